@@ -1,0 +1,54 @@
+//! The CPU: all cores, and the widest vectors that the processor has.
+
+pub mod screen;
+pub mod simd;
+
+use rayon::prelude::*;
+
+use super::{Backend, Merge};
+use crate::error::{Error, Result};
+use crate::mahalanobis::{agglomerate, Problem};
+use crate::monitor::Monitor;
+
+/// A pool of threads.
+pub struct Cpu {
+    pool: rayon::ThreadPool,
+}
+
+impl Cpu {
+    /// With `threads` threads.
+    ///
+    /// # Errors
+    /// `Error::Input` for 0 threads, `Error::Memory` when the system refuses to start them.
+    pub fn new(threads: usize) -> Result<Self> {
+        if threads == 0 {
+            return Err(Error::Input(
+                "`threads` is 0, it needs to be at least 1".into(),
+            ));
+        }
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("gmhclust-{i}"))
+            .build()
+            .map_err(|error| Error::Memory(format!("cannot start {threads} threads: {error}")))?;
+        Ok(Self { pool })
+    }
+}
+
+impl Backend for Cpu {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
+    fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        for problem in problems {
+            monitor.expect(agglomerate::work(problem));
+        }
+        self.pool.install(|| {
+            problems
+                .par_iter()
+                .map(|problem| agglomerate::agglomerate(problem, monitor))
+                .collect()
+        })
+    }
+}

@@ -1,0 +1,25 @@
+//! Runs a kernel compiled for what this processor has: AVX-512, AVX2 with FMA, NEON, or the
+//! baseline.
+
+use pulp::{Arch, Simd, WithSimd};
+
+/// Runs `kernel` with the widest instruction set that this processor has.
+///
+/// `with_simd` and all that it calls must be `#[inline(always)]`: only inlined code is compiled
+/// for the chosen instruction set, and only there `mul_add` is an instruction.
+#[inline]
+pub fn dispatch<K: WithSimd>(kernel: K) -> K::Output {
+    Arch::new().dispatch(kernel)
+}
+
+/// Singles as whole registers; `values` is a multiple of the widest register long.
+#[inline(always)]
+pub fn singles<S: Simd>(values: &[f32]) -> &[S::f32s] {
+    S::as_simd_f32s(values).0
+}
+
+/// As [`singles`].
+#[inline(always)]
+pub fn singles_mut<S: Simd>(values: &mut [f32]) -> &mut [S::f32s] {
+    S::as_mut_simd_f32s(values).0
+}

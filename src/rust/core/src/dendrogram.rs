@@ -1,0 +1,65 @@
+//! The tree: merges, heights and leaf order, in the conventions of R's `hclust`.
+
+/// A binary tree over `n` observations as R's `hclust` stores it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dendrogram {
+    /// `n - 1` rows; `-i` is observation `i`, `k` the cluster made by row `k`, both from 1. In each
+    /// row the smaller cluster id comes first, observations before clusters.
+    pub merge: Vec<[i32; 2]>,
+    /// The height of each merge, in the order of the merges; it need not increase.
+    pub height: Vec<f64>,
+    /// The observations (from 1) in an order in which no branches cross.
+    pub order: Vec<i32>,
+}
+
+impl Dendrogram {
+    /// From steps that each join two nodes at a height: nodes `0..n` are the observations, node
+    /// `n + k` is what step `k` made.
+    pub fn from_steps(n: usize, steps: &[(u32, u32, f64)]) -> Self {
+        let id = |node: u32| {
+            if (node as usize) < n {
+                -(node as i32) - 1
+            } else {
+                node as i32 - n as i32 + 1
+            }
+        };
+        let merge: Vec<[i32; 2]> = steps
+            .iter()
+            .map(|&(a, b, _)| [id(a.min(b)), id(a.max(b))])
+            .collect();
+        Self {
+            order: leaf_order(&merge),
+            height: steps.iter().map(|step| step.2).collect(),
+            merge,
+        }
+    }
+}
+
+/// Depth first, the first column first.
+fn leaf_order(merge: &[[i32; 2]]) -> Vec<i32> {
+    let mut order = Vec::with_capacity(merge.len() + 1);
+    let mut open = vec![merge.len() as i32];
+    while let Some(id) = open.pop() {
+        if id < 0 {
+            order.push(-id);
+        } else {
+            let [first, second] = merge[id as usize - 1];
+            open.push(second);
+            open.push(first);
+        }
+    }
+    order
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn observations_come_before_clusters_and_smaller_ids_first() {
+        let tree = Dendrogram::from_steps(4, &[(3, 1, 1.0), (4, 0, 2.0), (2, 5, 3.0)]);
+        assert_eq!(tree.merge, [[-2, -4], [-1, 1], [-3, 2]]);
+        assert_eq!(tree.order, [3, 1, 2, 4]);
+        assert_eq!(tree.height, [1.0, 2.0, 3.0]);
+    }
+}

@@ -1,0 +1,16 @@
+//! Clustering, distances and neighbours: the library behind the R package gmhclust, with no R in
+//! it.
+//!
+//! Dependencies point one way: algorithms ([`mahalanobis`]) stand on [`backend`], which says what
+//! an algorithm may ask of a device.
+
+pub mod backend;
+pub mod dendrogram;
+pub mod error;
+pub mod mahalanobis;
+pub mod matrix;
+pub mod monitor;
+
+pub use error::{Error, Result};
+pub use matrix::Matrix;
+pub use monitor::Monitor;

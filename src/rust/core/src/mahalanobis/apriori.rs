@@ -1,0 +1,205 @@
+//! Apriori clusters: each is clustered alone, then they are the leaves of the top level.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{Clustering, Options, Problem};
+use crate::backend::{Backend, Merge};
+use crate::dendrogram::Dendrogram;
+use crate::error::Result;
+use crate::matrix::Matrix;
+use crate::monitor::Monitor;
+
+/// The observations divided into apriori clusters, in increasing label, and loose ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Partition {
+    /// Label and members (in increasing index) of each cluster.
+    pub clusters: Vec<(u32, Vec<u32>)>,
+    /// The observations in none, in increasing index.
+    pub loose: Vec<u32>,
+}
+
+impl Partition {
+    /// From one label per observation, 0 for none; `None` when no label has two members or one
+    /// label holds everything.
+    pub fn new(labels: &[u32]) -> Option<Self> {
+        let mut by_label: Vec<u32> = (0..labels.len() as u32).collect();
+        by_label.sort_by_key(|&i| (labels[i as usize], i));
+        let mut clusters = Vec::new();
+        let mut loose = Vec::new();
+        for group in by_label.chunk_by(|&i, &j| labels[i as usize] == labels[j as usize]) {
+            let label = labels[group[0] as usize];
+            if label == 0 || group.len() == 1 {
+                loose.extend_from_slice(group);
+            } else {
+                clusters.push((label, group.to_vec()));
+            }
+        }
+        loose.sort_unstable();
+        let trivial =
+            clusters.is_empty() || clusters.len() == 1 && clusters[0].1.len() == labels.len();
+        (!trivial).then_some(Self { clusters, loose })
+    }
+}
+
+/// Joins sequences of merges, each with slots of its own, to one tree.
+pub struct TreeBuilder {
+    n: usize,
+    /// The node that stands for each observation's slot at present.
+    node: Vec<u32>,
+    steps: Vec<(u32, u32, f64)>,
+}
+
+impl TreeBuilder {
+    /// For `n` observations, each its own node.
+    pub fn new(n: usize) -> Self {
+        Self {
+            n,
+            node: (0..n as u32).collect(),
+            steps: Vec::with_capacity(n - 1),
+        }
+    }
+
+    /// One merge of the clusters that the observations `lower` and `higher` stand for; `lower`
+    /// stands for the result.
+    pub fn join(&mut self, lower: u32, higher: u32, height: f64) {
+        let made = (self.n + self.steps.len()) as u32;
+        self.steps.push((
+            self.node[lower as usize],
+            self.node[higher as usize],
+            height,
+        ));
+        self.node[lower as usize] = made;
+    }
+
+    /// All of a sequence of merges; observation `slots[s]` stands for slot s.
+    pub fn append(&mut self, slots: &[u32], merges: &[Merge]) {
+        for merge in merges {
+            self.join(
+                slots[merge.lower as usize],
+                slots[merge.higher as usize],
+                merge.height,
+            );
+        }
+    }
+
+    /// The tree, once all observations are joined.
+    pub fn finish(self) -> Dendrogram {
+        Dendrogram::from_steps(self.n, &self.steps)
+    }
+}
+
+/// A merge height in a queue. Heights are never NaN.
+#[derive(PartialEq, PartialOrd)]
+struct Height(f64);
+
+impl Eq for Height {}
+
+#[allow(clippy::derive_ord_xor_partial_ord)]
+impl Ord for Height {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+/// Clusters every apriori cluster alone, then the apriori clusters and the loose observations.
+pub fn cluster(
+    x: &Matrix,
+    partition: &Partition,
+    options: &Options,
+    backend: &dyn Backend,
+    monitor: &Monitor,
+) -> Result<Clustering> {
+    let inner = inner_merges(x, partition, options, backend, monitor)?;
+    let mut tree = TreeBuilder::new(x.rows());
+    let apriori_labels = interleave(partition, &inner, &mut tree);
+
+    let mut starts = vec![0];
+    let mut members = Vec::with_capacity(x.rows());
+    let mut slots = Vec::with_capacity(partition.clusters.len() + partition.loose.len());
+    for (_, cluster) in &partition.clusters {
+        slots.push(cluster[0]);
+        members.extend_from_slice(cluster);
+        starts.push(members.len());
+    }
+    for &loose in &partition.loose {
+        slots.push(loose);
+        members.push(loose);
+        starts.push(members.len());
+    }
+    let top = Problem {
+        x,
+        starts,
+        members,
+        options: *options,
+    };
+    let merges = backend.agglomerate(&[top], monitor)?;
+    tree.append(&slots, &merges[0]);
+    Ok(Clustering {
+        dendrogram: tree.finish(),
+        apriori_merges: apriori_labels.len(),
+        apriori_labels,
+    })
+}
+
+/// The merges within each apriori cluster; slots count its members.
+fn inner_merges(
+    x: &Matrix,
+    partition: &Partition,
+    options: &Options,
+    backend: &dyn Backend,
+    monitor: &Monitor,
+) -> Result<Vec<Vec<Merge>>> {
+    if options.apriori_intra {
+        let problems: Vec<Problem> = partition
+            .clusters
+            .iter()
+            .map(|(_, members)| Problem::of_observations(x, members.clone(), *options))
+            .collect();
+        return backend.agglomerate(&problems, monitor);
+    }
+    let joined = |members: &Vec<u32>| {
+        (1..members.len() as u32)
+            .map(|higher| Merge {
+                lower: 0,
+                higher,
+                height: 0.0,
+            })
+            .collect()
+    };
+    Ok(partition.clusters.iter().map(|(_, m)| joined(m)).collect())
+}
+
+/// Repeatedly takes the lowest next merge of all apriori clusters (ties: the smaller label);
+/// returns the label of each merge.
+fn interleave(partition: &Partition, inner: &[Vec<Merge>], tree: &mut TreeBuilder) -> Vec<u32> {
+    let next = |cluster: usize, at: usize| {
+        inner[cluster]
+            .get(at)
+            .map(|merge| Reverse((Height(merge.height), cluster, at)))
+    };
+    let mut queue: BinaryHeap<_> = (0..inner.len()).filter_map(|c| next(c, 0)).collect();
+    let mut labels = Vec::new();
+    while let Some(Reverse((_, cluster, at))) = queue.pop() {
+        let (label, members) = &partition.clusters[cluster];
+        tree.append(members, &inner[cluster][at..=at]);
+        labels.push(*label);
+        queue.extend(next(cluster, at + 1));
+    }
+    labels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lonely_labels_and_zero_mean_none() {
+        let partition = Partition::new(&[7, 0, 3, 7, 5, 3, 0]).unwrap();
+        assert_eq!(partition.clusters, [(3, vec![2, 5]), (7, vec![0, 3])]);
+        assert_eq!(partition.loose, [1, 4, 6]);
+        assert_eq!(Partition::new(&[1, 2, 3, 0]), None);
+        assert_eq!(Partition::new(&[4, 4, 4]), None);
+        assert!(Partition::new(&[4, 4, 0]).is_some());
+    }
+}

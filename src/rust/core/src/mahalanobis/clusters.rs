@@ -1,0 +1,518 @@
+//! The live clusters on the CPU: means, moments, shapes and members, by slot.
+
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::distance::{self, ExactSum, Quanta};
+use super::shape::{self, packed_len, ShapeRule, Workspace};
+use super::Problem;
+use crate::backend::cpu::screen::{Profile, Spread};
+use crate::backend::cpu::simd::dispatch;
+
+/// Full distances with fewer multiplications than this are not worth dividing among threads.
+const PARALLEL_OPERATIONS: usize = 1 << 19;
+
+/// What a cluster has beyond its mean.
+#[derive(Debug, Clone, Default)]
+struct Moments {
+    /// Packed scatter.
+    scatter: Vec<f64>,
+    /// Packed whitening factor, or empty for the identity.
+    whitening: Vec<f64>,
+    /// Bounds on ‖Wy‖/‖y‖ from below and above.
+    low: f64,
+    stretch: f64,
+    /// For the screen of full distances, about the mean: E‖r‖⁴ and the vector E‖r‖²r.
+    fourth: f64,
+    third: Vec<f64>,
+    spread: Spread,
+}
+
+/// The clusters of a problem that are not yet merged away.
+pub struct Clusters<'a> {
+    problem: &'a Problem<'a>,
+    p: usize,
+    /// Number of members, 0 for a cluster that was merged away.
+    sizes: Vec<u32>,
+    means: Vec<f64>,
+    /// `None` for a single observation.
+    moments: Vec<Option<Box<Moments>>>,
+    /// The observations of each cluster, for full distances only; in no order.
+    members: Vec<Vec<u32>>,
+    diagonal: f64,
+    log2_terms: u32,
+    workspace: Workspace,
+}
+
+impl<'a> Clusters<'a> {
+    /// The problem's clusters at the start, with shapes under `rule`.
+    pub fn new(problem: &'a Problem<'a>, rule: &ShapeRule) -> Self {
+        let p = problem.x.columns();
+        let n = problem.clusters();
+        let mut clusters = Self {
+            problem,
+            p,
+            sizes: (0..n).map(|s| problem.members_of(s).len() as u32).collect(),
+            means: vec![0.0; n * p],
+            moments: vec![None; n],
+            members: vec![Vec::new(); if problem.options.quick { 0 } else { n }],
+            diagonal: problem.diagonal(),
+            log2_terms: distance::log2_ceil(problem.members.len()),
+            workspace: Workspace::default(),
+        };
+        for slot in 0..n {
+            clusters.take_in(slot);
+            clusters.reshape(slot as u32, rule);
+        }
+        clusters
+    }
+
+    /// Mean and moments of a slot's cluster at the start.
+    fn take_in(&mut self, slot: usize) {
+        let p = self.p;
+        let full = !self.problem.options.quick;
+        let members = self.problem.members_of(slot);
+        let mean = &mut self.means[slot * p..][..p];
+        if full {
+            self.members[slot] = members.to_vec();
+        }
+        if let [only] = members {
+            mean.copy_from_slice(self.problem.x.row(*only as usize));
+            return;
+        }
+        let mut moments = Moments {
+            scatter: vec![0.0; packed_len(p)],
+            ..Moments::default()
+        };
+        self.problem.moments(slot, mean, &mut moments.scatter);
+        if full {
+            moments.third = vec![0.0; p];
+            for &member in members {
+                let x = self.problem.x.row(member as usize);
+                let square: f64 = x.iter().zip(&*mean).map(|(x, c)| (x - c) * (x - c)).sum();
+                moments.fourth += square * square / members.len() as f64;
+                for k in 0..p {
+                    moments.third[k] += square * (x[k] - mean[k]) / members.len() as f64;
+                }
+            }
+        }
+        self.moments[slot] = Some(Box::new(moments));
+    }
+
+    /// Computes the shape of a slot's cluster.
+    pub fn reshape(&mut self, slot: u32, rule: &ShapeRule) {
+        if let Some(moments) = &mut self.moments[slot as usize] {
+            dispatch(Reshape {
+                rule,
+                full: !self.problem.options.quick,
+                members: self.sizes[slot as usize] as usize,
+                p: self.p,
+                workspace: &mut self.workspace,
+                moments,
+            });
+        }
+    }
+
+    /// Number of slots.
+    pub fn slots(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// Number of members of a slot's cluster, 0 when it was merged away.
+    pub fn size(&self, slot: u32) -> usize {
+        self.sizes[slot as usize] as usize
+    }
+
+    /// The slots of live clusters in increasing order.
+    pub fn live(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.sizes.len() as u32).filter(|&slot| self.size(slot) > 0)
+    }
+
+    fn mean(&self, slot: u32) -> &[f64] {
+        &self.means[slot as usize * self.p..][..self.p]
+    }
+
+    fn whitening(&self, slot: u32) -> &[f64] {
+        self.moments[slot as usize]
+            .as_ref()
+            .map_or(&[], |m| &m.whitening)
+    }
+
+    /// What the screen needs to know of a slot's cluster.
+    pub fn profile(&self, slot: u32) -> Profile<'_> {
+        let moments = self.moments[slot as usize].as_ref();
+        Profile {
+            mean: self.mean(slot),
+            whitening: self.whitening(slot),
+            low: moments.map_or(1.0, |m| m.low),
+            stretch: moments.map_or(1.0, |m| m.stretch),
+            spread: moments.map_or(Spread::default(), |m| m.spread),
+        }
+    }
+
+    /// The distance that decides.
+    pub fn distance(&self, a: u32, b: u32) -> f64 {
+        distance::average(self.directed(a, b), self.directed(b, a))
+    }
+
+    /// From the mean (CMD), or on average from the members (FMD), of one cluster to another.
+    fn directed(&self, from: u32, to: u32) -> f64 {
+        let (mean, whitening) = (self.mean(to), self.whitening(to));
+        if self.problem.options.quick || self.size(from) == 1 {
+            return dispatch(ToCluster {
+                x: self.mean(from),
+                mean,
+                whitening,
+            });
+        }
+        let stretch = distance::stretch(whitening);
+        let quanta = distance::quanta(stretch, self.diagonal, self.log2_terms);
+        let members = &self.members[from as usize];
+        let part = |members: &[u32]| {
+            dispatch(SumToCluster {
+                problem: self.problem,
+                members,
+                mean,
+                whitening,
+                quanta: &quanta,
+            })
+        };
+        let threads = rayon::current_num_threads();
+        let operations = members.len() * self.p.max(whitening.len());
+        let sum = if threads == 1 || operations < PARALLEL_OPERATIONS {
+            part(members)
+        } else {
+            members
+                .par_chunks(members.len().div_ceil(threads))
+                .map(part)
+                .reduce(ExactSum::default, |mut all, other| {
+                    all.combine(&other);
+                    all
+                })
+        };
+        sum.mean(members.len())
+    }
+
+    /// Makes one cluster, in the lower slot, of two; its shape is left to [`Clusters::reshape`].
+    pub fn unite(&mut self, lower: u32, higher: u32) {
+        let p = self.p;
+        let full = !self.problem.options.quick;
+        let (lower, higher) = (lower as usize, higher as usize);
+        let (head, tail) = self.means.split_at_mut(higher * p);
+        let mut kept = self.moments[lower].take().unwrap_or_else(|| {
+            Box::new(Moments {
+                scatter: vec![0.0; packed_len(p)],
+                third: vec![0.0; if full { p } else { 0 }],
+                ..Moments::default()
+            })
+        });
+        let taken = self.moments[higher].take();
+        dispatch(Unite {
+            full,
+            size_a: self.sizes[lower] as usize,
+            mean_a: &mut head[lower * p..][..p],
+            moments_a: &mut kept,
+            size_b: self.sizes[higher] as usize,
+            mean_b: &tail[..p],
+            moments_b: taken.as_deref(),
+        });
+        self.moments[lower] = Some(kept);
+        self.sizes[lower] += self.sizes[higher];
+        self.sizes[higher] = 0;
+        if full {
+            // The smaller is copied into the larger, so that n log n copies suffice.
+            let mut some = std::mem::take(&mut self.members[lower]);
+            let mut more = std::mem::take(&mut self.members[higher]);
+            if some.len() > more.len() {
+                std::mem::swap(&mut some, &mut more);
+            }
+            more.extend_from_slice(&some);
+            self.members[lower] = more;
+        }
+    }
+}
+
+struct ToCluster<'a> {
+    x: &'a [f64],
+    mean: &'a [f64],
+    whitening: &'a [f64],
+}
+
+impl WithSimd for ToCluster<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> f64 {
+        distance::to_cluster(self.x, self.mean, self.whitening)
+    }
+}
+
+struct SumToCluster<'a> {
+    problem: &'a Problem<'a>,
+    members: &'a [u32],
+    mean: &'a [f64],
+    whitening: &'a [f64],
+    quanta: &'a Quanta,
+}
+
+impl WithSimd for SumToCluster<'_> {
+    type Output = ExactSum;
+
+    /// Each lane goes through the operations of [`distance::to_cluster`].
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> ExactSum {
+        let p = self.mean.len();
+        let mut difference = vec![0.0f64; p * S::F64_LANES];
+        let mut sum = ExactSum::default();
+        for chunk in self.members.chunks(S::F64_LANES) {
+            for (l, &member) in chunk.iter().enumerate() {
+                let x = self.problem.x.row(member as usize);
+                for (k, (x, c)) in x.iter().zip(self.mean).enumerate() {
+                    difference[k * S::F64_LANES + l] = x - c;
+                }
+            }
+            let rows = S::as_simd_f64s(&difference).0;
+            let mut square = simd.splat_f64s(0.0);
+            if self.whitening.is_empty() {
+                for &row in rows {
+                    square = simd.mul_add_f64s(row, row, square);
+                }
+            } else {
+                for i in 0..p {
+                    let factors = &self.whitening[packed_len(i)..][..=i];
+                    let mut whitened = simd.splat_f64s(0.0);
+                    for (&factor, &row) in factors.iter().zip(rows) {
+                        whitened = simd.mul_add_f64s(simd.splat_f64s(factor), row, whitened);
+                    }
+                    square = simd.mul_add_f64s(whitened, whitened, square);
+                }
+            }
+            let mut distances = [0.0f64; 8];
+            S::as_mut_simd_f64s(&mut distances).0[0] = simd.sqrt_f64s(square);
+            for &distance in &distances[..chunk.len()] {
+                sum.add(distance, self.quanta);
+            }
+        }
+        sum
+    }
+}
+
+struct Reshape<'a> {
+    rule: &'a ShapeRule,
+    full: bool,
+    members: usize,
+    p: usize,
+    workspace: &'a mut Workspace,
+    moments: &'a mut Moments,
+}
+
+impl WithSimd for Reshape<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Reshape {
+            rule,
+            full,
+            members,
+            p,
+            workspace,
+            moments,
+        } = self;
+        let mut whitening = std::mem::take(&mut moments.whitening);
+        whitening.resize(packed_len(p), 0.0);
+        match shape::whitening(
+            rule,
+            members,
+            &moments.scatter,
+            p,
+            workspace,
+            &mut whitening,
+        ) {
+            Some(scale) => {
+                let stretch = distance::stretch(&whitening);
+                let effective = workspace.effective_covariance();
+                let trace: f64 = (0..p).map(|i| effective[packed_len(i) + i]).sum();
+                let longest = largest_eigenvalue_bound(effective, p).sqrt();
+                // The second term covers what inverting the factor loses to rounding.
+                let lost = 8.0 * p as f64 * f64::EPSILON * stretch;
+                moments.low = (scale / longest) * (1.0 - 1e-6)
+                    - lost * (1.0 + stretch * trace.sqrt() / scale);
+                moments.low = moments.low.max(0.0);
+                moments.stretch = stretch;
+                moments.whitening = whitening;
+            }
+            None => {
+                moments.low = 1.0;
+                moments.stretch = 1.0;
+            }
+        }
+        if full {
+            let size = members as f64;
+            let trace: f64 = (0..p).map(|i| moments.scatter[packed_len(i) + i]).sum();
+            let third: f64 = moments.third.iter().map(|t| t * t).sum();
+            moments.spread = Spread {
+                variance: trace / size,
+                fourth: moments.fourth,
+                largest: frobenius_norm(&moments.scatter, p) / size,
+                third: third.sqrt(),
+            };
+        }
+    }
+}
+
+/// ‖A‖_F of a packed symmetric matrix.
+#[inline(always)]
+fn frobenius_norm(matrix: &[f64], p: usize) -> f64 {
+    let mut all = 0.0f64;
+    let mut diagonal = 0.0f64;
+    for value in matrix {
+        all += value * value;
+    }
+    for i in 0..p {
+        let value = matrix[packed_len(i) + i];
+        diagonal += value * value;
+    }
+    (2.0 * all - diagonal).max(0.0).sqrt()
+}
+
+/// An upper bound on the largest eigenvalue of a packed positive matrix A: ‖A^k‖_F^(1/k) for a
+/// power k = 2, 4 or 8 (fewer squarings where they cost more).
+#[inline(always)]
+fn largest_eigenvalue_bound(matrix: &[f64], p: usize) -> f64 {
+    let squarings = if p <= 24 { 3 } else { 1 };
+    let mut trace = 0.0;
+    for i in 0..p {
+        trace += matrix[packed_len(i) + i];
+    }
+    let mut power = vec![0.0f64; p * p];
+    for i in 0..p {
+        for j in 0..=i {
+            let value = matrix[packed_len(i) + j] / trace;
+            power[i * p + j] = value;
+            power[j * p + i] = value;
+        }
+    }
+    let mut square = vec![0.0f64; p * p];
+    for _ in 0..squarings {
+        for i in 0..p {
+            let row = &mut square[i * p..][..p];
+            row.fill(0.0);
+            for k in 0..p {
+                let factor = power[i * p + k];
+                let other = &power[k * p..][..p];
+                for j in 0..p {
+                    row[j] = factor.mul_add(other[j], row[j]);
+                }
+            }
+        }
+        std::mem::swap(&mut power, &mut square);
+    }
+    let mut norm = 0.0f64;
+    for value in &power {
+        norm = value.mul_add(*value, norm);
+    }
+    norm = norm.sqrt();
+    for _ in 0..squarings {
+        norm = norm.sqrt();
+    }
+    // What underflows in the powers is far below the rounding that 1e-9 covers.
+    trace * norm * (1.0 + 1e-9)
+}
+
+struct Unite<'a> {
+    full: bool,
+    size_a: usize,
+    mean_a: &'a mut [f64],
+    moments_a: &'a mut Moments,
+    size_b: usize,
+    mean_b: &'a [f64],
+    moments_b: Option<&'a Moments>,
+}
+
+impl WithSimd for Unite<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Unite {
+            full,
+            size_a,
+            mean_a,
+            moments_a,
+            size_b,
+            mean_b,
+            moments_b,
+        } = self;
+        let scatter_b = moments_b.map_or(&[][..], |m| &m.scatter);
+        if full {
+            let (a, b) = (size_a as f64, size_b as f64);
+            let third_b = moments_b.map_or(&[][..], |m| &m.third);
+            let fourth_b = moments_b.map_or(0.0, |m| m.fourth);
+            let toward_b: Vec<f64> = mean_b.iter().zip(&*mean_a).map(|(b, a)| b - a).collect();
+            let shift_a: Vec<f64> = toward_b.iter().map(|d| -d * b / (a + b)).collect();
+            let shift_b: Vec<f64> = toward_b.iter().map(|d| d * a / (a + b)).collect();
+            let from_a = shifted(
+                a,
+                &moments_a.scatter,
+                &moments_a.third,
+                moments_a.fourth,
+                &shift_a,
+            );
+            let from_b = shifted(b, scatter_b, third_b, fourth_b, &shift_b);
+            moments_a.fourth = (a * from_a.0 + b * from_b.0) / (a + b);
+            for (third, (x, y)) in moments_a
+                .third
+                .iter_mut()
+                .zip(from_a.1.iter().zip(&from_b.1))
+            {
+                *third = (a * x + b * y) / (a + b);
+            }
+        }
+        shape::merge(
+            size_a,
+            mean_a,
+            &mut moments_a.scatter,
+            size_b,
+            mean_b,
+            scatter_b,
+        );
+    }
+}
+
+/// E‖r+u‖⁴ and E‖r+u‖²(r+u) for `shift` u, from the scatter, E‖r‖²r and E‖r‖⁴ of `size` members
+/// (empty vectors stand for zero).
+#[inline(always)]
+fn shifted(
+    size: f64,
+    scatter: &[f64],
+    third: &[f64],
+    fourth: f64,
+    shift: &[f64],
+) -> (f64, Vec<f64>) {
+    let p = shift.len();
+    let mut product = vec![0.0f64; p];
+    let mut variance = 0.0;
+    if !scatter.is_empty() {
+        for i in 0..p {
+            let row = &scatter[packed_len(i)..][..=i];
+            for j in 0..i {
+                product[i] += row[j] * shift[j] / size;
+                product[j] += row[j] * shift[i] / size;
+            }
+            product[i] += row[i] * shift[i] / size;
+            variance += row[i] / size;
+        }
+    }
+    let dot = |x: &[f64], y: &[f64]| x.iter().zip(y).map(|(x, y)| x * y).sum::<f64>();
+    let square = dot(shift, shift);
+    let moment = fourth
+        + 4.0 * dot(shift, &product)
+        + 4.0 * dot(shift, third)
+        + 2.0 * variance * square
+        + square * square;
+    let vector = (0..p)
+        .map(|k| third.get(k).unwrap_or(&0.0) + (variance + square) * shift[k] + 2.0 * product[k])
+        .collect();
+    (moment, vector)
+}

@@ -1,0 +1,200 @@
+//! Mahalanobis-average hierarchical clustering (Fišer et al. 2012, doi:10.1002/cyto.a.21148;
+//! Šmelko et al. 2021, doi:10.1007/978-3-030-85665-6_36).
+//!
+//! [`cluster`] is the entry: it splits the work by apriori clusters ([`apriori`]), has the backend
+//! agglomerate each part, and joins the results to one tree. [`shape`] and [`distance`] say what a
+//! cluster's shape and the distance of two clusters are; [`agglomerate`] finds the merges on the
+//! CPU; [`reference`] finds them slowly and obviously.
+
+pub mod agglomerate;
+pub mod apriori;
+pub mod clusters;
+pub mod distance;
+#[cfg(test)]
+pub mod reference;
+pub mod shape;
+#[cfg(test)]
+mod tests;
+
+use crate::backend::Backend;
+use crate::dendrogram::Dendrogram;
+use crate::error::{Error, Result};
+use crate::matrix::Matrix;
+use crate::monitor::Monitor;
+use shape::ShapeRule;
+
+/// What stands in for the covariance of a cluster below the threshold; w = members / threshold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subthreshold {
+    /// w·cov + (1−w)·f·I with f = det(cov)^(1/p), and f = 1 where cov is singular.
+    Mahal,
+    /// The same with f = 1.
+    Mahal0,
+    /// The identity, and for every cluster until all are full-size.
+    Euclid,
+    /// The identity.
+    EuclidMahal,
+}
+
+/// The choices of a clustering.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    /// The Mahalanobis threshold T, in members: a cluster with as many is full-size.
+    pub threshold: f64,
+    pub subthreshold: Subthreshold,
+    /// Distances between means (CMD) instead of means of distances (FMD).
+    pub quick: bool,
+    /// Normalise the shapes also when all clusters are full-size.
+    pub normalize: bool,
+    /// Whether apriori clusters are clustered inside, or just joined at height 0.
+    pub apriori_intra: bool,
+}
+
+impl Options {
+    /// The rule for shapes while all current clusters are full-size, or not.
+    pub fn shape_rule(&self, all_full_size: bool) -> ShapeRule {
+        ShapeRule {
+            threshold: self.threshold,
+            subthreshold: self.subthreshold,
+            normalizing: self.normalize || !all_full_size,
+            all_full_size,
+        }
+    }
+}
+
+/// Clusters to merge to one: cluster s, in slot s, holds the observations
+/// `members[starts[s]..starts[s + 1]]` of `x`.
+#[derive(Debug, Clone)]
+pub struct Problem<'a> {
+    pub x: &'a Matrix,
+    pub starts: Vec<usize>,
+    pub members: Vec<u32>,
+    pub options: Options,
+}
+
+impl<'a> Problem<'a> {
+    /// One cluster for each of these observations.
+    pub fn of_observations(x: &'a Matrix, members: Vec<u32>, options: Options) -> Self {
+        Self {
+            x,
+            starts: (0..=members.len()).collect(),
+            members,
+            options,
+        }
+    }
+
+    /// Number of clusters at the start.
+    pub fn clusters(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The observations in a slot's cluster at the start.
+    pub fn members_of(&self, slot: usize) -> &[u32] {
+        &self.members[self.starts[slot]..self.starts[slot + 1]]
+    }
+
+    /// Mean and packed scatter of a slot's cluster at the start, its members taken one by one.
+    pub fn moments(&self, slot: usize, mean: &mut [f64], scatter: &mut [f64]) {
+        let members = self.members_of(slot);
+        mean.copy_from_slice(self.x.row(members[0] as usize));
+        scatter.fill(0.0);
+        for (count, &member) in members.iter().enumerate().skip(1) {
+            shape::merge(count, mean, scatter, 1, self.x.row(member as usize), &[]);
+        }
+    }
+
+    /// The least and the greatest value of all observations of the problem in each dimension.
+    pub fn bounding_box(&self) -> (Vec<f64>, Vec<f64>) {
+        let p = self.x.columns();
+        let mut least = vec![f64::INFINITY; p];
+        let mut greatest = vec![f64::NEG_INFINITY; p];
+        for &member in &self.members {
+            for (k, &value) in self.x.row(member as usize).iter().enumerate() {
+                least[k] = least[k].min(value);
+                greatest[k] = greatest[k].max(value);
+            }
+        }
+        (least, greatest)
+    }
+
+    /// The diagonal of the bounding box, an upper bound on the distances of observations.
+    pub fn diagonal(&self) -> f64 {
+        let (least, greatest) = self.bounding_box();
+        distance::to_cluster(&greatest, &least, &[])
+    }
+}
+
+/// A clustering and where its apriori part ends.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clustering {
+    pub dendrogram: Dendrogram,
+    /// How many merges, the first ones, lie within apriori clusters.
+    pub apriori_merges: usize,
+    /// For each of those, the label of its apriori cluster.
+    pub apriori_labels: Vec<u32>,
+}
+
+/// Fourth powers of distances between values up to this magnitude do not overflow.
+const LARGEST_VALUE: f64 = 1e70;
+
+/// Clusters the rows of `x`.
+///
+/// `apriori` holds one label per observation, 0 for none; labels with one member count as none,
+/// and where no cluster is left, or one holds everything, it is as if `apriori` were not given.
+///
+/// Takes O(n²p) time in practice and O(np + (n/3)p²) memory.
+///
+/// # Errors
+/// `Error::Input` for a threshold that is not positive, labels of the wrong number, or values so
+/// large that fourth powers of their distances overflow; what the backend returns otherwise.
+pub fn cluster(
+    x: &Matrix,
+    apriori: Option<&[u32]>,
+    options: &Options,
+    backend: &dyn Backend,
+    monitor: &Monitor,
+) -> Result<Clustering> {
+    check(x, apriori, options)?;
+    let partition = apriori.and_then(apriori::Partition::new);
+    match partition {
+        None => {
+            let problem = Problem::of_observations(x, (0..x.rows() as u32).collect(), *options);
+            let merges = backend.agglomerate(&[problem], monitor)?;
+            let mut tree = apriori::TreeBuilder::new(x.rows());
+            let slots: Vec<u32> = (0..x.rows() as u32).collect();
+            tree.append(&slots, &merges[0]);
+            Ok(Clustering {
+                dendrogram: tree.finish(),
+                apriori_merges: 0,
+                apriori_labels: Vec::new(),
+            })
+        }
+        Some(partition) => apriori::cluster(x, &partition, options, backend, monitor),
+    }
+}
+
+fn check(x: &Matrix, apriori: Option<&[u32]>, options: &Options) -> Result<()> {
+    if !(options.threshold > 0.0 && options.threshold.is_finite()) {
+        return Err(Error::Input(format!(
+            "`threshold` is {}, it needs to be a positive number",
+            options.threshold
+        )));
+    }
+    if let Some(labels) = apriori {
+        if labels.len() != x.rows() {
+            return Err(Error::Input(format!(
+                "`apriori` has {} labels, it needs one for each of the {} rows of `X`",
+                labels.len(),
+                x.rows()
+            )));
+        }
+    }
+    let largest = x.values().iter().fold(0.0f64, |m, v| m.max(v.abs()));
+    if largest > LARGEST_VALUE {
+        return Err(Error::Input(format!(
+            "`X` has values of magnitude {largest:e}, whose fourth powers overflow; \
+             rescale it to at most {LARGEST_VALUE:e}"
+        )));
+    }
+    Ok(())
+}

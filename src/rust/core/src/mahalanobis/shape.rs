@@ -1,0 +1,365 @@
+//! The shape of a cluster: mean and scatter, the effective covariance and its whitening factor.
+//!
+//! Everything here decides, so every sum runs in one fixed order (ascending index, fused
+//! multiply-add) that the CUDA code repeats, and nothing calls `pow`, `exp` or `log`.
+//!
+//! Lower triangles are packed row by row: element (i, j), j ≤ i, is at i(i+1)/2 + j.
+
+use super::Subthreshold;
+
+/// Number of elements of a packed lower triangle of `p` rows.
+pub const fn packed_len(p: usize) -> usize {
+    p * (p + 1) / 2
+}
+
+/// What the shape of a cluster depends on beside the cluster.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ShapeRule {
+    /// The Mahalanobis threshold T, in members.
+    pub threshold: f64,
+    pub subthreshold: Subthreshold,
+    /// Whether distances are taken with the whitening scaled to determinant 1.
+    pub normalizing: bool,
+    /// Whether all current clusters are full-size (`euclid` has real shapes only then).
+    pub all_full_size: bool,
+}
+
+impl ShapeRule {
+    /// Whether a cluster of `members` counts as full-size.
+    #[inline(always)]
+    pub fn is_full_size(&self, members: usize) -> bool {
+        members as f64 >= self.threshold
+    }
+
+    /// The weight w of the covariance in the effective covariance.
+    #[inline(always)]
+    fn weight(&self, members: usize) -> f64 {
+        if members <= 2 {
+            0.0
+        } else if self.is_full_size(members) {
+            1.0
+        } else {
+            members as f64 / self.threshold
+        }
+    }
+
+    /// Whether a cluster of `members` can have another shape than the identity; saves the work
+    /// of asking [`whitening`].
+    #[inline(always)]
+    pub fn may_have_shape(&self, members: usize) -> bool {
+        let weight = self.weight(members);
+        match self.subthreshold {
+            Subthreshold::Mahal | Subthreshold::Mahal0 => weight > 0.0,
+            Subthreshold::EuclidMahal => weight == 1.0,
+            Subthreshold::Euclid => weight == 1.0 && self.all_full_size,
+        }
+    }
+}
+
+/// Merges mean and scatter of cluster `b` (`members_b`) into those of `a` (`members_a`):
+/// S = S_a + S_b + (m_a·m_b/(m_a+m_b))·δδᵀ, c = a + (m_b/(m_a+m_b))·δ, δ = b − a.
+/// An empty scatter stands for zero (a single observation).
+#[inline(always)]
+pub fn merge(
+    members_a: usize,
+    mean_a: &mut [f64],
+    scatter_a: &mut [f64],
+    members_b: usize,
+    mean_b: &[f64],
+    scatter_b: &[f64],
+) {
+    let (a, b) = (members_a as f64, members_b as f64);
+    let share = b / (a + b);
+    let weight = a * b / (a + b);
+    let mut at = 0;
+    for i in 0..mean_a.len() {
+        let scaled = weight * (mean_b[i] - mean_a[i]);
+        for j in 0..=i {
+            let both = if scatter_b.is_empty() {
+                scatter_a[at]
+            } else {
+                scatter_a[at] + scatter_b[at]
+            };
+            scatter_a[at] = scaled.mul_add(mean_b[j] - mean_a[j], both);
+            at += 1;
+        }
+    }
+    for (mean, other) in mean_a.iter_mut().zip(mean_b) {
+        *mean = share.mul_add(other - *mean, *mean);
+    }
+}
+
+/// Work space of [`whitening`]; one for each thread.
+#[derive(Debug, Default)]
+pub struct Workspace {
+    effective: Vec<f64>,
+    factor: Vec<f64>,
+    pivots: Vec<f64>,
+}
+
+impl Workspace {
+    /// The effective covariance E of the last [`whitening`] that returned a factor, packed.
+    pub fn effective_covariance(&self) -> &[f64] {
+        &self.effective
+    }
+}
+
+/// The whitening factor W (packed lower triangle, d(x → C) = ‖W(x−c)‖) of a cluster of `members`
+/// with this packed `scatter`, goes to `out`, scaled to determinant 1 while normalising. Returns
+/// that scale.
+///
+/// Returns `None`, and leaves `out` alone, when the shape is the identity: where the rule says so
+/// or where the effective covariance is singular.
+#[inline(always)]
+pub fn whitening(
+    rule: &ShapeRule,
+    members: usize,
+    scatter: &[f64],
+    p: usize,
+    work: &mut Workspace,
+    out: &mut [f64],
+) -> Option<f64> {
+    if !rule.may_have_shape(members) {
+        return None;
+    }
+    let weight = rule.weight(members);
+    if weight == 1.0 && members <= p {
+        return None;
+    }
+    let Workspace {
+        effective,
+        factor,
+        pivots,
+    } = work;
+    effective.clear();
+    effective.extend(scatter.iter().map(|s| s / (members as f64 - 1.0)));
+    factor.resize(packed_len(p), 0.0);
+    pivots.resize(p, 0.0);
+    if weight < 1.0 {
+        let f = if rule.subthreshold == Subthreshold::Mahal
+            && members > p
+            && cholesky(effective, p, factor, pivots)
+        {
+            geometric_mean(pivots)
+        } else {
+            1.0
+        };
+        let ridge = (1.0 - weight) * f;
+        let mut at = 0;
+        for i in 0..p {
+            for j in 0..=i {
+                let rest = if i == j { ridge } else { 0.0 };
+                effective[at] = weight.mul_add(effective[at], rest);
+                at += 1;
+            }
+        }
+    }
+    if !cholesky(effective, p, factor, pivots) {
+        return None;
+    }
+    let scale = if rule.normalizing {
+        geometric_mean(pivots).sqrt()
+    } else {
+        1.0
+    };
+    invert(factor, p, scale, out);
+    Some(scale)
+}
+
+/// The Cholesky factor of a packed matrix and its squared pivots; false when it is singular, that
+/// is when a squared pivot is ≤ ε·p·max diag.
+#[inline(always)]
+fn cholesky(matrix: &[f64], p: usize, factor: &mut [f64], pivots: &mut [f64]) -> bool {
+    let mut largest = 0.0f64;
+    for i in 0..p {
+        let diagonal = matrix[packed_len(i) + i];
+        if diagonal > largest {
+            largest = diagonal;
+        }
+    }
+    let smallest = f64::EPSILON * p as f64 * largest;
+    for i in 0..p {
+        let (done, rest) = factor.split_at_mut(packed_len(i));
+        let row = &mut rest[..=i];
+        for j in 0..=i {
+            let mut sum = matrix[packed_len(i) + j];
+            let other = if j < i {
+                &done[packed_len(j)..][..=j]
+            } else {
+                &row[..=j]
+            };
+            for k in 0..j {
+                sum = (-row[k]).mul_add(other[k], sum);
+            }
+            if j < i {
+                row[j] = sum / other[j];
+            } else {
+                // A pivot that is not a number is refused, too.
+                if sum.partial_cmp(&smallest) != Some(std::cmp::Ordering::Greater) {
+                    return false;
+                }
+                pivots[i] = sum;
+                row[i] = sum.sqrt();
+            }
+        }
+    }
+    true
+}
+
+/// `out` = `scale` · L⁻¹ for the packed lower triangle L.
+#[inline(always)]
+fn invert(factor: &[f64], p: usize, scale: f64, out: &mut [f64]) {
+    for i in 0..p {
+        let row = &factor[packed_len(i)..][..=i];
+        let (done, rest) = out.split_at_mut(packed_len(i));
+        let inverse = &mut rest[..=i];
+        inverse.fill(0.0);
+        for k in 0..i {
+            let above = &done[packed_len(k)..][..=k];
+            for (sum, value) in inverse.iter_mut().zip(above) {
+                *sum = row[k].mul_add(*value, *sum);
+            }
+        }
+        for sum in &mut inverse[..i] {
+            *sum = -*sum / row[i];
+        }
+        inverse[i] = 1.0 / row[i];
+    }
+    for value in &mut out[..packed_len(p)] {
+        *value *= scale;
+    }
+}
+
+/// The geometric mean of positive numbers, within a few units in the last place, from additions,
+/// multiplications and divisions only, so that it is the same on every device.
+#[inline(always)]
+pub fn geometric_mean(values: &[f64]) -> f64 {
+    let mut mantissa = 1.0;
+    let mut exponent = 0i64;
+    for &value in values {
+        let (m, e) = split(value);
+        let (m, carry) = split(mantissa * m);
+        mantissa = m;
+        exponent += e + carry;
+    }
+    let count = values.len() as i64;
+    let whole = exponent.div_euclid(count);
+    let part = (exponent.rem_euclid(count) as f64 + log2_of_mantissa(mantissa)) / count as f64;
+    scale_by_power_of_two(exp2_of_fraction(part), whole)
+}
+
+/// `value` = mantissa · 2^exponent with the mantissa in [1, 2).
+#[inline(always)]
+fn split(value: f64) -> (f64, i64) {
+    const MANTISSA: u64 = (1 << 52) - 1;
+    const TWO_TO_54: f64 = 18_014_398_509_481_984.0;
+    let (value, shift) = if value < f64::MIN_POSITIVE {
+        (value * TWO_TO_54, 54)
+    } else {
+        (value, 0)
+    };
+    let bits = value.to_bits();
+    let exponent = (bits >> 52) as i64 - 1023 - shift;
+    (f64::from_bits((bits & MANTISSA) | (1023 << 52)), exponent)
+}
+
+/// `value`·2^`exponent`, in two steps so that neither factor leaves the range of doubles.
+#[inline(always)]
+fn scale_by_power_of_two(value: f64, exponent: i64) -> f64 {
+    let power = |e: i64| f64::from_bits(((e + 1023) as u64) << 52);
+    let half = exponent / 2;
+    value * power(half) * power(exponent - half)
+}
+
+/// log₂ of a number in [1, 2): 2/ln 2 · artanh((x−1)/(x+1)) by its series.
+#[inline(always)]
+fn log2_of_mantissa(x: f64) -> f64 {
+    // Around 1 the series converges fastest: take the upper part of the interval from below.
+    let (x, offset) = if x > std::f64::consts::SQRT_2 {
+        (x * 0.5, 1.0)
+    } else {
+        (x, 0.0)
+    };
+    let z = (x - 1.0) / (x + 1.0);
+    let square = z * z;
+    let mut sum = 1.0 / 23.0;
+    for odd in [21.0, 19.0, 17.0, 15.0, 13.0, 11.0, 9.0, 7.0, 5.0, 3.0, 1.0] {
+        sum = square.mul_add(sum, 1.0 / odd);
+    }
+    (2.0 * std::f64::consts::LOG2_E * z).mul_add(sum, offset)
+}
+
+/// 2^x for x in [0, 1], by the exponential series around the middle.
+#[inline(always)]
+fn exp2_of_fraction(x: f64) -> f64 {
+    let y = (x - 0.5) * std::f64::consts::LN_2;
+    let mut sum = 1.0;
+    for k in (1..=16).rev() {
+        sum = (y / k as f64).mul_add(sum, 1.0);
+    }
+    std::f64::consts::SQRT_2 * sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn geometric_mean_agrees_with_logarithms() {
+        for values in [
+            vec![2.0],
+            vec![1e-300, 1e300, 7.0],
+            vec![4.0; 14],
+            vec![1e-310, 3.0],
+            (1..600).map(|i| i as f64 * 1e-8).collect(),
+        ] {
+            let logarithms: f64 = values.iter().map(|v: &f64| v.ln()).sum();
+            let expected = (logarithms / values.len() as f64).exp();
+            let got = geometric_mean(&values);
+            assert!(
+                (got / expected - 1.0).abs() < 1e-13,
+                "{got} is not {expected}"
+            );
+        }
+        assert!((geometric_mean(&[8.0, 2.0]) - 4.0).abs() < 1e-15);
+    }
+
+    #[test]
+    fn whitening_inverts_the_covariance() {
+        let p = 3;
+        let points: Vec<[f64; 3]> = (0..20)
+            .map(|i| {
+                let t = i as f64;
+                [t.sin() * 3.0, t.cos() + t.sin(), (t * t).cos() * 0.1]
+            })
+            .collect();
+        let mut mean = points[0].to_vec();
+        let mut scatter = vec![0.0; packed_len(p)];
+        for (m, point) in points.iter().enumerate().skip(1) {
+            merge(m, &mut mean, &mut scatter, 1, point, &[]);
+        }
+        let rule = ShapeRule {
+            threshold: 5.0,
+            subthreshold: Subthreshold::EuclidMahal,
+            normalizing: false,
+            all_full_size: true,
+        };
+        let mut w = vec![0.0; packed_len(p)];
+        assert!(whitening(&rule, 20, &scatter, p, &mut Workspace::default(), &mut w).is_some());
+        // W · cov · Wᵀ = I
+        let at = |m: &[f64], i: usize, j: usize| m[packed_len(i.max(j)) + i.min(j)];
+        let lower = |i: usize, j: usize| if j <= i { at(&w, i, j) } else { 0.0 };
+        for i in 0..p {
+            for j in 0..p {
+                let mut sum = 0.0;
+                for k in 0..p {
+                    for l in 0..p {
+                        sum += lower(i, k) * at(&scatter, k, l) / 19.0 * lower(j, l);
+                    }
+                }
+                let expected = if i == j { 1.0 } else { 0.0 };
+                assert!((sum - expected).abs() < 1e-12);
+            }
+        }
+    }
+}

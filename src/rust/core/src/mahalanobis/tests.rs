@@ -1,0 +1,283 @@
+//! The fast version against the slow one, and the worked cases.
+
+use super::reference::{self, Source};
+use super::*;
+use crate::backend::cpu::Cpu;
+use crate::backend::Merge;
+
+const KINDS: [Subthreshold; 4] = [
+    Subthreshold::Mahal,
+    Subthreshold::Mahal0,
+    Subthreshold::Euclid,
+    Subthreshold::EuclidMahal,
+];
+
+/// A small generator of random numbers (xorshift64*), so that every failure repeats.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    fn below(&mut self, end: usize) -> usize {
+        (self.uniform() * end as f64) as usize
+    }
+
+    fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Data {
+    Plain,
+    Mixture,
+    Duplicates,
+    Grid,
+    Constant,
+    Collinear,
+    Tiny,
+    Huge,
+    Offset,
+    Outliers,
+}
+
+const DATA: [Data; 10] = [
+    Data::Plain,
+    Data::Mixture,
+    Data::Duplicates,
+    Data::Grid,
+    Data::Constant,
+    Data::Collinear,
+    Data::Tiny,
+    Data::Huge,
+    Data::Offset,
+    Data::Outliers,
+];
+
+fn draw(random: &mut Random, data: Data, n: usize, p: usize) -> Matrix {
+    let mut values: Vec<f64> = (0..n * p).map(|_| random.normal()).collect();
+    match data {
+        Data::Plain => {}
+        Data::Mixture => {
+            for row in values.chunks_mut(p) {
+                let component = random.below(3) as f64;
+                for (k, value) in row.iter_mut().enumerate() {
+                    *value = *value * (0.2 + k as f64) + 6.0 * component;
+                }
+            }
+        }
+        Data::Duplicates => {
+            for _ in 0..n {
+                let (from, to) = (random.below(n), random.below(n));
+                for k in 0..p {
+                    values[to * p + k] = values[from * p + k];
+                }
+            }
+        }
+        Data::Grid => values.iter_mut().for_each(|v| *v = v.round()),
+        Data::Constant => values.iter_mut().step_by(p).for_each(|v| *v = 3.5),
+        Data::Collinear => {
+            for row in values.chunks_mut(p) {
+                row[p - 1] = 2.0 * row[0];
+            }
+        }
+        Data::Tiny => values.iter_mut().for_each(|v| *v *= 1e-8),
+        Data::Huge => values.iter_mut().for_each(|v| *v *= 1e8),
+        Data::Offset => values.iter_mut().for_each(|v| *v = *v * 1e-3 + 1e6),
+        Data::Outliers => {
+            for _ in 0..3 {
+                let at = random.below(n * p);
+                values[at] *= 1e5;
+            }
+        }
+    }
+    Matrix::from_row_major(values, n, p).unwrap()
+}
+
+fn options(random: &mut Random, n: usize) -> Options {
+    let threshold = match random.below(4) {
+        0 => 1.0 + random.below(3) as f64,
+        1 => 0.5 * n as f64,
+        2 => 2.0 * n as f64,
+        _ => 1.0 + random.uniform() * 0.3 * n as f64,
+    };
+    Options {
+        threshold,
+        subthreshold: KINDS[random.below(4)],
+        quick: random.below(2) == 0,
+        normalize: random.below(4) == 0,
+        apriori_intra: random.below(4) != 0,
+    }
+}
+
+fn apriori(random: &mut Random, n: usize) -> Option<Vec<u32>> {
+    let labels = match random.below(4) {
+        0 | 1 => return None,
+        2 => 2 + random.below(4),
+        _ => 1 + n / 2,
+    };
+    Some((0..n).map(|_| random.below(labels + 1) as u32).collect())
+}
+
+/// The oracle as a backend.
+struct Exhaustive(Source);
+
+impl Backend for Exhaustive {
+    fn name(&self) -> &'static str {
+        "reference"
+    }
+
+    fn agglomerate(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        Ok(problems
+            .iter()
+            .map(|problem| reference::agglomerate(problem, self.0))
+            .collect())
+    }
+}
+
+fn run(x: &Matrix, labels: Option<&[u32]>, options: &Options, backend: &dyn Backend) -> Clustering {
+    cluster(x, labels, options, backend, &Monitor::default()).unwrap()
+}
+
+#[test]
+fn the_fast_version_has_the_bits_of_the_slow_one() {
+    let cpu = Cpu::new(2).unwrap();
+    let mut random = Random(20260101);
+    for round in 0..400 {
+        let data = DATA[round % DATA.len()];
+        let n = 2 + random.below(if round % 20 < 10 { 40 } else { 199 });
+        let p = 1 + random.below(20);
+        let x = draw(&mut random, data, n, p);
+        let options = options(&mut random, n);
+        let labels = apriori(&mut random, n);
+        let fast = run(&x, labels.as_deref(), &options, &cpu);
+        let slow = run(&x, labels.as_deref(), &options, &Exhaustive(Source::Merged));
+        assert_eq!(fast, slow, "{data:?}, {n} × {p}, {options:?}");
+    }
+}
+
+#[test]
+fn decisions_agree_with_the_definition() {
+    let cpu = Cpu::new(1).unwrap();
+    let mut random = Random(7);
+    for round in 0..100 {
+        let data = [Data::Plain, Data::Mixture][round % 2];
+        let n = 2 + random.below(80);
+        let p = 1 + random.below(8);
+        let x = draw(&mut random, data, n, p);
+        let options = options(&mut random, n);
+        let labels = apriori(&mut random, n);
+        let fast = run(&x, labels.as_deref(), &options, &cpu);
+        let slow = run(
+            &x,
+            labels.as_deref(),
+            &options,
+            &Exhaustive(Source::Observations),
+        );
+        let case = format!("{data:?}, {n} × {p}, {options:?}");
+        assert_eq!(fast.dendrogram.merge, slow.dendrogram.merge, "{case}");
+        for (a, b) in fast.dendrogram.height.iter().zip(&slow.dendrogram.height) {
+            assert!((a - b).abs() <= 1e-10 * b, "{a} is not {b}: {case}");
+        }
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let mut random = Random(3);
+    let x = draw(&mut random, Data::Mixture, 3000, 5);
+    for quick in [true, false] {
+        let options = Options {
+            threshold: 50.0,
+            subthreshold: Subthreshold::Mahal,
+            quick,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let one = run(&x, None, &options, &Cpu::new(1).unwrap());
+        assert_eq!(one, run(&x, None, &options, &Cpu::new(4).unwrap()));
+    }
+}
+
+#[test]
+fn a_stopped_computation_says_so() {
+    let x = draw(&mut Random(1), Data::Plain, 500, 3);
+    let monitor = Monitor::default();
+    monitor.stop();
+    let options = options(&mut Random(5), 500);
+    let stopped = cluster(&x, None, &options, &Cpu::new(1).unwrap(), &monitor);
+    assert_eq!(stopped, Err(Error::Interrupt));
+}
+
+#[derive(serde::Deserialize)]
+struct Fixture {
+    x: Vec<Vec<f64>>,
+    threshold: f64,
+    subthreshold: String,
+    quick: bool,
+    normalize: bool,
+    merge: Vec<[i32; 2]>,
+    height: Vec<f64>,
+    apriori: Option<Vec<u32>>,
+    apriori_intra: Option<bool>,
+    apriori_merges: Option<usize>,
+    apriori_labels: Option<Vec<u32>>,
+}
+
+#[test]
+fn the_worked_cases_come_out_as_worked() {
+    let folder = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../../tests/testthat/fixtures/mhca"
+    );
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let fixture: Fixture =
+            serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+        let p = fixture.x[0].len();
+        let x = Matrix::from_row_major(fixture.x.concat(), fixture.x.len(), p).unwrap();
+        let options = Options {
+            threshold: fixture.threshold,
+            subthreshold: match fixture.subthreshold.as_str() {
+                "mahal" => Subthreshold::Mahal,
+                "mahal0" => Subthreshold::Mahal0,
+                "euclid" => Subthreshold::Euclid,
+                "euclidMahal" => Subthreshold::EuclidMahal,
+                other => panic!("no such kind: {other}"),
+            },
+            quick: fixture.quick,
+            normalize: fixture.normalize,
+            apriori_intra: fixture.apriori_intra.unwrap_or(true),
+        };
+        let result = run(
+            &x,
+            fixture.apriori.as_deref(),
+            &options,
+            &Cpu::new(2).unwrap(),
+        );
+        assert_eq!(result.dendrogram.merge, fixture.merge, "{path:?}");
+        for (a, b) in result.dendrogram.height.iter().zip(&fixture.height) {
+            assert!(
+                (a - b).abs() <= 1e-9 * b.max(1e-300),
+                "{a} is not {b}: {path:?}"
+            );
+        }
+        assert_eq!(result.apriori_merges, fixture.apriori_merges.unwrap_or(0));
+        assert_eq!(
+            result.apriori_labels,
+            fixture.apriori_labels.unwrap_or_default()
+        );
+        count += 1;
+    }
+    assert_eq!(count, 32);
+}

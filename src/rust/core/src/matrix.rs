@@ -1,0 +1,89 @@
+//! Row-major matrices of observations.
+
+use crate::error::{Error, Result};
+
+/// Observations in rows, dimensions in columns, row-major, all finite.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Matrix {
+    values: Vec<f64>,
+    rows: usize,
+    columns: usize,
+}
+
+impl Matrix {
+    /// From R's column-major storage, `rows * columns` values.
+    ///
+    /// # Errors
+    /// `Error::Input` when the sizes disagree, when there are fewer than 2 rows or no columns, or
+    /// when a value is not finite (the first one in row order is named, counting from 1).
+    pub fn from_column_major(values: &[f64], rows: usize, columns: usize) -> Result<Self> {
+        if values.len() != rows * columns {
+            return Err(Error::Input(format!(
+                "`X` has {} values, but {rows} rows and {columns} columns need {}",
+                values.len(),
+                rows * columns
+            )));
+        }
+        let mut row_major = vec![0.0; values.len()];
+        for (j, column) in values.chunks_exact(rows.max(1)).enumerate() {
+            for (i, &value) in column.iter().enumerate() {
+                row_major[i * columns + j] = value;
+            }
+        }
+        Self::from_row_major(row_major, rows, columns)
+    }
+
+    /// From row-major storage, `rows * columns` values; errors as [`Matrix::from_column_major`].
+    pub fn from_row_major(values: Vec<f64>, rows: usize, columns: usize) -> Result<Self> {
+        if rows < 2 {
+            return Err(Error::Input(format!(
+                "`X` has {rows} row(s), clustering needs at least 2"
+            )));
+        }
+        if columns == 0 {
+            return Err(Error::Input(
+                "`X` has no columns, clustering needs at least 1".into(),
+            ));
+        }
+        if values.len() != rows * columns {
+            return Err(Error::Input(format!(
+                "`X` has {} values, but {rows} rows and {columns} columns need {}",
+                values.len(),
+                rows * columns
+            )));
+        }
+        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
+            return Err(Error::Input(format!(
+                "`X` has {} in row {}, column {}, clustering needs finite values",
+                values[at],
+                at / columns + 1,
+                at % columns + 1
+            )));
+        }
+        Ok(Self {
+            values,
+            rows,
+            columns,
+        })
+    }
+
+    /// Number of observations.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of dimensions.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// One observation.
+    pub fn row(&self, row: usize) -> &[f64] {
+        &self.values[row * self.columns..][..self.columns]
+    }
+
+    /// All values, row after row.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+}
