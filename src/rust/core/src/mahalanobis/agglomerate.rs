@@ -1,22 +1,25 @@
-//! The merges of a problem on the CPU: Müllner's generic algorithm (arXiv:1109.2378), kept lazy by
-//! lower bounds.
+//! The merges of a problem: Müllner's generic algorithm (arXiv:1109.2378), kept lazy by lower
+//! bounds.
 //!
 //! A pair of clusters belongs to the younger of the two. Each cluster keeps lower bounds on its
 //! few nearest older ones ([`Candidates`]) and a floor under all the others; one queue orders the
 //! clusters by the least of these. What comes to its top is settled as far as needed: a bound is
 //! replaced by the distance that decides, a floor by a new sweep, and a distance is a merge. Since
 //! older clusters never change, only the new cluster of a merge is swept against all.
+//!
+//! The bounds come from a [`Screen`] on some device. To keep it busy, the merges that look like
+//! the next ones are prepared together ([`Prepared`]): what becomes of two clusters depends on
+//! nothing else, so a preparation stays good for as long as both live, whatever comes between.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
 use rayon::prelude::*;
 
-use super::clusters::Clusters;
+use super::clusters::{Clusters, United};
 use super::shape::ShapeRule;
 use super::{distance, Problem};
-use crate::backend::cpu::screen::{Marks, Nearest, Query, Screen, LANES};
-use crate::backend::cpu::simd::dispatch;
+use crate::backend::screen::{Found, Frame, Request, Screen};
 use crate::backend::Merge;
 use crate::error::Result;
 use crate::monitor::Monitor;
@@ -24,8 +27,14 @@ use crate::monitor::Monitor;
 /// How many candidates a first sweep keeps; each further sweep of a cluster keeps twice as many.
 const CANDIDATES: usize = 8;
 
-/// Sweeps over fewer coordinates than this are not worth dividing among threads.
-const PARALLEL_COORDINATES: usize = 1 << 19;
+/// Full distances over more members than this are not decided before it is their turn.
+const COSTLY_MEMBERS: usize = 64;
+
+/// Costly distances that are decided at a time, for each thread.
+const DECIDED_TOGETHER: usize = 4;
+
+/// Pairs that the first sweeps look at between two looks at the monitor.
+const PAIRS_BETWEEN_CHECKS: usize = 1 << 27;
 
 /// The progress units of a problem: pairs of clusters to look at in the first sweeps and in those
 /// after each merge.
@@ -34,17 +43,34 @@ pub fn work(problem: &Problem) -> u64 {
     n * (n - 1)
 }
 
-/// The merges that make one cluster of `problem`'s clusters, in order.
+/// How the problem's data units and a screen's units relate.
+pub fn frame(problem: &Problem) -> Frame {
+    let (least, greatest) = problem.bounding_box();
+    let spans = || least.iter().zip(&greatest);
+    Frame::new(
+        spans().map(|(l, g)| l + (g - l) / 2.0).collect(),
+        spans().fold(0.0f64, |reach, (l, g)| reach.max(g - l)),
+        !problem.options.quick,
+        distance::log2_ceil(problem.members.len()),
+    )
+}
+
+/// The merges that make one cluster of `problem`'s clusters, in order; `new_screen` makes an empty
+/// screen for a number of live clusters.
 ///
 /// Takes about n²·p operations for centroid distances and O(n·p + c·p²) memory, c the most
 /// clusters of several members at a time.
 ///
 /// # Errors
-/// `Error::Interrupt` when `monitor` says stop.
-pub fn agglomerate(problem: &Problem, monitor: &Monitor) -> Result<Vec<Merge>> {
-    let mut state = Agglomeration::new(problem, monitor);
+/// `Error::Interrupt` when `monitor` says stop, and what the screen returns.
+pub fn agglomerate(
+    problem: &Problem,
+    new_screen: impl Fn(usize) -> Result<Box<dyn Screen>>,
+    monitor: &Monitor,
+) -> Result<Vec<Merge>> {
+    let mut state = Agglomeration::new(problem, &new_screen, monitor)?;
     state.start()?;
-    while state.merges.len() + 1 < problem.clusters() {
+    while state.live() > 1 {
         let Reverse(head) = state.queue.pop().expect("every live cluster is queued");
         state.settle(head)?;
     }
@@ -71,6 +97,25 @@ struct Candidates {
     sweeps: u32,
 }
 
+impl Candidates {
+    /// What a sweep found.
+    fn new(found: Found, births: &[u32]) -> Self {
+        let candidate = |(bound, partner): (f64, u32)| {
+            Reverse(Candidate {
+                value: bound.to_bits(),
+                decided: false,
+                partner,
+                partner_birth: births[partner as usize],
+            })
+        };
+        Self {
+            heap: found.bounds.into_iter().map(candidate).collect(),
+            floor: found.floor,
+            sweeps: 1,
+        }
+    }
+}
+
 /// The head of a cluster's candidates in the queue of all; orders as [`Candidate`], floors first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
@@ -89,113 +134,102 @@ enum Kind {
     Distance,
 }
 
-struct Agglomeration<'a> {
+/// A merge made ahead of its time.
+#[derive(Debug)]
+struct Prepared {
+    births: (u32, u32),
+    united: United,
+    candidates: Candidates,
+    /// The candidates are all from before this birth.
+    as_of: u32,
+}
+
+struct Agglomeration<'a, F> {
     problem: &'a Problem<'a>,
     monitor: &'a Monitor,
     rule: ShapeRule,
     clusters: Clusters<'a>,
     /// By slot: when its cluster came to be; 0, 1, … at the start.
     births: Vec<u32>,
+    next_birth: u32,
+    /// The births and slots since the last preparation.
+    recent: Vec<(u32, u32)>,
     below_full_size: usize,
     candidates: Vec<Candidates>,
     queue: BinaryHeap<Reverse<Head>>,
-    screen: Screen,
-    marks: Marks,
+    new_screen: &'a F,
+    screen: Box<dyn Screen>,
+    prepared: HashMap<(u32, u32), Prepared>,
+    /// How many merges to prepare at a time.
+    batch: usize,
+    /// How far beyond the candidates of two clusters those of their union are looked for: adapts
+    /// itself so that about [`CANDIDATES`] are found.
+    reach: f64,
     merges: Vec<Merge>,
 }
 
-impl<'a> Agglomeration<'a> {
-    fn new(problem: &'a Problem<'a>, monitor: &'a Monitor) -> Self {
+impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
+    fn new(problem: &'a Problem<'a>, new_screen: &'a F, monitor: &'a Monitor) -> Result<Self> {
         let n = problem.clusters();
         let below_full_size = (0..n)
             .filter(|&s| (problem.members_of(s).len() as f64) < problem.options.threshold)
             .count();
         let rule = problem.options.shape_rule(below_full_size == 0);
-        Self {
+        Ok(Self {
             problem,
             monitor,
             rule,
             clusters: Clusters::new(problem, &rule),
             births: vec![0; n],
+            next_birth: 0,
+            recent: Vec::new(),
             below_full_size,
             candidates: (0..n).map(|_| Candidates::default()).collect(),
             queue: BinaryHeap::with_capacity(n),
-            screen: new_screen(problem),
-            marks: Marks::new(n),
+            new_screen,
+            screen: new_screen(n)?,
+            prepared: HashMap::new(),
+            batch: 1,
+            reach: 1.0,
             merges: Vec::with_capacity(n - 1),
-        }
+        })
     }
 
     /// Screens all live clusters against each other, and queues them, from scratch.
     fn start(&mut self) -> Result<()> {
-        self.screen = new_screen(self.problem);
-        for (birth, slot) in self.clusters.live().enumerate() {
-            self.births[slot as usize] = birth as u32;
-            self.screen.push(slot, &self.clusters.profile(slot));
-        }
         let live: Vec<u32> = self.clusters.live().collect();
-        let found: Vec<Candidates> = live
-            .par_iter()
-            .enumerate()
-            .map(|(position, &slot)| {
-                self.monitor.check()?;
-                let found = self.sweep(slot, position, 0, &Marks::default());
-                self.monitor.advance(position as u64);
-                Ok(found)
-            })
-            .collect::<Result<_>>()?;
+        for &slot in &live {
+            self.births[slot as usize] = self.next_birth;
+            self.next_birth += 1;
+            self.screen.push(slot, &self.clusters.profile(slot))?;
+        }
         self.queue.clear();
-        for (&slot, found) in live.iter().zip(found) {
-            self.candidates[slot as usize] = found;
-            self.enqueue(slot);
+        self.prepared.clear();
+        self.recent.clear();
+        self.batch = self.screen.batch();
+        let at_a_time = (PAIRS_BETWEEN_CHECKS / live.len()).max(1);
+        for (chunk, slots) in live.chunks(at_a_time).enumerate() {
+            self.monitor.check()?;
+            let end = |i: usize| chunk * at_a_time + i;
+            let requests: Vec<Request> = slots
+                .iter()
+                .enumerate()
+                .map(|(i, &slot)| Request {
+                    profile: self.clusters.profile(slot),
+                    end: end(i),
+                    capacity: CANDIDATES,
+                    limit: f64::INFINITY,
+                    skip: &[],
+                })
+                .collect();
+            let answers = self.screen.sweep(&requests)?;
+            for (i, (&slot, found)) in slots.iter().zip(answers).enumerate() {
+                self.candidates[slot as usize] = Candidates::new(found, &self.births);
+                self.enqueue(slot);
+                self.monitor.advance(end(i) as u64);
+            }
         }
         Ok(())
-    }
-
-    /// The nearest clusters before position `end` of the screen, `marks` left out.
-    fn sweep(&self, slot: u32, end: usize, sweeps: u32, marks: &Marks) -> Candidates {
-        let query = self.screen.query(&self.clusters.profile(slot));
-        let capacity = CANDIDATES << sweeps.min(16);
-        let nearest = self.nearest(&query, end, capacity, marks);
-        let unit = self.screen.unit();
-        let floor = nearest.floor() * unit;
-        let heap = nearest
-            .into_entries()
-            .map(|(bound, partner)| {
-                Reverse(Candidate {
-                    value: (bound * unit).to_bits(),
-                    decided: false,
-                    partner,
-                    partner_birth: self.births[partner as usize],
-                })
-            })
-            .collect();
-        Candidates {
-            heap,
-            floor,
-            sweeps: sweeps + 1,
-        }
-    }
-
-    fn nearest(&self, query: &Query, end: usize, capacity: usize, marks: &Marks) -> Nearest {
-        let part = |blocks: std::ops::Range<usize>| {
-            let nearest = Nearest::new(capacity);
-            dispatch(self.screen.sweep(query, blocks, end, marks, nearest))
-        };
-        let blocks = end.div_ceil(LANES);
-        let threads = rayon::current_num_threads();
-        if threads == 1 || end * self.problem.x.columns() < PARALLEL_COORDINATES {
-            return part(0..blocks);
-        }
-        let share = blocks.div_ceil(threads);
-        (0..threads)
-            .into_par_iter()
-            .map(|t| part((t * share).min(blocks)..((t + 1) * share).min(blocks)))
-            .reduce_with(|mut all, other| {
-                all.merge(other);
-                all
-            })
-            .expect("there is a thread")
     }
 
     /// Queues a cluster by the least that it has.
@@ -231,80 +265,306 @@ impl<'a> Agglomeration<'a> {
 
     /// Takes the head of the queue one step further.
     fn settle(&mut self, head: Head) -> Result<()> {
-        let owner = head.owner;
-        if !self.is_live(owner, head.owner_birth) {
+        if !self.is_live(head.owner, head.owner_birth) {
             return Ok(());
         }
-        if head.kind == Kind::Floor {
-            self.monitor.check()?;
-            self.sweep_again(owner);
-            self.enqueue(owner);
-            return Ok(());
-        }
-        let heap = &mut self.candidates[owner as usize].heap;
-        let Reverse(first) = heap.pop().expect("the head stands for a candidate");
-        if self.is_live(first.partner, first.partner_birth) {
-            if first.decided {
-                return self.merge(head.lower, head.higher, f64::from_bits(first.value));
+        match head.kind {
+            Kind::Floor => self.sweep_again(head.owner),
+            Kind::Bound if self.is_costly(&head) => {
+                self.decide_together(head);
+                Ok(())
             }
-            let decided = self.clusters.distance(head.lower, head.higher);
-            debug_assert!(f64::from_bits(first.value) <= decided, "the bound holds");
-            self.candidates[owner as usize]
-                .heap
-                .push(Reverse(Candidate {
-                    value: decided.to_bits(),
-                    decided: true,
-                    ..first
-                }));
+            Kind::Bound => {
+                self.decide(head.owner);
+                Ok(())
+            }
+            Kind::Distance if self.first_pair(head.owner).is_none() => {
+                self.candidates[head.owner as usize].heap.pop();
+                self.enqueue(head.owner);
+                Ok(())
+            }
+            Kind::Distance => self.merge(head),
+        }
+    }
+
+    /// Replaces a cluster's first bound by the distance.
+    fn decide(&mut self, owner: u32) {
+        match self.first_pair(owner) {
+            Some((lower, higher)) => {
+                let distance = self.clusters.distance(lower, higher);
+                self.replace_first(owner, distance);
+            }
+            None => {
+                self.candidates[owner as usize].heap.pop();
+            }
         }
         self.enqueue(owner);
-        Ok(())
+    }
+
+    /// Replaces the bounds at the head of the queue by distances, up to the first that is one: few
+    /// of them would not come to the top before it.
+    fn decide_together(&mut self, head: Head) {
+        let mut owners = vec![head.owner];
+        while owners.len() < DECIDED_TOGETHER * rayon::current_num_threads() {
+            let Some(Reverse(next)) = self.queue.peek() else {
+                break;
+            };
+            if next.kind != Kind::Bound {
+                break;
+            }
+            let Some(Reverse(next)) = self.queue.pop() else {
+                break;
+            };
+            if self.is_live(next.owner, next.owner_birth) {
+                owners.push(next.owner);
+            }
+        }
+        let pairs: Vec<_> = owners.iter().map(|&owner| self.first_pair(owner)).collect();
+        let clusters = &self.clusters;
+        let distances: Vec<Option<f64>> = pairs
+            .into_par_iter()
+            .with_max_len(1)
+            .map(|pair| pair.map(|(lower, higher)| clusters.distance(lower, higher)))
+            .collect();
+        for (owner, distance) in owners.into_iter().zip(distances) {
+            match distance {
+                Some(distance) => self.replace_first(owner, distance),
+                None => {
+                    self.candidates[owner as usize].heap.pop();
+                }
+            }
+            self.enqueue(owner);
+        }
+    }
+
+    /// The pair that a cluster's first candidate stands for, if its partner lives.
+    fn first_pair(&self, owner: u32) -> Option<(u32, u32)> {
+        let Reverse(first) = self.candidates[owner as usize].heap.peek()?;
+        let pair = (owner.min(first.partner), owner.max(first.partner));
+        self.is_live(first.partner, first.partner_birth)
+            .then_some(pair)
+    }
+
+    /// The distance of a cluster's first candidate takes the place of the bound.
+    fn replace_first(&mut self, owner: u32, distance: f64) {
+        let heap = &mut self.candidates[owner as usize].heap;
+        let mut first = heap.peek_mut().expect("there is a first candidate");
+        debug_assert!(f64::from_bits(first.0.value) <= distance, "the bound holds");
+        first.0.value = distance.to_bits();
+        first.0.decided = true;
     }
 
     /// Looks for more candidates of a cluster whose floor was reached.
-    fn sweep_again(&mut self, owner: u32) {
+    fn sweep_again(&mut self, owner: u32) -> Result<()> {
+        self.monitor.check()?;
         let old = std::mem::take(&mut self.candidates[owner as usize]);
         let known: Vec<_> = old
             .heap
             .into_iter()
             .filter(|Reverse(c)| c.decided && self.is_live(c.partner, c.partner_birth))
             .collect();
-        self.marks.clear();
-        for Reverse(candidate) in &known {
-            self.marks.mark(candidate.partner);
-        }
-        let end = self.screen.position(owner);
-        let mut found = self.sweep(owner, end, old.sweeps, &self.marks);
-        found.heap.extend(known);
-        self.candidates[owner as usize] = found;
+        let mut skip: Vec<u32> = known.iter().map(|Reverse(c)| c.partner).collect();
+        skip.sort_unstable();
+        let request = Request {
+            profile: self.clusters.profile(owner),
+            end: self.screen.roster().position(owner),
+            capacity: CANDIDATES << old.sweeps.min(16),
+            limit: f64::INFINITY,
+            skip: &skip,
+        };
+        let found = self.screen.sweep(&[request])?.swap_remove(0);
+        let mut candidates = Candidates::new(found, &self.births);
+        candidates.sweeps = old.sweeps + 1;
+        candidates.heap.extend(known);
+        self.candidates[owner as usize] = candidates;
+        self.enqueue(owner);
+        Ok(())
     }
 
-    fn merge(&mut self, lower: u32, higher: u32, height: f64) -> Result<()> {
+    /// Merges the pair that a head stands for.
+    fn merge(&mut self, head: Head) -> Result<()> {
         self.monitor.check()?;
+        let (lower, higher) = (head.lower, head.higher);
+        let births = |state: &Self| (state.births[lower as usize], state.births[higher as usize]);
+        let is_prepared = |p: &Prepared| p.births == births(self);
+        if !self.prepared.get(&(lower, higher)).is_some_and(is_prepared) {
+            self.prepare(&head)?;
+        }
+        let prepared = self.prepared.remove(&(lower, higher)).expect("is prepared");
         self.merges.push(Merge {
             lower,
             higher,
-            height,
+            height: f64::from_bits(head.value),
         });
+        self.monitor
+            .advance(self.screen.roster().positions() as u64);
+        self.screen.remove(lower)?;
+        self.screen.remove(higher)?;
         self.candidates[higher as usize] = Candidates::default();
-        self.screen.remove(lower);
-        self.screen.remove(higher);
-        let is_full_size = |size: usize| size as f64 >= self.problem.options.threshold;
-        let below = |size: usize| usize::from(!is_full_size(size));
+        let below = |size: usize| usize::from((size as f64) < self.problem.options.threshold);
         let before = below(self.clusters.size(lower)) + below(self.clusters.size(higher));
-        self.clusters.unite(lower, higher);
+        self.clusters.replace(lower, higher, prepared.united);
         self.below_full_size -= before - below(self.clusters.size(lower));
+        if self.live() == 1 {
+            return Ok(());
+        }
         if self.below_full_size == 0 && !self.rule.all_full_size {
             return self.switch();
         }
-        self.clusters.reshape(lower, &self.rule);
-        self.births[lower as usize] = (self.problem.clusters() + self.merges.len()) as u32;
-        let end = self.screen.positions();
-        self.candidates[lower as usize] = self.sweep(lower, end, 0, &Marks::default());
-        self.screen.push(lower, &self.clusters.profile(lower));
-        self.monitor.advance(end as u64);
+        let birth = self.next_birth;
+        self.next_birth += 1;
+        self.births[lower as usize] = birth;
+        let mut candidates = prepared.candidates;
+        for &(birth, slot) in &self.recent {
+            if birth >= prepared.as_of && self.is_live(slot, birth) {
+                candidates.heap.push(Reverse(Candidate {
+                    value: self.clusters.bound(lower, slot).to_bits(),
+                    decided: false,
+                    partner: slot,
+                    partner_birth: birth,
+                }));
+            }
+        }
+        self.candidates[lower as usize] = candidates;
+        self.recent.push((birth, lower));
+        self.screen.push(lower, &self.clusters.profile(lower))?;
         self.enqueue(lower);
+        if self.screen.is_outgrown(self.live()) {
+            self.change_screen()?;
+        }
         Ok(())
+    }
+
+    /// Prepares the merge that a head stands for, and those that look like the next ones.
+    fn prepare(&mut self, head: &Head) -> Result<()> {
+        self.forget_preparations();
+        let pairs = self.look_ahead(head);
+        let rule = &self.rule;
+        let clusters = &self.clusters;
+        let unite = |&(lower, higher): &(u32, u32)| clusters.united(lower, higher, rule);
+        let united: Vec<United> = if pairs.len() == 1 {
+            pairs.iter().map(unite).collect()
+        } else {
+            pairs.par_iter().map(unite).collect()
+        };
+        let skips: Vec<[u32; 2]> = pairs.iter().map(|&(l, h)| [l, h]).collect();
+        let requests: Vec<Request> = united
+            .iter()
+            .zip(&skips)
+            .map(|(united, skip)| Request {
+                profile: united.profile(),
+                end: self.screen.roster().positions(),
+                capacity: CANDIDATES,
+                limit: self.likely_limit(*skip),
+                skip,
+            })
+            .collect();
+        let answers = self.screen.sweep(&requests)?;
+        drop(requests);
+        for found in &answers {
+            self.reach *= match found.bounds.len() {
+                0..CANDIDATES => 1.02,
+                CANDIDATES => 1.0,
+                _ => 0.99,
+            };
+        }
+        for ((&(lower, higher), united), found) in pairs.iter().zip(united).zip(answers) {
+            let prepared = Prepared {
+                births: (self.births[lower as usize], self.births[higher as usize]),
+                united,
+                candidates: Candidates::new(found, &self.births),
+                as_of: self.next_birth,
+            };
+            self.prepared.insert((lower, higher), prepared);
+        }
+        Ok(())
+    }
+
+    /// Where the candidates of what becomes of two clusters probably end, by the candidates of the
+    /// two. A bad guess costs time only: a second sweep, or candidates that nobody needs.
+    fn likely_limit(&self, pair: [u32; 2]) -> f64 {
+        let mut values: Vec<u64> = Vec::with_capacity(4 * CANDIDATES);
+        for owner in pair {
+            let others = self.candidates[owner as usize].heap.iter();
+            values.extend(
+                others
+                    .filter(|Reverse(c)| {
+                        !pair.contains(&c.partner) && self.is_live(c.partner, c.partner_birth)
+                    })
+                    .map(|Reverse(c)| c.value),
+            );
+        }
+        if values.is_empty() {
+            return f64::INFINITY;
+        }
+        let wanted = (CANDIDATES - 1).min(values.len() - 1);
+        let (_, &mut value, _) = values.select_nth_unstable(wanted);
+        self.reach * f64::from_bits(value)
+    }
+
+    /// Drops preparations for clusters that are gone, and recent births that none needs; adapts
+    /// how many to prepare to how many were of use.
+    fn forget_preparations(&mut self) {
+        let births = &self.births;
+        let clusters = &self.clusters;
+        self.prepared.retain(|&(lower, higher), prepared| {
+            let live = |slot: u32, birth| clusters.size(slot) > 0 && births[slot as usize] == birth;
+            live(lower, prepared.births.0) && live(higher, prepared.births.1)
+        });
+        let oldest = self.prepared.values().map(|p| p.as_of).min();
+        self.recent
+            .retain(|&(birth, _)| oldest.is_some_and(|oldest| birth >= oldest));
+    }
+
+    /// The pair of a head and the next ones in the queue that share no cluster with each other.
+    fn look_ahead(&mut self, head: &Head) -> Vec<(u32, u32)> {
+        let mut pairs = vec![(head.lower, head.higher)];
+        let mut busy = vec![head.lower, head.higher];
+        let mut aside = Vec::new();
+        for _ in 1..2 * self.batch {
+            let Some(Reverse(next)) = self.queue.pop() else {
+                break;
+            };
+            if !self.is_live(next.owner, next.owner_birth) {
+                continue;
+            }
+            if next.kind == Kind::Floor || next.kind == Kind::Bound && self.is_costly(&next) {
+                aside.push(next);
+                continue;
+            }
+            if next.kind == Kind::Bound {
+                self.decide(next.owner);
+                continue;
+            }
+            if self.first_pair(next.owner).is_none() {
+                self.candidates[next.owner as usize].heap.pop();
+                self.enqueue(next.owner);
+                continue;
+            }
+            let pair = (next.lower, next.higher);
+            if !busy.contains(&pair.0)
+                && !busy.contains(&pair.1)
+                && !self.prepared.contains_key(&pair)
+            {
+                pairs.push(pair);
+            }
+            busy.extend([pair.0, pair.1]);
+            aside.push(next);
+        }
+        self.queue.extend(aside.into_iter().map(Reverse));
+        // Look further while most of what is found is new, less far while hardly anything is.
+        if 2 * pairs.len() >= self.batch {
+            self.batch = (2 * self.batch).min(self.screen.batch());
+        } else if 4 * pairs.len() <= self.batch {
+            self.batch = (self.batch / 2).max(2);
+        }
+        pairs
+    }
+
+    /// Whether the distance that a head stands for takes long to decide.
+    fn is_costly(&self, head: &Head) -> bool {
+        let members = self.clusters.size(head.lower) + self.clusters.size(head.higher);
+        !self.problem.options.quick && members > COSTLY_MEMBERS
     }
 
     /// All clusters have become full-size: all distances are computed anew.
@@ -314,27 +574,23 @@ impl<'a> Agglomeration<'a> {
         for slot in live {
             self.clusters.reshape(slot, &self.rule);
         }
+        self.screen = (self.new_screen)(self.live())?;
         self.start()
     }
-}
 
-/// An empty screen around the middle of the problem's bounding box.
-fn new_screen(problem: &Problem) -> Screen {
-    let (least, greatest) = problem.bounding_box();
-    let center: Vec<f64> = least
-        .iter()
-        .zip(&greatest)
-        .map(|(l, g)| l + (g - l) / 2.0)
-        .collect();
-    let reach = least
-        .iter()
-        .zip(&greatest)
-        .fold(0.0f64, |reach, (l, g)| reach.max(g - l));
-    Screen::new(
-        problem.clusters(),
-        center,
-        reach,
-        !problem.options.quick,
-        distance::log2_ceil(problem.members.len()),
-    )
+    /// Number of live clusters.
+    fn live(&self) -> usize {
+        self.problem.clusters() - self.merges.len()
+    }
+
+    /// Moves the live clusters to a new screen, in the order of their births.
+    fn change_screen(&mut self) -> Result<()> {
+        let mut live: Vec<u32> = self.clusters.live().collect();
+        live.sort_unstable_by_key(|&slot| self.births[slot as usize]);
+        self.screen = (self.new_screen)(live.len())?;
+        for slot in live {
+            self.screen.push(slot, &self.clusters.profile(slot))?;
+        }
+        Ok(())
+    }
 }

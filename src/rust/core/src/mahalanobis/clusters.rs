@@ -6,8 +6,8 @@ use rayon::prelude::*;
 use super::distance::{self, ExactSum, Quanta};
 use super::shape::{self, packed_len, ShapeRule, Workspace};
 use super::Problem;
-use crate::backend::cpu::screen::{Profile, Spread};
 use crate::backend::cpu::simd::dispatch;
+use crate::backend::screen::{Profile, Spread};
 
 /// Full distances with fewer multiplications than this are not worth dividing among threads.
 const PARALLEL_OPERATIONS: usize = 1 << 19;
@@ -41,7 +41,33 @@ pub struct Clusters<'a> {
     members: Vec<Vec<u32>>,
     diagonal: f64,
     log2_terms: u32,
-    workspace: Workspace,
+}
+
+/// What becomes of two clusters.
+#[derive(Debug)]
+pub struct United {
+    size: usize,
+    mean: Vec<f64>,
+    moments: Box<Moments>,
+}
+
+impl United {
+    /// What the screen needs to know of it.
+    pub fn profile(&self) -> Profile<'_> {
+        self.moments.profile(&self.mean)
+    }
+}
+
+impl Moments {
+    fn profile<'a>(&'a self, mean: &'a [f64]) -> Profile<'a> {
+        Profile {
+            mean,
+            whitening: &self.whitening,
+            low: self.low,
+            stretch: self.stretch,
+            spread: self.spread,
+        }
+    }
 }
 
 impl<'a> Clusters<'a> {
@@ -58,7 +84,6 @@ impl<'a> Clusters<'a> {
             members: vec![Vec::new(); if problem.options.quick { 0 } else { n }],
             diagonal: problem.diagonal(),
             log2_terms: distance::log2_ceil(problem.members.len()),
-            workspace: Workspace::default(),
         };
         for slot in 0..n {
             clusters.take_in(slot);
@@ -107,7 +132,6 @@ impl<'a> Clusters<'a> {
                 full: !self.problem.options.quick,
                 members: self.sizes[slot as usize] as usize,
                 p: self.p,
-                workspace: &mut self.workspace,
                 moments,
             });
         }
@@ -140,14 +164,31 @@ impl<'a> Clusters<'a> {
 
     /// What the screen needs to know of a slot's cluster.
     pub fn profile(&self, slot: u32) -> Profile<'_> {
-        let moments = self.moments[slot as usize].as_ref();
-        Profile {
-            mean: self.mean(slot),
-            whitening: self.whitening(slot),
-            low: moments.map_or(1.0, |m| m.low),
-            stretch: moments.map_or(1.0, |m| m.stretch),
-            spread: moments.map_or(Spread::default(), |m| m.spread),
+        let mean = self.mean(slot);
+        match &self.moments[slot as usize] {
+            Some(moments) => moments.profile(mean),
+            None => Profile {
+                mean,
+                whitening: &[],
+                low: 1.0,
+                stretch: 1.0,
+                spread: Spread::default(),
+            },
         }
+    }
+
+    /// A lower bound on the distance from what the screen knows, in double precision.
+    pub fn bound(&self, a: u32, b: u32) -> f64 {
+        let (a, b) = (self.profile(a), self.profile(b));
+        let differences = a.mean.iter().zip(b.mean).map(|(a, b)| a - b);
+        let square: f64 = differences.map(|d| d * d).sum();
+        let centroids = square.sqrt();
+        let directed = |from: &Profile, to: &Profile| {
+            let norm = centroids.max(from.spread.mean_norm(square));
+            let rounding = distance::quanta(to.stretch, self.diagonal, self.log2_terms).rounding();
+            (to.low * norm * (1.0 - 1e-9) - rounding).max(0.0)
+        };
+        distance::average(directed(&a, &b), directed(&b, &a))
     }
 
     /// The distance that decides.
@@ -193,33 +234,52 @@ impl<'a> Clusters<'a> {
         sum.mean(members.len())
     }
 
-    /// Makes one cluster, in the lower slot, of two; its shape is left to [`Clusters::reshape`].
-    pub fn unite(&mut self, lower: u32, higher: u32) {
+    /// One cluster of two, with its shape under `rule`.
+    pub fn united(&self, lower: u32, higher: u32, rule: &ShapeRule) -> United {
         let p = self.p;
         let full = !self.problem.options.quick;
-        let (lower, higher) = (lower as usize, higher as usize);
-        let (head, tail) = self.means.split_at_mut(higher * p);
-        let mut kept = self.moments[lower].take().unwrap_or_else(|| {
-            Box::new(Moments {
+        let mut mean = self.mean(lower).to_vec();
+        let mut moments = match &self.moments[lower as usize] {
+            Some(moments) => moments.clone(),
+            None => Box::new(Moments {
                 scatter: vec![0.0; packed_len(p)],
                 third: vec![0.0; if full { p } else { 0 }],
                 ..Moments::default()
-            })
-        });
-        let taken = self.moments[higher].take();
+            }),
+        };
         dispatch(Unite {
             full,
-            size_a: self.sizes[lower] as usize,
-            mean_a: &mut head[lower * p..][..p],
-            moments_a: &mut kept,
-            size_b: self.sizes[higher] as usize,
-            mean_b: &tail[..p],
-            moments_b: taken.as_deref(),
+            size_a: self.size(lower),
+            mean_a: &mut mean,
+            moments_a: &mut moments,
+            size_b: self.size(higher),
+            mean_b: self.mean(higher),
+            moments_b: self.moments[higher as usize].as_deref(),
         });
-        self.moments[lower] = Some(kept);
-        self.sizes[lower] += self.sizes[higher];
+        let size = self.size(lower) + self.size(higher);
+        dispatch(Reshape {
+            rule,
+            full,
+            members: size,
+            p,
+            moments: &mut moments,
+        });
+        United {
+            size,
+            mean,
+            moments,
+        }
+    }
+
+    /// Puts what became of two clusters in the lower slot.
+    pub fn replace(&mut self, lower: u32, higher: u32, united: United) {
+        let (lower, higher) = (lower as usize, higher as usize);
+        self.means[lower * self.p..][..self.p].copy_from_slice(&united.mean);
+        self.moments[lower] = Some(united.moments);
+        self.moments[higher] = None;
+        self.sizes[lower] = united.size as u32;
         self.sizes[higher] = 0;
-        if full {
+        if !self.problem.options.quick {
             // The smaller is copied into the larger, so that n log n copies suffice.
             let mut some = std::mem::take(&mut self.members[lower]);
             let mut more = std::mem::take(&mut self.members[higher]);
@@ -302,7 +362,6 @@ struct Reshape<'a> {
     full: bool,
     members: usize,
     p: usize,
-    workspace: &'a mut Workspace,
     moments: &'a mut Moments,
 }
 
@@ -316,9 +375,9 @@ impl WithSimd for Reshape<'_> {
             full,
             members,
             p,
-            workspace,
             moments,
         } = self;
+        let mut workspace = Workspace::default();
         let mut whitening = std::mem::take(&mut moments.whitening);
         whitening.resize(packed_len(p), 0.0);
         match shape::whitening(
@@ -326,7 +385,7 @@ impl WithSimd for Reshape<'_> {
             members,
             &moments.scatter,
             p,
-            workspace,
+            &mut workspace,
             &mut whitening,
         ) {
             Some(scale) => {

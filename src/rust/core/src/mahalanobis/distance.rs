@@ -61,6 +61,11 @@ impl Quanta {
         let low = high * terms * (0.5 * f64::EPSILON);
         Self { high, low }
     }
+
+    /// More than what is dropped of each term.
+    pub fn rounding(&self) -> f64 {
+        self.low * f64::EPSILON
+    }
 }
 
 impl ExactSum {

@@ -173,6 +173,18 @@ pub fn cluster(
     }
 }
 
+/// How many clusters the largest agglomeration of a clustering of `n` observations starts with.
+pub fn largest_problem(n: usize, apriori: Option<&[u32]>) -> usize {
+    match apriori.and_then(apriori::Partition::new) {
+        None => n,
+        Some(partition) => {
+            let top = partition.clusters.len() + partition.loose.len();
+            let inner = partition.clusters.iter().map(|(_, members)| members.len());
+            inner.max().unwrap_or(0).max(top)
+        }
+    }
+}
+
 fn check(x: &Matrix, apriori: Option<&[u32]>, options: &Options) -> Result<()> {
     if !(options.threshold > 0.0 && options.threshold.is_finite()) {
         return Err(Error::Input(format!(

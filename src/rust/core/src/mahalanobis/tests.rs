@@ -218,6 +218,42 @@ fn a_stopped_computation_says_so() {
     assert_eq!(stopped, Err(Error::Interrupt));
 }
 
+/// Holds the GPU to the CPU's bits, on data of every sort.
+fn compare_with_the_gpu(rounds: usize, largest: usize) {
+    let cuda = crate::backend::cuda::Cuda::new(None, 4)
+        .unwrap()
+        .without_crossover();
+    let cpu = Cpu::new(4).unwrap();
+    let mut random = Random(99);
+    for round in 0..rounds {
+        let data = DATA[round % DATA.len()];
+        let n = 2 + random.below(largest - 1);
+        let p = match round % 7 {
+            0 => 1 + random.below(90),
+            _ => 1 + random.below(20),
+        };
+        let x = draw(&mut random, data, n, p);
+        let options = options(&mut random, n);
+        let labels = apriori(&mut random, n);
+        let gpu = run(&x, labels.as_deref(), &options, &cuda);
+        let expected = run(&x, labels.as_deref(), &options, &cpu);
+        assert_eq!(gpu, expected, "{data:?}, {n} × {p}, {options:?}");
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_has_the_bits_of_the_cpu() {
+    compare_with_the_gpu(200, 400);
+    compare_with_the_gpu(20, 4000);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
+    compare_with_the_gpu(14, 60);
+}
+
 #[derive(serde::Deserialize)]
 struct Fixture {
     x: Vec<Vec<f64>>,

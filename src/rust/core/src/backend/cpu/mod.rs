@@ -1,14 +1,16 @@
 //! The CPU: all cores, and the widest vectors that the processor has.
 
-pub mod screen;
+mod screen;
 pub mod simd;
 
 use rayon::prelude::*;
 
+use super::screen::Screen;
 use super::{Backend, Merge};
 use crate::error::{Error, Result};
 use crate::mahalanobis::{agglomerate, Problem};
 use crate::monitor::Monitor;
+pub use screen::CpuScreen;
 
 /// A pool of threads.
 pub struct Cpu {
@@ -35,6 +37,13 @@ impl Cpu {
     }
 }
 
+impl Cpu {
+    /// Runs `work` on the pool.
+    pub fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.pool.install(work)
+    }
+}
+
 impl Backend for Cpu {
     fn name(&self) -> &'static str {
         "cpu"
@@ -44,10 +53,16 @@ impl Backend for Cpu {
         for problem in problems {
             monitor.expect(agglomerate::work(problem));
         }
-        self.pool.install(|| {
+        self.install(|| {
             problems
                 .par_iter()
-                .map(|problem| agglomerate::agglomerate(problem, monitor))
+                .map(|problem| {
+                    let frame = agglomerate::frame(problem);
+                    let screen = |_| -> Result<Box<dyn Screen>> {
+                        Ok(Box::new(CpuScreen::new(problem.clusters(), frame.clone())))
+                    };
+                    agglomerate::agglomerate(problem, screen, monitor)
+                })
                 .collect()
         })
     }

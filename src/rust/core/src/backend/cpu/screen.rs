@@ -1,35 +1,23 @@
-//! The single-precision screen: lower bounds on the distances from one cluster to many.
-//!
-//! Means are kept relative to a centre and scaled by a power of two, so that coordinates are at
-//! most about 1, in blocks of [`LANES`] clusters, dimension after dimension. Positions are in
-//! order of birth. With δ = a − b the difference of two means, the bounds are
-//!
-//! 1. ‖δ‖·s ≤ ‖Wδ‖, s a lower bound on the smallest singular value of the whitening factor W;
-//! 2. ‖Wδ‖ itself in single precision;
-//! 3. for full distances, by Hölder's inequality, (E‖r‖²)^(3/2) / (E‖r‖⁴)^(1/2) ≤ E‖r‖ with
-//!    r = x − b over the members x of a cluster with mean a, where, from central moments,
-//!    E‖r‖² = V + ‖δ‖² and E‖r‖⁴ ≤ F + 4λ‖δ‖² + 4τ‖δ‖ + 2V‖δ‖² + ‖δ‖⁴.
-//!
-//! What a bound loses to rounding is covered: each cluster's `error` bounds how far its stored
-//! mean is from the real one, and the other margins are a priori bounds of the form c·p·2⁻²⁴.
+//! The screen on the CPU: blocks of clusters, dimension after dimension, swept with vectors.
 
 use std::collections::BinaryHeap;
+use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
 
-use super::simd::{singles, singles_mut};
+use super::simd::{dispatch, singles, singles_mut};
+use crate::backend::screen::{Found, Frame, Profile, Request, Roster, Screen, View, GONE, UNIT};
+use crate::error::Result;
 use crate::mahalanobis::shape::packed_len;
 
 /// Clusters in a block.
-pub const LANES: usize = 16;
+const LANES: usize = 16;
+
+/// Sweeps over fewer coordinates than this are not worth dividing among threads.
+const PARALLEL_COORDINATES: usize = 1 << 18;
 
 type Row = [f32; LANES];
-
-/// Single precision's unit roundoff.
-const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
-
-/// Marks the position of a cluster that was merged away.
-const GONE: u32 = u32::MAX;
 
 // Scalars of a block, after its p rows of coordinates.
 const ERROR: usize = 0;
@@ -42,32 +30,6 @@ const LARGEST: usize = 4;
 const THIRD: usize = 5;
 const FULL_SCALARS: usize = 6;
 
-/// Bounds on the central moments of a cluster's members, in data units.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Spread {
-    /// E‖r‖² (from below in numerators, from above in denominators: exact up to rounding).
-    pub variance: f64,
-    /// An upper bound on E‖r‖⁴.
-    pub fourth: f64,
-    /// An upper bound on the largest eigenvalue of E rrᵀ.
-    pub largest: f64,
-    /// An upper bound on ‖E‖r‖²r‖.
-    pub third: f64,
-}
-
-/// What the screen needs to know of a cluster.
-#[derive(Debug, Clone, Copy)]
-pub struct Profile<'a> {
-    pub mean: &'a [f64],
-    /// Packed whitening factor, or empty for the identity.
-    pub whitening: &'a [f64],
-    /// A lower bound on ‖Wy‖/‖y‖; 1 for the identity.
-    pub low: f64,
-    /// An upper bound on ‖Wy‖/‖y‖; 1 for the identity.
-    pub stretch: f64,
-    pub spread: Spread,
-}
-
 /// A whitening factor as the target of bounds from single means: columns padded to whole rows of
 /// lanes.
 #[derive(Debug, Clone)]
@@ -77,64 +39,43 @@ struct Target {
     absolute: f32,
 }
 
-/// The live clusters as the screen sees them.
-pub struct Screen {
-    p: usize,
-    full: bool,
-    center: Vec<f64>,
-    /// Data units for one screen unit, a power of two.
-    unit: f64,
-    /// What rounding the sums of full distances can cost, relative to the stretch.
-    sum_error: f64,
+/// The live clusters in vector-wide blocks.
+pub struct CpuScreen {
+    frame: Frame,
+    roster: Roster,
     blocks: Vec<Row>,
-    /// By position, the slot, or [`GONE`].
-    slots: Vec<u32>,
     /// By slot.
-    positions: Vec<u32>,
     targets: Vec<Option<Box<Target>>>,
-    gone: usize,
-}
-
-/// One cluster against which others are bounded.
-pub struct Query {
-    mean: Vec<f32>,
-    error: f32,
-    low: f32,
-    /// Packed, or empty for the identity.
-    whitening: Vec<f32>,
-    relative: f32,
-    absolute: f32,
-    variance: f32,
-    fourth: f32,
-    largest: f32,
-    third: f32,
 }
 
 /// The smallest lower bounds of a sweep, at most `capacity` of them.
 #[derive(Debug)]
-pub struct Nearest {
+struct Nearest {
     capacity: usize,
+    /// Bounds from here on are of no interest.
+    ceiling: f32,
     /// Bits of the bound (bounds are ≥ 0, so their bits order them), then the slot.
     heap: BinaryHeap<u64>,
 }
 
 impl Nearest {
-    /// Empty, for the `capacity` smallest.
-    pub fn new(capacity: usize) -> Self {
+    fn new(capacity: usize, ceiling: f32) -> Self {
         Self {
             capacity,
+            ceiling,
             heap: BinaryHeap::with_capacity(capacity + 1),
         }
     }
 
+    /// What is not below it is not kept.
     #[inline(always)]
     fn limit(&self) -> f32 {
         if self.heap.len() < self.capacity {
-            return f32::INFINITY;
+            return self.ceiling;
         }
         self.heap
             .peek()
-            .map_or(f32::INFINITY, |top| f32::from_bits((top >> 32) as u32))
+            .map_or(self.ceiling, |top| f32::from_bits((top >> 32) as u32))
     }
 
     #[inline(always)]
@@ -147,291 +88,186 @@ impl Nearest {
     }
 
     /// Takes in what another part of the sweep found.
-    pub fn merge(&mut self, other: Nearest) {
+    fn merge(mut self, other: Nearest) -> Nearest {
         for key in other.heap {
             self.heap.push(key);
             if self.heap.len() > self.capacity {
                 self.heap.pop();
             }
         }
+        self
     }
 
-    /// A lower bound on everything that was left out, in screen units.
-    pub fn floor(&self) -> f64 {
-        f64::from(self.limit())
-    }
-
-    /// The bounds found (in screen units) and their slots, in no order.
-    pub fn into_entries(self) -> impl Iterator<Item = (f64, u32)> {
-        self.heap
+    fn into_found(self, unit: f64) -> Found {
+        let floor = f64::from(self.limit()) * unit;
+        let bounds = self
+            .heap
             .into_iter()
-            .map(|key| (f64::from(f32::from_bits((key >> 32) as u32)), key as u32))
+            .map(|key| {
+                (
+                    f64::from(f32::from_bits((key >> 32) as u32)) * unit,
+                    key as u32,
+                )
+            })
+            .collect();
+        Found { bounds, floor }
     }
 }
 
-/// Clusters that a sweep leaves out because their distance is known already.
-#[derive(Debug, Default)]
-pub struct Marks {
-    stamps: Vec<u32>,
-    current: u32,
-}
-
-impl Marks {
-    /// For slots below `slots`; nothing marked.
-    pub fn new(slots: usize) -> Self {
+impl CpuScreen {
+    /// Empty, for clusters in slots below `slots`.
+    pub fn new(slots: usize, frame: Frame) -> Self {
         Self {
-            stamps: vec![0; slots],
-            current: 1,
-        }
-    }
-
-    /// Forgets all marks.
-    pub fn clear(&mut self) {
-        self.current += 1;
-    }
-
-    /// Marks a slot.
-    pub fn mark(&mut self, slot: u32) {
-        self.stamps[slot as usize] = self.current;
-    }
-
-    #[inline(always)]
-    fn has(&self, slot: u32) -> bool {
-        self.stamps
-            .get(slot as usize)
-            .is_some_and(|&stamp| stamp == self.current)
-    }
-}
-
-/// The next single above.
-fn up(value: f64) -> f32 {
-    (value as f32).next_up()
-}
-
-/// The next single below, for positive values.
-fn down(value: f64) -> f32 {
-    (value as f32).next_down().max(0.0)
-}
-
-impl Screen {
-    /// Empty, for clusters in slots below `slots` whose means lie within `reach` of `center`.
-    /// `full` prepares for full distances over at most 2^`log2_terms` members.
-    pub fn new(slots: usize, center: Vec<f64>, reach: f64, full: bool, log2_terms: u32) -> Self {
-        // Clamped so that fourth powers stay in range; a smaller reach makes bounds loose.
-        let exponent = ((reach.to_bits() >> 52) as i64 - 1022).clamp(-250, 250);
-        Self {
-            p: center.len(),
-            full,
-            center,
-            unit: f64::from_bits(((exponent + 1023) as u64) << 52),
-            sum_error: 2.0f64.powi(2 * log2_terms as i32 - 90),
+            frame,
+            roster: Roster::new(slots),
             blocks: Vec::new(),
-            slots: Vec::new(),
-            positions: vec![GONE; slots],
             targets: vec![None; slots],
-            gone: 0,
         }
     }
 
-    /// Data units for one screen unit.
-    pub fn unit(&self) -> f64 {
-        self.unit
-    }
-
-    /// Number of positions in use, those of clusters merged away included.
-    pub fn positions(&self) -> usize {
-        self.slots.len()
-    }
-
-    /// Where a slot's cluster is.
-    pub fn position(&self, slot: u32) -> usize {
-        self.positions[slot as usize] as usize
-    }
-
-    /// The slots of the live clusters in order of birth.
-    pub fn live(&self) -> impl Iterator<Item = u32> + '_ {
-        self.slots.iter().copied().filter(|&slot| slot != GONE)
-    }
-
-    fn scalars(&self) -> usize {
-        if self.full {
+    /// Rows of a block.
+    fn height(&self) -> usize {
+        let scalars = if self.frame.full() {
             FULL_SCALARS
         } else {
             CENTROID_SCALARS
-        }
-    }
-
-    /// Adds a cluster as the youngest.
-    pub fn push(&mut self, slot: u32, profile: &Profile) {
-        let position = self.slots.len();
-        let lane = position % LANES;
-        let height = self.p + self.scalars();
-        if lane == 0 {
-            self.blocks.resize(self.blocks.len() + height, [0.0; LANES]);
-            let start = self.blocks.len() - height;
-            self.blocks[start + self.p + LOW] = [f32::NAN; LANES];
-        }
-        let start = position / LANES * height;
-        let query = self.query(profile);
-        for (k, &value) in query.mean.iter().enumerate() {
-            self.blocks[start + k][lane] = value;
-        }
-        let scalars = &mut self.blocks[start + self.p..];
-        scalars[ERROR][lane] = query.error;
-        scalars[LOW][lane] = query.low;
-        if self.full {
-            scalars[VARIANCE][lane] = query.variance;
-            scalars[FOURTH][lane] = query.fourth;
-            scalars[LARGEST][lane] = query.largest;
-            scalars[THIRD][lane] = query.third;
-        }
-        self.slots.push(slot);
-        self.positions[slot as usize] = position as u32;
-        self.targets[slot as usize] = target(&query, self.p);
-    }
-
-    /// Removes a cluster.
-    pub fn remove(&mut self, slot: u32) {
-        let position = self.position(slot);
-        let height = self.p + self.scalars();
-        let low = position / LANES * height + self.p + LOW;
-        // A comparison with NaN is false: no bound of this lane passes a sweep.
-        self.blocks[low][position % LANES] = f32::NAN;
-        self.slots[position] = GONE;
-        self.positions[slot as usize] = GONE;
-        self.targets[slot as usize] = None;
-        self.gone += 1;
-        if self.gone > 4 * LANES + self.slots.len() / 8 {
-            self.compact();
-        }
+        };
+        self.frame.dimensions() + scalars
     }
 
     /// Closes the gaps; the order of birth stays.
     fn compact(&mut self) {
-        let height = self.p + self.scalars();
-        let mut to = 0;
-        for from in 0..self.slots.len() {
-            let slot = self.slots[from];
-            if slot == GONE {
-                continue;
+        let height = self.height();
+        let kept = self.roster.compact();
+        for (to, from) in kept.iter().map(|&from| from as usize).enumerate() {
+            for k in 0..height {
+                self.blocks[to / LANES * height + k][to % LANES] =
+                    self.blocks[from / LANES * height + k][from % LANES];
             }
-            if to < from {
-                let (source, sink) = (from / LANES * height, to / LANES * height);
-                for k in 0..height {
-                    self.blocks[sink + k][to % LANES] = self.blocks[source + k][from % LANES];
-                }
-                self.slots[to] = slot;
-                self.positions[slot as usize] = to as u32;
-            }
-            to += 1;
         }
-        self.slots.truncate(to);
-        self.blocks.truncate(to.div_ceil(LANES) * height);
-        for lane in to..to.next_multiple_of(LANES) {
-            self.blocks[to / LANES * height + self.p + LOW][lane % LANES] = f32::NAN;
+        self.blocks.truncate(kept.len().div_ceil(LANES) * height);
+        for lane in kept.len()..kept.len().next_multiple_of(LANES) {
+            let low = kept.len() / LANES * height + self.frame.dimensions() + LOW;
+            self.blocks[low][lane % LANES] = f32::NAN;
         }
-        self.gone = 0;
     }
 
-    /// The cluster of `profile` as the other side of a sweep.
-    pub fn query(&self, profile: &Profile) -> Query {
-        let scale = 1.0 / self.unit;
-        let mut mean = Vec::with_capacity(self.p);
-        let mut square = 0.0f64;
-        for (value, center) in profile.mean.iter().zip(&self.center) {
-            let exact = (value - center) * scale;
-            let single = exact as f32;
-            let difference = f64::from(single) - exact;
-            // The two roundings of `exact` itself.
-            let lost = difference.abs() + exact.abs() * 2.0 * f64::EPSILON;
-            square += lost * lost;
-            mean.push(single);
-        }
-        let usable = profile
-            .whitening
-            .iter()
-            .all(|w| w.abs() < f64::from(f32::MAX) * 1e-20);
-        let whitening: Vec<f32> = if usable {
-            profile.whitening.iter().map(|&w| w as f32).collect()
-        } else {
-            vec![0.0; profile.whitening.len()]
+    fn answer(&self, request: &Request) -> Found {
+        let query = self.frame.view(&request.profile);
+        let ceiling = (request.limit / self.frame.unit()) as f32;
+        let part = |blocks: Range<usize>| {
+            dispatch(Sweep {
+                screen: self,
+                query: &query,
+                blocks,
+                end: request.end,
+                skip: request.skip,
+                nearest: Nearest::new(request.capacity, ceiling.next_up()),
+            })
         };
-        // With no bound from the shape, zero is one.
-        let (low, stretch) = if usable {
-            (profile.low, profile.stretch)
-        } else {
-            (0.0, 0.0)
-        };
-        let sums = if self.full && low > 0.0 {
-            self.sum_error * stretch / low
-        } else {
-            0.0
-        };
-        let floor_error = 1.0 / (1u64 << 60) as f64;
-        let squared = scale * scale;
-        let spread = &profile.spread;
-        let slack = 1e-6;
-        Query {
-            mean,
-            error: up(square.sqrt() * 1.000_001 + sums + floor_error),
-            low: if profile.whitening.is_empty() {
-                1.0
+        let blocks = request.end.div_ceil(LANES);
+        let threads = rayon::current_num_threads();
+        let nearest =
+            if threads == 1 || request.end * self.frame.dimensions() < PARALLEL_COORDINATES {
+                part(0..blocks)
             } else {
-                down(low)
-            },
-            whitening,
-            relative: up((2 * self.p + 12) as f64 * UNIT * stretch),
-            absolute: up(1.000_001 * stretch),
-            variance: down(spread.variance * squared * (1.0 - slack)),
-            fourth: up(spread.fourth * squared * squared * (1.0 + slack)),
-            largest: up(spread.largest * squared * (1.0 + slack)),
-            third: up(spread.third * squared * scale * (1.0 + slack)),
+                let share = blocks.div_ceil(threads);
+                (0..threads)
+                    .into_par_iter()
+                    .map(|t| part((t * share).min(blocks)..((t + 1) * share).min(blocks)))
+                    .reduce_with(Nearest::merge)
+                    .expect("there is a thread")
+            };
+        nearest.into_found(self.frame.unit())
+    }
+}
+
+impl Screen for CpuScreen {
+    fn push(&mut self, slot: u32, profile: &Profile) -> Result<()> {
+        let (p, height) = (self.frame.dimensions(), self.height());
+        let position = self.roster.push(slot);
+        let lane = position % LANES;
+        if lane == 0 {
+            self.blocks.resize(self.blocks.len() + height, [0.0; LANES]);
+            let start = self.blocks.len() - height;
+            self.blocks[start + p + LOW] = [f32::NAN; LANES];
         }
+        let view = self.frame.view(profile);
+        let block = &mut self.blocks[position / LANES * height..][..height];
+        for (row, &value) in block.iter_mut().zip(&view.mean) {
+            row[lane] = value;
+        }
+        let scalars = &mut block[p..];
+        scalars[ERROR][lane] = view.error;
+        scalars[LOW][lane] = view.low;
+        if self.frame.full() {
+            scalars[VARIANCE][lane] = view.variance;
+            scalars[FOURTH][lane] = view.fourth;
+            scalars[LARGEST][lane] = view.largest;
+            scalars[THIRD][lane] = view.third;
+        }
+        self.targets[slot as usize] = target(&view, p);
+        Ok(())
     }
 
-    /// The smallest lower bounds from `query` to the clusters at the positions of these blocks
-    /// that lie before `end`, `marks` left out.
-    pub fn sweep<'a>(
-        &'a self,
-        query: &'a Query,
-        blocks: std::ops::Range<usize>,
-        end: usize,
-        marks: &'a Marks,
-        nearest: Nearest,
-    ) -> Sweep<'a> {
-        Sweep {
-            screen: self,
-            query,
-            blocks,
-            end,
-            marks,
-            nearest,
+    fn remove(&mut self, slot: u32) -> Result<()> {
+        let position = self.roster.remove(slot);
+        let low = position / LANES * self.height() + self.frame.dimensions() + LOW;
+        // A comparison with NaN is false: no bound of this lane passes a sweep.
+        self.blocks[low][position % LANES] = f32::NAN;
+        self.targets[slot as usize] = None;
+        if self.roster.is_sparse() {
+            self.compact();
         }
+        Ok(())
     }
 
+    fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    fn sweep(&mut self, requests: &[Request<'_>]) -> Result<Vec<Found>> {
+        let this = &*self;
+        let coordinates: usize = requests.iter().map(|r| r.end).sum::<usize>();
+        if requests.len() == 1 || coordinates * self.frame.dimensions() < PARALLEL_COORDINATES {
+            return Ok(requests.iter().map(|r| this.answer(r)).collect());
+        }
+        Ok(requests.par_iter().map(|r| this.answer(r)).collect())
+    }
+
+    fn batch(&self) -> usize {
+        4 * rayon::current_num_threads()
+    }
+
+    fn is_outgrown(&self, _: usize) -> bool {
+        false
+    }
+}
+
+impl CpuScreen {
     /// A lower bound on ‖Wδ‖ from a target's own shape, `distance` being ‖δ‖; 0 where it has none.
     #[inline(always)]
     fn bound_to_target<S: Simd>(
         &self,
         simd: S,
-        query: &Query,
+        query: &View,
         position: usize,
         distance: f32,
         error: f32,
     ) -> f32 {
-        let Some(target) = &self.targets[self.slots[position] as usize] else {
+        let Some(target) = &self.targets[self.roster.slot(position) as usize] else {
             return 0.0;
         };
-        let height = self.p + self.scalars();
-        let block = &self.blocks[position / LANES * height..][..self.p];
+        let (p, height) = (self.frame.dimensions(), self.height());
+        let block = &self.blocks[position / LANES * height..][..p];
         let lane = position % LANES;
-        let groups = self.p.div_ceil(LANES);
+        let groups = p.div_ceil(LANES);
         let registers = LANES / S::F32_LANES;
         let columns = singles::<S>(target.columns.as_flattened());
         let mut square = simd.splat_f32s(0.0);
         for part in 0..groups * registers {
             let mut whitened = simd.splat_f32s(0.0);
-            let last = self.p.min((part + 1) * S::F32_LANES);
+            let last = p.min((part + 1) * S::F32_LANES);
             for (k, row) in block[..last].iter().enumerate() {
                 let difference = simd.splat_f32s(query.mean[k] - row[lane]);
                 let column = columns[k * groups * registers + part];
@@ -448,10 +284,10 @@ impl Screen {
     fn collect<S: Simd>(
         &self,
         simd: S,
-        query: &Query,
-        positions: std::ops::Range<usize>,
+        query: &View,
+        positions: Range<usize>,
         (lanes, to_query, to_target): (&Lanes<S>, S::f32s, S::f32s),
-        marks: &Marks,
+        skip: &[u32],
         nearest: &mut Nearest,
     ) {
         let [mut to_queries, mut to_targets, mut distances, mut errors] = [[0.0f32; LANES]; 4];
@@ -462,11 +298,11 @@ impl Screen {
         let slack = 0.5 * (1.0 - 4.0 * UNIT as f32);
         for (l, position) in positions.take(S::F32_LANES).enumerate() {
             let limit = nearest.limit();
-            let slot = self.slots[position];
+            let slot = self.roster.slot(position);
             // What overflowed to NaN bounds nothing: `max` makes it zero.
             let (to_query, to_target) = (to_queries[l].max(0.0), to_targets[l].max(0.0));
             let loose = slack * (to_query + to_target);
-            if slot == GONE || loose >= limit || marks.has(slot) {
+            if slot == GONE || loose >= limit || skip.binary_search(&slot).is_ok() {
                 continue;
             }
             let tighter = self.bound_to_target(simd, query, position, distances[l], errors[l]);
@@ -478,7 +314,7 @@ impl Screen {
     }
 }
 
-fn target(query: &Query, p: usize) -> Option<Box<Target>> {
+fn target(query: &View, p: usize) -> Option<Box<Target>> {
     if query.whitening.is_empty() {
         return None;
     }
@@ -497,12 +333,12 @@ fn target(query: &Query, p: usize) -> Option<Box<Target>> {
 }
 
 /// A sweep over blocks, as a kernel.
-pub struct Sweep<'a> {
-    screen: &'a Screen,
-    query: &'a Query,
-    blocks: std::ops::Range<usize>,
+struct Sweep<'a> {
+    screen: &'a CpuScreen,
+    query: &'a View,
+    blocks: Range<usize>,
     end: usize,
-    marks: &'a Marks,
+    skip: &'a [u32],
     nearest: Nearest,
 }
 
@@ -516,11 +352,10 @@ impl WithSimd for Sweep<'_> {
             query,
             blocks,
             end,
-            marks,
+            skip,
             mut nearest,
         } = self;
-        let p = screen.p;
-        let height = p + screen.scalars();
+        let (p, height) = (screen.frame.dimensions(), screen.height());
         let registers = LANES / S::F32_LANES;
         let shrink = 1.0 - (p as f32 + 8.0) * UNIT as f32;
         let query_low = simd.splat_f32s(query.low);
@@ -564,7 +399,7 @@ impl WithSimd for Sweep<'_> {
                     query,
                     position..end,
                     (&lanes, to_query, to_target),
-                    marks,
+                    skip,
                     &mut nearest,
                 );
             }
@@ -588,19 +423,19 @@ impl<S: Simd> Lanes<S> {
     fn bounds(
         &self,
         simd: S,
-        screen: &Screen,
-        query: &Query,
+        screen: &CpuScreen,
+        query: &View,
         rows: &[S::f32s],
         registers: usize,
         difference: &mut [f32],
     ) -> (S::f32s, S::f32s) {
-        let p = screen.p;
+        let p = screen.frame.dimensions();
         let splat = |value: f32| simd.splat_f32s(value);
         let row = |k: usize| rows[k * registers];
         let shrunk = simd.mul_f32s(self.distance, splat(self.shrink));
         let centroids = simd.max_f32s(simd.sub_f32s(shrunk, self.error), splat(0.0));
         let (mut near, mut far) = (centroids, centroids);
-        if screen.full {
+        if screen.frame.full() {
             let margin = splat(1.0 - (4.0 * p as f32 + 96.0) * UNIT as f32);
             let from_query = self.mean_norm(
                 simd,

@@ -1,0 +1,56 @@
+# Every error of this package is a condition of class "gmhclust_error" and of one class that says
+# what kind it is: input, device, memory or interrupt.
+
+gmhclust_condition <- function(class, message, call) {
+  structure(class = c(class, "condition"), list(message = message, call = call))
+}
+
+gmhclust_error <- function(kind, message, call = NULL) {
+  class <- c(paste0("gmhclust_error_", kind), "gmhclust_error", "error")
+  # An interrupt is found by the handlers that R users write for interrupts, too.
+  if (kind == "interrupt") class <- c(class, "interrupt")
+  gmhclust_condition(class, message, call)
+}
+
+gmhclust_error_input <- function(message, call = NULL) gmhclust_error("input", message, call)
+gmhclust_error_device <- function(message, call = NULL) gmhclust_error("device", message, call)
+gmhclust_error_memory <- function(message, call = NULL) gmhclust_error("memory", message, call)
+gmhclust_error_interrupt <- function(message, call = NULL) {
+  gmhclust_error("interrupt", message, call)
+}
+
+# The condition for a failure that the library reported: `kind` and `message` as job_take() gives
+# them. "internal" is a defect of this package, and has the general class only.
+failure_condition <- function(kind, message, call) {
+  switch(kind,
+    input = gmhclust_error_input(message, call),
+    device = gmhclust_error_device(message, call),
+    memory = gmhclust_error_memory(message, call),
+    interrupt = gmhclust_error_interrupt(message, call),
+    gmhclust_condition(
+      c("gmhclust_error", "error"),
+      paste0("internal error, please report it: ", message),
+      call
+    )
+  )
+}
+
+# Stops because argument `arg` is not what it needs to be. The message is "`arg` <what it got>;
+# <what it needs>".
+refuse <- function(arg, got, needs, call) {
+  stop(gmhclust_error_input(paste0("`", arg, "` ", got, "; ", needs), call))
+}
+
+warn_inversions <- function(height, call) {
+  below <- sum(height < cummax(height))
+  if (below == 0) return(invisible())
+  warning(gmhclust_condition(
+    c("gmhclust_warning_inversions", "warning"),
+    paste0(
+      "clusters form non-monotonic tree: ", below, " of ", length(height),
+      ngettext(below, " heights is", " heights are"),
+      " below an earlier one (see make_monotone())"
+    ),
+    call
+  ))
+}

@@ -1,0 +1,24 @@
+#' Hierarchical clustering at the speed of compiled threads
+#'
+#' Mahalanobis-average hierarchical clustering ([gmhclust()]) for data sets of up to millions of
+#' observations, with results that every function for [stats::hclust()] trees takes. The work is
+#' done by a library written in Rust that needs memory proportional to the data only, never a
+#' matrix of all distances.
+#'
+#' * [gmhclust()] clusters; [mhclust()] is the same under the arguments of package \pkg{mhca}.
+#' * [cutree_apriori()] cuts off what lies within apriori clusters, [make_monotone()] removes
+#'   inversions, [check_hclust()] says what is wrong with a tree.
+#' * [lymphocytes()] reads the example data.
+#'
+#' @section Errors:
+#' Every error is a condition of class `gmhclust_error` and of one of
+#' * `gmhclust_error_input`: an argument is not what it needs to be,
+#' * `gmhclust_error_device`: the backend asked for cannot be used,
+#' * `gmhclust_error_memory`: the data do not fit,
+#' * `gmhclust_error_interrupt`: the user interrupted the work.
+#'
+#' so that `tryCatch(gmhclust(X), gmhclust_error_input = function(e) ...)` catches one kind.
+#'
+#' @aliases NULL gmhclust-package
+#' @keywords internal
+"_PACKAGE"

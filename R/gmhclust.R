@@ -1,0 +1,172 @@
+#' Mahalanobis-average hierarchical clustering
+#'
+#' Agglomerative hierarchical clustering in which every cluster measures distances in its own
+#' shape: once it has enough members, by the Mahalanobis distance of its covariance. It finds
+#' elongated and differently oriented populations, such as those of flow and mass cytometry, that
+#' linkages with one fixed metric cut to pieces.
+#'
+#' @param X Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2) by p
+#'   dimensions in columns (p >= 1), all values finite. Row names become the labels of the leaves;
+#'   the automatic row names of a data frame do not.
+#' @param threshold The Mahalanobis threshold T, in members: a cluster of T members or more is
+#'   *full-size* and its covariance is trusted entirely. A count when >= 1; a fraction of n when
+#'   below 1 (T = threshold * n, not rounded). T refers to all of X, also inside apriori clusters.
+#' @param apriori Clusters known beforehand: an integer, factor or character vector with one label
+#'   for each observation (`kmeans(X, 1000)$cluster` fits), or `NULL`. 0 and `NA` mean "in none".
+#'   Labels with one member count as none. Where no label remains, or one label holds everything,
+#'   the result is as if `apriori` were not given. Labels are ordered as numbers, as factor levels,
+#'   or as strings in the C locale.
+#' @param subthreshold How a cluster below the threshold measures distances; see *Shapes* below.
+#' @param quick If `FALSE`, the distance of two clusters averages over all of their members (full
+#'   Mahalanobis distance); if `TRUE`, it takes their centroids only (centroid Mahalanobis
+#'   distance), which is faster.
+#' @param normalize If `TRUE`, every cluster's metric is scaled to unit volume (determinant 1) to
+#'   the end. If `FALSE`, only as long as not all clusters are full-size.
+#' @param scale If `TRUE`, columns are centred and divided by their standard deviation first;
+#'   constant columns are only centred.
+#' @param apriori_intra If `FALSE`, observations within apriori clusters are joined in index order
+#'   at height 0 instead of being clustered.
+#' @param backend Where to compute: `"cpu"`, `"cuda"` (an NVIDIA GPU), or `"auto"`, the best at
+#'   hand. The result does not depend on it.
+#' @param threads Number of CPU threads. `NULL` means `getOption("mc.cores")` if set, else the
+#'   environment's `OMP_NUM_THREADS` if set, else all cores; never more than `OMP_THREAD_LIMIT`, nor
+#'   more than two under `R CMD check`. The result does not depend on it, bit for bit.
+#' @param progress Whether to draw a progress bar. Its estimate counts the work of all merges still
+#'   to come, so it advances evenly.
+#'
+#' @section Shapes:
+#' Let a cluster have m members and covariance S (divisor m - 1), and let w = min(1, m / T), with
+#' w = 0 when m <= 2. It measures the distance of a point x from its centroid c as
+#' sqrt((x - c)' M (x - c)), where M is the inverse of its effective covariance, by `subthreshold`:
+#' * `"mahal"`: w S + (1 - w) f I, with f = det(S)^(1/p), or f = 1 where S is singular;
+#' * `"mahal0"`: w S + (1 - w) I;
+#' * `"euclidMahal"`: S for full-size clusters, I for others;
+#' * `"euclid"`: I for every cluster until all clusters are full-size, then S.
+#'
+#' While normalising, M is divided by det(M)^(1/p). A singular effective covariance is replaced by
+#' I. The distance of two clusters averages the two directions. When a merge makes all clusters
+#' full-size for the first time, all distances are computed anew without normalising (unless
+#' `normalize = TRUE`).
+#'
+#' @section Heights:
+#' Heights are the distances at which clusters merged, in the order in which they did. This linkage
+#' has inversions: a merge can be lower than an earlier one. Heights are reported as they are, with
+#' one warning of class `gmhclust_warning_inversions`; `cutree(h, k)` and `plot()` work all the
+#' same, and [make_monotone()] removes the inversions for functions that need increasing heights,
+#' such as `cutree(h, h = )`. Heights are in units of X while normalising, and in standard
+#' deviations of the clusters from then on, so they drop where normalising ends; `normalize = TRUE`
+#' keeps one unit. Within apriori clusters the merges of all of them come first, lowest next merge
+#' first.
+#'
+#' Ties are broken by index, so that the result is the same on every machine.
+#'
+#' @section Time and memory:
+#' Memory is about 8 * p * 3 + 200 bytes per observation, beside X itself; no matrix of all
+#' distances is ever made. Time grows with n^2 p; with G apriori clusters of about equal size, with
+#' (n^2 / G + G^2) p. An interrupt (Ctrl-C) stops the work within a second.
+#'
+#' @section Errors:
+#' Conditions of class `gmhclust_error` and of one of `gmhclust_error_input` (an argument is not
+#' what it needs to be), `gmhclust_error_device` (no such backend on this machine),
+#' `gmhclust_error_memory` (the data do not fit) and `gmhclust_error_interrupt` (interrupted).
+#'
+#' @return An object of class [`hclust`][stats::hclust]:
+#' \describe{
+#'   \item{`merge`}{integer matrix, n - 1 by 2: the clusters that each step merged; negative numbers
+#'     are observations, positive ones earlier steps.}
+#'   \item{`height`}{double vector, n - 1: the distances at which they merged, see *Heights*.}
+#'   \item{`order`}{integer vector, n: the leaves from left to right, without crossing branches.}
+#'   \item{`labels`}{row names of X, or `NULL`.}
+#'   \item{`method`, `dist.method`}{`"mahalanobis-average"` and `"euclidean"`.}
+#'   \item{`call`}{the call.}
+#' }
+#' With apriori clusters in effect, also
+#' \describe{
+#'   \item{`apriori`}{the labels as given.}
+#'   \item{`n.height.apriori`}{how many merges, the first ones, lie within apriori clusters.}
+#'   \item{`g.labels`}{for each of those merges, the label of its apriori cluster.}
+#' }
+#'
+#' @references
+#' Fišer K, Sieger T, Schumich A, Wood B, Irving J, Mejstříková E, Dworzak MN (2012). Detection and
+#' monitoring of normal and leukemic cell populations with hierarchical clustering of flow cytometry
+#' data. *Cytometry Part A* 81A(1), 25-34. \doi{10.1002/cyto.a.21148}
+#'
+#' Šmelko A, Kratochvíl M, Kruliš M, Sieger T (2021). GPU-accelerated Mahalanobis-average
+#' hierarchical clustering analysis. *Euro-Par 2021: Parallel Processing*, 580-595.
+#' \doi{10.1007/978-3-030-85665-6_36}, which follows Šmelko's thesis (2020, Charles University,
+#' Prague).
+#'
+#' Müllner D (2011). Modern hierarchical, agglomerative clustering algorithms. arXiv:1109.2378 (the
+#' algorithm).
+#'
+#' @seealso [cutree_apriori()], [make_monotone()], [check_hclust()]; [mhclust()] for the arguments
+#'   of package \pkg{mhca}; [stats::hclust()], [stats::cutree()].
+#'
+#' @examples
+#' cells <- lymphocytes()
+#' X <- as.matrix(cells[seq(1, 20000, by = 20), 1:14])
+#'
+#' h <- gmhclust(X, threshold = 50)
+#' plot(h, labels = FALSE, hang = 0)
+#' table(cutree(h, k = 6))
+#'
+#' # Clusters known beforehand make large data fast.
+#' h <- suppressWarnings(gmhclust(X, threshold = 50, apriori = kmeans(X, 30)$cluster))
+#' plot(cutree_apriori(h))
+#' @export
+gmhclust <- function(X, # nolint: object_name_linter.
+                     threshold = 0.5,
+                     apriori = NULL,
+                     subthreshold = c("mahal", "mahal0", "euclid", "euclidMahal"),
+                     quick = FALSE,
+                     normalize = FALSE,
+                     scale = FALSE,
+                     apriori_intra = TRUE,
+                     backend = c("auto", "cpu", "cuda"),
+                     threads = NULL,
+                     progress = interactive(),
+                     devices = NULL) {
+  call <- match.call()
+  x <- as_observations(X, "X", call)
+  options <- list(
+    threshold = threshold_members(threshold, nrow(x), "threshold", call),
+    clusters = apriori_clusters(apriori, nrow(x), "apriori", call),
+    subthreshold = check_choice(subthreshold, subthreshold_kinds, "subthreshold", call),
+    quick = check_flag(quick, "quick", call),
+    normalize = check_flag(normalize, "normalize", call),
+    scale = check_flag(scale, "scale", call),
+    apriori_intra = check_flag(apriori_intra, "apriori_intra", call),
+    backend = check_choice(backend, backends, "backend", call),
+    threads = check_threads(threads, "threads", call),
+    progress = check_flag(progress, "progress", call),
+    devices = check_devices(devices, "devices", call)
+  )
+  mahalanobis_average(x, apriori, options, call)
+}
+
+subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")
+backends <- c("auto", "cpu", "cuda")
+
+# Clusters checked input. `options` holds gmhclust()'s other arguments, checked; of them `threshold`
+# is in members, and `clusters` is what apriori_clusters() made of the labels `apriori`.
+mahalanobis_average <- function(x, apriori, options, call) {
+  labels <- rownames(x)
+  if (options$scale) x <- standardise(x)
+  value <- run_job(
+    job_gmhclust(
+      x, options$threshold, options$subthreshold, options$quick, options$normalize,
+      options$clusters$codes, options$apriori_intra, options$backend, options$threads,
+      options$devices
+    ),
+    options$progress, "Clustering", call
+  )
+  tree <- new_hclust(value$merge, value$height, value$order, labels, "mahalanobis-average", call)
+  if (!is.null(options$clusters)) {
+    tree$apriori <- apriori
+    tree$n.height.apriori <- value$n_height_apriori
+    tree$g.labels <- options$clusters$labels[value$g_labels]
+  }
+  warn_inversions(tree$height, call)
+  tree
+}

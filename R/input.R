@@ -1,0 +1,192 @@
+# The input layer: turns what users hold into what the library takes, or stops with an error that
+# names the argument, what it got and what it needs.
+
+# ---- observations -------------------------------------------------------------------------------
+
+# A double matrix of finite values, observations in rows, at least 2 rows and 1 column. Row names
+# are kept, except the automatic ones of a data frame.
+as_observations <- function(x, arg, call) {
+  needs <- "it must be a numeric matrix or data frame with observations in rows"
+  if (is.null(x)) refuse(arg, "is NULL", needs, call)
+  if (is.data.frame(x)) {
+    check_columns(x, arg, call)
+    if (ncol(x) > 0) x <- as.matrix(x)
+  } else if (is.atomic(x) && is.null(dim(x))) {
+    refuse_vector(x, arg, call)
+  } else if (!is.matrix(x) || !is_number_like(x)) {
+    refuse(arg, paste("is", describe(x)), needs, call)
+  }
+  if (ncol(x) == 0) refuse(arg, "has no columns", "it must have at least 1", call)
+  if (nrow(x) < 2) {
+    got <- if (nrow(x) == 0) "has no rows" else "has 1 row"
+    refuse(arg, got, "clustering needs at least 2 observations", call)
+  }
+  storage.mode(x) <- "double"
+  check_finite(x, arg, call)
+  x
+}
+
+is_number_like <- function(x) {
+  (is.numeric(x) || is.logical(x)) && !inherits(x, "integer64")
+}
+
+check_columns <- function(x, arg, call) {
+  bad <- which(!vapply(x, is_number_like, NA))
+  if (length(bad) == 0) return(invisible())
+  columns <- paste0("\"", names(x)[bad], "\" (", vapply(x[bad], column_class, ""), ")")
+  if (length(columns) > 5) {
+    columns <- c(columns[1:5], paste(length(columns) - 5, "more"))
+  }
+  got <- paste0(
+    "has ", ngettext(length(bad), "a non-numeric column: ", "non-numeric columns: "),
+    paste(columns, collapse = ", ")
+  )
+  refuse(arg, got, "leave them out or turn them into numbers", call)
+}
+
+column_class <- function(column) class(column)[1]
+
+refuse_vector <- function(x, arg, call) {
+  if (!is_number_like(x)) {
+    refuse(
+      arg, paste("is", describe(x)),
+      "it must be a numeric matrix or data frame with observations in rows", call
+    )
+  }
+  needs <- paste0(
+    "use matrix(", arg, ") for ", length(x),
+    " observations of one variable, or cbind() to put variables side by side"
+  )
+  refuse(arg, paste("is a vector of length", length(x)), needs, call)
+}
+
+check_finite <- function(x, arg, call) {
+  # range() meets every value without a copy; the slow search runs only to name the culprit.
+  if (all(is.finite(range(x)))) return(invisible())
+  bad <- which(!is.finite(x), arr.ind = TRUE, useNames = FALSE)
+  first <- bad[order(bad[, 1], bad[, 2])[1], ]
+  value <- x[first[1], first[2]]
+  name <- colnames(x)[first[2]]
+  column <- if (is.null(name) || is.na(name) || !nzchar(name)) first[2] else dQuote(name, FALSE)
+  got <- paste0("has ", value, " in row ", first[1], ", column ", column)
+  if (nrow(bad) > 1) got <- paste0(got, " (and ", nrow(bad) - 1, " more)")
+  refuse(arg, got, "every value must be finite", call)
+}
+
+# What a value is, in a few words: "a list", "a character matrix", "a vector of length 3".
+describe <- function(x) {
+  if (is.null(x)) return("NULL")
+  if (is.object(x)) return(paste("an object of class", dQuote(class(x)[1], FALSE)))
+  if (is.function(x)) return("a function")
+  if (is.list(x)) return(if (is.null(dim(x))) "a list" else "a list with dimensions")
+  shape <- if (is.matrix(x)) "matrix" else if (is.array(x)) "array" else "vector"
+  if (shape == "vector" && length(x) == 1) return(shown_value(x))
+  type <- if (is.numeric(x)) "numeric" else typeof(x)
+  size <- if (shape == "vector") paste("length", length(x)) else paste(dim(x), collapse = " x ")
+  article <- if (grepl("^[aeiou]", type)) "an" else "a"
+  paste(article, type, shape, "of", size)
+}
+
+shown_value <- function(x) if (is.character(x)) dQuote(x, FALSE) else format(x)
+
+# Columns centred and divided by their standard deviation; constant columns only centred.
+standardise <- function(x) {
+  for (j in seq_len(ncol(x))) x[, j] <- standardise_column(x[, j])
+  x
+}
+
+standardise_column <- function(x) {
+  if (min(x) == max(x)) return(x - x[1])
+  # A power of two loses no digit, and keeps the squares of tiny and huge values representable.
+  x <- x / 2^floor(log2(max(abs(x))))
+  x <- x - mean(x)
+  x / sqrt(sum(x^2) / (length(x) - 1))
+}
+
+# ---- apriori clusters ---------------------------------------------------------------------------
+
+# Codes 1..G in increasing label order (0 = in no apriori cluster) and the labels that they stand
+# for; NULL where the labels amount to no apriori clusters at all.
+apriori_clusters <- function(apriori, n, arg, call) {
+  if (is.null(apriori)) return(NULL)
+  check_labels(apriori, n, arg, call)
+  labels <- label_values(apriori)
+  codes <- match(apriori, labels, nomatch = 0L)
+  shared <- which(tabulate(codes, length(labels)) >= 2)
+  codes <- match(codes, shared, nomatch = 0L)
+  if (length(shared) == 0 || (length(shared) == 1 && all(codes == 1L))) return(NULL)
+  list(codes = codes, labels = labels[shared])
+}
+
+check_labels <- function(apriori, n, arg, call) {
+  needs <- paste("it must be an integer, factor or character vector, one label for each of the", n,
+                 "observations")
+  is_vector <- (is.atomic(apriori) || is.factor(apriori)) && is.null(dim(apriori))
+  kind_fits <- is.factor(apriori) || is.numeric(apriori) || is.character(apriori) ||
+    (is.logical(apriori) && all(is.na(apriori)))
+  if (!is_vector || !kind_fits) refuse(arg, paste("is", describe(apriori)), needs, call)
+  if (length(apriori) != n) refuse(arg, paste("has length", length(apriori)), needs, call)
+  if (is.numeric(apriori)) {
+    bad <- which(!is.na(apriori) & (!is.finite(apriori) | apriori != round(apriori)))
+    if (length(bad) > 0) {
+      got <- paste("has", apriori[bad[1]], "at position", bad[1])
+      refuse(arg, got, "numeric labels must be whole numbers", call)
+    }
+  }
+}
+
+# The distinct labels that name an apriori cluster, in increasing order: numbers by value, levels as
+# the factor orders them, strings as the C locale does. 0 and NA name none.
+label_values <- function(apriori) {
+  values <- if (is.factor(apriori)) {
+    factor(levels(apriori), levels = levels(apriori))
+  } else {
+    sort(unique(as.vector(apriori)), method = "radix")
+  }
+  values[!is.na(values) & as.character(values) != "0"]
+}
+
+# ---- options ------------------------------------------------------------------------------------
+
+is_single_number <- function(x) is.numeric(x) && length(x) == 1 && is.null(dim(x)) && is.finite(x)
+
+# The threshold in members: a fraction of n when below 1.
+threshold_members <- function(threshold, n, arg, call) {
+  if (!is_single_number(threshold) || threshold <= 0) {
+    needs <- "it must be one positive number: a count of members, or below 1 a fraction of them"
+    refuse(arg, paste("is", describe(threshold)), needs, call)
+  }
+  if (threshold < 1) threshold * n else as.double(threshold)
+}
+
+check_flag <- function(flag, arg, call) {
+  if (!(is.logical(flag) && length(flag) == 1 && !is.na(flag))) {
+    refuse(arg, paste("is", describe(flag)), "it must be TRUE or FALSE", call)
+  }
+  as.vector(flag)
+}
+
+# One of `choices`, which may be abbreviated as in match.arg(); the first where `value` is the
+# formal default, all of them.
+check_choice <- function(value, choices, arg, call) {
+  if (identical(value, choices)) return(choices[1])
+  chosen <- if (is.character(value) && length(value) == 1) pmatch(value, choices) else NA
+  if (is.na(chosen)) {
+    needs <- paste("it must be one of", paste(dQuote(choices, FALSE), collapse = ", "))
+    refuse(arg, paste("is", describe(value)), needs, call)
+  }
+  choices[chosen]
+}
+
+is_tree <- function(h) inherits(h, "hclust") && is.list(h)
+
+# Stops unless `h` is a sound hclust object.
+check_tree <- function(h, arg, call) {
+  if (!is_tree(h)) {
+    refuse(arg, paste("is", describe(h)), "it must be an object of class \"hclust\"", call)
+  }
+  problems <- hclust_problems(h)
+  if (length(problems) > 0) {
+    refuse(arg, paste("is no sound tree:", problems[1]), "see check_hclust()", call)
+  }
+}

@@ -1,0 +1,52 @@
+# Long work runs on threads of the library. R's own thread waits for it here, answers Ctrl-C and
+# draws the progress bar.
+
+# Seconds between two looks at the job: short enough for Ctrl-C to feel immediate.
+poll_seconds <- 0.05
+
+# Runs a job to its end and returns its value.
+# `job` is the call that starts it; being lazy, it is started under the interrupt handler's eyes.
+# `what` is the progress bar's title, `call` the user's call for the conditions.
+run_job <- function(job, progress, what, call = NULL) {
+  handle <- NULL
+  on.exit(if (!is.null(handle)) job_cancel(handle))
+  tryCatch(
+    {
+      handle <- job
+      bar <- if (progress) progress_bar(what)
+      while (!job_wait(handle, poll_seconds)) {
+        Sys.sleep(0) # lets R see an interrupt; a loop alone may take minutes to look
+        if (progress) bar$show(job_progress(handle))
+      }
+      if (progress) bar$close()
+    },
+    interrupt = function(condition) {
+      stop(gmhclust_error_interrupt(paste(what, "was interrupted"), call))
+    }
+  )
+  result <- job_take(handle)
+  if (!result$ok) stop(failure_condition(result$kind, result$message, call))
+  result$value
+}
+
+# A bar over the share of the expected work that is done. The expectation may grow while the job
+# runs, which the bar waits out rather than moving backwards.
+progress_bar <- function(what, envir = parent.frame()) {
+  steps <- 1000
+  furthest <- 0
+  id <- cli::cli_progress_bar(
+    name = what, total = steps, clear = TRUE, auto_terminate = FALSE, .envir = envir,
+    format = "{cli::pb_name}{cli::pb_bar} {cli::pb_percent} | ETA: {cli::pb_eta}"
+  )
+  list(
+    show = function(progress) {
+      furthest <<- progress_share(progress[1], progress[2], furthest)
+      cli::cli_progress_update(set = floor(steps * furthest), id = id, .envir = envir)
+    },
+    close = function() cli::cli_progress_done(id = id, .envir = envir)
+  )
+}
+
+progress_share <- function(done, total, furthest) {
+  if (total > 0) max(furthest, min(1, done / total)) else furthest
+}

@@ -1,0 +1,72 @@
+#' Removes inversions from a tree
+#'
+#' Raises the heights that fall below an earlier one, so that heights never decrease and functions
+#' that need that, such as `cutree(h, h = )`, take the tree. Merges, their sequence and all other
+#' heights stay as they are.
+#'
+#' In a tree with apriori clusters the merges within them come first and may well be higher than
+#' the first ones above them; use [cutree_apriori()] before this function to look at the upper part
+#' alone.
+#'
+#' @param h An object of class [`hclust`][stats::hclust].
+#' @param method How far a height is raised that falls below an earlier one: `"eps"`, by `eps` above
+#'   the highest before it; `"halfway"`, to the middle between that and the next greater height (by
+#'   `eps` above where nothing greater follows).
+#' @param eps A positive number, in units of height. `NULL` chooses one so small that raised heights
+#'   stay below the next greater height, as far as double precision allows.
+#'
+#' @return `h` with non-decreasing heights.
+#' @section Errors:
+#' A condition of class `gmhclust_error_input` when `h` is not a sound tree, `method` is unknown or
+#' `eps` is not one positive number.
+#' @seealso [gmhclust()], [check_hclust()]
+#'
+#' @examples
+#' h <- hclust(dist(USArrests), method = "centroid")
+#' is.unsorted(h$height)
+#' m <- make_monotone(h)
+#' table(cutree(m, h = 40))
+#' plot(make_monotone(h, "halfway"))
+#' @export
+make_monotone <- function(h, method = c("eps", "halfway"), eps = NULL) {
+  call <- match.call()
+  check_tree(h, "h", call)
+  method <- check_choice(method, c("eps", "halfway"), "method", call)
+  if (is.null(eps)) {
+    eps <- small_step(h$height)
+  } else if (!is_single_number(eps) || eps <= 0) {
+    refuse("eps", paste("is", describe(eps)), "it must be one positive number, or NULL", call)
+  }
+  h$height <- raise_heights(h$height, eps, method == "halfway")
+  h
+}
+
+# Smaller than every gap between two heights divided by the number of heights, but large enough to
+# tell two heights apart.
+small_step <- function(height) {
+  resolution <- 4 * .Machine$double.eps * max(abs(height))
+  gaps <- diff(sort(unique(height)))
+  max(resolution, min(gaps, Inf)[length(gaps) > 0] / (length(height) + 1))
+}
+
+raise_heights <- function(height, eps, halfway) {
+  highest <- height[1]
+  ceiling_at <- 1L
+  for (i in seq_along(height)) {
+    if (height[i] < highest) {
+      # What is between here and the next greater height is all lower, so it is sought once.
+      if (halfway && ceiling_at <= i) ceiling_at <- next_greater(height, i, highest)
+      ceiling <- if (halfway) height[ceiling_at] else NA
+      height[i] <- if (is.na(ceiling)) highest + eps else (highest + ceiling) / 2
+    }
+    highest <- height[i]
+  }
+  height
+}
+
+# The first position after `i` with a height above `level`; one past the end where there is none.
+next_greater <- function(height, i, level) {
+  j <- i + 1L
+  while (j <= length(height) && height[j] <= level) j <- j + 1L
+  j
+}

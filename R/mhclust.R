@@ -1,0 +1,94 @@
+#' mhca's call for Mahalanobis-average clustering
+#'
+#' [gmhclust()] under the name and the arguments of package \pkg{mhca}, so that code written for it
+#' runs after one changed `library()` line.
+#'
+#' @param x The data, as `X` of [gmhclust()].
+#' @param thresh The Mahalanobis threshold, as `threshold` of [gmhclust()]: a fraction of the
+#'   observations when below 1, else a count.
+#' @param scale,quick,normalize As in [gmhclust()].
+#' @param g Apriori clusters, as `apriori` of [gmhclust()].
+#' @param gIntra Whether to cluster within apriori clusters, as `apriori_intra` of [gmhclust()].
+#' @param gParallel If `FALSE`, a single thread does all the work.
+#' @param subthreshHandling As `subthreshold` of [gmhclust()].
+#' @param warn If `FALSE`, the warning about inversions is not given.
+#' @param verb If positive, a progress bar is drawn.
+#' @param ... `backend`, `threads` and `progress` go to [gmhclust()] (`threads` and `progress`
+#'   override `gParallel` and `verb`); others are ignored with a warning that names them.
+#'
+#' @section Differences from mhca 0.2:
+#' * The centroid distance (`quick = TRUE`) is that of mhca's R code and of the papers; mhca's C
+#'   code, its default, gives other heights.
+#' * With `"mahal"` in three dimensions or more, mhca's results for clusters with singular
+#'   covariance depend on rounding; here such clusters use f = 1, see *Shapes* in [gmhclust()].
+#' * The covariance divides by m - 1, as in mhca and unlike in Šmelko's program.
+#'
+#' Everywhere else merges are identical and heights agree to rounding.
+#'
+#' @return As [gmhclust()].
+#' @inheritSection gmhclust Errors
+#' @inherit gmhclust references
+#' @seealso [gmhclust()]
+#'
+#' @examples
+#' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 40), 1:14])
+#' h <- mhclust(X, thresh = 0.1, quick = TRUE, warn = FALSE)
+#' plot(h, labels = FALSE, hang = 0)
+#' @export
+# nolint start: object_name_linter. The names are mhca's.
+mhclust <- function(x,
+                    thresh = 0.5,
+                    scale = FALSE,
+                    quick = FALSE,
+                    g = NULL,
+                    gIntra = TRUE,
+                    gParallel = TRUE,
+                    normalize = FALSE,
+                    subthreshHandling = c("mahal", "mahal0", "euclid", "euclidMahal"),
+                    warn = TRUE,
+                    verb = 0,
+                    ...) {
+  # nolint end
+  call <- match.call()
+  x <- as_observations(x, "x", call)
+  extra <- backend_options(list(...), call)
+  backend <- if (is.null(extra$backend)) backends else extra$backend
+  threads <- extra$threads
+  if (!check_flag(gParallel, "gParallel", call) && is.null(threads)) threads <- 1L
+  if (!is_single_number(verb)) {
+    refuse("verb", paste("is", describe(verb)), "it must be one number", call)
+  }
+  progress <- if (is.null(extra$progress)) verb > 0 else extra$progress
+  warn <- check_flag(warn, "warn", call)
+  options <- list(
+    threshold = threshold_members(thresh, nrow(x), "thresh", call),
+    clusters = apriori_clusters(g, nrow(x), "g", call),
+    subthreshold = check_choice(subthreshHandling, subthreshold_kinds, "subthreshHandling", call),
+    quick = check_flag(quick, "quick", call),
+    normalize = check_flag(normalize, "normalize", call),
+    scale = check_flag(scale, "scale", call),
+    apriori_intra = check_flag(gIntra, "gIntra", call),
+    backend = check_choice(backend, backends, "backend", call),
+    threads = check_threads(threads, "threads", call),
+    progress = check_flag(progress, "progress", call)
+  )
+  suppressWarnings(
+    mahalanobis_average(x, g, options, call),
+    classes = if (warn) character(0) else "gmhclust_warning_inversions"
+  )
+}
+
+# Those of the extra arguments that mean something here; warns of the others.
+backend_options <- function(extra, call) {
+  names <- if (is.null(names(extra))) rep("", length(extra)) else names(extra)
+  known <- names %in% c("backend", "threads", "progress")
+  if (!all(known)) {
+    ignored <- ifelse(nzchar(names), paste0("`", names, "`"), "unnamed")[!known]
+    text <- paste0(
+      ngettext(length(ignored), "ignored argument: ", "ignored arguments: "),
+      paste(ignored, collapse = ", ")
+    )
+    warning(gmhclust_condition(c("gmhclust_warning", "warning"), text, call))
+  }
+  extra[known]
+}

@@ -1,0 +1,48 @@
+# How many CPU threads to use: what the user said, or what R users expect when they said nothing.
+
+check_threads <- function(threads, arg, call) {
+  if (is.null(threads)) return(default_threads())
+  if (!is_thread_count(threads)) {
+    needs <- "it must be a whole number of at least 1, or NULL for the default"
+    refuse(arg, paste("is", describe(threads)), needs, call)
+  }
+  as.integer(threads)
+}
+
+is_thread_count <- function(x) {
+  is_single_number(x) && x >= 1 && x == round(x) && x <= .Machine$integer.max
+}
+
+# getOption("mc.cores"), else OMP_NUM_THREADS, else every core; never more than OMP_THREAD_LIMIT,
+# nor more than 2 under R CMD check.
+default_threads <- function() {
+  wanted <- c(
+    as_thread_count(getOption("mc.cores")),
+    as_thread_count(Sys.getenv("OMP_NUM_THREADS")),
+    available_cores()
+  )[1]
+  limits <- c(
+    as_thread_count(Sys.getenv("OMP_THREAD_LIMIT")),
+    if (check_limits_cores()) 2L
+  )
+  min(wanted, limits)
+}
+
+# A whole number of at least 1 from an option or an environment variable ("4", or OpenMP's "4,2"
+# for nested levels), or NULL.
+as_thread_count <- function(setting) {
+  if (is.character(setting)) {
+    setting <- suppressWarnings(as.numeric(sub(",.*", "", setting[1])))
+  }
+  if (is_thread_count(setting)) as.integer(setting)
+}
+
+check_limits_cores <- function() {
+  setting <- tolower(Sys.getenv("_R_CHECK_LIMIT_CORES_"))
+  nzchar(setting) && setting != "false"
+}
+
+available_cores <- function() {
+  cores <- parallel::detectCores()
+  if (is.na(cores)) 1L else cores
+}

@@ -1,0 +1,357 @@
+// The screen on the GPU: lower bounds on the distances from a few clusters (the queries) to all.
+//
+// backend/screen.rs says what the bounds are and why they hold; this file follows
+// backend/cpu/screen.rs term by term, in single precision throughout.
+//
+// The clusters lie dimension after dimension: element (k, position) of `rows` is at
+// k * capacity + position, the p coordinates first, then the scalars of enum Scalar. Whitening
+// factors are packed lower triangles in slabs of `slab_shapes`, named by their number.
+
+typedef unsigned int uint;
+
+enum Scalar { ERROR, LOW, RELATIVE, ABSOLUTE, VARIANCE, FOURTH, LARGEST, THIRD, SHAPE, SCALARS };
+
+// A query: its scalars as above (SHAPE says where in `factors` its packed whitening factor is), then
+// these, then its p coordinates.
+enum Query { LIMIT = SCALARS, END, GROUPS, ROOM, OUTPUT, COORDINATES };
+
+#define NO_SHAPE 0xffffffffu
+#define INFINITE 0x7f800000u
+#define WARP 32
+#define WHOLE_WARP 0xffffffffu
+#define THREADS 256
+#define QUERIES_PER_BLOCK 8
+#define MOST_GROUPS 64
+
+// What every kernel needs to know of the clusters.
+struct Clusters {
+  float *rows;
+  float *const *slabs;
+  uint capacity;
+  uint slab_shapes;
+  uint dimensions;
+  uint full;
+};
+
+__device__ __forceinline__ uint packed_length(uint p) { return p * (p + 1) / 2; }
+
+__device__ __forceinline__ const float *shape(const Clusters &clusters, uint number) {
+  return clusters.slabs[number / clusters.slab_shapes] +
+         (size_t)(number % clusters.slab_shapes) * packed_length(clusters.dimensions);
+}
+
+// Applies a batch of changes: the positions `removed` are gone; each of the `added` entries is a
+// position, coordinates and scalars as in `rows`, and where in `factors` its packed whitening
+// factor is (unless its shape is NO_SHAPE). Also prepares the outputs of the sweep that follows.
+extern "C" __global__ void update(Clusters clusters, const uint *removed, uint removed_count,
+                                  const uint *added, uint added_count, const float *factors,
+                                  uint *counts, uint *minima, uint queries) {
+  uint p = clusters.dimensions;
+  uint thread = blockIdx.x * blockDim.x + threadIdx.x;
+  uint threads = gridDim.x * blockDim.x;
+  for (uint i = thread; i < removed_count; i += threads)
+    clusters.rows[(size_t)(p + LOW) * clusters.capacity + removed[i]] = __int_as_float(-1);
+  for (uint i = thread; i < queries; i += threads) counts[i] = 0;
+  for (uint i = thread; i < queries * MOST_GROUPS; i += threads) minima[i] = INFINITE;
+  for (uint i = blockIdx.x; i < added_count; i += gridDim.x) {
+    const uint *entry = added + (size_t)i * (p + SCALARS + 2);
+    uint position = entry[0];
+    const float *values = (const float *)(entry + 1);
+    for (uint k = threadIdx.x; k < p + SCALARS; k += blockDim.x)
+      clusters.rows[(size_t)k * clusters.capacity + position] = values[k];
+    uint number = __float_as_uint(values[p + SHAPE]);
+    if (number == NO_SHAPE) continue;
+    float *factor = (float *)shape(clusters, number);
+    const float *source = factors + entry[p + SCALARS + 1];
+    for (uint k = threadIdx.x; k < packed_length(p); k += blockDim.x) factor[k] = source[k];
+  }
+}
+
+// Moves the clusters at the positions `from` to the positions 0, 1, ... of `target`.
+extern "C" __global__ void compact(Clusters clusters, float *target, const uint *from, uint count) {
+  uint to = blockIdx.x * blockDim.x + threadIdx.x;
+  if (to >= count) return;
+  uint source = from[to];
+  for (uint k = 0; k < clusters.dimensions + SCALARS; k++)
+    target[(size_t)k * clusters.capacity + to] =
+        clusters.rows[(size_t)k * clusters.capacity + source];
+}
+
+// The margins of the bounds.
+struct Margins {
+  float unit, shrink, cautious, moment, slack;
+  __device__ explicit Margins(uint p) {
+    unit = 1.0f / (1 << 24);
+    shrink = 1.0f - ((float)p + 8.0f) * unit;
+    cautious = shrink * 0.999999f;
+    moment = 1.0f - (4.0f * (float)p + 96.0f) * unit;
+    slack = 0.5f * (1.0f - 4.0f * unit);
+  }
+};
+
+// Hölder's bound on the mean norm, see backend/screen.rs.
+__device__ __forceinline__ float mean_norm(float square, float distance, float variance,
+                                           float fourth, float largest, float third) {
+  float second = variance + square;
+  float factor = fmaf(4.0f, largest, fmaf(2.00001f, variance, square));
+  float total = fmaf(4.0f * third, distance, fmaf(factor, square, fourth)) + 1.17549435e-38f;
+  return __fsqrt_rn(second) * __fdiv_rn(second, __fsqrt_rn(total));
+}
+
+// One cluster's coordinates: in registers for up to P dimensions, in memory for P = 0. The means
+// they are compared with are padded with zeros to P.
+template <int P> struct Point {
+  float x[P];
+  __device__ Point(const Clusters &clusters, uint position) {
+#pragma unroll
+    for (int k = 0; k < P; k++)
+      x[k] = k < clusters.dimensions ? clusters.rows[(size_t)k * clusters.capacity + position] : 0;
+  }
+  __device__ __forceinline__ float square(const Clusters &, const float *mean) const {
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < P; k++) {
+      float d = mean[k] - x[k];
+      sum = fmaf(d, d, sum);
+    }
+    return sum;
+  }
+  __device__ __forceinline__ float whitened(const Clusters &clusters, const float *mean,
+                                            const float *factor) const {
+    float d[P], sum = 0;
+#pragma unroll
+    for (int k = 0; k < P; k++) d[k] = mean[k] - x[k];
+    for (uint i = 0; i < clusters.dimensions; i++) {
+      float row = 0;
+#pragma unroll
+      for (int j = 0; j < P; j++)
+        if (j <= i) row = fmaf(__ldg(factor + j), d[j], row);
+      factor += i + 1;
+      sum = fmaf(row, row, sum);
+    }
+    return __fsqrt_rn(sum);
+  }
+};
+
+template <> struct Point<0> {
+  const float *x;
+  __device__ Point(const Clusters &clusters, uint position) : x(clusters.rows + position) {}
+  __device__ __forceinline__ float square(const Clusters &clusters, const float *mean) const {
+    float sum = 0;
+    for (uint k = 0; k < clusters.dimensions; k++) {
+      float d = mean[k] - x[(size_t)k * clusters.capacity];
+      sum = fmaf(d, d, sum);
+    }
+    return sum;
+  }
+  __device__ float whitened(const Clusters &clusters, const float *mean,
+                            const float *factor) const {
+    float sum = 0;
+    for (uint i = 0; i < clusters.dimensions; i++) {
+      float row = 0;
+      for (uint j = 0; j <= i; j++)
+        row = fmaf(__ldg(factor + j), mean[j] - x[(size_t)j * clusters.capacity], row);
+      factor += i + 1;
+      sum = fmaf(row, row, sum);
+    }
+    return __fsqrt_rn(sum);
+  }
+};
+
+// A lower bound between a query and a thread's cluster; `to_target` still lacks the bound from the
+// target's own factor.
+struct Bound {
+  float to_query, to_target, distance, error;
+};
+
+// False where the bound cannot be below `limit`, always so for a cluster that is gone.
+template <int P>
+__device__ bool loose_bound(const Clusters &clusters, const Point<P> &point, uint position,
+                            const float *query, const float *factors, float limit,
+                            const Margins &margins, Bound &out) {
+  uint p = clusters.dimensions;
+  const float *mean = query + COORDINATES;
+  const float *scalars = clusters.rows + (size_t)p * clusters.capacity + position;
+  auto scalar = [&](uint which) { return scalars[(size_t)which * clusters.capacity]; };
+  float square = point.square(clusters, mean);
+  float target_low = scalar(LOW);
+  float low = query[LOW] + target_low;
+  float error = query[ERROR] + scalar(ERROR);
+  float left = low * margins.cautious;
+  float right = fmaf(low, error, 2.0f * limit);
+  if (!(left * left * square < right * right)) return false;
+  float distance = __fsqrt_rn(square);
+  float near = fmaxf(distance * margins.shrink - error, 0.0f), far = near;
+  if (clusters.full) {
+    float from_query = mean_norm(square, distance, query[VARIANCE], query[FOURTH], query[LARGEST],
+                                 query[THIRD]);
+    float from_target = mean_norm(square, distance, scalar(VARIANCE), scalar(FOURTH),
+                                  scalar(LARGEST), scalar(THIRD));
+    near = fmaxf(near, from_target * margins.moment - error);
+    far = fmaxf(far, from_query * margins.moment - error);
+  }
+  out.to_query = query[LOW] * near;
+  out.to_target = target_low * far;
+  uint factor = __float_as_uint(query[SHAPE]);
+  if (factor != NO_SHAPE) {
+    float whitened = point.whitened(clusters, mean, factors + factor);
+    float lost = fmaf(query[RELATIVE], distance, query[ABSOLUTE] * error);
+    out.to_query = fmaxf(out.to_query, whitened - lost);
+  }
+  out.distance = distance;
+  out.error = error;
+  return true;
+}
+
+// The bound from the target's own factor, by a whole warp; all lanes get it.
+__device__ float bound_to_target(const Clusters &clusters, uint position, const float *query,
+                                 float distance, float error) {
+  uint p = clusters.dimensions, lane = threadIdx.x % WARP;
+  const float *cluster = clusters.rows + position;
+  auto row = [&](uint k) { return cluster[(size_t)k * clusters.capacity]; };
+  uint number = __float_as_uint(row(p + SHAPE));
+  if (number == NO_SHAPE) return 0;
+  const float *factor = shape(clusters, number);
+  float sum = 0;
+  for (uint i = lane; i < p; i += WARP) {
+    const float *line = factor + packed_length(i);
+    float whitened = 0;
+    for (uint j = 0; j <= i; j++)
+      whitened = fmaf(line[j], query[COORDINATES + j] - row(j), whitened);
+    sum = fmaf(whitened, whitened, sum);
+  }
+  for (int step = WARP / 2; step > 0; step /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, step);
+  return __fsqrt_rn(sum) - row(p + RELATIVE) * distance - row(p + ABSOLUTE) * error;
+}
+
+// Where a query is in shared memory.
+template <int P> __device__ __forceinline__ uint padded_query(uint p) {
+  return COORDINATES + (P > 0 ? P : p);
+}
+
+// Copies the block's share of the queries to shared memory; returns how many they are.
+template <int P>
+__device__ uint load_queries(const float *queries, uint count, uint p, float *shared) {
+  uint first = blockIdx.y * QUERIES_PER_BLOCK;
+  uint mine = min(count - first, (uint)QUERIES_PER_BLOCK);
+  uint padded = padded_query<P>(p), length = COORDINATES + p;
+  for (uint i = threadIdx.x; i < mine * padded; i += blockDim.x) {
+    uint query = i / padded, k = i % padded;
+    shared[i] = k < length ? queries[(size_t)(first + query) * length + k] : 0.0f;
+  }
+  __syncthreads();
+  return mine;
+}
+
+// For each query, `minima` gets, over the clusters dealt out to its groups by warps, bounds that
+// some cluster of each group attains: their maximum has at least as many clusters below or at it
+// as there are groups.
+template <int P>
+__device__ void find_minima(Clusters clusters, const float *queries, uint count,
+                            const float *factors, uint *minima) {
+  extern __shared__ float shared[];
+  uint p = clusters.dimensions;
+  uint first = blockIdx.y * QUERIES_PER_BLOCK;
+  uint mine = load_queries<P>(queries, count, p, shared);
+  uint position = blockIdx.x * blockDim.x + threadIdx.x;
+  uint lane = threadIdx.x % WARP, warp = position / WARP;
+  uint readable = min(position, clusters.capacity - 1);
+  Point<P> point(clusters, readable);
+  Margins margins(p);
+  for (uint i = 0; i < mine; i++) {
+    const float *query = shared + i * padded_query<P>(p);
+    uint groups = __float_as_uint(query[GROUPS]), end = __float_as_uint(query[END]);
+    if (groups == 0 || position - lane >= end) continue;
+    float best = __int_as_float(INFINITE);
+    Bound bound;
+    if (position < end && loose_bound<P>(clusters, point, readable, query, factors,
+                                         __int_as_float(INFINITE), margins, bound))
+      best = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
+    float least = best;
+    for (int step = WARP / 2; step > 0; step /= 2)
+      least = fminf(least, __shfl_xor_sync(WHOLE_WARP, least, step));
+    if (least == __int_as_float(INFINITE)) continue;
+    uint source = __ffs(__ballot_sync(WHOLE_WARP, best == least)) - 1;
+    float distance = __shfl_sync(WHOLE_WARP, bound.distance, source);
+    float error = __shfl_sync(WHOLE_WARP, bound.error, source);
+    float tighter = bound_to_target(clusters, position - lane + source, query, distance, error);
+    if (lane == source) {
+      float full = fmaxf(margins.slack * (bound.to_query + fmaxf(bound.to_target, tighter)), 0.0f);
+      atomicMin(minima + (size_t)(first + i) * MOST_GROUPS + warp % groups, __float_as_uint(full));
+    }
+  }
+}
+
+// For each query, collects the clusters whose bound is below its limit, which is lowered to the
+// maximum of its minima: `floors` gets that limit, `counts` how many there are, `output` bound and
+// position of as many as there is room for.
+template <int P>
+__device__ void collect(Clusters clusters, const float *queries, uint count, const float *factors,
+                        const uint *minima, uint *counts, float *floors, uint *output) {
+  extern __shared__ float shared[];
+  __shared__ float limits[QUERIES_PER_BLOCK];
+  uint p = clusters.dimensions;
+  uint first = blockIdx.y * QUERIES_PER_BLOCK;
+  uint mine = load_queries<P>(queries, count, p, shared);
+  if (threadIdx.x < mine) {
+    const float *query = shared + threadIdx.x * padded_query<P>(p);
+    uint groups = __float_as_uint(query[GROUPS]), most = 0;
+    for (uint g = 0; g < groups; g++)
+      most = max(most, minima[(size_t)(first + threadIdx.x) * MOST_GROUPS + g]);
+    // The next above, so that what attains it is collected.
+    float limit = groups > 0 && most < INFINITE ? __uint_as_float(most + 1) : query[LIMIT];
+    limits[threadIdx.x] = fminf(limit, query[LIMIT]);
+    if (blockIdx.x == 0) floors[first + threadIdx.x] = limits[threadIdx.x];
+  }
+  __syncthreads();
+  uint position = blockIdx.x * blockDim.x + threadIdx.x;
+  uint lane = threadIdx.x % WARP;
+  uint readable = min(position, clusters.capacity - 1);
+  Point<P> point(clusters, readable);
+  Margins margins(p);
+  for (uint i = 0; i < mine; i++) {
+    const float *query = shared + i * padded_query<P>(p);
+    uint end = __float_as_uint(query[END]);
+    if (position - lane >= end) continue;
+    float limit = limits[i];
+    Bound bound;
+    bool near = position < end &&
+                loose_bound<P>(clusters, point, readable, query, factors, limit, margins, bound) &&
+                margins.slack * (bound.to_query + bound.to_target) < limit;
+    uint pending = __ballot_sync(WHOLE_WARP, near);
+    while (pending != 0) {
+      uint source = __ffs(pending) - 1;
+      pending &= pending - 1;
+      float distance = __shfl_sync(WHOLE_WARP, bound.distance, source);
+      float error = __shfl_sync(WHOLE_WARP, bound.error, source);
+      float tighter = bound_to_target(clusters, position - lane + source, query, distance, error);
+      if (lane != source) continue;
+      float full = fmaxf(margins.slack * (bound.to_query + fmaxf(bound.to_target, tighter)), 0.0f);
+      if (!(full < limit)) continue;
+      uint place = atomicAdd(counts + first + i, 1);
+      if (place < __float_as_uint(query[ROOM])) {
+        uint *entry = output + 2 * (size_t)(__float_as_uint(query[OUTPUT]) + place);
+        entry[0] = __float_as_uint(full);
+        entry[1] = position;
+      }
+    }
+  }
+}
+
+#define KERNELS(P)                                                                                \
+  extern "C" __global__ void __launch_bounds__(THREADS)                                           \
+      find_minima_##P(Clusters clusters, const float *queries, uint count, const float *factors,  \
+                      uint *minima) {                                                             \
+    find_minima<P>(clusters, queries, count, factors, minima);                                    \
+  }                                                                                               \
+  extern "C" __global__ void __launch_bounds__(THREADS)                                           \
+      collect_##P(Clusters clusters, const float *queries, uint count, const float *factors,      \
+                  const uint *minima, uint *counts, float *floors, uint *output) {                \
+    collect<P>(clusters, queries, count, factors, minima, counts, floors, output);                \
+  }
+
+KERNELS(16)
+KERNELS(32)
+KERNELS(40)
+KERNELS(64)
+KERNELS(0)

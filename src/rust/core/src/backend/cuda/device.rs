@@ -1,0 +1,174 @@
+//! CUDA devices: which there are, which can be used, and the kernels loaded on one.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, DriverError};
+use cudarc::nvrtc::Ptx;
+
+use crate::error::{Error, Result};
+
+const SCREEN: &str = include_str!("../../../kernels/screen.ptx");
+
+/// The oldest compute capability that the kernels are compiled for.
+const OLDEST: (i32, i32) = (7, 0);
+
+/// What a device is, and why it cannot be used if so.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeviceInfo {
+    /// Its number, from 0.
+    pub index: usize,
+    pub name: String,
+    /// Compute capability, major and minor.
+    pub capability: (i32, i32),
+    /// Memory in bytes; free memory is `None` where the device could not be opened.
+    pub total_memory: usize,
+    pub free_memory: Option<usize>,
+    /// The CUDA version that the driver supports, as 1000·major + 10·minor.
+    pub driver: i32,
+    /// Why the device cannot be used.
+    pub problem: Option<String>,
+}
+
+/// All CUDA devices of this machine.
+///
+/// # Errors
+/// `Error::Device` where there is no CUDA driver, or it does not work.
+pub fn devices() -> Result<Vec<DeviceInfo>> {
+    guarded(|| {
+        result::init().map_err(|error| device_error("the CUDA driver does not start", &error))?;
+        let count = result::device::get_count()
+            .map_err(|error| device_error("the CUDA driver cannot count its devices", &error))?;
+        (0..count as usize).map(describe).collect()
+    })
+}
+
+/// Runs `body` where a CUDA driver can be loaded. A driver that lacks a function makes cudarc
+/// panic; here that becomes an error.
+fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    // SAFETY: only tries to load the driver's library.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(Error::Device(
+            "no CUDA driver was found on this machine".into(),
+        ));
+    }
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        Err(Error::Device(
+            "the CUDA driver of this machine is too old, the kernels need one for CUDA 12.4 \
+             (version 550) or newer"
+                .into(),
+        ))
+    })
+}
+
+fn describe(index: usize) -> Result<DeviceInfo> {
+    let failed = |error| device_error(&format!("CUDA device {index} does not answer"), &error);
+    let device = result::device::get(index as i32).map_err(failed)?;
+    // SAFETY: `device` was returned by the driver just now.
+    let attribute = |which| unsafe { result::device::get_attribute(device, which) };
+    let capability = (
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR).map_err(failed)?,
+        attribute(Attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR).map_err(failed)?,
+    );
+    let mut driver = 0;
+    // SAFETY: the driver writes one integer to a valid place.
+    unsafe { sys::cuDriverGetVersion(&mut driver) }
+        .result()
+        .map_err(failed)?;
+    // SAFETY: as above.
+    let total_memory = unsafe { result::device::total_mem(device) }.map_err(failed)?;
+    let mut info = DeviceInfo {
+        index,
+        name: result::device::get_name(device).map_err(failed)?,
+        capability,
+        total_memory,
+        free_memory: None,
+        driver,
+        problem: None,
+    };
+    if capability < OLDEST {
+        info.problem = Some(format!(
+            "its compute capability is {}.{}, the kernels need {}.{} or newer",
+            capability.0, capability.1, OLDEST.0, OLDEST.1
+        ));
+        return Ok(info);
+    }
+    match CudaContext::new(index).and_then(|context| context.mem_get_info()) {
+        Ok((free, _)) => info.free_memory = Some(free),
+        Err(error) => info.problem = Some(format!("it cannot be opened: {}", say(&error))),
+    }
+    Ok(info)
+}
+
+/// A device with the kernels loaded.
+pub struct Device {
+    pub context: Arc<CudaContext>,
+    module: Arc<CudaModule>,
+    index: usize,
+}
+
+impl Device {
+    /// Opens device `index` and loads the kernels.
+    ///
+    /// # Errors
+    /// `Error::Device` where that does not work.
+    pub fn open(index: usize) -> Result<Self> {
+        let info = devices()?.into_iter().nth(index).ok_or_else(|| {
+            Error::Device(format!("there is no CUDA device {index} on this machine"))
+        })?;
+        if let Some(problem) = info.problem {
+            return Err(Error::Device(format!(
+                "CUDA device {index} ({}) cannot be used: {problem}",
+                info.name
+            )));
+        }
+        guarded(|| {
+            let context = CudaContext::new(index)
+                .map_err(|error| device_error(&format!("CUDA device {index}"), &error))?;
+            let module = context
+                .load_module(Ptx::from_src(SCREEN))
+                .map_err(|error| {
+                    device_error(
+                        "the CUDA driver does not take the kernels; it needs to be for CUDA 12.4 \
+                     (version 550) or newer",
+                        &error,
+                    )
+                })?;
+            // SAFETY: every buffer here is used on the one stream that it was made on.
+            unsafe { context.disable_event_tracking() };
+            Ok(Self {
+                context,
+                module,
+                index,
+            })
+        })
+    }
+
+    /// One of the kernels.
+    pub fn kernel(&self, name: &str) -> Result<CudaFunction> {
+        self.module
+            .load_function(name)
+            .map_err(|error| self.error(&format!("kernel {name}"), &error))
+    }
+
+    /// What an error of the driver means here.
+    pub fn error(&self, what: &str, error: &DriverError) -> Error {
+        let what = format!("CUDA device {}: {what}", self.index);
+        if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            return Error::Memory(format!("{what}: the device has not enough free memory"));
+        }
+        device_error(&what, error)
+    }
+}
+
+fn device_error(what: &str, error: &DriverError) -> Error {
+    Error::Device(format!("{what}: {}", say(error)))
+}
+
+fn say(error: &DriverError) -> String {
+    match error.error_string() {
+        Ok(text) => text.to_string_lossy().into_owned(),
+        Err(_) => format!("{error:?}"),
+    }
+}

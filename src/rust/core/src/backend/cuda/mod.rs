@@ -1,0 +1,109 @@
+//! NVIDIA GPUs: the screens of large problems are there, everything that decides is on the CPU.
+
+mod device;
+mod screen;
+
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use device::Device;
+pub use device::{devices, DeviceInfo};
+use screen::CudaScreen;
+
+use super::cpu::{Cpu, CpuScreen};
+use super::screen::Screen;
+use super::{Backend, Merge};
+use crate::error::{Error, Result};
+use crate::mahalanobis::{agglomerate, Problem};
+use crate::monitor::Monitor;
+
+/// From this many clusters on, a GPU is faster than the CPU's screen (measured:
+/// inst/benchmarks/gmhclust.R, rows "crossover").
+pub const CROSSOVER: usize = 8_192;
+
+/// One or more CUDA devices.
+pub struct Cuda {
+    devices: Vec<Arc<Device>>,
+    cpu: Cpu,
+    crossover: usize,
+}
+
+impl Cuda {
+    /// With these devices (all that can be used where `None`), and `threads` threads for what the
+    /// CPU does.
+    ///
+    /// # Errors
+    /// `Error::Device` where one cannot be used, or none is there.
+    pub fn new(chosen: Option<&[usize]>, threads: usize) -> Result<Self> {
+        let usable = match chosen {
+            Some(chosen) => chosen.to_vec(),
+            None => {
+                let all = devices()?;
+                let usable: Vec<usize> = all
+                    .iter()
+                    .filter(|device| device.problem.is_none())
+                    .map(|device| device.index)
+                    .collect();
+                if let (true, Some(first)) = (usable.is_empty(), all.first()) {
+                    vec![first.index]
+                } else {
+                    usable
+                }
+            }
+        };
+        if usable.is_empty() {
+            return Err(Error::Device(
+                "there is no CUDA device on this machine".into(),
+            ));
+        }
+        Ok(Self {
+            devices: usable
+                .into_iter()
+                .map(|index| Device::open(index).map(Arc::new))
+                .collect::<Result<_>>()?,
+            cpu: Cpu::new(threads)?,
+            crossover: CROSSOVER,
+        })
+    }
+
+    /// Has problems of any size on the device, for tests.
+    pub fn without_crossover(mut self) -> Self {
+        self.crossover = 0;
+        self
+    }
+
+    fn screen(&self, which: usize, problem: &Problem, live: usize) -> Result<Box<dyn Screen>> {
+        let frame = agglomerate::frame(problem);
+        let dimensions = frame.dimensions();
+        if live < self.crossover || dimensions > screen::MOST_DIMENSIONS {
+            return Ok(Box::new(CpuScreen::new(problem.clusters(), frame)));
+        }
+        let device = &self.devices[which % self.devices.len()];
+        let least = self.crossover;
+        let screen = CudaScreen::new(device, problem.clusters(), live, least, frame)?;
+        Ok(Box::new(screen))
+    }
+}
+
+impl Backend for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        for problem in problems {
+            monitor.expect(agglomerate::work(problem));
+        }
+        self.cpu.install(|| {
+            problems
+                .par_iter()
+                .enumerate()
+                .map(|(which, problem)| {
+                    let screen = |live| self.screen(which, problem, live);
+                    agglomerate::agglomerate(problem, screen, monitor)
+                })
+                .collect()
+        })
+    }
+}

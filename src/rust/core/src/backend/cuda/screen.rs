@@ -1,0 +1,575 @@
+//! The screen on a CUDA device; kernels/screen.cu says what the kernels do.
+//!
+//! Changes are collected on the host and go over together with the next requests, in one copy; the
+//! answers come back in one copy, too.
+
+use std::sync::Arc;
+
+use cudarc::driver::{
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
+    PinnedHostSlice, PushKernelArg,
+};
+use rayon::prelude::*;
+
+use super::device::Device;
+use crate::backend::screen::{Found, Frame, Profile, Request, Roster, Screen, View, GONE};
+use crate::error::{Error, Result};
+use crate::mahalanobis::shape::packed_len;
+
+// As in screen.cu.
+const SCALARS: usize = 9;
+const COORDINATES: usize = SCALARS + 5;
+const NO_SHAPE: u32 = u32::MAX;
+const THREADS: u32 = 256;
+const QUERIES_PER_BLOCK: u32 = 8;
+const MOST_GROUPS: usize = 64;
+
+/// The most columns whose queries fit into a block's shared memory.
+pub const MOST_DIMENSIONS: usize = 1_500;
+
+/// Kernels keep the coordinates of up to so many dimensions in registers; those of family 0 do not.
+const FAMILIES: [usize; 4] = [16, 32, 40, 64];
+
+/// Most requests in one launch.
+const MOST_REQUESTS: usize = 4096;
+
+/// Requests in one launch while merging.
+const BATCH: usize = 64;
+
+/// Words of a staging buffer.
+const STAGING: usize = 1 << 22;
+
+/// Bytes of a slab of whitening factors.
+const SLAB: usize = 1 << 26;
+
+/// As struct Clusters in screen.cu.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Clusters {
+    rows: u64,
+    slabs: u64,
+    capacity: u32,
+    slab_shapes: u32,
+    dimensions: u32,
+    full: u32,
+}
+
+// SAFETY: plain old data, laid out as in screen.cu.
+unsafe impl DeviceRepr for Clusters {}
+
+struct Kernels {
+    update: CudaFunction,
+    compact: CudaFunction,
+    find_minima: CudaFunction,
+    collect: CudaFunction,
+}
+
+/// The live clusters on a CUDA device.
+pub struct CudaScreen {
+    device: Arc<Device>,
+    stream: Arc<CudaStream>,
+    kernels: Kernels,
+    /// Coordinates of a query in shared memory.
+    padded: usize,
+    frame: Frame,
+    roster: Roster,
+    /// Below this many live clusters the CPU is faster.
+    least: usize,
+    capacity: usize,
+    rows: CudaSlice<f32>,
+    spare: CudaSlice<f32>,
+    slab_shapes: usize,
+    slabs: Vec<CudaSlice<f32>>,
+    slab_table: CudaSlice<u64>,
+    /// By slot, the number of its shape.
+    shapes: Vec<u32>,
+    free_shapes: Vec<u32>,
+    removed: Vec<u32>,
+    added: Vec<u32>,
+    factors: Vec<f32>,
+    host_in: PinnedHostSlice<u32>,
+    device_in: CudaSlice<u32>,
+    host_out: PinnedHostSlice<u32>,
+    device_out: CudaSlice<u32>,
+    minima: CudaSlice<u32>,
+}
+
+/// A request on its way.
+struct Pending {
+    index: usize,
+    limit: f32,
+    groups: usize,
+    room: usize,
+}
+
+impl CudaScreen {
+    /// Empty, for clusters in slots below `slots` of which at most `live` live; it is outgrown
+    /// when fewer than `least` are left.
+    ///
+    /// # Errors
+    /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
+    pub fn new(
+        device: &Arc<Device>,
+        slots: usize,
+        live: usize,
+        least: usize,
+        frame: Frame,
+    ) -> Result<Self> {
+        let p = frame.dimensions();
+        // Positions of clusters merged away are reused only when an eighth is empty.
+        let capacity = (live + live / 7 + 256).next_multiple_of(32);
+        let words = (p + SCALARS) * capacity;
+        check_memory(device, 2 * 4 * words + 8 * 4 * STAGING, live, p)?;
+        let family = FAMILIES.into_iter().find(|&most| p <= most).unwrap_or(0);
+        let kernels = Kernels {
+            update: device.kernel("update")?,
+            compact: device.kernel("compact")?,
+            find_minima: device.kernel(&format!("find_minima_{family}"))?,
+            collect: device.kernel(&format!("collect_{family}"))?,
+        };
+        let allocate = || -> std::result::Result<Self, DriverError> {
+            let context = &device.context;
+            let stream = context.new_stream()?;
+            // SAFETY: the kernels and copies write whatever they or the host read later.
+            unsafe {
+                Ok(Self {
+                    device: device.clone(),
+                    kernels,
+                    padded: family.max(p),
+                    frame,
+                    roster: Roster::new(slots),
+                    least,
+                    capacity,
+                    rows: stream.alloc(words)?,
+                    spare: stream.alloc(words)?,
+                    slab_shapes: (SLAB / 4 / packed_len(p)).max(1),
+                    slabs: Vec::new(),
+                    slab_table: stream.alloc_zeros(1)?,
+                    shapes: vec![NO_SHAPE; slots],
+                    free_shapes: Vec::new(),
+                    removed: Vec::new(),
+                    added: Vec::new(),
+                    factors: Vec::new(),
+                    host_in: context.alloc_pinned(STAGING)?,
+                    device_in: stream.alloc(STAGING)?,
+                    host_out: context.alloc_pinned_with_flags(STAGING, 0)?,
+                    device_out: stream.alloc(STAGING)?,
+                    minima: stream.alloc(MOST_REQUESTS * MOST_GROUPS)?,
+                    stream,
+                })
+            }
+        };
+        allocate().map_err(|error| device.error("making room for the clusters", &error))
+    }
+
+    fn clusters(&self) -> Clusters {
+        Clusters {
+            rows: self.rows.device_ptr(&self.stream).0,
+            slabs: self.slab_table.device_ptr(&self.stream).0,
+            capacity: self.capacity as u32,
+            slab_shapes: self.slab_shapes as u32,
+            dimensions: self.frame.dimensions() as u32,
+            full: u32::from(self.frame.full()),
+        }
+    }
+
+    fn changes(&self) -> usize {
+        self.removed.len() + self.added.len() + self.factors.len()
+    }
+
+    /// A place for a whitening factor.
+    fn new_shape(&mut self) -> Result<u32> {
+        if let Some(shape) = self.free_shapes.pop() {
+            return Ok(shape);
+        }
+        let words = self.slab_shapes * packed_len(self.frame.dimensions());
+        let first = (self.slabs.len() * self.slab_shapes) as u32;
+        let allocate = |screen: &mut Self| -> std::result::Result<(), DriverError> {
+            // SAFETY: `update` writes a factor before a sweep reads it.
+            let slab = unsafe { screen.stream.alloc(words) }?;
+            screen.slabs.push(slab);
+            let table: Vec<u64> = screen
+                .slabs
+                .iter()
+                .map(|slab| slab.device_ptr(&screen.stream).0)
+                .collect();
+            screen.slab_table = screen.stream.clone_htod(&table)?;
+            // The table on the host must outlive the copy.
+            screen.stream.synchronize()
+        };
+        allocate(self).map_err(|error| {
+            self.device
+                .error("making room for the shapes of clusters", &error)
+        })?;
+        self.free_shapes
+            .extend((first..first + self.slab_shapes as u32).rev());
+        Ok(self.free_shapes.pop().expect("a slab holds a shape"))
+    }
+
+    /// Sends the changes, and requests if there are any; starts their answers on the way back.
+    fn exchange(&mut self, views: &[View], pending: &[Pending], ends: &[usize]) -> Result<()> {
+        self.try_exchange(views, pending, ends)
+            .map_err(|error| self.device.error("a sweep", &error))
+    }
+
+    fn try_exchange(
+        &mut self,
+        views: &[View],
+        pending: &[Pending],
+        ends: &[usize],
+    ) -> std::result::Result<(), DriverError> {
+        let p = self.frame.dimensions();
+        let count = pending.len();
+        let staging = Staging {
+            words: self.host_in.as_mut_slice()?,
+            used: 0,
+        };
+        let mut staging = staging;
+        let removed_at = staging.put(&self.removed);
+        let added_at = staging.put(&self.added);
+        let factors_at = staging.put(as_words(&self.factors));
+        let factors_end = staging.used;
+        let queries_at = factors_end + views.iter().map(|v| v.whitening.len()).sum::<usize>();
+        let mut factor = 0;
+        let mut room = 0;
+        for (i, (view, request)) in views.iter().zip(pending).enumerate() {
+            staging.used = factors_end + factor;
+            staging.put(as_words(&view.whitening));
+            staging.used = queries_at + i * (COORDINATES + p);
+            let shape = if view.whitening.is_empty() {
+                NO_SHAPE
+            } else {
+                factor as u32
+            };
+            factor += view.whitening.len();
+            staging.put(&scalars(view, shape));
+            staging.put(&[
+                request.limit.to_bits(),
+                ends[i] as u32,
+                request.groups as u32,
+                request.room as u32,
+                room as u32,
+            ]);
+            staging.put(as_words(&view.mean));
+            room += request.room;
+        }
+        let used = staging.used;
+        let stream = &self.stream;
+        let added_count = (self.added.len() / (p + SCALARS + 2)) as u32;
+        let removed_count = self.removed.len() as u32;
+        stream.memcpy_htod(
+            &self.host_in.as_slice()?[..used],
+            &mut self.device_in.slice_mut(..used),
+        )?;
+        let clusters = self.clusters();
+        let at = |word: usize| self.device_in.slice(word.min(used)..);
+        let counts = self.device_out.slice(..count.max(1));
+        let floors = self.device_out.slice(count..);
+        let output = self.device_out.slice(2 * count..);
+        let queries = count as u32;
+        let (removed, added, factors) = (at(removed_at), at(added_at), at(factors_at));
+        let config = |blocks: u32, rows: u32, shared: usize| LaunchConfig {
+            grid_dim: (blocks.max(1), rows, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: shared as u32,
+        };
+        // SAFETY: arguments as declared in screen.cu, in bounds as laid out above.
+        unsafe {
+            stream
+                .launch_builder(&self.kernels.update)
+                .arg(&clusters)
+                .arg(&removed)
+                .arg(&removed_count)
+                .arg(&added)
+                .arg(&added_count)
+                .arg(&factors)
+                .arg(&counts)
+                .arg(&self.minima)
+                .arg(&queries)
+                .launch(config(added_count.clamp(8, 4096), 1, 0))?;
+        }
+        self.removed.clear();
+        self.added.clear();
+        self.factors.clear();
+        if count == 0 {
+            // The staging buffer is free again when this returns.
+            return stream.synchronize();
+        }
+        let end = ends.iter().copied().max().unwrap_or(0) as u32;
+        let grid = config(
+            end.div_ceil(THREADS),
+            queries.div_ceil(QUERIES_PER_BLOCK),
+            4 * (COORDINATES + self.padded) * QUERIES_PER_BLOCK as usize,
+        );
+        let (queries_in, factors_in) = (at(queries_at), at(factors_end));
+        // SAFETY: as above.
+        unsafe {
+            if pending.iter().any(|request| request.groups > 0) {
+                stream
+                    .launch_builder(&self.kernels.find_minima)
+                    .arg(&clusters)
+                    .arg(&queries_in)
+                    .arg(&queries)
+                    .arg(&factors_in)
+                    .arg(&self.minima)
+                    .launch(grid)?;
+            }
+            stream
+                .launch_builder(&self.kernels.collect)
+                .arg(&clusters)
+                .arg(&queries_in)
+                .arg(&queries)
+                .arg(&factors_in)
+                .arg(&self.minima)
+                .arg(&counts)
+                .arg(&floors)
+                .arg(&output)
+                .launch(grid)?;
+        }
+        let total = 2 * count + 2 * room;
+        stream.memcpy_dtoh(
+            &self.device_out.slice(..total),
+            &mut self.host_out.as_mut_slice()?[..total],
+        )?;
+        stream.synchronize()
+    }
+
+    /// One launch for these requests; those whose answers found no room stay pending.
+    fn launch(
+        &mut self,
+        requests: &[Request<'_>],
+        pending: Vec<Pending>,
+        answers: &mut [Option<Found>],
+    ) -> Result<Vec<Pending>> {
+        let view = |request: &Pending| self.frame.view(&requests[request.index].profile);
+        let views: Vec<View> = if pending.len() > BATCH {
+            pending.par_iter().map(view).collect()
+        } else {
+            pending.iter().map(view).collect()
+        };
+        let ends: Vec<usize> = pending.iter().map(|r| requests[r.index].end).collect();
+        self.exchange(&views, &pending, &ends)?;
+        let out = self
+            .host_out
+            .as_slice()
+            .map_err(|error| self.device.error("an answer", &error))?;
+        let count = pending.len();
+        let mut again = Vec::new();
+        let mut at = 2 * count;
+        for (i, mut pending) in pending.into_iter().enumerate() {
+            let found = out[i] as usize;
+            let floor = f32::from_bits(out[count + i]);
+            let entries = &out[at..][..2 * found.min(pending.room)];
+            at += 2 * pending.room;
+            let request = &requests[pending.index];
+            if found <= pending.room {
+                answers[pending.index] = Some(self.found(request, entries, floor));
+                continue;
+            }
+            // Too many: as many as wanted are known to be below this limit.
+            let mut bounds: Vec<u32> = entries.chunks(2).map(|entry| entry[0]).collect();
+            let wanted = (request.capacity + request.skip.len()).min(bounds.len()) - 1;
+            let (_, &mut bound, _) = bounds.select_nth_unstable(wanted);
+            let limit = f32::from_bits(bound + 1);
+            if limit >= floor {
+                pending.room = (4 * pending.room).max(found);
+            }
+            pending.limit = limit.min(floor);
+            pending.groups = 0;
+            again.push(pending);
+        }
+        Ok(again)
+    }
+
+    fn found(&self, request: &Request, entries: &[u32], floor: f32) -> Found {
+        let unit = self.frame.unit();
+        let bound = |entry: &[u32]| {
+            let slot = self.roster.slot(entry[1] as usize);
+            let known = slot == GONE || request.skip.binary_search(&slot).is_ok();
+            (!known).then(|| (f64::from(f32::from_bits(entry[0])) * unit, slot))
+        };
+        Found {
+            bounds: entries.chunks(2).filter_map(bound).collect(),
+            floor: f64::from(floor) * unit,
+        }
+    }
+}
+
+impl Screen for CudaScreen {
+    fn push(&mut self, slot: u32, profile: &Profile) -> Result<()> {
+        let view = self.frame.view(profile);
+        let shape = if view.whitening.is_empty() {
+            NO_SHAPE
+        } else {
+            self.new_shape()?
+        };
+        self.shapes[slot as usize] = shape;
+        let position = self.roster.push(slot);
+        self.added.push(position as u32);
+        self.added.extend_from_slice(as_words(&view.mean));
+        self.added.extend_from_slice(&scalars(&view, shape));
+        self.added.push(self.factors.len() as u32);
+        self.factors.extend_from_slice(&view.whitening);
+        if self.changes() > STAGING / 4 {
+            self.exchange(&[], &[], &[])?;
+        }
+        Ok(())
+    }
+
+    fn remove(&mut self, slot: u32) -> Result<()> {
+        let shape = std::mem::replace(&mut self.shapes[slot as usize], NO_SHAPE);
+        if shape != NO_SHAPE {
+            self.free_shapes.push(shape);
+        }
+        let position = self.roster.remove(slot);
+        self.removed.push(position as u32);
+        if self.roster.is_sparse() {
+            self.exchange(&[], &[], &[])?;
+            let from = self.roster.compact();
+            self.compact(&from)
+                .map_err(|error| self.device.error("closing gaps", &error))?;
+        }
+        Ok(())
+    }
+
+    fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    fn sweep(&mut self, requests: &[Request<'_>]) -> Result<Vec<Found>> {
+        let mut answers: Vec<Option<Found>> = vec![None; requests.len()];
+        let mut waiting: Vec<Pending> = requests
+            .iter()
+            .enumerate()
+            .rev()
+            .map(|(index, request)| {
+                let wanted = request.capacity + request.skip.len();
+                Pending {
+                    index,
+                    limit: ((request.limit / self.frame.unit()) as f32).next_up(),
+                    groups: if request.limit.is_finite() {
+                        0
+                    } else {
+                        wanted.min(MOST_GROUPS)
+                    },
+                    room: (8 * wanted).min(request.end.max(1)),
+                }
+            })
+            .collect();
+        let dimensions = self.frame.dimensions();
+        let length = |pending: &Pending| {
+            COORDINATES + dimensions + requests[pending.index].profile.whitening.len()
+        };
+        while !waiting.is_empty() {
+            let (mut words, mut room, mut count) = (self.changes(), 0, 0);
+            for pending in waiting.iter().rev().take(MOST_REQUESTS) {
+                words += length(pending);
+                room += 2 + 2 * pending.room;
+                if words > STAGING || room > STAGING {
+                    break;
+                }
+                count += 1;
+            }
+            if count == 0 {
+                return Err(Error::Memory(
+                    "a sweep on the CUDA device found more than its answers have room for".into(),
+                ));
+            }
+            let mut now = waiting.split_off(waiting.len() - count);
+            now.reverse();
+            let mut again = self.launch(requests, now, &mut answers)?;
+            waiting.append(&mut again);
+        }
+        Ok(answers
+            .into_iter()
+            .map(|answer| answer.expect("every request is answered"))
+            .collect())
+    }
+
+    fn batch(&self) -> usize {
+        BATCH
+    }
+
+    fn is_outgrown(&self, live: usize) -> bool {
+        live < self.least
+    }
+}
+
+impl CudaScreen {
+    fn compact(&mut self, from: &[u32]) -> std::result::Result<(), DriverError> {
+        let count = from.len() as u32;
+        let positions = self.stream.clone_htod(from)?;
+        let clusters = self.clusters();
+        let config = LaunchConfig {
+            grid_dim: (count.div_ceil(THREADS).max(1), 1, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: arguments as declared in screen.cu; `from` holds positions below the capacity.
+        unsafe {
+            self.stream
+                .launch_builder(&self.kernels.compact)
+                .arg(&clusters)
+                .arg(&self.spare)
+                .arg(&positions)
+                .arg(&count)
+                .launch(config)?;
+        }
+        std::mem::swap(&mut self.rows, &mut self.spare);
+        // `from` must outlive its copy.
+        self.stream.synchronize()
+    }
+}
+
+/// The scalars of a cluster as in screen.cu.
+fn scalars(view: &View, shape: u32) -> [u32; SCALARS] {
+    [
+        view.error.to_bits(),
+        view.low.to_bits(),
+        view.relative.to_bits(),
+        view.absolute.to_bits(),
+        view.variance.to_bits(),
+        view.fourth.to_bits(),
+        view.largest.to_bits(),
+        view.third.to_bits(),
+        shape,
+    ]
+}
+
+/// Words put one after the other.
+struct Staging<'a> {
+    words: &'a mut [u32],
+    used: usize,
+}
+
+impl Staging<'_> {
+    /// Where they start.
+    fn put(&mut self, words: &[u32]) -> usize {
+        let start = self.used;
+        self.words[start..][..words.len()].copy_from_slice(words);
+        self.used += words.len();
+        start
+    }
+}
+
+/// The bits of singles.
+fn as_words(values: &[f32]) -> &[u32] {
+    // SAFETY: the same size and alignment, and every bit pattern is an integer.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
+}
+
+/// Refuses what would not fit on the device, saying what would.
+fn check_memory(device: &Device, bytes: usize, live: usize, p: usize) -> Result<()> {
+    let (free, _) = device
+        .context
+        .mem_get_info()
+        .map_err(|error| device.error("asking for its free memory", &error))?;
+    if bytes <= free {
+        return Ok(());
+    }
+    let fit = (free.saturating_sub(8 * 4 * STAGING)) / (2 * 4 * (p + SCALARS) * 8 / 7);
+    Err(Error::Memory(format!(
+        "`X` with {live} clusters in {p} dimensions needs {bytes} bytes on the device, which has \
+         {free} free; about {fit} clusters would fit"
+    )))
+}

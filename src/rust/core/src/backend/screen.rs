@@ -1,0 +1,306 @@
+//! What agglomeration asks of a device: lower bounds on the distances from some clusters to many.
+//!
+//! Means are kept in single precision relative to a centre and scaled by a power of two, so that
+//! coordinates are at most about 1. With δ = a − b the difference of two means, the bounds are
+//!
+//! 1. ‖δ‖·s ≤ ‖Wδ‖, s a lower bound on the smallest singular value of the whitening factor W;
+//! 2. ‖Wδ‖ itself in single precision;
+//! 3. for full distances, by Hölder's inequality, (E‖r‖²)^(3/2) / (E‖r‖⁴)^(1/2) ≤ E‖r‖ with
+//!    r = x − b over the members x of a cluster with mean a, where, from central moments,
+//!    E‖r‖² = V + ‖δ‖² and E‖r‖⁴ ≤ F + 4λ‖δ‖² + 4τ‖δ‖ + 2V‖δ‖² + ‖δ‖⁴.
+//!
+//! What a bound loses to rounding is covered: each cluster's `error` bounds how far its stored
+//! mean is from the real one, and the other margins are a priori bounds of the form c·p·2⁻²⁴.
+
+use crate::error::Result;
+
+/// Single precision's unit roundoff.
+pub const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// Bounds on the central moments of a cluster's members, in data units.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Spread {
+    /// E‖r‖².
+    pub variance: f64,
+    /// E‖r‖⁴.
+    pub fourth: f64,
+    /// An upper bound on the largest eigenvalue of E rrᵀ.
+    pub largest: f64,
+    /// ‖E‖r‖²r‖.
+    pub third: f64,
+}
+
+impl Spread {
+    /// Hölder's lower bound on E‖r + u‖, `square` being ‖u‖²; 0 for a single observation.
+    pub fn mean_norm(&self, square: f64) -> f64 {
+        let second = self.variance + square;
+        let factor = 4.0 * self.largest + 2.0 * self.variance + square;
+        let total = self.fourth + factor * square + 4.0 * self.third * square.sqrt();
+        if total > 0.0 {
+            second.sqrt() * (second / total.sqrt()) * (1.0 - 1e-6)
+        } else {
+            0.0
+        }
+    }
+}
+
+/// What a screen needs to know of a cluster.
+#[derive(Debug, Clone, Copy)]
+pub struct Profile<'a> {
+    pub mean: &'a [f64],
+    /// Packed whitening factor, or empty for the identity.
+    pub whitening: &'a [f64],
+    /// A lower bound on ‖Wy‖/‖y‖; 1 for the identity.
+    pub low: f64,
+    /// An upper bound on ‖Wy‖/‖y‖; 1 for the identity.
+    pub stretch: f64,
+    pub spread: Spread,
+}
+
+/// A question: which clusters are near this one?
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    pub profile: Profile<'a>,
+    /// Only positions before this one count.
+    pub end: usize,
+    /// About how many are wanted.
+    pub capacity: usize,
+    /// In data units; what is not below it is of no interest.
+    pub limit: f64,
+    /// Slots to leave out, in increasing order.
+    pub skip: &'a [u32],
+}
+
+/// The answer: all clusters whose lower bound is below `floor`, in data units.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Found {
+    /// Lower bounds and slots, in no order.
+    pub bounds: Vec<(f64, u32)>,
+    pub floor: f64,
+}
+
+/// The live clusters of one problem on a device. Positions are in order of birth.
+pub trait Screen: Send {
+    /// Adds a cluster as the youngest.
+    fn push(&mut self, slot: u32, profile: &Profile) -> Result<()>;
+
+    /// Removes a cluster.
+    fn remove(&mut self, slot: u32) -> Result<()>;
+
+    /// The positions: who is where.
+    fn roster(&self) -> &Roster;
+
+    /// Answers all requests.
+    fn sweep(&mut self, requests: &[Request<'_>]) -> Result<Vec<Found>>;
+
+    /// How many requests at a time it takes to keep the device busy.
+    fn batch(&self) -> usize;
+
+    /// Whether another screen would be faster for as few as `live` clusters.
+    fn is_outgrown(&self, live: usize) -> bool;
+}
+
+/// Marks the position of a cluster that was merged away.
+pub const GONE: u32 = u32::MAX;
+
+/// Who is where in a screen.
+#[derive(Debug, Clone)]
+pub struct Roster {
+    /// By position, the slot, or [`GONE`].
+    slots: Vec<u32>,
+    /// By slot.
+    positions: Vec<u32>,
+    gone: usize,
+}
+
+impl Roster {
+    /// Empty, for slots below `slots`.
+    pub fn new(slots: usize) -> Self {
+        Self {
+            slots: Vec::new(),
+            positions: vec![GONE; slots],
+            gone: 0,
+        }
+    }
+
+    /// Number of positions in use, those of clusters merged away included.
+    pub fn positions(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Where a slot's cluster is.
+    pub fn position(&self, slot: u32) -> usize {
+        self.positions[slot as usize] as usize
+    }
+
+    /// Whose position it is, or [`GONE`].
+    pub fn slot(&self, position: usize) -> u32 {
+        self.slots[position]
+    }
+
+    /// Gives the next position to a slot.
+    pub fn push(&mut self, slot: u32) -> usize {
+        let position = self.slots.len();
+        self.slots.push(slot);
+        self.positions[slot as usize] = position as u32;
+        position
+    }
+
+    /// Takes a slot's position from it.
+    pub fn remove(&mut self, slot: u32) -> usize {
+        let position = self.position(slot);
+        self.slots[position] = GONE;
+        self.positions[slot as usize] = GONE;
+        self.gone += 1;
+        position
+    }
+
+    /// Whether so many positions are empty that closing the gaps pays.
+    pub fn is_sparse(&self) -> bool {
+        self.gone > 64 + self.slots.len() / 8
+    }
+
+    /// Closes the gaps; for each new position, the old one.
+    pub fn compact(&mut self) -> Vec<u32> {
+        let kept: Vec<u32> = (0..self.slots.len() as u32)
+            .filter(|&position| self.slots[position as usize] != GONE)
+            .collect();
+        for (to, &from) in kept.iter().enumerate() {
+            let slot = self.slots[from as usize];
+            self.slots[to] = slot;
+            self.positions[slot as usize] = to as u32;
+        }
+        self.slots.truncate(kept.len());
+        self.gone = 0;
+        kept
+    }
+}
+
+/// How a problem's data units and screen units relate.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Frame {
+    center: Vec<f64>,
+    /// Data units for one screen unit, a power of two.
+    unit: f64,
+    /// Whether full distances are screened.
+    full: bool,
+    /// What rounding the sums of full distances can cost, relative to the stretch.
+    sum_error: f64,
+}
+
+impl Frame {
+    /// For means within `reach` of `center` in each coordinate; `full` prepares for full
+    /// distances over at most 2^`log2_terms` members.
+    pub fn new(center: Vec<f64>, reach: f64, full: bool, log2_terms: u32) -> Self {
+        // Clamped so that fourth powers stay in range; a smaller reach makes bounds loose.
+        let exponent = ((reach.to_bits() >> 52) as i64 - 1022).clamp(-250, 250);
+        Self {
+            center,
+            unit: f64::from_bits(((exponent + 1023) as u64) << 52),
+            full,
+            sum_error: 2.0f64.powi(2 * log2_terms as i32 - 90),
+        }
+    }
+
+    /// Number of dimensions.
+    pub fn dimensions(&self) -> usize {
+        self.center.len()
+    }
+
+    /// Data units for one screen unit.
+    pub fn unit(&self) -> f64 {
+        self.unit
+    }
+
+    /// Whether full distances are screened.
+    pub fn full(&self) -> bool {
+        self.full
+    }
+
+    /// A cluster in screen units.
+    pub fn view(&self, profile: &Profile) -> View {
+        let p = self.dimensions();
+        let scale = 1.0 / self.unit;
+        let mut mean = Vec::with_capacity(p);
+        let mut square = 0.0f64;
+        for (value, center) in profile.mean.iter().zip(&self.center) {
+            let exact = (value - center) * scale;
+            let single = exact as f32;
+            let difference = f64::from(single) - exact;
+            // The two roundings of `exact` itself.
+            let lost = difference.abs() + exact.abs() * 2.0 * f64::EPSILON;
+            square += lost * lost;
+            mean.push(single);
+        }
+        let usable = profile
+            .whitening
+            .iter()
+            .all(|w| w.abs() < f64::from(f32::MAX) * 1e-20);
+        let whitening: Vec<f32> = if usable {
+            profile.whitening.iter().map(|&w| w as f32).collect()
+        } else {
+            vec![0.0; profile.whitening.len()]
+        };
+        // With no bound from the shape, zero is one.
+        let (low, stretch) = if usable {
+            (profile.low, profile.stretch)
+        } else {
+            (0.0, 0.0)
+        };
+        let sums = if self.full && low > 0.0 {
+            self.sum_error * stretch / low
+        } else {
+            0.0
+        };
+        let floor_error = 1.0 / (1u64 << 60) as f64;
+        let squared = scale * scale;
+        let spread = &profile.spread;
+        let slack = 1e-6;
+        View {
+            mean,
+            error: up(square.sqrt() * 1.000_001 + sums + floor_error),
+            low: if profile.whitening.is_empty() {
+                1.0
+            } else {
+                down(low)
+            },
+            whitening,
+            relative: up((2 * p + 12) as f64 * UNIT * stretch),
+            absolute: up(1.000_001 * stretch),
+            variance: down(spread.variance * squared * (1.0 - slack)),
+            fourth: up(spread.fourth * squared * squared * (1.0 + slack)),
+            largest: up(spread.largest * squared * (1.0 + slack)),
+            third: up(spread.third * squared * scale * (1.0 + slack)),
+        }
+    }
+}
+
+/// A cluster in screen units.
+#[derive(Debug, Clone, PartialEq)]
+pub struct View {
+    pub mean: Vec<f32>,
+    /// At least how far `mean` is from the real one.
+    pub error: f32,
+    /// At most the smallest ‖Wy‖/‖y‖.
+    pub low: f32,
+    /// Packed, or empty for the identity.
+    pub whitening: Vec<f32>,
+    /// ‖Wδ‖ in single precision is off by at most `relative`·‖δ‖ + `absolute`·(both errors).
+    pub relative: f32,
+    pub absolute: f32,
+    /// The moments of [`Spread`]: the variance from below, the others from above.
+    pub variance: f32,
+    pub fourth: f32,
+    pub largest: f32,
+    pub third: f32,
+}
+
+/// The next single above.
+fn up(value: f64) -> f32 {
+    (value as f32).next_up()
+}
+
+/// The next single below, for positive values.
+fn down(value: f64) -> f32 {
+    (value as f32).next_down().max(0.0)
+}

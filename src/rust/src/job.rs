@@ -1,0 +1,205 @@
+//! Long work on a thread of its own, so that R's thread stays free to poll, draw and interrupt.
+
+use std::any::Any;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use extendr_api::prelude::*;
+use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
+
+/// Makes the R value of a finished job; the only part of it that may touch R, so R's thread calls
+/// it.
+type ToR = Box<dyn FnOnce() -> Robj + Send>;
+
+/// Why a job has no value.
+struct Failure {
+    /// The last part of the R condition's class: `gmhclust_error_<kind>`.
+    kind: &'static str,
+    message: String,
+}
+
+impl Failure {
+    fn internal(message: String) -> Self {
+        Self {
+            kind: "internal",
+            message,
+        }
+    }
+}
+
+impl From<CoreError> for Failure {
+    fn from(error: CoreError) -> Self {
+        Self {
+            kind: error.kind(),
+            message: error.to_string(),
+        }
+    }
+}
+
+type Outcome = std::result::Result<ToR, Failure>;
+
+enum Phase {
+    Running,
+    Ended(Outcome),
+    Taken,
+}
+
+/// What the worker and R's thread share.
+struct Shared {
+    monitor: Monitor,
+    phase: Mutex<Phase>,
+    ended: Condvar,
+}
+
+impl Shared {
+    fn phase(&self) -> MutexGuard<'_, Phase> {
+        // Nothing panics while it holds the lock, so a poisoned phase would be whole all the same.
+        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A computation that runs on a worker thread until it ends or is cancelled.
+pub struct Job {
+    shared: Arc<Shared>,
+    worker: Option<JoinHandle<()>>,
+}
+
+impl Job {
+    /// Starts `work` on a new thread; `to_r` will make its result an R value on R's thread.
+    ///
+    /// Work that could not be prepared gives a job that has ended with that error, so that callers
+    /// meet every error in one place: [`Job::take`].
+    pub fn start<T, W>(work: CoreResult<W>, to_r: fn(T) -> Robj) -> Self
+    where
+        T: Send + 'static,
+        W: FnOnce(&Monitor) -> CoreResult<T> + Send + 'static,
+    {
+        match work {
+            Ok(work) => Self::spawn(work, to_r),
+            Err(error) => Self::failed(error.into()),
+        }
+    }
+
+    fn spawn<T, W>(work: W, to_r: fn(T) -> Robj) -> Self
+    where
+        T: Send + 'static,
+        W: FnOnce(&Monitor) -> CoreResult<T> + Send + 'static,
+    {
+        let shared = Arc::new(Shared {
+            monitor: Monitor::default(),
+            phase: Mutex::new(Phase::Running),
+            ended: Condvar::new(),
+        });
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("gmhclust".into());
+        let spawned = thread.spawn(move || {
+            let outcome = run(work, to_r, &theirs.monitor);
+            *theirs.phase() = Phase::Ended(outcome);
+            theirs.ended.notify_all();
+        });
+        match spawned {
+            Ok(worker) => Self {
+                shared,
+                worker: Some(worker),
+            },
+            Err(error) => Self::failed(Failure::internal(format!(
+                "the operating system gave no thread to work on: {error}"
+            ))),
+        }
+    }
+
+    fn failed(failure: Failure) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                monitor: Monitor::default(),
+                phase: Mutex::new(Phase::Ended(Err(failure))),
+                ended: Condvar::new(),
+            }),
+            worker: None,
+        }
+    }
+
+    /// Blocks until the job has ended, but at most for `timeout`; whether it has ended.
+    pub fn wait(&self, timeout: Duration) -> bool {
+        let (phase, _) = self
+            .shared
+            .ended
+            .wait_timeout_while(self.shared.phase(), timeout, |phase| {
+                matches!(phase, Phase::Running)
+            })
+            .unwrap_or_else(PoisonError::into_inner);
+        !matches!(*phase, Phase::Running)
+    }
+
+    /// Work units done and expected so far.
+    pub fn progress(&self) -> (u64, u64) {
+        self.shared.monitor.progress()
+    }
+
+    /// The result as an R list: `ok` and `value`, or `ok`, `kind` and `message`. Waits for the
+    /// worker when it still runs; the value can be taken once.
+    pub fn take(&mut self) -> Robj {
+        self.join();
+        let phase = std::mem::replace(&mut *self.shared.phase(), Phase::Taken);
+        let outcome = match phase {
+            Phase::Ended(outcome) => outcome,
+            Phase::Running => Err(Failure::internal(
+                "the worker ended without a result".into(),
+            )),
+            Phase::Taken => Err(Failure::internal("the result was taken before".into())),
+        };
+        match outcome {
+            Ok(to_r) => list!(ok = true, value = to_r()).into(),
+            Err(failure) => {
+                list!(ok = false, kind = failure.kind, message = failure.message).into()
+            }
+        }
+    }
+
+    /// Asks the worker to stop, waits until it has, and frees what it made.
+    pub fn cancel(&mut self) {
+        self.shared.monitor.stop();
+        self.join();
+        *self.shared.phase() = Phase::Ended(Err(CoreError::Interrupt.into()));
+    }
+
+    fn join(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            // The worker catches its panics, so there is no error to learn of here.
+            let _ = worker.join();
+        }
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.cancel();
+    }
+}
+
+fn run<T, W>(work: W, to_r: fn(T) -> Robj, monitor: &Monitor) -> Outcome
+where
+    T: Send + 'static,
+    W: FnOnce(&Monitor) -> CoreResult<T>,
+{
+    match catch_unwind(AssertUnwindSafe(|| work(monitor))) {
+        Ok(Ok(value)) => Ok(Box::new(move || to_r(value))),
+        Ok(Err(error)) => Err(error.into()),
+        Err(panic) => Err(Failure::internal(format!(
+            "this is a bug in gmhclust: {}",
+            panic_message(panic.as_ref())
+        ))),
+    }
+}
+
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    if let Some(message) = panic.downcast_ref::<String>() {
+        message
+    } else if let Some(message) = panic.downcast_ref::<&str>() {
+        message
+    } else {
+        "a panic without a message"
+    }
+}

@@ -1,0 +1,210 @@
+//! The R boundary: converts arguments and results, nothing else.
+//!
+//! Every long computation is a [`Job`]; a new kind of job is one function here that prepares the
+//! work and names the function that makes its result an R value.
+
+mod job;
+
+use std::time::Duration;
+
+use extendr_api::prelude::*;
+use gmhclust_core::backend::{self, cuda, Choice};
+use gmhclust_core::mahalanobis::{self, Clustering, Options, Subthreshold};
+use gmhclust_core::{Error as CoreError, Matrix, Monitor, Result as CoreResult};
+
+use job::Job;
+
+/// Starts a Mahalanobis-average clustering.
+/// @param x double matrix, observations in rows.
+/// @param threshold double, in members.
+/// @param subthreshold one of "mahal", "mahal0", "euclid", "euclidMahal".
+/// @param quick,normalize,apriori_intra flags.
+/// @param apriori NULL or an integer code for each observation, 0 for none.
+/// @param backend one of "auto", "cpu", "cuda".
+/// @param threads integer, at least 1.
+/// @param devices NULL or the numbers of CUDA devices, from 0.
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+#[allow(clippy::too_many_arguments)]
+fn job_gmhclust(
+    x: RMatrix<f64>,
+    threshold: f64,
+    subthreshold: &str,
+    quick: bool,
+    normalize: bool,
+    apriori: Nullable<Vec<i32>>,
+    apriori_intra: bool,
+    backend: String,
+    threads: i32,
+    devices: Nullable<Vec<i32>>,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let options = Options {
+            threshold,
+            subthreshold: parse_subthreshold(subthreshold)?,
+            quick,
+            normalize,
+            apriori_intra,
+        };
+        let apriori = match apriori {
+            Nullable::NotNull(codes) => Some(apriori_codes(&codes)?),
+            Nullable::Null => None,
+        };
+        let threads = usize::try_from(threads).unwrap_or(1).max(1);
+        let devices = match devices {
+            Nullable::NotNull(numbers) => Some(device_numbers(&numbers)?),
+            Nullable::Null => None,
+        };
+        let x = Matrix::from_column_major(x.data(), x.nrows(), x.ncols())?;
+        Ok(move |monitor: &Monitor| {
+            let choice = Choice {
+                backend: &backend,
+                threads,
+                devices: devices.as_deref(),
+            };
+            let largest = mahalanobis::largest_problem(x.rows(), apriori.as_deref());
+            let backend = backend::select(&choice, largest)?;
+            let clustering =
+                mahalanobis::cluster(&x, apriori.as_deref(), &options, &*backend, monitor)?;
+            Ok((clustering, backend.name()))
+        })
+    };
+    ExternalPtr::new(Job::start(prepare(), clustering_to_r))
+}
+
+/// Waits for a job, at most `seconds`.
+/// @return TRUE when the job has ended.
+/// @noRd
+#[extendr]
+fn job_wait(job: ExternalPtr<Job>, seconds: f64) -> bool {
+    // What is no duration, such as a negative number, means a look without waiting.
+    job.wait(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
+/// Work that a job has done and expects in all, in units of its own.
+/// @return c(done, total), doubles.
+/// @noRd
+#[extendr]
+fn job_progress(job: ExternalPtr<Job>) -> Vec<f64> {
+    let (done, total) = job.progress();
+    vec![done as f64, total as f64]
+}
+
+/// The result of a job, which can be taken once; waits for a job that still runs.
+/// @return list(ok = TRUE, value) or list(ok = FALSE, kind, message).
+/// @noRd
+#[extendr]
+fn job_take(mut job: ExternalPtr<Job>) -> Robj {
+    job.take()
+}
+
+/// Stops a job, waits until it has stopped and frees its memory.
+/// @return NULL.
+/// @noRd
+#[extendr]
+fn job_cancel(mut job: ExternalPtr<Job>) {
+    job.cancel();
+}
+
+fn parse_subthreshold(name: &str) -> CoreResult<Subthreshold> {
+    match name {
+        "mahal" => Ok(Subthreshold::Mahal),
+        "mahal0" => Ok(Subthreshold::Mahal0),
+        "euclid" => Ok(Subthreshold::Euclid),
+        "euclidMahal" => Ok(Subthreshold::EuclidMahal),
+        other => Err(CoreError::Input(format!(
+            "`subthreshold` is {other:?}, it must be \"mahal\", \"mahal0\", \"euclid\" or \
+             \"euclidMahal\""
+        ))),
+    }
+}
+
+fn device_numbers(numbers: &[i32]) -> CoreResult<Vec<usize>> {
+    numbers
+        .iter()
+        .map(|&number| usize::try_from(number))
+        .collect::<std::result::Result<_, _>>()
+        .map_err(|_| CoreError::Input("`devices` has numbers that are negative".into()))
+}
+
+/// The CUDA devices of this machine.
+/// @return list of vectors with one element for each device, and `problem`, why there is none, or
+///   NULL.
+/// @noRd
+#[extendr]
+fn cuda_devices() -> Robj {
+    let (devices, problem) = match cuda::devices() {
+        Ok(devices) => (devices, None),
+        Err(error) => (Vec::new(), Some(error.to_string())),
+    };
+    let strings = |of: &dyn Fn(&cuda::DeviceInfo) -> String| -> Vec<String> {
+        devices.iter().map(of).collect()
+    };
+    let reals = |of: &dyn Fn(&cuda::DeviceInfo) -> f64| -> Vec<f64> {
+        devices.iter().map(of).collect()
+    };
+    list!(
+        device = devices
+            .iter()
+            .map(|d| r_integer(d.index))
+            .collect::<Vec<i32>>(),
+        name = strings(&|d| d.name.clone()),
+        compute_capability = strings(&|d| format!("{}.{}", d.capability.0, d.capability.1)),
+        memory_total = reals(&|d| d.total_memory as f64),
+        memory_free = reals(&|d| d.free_memory.map_or(f64::NAN, |free| free as f64)),
+        driver = strings(&|d| format!("{}.{}", d.driver / 1000, d.driver % 1000 / 10)),
+        unusable = strings(&|d| d.problem.clone().unwrap_or_default()),
+        problem = problem
+    )
+    .into()
+}
+
+fn apriori_codes(codes: &[i32]) -> CoreResult<Vec<u32>> {
+    codes
+        .iter()
+        .map(|&code| u32::try_from(code))
+        .collect::<std::result::Result<_, _>>()
+        .map_err(|_| CoreError::Input("`apriori` has codes that are missing or negative".into()))
+}
+
+fn clustering_to_r((clustering, backend): (Clustering, &'static str)) -> Robj {
+    let Clustering {
+        dendrogram,
+        apriori_merges,
+        apriori_labels,
+    } = clustering;
+    let merge = &dendrogram.merge;
+    list!(
+        merge = RMatrix::new_matrix(merge.len(), 2, |row, column| merge[row][column]),
+        height = dendrogram.height,
+        order = dendrogram.order,
+        n_height_apriori = r_integer(apriori_merges),
+        g_labels = apriori_labels
+            .into_iter()
+            .map(r_integer)
+            .collect::<Vec<i32>>(),
+        backend = backend
+    )
+    .into()
+}
+
+/// A count or code as R stores it; neither exceeds the number of observations, whose indices R's
+/// `hclust` stores as integers too.
+fn r_integer<T>(value: T) -> i32
+where
+    i32: TryFrom<T>,
+    <i32 as TryFrom<T>>::Error: std::fmt::Debug,
+{
+    i32::try_from(value).expect("counts and codes fit R's integers")
+}
+
+extendr_module! {
+    mod gmhclust;
+    fn job_gmhclust;
+    fn job_wait;
+    fn job_progress;
+    fn job_take;
+    fn job_cancel;
+    fn cuda_devices;
+}

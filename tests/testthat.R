@@ -1,0 +1,4 @@
+library(testthat)
+library(gmhclust)
+
+test_check("gmhclust")

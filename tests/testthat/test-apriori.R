@@ -1,0 +1,92 @@
+x <- blobs(24, 2)
+labels <- rep(c(10L, 2L, 0L), c(9, 12, 3))
+as_given <- c("merge", "height", "order", "n.height.apriori")
+
+test_that("integer, numeric, factor and character labels mean the same clusters", {
+  tree <- quiet_gmhclust(x, 6, labels)
+  expect_identical(tree$n.height.apriori, 19L)
+  expect_identical(unclass(quiet_gmhclust(x, 6, labels + 0))[as_given], unclass(tree)[as_given])
+  by_level <- factor(labels, levels = c(2, 10, 0))
+  expect_identical(unclass(quiet_gmhclust(x, 6, by_level))[as_given], unclass(tree)[as_given])
+  named <- c("b", "a", NA)[match(labels, c(10, 2, 0))]
+  expect_identical(unclass(quiet_gmhclust(x, 6, named))[as_given], unclass(tree)[as_given])
+})
+
+test_that("g.labels are labels, of the type given", {
+  counts <- c(11L, 8L)
+  inner <- quiet_gmhclust(x, 6, labels)$g.labels
+  expect_type(inner, "integer")
+  expect_identical(as.vector(table(inner)), counts)
+  by_level <- quiet_gmhclust(x, 6, factor(labels, levels = c(10, 2, 0)))$g.labels
+  expect_s3_class(by_level, "factor")
+  expect_identical(as.vector(table(by_level)), c(8L, 11L, 0L))
+  expect_type(quiet_gmhclust(x, 6, as.character(labels))$g.labels, "character")
+})
+
+test_that("apriori is returned as given", {
+  for (given in list(labels, labels + 0, factor(labels), as.character(labels))) {
+    expect_identical(quiet_gmhclust(x, 6, given)$apriori, given)
+  }
+})
+
+test_that("labels come in increasing order: numbers, levels, strings in the C locale", {
+  ordered_labels <- function(apriori) {
+    apriori_clusters(apriori, length(apriori), "apriori", NULL)$labels
+  }
+  expect_identical(ordered_labels(c(10, 10, 9, 9, -1, -1)), c(-1, 9, 10))
+  expect_identical(ordered_labels(c("10", "10", "9", "9", "b", "b", "B", "B")),
+                   c("10", "9", "B", "b"))
+  levels <- c("z", "a", "m")
+  expect_identical(ordered_labels(factor(rep(c("a", "z"), 2), levels = levels)),
+                   factor(c("z", "a"), levels = levels))
+})
+
+test_that("0 and NA mean none, in every type", {
+  expected <- c(1L, 1L, 0L, 0L)
+  for (apriori in list(
+    c(5L, 5L, 0L, NA), c(5, 5, 0, NaN), c("a", "a", "0", NA), factor(c("a", "a", "0", NA)),
+    addNA(factor(c("a", "a", "0", NA)))
+  )) {
+    expect_identical(apriori_clusters(apriori, 4, "apriori", NULL)$codes, expected)
+  }
+})
+
+test_that("labels with one member count as none", {
+  alone <- labels
+  alone[24] <- 99L
+  tree <- quiet_gmhclust(x, 6, alone)
+  expect_same_tree(tree, quiet_gmhclust(x, 6, labels))
+  expect_identical(tree$g.labels, quiet_gmhclust(x, 6, labels)$g.labels)
+})
+
+test_that("labels that amount to no clusters are as if they were not given", {
+  plain <- quiet_gmhclust(x, 6)
+  for (apriori in list(NULL, 1:24, rep(1, 24), rep(0, 24), rep(NA, 24), factor(rep("a", 24)))) {
+    tree <- quiet_gmhclust(x, 6, apriori)
+    expect_same_tree(tree, plain)
+    expect_null(tree$apriori)
+    expect_null(tree$n.height.apriori)
+    expect_null(tree$g.labels)
+  }
+})
+
+test_that("one label with loose observations beside it is an apriori cluster", {
+  tree <- quiet_gmhclust(x, 6, rep(1:0, c(23, 1)))
+  expect_identical(tree$n.height.apriori, 22L)
+  expect_true(24 %in% -tree$merge[23, ])
+})
+
+test_that("merges within apriori clusters stay within them and keep their order", {
+  tree <- quiet_gmhclust(x, 6, labels)
+  alone <- quiet_gmhclust(x[labels == 2, ], threshold = 6)
+  expect_equal(tree$height[1:19][tree$g.labels == 2], alone$height)
+  members <- cutree(tree, k = 24 - 19)
+  expect_identical(nrow(unique(data.frame(labels, members))), 5L)
+})
+
+test_that("apriori_intra = FALSE joins in index order at height 0", {
+  tree <- quiet_gmhclust(x, 6, labels, apriori_intra = FALSE)
+  expect_identical(tree$height[1:19], numeric(19))
+  expect_identical(tree$g.labels, rep(c(2L, 10L), c(11, 8)))
+  expect_identical(tree$merge[1:3, ], rbind(c(-10L, -11L), c(-12L, 1L), c(-13L, 2L)))
+})

@@ -1,0 +1,28 @@
+test_that("every kind of failure becomes a condition of its classes", {
+  for (kind in c("input", "device", "memory", "interrupt")) {
+    condition <- failure_condition(kind, "too bad", quote(gmhclust(x)))
+    expect_s3_class(condition, paste0("gmhclust_error_", kind))
+    expect_s3_class(condition, "gmhclust_error")
+    expect_s3_class(condition, "error")
+    expect_identical(conditionMessage(condition), "too bad")
+    expect_identical(conditionCall(condition), quote(gmhclust(x)))
+  }
+})
+
+test_that("a defect of the package asks for a report", {
+  condition <- failure_condition("internal", "index 3", NULL)
+  expect_s3_class(condition, c("gmhclust_error", "error", "condition"), exact = TRUE)
+  expect_match(conditionMessage(condition), "internal error, please report it: index 3")
+})
+
+test_that("interrupts are found by handlers for errors and for interrupts", {
+  fail <- function() stop(failure_condition("interrupt", "stopped", NULL))
+  expect_identical(tryCatch(fail(), interrupt = function(c) "seen"), "seen")
+  expect_identical(tryCatch(fail(), error = function(c) "seen"), "seen")
+})
+
+test_that("the backend that is not there is a device error", {
+  skip_if(nzchar(Sys.which("nvidia-smi")), "there may be a GPU")
+  error <- expect_error(gmhclust(blobs(10, 2), backend = "cuda"), class = "gmhclust_error_device")
+  expect_identical(conditionCall(error), quote(gmhclust(X = blobs(10, 2), backend = "cuda")))
+})

@@ -1,0 +1,133 @@
+test_that("the signature is the published one", {
+  expect_named(formals(gmhclust), c(
+    "X", "threshold", "apriori", "subthreshold", "quick", "normalize", "scale", "apriori_intra",
+    "backend", "threads", "progress"
+  ))
+})
+
+test_that("the result is an hclust object with its components", {
+  x <- blobs(20, 3)
+  rownames(x) <- letters[1:20]
+  tree <- quiet_gmhclust(x, threshold = 6)
+  expect_s3_class(tree, "hclust", exact = TRUE)
+  expect_named(tree, c("merge", "height", "order", "labels", "method", "call", "dist.method"),
+               ignore.order = TRUE)
+  expect_type(tree$merge, "integer")
+  expect_identical(dim(tree$merge), c(19L, 2L))
+  expect_type(tree$height, "double")
+  expect_type(tree$order, "integer")
+  expect_identical(tree$method, "mahalanobis-average")
+  expect_identical(tree$dist.method, "euclidean")
+  expect_identical(as.list(suppressWarnings(gmhclust(x, 6, quick = TRUE))$call)[-1],
+                   list(X = quote(x), threshold = 6, quick = TRUE))
+  expect_output(print(tree), "Number of objects: 20")
+})
+
+test_that("in each row observations come before clusters, each in increasing number", {
+  tree <- quiet_gmhclust(blobs(80, 3), threshold = 10)
+  expect_identical(sort_merge_rows(tree$merge), tree$merge)
+})
+
+test_that("leaves are ordered depth first, first column first", {
+  tree <- quiet_gmhclust(blobs(80, 3), threshold = 10, apriori = rep(0:3, 20))
+  expect_identical(leaf_order(tree$merge), tree$order)
+})
+
+test_that("two observations make a tree", {
+  tree <- gmhclust(rbind(c(0, 0), c(3, 4)))
+  expect_identical(tree$merge, rbind(c(-1L, -2L)))
+  expect_identical(tree$height, 5)
+  expect_identical(tree$order, 1:2)
+  expect_true(check_hclust(tree))
+})
+
+test_that("one column is enough", {
+  x <- matrix(c(0, 1, 10, 12, 100))
+  tree <- quiet_gmhclust(x)
+  expect_true(check_hclust(tree))
+  expect_identical(tree$merge[1, ], c(-1L, -2L))
+  expect_identical(tree$height[1], 1)
+})
+
+test_that("ties go to the lower slots", {
+  grid <- as.matrix(expand.grid(1:4, 1:4))
+  tree <- quiet_gmhclust(grid, threshold = 100, subthreshold = "euclid")
+  expect_identical(tree$merge[1, ], c(-1L, -2L))
+  expect_identical(tree$merge[2, ], c(-3L, -4L))
+  expect_same_tree(tree, quiet_gmhclust(grid, threshold = 100, subthreshold = "euclid",
+                                        threads = 1))
+})
+
+test_that("duplicates merge at height 0 and do no harm", {
+  x <- blobs(15, 3)
+  tree <- quiet_gmhclust(rbind(x, x, x), threshold = 8)
+  expect_true(check_hclust(tree))
+  expect_identical(tree$height[1:30], numeric(30))
+  same <- quiet_gmhclust(matrix(1, 12, 3))
+  expect_identical(same$height, numeric(11))
+  expect_true(check_hclust(same))
+})
+
+test_that("a constant or a repeated column does no harm", {
+  x <- blobs(40, 3)
+  for (y in list(cbind(x, 7), cbind(x, x[, 1]), cbind(x, x[, 1] + x[, 2]))) {
+    for (kind in c("mahal", "mahal0", "euclid", "euclidMahal")) {
+      tree <- quiet_gmhclust(y, threshold = 10, subthreshold = kind)
+      expect_true(check_hclust(tree))
+      expect_true(all(tree$height >= 0))
+    }
+  }
+})
+
+test_that("a big offset changes nothing", {
+  x <- round(blobs(50, 3) * 1024) / 1024
+  tree <- quiet_gmhclust(x, threshold = 12)
+  moved <- quiet_gmhclust(x + 2^20, threshold = 12)
+  expect_identical(moved$merge, tree$merge)
+  expect_equal(moved$height, tree$height, tolerance = 1e-6)
+})
+
+test_that("tiny and huge values keep the merges where the shape is scale-free", {
+  x <- blobs(50, 3)
+  # mahal scales with the data as long as the distances are not real Mahalanobis distances.
+  tree <- quiet_gmhclust(x, threshold = 100, subthreshold = "euclid")
+  for (factor in c(2^-27, 2^27)) {
+    scaled <- quiet_gmhclust(x * factor, threshold = 100, subthreshold = "euclid")
+    expect_identical(scaled$merge, tree$merge)
+    expect_equal(scaled$height, tree$height * factor)
+    for (kind in c("mahal", "mahal0", "euclidMahal")) {
+      expect_true(check_hclust(quiet_gmhclust(x * factor, 12, subthreshold = kind)))
+    }
+  }
+})
+
+test_that("inversions give one warning of their own class and keep the heights", {
+  x <- some_cells(300)
+  warnings <- testthat::capture_warnings(tree <- gmhclust(x, threshold = 30))
+  expect_length(warnings, 1)
+  expect_match(warnings, "clusters form non-monotonic tree: [0-9]+ of 299 heights")
+  expect_warning(gmhclust(x, threshold = 30), class = "gmhclust_warning_inversions")
+  expect_true(is.unsorted(tree$height))
+  expect_no_warning(suppressWarnings(gmhclust(x, threshold = 30)))
+})
+
+test_that("monotone heights give no warning", {
+  expect_no_warning(gmhclust(matrix(c(0, 1, 10, 12, 100)), 100, subthreshold = "euclid",
+                             quick = TRUE))
+})
+
+test_that("a progress bar changes nothing", {
+  x <- blobs(60, 3)
+  expect_same_tree(quiet_gmhclust(x, progress = TRUE), quiet_gmhclust(x, progress = FALSE))
+})
+
+test_that("2,000 cells make a sound tree that tells helper from cytotoxic T cells", {
+  x <- some_cells(2000)
+  tree <- quiet_gmhclust(x, threshold = 50)
+  expect_true(check_hclust(tree))
+  helper <- x[, "CD4"] > 60 & x[, "CD8"] < 50 & x[, "CD3"] > 50
+  cytotoxic <- x[, "CD4"] < 40 & x[, "CD8"] > 60 & x[, "CD3"] > 50
+  clusters <- cutree(tree, k = 30)
+  mostly <- function(gate) as.integer(names(which.max(table(clusters[gate]))))
+  expect_false(mostly(helper) == mostly(cytotoxic))
+})

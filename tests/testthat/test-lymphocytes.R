@@ -1,0 +1,11 @@
+test_that("the lymphocytes are as described", {
+  cells <- lymphocytes()
+  expect_s3_class(cells, "data.frame", exact = TRUE)
+  expect_identical(dim(cells), c(20000L, 16L))
+  expect_identical(names(cells)[15:16], c("ids", "label"))
+  expect_true(all(vapply(cells[1:14], is.double, NA)))
+  expect_false(anyNA(cells))
+  expect_identical(as.vector(table(cells$ids)), rep(1000L, 20))
+  expect_identical(unique(cells$ids[cells$label == 0]), 1:10)
+  expect_identical(unique(cells$ids[cells$label == 1]), 68:77)
+})

@@ -1,0 +1,59 @@
+x <- blobs(40, 3)
+apriori <- rep(0:3, 10)
+
+test_that("the signature is mhca's", {
+  expect_named(formals(mhclust), c(
+    "x", "thresh", "scale", "quick", "g", "gIntra", "gParallel", "normalize",
+    "subthreshHandling", "warn", "verb", "..."
+  ))
+})
+
+test_that("every argument maps onto gmhclust's", {
+  expect_same <- function(tree, other) {
+    tree$call <- other$call <- NULL
+    expect_identical(tree, other)
+  }
+  expect_same(mhclust(x, warn = FALSE), quiet_gmhclust(x))
+  expect_same(mhclust(x, 10, TRUE, TRUE, warn = FALSE),
+              quiet_gmhclust(x, 10, scale = TRUE, quick = TRUE))
+  expect_same(mhclust(x, 10, g = apriori, gIntra = FALSE, warn = FALSE),
+              quiet_gmhclust(x, 10, apriori, apriori_intra = FALSE))
+  expect_same(mhclust(x, 10, g = apriori, gParallel = FALSE, warn = FALSE),
+              quiet_gmhclust(x, 10, apriori, threads = 1))
+  expect_same(mhclust(x, 10, normalize = TRUE, subthreshHandling = "mahal0", warn = FALSE),
+              quiet_gmhclust(x, 10, normalize = TRUE, subthreshold = "mahal0"))
+  expect_same(mhclust(x, 10, warn = FALSE, verb = 1, threads = 2, backend = "cpu"),
+              quiet_gmhclust(x, 10))
+})
+
+test_that("call is the call of mhclust", {
+  expect_identical(mhclust(x, 10, warn = FALSE)$call, quote(mhclust(x = x, thresh = 10,
+                                                                    warn = FALSE)))
+})
+
+test_that("warn = FALSE suppresses the warning about inversions only", {
+  cells <- some_cells(300)
+  expect_warning(mhclust(cells, 30), class = "gmhclust_warning_inversions")
+  expect_no_warning(mhclust(cells, 30, warn = FALSE))
+})
+
+test_that("unknown arguments are ignored with a warning that names them", {
+  expect_warning(mhclust(x, 10, warn = FALSE, useR = TRUE, nThreads = 2),
+                 "ignored arguments: `useR`, `nThreads`", class = "gmhclust_warning")
+})
+
+test_that("errors name mhclust's own arguments", {
+  expect_refused <- function(object, message) {
+    error <- expect_error(object, class = "gmhclust_error_input")
+    expect_match(conditionMessage(error), message, fixed = TRUE)
+    expect_identical(conditionCall(error)[[1]], quote(mhclust))
+  }
+  expect_refused(mhclust(1:3), "matrix(x)")
+  expect_refused(mhclust(x, thresh = 0), "`thresh` is 0")
+  expect_refused(mhclust(x, g = 1:3), "`g` has length 3")
+  expect_refused(mhclust(x, gIntra = NA), "`gIntra` is NA")
+  expect_refused(mhclust(x, gParallel = "no"), "`gParallel` is \"no\"")
+  expect_refused(mhclust(x, subthreshHandling = "x"), "`subthreshHandling` is \"x\"")
+  expect_refused(mhclust(x, warn = 1), "`warn` is 1")
+  expect_refused(mhclust(x, verb = "a"), "`verb` is \"a\"")
+})

@@ -1,0 +1,72 @@
+# Usage: source tools/setup.sh
+#
+# What tools/quickstart and tools/test share: how they report and how they get what they need.
+# Works in the root folder of the checkout, and moves there.
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# Everything is installed into a library of the checkout's own; the user's stays as it is.
+library=$PWD/.R-library
+export R_LIBS="$library${R_LIBS:+:$R_LIBS}"
+
+# Rust's own installer puts it here, which is not on the PATH of every shell.
+export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
+
+# Messages and sorting that do not depend on the machine; R CMD check wants UTF-8.
+export LC_ALL=C.UTF-8 LANGUAGE=en
+
+# What it takes to build and load the package: R, a C compiler to link with, certificates to fetch
+# crates with.
+packages_to_build=(build-essential ca-certificates r-base-core r-cran-cli)
+
+say() {
+    printf '[%4ds] %s\n' "$SECONDS" "$*"
+}
+
+as_root() {
+    if [[ $(id -u) == 0 ]]; then
+        "$@"
+    elif command -v sudo >/dev/null; then
+        sudo "$@"
+    else
+        echo "cannot run \"$*\": neither root nor sudo is there" >&2
+        return 1
+    fi
+}
+
+# Installs those of the named Debian or Ubuntu packages that are missing.
+need_system_packages() {
+    if ! command -v apt-get >/dev/null; then
+        say "no apt-get here: taking it that R and its packages are installed"
+        return
+    fi
+    local name missing=()
+    for name in "$@"; do
+        if ! dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q ' installed$'; then
+            missing+=("$name")
+        fi
+    done
+    if ((${#missing[@]} == 0)); then
+        say "all system packages are there"
+        return
+    fi
+    say "installing system packages: ${missing[*]}"
+    as_root apt-get update -qq
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# Stops when there is no Rust toolchain; which one is recent enough is for configure to say.
+need_rust() {
+    if ! command -v cargo >/dev/null || ! command -v rustc >/dev/null; then
+        echo "Rust is missing: install it from https://rustup.rs and start again" >&2
+        return 1
+    fi
+    say "Rust is there: $(rustc --version)"
+}
+
+# Builds the package from the checkout and installs it into its library.
+install_package() {
+    mkdir -p "$library"
+    R CMD INSTALL --library="$library" .
+}
