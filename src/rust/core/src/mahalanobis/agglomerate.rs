@@ -30,9 +30,6 @@ const CANDIDATES: usize = 8;
 /// Full distances over more members than this are not decided before it is their turn.
 const COSTLY_MEMBERS: usize = 64;
 
-/// Costly distances that are decided at a time, for each thread.
-const DECIDED_TOGETHER: usize = 4;
-
 /// Pairs that the first sweeps look at between two looks at the monitor.
 const PAIRS_BETWEEN_CHECKS: usize = 1 << 27;
 
@@ -270,10 +267,6 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         }
         match head.kind {
             Kind::Floor => self.sweep_again(head.owner),
-            Kind::Bound if self.is_costly(&head) => {
-                self.decide_together(head);
-                Ok(())
-            }
             Kind::Bound => {
                 self.decide(head.owner);
                 Ok(())
@@ -291,7 +284,8 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
     fn decide(&mut self, owner: u32) {
         match self.first_pair(owner) {
             Some((lower, higher)) => {
-                let distance = self.clusters.distance(lower, higher);
+                let decision = self.clusters.decide(lower, higher);
+                let distance = self.clusters.keep(decision);
                 self.replace_first(owner, distance);
             }
             None => {
@@ -299,42 +293,6 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             }
         }
         self.enqueue(owner);
-    }
-
-    /// Replaces the bounds at the head of the queue by distances, up to the first that is one: few
-    /// of them would not come to the top before it.
-    fn decide_together(&mut self, head: Head) {
-        let mut owners = vec![head.owner];
-        while owners.len() < DECIDED_TOGETHER * rayon::current_num_threads() {
-            let Some(Reverse(next)) = self.queue.peek() else {
-                break;
-            };
-            if next.kind != Kind::Bound {
-                break;
-            }
-            let Some(Reverse(next)) = self.queue.pop() else {
-                break;
-            };
-            if self.is_live(next.owner, next.owner_birth) {
-                owners.push(next.owner);
-            }
-        }
-        let pairs: Vec<_> = owners.iter().map(|&owner| self.first_pair(owner)).collect();
-        let clusters = &self.clusters;
-        let distances: Vec<Option<f64>> = pairs
-            .into_par_iter()
-            .with_max_len(1)
-            .map(|pair| pair.map(|(lower, higher)| clusters.distance(lower, higher)))
-            .collect();
-        for (owner, distance) in owners.into_iter().zip(distances) {
-            match distance {
-                Some(distance) => self.replace_first(owner, distance),
-                None => {
-                    self.candidates[owner as usize].heap.pop();
-                }
-            }
-            self.enqueue(owner);
-        }
     }
 
     /// The pair that a cluster's first candidate stands for, if its partner lives.
@@ -574,6 +532,7 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         for slot in live {
             self.clusters.reshape(slot, &self.rule);
         }
+        self.clusters.forget_sums();
         self.screen = (self.new_screen)(self.live())?;
         self.start()
     }

@@ -1,5 +1,7 @@
 //! The live clusters on the CPU: means, moments, shapes and members, by slot.
 
+use std::collections::HashMap;
+
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
@@ -8,6 +10,9 @@ use super::shape::{self, packed_len, ShapeRule, Workspace};
 use super::Problem;
 use crate::backend::cpu::simd::dispatch;
 use crate::backend::screen::{Profile, Spread};
+
+/// From so many members on, the sums of a cluster's distances to others are kept.
+const KEPT_FROM: usize = 32;
 
 /// Full distances with fewer multiplications than this are not worth dividing among threads.
 const PARALLEL_OPERATIONS: usize = 1 << 19;
@@ -37,10 +42,31 @@ pub struct Clusters<'a> {
     means: Vec<f64>,
     /// `None` for a single observation.
     moments: Vec<Option<Box<Moments>>>,
-    /// The observations of each cluster, for full distances only; in no order.
+    /// For full distances only, as all that follows. The observations of each cluster; a merge
+    /// appends those of the smaller to those of the larger.
     members: Vec<Vec<u32>>,
+    /// How often a slot's cluster has changed.
+    versions: Vec<u32>,
+    /// Sums of the distances of a slot's members to other clusters, by the others' slots. They
+    /// outlive a merge in which the members stay first, and then lack the new ones.
+    sums: Vec<HashMap<u32, KeptSum>>,
     diagonal: f64,
     log2_terms: u32,
+}
+
+/// The sum of the distances of the first `members` members to a cluster at this version.
+#[derive(Debug, Clone, Copy)]
+struct KeptSum {
+    version: u32,
+    members: usize,
+    sum: ExactSum,
+}
+
+/// A full distance, and the sums that went into it where they are worth keeping.
+#[derive(Debug)]
+pub struct Decision {
+    pub distance: f64,
+    sums: [Option<(u32, u32, KeptSum)>; 2],
 }
 
 /// What becomes of two clusters.
@@ -82,6 +108,8 @@ impl<'a> Clusters<'a> {
             means: vec![0.0; n * p],
             moments: vec![None; n],
             members: vec![Vec::new(); if problem.options.quick { 0 } else { n }],
+            versions: vec![0; if problem.options.quick { 0 } else { n }],
+            sums: vec![HashMap::new(); if problem.options.quick { 0 } else { n }],
             diagonal: problem.diagonal(),
             log2_terms: distance::log2_ceil(problem.members.len()),
         };
@@ -192,46 +220,80 @@ impl<'a> Clusters<'a> {
     }
 
     /// The distance that decides.
-    pub fn distance(&self, a: u32, b: u32) -> f64 {
-        distance::average(self.directed(a, b), self.directed(b, a))
+    pub fn decide(&self, a: u32, b: u32) -> Decision {
+        let (a_to_b, first) = self.directed(a, b);
+        let (b_to_a, second) = self.directed(b, a);
+        Decision {
+            distance: distance::average(a_to_b, b_to_a),
+            sums: [first.map(|sum| (a, b, sum)), second.map(|sum| (b, a, sum))],
+        }
+    }
+
+    /// Keeps the sums of a decision for the next one.
+    pub fn keep(&mut self, decision: Decision) -> f64 {
+        for (from, to, sum) in decision.sums.into_iter().flatten() {
+            self.sums[from as usize].insert(to, sum);
+        }
+        decision.distance
     }
 
     /// From the mean (CMD), or on average from the members (FMD), of one cluster to another.
-    fn directed(&self, from: u32, to: u32) -> f64 {
+    fn directed(&self, from: u32, to: u32) -> (f64, Option<KeptSum>) {
         let (mean, whitening) = (self.mean(to), self.whitening(to));
         if self.problem.options.quick || self.size(from) == 1 {
-            return dispatch(ToCluster {
+            let distance = dispatch(ToCluster {
                 x: self.mean(from),
                 mean,
                 whitening,
             });
+            return (distance, None);
         }
         let stretch = distance::stretch(whitening);
         let quanta = distance::quanta(stretch, self.diagonal, self.log2_terms);
         let members = &self.members[from as usize];
+        let version = self.versions[to as usize];
+        let (mut sum, known) = match self.sums[from as usize].get(&to) {
+            Some(kept) if kept.version == version => (kept.sum, kept.members),
+            _ => (ExactSum::default(), 0),
+        };
+        sum.combine(&self.sum_to(&members[known..], mean, whitening, &quanta));
+        let kept = KeptSum {
+            version,
+            members: members.len(),
+            sum,
+        };
+        let worth_keeping = members.len() >= KEPT_FROM;
+        (sum.mean(members.len()), worth_keeping.then_some(kept))
+    }
+
+    fn sum_to(
+        &self,
+        members: &[u32],
+        mean: &[f64],
+        whitening: &[f64],
+        quanta: &Quanta,
+    ) -> ExactSum {
         let part = |members: &[u32]| {
             dispatch(SumToCluster {
                 problem: self.problem,
                 members,
                 mean,
                 whitening,
-                quanta: &quanta,
+                quanta,
             })
         };
         let threads = rayon::current_num_threads();
         let operations = members.len() * self.p.max(whitening.len());
-        let sum = if threads == 1 || operations < PARALLEL_OPERATIONS {
-            part(members)
-        } else {
-            members
-                .par_chunks(members.len().div_ceil(threads))
-                .map(part)
-                .reduce(ExactSum::default, |mut all, other| {
-                    all.combine(&other);
-                    all
-                })
-        };
-        sum.mean(members.len())
+        if threads == 1 || operations < PARALLEL_OPERATIONS {
+            return part(members);
+        }
+        members
+            .par_chunks(members.len().div_ceil(threads))
+            .map(part)
+            .reduce(ExactSum::default, |mut all, other| {
+                all.combine(&other);
+                all
+            })
     }
 
     /// One cluster of two, with its shape under `rule`.
@@ -279,16 +341,26 @@ impl<'a> Clusters<'a> {
         self.moments[higher] = None;
         self.sizes[lower] = united.size as u32;
         self.sizes[higher] = 0;
-        if !self.problem.options.quick {
-            // The smaller is copied into the larger, so that n log n copies suffice.
-            let mut some = std::mem::take(&mut self.members[lower]);
-            let mut more = std::mem::take(&mut self.members[higher]);
-            if some.len() > more.len() {
-                std::mem::swap(&mut some, &mut more);
-            }
-            more.extend_from_slice(&some);
-            self.members[lower] = more;
+        if self.problem.options.quick {
+            return;
         }
+        // The smaller is copied into the larger, so that n log n copies suffice.
+        if self.members[lower].len() < self.members[higher].len() {
+            self.members.swap(lower, higher);
+            self.sums.swap(lower, higher);
+        }
+        let some = std::mem::take(&mut self.members[higher]);
+        self.members[lower].extend_from_slice(&some);
+        self.sums[higher] = HashMap::new();
+        self.versions[lower] += 1;
+        self.versions[higher] += 1;
+        let versions = &self.versions;
+        self.sums[lower].retain(|&to, kept| kept.version == versions[to as usize]);
+    }
+
+    /// Forgets all sums, for clusters that get other shapes.
+    pub fn forget_sums(&mut self) {
+        self.sums.iter_mut().for_each(HashMap::clear);
     }
 }
 
