@@ -42,17 +42,21 @@ __device__ __forceinline__ const float *shape(const Clusters &clusters, uint num
 
 // Applies a batch of changes: the positions `removed` are gone; each of the `added` entries is a
 // position, coordinates and scalars as in `rows`, and where in `factors` its packed whitening
-// factor is (unless its shape is NO_SHAPE). Also prepares the outputs of the sweep that follows.
+// factor is (unless its shape is NO_SHAPE). Also prepares the sweep that follows: copies its
+// `queries` and their factors, `words` in all, from the host, and clears its outputs.
 extern "C" __global__ void update(Clusters clusters, const uint *removed, uint removed_count,
                                   const uint *added, uint added_count, const float *factors,
-                                  uint *counts, uint *minima, uint queries) {
+                                  const uint *queries, uint words, uint *copied, uint *counts,
+                                  uint *minima, uint query_count) {
   uint p = clusters.dimensions;
   uint thread = blockIdx.x * blockDim.x + threadIdx.x;
   uint threads = gridDim.x * blockDim.x;
   for (uint i = thread; i < removed_count; i += threads)
     clusters.rows[(size_t)(p + LOW) * clusters.capacity + removed[i]] = __int_as_float(-1);
-  for (uint i = thread; i < queries; i += threads) counts[i] = 0;
-  for (uint i = thread; i < queries * MOST_GROUPS; i += threads) minima[i] = INFINITE;
+  for (uint i = thread; i < words; i += threads) copied[i] = queries[i];
+  // One more: how many blocks are done.
+  for (uint i = thread; i < query_count + 1; i += threads) counts[i] = 0;
+  for (uint i = thread; i < query_count * MOST_GROUPS; i += threads) minima[i] = INFINITE;
   for (uint i = blockIdx.x; i < added_count; i += gridDim.x) {
     const uint *entry = added + (size_t)i * (p + SCALARS + 2);
     uint position = entry[0];
@@ -282,12 +286,31 @@ __device__ void find_minima(Clusters clusters, const float *queries, uint count,
   }
 }
 
+// The block that comes last completes the answer.
+__device__ void finish(uint count, uint *counts, volatile uint *answer, uint ticket) {
+  __shared__ bool last;
+  // What this thread wrote is on the host before the block counts as done.
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) last = atomicAdd(counts + count, 1) == gridDim.x * gridDim.y - 1;
+  __syncthreads();
+  if (!last) return;
+  __threadfence();
+  for (uint i = threadIdx.x; i < count; i += blockDim.x)
+    answer[1 + i] = *(volatile uint *)(counts + i);
+  __threadfence_system();
+  __syncthreads();
+  if (threadIdx.x == 0) answer[0] = ticket;
+}
+
 // For each query, collects the clusters whose bound is below its limit, which is lowered to the
-// maximum of its minima: `floors` gets that limit, `counts` how many there are, `output` bound and
-// position of as many as there is room for.
+// maximum of its minima. The answer goes to the host's memory: first `ticket`, written last, by
+// which the host knows that it is complete; then how many there are for each query; the limits;
+// and bound and position of as many as there is room for. `counts` has room for one more than the
+// queries.
 template <int P>
 __device__ void collect(Clusters clusters, const float *queries, uint count, const float *factors,
-                        const uint *minima, uint *counts, float *floors, uint *output) {
+                        const uint *minima, uint *counts, volatile uint *answer, uint ticket) {
   extern __shared__ float shared[];
   __shared__ float limits[QUERIES_PER_BLOCK];
   uint p = clusters.dimensions;
@@ -301,7 +324,8 @@ __device__ void collect(Clusters clusters, const float *queries, uint count, con
     // The next above, so that what attains it is collected.
     float limit = groups > 0 && most < INFINITE ? __uint_as_float(most + 1) : query[LIMIT];
     limits[threadIdx.x] = fminf(limit, query[LIMIT]);
-    if (blockIdx.x == 0) floors[first + threadIdx.x] = limits[threadIdx.x];
+    if (blockIdx.x == 0)
+      answer[1 + count + first + threadIdx.x] = __float_as_uint(limits[threadIdx.x]);
   }
   __syncthreads();
   uint position = blockIdx.x * blockDim.x + threadIdx.x;
@@ -330,12 +354,13 @@ __device__ void collect(Clusters clusters, const float *queries, uint count, con
       if (!(full < limit)) continue;
       uint place = atomicAdd(counts + first + i, 1);
       if (place < __float_as_uint(query[ROOM])) {
-        uint *entry = output + 2 * (size_t)(__float_as_uint(query[OUTPUT]) + place);
-        entry[0] = __float_as_uint(full);
-        entry[1] = position;
+        size_t entry = 1 + 2 * (size_t)(count + __float_as_uint(query[OUTPUT]) + place);
+        answer[entry] = __float_as_uint(full);
+        answer[entry + 1] = position;
       }
     }
   }
+  finish(count, counts, answer, ticket);
 }
 
 #define KERNELS(P)                                                                                \
@@ -346,8 +371,8 @@ __device__ void collect(Clusters clusters, const float *queries, uint count, con
   }                                                                                               \
   extern "C" __global__ void __launch_bounds__(THREADS)                                           \
       collect_##P(Clusters clusters, const float *queries, uint count, const float *factors,      \
-                  const uint *minima, uint *counts, float *floors, uint *output) {                \
-    collect<P>(clusters, queries, count, factors, minima, counts, floors, output);                \
+                  const uint *minima, uint *counts, uint *answer, uint ticket) {                  \
+    collect<P>(clusters, queries, count, factors, minima, counts, answer, ticket);                \
   }
 
 KERNELS(16)

@@ -460,14 +460,18 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         self.reach * f64::from_bits(value)
     }
 
-    /// Drops preparations for clusters that are gone, and recent births that none needs; adapts
-    /// how many to prepare to how many were of use.
+    /// Drops preparations for clusters that are gone or that have waited long (the more births
+    /// since, the more a preparation lacks), and recent births that none needs.
     fn forget_preparations(&mut self) {
+        let age = 2 * self.screen.batch() as u32;
+        let oldest = self.next_birth.saturating_sub(age);
         let births = &self.births;
         let clusters = &self.clusters;
         self.prepared.retain(|&(lower, higher), prepared| {
             let live = |slot: u32, birth| clusters.size(slot) > 0 && births[slot as usize] == birth;
-            live(lower, prepared.births.0) && live(higher, prepared.births.1)
+            prepared.as_of >= oldest
+                && live(lower, prepared.births.0)
+                && live(higher, prepared.births.1)
         });
         let oldest = self.prepared.values().map(|p| p.as_of).min();
         self.recent

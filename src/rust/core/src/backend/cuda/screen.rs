@@ -1,10 +1,13 @@
 //! The screen on a CUDA device; kernels/screen.cu says what the kernels do.
 //!
-//! Changes are collected on the host and go over together with the next requests, in one copy; the
-//! answers come back in one copy, too.
+//! Changes are collected on the host and go over together with the next requests. A round of
+//! requests is two launches and no copy: the kernels read the requests from the host's memory and
+//! write the answers there, and the host watches for the word that is written last.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
+use cudarc::driver::sys::CUresult;
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
     PinnedHostSlice, PushKernelArg,
@@ -17,6 +20,8 @@ use crate::error::{Error, Result};
 use crate::mahalanobis::shape::packed_len;
 
 // As in screen.cu.
+const LOW: usize = 1;
+const SHAPE: usize = 8;
 const SCALARS: usize = 9;
 const COORDINATES: usize = SCALARS + 5;
 const NO_SHAPE: u32 = u32::MAX;
@@ -38,6 +43,12 @@ const BATCH: usize = 64;
 
 /// Words of a staging buffer.
 const STAGING: usize = 1 << 22;
+
+/// Memory of the host that the device reads and writes.
+const MAPPED: u32 = cudarc::driver::sys::CU_MEMHOSTALLOC_DEVICEMAP;
+
+/// Looks at the answer between two questions to the driver.
+const LOOKS_BETWEEN_QUERIES: u32 = 1 << 14;
 
 /// Bytes of a slab of whitening factors.
 const SLAB: usize = 1 << 26;
@@ -87,10 +98,11 @@ pub struct CudaScreen {
     removed: Vec<u32>,
     added: Vec<u32>,
     factors: Vec<f32>,
-    host_in: PinnedHostSlice<u32>,
-    device_in: CudaSlice<u32>,
-    host_out: PinnedHostSlice<u32>,
-    device_out: CudaSlice<u32>,
+    requests: PinnedHostSlice<u32>,
+    copied: CudaSlice<u32>,
+    answer: PinnedHostSlice<u32>,
+    ticket: u32,
+    counts: CudaSlice<u32>,
     minima: CudaSlice<u32>,
 }
 
@@ -130,7 +142,8 @@ impl CudaScreen {
         let allocate = || -> std::result::Result<Self, DriverError> {
             let context = &device.context;
             let stream = context.new_stream()?;
-            // SAFETY: the kernels and copies write whatever they or the host read later.
+            // SAFETY: the host writes requests before the kernels read them, and the kernels an
+            // answer before the host reads it.
             unsafe {
                 Ok(Self {
                     device: device.clone(),
@@ -140,8 +153,8 @@ impl CudaScreen {
                     roster: Roster::new(slots),
                     least,
                     capacity,
-                    rows: stream.alloc(words)?,
-                    spare: stream.alloc(words)?,
+                    rows: stream.alloc_zeros(words)?,
+                    spare: stream.alloc_zeros(words)?,
                     slab_shapes: (SLAB / 4 / packed_len(p)).max(1),
                     slabs: Vec::new(),
                     slab_table: stream.alloc_zeros(1)?,
@@ -150,11 +163,12 @@ impl CudaScreen {
                     removed: Vec::new(),
                     added: Vec::new(),
                     factors: Vec::new(),
-                    host_in: context.alloc_pinned(STAGING)?,
-                    device_in: stream.alloc(STAGING)?,
-                    host_out: context.alloc_pinned_with_flags(STAGING, 0)?,
-                    device_out: stream.alloc(STAGING)?,
-                    minima: stream.alloc(MOST_REQUESTS * MOST_GROUPS)?,
+                    requests: context.alloc_pinned_with_flags(STAGING, MAPPED)?,
+                    copied: stream.alloc_zeros(STAGING)?,
+                    answer: zeroed(context.alloc_pinned_with_flags(STAGING, MAPPED)?)?,
+                    ticket: 0,
+                    counts: stream.alloc_zeros(MOST_REQUESTS + 1)?,
+                    minima: stream.alloc_zeros(MOST_REQUESTS * MOST_GROUPS)?,
                     stream,
                 })
             }
@@ -206,7 +220,7 @@ impl CudaScreen {
         Ok(self.free_shapes.pop().expect("a slab holds a shape"))
     }
 
-    /// Sends the changes, and requests if there are any; starts their answers on the way back.
+    /// Sends the changes and the requests, and waits for the answer.
     fn exchange(&mut self, views: &[View], pending: &[Pending], ends: &[usize]) -> Result<()> {
         self.try_exchange(views, pending, ends)
             .map_err(|error| self.device.error("a sweep", &error))
@@ -219,23 +233,16 @@ impl CudaScreen {
         ends: &[usize],
     ) -> std::result::Result<(), DriverError> {
         let p = self.frame.dimensions();
-        let count = pending.len();
-        let staging = Staging {
-            words: self.host_in.as_mut_slice()?,
+        let mut staging = Staging {
+            words: self.requests.as_mut_slice()?,
             used: 0,
         };
-        let mut staging = staging;
         let removed_at = staging.put(&self.removed);
         let added_at = staging.put(&self.added);
         let factors_at = staging.put(as_words(&self.factors));
-        let factors_end = staging.used;
-        let queries_at = factors_end + views.iter().map(|v| v.whitening.len()).sum::<usize>();
-        let mut factor = 0;
-        let mut room = 0;
-        for (i, (view, request)) in views.iter().zip(pending).enumerate() {
-            staging.used = factors_end + factor;
-            staging.put(as_words(&view.whitening));
-            staging.used = queries_at + i * (COORDINATES + p);
+        let queries_at = staging.used;
+        let (mut factor, mut room) = (0, 0);
+        for ((view, request), &end) in views.iter().zip(pending).zip(ends) {
             let shape = if view.whitening.is_empty() {
                 NO_SHAPE
             } else {
@@ -245,7 +252,7 @@ impl CudaScreen {
             staging.put(&scalars(view, shape));
             staging.put(&[
                 request.limit.to_bits(),
-                ends[i] as u32,
+                end as u32,
                 request.groups as u32,
                 request.room as u32,
                 room as u32,
@@ -253,27 +260,23 @@ impl CudaScreen {
             staging.put(as_words(&view.mean));
             room += request.room;
         }
-        let used = staging.used;
-        let stream = &self.stream;
-        let added_count = (self.added.len() / (p + SCALARS + 2)) as u32;
+        for view in views {
+            staging.put(as_words(&view.whitening));
+        }
+        let words = (staging.used - queries_at) as u32;
+        let base = staging.words.as_ptr() as u64;
+        let at = |word: usize| base + 4 * word as u64;
+        let (removed, added, factors, queries) =
+            (at(removed_at), at(added_at), at(factors_at), at(queries_at));
         let removed_count = self.removed.len() as u32;
-        stream.memcpy_htod(
-            &self.host_in.as_slice()?[..used],
-            &mut self.device_in.slice_mut(..used),
-        )?;
+        let added_count = (self.added.len() / (p + SCALARS + 2)) as u32;
+        let count = pending.len() as u32;
         let clusters = self.clusters();
-        let at = |word: usize| self.device_in.slice(word.min(used)..);
-        let counts = self.device_out.slice(..count.max(1));
-        let floors = self.device_out.slice(count..);
-        let output = self.device_out.slice(2 * count..);
-        let queries = count as u32;
-        let (removed, added, factors) = (at(removed_at), at(added_at), at(factors_at));
-        let config = |blocks: u32, rows: u32, shared: usize| LaunchConfig {
-            grid_dim: (blocks.max(1), rows, 1),
-            block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: shared as u32,
-        };
-        // SAFETY: arguments as declared in screen.cu, in bounds as laid out above.
+        let stream = &self.stream;
+        let blocks = added_count.max(words / THREADS).clamp(8, 1024);
+        // SAFETY: arguments as declared in screen.cu, in bounds as laid out above. The host's
+        // memory is pinned, so that its address is good on the device, and stays as it is until
+        // the answer is there or the stream is synchronized.
         unsafe {
             stream
                 .launch_builder(&self.kernels.update)
@@ -283,55 +286,78 @@ impl CudaScreen {
                 .arg(&added)
                 .arg(&added_count)
                 .arg(&factors)
-                .arg(&counts)
-                .arg(&self.minima)
                 .arg(&queries)
-                .launch(config(added_count.clamp(8, 4096), 1, 0))?;
+                .arg(&words)
+                .arg(&self.copied)
+                .arg(&self.counts)
+                .arg(&self.minima)
+                .arg(&count)
+                .launch(config(blocks, 1, 0))?;
         }
         self.removed.clear();
         self.added.clear();
         self.factors.clear();
         if count == 0 {
-            // The staging buffer is free again when this returns.
+            // The requests' memory is free again when this returns.
             return stream.synchronize();
         }
+        self.ticket = self.ticket.wrapping_add(1).max(1);
         let end = ends.iter().copied().max().unwrap_or(0) as u32;
         let grid = config(
             end.div_ceil(THREADS),
-            queries.div_ceil(QUERIES_PER_BLOCK),
+            count.div_ceil(QUERIES_PER_BLOCK),
             4 * (COORDINATES + self.padded) * QUERIES_PER_BLOCK as usize,
         );
-        let (queries_in, factors_in) = (at(queries_at), at(factors_end));
+        let factors = self.copied.slice(pending.len() * (COORDINATES + p)..);
+        let answer = self.answer.as_ptr()? as u64;
         // SAFETY: as above.
         unsafe {
             if pending.iter().any(|request| request.groups > 0) {
                 stream
                     .launch_builder(&self.kernels.find_minima)
                     .arg(&clusters)
-                    .arg(&queries_in)
-                    .arg(&queries)
-                    .arg(&factors_in)
+                    .arg(&self.copied)
+                    .arg(&count)
+                    .arg(&factors)
                     .arg(&self.minima)
                     .launch(grid)?;
             }
             stream
                 .launch_builder(&self.kernels.collect)
                 .arg(&clusters)
-                .arg(&queries_in)
-                .arg(&queries)
-                .arg(&factors_in)
+                .arg(&self.copied)
+                .arg(&count)
+                .arg(&factors)
                 .arg(&self.minima)
-                .arg(&counts)
-                .arg(&floors)
-                .arg(&output)
+                .arg(&self.counts)
+                .arg(&answer)
+                .arg(&self.ticket)
                 .launch(grid)?;
         }
-        let total = 2 * count + 2 * room;
-        stream.memcpy_dtoh(
-            &self.device_out.slice(..total),
-            &mut self.host_out.as_mut_slice()?[..total],
-        )?;
-        stream.synchronize()
+        self.wait()
+    }
+
+    /// Waits for the answer that carries the present ticket.
+    fn wait(&self) -> std::result::Result<(), DriverError> {
+        // SAFETY: the first word of the answer, aligned and alive as long as `self`; the device
+        // writes it, which is what an atomic load is for.
+        let first = unsafe { AtomicU32::from_ptr(self.answer.as_ptr()?.cast_mut()) };
+        loop {
+            for _ in 0..LOOKS_BETWEEN_QUERIES {
+                if first.load(Ordering::Acquire) == self.ticket {
+                    return Ok(());
+                }
+                std::hint::spin_loop();
+            }
+            // A device that failed never answers: ask the driver now and then.
+            // SAFETY: the stream lives as long as `self`.
+            let state = unsafe { cudarc::driver::sys::cuStreamQuery(self.stream.cu_stream()) };
+            match state {
+                CUresult::CUDA_ERROR_NOT_READY => {}
+                CUresult::CUDA_SUCCESS => return self.stream.synchronize(),
+                failed => return failed.result(),
+            }
+        }
     }
 
     /// One launch for these requests; those whose answers found no room stay pending.
@@ -350,9 +376,10 @@ impl CudaScreen {
         let ends: Vec<usize> = pending.iter().map(|r| requests[r.index].end).collect();
         self.exchange(&views, &pending, &ends)?;
         let out = self
-            .host_out
+            .answer
             .as_slice()
             .map_err(|error| self.device.error("an answer", &error))?;
+        let out = &out[1..];
         let count = pending.len();
         let mut again = Vec::new();
         let mut at = 2 * count;
@@ -422,7 +449,9 @@ impl Screen for CudaScreen {
             self.free_shapes.push(shape);
         }
         let position = self.roster.remove(slot);
-        self.removed.push(position as u32);
+        if !self.withdraw(position as u32) {
+            self.removed.push(position as u32);
+        }
         if self.roster.is_sparse() {
             self.exchange(&[], &[], &[])?;
             let from = self.roster.compact();
@@ -461,7 +490,7 @@ impl Screen for CudaScreen {
             COORDINATES + dimensions + requests[pending.index].profile.whitening.len()
         };
         while !waiting.is_empty() {
-            let (mut words, mut room, mut count) = (self.changes(), 0, 0);
+            let (mut words, mut room, mut count) = (self.changes(), 1, 0);
             for pending in waiting.iter().rev().take(MOST_REQUESTS) {
                 words += length(pending);
                 room += 2 + 2 * pending.room;
@@ -496,15 +525,23 @@ impl Screen for CudaScreen {
 }
 
 impl CudaScreen {
+    /// Makes nothing of a cluster that has not gone over yet: its shape's place may already be
+    /// another's. Says whether there was one.
+    fn withdraw(&mut self, position: u32) -> bool {
+        let p = self.frame.dimensions();
+        let mut pending = self.added.chunks_mut(p + SCALARS + 2).rev();
+        let Some(entry) = pending.find(|entry| entry[0] == position) else {
+            return false;
+        };
+        entry[1 + p + LOW] = f32::NAN.to_bits();
+        entry[1 + p + SHAPE] = NO_SHAPE;
+        true
+    }
+
     fn compact(&mut self, from: &[u32]) -> std::result::Result<(), DriverError> {
         let count = from.len() as u32;
         let positions = self.stream.clone_htod(from)?;
         let clusters = self.clusters();
-        let config = LaunchConfig {
-            grid_dim: (count.div_ceil(THREADS).max(1), 1, 1),
-            block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: 0,
-        };
         // SAFETY: arguments as declared in screen.cu; `from` holds positions below the capacity.
         unsafe {
             self.stream
@@ -513,12 +550,27 @@ impl CudaScreen {
                 .arg(&self.spare)
                 .arg(&positions)
                 .arg(&count)
-                .launch(config)?;
+                .launch(config(count.div_ceil(THREADS), 1, 0))?;
         }
         std::mem::swap(&mut self.rows, &mut self.spare);
         // `from` must outlive its copy.
         self.stream.synchronize()
     }
+}
+
+fn config(blocks: u32, rows: u32, shared: usize) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (blocks.max(1), rows, 1),
+        block_dim: (THREADS, 1, 1),
+        shared_mem_bytes: shared as u32,
+    }
+}
+
+fn zeroed(
+    mut slice: PinnedHostSlice<u32>,
+) -> std::result::Result<PinnedHostSlice<u32>, DriverError> {
+    slice.as_mut_slice()?.fill(0);
+    Ok(slice)
 }
 
 /// The scalars of a cluster as in screen.cu.
