@@ -5,7 +5,8 @@
 //
 // The clusters lie dimension after dimension: element (k, position) of `rows` is at
 // k * capacity + position, the p coordinates first, then the scalars of enum Scalar. Whitening
-// factors are packed lower triangles in slabs of `slab_shapes`, named by their number.
+// factors are lower triangles packed column by column (so that a warp reads a column at once) in
+// slabs of `slab_shapes`, named by their number.
 
 typedef unsigned int uint;
 
@@ -34,6 +35,11 @@ struct Clusters {
 };
 
 __device__ __forceinline__ uint packed_length(uint p) { return p * (p + 1) / 2; }
+
+// Where element (i, j), j <= i, of a packed factor is.
+__device__ __forceinline__ uint element(uint p, uint i, uint j) {
+  return j * p - j * (j + 1) / 2 + i;
+}
 
 __device__ __forceinline__ const float *shape(const Clusters &clusters, uint number) {
   return clusters.slabs[number / clusters.slab_shapes] +
@@ -125,12 +131,12 @@ template <int P> struct Point {
     float d[P], sum = 0;
 #pragma unroll
     for (int k = 0; k < P; k++) d[k] = mean[k] - x[k];
-    for (uint i = 0; i < clusters.dimensions; i++) {
+    uint p = clusters.dimensions;
+    for (uint i = 0; i < p; i++) {
       float row = 0;
 #pragma unroll
       for (int j = 0; j < P; j++)
-        if (j <= i) row = fmaf(__ldg(factor + j), d[j], row);
-      factor += i + 1;
+        if (j <= i) row = fmaf(__ldg(factor + element(p, i, j)), d[j], row);
       sum = fmaf(row, row, sum);
     }
     return __fsqrt_rn(sum);
@@ -151,11 +157,13 @@ template <> struct Point<0> {
   __device__ float whitened(const Clusters &clusters, const float *mean,
                             const float *factor) const {
     float sum = 0;
-    for (uint i = 0; i < clusters.dimensions; i++) {
+    uint p = clusters.dimensions;
+    for (uint i = 0; i < p; i++) {
       float row = 0;
-      for (uint j = 0; j <= i; j++)
-        row = fmaf(__ldg(factor + j), mean[j] - x[(size_t)j * clusters.capacity], row);
-      factor += i + 1;
+      for (uint j = 0; j <= i; j++) {
+        float d = mean[j] - x[(size_t)j * clusters.capacity];
+        row = fmaf(__ldg(factor + element(p, i, j)), d, row);
+      }
       sum = fmaf(row, row, sum);
     }
     return __fsqrt_rn(sum);
@@ -207,25 +215,42 @@ __device__ bool loose_bound(const Clusters &clusters, const Point<P> &point, uin
   return true;
 }
 
+// ||W d|| for the difference d between a query and the cluster at `position`, by a whole warp.
+__device__ float whole_warp_norm(const Clusters &clusters, uint position, const float *query,
+                                 const float *factor) {
+  uint p = clusters.dimensions, lane = threadIdx.x % WARP;
+  const float *cluster = clusters.rows + position;
+  float sum = 0;
+  for (uint top = 0; top < p; top += WARP) {
+    uint i = top + lane;
+    float row = 0;
+    for (uint left = 0; left <= top; left += WARP) {
+      uint k = left + lane;
+      float mine = k < p ? query[COORDINATES + k] - cluster[(size_t)k * clusters.capacity] : 0;
+      uint columns = min(p - left, (uint)WARP);
+#pragma unroll 8
+      for (uint c = 0; c < columns; c++) {
+        float d = __shfl_sync(WHOLE_WARP, mine, c);
+        uint j = left + c;
+        if (j <= i && i < p) row = fmaf(__ldg(factor + element(p, i, j)), d, row);
+      }
+    }
+    sum = fmaf(row, row, sum);
+  }
+  for (int step = WARP / 2; step > 0; step /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, step);
+  return __fsqrt_rn(sum);
+}
+
 // The bound from the target's own factor, by a whole warp; all lanes get it.
 __device__ float bound_to_target(const Clusters &clusters, uint position, const float *query,
                                  float distance, float error) {
-  uint p = clusters.dimensions, lane = threadIdx.x % WARP;
-  const float *cluster = clusters.rows + position;
-  auto row = [&](uint k) { return cluster[(size_t)k * clusters.capacity]; };
-  uint number = __float_as_uint(row(p + SHAPE));
+  uint p = clusters.dimensions;
+  const float *scalars = clusters.rows + (size_t)p * clusters.capacity + position;
+  auto scalar = [&](uint which) { return scalars[(size_t)which * clusters.capacity]; };
+  uint number = __float_as_uint(scalar(SHAPE));
   if (number == NO_SHAPE) return 0;
-  const float *factor = shape(clusters, number);
-  float sum = 0;
-  for (uint i = lane; i < p; i += WARP) {
-    const float *line = factor + packed_length(i);
-    float whitened = 0;
-    for (uint j = 0; j <= i; j++)
-      whitened = fmaf(line[j], query[COORDINATES + j] - row(j), whitened);
-    sum = fmaf(whitened, whitened, sum);
-  }
-  for (int step = WARP / 2; step > 0; step /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, step);
-  return __fsqrt_rn(sum) - row(p + RELATIVE) * distance - row(p + ABSOLUTE) * error;
+  float norm = whole_warp_norm(clusters, position, query, shape(clusters, number));
+  return norm - scalar(RELATIVE) * distance - scalar(ABSOLUTE) * error;
 }
 
 // Where a query is in shared memory.
@@ -247,47 +272,20 @@ __device__ uint load_queries(const float *queries, uint count, uint p, float *sh
   return mine;
 }
 
-// For each query, `minima` gets, over the clusters dealt out to its groups by warps, bounds that
-// some cluster of each group attains: their maximum has at least as many clusters below or at it
-// as there are groups.
-template <int P>
-__device__ void find_minima(Clusters clusters, const float *queries, uint count,
-                            const float *factors, uint *minima) {
-  extern __shared__ float shared[];
-  uint p = clusters.dimensions;
-  uint first = blockIdx.y * QUERIES_PER_BLOCK;
-  uint mine = load_queries<P>(queries, count, p, shared);
-  uint position = blockIdx.x * blockDim.x + threadIdx.x;
-  uint lane = threadIdx.x % WARP, warp = position / WARP;
-  uint readable = min(position, clusters.capacity - 1);
-  Point<P> point(clusters, readable);
-  Margins margins(p);
-  for (uint i = 0; i < mine; i++) {
-    const float *query = shared + i * padded_query<P>(p);
-    uint groups = __float_as_uint(query[GROUPS]), end = __float_as_uint(query[END]);
-    if (groups == 0 || position - lane >= end) continue;
-    float best = __int_as_float(INFINITE);
-    Bound bound;
-    if (position < end && loose_bound<P>(clusters, point, readable, query, factors,
-                                         __int_as_float(INFINITE), margins, bound))
-      best = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
-    float least = best;
-    for (int step = WARP / 2; step > 0; step /= 2)
-      least = fminf(least, __shfl_xor_sync(WHOLE_WARP, least, step));
-    if (least == __int_as_float(INFINITE)) continue;
-    uint source = __ffs(__ballot_sync(WHOLE_WARP, best == least)) - 1;
-    float distance = __shfl_sync(WHOLE_WARP, bound.distance, source);
-    float error = __shfl_sync(WHOLE_WARP, bound.error, source);
-    float tighter = bound_to_target(clusters, position - lane + source, query, distance, error);
-    if (lane == source) {
-      float full = fmaxf(margins.slack * (bound.to_query + fmaxf(bound.to_target, tighter)), 0.0f);
-      atomicMin(minima + (size_t)(first + i) * MOST_GROUPS + warp % groups, __float_as_uint(full));
-    }
-  }
+// The limit of a query as far as it has come down: among the clusters at or below the maximum of its
+// minima there is at least one of each group. Each lane looks at its share of the groups.
+__device__ float lowered(float limit, const volatile uint *minima, uint groups, uint lane) {
+  uint most = 0;
+  for (uint g = lane; g < groups; g += WARP) most = max(most, minima[g]);
+  for (int step = WARP / 2; step > 0; step /= 2)
+    most = max(most, __shfl_xor_sync(WHOLE_WARP, most, step));
+  // The next above, so that what attains it counts.
+  return groups > 0 && most < INFINITE ? fminf(limit, __uint_as_float(most + 1)) : limit;
 }
 
 // The block that comes last completes the answer.
-__device__ void finish(uint count, uint *counts, volatile uint *answer, uint ticket) {
+__device__ void finish(const float *queries, uint count, uint p, const uint *minima, uint *counts,
+                       volatile uint *answer, uint ticket) {
   __shared__ bool last;
   // What this thread wrote is on the host before the block counts as done.
   __threadfence_system();
@@ -296,82 +294,93 @@ __device__ void finish(uint count, uint *counts, volatile uint *answer, uint tic
   __syncthreads();
   if (!last) return;
   __threadfence();
-  for (uint i = threadIdx.x; i < count; i += blockDim.x)
-    answer[1 + i] = *(volatile uint *)(counts + i);
+  uint lane = threadIdx.x % WARP;
+  for (uint i = threadIdx.x / WARP; i < count; i += blockDim.x / WARP) {
+    const float *query = queries + (size_t)i * (COORDINATES + p);
+    float limit = lowered(query[LIMIT], minima + (size_t)i * MOST_GROUPS,
+                          __float_as_uint(query[GROUPS]), lane);
+    if (lane == 0) {
+      answer[1 + i] = *(volatile uint *)(counts + i);
+      answer[1 + count + i] = __float_as_uint(limit);
+    }
+  }
   __threadfence_system();
   __syncthreads();
   if (threadIdx.x == 0) answer[0] = ticket;
 }
 
-// For each query, collects the clusters whose bound is below its limit, which is lowered to the
-// maximum of its minima. The answer goes to the host's memory: first `ticket`, written last, by
-// which the host knows that it is complete; then how many there are for each query; the limits;
-// and bound and position of as many as there is room for. `counts` has room for one more than the
-// queries.
+// For each query, collects the clusters whose bound is below its limit. The limit comes down as
+// near clusters are found, so that about as many are collected as the query has groups: every warp
+// keeps the least bound that it finds in `minima`, in the group that is its turn. The answer goes
+// to the host's memory: first `ticket`, written last, by which the host knows that it is complete;
+// then how many there are for each query; the limits; and bound and position of as many as there is
+// room for. `counts` has room for one more than the queries.
 template <int P>
 __device__ void collect(Clusters clusters, const float *queries, uint count, const float *factors,
-                        const uint *minima, uint *counts, volatile uint *answer, uint ticket) {
+                        uint *minima, uint *counts, volatile uint *answer, uint ticket) {
   extern __shared__ float shared[];
   __shared__ float limits[QUERIES_PER_BLOCK];
   uint p = clusters.dimensions;
   uint first = blockIdx.y * QUERIES_PER_BLOCK;
   uint mine = load_queries<P>(queries, count, p, shared);
-  if (threadIdx.x < mine) {
-    const float *query = shared + threadIdx.x * padded_query<P>(p);
-    uint groups = __float_as_uint(query[GROUPS]), most = 0;
-    for (uint g = 0; g < groups; g++)
-      most = max(most, minima[(size_t)(first + threadIdx.x) * MOST_GROUPS + g]);
-    // The next above, so that what attains it is collected.
-    float limit = groups > 0 && most < INFINITE ? __uint_as_float(most + 1) : query[LIMIT];
-    limits[threadIdx.x] = fminf(limit, query[LIMIT]);
-    if (blockIdx.x == 0)
-      answer[1 + count + first + threadIdx.x] = __float_as_uint(limits[threadIdx.x]);
+  uint lane = threadIdx.x % WARP;
+  for (uint i = threadIdx.x / WARP; i < mine; i += blockDim.x / WARP) {
+    const float *query = shared + i * padded_query<P>(p);
+    float limit = lowered(query[LIMIT], minima + (size_t)(first + i) * MOST_GROUPS,
+                          __float_as_uint(query[GROUPS]), lane);
+    if (lane == 0) limits[i] = limit;
   }
   __syncthreads();
   uint position = blockIdx.x * blockDim.x + threadIdx.x;
-  uint lane = threadIdx.x % WARP;
+  uint warp = position / WARP;
   uint readable = min(position, clusters.capacity - 1);
   Point<P> point(clusters, readable);
   Margins margins(p);
+  const float infinity = __int_as_float(INFINITE);
   for (uint i = 0; i < mine; i++) {
     const float *query = shared + i * padded_query<P>(p);
-    uint end = __float_as_uint(query[END]);
+    uint end = __float_as_uint(query[END]), groups = __float_as_uint(query[GROUPS]);
     if (position - lane >= end) continue;
+    uint *group_minima = minima + (size_t)(first + i) * MOST_GROUPS;
     float limit = limits[i];
     Bound bound;
-    bool near = position < end &&
-                loose_bound<P>(clusters, point, readable, query, factors, limit, margins, bound) &&
-                margins.slack * (bound.to_query + bound.to_target) < limit;
-    uint pending = __ballot_sync(WHOLE_WARP, near);
-    while (pending != 0) {
-      uint source = __ffs(pending) - 1;
-      pending &= pending - 1;
+    float loose = infinity;
+    if (position < end &&
+        loose_bound<P>(clusters, point, readable, query, factors, limit, margins, bound))
+      loose = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
+    // The nearest first: it may bring the limit down below the others.
+    for (;;) {
+      float least = loose;
+      for (int step = WARP / 2; step > 0; step /= 2)
+        least = fminf(least, __shfl_xor_sync(WHOLE_WARP, least, step));
+      if (!(least < limit)) break;
+      uint source = __ffs(__ballot_sync(WHOLE_WARP, loose == least)) - 1;
       float distance = __shfl_sync(WHOLE_WARP, bound.distance, source);
       float error = __shfl_sync(WHOLE_WARP, bound.error, source);
       float tighter = bound_to_target(clusters, position - lane + source, query, distance, error);
-      if (lane != source) continue;
       float full = fmaxf(margins.slack * (bound.to_query + fmaxf(bound.to_target, tighter)), 0.0f);
+      full = __shfl_sync(WHOLE_WARP, full, source);
+      if (lane == source) loose = infinity;
       if (!(full < limit)) continue;
-      uint place = atomicAdd(counts + first + i, 1);
-      if (place < __float_as_uint(query[ROOM])) {
-        size_t entry = 1 + 2 * (size_t)(count + __float_as_uint(query[OUTPUT]) + place);
-        answer[entry] = __float_as_uint(full);
-        answer[entry + 1] = position;
+      if (lane == source) {
+        uint place = atomicAdd(counts + first + i, 1);
+        if (place < __float_as_uint(query[ROOM])) {
+          size_t entry = 1 + 2 * (size_t)(count + __float_as_uint(query[OUTPUT]) + place);
+          answer[entry] = __float_as_uint(full);
+          answer[entry + 1] = position;
+        }
+        if (groups > 0) atomicMin(group_minima + warp % groups, __float_as_uint(full));
       }
+      limit = lowered(limit, group_minima, groups, lane);
     }
   }
-  finish(count, counts, answer, ticket);
+  finish(queries, count, p, minima, counts, answer, ticket);
 }
 
 #define KERNELS(P)                                                                                \
   extern "C" __global__ void __launch_bounds__(THREADS)                                           \
-      find_minima_##P(Clusters clusters, const float *queries, uint count, const float *factors,  \
-                      uint *minima) {                                                             \
-    find_minima<P>(clusters, queries, count, factors, minima);                                    \
-  }                                                                                               \
-  extern "C" __global__ void __launch_bounds__(THREADS)                                           \
       collect_##P(Clusters clusters, const float *queries, uint count, const float *factors,      \
-                  const uint *minima, uint *counts, uint *answer, uint ticket) {                  \
+                  uint *minima, uint *counts, uint *answer, uint ticket) {                        \
     collect<P>(clusters, queries, count, factors, minima, counts, answer, ticket);                \
   }
 

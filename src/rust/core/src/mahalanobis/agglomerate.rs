@@ -160,7 +160,7 @@ struct Agglomeration<'a, F> {
     /// How many merges to prepare at a time.
     batch: usize,
     /// How far beyond the candidates of two clusters those of their union are looked for: adapts
-    /// itself so that about [`CANDIDATES`] are found.
+    /// itself so that a few times [`CANDIDATES`] are found.
     reach: f64,
     merges: Vec<Merge>,
 }
@@ -420,11 +420,12 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         let answers = self.screen.sweep(&requests)?;
         drop(requests);
         for found in &answers {
-            self.reach *= match found.bounds.len() {
-                0..CANDIDATES => 1.02,
-                CANDIDATES => 1.0,
-                _ => 0.99,
+            let adapted = match found.bounds.len() {
+                0..CANDIDATES => 1.03,
+                count if count > 4 * CANDIDATES => 0.98,
+                _ => 1.0,
             };
+            self.reach = (self.reach * adapted).clamp(0.1, 10.0);
         }
         for ((&(lower, higher), united), found) in pairs.iter().zip(united).zip(answers) {
             let prepared = Prepared {

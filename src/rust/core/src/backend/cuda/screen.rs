@@ -38,6 +38,9 @@ const FAMILIES: [usize; 4] = [16, 32, 40, 64];
 /// Most requests in one launch.
 const MOST_REQUESTS: usize = 4096;
 
+/// Room in an answer, for each cluster that is wanted: many are found while the limit comes down.
+const ROOM: usize = 32;
+
 /// Requests in one launch while merging.
 const BATCH: usize = 64;
 
@@ -71,7 +74,6 @@ unsafe impl DeviceRepr for Clusters {}
 struct Kernels {
     update: CudaFunction,
     compact: CudaFunction,
-    find_minima: CudaFunction,
     collect: CudaFunction,
 }
 
@@ -136,7 +138,6 @@ impl CudaScreen {
         let kernels = Kernels {
             update: device.kernel("update")?,
             compact: device.kernel("compact")?,
-            find_minima: device.kernel(&format!("find_minima_{family}"))?,
             collect: device.kernel(&format!("collect_{family}"))?,
         };
         let allocate = || -> std::result::Result<Self, DriverError> {
@@ -261,7 +262,7 @@ impl CudaScreen {
             room += request.room;
         }
         for view in views {
-            staging.put(as_words(&view.whitening));
+            staging.put(as_words(&by_columns(&view.whitening, p)));
         }
         let words = (staging.used - queries_at) as u32;
         let base = staging.words.as_ptr() as u64;
@@ -312,16 +313,6 @@ impl CudaScreen {
         let answer = self.answer.as_ptr()? as u64;
         // SAFETY: as above.
         unsafe {
-            if pending.iter().any(|request| request.groups > 0) {
-                stream
-                    .launch_builder(&self.kernels.find_minima)
-                    .arg(&clusters)
-                    .arg(&self.copied)
-                    .arg(&count)
-                    .arg(&factors)
-                    .arg(&self.minima)
-                    .launch(grid)?;
-            }
             stream
                 .launch_builder(&self.kernels.collect)
                 .arg(&clusters)
@@ -398,11 +389,10 @@ impl CudaScreen {
             let wanted = (request.capacity + request.skip.len()).min(bounds.len()) - 1;
             let (_, &mut bound, _) = bounds.select_nth_unstable(wanted);
             let limit = f32::from_bits(bound + 1);
-            if limit >= floor {
+            if limit >= pending.limit {
                 pending.room = (4 * pending.room).max(found);
             }
             pending.limit = limit.min(floor);
-            pending.groups = 0;
             again.push(pending);
         }
         Ok(again)
@@ -413,7 +403,8 @@ impl CudaScreen {
         let bound = |entry: &[u32]| {
             let slot = self.roster.slot(entry[1] as usize);
             let known = slot == GONE || request.skip.binary_search(&slot).is_ok();
-            (!known).then(|| (f64::from(f32::from_bits(entry[0])) * unit, slot))
+            let bound = f32::from_bits(entry[0]);
+            (!known && bound < floor).then(|| (f64::from(bound) * unit, slot))
         };
         Found {
             bounds: entries.chunks(2).filter_map(bound).collect(),
@@ -436,7 +427,8 @@ impl Screen for CudaScreen {
         self.added.extend_from_slice(as_words(&view.mean));
         self.added.extend_from_slice(&scalars(&view, shape));
         self.added.push(self.factors.len() as u32);
-        self.factors.extend_from_slice(&view.whitening);
+        let p = self.frame.dimensions();
+        self.factors.extend(by_columns(&view.whitening, p));
         if self.changes() > STAGING / 4 {
             self.exchange(&[], &[], &[])?;
         }
@@ -476,12 +468,8 @@ impl Screen for CudaScreen {
                 Pending {
                     index,
                     limit: ((request.limit / self.frame.unit()) as f32).next_up(),
-                    groups: if request.limit.is_finite() {
-                        0
-                    } else {
-                        wanted.min(MOST_GROUPS)
-                    },
-                    room: (8 * wanted).min(request.end.max(1)),
+                    groups: wanted.min(MOST_GROUPS),
+                    room: (ROOM * wanted).min(request.end.max(1)),
                 }
             })
             .collect();
@@ -571,6 +559,15 @@ fn zeroed(
 ) -> std::result::Result<PinnedHostSlice<u32>, DriverError> {
     slice.as_mut_slice()?.fill(0);
     Ok(slice)
+}
+
+/// A lower triangle packed row by row, packed column by column; empty stays empty.
+fn by_columns(rows: &[f32], p: usize) -> Vec<f32> {
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let column = |j: usize| (j..p).map(move |i| rows[packed_len(i) + j]);
+    (0..p).flat_map(column).collect()
 }
 
 /// The scalars of a cluster as in screen.cu.
