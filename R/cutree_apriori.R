@@ -13,7 +13,8 @@
 #'       where there are none, `"obs "` and the row number.}
 #'     \item{`members`}{integer vector: how many observations each leaf holds.}
 #'   }
-#'   The other components are as in `h`, without `apriori`, `n.height.apriori` and `g.labels`.
+#'   The other components are as in `h`, without `apriori`, `n.height.apriori`, `g.labels` and
+#'   `backend`.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` when `h` is not a tree, or has no apriori part: also
 #' where the labels given to [gmhclust()] amounted to no apriori clusters.

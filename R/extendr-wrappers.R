@@ -12,9 +12,10 @@ NULL
 #' @param apriori NULL or an integer code for each observation, 0 for none.
 #' @param backend one of "auto", "cpu", "cuda".
 #' @param threads integer, at least 1.
+#' @param devices NULL or the numbers of CUDA devices, from 0.
 #' @return External pointer to the job.
 #' @noRd
-job_gmhclust <- function(x, threshold, subthreshold, quick, normalize, apriori, apriori_intra, backend, threads) .Call(wrap__job_gmhclust, x, threshold, subthreshold, quick, normalize, apriori, apriori_intra, backend, threads)
+job_gmhclust <- function(x, threshold, subthreshold, quick, normalize, apriori, apriori_intra, backend, threads, devices) .Call(wrap__job_gmhclust, x, threshold, subthreshold, quick, normalize, apriori, apriori_intra, backend, threads, devices)
 
 #' Waits for a job, at most `seconds`.
 #' @return TRUE when the job has ended.
@@ -35,3 +36,9 @@ job_take <- function(job) .Call(wrap__job_take, job)
 #' @return NULL.
 #' @noRd
 job_cancel <- function(job) .Call(wrap__job_cancel, job)
+
+#' The CUDA devices of this machine.
+#' @return list of vectors with one element for each device, and `problem`, why there is none, or
+#'   NULL.
+#' @noRd
+cuda_devices <- function() .Call(wrap__cuda_devices)

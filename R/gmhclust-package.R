@@ -1,4 +1,4 @@
-#' Hierarchical clustering at the speed of compiled threads
+#' Hierarchical clustering at the speed of compiled threads and GPUs
 #'
 #' Mahalanobis-average hierarchical clustering ([gmhclust()]) for data sets of up to millions of
 #' observations, with results that every function for [stats::hclust()] trees takes. The work is
@@ -8,6 +8,7 @@
 #' * [gmhclust()] clusters; [mhclust()] is the same under the arguments of package \pkg{mhca}.
 #' * [cutree_apriori()] cuts off what lies within apriori clusters, [make_monotone()] removes
 #'   inversions, [check_hclust()] says what is wrong with a tree.
+#' * [gpu_devices()] lists the GPUs that can help, and why others cannot.
 #' * [lymphocytes()] reads the example data.
 #'
 #' @section Errors:

@@ -26,13 +26,17 @@
 #'   constant columns are only centred.
 #' @param apriori_intra If `FALSE`, observations within apriori clusters are joined in index order
 #'   at height 0 instead of being clustered.
-#' @param backend Where to compute: `"cpu"`, `"cuda"` (an NVIDIA GPU), or `"auto"`, the best at
-#'   hand. The result does not depend on it.
+#' @param backend Where to compute: `"cpu"`; `"cuda"`, with the help of NVIDIA GPUs; or `"auto"`,
+#'   with a GPU where there is one and the data are large enough to profit. The result does not
+#'   depend on it, bit for bit. See [gpu_devices()] for what the GPU does, what it needs, and why it
+#'   may be left out.
 #' @param threads Number of CPU threads. `NULL` means `getOption("mc.cores")` if set, else the
 #'   environment's `OMP_NUM_THREADS` if set, else all cores; never more than `OMP_THREAD_LIMIT`, nor
 #'   more than two under `R CMD check`. The result does not depend on it, bit for bit.
 #' @param progress Whether to draw a progress bar. Its estimate counts the work of all merges still
 #'   to come, so it advances evenly.
+#' @param devices Which GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
+#'   that are usable. Several share apriori clusters; without apriori clusters one is used.
 #'
 #' @section Shapes:
 #' Let a cluster have m members and covariance S (divisor m - 1), and let w = min(1, m / T), with
@@ -61,13 +65,22 @@
 #' Ties are broken by index, so that the result is the same on every machine.
 #'
 #' @section Time and memory:
-#' Memory is about 8 * p * 3 + 200 bytes per observation, beside X itself; no matrix of all
-#' distances is ever made. Time grows with n^2 p; with G apriori clusters of about equal size, with
-#' (n^2 / G + G^2) p. An interrupt (Ctrl-C) stops the work within a second.
+#' No matrix of all distances is ever made. Beside X itself, memory is about
+#' * 40 p + 400 bytes per observation, 600 instead of 400 with full distances: copies of X, means
+#'   in double and single precision, and a few candidates for the nearest neighbour;
+#' * 12 p (p + 1) + 300 bytes per cluster of 2 members or more, for its covariance and what is made
+#'   of it. At most n/2 such clusters exist at a time, and typically less than n/10.
+#'
+#' That makes 1.1 kB per observation with 14 columns, and 2 to 4 kB with 39. With apriori clusters,
+#' only the copies of X count for all observations, and the rest for those apriori clusters that are
+#' worked on at the time, one for each thread. What a GPU's memory needs to hold: [gpu_devices()].
+#'
+#' Time grows with n^2 p; with G apriori clusters of about equal size, with (n^2 / G + G^2) p. An
+#' interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @section Errors:
 #' Conditions of class `gmhclust_error` and of one of `gmhclust_error_input` (an argument is not
-#' what it needs to be), `gmhclust_error_device` (no such backend on this machine),
+#' what it needs to be), `gmhclust_error_device` (no such backend on this machine, or it failed),
 #' `gmhclust_error_memory` (the data do not fit) and `gmhclust_error_interrupt` (interrupted).
 #'
 #' @return An object of class [`hclust`][stats::hclust]:
@@ -79,6 +92,7 @@
 #'   \item{`labels`}{row names of X, or `NULL`.}
 #'   \item{`method`, `dist.method`}{`"mahalanobis-average"` and `"euclidean"`.}
 #'   \item{`call`}{the call.}
+#'   \item{`backend`}{`"cpu"` or `"cuda"`: the backend that was chosen.}
 #' }
 #' With apriori clusters in effect, also
 #' \describe{
@@ -100,8 +114,8 @@
 #' Müllner D (2011). Modern hierarchical, agglomerative clustering algorithms. arXiv:1109.2378 (the
 #' algorithm).
 #'
-#' @seealso [cutree_apriori()], [make_monotone()], [check_hclust()]; [mhclust()] for the arguments
-#'   of package \pkg{mhca}; [stats::hclust()], [stats::cutree()].
+#' @seealso [cutree_apriori()], [make_monotone()], [check_hclust()]; [gpu_devices()]; [mhclust()]
+#'   for the arguments of package \pkg{mhca}; [stats::hclust()], [stats::cutree()].
 #'
 #' @examples
 #' cells <- lymphocytes()
@@ -162,6 +176,7 @@ mahalanobis_average <- function(x, apriori, options, call) {
     options$progress, "Clustering", call
   )
   tree <- new_hclust(value$merge, value$height, value$order, labels, "mahalanobis-average", call)
+  tree$backend <- value$backend
   if (!is.null(options$clusters)) {
     tree$apriori <- apriori
     tree$n.height.apriori <- value$n_height_apriori

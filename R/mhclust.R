@@ -13,8 +13,8 @@
 #' @param subthreshHandling As `subthreshold` of [gmhclust()].
 #' @param warn If `FALSE`, the warning about inversions is not given.
 #' @param verb If positive, a progress bar is drawn.
-#' @param ... `backend`, `threads` and `progress` go to [gmhclust()] (`threads` and `progress`
-#'   override `gParallel` and `verb`); others are ignored with a warning that names them.
+#' @param ... `backend`, `devices`, `threads` and `progress` go to [gmhclust()] (`threads` and
+#'   `progress` override `gParallel` and `verb`); others are ignored with a warning that names them.
 #'
 #' @section Differences from mhca 0.2:
 #' * The centroid distance (`quick = TRUE`) is that of mhca's R code and of the papers; mhca's C
@@ -70,7 +70,8 @@ mhclust <- function(x,
     apriori_intra = check_flag(gIntra, "gIntra", call),
     backend = check_choice(backend, backends, "backend", call),
     threads = check_threads(threads, "threads", call),
-    progress = check_flag(progress, "progress", call)
+    progress = check_flag(progress, "progress", call),
+    devices = check_devices(extra$devices, "devices", call)
   )
   suppressWarnings(
     mahalanobis_average(x, g, options, call),
@@ -81,7 +82,7 @@ mhclust <- function(x,
 # Those of the extra arguments that mean something here; warns of the others.
 backend_options <- function(extra, call) {
   names <- if (is.null(names(extra))) rep("", length(extra)) else names(extra)
-  known <- names %in% c("backend", "threads", "progress")
+  known <- names %in% c("backend", "threads", "progress", "devices")
   if (!all(known)) {
     ignored <- ifelse(nzchar(names), paste0("`", names, "`"), "unnamed")[!known]
     text <- paste0(

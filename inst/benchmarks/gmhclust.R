@@ -1,24 +1,50 @@
 # Usage: Rscript gmhclust.R [--rows=ROW,...] [--repeats=N] [--threads=N] [--out=FILE.csv]
+#        Rscript gmhclust.R --gpu [--cpu] [--csv=FILE [--columns=NAME,...]] [--threshold=T]
+#                           [--calls=CALL;...] [--rows=ROW,...] [--repeats=N] [--threads=N]
+#                           [--out=FILE.csv]
 #
-# Times gmhclust() through R, and beside it, in the same run and on the same data, what it stands in
-# for: fastcluster's matrix-free centroid linkage (as much work as a Euclidean centroid distance)
-# and mhca, where they are installed. Prints a table of medians with the machine's name; writes it
-# as CSV, too, with --out. Rows:
+# Times gmhclust() through R: reading X and handing back the tree are part of every time. Needs R
+# and the package only.
+#
+# The first form measures the CPU and beside it, in the same run and on the same data, what it
+# stands in for: fastcluster's matrix-free centroid linkage (as much work as a Euclidean centroid
+# distance) and mhca, where they are installed. Rows:
 #   small        2,000 x 14 mixture: mahal, both distances
 #   lymphocytes  20,000 x 14 cells, threshold 100: euclidMahal and mahal, both distances
 #   apriori      the same cells in kmeans(X, 1000) apriori clusters
 #   mixture      44,000 x 14 mixture: mahal, centroid distance
 #   million      1,000,000 x 20 mixture in 1,000 apriori clusters, with its peak memory
 #   growth       5,000 to 40,000 x 14 mixture: how time grows with n
-# All rows run by default, each measurement 3 times, on gmhclust()'s default number of threads.
+#
+# The second form measures with a GPU (backend = "cuda"), on mixtures of the shapes of published
+# experiments with a threshold of 1% of n; with --cpu also without, on the same data and once, and
+# says whether the trees are identical. Each row runs in a process of its own, whose first call is
+# cold: it opens the device. Rows:
+#   44k 167k 265k 841k     44,000 x 14, 167,000 x 13, 265,000 x 32 and 841,000 x 39
+#   apriori1k apriori2k apriori5k
+#                          1,000 apriori clusters of 1,000, 2,000 and 5,000 points x 20
+#   crossover              9,000 to 60,000 x 14, with and without GPU
+#   csv                    the numeric columns (or those of --columns) of --csv's FILE, a table with
+#                          a header as programs for cytometry export it from FCS files
+# --threshold is a count, or a fraction of n; --calls is one or more of "euclidMahal, centroid",
+# "mahal, centroid" and "mahal, full" in place of a row's own.
+#
+# All rows run by default (csv alone with --csv), each measurement 3 times, on gmhclust()'s default
+# number of threads. Prints a table of medians with the machine's name; writes it as CSV, too, with
+# --out.
 
 library(gmhclust)
 
 # n points in p dimensions from k elliptical clusters, each with a centre, orientation, axes and
-# weight of its own. Returns list(x = n x p matrix, component = integer vector, 1..k).
-elliptical_mixture <- function(n, p, k, seed) {
+# weight (unless all are `equal`) of its own. Returns list(x = n x p matrix, component = integer
+# vector, 1..k).
+elliptical_mixture <- function(n, p, k, seed, equal = FALSE) {
   set.seed(seed)
-  component <- sample(k, n, replace = TRUE, prob = runif(k, 0.5, 1.5))
+  component <- if (equal) {
+    rep_len(seq_len(k), n)
+  } else {
+    sample(k, n, replace = TRUE, prob = runif(k, 0.5, 1.5))
+  }
   x <- matrix(0, n, p)
   for (members in split(seq_len(n), component)) {
     rotation <- qr.Q(qr(matrix(rnorm(p * p), p)))
@@ -151,23 +177,172 @@ rows <- list(
   }
 )
 
+# ---- the rows with a GPU ------------------------------------------------------------------------
+
+calls <- list(
+  "euclidMahal, centroid" = list(subthreshold = "euclidMahal", quick = TRUE),
+  "mahal, centroid" = list(subthreshold = "mahal", quick = TRUE),
+  "mahal, full" = list(subthreshold = "mahal", quick = FALSE)
+)
+
+of_mixture <- function(n, p, calls) {
+  list(
+    name = paste(format(n, big.mark = ","), "x", p), calls = calls,
+    data = function(options) list(x = elliptical_mixture(n, p, k = 20, seed = 5)$x)
+  )
+}
+
+in_apriori <- function(size, calls) {
+  list(
+    name = paste("1,000 apriori clusters of", format(size, big.mark = ","), "x 20"), calls = calls,
+    data = function(options) {
+      mixture <- elliptical_mixture(1000 * size, 20, k = 1000, seed = 6, equal = TRUE)
+      list(x = mixture$x, apriori = mixture$component)
+    }
+  )
+}
+
+read_table <- function(options) {
+  table <- read.csv(options$csv, check.names = FALSE)
+  columns <- if (is.null(options$columns)) {
+    names(table)[vapply(table, is.numeric, NA)]
+  } else {
+    strsplit(options$columns, ",")[[1]]
+  }
+  unknown <- setdiff(columns, names(table))
+  if (length(unknown) > 0) stop("no such column: ", unknown[1], call. = FALSE)
+  list(x = as.matrix(table[columns]))
+}
+
+gpu_rows <- list(
+  "44k" = of_mixture(44000, 14, names(calls)),
+  "167k" = of_mixture(167000, 13, "mahal, centroid"),
+  "265k" = of_mixture(265000, 32, names(calls)[1:2]),
+  "841k" = of_mixture(841000, 39, "mahal, centroid"),
+  "apriori1k" = in_apriori(1000, "mahal, centroid"),
+  "apriori2k" = in_apriori(2000, names(calls)[2:3]),
+  "apriori5k" = in_apriori(5000, "mahal, centroid"),
+  "crossover" = c(9000, 16000, 30000, 60000),
+  "csv" = list(name = "csv", calls = names(calls), data = read_table)
+)
+
+# Measures one row in this process; a data frame.
+gpu_row <- function(row, options) {
+  if (row != "crossover") return(time_on_gpu(row, gpu_rows[[row]], options, cold = TRUE))
+  options$cpu <- TRUE
+  tables <- lapply(gpu_rows[[row]], function(n) {
+    both <- of_mixture(n, 14, names(calls)[2:3])
+    time_on_gpu(row, both, options, cold = n == gpu_rows[[row]][1])
+  })
+  do.call(rbind, tables)
+}
+
+# `cold`: whether the first call is the first one of this process.
+time_on_gpu <- function(row, what, options, cold) {
+  data <- what$data(options)
+  chosen <- if (is.null(options$calls)) what$calls else options$calls
+  tables <- lapply(seq_along(chosen), function(i) {
+    how <- c(calls[[chosen[i]]], threshold = options$threshold, threads = options$threads)
+    first_is_cold <- cold && i == 1
+    runs <- lapply(seq_len(options$repeats + first_is_cold), function(k) {
+      run_once(data, how, "cuda")
+    })
+    first <- if (first_is_cold) runs[[1]]$seconds else NA
+    cpu <- if (options$cpu) run_once(data, how, "cpu")
+    trees <- lapply(c(runs, if (options$cpu) list(cpu)), `[[`, "tree")
+    seconds <- vapply(runs, `[[`, 0, "seconds")[seq_along(runs) > first_is_cold]
+    n <- nrow(data$x)
+    data.frame(
+      row = row, data = what$name, n = n, p = ncol(data$x),
+      threshold = if (options$threshold < 1) options$threshold * n else options$threshold,
+      call = chosen[i], cold = first, seconds = round(median(seconds), 3), fastest = min(seconds),
+      slowest = max(seconds), repeats = length(seconds),
+      megabytes = round(max(vapply(runs, `[[`, 0, "megabytes"))),
+      cpu_seconds = if (options$cpu) cpu$seconds else NA,
+      identical = if (length(trees) > 1) length(unique(trees)) == 1 else NA
+    )
+  })
+  do.call(rbind, tables)
+}
+
+run_once <- function(data, how, backend) {
+  # The tree keeps the call, so that must name the data rather than hold it.
+  named <- list(quote(data$x), apriori = quote(data$apriori))
+  call <- as.call(c(quote(gmhclust), named, how, backend = backend, progress = FALSE))
+  tree <- NULL
+  measured <- measure(function() tree <<- eval(call))
+  c(as.list(measured), list(tree = unclass(tree)[c("merge", "height", "order")]))
+}
+
+# Runs every row in a process of its own, which writes its table into a file.
+gpu_rows_in_processes <- function(options, arguments) {
+  script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
+  arguments <- grep("^--(rows|out)=", arguments, invert = TRUE, value = TRUE)
+  tables <- lapply(options$rows, function(row) {
+    file <- tempfile(fileext = ".csv")
+    own <- c(paste0("--rows=", row), paste0("--out=", file), "--worker")
+    rscript <- file.path(R.home("bin"), "Rscript")
+    status <- system2(rscript, shQuote(c(script, arguments, own)))
+    if (status != 0) {
+      message("row ", row, " failed")
+      return(NULL)
+    }
+    table <- read.csv(file)
+    print(table[c("data", "call", "cold", "seconds", "cpu_seconds", "identical")],
+          row.names = FALSE, right = FALSE)
+    table
+  })
+  do.call(rbind, tables)
+}
+
+gpu_name <- function() {
+  devices <- gpu_devices()
+  usable <- devices[devices$usable, ]
+  if (nrow(usable) == 0) {
+    print(devices)
+    stop("no GPU can be used here", call. = FALSE)
+  }
+  data.frame(gpu = usable$name[1], gpus = nrow(usable), driver_cuda = usable$driver[1])
+}
+
 # ---- the command line ---------------------------------------------------------------------------
 
 parse_options <- function(arguments) {
-  known <- "^--(rows|repeats|threads|out)=(.+)$"
-  wrong <- grep(known, arguments, invert = TRUE, value = TRUE)
+  known <- "^--(rows|repeats|threads|out|csv|columns|threshold|calls)=(.+)$"
+  flags <- c("--gpu", "--cpu", "--worker")
+  wrong <- setdiff(grep(known, arguments, invert = TRUE, value = TRUE), flags)
   if (length(wrong) > 0) stop("unknown option: ", wrong[1], call. = FALSE)
-  given <- structure(as.list(sub(known, "\\2", arguments)), names = sub(known, "\\1", arguments))
-  chosen <- if (is.null(given$rows)) names(rows) else strsplit(given$rows, ",")[[1]]
-  unknown <- setdiff(chosen, names(rows))
-  if (length(unknown) > 0) {
-    stop("unknown row: ", unknown[1], "; rows: ", toString(names(rows)), call. = FALSE)
+  valued <- grep(known, arguments, value = TRUE)
+  given <- structure(as.list(sub(known, "\\2", valued)), names = sub(known, "\\1", valued))
+  gpu <- "--gpu" %in% arguments
+  every <- if (!gpu) {
+    names(rows)
+  } else if (is.null(given$csv)) {
+    setdiff(names(gpu_rows), "csv")
+  } else {
+    "csv"
   }
-  number <- function(text, default) if (is.null(text)) default else as.integer(text)
+  number <- function(text, default) if (is.null(text)) default else as.numeric(text)
   list(
-    rows = chosen, out = given$out,
-    threads = number(given$threads, NULL), repeats = number(given$repeats, 3L)
+    gpu = gpu, cpu = "--cpu" %in% arguments, worker = "--worker" %in% arguments,
+    rows = listed(given$rows, ",", every, "row"),
+    calls = if (!is.null(given$calls)) listed(given$calls, ";", names(calls), "call"),
+    out = given$out, csv = given$csv, columns = given$columns,
+    threshold = number(given$threshold, 0.01), threads = number(given$threads, NULL),
+    repeats = number(given$repeats, 3)
   )
+}
+
+# The parts of `text`, each one of `every`; all of these without a text.
+listed <- function(text, separator, every, what) {
+  if (is.null(text)) return(every)
+  chosen <- strsplit(text, separator, fixed = TRUE)[[1]]
+  unknown <- setdiff(chosen, every)
+  if (length(unknown) > 0) {
+    stop("unknown ", what, ": ", unknown[1], "; there are: ", paste(every, collapse = "; "),
+         call. = FALSE)
+  }
+  chosen
 }
 
 machine_name <- function() {
@@ -181,12 +356,36 @@ machine_name <- function() {
           packageVersion("gmhclust"))
 }
 
-settings <- parse_options(commandArgs(trailingOnly = TRUE))
-cat(machine_name(), "\n\n")
-measured <- do.call(rbind, lapply(settings$rows, function(row) rows[[row]](settings)))
-options(width = 160)
-print(measured[names(measured) != "row"], row.names = FALSE, right = FALSE)
-cat("\nseconds: median of the repeats; megabytes: peak memory beyond that before the call\n")
-if (!is.null(settings$out)) {
-  write.csv(cbind(measured, machine = machine_name()), settings$out, row.names = FALSE)
+report <- function(table, hidden, note, out) {
+  options(width = 160)
+  print(table[setdiff(names(table), hidden)], row.names = FALSE, right = FALSE)
+  cat("\n", note, "\n", sep = "")
+  if (!is.null(out)) write.csv(table, out, row.names = FALSE)
+}
+
+arguments <- commandArgs(trailingOnly = TRUE)
+settings <- parse_options(arguments)
+if (settings$worker) {
+  write.csv(gpu_row(settings$rows, settings), settings$out, row.names = FALSE)
+} else if (settings$gpu) {
+  device <- gpu_name()
+  cat(device$gpu, ", driver for CUDA ", device$driver_cuda, "\n", machine_name(), "\n\n", sep = "")
+  measured <- gpu_rows_in_processes(settings, arguments)
+  if (is.null(measured)) quit(status = 1)
+  measured <- cbind(measured, date = format(Sys.Date()), device, machine = machine_name())
+  report(
+    measured, c("row", "date", "gpu", "gpus", "driver_cuda", "machine", "fastest", "slowest"),
+    paste("cold: the first call of a process; seconds: median of the following ones; megabytes:",
+          "peak memory\nof the CPU beyond that before the call; identical: all trees of the line"),
+    settings$out
+  )
+} else {
+  cat(machine_name(), "\n\n")
+  measured <- do.call(rbind, lapply(settings$rows, function(row) rows[[row]](settings)))
+  report(
+    cbind(measured, date = format(Sys.Date()), machine = machine_name()),
+    c("row", "date", "machine"),
+    "seconds: median of the repeats; megabytes: peak memory beyond that before the call",
+    settings$out
+  )
 }

@@ -20,9 +20,3 @@ test_that("interrupts are found by handlers for errors and for interrupts", {
   expect_identical(tryCatch(fail(), interrupt = function(c) "seen"), "seen")
   expect_identical(tryCatch(fail(), error = function(c) "seen"), "seen")
 })
-
-test_that("the backend that is not there is a device error", {
-  skip_if(nzchar(Sys.which("nvidia-smi")), "there may be a GPU")
-  error <- expect_error(gmhclust(blobs(10, 2), backend = "cuda"), class = "gmhclust_error_device")
-  expect_identical(conditionCall(error), quote(gmhclust(X = blobs(10, 2), backend = "cuda")))
-})

@@ -1,7 +1,7 @@
 test_that("the signature is the published one", {
   expect_named(formals(gmhclust), c(
     "X", "threshold", "apriori", "subthreshold", "quick", "normalize", "scale", "apriori_intra",
-    "backend", "threads", "progress"
+    "backend", "threads", "progress", "devices"
   ))
 })
 
@@ -10,8 +10,8 @@ test_that("the result is an hclust object with its components", {
   rownames(x) <- letters[1:20]
   tree <- quiet_gmhclust(x, threshold = 6)
   expect_s3_class(tree, "hclust", exact = TRUE)
-  expect_named(tree, c("merge", "height", "order", "labels", "method", "call", "dist.method"),
-               ignore.order = TRUE)
+  expect_named(tree, c("merge", "height", "order", "labels", "method", "call", "dist.method",
+                       "backend"), ignore.order = TRUE)
   expect_type(tree$merge, "integer")
   expect_identical(dim(tree$merge), c(19L, 2L))
   expect_type(tree$height, "double")

@@ -12,8 +12,9 @@ typedef unsigned int uint;
 
 enum Scalar { ERROR, LOW, RELATIVE, ABSOLUTE, VARIANCE, FOURTH, LARGEST, THIRD, SHAPE, SCALARS };
 
-// A query: its scalars as above (SHAPE says where in `factors` its packed whitening factor is), then
-// these, then its p coordinates.
+// A query: its scalars as above (SHAPE says where in `factors` its whitening factor is: row by row,
+// each row of the lower triangle padded with zeros to whole groups of 4), then these, then its p
+// coordinates.
 enum Query { LIMIT = SCALARS, END, GROUPS, ROOM, OUTPUT, COORDINATES };
 
 #define NO_SHAPE 0xffffffffu
@@ -126,20 +127,30 @@ template <int P> struct Point {
     }
     return sum;
   }
+  // ||W d||², or less where that is enough already.
   __device__ __forceinline__ float whitened(const Clusters &clusters, const float *mean,
-                                            const float *factor) const {
+                                            const float *factor, float enough) const {
     float d[P], sum = 0;
 #pragma unroll
     for (int k = 0; k < P; k++) d[k] = mean[k] - x[k];
-    uint p = clusters.dimensions;
-    for (uint i = 0; i < p; i++) {
-      float row = 0;
+    const float4 *row = (const float4 *)factor;
+    for (uint i = 0; i < clusters.dimensions; i++) {
+      float value = 0;
 #pragma unroll
-      for (int j = 0; j < P; j++)
-        if (j <= i) row = fmaf(__ldg(factor + element(p, i, j)), d[j], row);
-      sum = fmaf(row, row, sum);
+      for (int group = 0; group < P / 4; group++) {
+        if (4 * group <= i) {
+          float4 w = __ldg(row + group);
+          value = fmaf(w.x, d[4 * group], value);
+          value = fmaf(w.y, d[4 * group + 1], value);
+          value = fmaf(w.z, d[4 * group + 2], value);
+          value = fmaf(w.w, d[4 * group + 3], value);
+        }
+      }
+      row += i / 4 + 1;
+      sum = fmaf(value, value, sum);
+      if (sum >= enough) break;
     }
-    return __fsqrt_rn(sum);
+    return sum;
   }
 };
 
@@ -154,19 +165,18 @@ template <> struct Point<0> {
     }
     return sum;
   }
-  __device__ float whitened(const Clusters &clusters, const float *mean,
-                            const float *factor) const {
+  __device__ float whitened(const Clusters &clusters, const float *mean, const float *factor,
+                            float enough) const {
     float sum = 0;
-    uint p = clusters.dimensions;
-    for (uint i = 0; i < p; i++) {
-      float row = 0;
-      for (uint j = 0; j <= i; j++) {
-        float d = mean[j] - x[(size_t)j * clusters.capacity];
-        row = fmaf(__ldg(factor + element(p, i, j)), d, row);
-      }
-      sum = fmaf(row, row, sum);
+    for (uint i = 0; i < clusters.dimensions; i++) {
+      float value = 0;
+      for (uint j = 0; j <= i; j++)
+        value = fmaf(__ldg(factor + j), mean[j] - x[(size_t)j * clusters.capacity], value);
+      factor += (i / 4 + 1) * 4;
+      sum = fmaf(value, value, sum);
+      if (sum >= enough) break;
     }
-    return __fsqrt_rn(sum);
+    return sum;
   }
 };
 
@@ -206,9 +216,13 @@ __device__ bool loose_bound(const Clusters &clusters, const Point<P> &point, uin
   out.to_target = target_low * far;
   uint factor = __float_as_uint(query[SHAPE]);
   if (factor != NO_SHAPE) {
-    float whitened = point.whitened(clusters, mean, factors + factor);
     float lost = fmaf(query[RELATIVE], distance, query[ABSOLUTE] * error);
-    out.to_query = fmaxf(out.to_query, whitened - lost);
+    // From here on the bound cannot be below the limit; a little more, for its rounding.
+    float least = fmaxf(limit * 2.00001f - out.to_target + lost, 0.0f) * 1.00001f;
+    float enough = least * least;
+    float sum = point.whitened(clusters, mean, factors + factor, enough);
+    if (sum >= enough) return false;
+    out.to_query = fmaxf(out.to_query, __fsqrt_rn(sum) - lost);
   }
   out.distance = distance;
   out.error = error;

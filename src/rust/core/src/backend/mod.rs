@@ -4,6 +4,8 @@ pub mod cpu;
 pub mod cuda;
 pub mod screen;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use crate::error::{Error, Result};
 use crate::mahalanobis::Problem;
 use crate::monitor::Monitor;
@@ -58,12 +60,9 @@ pub fn select(choice: &Choice, clusters: usize) -> Result<Box<dyn Backend>> {
             ))),
             Err(other) => Err(other),
         },
-        "auto" if clusters < cuda::CROSSOVER => Ok(Box::new(cpu()?)),
+        "auto" if clusters < cuda::crossover(choice.threads) => Ok(Box::new(cpu()?)),
         "auto" => match cuda::Cuda::new(choice.devices, choice.threads) {
-            Ok(cuda) => Ok(Box::new(Fallback {
-                first: cuda,
-                second: cpu()?,
-            })),
+            Ok(cuda) => Ok(Box::new(Fallback::new(cuda, cpu()?))),
             Err(_) => Ok(Box::new(cpu()?)),
         },
         other => Err(Error::Input(format!(
@@ -76,17 +75,92 @@ pub fn select(choice: &Choice, clusters: usize) -> Result<Box<dyn Backend>> {
 struct Fallback<A, B> {
     first: A,
     second: B,
+    /// Whether the second had to stand in.
+    failed: AtomicBool,
+}
+
+impl<A, B> Fallback<A, B> {
+    fn new(first: A, second: B) -> Self {
+        Self {
+            first,
+            second,
+            failed: AtomicBool::new(false),
+        }
+    }
 }
 
 impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
     fn name(&self) -> &'static str {
-        self.first.name()
+        if self.failed.load(Ordering::Relaxed) {
+            self.second.name()
+        } else {
+            self.first.name()
+        }
     }
 
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        match self.first.agglomerate(problems, monitor) {
-            Err(Error::Device(_) | Error::Memory(_)) => self.second.agglomerate(problems, monitor),
-            result => result,
+        if !self.failed.load(Ordering::Relaxed) {
+            match self.first.agglomerate(problems, monitor) {
+                Err(Error::Device(_) | Error::Memory(_)) => {
+                    self.failed.store(true, Ordering::Relaxed);
+                }
+                result => return result,
+            }
         }
+        self.second.agglomerate(problems, monitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mahalanobis::{cluster, Options, Subthreshold};
+    use crate::Matrix;
+
+    /// A device that is lost in the middle of the work.
+    struct Lost(Error);
+
+    impl Backend for Lost {
+        fn name(&self) -> &'static str {
+            "lost"
+        }
+
+        fn agglomerate(&self, _: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
+            Err(self.0.clone())
+        }
+    }
+
+    #[test]
+    fn a_lost_device_is_stood_in_for_and_an_interrupt_is_not() {
+        let values = (0..60).map(|i| f64::from(i * i % 17)).collect();
+        let x = Matrix::from_row_major(values, 20, 3).unwrap();
+        let options = Options {
+            threshold: 5.0,
+            subthreshold: Subthreshold::Mahal,
+            quick: false,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let run = |backend: &dyn Backend| cluster(&x, None, &options, backend, &Monitor::default());
+        let cpu = || cpu::Cpu::new(1).unwrap();
+        let expected = run(&cpu());
+        for error in [Error::Device("gone".into()), Error::Memory("full".into())] {
+            let backend = Fallback::new(Lost(error), cpu());
+            assert_eq!(backend.name(), "lost");
+            assert_eq!(run(&backend), expected);
+            assert_eq!(backend.name(), "cpu");
+        }
+        let interrupted = Fallback::new(Lost(Error::Interrupt), cpu());
+        assert_eq!(run(&interrupted), Err(Error::Interrupt));
+    }
+
+    #[test]
+    fn an_unknown_backend_is_refused() {
+        let choice = Choice {
+            backend: "gpu",
+            threads: 1,
+            devices: None,
+        };
+        assert!(matches!(select(&choice, 10), Err(Error::Input(_))));
     }
 }

@@ -531,10 +531,15 @@ fn largest_eigenvalue_bound(matrix: &[f64], p: usize) -> f64 {
             row.fill(0.0);
             for k in 0..p {
                 let factor = power[i * p + k];
-                let other = &power[k * p..][..p];
-                for j in 0..p {
-                    row[j] = factor.mul_add(other[j], row[j]);
+                let other = &power[k * p..][..=i];
+                for (sum, value) in row.iter_mut().zip(other) {
+                    *sum = factor.mul_add(*value, *sum);
                 }
+            }
+        }
+        for i in 0..p {
+            for j in 0..i {
+                square[j * p + i] = square[i * p + j];
             }
         }
         std::mem::swap(&mut power, &mut square);

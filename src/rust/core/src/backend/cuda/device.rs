@@ -14,6 +14,9 @@ const SCREEN: &str = include_str!("../../../kernels/screen.ptx");
 /// The oldest compute capability that the kernels are compiled for.
 const OLDEST: (i32, i32) = (7, 0);
 
+/// The oldest CUDA version whose drivers take the kernels' PTX.
+const OLDEST_DRIVER: i32 = 12_040;
+
 /// What a device is, and why it cannot be used if so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceInfo {
@@ -91,6 +94,17 @@ fn describe(index: usize) -> Result<DeviceInfo> {
         info.problem = Some(format!(
             "its compute capability is {}.{}, the kernels need {}.{} or newer",
             capability.0, capability.1, OLDEST.0, OLDEST.1
+        ));
+        return Ok(info);
+    }
+    if driver < OLDEST_DRIVER {
+        info.problem = Some(format!(
+            "its driver is for CUDA {}.{}, the kernels need one for CUDA {}.{} (version 550) or \
+             newer",
+            driver / 1000,
+            driver % 1000 / 10,
+            OLDEST_DRIVER / 1000,
+            OLDEST_DRIVER % 1000 / 10
         ));
         return Ok(info);
     }

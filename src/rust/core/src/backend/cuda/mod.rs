@@ -18,15 +18,24 @@ use crate::error::{Error, Result};
 use crate::mahalanobis::{agglomerate, Problem};
 use crate::monitor::Monitor;
 
-/// From this many clusters on, a GPU is faster than the CPU's screen (measured:
-/// inst/benchmarks/gmhclust.R, rows "crossover").
-pub const CROSSOVER: usize = 8_192;
+/// From this many clusters on, a problem starts on the device.
+pub const SMALLEST: usize = 8_192;
+
+/// From this many clusters on, a GPU is faster than `threads` threads of a CPU (measured: at 44,000
+/// clusters in 14 dimensions, 16 threads took 1.05 s and an H200 1.25 s, 2 threads three times
+/// that; inst/benchmarks/gmhclust.R, rows `44k` and `crossover`).
+pub fn crossover(threads: usize) -> usize {
+    (3_000 * threads).max(SMALLEST)
+}
 
 /// One or more CUDA devices.
 pub struct Cuda {
     devices: Vec<Arc<Device>>,
     cpu: Cpu,
-    crossover: usize,
+    /// From this many clusters on, a problem starts on a device.
+    smallest: usize,
+    /// With fewer clusters left, it goes on on the CPU.
+    least: usize,
 }
 
 impl Cuda {
@@ -63,25 +72,26 @@ impl Cuda {
                 .map(|index| Device::open(index).map(Arc::new))
                 .collect::<Result<_>>()?,
             cpu: Cpu::new(threads)?,
-            crossover: CROSSOVER,
+            smallest: SMALLEST,
+            least: SMALLEST,
         })
     }
 
     /// Has problems of any size on the device, for tests.
     pub fn without_crossover(mut self) -> Self {
-        self.crossover = 0;
+        self.smallest = 0;
+        self.least = 0;
         self
     }
 
     fn screen(&self, which: usize, problem: &Problem, live: usize) -> Result<Box<dyn Screen>> {
         let frame = agglomerate::frame(problem);
         let dimensions = frame.dimensions();
-        if live < self.crossover || dimensions > screen::MOST_DIMENSIONS {
+        if live < self.smallest || dimensions > screen::MOST_DIMENSIONS {
             return Ok(Box::new(CpuScreen::new(problem.clusters(), frame)));
         }
         let device = &self.devices[which % self.devices.len()];
-        let least = self.crossover;
-        let screen = CudaScreen::new(device, problem.clusters(), live, least, frame)?;
+        let screen = CudaScreen::new(device, problem.clusters(), live, self.least, frame)?;
         Ok(Box::new(screen))
     }
 }

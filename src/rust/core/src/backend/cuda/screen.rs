@@ -38,8 +38,9 @@ const FAMILIES: [usize; 4] = [16, 32, 40, 64];
 /// Most requests in one launch.
 const MOST_REQUESTS: usize = 4096;
 
-/// Room in an answer, for each cluster that is wanted: many are found while the limit comes down.
-const ROOM: usize = 32;
+/// Room in an answer for what is found while the limit comes down: at least one cluster for every
+/// warp that works at a time.
+const ROOM: usize = 4096;
 
 /// Requests in one launch while merging.
 const BATCH: usize = 64;
@@ -242,6 +243,8 @@ impl CudaScreen {
         let added_at = staging.put(&self.added);
         let factors_at = staging.put(as_words(&self.factors));
         let queries_at = staging.used;
+        // Factors start at whole groups of four words.
+        let factors_from = (pending.len() * (COORDINATES + p)).next_multiple_of(4);
         let (mut factor, mut room) = (0, 0);
         for ((view, request), &end) in views.iter().zip(pending).zip(ends) {
             let shape = if view.whitening.is_empty() {
@@ -249,7 +252,9 @@ impl CudaScreen {
             } else {
                 factor as u32
             };
-            factor += view.whitening.len();
+            if !view.whitening.is_empty() {
+                factor += padded_len(p);
+            }
             staging.put(&scalars(view, shape));
             staging.put(&[
                 request.limit.to_bits(),
@@ -261,8 +266,9 @@ impl CudaScreen {
             staging.put(as_words(&view.mean));
             room += request.room;
         }
+        staging.used = queries_at + factors_from;
         for view in views {
-            staging.put(as_words(&by_columns(&view.whitening, p)));
+            staging.put(as_words(&padded_rows(&view.whitening, p)));
         }
         let words = (staging.used - queries_at) as u32;
         let base = staging.words.as_ptr() as u64;
@@ -309,7 +315,7 @@ impl CudaScreen {
             count.div_ceil(QUERIES_PER_BLOCK),
             4 * (COORDINATES + self.padded) * QUERIES_PER_BLOCK as usize,
         );
-        let factors = self.copied.slice(pending.len() * (COORDINATES + p)..);
+        let factors = self.copied.slice(factors_from..);
         let answer = self.answer.as_ptr()? as u64;
         // SAFETY: as above.
         unsafe {
@@ -469,16 +475,17 @@ impl Screen for CudaScreen {
                     index,
                     limit: ((request.limit / self.frame.unit()) as f32).next_up(),
                     groups: wanted.min(MOST_GROUPS),
-                    room: (ROOM * wanted).min(request.end.max(1)),
+                    room: (ROOM + 8 * wanted).min(request.end.max(1)),
                 }
             })
             .collect();
         let dimensions = self.frame.dimensions();
         let length = |pending: &Pending| {
-            COORDINATES + dimensions + requests[pending.index].profile.whitening.len()
+            let shaped = !requests[pending.index].profile.whitening.is_empty();
+            COORDINATES + dimensions + if shaped { padded_len(dimensions) } else { 0 }
         };
         while !waiting.is_empty() {
-            let (mut words, mut room, mut count) = (self.changes(), 1, 0);
+            let (mut words, mut room, mut count) = (self.changes() + 4, 1, 0);
             for pending in waiting.iter().rev().take(MOST_REQUESTS) {
                 words += length(pending);
                 room += 2 + 2 * pending.room;
@@ -559,6 +566,23 @@ fn zeroed(
 ) -> std::result::Result<PinnedHostSlice<u32>, DriverError> {
     slice.as_mut_slice()?.fill(0);
     Ok(slice)
+}
+
+/// Words of a lower triangle whose rows are padded to whole groups of four.
+fn padded_len(p: usize) -> usize {
+    (1..=p).map(|row: usize| row.next_multiple_of(4)).sum()
+}
+
+/// A lower triangle packed row by row, with its rows padded; empty stays empty.
+fn padded_rows(rows: &[f32], p: usize) -> Vec<f32> {
+    let mut padded = Vec::new();
+    if !rows.is_empty() {
+        for i in 0..p {
+            padded.extend_from_slice(&rows[packed_len(i)..][..=i]);
+            padded.resize(padded.len().next_multiple_of(4), 0.0);
+        }
+    }
+    padded
 }
 
 /// A lower triangle packed row by row, packed column by column; empty stays empty.

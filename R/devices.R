@@ -1,0 +1,138 @@
+#' GPUs that gmhclust() can use
+#'
+#' Lists the NVIDIA GPUs of this machine, and says of each whether it can be used and why not.
+#'
+#' @return A data frame of class `gpu_devices`, one row for each CUDA device that the driver shows:
+#'   \describe{
+#'     \item{`device`}{integer, its number, from 0: what `devices` of [gmhclust()] takes.}
+#'     \item{`name`}{character, as its maker calls it.}
+#'     \item{`compute_capability`}{character, `"9.0"` for example.}
+#'     \item{`memory_total`, `memory_free`}{double, in bytes; free memory is `NA` where the device
+#'       cannot be opened.}
+#'     \item{`driver`}{character, the newest CUDA version that the driver supports.}
+#'     \item{`usable`}{logical.}
+#'     \item{`why`}{character, why it cannot be used; `NA` where it can.}
+#'   }
+#'   Where there is no device the data frame has no rows, and printing it says why.
+#'
+#' @section What the GPU does:
+#' Most of the time of a clustering goes into finding what is near a new cluster. Of that, the GPU
+#' does the *screens*: single-precision lower bounds on the distances of one cluster to all others,
+#' for batches of merges at a time. Whatever a screen cannot rule out is decided on the CPU, in
+#' double precision, as are the shapes of the clusters. So the result of `backend = "cuda"` is that
+#' of `"cpu"`, bit for bit, and a fast CPU still matters.
+#'
+#' The last merges of large data, from 8,192 clusters down, are the CPU's alone, and so is all of
+#' the work on smaller data, on apriori clusters with fewer members and on the tree above fewer
+#' apriori clusters, also with `backend = "cuda"`: for so few the CPU is faster. So is all of the
+#' work on more than 1,500 columns. With several devices, large apriori clusters are spread over
+#' them; data without apriori clusters use one.
+#'
+#' @section Choosing:
+#' `backend = "auto"`, the default, uses a GPU when there is one that is usable and the job is large
+#' enough for it to be faster than the CPU's threads: when the data, or the largest apriori cluster,
+#' or the tree above the apriori clusters, have at least 3,000 clusters per thread to start with,
+#' and 8,192 or more. It goes back to the CPU when the device fails or lacks memory. `"cuda"`
+#' insists: it stops with a condition of class `gmhclust_error_device` where no device can be used,
+#' and `gmhclust_error_memory` where it lacks memory. `"cpu"` leaves the GPU alone.
+#'
+#' `devices` chooses by number, `devices = c(0, 2)` for example; `NULL` means all that are usable.
+#' The environment variable `CUDA_VISIBLE_DEVICES`, set before R starts, hides devices from R
+#' altogether and changes the numbers of the others.
+#'
+#' @section Requirements and memory:
+#' An NVIDIA GPU of compute capability 7.0 (Volta) or newer and a driver for CUDA 12.4 (version 550)
+#' or newer. The kernels are part of the package, as PTX that the driver compiles for the GPU at
+#' hand; no CUDA toolkit is needed, neither to install nor to run. The first call of an R session
+#' that uses the device opens it and loads the kernels, which takes longer than in the following
+#' calls, most of all on the very first time, as the driver keeps what it has compiled.
+#'
+#' In the device's memory an observation takes 8 (p + 9) 8/7 bytes, p being the number of columns:
+#' 210 bytes with 14 columns, 440 with 39. A cluster that has a shape of its own (3 members or more,
+#' see *Shapes* in [gmhclust()]) takes 2 p (p + 1) bytes; never more than n/3 such clusters exist at
+#' a time, and typically a fraction of that. CUDA itself takes some hundred megabytes. The CPU's
+#' memory is needed as well, see [gmhclust()].
+#'
+#' @section I have a GPU, why does it say "cpu"?:
+#' Component `backend` of the result says which one was chosen. Print `gpu_devices()` and look at
+#' `why`; or ask with `backend = "cuda"`, whose error names the reason. It may be that
+#' * the job is too small: fewer than 8,192 clusters at the start, or than 3,000 for each of the
+#'   CPU's threads, see above; `"cuda"` would probably be slower;
+#' * there is no driver: `nvidia-smi` in a terminal should list the GPU. Install NVIDIA's driver and
+#'   restart;
+#' * the driver is too old: column `driver` (or the upper right corner of what `nvidia-smi` prints)
+#'   says less than 12.4;
+#' * the GPU is too old: its compute capability is below 7.0, as with the GTX 10 series, P100 and
+#'   older ones; or it is not NVIDIA's;
+#' * the device's memory is too small, or other programs hold most of it (`nvidia-smi` lists them);
+#' * it is held exclusively by another program, or was hidden by `CUDA_VISIBLE_DEVICES`;
+#' * R runs in a container that was started without access to the GPU: use `docker run --gpus all`
+#'   with NVIDIA's container toolkit, or `apptainer exec --nv`;
+#' * R runs under WSL: the driver belongs into Windows, and none into the Linux system, whose own
+#'   would hide it;
+#' * R was forked, as `parallel::mclapply()` does, after the GPU had been used: CUDA works only in
+#'   the process that first used it. Fork before, or use a `makeCluster()` of the type `"PSOCK"`.
+#'
+#' @seealso [gmhclust()]
+#' @aliases gmhclust-gpu
+#' @examples
+#' gpu_devices()
+#'
+#' # What "auto" would have to choose from:
+#' sum(gpu_devices()$usable)
+#' @export
+gpu_devices <- function() as_gpu_devices(cuda_devices())
+
+# What the library says of its devices, as a data frame.
+as_gpu_devices <- function(found) {
+  why <- as.character(found$unusable)
+  why[!nzchar(why)] <- NA
+  free <- as.double(found$memory_free)
+  free[is.nan(free)] <- NA
+  devices <- data.frame(
+    device = as.integer(found$device),
+    name = as.character(found$name),
+    compute_capability = as.character(found$compute_capability),
+    memory_total = as.double(found$memory_total),
+    memory_free = free,
+    driver = as.character(found$driver),
+    usable = is.na(why),
+    why = why
+  )
+  structure(devices, class = c("gpu_devices", "data.frame"), problem = found$problem)
+}
+
+#' @export
+print.gpu_devices <- function(x, ...) {
+  if (nrow(x) == 0) {
+    problem <- attr(x, "problem")
+    cat(paste0("No CUDA device", if (!is.null(problem)) paste0(": ", problem)), "\n", sep = "")
+    return(invisible(x))
+  }
+  shown <- as.data.frame(x)
+  class(shown) <- "data.frame"
+  in_bytes <- intersect(names(shown), c("memory_total", "memory_free"))
+  shown[in_bytes] <- lapply(shown[in_bytes], format_gibibytes)
+  print(shown, row.names = FALSE, ...)
+  invisible(x)
+}
+
+format_gibibytes <- function(bytes) {
+  ifelse(is.na(bytes), "unknown", sprintf("%.1f GiB", bytes / 2^30))
+}
+
+# NULL, or the numbers of CUDA devices as integers. Whether they are there, the backend says.
+check_devices <- function(devices, arg, call) {
+  if (is.null(devices)) return(NULL)
+  needs <- "it must be the numbers of CUDA devices, from 0 (see gpu_devices()), or NULL for all"
+  if (!is.numeric(devices) || is.object(devices) || !is.null(dim(devices))) {
+    refuse(arg, paste("is", describe(devices)), needs, call)
+  }
+  if (length(devices) == 0) refuse(arg, "is empty", needs, call)
+  valid <- is.finite(devices) & devices >= 0 & devices == round(devices) &
+    devices <= .Machine$integer.max
+  if (!all(valid)) refuse(arg, paste("has", format(devices[!valid][1])), needs, call)
+  twice <- anyDuplicated(devices)
+  if (twice > 0) refuse(arg, paste("has", devices[twice], "more than once"), needs, call)
+  as.integer(devices)
+}
