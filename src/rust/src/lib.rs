@@ -141,9 +141,8 @@ fn cuda_devices() -> Robj {
     let strings = |of: &dyn Fn(&cuda::DeviceInfo) -> String| -> Vec<String> {
         devices.iter().map(of).collect()
     };
-    let reals = |of: &dyn Fn(&cuda::DeviceInfo) -> f64| -> Vec<f64> {
-        devices.iter().map(of).collect()
-    };
+    let reals =
+        |of: &dyn Fn(&cuda::DeviceInfo) -> f64| -> Vec<f64> { devices.iter().map(of).collect() };
     list!(
         device = devices
             .iter()
