@@ -1,7 +1,7 @@
 //! CUDA devices: which there are, which can be used, and the kernels loaded on one.
 
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, DriverError};
@@ -122,12 +122,36 @@ pub struct Device {
     index: usize,
 }
 
+/// The devices that this process has open: opening one takes longer than many a clustering.
+static OPEN: Mutex<Vec<Arc<Device>>> = Mutex::new(Vec::new());
+
 impl Device {
+    /// Device `index`, opened at its first use.
+    ///
+    /// # Errors
+    /// `Error::Device` where that does not work.
+    pub fn shared(index: usize) -> Result<Arc<Self>> {
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = open.iter().find(|device| device.index == index) {
+            return Ok(device.clone());
+        }
+        let device = Arc::new(Self::open(index)?);
+        open.push(device.clone());
+        Ok(device)
+    }
+
+    /// Closes the device once nobody uses it any more, so that the next use opens it afresh: what
+    /// has failed once keeps failing.
+    pub fn forget(&self) {
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|device| device.index != self.index);
+    }
+
     /// Opens device `index` and loads the kernels.
     ///
     /// # Errors
     /// `Error::Device` where that does not work.
-    pub fn open(index: usize) -> Result<Self> {
+    fn open(index: usize) -> Result<Self> {
         let info = devices()?.into_iter().nth(index).ok_or_else(|| {
             Error::Device(format!("there is no CUDA device {index} on this machine"))
         })?;

@@ -69,7 +69,7 @@ impl Cuda {
         Ok(Self {
             devices: usable
                 .into_iter()
-                .map(|index| Device::open(index).map(Arc::new))
+                .map(Device::shared)
                 .collect::<Result<_>>()?,
             cpu: Cpu::new(threads)?,
             smallest: SMALLEST,
@@ -105,7 +105,7 @@ impl Backend for Cuda {
         for problem in problems {
             monitor.expect(agglomerate::work(problem));
         }
-        self.cpu.install(|| {
+        let merges = self.cpu.install(|| {
             problems
                 .par_iter()
                 .enumerate()
@@ -114,6 +114,10 @@ impl Backend for Cuda {
                     agglomerate::agglomerate(problem, screen, monitor)
                 })
                 .collect()
-        })
+        });
+        if let Err(Error::Device(_)) = merges {
+            self.devices.iter().for_each(|device| device.forget());
+        }
+        merges
     }
 }
