@@ -31,8 +31,8 @@
 #' @section Choosing:
 #' `backend = "auto"`, the default, uses a GPU when there is one that is usable and the job is large
 #' enough for it to be faster than the CPU's threads: when the data, or the largest apriori cluster,
-#' or the tree above the apriori clusters, have at least 3,000 clusters per thread to start with,
-#' and 8,192 or more. It goes back to the CPU when the device fails or lacks memory. `"cuda"`
+#' or the tree above the apriori clusters, start with at least 8,192 clusters
+#' and 1,000 more for each of the CPU's threads. It goes back to the CPU when the device fails or lacks memory. `"cuda"`
 #' insists: it stops with a condition of class `gmhclust_error_device` where no device can be used,
 #' and `gmhclust_error_memory` where it lacks memory. `"cpu"` leaves the GPU alone.
 #'
@@ -56,7 +56,7 @@
 #' @section I have a GPU, why does it say "cpu"?:
 #' Component `backend` of the result says which one was chosen. Print `gpu_devices()` and look at
 #' `why`; or ask with `backend = "cuda"`, whose error names the reason. It may be that
-#' * the job is too small: fewer than 8,192 clusters at the start, or than 3,000 for each of the
+#' * the job is too small: fewer than 8,192 clusters at the start and 1,000 for each of the
 #'   CPU's threads, see above; `"cuda"` would probably be slower;
 #' * there is no driver: `nvidia-smi` in a terminal should list the GPU. Install NVIDIA's driver and
 #'   restart;

@@ -21,11 +21,11 @@ use crate::monitor::Monitor;
 /// From this many clusters on, a problem starts on the device.
 pub const SMALLEST: usize = 8_192;
 
-/// From this many clusters on, a GPU is faster than `threads` threads of a CPU (measured: at 44,000
-/// clusters in 14 dimensions, 16 threads took 1.05 s and an H200 1.25 s, 2 threads three times
-/// that; inst/benchmarks/gmhclust.R, rows `44k` and `crossover`).
+/// From this many clusters on, a GPU is faster than `threads` threads of a CPU: measured with an
+/// H200, from about 9,000 clusters in 14 dimensions with 2 threads and 25,000 with 16
+/// (inst/benchmarks/gmhclust.R, row `crossover`).
 pub fn crossover(threads: usize) -> usize {
-    (3_000 * threads).max(SMALLEST)
+    SMALLEST + 1_000 * threads
 }
 
 /// One or more CUDA devices.
