@@ -78,7 +78,7 @@ test_that("without a device \"cuda\" is an error that names the reason", {
 
 test_that("\"auto\" is the same as \"cpu\", also when it is told of devices that are not there", {
   # Enough observations for "auto" to look for a GPU in place of one thread.
-  many <- blobs(9000, 2)
+  many <- blobs(9500, 2)
   same <- c("merge", "height", "order")
   cpu <- quiet_gmhclust(many, subthreshold = "euclid", quick = TRUE, backend = "cpu")
   expect_identical(cpu$backend, "cpu")
