@@ -149,7 +149,7 @@ struct Agglomeration<'a, F> {
     /// By slot: when its cluster came to be; 0, 1, … at the start.
     births: Vec<u32>,
     next_birth: u32,
-    /// The births and slots since the last preparation.
+    /// The births and slots since the oldest preparation that is kept.
     recent: Vec<(u32, u32)>,
     below_full_size: usize,
     candidates: Vec<Candidates>,
@@ -168,8 +168,9 @@ struct Agglomeration<'a, F> {
 impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
     fn new(problem: &'a Problem<'a>, new_screen: &'a F, monitor: &'a Monitor) -> Result<Self> {
         let n = problem.clusters();
+        let full = problem.options.shape_rule(true);
         let below_full_size = (0..n)
-            .filter(|&s| (problem.members_of(s).len() as f64) < problem.options.threshold)
+            .filter(|&s| !full.is_full_size(problem.members_of(s).len()))
             .count();
         let rule = problem.options.shape_rule(below_full_size == 0);
         Ok(Self {
@@ -272,26 +273,32 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
                 Ok(())
             }
             Kind::Distance if self.first_pair(head.owner).is_none() => {
-                self.candidates[head.owner as usize].heap.pop();
-                self.enqueue(head.owner);
+                self.drop_first(head.owner);
                 Ok(())
             }
             Kind::Distance => self.merge(head),
         }
     }
 
-    /// Replaces a cluster's first bound by the distance.
+    /// Replaces a cluster's first bound by the distance, or drops it if the partner is gone.
     fn decide(&mut self, owner: u32) {
-        match self.first_pair(owner) {
-            Some((lower, higher)) => {
-                let decision = self.clusters.decide(lower, higher);
-                let distance = self.clusters.keep(decision);
-                self.replace_first(owner, distance);
-            }
-            None => {
-                self.candidates[owner as usize].heap.pop();
-            }
-        }
+        let Some((lower, higher)) = self.first_pair(owner) else {
+            return self.drop_first(owner);
+        };
+        let decision = self.clusters.decide(lower, higher);
+        let distance = self.clusters.keep(decision);
+        let heap = &mut self.candidates[owner as usize].heap;
+        let mut first = heap.peek_mut().expect("there is a first candidate");
+        debug_assert!(f64::from_bits(first.0.value) <= distance, "the bound holds");
+        first.0.value = distance.to_bits();
+        first.0.decided = true;
+        drop(first);
+        self.enqueue(owner);
+    }
+
+    /// Drops a cluster's first candidate, whose partner is gone.
+    fn drop_first(&mut self, owner: u32) {
+        self.candidates[owner as usize].heap.pop();
         self.enqueue(owner);
     }
 
@@ -301,15 +308,6 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         let pair = (owner.min(first.partner), owner.max(first.partner));
         self.is_live(first.partner, first.partner_birth)
             .then_some(pair)
-    }
-
-    /// The distance of a cluster's first candidate takes the place of the bound.
-    fn replace_first(&mut self, owner: u32, distance: f64) {
-        let heap = &mut self.candidates[owner as usize].heap;
-        let mut first = heap.peek_mut().expect("there is a first candidate");
-        debug_assert!(f64::from_bits(first.0.value) <= distance, "the bound holds");
-        first.0.value = distance.to_bits();
-        first.0.decided = true;
     }
 
     /// Looks for more candidates of a cluster whose floor was reached.
@@ -359,7 +357,7 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         self.screen.remove(lower)?;
         self.screen.remove(higher)?;
         self.candidates[higher as usize] = Candidates::default();
-        let below = |size: usize| usize::from((size as f64) < self.problem.options.threshold);
+        let below = |size: usize| usize::from(!self.rule.is_full_size(size));
         let before = below(self.clusters.size(lower)) + below(self.clusters.size(higher));
         self.clusters.replace(lower, higher, prepared.united);
         self.below_full_size -= before - below(self.clusters.size(lower));
@@ -466,14 +464,13 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
     fn forget_preparations(&mut self) {
         let age = 2 * self.screen.batch() as u32;
         let oldest = self.next_birth.saturating_sub(age);
-        let births = &self.births;
-        let clusters = &self.clusters;
-        self.prepared.retain(|&(lower, higher), prepared| {
-            let live = |slot: u32, birth| clusters.size(slot) > 0 && births[slot as usize] == birth;
+        let mut prepared = std::mem::take(&mut self.prepared);
+        prepared.retain(|&(lower, higher), prepared| {
             prepared.as_of >= oldest
-                && live(lower, prepared.births.0)
-                && live(higher, prepared.births.1)
+                && self.is_live(lower, prepared.births.0)
+                && self.is_live(higher, prepared.births.1)
         });
+        self.prepared = prepared;
         let oldest = self.prepared.values().map(|p| p.as_of).min();
         self.recent
             .retain(|&(birth, _)| oldest.is_some_and(|oldest| birth >= oldest));
@@ -500,8 +497,7 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
                 continue;
             }
             if self.first_pair(next.owner).is_none() {
-                self.candidates[next.owner as usize].heap.pop();
-                self.enqueue(next.owner);
+                self.drop_first(next.owner);
                 continue;
             }
             let pair = (next.lower, next.higher);

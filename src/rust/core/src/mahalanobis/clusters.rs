@@ -165,11 +165,6 @@ impl<'a> Clusters<'a> {
         }
     }
 
-    /// Number of slots.
-    pub fn slots(&self) -> usize {
-        self.sizes.len()
-    }
-
     /// Number of members of a slot's cluster, 0 when it was merged away.
     pub fn size(&self, slot: u32) -> usize {
         self.sizes[slot as usize] as usize

@@ -38,9 +38,27 @@ impl Cpu {
 }
 
 impl Cpu {
-    /// Runs `work` on the pool.
-    pub fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        self.pool.install(work)
+    /// Agglomerates the problems on the pool, each on the screens that `new_screen` makes, given
+    /// the problem's number, the problem and how many clusters live.
+    pub fn agglomerate_on(
+        &self,
+        problems: &[Problem<'_>],
+        monitor: &Monitor,
+        new_screen: impl Fn(usize, &Problem, usize) -> Result<Box<dyn Screen>> + Sync,
+    ) -> Result<Vec<Vec<Merge>>> {
+        for problem in problems {
+            monitor.expect(agglomerate::work(problem));
+        }
+        self.pool.install(|| {
+            problems
+                .par_iter()
+                .enumerate()
+                .map(|(which, problem)| {
+                    let screen = |live| new_screen(which, problem, live);
+                    agglomerate::agglomerate(problem, screen, monitor)
+                })
+                .collect()
+        })
     }
 }
 
@@ -50,20 +68,9 @@ impl Backend for Cpu {
     }
 
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        for problem in problems {
-            monitor.expect(agglomerate::work(problem));
-        }
-        self.install(|| {
-            problems
-                .par_iter()
-                .map(|problem| {
-                    let frame = agglomerate::frame(problem);
-                    let screen = |_| -> Result<Box<dyn Screen>> {
-                        Ok(Box::new(CpuScreen::new(problem.clusters(), frame.clone())))
-                    };
-                    agglomerate::agglomerate(problem, screen, monitor)
-                })
-                .collect()
+        self.agglomerate_on(problems, monitor, |_, problem, _| {
+            let frame = agglomerate::frame(problem);
+            Ok(Box::new(CpuScreen::new(problem.clusters(), frame)))
         })
     }
 }

@@ -5,8 +5,6 @@ mod screen;
 
 use std::sync::Arc;
 
-use rayon::prelude::*;
-
 use device::Device;
 pub use device::{devices, DeviceInfo};
 use screen::CudaScreen;
@@ -18,8 +16,8 @@ use crate::error::{Error, Result};
 use crate::mahalanobis::{agglomerate, Problem};
 use crate::monitor::Monitor;
 
-/// From this many clusters on, a problem starts on the device.
-pub const SMALLEST: usize = 8_192;
+/// With fewer clusters than this, a problem is done, or goes on, on the CPU.
+const SMALLEST: usize = 8_192;
 
 /// From this many clusters on, a GPU is faster than `threads` threads of a CPU: measured with an
 /// H200, from about 9,000 clusters in 14 dimensions with 2 threads and 25,000 with 16
@@ -32,10 +30,8 @@ pub fn crossover(threads: usize) -> usize {
 pub struct Cuda {
     devices: Vec<Arc<Device>>,
     cpu: Cpu,
-    /// From this many clusters on, a problem starts on a device.
+    /// With fewer clusters than this, a problem is done, or goes on, on the CPU.
     smallest: usize,
-    /// With fewer clusters left, it goes on on the CPU.
-    least: usize,
 }
 
 impl Cuda {
@@ -73,14 +69,12 @@ impl Cuda {
                 .collect::<Result<_>>()?,
             cpu: Cpu::new(threads)?,
             smallest: SMALLEST,
-            least: SMALLEST,
         })
     }
 
     /// Has problems of any size on the device, for tests.
     pub fn without_crossover(mut self) -> Self {
         self.smallest = 0;
-        self.least = 0;
         self
     }
 
@@ -91,7 +85,7 @@ impl Cuda {
             return Ok(Box::new(CpuScreen::new(problem.clusters(), frame)));
         }
         let device = &self.devices[which % self.devices.len()];
-        let screen = CudaScreen::new(device, problem.clusters(), live, self.least, frame)?;
+        let screen = CudaScreen::new(device, problem.clusters(), live, self.smallest, frame)?;
         Ok(Box::new(screen))
     }
 }
@@ -102,19 +96,11 @@ impl Backend for Cuda {
     }
 
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        for problem in problems {
-            monitor.expect(agglomerate::work(problem));
-        }
-        let merges = self.cpu.install(|| {
-            problems
-                .par_iter()
-                .enumerate()
-                .map(|(which, problem)| {
-                    let screen = |live| self.screen(which, problem, live);
-                    agglomerate::agglomerate(problem, screen, monitor)
-                })
-                .collect()
-        });
+        let merges = self
+            .cpu
+            .agglomerate_on(problems, monitor, |which, problem, live| {
+                self.screen(which, problem, live)
+            });
         if let Err(Error::Device(_)) = merges {
             self.devices.iter().for_each(|device| device.forget());
         }
