@@ -16,23 +16,27 @@
 #'   Where there is no device the data frame has no rows, and printing it says why.
 #'
 #' @section What the GPU does:
-#' Most of the time of a clustering goes into finding what is near a new cluster. Of that, the GPU
-#' does the *screens*: single-precision lower bounds on the distances of one cluster to all others,
-#' for batches of merges at a time. Whatever a screen cannot rule out is decided on the CPU, in
-#' double precision, as are the shapes of the clusters. So the result of `backend = "cuda"` is that
-#' of `"cpu"`, bit for bit, and a fast CPU still matters.
+#' Of a large clustering, the GPU does the *screens*: single-precision lower bounds on the distances
+#' of one cluster to all others, for batches of merges at a time. Whatever a screen cannot rule out
+#' is decided on the CPU, in double precision, as are the shapes of the clusters. So a fast CPU still
+#' matters. The last merges, from 8,192 clusters down, are the CPU's alone, and so is the work on
+#' more than 1,500 columns.
 #'
-#' The last merges of large data, from 8,192 clusters down, are the CPU's alone, and so is all of
-#' the work on smaller data, on apriori clusters with fewer members and on the tree above fewer
-#' apriori clusters, also with `backend = "cuda"`: for so few the CPU is faster. So is all of the
-#' work on more than 1,500 columns. With several devices, large apriori clusters are spread over
-#' them; data without apriori clusters use one.
+#' Of many apriori clusters, the GPU does everything, each in a thread block of its own: if there are
+#' at least 4 for each of the CPU's threads, those of up to 8,192 observations (and up to 4 times as
+#' many as the average has) in up to 64 columns. Meanwhile the CPU's threads are at the others. With
+#' several devices, apriori clusters are spread over them; data without use one.
+#'
+#' All that decides is computed in double precision by the same operations in the same order, so the
+#' result of `backend = "cuda"` is that of `"cpu"`, bit for bit. Less work than the above is the
+#' CPU's alone, also with `backend = "cuda"`: the CPU is faster then.
 #'
 #' @section Choosing:
 #' `backend = "auto"`, the default, uses a GPU when there is one that is usable and the job is large
 #' enough for it to be faster than the CPU's threads: when the data, or the largest apriori cluster,
 #' or the tree above the apriori clusters, start with at least 8,192 clusters and 1,000 more for
-#' each of the CPU's threads. It goes back to the CPU when the device fails or lacks memory.
+#' each of the CPU's threads; or when there are 4 apriori clusters for each thread and as many
+#' observations in them. It goes back to the CPU when the device fails or lacks memory.
 #' `"cuda"` insists: it stops with a condition of class `gmhclust_error_device` where no device can
 #' be used, and `gmhclust_error_memory` where it lacks memory. `"cpu"` leaves the GPU alone.
 #'
@@ -50,14 +54,15 @@
 #' In the device's memory an observation takes 8 (p + 9) 8/7 bytes, p being the number of columns:
 #' 210 bytes with 14 columns, 440 with 39. A cluster that has a shape of its own (3 members or more,
 #' see *Shapes* in [gmhclust()]) takes 2 p (p + 1) bytes; never more than n/3 such clusters exist at
-#' a time, and typically a fraction of that. CUDA itself takes some hundred megabytes. The CPU's
-#' memory is needed as well, see [gmhclust()].
+#' a time, and typically a fraction of that. In an apriori cluster that is done as a whole, an
+#' observation takes about 2 p (p + 2) + 16 p + 150 bytes in addition to those for the copy of X:
+#' 2.2 kilobytes in all with 20 columns; as many clusters as fit are done at a time. CUDA itself takes
+#' some hundred megabytes. The CPU's memory is needed as well, see [gmhclust()].
 #'
 #' @section I have a GPU, why does it say "cpu"?:
 #' Component `backend` of the result says which one was chosen. Print `gpu_devices()` and look at
 #' `why`; or ask with `backend = "cuda"`, whose error names the reason. It may be that
-#' * the job is too small: fewer than 8,192 clusters at the start and 1,000 for each of the
-#'   CPU's threads, see above; `"cuda"` would probably be slower;
+#' * the job is too small, see *Choosing*; `"cuda"` would probably be slower;
 #' * there is no driver: `nvidia-smi` in a terminal should list the GPU. Install NVIDIA's driver and
 #'   restart;
 #' * the driver is too old: column `driver` (or the upper right corner of what `nvidia-smi` prints)

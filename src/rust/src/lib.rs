@@ -63,8 +63,8 @@ fn job_gmhclust(
                 threads,
                 devices: devices.as_deref(),
             };
-            let largest = mahalanobis::largest_problem(x.rows(), apriori.as_deref());
-            let backend = backend::select(&choice, largest)?;
+            let work = mahalanobis::workload(x.rows(), apriori.as_deref());
+            let backend = backend::select(&choice, &work)?;
             let clustering =
                 mahalanobis::cluster(&x, apriori.as_deref(), &options, &*backend, monitor)?;
             Ok((clustering, backend.name()))

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use gmhclust_core::mahalanobis::{cluster, Options, Subthreshold};
+use gmhclust_core::mahalanobis::{cluster, workload, Options, Subthreshold};
 use gmhclust_core::{backend, Matrix, Monitor};
 
 /// Uniform numbers in [0, 1) by xorshift64*.
@@ -88,10 +88,10 @@ fn main() {
         threads: number(5),
         devices: None,
     };
-    let start = Instant::now();
-    let backend = backend::select(&choice, n).expect("a backend");
-    let opened = start.elapsed().as_secs_f64();
     let labels = apriori.map(|_| labels.as_slice());
+    let start = Instant::now();
+    let backend = backend::select(&choice, &workload(n, labels)).expect("a backend");
+    let opened = start.elapsed().as_secs_f64();
     let run = || {
         let start = Instant::now();
         let monitor = Monitor::default();

@@ -1,6 +1,11 @@
 //! Row-major matrices of observations.
 
+use rayon::prelude::*;
+
 use crate::error::{Error, Result};
+
+/// Copying fewer rows than this is not worth a thread.
+const ROWS_AT_A_TIME: usize = 1 << 12;
 
 /// Observations in rows, dimensions in columns, row-major, all finite.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,8 +83,24 @@ impl Matrix {
     }
 
     /// One observation.
+    #[inline(always)]
     pub fn row(&self, row: usize) -> &[f64] {
         &self.values[row * self.columns..][..self.columns]
+    }
+
+    /// These observations, in this order.
+    pub fn select(&self, rows: &[u32]) -> Self {
+        let mut values = vec![0.0; rows.len() * self.columns];
+        values
+            .par_chunks_mut(self.columns)
+            .zip(rows)
+            .with_min_len(ROWS_AT_A_TIME)
+            .for_each(|(copy, &row)| copy.copy_from_slice(self.row(row as usize)));
+        Self {
+            values,
+            rows: rows.len(),
+            columns: self.columns,
+        }
     }
 
     /// All values, row after row.

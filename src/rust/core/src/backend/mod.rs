@@ -42,13 +42,23 @@ pub struct Choice<'a> {
     pub devices: Option<&'a [usize]>,
 }
 
-/// The backend that the user asked for, for a clustering that starts with `clusters` clusters (or
-/// has apriori clusters as large). `"auto"` takes a GPU where there is one and the job is large
-/// enough to profit.
+/// What there is to agglomerate, for the choice of a backend.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Workload {
+    /// How many clusters the largest problem starts with.
+    pub largest: usize,
+    /// How many problems are small: those of apriori clusters.
+    pub small: usize,
+    /// The observations in the small ones.
+    pub observations: usize,
+}
+
+/// The backend that the user asked for. `"auto"` takes a GPU where there is one and the work is
+/// large enough to profit.
 ///
 /// # Errors
 /// `Error::Device` for `"cuda"` where no device can be used, `Error::Input` for another word.
-pub fn select(choice: &Choice, clusters: usize) -> Result<Box<dyn Backend>> {
+pub fn select(choice: &Choice, work: &Workload) -> Result<Box<dyn Backend>> {
     let cpu = || cpu::Cpu::new(choice.threads);
     match choice.backend {
         "cpu" => Ok(Box::new(cpu()?)),
@@ -60,7 +70,7 @@ pub fn select(choice: &Choice, clusters: usize) -> Result<Box<dyn Backend>> {
             ))),
             Err(other) => Err(other),
         },
-        "auto" if clusters < cuda::crossover(choice.threads) => Ok(Box::new(cpu()?)),
+        "auto" if !cuda::profits(work, choice.threads) => Ok(Box::new(cpu()?)),
         "auto" => match cuda::Cuda::new(choice.devices, choice.threads) {
             Ok(cuda) => Ok(Box::new(Fallback::new(cuda, cpu()?))),
             Err(_) => Ok(Box::new(cpu()?)),
@@ -114,7 +124,7 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mahalanobis::{cluster, Options, Subthreshold};
+    use crate::mahalanobis::{cluster, workload, Options, Subthreshold};
     use crate::Matrix;
 
     /// A device that is lost in the middle of the work.
@@ -161,6 +171,7 @@ mod tests {
             threads: 1,
             devices: None,
         };
-        assert!(matches!(select(&choice, 10), Err(Error::Input(_))));
+        let work = workload(10, None);
+        assert!(matches!(select(&choice, &work), Err(Error::Input(_))));
     }
 }

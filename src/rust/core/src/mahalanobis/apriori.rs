@@ -110,27 +110,28 @@ pub fn cluster(
     backend: &dyn Backend,
     monitor: &Monitor,
 ) -> Result<Clustering> {
-    let inner = inner_merges(x, partition, options, backend, monitor)?;
+    // Clusters with their members side by side are read much faster.
+    let mut order = Vec::with_capacity(x.rows());
+    let mut starts = vec![0];
+    for (_, cluster) in &partition.clusters {
+        order.extend_from_slice(cluster);
+        starts.push(order.len());
+    }
+    order.extend_from_slice(&partition.loose);
+    let x = &x.select(&order);
+    let inner = inner_merges(x, &starts, options, backend, monitor)?;
     let mut tree = TreeBuilder::new(x.rows());
     let apriori_labels = interleave(partition, &inner, &mut tree);
 
-    let mut starts = vec![0];
-    let mut members = Vec::with_capacity(x.rows());
-    let mut slots = Vec::with_capacity(partition.clusters.len() + partition.loose.len());
-    for (_, cluster) in &partition.clusters {
-        slots.push(cluster[0]);
-        members.extend_from_slice(cluster);
-        starts.push(members.len());
-    }
-    for &loose in &partition.loose {
-        slots.push(loose);
-        members.push(loose);
-        starts.push(members.len());
-    }
+    starts.extend(starts[starts.len() - 1] + 1..=x.rows());
+    let slots: Vec<u32> = starts[..starts.len() - 1]
+        .iter()
+        .map(|&start| order[start])
+        .collect();
     let top = Problem {
         x,
         starts,
-        members,
+        members: (0..x.rows() as u32).collect(),
         options: *options,
     };
     let merges = backend.agglomerate(&[top], monitor)?;
@@ -142,23 +143,23 @@ pub fn cluster(
     })
 }
 
-/// The merges within each apriori cluster; slots count its members.
+/// The merges within each apriori cluster, of which cluster c has the observations
+/// `starts[c]..starts[c + 1]` of `x`; slots count its members.
 fn inner_merges(
     x: &Matrix,
-    partition: &Partition,
+    starts: &[usize],
     options: &Options,
     backend: &dyn Backend,
     monitor: &Monitor,
 ) -> Result<Vec<Vec<Merge>>> {
+    let clusters = starts.windows(2).map(|pair| pair[0] as u32..pair[1] as u32);
     if options.apriori_intra {
-        let problems: Vec<Problem> = partition
-            .clusters
-            .iter()
-            .map(|(_, members)| Problem::of_observations(x, members.clone(), *options))
+        let problems: Vec<Problem> = clusters
+            .map(|members| Problem::of_observations(x, members.collect(), *options))
             .collect();
         return backend.agglomerate(&problems, monitor);
     }
-    let joined = |members: &Vec<u32>| {
+    let joined = |members: std::ops::Range<u32>| {
         (1..members.len() as u32)
             .map(|higher| Merge {
                 lower: 0,
@@ -167,7 +168,7 @@ fn inner_merges(
             })
             .collect()
     };
-    Ok(partition.clusters.iter().map(|(_, m)| joined(m)).collect())
+    Ok(clusters.map(joined).collect())
 }
 
 /// Repeatedly takes the lowest next merge of all apriori clusters (ties: the smaller label);

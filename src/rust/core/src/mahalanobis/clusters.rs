@@ -15,7 +15,7 @@ use crate::backend::screen::{Profile, Spread};
 const KEPT_FROM: usize = 32;
 
 /// Full distances with fewer multiplications than this are not worth dividing among threads.
-const PARALLEL_OPERATIONS: usize = 1 << 19;
+const PARALLEL_OPERATIONS: usize = 1 << 16;
 
 /// What a cluster has beyond its mean.
 #[derive(Debug, Clone, Default)]
@@ -113,43 +113,23 @@ impl<'a> Clusters<'a> {
             diagonal: problem.diagonal(),
             log2_terms: distance::log2_ceil(problem.members.len()),
         };
+        if !problem.options.quick {
+            for (slot, members) in clusters.members.iter_mut().enumerate() {
+                *members = problem.members_of(slot).to_vec();
+            }
+        }
+        let slots = clusters.means.par_chunks_mut(p).zip(&mut clusters.moments);
+        slots.enumerate().for_each(|(slot, (mean, moments))| {
+            *moments = dispatch(TakeIn {
+                problem,
+                slot,
+                mean,
+            });
+        });
         for slot in 0..n {
-            clusters.take_in(slot);
             clusters.reshape(slot as u32, rule);
         }
         clusters
-    }
-
-    /// Mean and moments of a slot's cluster at the start.
-    fn take_in(&mut self, slot: usize) {
-        let p = self.p;
-        let full = !self.problem.options.quick;
-        let members = self.problem.members_of(slot);
-        let mean = &mut self.means[slot * p..][..p];
-        if full {
-            self.members[slot] = members.to_vec();
-        }
-        if let [only] = members {
-            mean.copy_from_slice(self.problem.x.row(*only as usize));
-            return;
-        }
-        let mut moments = Moments {
-            scatter: vec![0.0; packed_len(p)],
-            ..Moments::default()
-        };
-        self.problem.moments(slot, mean, &mut moments.scatter);
-        if full {
-            moments.third = vec![0.0; p];
-            for &member in members {
-                let x = self.problem.x.row(member as usize);
-                let square: f64 = x.iter().zip(&*mean).map(|(x, c)| (x - c) * (x - c)).sum();
-                moments.fourth += square * square / members.len() as f64;
-                for k in 0..p {
-                    moments.third[k] += square * (x[k] - mean[k]) / members.len() as f64;
-                }
-            }
-        }
-        self.moments[slot] = Some(Box::new(moments));
     }
 
     /// Computes the shape of a slot's cluster.
@@ -356,6 +336,49 @@ impl<'a> Clusters<'a> {
     /// Forgets all sums, for clusters that get other shapes.
     pub fn forget_sums(&mut self) {
         self.sums.iter_mut().for_each(HashMap::clear);
+    }
+}
+
+/// Mean and moments of a slot's cluster at the start.
+struct TakeIn<'a> {
+    problem: &'a Problem<'a>,
+    slot: usize,
+    mean: &'a mut [f64],
+}
+
+impl WithSimd for TakeIn<'_> {
+    type Output = Option<Box<Moments>>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Self::Output {
+        let Self {
+            problem,
+            slot,
+            mean,
+        } = self;
+        let p = mean.len();
+        let members = problem.members_of(slot);
+        if let [only] = members {
+            mean.copy_from_slice(problem.x.row(*only as usize));
+            return None;
+        }
+        let mut moments = Moments {
+            scatter: vec![0.0; packed_len(p)],
+            ..Moments::default()
+        };
+        problem.moments(slot, mean, &mut moments.scatter);
+        if !problem.options.quick {
+            moments.third = vec![0.0; p];
+            for &member in members {
+                let x = problem.x.row(member as usize);
+                let square: f64 = x.iter().zip(&*mean).map(|(x, c)| (x - c) * (x - c)).sum();
+                moments.fourth += square * square / members.len() as f64;
+                for k in 0..p {
+                    moments.third[k] += square * (x[k] - mean[k]) / members.len() as f64;
+                }
+            }
+        }
+        Some(Box::new(moments))
     }
 }
 

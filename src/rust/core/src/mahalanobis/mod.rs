@@ -16,7 +16,7 @@ pub mod shape;
 #[cfg(test)]
 mod tests;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, Workload};
 use crate::dendrogram::Dendrogram;
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
@@ -89,11 +89,13 @@ impl<'a> Problem<'a> {
     }
 
     /// The observations in a slot's cluster at the start.
+    #[inline(always)]
     pub fn members_of(&self, slot: usize) -> &[u32] {
         &self.members[self.starts[slot]..self.starts[slot + 1]]
     }
 
     /// Mean and packed scatter of a slot's cluster at the start, its members taken one by one.
+    #[inline(always)]
     pub fn moments(&self, slot: usize, mean: &mut [f64], scatter: &mut [f64]) {
         let members = self.members_of(slot);
         mean.copy_from_slice(self.x.row(members[0] as usize));
@@ -173,14 +175,22 @@ pub fn cluster(
     }
 }
 
-/// How many clusters the largest agglomeration of a clustering of `n` observations starts with.
-pub fn largest_problem(n: usize, apriori: Option<&[u32]>) -> usize {
+/// What a clustering of `n` observations has to agglomerate.
+pub fn workload(n: usize, apriori: Option<&[u32]>) -> Workload {
     match apriori.and_then(apriori::Partition::new) {
-        None => n,
+        None => Workload {
+            largest: n,
+            small: 0,
+            observations: 0,
+        },
         Some(partition) => {
+            let sizes = || partition.clusters.iter().map(|(_, members)| members.len());
             let top = partition.clusters.len() + partition.loose.len();
-            let inner = partition.clusters.iter().map(|(_, members)| members.len());
-            inner.max().unwrap_or(0).max(top)
+            Workload {
+                largest: sizes().max().unwrap_or(0).max(top),
+                small: partition.clusters.len(),
+                observations: sizes().sum(),
+            }
         }
     }
 }

@@ -220,9 +220,11 @@ fn a_stopped_computation_says_so() {
 
 /// Holds the GPU to the CPU's bits, on data of every sort.
 fn compare_with_the_gpu(rounds: usize, largest: usize) {
-    let cuda = crate::backend::cuda::Cuda::new(None, 4)
-        .unwrap()
-        .without_crossover();
+    let cuda = [false, true].map(|blocks| {
+        crate::backend::cuda::Cuda::new(None, 4)
+            .unwrap()
+            .without_crossover(blocks)
+    });
     let cpu = Cpu::new(4).unwrap();
     let mut random = Random(99);
     for round in 0..rounds {
@@ -235,9 +237,11 @@ fn compare_with_the_gpu(rounds: usize, largest: usize) {
         let x = draw(&mut random, data, n, p);
         let options = options(&mut random, n);
         let labels = apriori(&mut random, n);
-        let gpu = run(&x, labels.as_deref(), &options, &cuda);
         let expected = run(&x, labels.as_deref(), &options, &cpu);
-        assert_eq!(gpu, expected, "{data:?}, {n} × {p}, {options:?}");
+        for cuda in &cuda {
+            let gpu = run(&x, labels.as_deref(), &options, cuda);
+            assert_eq!(gpu, expected, "{data:?}, {n} × {p}, {options:?}");
+        }
     }
 }
 

@@ -38,11 +38,16 @@ impl Cpu {
 }
 
 impl Cpu {
+    /// Runs `work` where rayon divides it among the threads of the pool.
+    pub fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        self.pool.install(work)
+    }
+
     /// Agglomerates the problems on the pool, each on the screens that `new_screen` makes, given
     /// the problem's number, the problem and how many clusters live.
     pub fn agglomerate_on(
         &self,
-        problems: &[Problem<'_>],
+        problems: &[&Problem<'_>],
         monitor: &Monitor,
         new_screen: impl Fn(usize, &Problem, usize) -> Result<Box<dyn Screen>> + Sync,
     ) -> Result<Vec<Vec<Merge>>> {
@@ -68,7 +73,8 @@ impl Backend for Cpu {
     }
 
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        self.agglomerate_on(problems, monitor, |_, problem, _| {
+        let problems: Vec<&Problem> = problems.iter().collect();
+        self.agglomerate_on(&problems, monitor, |_, problem, _| {
             let frame = agglomerate::frame(problem);
             Ok(Box::new(CpuScreen::new(problem.clusters(), frame)))
         })

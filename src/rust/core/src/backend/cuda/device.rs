@@ -1,5 +1,6 @@
 //! CUDA devices: which there are, which can be used, and the kernels loaded on one.
 
+use std::collections::HashMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -7,9 +8,8 @@ use cudarc::driver::sys::CUdevice_attribute as Attribute;
 use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, DriverError};
 use cudarc::nvrtc::Ptx;
 
+use super::kernels::Kernels;
 use crate::error::{Error, Result};
-
-const SCREEN: &str = include_str!("../../../kernels/screen.ptx");
 
 /// The oldest compute capability that the kernels are compiled for.
 const OLDEST: (i32, i32) = (7, 0);
@@ -115,10 +115,11 @@ fn describe(index: usize) -> Result<DeviceInfo> {
     Ok(info)
 }
 
-/// A device with the kernels loaded.
+/// An open device.
 pub struct Device {
     pub context: Arc<CudaContext>,
-    module: Arc<CudaModule>,
+    /// Loaded at their first use: a driver may take seconds to compile one it has not seen before.
+    modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
     index: usize,
 }
 
@@ -147,7 +148,7 @@ impl Device {
         open.retain(|device| device.index != self.index);
     }
 
-    /// Opens device `index` and loads the kernels.
+    /// Opens device `index`.
     ///
     /// # Errors
     /// `Error::Device` where that does not work.
@@ -164,30 +165,51 @@ impl Device {
         guarded(|| {
             let context = CudaContext::new(index)
                 .map_err(|error| device_error(&format!("CUDA device {index}"), &error))?;
-            let module = context
-                .load_module(Ptx::from_src(SCREEN))
-                .map_err(|error| {
-                    device_error(
-                        "the CUDA driver does not take the kernels; it needs to be for CUDA 12.4 \
-                     (version 550) or newer",
-                        &error,
-                    )
-                })?;
             // SAFETY: every buffer here is used on the one stream that it was made on.
             unsafe { context.disable_event_tracking() };
             Ok(Self {
                 context,
-                module,
+                modules: Mutex::new(HashMap::new()),
                 index,
             })
         })
     }
 
-    /// One of the kernels.
-    pub fn kernel(&self, name: &str) -> Result<CudaFunction> {
-        self.module
-            .load_function(name)
+    /// One of the kernels of a module.
+    pub fn kernel(&self, kernels: &Kernels, name: &str) -> Result<CudaFunction> {
+        self.try_kernel(kernels, name)
             .map_err(|error| self.error(&format!("kernel {name}"), &error))
+    }
+
+    /// As [`Device::kernel`], with the driver's own error.
+    pub fn try_kernel(
+        &self,
+        kernels: &Kernels,
+        name: &str,
+    ) -> std::result::Result<CudaFunction, DriverError> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if !modules.contains_key(kernels.name) {
+            let module = self.context.load_module(Ptx::from_src(kernels.source))?;
+            modules.insert(kernels.name, module);
+        }
+        modules[kernels.name].load_function(name)
+    }
+
+    /// Bytes of free memory.
+    pub fn free_memory(&self) -> Result<usize> {
+        let (free, _) = self
+            .context
+            .mem_get_info()
+            .map_err(|error| self.error("asking for its free memory", &error))?;
+        Ok(free)
+    }
+
+    /// How many multiprocessors it has.
+    pub fn multiprocessors(&self) -> std::result::Result<u32, DriverError> {
+        let count = self
+            .context
+            .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
+        Ok(count as u32)
     }
 
     /// What an error of the driver means here.

@@ -1,9 +1,14 @@
-//! NVIDIA GPUs: the screens of large problems are there, everything that decides is on the CPU.
+//! NVIDIA GPUs: large problems have their screens there while the CPU decides; many small ones are
+//! there as a whole.
 
+mod blocks;
 mod device;
+mod kernels;
 mod screen;
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 use device::Device;
 pub use device::{devices, DeviceInfo};
@@ -11,7 +16,7 @@ use screen::CudaScreen;
 
 use super::cpu::{Cpu, CpuScreen};
 use super::screen::Screen;
-use super::{Backend, Merge};
+use super::{Backend, Merge, Workload};
 use crate::error::{Error, Result};
 use crate::mahalanobis::{agglomerate, Problem};
 use crate::monitor::Monitor;
@@ -19,11 +24,25 @@ use crate::monitor::Monitor;
 /// With fewer clusters than this, a problem is done, or goes on, on the CPU.
 const SMALLEST: usize = 8_192;
 
+/// Small problems for each of the CPU's threads from which on a GPU does them faster, a block each.
+const FEWEST_FOR_EACH_THREAD: usize = 4;
+
+/// A small problem has at most so many times the observations of the average one.
+const LARGEST_SHARE: usize = 4;
+
 /// From this many clusters on, a GPU is faster than `threads` threads of a CPU: measured with an
 /// H200, from about 9,000 clusters in 14 dimensions with 2 threads and 25,000 with 16
 /// (inst/benchmarks/gmhclust.R, row `crossover`).
-pub fn crossover(threads: usize) -> usize {
+fn crossover(threads: usize) -> usize {
     SMALLEST + 1_000 * threads
+}
+
+/// Whether a GPU is faster than `threads` threads of a CPU: for one large problem, or for many
+/// small ones that together are as large.
+pub fn profits(work: &Workload, threads: usize) -> bool {
+    let crossover = crossover(threads);
+    work.largest >= crossover
+        || work.small >= FEWEST_FOR_EACH_THREAD * threads && work.observations >= crossover
 }
 
 /// One or more CUDA devices.
@@ -32,6 +51,8 @@ pub struct Cuda {
     cpu: Cpu,
     /// With fewer clusters than this, a problem is done, or goes on, on the CPU.
     smallest: usize,
+    /// With fewer small problems than this, they are done on the CPU.
+    fewest: usize,
 }
 
 impl Cuda {
@@ -69,13 +90,69 @@ impl Cuda {
                 .collect::<Result<_>>()?,
             cpu: Cpu::new(threads)?,
             smallest: SMALLEST,
+            fewest: FEWEST_FOR_EACH_THREAD * threads,
         })
     }
 
-    /// Has problems of any size on the device, for tests.
-    pub fn without_crossover(mut self) -> Self {
+    /// Has problems of any size on the device, for tests: those that fit in a block there as a
+    /// whole if `blocks`.
+    pub fn without_crossover(mut self, blocks: bool) -> Self {
         self.smallest = 0;
+        self.fewest = if blocks { 0 } else { usize::MAX };
         self
+    }
+
+    /// Which problems are done in blocks, and which are not.
+    fn divide(&self, problems: &[Problem<'_>]) -> (Vec<usize>, Vec<usize>) {
+        let all = 0..problems.len();
+        let fits = |i: &usize| blocks::fits(&problems[*i]);
+        let sizes = all.clone().filter(fits).map(|i| problems[i].clusters());
+        let (count, total) = sizes.fold((0, 0), |(count, total), n| (count + 1, total + n));
+        if count < self.fewest {
+            return (Vec::new(), all.collect());
+        }
+        // One that is much larger than the others would keep its block long after they are done.
+        all.partition(|i| fits(i) && problems[*i].clusters() * count <= LARGEST_SHARE * total)
+    }
+
+    /// Deals the problems out to the devices, a block each.
+    fn agglomerate_in_blocks(
+        &self,
+        problems: &[&Problem<'_>],
+        monitor: &Monitor,
+    ) -> Result<Vec<Vec<Merge>>> {
+        let mut order: Vec<usize> = (0..problems.len()).collect();
+        order.sort_by_key(|&i| std::cmp::Reverse(problems[i].clusters()));
+        let devices = self.devices.len();
+        let hands: Vec<Vec<usize>> = (0..devices)
+            .map(|d| order.iter().copied().skip(d).step_by(devices).collect())
+            .collect();
+        let dealt: Vec<Vec<Vec<Merge>>> = std::thread::scope(|scope| {
+            let work = |(device, hand): (&'_ Arc<Device>, &Vec<usize>)| {
+                let mine: Vec<&Problem> = hand.iter().map(|&i| problems[i]).collect();
+                let device = device.clone();
+                scope.spawn(move || blocks::agglomerate(&device, &mine, &self.cpu, monitor))
+            };
+            let workers: Vec<_> = self.devices.iter().zip(&hands).map(work).collect();
+            workers.into_iter().map(join).collect::<Result<_>>()
+        })?;
+        let mut merges = vec![Vec::new(); problems.len()];
+        for (&i, found) in hands.iter().flatten().zip(dealt.into_iter().flatten()) {
+            merges[i] = found;
+        }
+        Ok(merges)
+    }
+
+    /// The problems one by one, their screens on the devices.
+    fn agglomerate_on_screens(
+        &self,
+        problems: &[&Problem<'_>],
+        monitor: &Monitor,
+    ) -> Result<Vec<Vec<Merge>>> {
+        self.cpu
+            .agglomerate_on(problems, monitor, |which, problem, live| {
+                self.screen(which, problem, live)
+            })
     }
 
     fn screen(&self, which: usize, problem: &Problem, live: usize) -> Result<Box<dyn Screen>> {
@@ -90,20 +167,56 @@ impl Cuda {
     }
 }
 
+/// What a thread returns; its panic is this thread's.
+fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
 impl Backend for Cuda {
     fn name(&self) -> &'static str {
         "cuda"
     }
 
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        let merges = self
-            .cpu
-            .agglomerate_on(problems, monitor, |which, problem, live| {
-                self.screen(which, problem, live)
-            });
+        let (small, rest) = self.divide(problems);
+        let choose =
+            |which: &[usize]| -> Vec<&Problem> { which.iter().map(|&i| &problems[i]).collect() };
+        let (in_blocks, on_screens) = (choose(&small), choose(&rest));
+        let merges = std::thread::scope(|scope| {
+            let blocks = scope.spawn(|| self.agglomerate_in_blocks(&in_blocks, monitor));
+            let on_screens = self.agglomerate_on_screens(&on_screens, monitor);
+            Ok((join(blocks)?, on_screens?))
+        });
+        let merges = merges.map(|(in_blocks, on_screens)| {
+            let mut merges = vec![Vec::new(); problems.len()];
+            let which = small.iter().chain(&rest);
+            for (&i, found) in which.zip(in_blocks.into_iter().chain(on_screens)) {
+                merges[i] = found;
+            }
+            merges
+        });
         if let Err(Error::Device(_)) = merges {
             self.devices.iter().for_each(|device| device.forget());
         }
         merges
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_profits_from_one_large_problem_or_many_small_ones() {
+        let work = |largest, small, observations| Workload {
+            largest,
+            small,
+            observations,
+        };
+        assert!(profits(&work(20_000, 0, 0), 4));
+        assert!(!profits(&work(5_000, 0, 0), 4));
+        assert!(profits(&work(1_000, 16, 16_000), 4));
+        assert!(!profits(&work(1_000, 15, 16_000), 4));
+        assert!(!profits(&work(100, 100, 10_000), 4));
     }
 }

@@ -15,6 +15,7 @@ use cudarc::driver::{
 use rayon::prelude::*;
 
 use super::device::Device;
+use super::kernels;
 use crate::backend::screen::{Found, Frame, Profile, Request, Roster, Screen, View, GONE};
 use crate::error::{Error, Result};
 use crate::mahalanobis::shape::packed_len;
@@ -136,10 +137,11 @@ impl CudaScreen {
         let words = (p + SCALARS) * capacity;
         check_memory(device, 2 * 4 * words + 8 * 4 * STAGING, live, p)?;
         let family = FAMILIES.into_iter().find(|&most| p <= most).unwrap_or(0);
+        let kernel = |name: &str| device.kernel(&kernels::SCREEN, name);
         let kernels = Kernels {
-            update: device.kernel("update")?,
-            compact: device.kernel("compact")?,
-            collect: device.kernel(&format!("collect_{family}"))?,
+            update: kernel("update")?,
+            compact: kernel("compact")?,
+            collect: kernel(&format!("collect_{family}"))?,
         };
         let allocate = || -> std::result::Result<Self, DriverError> {
             let context = &device.context;
@@ -633,10 +635,7 @@ fn as_words(values: &[f32]) -> &[u32] {
 
 /// Refuses what would not fit on the device, saying what would.
 fn check_memory(device: &Device, bytes: usize, live: usize, p: usize) -> Result<()> {
-    let (free, _) = device
-        .context
-        .mem_get_info()
-        .map_err(|error| device.error("asking for its free memory", &error))?;
+    let free = device.free_memory()?;
     if bytes <= free {
         return Ok(());
     }

@@ -1,0 +1,29 @@
+//! The modules of kernels, as tools/build-kernels compiles them.
+
+/// A module of kernels, which the driver compiles for its device at the first use.
+#[derive(Debug)]
+pub struct Kernels {
+    pub name: &'static str,
+    pub source: &'static str,
+}
+
+macro_rules! kernels {
+    ($($constant:ident = $name:literal;)*) => {
+        $(pub static $constant: Kernels = Kernels {
+            name: $name,
+            source: include_str!(concat!("../../../kernels/", $name, ".ptx")),
+        };)*
+    };
+}
+
+kernels! {
+    SCREEN = "screen";
+    AGGLOMERATE_QUICK_0 = "agglomerate_quick_0";
+    AGGLOMERATE_QUICK_16 = "agglomerate_quick_16";
+    AGGLOMERATE_QUICK_24 = "agglomerate_quick_24";
+    AGGLOMERATE_QUICK_32 = "agglomerate_quick_32";
+    AGGLOMERATE_FULL_0 = "agglomerate_full_0";
+    AGGLOMERATE_FULL_16 = "agglomerate_full_16";
+    AGGLOMERATE_FULL_24 = "agglomerate_full_24";
+    AGGLOMERATE_FULL_32 = "agglomerate_full_32";
+}
