@@ -55,8 +55,8 @@
 #' 210 bytes with 14 columns, 440 with 39. A cluster that has a shape of its own (3 members or more,
 #' see *Shapes* in [gmhclust()]) takes 2 p (p + 1) bytes; never more than n/3 such clusters exist at
 #' a time, and typically a fraction of that. In an apriori cluster that is done as a whole, an
-#' observation takes about 2 p (p + 2) + 16 p + 150 bytes in addition to those for the copy of X:
-#' 2.2 kilobytes in all with 20 columns; as many clusters as fit are done at a time. CUDA itself takes
+#' observation takes about 4 p^2 + 26 p + 160 bytes, which with 20 columns is
+#' 2.3 kilobytes; as many clusters as fit are done at a time. CUDA itself takes
 #' some hundred megabytes. The CPU's memory is needed as well, see [gmhclust()].
 #'
 #' @section I have a GPU, why does it say "cpu"?:
