@@ -4,6 +4,8 @@ use super::reference::{self, Source};
 use super::*;
 use crate::backend::cpu::Cpu;
 use crate::backend::Merge;
+use crate::distances::Pairs;
+use crate::metric::{Metric, Points};
 use crate::testing::Random;
 
 const KINDS: [Subthreshold; 4] = [
@@ -118,6 +120,14 @@ impl Backend for Exhaustive {
             .iter()
             .map(|problem| reference::agglomerate(problem, self.0))
             .collect())
+    }
+
+    fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize) -> Result<Points> {
+        unreachable!("this clustering asks for no distances")
+    }
+
+    fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {
+        unreachable!("this clustering asks for no distances")
     }
 }
 

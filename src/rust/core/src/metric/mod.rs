@@ -12,7 +12,7 @@ pub mod reference;
 #[cfg(test)]
 mod tests;
 
-pub use points::Points;
+pub use points::{Points, WithForm};
 
 use crate::error::{Error, Result};
 

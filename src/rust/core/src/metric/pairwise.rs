@@ -2,7 +2,7 @@
 //! coordinates that both have, as `cor(use = "pairwise")` of R does.
 
 use super::form::{Angle, NA};
-use super::points::{Pair, WithForm};
+use super::points::pair_distance;
 use super::prepare::prepare;
 use super::Metric;
 
@@ -29,5 +29,5 @@ pub fn distance(metric: &Metric, a: &[f64], b: &[f64]) -> f64 {
     }
     prepare(metric, &mut a);
     prepare(metric, &mut b);
-    Pair { a: &a, b: &b }.with_form(Angle { absolute })
+    pair_distance(Angle { absolute }, &a, &b)
 }

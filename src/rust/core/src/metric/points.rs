@@ -28,12 +28,15 @@ pub struct Points {
     constant: Vec<usize>,
 }
 
-/// What to do with a [`Form`] once it is known which one it is.
+/// What to do with points once it is known how their distances are computed.
 pub trait WithForm {
     type Output;
 
-    /// Called with the form of the points' metric.
+    /// Called with the form that makes distances of the points' rows.
     fn with_form<F: Form>(self, form: F) -> Self::Output;
+
+    /// Called where there is none, the points being [`Points::pairwise`].
+    fn pairwise(self) -> Self::Output;
 }
 
 impl Points {
@@ -141,21 +144,18 @@ impl Points {
     /// The distance of two observations, the same bits wherever it is computed; [`super::form::NA`]
     /// where they share too few coordinates.
     pub fn distance(&self, i: usize, j: usize) -> f64 {
+        let metric = &self.metric;
         let (a, b) = (self.row(i), self.row(j));
-        match self.with_form(Pair { a, b }) {
-            Some(distance) => distance,
-            None => pairwise::distance(&self.metric, a, b),
-        }
+        self.with_form(Pair { metric, a, b })
     }
 
-    /// Hands the form of the metric to `visitor`; `None` where there is none because the points are
-    /// [`Points::pairwise`].
-    pub fn with_form<V: WithForm>(&self, visitor: V) -> Option<V::Output> {
+    /// Hands the form of the metric to `visitor`.
+    pub fn with_form<V: WithForm>(&self, visitor: V) -> V::Output {
         if self.pairwise() {
-            return None;
+            return visitor.pairwise();
         }
         let columns = self.columns as f64;
-        Some(match self.metric {
+        match self.metric {
             Metric::Euclidean => self.with_sum(Square, visitor),
             Metric::Manhattan => self.with_sum(Magnitude, visitor),
             Metric::Minkowski(p) => self.with_sum(Power(p), visitor),
@@ -169,7 +169,7 @@ impl Points {
             Metric::Pearson { absolute }
             | Metric::Spearman { absolute }
             | Metric::Cosine { absolute } => visitor.with_form(Angle { absolute }),
-        })
+        }
     }
 
     fn with_sum<T: Term, V: WithForm>(&self, term: T, visitor: V) -> V::Output {
@@ -182,27 +182,36 @@ impl Points {
     }
 }
 
-/// One pair of prepared rows.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Pair<'a> {
-    pub a: &'a [f64],
-    pub b: &'a [f64],
+/// Two rows under a metric.
+struct Pair<'a> {
+    metric: &'a Metric,
+    a: &'a [f64],
+    b: &'a [f64],
 }
 
 impl WithForm for Pair<'_> {
     type Output = f64;
 
-    #[inline(always)]
     fn with_form<F: Form>(self, form: F) -> f64 {
-        dispatch(PairDistance { pair: self, form })
+        pair_distance(form, self.a, self.b)
+    }
+
+    fn pairwise(self) -> f64 {
+        pairwise::distance(self.metric, self.a, self.b)
     }
 }
 
-/// The distance of one pair as a kernel: not for its vectors, but `mul_add` is an instruction only
-/// in dispatched code.
+/// The distance of two prepared rows.
+pub(super) fn pair_distance<F: Form>(form: F, a: &[f64], b: &[f64]) -> f64 {
+    dispatch(PairDistance { form, a, b })
+}
+
+/// The distance of two prepared rows as a kernel: not for its vectors, but `mul_add` is an
+/// instruction only in dispatched code.
 struct PairDistance<'a, F> {
-    pair: Pair<'a>,
     form: F,
+    a: &'a [f64],
+    b: &'a [f64],
 }
 
 impl<F: Form> WithSimd for PairDistance<'_, F> {
@@ -211,7 +220,7 @@ impl<F: Form> WithSimd for PairDistance<'_, F> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> f64 {
         let mut state = self.form.start(Scalar);
-        for (&a, &b) in self.pair.a.iter().zip(self.pair.b) {
+        for (&a, &b) in self.a.iter().zip(self.b) {
             state = self.form.add(Scalar, state, a, b);
         }
         self.form.finish(Scalar, state)

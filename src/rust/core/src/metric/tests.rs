@@ -2,52 +2,10 @@
 
 use super::reference;
 use super::*;
-use crate::testing::Random;
+use crate::testing::{correlations, dist_metrics, values, Random};
 use crate::Matrix;
 
 const RULES: [ZeroOverZero; 3] = [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One];
-
-/// Those of R's `dist`.
-pub fn dist_metrics() -> Vec<Metric> {
-    let mut metrics = vec![
-        Metric::Euclidean,
-        Metric::Maximum,
-        Metric::Manhattan,
-        Metric::Binary,
-        Metric::Minkowski(0.5),
-        Metric::Minkowski(3.0),
-    ];
-    metrics.extend(RULES.map(Metric::Canberra));
-    metrics
-}
-
-pub fn correlations() -> Vec<Metric> {
-    [false, true]
-        .iter()
-        .flat_map(|&absolute| {
-            [
-                Metric::Pearson { absolute },
-                Metric::Spearman { absolute },
-                Metric::Cosine { absolute },
-            ]
-        })
-        .collect()
-}
-
-/// Values of several kinds, a share of which are holes of `holes`.
-pub fn draw(random: &mut Random, size: usize, holes: &[f64]) -> Vec<f64> {
-    let kind = random.below(4);
-    (0..size)
-        .map(|_| match (kind, random.below(8)) {
-            (_, 0) if !holes.is_empty() => holes[random.below(holes.len())],
-            (0, _) => random.normal(),
-            (1, _) => random.below(3) as f64 - 1.0,
-            (2, _) => random.normal().round() * 1e-3 + 1e3,
-            (_, 1) => 0.0,
-            _ => random.normal() * 10f64.powi(random.below(40) as i32 - 20),
-        })
-        .collect()
-}
 
 /// The same bits, or both NA, or both NaN but not NA.
 fn same(a: f64, b: f64) -> bool {
@@ -75,7 +33,7 @@ fn the_metrics_of_dist_have_the_bits_of_the_slow_version() {
     for round in 0..200 {
         let holes = [&[][..], &everything[..1], &everything[..3], &everything][round % 4];
         let (n, p) = (2 + random.below(5), 1 + random.below(20));
-        let values = draw(&mut random, n * p, holes);
+        let values = values(&mut random, n * p, holes);
         for metric in dist_metrics() {
             let points = Points::from_row_major(metric, values.clone(), n, p).unwrap();
             for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
@@ -99,7 +57,7 @@ fn correlations_are_those_of_the_slow_version_to_rounding() {
     for round in 0..200 {
         let holes = [&[][..], &[f64::NAN]][round % 2];
         let (n, p) = (2 + random.below(5), 2 + random.below(20));
-        let values = draw(&mut random, n * p, holes);
+        let values = values(&mut random, n * p, holes);
         for metric in correlations() {
             let points = Points::from_row_major(metric, values.clone(), n, p).unwrap();
             for (i, j) in (0..n).flat_map(|i| (0..i).map(move |j| (i, j))) {

@@ -12,8 +12,10 @@ use screen::CudaScreen;
 use super::cpu::{Cpu, CpuScreen};
 use super::screen::Screen;
 use super::{Backend, Merge};
+use crate::distances::Pairs;
 use crate::error::{Error, Result};
 use crate::mahalanobis::{agglomerate, Problem};
+use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 
 /// With fewer clusters than this, a problem is done, or goes on, on the CPU.
@@ -105,5 +107,25 @@ impl Backend for Cuda {
             self.devices.iter().for_each(|device| device.forget());
         }
         merges
+    }
+
+    fn prepare(
+        &self,
+        metric: Metric,
+        values: &[f64],
+        rows: usize,
+        columns: usize,
+    ) -> Result<Points> {
+        self.cpu.prepare(metric, values, rows, columns)
+    }
+
+    fn distances(
+        &self,
+        points: &Points,
+        pairs: &Pairs,
+        out: &mut [f64],
+        monitor: &Monitor,
+    ) -> Result<()> {
+        self.cpu.distances(points, pairs, out, monitor)
     }
 }
