@@ -86,11 +86,15 @@ impl Term for Power {
     }
 }
 
-/// Lane by lane: the C library's `pow`, which R uses, has no vectors.
+/// Lane by lane: the C library's `pow`, which R uses for all powers but squares, has no vectors.
 #[inline(always)]
 fn power<V: pulp::bytemuck::Pod>(mut base: V, exponent: f64) -> V {
     for value in cast_slice_mut::<V, f64>(std::slice::from_mut(&mut base)) {
-        *value = value.powf(exponent);
+        *value = if exponent == 2.0 {
+            *value * *value
+        } else {
+            value.powf(exponent)
+        };
     }
     base
 }
