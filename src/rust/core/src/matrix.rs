@@ -22,19 +22,7 @@ impl Matrix {
     /// `Error::Input` when the sizes disagree, when there are fewer than 2 rows or no columns, or
     /// when a value is not finite (the first one in row order is named, counting from 1).
     pub fn from_column_major(values: &[f64], rows: usize, columns: usize) -> Result<Self> {
-        if values.len() != rows * columns {
-            return Err(Error::Input(format!(
-                "`X` has {} values, but {rows} rows and {columns} columns need {}",
-                values.len(),
-                rows * columns
-            )));
-        }
-        let mut row_major = vec![0.0; values.len()];
-        for (j, column) in values.chunks_exact(rows.max(1)).enumerate() {
-            for (i, &value) in column.iter().enumerate() {
-                row_major[i * columns + j] = value;
-            }
-        }
+        let row_major = row_major(values, rows, columns)?;
         Self::from_row_major(row_major, rows, columns)
     }
 
@@ -50,13 +38,7 @@ impl Matrix {
                 "`X` has no columns, clustering needs at least 1".into(),
             ));
         }
-        if values.len() != rows * columns {
-            return Err(Error::Input(format!(
-                "`X` has {} values, but {rows} rows and {columns} columns need {}",
-                values.len(),
-                rows * columns
-            )));
-        }
+        check_size(&values, rows, columns)?;
         if let Some(at) = values.iter().position(|value| !value.is_finite()) {
             return Err(Error::Input(format!(
                 "`X` has {} in row {}, column {}, clustering needs finite values",
@@ -107,4 +89,39 @@ impl Matrix {
     pub fn values(&self) -> &[f64] {
         &self.values
     }
+}
+
+/// Values in row-major order, given in R's column-major order.
+///
+/// # Errors
+/// `Error::Input` when they are not `rows * columns`.
+pub fn row_major(values: &[f64], rows: usize, columns: usize) -> Result<Vec<f64>> {
+    /// So many rows at a time stay in cache until their last column is there.
+    const ROWS: usize = 64;
+
+    check_size(values, rows, columns)?;
+    let mut row_major = vec![0.0; values.len()];
+    for (block, some_rows) in row_major.chunks_mut(ROWS * columns.max(1)).enumerate() {
+        for j in 0..columns {
+            let column = &values[j * rows + block * ROWS..];
+            let to = some_rows[j..].iter_mut().step_by(columns);
+            to.zip(column).for_each(|(to, &value)| *to = value);
+        }
+    }
+    Ok(row_major)
+}
+
+/// That there are `rows * columns` values.
+///
+/// # Errors
+/// `Error::Input` when there are not.
+pub fn check_size(values: &[f64], rows: usize, columns: usize) -> Result<()> {
+    if values.len() == rows * columns {
+        return Ok(());
+    }
+    Err(Error::Input(format!(
+        "`X` has {} values, but {rows} rows and {columns} columns need {}",
+        values.len(),
+        rows * columns
+    )))
 }

@@ -6,8 +6,10 @@ pub mod screen;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::distances::Pairs;
 use crate::error::{Error, Result};
 use crate::mahalanobis::Problem;
+use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 
 /// Two clusters, named by their slots, becoming one in the lower slot.
@@ -29,6 +31,30 @@ pub trait Backend: Send + Sync {
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` as the
     /// device has it.
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>>;
+
+    /// Prepares observations, row-major and with NaN where a value is missing, for a metric.
+    ///
+    /// # Errors
+    /// `Error::Input` when there are not `rows * columns` values; otherwise as the device has it.
+    fn prepare(
+        &self,
+        metric: Metric,
+        values: &[f64],
+        rows: usize,
+        columns: usize,
+    ) -> Result<Points>;
+
+    /// Writes the distances of `pairs` of points into `out`, which has room for just these.
+    ///
+    /// # Errors
+    /// As [`Backend::agglomerate`].
+    fn distances(
+        &self,
+        points: &Points,
+        pairs: &Pairs,
+        out: &mut [f64],
+        monitor: &Monitor,
+    ) -> Result<()>;
 }
 
 /// What the user chooses.
@@ -42,15 +68,19 @@ pub struct Choice<'a> {
     pub devices: Option<&'a [usize]>,
 }
 
-/// What there is to agglomerate, for the choice of a backend.
+/// What there is to do, for the choice of a backend.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Workload {
-    /// How many clusters the largest problem starts with.
-    pub largest: usize,
-    /// How many problems are small: those of apriori clusters.
-    pub small: usize,
-    /// The observations in the small ones.
-    pub observations: usize,
+pub enum Workload {
+    Agglomeration {
+        /// How many clusters the largest problem starts with.
+        largest: usize,
+        /// How many problems are small: those of apriori clusters.
+        small: usize,
+        /// The observations in the small ones.
+        observations: usize,
+    },
+    /// Pairs of observations to compare, each in so many columns.
+    Pairs { count: usize, columns: usize },
 }
 
 /// The backend that the user asked for. `"auto"` takes a GPU where there is one and the work is
@@ -99,6 +129,21 @@ impl<A, B> Fallback<A, B> {
     }
 }
 
+impl<A: Backend, B: Backend> Fallback<A, B> {
+    /// Does something on the first; where that has failed, or fails now, on the second.
+    fn run<T>(&self, mut on: impl FnMut(&dyn Backend) -> Result<T>) -> Result<T> {
+        if !self.failed.load(Ordering::Relaxed) {
+            match on(&self.first) {
+                Err(Error::Device(_) | Error::Memory(_)) => {
+                    self.failed.store(true, Ordering::Relaxed);
+                }
+                result => return result,
+            }
+        }
+        on(&self.second)
+    }
+}
+
 impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
     fn name(&self) -> &'static str {
         if self.failed.load(Ordering::Relaxed) {
@@ -109,15 +154,27 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
     }
 
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        if !self.failed.load(Ordering::Relaxed) {
-            match self.first.agglomerate(problems, monitor) {
-                Err(Error::Device(_) | Error::Memory(_)) => {
-                    self.failed.store(true, Ordering::Relaxed);
-                }
-                result => return result,
-            }
-        }
-        self.second.agglomerate(problems, monitor)
+        self.run(|backend| backend.agglomerate(problems, monitor))
+    }
+
+    fn prepare(
+        &self,
+        metric: Metric,
+        values: &[f64],
+        rows: usize,
+        columns: usize,
+    ) -> Result<Points> {
+        self.run(|backend| backend.prepare(metric, values, rows, columns))
+    }
+
+    fn distances(
+        &self,
+        points: &Points,
+        pairs: &Pairs,
+        out: &mut [f64],
+        monitor: &Monitor,
+    ) -> Result<()> {
+        self.run(|backend| backend.distances(points, pairs, out, monitor))
     }
 }
 
@@ -136,6 +193,14 @@ mod tests {
         }
 
         fn agglomerate(&self, _: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
+            Err(self.0.clone())
+        }
+
+        fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize) -> Result<Points> {
+            Err(self.0.clone())
+        }
+
+        fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {
             Err(self.0.clone())
         }
     }

@@ -178,7 +178,7 @@ pub fn cluster(
 /// What a clustering of `n` observations has to agglomerate.
 pub fn workload(n: usize, apriori: Option<&[u32]>) -> Workload {
     match apriori.and_then(apriori::Partition::new) {
-        None => Workload {
+        None => Workload::Agglomeration {
             largest: n,
             small: 0,
             observations: 0,
@@ -186,7 +186,7 @@ pub fn workload(n: usize, apriori: Option<&[u32]>) -> Workload {
         Some(partition) => {
             let sizes = || partition.clusters.iter().map(|(_, members)| members.len());
             let top = partition.clusters.len() + partition.loose.len();
-            Workload {
+            Workload::Agglomeration {
                 largest: sizes().max().unwrap_or(0).max(top),
                 small: partition.clusters.len(),
                 observations: sizes().sum(),

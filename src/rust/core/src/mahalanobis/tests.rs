@@ -4,6 +4,9 @@ use super::reference::{self, Source};
 use super::*;
 use crate::backend::cpu::Cpu;
 use crate::backend::Merge;
+use crate::distances::Pairs;
+use crate::metric::{Metric, Points};
+use crate::testing::Random;
 
 const KINDS: [Subthreshold; 4] = [
     Subthreshold::Mahal,
@@ -11,30 +14,6 @@ const KINDS: [Subthreshold; 4] = [
     Subthreshold::Euclid,
     Subthreshold::EuclidMahal,
 ];
-
-/// A small generator of random numbers (xorshift64*), so that every failure repeats.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    fn uniform(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn below(&mut self, end: usize) -> usize {
-        (self.uniform() * end as f64) as usize
-    }
-
-    fn normal(&mut self) -> f64 {
-        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
-    }
-}
 
 #[derive(Debug, Clone, Copy)]
 enum Data {
@@ -141,6 +120,14 @@ impl Backend for Exhaustive {
             .iter()
             .map(|problem| reference::agglomerate(problem, self.0))
             .collect())
+    }
+
+    fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize) -> Result<Points> {
+        unreachable!("this clustering asks for no distances")
+    }
+
+    fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {
+        unreachable!("this clustering asks for no distances")
     }
 }
 

@@ -1,5 +1,6 @@
 //! The CPU: all cores, and the widest vectors that the processor has.
 
+mod distances;
 mod screen;
 pub mod simd;
 
@@ -7,8 +8,10 @@ use rayon::prelude::*;
 
 use super::screen::Screen;
 use super::{Backend, Merge};
+use crate::distances::Pairs;
 use crate::error::{Error, Result};
 use crate::mahalanobis::{agglomerate, Problem};
+use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 pub use screen::CpuScreen;
 
@@ -78,5 +81,27 @@ impl Backend for Cpu {
             let frame = agglomerate::frame(problem);
             Ok(Box::new(CpuScreen::new(problem.clusters(), frame)))
         })
+    }
+
+    fn prepare(
+        &self,
+        metric: Metric,
+        values: &[f64],
+        rows: usize,
+        columns: usize,
+    ) -> Result<Points> {
+        self.pool
+            .install(|| Points::from_row_major(metric, values.to_vec(), rows, columns))
+    }
+
+    fn distances(
+        &self,
+        points: &Points,
+        pairs: &Pairs,
+        out: &mut [f64],
+        monitor: &Monitor,
+    ) -> Result<()> {
+        self.pool
+            .install(|| distances::distances(points, pairs, out, monitor))
     }
 }

@@ -23,3 +23,15 @@ pub fn singles<S: Simd>(values: &[f32]) -> &[S::f32s] {
 pub fn singles_mut<S: Simd>(values: &mut [f32]) -> &mut [S::f32s] {
     S::as_mut_simd_f32s(values).0
 }
+
+/// Doubles as whole registers; `values` is a multiple of the widest register long.
+#[inline(always)]
+pub fn doubles<S: Simd>(values: &[f64]) -> &[S::f64s] {
+    S::as_simd_f64s(values).0
+}
+
+/// As [`doubles`].
+#[inline(always)]
+pub fn doubles_mut<S: Simd>(values: &mut [f64]) -> &mut [S::f64s] {
+    S::as_mut_simd_f64s(values).0
+}

@@ -17,8 +17,10 @@ use screen::CudaScreen;
 use super::cpu::{Cpu, CpuScreen};
 use super::screen::Screen;
 use super::{Backend, Merge, Workload};
+use crate::distances::Pairs;
 use crate::error::{Error, Result};
 use crate::mahalanobis::{agglomerate, Problem};
+use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 
 /// With fewer clusters than this, a problem is done, or goes on, on the CPU.
@@ -37,12 +39,26 @@ fn crossover(threads: usize) -> usize {
     SMALLEST + 1_000 * threads
 }
 
-/// Whether a GPU is faster than `threads` threads of a CPU: for one large problem, or for many
-/// small ones that together are as large.
+/// Coordinates of pairs to compare, for each of the CPU's threads, from which on a GPU is faster.
+const TERMS_FOR_EACH_THREAD: usize = 1 << 28;
+
+/// Whether a GPU is faster than `threads` threads of a CPU: for one large problem, for many small
+/// ones that together are as large, or for many pairs.
 pub fn profits(work: &Workload, threads: usize) -> bool {
-    let crossover = crossover(threads);
-    work.largest >= crossover
-        || work.small >= FEWEST_FOR_EACH_THREAD * threads && work.observations >= crossover
+    match *work {
+        Workload::Agglomeration {
+            largest,
+            small,
+            observations,
+        } => {
+            let crossover = crossover(threads);
+            largest >= crossover
+                || small >= FEWEST_FOR_EACH_THREAD * threads && observations >= crossover
+        }
+        Workload::Pairs { count, columns } => {
+            count.saturating_mul(columns) >= TERMS_FOR_EACH_THREAD * threads
+        }
+    }
 }
 
 /// One or more CUDA devices.
@@ -200,6 +216,26 @@ impl Backend for Cuda {
         }
         merges
     }
+
+    fn prepare(
+        &self,
+        metric: Metric,
+        values: &[f64],
+        rows: usize,
+        columns: usize,
+    ) -> Result<Points> {
+        self.cpu.prepare(metric, values, rows, columns)
+    }
+
+    fn distances(
+        &self,
+        points: &Points,
+        pairs: &Pairs,
+        out: &mut [f64],
+        monitor: &Monitor,
+    ) -> Result<()> {
+        self.cpu.distances(points, pairs, out, monitor)
+    }
 }
 
 #[cfg(test)]
@@ -208,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_gpu_profits_from_one_large_problem_or_many_small_ones() {
-        let work = |largest, small, observations| Workload {
+        let work = |largest, small, observations| Workload::Agglomeration {
             largest,
             small,
             observations,

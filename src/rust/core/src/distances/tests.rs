@@ -1,0 +1,134 @@
+//! Tiles, threads and layouts against one distance at a time.
+
+use super::*;
+use crate::backend::cpu::Cpu;
+use crate::metric::form::NA;
+use crate::metric::Metric;
+use crate::testing::{correlations, dist_metrics, values, Random};
+
+/// The bits of the distances of `pairs`.
+fn bits(points: &Points, pairs: &Pairs, threads: usize) -> Vec<u64> {
+    let mut out = vec![-1.0; pairs.count()];
+    let cpu = Cpu::new(threads).unwrap();
+    let monitor = Monitor::default();
+    cpu.distances(points, pairs, &mut out, &monitor).unwrap();
+    assert_eq!(monitor.progress(), (out.len() as u64, out.len() as u64));
+    out.into_iter().map(to_bits).collect()
+}
+
+/// Of all NaN but NA the same bits: they may differ by sign.
+fn to_bits(distance: f64) -> u64 {
+    if distance.is_nan() && distance.to_bits() as u32 != NA.to_bits() as u32 {
+        f64::NAN.to_bits()
+    } else {
+        distance.to_bits()
+    }
+}
+
+fn expected_bits(points: &Points, pairs: &[(usize, usize)]) -> Vec<u64> {
+    pairs
+        .iter()
+        .map(|&(i, j)| to_bits(points.distance(i, j)))
+        .collect()
+}
+
+fn random_points(random: &mut Random, metric: Metric, n: usize, p: usize, holes: bool) -> Points {
+    let nan: &[f64] = if holes { &[f64::NAN] } else { &[] };
+    Points::from_row_major(metric, values(random, n * p, nan), n, p).unwrap()
+}
+
+#[test]
+fn tiles_have_the_bits_of_one_distance_at_a_time() {
+    let mut random = Random(4);
+    for round in 0..24 {
+        let n = [0, 1, 2, 3, 15, 16, 17, 18, 31, 33, 64, 65, 70, 97, 130][random.below(15)];
+        let p = [0, 1, 2, 7, 40][random.below(5)];
+        let within: Vec<_> = (0..n)
+            .flat_map(|j| (j + 1..n).map(move |i| (i, j)))
+            .collect();
+        let first = random.below(n + 1);
+        let across: Vec<_> = (first..n)
+            .flat_map(|j| (0..first).map(move |i| (i, j)))
+            .collect();
+        for metric in dist_metrics().into_iter().chain(correlations()) {
+            let points = random_points(&mut random, metric, n, p, round % 2 == 1);
+            for threads in [1, 3] {
+                let what = format!("{metric:?}, {n} x {p}, {first} first, {threads} threads");
+                let all = Pairs::within(n);
+                assert_eq!(
+                    bits(&points, &all, threads),
+                    expected_bits(&points, &within),
+                    "{what}"
+                );
+                let some = Pairs::across(first, n - first);
+                assert_eq!(
+                    bits(&points, &some, threads),
+                    expected_bits(&points, &across),
+                    "{what}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn columns_follow_each_other() {
+    for pairs in [
+        Pairs::within(0),
+        Pairs::within(1),
+        Pairs::within(9),
+        Pairs::across(3, 5),
+    ] {
+        let mut end = 0;
+        for j in 0..pairs.columns() {
+            let column = pairs.column(j);
+            assert_eq!(column.start, end);
+            end += column.rows.len();
+        }
+        assert_eq!(pairs.count(), end);
+    }
+    let large = Pairs::within(100_000);
+    assert_eq!(large.count(), 4_999_950_000);
+    assert_eq!(large.column(99_998).start, 4_999_949_999);
+    assert_eq!(large.column(99_998).rows, 99_999..100_000);
+}
+
+#[test]
+fn condensed_is_in_the_order_of_dist() {
+    let points = Points::from_row_major(Metric::Manhattan, vec![0.0, 1.0, 3.0, 7.0], 4, 1).unwrap();
+    let cpu = Cpu::new(1).unwrap();
+    let distances = condensed(&points, &cpu, &Monitor::default());
+    assert_eq!(distances, Ok(vec![1.0, 3.0, 7.0, 2.0, 6.0, 4.0]));
+}
+
+#[test]
+fn an_interrupt_stops_tiles_and_pairs() {
+    let cpu = Cpu::new(2).unwrap();
+    let mut random = Random(5);
+    for holes in [false, true] {
+        let metric = Metric::Pearson { absolute: false };
+        let points = random_points(&mut random, metric, 40, 3, holes);
+        assert_eq!(points.pairwise(), holes);
+        let monitor = Monitor::default();
+        monitor.stop();
+        let result = condensed(&points, &cpu, &monitor);
+        assert_eq!(result, Err(Error::Interrupt));
+    }
+}
+
+#[test]
+fn what_no_memory_can_hold_is_refused_with_its_size() {
+    let refused = |pairs: Pairs, size: &str| match pairs.check_memory() {
+        Err(Error::Memory(message)) => assert!(message.contains(size), "{message}"),
+        other => panic!("{other:?}"),
+    };
+    refused(
+        Pairs::within(100_000_000),
+        "all pairs of 100000000 observations need 39999999.6 GB",
+    );
+    refused(
+        Pairs::across(1 << 30, 1 << 31),
+        "1073741824 x 2147483648 observations need 18446744073.7 GB",
+    );
+    assert_eq!(Pairs::within(1000).check_memory(), Ok(()));
+}

@@ -1,0 +1,205 @@
+//! The metrics against the slow versions, and the cases that have a known answer.
+
+use super::reference;
+use super::*;
+use crate::testing::{correlations, dist_metrics, values, Random};
+use crate::Matrix;
+
+const RULES: [ZeroOverZero; 3] = [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One];
+
+/// The same bits, or both NA, or both NaN but not NA.
+fn same(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan() && is_na(a) == is_na(b))
+}
+
+/// As R tells NA from NaN: by the lower half.
+fn is_na(value: f64) -> bool {
+    value.is_nan() && value.to_bits() as u32 == form::NA.to_bits() as u32
+}
+
+#[test]
+fn the_metrics_of_dist_have_the_bits_of_the_slow_version() {
+    let mut random = Random(1);
+    let everything = [
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+        -0.0,
+        f64::MAX,
+        f64::MIN,
+        f64::MIN_POSITIVE,
+        1e-310,
+    ];
+    for round in 0..200 {
+        let holes = [&[][..], &everything[..1], &everything[..3], &everything][round % 4];
+        let (n, p) = (2 + random.below(5), 1 + random.below(20));
+        let values = values(&mut random, n * p, holes);
+        for metric in dist_metrics() {
+            let points = Points::from_row_major(metric, values.clone(), n, p).unwrap();
+            for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
+                let row = |i: usize| &values[i * p..][..p];
+                let expected = reference::distance(&metric, row(i), row(j));
+                let distance = points.distance(i, j);
+                assert!(
+                    distance.to_bits() == expected.to_bits(),
+                    "{metric:?} of {:?} and {:?}: {distance} is not {expected}",
+                    row(i),
+                    row(j)
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn correlations_are_those_of_the_slow_version_to_rounding() {
+    let mut random = Random(2);
+    for round in 0..200 {
+        let holes = [&[][..], &[f64::NAN]][round % 2];
+        let (n, p) = (2 + random.below(5), 2 + random.below(20));
+        let values = values(&mut random, n * p, holes);
+        for metric in correlations() {
+            let points = Points::from_row_major(metric, values.clone(), n, p).unwrap();
+            for (i, j) in (0..n).flat_map(|i| (0..i).map(move |j| (i, j))) {
+                let row = |i: usize| &values[i * p..][..p];
+                let expected = reference::distance(&metric, row(i), row(j));
+                let distance = points.distance(i, j);
+                assert!(
+                    (distance - expected).abs() < 1e-9 || same(distance, expected),
+                    "{metric:?} of {:?} and {:?}: {distance} is not {expected}",
+                    row(i),
+                    row(j)
+                );
+                assert!(distance.is_nan() || (0.0..=2.0).contains(&distance));
+                assert!(same(distance, points.distance(j, i)));
+            }
+        }
+    }
+}
+
+#[test]
+fn correlations_far_from_zero_and_at_any_scale_keep_their_digits() {
+    let (a, b) = ([1.0, 2.0, 4.0, 3.0], [2.0, 1.0, 4.0, 7.0]);
+    let correlate = |shift: f64, scale: f64| {
+        let values = a.iter().chain(&b).map(|v| (v + shift) * scale).collect();
+        let metric = Metric::Pearson { absolute: false };
+        Points::from_row_major(metric, values, 2, 4)
+            .unwrap()
+            .distance(0, 1)
+    };
+    let expected = correlate(0.0, 1.0);
+    let huge = 2f64.powi(1000);
+    for (shift, scale) in [
+        (1e15, 1.0),
+        (0.0, huge),
+        (0.0, 1.0 / huge),
+        (-1e9, 1.0 / huge),
+    ] {
+        assert!(
+            (correlate(shift, scale) - expected).abs() < 1e-14,
+            "{shift} {scale}"
+        );
+    }
+}
+
+#[test]
+fn constant_rows_have_no_correlation_and_are_known() {
+    let values = vec![1.0, 2.0, 3.0, 0.1, 0.1, 0.1, 0.0, 0.0, 0.0, 5.0, 1.0, 2.0];
+    let constant = |metric, values: &[f64]| {
+        let points = Points::from_row_major(metric, values.to_vec(), 4, 3).unwrap();
+        for (i, j) in (0..4).flat_map(|i| (0..i).map(move |j| (i, j))) {
+            let is_constant = points.constant().contains(&i) || points.constant().contains(&j);
+            assert_eq!(points.distance(i, j).is_nan(), is_constant, "{i} {j}");
+        }
+        points.constant().to_vec()
+    };
+    let absolute = false;
+    assert_eq!(constant(Metric::Pearson { absolute }, &values), [1, 2]);
+    assert_eq!(constant(Metric::Spearman { absolute }, &values), [1, 2]);
+    assert_eq!(constant(Metric::Cosine { absolute }, &values), [2]);
+    let mut holes = values;
+    holes[3] = f64::NAN;
+    assert_eq!(constant(Metric::Pearson { absolute }, &holes), [1, 2]);
+    assert_eq!(constant(Metric::Euclidean, &[1.0; 12]), [0usize; 0]);
+}
+
+#[test]
+fn too_few_common_coordinates_are_na() {
+    let nan = f64::NAN;
+    let values = vec![1.0, nan, 2.0, 4.0, 5.0, nan];
+    for (metric, is_missing) in [
+        (Metric::Pearson { absolute: false }, true),
+        (Metric::Spearman { absolute: true }, true),
+        (Metric::Cosine { absolute: false }, false),
+        (Metric::Euclidean, false),
+    ] {
+        let points = Points::from_row_major(metric, values.clone(), 2, 3).unwrap();
+        assert_eq!(is_na(points.distance(0, 1)), is_missing, "{metric:?}");
+    }
+    for metric in dist_metrics().into_iter().chain(correlations()) {
+        let points = Points::from_row_major(metric, vec![1.0, nan, nan, 1.0], 2, 2).unwrap();
+        assert!(is_na(points.distance(0, 1)), "{metric:?}");
+        let none = Points::from_row_major(metric, Vec::new(), 2, 0).unwrap();
+        assert!(is_na(none.distance(0, 1)), "{metric:?}");
+    }
+}
+
+#[test]
+fn points_are_the_same_from_either_order_and_from_a_matrix() {
+    let by_row = vec![1.0, 2.0, 3.0, 4.0, 0.0, 6.0];
+    let by_column = [1.0, 4.0, 2.0, 0.0, 3.0, 6.0];
+    for metric in dist_metrics().into_iter().chain(correlations()) {
+        let points = Points::from_row_major(metric, by_row.clone(), 2, 3).unwrap();
+        assert_eq!(
+            points,
+            Points::from_column_major(metric, &by_column, 2, 3).unwrap()
+        );
+        let matrix = Matrix::from_row_major(by_row.clone(), 2, 3).unwrap();
+        assert_eq!(points, Points::new(metric, &matrix));
+    }
+    let wrong = Points::from_row_major(Metric::Euclidean, vec![0.0; 5], 2, 3);
+    assert!(matches!(wrong, Err(Error::Input(_))));
+}
+
+#[test]
+fn metrics_are_known_by_name_and_wrong_choices_refused() {
+    let omitted = ZeroOverZero::Omitted;
+    let parse = |name, p, absolute, zero| Metric::new("method", name, p, absolute, zero);
+    assert_eq!(
+        parse("manhattan", 2.0, false, omitted),
+        Ok(Metric::Manhattan)
+    );
+    assert_eq!(
+        parse("minkowski", 3.0, false, omitted),
+        Ok(Metric::Minkowski(3.0))
+    );
+    let cosine = Metric::Cosine { absolute: true };
+    assert_eq!(parse("cosine", 2.0, true, omitted), Ok(cosine));
+    for one in RULES {
+        assert_eq!(
+            parse("canberra", 2.0, false, one),
+            Ok(Metric::Canberra(one))
+        );
+    }
+    let refused = |result: Result<Metric>, part: &str| match result {
+        Err(Error::Input(message)) => assert!(message.contains(part), "{message}"),
+        other => panic!("{other:?}"),
+    };
+    refused(
+        parse("hamming", 2.0, false, omitted),
+        "`method` is \"hamming\"",
+    );
+    for p in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        refused(parse("minkowski", p, false, omitted), "`p` is");
+    }
+    refused(parse("euclidean", 2.0, true, omitted), "`absolute` is TRUE");
+    refused(
+        parse("euclidean", 2.0, false, ZeroOverZero::One),
+        "`zero_over_zero`",
+    );
+    assert_eq!(ZeroOverZero::new("zero", "1"), Ok(ZeroOverZero::One));
+    assert!(matches!(
+        ZeroOverZero::new("zero", "2"),
+        Err(Error::Input(_))
+    ));
+}

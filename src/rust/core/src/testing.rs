@@ -1,0 +1,73 @@
+//! What the tests share.
+
+use crate::metric::{Metric, ZeroOverZero};
+
+/// A small generator of random numbers (xorshift64*), so that every failure repeats.
+pub struct Random(pub u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    pub fn uniform(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.uniform() * end as f64) as usize
+    }
+
+    pub fn normal(&mut self) -> f64 {
+        (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
+    }
+}
+
+/// The metrics of R's `dist`.
+pub fn dist_metrics() -> Vec<Metric> {
+    let mut metrics = vec![
+        Metric::Euclidean,
+        Metric::Maximum,
+        Metric::Manhattan,
+        Metric::Binary,
+        Metric::Minkowski(0.5),
+        Metric::Minkowski(2.0),
+        Metric::Minkowski(3.0),
+    ];
+    metrics.extend(
+        [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One].map(Metric::Canberra),
+    );
+    metrics
+}
+
+/// The correlations and the cosine.
+pub fn correlations() -> Vec<Metric> {
+    [false, true]
+        .iter()
+        .flat_map(|&absolute| {
+            [
+                Metric::Pearson { absolute },
+                Metric::Spearman { absolute },
+                Metric::Cosine { absolute },
+            ]
+        })
+        .collect()
+}
+
+/// Values of several kinds, a share of which are holes of `holes`.
+pub fn values(random: &mut Random, size: usize, holes: &[f64]) -> Vec<f64> {
+    let kind = random.below(4);
+    (0..size)
+        .map(|_| match (kind, random.below(8)) {
+            (_, 0) if !holes.is_empty() => holes[random.below(holes.len())],
+            (0, _) => random.normal(),
+            (1, _) => random.below(3) as f64 - 1.0,
+            (2, _) => random.normal().round() * 1e-3 + 1e3,
+            (_, 1) => 0.0,
+            _ => random.normal() * 10f64.powi(random.below(40) as i32 - 20),
+        })
+        .collect()
+}
