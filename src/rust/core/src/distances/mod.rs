@@ -18,7 +18,7 @@ use crate::monitor::Monitor;
 pub struct Pairs {
     rows: usize,
     columns: usize,
-    /// Whether the columns are the points of the rows, each paired with the later ones.
+    /// See [`Pairs::is_triangle`].
     triangle: bool,
 }
 
@@ -64,6 +64,11 @@ impl Pairs {
     /// Number of points that are in rows: the first ones.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// Whether the columns are the points of the rows, each paired with the later ones.
+    pub fn is_triangle(&self) -> bool {
+        self.triangle
     }
 
     /// Number of columns.

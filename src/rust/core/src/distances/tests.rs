@@ -8,10 +8,15 @@ use crate::testing::{correlations, dist_metrics, values, Random};
 
 /// The bits of the distances of `pairs`.
 fn bits(points: &Points, pairs: &Pairs, threads: usize) -> Vec<u64> {
+    bits_on(&Cpu::new(threads).unwrap(), points, pairs)
+}
+
+fn bits_on(backend: &dyn Backend, points: &Points, pairs: &Pairs) -> Vec<u64> {
     let mut out = vec![-1.0; pairs.count()];
-    let cpu = Cpu::new(threads).unwrap();
     let monitor = Monitor::default();
-    cpu.distances(points, pairs, &mut out, &monitor).unwrap();
+    backend
+        .distances(points, pairs, &mut out, &monitor)
+        .unwrap();
     assert_eq!(monitor.progress(), (out.len() as u64, out.len() as u64));
     out.into_iter().map(to_bits).collect()
 }
@@ -69,6 +74,42 @@ fn tiles_have_the_bits_of_one_distance_at_a_time() {
             }
         }
     }
+}
+
+/// Holds the GPU to the CPU's bits, for all metrics, with and without missing values.
+fn compare_with_the_gpu(rounds: usize, largest: usize) {
+    let cuda = crate::backend::cuda::Cuda::new(None, 2).unwrap();
+    let mut random = Random(6);
+    for round in 0..rounds {
+        let n = random.below(largest);
+        let p = [1, 2, 16, 17, 40][random.below(5)];
+        let first = random.below(n + 1);
+        for metric in dist_metrics().into_iter().chain(correlations()) {
+            let points = random_points(&mut random, metric, n, p, round % 2 == 1);
+            for pairs in [Pairs::within(n), Pairs::across(first, n - first)] {
+                let what = format!("{metric:?}, {n} x {p}, {pairs:?}");
+                assert_eq!(
+                    bits_on(&cuda, &points, &pairs),
+                    bits(&points, &pairs, 2),
+                    "{what}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_has_the_bits_of_the_cpu() {
+    compare_with_the_gpu(20, 500);
+    // Several pieces.
+    compare_with_the_gpu(2, 4000);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
+    compare_with_the_gpu(4, 150);
 }
 
 #[test]

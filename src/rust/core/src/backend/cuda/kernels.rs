@@ -26,4 +26,13 @@ kernels! {
     AGGLOMERATE_FULL_16 = "agglomerate_full_16";
     AGGLOMERATE_FULL_24 = "agglomerate_full_24";
     AGGLOMERATE_FULL_32 = "agglomerate_full_32";
+    DISTANCES_EUCLIDEAN = "distances_euclidean";
+    DISTANCES_EUCLIDEAN_HOLES = "distances_euclidean_holes";
+    DISTANCES_MANHATTAN = "distances_manhattan";
+    DISTANCES_MANHATTAN_HOLES = "distances_manhattan_holes";
+    DISTANCES_MAXIMUM = "distances_maximum";
+    DISTANCES_MAXIMUM_HOLES = "distances_maximum_holes";
+    DISTANCES_CANBERRA = "distances_canberra";
+    DISTANCES_BINARY = "distances_binary";
+    DISTANCES_ANGLE = "distances_angle";
 }

@@ -3,6 +3,7 @@
 
 mod blocks;
 mod device;
+mod distances;
 mod kernels;
 mod screen;
 
@@ -118,6 +119,14 @@ impl Cuda {
         self
     }
 
+    /// Has devices opened afresh at the next use where something failed on one.
+    fn forget_on_failure<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(Error::Device(_)) = result {
+            self.devices.iter().for_each(|device| device.forget());
+        }
+        result
+    }
+
     /// Which problems are done in blocks, and which are not.
     fn divide(&self, problems: &[Problem<'_>]) -> (Vec<usize>, Vec<usize>) {
         let all = 0..problems.len();
@@ -211,10 +220,7 @@ impl Backend for Cuda {
             }
             merges
         });
-        if let Err(Error::Device(_)) = merges {
-            self.devices.iter().for_each(|device| device.forget());
-        }
-        merges
+        self.forget_on_failure(merges)
     }
 
     fn prepare(
@@ -234,7 +240,13 @@ impl Backend for Cuda {
         out: &mut [f64],
         monitor: &Monitor,
     ) -> Result<()> {
-        self.cpu.distances(points, pairs, out, monitor)
+        if !distances::fits(points) {
+            return self.cpu.distances(points, pairs, out, monitor);
+        }
+        let device = &self.devices[0];
+        self.forget_on_failure(distances::distances(
+            device, points, pairs, out, &self.cpu, monitor,
+        ))
     }
 }
 

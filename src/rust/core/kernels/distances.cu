@@ -1,0 +1,205 @@
+// The distances of pairs of points, in double precision, with the bits of metric/form.rs: each pair
+// is one thread's, which adds up coordinate after coordinate.
+//
+// Points lie coordinate after coordinate: coordinate k of point i is at k * stride + i. A block
+// makes a tile of ROWS rows by COLUMNS columns; what is outside the wanted pairs is not written.
+
+typedef unsigned int uint;
+typedef unsigned long long ulong;
+
+// Threads along rows and columns of a tile, and what each does.
+#define ACROSS 16
+#define DOWN 16
+#define ROWS_EACH 8
+#define COLUMNS_EACH 4
+#define ROWS (ACROSS * ROWS_EACH)
+#define COLUMNS (DOWN * COLUMNS_EACH)
+// Coordinates in shared memory at a time.
+#define DEPTH 16
+
+// What R takes as zero in Canberra's denominators: the least normal number.
+#define LEAST 2.2250738585072014e-308
+
+// The forms of metric/form.rs. `add` takes in one coordinate of both, `finish` makes the distance.
+// `parameter` is the form's own: the convention for 0/0, or whether magnitudes count.
+
+__device__ __forceinline__ double not_available() {
+  return __longlong_as_double(0x7ff00000000007a2ll);
+}
+
+__device__ __forceinline__ double scaled_up(double sum, int count, uint columns) {
+  return count == columns ? sum : sum / ((double)count / (double)columns);
+}
+
+struct Square {
+  static __device__ __forceinline__ double of(double d) { return d * d; }
+  static __device__ __forceinline__ double last(double sum) { return sqrt(sum); }
+};
+
+struct Magnitude {
+  static __device__ __forceinline__ double of(double d) { return fabs(d); }
+  static __device__ __forceinline__ double last(double sum) { return sum; }
+};
+
+template <typename Term> struct Sum {
+  double sum = 0;
+  __device__ __forceinline__ void add(double a, double b, uint) { sum += Term::of(a - b); }
+  __device__ __forceinline__ double finish(uint, uint) const { return Term::last(sum); }
+};
+
+template <typename Term> struct SumWithHoles {
+  double sum = 0;
+  int count = 0;
+  __device__ __forceinline__ void add(double a, double b, uint) {
+    double difference = a - b;
+    if (difference == difference) {
+      sum += Term::of(difference);
+      count += 1;
+    }
+  }
+  __device__ __forceinline__ double finish(uint columns, uint) const {
+    return count == 0 ? not_available() : Term::last(scaled_up(sum, count, columns));
+  }
+};
+
+struct Maximum {
+  double greatest = 0;
+  __device__ __forceinline__ void add(double a, double b, uint) {
+    double difference = fabs(a - b);
+    if (difference > greatest) greatest = difference;
+  }
+  __device__ __forceinline__ double finish(uint, uint) const { return greatest; }
+};
+
+struct MaximumWithHoles {
+  double greatest = 0;
+  int count = 0;
+  __device__ __forceinline__ void add(double a, double b, uint) {
+    double difference = fabs(a - b);
+    if (difference == difference) {
+      if (difference > greatest) greatest = difference;
+      count += 1;
+    }
+  }
+  __device__ __forceinline__ double finish(uint, uint) const {
+    return count == 0 ? not_available() : greatest;
+  }
+};
+
+struct Canberra {
+  double sum = 0;
+  int count = 0;
+  // 0: leave out what is 0/0; 1: it is 0; 2: it is 1.
+  __device__ __forceinline__ void add(double a, double b, uint zero_over_zero) {
+    double difference = fabs(a - b), magnitude = fabs(a) + fabs(b);
+    double quotient = difference == magnitude ? 1.0 : difference / magnitude;
+    if (magnitude > LEAST && quotient == quotient) {
+      sum += quotient;
+      count += 1;
+    } else if (magnitude <= LEAST && zero_over_zero > 0) {
+      sum += zero_over_zero == 2 ? 1.0 : 0.0;
+      count += 1;
+    }
+  }
+  __device__ __forceinline__ double finish(uint columns, uint) const {
+    return count == 0 ? not_available() : scaled_up(sum, count, columns);
+  }
+};
+
+struct Binary {
+  int differ = 0, some = 0, both = 0;
+  __device__ __forceinline__ void add(double a, double b, uint) {
+    double difference = fabs(a - b);
+    if (difference == difference) {
+      differ += difference != 0;
+      some += a != 0 || b != 0;
+      both += 1;
+    }
+  }
+  __device__ __forceinline__ double finish(uint, uint) const {
+    if (both == 0) return not_available();
+    return some == 0 ? 0.0 : (double)differ / (double)some;
+  }
+};
+
+struct Angle {
+  double dot = 0;
+  __device__ __forceinline__ void add(double a, double b, uint) { dot = fma(a, b, dot); }
+  __device__ __forceinline__ double finish(uint, uint absolute) const {
+    double similarity = absolute ? fabs(dot) : dot;
+    if (similarity > 1) similarity = 1;
+    if (similarity < -1) similarity = -1;
+    return 1.0 - similarity;
+  }
+};
+
+// The pairs of a launch. As struct Piece in backend/cuda/distances.rs.
+struct Piece {
+  const double *points;
+  double *out; // for the distances of the first column's first row, and on
+  ulong stride;
+  uint rows, columns; // of points: rows that pair, coordinates
+  uint first, last;   // columns of pairs, in all pairs
+  uint triangle, parameter;
+};
+
+// As Pairs::column of distances/mod.rs: where column j starts, in all pairs.
+__device__ __forceinline__ ulong column_start(const Piece &piece, ulong j) {
+  ulong rows = piece.rows;
+  return piece.triangle ? j * (2 * rows - 1 - j) / 2 : j * rows;
+}
+
+extern "C" __global__ void __launch_bounds__(ACROSS *DOWN) distances(Piece piece) {
+  __shared__ double rows[DEPTH][ROWS];
+  __shared__ double columns[DEPTH][COLUMNS];
+  uint first_row = blockIdx.x * ROWS, first_column = piece.first + blockIdx.y * COLUMNS;
+  // Above the diagonal there is nothing to do.
+  if (piece.triangle && first_row + ROWS <= first_column + 1) return;
+  uint across = threadIdx.x % ACROSS, down = threadIdx.x / ACROSS;
+  uint first_point = piece.triangle ? first_column : piece.rows + first_column;
+  uint end_point = piece.triangle ? piece.last : piece.rows + piece.last;
+  FORM forms[COLUMNS_EACH][ROWS_EACH];
+
+  for (uint start = 0; start < piece.columns; start += DEPTH) {
+    uint depth = min(DEPTH, piece.columns - start);
+    for (uint e = threadIdx.x; e < DEPTH * ROWS; e += ACROSS * DOWN) {
+      uint k = e / ROWS, point = first_row + e % ROWS;
+      bool there = k < depth && point < piece.rows;
+      rows[k][e % ROWS] = there ? piece.points[(start + k) * piece.stride + point] : 0;
+    }
+    for (uint e = threadIdx.x; e < DEPTH * COLUMNS; e += ACROSS * DOWN) {
+      uint k = e / COLUMNS, point = first_point + e % COLUMNS;
+      bool there = k < depth && point < end_point;
+      columns[k][e % COLUMNS] = there ? piece.points[(start + k) * piece.stride + point] : 0;
+    }
+    __syncthreads();
+#pragma unroll 2
+    for (uint k = 0; k < depth; k++) {
+      double row[ROWS_EACH], column[COLUMNS_EACH];
+#pragma unroll
+      for (int r = 0; r < ROWS_EACH; r++) row[r] = rows[k][r * ACROSS + across];
+#pragma unroll
+      for (int c = 0; c < COLUMNS_EACH; c++) column[c] = columns[k][down * COLUMNS_EACH + c];
+#pragma unroll
+      for (int c = 0; c < COLUMNS_EACH; c++)
+#pragma unroll
+        for (int r = 0; r < ROWS_EACH; r++) forms[c][r].add(row[r], column[c], piece.parameter);
+    }
+    __syncthreads();
+  }
+
+  ulong origin = column_start(piece, piece.first);
+#pragma unroll
+  for (int c = 0; c < COLUMNS_EACH; c++) {
+    uint column = first_column + down * COLUMNS_EACH + c;
+    if (column >= piece.last) break;
+    uint skipped = piece.triangle ? column + 1 : 0;
+    double *out = piece.out + (column_start(piece, column) - origin);
+#pragma unroll
+    for (int r = 0; r < ROWS_EACH; r++) {
+      uint row = first_row + r * ACROSS + across;
+      if (row >= skipped && row < piece.rows)
+        out[row - skipped] = forms[c][r].finish(piece.columns, piece.parameter);
+    }
+  }
+}

@@ -1,0 +1,331 @@
+//! Distances on a CUDA device; kernels/distances.cu says how.
+//!
+//! The result is made in pieces. While one is computed, those before it are on their way to the
+//! host, or from the memory that the device reaches to where they belong; so neither has to have
+//! room for all of it twice.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::{
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
+    PinnedHostSlice, PushKernelArg,
+};
+use rayon::prelude::*;
+
+use super::device::Device;
+use super::kernels::{self, Kernels};
+use crate::backend::cpu::Cpu;
+use crate::distances::Pairs;
+use crate::error::{Error, Result};
+use crate::metric::{Metric, Points, ZeroOverZero};
+use crate::monitor::Monitor;
+
+// As in distances.cu.
+const THREADS: u32 = 256;
+const ROWS: u32 = 128;
+const COLUMNS: usize = 64;
+
+/// Distances in a piece, at least.
+const PIECE: usize = 1 << 21;
+
+/// Pieces under way at a time.
+const ABREAST: usize = 3;
+
+/// Distances that a thread copies at a time.
+const COPY: usize = 1 << 16;
+
+/// As struct Piece in distances.cu.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Piece {
+    points: u64,
+    out: u64,
+    stride: u64,
+    rows: u32,
+    columns: u32,
+    first: u32,
+    last: u32,
+    triangle: u32,
+    parameter: u32,
+}
+
+// SAFETY: plain old data, laid out as in distances.cu.
+unsafe impl DeviceRepr for Piece {}
+
+/// The kernel for these points, and its parameter; `None` where there is none: powers and
+/// observations that are prepared pair by pair are the CPU's.
+fn kernel(points: &Points) -> Option<(&'static Kernels, u32)> {
+    if points.pairwise() {
+        return None;
+    }
+    match (*points.metric(), points.holes()) {
+        (Metric::Euclidean, false) => Some((&kernels::DISTANCES_EUCLIDEAN, 0)),
+        (Metric::Euclidean, true) => Some((&kernels::DISTANCES_EUCLIDEAN_HOLES, 0)),
+        (Metric::Manhattan, false) => Some((&kernels::DISTANCES_MANHATTAN, 0)),
+        (Metric::Manhattan, true) => Some((&kernels::DISTANCES_MANHATTAN_HOLES, 0)),
+        (Metric::Maximum, false) => Some((&kernels::DISTANCES_MAXIMUM, 0)),
+        (Metric::Maximum, true) => Some((&kernels::DISTANCES_MAXIMUM_HOLES, 0)),
+        (Metric::Canberra(convention), _) => {
+            let parameter = match convention {
+                ZeroOverZero::Omitted => 0,
+                ZeroOverZero::Zero => 1,
+                ZeroOverZero::One => 2,
+            };
+            Some((&kernels::DISTANCES_CANBERRA, parameter))
+        }
+        (Metric::Binary, _) => Some((&kernels::DISTANCES_BINARY, 0)),
+        (Metric::Minkowski(_), _) => None,
+        (
+            Metric::Pearson { absolute }
+            | Metric::Spearman { absolute }
+            | Metric::Cosine { absolute },
+            _,
+        ) => Some((&kernels::DISTANCES_ANGLE, u32::from(absolute))),
+    }
+}
+
+/// Whether the device can make distances of these points.
+pub fn fits(points: &Points) -> bool {
+    kernel(points).is_some() && points.rows() < i32::MAX as usize
+}
+
+/// Writes the distances of `pairs` of points that [`fits`] into `out`; `cpu` does the copying.
+///
+/// # Errors
+/// `Error::Interrupt` when the monitor says stop, `Error::Memory` when the device has too little,
+/// `Error::Device` when it fails.
+pub fn distances(
+    device: &Arc<Device>,
+    points: &Points,
+    pairs: &Pairs,
+    out: &mut [f64],
+    cpu: &Cpu,
+    monitor: &Monitor,
+) -> Result<()> {
+    monitor.expect(pairs.count() as u64);
+    let mut rest = out;
+    let mut work = Work::new(device, points, pairs, cpu)?;
+    let mut under_way = VecDeque::new();
+    for columns in pieces(pairs) {
+        monitor.check()?;
+        if under_way.len() == ABREAST {
+            rest = work.finish(under_way.pop_front().expect("is not empty"), rest, monitor)?;
+        }
+        let piece = work.start(columns)?;
+        under_way.push_back(piece);
+    }
+    for piece in under_way {
+        monitor.check()?;
+        rest = work.finish(piece, rest, monitor)?;
+    }
+    Ok(())
+}
+
+/// The columns of `pairs`, divided into pieces.
+fn pieces(pairs: &Pairs) -> Vec<Range<usize>> {
+    let mut pieces = Vec::new();
+    let (mut first, mut count) = (0, 0);
+    for j in 0..pairs.columns() {
+        let more = pairs.column(j).rows.len();
+        if count + more > room(pairs) {
+            pieces.push(first..j);
+            (first, count) = (j, 0);
+        }
+        count += more;
+    }
+    if first < pairs.columns() {
+        pieces.push(first..pairs.columns());
+    }
+    pieces
+}
+
+/// Most distances in a piece.
+fn room(pairs: &Pairs) -> usize {
+    PIECE.max(COLUMNS * pairs.rows()).min(pairs.count())
+}
+
+/// A place for a piece: on the device, and on the host where the device reaches it.
+struct Place {
+    stream: Arc<CudaStream>,
+    there: CudaSlice<f64>,
+    here: PinnedHostSlice<f64>,
+}
+
+/// A piece on its way.
+struct Started {
+    place: usize,
+    count: usize,
+}
+
+struct Work<'a> {
+    device: Arc<Device>,
+    kernel: CudaFunction,
+    parameter: u32,
+    points: CudaSlice<f64>,
+    address: u64,
+    columns: usize,
+    pairs: &'a Pairs,
+    places: Vec<Place>,
+    next: usize,
+    cpu: &'a Cpu,
+}
+
+impl<'a> Work<'a> {
+    fn new(device: &Arc<Device>, points: &Points, pairs: &'a Pairs, cpu: &'a Cpu) -> Result<Self> {
+        let (kernels, parameter) = kernel(points).expect("the points fit");
+        let kernel = device.kernel(kernels, "distances")?;
+        let room = room(pairs);
+        check_memory(device, 8 * (points.values().len() + ABREAST * room))?;
+        let by_coordinate = cpu.install(|| by_coordinate(points));
+        let make = || -> std::result::Result<Self, DriverError> {
+            let place = || -> std::result::Result<Place, DriverError> {
+                let stream = device.context.new_stream()?;
+                // SAFETY: a kernel writes what is copied, and what is copied is read, no more.
+                let (there, here) =
+                    unsafe { (stream.alloc(room)?, device.context.alloc_pinned(room)?) };
+                Ok(Place {
+                    stream,
+                    there,
+                    here,
+                })
+            };
+            let places = (0..ABREAST)
+                .map(|_| place())
+                .collect::<std::result::Result<Vec<_>, _>>()?;
+            let stream = &places[0].stream;
+            let copy = stream.clone_htod(&by_coordinate)?;
+            let address = copy.device_ptr(stream).0;
+            // Other streams read the points, too; and the host's copy must outlive the copying.
+            stream.synchronize()?;
+            Ok(Self {
+                device: device.clone(),
+                kernel,
+                parameter,
+                points: copy,
+                address,
+                columns: points.columns(),
+                pairs,
+                places,
+                next: 0,
+                cpu,
+            })
+        };
+        make().map_err(|error| device.error("making room for distances", &error))
+    }
+
+    /// Starts the computation of a piece.
+    fn start(&mut self, columns: Range<usize>) -> Result<Started> {
+        let place = self.next;
+        self.next = (self.next + 1) % self.places.len();
+        let pairs = self.pairs;
+        let last = pairs.column(columns.end - 1);
+        let count = last.start + last.rows.len() - pairs.column(columns.start).start;
+        self.try_start(&columns, place, count)
+            .map_err(|error| self.device.error("computing distances", &error))?;
+        Ok(Started { place, count })
+    }
+
+    fn try_start(
+        &mut self,
+        columns: &Range<usize>,
+        place: usize,
+        count: usize,
+    ) -> std::result::Result<(), DriverError> {
+        let Place {
+            stream,
+            there,
+            here,
+        } = &mut self.places[place];
+        debug_assert_eq!(self.points.len() % self.columns.max(1), 0);
+        let piece = Piece {
+            points: self.address,
+            out: there.device_ptr(stream).0,
+            stride: (self.points.len() / self.columns.max(1)) as u64,
+            rows: self.pairs.rows() as u32,
+            columns: self.columns as u32,
+            first: columns.start as u32,
+            last: columns.end as u32,
+            triangle: u32::from(self.pairs.is_triangle()),
+            parameter: self.parameter,
+        };
+        let config = LaunchConfig {
+            grid_dim: (
+                piece.rows.div_ceil(ROWS).max(1),
+                columns.len().div_ceil(COLUMNS) as u32,
+                1,
+            ),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: the argument is as declared in distances.cu, and what it names lives in `self`;
+        // the piece has room for its distances.
+        unsafe {
+            stream
+                .launch_builder(&self.kernel)
+                .arg(&piece)
+                .launch(config)?;
+        }
+        stream.memcpy_dtoh(&there.slice(..count), here)
+    }
+
+    /// Waits for a piece and puts it at the start of `out`; returns the rest of that.
+    fn finish<'b>(
+        &mut self,
+        started: Started,
+        out: &'b mut [f64],
+        monitor: &Monitor,
+    ) -> Result<&'b mut [f64]> {
+        let place = &self.places[started.place];
+        let here = place
+            .stream
+            .synchronize()
+            .and_then(|()| place.here.as_slice())
+            .map_err(|error| self.device.error("fetching distances", &error))?;
+        let (part, rest) = out.split_at_mut(started.count);
+        self.cpu.install(|| {
+            part.par_chunks_mut(COPY)
+                .zip(here.par_chunks(COPY))
+                .for_each(|(to, from)| to.copy_from_slice(&from[..to.len()]));
+        });
+        monitor.advance(started.count as u64);
+        Ok(rest)
+    }
+}
+
+impl Drop for Work<'_> {
+    /// What a kernel or a copy is still at must not be freed.
+    fn drop(&mut self) {
+        for place in &self.places {
+            // A device that failed has nothing under way.
+            let _ = place.stream.synchronize();
+        }
+    }
+}
+
+/// The points' values, coordinate after coordinate.
+fn by_coordinate(points: &Points) -> Vec<f64> {
+    let (rows, columns) = (points.rows(), points.columns());
+    let mut values = vec![0.0; rows * columns];
+    values
+        .par_chunks_mut(rows.max(1))
+        .enumerate()
+        .for_each(|(k, coordinate)| {
+            for (i, value) in coordinate.iter_mut().enumerate() {
+                *value = points.row(i)[k];
+            }
+        });
+    values
+}
+
+/// Refuses what would not fit on the device.
+fn check_memory(device: &Device, bytes: usize) -> Result<()> {
+    let free = device.free_memory()?;
+    if bytes <= free {
+        return Ok(());
+    }
+    Err(Error::Memory(format!(
+        "distances of these observations need {bytes} bytes on the device, which has {free} free"
+    )))
+}
