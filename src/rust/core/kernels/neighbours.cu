@@ -1,0 +1,257 @@
+// Sweeps for nearest neighbours, in single precision: which references may be near each query.
+//
+// backend/single.rs says what is added up, what bounds and thresholds follow from the sums, and why
+// they hold; this file computes the same. A query has room for so many candidates. Whatever may be
+// nearer than its threshold is collected there, and between the launches for one part of the
+// references and the next, `narrow` keeps the nearest and lowers the threshold.
+//
+// References and queries lie coordinate after coordinate: coordinate k of reference i is at
+// k * stride + i.
+
+typedef unsigned int uint;
+typedef unsigned long long ulong;
+
+// Threads along the references and the queries of a tile, and what each does.
+#define ACROSS 16
+#define DOWN 16
+#define EACH 8
+#define TILE (ACROSS * EACH)
+// Coordinates in shared memory at a time.
+#define DEPTH 8
+#define THREADS (ACROSS * DOWN)
+
+#define UNIT (1.0 / (1 << 24))
+#define SPLIT 1024.0
+#define SLACK (1.0 + 16.0 * UNIT)
+#define MOST_ROOM 4096
+#define NARROW_THREADS 128
+#define NOTHING 0xffffffffffffffffull
+
+enum Kind { NORM, NORM_OF_PRODUCTS, SUM, ANGLE };
+
+// As struct Sweep in backend/cuda/neighbours.rs.
+struct Sweep {
+  double shrink, margin;
+  const float *references; // and their scalars:
+  const float *factors, *allowances, *errors, *halves;
+  const uint *groups; // of the references
+  const float *queries; // and their scalars:
+  const float *query_factors, *query_allowances, *query_errors, *query_halves;
+  const uint *query_groups;
+  float *slopes, *bases; // thresholds of the queries
+  ulong *candidates;     // `room` for each query: sum or bound, then position
+  ulong *floors;         // of the queries: all else within the limit is from this key on
+  uint *counts;          // of the candidates, those that found no room included
+  uint *kept;            // how many of the candidates are keys already
+  ulong stride, query_stride;
+  uint columns, query_count, kind, capacity, room;
+  uint first, last; // references of this launch
+};
+
+// What is added up: Sums of backend/single.rs.
+struct Squares {
+  static __device__ __forceinline__ float add(float sum, float a, float b) {
+    float d = a - b;
+    return fmaf(d, d, sum);
+  }
+  static __device__ __forceinline__ float finish(float sum) { return sum; }
+};
+
+struct Magnitudes {
+  static __device__ __forceinline__ float add(float sum, float a, float b) {
+    return sum + fabsf(a - b);
+  }
+  static __device__ __forceinline__ float finish(float sum) { return sum; }
+};
+
+struct Greatest {
+  static __device__ __forceinline__ float add(float sum, float a, float b) {
+    return fmaxf(sum, fabsf(a - b));
+  }
+  static __device__ __forceinline__ float finish(float sum) { return sum; }
+};
+
+struct Quotients {
+  static __device__ __forceinline__ float add(float sum, float a, float b) {
+    // Makes 0/0 zero, and changes no other quotient: coordinates are zero or far greater.
+    float magnitude = (fabsf(a) + fabsf(b)) + 1.17549435e-38f;
+    return sum + __fdiv_rn(fabsf(a - b), magnitude);
+  }
+  static __device__ __forceinline__ float finish(float sum) { return sum; }
+};
+
+struct Products {
+  static __device__ __forceinline__ float add(float sum, float a, float b) {
+    return fmaf(-a, b, sum);
+  }
+  static __device__ __forceinline__ float finish(float sum) { return sum; }
+};
+
+struct AbsoluteProducts {
+  static __device__ __forceinline__ float add(float sum, float a, float b) {
+    return fmaf(a, b, sum);
+  }
+  static __device__ __forceinline__ float finish(float sum) { return -fabsf(sum); }
+};
+
+// Collects what is below the thresholds, for a tile of queries by references.
+extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
+  __shared__ float references[DEPTH][TILE];
+  __shared__ float queries[DEPTH][TILE];
+  uint across = threadIdx.x % ACROSS, down = threadIdx.x / ACROSS;
+  uint first_reference = sweep.first + blockIdx.x * TILE, first_query = blockIdx.y * TILE;
+  float sums[EACH][EACH] = {};
+
+  for (uint start = 0; start < sweep.columns; start += DEPTH) {
+    uint depth = min(DEPTH, sweep.columns - start);
+#pragma unroll
+    for (uint e = threadIdx.x; e < DEPTH * TILE; e += THREADS) {
+      uint k = e / TILE, at = e % TILE;
+      uint reference = first_reference + at, query = first_query + at;
+      references[k][at] = k < depth && reference < sweep.last
+                              ? sweep.references[(start + k) * sweep.stride + reference]
+                              : 0;
+      queries[k][at] = k < depth && query < sweep.query_count
+                           ? sweep.queries[(start + k) * sweep.query_stride + query]
+                           : 0;
+    }
+    __syncthreads();
+#pragma unroll
+    for (uint k = 0; k < DEPTH; k++) {
+      // Zeros beyond the last coordinate add nothing.
+      float r[EACH], q[EACH];
+#pragma unroll
+      for (int i = 0; i < EACH; i++) r[i] = references[k][i * ACROSS + across];
+#pragma unroll
+      for (int i = 0; i < EACH; i++) q[i] = queries[k][down * EACH + i];
+#pragma unroll
+      for (int i = 0; i < EACH; i++)
+#pragma unroll
+        for (int j = 0; j < EACH; j++) sums[i][j] = TERM::add(sums[i][j], q[i], r[j]);
+    }
+    __syncthreads();
+  }
+
+#pragma unroll
+  for (int j = 0; j < EACH; j++) {
+    uint reference = first_reference + j * ACROSS + across;
+    if (reference >= sweep.last) break;
+    float factor = sweep.factors[reference], allowance = sweep.allowances[reference];
+    uint group = sweep.groups[reference];
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+      uint query = first_query + down * EACH + i;
+      if (query >= sweep.query_count) break;
+      float sum = TERM::finish(sums[i][j]);
+      float threshold = fmaf(sweep.slopes[query], factor, sweep.bases[query]) + allowance;
+      // False where the reference is none: its allowance is not a number.
+      if (!(sum < threshold) || group == sweep.query_groups[query]) continue;
+      uint at = atomicAdd(sweep.counts + query, 1);
+      if (at < sweep.room)
+        sweep.candidates[(size_t)query * sweep.room + at] =
+            (ulong)__float_as_uint(sum) << 32 | reference;
+    }
+  }
+}
+
+// The next single above, and below but not below 0.
+__device__ float up(double value) { return __double2float_ru(value * (1 + 1e-15)) ; }
+__device__ float down(double value) { return fmaxf(__double2float_rd(value), 0.0f); }
+
+__device__ double ratio(float a, float b) {
+  return sqrt(1.0 / ((double)a + (double)b)) * (1.0 - UNIT);
+}
+
+// Frame::bound.
+__device__ float bound(const Sweep &s, float single, uint query, uint reference) {
+  double sum = single;
+  double lost = (double)s.query_errors[query] + (double)s.errors[reference];
+  double bound;
+  switch (s.kind) {
+  case NORM:
+    bound = (sqrt(sum) * s.shrink - lost) * ratio(s.query_factors[query], s.factors[reference]);
+    break;
+  case NORM_OF_PRODUCTS: {
+    double square =
+        2.0 * ((double)s.query_halves[query] + (double)s.halves[reference] + sum);
+    bound = (sqrt(fmax(square, 0.0)) * (1.0 - UNIT) - lost) *
+            ratio(s.query_factors[query], s.factors[reference]);
+    break;
+  }
+  case SUM: bound = sum * s.shrink - lost; break;
+  default: bound = 1.0 + sum - s.margin - lost * SLACK;
+  }
+  // What is not a number bounds nothing.
+  return bound > 0 ? down(bound * (1 - 1e-15)) : 0.0f;
+}
+
+// Frame::threshold.
+__device__ void lower_threshold(const Sweep &s, uint query, float limit) {
+  double allowance = s.query_allowances[query], slope = 0, base;
+  switch (s.kind) {
+  case NORM:
+  case NORM_OF_PRODUCTS: {
+    double half = s.kind == NORM ? 1.0 : 0.5;
+    double root = (double)limit / s.shrink;
+    slope = half * (1.0 + 1.0 / SPLIT) * root * root * SLACK;
+    base = slope * (double)s.query_factors[query] * SLACK + allowance;
+    break;
+  }
+  case SUM: base = (double)limit / s.shrink * SLACK + allowance; break;
+  default: base = (double)limit * SLACK - 1.0 + s.margin + allowance;
+  }
+  s.slopes[query] = slope == 0 ? 0.0f : up(fmax(slope, 1e-30));
+  s.bases[query] = base < 0 ? __double2float_ru(base * (1 - 1e-15)) : up(base);
+}
+
+// Makes keys of a query's candidates, a block each: bounds, then positions. Keeps the `capacity`
+// least of them, sorted; the threshold is then that of the first that is left out.
+extern "C" __global__ void __launch_bounds__(NARROW_THREADS) narrow(Sweep sweep) {
+  extern __shared__ ulong keys[];
+  uint query = blockIdx.x, count = sweep.counts[query], kept = sweep.kept[query];
+  // What found no room may have been the nearest: nothing is known of this query.
+  if (count > sweep.room || count == kept) return;
+  ulong *candidates = sweep.candidates + (size_t)query * sweep.room;
+  ulong floor = sweep.floors[query];
+  uint size = 1;
+  while (size < count) size *= 2;
+  for (uint i = threadIdx.x; i < size; i += NARROW_THREADS) {
+    ulong key = NOTHING;
+    if (i < count) {
+      key = candidates[i];
+      if (i >= kept) {
+        uint reference = (uint)key;
+        float least = bound(sweep, __uint_as_float((uint)(key >> 32)), query, reference);
+        key = (ulong)__float_as_uint(least) << 32 | reference;
+      }
+      if (key >= floor) key = NOTHING;
+    }
+    keys[i] = key;
+  }
+  __syncthreads();
+  for (uint width = 2; width <= size; width *= 2) {
+    for (uint step = width / 2; step > 0; step /= 2) {
+      for (uint i = threadIdx.x; i < size; i += NARROW_THREADS) {
+        uint other = i ^ step;
+        if (other > i && (keys[i] > keys[other]) == ((i & width) == 0)) {
+          ulong key = keys[i];
+          keys[i] = keys[other];
+          keys[other] = key;
+        }
+      }
+      __syncthreads();
+    }
+  }
+  for (uint i = threadIdx.x; i < min(count, sweep.capacity); i += NARROW_THREADS)
+    candidates[i] = keys[i];
+  if (threadIdx.x > 0) return;
+  uint least = 0;
+  while (least < min(count, sweep.capacity) && keys[least] != NOTHING) least++;
+  sweep.counts[query] = least;
+  sweep.kept[query] = least;
+  if (count > sweep.capacity && keys[sweep.capacity] != NOTHING) {
+    ulong left_out = keys[sweep.capacity];
+    sweep.floors[query] = left_out;
+    lower_threshold(sweep, query, __uint_as_float((uint)(left_out >> 32)));
+  }
+}
