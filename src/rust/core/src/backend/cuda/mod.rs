@@ -10,8 +10,9 @@ pub use device::{devices, DeviceInfo};
 use screen::CudaScreen;
 
 use super::cpu::{Cpu, CpuScreen};
+use super::neighbours::Space;
 use super::screen::Screen;
-use super::{Backend, Merge};
+use super::{Backend, Merge, Task};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
 use crate::mahalanobis::{agglomerate, Problem};
@@ -117,6 +118,10 @@ impl Backend for Cuda {
         columns: usize,
     ) -> Result<Points> {
         self.cpu.prepare(metric, values, rows, columns)
+    }
+
+    fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
+        self.cpu.search(space, monitor, task)
     }
 
     fn distances(

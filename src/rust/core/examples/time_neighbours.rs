@@ -1,0 +1,54 @@
+//! Times searches among seeded points in clusters, without R:
+//! `cargo run --release --example time_neighbours N P METRIC K THREADS`.
+
+use std::time::Instant;
+
+use gmhclust_core::backend::{self, Choice};
+use gmhclust_core::metric::{Metric, ZeroOverZero};
+use gmhclust_core::{knn, Monitor};
+
+/// Uniform numbers in [0, 1) by xorshift64*.
+fn uniform(state: &mut u64) -> f64 {
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let number = |i: usize| arguments[i].parse::<usize>().expect("a number");
+    let (n, p, k, threads) = (number(0), number(1), number(3), number(4));
+    let metric = Metric::new("METRIC", &arguments[2], 2.0, false, ZeroOverZero::Omitted);
+    let metric = metric.expect("a metric");
+    let mut state = 42;
+    let centers: Vec<f64> = (0..20 * p).map(|_| 6.0 * uniform(&mut state)).collect();
+    let mut values = Vec::with_capacity(n * p);
+    for _ in 0..n {
+        let center = (20.0 * uniform(&mut state)) as usize * p;
+        for k in 0..p {
+            let spread: f64 = (0..4).map(|_| uniform(&mut state)).sum();
+            values.push(centers[center + k] + spread);
+        }
+    }
+    let choice = Choice {
+        backend: "cpu",
+        threads,
+        devices: None,
+    };
+    let backend = backend::select(&choice, n).expect("a backend");
+    for _ in 0..3 {
+        let start = Instant::now();
+        let points = backend.prepare(metric, &values, n, p).expect("points");
+        let prepared = start.elapsed().as_secs_f64();
+        let monitor = Monitor::default();
+        let graph = knn::nearest(&points, n, k, &*backend, &monitor).expect("a graph");
+        println!(
+            "{n} x {p} {}, k = {k}, {threads} threads: prepared {prepared:.3} s, all {:.3} s, sum \
+             {:e}",
+            arguments[2],
+            start.elapsed().as_secs_f64(),
+            graph.distance.iter().sum::<f64>()
+        );
+    }
+}

@@ -1,0 +1,156 @@
+//! The engine against the obvious way.
+
+use super::*;
+use crate::backend::cpu::Cpu;
+use crate::metric::{Metric, ZeroOverZero};
+use crate::testing::{correlations, dist_metrics, draw, values, Data, Random, DATA};
+use crate::Matrix;
+
+/// Points of many sorts, those that single precision can hardly tell apart among them.
+pub fn cloud(random: &mut Random, n: usize, p: usize) -> Matrix {
+    let mut values = match random.below(DATA.len() + 3) {
+        sort if sort < DATA.len() => return draw(random, DATA[sort], n, p),
+        sort if sort == DATA.len() => (0..n * p).map(|_| random.below(3) as f64).collect(),
+        _ => values(random, n * p, &[]),
+    };
+    if random.below(2) == 0 {
+        // Islands far apart.
+        for row in values.chunks_mut(p) {
+            let island = 1e5 * random.below(3) as f64;
+            row.iter_mut().for_each(|v| *v += island);
+        }
+    }
+    Matrix::from_row_major(values, n, p).unwrap()
+}
+
+/// All distances, sorted.
+fn exhaustive(points: &Points, references: usize, k: usize) -> Graph {
+    let among_themselves = references == points.rows();
+    let first = if among_themselves { 0 } else { references };
+    let mut graph = Graph {
+        k,
+        index: Vec::new(),
+        distance: Vec::new(),
+    };
+    for query in first..points.rows() {
+        let mut all: Vec<(f64, u32)> = (0..references)
+            .filter(|&reference| reference != query)
+            .map(|reference| (points.distance(query, reference), reference as u32))
+            .collect();
+        all.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
+        graph.index.extend(all[..k].iter().map(|&(_, index)| index));
+        graph
+            .distance
+            .extend(all[..k].iter().map(|&(distance, _)| distance));
+    }
+    graph
+}
+
+fn check(points: &Points, references: usize, k: usize, backend: &dyn Backend, case: &str) {
+    let found = nearest(points, references, k, backend, &Monitor::default());
+    assert_eq!(found, Ok(exhaustive(points, references, k)), "{case}");
+}
+
+#[test]
+fn the_nearest_are_those_of_all_distances_sorted() {
+    let cpu = Cpu::new(2).unwrap();
+    let mut random = Random(5);
+    let metrics = [dist_metrics(), correlations()].concat();
+    for round in 0..300 {
+        let metric = metrics[round % metrics.len()];
+        let n = 2 + random.below(if round % 10 == 0 { 400 } else { 90 });
+        let p = match round % 4 {
+            0 => 1 + random.below(70),
+            _ => 1 + random.below(8),
+        };
+        let x = cloud(&mut random, n, p);
+        let points = Points::new(metric, &x);
+        let references = match random.below(3) {
+            0 if n > 2 => 1 + random.below(n - 1),
+            _ => n,
+        };
+        let most = references - usize::from(references == n);
+        let k = match random.below(4) {
+            0 => 1,
+            1 => most,
+            _ => 1 + random.below(most),
+        };
+        let space = Space::Points {
+            points: &points,
+            references,
+        };
+        if space.check().is_ok() {
+            let case = format!("{round}: {metric:?}, {n} × {p}, {references}, k = {k}");
+            check(&points, references, k, &cpu, &case);
+        }
+    }
+}
+
+#[test]
+fn many_columns_and_many_queries() {
+    let mut random = Random(6);
+    for (metric, n, p) in [
+        (Metric::Euclidean, 1500, 40),
+        (Metric::Euclidean, 1200, 3),
+        (Metric::Pearson { absolute: false }, 700, 300),
+        (Metric::Manhattan, 1200, 14),
+    ] {
+        let x = draw(&mut random, Data::Mixture, n, p);
+        let points = Points::new(metric, &x);
+        for threads in [1, 2] {
+            let cpu = Cpu::new(threads).unwrap();
+            check(
+                &points,
+                n,
+                20,
+                &cpu,
+                &format!("{metric:?}, {threads} threads"),
+            );
+        }
+    }
+}
+
+#[test]
+fn wrong_input_is_refused() {
+    let cpu = Cpu::new(1).unwrap();
+    let x = draw(&mut Random(1), Data::Plain, 5, 3);
+    let message = |metric, x: &Matrix, k| {
+        let points = Points::new(metric, x);
+        nearest(&points, x.rows(), k, &cpu, &Monitor::default()).unwrap_err()
+    };
+    for k in [0, 5] {
+        let error = message(Metric::Euclidean, &x, k).to_string();
+        assert!(error.contains(&format!("`k` is {k}; it must be at least 1 and at most 4")));
+    }
+    let mut values = x.values().to_vec();
+    values[3..6].fill(7.0);
+    values[12..].fill(-1.0);
+    let x = Matrix::from_row_major(values, 5, 3).unwrap();
+    let pearson = Metric::Pearson { absolute: false };
+    let error = message(pearson, &x, 1).to_string();
+    assert!(error.contains("rows 2 and 5"), "{error}");
+    let zeros = Matrix::from_row_major(vec![0.0; 6], 3, 2).unwrap();
+    let canberra = Metric::Canberra(ZeroOverZero::Omitted);
+    let error = message(canberra, &zeros, 1).to_string();
+    assert!(error.contains("rows 1, 2 and 3"), "{error}");
+    assert!(nearest(
+        &Points::new(Metric::Canberra(ZeroOverZero::Zero), &zeros),
+        3,
+        2,
+        &cpu,
+        &Monitor::default()
+    )
+    .is_ok());
+}
+
+#[test]
+fn a_stopped_search_says_so() {
+    let x = draw(&mut Random(1), Data::Plain, 500, 3);
+    let monitor = Monitor::default();
+    monitor.stop();
+    let cpu = Cpu::new(1).unwrap();
+    for metric in [Metric::Euclidean, Metric::Binary] {
+        let stopped = nearest(&Points::new(metric, &x), 500, 3, &cpu, &monitor);
+        assert_eq!(stopped, Err(Error::Interrupt));
+    }
+}
