@@ -1,9 +1,11 @@
 //! Times searches among seeded points in clusters, without R:
-//! `cargo run --release --example time_neighbours N P METRIC K THREADS`.
+//! `cargo run --release --example time_neighbours N P METRIC K THREADS`,
+//! with `tree` for K to make the minimum spanning tree.
 
 use std::time::Instant;
 
 use gmhclust_core::backend::{self, Choice};
+use gmhclust_core::linkage::spanning;
 use gmhclust_core::metric::{Metric, ZeroOverZero};
 use gmhclust_core::{knn, Monitor};
 
@@ -18,7 +20,7 @@ fn uniform(state: &mut u64) -> f64 {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| arguments[i].parse::<usize>().expect("a number");
-    let (n, p, k, threads) = (number(0), number(1), number(3), number(4));
+    let (n, p, threads) = (number(0), number(1), number(4));
     let metric = Metric::new("METRIC", &arguments[2], 2.0, false, ZeroOverZero::Omitted);
     let metric = metric.expect("a metric");
     let mut state = 42;
@@ -42,13 +44,19 @@ fn main() {
         let points = backend.prepare(metric, &values, n, p).expect("points");
         let prepared = start.elapsed().as_secs_f64();
         let monitor = Monitor::default();
-        let graph = knn::nearest(&points, n, k, &*backend, &monitor).expect("a graph");
+        let sum: f64 = if arguments[3] == "tree" {
+            let tree = spanning::tree(&points, &*backend, &monitor).expect("a tree");
+            tree.iter().map(|edge| edge.weight).sum()
+        } else {
+            let graph = knn::nearest(&points, n, number(3), &*backend, &monitor);
+            graph.expect("a graph").distance.iter().sum()
+        };
         println!(
-            "{n} x {p} {}, k = {k}, {threads} threads: prepared {prepared:.3} s, all {:.3} s, sum \
-             {:e}",
+            "{n} x {p} {}, {}, {threads} threads: prepared {prepared:.3} s, all {:.3} s, sum \
+             {sum:e}",
             arguments[2],
+            arguments[3],
             start.elapsed().as_secs_f64(),
-            graph.distance.iter().sum::<f64>()
         );
     }
 }

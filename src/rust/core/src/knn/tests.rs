@@ -3,25 +3,8 @@
 use super::*;
 use crate::backend::cpu::Cpu;
 use crate::metric::{Metric, ZeroOverZero};
-use crate::testing::{correlations, dist_metrics, draw, values, Data, Random, DATA};
+use crate::testing::{cloud, correlations, dist_metrics, draw, Data, Random};
 use crate::Matrix;
-
-/// Points of many sorts, those that single precision can hardly tell apart among them.
-pub fn cloud(random: &mut Random, n: usize, p: usize) -> Matrix {
-    let mut values = match random.below(DATA.len() + 3) {
-        sort if sort < DATA.len() => return draw(random, DATA[sort], n, p),
-        sort if sort == DATA.len() => (0..n * p).map(|_| random.below(3) as f64).collect(),
-        _ => values(random, n * p, &[]),
-    };
-    if random.below(2) == 0 {
-        // Islands far apart.
-        for row in values.chunks_mut(p) {
-            let island = 1e5 * random.below(3) as f64;
-            row.iter_mut().for_each(|v| *v += island);
-        }
-    }
-    Matrix::from_row_major(values, n, p).unwrap()
-}
 
 /// All distances, sorted.
 fn exhaustive(points: &Points, references: usize, k: usize) -> Graph {
