@@ -104,3 +104,19 @@ pub fn check_size(values: &[f64], rows: usize, columns: usize) -> Result<()> {
         rows * columns
     )))
 }
+
+/// The least and the greatest value of some rows in each of their `columns`.
+pub fn bounding_box<'a>(
+    rows: impl Iterator<Item = &'a [f64]>,
+    columns: usize,
+) -> (Vec<f64>, Vec<f64>) {
+    let mut least = vec![f64::INFINITY; columns];
+    let mut greatest = vec![f64::NEG_INFINITY; columns];
+    for row in rows {
+        for (k, &value) in row.iter().enumerate() {
+            least[k] = least[k].min(value);
+            greatest[k] = greatest[k].max(value);
+        }
+    }
+    (least, greatest)
+}

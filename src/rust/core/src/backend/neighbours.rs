@@ -142,8 +142,8 @@ pub trait Neighbours: Send {
     /// device has it.
     fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest>;
 
-    /// The distance of a query and a reference, as it decides.
-    fn distance(&self, query: u32, reference: u32) -> f64;
+    /// The distances that decide, of queries and references.
+    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>>;
 
     /// Merges two of [`Space::Clusters`] to one in the lower slot; the higher slot is empty from
     /// then on, and neither a query nor a reference.

@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 
 use crate::backend::neighbours::{Except, Neighbours, Request, Space};
 use crate::backend::Backend;
-use crate::dendrogram::Dendrogram;
+use crate::dendrogram::{Dendrogram, TreeBuilder};
 use crate::error::Result;
 use crate::metric::Points;
 use crate::monitor::Monitor;
@@ -88,20 +88,13 @@ pub fn single(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Resu
     let edges = tree(points, backend, monitor)?;
     let n = points.rows();
     let mut sets = DisjointSets::new(n);
-    // The node that stands for each set, by the set's root.
-    let mut nodes: Vec<u32> = (0..n as u32).collect();
-    let steps: Vec<(u32, u32, f64)> = edges
-        .iter()
-        .enumerate()
-        .map(|(step, edge)| {
-            let ends = [edge.lower, edge.higher].map(|end| sets.root(end));
-            let [a, b] = ends.map(|root| nodes[root as usize]);
-            let root = sets.unite(ends[0], ends[1]);
-            nodes[root as usize] = (n + step) as u32;
-            (a, b, edge.weight)
-        })
-        .collect();
-    Ok(Dendrogram::from_steps(n, &steps))
+    let mut tree = TreeBuilder::new(n);
+    for edge in edges {
+        let [a, b] = [edge.lower, edge.higher].map(|end| sets.root(end));
+        let root = sets.unite(a, b);
+        tree.join(root, a + b - root, edge.weight);
+    }
+    Ok(tree.finish())
 }
 
 /// What is known of the nearest points of other components.

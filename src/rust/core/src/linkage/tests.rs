@@ -1,8 +1,9 @@
 //! Linkages from points against the obvious ways.
 
-use super::spanning;
+use super::{geometric, spanning};
 use crate::backend::cpu::Cpu;
 use crate::backend::neighbours::Space;
+use crate::dendrogram::Dendrogram;
 use crate::error::Error;
 use crate::metric::{Metric, Points};
 use crate::testing::{cloud, correlations, dist_metrics, draw, Data, Random};
@@ -86,6 +87,155 @@ fn single_linkage_joins_what_the_edges_join() {
     assert_eq!(tree.order, [1, 4, 5, 2, 3]);
 }
 
+/// The least distance of any two clusters, and the clusters, given all distances.
+fn nearest_pair(distances: &[Vec<f64>], live: &[usize]) -> (f64, usize, usize) {
+    let pairs = live.iter().flat_map(|&i| live.iter().map(move |&j| (i, j)));
+    let apart = pairs
+        .filter(|(i, j)| i < j)
+        .map(|(i, j)| (distances[i][j], i, j));
+    apart
+        .min_by(|a, b| a.partial_cmp(b).expect("numbers"))
+        .expect("two clusters")
+}
+
+/// Merges by Lance and Williams' formula for Ward's linkage, over all distances: the pair that
+/// `choose` says, given the distances and the slots of live clusters.
+fn lance_williams(
+    x: &Matrix,
+    mut choose: impl FnMut(&[Vec<f64>], &[usize]) -> (f64, usize, usize),
+) -> Vec<(f64, usize, usize)> {
+    let n = x.rows();
+    let points = Points::new(Metric::Euclidean, x);
+    let mut distances: Vec<Vec<f64>> = (0..n)
+        .map(|i| (0..n).map(|j| points.distance(i, j)).collect())
+        .collect();
+    let mut sizes = vec![1.0; n];
+    let mut live: Vec<usize> = (0..n).collect();
+    let mut merges = Vec::new();
+    while live.len() > 1 {
+        let (height, i, j) = choose(&distances, &live);
+        live.retain(|&k| k != j);
+        for &k in live.iter().filter(|&&k| k != i) {
+            let [a, b, c] = [i, j, k].map(|slot| sizes[slot]);
+            let sum = (a + c) * distances[i][k].powi(2) + (b + c) * distances[j][k].powi(2)
+                - c * height * height;
+            let distance = (sum / (a + b + c)).max(0.0).sqrt();
+            distances[i][k] = distance;
+            distances[k][i] = distance;
+        }
+        sizes[i] += sizes[j];
+        merges.push((height, i, j));
+    }
+    merges
+}
+
+/// The slots and heights of a tree's merges; a cluster is in the slot of its first observation.
+fn merges_of(tree: &Dendrogram) -> Vec<(f64, usize, usize)> {
+    let mut slots: Vec<usize> = Vec::new();
+    for row in &tree.merge {
+        let slot = |id: i32| match id {
+            ..=0 => -(id + 1) as usize,
+            _ => slots[id as usize - 1],
+        };
+        slots.push(slot(row[0]).min(slot(row[1])));
+    }
+    let slot = |id: i32| match id {
+        ..=0 => -(id + 1) as usize,
+        _ => slots[id as usize - 1],
+    };
+    let pairs = tree.merge.iter().map(|row| row.map(slot));
+    tree.height
+        .iter()
+        .zip(pairs)
+        .map(|(&height, [a, b])| (height, a.min(b), a.max(b)))
+        .collect()
+}
+
+fn ward(x: &Matrix, threads: usize) -> Dendrogram {
+    geometric::ward(x, &Cpu::new(threads).unwrap(), &Monitor::default()).unwrap()
+}
+
+#[test]
+fn wards_tree_is_that_of_lance_and_williams() {
+    let mut random = Random(13);
+    for round in 0..60 {
+        let data = [
+            Data::Plain,
+            Data::Mixture,
+            Data::Tiny,
+            Data::Huge,
+            Data::Outliers,
+        ][round % 5];
+        let n = 2 + random.below(if round % 10 == 0 { 250 } else { 50 });
+        let p = 1 + random.below(12);
+        let x = draw(&mut random, data, n, p);
+        let merges = merges_of(&ward(&x, 1 + round % 2));
+        let expected = lance_williams(&x, nearest_pair);
+        for (found, expected) in merges.iter().zip(&expected) {
+            let case = format!("{data:?}, {n} × {p}: {found:?} is not {expected:?}");
+            assert_eq!((found.1, found.2), (expected.1, expected.2), "{case}");
+            assert!((found.0 / expected.0 - 1.0).abs() < 1e-12, "{case}");
+        }
+    }
+}
+
+#[test]
+fn where_distances_tie_ward_merges_one_of_the_nearest_pairs() {
+    let mut random = Random(14);
+    let grid = |n: usize| {
+        let values = (0..n * n).flat_map(|i| [(i / n) as f64, (i % n) as f64]);
+        Matrix::from_row_major(values.collect(), n * n, 2).unwrap()
+    };
+    let line = (0..64).map(f64::from).collect();
+    let mut cases = vec![
+        grid(5),
+        grid(12),
+        Matrix::from_row_major(line, 64, 1).unwrap(),
+        Matrix::from_row_major(vec![3.5; 40], 20, 2).unwrap(),
+    ];
+    for data in [Data::Grid, Data::Duplicates, Data::Constant] {
+        cases.extend((0..8).map(|p| draw(&mut random, data, 20 + 15 * p, 1 + p / 2)));
+    }
+    for x in cases {
+        let tree = ward(&x, 1);
+        assert_eq!(tree, ward(&x, 2));
+        let merges = merges_of(&tree);
+        let mut next = merges.iter();
+        lance_williams(&x, |distances, live| {
+            let &(height, i, j) = next.next().expect("n - 1 merges");
+            let (least, ..) = nearest_pair(distances, live);
+            let rounding = 1e-7 * (1.0 + least);
+            assert!(
+                (height - least).abs() <= rounding,
+                "{height} is not {least}"
+            );
+            assert!((distances[i][j] - least).abs() <= rounding);
+            (distances[i][j], i, j)
+        });
+        assert!(tree.height.is_sorted());
+    }
+}
+
+#[test]
+fn points_on_a_line_that_grows_apart_chain() {
+    // Each union's nearest is the next point, one merge a round.
+    let values = (0..600).map(|i| f64::from(i).powi(2)).collect();
+    let x = Matrix::from_row_major(values, 600, 1).unwrap();
+    let merges = merges_of(&ward(&x, 2));
+    let expected = lance_williams(&x, nearest_pair);
+    for (found, expected) in merges.iter().zip(&expected) {
+        assert_eq!((found.1, found.2), (expected.1, expected.2));
+        assert!((found.0 / expected.0 - 1.0).abs() < 1e-12);
+    }
+}
+
+#[test]
+fn values_that_overflow_are_refused() {
+    let x = Matrix::from_row_major(vec![0.0, 1e200], 2, 1).unwrap();
+    let refused = geometric::ward(&x, &Cpu::new(1).unwrap(), &Monitor::default());
+    assert!(matches!(refused, Err(Error::Input(message)) if message.contains("1e200")));
+}
+
 #[test]
 fn a_stopped_tree_says_so() {
     let x = draw(&mut Random(1), Data::Plain, 100, 3);
@@ -93,5 +243,7 @@ fn a_stopped_tree_says_so() {
     monitor.stop();
     let points = Points::new(Metric::Euclidean, &x);
     let stopped = spanning::tree(&points, &Cpu::new(1).unwrap(), &monitor);
+    assert_eq!(stopped, Err(Error::Interrupt));
+    let stopped = geometric::ward(&x, &Cpu::new(1).unwrap(), &monitor);
     assert_eq!(stopped, Err(Error::Interrupt));
 }

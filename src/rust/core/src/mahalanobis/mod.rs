@@ -17,9 +17,9 @@ pub mod shape;
 mod tests;
 
 use crate::backend::Backend;
-use crate::dendrogram::Dendrogram;
+use crate::dendrogram::{Dendrogram, TreeBuilder};
 use crate::error::{Error, Result};
-use crate::matrix::Matrix;
+use crate::matrix::{bounding_box, Matrix};
 use crate::monitor::Monitor;
 use shape::ShapeRule;
 
@@ -105,16 +105,11 @@ impl<'a> Problem<'a> {
 
     /// The least and the greatest value of all observations of the problem in each dimension.
     pub fn bounding_box(&self) -> (Vec<f64>, Vec<f64>) {
-        let p = self.x.columns();
-        let mut least = vec![f64::INFINITY; p];
-        let mut greatest = vec![f64::NEG_INFINITY; p];
-        for &member in &self.members {
-            for (k, &value) in self.x.row(member as usize).iter().enumerate() {
-                least[k] = least[k].min(value);
-                greatest[k] = greatest[k].max(value);
-            }
-        }
-        (least, greatest)
+        let rows = self
+            .members
+            .iter()
+            .map(|&member| self.x.row(member as usize));
+        bounding_box(rows, self.x.columns())
     }
 
     /// The diagonal of the bounding box, an upper bound on the distances of observations.
@@ -160,7 +155,7 @@ pub fn cluster(
         None => {
             let problem = Problem::of_observations(x, (0..x.rows() as u32).collect(), *options);
             let merges = backend.agglomerate(&[problem], monitor)?;
-            let mut tree = apriori::TreeBuilder::new(x.rows());
+            let mut tree = TreeBuilder::new(x.rows());
             let slots: Vec<u32> = (0..x.rows() as u32).collect();
             tree.append(&slots, &merges[0]);
             Ok(Clustering {

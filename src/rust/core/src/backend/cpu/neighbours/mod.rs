@@ -354,8 +354,13 @@ impl Neighbours for CpuNeighbours<'_> {
         Ok(nearest)
     }
 
-    fn distance(&self, query: u32, reference: u32) -> f64 {
-        self.place.distance(query as usize, reference as usize)
+    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
+        let place = &self.place;
+        let distance = |&(i, j): &(u32, u32)| place.distance(i as usize, j as usize);
+        if pairs.len() * place.columns() < PARALLEL_COORDINATES {
+            return Ok(pairs.iter().map(distance).collect());
+        }
+        Ok(pairs.par_iter().map(distance).collect())
     }
 
     fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
