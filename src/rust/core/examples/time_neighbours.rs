@@ -1,13 +1,13 @@
 //! Times searches among seeded points in clusters, without R:
 //! `cargo run --release --example time_neighbours N P METRIC K THREADS`,
-//! with `tree` for K to make the minimum spanning tree.
+//! with `tree` for K to make the minimum spanning tree, or `ward` for Ward's linkage.
 
 use std::time::Instant;
 
 use gmhclust_core::backend::{self, Choice};
-use gmhclust_core::linkage::spanning;
+use gmhclust_core::linkage::{geometric, spanning};
 use gmhclust_core::metric::{Metric, ZeroOverZero};
-use gmhclust_core::{knn, Monitor};
+use gmhclust_core::{knn, Matrix, Monitor};
 
 /// Uniform numbers in [0, 1) by xorshift64*.
 fn uniform(state: &mut u64) -> f64 {
@@ -39,17 +39,25 @@ fn main() {
         devices: None,
     };
     let backend = backend::select(&choice, n).expect("a backend");
+    let x = Matrix::from_row_major(values, n, p).expect("finite numbers");
     for _ in 0..3 {
         let start = Instant::now();
-        let points = backend.prepare(metric, &values, n, p).expect("points");
+        let points = backend.prepare(metric, x.values(), n, p).expect("points");
         let prepared = start.elapsed().as_secs_f64();
         let monitor = Monitor::default();
-        let sum: f64 = if arguments[3] == "tree" {
-            let tree = spanning::tree(&points, &*backend, &monitor).expect("a tree");
-            tree.iter().map(|edge| edge.weight).sum()
-        } else {
-            let graph = knn::nearest(&points, n, number(3), &*backend, &monitor);
-            graph.expect("a graph").distance.iter().sum()
+        let sum: f64 = match arguments[3].as_str() {
+            "tree" => {
+                let tree = spanning::tree(&points, &*backend, &monitor).expect("a tree");
+                tree.iter().map(|edge| edge.weight).sum()
+            }
+            "ward" => {
+                let tree = geometric::ward(&x, &*backend, &monitor).expect("a tree");
+                tree.height.iter().sum()
+            }
+            _ => {
+                let graph = knn::nearest(&points, n, number(3), &*backend, &monitor);
+                graph.expect("a graph").distance.iter().sum()
+            }
         };
         println!(
             "{n} x {p} {}, {}, {threads} threads: prepared {prepared:.3} s, all {:.3} s, sum \

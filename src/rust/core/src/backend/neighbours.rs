@@ -157,7 +157,7 @@ pub trait Neighbours: Send {
 ///
 /// Their distance is that of Ward's linkage, √(2ab/(a+b))·‖α−β‖ for sizes a, b and centroids α, β:
 /// the root of twice the sum of squares that merging them adds (Ward 1963, as in the heights of
-/// `hclust(method = "ward.D2")`). Centroids are relative to the middle of the data, to keep digits.
+/// `hclust(method = "ward.D2")`).
 #[derive(Debug, Clone)]
 pub struct Centroids {
     columns: usize,
@@ -168,15 +168,9 @@ pub struct Centroids {
 impl Centroids {
     /// One cluster for each observation.
     pub fn new(x: &Matrix) -> Self {
-        let columns = x.columns();
-        let middle = middle(x.values(), columns);
-        let mut values = x.values().to_vec();
-        for row in values.chunks_exact_mut(columns) {
-            row.iter_mut().zip(&middle).for_each(|(v, m)| *v -= m);
-        }
         Self {
-            columns,
-            values,
+            columns: x.columns(),
+            values: x.values().to_vec(),
             sizes: vec![1.0; x.rows()],
         }
     }
@@ -228,22 +222,4 @@ impl Centroids {
         self.sizes[lower] = a + b;
         self.sizes[higher] = 0.0;
     }
-}
-
-/// Where the rows of row-major `values` lie, column by column: medians of some of them, which
-/// outliers do not move.
-pub fn middle(values: &[f64], columns: usize) -> Vec<f64> {
-    const ROWS: usize = 1000;
-
-    let rows = values.len() / columns;
-    let step = rows.div_ceil(ROWS).max(1);
-    let median = |k: usize| {
-        let mut column: Vec<f64> = (0..rows)
-            .step_by(step)
-            .map(|i| values[i * columns + k])
-            .collect();
-        let at = column.len() / 2;
-        *column.select_nth_unstable_by(at, f64::total_cmp).1
-    };
-    (0..columns).map(median).collect()
 }

@@ -17,8 +17,9 @@
 use crate::backend::neighbours::{Except, Neighbours, Request, Space};
 use crate::backend::{Backend, Merge};
 use crate::dendrogram::{Dendrogram, TreeBuilder};
-use crate::error::{Error, Result};
-use crate::matrix::{bounding_box, Matrix};
+use crate::error::Result;
+use crate::mahalanobis::{check_magnitude, Problem, Union};
+use crate::matrix::{bounding_box, middle, Matrix};
 use crate::monitor::Monitor;
 
 /// How many clusters a search looks for.
@@ -26,9 +27,6 @@ const WANTED: usize = 8;
 
 /// How many of the clusters that two searches have found are kept for a union.
 const KEPT: usize = 2 * WANTED;
-
-/// Squares of distances between values up to this magnitude do not overflow.
-const LARGEST_VALUE: f64 = 1e140;
 
 /// Ward's linkage of the rows of `x`: the tree and the heights of R's
 /// `hclust(dist(x), "ward.D2")`, √(2ab/(a+b)) times the distance of the centroids of two clusters
@@ -38,17 +36,11 @@ const LARGEST_VALUE: f64 = 1e140;
 /// Takes O(n²p) time, mostly in the first search, and O(np) memory.
 ///
 /// # Errors
-/// `Error::Input` for values so large that squares of their distances overflow; what the backend
+/// `Error::Input` for values so large that powers of their distances overflow; what the backend
 /// returns otherwise.
 pub fn ward(x: &Matrix, backend: &dyn Backend, monitor: &Monitor) -> Result<Dendrogram> {
     let n = x.rows();
-    let largest = x.values().iter().fold(0.0f64, |m, v| m.max(v.abs()));
-    if largest > LARGEST_VALUE {
-        return Err(Error::Input(format!(
-            "`X` has values of magnitude {largest:e}, whose squares overflow; rescale it to at \
-             most {LARGEST_VALUE:e}"
-        )));
-    }
+    let x = &centred(x)?;
     // The first search, and the merges.
     monitor.expect(2 * n as u64 - 1);
     let mut merges = Vec::new();
@@ -64,6 +56,49 @@ pub fn ward(x: &Matrix, backend: &dyn Backend, monitor: &Monitor) -> Result<Dend
         },
     )?;
     Ok(tree(n, merges))
+}
+
+/// Centroid linkage of the rows of `x`: distances are those of the centroids. The heights are the
+/// square roots of those of R's `hclust(dist(x)^2, "centroid")`; they need not increase. Where
+/// several pairs are the nearest, that with the lower slots is merged.
+///
+/// Takes O(n²p) time in practice and O(np) memory.
+///
+/// # Errors
+/// As [`ward`].
+pub fn centroid(x: &Matrix, backend: &dyn Backend, monitor: &Monitor) -> Result<Dendrogram> {
+    by_means(x, Union::Mean, backend, monitor)
+}
+
+/// Median linkage of the rows of `x`, in which a union's centre is the middle between those of its
+/// parts. Otherwise as [`centroid`], for `hclust(dist(x)^2, "median")`.
+pub fn median(x: &Matrix, backend: &dyn Backend, monitor: &Monitor) -> Result<Dendrogram> {
+    by_means(x, Union::Midpoint, backend, monitor)
+}
+
+fn by_means(
+    x: &Matrix,
+    union: Union,
+    backend: &dyn Backend,
+    monitor: &Monitor,
+) -> Result<Dendrogram> {
+    let x = centred(x)?;
+    let merges = backend.agglomerate(&[Problem::of_centroids(&x, union)], monitor)?;
+    let mut tree = TreeBuilder::new(x.rows());
+    let slots: Vec<u32> = (0..x.rows() as u32).collect();
+    tree.append(&slots, &merges[0]);
+    Ok(tree.finish())
+}
+
+/// The rows relative to their middle, so that means of them keep their digits.
+fn centred(x: &Matrix) -> Result<Matrix> {
+    check_magnitude(x)?;
+    let middle = middle(x.values(), x.columns());
+    let mut values = x.values().to_vec();
+    for row in values.chunks_exact_mut(x.columns()) {
+        row.iter_mut().zip(&middle).for_each(|(v, m)| *v -= m);
+    }
+    Matrix::from_row_major(values, x.rows(), x.columns())
 }
 
 /// The tree of merges that are in any order in which parts come before their unions.
@@ -171,12 +206,14 @@ impl<'a> Rounds<'a> {
             self.monitor.advance(some.len() as u64);
         }
         while self.live() > 1 {
-            let mut pairs = self.reciprocal(&changed);
+            let pairs = self.reciprocal(&changed);
             if pairs.is_empty() {
-                // Where distances tie, a new cluster may be as near as the nearest that another
-                // knows of. After a search of all, the nearest pair of all is reciprocal.
-                self.search(&self.all())?;
-                pairs = self.reciprocal(&self.all());
+                // Where distances tie, a new cluster may be as near as the nearest that others know
+                // of, and these form a circle. After a search of all, the first of the nearest
+                // pairs is reciprocal.
+                changed = self.all();
+                self.search(&changed)?;
+                continue;
             }
             changed.clear();
             for &(lower, higher) in &pairs {

@@ -87,41 +87,52 @@ fn single_linkage_joins_what_the_edges_join() {
     assert_eq!(tree.order, [1, 4, 5, 2, 3]);
 }
 
-/// The least distance of any two clusters, and the clusters, given all distances.
-fn nearest_pair(distances: &[Vec<f64>], live: &[usize]) -> (f64, usize, usize) {
+/// The least of the distances of any two clusters, and the clusters.
+fn nearest_pair(squares: &[Vec<f64>], live: &[usize]) -> (f64, usize, usize) {
     let pairs = live.iter().flat_map(|&i| live.iter().map(move |&j| (i, j)));
     let apart = pairs
         .filter(|(i, j)| i < j)
-        .map(|(i, j)| (distances[i][j], i, j));
+        .map(|(i, j)| (squares[i][j].sqrt(), i, j));
     apart
         .min_by(|a, b| a.partial_cmp(b).expect("numbers"))
         .expect("two clusters")
 }
 
-/// Merges by Lance and Williams' formula for Ward's linkage, over all distances: the pair that
-/// `choose` says, given the distances and the slots of live clusters.
+/// Lance and Williams' formulas, of squares: of clusters with a, b and c members, the distances
+/// from the first two to the third, and of the first two.
+type Formula = fn([f64; 3], [f64; 3]) -> f64;
+
+const WARD: Formula = |[a, b, c], [from_a, from_b, between]| {
+    ((a + c) * from_a + (b + c) * from_b - c * between) / (a + b + c)
+};
+const CENTROID: Formula = |[a, b, _], [from_a, from_b, between]| {
+    (a * from_a + b * from_b - a * b / (a + b) * between) / (a + b)
+};
+const MEDIAN: Formula = |_, [from_a, from_b, between]| (from_a + from_b) / 2.0 - between / 4.0;
+
+/// Merges over all squared distances, by one of the formulas: those pairs that `choose` says,
+/// given the squares and the slots of live clusters.
 fn lance_williams(
     x: &Matrix,
+    formula: Formula,
     mut choose: impl FnMut(&[Vec<f64>], &[usize]) -> (f64, usize, usize),
 ) -> Vec<(f64, usize, usize)> {
     let n = x.rows();
     let points = Points::new(Metric::Euclidean, x);
-    let mut distances: Vec<Vec<f64>> = (0..n)
-        .map(|i| (0..n).map(|j| points.distance(i, j)).collect())
+    let mut squares: Vec<Vec<f64>> = (0..n)
+        .map(|i| (0..n).map(|j| points.distance(i, j).powi(2)).collect())
         .collect();
     let mut sizes = vec![1.0; n];
     let mut live: Vec<usize> = (0..n).collect();
     let mut merges = Vec::new();
     while live.len() > 1 {
-        let (height, i, j) = choose(&distances, &live);
+        let (height, i, j) = choose(&squares, &live);
         live.retain(|&k| k != j);
         for &k in live.iter().filter(|&&k| k != i) {
-            let [a, b, c] = [i, j, k].map(|slot| sizes[slot]);
-            let sum = (a + c) * distances[i][k].powi(2) + (b + c) * distances[j][k].powi(2)
-                - c * height * height;
-            let distance = (sum / (a + b + c)).max(0.0).sqrt();
-            distances[i][k] = distance;
-            distances[k][i] = distance;
+            let members = [i, j, k].map(|slot| sizes[slot]);
+            let square = formula(members, [squares[i][k], squares[j][k], squares[i][j]]).max(0.0);
+            squares[i][k] = square;
+            squares[k][i] = square;
         }
         sizes[i] += sizes[j];
         merges.push((height, i, j));
@@ -129,26 +140,29 @@ fn lance_williams(
     merges
 }
 
+/// Fails unless merges are the same, and heights but for rounding.
+fn compare(found: &[(f64, usize, usize)], expected: &[(f64, usize, usize)], case: &str) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        let case = format!("{case}: {found:?} is not {expected:?}");
+        assert_eq!((found.1, found.2), (expected.1, expected.2), "{case}");
+        assert!((found.0 / expected.0 - 1.0).abs() < 1e-12, "{case}");
+    }
+}
+
 /// The slots and heights of a tree's merges; a cluster is in the slot of its first observation.
 fn merges_of(tree: &Dendrogram) -> Vec<(f64, usize, usize)> {
     let mut slots: Vec<usize> = Vec::new();
-    for row in &tree.merge {
-        let slot = |id: i32| match id {
+    let mut merges = Vec::new();
+    for (row, &height) in tree.merge.iter().zip(&tree.height) {
+        let [a, b] = row.map(|id| match id {
             ..=0 => -(id + 1) as usize,
             _ => slots[id as usize - 1],
-        };
-        slots.push(slot(row[0]).min(slot(row[1])));
+        });
+        merges.push((height, a.min(b), a.max(b)));
+        slots.push(a.min(b));
     }
-    let slot = |id: i32| match id {
-        ..=0 => -(id + 1) as usize,
-        _ => slots[id as usize - 1],
-    };
-    let pairs = tree.merge.iter().map(|row| row.map(slot));
-    tree.height
-        .iter()
-        .zip(pairs)
-        .map(|(&height, [a, b])| (height, a.min(b), a.max(b)))
-        .collect()
+    merges
 }
 
 fn ward(x: &Matrix, threads: usize) -> Dendrogram {
@@ -156,26 +170,33 @@ fn ward(x: &Matrix, threads: usize) -> Dendrogram {
 }
 
 #[test]
-fn wards_tree_is_that_of_lance_and_williams() {
+fn trees_of_centroids_are_those_of_lance_and_williams() {
+    let sorts = [
+        Data::Plain,
+        Data::Mixture,
+        Data::Tiny,
+        Data::Huge,
+        Data::Collinear,
+    ];
+    let cpus = [1, 2].map(|threads| Cpu::new(threads).unwrap());
+    let monitor = Monitor::default();
     let mut random = Random(13);
     for round in 0..60 {
-        let data = [
-            Data::Plain,
-            Data::Mixture,
-            Data::Tiny,
-            Data::Huge,
-            Data::Outliers,
-        ][round % 5];
+        let data = sorts[round % sorts.len()];
         let n = 2 + random.below(if round % 10 == 0 { 250 } else { 50 });
-        let p = 1 + random.below(12);
+        let p = 2 + random.below(12);
         let x = draw(&mut random, data, n, p);
-        let merges = merges_of(&ward(&x, 1 + round % 2));
-        let expected = lance_williams(&x, nearest_pair);
-        for (found, expected) in merges.iter().zip(&expected) {
-            let case = format!("{data:?}, {n} × {p}: {found:?} is not {expected:?}");
-            assert_eq!((found.1, found.2), (expected.1, expected.2), "{case}");
-            assert!((found.0 / expected.0 - 1.0).abs() < 1e-12, "{case}");
-        }
+        let case = format!("{data:?}, {n} × {p}");
+        let cpu = &cpus[round % 2];
+        let ward = geometric::ward(&x, cpu, &monitor).unwrap();
+        let expected = lance_williams(&x, WARD, nearest_pair);
+        compare(&merges_of(&ward), &expected, &case);
+        let centroid = geometric::centroid(&x, cpu, &monitor).unwrap();
+        let expected = lance_williams(&x, CENTROID, nearest_pair);
+        compare(&merges_of(&centroid), &expected, &case);
+        let median = geometric::median(&x, cpu, &monitor).unwrap();
+        let expected = lance_williams(&x, MEDIAN, nearest_pair);
+        compare(&merges_of(&median), &expected, &case);
     }
 }
 
@@ -187,9 +208,16 @@ fn where_distances_tie_ward_merges_one_of_the_nearest_pairs() {
         Matrix::from_row_major(values.collect(), n * n, 2).unwrap()
     };
     let line = (0..64).map(f64::from).collect();
+    // All as far apart as their unions are.
+    let simplex = |n: usize| {
+        let values = (0..n * n).map(|i| f64::from(u8::from(i % (n + 1) == 0)));
+        Matrix::from_row_major(values.collect(), n, n).unwrap()
+    };
     let mut cases = vec![
         grid(5),
         grid(12),
+        simplex(7),
+        simplex(40),
         Matrix::from_row_major(line, 64, 1).unwrap(),
         Matrix::from_row_major(vec![3.5; 40], 20, 2).unwrap(),
     ];
@@ -201,16 +229,14 @@ fn where_distances_tie_ward_merges_one_of_the_nearest_pairs() {
         assert_eq!(tree, ward(&x, 2));
         let merges = merges_of(&tree);
         let mut next = merges.iter();
-        lance_williams(&x, |distances, live| {
+        lance_williams(&x, WARD, |squares, live| {
             let &(height, i, j) = next.next().expect("n - 1 merges");
-            let (least, ..) = nearest_pair(distances, live);
+            let (least, ..) = nearest_pair(squares, live);
             let rounding = 1e-7 * (1.0 + least);
-            assert!(
-                (height - least).abs() <= rounding,
-                "{height} is not {least}"
-            );
-            assert!((distances[i][j] - least).abs() <= rounding);
-            (distances[i][j], i, j)
+            let case = format!("{height} is not {least}");
+            assert!((height - least).abs() <= rounding, "{case}");
+            assert!((squares[i][j].sqrt() - least).abs() <= rounding, "{case}");
+            (height, i, j)
         });
         assert!(tree.height.is_sorted());
     }
@@ -221,12 +247,8 @@ fn points_on_a_line_that_grows_apart_chain() {
     // Each union's nearest is the next point, one merge a round.
     let values = (0..600).map(|i| f64::from(i).powi(2)).collect();
     let x = Matrix::from_row_major(values, 600, 1).unwrap();
-    let merges = merges_of(&ward(&x, 2));
-    let expected = lance_williams(&x, nearest_pair);
-    for (found, expected) in merges.iter().zip(&expected) {
-        assert_eq!((found.1, found.2), (expected.1, expected.2));
-        assert!((found.0 / expected.0 - 1.0).abs() < 1e-12);
-    }
+    let expected = lance_williams(&x, WARD, nearest_pair);
+    compare(&merges_of(&ward(&x, 2)), &expected, "600 points");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{Clustering, Options, Problem};
+use super::{Clustering, Options, Problem, Union};
 use crate::backend::{Backend, Merge};
 use crate::dendrogram::TreeBuilder;
 use crate::error::Result;
@@ -85,6 +85,7 @@ pub fn cluster(
         starts,
         members,
         options: *options,
+        union: Union::Shape,
     };
     let merges = backend.agglomerate(&[top], monitor)?;
     tree.append(&slots, &merges[0]);

@@ -8,10 +8,11 @@ use std::collections::BinaryHeap;
 
 use rayon::prelude::*;
 
-use crate::backend::neighbours::{middle, Centroids, Except, Nearest, Neighbours, Request, Space};
+use crate::backend::neighbours::{Centroids, Except, Nearest, Neighbours, Request, Space};
 use crate::backend::screen::{Roster, GONE};
 use crate::backend::single::{Frame, View};
 use crate::error::Result;
+use crate::matrix::middle;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 use blocks::{Blocks, LANES};
