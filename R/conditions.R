@@ -54,3 +54,17 @@ warn_inversions <- function(height, call) {
     call
   ))
 }
+
+# `rows` are the numbers of rows without a direction, `labels` the names of all rows or NULL, `what`
+# these rows are, in words.
+warn_constant_rows <- function(rows, labels, arg, what, call) {
+  if (length(rows) == 0) return(invisible())
+  names <- if (is.null(labels)) rows else dQuote(labels[rows], FALSE)
+  shown <- paste(utils::head(names, 5), collapse = ", ")
+  if (length(names) > 5) shown <- paste0(shown, ", ", length(names) - 5, " more")
+  warning(gmhclust_condition(
+    c("gmhclust_warning_constant", "warning"),
+    paste0("`", arg, "` has ", what, ", whose distances are NaN: ", shown),
+    call
+  ))
+}

@@ -17,6 +17,22 @@ NULL
 #' @noRd
 job_gmhclust <- function(x, threshold, subthreshold, quick, normalize, apriori, apriori_intra, backend, threads, devices) .Call(wrap__job_gmhclust, x, threshold, subthreshold, quick, normalize, apriori, apriori_intra, backend, threads, devices)
 
+#' Starts the computation of distances.
+#' @param x double matrix, observations in rows.
+#' @param y NULL, or a double matrix with as many columns for distances between the two.
+#' @param method,p,absolute,zero_over_zero the metric; arguments of gdist().
+#' @param backend,threads,devices as in job_gmhclust().
+#' @return External pointer to the job.
+#' @noRd
+job_gdist <- function(x, y, method, p, absolute, zero_over_zero, backend, threads, devices) .Call(wrap__job_gdist, x, y, method, p, absolute, zero_over_zero, backend, threads, devices)
+
+#' Gives attributes to a vector in place, which spares a copy.
+#' @param vector a vector that nobody else refers to.
+#' @param attributes named list.
+#' @return The vector.
+#' @noRd
+own_attributes <- function(vector, attributes) .Call(wrap__own_attributes, vector, attributes)
+
 #' Waits for a job, at most `seconds`.
 #' @return TRUE when the job has ended.
 #' @noRd

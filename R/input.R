@@ -6,7 +6,7 @@
 # A double matrix of finite values, observations in rows, at least 2 rows and 1 column. Row names
 # are kept, except the automatic ones of a data frame.
 as_observations <- function(x, arg, call) {
-  needs <- "it must be a numeric matrix or data frame with observations in rows"
+  needs <- needs_observations
   if (is.null(x)) refuse(arg, "is NULL", needs, call)
   if (is.data.frame(x)) {
     check_columns(x, arg, call)
@@ -24,6 +24,20 @@ as_observations <- function(x, arg, call) {
   storage.mode(x) <- "double"
   check_finite(x, arg, call)
   x
+}
+
+needs_observations <- "it must be a numeric matrix or data frame with observations in rows"
+
+# A double matrix, observations in rows, of any size and with any values, of whatever as.matrix()
+# makes numbers of, a vector included: what dist() takes.
+as_points <- function(x, arg, call) {
+  if (is.data.frame(x)) check_columns(x, arg, call)
+  points <- if (!is.null(x) && length(dim(x)) <= 2) tryCatch(as.matrix(x), error = function(e) NULL)
+  if (!is.matrix(points) || !is_number_like(points)) {
+    refuse(arg, paste("is", describe(x)), needs_observations, call)
+  }
+  storage.mode(points) <- "double"
+  points
 }
 
 is_number_like <- function(x) {
@@ -48,10 +62,7 @@ column_class <- function(column) class(column)[1]
 
 refuse_vector <- function(x, arg, call) {
   if (!is_number_like(x)) {
-    refuse(
-      arg, paste("is", describe(x)),
-      "it must be a numeric matrix or data frame with observations in rows", call
-    )
+    refuse(arg, paste("is", describe(x)), needs_observations, call)
   }
   needs <- paste0(
     "use matrix(", arg, ") for ", length(x),

@@ -9,9 +9,11 @@ use std::time::Duration;
 use extendr_api::prelude::*;
 use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 
-/// Makes the R value of a finished job; the only part of it that may touch R, so R's thread calls
-/// it.
-type ToR = Box<dyn FnOnce() -> Robj + Send>;
+use crate::output;
+
+/// Makes the R value of a finished job, given the vector that it filled in where it had to; the only
+/// part of it that may touch R, so R's thread calls it.
+type ToR = Box<dyn FnOnce(Option<Robj>) -> Robj + Send>;
 
 /// Why a job has no value.
 struct Failure {
@@ -64,6 +66,8 @@ impl Shared {
 pub struct Job {
     shared: Arc<Shared>,
     worker: Option<JoinHandle<()>>,
+    /// The vector that the worker fills in, where it has to. It outlives the worker.
+    output: Option<Robj>,
 }
 
 impl Job {
@@ -77,15 +81,40 @@ impl Job {
         W: FnOnce(&Monitor) -> CoreResult<T> + Send + 'static,
     {
         match work {
-            Ok(work) => Self::spawn(work, to_r),
+            Ok(work) => Self::spawn(work, move |value, _| to_r(value)),
             Err(error) => Self::failed(error.into()),
         }
     }
 
-    fn spawn<T, W>(work: W, to_r: fn(T) -> Robj) -> Self
+    /// As [`Job::start`], for work that comes with the length of a double vector that it fills in;
+    /// `to_r` gets that vector, too. So results as large as memory exist once only.
+    pub fn start_filling<T, W>(work: CoreResult<(usize, W)>, to_r: fn(T, Robj) -> Robj) -> Self
+    where
+        T: Send + 'static,
+        W: FnOnce(&Monitor, &mut [f64]) -> CoreResult<T> + Send + 'static,
+    {
+        let allocated = work.and_then(|(length, work)| Ok((work, output::allocate(length)?)));
+        let (work, (output, destination)) = match allocated {
+            Ok(allocated) => allocated,
+            Err(error) => return Self::failed(error.into()),
+        };
+        let filling = move |monitor: &Monitor| {
+            // SAFETY: the job keeps the vector until it has joined this worker, and hands it to
+            // nobody before.
+            work(monitor, unsafe { destination.values() })
+        };
+        let mut job = Self::spawn(filling, move |value, output: Option<Robj>| {
+            to_r(value, output.expect("is kept for this"))
+        });
+        job.output = Some(output);
+        job
+    }
+
+    fn spawn<T, W, R>(work: W, to_r: R) -> Self
     where
         T: Send + 'static,
         W: FnOnce(&Monitor) -> CoreResult<T> + Send + 'static,
+        R: FnOnce(T, Option<Robj>) -> Robj + Send + 'static,
     {
         let shared = Arc::new(Shared {
             monitor: Monitor::default(),
@@ -103,6 +132,7 @@ impl Job {
             Ok(worker) => Self {
                 shared,
                 worker: Some(worker),
+                output: None,
             },
             Err(error) => Self::failed(Failure::internal(format!(
                 "the operating system gave no thread to work on: {error}"
@@ -118,6 +148,7 @@ impl Job {
                 ended: Condvar::new(),
             }),
             worker: None,
+            output: None,
         }
     }
 
@@ -151,7 +182,7 @@ impl Job {
             Phase::Taken => Err(Failure::internal("the result was taken before".into())),
         };
         match outcome {
-            Ok(to_r) => list!(ok = true, value = to_r()).into(),
+            Ok(to_r) => list!(ok = true, value = to_r(self.output.take())).into(),
             Err(failure) => {
                 list!(ok = false, kind = failure.kind, message = failure.message).into()
             }
@@ -162,6 +193,7 @@ impl Job {
     pub fn cancel(&mut self) {
         self.shared.monitor.stop();
         self.join();
+        self.output = None;
         *self.shared.phase() = Phase::Ended(Err(CoreError::Interrupt.into()));
     }
 
@@ -179,13 +211,14 @@ impl Drop for Job {
     }
 }
 
-fn run<T, W>(work: W, to_r: fn(T) -> Robj, monitor: &Monitor) -> Outcome
+fn run<T, W, R>(work: W, to_r: R, monitor: &Monitor) -> Outcome
 where
     T: Send + 'static,
     W: FnOnce(&Monitor) -> CoreResult<T>,
+    R: FnOnce(T, Option<Robj>) -> Robj + Send + 'static,
 {
     match catch_unwind(AssertUnwindSafe(|| work(monitor))) {
-        Ok(Ok(value)) => Ok(Box::new(move || to_r(value))),
+        Ok(Ok(value)) => Ok(Box::new(move |output| to_r(value, output))),
         Ok(Err(error)) => Err(error.into()),
         Err(panic) => Err(Failure::internal(format!(
             "this is a bug in gmhclust: {}",

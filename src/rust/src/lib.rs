@@ -4,13 +4,16 @@
 //! work and names the function that makes its result an R value.
 
 mod job;
+mod output;
 
 use std::time::Duration;
 
 use extendr_api::prelude::*;
 use gmhclust_core::backend::{self, cuda, Choice};
+use gmhclust_core::distances::Pairs;
 use gmhclust_core::mahalanobis::{self, Clustering, Options, Subthreshold};
-use gmhclust_core::{Error as CoreError, Matrix, Monitor, Result as CoreResult};
+use gmhclust_core::metric::{Metric, ZeroOverZero};
+use gmhclust_core::{matrix, Error as CoreError, Matrix, Monitor, Result as CoreResult};
 
 use job::Job;
 
@@ -51,26 +54,76 @@ fn job_gmhclust(
             Nullable::NotNull(codes) => Some(apriori_codes(&codes)?),
             Nullable::Null => None,
         };
-        let threads = usize::try_from(threads).unwrap_or(1).max(1);
-        let devices = match devices {
-            Nullable::NotNull(numbers) => Some(device_numbers(&numbers)?),
-            Nullable::Null => None,
-        };
+        let device = Device::new(backend, threads, devices)?;
         let x = Matrix::from_column_major(x.data(), x.nrows(), x.ncols())?;
         Ok(move |monitor: &Monitor| {
-            let choice = Choice {
-                backend: &backend,
-                threads,
-                devices: devices.as_deref(),
-            };
             let largest = mahalanobis::largest_problem(x.rows(), apriori.as_deref());
-            let backend = backend::select(&choice, largest)?;
+            let backend = backend::select(&device.choice(), largest)?;
             let clustering =
                 mahalanobis::cluster(&x, apriori.as_deref(), &options, &*backend, monitor)?;
             Ok((clustering, backend.name()))
         })
     };
     ExternalPtr::new(Job::start(prepare(), clustering_to_r))
+}
+
+/// Starts the computation of distances.
+/// @param x double matrix, observations in rows.
+/// @param y NULL, or a double matrix with as many columns for distances between the two.
+/// @param method,p,absolute,zero_over_zero the metric; arguments of gdist().
+/// @param backend,threads,devices as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+#[allow(clippy::too_many_arguments)]
+fn job_gdist(
+    x: RMatrix<f64>,
+    y: Nullable<RMatrix<f64>>,
+    method: &str,
+    p: f64,
+    absolute: bool,
+    zero_over_zero: &str,
+    backend: String,
+    threads: i32,
+    devices: Nullable<Vec<i32>>,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
+        let metric = Metric::new("method", method, p, absolute, zero_over_zero)?;
+        let device = Device::new(backend, threads, devices)?;
+        let (n, columns) = (x.nrows(), x.ncols());
+        let (pairs, others) = match &y {
+            Nullable::NotNull(y) => (Pairs::across(n, y.nrows()), y.nrows()),
+            Nullable::Null => (Pairs::within(n), 0),
+        };
+        pairs.check_memory()?;
+        let mut values = matrix::row_major(x.data(), n, columns)?;
+        if let Nullable::NotNull(y) = &y {
+            values.extend(matrix::row_major(y.data(), others, columns)?);
+        }
+        let work = move |monitor: &Monitor, distances: &mut [f64]| {
+            let backend = backend::select(&device.choice(), n + others)?;
+            let points = backend.prepare(metric, &values, n + others, columns)?;
+            drop(values);
+            backend.distances(&points, &pairs, distances, monitor)?;
+            Ok(points.constant().to_vec())
+        };
+        Ok((pairs.count(), work))
+    };
+    ExternalPtr::new(Job::start_filling(prepare(), distances_to_r))
+}
+
+/// Gives attributes to a vector in place, which spares a copy.
+/// @param vector a vector that nobody else refers to.
+/// @param attributes named list.
+/// @return The vector.
+/// @noRd
+#[extendr]
+fn own_attributes(mut vector: Robj, attributes: List) -> extendr_api::Result<Robj> {
+    for (name, value) in attributes.iter() {
+        vector.set_attrib(name, value)?;
+    }
+    Ok(vector)
 }
 
 /// Waits for a job, at most `seconds`.
@@ -117,6 +170,34 @@ fn parse_subthreshold(name: &str) -> CoreResult<Subthreshold> {
             "`subthreshold` is {other:?}, it must be \"mahal\", \"mahal0\", \"euclid\" or \
              \"euclidMahal\""
         ))),
+    }
+}
+
+/// Where the user wants the work done.
+struct Device {
+    backend: String,
+    threads: usize,
+    devices: Option<Vec<usize>>,
+}
+
+impl Device {
+    fn new(backend: String, threads: i32, devices: Nullable<Vec<i32>>) -> CoreResult<Self> {
+        Ok(Self {
+            backend,
+            threads: usize::try_from(threads).unwrap_or(1).max(1),
+            devices: match devices {
+                Nullable::NotNull(numbers) => Some(device_numbers(&numbers)?),
+                Nullable::Null => None,
+            },
+        })
+    }
+
+    fn choice(&self) -> Choice<'_> {
+        Choice {
+            backend: &self.backend,
+            threads: self.threads,
+            devices: self.devices.as_deref(),
+        }
     }
 }
 
@@ -188,6 +269,12 @@ fn clustering_to_r((clustering, backend): (Clustering, &'static str)) -> Robj {
     .into()
 }
 
+/// `constant`: the rows of x, then y, that have no direction, from 0.
+fn distances_to_r(constant: Vec<usize>, distances: Robj) -> Robj {
+    let constant: Vec<f64> = constant.into_iter().map(|row| row as f64 + 1.0).collect();
+    list!(distances = distances, constant = constant).into()
+}
+
 /// A count or code as R stores it; neither exceeds the number of observations, whose indices R's
 /// `hclust` stores as integers too.
 fn r_integer<T>(value: T) -> i32
@@ -201,6 +288,8 @@ where
 extendr_module! {
     mod gmhclust;
     fn job_gmhclust;
+    fn job_gdist;
+    fn own_attributes;
     fn job_wait;
     fn job_progress;
     fn job_take;

@@ -104,6 +104,7 @@ pub fn dist_metrics() -> Vec<Metric> {
         Metric::Manhattan,
         Metric::Binary,
         Metric::Minkowski(0.5),
+        Metric::Minkowski(2.0),
         Metric::Minkowski(3.0),
     ];
     metrics.extend(

@@ -124,6 +124,14 @@ impl Metric {
             Self::Pearson { .. } | Self::Spearman { .. } | Self::Cosine { .. }
         )
     }
+
+    /// How many coordinates two observations must share for a distance.
+    pub fn fewest_coordinates(&self) -> usize {
+        match self {
+            Self::Pearson { .. } | Self::Spearman { .. } => 2,
+            _ => 1,
+        }
+    }
 }
 
 impl ZeroOverZero {

@@ -20,7 +20,7 @@ pub fn distance(metric: &Metric, a: &[f64], b: &[f64]) -> f64 {
     match *metric {
         Metric::Euclidean => of_differences(&|d| d * d).sqrt(),
         Metric::Manhattan => of_differences(&f64::abs),
-        Metric::Minkowski(p) => of_differences(&|d| d.abs().powf(p)).powf(1.0 / p),
+        Metric::Minkowski(p) => power(of_differences(&|d| power(d.abs(), p)), 1.0 / p),
         Metric::Maximum => {
             let differences = both.iter().map(|(a, b)| (a - b).abs());
             differences
@@ -43,6 +43,15 @@ pub fn distance(metric: &Metric, a: &[f64], b: &[f64]) -> f64 {
             let known = !both.is_empty();
             one_minus(if known { cosine } else { NA }, absolute)
         }
+    }
+}
+
+/// R's `R_pow` (src/main/arithmetic.c) of what is not negative.
+fn power(base: f64, exponent: f64) -> f64 {
+    if exponent == 2.0 {
+        base * base
+    } else {
+        base.powf(exponent)
     }
 }
 

@@ -1,0 +1,30 @@
+# The dissimilarities that gdist() and its relatives know, and how they are named.
+
+dist_metrics <- c("euclidean", "maximum", "manhattan", "canberra", "binary", "minkowski")
+correlations <- c("pearson", "spearman", "cosine")
+
+# The full name of a metric that may be abbreviated; what dist() takes means what it means there.
+check_metric <- function(metric, arg, call) {
+  if (is.character(metric) && length(metric) == 1) {
+    if (!is.na(pmatch(metric, "euclidian"))) return("euclidean")
+    known <- dist_metrics[pmatch(metric, dist_metrics)]
+    if (!is.na(known)) return(known)
+  }
+  check_choice(metric, c(dist_metrics, correlations), arg, call)
+}
+
+# The arguments of a metric, checked: a list of `name`, `p`, `absolute` and `zero_over_zero`. `arg`
+# is what the user calls the metric. The library refuses what does not fit together.
+check_metric_options <- function(metric, p, absolute, zero_over_zero, arg, call) {
+  name <- check_metric(metric, arg, call)
+  if (name == "minkowski" && !is_single_number(p)) {
+    refuse("p", paste("is", describe(p)), "it must be one positive number", call)
+  }
+  if (is_single_number(zero_over_zero)) zero_over_zero <- format(zero_over_zero)
+  list(
+    name = name,
+    p = if (name == "minkowski") as.double(p) else 2,
+    absolute = check_flag(absolute, "absolute", call),
+    zero_over_zero = check_choice(zero_over_zero, c("omit", "0", "1"), "zero_over_zero", call)
+  )
+}
