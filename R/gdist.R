@@ -16,8 +16,9 @@
 #'   row of X from each row of Y.
 #' @param absolute If `TRUE`, `"pearson"`, `"spearman"` and `"cosine"` take the magnitude of the
 #'   similarity, so that opposite profiles are close.
-#' @param zero_over_zero What a term of the Canberra distance is where both values are zero, on which
-#'   conventions differ: `"omit"`, left out as if missing, as [stats::dist()] does; `"0"` or `"1"`.
+#' @param zero_over_zero What a term of the Canberra distance is where both values are zero, on
+#'   which conventions differ: `"omit"`, left out as if missing, as [stats::dist()] does; `"0"` or
+#'   `"1"`.
 #' @param backend Where to compute: `"cpu"`, `"cuda"` (NVIDIA GPUs), or `"auto"`, on a GPU where
 #'   there is one and the data are large enough to profit. The result does not depend on it, bit for
 #'   bit. See [gpu_devices()].
@@ -62,8 +63,8 @@
 #' @section Memory:
 #' The result has n (n - 1) / 2 values of 8 bytes: 0.64 GB for 12,625 observations, 40 GB for
 #' 100,000. It may be longer than 2^31 (n > 65,536). The library writes it straight into R's memory;
-#' beside it there are three copies of X. Where the machine has less memory than the result takes,
-#' or R gets none, there is an error of class `gmhclust_error_memory` before the work starts.
+#' beside it there are two copies of X. Where the machine has less memory than the result takes, or
+#' R gets none, there is an error of class `gmhclust_error_memory` before the work starts.
 #'
 #' An interrupt (Ctrl-C) stops the work within a second.
 #'

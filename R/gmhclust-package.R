@@ -8,6 +8,7 @@
 #' * [gmhclust()] clusters; [mhclust()] is the same under the arguments of package \pkg{mhca}.
 #' * [cutree_apriori()] cuts off what lies within apriori clusters, [make_monotone()] removes
 #'   inversions, [check_hclust()] says what is wrong with a tree.
+#' * [gdist()] computes distances: those of [stats::dist()], and correlation distances.
 #' * [gpu_devices()] lists the GPUs that can help, and why others cannot.
 #' * [lymphocytes()] reads the example data.
 #'

@@ -34,6 +34,8 @@
 # --out.
 
 library(gmhclust)
+script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
+source(file.path(dirname(script), "common.R"))
 
 # n points in p dimensions from k elliptical clusters, each with a centre, orientation, axes and
 # weight (unless all are `equal`) of its own. Returns list(x = n x p matrix, component = integer
@@ -54,43 +56,6 @@ elliptical_mixture <- function(n, p, k, seed, equal = FALSE) {
       matrix(rnorm(length(members) * p), ncol = p) %*% shape
   }
   list(x = x, component = component)
-}
-
-# ---- measuring ----------------------------------------------------------------------------------
-
-# Megabytes of this process, "VmRSS" (now) or "VmHWM" (at most); NA where the system does not say.
-process_megabytes <- function(what) {
-  status <- "/proc/self/status"
-  if (!file.exists(status)) return(NA_real_)
-  line <- grep(paste0("^", what), readLines(status), value = TRUE)
-  as.numeric(gsub("[^0-9]", "", line)) / 1024
-}
-
-# Sets VmHWM back to VmRSS, where the system allows; else the peak is that of the whole run, an
-# upper bound.
-reset_peak <- function() {
-  try(suppressWarnings(cat("5\n", file = "/proc/self/clear_refs")), silent = TRUE)
-}
-
-measure <- function(task) {
-  gc(reset = TRUE)
-  reset_peak()
-  before <- process_megabytes("VmRSS")
-  seconds <- suppressWarnings(system.time(task())[["elapsed"]])
-  c(seconds = seconds, megabytes = process_megabytes("VmHWM") - before)
-}
-
-# Runs the named tasks `repeats` times, taking turns, so that what slows the machine slows all.
-paired <- function(row, data, tasks, repeats) {
-  runs <- lapply(seq_len(repeats), function(i) vapply(tasks, measure, numeric(2)))
-  runs <- simplify2array(runs)
-  medians <- apply(runs, 1:2, median)
-  data.frame(
-    row = row, data = data, call = names(tasks), seconds = round(medians["seconds", ], 3),
-    fastest = round(apply(runs["seconds", , , drop = FALSE], 2, min), 3),
-    slowest = round(apply(runs["seconds", , , drop = FALSE], 2, max), 3),
-    megabytes = round(medians["megabytes", ]), repeats = repeats, row.names = NULL
-  )
 }
 
 # ---- the rows -----------------------------------------------------------------------------------
@@ -228,38 +193,27 @@ gpu_rows <- list(
 
 # Measures one row in this process; a data frame.
 gpu_row <- function(row, options) {
-  if (row != "crossover") return(time_on_gpu(row, gpu_rows[[row]], options, cold = TRUE))
+  if (row != "crossover") return(time_calls(row, gpu_rows[[row]], options, cold = TRUE))
   options$cpu <- TRUE
   tables <- lapply(gpu_rows[[row]], function(n) {
     both <- of_mixture(n, 14, names(calls)[2:3])
-    time_on_gpu(row, both, options, cold = n == gpu_rows[[row]][1])
+    time_calls(row, both, options, cold = n == gpu_rows[[row]][1])
   })
   do.call(rbind, tables)
 }
 
 # `cold`: whether the first call is the first one of this process.
-time_on_gpu <- function(row, what, options, cold) {
+time_calls <- function(row, what, options, cold) {
   data <- what$data(options)
+  n <- nrow(data$x)
+  threshold <- options$threshold
   chosen <- if (is.null(options$calls)) what$calls else options$calls
   tables <- lapply(seq_along(chosen), function(i) {
-    how <- c(calls[[chosen[i]]], threshold = options$threshold, threads = options$threads)
-    first_is_cold <- cold && i == 1
-    runs <- lapply(seq_len(options$repeats + first_is_cold), function(k) {
-      run_once(data, how, "cuda")
-    })
-    first <- if (first_is_cold) runs[[1]]$seconds else NA
-    cpu <- if (options$cpu) run_once(data, how, "cpu")
-    trees <- lapply(c(runs, if (options$cpu) list(cpu)), `[[`, "tree")
-    seconds <- vapply(runs, `[[`, 0, "seconds")[seq_along(runs) > first_is_cold]
-    n <- nrow(data$x)
+    how <- c(calls[[chosen[i]]], threshold = threshold, threads = options$threads)
+    timed <- time_on_gpu(function(backend) run_once(data, how, backend), options, cold && i == 1)
     data.frame(
       row = row, data = what$name, n = n, p = ncol(data$x),
-      threshold = if (options$threshold < 1) options$threshold * n else options$threshold,
-      call = chosen[i], cold = first, seconds = round(median(seconds), 3), fastest = min(seconds),
-      slowest = max(seconds), repeats = length(seconds),
-      megabytes = round(max(vapply(runs, `[[`, 0, "megabytes"))),
-      cpu_seconds = if (options$cpu) cpu$seconds else NA,
-      identical = if (length(trees) > 1) length(unique(trees)) == 1 else NA
+      threshold = if (threshold < 1) threshold * n else threshold, call = chosen[i], timed
     )
   })
   do.call(rbind, tables)
@@ -271,121 +225,15 @@ run_once <- function(data, how, backend) {
   call <- as.call(c(quote(gmhclust), named, how, backend = backend, progress = FALSE))
   tree <- NULL
   measured <- measure(function() tree <<- eval(call))
-  c(as.list(measured), list(tree = unclass(tree)[c("merge", "height", "order")]))
-}
-
-# Runs every row in a process of its own, which writes its table into a file.
-gpu_rows_in_processes <- function(options, arguments) {
-  script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
-  arguments <- grep("^--(rows|out)=", arguments, invert = TRUE, value = TRUE)
-  tables <- lapply(options$rows, function(row) {
-    file <- tempfile(fileext = ".csv")
-    own <- c(paste0("--rows=", row), paste0("--out=", file), "--worker")
-    rscript <- file.path(R.home("bin"), "Rscript")
-    status <- system2(rscript, shQuote(c(script, arguments, own)))
-    if (status != 0) {
-      message("row ", row, " failed")
-      return(NULL)
-    }
-    table <- read.csv(file)
-    print(table[c("data", "call", "cold", "seconds", "cpu_seconds", "identical")],
-          row.names = FALSE, right = FALSE)
-    table
-  })
-  do.call(rbind, tables)
-}
-
-gpu_name <- function() {
-  devices <- gpu_devices()
-  usable <- devices[devices$usable, ]
-  if (nrow(usable) == 0) {
-    print(devices)
-    stop("no GPU can be used here", call. = FALSE)
-  }
-  data.frame(gpu = usable$name[1], gpus = nrow(usable), driver_cuda = usable$driver[1])
-}
-
-# ---- the command line ---------------------------------------------------------------------------
-
-parse_options <- function(arguments) {
-  known <- "^--(rows|repeats|threads|out|csv|columns|threshold|calls)=(.+)$"
-  flags <- c("--gpu", "--cpu", "--worker")
-  wrong <- setdiff(grep(known, arguments, invert = TRUE, value = TRUE), flags)
-  if (length(wrong) > 0) stop("unknown option: ", wrong[1], call. = FALSE)
-  valued <- grep(known, arguments, value = TRUE)
-  given <- structure(as.list(sub(known, "\\2", valued)), names = sub(known, "\\1", valued))
-  gpu <- "--gpu" %in% arguments
-  every <- if (!gpu) {
-    names(rows)
-  } else if (is.null(given$csv)) {
-    setdiff(names(gpu_rows), "csv")
-  } else {
-    "csv"
-  }
-  number <- function(text, default) if (is.null(text)) default else as.numeric(text)
-  list(
-    gpu = gpu, cpu = "--cpu" %in% arguments, worker = "--worker" %in% arguments,
-    rows = listed(given$rows, ",", every, "row"),
-    calls = if (!is.null(given$calls)) listed(given$calls, ";", names(calls), "call"),
-    out = given$out, csv = given$csv, columns = given$columns,
-    threshold = number(given$threshold, 0.01), threads = number(given$threads, NULL),
-    repeats = number(given$repeats, 3)
-  )
-}
-
-# The parts of `text`, each one of `every`; all of these without a text.
-listed <- function(text, separator, every, what) {
-  if (is.null(text)) return(every)
-  chosen <- strsplit(text, separator, fixed = TRUE)[[1]]
-  unknown <- setdiff(chosen, every)
-  if (length(unknown) > 0) {
-    stop("unknown ", what, ": ", unknown[1], "; there are: ", paste(every, collapse = "; "),
-         call. = FALSE)
-  }
-  chosen
-}
-
-machine_name <- function() {
-  cpu <- "/proc/cpuinfo"
-  model <- if (file.exists(cpu)) {
-    sub(".*: *", "", grep("^model name", readLines(cpu), value = TRUE)[1])
-  } else {
-    Sys.info()[["machine"]]
-  }
-  sprintf("%s, %d cores, %s, gmhclust %s", model, parallel::detectCores(), R.version.string,
-          packageVersion("gmhclust"))
-}
-
-report <- function(table, hidden, note, out) {
-  options(width = 160)
-  print(table[setdiff(names(table), hidden)], row.names = FALSE, right = FALSE)
-  cat("\n", note, "\n", sep = "")
-  if (!is.null(out)) write.csv(table, out, row.names = FALSE)
+  c(as.list(measured), list(result = unclass(tree)[c("merge", "height", "order")]))
 }
 
 arguments <- commandArgs(trailingOnly = TRUE)
-settings <- parse_options(arguments)
-if (settings$worker) {
-  write.csv(gpu_row(settings$rows, settings), settings$out, row.names = FALSE)
-} else if (settings$gpu) {
-  device <- gpu_name()
-  cat(device$gpu, ", driver for CUDA ", device$driver_cuda, "\n", machine_name(), "\n\n", sep = "")
-  measured <- gpu_rows_in_processes(settings, arguments)
-  if (is.null(measured)) quit(status = 1)
-  measured <- cbind(measured, date = format(Sys.Date()), device, machine = machine_name())
-  report(
-    measured, c("row", "date", "gpu", "gpus", "driver_cuda", "machine", "fastest", "slowest"),
-    paste("cold: the first call of a process; seconds: median of the following ones; megabytes:",
-          "peak memory\nof the CPU beyond that before the call; identical: all trees of the line"),
-    settings$out
-  )
-} else {
-  cat(machine_name(), "\n\n")
-  measured <- do.call(rbind, lapply(settings$rows, function(row) rows[[row]](settings)))
-  report(
-    cbind(measured, date = format(Sys.Date()), machine = machine_name()),
-    c("row", "date", "machine"),
-    "seconds: median of the repeats; megabytes: peak memory beyond that before the call",
-    settings$out
-  )
-}
+csv_given <- any(startsWith(arguments, "--csv="))
+settings <- parse_options(
+  arguments, names(rows), if (csv_given) "csv" else setdiff(names(gpu_rows), "csv"),
+  c("csv", "columns", "threshold", "calls")
+)
+settings$threshold <- number(settings$threshold, 0.01)
+if (!is.null(settings$calls)) settings$calls <- listed(settings$calls, ";", names(calls), "call")
+run_benchmark(settings, arguments, function(row, options) rows[[row]](options), gpu_row)

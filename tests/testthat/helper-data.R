@@ -24,3 +24,22 @@ expect_same_tree <- function(tree, other) {
 
 # The tree has inversions, being made by centroid linkage.
 inverted_tree <- function() hclust(dist(USArrests)^2, method = "centroid")
+
+# An error that names an argument, raised on behalf of the function `by`.
+expect_refused <- function(object, message, by = "gmhclust") {
+  error <- expect_error(object, class = "gmhclust_error_input")
+  expect_s3_class(error, c("gmhclust_error_input", "gmhclust_error", "error", "condition"),
+                  exact = TRUE)
+  expect_match(conditionMessage(error), message, fixed = TRUE)
+  expect_identical(as.character(conditionCall(error)[[1]]), by)
+}
+
+# The expression values of `probes` of package ALL's 12,625 probes in 128 arrays.
+some_probes <- function(probes) {
+  skip_if_not_installed("ALL")
+  skip_if_not_installed("Biobase")
+  loaded <- new.env()
+  utils::data("ALL", package = "ALL", envir = loaded)
+  values <- Biobase::exprs(loaded$ALL)
+  values[seq(1, nrow(values), length.out = probes), ]
+}

@@ -1,13 +1,5 @@
 x <- blobs(10, 3)
 
-expect_refused <- function(object, message) {
-  error <- expect_error(object, class = "gmhclust_error_input")
-  expect_s3_class(error, c("gmhclust_error_input", "gmhclust_error", "error", "condition"),
-                  exact = TRUE)
-  expect_match(conditionMessage(error), message, fixed = TRUE)
-  expect_identical(as.character(conditionCall(error)[[1]]), "gmhclust")
-}
-
 test_that("observations come as numeric, integer and logical matrices and data frames", {
   tree <- quiet_gmhclust(x, 4, quick = TRUE)
   expect_same_tree(quiet_gmhclust(as.data.frame(x), 4, quick = TRUE), tree)

@@ -1,14 +1,15 @@
-# A child R session works on a long clustering, is interrupted, and says what became of it.
+# A child R session does long work, is interrupted, and says what became of it.
 
 session <- '
 library(gmhclust, lib.loc = commandArgs(TRUE)[1])
 note <- commandArgs(TRUE)[2]
+work <- parse(text = commandArgs(TRUE)[3])
 set.seed(1)
 x <- matrix(rnorm(300000 * 10), 300000)
 say <- function(...) cat(paste(...), "\n", file = note, append = TRUE)
 say("pid", Sys.getpid())
 outcome <- tryCatch(
-  gmhclust(x, progress = FALSE),
+  eval(work),
   gmhclust_error_interrupt = function(condition) class(condition)[1]
 )
 say("outcome", if (is.character(outcome)) outcome else "finished")
@@ -27,7 +28,8 @@ wait_for <- function(note, word, seconds) {
   NA_character_
 }
 
-test_that("Ctrl-C stops a clustering at once and leaves R usable", {
+# Expects that `work`, an expression of the data `x` as text, stops at once and leaves R usable.
+expect_interruptible <- function(work) {
   skip_on_os("windows")
   skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
   script <- tempfile(fileext = ".R")
@@ -37,7 +39,7 @@ test_that("Ctrl-C stops a clustering at once and leaves R usable", {
   system2(
     file.path(R.home("bin"), "Rscript"),
     c("--vanilla", shQuote(script), shQuote(dirname(system.file(package = "gmhclust"))),
-      shQuote(note)),
+      shQuote(note), shQuote(work)),
     wait = FALSE, stdout = FALSE, stderr = FALSE
   )
   pid <- as.integer(wait_for(note, "pid", 30))
@@ -51,4 +53,12 @@ test_that("Ctrl-C stops a clustering at once and leaves R usable", {
   expect_identical(wait_for(note, "outcome", 30), "gmhclust_error_interrupt")
   expect_lt(as.numeric(difftime(Sys.time(), sent, units = "secs")), 5)
   expect_identical(wait_for(note, "again", 30), "TRUE")
+}
+
+test_that("Ctrl-C stops a clustering at once and leaves R usable", {
+  expect_interruptible("gmhclust(x, progress = FALSE)")
+})
+
+test_that("Ctrl-C stops distances at once, whose memory R frees", {
+  expect_interruptible("gdist(x[1:20000, ], \"minkowski\", p = 3, progress = FALSE)")
 })

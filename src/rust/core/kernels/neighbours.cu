@@ -19,6 +19,8 @@ typedef unsigned long long ulong;
 // Coordinates in shared memory at a time.
 #define DEPTH 8
 #define THREADS (ACROSS * DOWN)
+#define STEP (THREADS / TILE)
+#define WARP 32
 
 #define UNIT (1.0 / (1 << 24))
 #define SPLIT 1024.0
@@ -27,16 +29,41 @@ typedef unsigned long long ulong;
 #define NARROW_THREADS 128
 #define NOTHING 0xffffffffffffffffull
 
+// After the coordinates.
+enum Scalar { ERROR, FACTOR, HALF, ALLOWANCE, SCALARS };
+
 enum Kind { NORM, NORM_OF_PRODUCTS, SUM, ANGLE };
+
+// Puts rows of `columns` values, one after the other, to positions of what lies coordinate after
+// coordinate.
+extern "C" __global__ void scatter(const float *rows, const uint *positions, uint count,
+                                   uint columns, float *coordinates, ulong stride) {
+  __shared__ float tile[WARP][WARP + 1];
+  uint first = blockIdx.x * WARP, start = blockIdx.y * WARP;
+  for (uint r = threadIdx.y; r < WARP; r += blockDim.y) {
+    uint row = first + r, k = start + threadIdx.x;
+    if (row < count && k < columns) tile[r][threadIdx.x] = rows[(size_t)row * columns + k];
+  }
+  __syncthreads();
+  uint row = first + threadIdx.x;
+  for (uint k = threadIdx.y; k < WARP; k += blockDim.y)
+    if (row < count && start + k < columns)
+      coordinates[(size_t)(start + k) * stride + positions[row]] = tile[threadIdx.x][k];
+}
+
+// Copies what lies at some positions to positions 0, 1, ....
+extern "C" __global__ void gather(const float *coordinates, const uint *positions, uint count,
+                                  uint columns, ulong stride, float *copy, ulong copy_stride) {
+  uint at = blockIdx.x * blockDim.x + threadIdx.x, k = blockIdx.y;
+  if (at < count) copy[(size_t)k * copy_stride + at] = coordinates[(size_t)k * stride + positions[at]];
+}
 
 // As struct Sweep in backend/cuda/neighbours.rs.
 struct Sweep {
   double shrink, margin;
-  const float *references; // and their scalars:
-  const float *factors, *allowances, *errors, *halves;
-  const uint *groups; // of the references
-  const float *queries; // and their scalars:
-  const float *query_factors, *query_allowances, *query_errors, *query_halves;
+  const float *references; // coordinates, then SCALARS
+  const uint *groups;      // of the references
+  const float *queries;    // coordinates, then SCALARS
   const uint *query_groups;
   float *slopes, *bases; // thresholds of the queries
   ulong *candidates;     // `room` for each query: sum or bound, then position
@@ -46,6 +73,13 @@ struct Sweep {
   ulong stride, query_stride;
   uint columns, query_count, kind, capacity, room;
   uint first, last; // references of this launch
+
+  __device__ float reference(uint scalar, uint i) const {
+    return references[(columns + scalar) * stride + i];
+  }
+  __device__ float query(uint scalar, uint i) const {
+    return queries[(columns + scalar) * query_stride + i];
+  }
 };
 
 // What is added up: Sums of backend/single.rs.
@@ -102,20 +136,31 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
   uint first_reference = sweep.first + blockIdx.x * TILE, first_query = blockIdx.y * TILE;
   float sums[EACH][EACH] = {};
 
-  for (uint start = 0; start < sweep.columns; start += DEPTH) {
-    uint depth = min(DEPTH, sweep.columns - start);
+  // What a thread brings to shared memory: of every STEP-th coordinate that of one reference and of
+  // one query. It is asked for while the coordinates before are worked on.
+  uint at = threadIdx.x % TILE, row = threadIdx.x / TILE;
+  uint my_reference = first_reference + at, my_query = first_query + at;
+  bool has_reference = my_reference < sweep.last, has_query = my_query < sweep.query_count;
+  float next_reference[DEPTH / STEP], next_query[DEPTH / STEP];
+  auto fetch = [&](uint start) {
 #pragma unroll
-    for (uint e = threadIdx.x; e < DEPTH * TILE; e += THREADS) {
-      uint k = e / TILE, at = e % TILE;
-      uint reference = first_reference + at, query = first_query + at;
-      references[k][at] = k < depth && reference < sweep.last
-                              ? sweep.references[(start + k) * sweep.stride + reference]
-                              : 0;
-      queries[k][at] = k < depth && query < sweep.query_count
-                           ? sweep.queries[(start + k) * sweep.query_stride + query]
-                           : 0;
+    for (int i = 0; i < DEPTH / STEP; i++) {
+      uint k = start + row + i * STEP;
+      bool there = k < sweep.columns;
+      next_reference[i] =
+          there && has_reference ? sweep.references[k * sweep.stride + my_reference] : 0;
+      next_query[i] = there && has_query ? sweep.queries[k * sweep.query_stride + my_query] : 0;
+    }
+  };
+  fetch(0);
+  for (uint start = 0; start < sweep.columns; start += DEPTH) {
+#pragma unroll
+    for (int i = 0; i < DEPTH / STEP; i++) {
+      references[row + i * STEP][at] = next_reference[i];
+      queries[row + i * STEP][at] = next_query[i];
     }
     __syncthreads();
+    if (start + DEPTH < sweep.columns) fetch(start + DEPTH);
 #pragma unroll
     for (uint k = 0; k < DEPTH; k++) {
       // Zeros beyond the last coordinate add nothing.
@@ -136,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
   for (int j = 0; j < EACH; j++) {
     uint reference = first_reference + j * ACROSS + across;
     if (reference >= sweep.last) break;
-    float factor = sweep.factors[reference], allowance = sweep.allowances[reference];
+    float factor = sweep.reference(FACTOR, reference), allowance = sweep.reference(ALLOWANCE, reference);
     uint group = sweep.groups[reference];
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
@@ -155,7 +200,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
 }
 
 // The next single above, and below but not below 0.
-__device__ float up(double value) { return __double2float_ru(value * (1 + 1e-15)) ; }
+__device__ float up(double value) { return __double2float_ru(value * (1 + 1e-15)); }
 __device__ float down(double value) { return fmaxf(__double2float_rd(value), 0.0f); }
 
 __device__ double ratio(float a, float b) {
@@ -165,17 +210,17 @@ __device__ double ratio(float a, float b) {
 // Frame::bound.
 __device__ float bound(const Sweep &s, float single, uint query, uint reference) {
   double sum = single;
-  double lost = (double)s.query_errors[query] + (double)s.errors[reference];
+  double lost = (double)s.query(ERROR, query) + (double)s.reference(ERROR, reference);
   double bound;
   switch (s.kind) {
   case NORM:
-    bound = (sqrt(sum) * s.shrink - lost) * ratio(s.query_factors[query], s.factors[reference]);
+    bound = (sqrt(sum) * s.shrink - lost) * ratio(s.query(FACTOR, query), s.reference(FACTOR, reference));
     break;
   case NORM_OF_PRODUCTS: {
     double square =
-        2.0 * ((double)s.query_halves[query] + (double)s.halves[reference] + sum);
+        2.0 * ((double)s.query(HALF, query) + (double)s.reference(HALF, reference) + sum);
     bound = (sqrt(fmax(square, 0.0)) * (1.0 - UNIT) - lost) *
-            ratio(s.query_factors[query], s.factors[reference]);
+            ratio(s.query(FACTOR, query), s.reference(FACTOR, reference));
     break;
   }
   case SUM: bound = sum * s.shrink - lost; break;
@@ -187,14 +232,14 @@ __device__ float bound(const Sweep &s, float single, uint query, uint reference)
 
 // Frame::threshold.
 __device__ void lower_threshold(const Sweep &s, uint query, float limit) {
-  double allowance = s.query_allowances[query], slope = 0, base;
+  double allowance = s.query(ALLOWANCE, query), slope = 0, base;
   switch (s.kind) {
   case NORM:
   case NORM_OF_PRODUCTS: {
     double half = s.kind == NORM ? 1.0 : 0.5;
     double root = (double)limit / s.shrink;
     slope = half * (1.0 + 1.0 / SPLIT) * root * root * SLACK;
-    base = slope * (double)s.query_factors[query] * SLACK + allowance;
+    base = slope * (double)s.query(FACTOR, query) * SLACK + allowance;
     break;
   }
   case SUM: base = (double)limit / s.shrink * SLACK + allowance; break;
@@ -254,4 +299,12 @@ extern "C" __global__ void __launch_bounds__(NARROW_THREADS) narrow(Sweep sweep)
     sweep.floors[query] = left_out;
     lower_threshold(sweep, query, __uint_as_float((uint)(left_out >> 32)));
   }
+}
+
+// Copies the candidates that are kept, `capacity` for each query, side by side.
+extern "C" __global__ void pack(Sweep sweep, ulong *packed) {
+  uint i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= sweep.capacity) return;
+  for (uint query = blockIdx.y; query < sweep.query_count; query += gridDim.y)
+    packed[(size_t)query * sweep.capacity + i] = sweep.candidates[(size_t)query * sweep.room + i];
 }

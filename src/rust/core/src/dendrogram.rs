@@ -1,5 +1,7 @@
 //! The tree: merges, heights and leaf order, in the conventions of R's `hclust`.
 
+use crate::backend::Merge;
+
 /// A binary tree over `n` observations as R's `hclust` stores it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dendrogram {
@@ -32,6 +34,53 @@ impl Dendrogram {
             height: steps.iter().map(|step| step.2).collect(),
             merge,
         }
+    }
+}
+
+/// Joins sequences of merges, each with slots of its own, to one tree.
+pub struct TreeBuilder {
+    n: usize,
+    /// The node that stands for each observation's slot at present.
+    node: Vec<u32>,
+    steps: Vec<(u32, u32, f64)>,
+}
+
+impl TreeBuilder {
+    /// For `n` observations, each its own node.
+    pub fn new(n: usize) -> Self {
+        Self {
+            n,
+            node: (0..n as u32).collect(),
+            steps: Vec::with_capacity(n - 1),
+        }
+    }
+
+    /// One merge of the clusters that the observations `lower` and `higher` stand for; `lower`
+    /// stands for the result.
+    pub fn join(&mut self, lower: u32, higher: u32, height: f64) {
+        let made = (self.n + self.steps.len()) as u32;
+        self.steps.push((
+            self.node[lower as usize],
+            self.node[higher as usize],
+            height,
+        ));
+        self.node[lower as usize] = made;
+    }
+
+    /// All of a sequence of merges; observation `slots[s]` stands for slot s.
+    pub fn append(&mut self, slots: &[u32], merges: &[Merge]) {
+        for merge in merges {
+            self.join(
+                slots[merge.lower as usize],
+                slots[merge.higher as usize],
+                merge.height,
+            );
+        }
+    }
+
+    /// The tree, once all observations are joined.
+    pub fn finish(self) -> Dendrogram {
+        Dendrogram::from_steps(self.n, &self.steps)
     }
 }
 

@@ -125,3 +125,37 @@ pub fn check_size(values: &[f64], rows: usize, columns: usize) -> Result<()> {
         rows * columns
     )))
 }
+
+/// The least and the greatest value of some rows in each of their `columns`.
+pub fn bounding_box<'a>(
+    rows: impl Iterator<Item = &'a [f64]>,
+    columns: usize,
+) -> (Vec<f64>, Vec<f64>) {
+    let mut least = vec![f64::INFINITY; columns];
+    let mut greatest = vec![f64::NEG_INFINITY; columns];
+    for row in rows {
+        for (k, &value) in row.iter().enumerate() {
+            least[k] = least[k].min(value);
+            greatest[k] = greatest[k].max(value);
+        }
+    }
+    (least, greatest)
+}
+
+/// Where the rows of row-major `values` lie, column by column: medians of some of them, which
+/// outliers do not move.
+pub fn middle(values: &[f64], columns: usize) -> Vec<f64> {
+    const ROWS: usize = 1000;
+
+    let rows = values.len() / columns;
+    let step = rows.div_ceil(ROWS).max(1);
+    let median = |k: usize| {
+        let mut column: Vec<f64> = (0..rows)
+            .step_by(step)
+            .map(|i| values[i * columns + k])
+            .collect();
+        let at = column.len() / 2;
+        *column.select_nth_unstable_by(at, f64::total_cmp).1
+    };
+    (0..columns).map(median).collect()
+}

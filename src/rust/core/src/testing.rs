@@ -1,6 +1,7 @@
 //! What the tests share.
 
 use crate::metric::{Metric, ZeroOverZero};
+use crate::Matrix;
 
 /// A small generator of random numbers (xorshift64*), so that every failure repeats.
 pub struct Random(pub u64);
@@ -24,6 +25,75 @@ impl Random {
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
+}
+
+/// Sorts of data.
+#[derive(Debug, Clone, Copy)]
+pub enum Data {
+    Plain,
+    Mixture,
+    Duplicates,
+    Grid,
+    Constant,
+    Collinear,
+    Tiny,
+    Huge,
+    Offset,
+    Outliers,
+}
+
+pub const DATA: [Data; 10] = [
+    Data::Plain,
+    Data::Mixture,
+    Data::Duplicates,
+    Data::Grid,
+    Data::Constant,
+    Data::Collinear,
+    Data::Tiny,
+    Data::Huge,
+    Data::Offset,
+    Data::Outliers,
+];
+
+/// `n` points in `p` dimensions.
+pub fn draw(random: &mut Random, data: Data, n: usize, p: usize) -> Matrix {
+    let mut values: Vec<f64> = (0..n * p).map(|_| random.normal()).collect();
+    match data {
+        Data::Plain => {}
+        Data::Mixture => {
+            for row in values.chunks_mut(p) {
+                let component = random.below(3) as f64;
+                for (k, value) in row.iter_mut().enumerate() {
+                    *value = *value * (0.2 + k as f64) + 6.0 * component;
+                }
+            }
+        }
+        Data::Duplicates => {
+            for _ in 0..n {
+                let (from, to) = (random.below(n), random.below(n));
+                for k in 0..p {
+                    values[to * p + k] = values[from * p + k];
+                }
+            }
+        }
+        Data::Grid => values.iter_mut().for_each(|v| *v = v.round()),
+        Data::Constant => values.iter_mut().step_by(p).for_each(|v| *v = 3.5),
+        Data::Collinear => {
+            for row in values.chunks_mut(p) {
+                row[p - 1] = 2.0 * row[0];
+            }
+        }
+        Data::Tiny => values.iter_mut().for_each(|v| *v *= 1e-8),
+        Data::Huge => values.iter_mut().for_each(|v| *v *= 1e8),
+        Data::Offset => values.iter_mut().for_each(|v| *v = *v * 1e-3 + 1e6),
+        Data::Outliers => {
+            for _ in 0..3 {
+                let at = random.below(n * p);
+                values[at] *= 1e5;
+            }
+        }
+    }
+    Matrix::from_row_major(values, n, p).unwrap()
 }
 
 /// The metrics of R's `dist`.
@@ -70,4 +140,21 @@ pub fn values(random: &mut Random, size: usize, holes: &[f64]) -> Vec<f64> {
             _ => random.normal() * 10f64.powi(random.below(40) as i32 - 20),
         })
         .collect()
+}
+
+/// Points of many sorts, those that single precision can hardly tell apart among them.
+pub fn cloud(random: &mut Random, n: usize, p: usize) -> Matrix {
+    let mut values = match random.below(DATA.len() + 3) {
+        sort if sort < DATA.len() => return draw(random, DATA[sort], n, p),
+        sort if sort == DATA.len() => (0..n * p).map(|_| random.below(3) as f64).collect(),
+        _ => values(random, n * p, &[]),
+    };
+    if random.below(2) == 0 {
+        // Islands far apart.
+        for row in values.chunks_mut(p) {
+            let island = 1e5 * random.below(3) as f64;
+            row.iter_mut().for_each(|v| *v += island);
+        }
+    }
+    Matrix::from_row_major(values, n, p).unwrap()
 }

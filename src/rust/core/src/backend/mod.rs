@@ -2,7 +2,9 @@
 
 pub mod cpu;
 pub mod cuda;
+pub mod neighbours;
 pub mod screen;
+pub mod single;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -11,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::mahalanobis::Problem;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
+use neighbours::{Neighbours, Space};
 
 /// Two clusters, named by their slots, becoming one in the lower slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,6 +47,13 @@ pub trait Backend: Send + Sync {
         columns: usize,
     ) -> Result<Points>;
 
+    /// Has `task` ask for nearest references in `space`. A task may be begun anew, on another device,
+    /// where one fails.
+    ///
+    /// # Errors
+    /// What the task returns; otherwise as [`Backend::agglomerate`].
+    fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()>;
+
     /// Writes the distances of `pairs` of points into `out`, which has room for just these.
     ///
     /// # Errors
@@ -56,6 +66,9 @@ pub trait Backend: Send + Sync {
         monitor: &Monitor,
     ) -> Result<()>;
 }
+
+/// What is done with the nearest references, from beginning to end.
+pub type Task<'a> = dyn FnMut(&mut dyn Neighbours) -> Result<()> + Send + 'a;
 
 /// What the user chooses.
 #[derive(Debug, Clone, Copy)]
@@ -167,6 +180,10 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
         self.run(|backend| backend.prepare(metric, values, rows, columns))
     }
 
+    fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
+        self.run(|backend| backend.search(space, monitor, task))
+    }
+
     fn distances(
         &self,
         points: &Points,
@@ -197,6 +214,10 @@ mod tests {
         }
 
         fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize) -> Result<Points> {
+            Err(self.0.clone())
+        }
+
+        fn search(&self, _: Space<'_>, _: &Monitor, _: &mut Task<'_>) -> Result<()> {
             Err(self.0.clone())
         }
 

@@ -147,7 +147,7 @@ fn an_interrupt_stops_tiles_and_pairs() {
     let cpu = Cpu::new(2).unwrap();
     let mut random = Random(5);
     for holes in [false, true] {
-        let metric = Metric::Pearson { absolute: false };
+        let metric = Metric::Spearman { absolute: false };
         let points = random_points(&mut random, metric, 40, 3, holes);
         assert_eq!(points.pairwise(), holes);
         let monitor = Monitor::default();

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 
 use super::distance::{self, ExactSum, Quanta};
 use super::shape::{self, packed_len, ShapeRule, Workspace};
-use super::Problem;
+use super::{Problem, Union};
 use crate::backend::cpu::simd::dispatch;
 use crate::backend::screen::{Profile, Spread};
 
@@ -40,7 +40,7 @@ pub struct Clusters<'a> {
     /// Number of members, 0 for a cluster that was merged away.
     sizes: Vec<u32>,
     means: Vec<f64>,
-    /// `None` for a single observation.
+    /// `None` for a single observation, and where all that counts is the mean.
     moments: Vec<Option<Box<Moments>>>,
     /// For full distances only, as all that follows. The observations of each cluster; a merge
     /// appends those of the smaller to those of the larger.
@@ -74,13 +74,28 @@ pub struct Decision {
 pub struct United {
     size: usize,
     mean: Vec<f64>,
-    moments: Box<Moments>,
+    /// `None` where all that counts is the mean.
+    moments: Option<Box<Moments>>,
 }
 
 impl United {
     /// What the screen needs to know of it.
     pub fn profile(&self) -> Profile<'_> {
-        self.moments.profile(&self.mean)
+        profile(&self.mean, self.moments.as_deref())
+    }
+}
+
+/// What the screen needs to know of a cluster with this mean.
+fn profile<'a>(mean: &'a [f64], moments: Option<&'a Moments>) -> Profile<'a> {
+    match moments {
+        Some(moments) => moments.profile(mean),
+        None => Profile {
+            mean,
+            whitening: &[],
+            low: 1.0,
+            stretch: 1.0,
+            spread: Spread::default(),
+        },
     }
 }
 
@@ -167,17 +182,7 @@ impl<'a> Clusters<'a> {
 
     /// What the screen needs to know of a slot's cluster.
     pub fn profile(&self, slot: u32) -> Profile<'_> {
-        let mean = self.mean(slot);
-        match &self.moments[slot as usize] {
-            Some(moments) => moments.profile(mean),
-            None => Profile {
-                mean,
-                whitening: &[],
-                low: 1.0,
-                stretch: 1.0,
-                spread: Spread::default(),
-            },
-        }
+        profile(self.mean(slot), self.moments[slot as usize].as_deref())
     }
 
     /// A lower bound on the distance from what the screen knows, in double precision.
@@ -276,6 +281,24 @@ impl<'a> Clusters<'a> {
         let p = self.p;
         let full = !self.problem.options.quick;
         let mut mean = self.mean(lower).to_vec();
+        let size = self.size(lower) + self.size(higher);
+        let share = match self.problem.union {
+            Union::Shape => None,
+            Union::Mean => Some(self.size(higher) as f64 / size as f64),
+            Union::Midpoint => Some(0.5),
+        };
+        if let Some(share) = share {
+            dispatch(MoveTowards {
+                share,
+                mean: &mut mean,
+                other: self.mean(higher),
+            });
+            return United {
+                size,
+                mean,
+                moments: None,
+            };
+        }
         let mut moments = match &self.moments[lower as usize] {
             Some(moments) => moments.clone(),
             None => Box::new(Moments {
@@ -293,7 +316,6 @@ impl<'a> Clusters<'a> {
             mean_b: self.mean(higher),
             moments_b: self.moments[higher as usize].as_deref(),
         });
-        let size = self.size(lower) + self.size(higher);
         dispatch(Reshape {
             rule,
             full,
@@ -304,7 +326,7 @@ impl<'a> Clusters<'a> {
         United {
             size,
             mean,
-            moments,
+            moments: Some(moments),
         }
     }
 
@@ -312,7 +334,7 @@ impl<'a> Clusters<'a> {
     pub fn replace(&mut self, lower: u32, higher: u32, united: United) {
         let (lower, higher) = (lower as usize, higher as usize);
         self.means[lower * self.p..][..self.p].copy_from_slice(&united.mean);
-        self.moments[lower] = Some(united.moments);
+        self.moments[lower] = united.moments;
         self.moments[higher] = None;
         self.sizes[lower] = united.size as u32;
         self.sizes[higher] = 0;
@@ -394,6 +416,21 @@ impl WithSimd for ToCluster<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> f64 {
         distance::to_cluster(self.x, self.mean, self.whitening)
+    }
+}
+
+struct MoveTowards<'a> {
+    share: f64,
+    mean: &'a mut [f64],
+    other: &'a [f64],
+}
+
+impl WithSimd for MoveTowards<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        shape::move_towards(self.share, self.mean, self.other);
     }
 }
 

@@ -17,9 +17,9 @@ pub mod shape;
 mod tests;
 
 use crate::backend::{Backend, Workload};
-use crate::dendrogram::Dendrogram;
+use crate::dendrogram::{Dendrogram, TreeBuilder};
 use crate::error::{Error, Result};
-use crate::matrix::Matrix;
+use crate::matrix::{bounding_box, Matrix};
 use crate::monitor::Monitor;
 use shape::ShapeRule;
 
@@ -62,6 +62,17 @@ impl Options {
     }
 }
 
+/// What a union of two clusters takes from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Union {
+    /// The mean and the shape of all members.
+    Shape,
+    /// The mean of all members, and the identity as its shape.
+    Mean,
+    /// The middle between the two clusters' means, for its mean, and the identity.
+    Midpoint,
+}
+
 /// Clusters to merge to one: cluster s, in slot s, holds the observations
 /// `members[starts[s]..starts[s + 1]]` of `x`.
 #[derive(Debug, Clone)]
@@ -70,6 +81,9 @@ pub struct Problem<'a> {
     pub starts: Vec<usize>,
     pub members: Vec<u32>,
     pub options: Options,
+    /// Other than [`Union::Shape`] only where all clusters start with one observation, none
+    /// becomes full-size and distances are those of means.
+    pub union: Union,
 }
 
 impl<'a> Problem<'a> {
@@ -80,6 +94,23 @@ impl<'a> Problem<'a> {
             starts: (0..=members.len()).collect(),
             members,
             options,
+            union: Union::Shape,
+        }
+    }
+
+    /// One cluster for each observation, at the Euclidean distances of their means.
+    pub fn of_centroids(x: &'a Matrix, union: Union) -> Self {
+        let n = x.rows();
+        let options = Options {
+            threshold: n as f64 + 1.0,
+            subthreshold: Subthreshold::Euclid,
+            quick: true,
+            normalize: true,
+            apriori_intra: true,
+        };
+        Self {
+            union,
+            ..Self::of_observations(x, (0..n as u32).collect(), options)
         }
     }
 
@@ -107,16 +138,11 @@ impl<'a> Problem<'a> {
 
     /// The least and the greatest value of all observations of the problem in each dimension.
     pub fn bounding_box(&self) -> (Vec<f64>, Vec<f64>) {
-        let p = self.x.columns();
-        let mut least = vec![f64::INFINITY; p];
-        let mut greatest = vec![f64::NEG_INFINITY; p];
-        for &member in &self.members {
-            for (k, &value) in self.x.row(member as usize).iter().enumerate() {
-                least[k] = least[k].min(value);
-                greatest[k] = greatest[k].max(value);
-            }
-        }
-        (least, greatest)
+        let rows = self
+            .members
+            .iter()
+            .map(|&member| self.x.row(member as usize));
+        bounding_box(rows, self.x.columns())
     }
 
     /// The diagonal of the bounding box, an upper bound on the distances of observations.
@@ -162,7 +188,7 @@ pub fn cluster(
         None => {
             let problem = Problem::of_observations(x, (0..x.rows() as u32).collect(), *options);
             let merges = backend.agglomerate(&[problem], monitor)?;
-            let mut tree = apriori::TreeBuilder::new(x.rows());
+            let mut tree = TreeBuilder::new(x.rows());
             let slots: Vec<u32> = (0..x.rows() as u32).collect();
             tree.append(&slots, &merges[0]);
             Ok(Clustering {
@@ -211,6 +237,14 @@ fn check(x: &Matrix, apriori: Option<&[u32]>, options: &Options) -> Result<()> {
             )));
         }
     }
+    check_magnitude(x)
+}
+
+/// That powers of distances do not overflow.
+///
+/// # Errors
+/// `Error::Input` where they do.
+pub fn check_magnitude(x: &Matrix) -> Result<()> {
     let largest = x.values().iter().fold(0.0f64, |m, v| m.max(v.abs()));
     if largest > LARGEST_VALUE {
         return Err(Error::Input(format!(

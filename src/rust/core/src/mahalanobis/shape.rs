@@ -69,7 +69,6 @@ pub fn merge(
     scatter_b: &[f64],
 ) {
     let (a, b) = (members_a as f64, members_b as f64);
-    let share = b / (a + b);
     let weight = a * b / (a + b);
     let mut at = 0;
     for i in 0..mean_a.len() {
@@ -84,7 +83,13 @@ pub fn merge(
             at += 1;
         }
     }
-    for (mean, other) in mean_a.iter_mut().zip(mean_b) {
+    move_towards(b / (a + b), mean_a, mean_b);
+}
+
+/// Moves a mean by this share of the way to another.
+#[inline(always)]
+pub fn move_towards(share: f64, mean: &mut [f64], other: &[f64]) {
+    for (mean, other) in mean.iter_mut().zip(other) {
         *mean = share.mul_add(other - *mean, *mean);
     }
 }

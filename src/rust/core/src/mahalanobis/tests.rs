@@ -3,10 +3,11 @@
 use super::reference::{self, Source};
 use super::*;
 use crate::backend::cpu::Cpu;
-use crate::backend::Merge;
+use crate::backend::neighbours::Space;
+use crate::backend::{Merge, Task};
 use crate::distances::Pairs;
 use crate::metric::{Metric, Points};
-use crate::testing::Random;
+use crate::testing::{draw, Data, Random, DATA};
 
 const KINDS: [Subthreshold; 4] = [
     Subthreshold::Mahal,
@@ -14,73 +15,6 @@ const KINDS: [Subthreshold; 4] = [
     Subthreshold::Euclid,
     Subthreshold::EuclidMahal,
 ];
-
-#[derive(Debug, Clone, Copy)]
-enum Data {
-    Plain,
-    Mixture,
-    Duplicates,
-    Grid,
-    Constant,
-    Collinear,
-    Tiny,
-    Huge,
-    Offset,
-    Outliers,
-}
-
-const DATA: [Data; 10] = [
-    Data::Plain,
-    Data::Mixture,
-    Data::Duplicates,
-    Data::Grid,
-    Data::Constant,
-    Data::Collinear,
-    Data::Tiny,
-    Data::Huge,
-    Data::Offset,
-    Data::Outliers,
-];
-
-fn draw(random: &mut Random, data: Data, n: usize, p: usize) -> Matrix {
-    let mut values: Vec<f64> = (0..n * p).map(|_| random.normal()).collect();
-    match data {
-        Data::Plain => {}
-        Data::Mixture => {
-            for row in values.chunks_mut(p) {
-                let component = random.below(3) as f64;
-                for (k, value) in row.iter_mut().enumerate() {
-                    *value = *value * (0.2 + k as f64) + 6.0 * component;
-                }
-            }
-        }
-        Data::Duplicates => {
-            for _ in 0..n {
-                let (from, to) = (random.below(n), random.below(n));
-                for k in 0..p {
-                    values[to * p + k] = values[from * p + k];
-                }
-            }
-        }
-        Data::Grid => values.iter_mut().for_each(|v| *v = v.round()),
-        Data::Constant => values.iter_mut().step_by(p).for_each(|v| *v = 3.5),
-        Data::Collinear => {
-            for row in values.chunks_mut(p) {
-                row[p - 1] = 2.0 * row[0];
-            }
-        }
-        Data::Tiny => values.iter_mut().for_each(|v| *v *= 1e-8),
-        Data::Huge => values.iter_mut().for_each(|v| *v *= 1e8),
-        Data::Offset => values.iter_mut().for_each(|v| *v = *v * 1e-3 + 1e6),
-        Data::Outliers => {
-            for _ in 0..3 {
-                let at = random.below(n * p);
-                values[at] *= 1e5;
-            }
-        }
-    }
-    Matrix::from_row_major(values, n, p).unwrap()
-}
 
 fn options(random: &mut Random, n: usize) -> Options {
     let threshold = match random.below(4) {
@@ -124,6 +58,10 @@ impl Backend for Exhaustive {
 
     fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize) -> Result<Points> {
         unreachable!("this clustering asks for no distances")
+    }
+
+    fn search(&self, _: Space<'_>, _: &Monitor, _: &mut Task<'_>) -> Result<()> {
+        unreachable!("this clustering searches nothing")
     }
 
     fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {

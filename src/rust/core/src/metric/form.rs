@@ -300,20 +300,143 @@ impl Form for Angle {
 
     #[inline(always)]
     fn finish<S: Simd>(self, simd: S, dot: S::f64s) -> S::f64s {
-        let one = simd.splat_f64s(1.0);
-        let similarity = if self.absolute {
-            simd.abs_f64s(dot)
-        } else {
-            dot
-        };
-        // Rounding can take it past the ends. What is NaN stays so: comparisons with it are false.
-        let above = simd.greater_than_f64s(similarity, one);
-        let similarity = simd.select_f64s(above, one, similarity);
-        let least = simd.splat_f64s(-1.0);
-        let below = simd.less_than_f64s(similarity, least);
-        let similarity = simd.select_f64s(below, least, similarity);
-        simd.sub_f64s(one, similarity)
+        one_minus(simd, dot, self.absolute)
     }
+}
+
+/// One minus the cosine of the angle between rows of any length, in the coordinates that both have.
+#[derive(Debug, Clone, Copy)]
+pub struct AngleOfCommon {
+    pub absolute: bool,
+}
+
+/// Sums of products, and over how many coordinates.
+#[derive(Debug, Clone, Copy)]
+pub struct Products<V> {
+    count: V,
+    aa: V,
+    bb: V,
+    ab: V,
+}
+
+impl<V: Copy> Products<V> {
+    #[inline(always)]
+    fn new(zero: V) -> Self {
+        Self {
+            count: zero,
+            aa: zero,
+            bb: zero,
+            ab: zero,
+        }
+    }
+}
+
+impl Form for AngleOfCommon {
+    type State<S: Simd> = Products<S::f64s>;
+
+    #[inline(always)]
+    fn start<S: Simd>(self, simd: S) -> Self::State<S> {
+        Products::new(simd.splat_f64s(0.0))
+    }
+
+    #[inline(always)]
+    fn add<S: Simd>(self, simd: S, sums: Self::State<S>, a: S::f64s, b: S::f64s) -> Self::State<S> {
+        let there = simd.and_m64s(simd.equal_f64s(a, a), simd.equal_f64s(b, b));
+        let (zero, one) = (simd.splat_f64s(0.0), simd.splat_f64s(1.0));
+        let a = simd.select_f64s(there, a, zero);
+        let b = simd.select_f64s(there, b, zero);
+        Products {
+            count: simd.add_f64s(sums.count, simd.select_f64s(there, one, zero)),
+            aa: simd.mul_add_f64s(a, a, sums.aa),
+            bb: simd.mul_add_f64s(b, b, sums.bb),
+            ab: simd.mul_add_f64s(a, b, sums.ab),
+        }
+    }
+
+    #[inline(always)]
+    fn finish<S: Simd>(self, simd: S, sums: Self::State<S>) -> S::f64s {
+        let distance = one_minus(simd, ratio(simd, &sums), self.absolute);
+        na_where_zero(simd, sums.count, distance)
+    }
+}
+
+/// One minus Pearson's correlation in the coordinates that both rows have, by Welford's updates of
+/// means and products (Technometrics 4, 1962), in which the products of a constant row stay zero.
+#[derive(Debug, Clone, Copy)]
+pub struct CorrelationOfCommon {
+    pub absolute: bool,
+}
+
+impl Form for CorrelationOfCommon {
+    /// Sums of products about the means, and the means.
+    type State<S: Simd> = (Products<S::f64s>, S::f64s, S::f64s);
+
+    #[inline(always)]
+    fn start<S: Simd>(self, simd: S) -> Self::State<S> {
+        let zero = simd.splat_f64s(0.0);
+        (Products::new(zero), zero, zero)
+    }
+
+    #[inline(always)]
+    fn add<S: Simd>(
+        self,
+        simd: S,
+        (sums, mean_a, mean_b): Self::State<S>,
+        a: S::f64s,
+        b: S::f64s,
+    ) -> Self::State<S> {
+        let there = simd.and_m64s(simd.equal_f64s(a, a), simd.equal_f64s(b, b));
+        // A coordinate that one lacks is at the means, where it changes nothing but their share.
+        let a = simd.select_f64s(there, a, mean_a);
+        let b = simd.select_f64s(there, b, mean_b);
+        let (zero, one) = (simd.splat_f64s(0.0), simd.splat_f64s(1.0));
+        let count = simd.add_f64s(sums.count, simd.select_f64s(there, one, zero));
+        let share = simd.div_f64s(one, simd.max_f64s(count, one));
+        let (from_a, from_b) = (simd.sub_f64s(a, mean_a), simd.sub_f64s(b, mean_b));
+        // How much of the squared distance from the old means is not explained by the new ones.
+        let rest = simd.sub_f64s(one, share);
+        let product = |simd: S, x, y, sum| simd.mul_add_f64s(simd.mul_f64s(x, y), rest, sum);
+        let sums = Products {
+            count,
+            aa: product(simd, from_a, from_a, sums.aa),
+            bb: product(simd, from_b, from_b, sums.bb),
+            ab: product(simd, from_a, from_b, sums.ab),
+        };
+        let mean_a = simd.mul_add_f64s(from_a, share, mean_a);
+        let mean_b = simd.mul_add_f64s(from_b, share, mean_b);
+        (sums, mean_a, mean_b)
+    }
+
+    #[inline(always)]
+    fn finish<S: Simd>(self, simd: S, (sums, _, _): Self::State<S>) -> S::f64s {
+        let distance = one_minus(simd, ratio(simd, &sums), self.absolute);
+        let one = simd.splat_f64s(1.0);
+        let enough = simd.greater_than_f64s(sums.count, one);
+        simd.select_f64s(enough, distance, simd.splat_f64s(NA))
+    }
+}
+
+/// The cosine that sums of products make; NaN where a row has no direction.
+#[inline(always)]
+fn ratio<S: Simd>(simd: S, sums: &Products<S::f64s>) -> S::f64s {
+    let lengths = simd.mul_f64s(simd.sqrt_f64s(sums.aa), simd.sqrt_f64s(sums.bb));
+    simd.div_f64s(sums.ab, lengths)
+}
+
+/// One minus a similarity or its magnitude.
+#[inline(always)]
+pub fn one_minus<S: Simd>(simd: S, similarity: S::f64s, absolute: bool) -> S::f64s {
+    let (one, least) = (simd.splat_f64s(1.0), simd.splat_f64s(-1.0));
+    let similarity = if absolute {
+        simd.abs_f64s(similarity)
+    } else {
+        similarity
+    };
+    // Rounding can take it past the ends. What is NaN stays so: comparisons with it are false.
+    let above = simd.greater_than_f64s(similarity, one);
+    let similarity = simd.select_f64s(above, one, similarity);
+    let below = simd.less_than_f64s(similarity, least);
+    simd.sub_f64s(one, simd.select_f64s(below, least, similarity))
 }
 
 /// Adds a term to a sum and 1 to its count, in some of the lanes.

@@ -102,12 +102,35 @@ impl Metric {
         Ok(metric)
     }
 
+    /// What users call it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Euclidean => "euclidean",
+            Self::Maximum => "maximum",
+            Self::Manhattan => "manhattan",
+            Self::Canberra(_) => "canberra",
+            Self::Binary => "binary",
+            Self::Minkowski(_) => "minkowski",
+            Self::Pearson { .. } => "pearson",
+            Self::Spearman { .. } => "spearman",
+            Self::Cosine { .. } => "cosine",
+        }
+    }
+
     /// Whether it is one minus a correlation or a cosine.
     pub fn is_correlation(&self) -> bool {
         matches!(
             self,
             Self::Pearson { .. } | Self::Spearman { .. } | Self::Cosine { .. }
         )
+    }
+
+    /// How many coordinates two observations must share for a distance.
+    pub fn fewest_coordinates(&self) -> usize {
+        match self {
+            Self::Pearson { .. } | Self::Spearman { .. } => 2,
+            _ => 1,
+        }
     }
 }
 

@@ -1,33 +1,53 @@
-//! Correlations where values are missing: each pair of observations is prepared from the
-//! coordinates that both have, as `cor(use = "pairwise")` of R does.
+//! Spearman's correlation where values are missing: ranks are taken among the coordinates that both
+//! observations have, so they differ from pair to pair.
 
-use super::form::{Angle, NA};
-use super::points::pair_distance;
-use super::prepare::prepare;
-use super::Metric;
+use pulp::Scalar;
 
-/// The values of a row that are there.
-pub fn present(row: &[f64]) -> Vec<f64> {
-    row.iter().copied().filter(|v| !v.is_nan()).collect()
+use super::form::{one_minus, NA};
+
+/// A row, and its coordinates by increasing value, missing ones last.
+#[derive(Debug, Clone, Copy)]
+pub struct Ordered<'a> {
+    pub row: &'a [f64],
+    pub order: &'a [u32],
 }
 
-/// The distance of two unprepared rows under a correlation, from the coordinates that both have;
-/// NA where these are fewer than the 2 that a correlation, or the 1 that a cosine needs.
-pub fn distance(metric: &Metric, a: &[f64], b: &[f64]) -> f64 {
-    let (mut a, mut b): (Vec<f64>, Vec<f64>) = a
-        .iter()
-        .zip(b)
-        .filter(|(a, b)| !a.is_nan() && !b.is_nan())
-        .unzip();
-    let (absolute, fewest) = match *metric {
-        Metric::Cosine { absolute } => (absolute, 1),
-        Metric::Pearson { absolute } | Metric::Spearman { absolute } => (absolute, 2),
-        _ => unreachable!("only correlations are prepared pair by pair"),
-    };
-    if a.len() < fewest {
+/// Writes the coordinates of a row by increasing value, missing ones last.
+pub fn order(row: &[f64], order: &mut [u32]) {
+    (0..).zip(order.iter_mut()).for_each(|(k, at)| *at = k);
+    let value = |k: u32| row[k as usize];
+    order.sort_unstable_by(|&k, &l| {
+        let by_value = value(k).partial_cmp(&value(l));
+        by_value.unwrap_or_else(|| value(k).is_nan().cmp(&value(l).is_nan()))
+    });
+}
+
+/// The distance of two rows; NA where they share fewer than 2 coordinates.
+pub fn distance(a: Ordered<'_>, b: Ordered<'_>, absolute: bool) -> f64 {
+    let (ranks_a, count) = centred_ranks(a, b.row);
+    let (ranks_b, _) = centred_ranks(b, a.row);
+    if count < 2 {
         return NA;
     }
-    prepare(metric, &mut a);
-    prepare(metric, &mut b);
-    pair_distance(Angle { absolute }, &a, &b)
+    let dot = |a: &[f64], b: &[f64]| -> f64 { a.iter().zip(b).map(|(a, b)| a * b).sum() };
+    let lengths = dot(&ranks_a, &ranks_a).sqrt() * dot(&ranks_b, &ranks_b).sqrt();
+    one_minus(Scalar, dot(&ranks_a, &ranks_b) / lengths, absolute)
+}
+
+/// Ranks among the coordinates that `other` has, too, and how many these are. The ranks are doubled
+/// and centred, which makes them whole numbers of mean 0; 0 where there is none.
+fn centred_ranks(of: Ordered<'_>, other: &[f64]) -> (Vec<f64>, usize) {
+    let Ordered { row, order } = of;
+    let both = |&&k: &&u32| !row[k as usize].is_nan() && !other[k as usize].is_nan();
+    let common: Vec<usize> = order.iter().filter(both).map(|&k| k as usize).collect();
+    let mut ranks = vec![0.0; row.len()];
+    let mut before = 0.0;
+    for ties in common.chunk_by(|&k, &l| row[k] == row[l]) {
+        let tied = ties.len() as f64;
+        for &k in ties {
+            ranks[k] = 2.0 * before + tied - common.len() as f64;
+        }
+        before += tied;
+    }
+    (ranks, common.len())
 }

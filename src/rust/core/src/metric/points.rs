@@ -3,9 +3,12 @@
 use pulp::{Scalar, Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::form::{Angle, Binary, Canberra, Form, Magnitude, Maximum, Power, Square, Sum, Term};
-use super::pairwise;
-use super::prepare::prepare;
+use super::form::{
+    Angle, AngleOfCommon, Binary, Canberra, CorrelationOfCommon, Form, Magnitude, Maximum, Power,
+    Square, Sum, Term,
+};
+use super::pairwise::{self, Ordered};
+use super::prepare::{prepare, scale};
 use super::Metric;
 use crate::backend::cpu::simd::dispatch;
 use crate::error::Result;
@@ -16,7 +19,7 @@ use crate::matrix::{self, Matrix};
 /// cosine, so that each of the three is one dot product; as they were given for the others.
 ///
 /// Where the metric is a correlation and values are missing, what it compares differs from pair to
-/// pair: then the rows stay as given, and [`Points::pairwise`] is true.
+/// pair: then the rows stay as given, but for a power of two under Pearson's and the cosine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
     metric: Metric,
@@ -25,6 +28,9 @@ pub struct Points {
     columns: usize,
     /// Whether a value is missing, or infinite where that matters.
     holes: bool,
+    /// Under Spearman's correlation with missing values, the coordinates of each row by increasing
+    /// value; else empty.
+    orders: Vec<u32>,
     constant: Vec<usize>,
 }
 
@@ -74,20 +80,29 @@ impl Points {
     fn prepared(metric: Metric, mut values: Vec<f64>, rows: usize, columns: usize) -> Self {
         let correlation = metric.is_correlation();
         let is_hole = |value: &f64| value.is_nan() || (!correlation && value.is_infinite());
-        // Without columns every coordinate is missing.
-        let holes = columns == 0 || values.par_iter().any(is_hole);
+        let fewest = metric.fewest_coordinates();
+        let holes = columns < fewest || values.par_iter().any(is_hole);
+        let row_len = columns.max(1);
+        let mut orders = Vec::new();
         let constant = if holes && correlation {
-            let is_constant = |&row: &usize| {
-                let row = &values[row * columns..][..columns];
-                !prepare(&metric, &mut pairwise::present(row))
+            let is_constant = |row: &[f64]| {
+                let mut present: Vec<f64> = row.iter().copied().filter(|v| !v.is_nan()).collect();
+                present.len() >= fewest && !prepare(&metric, &mut present)
             };
-            (0..rows).into_par_iter().filter(is_constant).collect()
+            let constant = indices_where(values.par_chunks(row_len).map(is_constant));
+            if matches!(metric, Metric::Spearman { .. }) {
+                orders = vec![0; values.len()];
+                let by_row = orders.par_chunks_mut(row_len);
+                by_row
+                    .zip(values.par_chunks(row_len))
+                    .for_each(|(order, row)| pairwise::order(row, order));
+            } else {
+                values.par_chunks_mut(row_len).for_each(scale);
+            }
+            constant
         } else {
-            values
-                .par_chunks_mut(columns.max(1))
-                .enumerate()
-                .filter_map(|(i, row)| (!prepare(&metric, row)).then_some(i))
-                .collect()
+            let prepared = values.par_chunks_mut(row_len);
+            indices_where(prepared.map(|row| !prepare(&metric, row)))
         };
         Self {
             metric,
@@ -95,6 +110,7 @@ impl Points {
             rows,
             columns,
             holes,
+            orders,
             constant,
         }
     }
@@ -129,10 +145,10 @@ impl Points {
         self.holes
     }
 
-    /// Whether each pair is to be prepared from the coordinates that both have: the metric is a
-    /// correlation, and values are missing.
+    /// Whether each pair has ranks of its own: the metric is Spearman's correlation, and values are
+    /// missing.
     pub fn pairwise(&self) -> bool {
-        self.holes && self.metric.is_correlation()
+        self.holes && matches!(self.metric, Metric::Spearman { .. })
     }
 
     /// The rows, in increasing order, that have no direction: constant ones under a correlation,
@@ -144,9 +160,7 @@ impl Points {
     /// The distance of two observations, the same bits wherever it is computed; [`super::form::NA`]
     /// where they share too few coordinates.
     pub fn distance(&self, i: usize, j: usize) -> f64 {
-        let metric = &self.metric;
-        let (a, b) = (self.row(i), self.row(j));
-        self.with_form(Pair { metric, a, b })
+        self.with_form(Pair { points: self, i, j })
     }
 
     /// Hands the form of the metric to `visitor`.
@@ -156,6 +170,12 @@ impl Points {
         }
         let columns = self.columns as f64;
         match self.metric {
+            Metric::Pearson { absolute } if self.holes => {
+                visitor.with_form(CorrelationOfCommon { absolute })
+            }
+            Metric::Cosine { absolute } if self.holes => {
+                visitor.with_form(AngleOfCommon { absolute })
+            }
             Metric::Euclidean => self.with_sum(Square, visitor),
             Metric::Manhattan => self.with_sum(Magnitude, visitor),
             Metric::Minkowski(p) => self.with_sum(Power(p), visitor),
@@ -182,28 +202,36 @@ impl Points {
     }
 }
 
-/// Two rows under a metric.
+/// The numbers of those that are true.
+fn indices_where(flags: impl IndexedParallelIterator<Item = bool>) -> Vec<usize> {
+    let numbered = flags.enumerate();
+    numbered.filter_map(|(i, flag)| flag.then_some(i)).collect()
+}
+
+/// Two of the points.
 struct Pair<'a> {
-    metric: &'a Metric,
-    a: &'a [f64],
-    b: &'a [f64],
+    points: &'a Points,
+    i: usize,
+    j: usize,
 }
 
 impl WithForm for Pair<'_> {
     type Output = f64;
 
     fn with_form<F: Form>(self, form: F) -> f64 {
-        pair_distance(form, self.a, self.b)
+        let (a, b) = (self.points.row(self.i), self.points.row(self.j));
+        dispatch(PairDistance { form, a, b })
     }
 
     fn pairwise(self) -> f64 {
-        pairwise::distance(self.metric, self.a, self.b)
+        let columns = self.points.columns;
+        let ordered = |i: usize| Ordered {
+            row: self.points.row(i),
+            order: &self.points.orders[i * columns..][..columns],
+        };
+        let absolute = self.points.metric == Metric::Spearman { absolute: true };
+        pairwise::distance(ordered(self.i), ordered(self.j), absolute)
     }
-}
-
-/// The distance of two prepared rows.
-pub(super) fn pair_distance<F: Form>(form: F, a: &[f64], b: &[f64]) -> f64 {
-    dispatch(PairDistance { form, a, b })
 }
 
 /// The distance of two prepared rows as a kernel: not for its vectors, but `mul_add` is an

@@ -47,13 +47,18 @@ fn rank(row: &mut [f64]) {
     }
 }
 
-/// Centres a row where `centred`, and divides it by its length; false where that is 0.
-fn unit(row: &mut [f64], centred: bool) -> bool {
+/// Divides a row by a power of two such that it is at most about 1: that loses no digit, and keeps
+/// the squares of tiny and huge values representable. NaN is missing, and stays.
+pub fn scale(row: &mut [f64]) {
     let largest = row.iter().fold(0.0f64, |m, v| m.max(v.abs()));
-    // A power of two loses no digit, and keeps the squares of tiny and huge values representable.
     let exponent = ((largest.to_bits() >> 52) as i64 - 1023).clamp(-1000, 1000);
     let scale = f64::from_bits(((1023 - exponent) as u64) << 52);
     row.iter_mut().for_each(|v| *v *= scale);
+}
+
+/// Centres a row where `centred`, and divides it by its length; false where that is 0.
+fn unit(row: &mut [f64], centred: bool) -> bool {
+    scale(row);
     if centred {
         // The first value goes first, so that a constant row becomes zeros, and one far from zero
         // keeps its digits.

@@ -124,23 +124,30 @@ fn constant_rows_have_no_correlation_and_are_known() {
 }
 
 #[test]
-fn too_few_common_coordinates_are_na() {
+fn too_few_common_coordinates_are_na_and_no_row_is_blamed() {
     let nan = f64::NAN;
-    let values = vec![1.0, nan, 2.0, 4.0, 5.0, nan];
-    for (metric, is_missing) in [
-        (Metric::Pearson { absolute: false }, true),
-        (Metric::Spearman { absolute: true }, true),
-        (Metric::Cosine { absolute: false }, false),
-        (Metric::Euclidean, false),
-    ] {
-        let points = Points::from_row_major(metric, values.clone(), 2, 3).unwrap();
-        assert_eq!(is_na(points.distance(0, 1)), is_missing, "{metric:?}");
-    }
+    let is_missing = |metric: Metric, values: &[f64]| {
+        let columns = values.len() / 2;
+        let points = Points::from_row_major(metric, values.to_vec(), 2, columns).unwrap();
+        assert_eq!(points.constant(), [0usize; 0], "{metric:?}");
+        is_na(points.distance(0, 1))
+    };
     for metric in dist_metrics().into_iter().chain(correlations()) {
-        let points = Points::from_row_major(metric, vec![1.0, nan, nan, 1.0], 2, 2).unwrap();
-        assert!(is_na(points.distance(0, 1)), "{metric:?}");
-        let none = Points::from_row_major(metric, Vec::new(), 2, 0).unwrap();
-        assert!(is_na(none.distance(0, 1)), "{metric:?}");
+        let needs_two = metric.fewest_coordinates() == 2;
+        assert_eq!(
+            is_missing(metric, &[1.0, nan, 2.0, 4.0, 5.0, nan]),
+            needs_two,
+            "{metric:?}"
+        );
+        assert_eq!(
+            is_missing(metric, &[1.0, nan, 2.0, 4.0]),
+            needs_two,
+            "{metric:?}"
+        );
+        assert_eq!(is_missing(metric, &[1.0, 2.0]), needs_two, "{metric:?}");
+        assert!(is_missing(metric, &[1.0, nan, nan, 1.0]), "{metric:?}");
+        assert!(is_missing(metric, &[nan, nan, 2.0, 1.0]), "{metric:?}");
+        assert!(is_missing(metric, &[]), "{metric:?}");
     }
 }
 

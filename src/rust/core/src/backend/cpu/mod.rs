@@ -1,18 +1,21 @@
 //! The CPU: all cores, and the widest vectors that the processor has.
 
 mod distances;
+mod neighbours;
 mod screen;
 pub mod simd;
 
 use rayon::prelude::*;
 
+use super::neighbours::Space;
 use super::screen::Screen;
-use super::{Backend, Merge};
+use super::{Backend, Merge, Task};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
 use crate::mahalanobis::{agglomerate, Problem};
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
+pub use neighbours::CpuNeighbours;
 pub use screen::CpuScreen;
 
 /// A pool of threads.
@@ -92,6 +95,11 @@ impl Backend for Cpu {
     ) -> Result<Points> {
         self.pool
             .install(|| Points::from_row_major(metric, values.to_vec(), rows, columns))
+    }
+
+    fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
+        self.pool
+            .install(|| task(&mut CpuNeighbours::new(space, monitor)))
     }
 
     fn distances(

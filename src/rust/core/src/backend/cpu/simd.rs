@@ -1,6 +1,7 @@
 //! Runs a kernel compiled for what this processor has: AVX-512, AVX2 with FMA, NEON, or the
 //! baseline.
 
+use pulp::bytemuck::bytes_of;
 use pulp::{Arch, Simd, WithSimd};
 
 /// Runs `kernel` with the widest instruction set that this processor has.
@@ -34,4 +35,17 @@ pub fn doubles<S: Simd>(values: &[f64]) -> &[S::f64s] {
 #[inline(always)]
 pub fn doubles_mut<S: Simd>(values: &mut [f64]) -> &mut [S::f64s] {
     S::as_mut_simd_f64s(values).0
+}
+
+/// The lanes that are true in a mask, as bits, the first lane's lowest.
+#[inline(always)]
+pub fn lanes<S: Simd>(mask: S::m32s) -> u32 {
+    let bytes = bytes_of(&mask);
+    // One bit for a lane, or four bytes.
+    if bytes.len() < S::F32_LANES {
+        let bits = bytes.iter().rev();
+        return bits.fold(0, |bits, &byte| (bits << 8) | u32::from(byte));
+    }
+    let lanes = bytes.chunks_exact(4).rev();
+    lanes.fold(0, |bits, lane| (bits << 1) | u32::from(lane[0] & 1))
 }

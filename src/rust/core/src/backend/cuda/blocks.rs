@@ -16,7 +16,7 @@ use crate::backend::cpu::Cpu;
 use crate::backend::Merge;
 use crate::error::{Error, Result};
 use crate::mahalanobis::shape::packed_len;
-use crate::mahalanobis::{agglomerate, distance, Problem, Subthreshold};
+use crate::mahalanobis::{agglomerate, distance, Problem, Subthreshold, Union};
 use crate::monitor::Monitor;
 
 // As in agglomerate.cu.
@@ -79,7 +79,8 @@ unsafe impl DeviceRepr for Arrays {}
 
 /// Whether a block can do this problem.
 pub fn fits(problem: &Problem) -> bool {
-    problem.clusters() == problem.members.len()
+    problem.union == Union::Shape
+        && problem.clusters() == problem.members.len()
         && problem.clusters() <= MOST_OBSERVATIONS
         && problem.x.columns() <= MOST_DIMENSIONS
 }

@@ -54,12 +54,9 @@ struct Piece {
 // SAFETY: plain old data, laid out as in distances.cu.
 unsafe impl DeviceRepr for Piece {}
 
-/// The kernel for these points, and its parameter; `None` where there is none: powers and
-/// observations that are prepared pair by pair are the CPU's.
+/// The kernel for these points, and its parameter; `None` where there is none: powers, and
+/// correlations where values are missing, are the CPU's.
 fn kernel(points: &Points) -> Option<(&'static Kernels, u32)> {
-    if points.pairwise() {
-        return None;
-    }
     match (*points.metric(), points.holes()) {
         (Metric::Euclidean, false) => Some((&kernels::DISTANCES_EUCLIDEAN, 0)),
         (Metric::Euclidean, true) => Some((&kernels::DISTANCES_EUCLIDEAN_HOLES, 0)),
@@ -81,8 +78,9 @@ fn kernel(points: &Points) -> Option<(&'static Kernels, u32)> {
             Metric::Pearson { absolute }
             | Metric::Spearman { absolute }
             | Metric::Cosine { absolute },
-            _,
+            false,
         ) => Some((&kernels::DISTANCES_ANGLE, u32::from(absolute))),
+        (Metric::Pearson { .. } | Metric::Spearman { .. } | Metric::Cosine { .. }, true) => None,
     }
 }
 

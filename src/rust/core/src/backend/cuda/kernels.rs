@@ -35,4 +35,10 @@ kernels! {
     DISTANCES_CANBERRA = "distances_canberra";
     DISTANCES_BINARY = "distances_binary";
     DISTANCES_ANGLE = "distances_angle";
+    NEIGHBOURS_SQUARES = "neighbours_squares";
+    NEIGHBOURS_MAGNITUDES = "neighbours_magnitudes";
+    NEIGHBOURS_GREATEST = "neighbours_greatest";
+    NEIGHBOURS_QUOTIENTS = "neighbours_quotients";
+    NEIGHBOURS_PRODUCTS = "neighbours_products";
+    NEIGHBOURS_ABSOLUTE_PRODUCTS = "neighbours_absolute_products";
 }

@@ -5,6 +5,7 @@ mod blocks;
 mod device;
 mod distances;
 mod kernels;
+mod neighbours;
 mod screen;
 
 use std::panic::resume_unwind;
@@ -13,11 +14,13 @@ use std::thread::ScopedJoinHandle;
 
 use device::Device;
 pub use device::{devices, DeviceInfo};
+use neighbours::CudaNeighbours;
 use screen::CudaScreen;
 
-use super::cpu::{Cpu, CpuScreen};
+use super::cpu::{Cpu, CpuNeighbours, CpuScreen};
+use super::neighbours::Space;
 use super::screen::Screen;
-use super::{Backend, Merge, Workload};
+use super::{Backend, Merge, Task, Workload};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
 use crate::mahalanobis::{agglomerate, Problem};
@@ -70,6 +73,8 @@ pub struct Cuda {
     smallest: usize,
     /// With fewer small problems than this, they are done on the CPU.
     fewest: usize,
+    /// With fewer pairs of coordinates than this, a search for neighbours is done on the CPU.
+    smallest_search: usize,
 }
 
 impl Cuda {
@@ -108,13 +113,15 @@ impl Cuda {
             cpu: Cpu::new(threads)?,
             smallest: SMALLEST,
             fewest: FEWEST_FOR_EACH_THREAD * threads,
+            smallest_search: neighbours::SMALLEST,
         })
     }
 
-    /// Has problems of any size on the device, for tests: those that fit in a block there as a
-    /// whole if `blocks`.
+    /// Has work of any size on the device, for tests: problems that fit in a block there as a whole
+    /// if `blocks`.
     pub fn without_crossover(mut self, blocks: bool) -> Self {
         self.smallest = 0;
+        self.smallest_search = 0;
         self.fewest = if blocks { 0 } else { usize::MAX };
         self
     }
@@ -231,6 +238,17 @@ impl Backend for Cuda {
         columns: usize,
     ) -> Result<Points> {
         self.cpu.prepare(metric, values, rows, columns)
+    }
+
+    fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
+        let device = &self.devices[0];
+        let searched = self.cpu.install(|| {
+            match CudaNeighbours::new(device, space, self.smallest_search, monitor)? {
+                Some(mut neighbours) => task(&mut neighbours),
+                None => task(&mut CpuNeighbours::new(space, monitor)),
+            }
+        });
+        self.forget_on_failure(searched)
     }
 
     fn distances(

@@ -1,0 +1,342 @@
+//! Sweeps of a few queries over all references, a register-blocked tile at a time.
+
+use pulp::{Simd, WithSimd};
+
+use super::blocks::{Blocks, Row, ALLOWANCE, ERROR, FACTOR, HALF, LANES};
+use crate::backend::cpu::simd::{dispatch, lanes, singles, singles_mut};
+use crate::backend::single::{Frame, Scalars, Sums, Threshold, View};
+
+/// Queries in a tile.
+pub const QUERIES: usize = 6;
+
+/// Registers of references in a tile.
+const REGISTERS: usize = 2;
+
+/// Room for so many references is made before they are found.
+const MOST_ROOM: usize = 1024;
+
+/// A query of a sweep and what it has found.
+pub struct Query {
+    view: Scalars,
+    /// References of this group do not count.
+    group: u32,
+    capacity: usize,
+    /// The nearest references so far, and others that have come since they were last sorted out:
+    /// bits of the bound (bounds are ≥ 0, so their bits order them), then the position.
+    keys: Vec<u64>,
+    /// Only keys below it count.
+    floor: u64,
+    /// Whether references were left out for others; their keys are from the floor on.
+    left_out: bool,
+    threshold: Threshold,
+}
+
+impl Query {
+    /// Looks for `capacity` references with a bound of at most `limit`, in view units.
+    fn new(frame: &Frame, view: Scalars, group: u32, capacity: usize, limit: f32) -> Self {
+        // The first key beyond all those with this bound.
+        let floor = (u64::from(limit.to_bits()) + 1) << 32;
+        Self {
+            threshold: frame.threshold(&view, limit),
+            view,
+            group,
+            capacity,
+            keys: Vec::with_capacity((2 * capacity).min(MOST_ROOM)),
+            floor,
+            left_out: false,
+        }
+    }
+
+    #[inline(always)]
+    fn insert(&mut self, frame: &Frame, key: u64) {
+        if key >= self.floor {
+            return;
+        }
+        self.keys.push(key);
+        if self.keys.len() >= 2 * self.capacity {
+            self.sort_out(frame);
+        }
+    }
+
+    /// Keeps the nearest of what has come.
+    #[inline(never)]
+    fn sort_out(&mut self, frame: &Frame) {
+        if self.keys.len() <= self.capacity {
+            return;
+        }
+        let (_, &mut first_left_out, _) = self.keys.select_nth_unstable(self.capacity);
+        self.keys.truncate(self.capacity);
+        self.floor = first_left_out;
+        self.left_out = true;
+        let limit = f32::from_bits((first_left_out >> 32) as u32);
+        self.threshold = frame.threshold(&self.view, limit);
+    }
+
+    fn finish(mut self, frame: &Frame) -> Found {
+        self.sort_out(frame);
+        self.keys.sort_unstable();
+        Found {
+            keys: self.keys,
+            floor: self.left_out.then_some(self.floor),
+        }
+    }
+}
+
+/// What is asked for one query.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    pub group: u32,
+    pub capacity: usize,
+    /// In view units.
+    pub limit: f32,
+}
+
+/// What a sweep found for a query. A key is the bits of a lower bound in view units, then the
+/// position.
+#[derive(Debug)]
+pub struct Found {
+    /// The least keys of references within the limit, in increasing order.
+    pub keys: Vec<u64>,
+    /// All other keys of references within the limit are from here on; `None` without others.
+    pub floor: Option<u64>,
+}
+
+/// The nearest references of some queries; the groups are those of the positions.
+pub fn sweep(
+    frame: &Frame,
+    blocks: &Blocks,
+    groups: &[[u32; LANES]],
+    queries: &[(View, Wanted)],
+) -> Vec<Found> {
+    let columns = frame.columns();
+    // The queries of a tile side by side; the last ones are repeated where a tile is not full.
+    let mut coordinates = Vec::with_capacity(queries.len().div_ceil(QUERIES) * columns);
+    for tile in queries.chunks(QUERIES) {
+        let view = |q: usize| &tile[q.min(tile.len() - 1)].0.values;
+        coordinates.extend(
+            (0..columns).map(|k| -> [f32; QUERIES] { std::array::from_fn(|q| view(q)[k]) }),
+        );
+    }
+    let mut found: Vec<Query> = queries
+        .iter()
+        .map(|(view, wanted)| {
+            Query::new(
+                frame,
+                view.scalars,
+                wanted.group,
+                wanted.capacity,
+                wanted.limit,
+            )
+        })
+        .collect();
+    let sweep = Sweep {
+        frame,
+        blocks,
+        groups,
+        coordinates: &coordinates,
+        queries: &mut found,
+    };
+    match frame.sums() {
+        Sums::Squares => dispatch(Over(sweep, Squares)),
+        Sums::Magnitudes => dispatch(Over(sweep, Magnitudes)),
+        Sums::Greatest => dispatch(Over(sweep, Greatest)),
+        Sums::Quotients => dispatch(Over(sweep, Quotients)),
+        Sums::Products => dispatch(Over(sweep, Products)),
+        Sums::AbsoluteProducts => dispatch(Over(sweep, AbsoluteProducts)),
+    }
+    found.into_iter().map(|query| query.finish(frame)).collect()
+}
+
+/// What is added up: [`Sums`], one by one.
+trait Term: Copy {
+    /// Adds what one coordinate of two views gives.
+    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s;
+
+    /// After the last coordinate.
+    #[inline(always)]
+    fn finish<S: Simd>(self, _: S, sum: S::f32s) -> S::f32s {
+        sum
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Squares;
+
+impl Term for Squares {
+    #[inline(always)]
+    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
+        let difference = simd.sub_f32s(a, b);
+        simd.mul_add_e_f32s(difference, difference, sum)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Magnitudes;
+
+impl Term for Magnitudes {
+    #[inline(always)]
+    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.add_f32s(sum, simd.abs_f32s(simd.sub_f32s(a, b)))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Greatest;
+
+impl Term for Greatest {
+    #[inline(always)]
+    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.max_f32s(sum, simd.abs_f32s(simd.sub_f32s(a, b)))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Quotients;
+
+impl Term for Quotients {
+    #[inline(always)]
+    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
+        let difference = simd.abs_f32s(simd.sub_f32s(a, b));
+        let magnitude = simd.add_f32s(simd.abs_f32s(a), simd.abs_f32s(b));
+        // Makes 0/0 zero, and changes no other quotient: coordinates are zero or far greater.
+        let magnitude = simd.add_f32s(magnitude, simd.splat_f32s(f32::MIN_POSITIVE));
+        simd.add_f32s(sum, simd.div_f32s(difference, magnitude))
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Products;
+
+impl Term for Products {
+    #[inline(always)]
+    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.negate_mul_add_e_f32s(a, b, sum)
+    }
+}
+
+#[derive(Clone, Copy)]
+struct AbsoluteProducts;
+
+impl Term for AbsoluteProducts {
+    #[inline(always)]
+    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
+        simd.mul_add_e_f32s(a, b, sum)
+    }
+
+    #[inline(always)]
+    fn finish<S: Simd>(self, simd: S, sum: S::f32s) -> S::f32s {
+        simd.neg_f32s(simd.abs_f32s(sum))
+    }
+}
+
+/// Some queries, QUERIES to a tile, over all blocks.
+struct Sweep<'a> {
+    frame: &'a Frame,
+    blocks: &'a Blocks,
+    groups: &'a [[u32; LANES]],
+    coordinates: &'a [[f32; QUERIES]],
+    queries: &'a mut [Query],
+}
+
+struct Over<'a, T>(Sweep<'a>, T);
+
+impl<T: Term> WithSimd for Over<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Over(sweep, term) = self;
+        let columns = sweep.frame.columns();
+        for (index, (block, groups)) in sweep.blocks.iter().zip(sweep.groups).enumerate() {
+            let (coordinates, scalars) = block.split_at(columns);
+            let tiles = sweep.coordinates.chunks_exact(columns);
+            for (queries, tile) in sweep.queries.chunks_mut(QUERIES).zip(tiles) {
+                for part in 0..LANES / (REGISTERS * S::F32_LANES) {
+                    let sums = tile_of_sums(simd, term, tile, coordinates, part);
+                    let target = Target {
+                        frame: sweep.frame,
+                        scalars,
+                        groups,
+                        first: index * LANES,
+                    };
+                    for (query, sums) in queries.iter_mut().zip(sums) {
+                        for (r, sums) in sums.into_iter().enumerate() {
+                            target.collect(simd, query, sums, part * REGISTERS + r);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The sums of a tile of queries with some registers of references.
+#[inline(always)]
+fn tile_of_sums<S: Simd, T: Term>(
+    simd: S,
+    term: T,
+    tile: &[[f32; QUERIES]],
+    coordinates: &[Row],
+    part: usize,
+) -> [[S::f32s; REGISTERS]; QUERIES] {
+    let mut sums = [[simd.splat_f32s(0.0); REGISTERS]; QUERIES];
+    for (queries, row) in tile.iter().zip(coordinates) {
+        let row = &singles::<S>(row)[part * REGISTERS..][..REGISTERS];
+        for (sums, &query) in sums.iter_mut().zip(queries) {
+            let query = simd.splat_f32s(query);
+            for (sum, &reference) in sums.iter_mut().zip(row) {
+                *sum = term.add(simd, *sum, query, reference);
+            }
+        }
+    }
+    for sum in sums.as_flattened_mut() {
+        *sum = term.finish(simd, *sum);
+    }
+    sums
+}
+
+/// The references of a block as the target of a tile.
+struct Target<'a> {
+    frame: &'a Frame,
+    scalars: &'a [Row],
+    groups: &'a [u32; LANES],
+    /// The position of the block's first reference.
+    first: usize,
+}
+
+impl Target<'_> {
+    /// Keeps what is near among a register of references.
+    #[inline(always)]
+    fn collect<S: Simd>(&self, simd: S, query: &mut Query, sums: S::f32s, register: usize) {
+        let row = |scalar: usize| singles::<S>(&self.scalars[scalar])[register];
+        let slope = simd.splat_f32s(query.threshold.slope);
+        let base = simd.splat_f32s(query.threshold.base);
+        let threshold = simd.mul_add_e_f32s(slope, row(FACTOR), base);
+        let threshold = simd.add_f32s(threshold, row(ALLOWANCE));
+        let near = simd.less_than_f32s(sums, threshold);
+        let groups = S::as_simd_u32s(self.groups).0[register];
+        let own = simd.equal_u32s(groups, simd.splat_u32s(query.group));
+        let near = simd.and_m32s(near, simd.not_m32s(own));
+        if simd.first_true_m32s(near) == S::F32_LANES {
+            return;
+        }
+        let mut values = [0.0f32; LANES];
+        singles_mut::<S>(&mut values)[0] = sums;
+        let first = register * S::F32_LANES;
+        self.insert(query, &values, lanes::<S>(near), first);
+    }
+
+    /// Keeps what is nearest of some `lanes` of sums; the first of these is the block's `first`.
+    #[inline(never)]
+    fn insert(&self, query: &mut Query, sums: &[f32; LANES], mut lanes: u32, first: usize) {
+        while lanes != 0 {
+            let at = lanes.trailing_zeros() as usize;
+            lanes &= lanes - 1;
+            let lane = first + at;
+            let [error, factor, half] = [ERROR, FACTOR, HALF].map(|s| self.scalars[s][lane]);
+            let bound = self.frame.bound(sums[at], &query.view, error, factor, half);
+            let key = (u64::from(bound.to_bits()) << 32) | (self.first + lane) as u64;
+            query.insert(self.frame, key);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What searches ask of a device: the nearest references of many queries, exactly.
+//!
+//! The answers are those of the distances that decide, in double precision and one order of
+//! operations, with ties going to the smaller index: they do not depend on the device, on the
+//! number of threads or on what a device rules out beforehand ([`super::single`] says how that can
+//! be done in single precision).
+
+use crate::error::{Error, Result};
+use crate::matrix::Matrix;
+use crate::metric::{Metric, Points, ZeroOverZero};
+
+/// What is near what.
+#[derive(Debug, Clone, Copy)]
+pub enum Space<'a> {
+    /// Points, each of which can be a query, and so many references, the first ones. All distances
+    /// are numbers.
+    Points {
+        points: &'a Points,
+        references: usize,
+    },
+    /// One cluster for each of these observations, which can be merged ([`Neighbours::merge`]), at
+    /// the distances of [`Centroids`].
+    Clusters(&'a Matrix),
+}
+
+impl Space<'_> {
+    /// That all distances of queries and references are numbers.
+    ///
+    /// # Errors
+    /// `Error::Input` where values are missing or infinite, and where rows have no distance:
+    /// constant ones under a correlation, zeros under the cosine, and more than one row of zeros
+    /// under a Canberra metric that leaves zeros out.
+    pub fn check(&self) -> Result<()> {
+        let Space::Points { points, .. } = *self else {
+            return Ok(());
+        };
+        if points.holes() {
+            return Err(Error::Input(
+                "`X` has values that are missing or infinite; every value must be finite".into(),
+            ));
+        }
+        let (rows, what) = match points.metric() {
+            Metric::Canberra(ZeroOverZero::Omitted) => {
+                // What R takes as zero.
+                let is_zero = |v: &f64| v.abs() <= f64::MIN_POSITIVE;
+                let zeros = (0..points.rows()).filter(|&i| points.row(i).iter().all(is_zero));
+                (zeros.collect(), "zero")
+            }
+            Metric::Cosine { .. } => (points.constant().to_vec(), "zero"),
+            _ => (points.constant().to_vec(), "constant"),
+        };
+        let fewest = if points.metric().is_correlation() {
+            1
+        } else {
+            2
+        };
+        if rows.len() < fewest {
+            return Ok(());
+        }
+        Err(Error::Input(format!(
+            "`X` is {what} in {}; such rows have no {} distance",
+            in_words(&rows),
+            points.metric().name()
+        )))
+    }
+}
+
+/// "row 3", "rows 3 and 7", "rows 1, 2, 3, 4, 5 and 20 more", given rows from 0.
+fn in_words(rows: &[usize]) -> String {
+    const SHOWN: usize = 5;
+
+    let mut numbers: Vec<String> = rows
+        .iter()
+        .take(SHOWN)
+        .map(|row| (row + 1).to_string())
+        .collect();
+    if rows.len() > SHOWN {
+        numbers.push(format!("{} more", rows.len() - SHOWN));
+    }
+    match numbers.split_last() {
+        Some((last, [])) => format!("row {last}"),
+        Some((last, others)) => format!("rows {} and {last}", others.join(", ")),
+        None => "no row".into(),
+    }
+}
+
+/// Which references a query leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Except<'a> {
+    Nobody,
+    /// That with the query's index.
+    Itself,
+    /// Those of the query's group, given the group of each index.
+    Group(&'a [u32]),
+}
+
+/// A question: which references are nearest to these?
+#[derive(Debug, Clone, Copy)]
+pub struct Request<'a> {
+    /// The queries' indices.
+    pub queries: &'a [u32],
+    /// How many of the nearest are wanted, at least 1.
+    pub wanted: usize,
+    /// For each query, the greatest distance that is of interest; any where `None`.
+    pub limits: Option<&'a [f64]>,
+    pub except: Except<'a>,
+}
+
+/// The answer: for each query up to as many references as wanted, nearest first, ties by index.
+/// Where they are fewer, there are no others within the limit.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Nearest {
+    found: Vec<(f64, u32)>,
+    ends: Vec<usize>,
+}
+
+impl Nearest {
+    /// Adds what was found for the next query.
+    pub fn push(&mut self, found: &[(f64, u32)]) {
+        self.found.extend_from_slice(found);
+        self.ends.push(self.found.len());
+    }
+
+    /// Distances and indices of what was found for the `i`-th query.
+    pub fn of(&self, i: usize) -> &[(f64, u32)] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.found[start..self.ends[i]]
+    }
+
+    /// What was found, query by query.
+    pub fn iter(&self) -> impl Iterator<Item = &[(f64, u32)]> {
+        (0..self.ends.len()).map(|i| self.of(i))
+    }
+}
+
+/// References on a device, and queries to them.
+pub trait Neighbours: Send {
+    /// Answers a request.
+    ///
+    /// # Errors
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` as the
+    /// device has it.
+    fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest>;
+
+    /// The distances that decide, of queries and references.
+    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>>;
+
+    /// Merges two of [`Space::Clusters`] to one in the lower slot; the higher slot is empty from
+    /// then on, and neither a query nor a reference.
+    fn merge(&mut self, lower: u32, higher: u32) -> Result<()>;
+
+    /// How many queries at a time keep the device busy for a fraction of a second.
+    fn batch(&self) -> usize;
+}
+
+/// Clusters by centroid and size, in slots.
+///
+/// Their distance is that of Ward's linkage, √(2ab/(a+b))·‖α−β‖ for sizes a, b and centroids α, β:
+/// the root of twice the sum of squares that merging them adds (Ward 1963, as in the heights of
+/// `hclust(method = "ward.D2")`).
+#[derive(Debug, Clone)]
+pub struct Centroids {
+    columns: usize,
+    values: Vec<f64>,
+    sizes: Vec<f64>,
+}
+
+impl Centroids {
+    /// One cluster for each observation.
+    pub fn new(x: &Matrix) -> Self {
+        Self {
+            columns: x.columns(),
+            values: x.values().to_vec(),
+            sizes: vec![1.0; x.rows()],
+        }
+    }
+
+    /// Number of slots, empty ones included.
+    pub fn slots(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// Number of coordinates.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The centroid of a slot's cluster.
+    pub fn row(&self, slot: usize) -> &[f64] {
+        &self.values[slot * self.columns..][..self.columns]
+    }
+
+    /// All centroids, slot after slot.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// Number of members of a slot's cluster, 0 for an empty slot.
+    pub fn size(&self, slot: usize) -> f64 {
+        self.sizes[slot]
+    }
+
+    /// The distance of two clusters: the same bits in either order, on any device.
+    pub fn distance(&self, i: usize, j: usize) -> f64 {
+        let mut square = 0.0;
+        for (a, b) in self.row(i).iter().zip(self.row(j)) {
+            let difference = a - b;
+            square += difference * difference;
+        }
+        let (a, b) = (self.sizes[i], self.sizes[j]);
+        (2.0 * (a * b) / (a + b) * square).sqrt()
+    }
+
+    /// Merges two clusters to one in the lower slot and empties the higher one.
+    pub fn merge(&mut self, lower: usize, higher: usize) {
+        let (a, b) = (self.sizes[lower], self.sizes[higher]);
+        let (before, after) = self.values.split_at_mut(higher * self.columns);
+        let centroid = &mut before[lower * self.columns..][..self.columns];
+        for (to, from) in centroid.iter_mut().zip(&after[..self.columns]) {
+            *to += b / (a + b) * (from - *to);
+        }
+        self.sizes[lower] = a + b;
+        self.sizes[higher] = 0.0;
+    }
+}

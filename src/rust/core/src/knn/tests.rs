@@ -1,0 +1,167 @@
+//! The engine against the obvious way.
+
+use super::*;
+use crate::backend::cpu::Cpu;
+use crate::backend::cuda::Cuda;
+use crate::metric::{Metric, ZeroOverZero};
+use crate::testing::{cloud, correlations, dist_metrics, draw, Data, Random};
+use crate::Matrix;
+
+/// All distances, sorted.
+fn exhaustive(points: &Points, references: usize, k: usize) -> Graph {
+    let among_themselves = references == points.rows();
+    let first = if among_themselves { 0 } else { references };
+    let mut graph = Graph {
+        k,
+        index: Vec::new(),
+        distance: Vec::new(),
+    };
+    for query in first..points.rows() {
+        let mut all: Vec<(f64, u32)> = (0..references)
+            .filter(|&reference| reference != query)
+            .map(|reference| (points.distance(query, reference), reference as u32))
+            .collect();
+        all.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
+        graph.index.extend(all[..k].iter().map(|&(_, index)| index));
+        graph
+            .distance
+            .extend(all[..k].iter().map(|&(distance, _)| distance));
+    }
+    graph
+}
+
+fn check(points: &Points, references: usize, k: usize, backend: &dyn Backend, case: &str) {
+    let found = nearest(points, references, k, backend, &Monitor::default());
+    assert_eq!(found, Ok(exhaustive(points, references, k)), "{case}");
+}
+
+#[test]
+fn the_nearest_are_those_of_all_distances_sorted() {
+    compare_with_all_distances(&Cpu::new(2).unwrap(), 300);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_has_the_bits_of_the_cpu() {
+    let cuda = Cuda::new(None, 2).unwrap().without_crossover(false);
+    compare_with_all_distances(&cuda, 300);
+    let mut random = Random(7);
+    for metric in [dist_metrics(), correlations()].concat() {
+        let points = Points::new(metric, &draw(&mut random, Data::Mixture, 3000, 20));
+        let on = |backend: &dyn Backend, k: usize| {
+            nearest(&points, 3000, k, backend, &Monitor::default()).unwrap()
+        };
+        let cpu = Cpu::new(4).unwrap();
+        for k in [1, 20, 200] {
+            assert!(on(&cuda, k) == on(&cpu, k), "{metric:?}, k = {k}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
+    compare_with_all_distances(&Cuda::new(None, 2).unwrap().without_crossover(false), 22);
+}
+
+fn compare_with_all_distances(backend: &dyn Backend, rounds: usize) {
+    let mut random = Random(5);
+    let metrics = [dist_metrics(), correlations()].concat();
+    for round in 0..rounds {
+        let metric = metrics[round % metrics.len()];
+        let n = 2 + random.below(if round % 10 == 0 { 400 } else { 90 });
+        let p = match round % 4 {
+            0 => 1 + random.below(70),
+            _ => 1 + random.below(8),
+        };
+        let x = cloud(&mut random, n, p);
+        let points = Points::new(metric, &x);
+        let references = match random.below(3) {
+            0 if n > 2 => 1 + random.below(n - 1),
+            _ => n,
+        };
+        let most = references - usize::from(references == n);
+        let k = match random.below(4) {
+            0 => 1,
+            1 => most,
+            _ => 1 + random.below(most),
+        };
+        let space = Space::Points {
+            points: &points,
+            references,
+        };
+        if space.check().is_ok() {
+            let case = format!("{round}: {metric:?}, {n} × {p}, {references}, k = {k}");
+            check(&points, references, k, backend, &case);
+        }
+    }
+}
+
+#[test]
+fn many_columns_and_many_queries() {
+    let mut random = Random(6);
+    for (metric, n, p) in [
+        (Metric::Euclidean, 1500, 40),
+        (Metric::Euclidean, 1200, 3),
+        (Metric::Pearson { absolute: false }, 700, 300),
+        (Metric::Manhattan, 1200, 14),
+    ] {
+        let x = draw(&mut random, Data::Mixture, n, p);
+        let points = Points::new(metric, &x);
+        for threads in [1, 2] {
+            let cpu = Cpu::new(threads).unwrap();
+            check(
+                &points,
+                n,
+                20,
+                &cpu,
+                &format!("{metric:?}, {threads} threads"),
+            );
+        }
+    }
+}
+
+#[test]
+fn wrong_input_is_refused() {
+    let cpu = Cpu::new(1).unwrap();
+    let x = draw(&mut Random(1), Data::Plain, 5, 3);
+    let message = |metric, x: &Matrix, k| {
+        let points = Points::new(metric, x);
+        nearest(&points, x.rows(), k, &cpu, &Monitor::default()).unwrap_err()
+    };
+    for k in [0, 5] {
+        let error = message(Metric::Euclidean, &x, k).to_string();
+        assert!(error.contains(&format!("`k` is {k}; it must be at least 1 and at most 4")));
+    }
+    let mut values = x.values().to_vec();
+    values[3..6].fill(7.0);
+    values[12..].fill(-1.0);
+    let x = Matrix::from_row_major(values, 5, 3).unwrap();
+    let pearson = Metric::Pearson { absolute: false };
+    let error = message(pearson, &x, 1).to_string();
+    assert!(error.contains("rows 2 and 5"), "{error}");
+    let zeros = Matrix::from_row_major(vec![0.0; 6], 3, 2).unwrap();
+    let canberra = Metric::Canberra(ZeroOverZero::Omitted);
+    let error = message(canberra, &zeros, 1).to_string();
+    assert!(error.contains("rows 1, 2 and 3"), "{error}");
+    assert!(nearest(
+        &Points::new(Metric::Canberra(ZeroOverZero::Zero), &zeros),
+        3,
+        2,
+        &cpu,
+        &Monitor::default()
+    )
+    .is_ok());
+}
+
+#[test]
+fn a_stopped_search_says_so() {
+    let x = draw(&mut Random(1), Data::Plain, 500, 3);
+    let monitor = Monitor::default();
+    monitor.stop();
+    let cpu = Cpu::new(1).unwrap();
+    for metric in [Metric::Euclidean, Metric::Binary] {
+        let stopped = nearest(&Points::new(metric, &x), 500, 3, &cpu, &monitor);
+        assert_eq!(stopped, Err(Error::Interrupt));
+    }
+}

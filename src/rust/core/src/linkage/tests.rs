@@ -1,0 +1,293 @@
+//! Linkages from points against the obvious ways.
+
+use super::{geometric, spanning};
+use crate::backend::cpu::Cpu;
+use crate::backend::cuda::Cuda;
+use crate::backend::neighbours::Space;
+use crate::backend::Backend;
+use crate::dendrogram::Dendrogram;
+use crate::error::Error;
+use crate::metric::{Metric, Points};
+use crate::testing::{cloud, correlations, dist_metrics, draw, Data, Random, DATA};
+use crate::{Matrix, Monitor};
+
+/// Kruskal's algorithm over all edges in their order.
+fn all_edges_tree(points: &Points) -> Vec<(f64, u32, u32)> {
+    let n = points.rows();
+    let mut edges: Vec<(f64, u32, u32)> = (0..n)
+        .flat_map(|j| (0..j).map(move |i| (i, j)))
+        .map(|(i, j)| (points.distance(i, j), i as u32, j as u32))
+        .collect();
+    edges.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
+    let mut components: Vec<usize> = (0..n).collect();
+    edges.retain(|&(_, i, j)| {
+        let [a, b] = [i, j].map(|point| components[point as usize]);
+        components
+            .iter_mut()
+            .filter(|c| **c == b)
+            .for_each(|c| *c = a);
+        a != b
+    });
+    edges
+}
+
+fn spanning_tree(points: &Points, threads: usize) -> Vec<(f64, u32, u32)> {
+    let cpu = Cpu::new(threads).unwrap();
+    let edges = spanning::tree(points, &cpu, &Monitor::default()).unwrap();
+    edges
+        .iter()
+        .map(|e| (e.weight, e.lower, e.higher))
+        .collect()
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_has_the_bits_of_the_cpu() {
+    let cuda = Cuda::new(None, 4).unwrap().without_crossover(false);
+    let cpu = Cpu::new(4).unwrap();
+    let mut random = Random(13);
+    for (round, data) in DATA.into_iter().enumerate() {
+        let n = if round % 2 == 0 { 200 } else { 3000 };
+        let p = 1 + random.below(20);
+        let x = draw(&mut random, data, n, p);
+        let ward = |on: &dyn Backend| geometric::ward(&x, on, &Monitor::default());
+        assert!(ward(&cuda) == ward(&cpu), "Ward, {data:?}");
+        for metric in [Metric::Euclidean, Metric::Manhattan, Metric::Maximum] {
+            let points = Points::new(metric, &x);
+            let tree = |on: &dyn Backend| spanning::tree(&points, on, &Monitor::default());
+            assert!(tree(&cuda) == tree(&cpu), "{metric:?}, {data:?}");
+        }
+    }
+}
+
+#[test]
+fn the_spanning_tree_is_that_of_all_edges() {
+    let mut random = Random(11);
+    let metrics = [dist_metrics(), correlations()].concat();
+    for round in 0..200 {
+        let metric = metrics[round % metrics.len()];
+        let n = 2 + random.below(if round % 10 == 0 { 400 } else { 60 });
+        let p = 1 + random.below(if round % 4 == 0 { 50 } else { 6 });
+        let points = Points::new(metric, &cloud(&mut random, n, p));
+        let space = Space::Points {
+            points: &points,
+            references: n,
+        };
+        if space.check().is_ok() {
+            let tree = spanning_tree(&points, 1 + round % 2);
+            assert_eq!(
+                tree,
+                all_edges_tree(&points),
+                "{round}: {metric:?}, {n} × {p}"
+            );
+        }
+    }
+}
+
+#[test]
+fn clusters_far_apart_and_many_points() {
+    let mut random = Random(12);
+    for data in [Data::Mixture, Data::Plain, Data::Duplicates] {
+        let x = draw(&mut random, data, 1500, 3);
+        let points = Points::new(Metric::Euclidean, &x);
+        assert_eq!(
+            spanning_tree(&points, 2),
+            all_edges_tree(&points),
+            "{data:?}"
+        );
+    }
+}
+
+#[test]
+fn single_linkage_joins_what_the_edges_join() {
+    let x = Matrix::from_row_major(vec![10.0, 0.0, 1.0, 10.5, 3.0], 5, 1).unwrap();
+    let points = Points::new(Metric::Euclidean, &x);
+    let cpu = Cpu::new(1).unwrap();
+    let tree = spanning::single(&points, &cpu, &Monitor::default()).unwrap();
+    assert_eq!(tree.height, [0.5, 1.0, 2.0, 7.0]);
+    assert_eq!(tree.merge, [[-1, -4], [-2, -3], [-5, 2], [1, 3]]);
+    assert_eq!(tree.order, [1, 4, 5, 2, 3]);
+}
+
+/// The least of the distances of any two clusters, and the clusters.
+fn nearest_pair(squares: &[Vec<f64>], live: &[usize]) -> (f64, usize, usize) {
+    let pairs = live.iter().flat_map(|&i| live.iter().map(move |&j| (i, j)));
+    let apart = pairs
+        .filter(|(i, j)| i < j)
+        .map(|(i, j)| (squares[i][j].sqrt(), i, j));
+    apart
+        .min_by(|a, b| a.partial_cmp(b).expect("numbers"))
+        .expect("two clusters")
+}
+
+/// Lance and Williams' formulas, of squares: of clusters with a, b and c members, the distances
+/// from the first two to the third, and of the first two.
+type Formula = fn([f64; 3], [f64; 3]) -> f64;
+
+const WARD: Formula = |[a, b, c], [from_a, from_b, between]| {
+    ((a + c) * from_a + (b + c) * from_b - c * between) / (a + b + c)
+};
+const CENTROID: Formula = |[a, b, _], [from_a, from_b, between]| {
+    (a * from_a + b * from_b - a * b / (a + b) * between) / (a + b)
+};
+const MEDIAN: Formula = |_, [from_a, from_b, between]| (from_a + from_b) / 2.0 - between / 4.0;
+
+/// Merges over all squared distances, by one of the formulas: those pairs that `choose` says,
+/// given the squares and the slots of live clusters.
+fn lance_williams(
+    x: &Matrix,
+    formula: Formula,
+    mut choose: impl FnMut(&[Vec<f64>], &[usize]) -> (f64, usize, usize),
+) -> Vec<(f64, usize, usize)> {
+    let n = x.rows();
+    let points = Points::new(Metric::Euclidean, x);
+    let mut squares: Vec<Vec<f64>> = (0..n)
+        .map(|i| (0..n).map(|j| points.distance(i, j).powi(2)).collect())
+        .collect();
+    let mut sizes = vec![1.0; n];
+    let mut live: Vec<usize> = (0..n).collect();
+    let mut merges = Vec::new();
+    while live.len() > 1 {
+        let (height, i, j) = choose(&squares, &live);
+        live.retain(|&k| k != j);
+        for &k in live.iter().filter(|&&k| k != i) {
+            let members = [i, j, k].map(|slot| sizes[slot]);
+            let square = formula(members, [squares[i][k], squares[j][k], squares[i][j]]).max(0.0);
+            squares[i][k] = square;
+            squares[k][i] = square;
+        }
+        sizes[i] += sizes[j];
+        merges.push((height, i, j));
+    }
+    merges
+}
+
+/// Fails unless merges are the same, and heights but for rounding.
+fn compare(found: &[(f64, usize, usize)], expected: &[(f64, usize, usize)], case: &str) {
+    assert_eq!(found.len(), expected.len());
+    for (found, expected) in found.iter().zip(expected) {
+        let case = format!("{case}: {found:?} is not {expected:?}");
+        assert_eq!((found.1, found.2), (expected.1, expected.2), "{case}");
+        assert!((found.0 / expected.0 - 1.0).abs() < 1e-12, "{case}");
+    }
+}
+
+/// The slots and heights of a tree's merges; a cluster is in the slot of its first observation.
+fn merges_of(tree: &Dendrogram) -> Vec<(f64, usize, usize)> {
+    let mut slots: Vec<usize> = Vec::new();
+    let mut merges = Vec::new();
+    for (row, &height) in tree.merge.iter().zip(&tree.height) {
+        let [a, b] = row.map(|id| match id {
+            ..=0 => -(id + 1) as usize,
+            _ => slots[id as usize - 1],
+        });
+        merges.push((height, a.min(b), a.max(b)));
+        slots.push(a.min(b));
+    }
+    merges
+}
+
+fn ward(x: &Matrix, threads: usize) -> Dendrogram {
+    geometric::ward(x, &Cpu::new(threads).unwrap(), &Monitor::default()).unwrap()
+}
+
+#[test]
+fn trees_of_centroids_are_those_of_lance_and_williams() {
+    let sorts = [
+        Data::Plain,
+        Data::Mixture,
+        Data::Tiny,
+        Data::Huge,
+        Data::Collinear,
+    ];
+    let cpus = [1, 2].map(|threads| Cpu::new(threads).unwrap());
+    let monitor = Monitor::default();
+    let mut random = Random(13);
+    for round in 0..60 {
+        let data = sorts[round % sorts.len()];
+        let n = 2 + random.below(if round % 10 == 0 { 250 } else { 50 });
+        let p = 2 + random.below(12);
+        let x = draw(&mut random, data, n, p);
+        let case = format!("{data:?}, {n} × {p}");
+        let cpu = &cpus[round % 2];
+        let ward = geometric::ward(&x, cpu, &monitor).unwrap();
+        let expected = lance_williams(&x, WARD, nearest_pair);
+        compare(&merges_of(&ward), &expected, &case);
+        let centroid = geometric::centroid(&x, cpu, &monitor).unwrap();
+        let expected = lance_williams(&x, CENTROID, nearest_pair);
+        compare(&merges_of(&centroid), &expected, &case);
+        let median = geometric::median(&x, cpu, &monitor).unwrap();
+        let expected = lance_williams(&x, MEDIAN, nearest_pair);
+        compare(&merges_of(&median), &expected, &case);
+    }
+}
+
+#[test]
+fn where_distances_tie_ward_merges_one_of_the_nearest_pairs() {
+    let mut random = Random(14);
+    let grid = |n: usize| {
+        let values = (0..n * n).flat_map(|i| [(i / n) as f64, (i % n) as f64]);
+        Matrix::from_row_major(values.collect(), n * n, 2).unwrap()
+    };
+    let line = (0..64).map(f64::from).collect();
+    // All as far apart as their unions are.
+    let simplex = |n: usize| {
+        let values = (0..n * n).map(|i| f64::from(u8::from(i % (n + 1) == 0)));
+        Matrix::from_row_major(values.collect(), n, n).unwrap()
+    };
+    let mut cases = vec![
+        grid(5),
+        grid(12),
+        simplex(7),
+        simplex(40),
+        Matrix::from_row_major(line, 64, 1).unwrap(),
+        Matrix::from_row_major(vec![3.5; 40], 20, 2).unwrap(),
+    ];
+    for data in [Data::Grid, Data::Duplicates, Data::Constant] {
+        cases.extend((0..8).map(|p| draw(&mut random, data, 20 + 15 * p, 1 + p / 2)));
+    }
+    for x in cases {
+        let tree = ward(&x, 1);
+        assert_eq!(tree, ward(&x, 2));
+        let merges = merges_of(&tree);
+        let mut next = merges.iter();
+        lance_williams(&x, WARD, |squares, live| {
+            let &(height, i, j) = next.next().expect("n - 1 merges");
+            let (least, ..) = nearest_pair(squares, live);
+            let rounding = 1e-7 * (1.0 + least);
+            let case = format!("{height} is not {least}");
+            assert!((height - least).abs() <= rounding, "{case}");
+            assert!((squares[i][j].sqrt() - least).abs() <= rounding, "{case}");
+            (height, i, j)
+        });
+        assert!(tree.height.is_sorted());
+    }
+}
+
+#[test]
+fn points_on_a_line_that_grows_apart_chain() {
+    // Each union's nearest is the next point, one merge a round.
+    let values = (0..600).map(|i| f64::from(i).powi(2)).collect();
+    let x = Matrix::from_row_major(values, 600, 1).unwrap();
+    let expected = lance_williams(&x, WARD, nearest_pair);
+    compare(&merges_of(&ward(&x, 2)), &expected, "600 points");
+}
+
+#[test]
+fn values_that_overflow_are_refused() {
+    let x = Matrix::from_row_major(vec![0.0, 1e200], 2, 1).unwrap();
+    let refused = geometric::ward(&x, &Cpu::new(1).unwrap(), &Monitor::default());
+    assert!(matches!(refused, Err(Error::Input(message)) if message.contains("1e200")));
+}
+
+#[test]
+fn a_stopped_tree_says_so() {
+    let x = draw(&mut Random(1), Data::Plain, 100, 3);
+    let monitor = Monitor::default();
+    monitor.stop();
+    let points = Points::new(Metric::Euclidean, &x);
+    let stopped = spanning::tree(&points, &Cpu::new(1).unwrap(), &monitor);
+    assert_eq!(stopped, Err(Error::Interrupt));
+    let stopped = geometric::ward(&x, &Cpu::new(1).unwrap(), &monitor);
+    assert_eq!(stopped, Err(Error::Interrupt));
+}
