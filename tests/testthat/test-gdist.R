@@ -268,3 +268,14 @@ test_that("what no memory can hold is refused with its size, before the work", {
   expect_match(conditionMessage(error), "all pairs of 10000000 observations need 400000.0 GB")
   expect_identical(conditionCall(error)[[1]], quote(gdist))
 })
+
+test_that("what R itself refuses memory for is an error of the same kind", {
+  before <- mem.maxVSize()
+  on.exit(mem.maxVSize(before))
+  x <- matrix(rnorm(12000), 12000)
+  # In megabytes; the distances take 576.
+  mem.maxVSize(sum(gc()[2, 2]) + 100)
+  error <- expect_error(gdist(x), class = "gmhclust_error_memory")
+  expect_match(conditionMessage(error), "R has no memory for a result of 0.6 GB")
+  expect_identical(length(gdist(x[1:100, , drop = FALSE])), 4950L)
+})
