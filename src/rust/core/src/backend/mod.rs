@@ -315,6 +315,24 @@ mod tests {
     }
 
     #[test]
+    fn distances_are_stood_in_for_as_well() {
+        let values = [0.0, 1.0, 3.0, 6.0];
+        let distances = |backend: &dyn Backend| {
+            let points = backend.prepare(Metric::Manhattan, &values, 4, 1)?;
+            let mut out = vec![0.0; 6];
+            let pairs = Pairs::within(4);
+            backend.distances(&points, &pairs, &mut out, &Monitor::default())?;
+            Ok(out)
+        };
+        let cpu = || cpu::Cpu::new(1).unwrap();
+        let backend = Fallback::new(Lost(Error::Memory("full".into())), cpu());
+        assert_eq!(distances(&backend), Ok(vec![1.0, 3.0, 6.0, 2.0, 5.0, 3.0]));
+        assert_eq!(backend.name(), "cpu");
+        let interrupted = Fallback::new(Lost(Error::Interrupt), cpu());
+        assert_eq!(distances(&interrupted), Err(Error::Interrupt));
+    }
+
+    #[test]
     fn an_unknown_backend_is_refused() {
         let choice = Choice {
             backend: "gpu",
