@@ -26,6 +26,24 @@ job_gmhclust <- function(x, threshold, subthreshold, quick, normalize, apriori, 
 #' @noRd
 job_gdist <- function(x, y, method, p, absolute, zero_over_zero, backend, threads, devices) .Call(wrap__job_gdist, x, y, method, p, absolute, zero_over_zero, backend, threads, devices)
 
+#' Starts the search for nearest neighbours.
+#' @param x double matrix of finite values, observations in rows.
+#' @param query NULL, or a double matrix with as many columns.
+#' @param k integer.
+#' @param metric,p,absolute,zero_over_zero as in job_gdist().
+#' @param backend,threads,devices as in job_gmhclust().
+#' @return External pointer to the job.
+#' @noRd
+job_gknn <- function(x, query, k, metric, p, absolute, zero_over_zero, backend, threads, devices) .Call(wrap__job_gknn, x, query, k, metric, p, absolute, zero_over_zero, backend, threads, devices)
+
+#' Starts the search for a minimum spanning tree.
+#' @param x double matrix of finite values, observations in rows.
+#' @param metric,p,absolute,zero_over_zero as in job_gdist().
+#' @param backend,threads,devices as in job_gmhclust().
+#' @return External pointer to the job.
+#' @noRd
+job_gmst <- function(x, metric, p, absolute, zero_over_zero, backend, threads, devices) .Call(wrap__job_gmst, x, metric, p, absolute, zero_over_zero, backend, threads, devices)
+
 #' Gives attributes to a vector in place, which spares a copy.
 #' @param vector a vector that nobody else refers to.
 #' @param attributes named list.

@@ -9,6 +9,8 @@
 #' * [cutree_apriori()] cuts off what lies within apriori clusters, [make_monotone()] removes
 #'   inversions, [check_hclust()] says what is wrong with a tree.
 #' * [gdist()] computes distances: those of [stats::dist()], and correlation distances.
+#' * [gknn()] finds nearest neighbours, [as_edges()] and [as_igraph()] make graphs of them, and
+#'   [gmst()] builds the minimum spanning tree.
 #' * [gpu_devices()] lists the GPUs that can help, and why others cannot.
 #' * [lymphocytes()] reads the example data.
 #'

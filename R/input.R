@@ -40,6 +40,16 @@ as_points <- function(x, arg, call) {
   points
 }
 
+# As as_points(), with at least 1 row and 1 column and all values finite.
+as_finite_points <- function(x, arg, call) {
+  if (is.atomic(x) && !is.null(x) && is.null(dim(x))) refuse_vector(x, arg, call)
+  points <- as_points(x, arg, call)
+  if (ncol(points) == 0) refuse(arg, "has no columns", "it must have at least 1", call)
+  if (nrow(points) == 0) refuse(arg, "has no rows", "it must have at least 1", call)
+  check_finite(points, arg, call)
+  points
+}
+
 is_number_like <- function(x) {
   (is.numeric(x) || is.logical(x)) && !inherits(x, "integer64")
 }

@@ -268,3 +268,19 @@ test_that("what no memory can hold is refused with its size, before the work", {
   expect_match(conditionMessage(error), "all pairs of 10000000 observations need 400000.0 GB")
   expect_identical(conditionCall(error)[[1]], quote(gdist))
 })
+
+test_that("what R itself refuses memory for is an error of the same kind", {
+  skip_on_os("windows")
+  skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
+  # The distances take 0.6 GB.
+  code <- paste0(
+    "library(gmhclust, lib.loc = '", dirname(system.file(package = "gmhclust")), "'); ",
+    "x <- matrix(rnorm(12000), 12000); ",
+    "error <- tryCatch(gdist(x), gmhclust_error_memory = identity); ",
+    "cat(conditionMessage(error), '\\n'); ",
+    "cat(length(gdist(x[1:100, , drop = FALSE])))"
+  )
+  said <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote(code)),
+                  env = "R_MAX_VSIZE=400M", stdout = TRUE)
+  expect_identical(trimws(said), c("R has no memory for a result of 0.6 GB", "4950"))
+})

@@ -62,3 +62,11 @@ test_that("Ctrl-C stops a clustering at once and leaves R usable", {
 test_that("Ctrl-C stops distances at once, whose memory R frees", {
   expect_interruptible("gdist(x[1:20000, ], \"minkowski\", p = 3, progress = FALSE)")
 })
+
+test_that("Ctrl-C stops a search for neighbours at once", {
+  expect_interruptible("gknn(x, 20, progress = FALSE)")
+})
+
+test_that("Ctrl-C stops a spanning tree at once", {
+  expect_interruptible("gmst(x, progress = FALSE)")
+})

@@ -11,6 +11,8 @@ use std::time::Duration;
 use extendr_api::prelude::*;
 use gmhclust_core::backend::{self, cuda, Choice, Workload};
 use gmhclust_core::distances::Pairs;
+use gmhclust_core::knn::{self, Graph};
+use gmhclust_core::linkage::spanning::{self, Edge};
 use gmhclust_core::mahalanobis::{self, Clustering, Options, Subthreshold};
 use gmhclust_core::metric::{Metric, ZeroOverZero};
 use gmhclust_core::{matrix, Error as CoreError, Matrix, Monitor, Result as CoreResult};
@@ -115,6 +117,93 @@ fn job_gdist(
         Ok((pairs.count(), work))
     };
     ExternalPtr::new(Job::start_filling(prepare(), distances_to_r))
+}
+
+/// Starts the search for nearest neighbours.
+/// @param x double matrix of finite values, observations in rows.
+/// @param query NULL, or a double matrix with as many columns.
+/// @param k integer.
+/// @param metric,p,absolute,zero_over_zero as in job_gdist().
+/// @param backend,threads,devices as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+#[allow(clippy::too_many_arguments)]
+fn job_gknn(
+    x: RMatrix<f64>,
+    query: Nullable<RMatrix<f64>>,
+    k: i32,
+    metric: &str,
+    p: f64,
+    absolute: bool,
+    zero_over_zero: &str,
+    backend: String,
+    threads: i32,
+    devices: Nullable<Vec<i32>>,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
+        let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
+        let device = Device::new(backend, threads, devices)?;
+        let (n, columns) = (x.nrows(), x.ncols());
+        let k = usize::try_from(k).unwrap_or(0);
+        let mut values = matrix::row_major(x.data(), n, columns)?;
+        let mut rows = n;
+        if let Nullable::NotNull(query) = &query {
+            values.extend(matrix::row_major(query.data(), query.nrows(), columns)?);
+            rows += query.nrows();
+        }
+        Ok(move |monitor: &Monitor| {
+            let queries = if rows > n { rows - n } else { n };
+            let work = Workload::Pairs {
+                count: queries * n,
+                columns,
+            };
+            let backend = backend::select(&device.choice(), &work)?;
+            let points = backend.prepare(metric, &values, rows, columns)?;
+            drop(values);
+            knn::nearest(&points, n, k, &*backend, monitor)
+        })
+    };
+    ExternalPtr::new(Job::start(prepare(), neighbours_to_r))
+}
+
+/// Starts the search for a minimum spanning tree.
+/// @param x double matrix of finite values, observations in rows.
+/// @param metric,p,absolute,zero_over_zero as in job_gdist().
+/// @param backend,threads,devices as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+#[allow(clippy::too_many_arguments)]
+fn job_gmst(
+    x: RMatrix<f64>,
+    metric: &str,
+    p: f64,
+    absolute: bool,
+    zero_over_zero: &str,
+    backend: String,
+    threads: i32,
+    devices: Nullable<Vec<i32>>,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
+        let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
+        let device = Device::new(backend, threads, devices)?;
+        let (n, columns) = (x.nrows(), x.ncols());
+        let values = matrix::row_major(x.data(), n, columns)?;
+        Ok(move |monitor: &Monitor| {
+            let work = Workload::Pairs {
+                count: n * n,
+                columns,
+            };
+            let backend = backend::select(&device.choice(), &work)?;
+            let points = backend.prepare(metric, &values, n, columns)?;
+            drop(values);
+            spanning::tree(&points, &*backend, monitor)
+        })
+    };
+    ExternalPtr::new(Job::start(prepare(), edges_to_r))
 }
 
 /// Gives attributes to a vector in place, which spares a copy.
@@ -279,6 +368,32 @@ fn distances_to_r(constant: Vec<usize>, distances: Robj) -> Robj {
     list!(distances = distances, constant = constant).into()
 }
 
+/// Queries in rows, nearest first; indices from 1.
+fn neighbours_to_r(graph: Graph) -> Robj {
+    let Graph { k, index, distance } = graph;
+    let queries = index.len() / k;
+    let number = |index: u32| r_integer(index) + 1;
+    list!(
+        index = RMatrix::new_matrix(queries, k, |i, j| number(index[i * k + j])),
+        distance = RMatrix::new_matrix(queries, k, |i, j| distance[i * k + j])
+    )
+    .into()
+}
+
+/// Ends from 1.
+fn edges_to_r(edges: Vec<Edge>) -> Robj {
+    let ends = |end: fn(&Edge) -> u32| -> Vec<i32> {
+        edges.iter().map(|edge| r_integer(end(edge)) + 1).collect()
+    };
+    let weights: Vec<f64> = edges.iter().map(|edge| edge.weight).collect();
+    list!(
+        source = ends(|edge| edge.lower),
+        target = ends(|edge| edge.higher),
+        weight = weights
+    )
+    .into()
+}
+
 /// A count or code as R stores it; neither exceeds the number of observations, whose indices R's
 /// `hclust` stores as integers too.
 fn r_integer<T>(value: T) -> i32
@@ -293,6 +408,8 @@ extendr_module! {
     mod gmhclust;
     fn job_gmhclust;
     fn job_gdist;
+    fn job_gknn;
+    fn job_gmst;
     fn own_attributes;
     fn job_wait;
     fn job_progress;

@@ -1,6 +1,7 @@
 //! Times searches among seeded points in clusters, without R:
 //! `cargo run --release --example time_neighbours N P METRIC K THREADS [BACKEND]`,
-//! with `tree` for K to make the minimum spanning tree, or `ward` for Ward's linkage.
+//! with `tree` for K to make the minimum spanning tree, or `ward`, `centroid` or
+//! `median` for these linkages.
 
 use std::time::Instant;
 
@@ -54,8 +55,13 @@ fn main() {
                 let tree = spanning::tree(&points, &*backend, &monitor).expect("a tree");
                 tree.iter().map(|edge| edge.weight).sum()
             }
-            "ward" => {
-                let tree = geometric::ward(&x, &*backend, &monitor).expect("a tree");
+            name @ ("ward" | "centroid" | "median") => {
+                let linkage = match name {
+                    "ward" => geometric::ward,
+                    "centroid" => geometric::centroid,
+                    _ => geometric::median,
+                };
+                let tree = linkage(&x, &*backend, &monitor).expect("a tree");
                 tree.height.iter().sum()
             }
             _ => {

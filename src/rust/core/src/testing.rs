@@ -144,9 +144,16 @@ pub fn values(random: &mut Random, size: usize, holes: &[f64]) -> Vec<f64> {
 
 /// Points of many sorts, those that single precision can hardly tell apart among them.
 pub fn cloud(random: &mut Random, n: usize, p: usize) -> Matrix {
-    let mut values = match random.below(DATA.len() + 3) {
-        sort if sort < DATA.len() => return draw(random, DATA[sort], n, p),
-        sort if sort == DATA.len() => (0..n * p).map(|_| random.below(3) as f64).collect(),
+    let sort = random.below(DATA.len() + 4);
+    if sort < DATA.len() {
+        return draw(random, DATA[sort], n, p);
+    }
+    let mut values: Vec<f64> = match sort - DATA.len() {
+        0 => (0..n * p).map(|_| random.below(3) as f64).collect(),
+        // Of all magnitudes, also those whose squares or even differences overflow.
+        1 => (0..n * p)
+            .map(|_| random.normal() * 2f64.powi(random.below(2040) as i32 - 1020))
+            .collect(),
         _ => values(random, n * p, &[]),
     };
     if random.below(2) == 0 {

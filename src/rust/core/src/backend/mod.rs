@@ -197,7 +197,10 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
 
 #[cfg(test)]
 mod tests {
+    use super::neighbours::{Nearest, Request};
     use super::*;
+    use crate::knn;
+    use crate::linkage::{geometric, spanning};
     use crate::mahalanobis::{cluster, workload, Options, Subthreshold};
     use crate::Matrix;
 
@@ -248,6 +251,99 @@ mod tests {
         }
         let interrupted = Fallback::new(Lost(Error::Interrupt), cpu());
         assert_eq!(run(&interrupted), Err(Error::Interrupt));
+    }
+
+    /// A device that is lost after its first answer.
+    struct LostInTheMiddle(cpu::Cpu);
+
+    struct OneAnswer<'a> {
+        neighbours: &'a mut dyn Neighbours,
+        answered: bool,
+    }
+
+    impl Neighbours for OneAnswer<'_> {
+        fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest> {
+            if std::mem::replace(&mut self.answered, true) {
+                return Err(Error::Device("gone".into()));
+            }
+            self.neighbours.nearest(request)
+        }
+
+        fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
+            self.neighbours.distances(pairs)
+        }
+
+        fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
+            self.neighbours.merge(lower, higher)
+        }
+
+        fn batch(&self) -> usize {
+            7
+        }
+    }
+
+    impl Backend for LostInTheMiddle {
+        fn name(&self) -> &'static str {
+            "lost"
+        }
+
+        fn agglomerate(&self, _: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
+            unreachable!("searches only")
+        }
+
+        fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize) -> Result<Points> {
+            unreachable!("searches only")
+        }
+
+        fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
+            self.0.search(space, monitor, &mut |neighbours| {
+                task(&mut OneAnswer {
+                    neighbours,
+                    answered: false,
+                })
+            })
+        }
+
+        fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {
+            unreachable!("searches only")
+        }
+    }
+
+    #[test]
+    fn a_search_goes_on_where_a_device_is_lost_in_the_middle_of_it() {
+        let values = (0..90).map(|i| f64::from(i * i % 53)).collect();
+        let x = Matrix::from_row_major(values, 30, 3).unwrap();
+        let points = Points::new(Metric::Euclidean, &x);
+        let monitor = Monitor::default();
+        let cpu = || cpu::Cpu::new(1).unwrap();
+        let lost = || Fallback::new(LostInTheMiddle(cpu()), cpu());
+        let graph = |backend: &dyn Backend| knn::nearest(&points, 30, 4, backend, &monitor);
+        assert_eq!(graph(&lost()), graph(&cpu()));
+        let tree = |backend: &dyn Backend| spanning::tree(&points, backend, &monitor);
+        assert_eq!(tree(&lost()), tree(&cpu()));
+        let ward = |backend: &dyn Backend| geometric::ward(&x, backend, &monitor);
+        assert_eq!(ward(&lost()), ward(&cpu()));
+        let backend = lost();
+        assert!(graph(&backend).is_ok());
+        assert_eq!(backend.name(), "cpu");
+    }
+
+    #[test]
+    fn distances_are_stood_in_for_as_well() {
+        let values = [0.0, 1.0, 3.0, 6.0];
+        let distances = |backend: &dyn Backend| {
+            let points = backend.prepare(Metric::Manhattan, &values, 4, 1)?;
+            let mut out = vec![0.0; 6];
+            let pairs = Pairs::within(4);
+            backend.distances(&points, &pairs, &mut out, &Monitor::default())?;
+            Ok(out)
+        };
+        let cpu = || cpu::Cpu::new(1).unwrap();
+        let backend = Fallback::new(Lost(Error::Memory("full".into())), cpu());
+        assert_eq!(distances(&backend), Ok(vec![1.0, 3.0, 6.0, 2.0, 5.0, 3.0]));
+        assert_eq!(backend.name(), "cpu");
+        let interrupted = Fallback::new(Lost(Error::Interrupt), cpu());
+        assert_eq!(distances(&interrupted), Err(Error::Interrupt));
     }
 
     #[test]

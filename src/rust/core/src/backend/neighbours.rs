@@ -34,6 +34,14 @@ impl Space<'_> {
         let Space::Points { points, .. } = *self else {
             return Ok(());
         };
+        let fewest = points.metric().fewest_coordinates();
+        if points.columns() < fewest {
+            return Err(Error::Input(format!(
+                "`X` has {} column(s); a {} distance needs at least {fewest}",
+                points.columns(),
+                points.metric().name()
+            )));
+        }
         if points.holes() {
             return Err(Error::Input(
                 "`X` has values that are missing or infinite; every value must be finite".into(),

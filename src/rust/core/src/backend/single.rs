@@ -13,8 +13,8 @@
 //!   which are measured. A computed sum is at most (1 + u)^(p + 2) of the real one, and so its root
 //!   or itself, times `shrink` = 1 − (p + 8)u, no greater than that norm.
 //! * Quotients, |x−y| / (|x|+|y|). Rounding both coordinates changes one by at most 2.02u, but for
-//!   coordinates too small for single precision's exponents by at most 1: e(x) is 1.1u·p and the
-//!   number of such coordinates. R's rule for zeros can only make the real sum greater.
+//!   tiny coordinates, which are taken as zero, by at most 1: e(x) is 1.1u·p and the number of
+//!   such coordinates. R's rule for zeros can only make the real sum greater.
 //! * Products of rows of unit length. The sum x̂·ŷ is off by at most (p + 4)u for its arithmetic
 //!   and by e(x) + e(y), Euclidean norms, for the views.
 //! * Products for Euclidean distances: with H = ‖x̂‖²/2, ‖x̂−ŷ‖²/2 = H(x) + H(y) − x̂·ŷ, where
@@ -60,7 +60,8 @@ const SPLIT: f64 = 1024.0;
 /// Covers the few roundings of numbers that were made singles.
 const SLACK: f64 = 1.0 + 16.0 * UNIT;
 
-/// Coordinates of quotients below this, in units of the frame, are taken as zero.
+/// Coordinates below this are zero in a view: they would come near the subnormal numbers, which
+/// make a sweep many times slower.
 const TINY: f64 = 1.0 / (1u128 << 100) as f64;
 
 /// How rows and single-precision views relate.
@@ -109,7 +110,7 @@ pub struct Threshold {
 }
 
 impl Frame {
-    /// For these sums over coordinates that lie within `reach` of `center`.
+    /// For these sums over coordinates that lie within twice `reach` of `center`.
     fn new(sums: Sums, kind: Kind, center: Vec<f64>, reach: f64) -> Self {
         let p = center.len() as f64;
         let unit = match kind {
@@ -198,16 +199,14 @@ impl Frame {
     /// As [`Frame::view`], handing each coordinate's number and single to `put`.
     #[inline]
     pub fn write(&self, row: &[f64], size: f64, mut put: impl FnMut(usize, f32)) -> Scalars {
-        let scale = 1.0 / self.unit;
+        // Halves, for differences of huge values can overflow.
+        let scale = 2.0 / self.unit;
         let mut lost = 0.0f64;
         let mut square = 0.0f64;
         for (k, (&value, &center)) in row.iter().zip(&self.center).enumerate() {
-            let exact = (value - center) * scale;
-            let mut single = exact as f32;
-            if self.sums == Sums::Quotients && exact.abs() < TINY {
-                lost += f64::from(u8::from(exact != 0.0));
-                single = 0.0;
-            }
+            let exact = (0.5 * value - 0.5 * center) * scale;
+            let is_tiny = exact.abs() < TINY;
+            let single = if is_tiny { 0.0 } else { exact as f32 };
             let rounded = f64::from(single);
             // The two roundings of `exact` itself.
             let off = (rounded - exact).abs() + exact.abs() * 2.0 * f64::EPSILON;
@@ -215,6 +214,7 @@ impl Frame {
                 Sums::Squares | Sums::Products | Sums::AbsoluteProducts => lost += off * off,
                 Sums::Magnitudes => lost += off,
                 Sums::Greatest => lost = lost.max(off),
+                Sums::Quotients if is_tiny && exact != 0.0 => lost += 1.0,
                 Sums::Quotients => lost += 1.1 * UNIT,
             }
             square += rounded * rounded;
@@ -266,7 +266,7 @@ impl Frame {
             Kind::Angle => (0.0, limit * SLACK - 1.0 + self.margin + allowance),
         };
         Threshold {
-            // Subnormal numbers would make a sweep many times slower.
+            // No subnormal number, as above.
             slope: if slope == 0.0 {
                 0.0
             } else {
@@ -325,4 +325,76 @@ fn up(value: f64) -> f32 {
 /// The next single below a magnitude, but not below 0.
 fn down(value: f64) -> f32 {
     (value as f32).next_down().max(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matrix::middle;
+    use crate::metric::{Metric, Points, ZeroOverZero};
+    use crate::testing::{draw, Data, Random};
+
+    /// What a sweep adds up, one after the other and without fused operations.
+    fn sum(sums: Sums, a: &[f32], b: &[f32]) -> f32 {
+        let pairs = a.iter().zip(b);
+        match sums {
+            Sums::Squares => pairs.map(|(a, b)| (a - b) * (a - b)).sum(),
+            Sums::Magnitudes => pairs.map(|(a, b)| (a - b).abs()).sum(),
+            Sums::Greatest => pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max),
+            Sums::Quotients => pairs
+                .filter(|(a, b)| **a != 0.0 || **b != 0.0)
+                .map(|(a, b)| (a - b).abs() / (a.abs() + b.abs()))
+                .sum(),
+            Sums::Products => -pairs.map(|(a, b)| a * b).sum::<f32>(),
+            Sums::AbsoluteProducts => -pairs.map(|(a, b)| a * b).sum::<f32>().abs(),
+        }
+    }
+
+    /// Bounds hold, are hardly below the distances, and pairs at the limit pass the threshold.
+    fn check(frame: &Frame, points: &Points) {
+        let view = |i: usize| frame.view(points.row(i), 1.0);
+        for (i, j) in (0..points.rows()).flat_map(|i| (0..i).map(move |j| (i, j))) {
+            let (a, b) = (view(i), view(j));
+            let sum = sum(frame.sums(), &a.values, &b.values);
+            let Scalars {
+                error,
+                factor,
+                half,
+                allowance,
+            } = b.scalars;
+            let bound = frame.bound(sum, &a.scalars, error, factor, half);
+            let (bound, distance) = (frame.in_data_units(bound), points.distance(i, j));
+            assert!(bound <= distance, "{bound} is above {distance}: {frame:?}");
+            assert!(
+                bound >= distance * (1.0 - 1e-4) - 1e-4,
+                "{bound} is far below {distance}: {frame:?}"
+            );
+            let threshold = frame.threshold(&a.scalars, frame.limit(distance));
+            assert!(sum < threshold.slope * factor + threshold.base + allowance);
+        }
+    }
+
+    #[test]
+    fn bounds_are_below_the_distances_but_near() {
+        let mut random = Random(21);
+        for round in 0..20 {
+            let p = 2 + random.below(60);
+            let x = draw(&mut random, [Data::Plain, Data::Mixture][round % 2], 40, p);
+            let center = || middle(x.values(), p);
+            let squares = Frame::squares(center(), 100.0);
+            let points = |metric| Points::new(metric, &x);
+            check(&squares.by_products(), &points(Metric::Euclidean));
+            check(&squares, &points(Metric::Euclidean));
+            let magnitudes = Frame::magnitudes(center(), 100.0);
+            check(&magnitudes, &points(Metric::Manhattan));
+            let greatest = Frame::greatest(center(), 100.0);
+            check(&greatest, &points(Metric::Maximum));
+            let canberra = points(Metric::Canberra(ZeroOverZero::Omitted));
+            check(&Frame::quotients(p, 100.0), &canberra);
+            for absolute in [false, true] {
+                let pearson = points(Metric::Pearson { absolute });
+                check(&Frame::products(p, absolute), &pearson);
+            }
+        }
+    }
 }

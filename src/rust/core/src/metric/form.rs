@@ -34,7 +34,10 @@ pub trait Form: Copy + Send + Sync {
 
 /// What a sum over the coordinates adds for a difference, and what becomes of the sum.
 pub trait Term: Copy + Send + Sync {
+    /// The term of a difference.
     fn of<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s;
+
+    /// The distance that a sum of terms makes.
     fn last<S: Simd>(self, simd: S, sum: S::f64s) -> S::f64s;
 }
 

@@ -66,17 +66,6 @@ impl Points {
         Ok(Self::prepared(metric, values, rows, columns))
     }
 
-    /// From R's column-major storage; as [`Points::from_row_major`].
-    pub fn from_column_major(
-        metric: Metric,
-        values: &[f64],
-        rows: usize,
-        columns: usize,
-    ) -> Result<Self> {
-        let row_major = matrix::row_major(values, rows, columns)?;
-        Ok(Self::prepared(metric, row_major, rows, columns))
-    }
-
     fn prepared(metric: Metric, mut values: Vec<f64>, rows: usize, columns: usize) -> Self {
         let correlation = metric.is_correlation();
         let is_hole = |value: &f64| value.is_nan() || (!correlation && value.is_infinite());

@@ -152,16 +152,13 @@ fn too_few_common_coordinates_are_na_and_no_row_is_blamed() {
 }
 
 #[test]
-fn points_are_the_same_from_either_order_and_from_a_matrix() {
-    let by_row = vec![1.0, 2.0, 3.0, 4.0, 0.0, 6.0];
+fn points_are_the_same_from_values_and_from_a_matrix() {
     let by_column = [1.0, 4.0, 2.0, 0.0, 3.0, 6.0];
+    let by_row = crate::matrix::row_major(&by_column, 2, 3).unwrap();
+    assert_eq!(by_row, [1.0, 2.0, 3.0, 4.0, 0.0, 6.0]);
+    let matrix = Matrix::from_column_major(&by_column, 2, 3).unwrap();
     for metric in dist_metrics().into_iter().chain(correlations()) {
         let points = Points::from_row_major(metric, by_row.clone(), 2, 3).unwrap();
-        assert_eq!(
-            points,
-            Points::from_column_major(metric, &by_column, 2, 3).unwrap()
-        );
-        let matrix = Matrix::from_row_major(by_row.clone(), 2, 3).unwrap();
         assert_eq!(points, Points::new(metric, &matrix));
     }
     let wrong = Points::from_row_major(Metric::Euclidean, vec![0.0; 5], 2, 3);

@@ -41,11 +41,11 @@ pub fn doubles_mut<S: Simd>(values: &mut [f64]) -> &mut [S::f64s] {
 #[inline(always)]
 pub fn lanes<S: Simd>(mask: S::m32s) -> u32 {
     let bytes = bytes_of(&mask);
-    // One bit for a lane, or four bytes.
-    if bytes.len() < S::F32_LANES {
-        let bits = bytes.iter().rev();
-        return bits.fold(0, |bits, &byte| (bits << 8) | u32::from(byte));
+    if bytes.len() == 4 * S::F32_LANES {
+        let lanes = bytes.chunks_exact(4).rev();
+        return lanes.fold(0, |bits, lane| (bits << 1) | u32::from(lane[0] & 1));
     }
-    let lanes = bytes.chunks_exact(4).rev();
-    lanes.fold(0, |bits, lane| (bits << 1) | u32::from(lane[0] & 1))
+    // One bit for a lane.
+    let bits = bytes.iter().rev();
+    bits.fold(0, |bits, &byte| (bits << 8) | u32::from(byte))
 }

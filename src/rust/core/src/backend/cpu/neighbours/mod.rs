@@ -113,10 +113,14 @@ impl Place<'_> {
     }
 }
 
-/// The greatest distance of row-major values from their column's center.
+/// Half the greatest distance of row-major values from their column's center; the distance itself
+/// can overflow.
 fn reach(values: &[f64], center: &[f64]) -> f64 {
     let of_row = |row: &[f64]| {
-        let distances = row.iter().zip(center).map(|(v, c)| (v - c).abs());
+        let distances = row
+            .iter()
+            .zip(center)
+            .map(|(v, c)| (0.5 * v - 0.5 * c).abs());
         distances.fold(0.0, f64::max)
     };
     let rows = values.par_chunks_exact(center.len());

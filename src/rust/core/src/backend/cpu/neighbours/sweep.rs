@@ -15,10 +15,20 @@ const REGISTERS: usize = 2;
 /// Room for so many references is made before they are found.
 const MOST_ROOM: usize = 1024;
 
+/// What is asked for one query.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    /// References of this group do not count.
+    pub group: u32,
+    /// How many of the nearest references to keep.
+    pub capacity: usize,
+    /// The greatest bound that is of interest, in view units.
+    pub limit: f32,
+}
+
 /// A query of a sweep and what it has found.
 pub struct Query {
     view: Scalars,
-    /// References of this group do not count.
     group: u32,
     capacity: usize,
     /// The nearest references so far, and others that have come since they were last sorted out:
@@ -32,8 +42,12 @@ pub struct Query {
 }
 
 impl Query {
-    /// Looks for `capacity` references with a bound of at most `limit`, in view units.
-    fn new(frame: &Frame, view: Scalars, group: u32, capacity: usize, limit: f32) -> Self {
+    fn new(frame: &Frame, view: Scalars, wanted: &Wanted) -> Self {
+        let &Wanted {
+            group,
+            capacity,
+            limit,
+        } = wanted;
         // The first key beyond all those with this bound.
         let floor = (u64::from(limit.to_bits()) + 1) << 32;
         Self {
@@ -82,15 +96,6 @@ impl Query {
     }
 }
 
-/// What is asked for one query.
-#[derive(Debug, Clone, Copy)]
-pub struct Wanted {
-    pub group: u32,
-    pub capacity: usize,
-    /// In view units.
-    pub limit: f32,
-}
-
 /// What a sweep found for a query. A key is the bits of a lower bound in view units, then the
 /// position.
 #[derive(Debug)]
@@ -108,27 +113,11 @@ pub fn sweep(
     groups: &[[u32; LANES]],
     queries: &[(View, Wanted)],
 ) -> Vec<Found> {
-    let columns = frame.columns();
-    // The queries of a tile side by side; the last ones are repeated where a tile is not full.
-    let mut coordinates = Vec::with_capacity(queries.len().div_ceil(QUERIES) * columns);
-    for tile in queries.chunks(QUERIES) {
-        let view = |q: usize| &tile[q.min(tile.len() - 1)].0.values;
-        coordinates.extend(
-            (0..columns).map(|k| -> [f32; QUERIES] { std::array::from_fn(|q| view(q)[k]) }),
-        );
-    }
-    let mut found: Vec<Query> = queries
+    let coordinates = tiles(frame.columns(), queries);
+    let mut found = queries
         .iter()
-        .map(|(view, wanted)| {
-            Query::new(
-                frame,
-                view.scalars,
-                wanted.group,
-                wanted.capacity,
-                wanted.limit,
-            )
-        })
-        .collect();
+        .map(|(view, wanted)| Query::new(frame, view.scalars, wanted))
+        .collect::<Vec<_>>();
     let sweep = Sweep {
         frame,
         blocks,
@@ -145,6 +134,18 @@ pub fn sweep(
         Sums::AbsoluteProducts => dispatch(Over(sweep, AbsoluteProducts)),
     }
     found.into_iter().map(|query| query.finish(frame)).collect()
+}
+
+/// The coordinates of queries, those of a tile side by side; the last query is repeated where a
+/// tile is not full.
+fn tiles(columns: usize, queries: &[(View, Wanted)]) -> Vec<[f32; QUERIES]> {
+    let mut coordinates = Vec::with_capacity(queries.len().div_ceil(QUERIES) * columns);
+    for tile in queries.chunks(QUERIES) {
+        let view = |q: usize| &tile[q.min(tile.len() - 1)].0.values;
+        let side_by_side = |k| std::array::from_fn(|q| view(q)[k]);
+        coordinates.extend((0..columns).map(side_by_side));
+    }
+    coordinates
 }
 
 /// What is added up: [`Sums`], one by one.
@@ -337,6 +338,94 @@ impl Target<'_> {
             let bound = self.frame.bound(sums[at], &query.view, error, factor, half);
             let key = (u64::from(bound.to_bits()) << 32) | (self.first + lane) as u64;
             query.insert(self.frame, key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+
+    const COLUMNS: usize = 5;
+
+    /// What a sweep of squares finds under one instruction set.
+    fn found_with(
+        run: impl FnOnce(Over<Squares>),
+        frame: &Frame,
+        (blocks, groups): (&Blocks, &[[u32; LANES]]),
+        queries: &[(View, Wanted)],
+    ) -> Vec<Found> {
+        let coordinates = tiles(COLUMNS, queries);
+        let mut found: Vec<Query> = queries
+            .iter()
+            .map(|(view, wanted)| Query::new(frame, view.scalars, wanted))
+            .collect();
+        let sweep = Sweep {
+            frame,
+            blocks,
+            groups,
+            coordinates: &coordinates,
+            queries: &mut found,
+        };
+        run(Over(sweep, Squares));
+        found.into_iter().map(|query| query.finish(frame)).collect()
+    }
+
+    #[test]
+    fn every_instruction_set_finds_the_same() {
+        let mut random = Random(31);
+        let mut rows = |n: usize| -> Vec<[f64; COLUMNS]> {
+            (0..n)
+                .map(|_| std::array::from_fn(|_| random.normal()))
+                .collect()
+        };
+        let references = rows(77);
+        let frame = Frame::squares(vec![0.0; COLUMNS], 10.0);
+        let mut blocks = Blocks::new(&frame, 77, |i| Some((&references[i], 1.0)));
+        blocks.remove(50);
+        let groups: Vec<[u32; LANES]> = (0..3)
+            .map(|block| std::array::from_fn(|lane| ((block * LANES + lane) % 4) as u32))
+            .collect();
+        let points = rows(13);
+        let wanted = |i: usize| Wanted {
+            group: i as u32 % 4,
+            capacity: 9,
+            limit: if i < 7 {
+                f32::INFINITY
+            } else {
+                frame.limit(2.0)
+            },
+        };
+        let queries: Vec<(View, Wanted)> = (0..13)
+            .map(|i| (frame.view(&points[i], 1.0), wanted(i)))
+            .collect();
+        let expected: Vec<Vec<u32>> = (0..13)
+            .map(|i| {
+                let distance = |j: u32| {
+                    let pairs = points[i].iter().zip(&references[j as usize]);
+                    pairs.map(|(a, b)| (a - b).powi(2)).sum::<f64>().sqrt()
+                };
+                let mut near: Vec<u32> = (0..77)
+                    .filter(|&j| j != 50 && j as usize % 4 != i % 4)
+                    .filter(|&j| i < 7 || distance(j) <= 2.0)
+                    .collect();
+                near.sort_by(|&a, &b| distance(a).total_cmp(&distance(b)));
+                near.truncate(9);
+                near
+            })
+            .collect();
+        let check = |run: &mut dyn FnMut(Over<Squares>), name: &str| {
+            let found = found_with(run, &frame, (&blocks, &groups), &queries);
+            let positions = |found: &Found| found.keys.iter().map(|&key| key as u32).collect();
+            let found: Vec<Vec<u32>> = found.iter().map(positions).collect();
+            assert_eq!(found, expected, "{name}");
+        };
+        check(&mut |kernel| dispatch(kernel), "the widest");
+        check(&mut |kernel| pulp::Scalar.vectorize(kernel), "none");
+        #[cfg(target_arch = "x86_64")]
+        if let Some(simd) = pulp::x86::V3::try_new() {
+            check(&mut |kernel| Simd::vectorize(simd, kernel), "AVX2");
         }
     }
 }

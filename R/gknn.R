@@ -1,0 +1,103 @@
+#' Nearest neighbours, exactly
+#'
+#' The k nearest neighbours of every observation under any of several metrics: those that comparing
+#' all pairs finds, by a screen in single precision that rules out nearly all of them.
+#'
+#' @param X Numeric, integer or logical matrix or data frame, observations in rows, all values
+#'   finite.
+#' @param k How many neighbours, at least 1 and less than the number of rows of X; with `query`, at
+#'   most that number.
+#' @param query `NULL`, for the neighbours of each row of X among the others; or a second matrix
+#'   with as many columns, for the neighbours of its rows among those of X.
+#' @param metric The distance: `"euclidean"`, `"maximum"`, `"manhattan"`, `"canberra"`, `"binary"`,
+#'   `"minkowski"`, `"pearson"`, `"spearman"` or `"cosine"`, as the method of [gdist()], whose help
+#'   page defines them. It may be abbreviated.
+#' @param absolute,p,zero_over_zero Choices of the metric, as in [gdist()].
+#' @inheritParams gdist
+#'
+#' @details
+#' Distances are those of [gdist()] with missing values out of the question: bit for bit what
+#' [stats::dist()] computes where it knows the metric, and otherwise one minus the correlation. Of
+#' neighbours at the same distance the one with the smaller row number comes first, and is the one
+#' that is kept. A row is no neighbour of its own, but may have neighbours that are equal to it.
+#'
+#' @section How it works:
+#' Whatever decides is computed in double precision and in one order of operations. To rule out
+#' most pairs beforehand, a screen computes lower bounds of their distances in single precision;
+#' bounds on its rounding errors are part of them. Where the screen does not prove a row's
+#' neighbours, that row is screened again for more candidates. So the result is exact, and the same
+#' for any number of threads. `"binary"` and `"minkowski"` have no screen and take longer.
+#'
+#' @section Time and memory:
+#' Time grows with the number of rows of X, times that of `query` (or of X again), times the number
+#' of columns. Beside X and the result, memory is about 20 bytes for each value of X and `query`,
+#' and 20 k bytes for each row whose neighbours are looked for. An interrupt (Ctrl-C) stops the work
+#' within a second.
+#'
+#' @inheritSection gmhclust Errors
+#'
+#' @return `gknn()`: a list of two matrices with a row for each observation, or for each of `query`,
+#'   and k columns, nearest first, as \pkg{FNN} and \pkg{BiocNeighbors} return them:
+#'   \describe{
+#'     \item{`index`}{integer, the neighbours' row numbers in X.}
+#'     \item{`distance`}{double, their distances.}
+#'   }
+#'
+#'   Rows that have no distance, constant ones under `"pearson"` and `"spearman"`, zeros under
+#'   `"cosine"` and more than one row of zeros under `"canberra"` (unless `zero_over_zero` says what
+#'   their terms are), are an error that names them.
+#'
+#' @seealso [as_edges()] and [as_igraph()] for the result as a graph, [gmst()] for the minimum
+#'   spanning tree, [gdist()] for all distances.
+#'
+#' @examples
+#' x <- as.matrix(iris[1:4])
+#' nn <- gknn(x, 3)
+#' nn$index[1, ]
+#' nn$distance[1, ]
+#'
+#' # Neighbours of new observations, by the angle between them:
+#' gknn(x, 1, query = rbind(c(5, 3.5, 1.5, 0.2), c(6, 3, 5, 2)), metric = "cosine")
+#' @export
+gknn <- function(X, # nolint: object_name_linter.
+                 k,
+                 query = NULL,
+                 metric = "euclidean",
+                 absolute = FALSE,
+                 p = 2,
+                 zero_over_zero = c("omit", "0", "1"),
+                 backend = c("auto", "cpu", "cuda"),
+                 threads = NULL,
+                 progress = interactive(),
+                 devices = NULL) {
+  call <- match.call()
+  x <- as_finite_points(X, "X", call)
+  if (!is.null(query)) {
+    query <- as_other_points(query, x, "query", call)
+    check_finite(query, "query", call)
+  }
+  k <- check_k(k, nrow(x) - is.null(query), "k", call)
+  metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
+  backend <- check_choice(backend, backends, "backend", call)
+  threads <- check_threads(threads, "threads", call)
+  progress <- check_flag(progress, "progress", call)
+  devices <- check_devices(devices, "devices", call)
+  run_job(
+    job_gknn(
+      x, query, k, metric$name, metric$p, metric$absolute, metric$zero_over_zero, backend, threads,
+      devices
+    ),
+    progress, "Finding neighbours", call
+  )
+}
+
+# A number of neighbours, of which there are `most`.
+check_k <- function(k, most, arg, call) {
+  if (most < 1) refuse("X", "has 1 row", "a neighbour needs a second one", call)
+  if (!is_single_number(k) || k != round(k) || k < 1 || k > most) {
+    needs <- paste("it must be a whole number of at least 1 and at most", most)
+    refuse(arg, paste("is", describe(k)), paste0(needs, ", the number of neighbours there are"),
+           call)
+  }
+  as.integer(k)
+}

@@ -1,0 +1,67 @@
+#' Nearest neighbours as a graph
+#'
+#' `as_edges()` makes a table of what [gknn()] found, with an edge from every observation to each of
+#' its neighbours; `as_igraph()` makes a directed graph of package \pkg{igraph}.
+#'
+#' @param nn What [gknn()] returned: a list of the matrices `index` and `distance`. For
+#'   `as_igraph()`, without `query`, for which observations and their neighbours are different rows.
+#'
+#' @return `as_edges()`: a data frame with a row for each neighbour of each observation, the
+#'   observations in their order and the neighbours of each from the nearest on, and columns
+#'   \describe{
+#'     \item{`source`}{integer, the observation's row number.}
+#'     \item{`target`}{integer, the neighbour's.}
+#'     \item{`weight`}{double, their distance.}
+#'   }
+#'
+#'   `as_igraph()`: a graph with a vertex for each observation and these edges, with their
+#'   attribute `weight`.
+#'
+#' @seealso [gknn()]
+#'
+#' @examples
+#' nn <- gknn(as.matrix(iris[1:4]), 2)
+#' head(as_edges(nn))
+#'
+#' if (requireNamespace("igraph", quietly = TRUE)) {
+#'   # Groups of observations that neighbours connect:
+#'   table(igraph::components(as_igraph(nn), mode = "weak")$membership, iris$Species)
+#' }
+#' @export
+as_edges <- function(nn) {
+  check_neighbours(nn, "nn", match.call())
+  data.frame(
+    source = rep(seq_len(nrow(nn$index)), each = ncol(nn$index)),
+    target = as.vector(t(nn$index)),
+    weight = as.vector(t(nn$distance))
+  )
+}
+
+#' @rdname as_edges
+#' @export
+as_igraph <- function(nn) {
+  call <- match.call()
+  check_neighbours(nn, "nn", call)
+  if (!requireNamespace("igraph", quietly = TRUE)) {
+    stop(gmhclust_error_input("as_igraph() needs package igraph; install.packages(\"igraph\")",
+                              call))
+  }
+  n <- nrow(nn$index)
+  if (any(nn$index > n) || any(nn$index == row(nn$index))) {
+    refuse("nn", "is of queries and of other rows as their neighbours",
+           "a graph has one set of vertices; as_edges() makes a table of it", call)
+  }
+  edges <- as_edges(nn)
+  graph <- igraph::make_graph(rbind(edges$source, edges$target), n = n, directed = TRUE)
+  igraph::set_edge_attr(graph, "weight", value = edges$weight)
+}
+
+# Stops unless `nn` is what gknn() returns.
+check_neighbours <- function(nn, arg, call) {
+  is_result <- is.list(nn) && is.matrix(nn$index) && is.numeric(nn$index) &&
+    is.matrix(nn$distance) && is.numeric(nn$distance) && identical(dim(nn$index), dim(nn$distance))
+  if (!is_result) {
+    needs <- "it must be what gknn() returns: a list of matrices `index` and `distance`"
+    refuse(arg, paste("is", describe(nn)), needs, call)
+  }
+}

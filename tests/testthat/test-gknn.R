@@ -1,0 +1,190 @@
+# All distances sorted: the k nearest rows of `d`'s columns for each of its rows, ties by index.
+exhaustive <- function(d, k) {
+  index <- t(apply(d, 1, function(row) order(row)[seq_len(k)]))
+  if (k == 1) index <- t(index)
+  distance <- matrix(d[cbind(as.vector(row(index)), as.vector(index))], nrow(d))
+  list(index = unname(index), distance = distance)
+}
+
+# Distances of the rows of x, none of a row from itself.
+among_themselves <- function(x, metric, ...) {
+  d <- gdist(x, metric, Y = x, progress = FALSE, ...)
+  diag(d) <- NA
+  unname(d)
+}
+
+expect_nearest <- function(x, k, metric = "euclidean", ...) {
+  expected <- exhaustive(among_themselves(x, metric, ...), k)
+  expect_identical(gknn(x, k, metric = metric, ...), expected)
+}
+
+every_metric <- c(dist_metrics, correlations)
+
+test_that("the result is a list of two matrices, nearest first", {
+  nn <- gknn(matrix(c(0, 1, 3, 7)), 2)
+  expect_identical(nn, list(
+    index = rbind(c(2L, 3L), c(1L, 3L), c(2L, 1L), c(3L, 2L)),
+    distance = rbind(c(1, 3), c(1, 2), c(2, 3), c(4, 6))
+  ))
+})
+
+test_that("all metrics give what sorting all distances gives, on random data", {
+  for (metric in every_metric) {
+    for (p in c(5, 9, 40)) {
+      x <- blobs(60, p, seed = p)
+      expect_nearest(x, 5, metric)
+      expect_nearest(round(x), 7, metric)
+    }
+  }
+})
+
+test_that("choices of the metric are those of gdist()", {
+  x <- round(blobs(50, 6))
+  for (metric in correlations) expect_nearest(x, 4, metric, absolute = TRUE)
+  for (zeros in c("0", "1")) expect_nearest(x, 4, "canberra", zero_over_zero = zeros)
+  for (p in c(0.5, 3)) expect_nearest(x, 4, "minkowski", p = p)
+  expect_identical(gknn(x, 3, metric = "manh"), gknn(x, 3, metric = "manhattan"))
+})
+
+test_that("real cells have their exact neighbours", {
+  cells <- some_cells(600)
+  for (metric in every_metric) expect_nearest(cells, 20, metric)
+})
+
+test_that("ties go to the smaller index", {
+  grid <- as.matrix(expand.grid(1:7, 1:7))
+  for (metric in c("euclidean", "manhattan", "maximum")) {
+    for (k in c(1, 4, 13)) expect_nearest(grid, k, metric)
+  }
+})
+
+test_that("duplicates are each other's neighbours, none its own", {
+  x <- blobs(12, 3)
+  expect_nearest(rbind(x, x, x), 4)
+  same <- gknn(matrix(2.5, 30, 3), 3)
+  expect_identical(same$distance, matrix(0, 30, 3))
+  expect_identical(same$index[1:5, ], rbind(2:4, c(1L, 3L, 4L), c(1L, 2L, 4L), 1:3, 1:3))
+})
+
+test_that("small and degenerate shapes work", {
+  expect_identical(gknn(rbind(c(0, 0), c(3, 4)), 1),
+                   list(index = cbind(2:1), distance = cbind(c(5, 5))))
+  expect_nearest(matrix(rnorm(40)), 3)
+  x <- blobs(30, 3)
+  expect_nearest(x, 29)
+  expect_nearest(cbind(x, 7), 4)
+  expect_nearest(x + 1e6, 4)
+  expect_nearest(x * 1e200, 4)
+  expect_nearest(x * 1e-200, 4)
+})
+
+test_that("queries find their neighbours among the rows of X", {
+  x <- blobs(50, 4)
+  query <- blobs(9, 4, seed = 2)
+  for (metric in every_metric) {
+    d <- unname(gdist(query, metric, Y = x))
+    for (k in c(1, 3, 50)) expect_identical(gknn(x, k, query, metric), exhaustive(d, k))
+  }
+  expect_identical(gknn(x, 1, x)$index, cbind(1:50))
+  expect_identical(dim(gknn(x, 2, x[1, , drop = FALSE])$index), 1:2)
+  expect_identical(gknn(x[1, , drop = FALSE], 1, x)$index, matrix(1L, 50, 1))
+})
+
+test_that("the number of threads changes nothing", {
+  cells <- some_cells(2000)
+  for (metric in c("euclidean", "pearson", "canberra", "minkowski")) {
+    expect_identical(gknn(cells, 10, metric = metric, threads = 1),
+                     gknn(cells, 10, metric = metric, threads = 2))
+  }
+})
+
+test_that("package FNN finds the same", {
+  skip_if_not_installed("FNN")
+  cells <- some_cells(1500)
+  peer <- FNN::get.knn(cells, 12)
+  nn <- gknn(cells, 12)
+  expect_equal(nn$distance, peer$nn.dist)
+  # Where distances tie, FNN may choose otherwise.
+  untied <- apply(cbind(0, nn$distance), 1, function(d) all(diff(d) > 1e-9 * max(d)))
+  expect_gt(sum(untied), 1000)
+  expect_identical(nn$index[untied, ], peer$nn.index[untied, ])
+})
+
+test_that("every form that numbers come in is taken, and row names are no matter", {
+  x <- round(blobs(20, 3))
+  expected <- gknn(x, 2)
+  expect_identical(gknn(as.data.frame(x), 2), expected)
+  whole <- x
+  storage.mode(whole) <- "integer"
+  rownames(whole) <- letters[1:20]
+  expect_identical(gknn(whole, 2L), expected)
+  expect_identical(gknn(x > 0, 2, metric = "binary"), gknn((x > 0) + 0, 2, metric = "binary"))
+  expect_identical(gknn(x, 2, progress = TRUE), expected)
+})
+
+test_that("wrong input is refused by name", {
+  refused <- function(object, message) expect_refused(object, message, by = "gknn")
+  x <- blobs(10, 3)
+  for (k in list(0, 10, 2.5, NA, Inf, c(1, 2), "3", NULL)) {
+    refused(gknn(x, k), "it must be a whole number of at least 1 and at most 9")
+  }
+  refused(gknn(x, 11, x), "`k` is 11; it must be a whole number of at least 1 and at most 10")
+  refused(gknn(x[1, , drop = FALSE], 1), "`X` has 1 row; a neighbour needs a second one")
+  refused(gknn(x[0, ], 1), "`X` has no rows")
+  refused(gknn(x[, 0], 1), "`X` has no columns")
+  refused(gknn(1:5, 1), "`X` is a vector of length 5; use matrix(X)")
+  refused(gknn(letters, 1), "`X` is a character vector of length 26")
+  refused(gknn(NULL, 1), "`X` is NULL")
+  refused(gknn(x, 1, x[, 1:2]), "`query` has 2 columns; it must have as many as `X`, 3")
+  x[4, 2] <- NA
+  refused(gknn(x, 1), "`X` has NA in row 4, column 2; every value must be finite")
+  refused(gknn(blobs(10, 3), 1, x), "`query` has NA in row 4, column 2")
+  x[4, 2] <- Inf
+  refused(gknn(x, 1), "`X` has Inf in row 4")
+  refused(gknn(blobs(10, 3), 1, metric = "hamming"), "`metric` is \"hamming\"")
+  expect_error(gknn(blobs(10, 3), 1, absolute = TRUE), class = "gmhclust_error_input")
+  expect_error(gknn(blobs(10, 3), 1, metric = "minkowski", p = -1), class = "gmhclust_error_input")
+  refused(gknn(blobs(10, 3), 1, threads = 0), "`threads` is 0")
+  refused(gknn(blobs(10, 3), 1, backend = "gpu"), "`backend` is \"gpu\"")
+})
+
+test_that("rows without a distance are refused by number", {
+  x <- blobs(30, 3)
+  x[c(2, 5), ] <- 3
+  expect_error(gknn(x, 1, metric = "pearson"), "constant in rows 2 and 5;",
+               class = "gmhclust_error_input")
+  x[8:20, ] <- 1
+  expect_error(gknn(x, 1, metric = "spearman"), "rows 2, 5, 8, 9, 10 and 10 more")
+  expect_error(gknn(cbind(x[, 1]), 1, metric = "pearson"), "needs at least 2")
+  x[7, ] <- 0
+  expect_error(gknn(x, 1, metric = "cosine"), "zero in row 7;")
+  expect_nearest(x, 1, "canberra")
+  x[3, ] <- 0
+  expect_error(gknn(x, 1, metric = "canberra"), "zero in rows 3 and 7;")
+  expect_nearest(x, 1, "canberra", zero_over_zero = "0")
+})
+
+test_that("as_edges() makes a table with a row for each neighbour", {
+  nn <- gknn(matrix(c(0, 1, 3, 7)), 2)
+  expect_identical(as_edges(nn), data.frame(
+    source = rep(1:4, each = 2L), target = c(2L, 3L, 1L, 3L, 2L, 1L, 3L, 2L),
+    weight = c(1, 3, 1, 2, 2, 3, 4, 6)
+  ))
+  expect_refused(as_edges(1), "`nn` is 1; it must be what gknn() returns", by = "as_edges")
+  expect_refused(as_edges(nn[1]), "`nn` is a list", by = "as_edges")
+})
+
+test_that("as_igraph() makes a directed graph", {
+  skip_if_not_installed("igraph")
+  nn <- gknn(blobs(20, 3), 3)
+  graph <- as_igraph(nn)
+  expect_true(igraph::is_directed(graph))
+  expect_equal(igraph::vcount(graph), 20)
+  ends <- igraph::as_edgelist(graph)
+  edges <- as_edges(nn)
+  expect_equal(ends, cbind(edges$source, edges$target))
+  expect_identical(igraph::E(graph)$weight, edges$weight)
+  x <- blobs(20, 3)
+  expect_refused(as_igraph(gknn(x, 1, x[1:5, ])), "`nn` is of queries", by = "as_igraph")
+  expect_refused(as_igraph(NULL), "`nn` is NULL", by = "as_igraph")
+})
