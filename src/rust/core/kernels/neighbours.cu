@@ -130,8 +130,9 @@ struct AbsoluteProducts {
 
 // Collects what is below the thresholds, for a tile of queries by references.
 extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
-  __shared__ float references[DEPTH][TILE];
-  __shared__ float queries[DEPTH][TILE];
+  // Two of each: one is filled while the other is worked on.
+  __shared__ float references[2][DEPTH][TILE];
+  __shared__ float queries[2][DEPTH][TILE];
   uint across = threadIdx.x % ACROSS, down = threadIdx.x / ACROSS;
   uint first_reference = sweep.first + blockIdx.x * TILE, first_query = blockIdx.y * TILE;
   float sums[EACH][EACH] = {};
@@ -153,11 +154,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
     }
   };
   fetch(0);
-  for (uint start = 0; start < sweep.columns; start += DEPTH) {
+  for (uint start = 0, half = 0; start < sweep.columns; start += DEPTH, half ^= 1) {
 #pragma unroll
     for (int i = 0; i < DEPTH / STEP; i++) {
-      references[row + i * STEP][at] = next_reference[i];
-      queries[row + i * STEP][at] = next_query[i];
+      references[half][row + i * STEP][at] = next_reference[i];
+      queries[half][row + i * STEP][at] = next_query[i];
     }
     __syncthreads();
     if (start + DEPTH < sweep.columns) fetch(start + DEPTH);
@@ -166,15 +167,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
       // Zeros beyond the last coordinate add nothing.
       float r[EACH], q[EACH];
 #pragma unroll
-      for (int i = 0; i < EACH; i++) r[i] = references[k][i * ACROSS + across];
+      for (int i = 0; i < EACH; i++) r[i] = references[half][k][i * ACROSS + across];
 #pragma unroll
-      for (int i = 0; i < EACH; i++) q[i] = queries[k][down * EACH + i];
+      for (int i = 0; i < EACH; i++) q[i] = queries[half][k][down * EACH + i];
 #pragma unroll
       for (int i = 0; i < EACH; i++)
 #pragma unroll
         for (int j = 0; j < EACH; j++) sums[i][j] = TERM::add(sums[i][j], q[i], r[j]);
     }
-    __syncthreads();
   }
 
 #pragma unroll

@@ -170,7 +170,7 @@ impl<'a> CudaNeighbours<'a> {
     /// Copies what has changed.
     fn update(&mut self) -> Result<()> {
         let left = self.copy.references - self.copy.gone;
-        if 10 * left < 7 * self.copy.references {
+        if 10 * left < 9 * self.copy.references {
             self.changed.clear();
             self.copy = copy(
                 &self.device,
