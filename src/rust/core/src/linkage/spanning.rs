@@ -183,12 +183,17 @@ impl<'a> Forest<'a> {
         }
     }
 
+    /// The greatest weight of an edge out of a point's component that can still be the least.
+    fn limit(&self, point: u32) -> f64 {
+        let least = self.least[self.components[point as usize] as usize];
+        least.map_or(f64::INFINITY, |edge| edge.weight)
+    }
+
     /// Whether a point may have an edge out of its component that is less than all known ones, but
     /// that it does not know of.
     fn is_open(&self, point: u32) -> bool {
         let Known { found, floor } = &self.known[point as usize];
-        let least = &self.least[self.components[point as usize] as usize];
-        found.is_empty() && least.is_none_or(|least| floor.0 <= least.weight)
+        found.is_empty() && *floor < (self.limit(point), u32::MAX)
     }
 
     /// Searches until no component but `largest` can have a lesser edge than those known.
@@ -214,18 +219,19 @@ impl<'a> Forest<'a> {
                     queries.push(point);
                 }
             }
+            let limits: Vec<f64> = queries.iter().map(|&point| self.limit(point)).collect();
             let nearest = self.neighbours.nearest(&Request {
                 queries: &queries,
                 wanted: WANTED,
-                limits: None,
+                limits: Some(&limits),
                 except: Except::Group(&self.components),
             })?;
-            for (&point, found) in queries.iter().zip(nearest.iter()) {
+            for ((&point, limit), found) in queries.iter().zip(limits).zip(nearest.iter()) {
                 let known = &mut self.known[point as usize];
                 known.found = found.iter().rev().copied().collect();
                 known.floor = match found.last() {
                     Some(&last) if found.len() == WANTED => last,
-                    _ => (f64::INFINITY, 0),
+                    _ => (limit, u32::MAX),
                 };
                 self.look_at(point);
             }

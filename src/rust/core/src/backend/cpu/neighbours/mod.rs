@@ -27,6 +27,9 @@ const SWEEP_COORDINATES: usize = 1 << 16;
 /// Queries of one sweep, at most.
 const SWEEP_QUERIES: usize = 32 * QUERIES;
 
+/// Pairs of coordinates of one sweep, after which the monitor is asked.
+const SWEEP_PAIRS: usize = 1 << 34;
+
 /// Requests with fewer pairs of coordinates than this are not worth dividing among threads.
 const PARALLEL_COORDINATES: usize = 1 << 18;
 
@@ -233,8 +236,8 @@ impl<'a> CpuNeighbours<'a> {
         }
     }
 
-    /// Makes the screen for the `level`-th frame, or for the last one.
-    fn screen(&mut self, level: usize) -> &Screen {
+    /// Makes the screen for the `level`-th frame, or for the last one; its number.
+    fn screen(&mut self, level: usize) -> usize {
         let level = level.min(self.frames.len() - 1);
         while self.screens.len() <= level {
             let frame = self.frames[self.screens.len()].clone();
@@ -245,7 +248,7 @@ impl<'a> CpuNeighbours<'a> {
             let blocks = Blocks::new(&frame, self.roster.positions(), row);
             self.screens.push(Screen { frame, blocks });
         }
-        &self.screens[level]
+        level
     }
 
     /// The groups of all positions.
@@ -282,6 +285,7 @@ impl<'a> CpuNeighbours<'a> {
                 reference,
             );
         }
+        // No reference that was left out can come before the last of the best.
         if floor.is_none_or(|(bound, reference)| best.is_before(bound, reference)) {
             return Outcome::Settled(open.at, best.into_sorted());
         }
@@ -375,13 +379,14 @@ impl Neighbours for CpuNeighbours<'_> {
         let groups = self.groups(request.except);
         let mut level = 0;
         while !open.is_empty() {
-            self.screen(level);
+            let number = self.screen(level);
             let this = &*self;
-            let screen = &this.screens[level.min(this.screens.len() - 1)];
+            let screen = &this.screens[number];
             let columns = screen.frame.columns();
             let threads = rayon::current_num_threads();
             let at_a_time = (open.len().div_ceil(4 * threads))
                 .min(SWEEP_COORDINATES / columns)
+                .min(SWEEP_PAIRS / (screen.blocks.positions() * columns))
                 .clamp(QUERIES, SWEEP_QUERIES)
                 .next_multiple_of(QUERIES);
             let sweep = |some: &[Open]| this.sweep(screen, request, &groups, some);
