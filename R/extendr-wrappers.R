@@ -51,6 +51,28 @@ job_gmst <- function(x, metric, p, absolute, zero_over_zero, backend, threads, d
 #' @noRd
 own_attributes <- function(vector, attributes) .Call(wrap__own_attributes, vector, attributes)
 
+#' Starts linkage from dissimilarities.
+#' @param x double vector, the values of a dist object.
+#' @param n integer, its number of observations.
+#' @param method the full name of a linkage, as in hclust().
+#' @param members NULL, or a double for each observation.
+#' @param single whether to keep dissimilarities in single precision.
+#' @param backend,threads,devices as in job_gmhclust().
+#' @return External pointer to the job.
+#' @noRd
+job_ghclust_dist <- function(x, n, method, members, single, backend, threads, devices) .Call(wrap__job_ghclust_dist, x, n, method, members, single, backend, threads, devices)
+
+#' Starts linkage of observations.
+#' @param x double matrix of finite values, observations in rows.
+#' @param method,members,single as in job_ghclust_dist().
+#' @param metric,p,absolute,zero_over_zero as in job_gdist().
+#' @param matrix whether to go through a matrix of distances; else from points, for "single",
+#'   and Euclidean "ward.D2", "centroid" and "median".
+#' @param backend,threads,devices as in job_gmhclust().
+#' @return External pointer to the job.
+#' @noRd
+job_ghclust_points <- function(x, method, members, single, metric, p, absolute, zero_over_zero, matrix, backend, threads, devices) .Call(wrap__job_ghclust_points, x, method, members, single, metric, p, absolute, zero_over_zero, matrix, backend, threads, devices)
+
 #' Waits for a job, at most `seconds`.
 #' @return TRUE when the job has ended.
 #' @noRd

@@ -10,8 +10,12 @@ use std::time::Duration;
 
 use extendr_api::prelude::*;
 use gmhclust_core::backend::{self, cuda, Choice, Workload};
-use gmhclust_core::distances::Pairs;
+use gmhclust_core::dendrogram::Dendrogram;
+use gmhclust_core::distances::{condensed, Pairs};
 use gmhclust_core::knn::{self, Graph};
+use gmhclust_core::linkage::geometric;
+use gmhclust_core::linkage::lance_williams::{Linkage, Precision, Recurrence};
+use gmhclust_core::linkage::matrix::linkage as linkage_of;
 use gmhclust_core::linkage::spanning::{self, Edge};
 use gmhclust_core::mahalanobis::{self, Clustering, Options, Subthreshold};
 use gmhclust_core::metric::{Metric, ZeroOverZero};
@@ -206,6 +210,110 @@ fn job_gmst(
     ExternalPtr::new(Job::start(prepare(), edges_to_r))
 }
 
+/// Starts linkage from dissimilarities.
+/// @param x double vector, the values of a dist object.
+/// @param n integer, its number of observations.
+/// @param method the full name of a linkage, as in hclust().
+/// @param members NULL, or a double for each observation.
+/// @param single whether to keep dissimilarities in single precision.
+/// @param backend,threads,devices as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+#[allow(clippy::too_many_arguments)]
+fn job_ghclust_dist(
+    x: &[f64],
+    n: i32,
+    method: &str,
+    members: Nullable<Vec<f64>>,
+    single: bool,
+    backend: String,
+    threads: i32,
+    devices: Nullable<Vec<i32>>,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let recurrence = recurrence(method, single)?;
+        let device = Device::new(backend, threads, devices)?;
+        let n = usize::try_from(n).unwrap_or(0);
+        let mut values = Vec::new();
+        if values.try_reserve_exact(x.len()).is_err() {
+            return Err(CoreError::Memory(format!(
+                "`x` needs {:.1} GB for a copy, which the system does not give",
+                8e-9 * x.len() as f64
+            )));
+        }
+        values.extend_from_slice(x);
+        let members = members.into_option();
+        Ok(move |monitor: &Monitor| {
+            let work = Workload::Pairs {
+                count: n * n,
+                columns: 1,
+            };
+            let backend = backend::select(&device.choice(), &work)?;
+            let tree = linkage_of(&values, n, recurrence, members, &*backend, monitor)?;
+            Ok((tree, backend.name()))
+        })
+    };
+    ExternalPtr::new(Job::start(prepare(), tree_to_r))
+}
+
+/// Starts linkage of observations.
+/// @param x double matrix of finite values, observations in rows.
+/// @param method,members,single as in job_ghclust_dist().
+/// @param metric,p,absolute,zero_over_zero as in job_gdist().
+/// @param matrix whether to go through a matrix of distances; else from points, for "single",
+///   and Euclidean "ward.D2", "centroid" and "median".
+/// @param backend,threads,devices as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+#[allow(clippy::too_many_arguments)]
+fn job_ghclust_points(
+    x: RMatrix<f64>,
+    method: &str,
+    members: Nullable<Vec<f64>>,
+    single: bool,
+    metric: &str,
+    p: f64,
+    absolute: bool,
+    zero_over_zero: &str,
+    matrix: bool,
+    backend: String,
+    threads: i32,
+    devices: Nullable<Vec<i32>>,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let recurrence = recurrence(method, single)?;
+        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
+        let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
+        let device = Device::new(backend, threads, devices)?;
+        let (n, columns) = (x.nrows(), x.ncols());
+        let x = Matrix::from_column_major(x.data(), n, columns)?;
+        let members = members.into_option();
+        Ok(move |monitor: &Monitor| {
+            let work = Workload::Pairs {
+                count: n * n,
+                columns,
+            };
+            let backend = backend::select(&device.choice(), &work)?;
+            let backend = &*backend;
+            let points = || backend.prepare(metric, x.values(), n, columns);
+            let tree = match recurrence.linkage {
+                _ if matrix => {
+                    let distances = condensed(&points()?, backend, monitor)?;
+                    linkage_of(&distances, n, recurrence, members, backend, monitor)
+                }
+                Linkage::WardD2 => geometric::ward(&x, backend, monitor),
+                Linkage::Centroid => geometric::centroid(&x, backend, monitor),
+                Linkage::Median => geometric::median(&x, backend, monitor),
+                _ => spanning::single(&points()?, backend, monitor),
+            }?;
+            Ok((tree, backend.name()))
+        })
+    };
+    ExternalPtr::new(Job::start(prepare(), tree_to_r))
+}
+
 /// Gives attributes to a vector in place, which spares a copy.
 /// @param vector a vector that nobody else refers to.
 /// @param attributes named list.
@@ -251,6 +359,17 @@ fn job_take(mut job: ExternalPtr<Job>) -> Robj {
 #[extendr]
 fn job_cancel(mut job: ExternalPtr<Job>) {
     job.cancel();
+}
+
+fn recurrence(method: &str, single: bool) -> CoreResult<Recurrence> {
+    Ok(Recurrence {
+        linkage: Linkage::new(method)?,
+        precision: if single {
+            Precision::Single
+        } else {
+            Precision::Double
+        },
+    })
 }
 
 fn parse_subthreshold(name: &str) -> CoreResult<Subthreshold> {
@@ -394,6 +513,17 @@ fn edges_to_r(edges: Vec<Edge>) -> Robj {
     .into()
 }
 
+fn tree_to_r((tree, backend): (Dendrogram, &'static str)) -> Robj {
+    let merge = &tree.merge;
+    list!(
+        merge = RMatrix::new_matrix(merge.len(), 2, |row, column| merge[row][column]),
+        height = tree.height,
+        order = tree.order,
+        backend = backend
+    )
+    .into()
+}
+
 /// A count or code as R stores it; neither exceeds the number of observations, whose indices R's
 /// `hclust` stores as integers too.
 fn r_integer<T>(value: T) -> i32
@@ -411,6 +541,8 @@ extendr_module! {
     fn job_gknn;
     fn job_gmst;
     fn own_attributes;
+    fn job_ghclust_dist;
+    fn job_ghclust_points;
     fn job_wait;
     fn job_progress;
     fn job_take;

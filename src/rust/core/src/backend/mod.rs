@@ -2,6 +2,7 @@
 
 pub mod cpu;
 pub mod cuda;
+pub mod dissimilarities;
 pub mod neighbours;
 pub mod screen;
 pub mod single;
@@ -10,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
+use crate::linkage::lance_williams::Recurrence;
 use crate::mahalanobis::Problem;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
@@ -53,6 +55,19 @@ pub trait Backend: Send + Sync {
     /// # Errors
     /// What the task returns; otherwise as [`Backend::agglomerate`].
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()>;
+
+    /// Merges the observations with these dissimilarities, in the order of R's `dist`, to one
+    /// cluster; each merge comes after those that made its parts.
+    ///
+    /// # Errors
+    /// As [`crate::linkage::matrix::linkage`].
+    fn link(
+        &self,
+        dissimilarities: &[f64],
+        recurrence: Recurrence,
+        sizes: Vec<f64>,
+        monitor: &Monitor,
+    ) -> Result<Vec<Merge>>;
 
     /// Writes the distances of `pairs` of points into `out`, which has room for just these.
     ///
@@ -184,6 +199,16 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
         self.run(|backend| backend.search(space, monitor, task))
     }
 
+    fn link(
+        &self,
+        dissimilarities: &[f64],
+        recurrence: Recurrence,
+        sizes: Vec<f64>,
+        monitor: &Monitor,
+    ) -> Result<Vec<Merge>> {
+        self.run(|backend| backend.link(dissimilarities, recurrence, sizes.clone(), monitor))
+    }
+
     fn distances(
         &self,
         points: &Points,
@@ -221,6 +246,10 @@ mod tests {
         }
 
         fn search(&self, _: Space<'_>, _: &Monitor, _: &mut Task<'_>) -> Result<()> {
+            Err(self.0.clone())
+        }
+
+        fn link(&self, _: &[f64], _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
             Err(self.0.clone())
         }
 
@@ -302,6 +331,10 @@ mod tests {
                     answered: false,
                 })
             })
+        }
+
+        fn link(&self, _: &[f64], _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
+            unreachable!("searches only")
         }
 
         fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {

@@ -14,9 +14,10 @@
 //!
 //! and as neither floor is below d(x, y), the bound on d²(xy, z) is least for |z| = 1.
 
+use super::{sorted_tree, tree};
 use crate::backend::neighbours::{Except, Neighbours, Request, Space};
 use crate::backend::{Backend, Merge};
-use crate::dendrogram::{Dendrogram, TreeBuilder};
+use crate::dendrogram::Dendrogram;
 use crate::error::Result;
 use crate::mahalanobis::{check_magnitude, Problem, Union};
 use crate::matrix::{bounding_box, middle, Matrix};
@@ -55,7 +56,7 @@ pub fn ward(x: &Matrix, backend: &dyn Backend, monitor: &Monitor) -> Result<Dend
             Ok(())
         },
     )?;
-    Ok(tree(n, merges))
+    Ok(sorted_tree(n, merges))
 }
 
 /// Centroid linkage of the rows of `x`: distances are those of the centroids. The heights are the
@@ -84,10 +85,7 @@ fn by_means(
 ) -> Result<Dendrogram> {
     let x = centred(x)?;
     let merges = backend.agglomerate(&[Problem::of_centroids(&x, union)], monitor)?;
-    let mut tree = TreeBuilder::new(x.rows());
-    let slots: Vec<u32> = (0..x.rows() as u32).collect();
-    tree.append(&slots, &merges[0]);
-    Ok(tree.finish())
+    Ok(tree(x.rows(), &merges[0]))
 }
 
 /// The rows relative to their middle, so that means of them keep their digits.
@@ -99,23 +97,6 @@ fn centred(x: &Matrix) -> Result<Matrix> {
         row.iter_mut().zip(&middle).for_each(|(v, m)| *v -= m);
     }
     Matrix::from_row_major(values, x.rows(), x.columns())
-}
-
-/// The tree of merges that are in any order in which parts come before their unions.
-fn tree(n: usize, mut merges: Vec<Merge>) -> Dendrogram {
-    // Where rounding has put a union below one of its parts, it is at the height of the part.
-    let mut heights = vec![0.0f64; n];
-    for merge in &mut merges {
-        let parts = [merge.lower, merge.higher].map(|slot| heights[slot as usize]);
-        merge.height = merge.height.max(parts[0]).max(parts[1]);
-        heights[merge.lower as usize] = merge.height;
-    }
-    // A stable sort: unions stay behind their parts.
-    merges.sort_by(|a, b| a.height.total_cmp(&b.height));
-    let mut tree = TreeBuilder::new(n);
-    let slots: Vec<u32> = (0..n as u32).collect();
-    tree.append(&slots, &merges);
-    tree.finish()
 }
 
 /// What is known of the clusters near a cluster.

@@ -6,6 +6,7 @@ use crate::backend::cpu::Cpu;
 use crate::backend::neighbours::Space;
 use crate::backend::{Merge, Task};
 use crate::distances::Pairs;
+use crate::linkage::lance_williams::Recurrence;
 use crate::metric::{Metric, Points};
 use crate::testing::{draw, Data, Random, DATA};
 
@@ -62,6 +63,10 @@ impl Backend for Exhaustive {
 
     fn search(&self, _: Space<'_>, _: &Monitor, _: &mut Task<'_>) -> Result<()> {
         unreachable!("this clustering searches nothing")
+    }
+
+    fn link(&self, _: &[f64], _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
+        unreachable!("this clustering has no matrix")
     }
 
     fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {

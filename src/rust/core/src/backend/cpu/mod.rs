@@ -1,8 +1,11 @@
 //! The CPU: all cores, and the widest vectors that the processor has.
 
+mod dissimilarities;
 mod distances;
+mod nearest;
 mod neighbours;
 mod screen;
+mod share;
 pub mod simd;
 
 use rayon::prelude::*;
@@ -12,9 +15,12 @@ use super::screen::Screen;
 use super::{Backend, Merge, Task};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
+use crate::linkage::lance_williams::Recurrence;
+use crate::linkage::matrix;
 use crate::mahalanobis::{agglomerate, Problem};
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
+pub use dissimilarities::CpuDissimilarities;
 pub use neighbours::CpuNeighbours;
 pub use screen::CpuScreen;
 
@@ -100,6 +106,17 @@ impl Backend for Cpu {
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
         self.pool
             .install(|| task(&mut CpuNeighbours::new(space, monitor)))
+    }
+
+    fn link(
+        &self,
+        dissimilarities: &[f64],
+        recurrence: Recurrence,
+        sizes: Vec<f64>,
+        monitor: &Monitor,
+    ) -> Result<Vec<Merge>> {
+        self.pool
+            .install(|| matrix::merges(dissimilarities, recurrence, sizes, monitor))
     }
 
     fn distances(

@@ -23,6 +23,7 @@ use super::screen::Screen;
 use super::{Backend, Merge, Task, Workload};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
+use crate::linkage::lance_williams::Recurrence;
 use crate::mahalanobis::{agglomerate, Problem};
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
@@ -249,6 +250,16 @@ impl Backend for Cuda {
             }
         });
         self.forget_on_failure(searched)
+    }
+
+    fn link(
+        &self,
+        dissimilarities: &[f64],
+        recurrence: Recurrence,
+        sizes: Vec<f64>,
+        monitor: &Monitor,
+    ) -> Result<Vec<Merge>> {
+        self.cpu.link(dissimilarities, recurrence, sizes, monitor)
     }
 
     fn distances(

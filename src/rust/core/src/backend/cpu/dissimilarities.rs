@@ -1,0 +1,531 @@
+//! The dissimilarities of all clusters in the CPU's memory.
+
+use std::ops::Range;
+
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::nearest::{NearestSoFar, Watcher};
+use super::share::share;
+use super::simd::dispatch;
+use crate::backend::dissimilarities::{Contraction, Dissimilarities, Fusion, Nearest};
+use crate::backend::Merge;
+use crate::error::Result;
+use crate::linkage::chain;
+use crate::linkage::condensed::{check, row_start, Condensed, Stored};
+use crate::linkage::lance_williams::{Recurrence, Union};
+use crate::monitor::Monitor;
+
+/// Rows that are worked on as one task.
+const ROWS: usize = 64;
+
+/// Fewer entries than this are looked up by one thread.
+const PARALLEL_ENTRIES: usize = 1 << 12;
+
+/// The dissimilarities of all clusters, stored as `T`.
+pub struct CpuDissimilarities<'a, T> {
+    source: Source<'a, T>,
+    /// Whether the squares of what is stored are meant.
+    squared: bool,
+    /// Memory to be used again.
+    spare: Vec<T>,
+}
+
+/// Where the dissimilarities are.
+enum Source<'a, T> {
+    /// Where the caller has them; they are taken as if stored as `T`.
+    Given {
+        values: &'a [f64],
+        n: usize,
+    },
+    Own(Condensed<T>),
+}
+
+impl<'a, T: Stored> CpuDissimilarities<'a, T> {
+    /// Of the pairs of `n` clusters, in the order of R's `dist`; their squares where `squared`.
+    pub fn given(values: &'a [f64], n: usize, squared: bool) -> Self {
+        Self {
+            source: Source::Given { values, n },
+            squared,
+            spare: Vec::new(),
+        }
+    }
+
+    fn clusters(&self) -> usize {
+        match &self.source {
+            Source::Given { n, .. } => *n,
+            Source::Own(matrix) => matrix.clusters(),
+        }
+    }
+
+    #[inline(always)]
+    fn meant(&self, value: f64) -> f64 {
+        if self.squared {
+            value * value
+        } else {
+            value
+        }
+    }
+
+    /// Those of a cluster and all in higher slots, written into `to`.
+    #[inline(never)]
+    fn load_row(&self, slot: usize, to: &mut [f64]) {
+        match &self.source {
+            Source::Given { values, n } => {
+                let row = &values[row_start(*n, slot)..][..n - 1 - slot];
+                for (to, &value) in to.iter_mut().zip(row) {
+                    *to = T::store(value).load();
+                }
+            }
+            Source::Own(matrix) => {
+                for (to, value) in to.iter_mut().zip(matrix.row(slot)) {
+                    *to = value.load();
+                }
+            }
+        }
+        if self.squared {
+            to.iter_mut().for_each(|value| *value *= *value);
+        }
+    }
+
+    /// Those of a cluster and all in higher slots, written into `room` where they are not at hand.
+    fn row<'r>(&'r self, slot: usize, room: &'r mut [f64]) -> &'r [f64] {
+        let at_hand = match &self.source {
+            _ if self.squared => None,
+            Source::Given { values, n } => {
+                T::as_given(&values[row_start(*n, slot)..][..n - 1 - slot])
+            }
+            Source::Own(matrix) => T::as_doubles(matrix.row(slot)),
+        };
+        at_hand.unwrap_or_else(|| {
+            let row = &mut room[..self.clusters() - 1 - slot];
+            self.load_row(slot, row);
+            row
+        })
+    }
+
+    fn entry(&self, lower: usize, higher: usize) -> f64 {
+        let value = match &self.source {
+            Source::Given { values, n } => {
+                T::store(values[row_start(*n, lower) + higher - lower - 1]).load()
+            }
+            Source::Own(matrix) => matrix.get(lower, higher),
+        };
+        self.meant(value)
+    }
+}
+
+impl<T: Stored> Dissimilarities for CpuDissimilarities<'_, T> {
+    fn nearest(&mut self, monitor: &Monitor) -> Result<Nearest> {
+        let n = self.clusters();
+        let all: Vec<u32> = (0..n as u32).collect();
+        let nearest = NearestSoFar::new(n, &all);
+        let mut threads = Thread::all(n, n, &nearest);
+        // From the last on: when a cluster goes by in the rows of others, most of its own row did.
+        let tasks = (0..n).step_by(ROWS).rev().collect();
+        share(tasks, &mut threads, |thread, start| {
+            monitor.check()?;
+            for slot in (start..(start + ROWS).min(n)).rev() {
+                let row = self.row(slot, &mut thread.row);
+                check(row, slot)?;
+                thread.watcher.see(slot, row);
+                monitor.advance(row.len() as u64);
+            }
+            Ok(())
+        })?;
+        Ok(nearest.finish())
+    }
+
+    fn entries(&self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
+        let entry = |&(lower, higher): &(u32, u32)| self.entry(lower as usize, higher as usize);
+        let entries = pairs.par_iter().with_min_len(PARALLEL_ENTRIES).map(entry);
+        Ok(entries.collect())
+    }
+
+    fn contract(
+        &mut self,
+        contraction: &Contraction,
+        wanted: &[u32],
+        monitor: &Monitor,
+    ) -> Result<Nearest> {
+        let plan = Plan::new(contraction);
+        let n = plan.lowest.len();
+        let spare = std::mem::take(&mut self.spare);
+        let mut contracted = Condensed::reusing(spare, n)?;
+        let nearest = NearestSoFar::new(n, wanted);
+        let mut threads = Thread::all(self.clusters(), n, &nearest);
+        self.fill(&plan, &mut contracted, &mut threads, monitor)?;
+        let before = std::mem::replace(&mut self.source, Source::Own(contracted));
+        if let Source::Own(before) = before {
+            self.spare = before.into_memory();
+        }
+        self.squared = false;
+        Ok(nearest.finish())
+    }
+
+    fn chain(
+        &mut self,
+        recurrence: Recurrence,
+        sizes: &[f64],
+        monitor: &Monitor,
+    ) -> Result<Vec<Merge>> {
+        let Source::Own(matrix) = &mut self.source else {
+            unreachable!("what was given has been contracted before")
+        };
+        chain::merges(recurrence, sizes.to_vec(), matrix, monitor)
+    }
+}
+
+/// What a thread works with.
+struct Thread<'a> {
+    watcher: Watcher<'a>,
+    /// Room for dissimilarities by slot.
+    row: Vec<f64>,
+    parts: Vec<Part>,
+    /// Room for a row of what becomes of them.
+    contracted: Vec<f64>,
+}
+
+impl<'a> Thread<'a> {
+    /// One for each thread of the pool, for rows of `before` clusters that become `after`.
+    fn all(before: usize, after: usize, nearest: &'a NearestSoFar) -> Vec<Self> {
+        let thread = |_| Self {
+            watcher: nearest.watcher(),
+            row: vec![0.0; before],
+            parts: Vec::new(),
+            contracted: vec![0.0; after],
+        };
+        (0..rayon::current_num_threads()).map(thread).collect()
+    }
+}
+
+/// A fusion and the lowest slot of all that its clusters become part of.
+struct Step {
+    fusion: Fusion,
+    lowest: u32,
+}
+
+/// What becomes of which slots.
+struct Plan<'a> {
+    contraction: &'a Contraction<'a>,
+    steps: Vec<Step>,
+    /// By new slot: the lowest old one.
+    lowest: Vec<u32>,
+    /// By new slot: its other old ones, in increasing order.
+    others: Vec<Vec<u32>>,
+    /// By new slot: which steps made it.
+    own: Vec<Vec<usize>>,
+}
+
+impl<'a> Plan<'a> {
+    fn new(contraction: &'a Contraction<'a>) -> Self {
+        let fusions = contraction.fusions;
+        let mut lowest_of: Vec<u32> = (0..contraction.sizes.len() as u32).collect();
+        for fusion in fusions.iter().rev() {
+            lowest_of[fusion.higher as usize] = lowest_of[fusion.lower as usize];
+        }
+        let lowest: Vec<u32> = (0..lowest_of.len() as u32)
+            .filter(|&slot| lowest_of[slot as usize] == slot)
+            .collect();
+        let mut others = vec![Vec::new(); lowest.len()];
+        for (slot, &low) in lowest_of.iter().enumerate() {
+            if low as usize != slot {
+                let new = lowest.binary_search(&low).expect("is the lowest of some");
+                others[new].push(slot as u32);
+            }
+        }
+        let step = |&fusion: &Fusion| Step {
+            fusion,
+            lowest: lowest_of[fusion.lower as usize],
+        };
+        let steps: Vec<Step> = fusions.iter().map(step).collect();
+        let mut own = vec![Vec::new(); lowest.len()];
+        for (at, step) in steps.iter().enumerate() {
+            let new = lowest
+                .binary_search(&step.lowest)
+                .expect("is the lowest of some");
+            own[new].push(at);
+        }
+        Self {
+            contraction,
+            steps,
+            lowest,
+            others,
+            own,
+        }
+    }
+
+    /// Has clusters merge in `row`, the dissimilarities by slot of a cluster of size `size`, whose
+    /// lowest slot is `lowest`: by the steps in `range`, as far as they are about higher slots.
+    fn merge_columns(&self, row: &mut [f64], range: Range<usize>, lowest: u32, size: f64) {
+        let recurrence = self.contraction.recurrence;
+        for step in &self.steps[range] {
+            if step.lowest > lowest {
+                let Fusion {
+                    lower,
+                    higher,
+                    union,
+                } = &step.fusion;
+                let (first, second) = (row[*lower as usize], row[*higher as usize]);
+                row[*lower as usize] = recurrence.update(union, first, second, size);
+            }
+        }
+    }
+
+    /// Has the parts of a cluster merge, and the clusters that they are dissimilar to, all in the
+    /// order in which they came to be. The result is in the first part.
+    fn merge_parts(&self, parts: &mut [Part], new: usize) {
+        let lowest = self.lowest[new];
+        let recurrence = self.contraction.recurrence;
+        let mut sizes = self.contraction.sizes.to_vec();
+        let mut done = 0;
+        for &own in &self.own[new] {
+            let Fusion {
+                lower,
+                higher,
+                union,
+            } = &self.steps[own].fusion;
+            for step in &self.steps[done..own] {
+                sizes[step.fusion.lower as usize] = step.fusion.union.size();
+            }
+            done = own;
+            let at = |slot: &u32| parts.iter().position(|part| part.slot == *slot);
+            let [first, second] = [lower, higher].map(|slot| at(slot).expect("is a part"));
+            let (before, after) = parts.split_at_mut(second);
+            let (first, second) = (&mut before[first], &mut after[0]);
+            for part in [&mut *first, &mut *second] {
+                self.merge_columns(&mut part.row, part.done..own, lowest, part.size);
+            }
+            let higher = lowest as usize + 1..;
+            dispatch(MergeRows {
+                recurrence,
+                union,
+                to: &mut first.row[higher.clone()],
+                other: &second.row[higher.clone()],
+                sizes: &sizes[higher],
+            });
+            first.size = union.size();
+            first.done = own;
+        }
+        let whole = &mut parts[0];
+        let rest = whole.done..self.steps.len();
+        self.merge_columns(&mut whole.row, rest, lowest, whole.size);
+    }
+}
+
+/// A part of a cluster that is being put together.
+struct Part {
+    slot: u32,
+    size: f64,
+    /// Its dissimilarities by slot, from the lowest of the cluster on.
+    row: Vec<f64>,
+    /// How many steps its row has gone through.
+    done: usize,
+}
+
+/// Some columns of the dissimilarities in [`ROWS`] rows, which are asked for after the rows have
+/// gone by.
+#[derive(Default)]
+struct Columns {
+    /// Which, in increasing order.
+    slots: Vec<u32>,
+    /// [`ROWS`] of each.
+    values: Vec<f64>,
+}
+
+impl Columns {
+    fn of(&self, slot: u32) -> &[f64] {
+        let at = self.slots.binary_search(&slot).expect("was asked for");
+        &self.values[at * ROWS..][..ROWS]
+    }
+}
+
+/// Rows to go by: those of old slots from `start` on.
+struct Block<'m, T> {
+    start: usize,
+    /// New slots of those that merge with nothing, and where their rows go.
+    rows: Vec<(usize, &'m mut [T])>,
+    columns: &'m mut Columns,
+}
+
+impl<T: Stored> CpuDissimilarities<'_, T> {
+    /// Fills in what becomes of the clusters; the threads see it.
+    fn fill(
+        &self,
+        plan: &Plan,
+        contracted: &mut Condensed<T>,
+        threads: &mut [Thread],
+        monitor: &Monitor,
+    ) -> Result<()> {
+        let before = self.clusters();
+        let mut columns: Vec<Columns> = (0..before.div_ceil(ROWS))
+            .map(|_| Columns::default())
+            .collect();
+        for (&lowest, others) in plan.lowest.iter().zip(&plan.others) {
+            for &other in others {
+                for block in &mut columns[lowest as usize / ROWS..=other as usize / ROWS] {
+                    block.slots.push(other);
+                }
+            }
+        }
+        let starts = (0..before).step_by(ROWS);
+        let mut blocks: Vec<Block<T>> = starts
+            .zip(&mut columns)
+            .map(|(start, columns)| Block {
+                start,
+                rows: Vec::new(),
+                columns,
+            })
+            .collect();
+        let mut clusters = Vec::new();
+        for (new, row) in contracted.rows_mut().into_iter().enumerate() {
+            if plan.others[new].is_empty() {
+                let block = plan.lowest[new] as usize / ROWS;
+                blocks[block].rows.push((new, row));
+            } else {
+                clusters.push((new, row));
+            }
+        }
+        blocks.reverse();
+        share(blocks, threads, |thread, block| {
+            monitor.check()?;
+            self.contract_block(plan, block, thread);
+            Ok(())
+        })?;
+        share(clusters, threads, |thread, (new, row)| {
+            monitor.check()?;
+            self.contract_cluster(plan, &columns, (new, row), thread);
+            Ok(())
+        })
+    }
+
+    /// The new rows of a block, and the columns that are wanted of it.
+    #[inline(never)]
+    fn contract_block(&self, plan: &Plan, block: Block<T>, thread: &mut Thread) {
+        let Block {
+            start,
+            rows,
+            columns,
+        } = block;
+        columns.slots.sort_unstable();
+        columns.values = vec![0.0; columns.slots.len() * ROWS];
+        let mut rows = rows.into_iter().peekable();
+        for slot in start..(start + ROWS).min(self.clusters()) {
+            self.load_row(slot, &mut thread.row[slot + 1..]);
+            for (&column, values) in columns.slots.iter().zip(columns.values.chunks_mut(ROWS)) {
+                if column as usize > slot {
+                    values[slot - start] = thread.row[column as usize];
+                }
+            }
+            if let Some((new, to)) = rows.next_if(|(new, _)| plan.lowest[*new] as usize == slot) {
+                let size = plan.contraction.sizes[slot];
+                plan.merge_columns(&mut thread.row, 0..plan.steps.len(), slot as u32, size);
+                let contracted = &mut thread.contracted[..to.len()];
+                dispatch(Write {
+                    row: &thread.row,
+                    slots: &plan.lowest[new + 1..],
+                    contracted,
+                    to,
+                });
+                thread.watcher.see(new, contracted);
+            }
+        }
+    }
+
+    /// The new row of a cluster that several have merged to.
+    #[inline(never)]
+    fn contract_cluster(
+        &self,
+        plan: &Plan,
+        columns: &[Columns],
+        (new, to): (usize, &mut [T]),
+        thread: &mut Thread,
+    ) {
+        let lowest = plan.lowest[new];
+        let slots = 1 + plan.others[new].len();
+        while thread.parts.len() < slots {
+            thread.parts.push(Part {
+                slot: 0,
+                size: 0.0,
+                row: vec![0.0; self.clusters()],
+                done: 0,
+            });
+        }
+        let parts = &mut thread.parts[..slots];
+        let slots = std::iter::once(&lowest).chain(&plan.others[new]);
+        for (part, &slot) in parts.iter_mut().zip(slots) {
+            part.slot = slot;
+            part.size = plan.contraction.sizes[slot as usize];
+            part.done = 0;
+            self.load_row(slot as usize, &mut part.row[slot as usize + 1..]);
+            let (first, last) = (lowest as usize, slot as usize);
+            for (block, columns) in columns
+                .iter()
+                .enumerate()
+                .take(last / ROWS + 1)
+                .skip(first / ROWS)
+            {
+                if first == last {
+                    continue;
+                }
+                let from = (block * ROWS).max(first);
+                let to = ((block + 1) * ROWS).min(last);
+                part.row[from..to]
+                    .copy_from_slice(&columns.of(slot)[from - block * ROWS..to - block * ROWS]);
+            }
+        }
+        plan.merge_parts(parts, new);
+        let contracted = &mut thread.contracted[..to.len()];
+        dispatch(Write {
+            row: &parts[0].row,
+            slots: &plan.lowest[new + 1..],
+            contracted,
+            to,
+        });
+        thread.watcher.see(new, contracted);
+    }
+}
+
+/// Writes the dissimilarities in some slots as they are stored, as a kernel.
+struct Write<'a, T> {
+    row: &'a [f64],
+    slots: &'a [u32],
+    contracted: &'a mut [f64],
+    to: &'a mut [T],
+}
+
+impl<T: Stored> WithSimd for Write<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let to = self.to.iter_mut().zip(self.contracted);
+        for ((to, contracted), &slot) in to.zip(self.slots) {
+            // All are there; but this way they are fetched several at a time.
+            let value = self.row.get(slot as usize).copied().unwrap_or(f64::NAN);
+            *to = T::store(value);
+            *contracted = to.load();
+        }
+    }
+}
+
+/// Merges two rows, as a kernel.
+struct MergeRows<'a> {
+    recurrence: Recurrence,
+    union: &'a Union,
+    to: &'a mut [f64],
+    other: &'a [f64],
+    sizes: &'a [f64],
+}
+
+impl WithSimd for MergeRows<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let rows = self.to.iter_mut().zip(self.other).zip(self.sizes);
+        for ((to, &other), &size) in rows {
+            *to = self.recurrence.update(self.union, *to, other, size);
+        }
+    }
+}

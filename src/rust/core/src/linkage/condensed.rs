@@ -1,0 +1,193 @@
+//! The dissimilarities of all pairs of clusters, in the order of R's `dist`.
+
+use rayon::prelude::*;
+
+use crate::error::{Error, Result};
+
+/// How a dissimilarity is stored. All arithmetic is in double precision.
+pub trait Stored: Copy + Default + Send + Sync + 'static {
+    fn store(value: f64) -> Self;
+    fn load(self) -> f64;
+
+    /// Values as they are loaded, if they are stored so.
+    fn as_doubles(stored: &[Self]) -> Option<&[f64]>;
+
+    /// Values as they would be loaded, if they were stored first, in case they are the same.
+    fn as_given(values: &[f64]) -> Option<&[f64]>;
+}
+
+impl Stored for f64 {
+    #[inline(always)]
+    fn store(value: f64) -> Self {
+        value
+    }
+
+    #[inline(always)]
+    fn load(self) -> f64 {
+        self
+    }
+
+    fn as_doubles(stored: &[Self]) -> Option<&[f64]> {
+        Some(stored)
+    }
+
+    fn as_given(values: &[f64]) -> Option<&[f64]> {
+        Some(values)
+    }
+}
+
+impl Stored for f32 {
+    #[inline(always)]
+    fn store(value: f64) -> Self {
+        value as f32
+    }
+
+    #[inline(always)]
+    fn load(self) -> f64 {
+        f64::from(self)
+    }
+
+    fn as_doubles(_: &[Self]) -> Option<&[f64]> {
+        None
+    }
+
+    fn as_given(_: &[f64]) -> Option<&[f64]> {
+        None
+    }
+}
+
+/// Dissimilarities of larger magnitude are refused: their squares and sums must not overflow.
+const LARGEST: f64 = 1e150;
+
+/// That the dissimilarities of a cluster and those in higher slots can be computed with.
+///
+/// # Errors
+/// `Error::Input` names the first that cannot.
+pub fn check(row: &[f64], slot: usize) -> Result<()> {
+    // NaN is in no range.
+    let is_usable = |value: &f64| (-LARGEST..=LARGEST).contains(value);
+    if row.iter().fold(true, |fine, value| fine & is_usable(value)) {
+        return Ok(());
+    }
+    let at = row.iter().position(|value| !is_usable(value));
+    let at = at.expect("there is one");
+    let other = slot + 1 + at;
+    Err(Error::Input(format!(
+        "`x` has {} between observations {} and {}; dissimilarities must be finite, and at most \
+         {LARGEST:e} (ward.D2: its square root)",
+        row[at],
+        slot + 1,
+        other + 1
+    )))
+}
+
+/// How many pairs `n` clusters have.
+pub fn pairs(n: usize) -> usize {
+    n * n.saturating_sub(1) / 2
+}
+
+/// Where the row of cluster `i` of `n` starts: its dissimilarities to clusters i + 1, …, n − 1.
+#[inline(always)]
+pub fn row_start(n: usize, i: usize) -> usize {
+    i * (2 * n - 1 - i) / 2
+}
+
+/// The dissimilarities of `n` clusters, row after row, each row without those to clusters before.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Condensed<T> {
+    values: Vec<T>,
+    n: usize,
+}
+
+impl<T: Stored> Condensed<T> {
+    /// Of `n` clusters, in memory that a former one leaves, as far as that goes; the values have no
+    /// meaning yet.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn reusing(mut memory: Vec<T>, n: usize) -> Result<Self> {
+        let len = pairs(n);
+        if memory.capacity() >= len {
+            memory.resize(len, T::default());
+            return Ok(Self { values: memory, n });
+        }
+        drop(memory);
+        // Asked for and given back: a vector that is made of zeros asks the system, as this does,
+        // but cannot be refused.
+        Vec::<T>::new().try_reserve_exact(len).map_err(|_| {
+            Error::Memory(format!(
+                "the dissimilarities of {n} clusters need {:.1} GB, which the system does not give",
+                (len * size_of::<T>()) as f64 / 1e9
+            ))
+        })?;
+        Ok(Self {
+            values: vec![T::default(); len],
+            n,
+        })
+    }
+
+    /// A copy of the dissimilarities of all pairs of `n` clusters.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough, and as [`check`].
+    pub fn of(values: &[f64], n: usize) -> Result<Self> {
+        let mut copy = Self::reusing(Vec::new(), n)?;
+        let rows = copy.rows_mut().into_par_iter().enumerate();
+        rows.with_min_len(64).try_for_each(|(i, to)| {
+            let from = &values[row_start(n, i)..][..n - 1 - i];
+            check(from, i)?;
+            for (to, &value) in to.iter_mut().zip(from) {
+                *to = T::store(value);
+            }
+            Ok(())
+        })?;
+        Ok(copy)
+    }
+
+    /// Number of clusters.
+    pub fn clusters(&self) -> usize {
+        self.n
+    }
+
+    /// Those of cluster `i` and the clusters after it.
+    #[inline(always)]
+    pub fn row(&self, i: usize) -> &[T] {
+        &self.values[row_start(self.n, i)..][..self.n - 1 - i]
+    }
+
+    /// All rows.
+    pub fn rows_mut(&mut self) -> Vec<&mut [T]> {
+        let mut rest = &mut self.values[..];
+        (0..self.n)
+            .map(|i| {
+                let (row, after) = std::mem::take(&mut rest).split_at_mut(self.n - 1 - i);
+                rest = after;
+                row
+            })
+            .collect()
+    }
+
+    /// That of two different clusters.
+    #[inline(always)]
+    pub fn get(&self, i: usize, j: usize) -> f64 {
+        self.values[self.position(i, j)].load()
+    }
+
+    /// As [`Condensed::get`].
+    #[inline(always)]
+    pub fn set(&mut self, i: usize, j: usize, value: f64) {
+        let position = self.position(i, j);
+        self.values[position] = T::store(value);
+    }
+
+    /// The memory, to be used again.
+    pub fn into_memory(self) -> Vec<T> {
+        self.values
+    }
+
+    #[inline(always)]
+    fn position(&self, i: usize, j: usize) -> usize {
+        let (low, high) = (i.min(j), i.max(j));
+        row_start(self.n, low) + high - low - 1
+    }
+}

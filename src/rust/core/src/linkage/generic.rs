@@ -1,0 +1,138 @@
+//! Müllner's generic algorithm (arXiv:1109.2378): any linkage, also such as have inversions, the
+//! nearest pair of all being merged each time.
+
+use super::condensed::{Condensed, Stored};
+use super::lance_williams::{Recurrence, Union};
+use super::live::Live;
+use crate::backend::dissimilarities::Neighbour;
+use crate::backend::Merge;
+use crate::error::Result;
+use crate::monitor::Monitor;
+
+/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, in order. `matrix` is of
+/// no use afterwards.
+///
+/// Each cluster keeps the nearest of those in higher slots. Where that one has become farther, its
+/// dissimilarity stays as a lower bound, and the nearest is only sought again when that bound is the
+/// least of all. Takes O(n²) time in practice, and never more than O(n³).
+///
+/// # Errors
+/// `Error::Interrupt` when the monitor says stop.
+pub fn merges<T: Stored>(
+    recurrence: Recurrence,
+    sizes: Vec<f64>,
+    matrix: &mut Condensed<T>,
+    monitor: &Monitor,
+) -> Result<Vec<Merge>> {
+    let n = sizes.len();
+    let mut state = Generic {
+        recurrence,
+        live: Live::new(n),
+        nearest: Vec::with_capacity(n),
+        exact: vec![true; n],
+        sizes,
+        matrix,
+    };
+    for slot in 0..n - 1 {
+        monitor.check()?;
+        let nearest = state.seek(slot);
+        state.nearest.push(nearest);
+        monitor.advance((n - 1 - slot) as u64);
+    }
+    let mut merges = Vec::with_capacity(n - 1);
+    while state.live.len() > 1 {
+        monitor.check()?;
+        let lower = state.least();
+        merges.push(state.merge(lower));
+        monitor.advance(state.live.len() as u64);
+    }
+    Ok(merges)
+}
+
+struct Generic<'a, T> {
+    recurrence: Recurrence,
+    sizes: Vec<f64>,
+    matrix: &'a mut Condensed<T>,
+    live: Live,
+    /// By slot: the nearest in a higher slot; or, where it is not exact, one that none of these is
+    /// before.
+    nearest: Vec<Neighbour>,
+    exact: Vec<bool>,
+}
+
+impl<T: Stored> Generic<'_, T> {
+    /// The nearest in a higher slot than this, which is not the highest.
+    fn seek(&self, slot: usize) -> Neighbour {
+        let neighbours = self.live.above(slot).map(|other| Neighbour {
+            dissimilarity: self.matrix.get(slot, other),
+            slot: other as u32,
+        });
+        neighbours.min().expect("there are higher ones")
+    }
+
+    /// The lower slot of the nearest pair of all.
+    fn least(&mut self) -> usize {
+        let highest = self.live.last();
+        loop {
+            let slots = self.live.below(highest);
+            let least = slots
+                .min_by(|&a, &b| {
+                    let [a, b] = [a, b].map(|slot| self.nearest[slot].dissimilarity);
+                    a.partial_cmp(&b).expect("is a number")
+                })
+                .expect("there are two");
+            if self.exact[least] {
+                return least;
+            }
+            self.nearest[least] = self.seek(least);
+            self.exact[least] = true;
+        }
+    }
+
+    /// Merges the cluster in this slot and its nearest.
+    fn merge(&mut self, lower: usize) -> Merge {
+        let nearest = self.nearest[lower];
+        let higher = nearest.slot as usize;
+        let union = Union {
+            height: nearest.dissimilarity,
+            sizes: [self.sizes[lower], self.sizes[higher]],
+        };
+        self.live.remove(higher);
+        for slot in self.live.iter().filter(|&slot| slot != lower) {
+            let first = self.matrix.get(lower, slot);
+            let second = self.matrix.get(higher, slot);
+            let updated = self
+                .recurrence
+                .update(&union, first, second, self.sizes[slot]);
+            self.matrix.set(lower, slot, updated);
+        }
+        self.sizes[lower] = union.size();
+        for slot in self.live.below(lower) {
+            let updated = Neighbour {
+                dissimilarity: self.matrix.get(lower, slot),
+                slot: lower as u32,
+            };
+            let before = self.nearest[slot].slot as usize;
+            if updated <= self.nearest[slot] {
+                self.nearest[slot] = updated;
+                self.exact[slot] = true;
+            } else if before == lower || before == higher {
+                self.exact[slot] = false;
+            }
+        }
+        for slot in self.live.above(lower).take_while(|&slot| slot < higher) {
+            if self.nearest[slot].slot as usize == higher {
+                self.exact[slot] = false;
+            }
+        }
+        if lower < self.live.last() {
+            self.nearest[lower] = self.seek(lower);
+            self.exact[lower] = true;
+        }
+        Merge {
+            lower: lower as u32,
+            higher: higher as u32,
+            height: union.height,
+        }
+    }
+}

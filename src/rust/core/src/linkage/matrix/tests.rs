@@ -1,0 +1,297 @@
+//! Linkages of matrices against the slow, obvious way, and against the crate kodama.
+
+use super::*;
+use crate::backend::cpu::Cpu;
+use crate::testing::Random;
+
+fn run(d: &[f64], n: usize, linkage: Linkage, sizes: Option<&[f64]>, threads: usize) -> Dendrogram {
+    let recurrence = Recurrence {
+        linkage,
+        precision: Precision::Double,
+    };
+    let cpu = Cpu::new(threads).unwrap();
+    let sizes = sizes.map(<[f64]>::to_vec);
+    super::linkage(d, n, recurrence, sizes, &cpu, &Monitor::default()).unwrap()
+}
+
+/// Lance and Williams' coefficients, as hclust has them: of the two parts' dissimilarities to a third
+/// cluster, and of that of the parts.
+fn coefficients(linkage: Linkage, a: f64, b: f64, c: f64) -> (f64, f64, f64) {
+    match linkage {
+        Linkage::Average => (a / (a + b), b / (a + b), 0.0),
+        Linkage::Mcquitty => (0.5, 0.5, 0.0),
+        Linkage::Median => (0.5, 0.5, -0.25),
+        Linkage::Centroid => (a / (a + b), b / (a + b), -a * b / ((a + b) * (a + b))),
+        Linkage::WardD | Linkage::WardD2 => {
+            let all = a + b + c;
+            ((a + c) / all, (b + c) / all, -c / all)
+        }
+        Linkage::Single | Linkage::Complete => unreachable!("these are a minimum and a maximum"),
+    }
+}
+
+/// The heights and slots of the merges, by looking at all pairs at every step.
+fn exhaustive(
+    d: &[f64],
+    n: usize,
+    linkage: Linkage,
+    sizes: Option<&[f64]>,
+) -> Vec<(f64, usize, usize)> {
+    let at = |i: usize, j: usize| i * (2 * n - 1 - i) / 2 + j - i - 1;
+    let value = |i: usize, j: usize| match linkage {
+        _ if i == j => 0.0,
+        Linkage::WardD2 => d[at(i.min(j), i.max(j))].powi(2),
+        _ => d[at(i.min(j), i.max(j))],
+    };
+    let mut all: Vec<Vec<f64>> = (0..n)
+        .map(|i| (0..n).map(|j| value(i, j)).collect())
+        .collect();
+    let mut sizes = sizes.map_or(vec![1.0; n], <[f64]>::to_vec);
+    let mut live: Vec<usize> = (0..n).collect();
+    let mut merges = Vec::new();
+    while live.len() > 1 {
+        let mut least = (f64::INFINITY, 0, 0);
+        for (at, &i) in live.iter().enumerate() {
+            for &j in &live[at + 1..] {
+                if all[i][j] < least.0 {
+                    least = (all[i][j], i, j);
+                }
+            }
+        }
+        let (height, i, j) = least;
+        live.retain(|&k| k != j);
+        for &k in live.iter().filter(|&&k| k != i) {
+            let (first, second) = (all[i][k], all[j][k]);
+            let value = match linkage {
+                Linkage::Single => first.min(second),
+                Linkage::Complete => first.max(second),
+                _ => {
+                    let (a, b, both) = coefficients(linkage, sizes[i], sizes[j], sizes[k]);
+                    a * first + b * second + both * height
+                }
+            };
+            all[i][k] = value;
+            all[k][i] = value;
+        }
+        sizes[i] += sizes[j];
+        let height = if linkage == Linkage::WardD2 {
+            height.sqrt()
+        } else {
+            height
+        };
+        merges.push((height, i, j));
+    }
+    merges
+}
+
+/// The heights and slots of a tree's merges; a cluster is in the slot of its lowest observation.
+fn merges_of(tree: &Dendrogram) -> Vec<(f64, usize, usize)> {
+    let mut slots: Vec<usize> = Vec::new();
+    let mut merges = Vec::new();
+    for (row, &height) in tree.merge.iter().zip(&tree.height) {
+        let [a, b] = row.map(|id| match id {
+            ..=0 => -(id + 1) as usize,
+            _ => slots[id as usize - 1],
+        });
+        merges.push((height, a.min(b), a.max(b)));
+        slots.push(a.min(b));
+    }
+    merges
+}
+
+fn compare(found: &Dendrogram, expected: &[(f64, usize, usize)], case: &str) {
+    let found = merges_of(found);
+    assert_eq!(found.len(), expected.len(), "{case}");
+    for (found, expected) in found.iter().zip(expected) {
+        let case = format!("{case}: {found:?} is not {expected:?}");
+        assert_eq!((found.1, found.2), (expected.1, expected.2), "{case}");
+        assert!(
+            (found.0 - expected.0).abs() <= 1e-12 * expected.0.abs(),
+            "{case}"
+        );
+    }
+}
+
+/// Dissimilarities of all pairs: plain random ones, or distances of random points.
+fn draw(random: &mut Random, n: usize, of_points: bool) -> Vec<f64> {
+    if !of_points {
+        return (0..pairs(n)).map(|_| 1.0 + random.uniform()).collect();
+    }
+    let points: Vec<[f64; 3]> = (0..n)
+        .map(|_| [(); 3].map(|()| random.normal() + 4.0 * random.below(3) as f64))
+        .collect();
+    distances(&points)
+}
+
+fn distances(points: &[[f64; 3]]) -> Vec<f64> {
+    let distance = |a: &[f64; 3], b: &[f64; 3]| {
+        let squares = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b));
+        squares.sum::<f64>().sqrt()
+    };
+    let rows = points.iter().enumerate();
+    rows.flat_map(|(i, a)| points[i + 1..].iter().map(move |b| distance(a, b)))
+        .collect()
+}
+
+#[test]
+fn trees_are_those_of_all_pairs_at_every_step() {
+    let mut random = Random(21);
+    for round in 0..90 {
+        let n = 2 + random.below(if round % 9 == 0 { 280 } else { 60 });
+        let d = draw(&mut random, n, round % 2 == 0);
+        let sizes: Vec<f64> = (0..n).map(|_| 1.0 + random.below(9) as f64).collect();
+        let sizes = (round % 3 == 0).then_some(&sizes[..]);
+        for linkage in Linkage::ALL {
+            let case = format!("{round}: {linkage:?}, {n}, {}", sizes.is_some());
+            let tree = run(&d, n, linkage, sizes, 1 + round % 2);
+            compare(&tree, &exhaustive(&d, n, linkage, sizes), &case);
+        }
+    }
+}
+
+#[test]
+fn trees_are_those_of_kodama() {
+    use kodama::Method;
+    let methods = [
+        (Linkage::Single, Method::Single),
+        (Linkage::Complete, Method::Complete),
+        (Linkage::Average, Method::Average),
+        (Linkage::Mcquitty, Method::Weighted),
+        (Linkage::WardD2, Method::Ward),
+    ];
+    let mut random = Random(22);
+    for n in [2, 3, 50, 700] {
+        let d = draw(&mut random, n, true);
+        for (linkage, method) in methods {
+            let expected = kodama::linkage(&mut d.clone(), n, method);
+            let tree = run(&d, n, linkage, None, 2);
+            for (step, height) in expected.steps().iter().zip(&tree.height) {
+                let case = format!("{linkage:?}: {height} is not {}", step.dissimilarity);
+                assert!((height / step.dissimilarity - 1.0).abs() < 1e-12, "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn ties_change_no_heights_of_single_and_complete_and_no_bits_with_threads() {
+    let mut random = Random(23);
+    for round in 0..40 {
+        let n = 2 + random.below(150);
+        let d: Vec<f64> = match round % 4 {
+            0 => vec![1.0; pairs(n)],
+            1 => (0..pairs(n)).map(|_| random.below(4) as f64).collect(),
+            _ => {
+                let points: Vec<[f64; 3]> = (0..n)
+                    .map(|_| [(); 3].map(|()| random.below(4) as f64))
+                    .collect();
+                distances(&points)
+            }
+        };
+        for linkage in Linkage::ALL {
+            let tree = run(&d, n, linkage, None, 1);
+            assert_eq!(tree, run(&d, n, linkage, None, 3), "{linkage:?}");
+            if linkage.is_reducible() {
+                assert!(tree.height.is_sorted(), "{linkage:?}");
+            }
+            if matches!(linkage, Linkage::Single) {
+                let expected = exhaustive(&d, n, linkage, None);
+                let heights: Vec<f64> = expected.iter().map(|merge| merge.0).collect();
+                assert_eq!(tree.height, heights);
+            }
+        }
+    }
+}
+
+#[test]
+fn chains_and_large_matrices() {
+    let place = |i: i32| f64::from(i).powi(2) + 0.3 * f64::from(i).sin();
+    let points: Vec<[f64; 3]> = (0..400).map(|i| [place(i), 0.0, 0.0]).collect();
+    let d = distances(&points);
+    for linkage in Linkage::ALL {
+        let tree = run(&d, 400, linkage, None, 2);
+        compare(&tree, &exhaustive(&d, 400, linkage, None), linkage.name());
+    }
+    let mut random = Random(24);
+    let d = draw(&mut random, 1500, true);
+    for linkage in Linkage::ALL {
+        assert_eq!(
+            run(&d, 1500, linkage, None, 1),
+            run(&d, 1500, linkage, None, 3),
+            "{linkage:?}"
+        );
+    }
+}
+
+#[test]
+fn single_precision_rounds_what_it_keeps() {
+    let mut random = Random(25);
+    let d: Vec<f64> = draw(&mut random, 200, true);
+    let cpu = Cpu::new(2).unwrap();
+    for linkage in Linkage::ALL {
+        let recurrence = Recurrence {
+            linkage,
+            precision: Precision::Single,
+        };
+        let single = super::linkage(&d, 200, recurrence, None, &cpu, &Monitor::default()).unwrap();
+        let double = run(&d, 200, linkage, None, 2);
+        let heights = |tree: &Dendrogram| {
+            let mut heights = tree.height.clone();
+            heights.sort_by(f64::total_cmp);
+            heights
+        };
+        for (a, b) in heights(&single).iter().zip(heights(&double)) {
+            assert!((a / b - 1.0).abs() < 1e-4, "{linkage:?}: {a} is not {b}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_refused() {
+    let cpu = Cpu::new(1).unwrap();
+    let refused = |d: &[f64], n, linkage, sizes: Option<Vec<f64>>, what: &str| {
+        let recurrence = Recurrence {
+            linkage,
+            precision: Precision::Double,
+        };
+        match super::linkage(d, n, recurrence, sizes, &cpu, &Monitor::default()) {
+            Err(Error::Input(message)) => assert!(message.contains(what), "{message}"),
+            other => panic!("{linkage:?}: {other:?}"),
+        }
+    };
+    for linkage in Linkage::ALL {
+        refused(&[], 1, linkage, None, "at least 2");
+        refused(&[1.0], 3, linkage, None, "1 dissimilarities");
+        refused(
+            &[1.0, f64::NAN, 2.0],
+            3,
+            linkage,
+            None,
+            "between observations 1 and 3",
+        );
+        refused(
+            &[1.0, 2.0, f64::INFINITY],
+            3,
+            linkage,
+            None,
+            "between observations 2 and 3",
+        );
+        refused(&[1.0], 2, linkage, Some(vec![1.0, 0.0]), "`members`");
+    }
+}
+
+#[test]
+fn a_stopped_linkage_says_so() {
+    let d = draw(&mut Random(2), 100, true);
+    let cpu = Cpu::new(1).unwrap();
+    let monitor = Monitor::default();
+    monitor.stop();
+    for linkage in Linkage::ALL {
+        let recurrence = Recurrence {
+            linkage,
+            precision: Precision::Double,
+        };
+        let stopped = super::linkage(&d, 100, recurrence, None, &cpu, &monitor);
+        assert_eq!(stopped, Err(Error::Interrupt), "{linkage:?}");
+    }
+}

@@ -1,0 +1,93 @@
+//! Single linkage: the edges of a minimum spanning tree, shortest first, are its merges (Gower and
+//! Ross 1969, doi:10.2307/2346439).
+
+use super::condensed::{Condensed, Stored};
+use super::live::Live;
+use crate::backend::dissimilarities::Neighbour;
+use crate::backend::Merge;
+use crate::error::Result;
+use crate::monitor::Monitor;
+
+/// An edge of a tree over observations.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Edge {
+    pub ends: [u32; 2],
+    pub weight: f64,
+}
+
+/// A minimum spanning tree, by Prim's algorithm: O(n²) time.
+///
+/// # Errors
+/// `Error::Interrupt` when the monitor says stop.
+pub fn spanning_tree<T: Stored>(matrix: &Condensed<T>, monitor: &Monitor) -> Result<Vec<Edge>> {
+    let n = matrix.clusters();
+    let mut outside = Live::new(n);
+    outside.remove(0);
+    // Of each outside the tree: the nearest inside.
+    let farthest = Neighbour {
+        dissimilarity: f64::INFINITY,
+        slot: u32::MAX,
+    };
+    let mut nearest = vec![farthest; n];
+    let mut edges = Vec::with_capacity(n - 1);
+    let mut last = 0;
+    while !outside.is_empty() {
+        monitor.check()?;
+        let mut least = (farthest, 0);
+        for slot in outside.iter() {
+            let to_last = Neighbour {
+                dissimilarity: matrix.get(last, slot),
+                slot: last as u32,
+            };
+            nearest[slot] = nearest[slot].min(to_last);
+            least = least.min((nearest[slot], slot));
+        }
+        let (inside, new) = least;
+        edges.push(Edge {
+            ends: [inside.slot, new as u32],
+            weight: inside.dissimilarity,
+        });
+        outside.remove(new);
+        monitor.advance(outside.len() as u64);
+        last = new;
+    }
+    Ok(edges)
+}
+
+/// The merges that the edges of a spanning tree of `n` observations stand for, in order. The
+/// clusters of a merge go by their lowest observation.
+pub fn merges(n: usize, mut edges: Vec<Edge>) -> Vec<Merge> {
+    let key = |edge: &Edge| {
+        let [a, b] = edge.ends;
+        (a.min(b), a.max(b))
+    };
+    edges.sort_unstable_by(|a, b| {
+        let weights = a
+            .weight
+            .partial_cmp(&b.weight)
+            .expect("weights are numbers");
+        weights.then(key(a).cmp(&key(b)))
+    });
+    let mut parent: Vec<u32> = (0..n as u32).collect();
+    let merge = |edge: Edge| {
+        let [a, b] = edge.ends.map(|end| lowest(&mut parent, end));
+        let (lower, higher) = (a.min(b), a.max(b));
+        parent[higher as usize] = lower;
+        Merge {
+            lower,
+            higher,
+            height: edge.weight,
+        }
+    };
+    edges.into_iter().map(merge).collect()
+}
+
+/// The lowest observation of a cluster, given one; makes the way there shorter.
+fn lowest(parent: &mut [u32], mut observation: u32) -> u32 {
+    while parent[observation as usize] != observation {
+        let above = parent[observation as usize];
+        parent[observation as usize] = parent[above as usize];
+        observation = parent[observation as usize];
+    }
+    observation
+}
