@@ -1,52 +1,52 @@
 #' Hierarchical clustering by linkage
 #'
-#' What [stats::hclust()] does, many times faster, on the GPU or on all cores: from dissimilarities,
-#' or from data, whose distances then never become an object in R.
+#' What [stats::hclust()] does, many times faster, on the GPU or on all cores: from
+#' dissimilarities, or from data, whose distances then never become an object in R.
 #'
-#' @param x Dissimilarities of n >= 2 observations as [stats::dist()] or [gdist()] makes them; or the
-#'   observations themselves, a numeric, integer or logical matrix or data frame with one in each
-#'   row and all values finite.
+#' @param x Dissimilarities of n >= 2 observations as [stats::dist()] or [gdist()] makes them; or
+#'   the observations themselves, a numeric, integer or logical matrix or data frame with one in
+#'   each row and all values finite.
 #' @param method The linkage, which may be abbreviated: `"ward.D"`, `"ward.D2"`, `"single"`,
 #'   `"complete"`, `"average"` (UPGMA), `"mcquitty"` (WPGMA), `"median"` (WPGMC) or `"centroid"`
 #'   (UPGMC).
-#' @param members `NULL`, or a positive number for each observation: how many members it stands for,
-#'   as in [stats::hclust()].
-#' @param metric,absolute,p,zero_over_zero For data, the distance: `method` and the other arguments of
-#'   [gdist()].
+#' @param members `NULL`, or a positive number for each observation: how many members it stands
+#'   for, as in [stats::hclust()].
+#' @param metric,absolute,p,zero_over_zero For data, the distance: `method` and the other
+#'   arguments of [gdist()].
 #' @param precision `"single"` keeps dissimilarities in 4 bytes instead of 8, rounded to about 7
 #'   digits. Only where a matrix is needed, see *Memory*.
 #' @inheritParams gmhclust
 #'
 #' @section What is equal to `hclust()`:
-#' From dissimilarities: merges, order and heights (to 1e-12) are those of [stats::hclust()] where no
-#' two candidates are equally near. Where some are, it is one of the possible trees, the same one for
-#' any number of threads and any backend.
+#' From dissimilarities: merges, order and heights (to 1e-12) are those of [stats::hclust()] where
+#' no two candidates are equally near. Where some are, it is one of the possible trees, the same
+#' one for any number of threads and any backend.
 #'
-#' From data, the result is that of `ghclust(gdist(x, metric), method)`, but for two linkages: with
-#' Euclidean distances, `"centroid"` and `"median"` mean what they mean geometrically, heights being
-#' distances between centres. These are the square roots of the heights of
+#' From data, the result is that of `ghclust(gdist(x, metric), method)`, but for two linkages:
+#' with Euclidean distances, `"centroid"` and `"median"` mean what they mean geometrically,
+#' heights being distances between centres. These are the square roots of the heights of
 #' `hclust(dist(x)^2, method)`, and what `hclust.vector()` of package \pkg{fastcluster} returns.
-#' ([stats::hclust()] on plain distances has no such meaning for them; use `gdist()` first where that
-#' is wanted.)
+#' ([stats::hclust()] on plain distances has no such meaning for them; use `gdist()` first where
+#' that is wanted.)
 #'
 #' @section Memory:
 #' From data, without `members`, no matrix is needed for `"single"` with any metric, and for
-#' `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances: memory grows with the size of
-#' the data only, and millions of observations are possible. All other calls keep the
-#' n (n - 1) / 2 dissimilarities, in 8 bytes each, and about as much again while they work; with
-#' `precision = "single"` that second part takes half. 65,536 observations, where
-#' [stats::hclust()] ends, take 17 GB each. Where memory is not enough the call stops beforehand, with
-#' a condition of class `gmhclust_error_memory` that says what it needs.
+#' `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances: memory grows with the size
+#' of the data only, and millions of observations are possible. All other calls keep the n (n - 1)
+#' / 2 dissimilarities, in 8 bytes each, and about as much again while they work; with `precision
+#' = "single"` that second part takes half. 65,536 observations, where [stats::hclust()] ends,
+#' take 17 GB each. Where memory is not enough the call stops beforehand, with a condition of
+#' class `gmhclust_error_memory` that says what it needs.
 #'
 #' @section GPU:
-#' With data, distances are computed on the GPU, and so are the searches of the linkages that need no
-#' matrix; linkage from a matrix is the CPU's work. See [gpu_devices()].
+#' With data, distances are computed on the GPU, and so are the searches of the linkages that need
+#' no matrix; linkage from a matrix is the CPU's work. See [gpu_devices()].
 #'
 #' @section Algorithms:
-#' Complete, average, mcquitty and Ward's linkage merge all pairs of clusters at a time that are each
-#' other's nearest, which gives the same tree since these linkages are reducible; single linkage is a
-#' minimum spanning tree, from data by Borůvka's algorithm ([gmst()]); centroid and median linkage
-#' use Müllner's generic algorithm.
+#' Complete, average, mcquitty and Ward's linkage merge all pairs of clusters at a time that are
+#' each other's nearest, which gives the same tree since these linkages are reducible; single
+#' linkage is a minimum spanning tree, from data by Borůvka's algorithm ([gmst()]); centroid and
+#' median linkage use Müllner's generic algorithm.
 #'
 #' @inheritSection gmhclust Errors
 #'
@@ -54,15 +54,15 @@
 #'   `backend`, the one that was used.
 #'
 #' @references
-#' Lance GN, Williams WT (1967). A general theory of classificatory sorting strategies: 1. Hierarchical
-#' systems. *The Computer Journal* 9(4), 373-380. \doi{10.1093/comjnl/9.4.373}
+#' Lance GN, Williams WT (1967). A general theory of classificatory sorting strategies: 1.
+#' Hierarchical systems. *The Computer Journal* 9(4), 373-380. \doi{10.1093/comjnl/9.4.373}
 #'
 #' Müllner D (2011). Modern hierarchical, agglomerative clustering algorithms. arXiv:1109.2378.
 #'
-#' Chang DJ, Desoky AH, Ouyang M, Rouchka EC (2009). Compute pairwise Manhattan distance and Pearson
-#' correlation coefficient of data points with GPU. *10th ACIS International Conference on Software
-#' Engineering, Artificial Intelligences, Networking and Parallel/Distributed Computing*, 501-506.
-#' \doi{10.1109/SNPD.2009.34}
+#' Chang DJ, Desoky AH, Ouyang M, Rouchka EC (2009). Compute pairwise Manhattan distance and
+#' Pearson correlation coefficient of data points with GPU. *10th ACIS International Conference on
+#' Software Engineering, Artificial Intelligences, Networking and Parallel/Distributed Computing*,
+#' 501-506.
 #'
 #' @seealso [gdist()], [gmst()], [gmhclust()]; [stats::hclust()], [stats::cutree()].
 #'
@@ -98,8 +98,9 @@ ghclust <- function(x,
   if (inherits(x, "dist")) {
     n <- check_dist(x, "x", call)
     members <- check_members(members, n, "members", call)
+    if (!is.double(x)) storage.mode(x) <- "double"
     job <- quote(
-      job_ghclust_dist(as.double(x), n, method, members, single, backend, threads, devices)
+      job_ghclust_dist(x, n, method, members, single, backend, threads, devices)
     )
     labels <- attr(x, "Labels")
     dist_method <- attr(x, "method")

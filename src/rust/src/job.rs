@@ -9,7 +9,7 @@ use std::time::Duration;
 use extendr_api::prelude::*;
 use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 
-use crate::output;
+use crate::vector::{self, Source};
 
 /// Makes the R value of a finished job, given the vector that it filled in where it had to; the only
 /// part of it that may touch R, so R's thread calls it.
@@ -66,8 +66,8 @@ impl Shared {
 pub struct Job {
     shared: Arc<Shared>,
     worker: Option<JoinHandle<()>>,
-    /// The vector that the worker fills in, where it has to. It outlives the worker.
-    output: Option<Robj>,
+    /// The vector that the worker fills in or reads, where it does. It outlives the worker.
+    kept: Option<Robj>,
 }
 
 impl Job {
@@ -86,6 +86,28 @@ impl Job {
         }
     }
 
+    /// As [`Job::start`], for work on the values of a double vector, which the job keeps as long as
+    /// it takes.
+    pub fn start_reading<T, W>(vector: Robj, work: CoreResult<W>, to_r: fn(T) -> Robj) -> Self
+    where
+        T: Send + 'static,
+        W: FnOnce(&Monitor, &[f64]) -> CoreResult<T> + Send + 'static,
+    {
+        let source = work.and_then(|work| Ok((work, Source::new(&vector)?)));
+        let (work, source) = match source {
+            Ok(source) => source,
+            Err(error) => return Self::failed(error.into()),
+        };
+        let reading = move |monitor: &Monitor| {
+            // SAFETY: the job keeps the vector until it has joined this worker; R's thread waits
+            // for it, and changes nothing that two variables refer to.
+            work(monitor, unsafe { source.values() })
+        };
+        let mut job = Self::spawn(reading, move |value, _| to_r(value));
+        job.kept = Some(vector);
+        job
+    }
+
     /// As [`Job::start`], for work that comes with the length of a double vector that it fills in;
     /// `to_r` gets that vector, too. So results as large as memory exist once only.
     pub fn start_filling<T, W>(work: CoreResult<(usize, W)>, to_r: fn(T, Robj) -> Robj) -> Self
@@ -93,7 +115,7 @@ impl Job {
         T: Send + 'static,
         W: FnOnce(&Monitor, &mut [f64]) -> CoreResult<T> + Send + 'static,
     {
-        let allocated = work.and_then(|(length, work)| Ok((work, output::allocate(length)?)));
+        let allocated = work.and_then(|(length, work)| Ok((work, vector::allocate(length)?)));
         let (work, (output, destination)) = match allocated {
             Ok(allocated) => allocated,
             Err(error) => return Self::failed(error.into()),
@@ -106,7 +128,7 @@ impl Job {
         let mut job = Self::spawn(filling, move |value, output: Option<Robj>| {
             to_r(value, output.expect("is kept for this"))
         });
-        job.output = Some(output);
+        job.kept = Some(output);
         job
     }
 
@@ -132,7 +154,7 @@ impl Job {
             Ok(worker) => Self {
                 shared,
                 worker: Some(worker),
-                output: None,
+                kept: None,
             },
             Err(error) => Self::failed(Failure::internal(format!(
                 "the operating system gave no thread to work on: {error}"
@@ -148,7 +170,7 @@ impl Job {
                 ended: Condvar::new(),
             }),
             worker: None,
-            output: None,
+            kept: None,
         }
     }
 
@@ -182,7 +204,7 @@ impl Job {
             Phase::Taken => Err(Failure::internal("the result was taken before".into())),
         };
         match outcome {
-            Ok(to_r) => list!(ok = true, value = to_r(self.output.take())).into(),
+            Ok(to_r) => list!(ok = true, value = to_r(self.kept.take())).into(),
             Err(failure) => {
                 list!(ok = false, kind = failure.kind, message = failure.message).into()
             }
@@ -193,7 +215,7 @@ impl Job {
     pub fn cancel(&mut self) {
         self.shared.monitor.stop();
         self.join();
-        self.output = None;
+        self.kept = None;
         *self.shared.phase() = Phase::Ended(Err(CoreError::Interrupt.into()));
     }
 

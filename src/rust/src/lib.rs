@@ -4,7 +4,7 @@
 //! work and names the function that makes its result an R value.
 
 mod job;
-mod output;
+mod vector;
 
 use std::time::Duration;
 
@@ -222,7 +222,7 @@ fn job_gmst(
 #[extendr]
 #[allow(clippy::too_many_arguments)]
 fn job_ghclust_dist(
-    x: &[f64],
+    x: Robj,
     n: i32,
     method: &str,
     members: Nullable<Vec<f64>>,
@@ -235,26 +235,18 @@ fn job_ghclust_dist(
         let recurrence = recurrence(method, single)?;
         let device = Device::new(backend, threads, devices)?;
         let n = usize::try_from(n).unwrap_or(0);
-        let mut values = Vec::new();
-        if values.try_reserve_exact(x.len()).is_err() {
-            return Err(CoreError::Memory(format!(
-                "`x` needs {:.1} GB for a copy, which the system does not give",
-                8e-9 * x.len() as f64
-            )));
-        }
-        values.extend_from_slice(x);
         let members = members.into_option();
-        Ok(move |monitor: &Monitor| {
+        Ok(move |monitor: &Monitor, values: &[f64]| {
             let work = Workload::Pairs {
                 count: n * n,
                 columns: 1,
             };
             let backend = backend::select(&device.choice(), &work)?;
-            let tree = linkage_of(&values, n, recurrence, members, &*backend, monitor)?;
+            let tree = linkage_of(values, n, recurrence, members, &*backend, monitor)?;
             Ok((tree, backend.name()))
         })
     };
-    ExternalPtr::new(Job::start(prepare(), tree_to_r))
+    ExternalPtr::new(Job::start_reading(x, prepare(), tree_to_r))
 }
 
 /// Starts linkage of observations.

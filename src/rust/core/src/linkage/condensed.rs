@@ -92,6 +92,13 @@ pub fn row_start(n: usize, i: usize) -> usize {
     i * (2 * n - 1 - i) / 2
 }
 
+/// Where that of two different clusters of `n` is.
+#[inline(always)]
+pub fn position(n: usize, i: usize, j: usize) -> usize {
+    let (low, high) = (i.min(j), i.max(j));
+    row_start(n, low) + high - low - 1
+}
+
 /// The dissimilarities of `n` clusters, row after row, each row without those to clusters before.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condensed<T> {
@@ -170,24 +177,17 @@ impl<T: Stored> Condensed<T> {
     /// That of two different clusters.
     #[inline(always)]
     pub fn get(&self, i: usize, j: usize) -> f64 {
-        self.values[self.position(i, j)].load()
+        self.values[position(self.n, i, j)].load()
     }
 
     /// As [`Condensed::get`].
     #[inline(always)]
     pub fn set(&mut self, i: usize, j: usize, value: f64) {
-        let position = self.position(i, j);
-        self.values[position] = T::store(value);
+        self.values[position(self.n, i, j)] = T::store(value);
     }
 
     /// The memory, to be used again.
     pub fn into_memory(self) -> Vec<T> {
         self.values
-    }
-
-    #[inline(always)]
-    fn position(&self, i: usize, j: usize) -> usize {
-        let (low, high) = (i.min(j), i.max(j));
-        row_start(self.n, low) + high - low - 1
     }
 }

@@ -71,6 +71,11 @@ pub fn merges(
     sizes: Vec<f64>,
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
+    if recurrence.linkage == Linkage::Single {
+        let n = sizes.len();
+        let edges = single::spanning_tree(dissimilarities, n, recurrence.precision, monitor)?;
+        return Ok(single::merges(n, edges));
+    }
     match recurrence.precision {
         Precision::Double => merges_of::<f64>(dissimilarities, recurrence, sizes, monitor),
         Precision::Single => merges_of::<f32>(dissimilarities, recurrence, sizes, monitor),
@@ -85,10 +90,6 @@ fn merges_of<T: Stored>(
 ) -> Result<Vec<Merge>> {
     let n = sizes.len();
     match recurrence.linkage {
-        Linkage::Single => {
-            let matrix = Condensed::<T>::of(dissimilarities, n)?;
-            Ok(single::merges(n, single::spanning_tree(&matrix, monitor)?))
-        }
         Linkage::Median | Linkage::Centroid => {
             let mut matrix = Condensed::<T>::of(dissimilarities, n)?;
             generic::merges(recurrence, sizes, &mut matrix, monitor)

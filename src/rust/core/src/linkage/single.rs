@@ -1,7 +1,10 @@
 //! Single linkage: the edges of a minimum spanning tree, shortest first, are its merges (Gower and
 //! Ross 1969, doi:10.2307/2346439).
 
-use super::condensed::{Condensed, Stored};
+use rayon::prelude::*;
+
+use super::condensed::{check, position, row_start};
+use super::lance_williams::Precision;
 use super::live::Live;
 use crate::backend::dissimilarities::Neighbour;
 use crate::backend::Merge;
@@ -15,12 +18,21 @@ pub struct Edge {
     pub weight: f64,
 }
 
-/// A minimum spanning tree, by Prim's algorithm: O(n²) time.
+/// A minimum spanning tree of `n` observations with these dissimilarities, rounded to `precision`,
+/// by Prim's algorithm: O(n²) time.
 ///
 /// # Errors
-/// `Error::Interrupt` when the monitor says stop.
-pub fn spanning_tree<T: Stored>(matrix: &Condensed<T>, monitor: &Monitor) -> Result<Vec<Edge>> {
-    let n = matrix.clusters();
+/// `Error::Interrupt` when the monitor says stop, and as [`check`].
+pub fn spanning_tree(
+    dissimilarities: &[f64],
+    n: usize,
+    precision: Precision,
+    monitor: &Monitor,
+) -> Result<Vec<Edge>> {
+    (0..n)
+        .into_par_iter()
+        .with_min_len(64)
+        .try_for_each(|i| check(&dissimilarities[row_start(n, i)..][..n - 1 - i], i))?;
     let mut outside = Live::new(n);
     outside.remove(0);
     // Of each outside the tree: the nearest inside.
@@ -36,7 +48,7 @@ pub fn spanning_tree<T: Stored>(matrix: &Condensed<T>, monitor: &Monitor) -> Res
         let mut least = (farthest, 0);
         for slot in outside.iter() {
             let to_last = Neighbour {
-                dissimilarity: matrix.get(last, slot),
+                dissimilarity: precision.round(dissimilarities[position(n, last, slot)]),
                 slot: last as u32,
             };
             nearest[slot] = nearest[slot].min(to_last);

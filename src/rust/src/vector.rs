@@ -1,4 +1,5 @@
-//! Vectors of R's that a worker fills in, so that results as large as memory exist once only.
+//! Vectors of R's that a worker reads or fills in, so that what is as large as memory exists once
+//! only.
 
 use extendr_api::prelude::*;
 use extendr_api::SEXP;
@@ -28,6 +29,40 @@ impl Destination {
     pub unsafe fn values<'a>(self) -> &'a mut [f64] {
         // SAFETY: `allocate` made a double vector of this length; the rest the caller promises.
         unsafe { std::slice::from_raw_parts_mut(self.first, self.length) }
+    }
+}
+
+/// The place of the values of a vector that is only read.
+pub struct Source {
+    first: *const f64,
+    length: usize,
+}
+
+// SAFETY: as above; many threads may read.
+unsafe impl Send for Source {}
+
+impl Source {
+    /// Of a double vector of R's.
+    ///
+    /// # Errors
+    /// `Error::Input` for another object.
+    pub fn new(vector: &Robj) -> CoreResult<Self> {
+        let values = vector
+            .as_real_slice()
+            .ok_or_else(|| CoreError::Input("`x` is no double vector".into()))?;
+        Ok(Self {
+            first: values.as_ptr(),
+            length: values.len(),
+        })
+    }
+
+    /// The values.
+    ///
+    /// # Safety
+    /// While the slice is in use the vector must be there, and nobody may change it.
+    pub unsafe fn values<'a>(&self) -> &'a [f64] {
+        // SAFETY: `new` was given a double vector of this length; the rest the caller promises.
+        unsafe { std::slice::from_raw_parts(self.first, self.length) }
     }
 }
 
