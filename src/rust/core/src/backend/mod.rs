@@ -28,6 +28,9 @@ pub trait Backend: Send + Sync {
     /// As the user names it: `"cpu"` or `"cuda"`.
     fn name(&self) -> &'static str;
 
+    /// Runs `work` where rayon divides it among the threads that the user chose.
+    fn on_threads(&self, work: &mut (dyn FnMut() + Send));
+
     /// Merges each problem's clusters to one; for each problem its merges in order.
     ///
     /// # Errors
@@ -166,6 +169,10 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
         }
     }
 
+    fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
+        self.second.on_threads(work);
+    }
+
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         self.run(|backend| backend.agglomerate(problems, monitor))
     }
@@ -210,6 +217,10 @@ mod tests {
     impl Backend for Lost {
         fn name(&self) -> &'static str {
             "lost"
+        }
+
+        fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
+            work();
         }
 
         fn agglomerate(&self, _: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
@@ -285,6 +296,10 @@ mod tests {
     impl Backend for LostInTheMiddle {
         fn name(&self) -> &'static str {
             "lost"
+        }
+
+        fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
+            work();
         }
 
         fn agglomerate(&self, _: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
