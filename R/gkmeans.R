@@ -1,7 +1,7 @@
 #' k-means clustering, exactly and fast
 #'
 #' Lloyd's algorithm on all cores, with the result of `kmeans(algorithm = "Lloyd")`: every
-#' assignment is exact, and most of the comparisons that it would take are proven needless.
+#' assignment is exact, and what it takes is done mostly in single precision.
 #'
 #' @param X Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2), all
 #'   values finite. Row names become the names of `cluster`.
@@ -27,11 +27,12 @@
 #'
 #' @section How it works:
 #' Whatever decides is computed in double precision and in the order of operations of
-#' `kmeans(algorithm = "Lloyd")`, with the same result for any number of threads. Upper bounds on an
+#' `kmeans(algorithm = "Lloyd")`, with the same result for any number of threads. Observations are
+#' compared with all centers in single precision; bounds on rounding errors prove which few centers
+#' may be nearest, and these are compared in double precision, as in [gknn()]. Upper bounds on an
 #' observation's distance from its own center and lower bounds on those from all others, which
-#' follow the centers as they move, prove for most observations that they stay (Hamerly 2010). The
-#' others are compared with all centers in single precision, with bounds on rounding errors, before
-#' the few centers that may be nearest are compared in double precision, as in [gknn()].
+#' follow the centers as they move, spare it the comparison where they prove that it stays (Hamerly
+#' 2010): the more observations, the nearer the centers are to rest.
 #'
 #' @section Time and memory:
 #' Time grows with n k p for each iteration, p being the number of columns, and falls as centers come
@@ -129,9 +130,18 @@ random_centers <- function(x, k, nstart, call) {
   if (!is.null(first) && anyDuplicated(first) == 0) return(function() first)
   x <- unique(x)
   if (nrow(x) < k) {
-    refuse("centers", paste("is", k), "more cluster centers than distinct data points.", call)
+    needs <- paste("there are more cluster centers than distinct data points,", k)
+    refuse("X", paste("has", nrow(x), "distinct rows"), needs, call)
   }
   function() x[sample.int(nrow(x), k), , drop = FALSE]
+}
+
+# The labels of k clusters to start a gmhclust() with, whose checked `options` these are.
+kmeans_labels <- function(x, k, options, arg, call) {
+  k <- check_count(k, nrow(x), arg, call)
+  if (options$scale) x <- standardise(x)
+  options$iterations <- 10L
+  best_start(x, k, 1, "kmeans++", options, call)$cluster
 }
 
 # Lloyd's algorithm from `centers` or, where that is NULL, from centers drawn with `uniforms`.
@@ -155,7 +165,8 @@ check_centers <- function(centers, x, arg, call) {
   }
   if (nrow(centers) == 0) refuse(arg, "has no rows", "it must have at least 1", call)
   if (nrow(centers) > nrow(x)) {
-    refuse(arg, paste("has", nrow(centers), "rows"), "more cluster centers than data points.", call)
+    needs <- paste("it must have at most as many as `X`,", nrow(x))
+    refuse(arg, paste("has", nrow(centers), "rows"), needs, call)
   }
   repeated <- anyDuplicated(centers)
   if (repeated > 0) {

@@ -6,10 +6,10 @@
 //! numbers, divided by how many they are. These are the very operations of R's
 //! `kmeans(algorithm = "Lloyd")`.
 //!
-//! Most of the comparisons are spared: centers move little after a few iterations, so that bounds
-//! on an observation's distances to its own center and to all others often prove that it stays
-//! (Hamerly, SIAM International Conference on Data Mining, 2010). The others are searched for
-//! among the centers as nearest neighbours are.
+//! Where centers have moved little, bounds on an observation's distances to its own center and to
+//! all others prove that it stays (Hamerly, SIAM International Conference on Data Mining, 2010).
+//! For the other observations the centers are searched as nearest neighbours are. No search looks
+//! farther than to the two centers that were the nearest ones before.
 
 mod seed;
 #[cfg(test)]
@@ -166,13 +166,20 @@ impl Moves {
     }
 }
 
-/// What a search finds for an observation: its nearest center, and the distances of that and the
-/// next one.
+/// An observation to search for.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    observation: u32,
+    /// Two centers, if there are as many, are not farther away.
+    limit: f64,
+}
+
+/// What a search finds for an observation: the nearest center and the next one with their
+/// distances.
 #[derive(Debug, Clone, Copy)]
 struct Found {
-    center: u32,
-    nearest: f64,
-    next: f64,
+    nearest: (f64, u32),
+    next: (f64, u32),
 }
 
 /// The members of clusters.
@@ -219,6 +226,8 @@ struct Lloyd<'a> {
     centers: Vec<f64>,
     /// The number of each observation's cluster; `k` before the first iteration.
     cluster: Vec<u32>,
+    /// The center that was the next one when an observation was last searched for.
+    rivals: Vec<u32>,
     bounds: Vec<Bounds>,
 }
 
@@ -235,6 +244,7 @@ impl<'a> Lloyd<'a> {
             margin: Margin::new(x.columns()),
             centers,
             cluster: vec![k as u32; x.rows()],
+            rivals: vec![0; x.rows()],
             bounds: vec![unknown; x.rows()],
         }
     }
@@ -243,7 +253,11 @@ impl<'a> Lloyd<'a> {
     fn run(&mut self, most: usize, backend: &dyn Backend, monitor: &Monitor) -> Result<usize> {
         let n = self.x.rows();
         monitor.expect((n * most) as u64);
-        let mut open: Vec<u32> = (0..n as u32).collect();
+        let everyone = (0..n as u32).map(|observation| Open {
+            observation,
+            limit: f64::INFINITY,
+        });
+        let mut open: Vec<Open> = everyone.collect();
         for iteration in 1..=most {
             if !self.assign(&open, backend, monitor)? {
                 return Ok(iteration);
@@ -256,59 +270,67 @@ impl<'a> Lloyd<'a> {
     }
 
     /// The observations that may have another nearest center now that centers have moved.
-    fn open(&mut self, moves: &Moves) -> Vec<u32> {
+    fn open(&mut self, moves: &Moves) -> Vec<Open> {
         let Self {
             x,
             margin,
             centers,
             cluster,
+            rivals,
             bounds,
             ..
         } = self;
         let p = x.columns();
         bounds
             .par_iter_mut()
-            .zip(&*cluster)
             .enumerate()
             .with_min_len(OBSERVATIONS_AT_A_TIME)
-            .filter_map(|(i, (bounds, &cluster))| {
-                let cluster = cluster as usize;
+            .filter_map(|(i, bounds)| {
+                let cluster = cluster[i] as usize;
                 bounds.own = margin.above(bounds.own + moves.of[cluster]);
                 bounds.others = margin.below(bounds.others - moves.of_others(cluster));
                 if margin.proves(bounds) {
                     return None;
                 }
-                let center = &centers[cluster * p..][..p];
-                bounds.own = margin.above(square(x.row(i), center).sqrt());
-                (!margin.proves(bounds)).then_some(i as u32)
+                let at_most = |center: usize| {
+                    let center = &centers[center * p..][..p];
+                    margin.above(square(x.row(i), center).sqrt())
+                };
+                bounds.own = at_most(cluster);
+                (!margin.proves(bounds)).then(|| Open {
+                    observation: i as u32,
+                    limit: bounds.own.max(at_most(rivals[i] as usize)),
+                })
             })
             .collect()
     }
 
     /// Assigns the observations that are open; whether that changed anything.
-    fn assign(&mut self, open: &[u32], backend: &dyn Backend, monitor: &Monitor) -> Result<bool> {
+    fn assign(&mut self, open: &[Open], backend: &dyn Backend, monitor: &Monitor) -> Result<bool> {
         let found = self.search(open, backend, monitor)?;
-        let decided: Vec<u32> = open
+        let decided = open
             .par_iter()
             .zip(&found)
             .with_min_len(OBSERVATIONS_AT_A_TIME)
-            .map(|(&i, found)| {
-                if found.nearest < found.next {
-                    found.center
-                } else {
-                    // Sums of squares can differ where their roots do not.
-                    self.nearest(self.x.row(i as usize))
+            .map(|(open, found)| {
+                if found.nearest.0 < found.next.0 {
+                    return Ok(found.nearest.1);
                 }
+                // Sums of squares can differ where their roots do not.
+                monitor.check()?;
+                Ok(self.nearest(self.x.row(open.observation as usize)))
             })
-            .collect();
+            .collect::<Result<Vec<u32>>>()?;
         let mut changed = false;
-        for ((&i, found), center) in open.iter().zip(&found).zip(decided) {
-            self.bounds[i as usize] = Bounds {
-                own: self.margin.above(found.nearest),
-                others: self.margin.below(found.next),
+        for ((open, found), center) in open.iter().zip(&found).zip(decided) {
+            let i = open.observation as usize;
+            self.bounds[i] = Bounds {
+                own: self.margin.above(found.nearest.0),
+                others: self.margin.below(found.next.0),
             };
-            changed |= self.cluster[i as usize] != center;
-            self.cluster[i as usize] = center;
+            changed |= self.cluster[i] != center;
+            self.cluster[i] = center;
+            self.rivals[i] = found.next.1;
         }
         Ok(changed)
     }
@@ -326,7 +348,12 @@ impl<'a> Lloyd<'a> {
     }
 
     /// The nearest center of each of the observations and the distance of the next.
-    fn search(&self, open: &[u32], backend: &dyn Backend, monitor: &Monitor) -> Result<Vec<Found>> {
+    fn search(
+        &self,
+        open: &[Open],
+        backend: &dyn Backend,
+        monitor: &Monitor,
+    ) -> Result<Vec<Found>> {
         let (k, p) = (self.k, self.x.columns());
         let mut values = vec![0.0; (k + open.len()) * p];
         let (references, queries) = values.split_at_mut(k * p);
@@ -335,13 +362,14 @@ impl<'a> Lloyd<'a> {
             .par_chunks_mut(p)
             .zip(open)
             .with_min_len(OBSERVATIONS_AT_A_TIME)
-            .for_each(|(copy, &i)| copy.copy_from_slice(self.x.row(i as usize)));
+            .for_each(|(copy, open)| copy.copy_from_slice(self.x.row(open.observation as usize)));
         let points = Points::from_row_major(Metric::Euclidean, values, k + open.len(), p)?;
         let space = Space::Points {
             points: &points,
             references: k,
         };
         let queries: Vec<u32> = (k as u32..points.rows() as u32).collect();
+        let limits: Vec<f64> = open.iter().map(|open| open.limit).collect();
         let mut all = Vec::with_capacity(open.len());
         backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
             // Queries that are done stay so where another device takes over.
@@ -350,13 +378,13 @@ impl<'a> Lloyd<'a> {
                 let nearest = neighbours.nearest(&Request {
                     queries: &queries[all.len()..][..batch],
                     wanted: 2,
-                    limits: None,
+                    limits: Some(&limits[all.len()..][..batch]),
                     except: Except::Nobody,
                 })?;
                 all.extend(nearest.iter().map(|found| Found {
-                    center: found[0].1,
-                    nearest: found[0].0,
-                    next: found.get(1).map_or(f64::INFINITY, |next| next.0),
+                    nearest: found[0],
+                    // None where there is one center only.
+                    next: *found.get(1).unwrap_or(&(f64::INFINITY, 0)),
                 }));
             }
             Ok(())
