@@ -44,6 +44,16 @@ job_gknn <- function(x, query, k, metric, p, absolute, zero_over_zero, backend, 
 #' @noRd
 job_gmst <- function(x, metric, p, absolute, zero_over_zero, backend, threads, devices) .Call(wrap__job_gmst, x, metric, p, absolute, zero_over_zero, backend, threads, devices)
 
+#' Starts a k-means clustering.
+#' @param x double matrix of finite values, observations in rows.
+#' @param centers NULL, or a double matrix with as many columns: the centers to start from.
+#' @param uniforms doubles from 0 to 1, one for each center to draw where `centers` is NULL.
+#' @param iterations integer, at least 1: how many at most.
+#' @param backend,threads,devices as in job_gmhclust().
+#' @return External pointer to the job.
+#' @noRd
+job_gkmeans <- function(x, centers, uniforms, iterations, backend, threads, devices) .Call(wrap__job_gkmeans, x, centers, uniforms, iterations, backend, threads, devices)
+
 #' Gives attributes to a vector in place, which spares a copy.
 #' @param vector a vector that nobody else refers to.
 #' @param attributes named list.

@@ -11,6 +11,7 @@
 #' * [gdist()] computes distances: those of [stats::dist()], and correlation distances.
 #' * [gknn()] finds nearest neighbours, [as_edges()] and [as_igraph()] make graphs of them, and
 #'   [gmst()] builds the minimum spanning tree.
+#' * [gkmeans()] finds k-means clusters, also to start [gmhclust()] with.
 #' * [gpu_devices()] lists the GPUs that can help, and why others cannot.
 #' * [lymphocytes()] reads the example data.
 #'

@@ -12,10 +12,13 @@
 #'   *full-size* and its covariance is trusted entirely. A count when >= 1; a fraction of n when
 #'   below 1 (T = threshold * n, not rounded). T refers to all of X, also inside apriori clusters.
 #' @param apriori Clusters known beforehand: an integer, factor or character vector with one label
-#'   for each observation (`kmeans(X, 1000)$cluster` fits), or `NULL`. 0 and `NA` mean "in none".
-#'   Labels with one member count as none. Where no label remains, or one label holds everything,
-#'   the result is as if `apriori` were not given. Labels are ordered as numbers, as factor levels,
-#'   or as strings in the C locale.
+#'   for each observation, or `NULL`. 0 and `NA` mean "in none". Labels with one member count as
+#'   none. Where no label remains, or one label holds everything, the result is as if `apriori`
+#'   were not given. Labels are ordered as numbers, as factor levels, or as strings in the C locale.
+#'
+#'   One whole number, such as 1000, stands for the labels of so many clusters that [gkmeans()]
+#'   finds in X, or in the scaled X where `scale`, in at most ten iterations. [set.seed()] makes
+#'   them repeatable.
 #' @param subthreshold How a cluster below the threshold measures distances; see *Shapes* below.
 #' @param quick If `FALSE`, the distance of two clusters averages over all of their members (full
 #'   Mahalanobis distance); if `TRUE`, it takes their centroids only (centroid Mahalanobis
@@ -96,7 +99,7 @@
 #' }
 #' With apriori clusters in effect, also
 #' \describe{
-#'   \item{`apriori`}{the labels as given.}
+#'   \item{`apriori`}{the labels as given, or as found by [gkmeans()].}
 #'   \item{`n.height.apriori`}{how many merges, the first ones, lie within apriori clusters.}
 #'   \item{`g.labels`}{for each of those merges, the label of its apriori cluster.}
 #' }
@@ -114,7 +117,7 @@
 #' Müllner D (2011). Modern hierarchical, agglomerative clustering algorithms. arXiv:1109.2378 (the
 #' algorithm).
 #'
-#' @seealso [cutree_apriori()], [make_monotone()], [check_hclust()]; [gpu_devices()]; [mhclust()]
+#' @seealso [gkmeans()], [cutree_apriori()], [make_monotone()], [check_hclust()]; [gpu_devices()]; [mhclust()]
 #'   for the arguments of package \pkg{mhca}; [stats::hclust()], [stats::cutree()].
 #'
 #' @examples
@@ -126,7 +129,7 @@
 #' table(cutree(h, k = 6))
 #'
 #' # Clusters known beforehand make large data fast.
-#' h <- suppressWarnings(gmhclust(X, threshold = 50, apriori = kmeans(X, 30)$cluster))
+#' h <- suppressWarnings(gmhclust(X, threshold = 50, apriori = 30))
 #' plot(cutree_apriori(h))
 #' @export
 gmhclust <- function(X, # nolint: object_name_linter.
@@ -145,7 +148,6 @@ gmhclust <- function(X, # nolint: object_name_linter.
   x <- as_observations(X, "X", call)
   options <- list(
     threshold = threshold_members(threshold, nrow(x), "threshold", call),
-    clusters = apriori_clusters(apriori, nrow(x), "apriori", call),
     subthreshold = check_choice(subthreshold, subthreshold_kinds, "subthreshold", call),
     quick = check_flag(quick, "quick", call),
     normalize = check_flag(normalize, "normalize", call),
@@ -156,6 +158,10 @@ gmhclust <- function(X, # nolint: object_name_linter.
     progress = check_flag(progress, "progress", call),
     devices = check_devices(devices, "devices", call)
   )
+  if (is_single_number(apriori)) {
+    apriori <- kmeans_labels(x, apriori, options, "apriori", call)
+  }
+  options$clusters <- apriori_clusters(apriori, nrow(x), "apriori", call)
   mahalanobis_average(x, apriori, options, call)
 }
 

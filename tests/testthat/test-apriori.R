@@ -90,3 +90,20 @@ test_that("apriori_intra = FALSE joins in index order at height 0", {
   expect_identical(tree$g.labels, rep(c(2L, 10L), c(11, 8)))
   expect_identical(tree$merge[1:3, ], rbind(c(-10L, -11L), c(-12L, 1L), c(-13L, 2L)))
 })
+
+test_that("a number of apriori clusters stands for those of gkmeans()", {
+  cells <- some_cells(500)
+  for (scale in c(FALSE, TRUE)) {
+    set.seed(2)
+    tree <- quiet_gmhclust(cells, 50, 20, scale = scale)
+    set.seed(2)
+    fit <- suppressWarnings(gkmeans(if (scale) standardise(cells) else cells, 20))
+    expect_identical(tree$apriori, fit$cluster)
+    expect_same_tree(tree, quiet_gmhclust(cells, 50, fit$cluster, scale = scale))
+  }
+  expect_null(quiet_gmhclust(cells, 50, 1)$apriori)
+  for (k in list(0, 501, 1.5, -1L)) {
+    expect_refused(gmhclust(cells, 50, k), "it must be a whole number of at least 1 and at most 500")
+  }
+  expect_refused(gmhclust(cells[rep(1:3, 4), ], 5, 4), "`X` has 3 distinct rows")
+})

@@ -70,3 +70,7 @@ test_that("Ctrl-C stops a search for neighbours at once", {
 test_that("Ctrl-C stops a spanning tree at once", {
   expect_interruptible("gmst(x, progress = FALSE)")
 })
+
+test_that("Ctrl-C stops k-means at once", {
+  expect_interruptible("gkmeans(x, 3000, 1000, progress = FALSE)")
+})

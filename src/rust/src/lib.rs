@@ -12,6 +12,7 @@ use extendr_api::prelude::*;
 use gmhclust_core::backend::{self, cuda, Choice, Workload};
 use gmhclust_core::dendrogram::Dendrogram;
 use gmhclust_core::distances::{condensed, Pairs};
+use gmhclust_core::kmeans::{self, Partition};
 use gmhclust_core::knn::{self, Graph};
 use gmhclust_core::linkage::geometric;
 use gmhclust_core::linkage::lance_williams::{Linkage, Precision, Recurrence};
@@ -306,6 +307,56 @@ fn job_ghclust_points(
     ExternalPtr::new(Job::start(prepare(), tree_to_r))
 }
 
+/// Starts a k-means clustering.
+/// @param x double matrix of finite values, observations in rows.
+/// @param centers NULL, or a double matrix with as many columns: the centers to start from.
+/// @param uniforms doubles from 0 to 1, one for each center to draw where `centers` is NULL.
+/// @param iterations integer, at least 1: how many at most.
+/// @param backend,threads,devices as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+#[allow(clippy::too_many_arguments)]
+fn job_gkmeans(
+    x: RMatrix<f64>,
+    centers: Nullable<RMatrix<f64>>,
+    uniforms: Vec<f64>,
+    iterations: i32,
+    backend: String,
+    threads: i32,
+    devices: Nullable<Vec<i32>>,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let device = Device::new(backend, threads, devices)?;
+        let iterations = usize::try_from(iterations).unwrap_or(1);
+        let centers = match &centers {
+            Nullable::NotNull(centers) => Some(matrix::row_major(
+                centers.data(),
+                centers.nrows(),
+                centers.ncols(),
+            )?),
+            Nullable::Null => None,
+        };
+        let x = Matrix::from_column_major(x.data(), x.nrows(), x.ncols())?;
+        Ok(move |monitor: &Monitor| {
+            let k = centers
+                .as_ref()
+                .map_or(uniforms.len(), |centers| centers.len() / x.columns());
+            let work = Workload::Pairs {
+                count: (x.rows() * k).saturating_mul(iterations),
+                columns: x.columns(),
+            };
+            let backend = backend::select(&device.choice(), &work)?;
+            let centers = match centers {
+                Some(centers) => centers,
+                None => kmeans::seed(&x, &uniforms, &*backend, monitor)?,
+            };
+            kmeans::partition(&x, centers, iterations, &*backend, monitor)
+        })
+    };
+    ExternalPtr::new(Job::start(prepare(), partition_to_r))
+}
+
 /// Gives attributes to a vector in place, which spares a copy.
 /// @param vector a vector that nobody else refers to.
 /// @param attributes named list.
@@ -491,6 +542,29 @@ fn neighbours_to_r(graph: Graph) -> Robj {
     .into()
 }
 
+/// Clusters from 1; their centers in rows.
+fn partition_to_r(partition: Partition) -> Robj {
+    let Partition {
+        cluster,
+        centers,
+        sizes,
+        within,
+        total,
+        iterations,
+    } = partition;
+    let (k, p) = (sizes.len(), centers.len() / sizes.len());
+    let number = |cluster: u32| r_integer(cluster) + 1;
+    list!(
+        cluster = cluster.into_iter().map(number).collect::<Vec<i32>>(),
+        centers = RMatrix::new_matrix(k, p, |i, j| centers[i * p + j]),
+        sizes = sizes.into_iter().map(r_integer).collect::<Vec<i32>>(),
+        within = within,
+        total = total,
+        iterations = r_integer(iterations)
+    )
+    .into()
+}
+
 /// Ends from 1.
 fn edges_to_r(edges: Vec<Edge>) -> Robj {
     let ends = |end: fn(&Edge) -> u32| -> Vec<i32> {
@@ -532,6 +606,7 @@ extendr_module! {
     fn job_gdist;
     fn job_gknn;
     fn job_gmst;
+    fn job_gkmeans;
     fn own_attributes;
     fn job_ghclust_dist;
     fn job_ghclust_points;

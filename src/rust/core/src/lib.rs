@@ -1,14 +1,15 @@
 //! Clustering, distances and neighbours: the library behind the R package gmhclust, with no R in
 //! it.
 //!
-//! Dependencies point one way: algorithms ([`mahalanobis`], [`linkage`], [`distances`], [`knn`])
-//! stand on [`backend`], which says what an algorithm may ask of a device. [`metric`] says how far
-//! two observations are apart.
+//! Dependencies point one way: algorithms ([`mahalanobis`], [`linkage`], [`distances`], [`knn`],
+//! [`kmeans`]) stand on [`backend`], which says what an algorithm may ask of a device. [`metric`]
+//! says how far two observations are apart.
 
 pub mod backend;
 pub mod dendrogram;
 pub mod distances;
 pub mod error;
+pub mod kmeans;
 pub mod knn;
 pub mod linkage;
 pub mod mahalanobis;

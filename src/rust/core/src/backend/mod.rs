@@ -30,6 +30,9 @@ pub trait Backend: Send + Sync {
     /// As the user names it: `"cpu"` or `"cuda"`.
     fn name(&self) -> &'static str;
 
+    /// Runs `work` where rayon divides it among the threads that the user chose.
+    fn on_threads(&self, work: &mut (dyn FnMut() + Send));
+
     /// Merges each problem's clusters to one; for each problem its merges in order.
     ///
     /// # Errors
@@ -181,6 +184,10 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
         }
     }
 
+    fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
+        self.second.on_threads(work);
+    }
+
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         self.run(|backend| backend.agglomerate(problems, monitor))
     }
@@ -235,6 +242,10 @@ mod tests {
     impl Backend for Lost {
         fn name(&self) -> &'static str {
             "lost"
+        }
+
+        fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
+            work();
         }
 
         fn agglomerate(&self, _: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
@@ -314,6 +325,10 @@ mod tests {
     impl Backend for LostInTheMiddle {
         fn name(&self) -> &'static str {
             "lost"
+        }
+
+        fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
+            work();
         }
 
         fn agglomerate(&self, _: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {

@@ -50,6 +50,10 @@ impl Backend for Exhaustive {
         "reference"
     }
 
+    fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
+        work();
+    }
+
     fn agglomerate(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
         Ok(problems
             .iter()

@@ -84,6 +84,10 @@ impl Backend for Cpu {
         "cpu"
     }
 
+    fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
+        self.install(work);
+    }
+
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let problems: Vec<&Problem> = problems.iter().collect();
         self.agglomerate_on(&problems, monitor, |_, problem, _| {

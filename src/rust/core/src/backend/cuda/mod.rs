@@ -210,6 +210,10 @@ impl Backend for Cuda {
         "cuda"
     }
 
+    fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
+        self.cpu.install(work);
+    }
+
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let (small, rest) = self.divide(problems);
         let choose =

@@ -1,0 +1,481 @@
+//! k-means by Lloyd's algorithm (IEEE Transactions on Information Theory 28, 1982), exactly.
+//!
+//! Every assignment is that of comparing an observation with all centers: the nearest one has the
+//! least sum of squares, in double precision and in the order of the coordinates; of several the
+//! one with the smallest number. Every center is the sum of its members in the order of their
+//! numbers, divided by how many they are. These are the very operations of R's
+//! `kmeans(algorithm = "Lloyd")`.
+//!
+//! Where centers have moved little, bounds on an observation's distances to its own center and to
+//! all others prove that it stays (Hamerly, SIAM International Conference on Data Mining, 2010).
+//! For the other observations the centers are searched as nearest neighbours are. No search looks
+//! farther than to the two centers that were the nearest ones before.
+
+mod seed;
+#[cfg(test)]
+mod tests;
+
+pub use seed::seed;
+
+use rayon::prelude::*;
+
+use crate::backend::neighbours::{Except, Neighbours, Request, Space};
+use crate::backend::Backend;
+use crate::error::{Error, Result};
+use crate::mahalanobis::check_magnitude;
+use crate::matrix::Matrix;
+use crate::metric::{Metric, Points};
+use crate::monitor::Monitor;
+
+/// So many observations, or members of clusters, are worth a thread.
+const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
+
+/// More than what underflows in the squares of a distance.
+const UNDERFLOW: f64 = 1e-150;
+
+/// Observations in clusters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Partition {
+    /// The number of each observation's cluster.
+    pub cluster: Vec<u32>,
+    /// Means of the clusters, one after the other; where a cluster has no members, its last
+    /// center.
+    pub centers: Vec<f64>,
+    /// Members of each cluster.
+    pub sizes: Vec<usize>,
+    /// The sum of squares of each cluster's members about its center.
+    pub within: Vec<f64>,
+    /// The sum of squares of all observations about their mean.
+    pub total: f64,
+    /// The iteration that changed nothing; one more than are allowed where all changed something.
+    pub iterations: usize,
+}
+
+/// Clusters the rows of `x` around `centers`, row after row, in at most so many `iterations`.
+///
+/// Takes O(n·k·p) time for an iteration with k centers, often less for later ones, and O(n·p + k·p)
+/// memory.
+///
+/// # Errors
+/// `Error::Input` where `centers` are no rows of `x`'s length, or more than `x` has, and where
+/// squares overflow; what the backend returns otherwise.
+pub fn partition(
+    x: &Matrix,
+    centers: Vec<f64>,
+    iterations: usize,
+    backend: &dyn Backend,
+    monitor: &Monitor,
+) -> Result<Partition> {
+    let k = centers.len() / x.columns();
+    if centers.len() != k * x.columns() || k == 0 || k > x.rows() {
+        return Err(Error::Input(format!(
+            "`centers` has {} values; it must have at least 1 row and at most {}, of {} values",
+            centers.len(),
+            x.rows(),
+            x.columns()
+        )));
+    }
+    check_magnitude(x)?;
+    let mut lloyd = Lloyd::new(x, centers);
+    let mut result = Err(Error::Interrupt);
+    backend.on_threads(&mut || {
+        let ran = lloyd.run(iterations, backend, monitor);
+        result = ran.map(|iterations| lloyd.partition(iterations));
+    });
+    result
+}
+
+/// The sum of squared differences, the same bits wherever it is computed.
+fn square(a: &[f64], b: &[f64]) -> f64 {
+    let mut sum = 0.0;
+    for (a, b) in a.iter().zip(b) {
+        let difference = a - b;
+        sum += difference * difference;
+    }
+    sum
+}
+
+/// What is known of an observation's real distances.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    /// That to its own center is at most this.
+    own: f64,
+    /// Those to all others are at least this.
+    others: f64,
+}
+
+/// How bounds are made of computed distances, and computed distances are told apart by bounds.
+#[derive(Debug, Clone, Copy)]
+struct Margin(f64);
+
+impl Margin {
+    /// A sum of p squares is off by at most (p + 2)·2⁻⁵³ of it, and its root by half as much, both
+    /// with a few roundings more.
+    fn new(columns: usize) -> Self {
+        Self((columns as f64 + 16.0) * f64::EPSILON)
+    }
+
+    fn above(self, distance: f64) -> f64 {
+        distance * (1.0 + self.0) + UNDERFLOW
+    }
+
+    fn below(self, distance: f64) -> f64 {
+        distance * (1.0 - self.0) - UNDERFLOW
+    }
+
+    /// Whether every sum of squares for the own center is computed below those for all others.
+    fn proves(self, bounds: &Bounds) -> bool {
+        self.above(bounds.own) < self.below(bounds.others)
+    }
+}
+
+/// How far centers have moved, at most.
+struct Moves {
+    of: Vec<f64>,
+    /// The center that moved the farthest.
+    farthest: usize,
+    /// The farthest that another one moved.
+    second: f64,
+}
+
+impl Moves {
+    fn new(of: Vec<f64>) -> Self {
+        let (mut farthest, mut second) = (0, 0.0);
+        for (center, &moved) in of.iter().enumerate().skip(1) {
+            if moved > of[farthest] {
+                second = of[farthest];
+                farthest = center;
+            } else if moved > second {
+                second = moved;
+            }
+        }
+        Self {
+            of,
+            farthest,
+            second,
+        }
+    }
+
+    /// How far centers other than this one have moved.
+    fn of_others(&self, center: usize) -> f64 {
+        if center == self.farthest {
+            self.second
+        } else {
+            self.of[self.farthest]
+        }
+    }
+}
+
+/// An observation to search for.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    observation: u32,
+    /// Two centers, if there are as many, are not farther away.
+    limit: f64,
+}
+
+/// What a search finds for an observation: the nearest center and the next one with their
+/// distances.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    nearest: (f64, u32),
+    next: (f64, u32),
+}
+
+/// The members of clusters.
+struct Members {
+    /// Cluster after cluster, in increasing order.
+    observations: Vec<u32>,
+    ends: Vec<usize>,
+}
+
+impl Members {
+    fn new(cluster: &[u32], k: usize) -> Self {
+        // Starts that become ends as members come.
+        let mut ends = vec![0; k + 1];
+        for &c in cluster {
+            ends[c as usize + 1] += 1;
+        }
+        for c in 0..k {
+            ends[c + 1] += ends[c];
+        }
+        let mut observations = vec![0; cluster.len()];
+        for (i, &c) in cluster.iter().enumerate() {
+            observations[ends[c as usize]] = i as u32;
+            ends[c as usize] += 1;
+        }
+        ends.truncate(k);
+        Self { observations, ends }
+    }
+
+    fn of(&self, cluster: usize) -> &[u32] {
+        let start = if cluster == 0 {
+            0
+        } else {
+            self.ends[cluster - 1]
+        };
+        &self.observations[start..self.ends[cluster]]
+    }
+}
+
+/// Clusters on their way.
+struct Lloyd<'a> {
+    x: &'a Matrix,
+    k: usize,
+    margin: Margin,
+    centers: Vec<f64>,
+    /// The number of each observation's cluster; `k` before the first iteration.
+    cluster: Vec<u32>,
+    /// The center that was the next one when an observation was last searched for.
+    rivals: Vec<u32>,
+    bounds: Vec<Bounds>,
+}
+
+impl<'a> Lloyd<'a> {
+    fn new(x: &'a Matrix, centers: Vec<f64>) -> Self {
+        let k = centers.len() / x.columns();
+        let unknown = Bounds {
+            own: f64::INFINITY,
+            others: 0.0,
+        };
+        Self {
+            x,
+            k,
+            margin: Margin::new(x.columns()),
+            centers,
+            cluster: vec![k as u32; x.rows()],
+            rivals: vec![0; x.rows()],
+            bounds: vec![unknown; x.rows()],
+        }
+    }
+
+    /// Assigns and updates until nothing changes; [`Partition::iterations`].
+    fn run(&mut self, most: usize, backend: &dyn Backend, monitor: &Monitor) -> Result<usize> {
+        let n = self.x.rows();
+        monitor.expect((n * most) as u64);
+        let everyone = (0..n as u32).map(|observation| Open {
+            observation,
+            limit: f64::INFINITY,
+        });
+        let mut open: Vec<Open> = everyone.collect();
+        for iteration in 1..=most {
+            if !self.assign(&open, backend, monitor)? {
+                return Ok(iteration);
+            }
+            let moves = self.update();
+            open = self.open(&moves);
+            monitor.advance(n as u64);
+        }
+        Ok(most + 1)
+    }
+
+    /// The observations that may have another nearest center now that centers have moved.
+    fn open(&mut self, moves: &Moves) -> Vec<Open> {
+        let Self {
+            x,
+            margin,
+            centers,
+            cluster,
+            rivals,
+            bounds,
+            ..
+        } = self;
+        let p = x.columns();
+        bounds
+            .par_iter_mut()
+            .enumerate()
+            .with_min_len(OBSERVATIONS_AT_A_TIME)
+            .filter_map(|(i, bounds)| {
+                let cluster = cluster[i] as usize;
+                bounds.own = margin.above(bounds.own + moves.of[cluster]);
+                bounds.others = margin.below(bounds.others - moves.of_others(cluster));
+                if margin.proves(bounds) {
+                    return None;
+                }
+                let at_most = |center: usize| {
+                    let center = &centers[center * p..][..p];
+                    margin.above(square(x.row(i), center).sqrt())
+                };
+                bounds.own = at_most(cluster);
+                (!margin.proves(bounds)).then(|| Open {
+                    observation: i as u32,
+                    limit: bounds.own.max(at_most(rivals[i] as usize)),
+                })
+            })
+            .collect()
+    }
+
+    /// Assigns the observations that are open; whether that changed anything.
+    fn assign(&mut self, open: &[Open], backend: &dyn Backend, monitor: &Monitor) -> Result<bool> {
+        let found = self.search(open, backend, monitor)?;
+        let decided = open
+            .par_iter()
+            .zip(&found)
+            .with_min_len(OBSERVATIONS_AT_A_TIME)
+            .map(|(open, found)| {
+                if found.nearest.0 < found.next.0 {
+                    return Ok(found.nearest.1);
+                }
+                // Sums of squares can differ where their roots do not.
+                monitor.check()?;
+                Ok(self.nearest(self.x.row(open.observation as usize)))
+            })
+            .collect::<Result<Vec<u32>>>()?;
+        let mut changed = false;
+        for ((open, found), center) in open.iter().zip(&found).zip(decided) {
+            let i = open.observation as usize;
+            self.bounds[i] = Bounds {
+                own: self.margin.above(found.nearest.0),
+                others: self.margin.below(found.next.0),
+            };
+            changed |= self.cluster[i] != center;
+            self.cluster[i] = center;
+            self.rivals[i] = found.next.1;
+        }
+        Ok(changed)
+    }
+
+    /// The nearest center by the sums that decide.
+    fn nearest(&self, row: &[f64]) -> u32 {
+        let (mut best, mut nearest) = (f64::INFINITY, 0);
+        for (c, center) in self.centers.chunks_exact(row.len()).enumerate() {
+            let square = square(row, center);
+            if square < best {
+                (best, nearest) = (square, c as u32);
+            }
+        }
+        nearest
+    }
+
+    /// The nearest center of each of the observations and the distance of the next.
+    fn search(
+        &self,
+        open: &[Open],
+        backend: &dyn Backend,
+        monitor: &Monitor,
+    ) -> Result<Vec<Found>> {
+        let (k, p) = (self.k, self.x.columns());
+        let mut values = vec![0.0; (k + open.len()) * p];
+        let (references, queries) = values.split_at_mut(k * p);
+        references.copy_from_slice(&self.centers);
+        queries
+            .par_chunks_mut(p)
+            .zip(open)
+            .with_min_len(OBSERVATIONS_AT_A_TIME)
+            .for_each(|(copy, open)| copy.copy_from_slice(self.x.row(open.observation as usize)));
+        let points = Points::from_row_major(Metric::Euclidean, values, k + open.len(), p)?;
+        let space = Space::Points {
+            points: &points,
+            references: k,
+        };
+        let queries: Vec<u32> = (k as u32..points.rows() as u32).collect();
+        let limits: Vec<f64> = open.iter().map(|open| open.limit).collect();
+        let mut all = Vec::with_capacity(open.len());
+        backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
+            // Queries that are done stay so where another device takes over.
+            while all.len() < queries.len() {
+                let batch = neighbours.batch().min(queries.len() - all.len());
+                let nearest = neighbours.nearest(&Request {
+                    queries: &queries[all.len()..][..batch],
+                    wanted: 2,
+                    limits: Some(&limits[all.len()..][..batch]),
+                    except: Except::Nobody,
+                })?;
+                all.extend(nearest.iter().map(|found| Found {
+                    nearest: found[0],
+                    // None where there is one center only.
+                    next: *found.get(1).unwrap_or(&(f64::INFINITY, 0)),
+                }));
+            }
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    /// Moves every center to the mean of its members, if it has any.
+    fn update(&mut self) -> Moves {
+        let (x, p, margin) = (self.x, self.x.columns(), self.margin);
+        let members = Members::new(&self.cluster, self.k);
+        let moved = self
+            .centers
+            .par_chunks_mut(p)
+            .enumerate()
+            .with_min_len(OBSERVATIONS_AT_A_TIME.div_ceil(x.rows() / self.k))
+            .map(|(c, center)| {
+                let members = members.of(c);
+                if members.is_empty() {
+                    return 0.0;
+                }
+                let mut mean = vec![0.0; p];
+                for &i in members {
+                    let row = x.row(i as usize);
+                    mean.iter_mut().zip(row).for_each(|(sum, v)| *sum += v);
+                }
+                mean.iter_mut().for_each(|sum| *sum /= members.len() as f64);
+                let moved = margin.above(square(center, &mean).sqrt());
+                center.copy_from_slice(&mean);
+                moved
+            })
+            .collect();
+        Moves::new(moved)
+    }
+
+    /// What has become of the observations.
+    fn partition(&mut self, iterations: usize) -> Partition {
+        let (x, p) = (self.x, self.x.columns());
+        let members = Members::new(&self.cluster, self.k);
+        let within = |(c, center): (usize, &[f64])| {
+            let mut sum = 0.0;
+            for &i in members.of(c) {
+                for (v, center) in x.row(i as usize).iter().zip(center) {
+                    sum += (v - center) * (v - center);
+                }
+            }
+            sum
+        };
+        let within = self.centers.par_chunks(p).enumerate().map(within).collect();
+        Partition {
+            sizes: (0..self.k).map(|c| members.of(c).len()).collect(),
+            within,
+            total: total(x),
+            iterations,
+            cluster: std::mem::take(&mut self.cluster),
+            centers: std::mem::take(&mut self.centers),
+        }
+    }
+}
+
+/// The sum of squares about the mean.
+fn total(x: &Matrix) -> f64 {
+    let mean: Vec<f64> = column_sums(x, |_, value| value)
+        .into_iter()
+        .map(|sum| sum / x.rows() as f64)
+        .collect();
+    let squares = column_sums(x, |k, value| (value - mean[k]) * (value - mean[k]));
+    squares.iter().sum()
+}
+
+/// The sums of what `term` makes of each column's values, in one order whatever the threads.
+fn column_sums(x: &Matrix, term: impl Fn(usize, f64) -> f64 + Sync) -> Vec<f64> {
+    let of_some_rows = |rows: &[f64]| {
+        let mut sums = vec![0.0; x.columns()];
+        for row in rows.chunks_exact(x.columns()) {
+            for (k, (sum, &value)) in sums.iter_mut().zip(row).enumerate() {
+                *sum += term(k, value);
+            }
+        }
+        sums
+    };
+    let parts: Vec<Vec<f64>> = x
+        .values()
+        .par_chunks(OBSERVATIONS_AT_A_TIME * x.columns())
+        .map(of_some_rows)
+        .collect();
+    let mut sums = vec![0.0; x.columns()];
+    for part in parts {
+        sums.iter_mut()
+            .zip(part)
+            .for_each(|(sum, part)| *sum += part);
+    }
+    sums
+}

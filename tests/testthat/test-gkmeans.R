@@ -1,0 +1,195 @@
+as_in_stats <- c("cluster", "centers", "withinss", "tot.withinss", "size")
+
+# The result of kmeans(algorithm = "Lloyd") without its warnings.
+peer <- function(x, centers, ...) {
+  suppressWarnings(stats::kmeans(x, centers, algorithm = "Lloyd", ...))
+}
+
+quiet_gkmeans <- function(...) {
+  suppressWarnings(gkmeans(...), classes = c("gmhclust_warning_convergence",
+                                             "gmhclust_warning_empty"))
+}
+
+expect_as_peer <- function(x, centers, ...) {
+  fit <- quiet_gkmeans(x, centers, ...)
+  expected <- peer(x, centers, ...)
+  expect_identical(names(fit), names(expected))
+  expect_identical(fit[as_in_stats[c(1, 5)]], expected[as_in_stats[c(1, 5)]])
+  # To the last bit, unless R's compiler has fused operations.
+  expect_equal(fit[as_in_stats], expected[as_in_stats], tolerance = 1e-12)
+  expect_equal(fit[c("totss", "betweenss")], expected[c("totss", "betweenss")])
+  if (nrow(fit$centers) > 1) expect_identical(fit$iter, expected$iter)
+  expect_identical(fit$ifault, if (fit$iter > list(...)$iter.max) 2L else 0L)
+}
+
+test_that("the result is that of stats::kmeans() from the same centers, on random data", {
+  for (p in c(1, 2, 5, 40)) {
+    x <- blobs(200, p, seed = p)
+    for (k in c(2, 7, 30)) {
+      for (iterations in c(1, 3, 100)) {
+        expect_as_peer(x, x[seq_len(k), , drop = FALSE], iter.max = iterations)
+      }
+    }
+  }
+  expect_as_peer(blobs(50, 3), t(c(1, 2, 3)), iter.max = 5)
+})
+
+test_that("real cells are clustered as stats::kmeans() does", {
+  cells <- some_cells(1500)
+  for (k in c(10, 200)) expect_as_peer(cells, cells[seq_len(k), ], iter.max = 20)
+})
+
+test_that("ties and duplicates are clustered as stats::kmeans() does", {
+  grid <- as.matrix(expand.grid(1:12, 1:12))
+  expect_as_peer(grid, grid[c(1, 5, 9, 60, 100, 144), ], iter.max = 50)
+  expect_as_peer(grid, rbind(c(3, 3), c(3, 5), c(5, 3), c(5, 5)), iter.max = 1)
+  x <- blobs(40, 3)
+  expect_as_peer(rbind(x, x, x), x[1:9, ], iter.max = 50)
+})
+
+test_that("as many centers as observations are these observations", {
+  x <- blobs(25, 3)
+  fit <- gkmeans(x, x)
+  expect_identical(fit$cluster, 1:25)
+  expect_identical(unname(fit$centers), x)
+  expect_identical(fit$withinss, numeric(25))
+  expect_setequal(gkmeans(x, 25)$cluster, 1:25)
+})
+
+test_that("one cluster holds everything", {
+  x <- blobs(30, 3)
+  fit <- gkmeans(x, 1)
+  expect_identical(fit$cluster, rep(1L, 30))
+  expect_equal(fit$centers, rbind("1" = colMeans(x)))
+  expect_equal(fit$tot.withinss, fit$totss)
+  expect_equal(gkmeans(rep(0:1, 4) |> matrix(), 1)$totss, 2)
+})
+
+test_that("one column is taken, and its centers as a vector", {
+  x <- matrix(c(1, 2, 10, 11, 12))
+  fit <- gkmeans(x, c(2, 11))
+  expect_identical(fit$cluster, c(1L, 1L, 2L, 2L, 2L))
+  expect_identical(fit$centers, matrix(c(1.5, 11), dimnames = list(1:2, NULL)))
+  expect_identical(fit$iter, 2L)
+})
+
+test_that("the result is an object of class kmeans with names where X has them", {
+  x <- as.matrix(iris[1:4])
+  rownames(x) <- paste0("flower", seq_len(150))
+  set.seed(1)
+  fit <- gkmeans(x, 3, nstart = 5)
+  expect_s3_class(fit, "kmeans", exact = TRUE)
+  expect_identical(names(fit$cluster), rownames(x))
+  expect_identical(dimnames(fit$centers), list(as.character(1:3), colnames(x)))
+  expect_output(print(fit), "K-means clustering with 3 clusters of sizes")
+  expect_identical(dim(fitted(fit)), dim(x))
+  expect_equal(fit$totss, fit$tot.withinss + fit$betweenss)
+  types <- vapply(fit, typeof, "")
+  expected <- vapply(stats::kmeans(x, 3), typeof, "")
+  expect_identical(types, expected)
+  expect_null(names(gkmeans(as.data.frame(iris[1:4]), 3)$cluster))
+})
+
+test_that("set.seed() makes results repeatable, and random centers are those of stats::kmeans()", {
+  x <- blobs(100, 3)
+  drawn <- function(...) {
+    set.seed(7)
+    quiet_gkmeans(x, 5, ...)
+  }
+  expect_identical(drawn(), drawn())
+  expect_identical(drawn(init = "random", nstart = 3), drawn(init = "r", nstart = 3))
+  for (nstart in c(1, 4)) {
+    set.seed(7)
+    expected <- peer(x, 5, nstart = nstart)
+    expect_equal(drawn(init = "random", nstart = nstart)[as_in_stats], expected[as_in_stats])
+  }
+  # Duplicates make stats::kmeans() draw anew.
+  x <- rbind(x[1:6, ], x[1:3, ], x[1:3, ])
+  set.seed(7)
+  expected <- peer(x, 5)
+  expect_equal(drawn(init = "random")[as_in_stats], expected[as_in_stats])
+})
+
+test_that("more starts give no worse clusters", {
+  x <- blobs(150, 2)
+  set.seed(3)
+  single <- vapply(1:4, function(i) quiet_gkmeans(x, 12)$tot.withinss, 0)
+  expect_gt(length(unique(single)), 1)
+  set.seed(3)
+  expect_identical(quiet_gkmeans(x, 12, nstart = 4)$tot.withinss, min(single))
+})
+
+test_that("k-means++ spreads its centers", {
+  # Six far islands, one of them tiny: every one gets a center.
+  set.seed(4)
+  x <- matrix(rnorm(600), 300) + 1000 * rep(c(1:5, 9), c(60, 60, 60, 60, 59, 1))
+  for (seed in 1:10) {
+    set.seed(seed)
+    expect_identical(sort(gkmeans(x, 6)$size), c(1L, 59L, 60L, 60L, 60L, 60L))
+  }
+})
+
+test_that("the number of threads changes nothing", {
+  cells <- some_cells(3000)
+  fits <- lapply(1:2, function(threads) {
+    set.seed(5)
+    quiet_gkmeans(cells, 100, 15, threads = threads)
+  })
+  expect_identical(fits[[1]], fits[[2]])
+})
+
+test_that("iterations that do not do are reported", {
+  x <- blobs(200, 2)
+  warned <- expect_warning(fit <- gkmeans(x, x[1:20, ], iter.max = 1),
+                           "did not converge in 1 iteration$",
+                           class = "gmhclust_warning_convergence")
+  expect_identical(as.character(conditionCall(warned)[[1]]), "gkmeans")
+  expect_identical(fit[c("iter", "ifault")], list(iter = 2L, ifault = 2L))
+  expect_warning(gkmeans(x, x[1:20, ], 2), "in 2 iterations$")
+  expect_silent(fit <- gkmeans(x, x[1:20, ], 200))
+  expect_identical(fit$ifault, 0L)
+  again <- gkmeans(x, fit$centers)
+  expect_identical(again$iter, 2L)
+  expect_identical(again$centers, fit$centers)
+})
+
+test_that("empty clusters keep their center and are reported", {
+  x <- matrix(c(0, 1, 10, 11))
+  expect_warning(fit <- gkmeans(x, c(0, 100, 10)), "^1 cluster is empty",
+                 class = "gmhclust_warning_empty")
+  expect_identical(as.vector(fit$centers), c(0.5, 100, 10.5))
+  expect_identical(fit$size, c(2L, 0L, 2L))
+  expect_identical(fit$withinss, c(0.5, 0, 0.5))
+  expect_warning(gkmeans(x, c(0, 100, 101)), "^2 clusters are empty")
+})
+
+test_that("wrong input is refused by name", {
+  refused <- function(object, message) expect_refused(object, message, by = "gkmeans")
+  x <- blobs(10, 3)
+  for (k in list(0, 11, 2.5, NA, Inf, "3")) {
+    refused(gkmeans(x, k), "it must be a whole number of at least 1 and at most 10")
+  }
+  refused(gkmeans(x, NULL), "`centers` is NULL")
+  refused(gkmeans(x, x[1:2, 1:2]), "`centers` has 2 columns; it must have as many as `X`, 3")
+  refused(gkmeans(x, c(1, 2)), "`centers` has 1 columns")
+  refused(gkmeans(x, rbind(x, 1)), "`centers` has 11 rows; it must have at most as many as `X`, 10")
+  refused(gkmeans(x, x[0, ]), "`centers` has no rows")
+  refused(gkmeans(x, x[c(1, 2, 1), ]), "`centers` has row 3 twice; initial centers must be")
+  refused(gkmeans(x, rbind(x[1, ], NA)), "`centers` has NA in row 2")
+  for (count in list(0, 1.5, NA, "a", c(1, 2))) {
+    refused(gkmeans(x, 2, count), "`iter.max` is")
+    refused(gkmeans(x, 2, nstart = count), "`nstart` is")
+  }
+  refused(gkmeans(x, 2, init = "furthest"), "`init` is \"furthest\"")
+  refused(gkmeans(x[1, , drop = FALSE], 1), "`X` has 1 row")
+  refused(gkmeans(1:5, 1), "`X` is a vector of length 5")
+  refused(gkmeans(x, 2, threads = 0), "`threads` is 0")
+  refused(gkmeans(x, 2, backend = "gpu"), "`backend` is \"gpu\"")
+  refused(gkmeans(x * 1e200, 2), "overflow")
+  x <- x[c(1, 2, 3, 1, 2, 3), ]
+  for (init in c("kmeans++", "random")) {
+    refused(gkmeans(x, 4, init = init),
+            "`X` has 3 distinct rows; there are more cluster centers than distinct data points, 4")
+    expect_identical(sort(gkmeans(x, 3, init = init)$size), c(2L, 2L, 2L))
+  }
+})
