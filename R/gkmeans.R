@@ -36,7 +36,7 @@
 #'
 #' @section Time and memory:
 #' Time grows with n k p for each iteration, p being the number of columns, and falls as centers
-#' come to rest. Beside X, memory is about 16 bytes for each of its values and 250 bytes for each
+#' come to rest. Beside X, memory is about 24 bytes for each of its values and 400 bytes for each
 #' observation. An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @section Warnings:
