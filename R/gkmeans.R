@@ -35,8 +35,8 @@
 #' 2010): the more observations, the nearer the centers are to rest.
 #'
 #' @section Time and memory:
-#' Time grows with n k p for each iteration, p being the number of columns, and falls as centers come
-#' to rest. Beside X, memory is about 24 bytes for each of its values and 100 bytes for each
+#' Time grows with n k p for each iteration, p being the number of columns, and falls as centers
+#' come to rest. Beside X, memory is about 24 bytes for each of its values and 400 bytes for each
 #' observation. An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @section Warnings:
@@ -157,13 +157,9 @@ lloyd <- function(x, centers, uniforms, options, call) {
 
 # Initial centers as a double matrix with the columns of x.
 check_centers <- function(centers, x, arg, call) {
-  centers <- as_points(centers, arg, call)
-  check_finite(centers, arg, call)
-  if (ncol(centers) != ncol(x)) {
-    needs <- paste0("it must have as many as `X`, ", ncol(x))
-    refuse(arg, paste("has", ncol(centers), "columns"), needs, call)
-  }
+  centers <- as_other_points(centers, x, arg, call)
   if (nrow(centers) == 0) refuse(arg, "has no rows", "it must have at least 1", call)
+  check_finite(centers, arg, call)
   if (nrow(centers) > nrow(x)) {
     needs <- paste("it must have at most as many as `X`,", nrow(x))
     refuse(arg, paste("has", nrow(centers), "rows"), needs, call)

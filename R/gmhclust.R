@@ -117,8 +117,8 @@
 #' Müllner D (2011). Modern hierarchical, agglomerative clustering algorithms. arXiv:1109.2378 (the
 #' algorithm).
 #'
-#' @seealso [gkmeans()], [cutree_apriori()], [make_monotone()], [check_hclust()]; [gpu_devices()]; [mhclust()]
-#'   for the arguments of package \pkg{mhca}; [stats::hclust()], [stats::cutree()].
+#' @seealso [gkmeans()], [cutree_apriori()], [make_monotone()], [check_hclust()]; [gpu_devices()];
+#'   [mhclust()] for the arguments of package \pkg{mhca}; [stats::hclust()], [stats::cutree()].
 #'
 #' @examples
 #' cells <- lymphocytes()

@@ -98,12 +98,12 @@ test_that("a number of apriori clusters stands for those of gkmeans()", {
     tree <- quiet_gmhclust(cells, 50, 20, scale = scale)
     set.seed(2)
     fit <- suppressWarnings(gkmeans(if (scale) standardise(cells) else cells, 20))
-    expect_identical(tree$apriori, fit$cluster)
+    expect_identical(tree$apriori, unname(fit$cluster))
     expect_same_tree(tree, quiet_gmhclust(cells, 50, fit$cluster, scale = scale))
   }
   expect_null(quiet_gmhclust(cells, 50, 1)$apriori)
   for (k in list(0, 501, 1.5, -1L)) {
-    expect_refused(gmhclust(cells, 50, k), "it must be a whole number of at least 1 and at most 500")
+    expect_refused(gmhclust(cells, 50, k), "a whole number of at least 1 and at most 500")
   }
   expect_refused(gmhclust(cells[rep(1:3, 4), ], 5, 4), "`X` has 3 distinct rows")
 })

@@ -62,7 +62,7 @@ test_that("one cluster holds everything", {
   expect_identical(fit$cluster, rep(1L, 30))
   expect_equal(fit$centers, rbind("1" = colMeans(x)))
   expect_equal(fit$tot.withinss, fit$totss)
-  expect_equal(gkmeans(rep(0:1, 4) |> matrix(), 1)$totss, 2)
+  expect_equal(gkmeans(matrix(rep(0:1, 4)), 1)$totss, 2)
 })
 
 test_that("one column is taken, and its centers as a vector", {
@@ -171,7 +171,7 @@ test_that("wrong input is refused by name", {
   }
   refused(gkmeans(x, NULL), "`centers` is NULL")
   refused(gkmeans(x, x[1:2, 1:2]), "`centers` has 2 columns; it must have as many as `X`, 3")
-  refused(gkmeans(x, c(1, 2)), "`centers` has 1 columns")
+  refused(gkmeans(x, c(1, 2)), "`centers` has 1 column;")
   refused(gkmeans(x, rbind(x, 1)), "`centers` has 11 rows; it must have at most as many as `X`, 10")
   refused(gkmeans(x, x[0, ]), "`centers` has no rows")
   refused(gkmeans(x, x[c(1, 2, 1), ]), "`centers` has row 3 twice; initial centers must be")

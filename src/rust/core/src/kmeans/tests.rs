@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::backend::cpu::Cpu;
+use crate::backend::cuda::Cuda;
 use crate::testing::{draw, Data, Random, DATA};
 
 fn row_of(values: &[f64], row: usize, p: usize) -> &[f64] {
@@ -62,8 +63,8 @@ fn plain(x: &Matrix, mut centers: Vec<f64>, most: usize) -> Partition {
     }
 }
 
-fn check(x: &Matrix, centers: &[f64], most: usize, cpu: &Cpu, case: &str) -> Partition {
-    let found = partition(x, centers.to_vec(), most, cpu, &Monitor::default()).unwrap();
+fn check(x: &Matrix, centers: &[f64], most: usize, backend: &dyn Backend, case: &str) -> Partition {
+    let found = partition(x, centers.to_vec(), most, backend, &Monitor::default()).unwrap();
     let expected = plain(x, centers.to_vec(), most);
     let total = found.total;
     assert_eq!(Partition { total, ..expected }, found, "{case}");
@@ -72,8 +73,18 @@ fn check(x: &Matrix, centers: &[f64], most: usize, cpu: &Cpu, case: &str) -> Par
 
 #[test]
 fn the_partition_is_that_of_plain_iterations() {
+    compare_with_plain_iterations(&Cpu::new(2).unwrap());
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_has_the_bits_of_the_cpu() {
+    let cuda = Cuda::new(None, 2).unwrap().without_crossover(false);
+    compare_with_plain_iterations(&cuda);
+}
+
+fn compare_with_plain_iterations(backend: &dyn Backend) {
     let mut random = Random(11);
-    let cpu = Cpu::new(2).unwrap();
     for round in 0..200 {
         let n = 2 + random.below(if round % 10 == 0 { 1500 } else { 120 });
         let p = 1 + random.below(if round % 4 == 0 { 40 } else { 5 });
@@ -92,7 +103,7 @@ fn the_partition_is_that_of_plain_iterations() {
             centers.iter_mut().for_each(|c| *c += random.normal());
         }
         let most = 1 + random.below(30);
-        check(&x, &centers, most, &cpu, &format!("{round}, {data:?}"));
+        check(&x, &centers, most, backend, &format!("{round}, {data:?}"));
     }
 }
 
