@@ -1,6 +1,7 @@
 //! Apriori clusters: each is clustered alone, then they are the leaves of the top level.
 
 use std::cmp::Reverse;
+use std::collections::binary_heap::PeekMut;
 use std::collections::BinaryHeap;
 
 use super::{Clustering, Options, Problem, Union};
@@ -23,16 +24,21 @@ impl Partition {
     /// From one label per observation, 0 for none; `None` when no label has two members or one
     /// label holds everything.
     pub fn new(labels: &[u32]) -> Option<Self> {
-        let mut by_label: Vec<u32> = (0..labels.len() as u32).collect();
-        by_label.sort_by_key(|&i| (labels[i as usize], i));
+        // Labels and indices in one number each sort several times faster.
+        let labelled = labels.iter().zip(0u32..);
+        let mut keys: Vec<u64> = labelled
+            .map(|(&label, i)| u64::from(label) << 32 | u64::from(i))
+            .collect();
+        keys.sort_unstable();
         let mut clusters = Vec::new();
         let mut loose = Vec::new();
-        for group in by_label.chunk_by(|&i, &j| labels[i as usize] == labels[j as usize]) {
-            let label = labels[group[0] as usize];
+        for group in keys.chunk_by(|a, b| a >> 32 == b >> 32) {
+            let label = (group[0] >> 32) as u32;
+            let members = group.iter().map(|&key| key as u32);
             if label == 0 || group.len() == 1 {
-                loose.extend_from_slice(group);
+                loose.extend(members);
             } else {
-                clusters.push((label, group.to_vec()));
+                clusters.push((label, members.collect::<Vec<u32>>()));
             }
         }
         loose.sort_unstable();
@@ -134,12 +140,17 @@ fn interleave(partition: &Partition, inner: &[Vec<Merge>], tree: &mut TreeBuilde
             .map(|merge| Reverse((Height(merge.height), cluster, at)))
     };
     let mut queue: BinaryHeap<_> = (0..inner.len()).filter_map(|c| next(c, 0)).collect();
-    let mut labels = Vec::new();
-    while let Some(Reverse((_, cluster, at))) = queue.pop() {
+    let mut labels = Vec::with_capacity(inner.iter().map(Vec::len).sum());
+    while let Some(mut top) = queue.peek_mut() {
+        let Reverse((_, cluster, at)) = *top;
         let (label, members) = &partition.clusters[cluster];
         tree.append(members, &inner[cluster][at..=at]);
         labels.push(*label);
-        queue.extend(next(cluster, at + 1));
+        // Replaced in place: that is less work than to remove one and add another.
+        match next(cluster, at + 1) {
+            Some(later) => *top = later,
+            None => drop(PeekMut::pop(top)),
+        }
     }
     labels
 }
