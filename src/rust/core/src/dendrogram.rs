@@ -100,6 +100,19 @@ fn leaf_order(merge: &[[i32; 2]]) -> Vec<i32> {
     order
 }
 
+/// A merge height in a queue. Heights are never NaN.
+#[derive(PartialEq, PartialOrd)]
+pub struct Height(pub f64);
+
+impl Eq for Height {}
+
+#[allow(clippy::derive_ord_xor_partial_ord)]
+impl Ord for Height {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,11 +9,11 @@ pub trait Stored: Copy + Default + Send + Sync + 'static {
     fn store(value: f64) -> Self;
     fn load(self) -> f64;
 
-    /// Values as they are loaded, if they are stored so.
-    fn as_doubles(stored: &[Self]) -> Option<&[f64]>;
+    /// Stored values as they are loaded; in `room` where that makes a difference.
+    fn as_stored<'a>(stored: &'a [Self], room: &'a mut [f64]) -> &'a [f64];
 
-    /// Values as they would be loaded, if they were stored first, in case they are the same.
-    fn as_given(values: &[f64]) -> Option<&[f64]>;
+    /// Values as they would be if they were stored; in `room` where that makes a difference.
+    fn as_given<'a>(values: &'a [f64], room: &'a mut [f64]) -> &'a [f64];
 }
 
 impl Stored for f64 {
@@ -27,12 +27,12 @@ impl Stored for f64 {
         self
     }
 
-    fn as_doubles(stored: &[Self]) -> Option<&[f64]> {
-        Some(stored)
+    fn as_stored<'a>(stored: &'a [Self], _: &'a mut [f64]) -> &'a [f64] {
+        stored
     }
 
-    fn as_given(values: &[f64]) -> Option<&[f64]> {
-        Some(values)
+    fn as_given<'a>(values: &'a [f64], _: &'a mut [f64]) -> &'a [f64] {
+        values
     }
 }
 
@@ -47,13 +47,24 @@ impl Stored for f32 {
         f64::from(self)
     }
 
-    fn as_doubles(_: &[Self]) -> Option<&[f64]> {
-        None
+    fn as_stored<'a>(stored: &'a [Self], room: &'a mut [f64]) -> &'a [f64] {
+        let values = stored.iter().map(|value| value.load());
+        fill(room, stored.len(), values)
     }
 
-    fn as_given(_: &[f64]) -> Option<&[f64]> {
-        None
+    fn as_given<'a>(values: &'a [f64], room: &'a mut [f64]) -> &'a [f64] {
+        let stored = values.iter().map(|&value| Self::store(value).load());
+        fill(room, values.len(), stored)
     }
+}
+
+/// Writes so many values to the front of `room`.
+fn fill(room: &mut [f64], len: usize, values: impl Iterator<Item = f64>) -> &[f64] {
+    let room = &mut room[..len];
+    room.iter_mut()
+        .zip(values)
+        .for_each(|(to, value)| *to = value);
+    room
 }
 
 /// Dissimilarities of larger magnitude are refused: their squares and sums must not overflow.

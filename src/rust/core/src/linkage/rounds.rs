@@ -125,23 +125,16 @@ impl View {
     fn is_short(&self) -> bool {
         self.known.len() < FEWEST_KNOWN && self.floor != LAST
     }
-
-    /// The dissimilarity of two nodes, if this is the view of one of them and knows the other.
-    fn find(&self, u: u32, v: u32) -> Option<f64> {
-        let sought = match self.node {
-            node if node == u => v,
-            node if node == v => u,
-            _ => return None,
-        };
-        let known = self.known.iter().find(|known| known.node == sought)?;
-        Some(known.dissimilarity)
-    }
 }
 
-/// A slot to be looked at again, and the slots that its known neighbours are in now.
-struct Stale {
+/// A slot to be looked at again.
+struct Outlook<'a> {
     slot: u32,
-    neighbours: Vec<u32>,
+    /// The view of its node or, where that was merged in this round, those of its parts.
+    views: Vec<&'a View>,
+    /// The slots that what these know is in now, in increasing order, and how dissimilar it is, if
+    /// nothing has changed since.
+    neighbours: Vec<(u32, Option<f64>)>,
 }
 
 /// All that is known between two passes over the dissimilarities.
@@ -161,12 +154,10 @@ struct Rounds {
     node: Vec<u32>,
     /// By slot: where its first node is now.
     now_in: Vec<u32>,
-    /// By slot.
+    /// By slot: of the node there now, or of one of before.
     views: Vec<View>,
     /// By slot: the slot of the nearest neighbour, or `NONE` where it is not known.
     head: Vec<u32>,
-    /// By slot merged in this round: the view of its other part.
-    others: HashMap<u32, View>,
 }
 
 impl Rounds {
@@ -185,7 +176,6 @@ impl Rounds {
             now_in: Vec::new(),
             views: Vec::new(),
             head: Vec::new(),
-            others: HashMap::new(),
         };
         rounds.start(sizes, views.collect());
         rounds
@@ -194,7 +184,6 @@ impl Rounds {
     /// Starts after a pass, which gave these views of all slots.
     fn start(&mut self, sizes: Vec<f64>, views: Vec<View>) {
         self.made.clear();
-        self.others.clear();
         self.node = (0..sizes.len() as u32).collect();
         self.now_in = self.node.clone();
         let head = |view: &View| view.known.first().map_or(NONE, |nearest| nearest.node);
@@ -232,11 +221,9 @@ impl Rounds {
     /// Merges the pairs; says of each slot whether it had part in it.
     fn merge(&mut self, pairs: &[(u32, u32)]) -> Vec<bool> {
         let mut merged = vec![false; self.node.len()];
-        self.others.clear();
         for &(lower, higher) in pairs {
             let [a, b] = [lower, higher].map(|slot| self.node[slot as usize]);
-            let height = self.views[lower as usize].find(a, b);
-            let height = height.expect("the nearest is known");
+            let height = self.find(a, b).expect("the nearest is known");
             self.merges.push(self.named(Merge {
                 lower,
                 higher,
@@ -254,13 +241,6 @@ impl Rounds {
             self.node[lower as usize] = (self.sizes.len() + self.made.len() - 1) as u32;
             self.node[higher as usize] = NONE;
             self.head[higher as usize] = NONE;
-            let gone = View {
-                node: b,
-                known: Vec::new(),
-                floor: LAST,
-            };
-            let other = std::mem::replace(&mut self.views[higher as usize], gone);
-            self.others.insert(lower, other);
             merged[lower as usize] = true;
             merged[higher as usize] = true;
         }
@@ -284,34 +264,39 @@ impl Rounds {
         (0..self.node.len() as u32).filter(is_stale).collect()
     }
 
-    /// The slots that the known neighbours of a slot are in now.
-    fn neighbours(&self, slot: u32) -> Vec<u32> {
-        let known = self.views_of(slot).flat_map(|view| &view.known);
-        let mut neighbours: Vec<u32> = known
-            .map(|known| self.slot_of(known.node))
-            .filter(|&neighbour| neighbour != slot)
+    /// A slot to be looked at again.
+    fn outlook(&self, slot: u32) -> Outlook<'_> {
+        let node = self.node[slot as usize];
+        let views = self.views_of(slot);
+        let mut neighbours: Vec<(u32, Option<f64>)> = views
+            .iter()
+            .flat_map(|view| &view.known)
+            .map(|known| {
+                let neighbour = self.slot_of(known.node);
+                let is_exact = views[0].node == node && self.is_current(known.node);
+                (neighbour, is_exact.then_some(known.dissimilarity))
+            })
+            .filter(|&(neighbour, _)| neighbour != slot)
             .collect();
-        neighbours.sort_unstable();
-        neighbours.dedup();
-        neighbours
+        neighbours.sort_unstable_by_key(|&(neighbour, _)| neighbour);
+        neighbours.dedup_by_key(|&mut (neighbour, _)| neighbour);
+        Outlook {
+            slot,
+            views,
+            neighbours,
+        }
     }
 
     /// Finds the neighbours of these slots again, as they are now.
     fn look_again(&mut self, slots: &[u32], matrix: &dyn Dissimilarities) -> Result<()> {
         let this = &*self;
-        let stale: Vec<Stale> = slots
+        let outlooks: Vec<Outlook> = slots.par_iter().map(|&slot| this.outlook(slot)).collect();
+        // First what has to be looked up, then the same again with that at hand.
+        let wanted: Vec<Vec<(u32, u32)>> = outlooks
             .par_iter()
-            .map(|&slot| Stale {
-                slot,
-                neighbours: this.neighbours(slot),
-            })
-            .collect();
-        // First what has to be looked up, then, with that at hand, the same once more.
-        let wanted: Vec<Vec<(u32, u32)>> = stale
-            .par_iter()
-            .map(|stale| {
+            .map(|outlook| {
                 let mut wanted = Vec::new();
-                this.view_again(stale, &mut |i, j| {
+                this.neighbours(outlook, &mut |i, j| {
                     wanted.push((i, j));
                     0.0
                 });
@@ -328,63 +313,68 @@ impl Rounds {
                 part
             })
             .collect();
-        let views: Vec<(View, u32)> = stale
+        let views: Vec<View> = outlooks
             .par_iter()
             .zip(parts)
-            .map(|(stale, entries)| {
+            .map(|(outlook, entries)| {
                 let mut entries = entries.iter();
-                this.view_again(stale, &mut |_, _| *entries.next().expect("as wanted"))
+                let neighbours =
+                    this.neighbours(outlook, &mut |_, _| *entries.next().expect("as wanted"));
+                this.view(outlook, neighbours)
             })
             .collect();
-        for (stale, (view, head)) in stale.iter().zip(views) {
-            self.views[stale.slot as usize] = view;
-            self.head[stale.slot as usize] = head;
+        for (&slot, view) in slots.iter().zip(views) {
+            let waits = self.slots(view.node) > MOST_SLOTS;
+            self.head[slot as usize] = match view.known.first() {
+                Some(nearest) if !waits => self.slot_of(nearest.node),
+                _ => NONE,
+            };
+            self.views[slot as usize] = view;
         }
         Ok(())
     }
 
-    /// What is known of a slot's neighbours now, and the slot of the nearest; `entry` says how
-    /// dissimilar the clusters are that were in two slots at the start.
-    fn view_again(&self, stale: &Stale, entry: &mut impl FnMut(u32, u32) -> f64) -> (View, u32) {
-        let slot = stale.slot;
-        let node = self.node[slot as usize];
-        let old: Vec<&View> = self.views_of(slot).collect();
-        let mut floor = match old[..] {
-            [first, second] => {
-                let [first, second] = [first.floor, second.floor];
-                self.floor(node, first, second)
-            }
-            _ => old[0].floor,
-        };
-        let mut neighbours: Vec<Neighbour> = stale
-            .neighbours
-            .iter()
-            .map(|&other| Neighbour {
-                dissimilarity: self.dissimilarity(node, self.node[other as usize], &old, entry),
-                slot: other,
+    /// The neighbours that are known; `entry` says how dissimilar the clusters are that were in two
+    /// slots after the last pass.
+    fn neighbours(
+        &self,
+        outlook: &Outlook,
+        entry: &mut impl FnMut(u32, u32) -> f64,
+    ) -> Vec<Neighbour> {
+        let node = self.node[outlook.slot as usize];
+        let neighbours = outlook.neighbours.iter();
+        neighbours
+            .map(|&(slot, known)| Neighbour {
+                dissimilarity: known
+                    .unwrap_or_else(|| self.dissimilarity(node, self.node[slot as usize], entry)),
+                slot,
             })
-            .collect();
+            .collect()
+    }
+
+    /// The view of a slot, of these neighbours.
+    fn view(&self, outlook: &Outlook, mut neighbours: Vec<Neighbour>) -> View {
+        let node = self.node[outlook.slot as usize];
+        let mut floor = match outlook.views[..] {
+            [first, second] => self.floor(node, first.floor, second.floor),
+            _ => outlook.views[0].floor,
+        };
         neighbours.retain(|neighbour| *neighbour <= floor);
         neighbours.sort_unstable();
-        if neighbours.len() > Nearest::of_each(self.node.len()) {
-            neighbours.truncate(Nearest::of_each(self.node.len()));
-            floor = neighbours[neighbours.len() - 1];
+        let most = Nearest::of_each(self.node.len());
+        if neighbours.len() > most {
+            neighbours.truncate(most);
+            floor = neighbours[most - 1];
         }
-        let waits = self.slots(node) > MOST_SLOTS;
-        let head = match neighbours.first() {
-            Some(first) if !waits => first.slot,
-            _ => NONE,
-        };
         let known = |neighbour: &Neighbour| Known {
             dissimilarity: neighbour.dissimilarity,
             node: self.node[neighbour.slot as usize],
         };
-        let view = View {
+        View {
             node,
             known: neighbours.iter().map(known).collect(),
             floor,
-        };
-        (view, head)
+        }
     }
 
     /// What all come after that are not known, of a node whose parts have these floors.
@@ -402,33 +392,42 @@ impl Rounds {
         }
     }
 
-    /// The views of the node in a slot or, if it has merged in this round, of its parts.
-    fn views_of(&self, slot: u32) -> impl Iterator<Item = &View> {
-        std::iter::once(&self.views[slot as usize]).chain(self.others.get(&slot))
+    /// The view of the node in a slot or, if it has merged in this round, those of its parts.
+    fn views_of(&self, slot: u32) -> Vec<&View> {
+        let view = &self.views[slot as usize];
+        match self.made(self.node[slot as usize]) {
+            Some(made) if view.node == made.parts[0] => {
+                vec![view, &self.views[self.lowest(made.parts[1]) as usize]]
+            }
+            _ => vec![view],
+        }
     }
 
     /// The dissimilarity of two nodes, as [`Contraction`] defines it.
-    fn dissimilarity(
-        &self,
-        u: u32,
-        v: u32,
-        views: &[&View],
-        entry: &mut impl FnMut(u32, u32) -> f64,
-    ) -> f64 {
-        if let Some(known) = views.iter().find_map(|view| view.find(u, v)) {
-            return known;
-        }
+    fn dissimilarity(&self, u: u32, v: u32, entry: &mut impl FnMut(u32, u32) -> f64) -> f64 {
         let (older, younger) = (u.min(v), u.max(v));
-        match self.made(younger) {
-            None => entry(older, younger),
-            Some(made) => {
-                let [a, b] = made.parts;
-                let first = self.dissimilarity(a, older, views, entry);
-                let second = self.dissimilarity(b, older, views, entry);
+        let Some(made) = self.made(younger) else {
+            return entry(older, younger);
+        };
+        self.find(u, v)
+            .or_else(|| self.find(v, u))
+            .unwrap_or_else(|| {
+                let [first, second] = made
+                    .parts
+                    .map(|part| self.dissimilarity(part, older, entry));
                 let size = self.size(older);
                 self.recurrence.update(&made.union, first, second, size)
-            }
+            })
+    }
+
+    /// The dissimilarity of two nodes, if there is a view of the first that knows the second.
+    fn find(&self, u: u32, v: u32) -> Option<f64> {
+        let view = &self.views[self.lowest(u) as usize];
+        if view.node != u {
+            return None;
         }
+        let known = view.known.iter().find(|known| known.node == v)?;
+        Some(known.dissimilarity)
     }
 
     fn made(&self, node: u32) -> Option<&Made> {
@@ -447,6 +446,11 @@ impl Rounds {
 
     fn lowest(&self, node: u32) -> u32 {
         self.made(node).map_or(node, |made| made.lowest)
+    }
+
+    /// Whether a node has not become part of another one.
+    fn is_current(&self, node: u32) -> bool {
+        self.node[self.lowest(node) as usize] == node
     }
 
     /// The slot that a node is in now.
@@ -469,11 +473,9 @@ impl Rounds {
         let live: Vec<u32> = (0..self.node.len() as u32).filter(live).collect();
         let is_outdated = |&slot: &u32| {
             let view = &self.views[slot as usize];
-            let is_current =
-                |known: &Known| self.node[self.slot_of(known.node) as usize] == known.node;
-            !view.is_short() && !view.known.iter().all(is_current)
+            !view.is_short() && !view.known.iter().all(|known| self.is_current(known.node))
         };
-        let outdated: Vec<u32> = live.iter().copied().filter(is_outdated).collect();
+        let outdated: Vec<u32> = live.par_iter().copied().filter(is_outdated).collect();
         self.look_again(&outdated, matrix)?;
 
         let short = |new: &u32| self.views[live[*new as usize] as usize].is_short();
@@ -492,7 +494,7 @@ impl Rounds {
         let nearest = matrix.contract(&contraction, &wanted, monitor)?;
 
         let mut views: Vec<View> = live
-            .iter()
+            .par_iter()
             .map(|&slot| self.renumbered(slot, &live))
             .collect();
         for (&slot, nearest) in wanted.iter().zip(nearest.iter()) {

@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use super::{Clustering, Options, Problem, Union};
 use crate::backend::{Backend, Merge};
-use crate::dendrogram::TreeBuilder;
+use crate::dendrogram::{Height, TreeBuilder};
 use crate::error::Result;
 use crate::matrix::Matrix;
 use crate::monitor::Monitor;
@@ -45,19 +45,6 @@ impl Partition {
         let trivial =
             clusters.is_empty() || clusters.len() == 1 && clusters[0].1.len() == labels.len();
         (!trivial).then_some(Self { clusters, loose })
-    }
-}
-
-/// A merge height in a queue. Heights are never NaN.
-#[derive(PartialEq, PartialOrd)]
-struct Height(f64);
-
-impl Eq for Height {}
-
-#[allow(clippy::derive_ord_xor_partial_ord)]
-impl Ord for Height {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.0.total_cmp(&other.0)
     }
 }
 

@@ -68,7 +68,6 @@ impl<'a, T: Stored> CpuDissimilarities<'a, T> {
     }
 
     /// Those of a cluster and all in higher slots, written into `to`.
-    #[inline(never)]
     fn load_row(&self, slot: usize, to: &mut [f64]) {
         match &self.source {
             Source::Given { values, n } => {
@@ -88,20 +87,19 @@ impl<'a, T: Stored> CpuDissimilarities<'a, T> {
         }
     }
 
-    /// Those of a cluster and all in higher slots, written into `room` where they are not at hand.
+    /// Those of a cluster and all in higher slots; in `room` where they are not at hand.
     fn row<'r>(&'r self, slot: usize, room: &'r mut [f64]) -> &'r [f64] {
-        let at_hand = match &self.source {
-            _ if self.squared => None,
-            Source::Given { values, n } => {
-                T::as_given(&values[row_start(*n, slot)..][..n - 1 - slot])
-            }
-            Source::Own(matrix) => T::as_doubles(matrix.row(slot)),
-        };
-        at_hand.unwrap_or_else(|| {
+        if self.squared {
             let row = &mut room[..self.clusters() - 1 - slot];
             self.load_row(slot, row);
-            row
-        })
+            return row;
+        }
+        match &self.source {
+            Source::Given { values, n } => {
+                T::as_given(&values[row_start(*n, slot)..][..n - 1 - slot], room)
+            }
+            Source::Own(matrix) => T::as_stored(matrix.row(slot), room),
+        }
     }
 
     fn entry(&self, lower: usize, higher: usize) -> f64 {
@@ -120,13 +118,13 @@ impl<T: Stored> Dissimilarities for CpuDissimilarities<'_, T> {
         let n = self.clusters();
         let all: Vec<u32> = (0..n as u32).collect();
         let nearest = NearestSoFar::new(n, &all);
-        let mut threads = Thread::all(n, n, &nearest);
+        let mut threads = Thread::all(n, &nearest);
         // From the last on: when a cluster goes by in the rows of others, most of its own row did.
         let tasks = (0..n).step_by(ROWS).rev().collect();
         share(tasks, &mut threads, |thread, start| {
             monitor.check()?;
             for slot in (start..(start + ROWS).min(n)).rev() {
-                let row = self.row(slot, &mut thread.row);
+                let row = self.row(slot, &mut thread.room);
                 check(row, slot)?;
                 thread.watcher.see(slot, row);
                 monitor.advance(row.len() as u64);
@@ -153,7 +151,7 @@ impl<T: Stored> Dissimilarities for CpuDissimilarities<'_, T> {
         let spare = std::mem::take(&mut self.spare);
         let mut contracted = Condensed::reusing(spare, n)?;
         let nearest = NearestSoFar::new(n, wanted);
-        let mut threads = Thread::all(self.clusters(), n, &nearest);
+        let mut threads = Thread::all(self.clusters(), &nearest);
         self.fill(&plan, &mut contracted, &mut threads, monitor)?;
         let before = std::mem::replace(&mut self.source, Source::Own(contracted));
         if let Source::Own(before) = before {
@@ -181,19 +179,19 @@ struct Thread<'a> {
     watcher: Watcher<'a>,
     /// Room for dissimilarities by slot.
     row: Vec<f64>,
+    /// Room for a row that is not stored in double precision.
+    room: Vec<f64>,
     parts: Vec<Part>,
-    /// Room for a row of what becomes of them.
-    contracted: Vec<f64>,
 }
 
 impl<'a> Thread<'a> {
-    /// One for each thread of the pool, for rows of `before` clusters that become `after`.
-    fn all(before: usize, after: usize, nearest: &'a NearestSoFar) -> Vec<Self> {
+    /// One for each thread of the pool, for rows of this many clusters.
+    fn all(clusters: usize, nearest: &'a NearestSoFar) -> Vec<Self> {
         let thread = |_| Self {
             watcher: nearest.watcher(),
-            row: vec![0.0; before],
+            row: vec![0.0; clusters],
+            room: vec![0.0; clusters],
             parts: Vec::new(),
-            contracted: vec![0.0; after],
         };
         (0..rayon::current_num_threads()).map(thread).collect()
     }
@@ -400,7 +398,6 @@ impl<T: Stored> CpuDissimilarities<'_, T> {
     }
 
     /// The new rows of a block, and the columns that are wanted of it.
-    #[inline(never)]
     fn contract_block(&self, plan: &Plan, block: Block<T>, thread: &mut Thread) {
         let Block {
             start,
@@ -411,29 +408,25 @@ impl<T: Stored> CpuDissimilarities<'_, T> {
         columns.values = vec![0.0; columns.slots.len() * ROWS];
         let mut rows = rows.into_iter().peekable();
         for slot in start..(start + ROWS).min(self.clusters()) {
-            self.load_row(slot, &mut thread.row[slot + 1..]);
+            let row = self.row(slot, &mut thread.room);
             for (&column, values) in columns.slots.iter().zip(columns.values.chunks_mut(ROWS)) {
                 if column as usize > slot {
-                    values[slot - start] = thread.row[column as usize];
+                    values[slot - start] = row[column as usize - slot - 1];
                 }
             }
             if let Some((new, to)) = rows.next_if(|(new, _)| plan.lowest[*new] as usize == slot) {
+                thread.row[slot + 1..].copy_from_slice(row);
                 let size = plan.contraction.sizes[slot];
-                plan.merge_columns(&mut thread.row, 0..plan.steps.len(), slot as u32, size);
-                let contracted = &mut thread.contracted[..to.len()];
-                dispatch(Write {
-                    row: &thread.row,
-                    slots: &plan.lowest[new + 1..],
-                    contracted,
-                    to,
-                });
-                thread.watcher.see(new, contracted);
+                let all = 0..plan.steps.len();
+                plan.merge_columns(&mut thread.row, all, slot as u32, size);
+                write(&thread.row, &plan.lowest[new + 1..], to);
+                let seen = T::as_stored(to, &mut thread.room);
+                thread.watcher.see(new, seen);
             }
         }
     }
 
     /// The new row of a cluster that several have merged to.
-    #[inline(never)]
     fn contract_cluster(
         &self,
         plan: &Plan,
@@ -475,22 +468,20 @@ impl<T: Stored> CpuDissimilarities<'_, T> {
             }
         }
         plan.merge_parts(parts, new);
-        let contracted = &mut thread.contracted[..to.len()];
-        dispatch(Write {
-            row: &parts[0].row,
-            slots: &plan.lowest[new + 1..],
-            contracted,
-            to,
-        });
-        thread.watcher.see(new, contracted);
+        write(&parts[0].row, &plan.lowest[new + 1..], to);
+        thread.watcher.see(new, T::as_stored(to, &mut thread.room));
     }
 }
 
-/// Writes the dissimilarities in some slots as they are stored, as a kernel.
+/// Writes the dissimilarities in some slots.
+fn write<T: Stored>(row: &[f64], slots: &[u32], to: &mut [T]) {
+    dispatch(Write { row, slots, to });
+}
+
+/// [`write`] as a kernel.
 struct Write<'a, T> {
     row: &'a [f64],
     slots: &'a [u32],
-    contracted: &'a mut [f64],
     to: &'a mut [T],
 }
 
@@ -499,12 +490,10 @@ impl<T: Stored> WithSimd for Write<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let to = self.to.iter_mut().zip(self.contracted);
-        for ((to, contracted), &slot) in to.zip(self.slots) {
+        for (to, &slot) in self.to.iter_mut().zip(self.slots) {
             // All are there; but this way they are fetched several at a time.
             let value = self.row.get(slot as usize).copied().unwrap_or(f64::NAN);
             *to = T::store(value);
-            *contracted = to.load();
         }
     }
 }
