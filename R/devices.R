@@ -16,27 +16,38 @@
 #'   Where there is no device the data frame has no rows, and printing it says why.
 #'
 #' @section What the GPU does:
-#' Of a large clustering, the GPU does the *screens*: single-precision lower bounds on the distances
-#' of one cluster to all others, for batches of merges at a time. Whatever a screen cannot rule out
-#' is decided on the CPU, in double precision, as are the shapes of the clusters. So a fast CPU still
+#' In all of it, what decides is computed in double precision by the same operations in the same
+#' order as on the CPU, so the result of `backend = "cuda"` is that of `"cpu"`, bit for bit.
+#'
+#' [gmhclust()]: Of a large clustering, the GPU does the *screens*: single-precision lower bounds on
+#' the distances of one cluster to all others, for batches of merges at a time. Whatever a screen
+#' cannot rule out is decided on the CPU, as are the shapes of the clusters, so a fast CPU still
 #' matters. The last merges, from 8,192 clusters down, are the CPU's alone, and so is the work on
-#' more than 1,500 columns.
+#' more than 1,500 columns. Of many apriori clusters, the GPU does everything, each in a thread
+#' block of its own: if there are at least 4 for each of the CPU's threads, those of up to 8,192
+#' observations (and up to 4 times as many as the average has) in up to 64 columns. Meanwhile the
+#' CPU's threads are at the others. With several devices, apriori clusters are spread over them.
 #'
-#' Of many apriori clusters, the GPU does everything, each in a thread block of its own: if there are
-#' at least 4 for each of the CPU's threads, those of up to 8,192 observations (and up to 4 times as
-#' many as the average has) in up to 64 columns. Meanwhile the CPU's threads are at the others. With
-#' several devices, apriori clusters are spread over them; data without use one.
+#' [gdist()]: The GPU computes the distances, in double precision, and sends them over in pieces
+#' while it is at the next ones; neither has to hold them twice. Minkowski's metric, correlations of
+#' data with missing values, ranks and other preparations are the CPU's.
 #'
-#' All that decides is computed in double precision by the same operations in the same order, so the
-#' result of `backend = "cuda"` is that of `"cpu"`, bit for bit. Less work than the above is the
-#' CPU's alone, also with `backend = "cuda"`: the CPU is faster then.
+#' [gknn()], [gmst()], and [ghclust()] from points ([gkmeans()], too): The GPU screens all
+#' observations for each one's neighbours, and the CPU decides among the few that are left. The
+#' binary and Minkowski metrics are the CPU's. [ghclust()] with a matrix: distances as [gdist()],
+#' linkage on the CPU.
+#'
+#' All but apriori clusters use one device, the first that is chosen. Less work than pays is the
+#' CPU's alone, also with `backend = "cuda"`.
 #'
 #' @section Choosing:
 #' `backend = "auto"`, the default, uses a GPU when there is one that is usable and the job is large
-#' enough for it to be faster than the CPU's threads: when the data, or the largest apriori cluster,
-#' or the tree above the apriori clusters, start with at least 8,192 clusters and 1,000 more for
-#' each of the CPU's threads; or when there are 4 apriori clusters for each thread and as many
-#' observations in them. It goes back to the CPU when the device fails or lacks memory.
+#' enough for it to be faster than the CPU's threads. For [gmhclust()]: when the data, or the largest
+#' apriori cluster, or the tree above the apriori clusters, start with at least 8,192 clusters and
+#' 1,000 more for each of the CPU's threads; or when there are 4 apriori clusters for each thread and
+#' as many observations in them. For the other functions: when the pairs of observations to compare
+#' have at least 2^31 coordinates for each thread, a pair having as many as there are columns. It
+#' goes back to the CPU when the device fails or lacks memory.
 #' `"cuda"` insists: it stops with a condition of class `gmhclust_error_device` where no device can
 #' be used, and `gmhclust_error_memory` where it lacks memory. `"cpu"` leaves the GPU alone.
 #'

@@ -44,8 +44,9 @@ fn crossover(threads: usize) -> usize {
     SMALLEST + 1_000 * threads
 }
 
-/// Coordinates of pairs to compare, for each of the CPU's threads, from which on a GPU is faster.
-const TERMS_FOR_EACH_THREAD: usize = 1 << 28;
+/// Coordinates of pairs to compare, for each of the CPU's threads, from which on a GPU is faster:
+/// measured with an H200 and 2 and 16 threads (inst/benchmarks/distances.R).
+const COORDINATES_FOR_EACH_THREAD: usize = 1 << 31;
 
 /// Whether a GPU is faster than `threads` threads of a CPU: for one large problem, for many small
 /// ones that together are as large, or for many pairs.
@@ -61,7 +62,7 @@ pub fn profits(work: &Workload, threads: usize) -> bool {
                 || small >= FEWEST_FOR_EACH_THREAD * threads && observations >= crossover
         }
         Workload::Pairs { count, columns } => {
-            count.saturating_mul(columns) >= TERMS_FOR_EACH_THREAD * threads
+            count.saturating_mul(columns) >= COORDINATES_FOR_EACH_THREAD * threads
         }
     }
 }
@@ -288,7 +289,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_gpu_profits_from_one_large_problem_or_many_small_ones() {
+    fn a_gpu_profits_from_large_problems_many_small_ones_and_many_pairs() {
         let work = |largest, small, observations| Workload::Agglomeration {
             largest,
             small,
@@ -299,5 +300,8 @@ mod tests {
         assert!(profits(&work(1_000, 16, 16_000), 4));
         assert!(!profits(&work(1_000, 15, 16_000), 4));
         assert!(!profits(&work(100, 100, 10_000), 4));
+        let pairs = |count, columns| Workload::Pairs { count, columns };
+        assert!(profits(&pairs(1 << 27, 128), 2));
+        assert!(!profits(&pairs(1 << 27, 128), 16));
     }
 }
