@@ -934,6 +934,7 @@ template <int P, bool FULL> __device__ __noinline__ bool agglomerate(Problem &q)
       a.segments[first + i] = i;
       a.members[first + i] = i;
       a.owners[first + i] = i;
+      for (uint k = 0; k < SPREAD; k++) a.spreads[(first + i) * SPREAD + k] = 0;
     }
   }
   __syncthreads();

@@ -306,5 +306,6 @@ extern "C" __global__ void pack(Sweep sweep, ulong *packed) {
   uint i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= sweep.capacity) return;
   for (uint query = blockIdx.y; query < sweep.query_count; query += gridDim.y)
-    packed[(size_t)query * sweep.capacity + i] = sweep.candidates[(size_t)query * sweep.room + i];
+    packed[(size_t)query * sweep.capacity + i] =
+        i < sweep.counts[query] ? sweep.candidates[(size_t)query * sweep.room + i] : NOTHING;
 }

@@ -222,9 +222,9 @@ impl Launch {
                     .collect::<std::result::Result<Vec<_>, _>>()?;
                 let tasks = stream.alloc(problems.len())?;
                 let x = stream.alloc(observations * p)?;
-                let heights = stream.alloc(observations)?;
-                let lower = stream.alloc(observations)?;
-                let higher = stream.alloc(observations)?;
+                let heights = stream.alloc_zeros(observations)?;
+                let lower = stream.alloc_zeros(observations)?;
+                let higher = stream.alloc_zeros(observations)?;
                 let counters = stream.alloc_zeros(3)?;
                 let flags = cudarc::driver::sys::CU_MEMHOSTALLOC_DEVICEMAP;
                 let mut watch = device.context.alloc_pinned_with_flags(2, flags)?;
