@@ -11,12 +11,12 @@ use std::time::Duration;
 use extendr_api::prelude::*;
 use gmhclust_core::backend::{self, cuda, Choice, Workload};
 use gmhclust_core::dendrogram::Dendrogram;
-use gmhclust_core::distances::{condensed, Pairs};
+use gmhclust_core::distances::Pairs;
 use gmhclust_core::kmeans::{self, Partition};
 use gmhclust_core::knn::{self, Graph};
 use gmhclust_core::linkage::geometric;
 use gmhclust_core::linkage::lance_williams::{Linkage, Precision, Recurrence};
-use gmhclust_core::linkage::matrix::linkage as linkage_of;
+use gmhclust_core::linkage::matrix::{linkage as linkage_of, Origin};
 use gmhclust_core::linkage::spanning::{self, Edge};
 use gmhclust_core::mahalanobis::{self, Clustering, Options, Subthreshold};
 use gmhclust_core::metric::{Metric, ZeroOverZero};
@@ -243,7 +243,14 @@ fn job_ghclust_dist(
                 columns: 1,
             };
             let backend = backend::select(&device.choice(), &work)?;
-            let tree = linkage_of(values, n, recurrence, members, &*backend, monitor)?;
+            let tree = linkage_of(
+                Origin::Given(values),
+                n,
+                recurrence,
+                members,
+                &*backend,
+                monitor,
+            )?;
             Ok((tree, backend.name()))
         })
     };
@@ -293,8 +300,9 @@ fn job_ghclust_points(
             let points = || backend.prepare(metric, x.values(), n, columns);
             let tree = match recurrence.linkage {
                 _ if matrix => {
-                    let distances = condensed(&points()?, backend, monitor)?;
-                    linkage_of(&distances, n, recurrence, members, backend, monitor)
+                    let points = points()?;
+                    let origin = Origin::Points(&points);
+                    linkage_of(origin, n, recurrence, members, backend, monitor)
                 }
                 Linkage::WardD2 => geometric::ward(&x, backend, monitor),
                 Linkage::Centroid => geometric::centroid(&x, backend, monitor),

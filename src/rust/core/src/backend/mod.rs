@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
 use crate::linkage::lance_williams::Recurrence;
+use crate::linkage::matrix::Origin;
 use crate::mahalanobis::Problem;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
@@ -59,14 +60,14 @@ pub trait Backend: Send + Sync {
     /// What the task returns; otherwise as [`Backend::agglomerate`].
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()>;
 
-    /// Merges the observations with these dissimilarities, in the order of R's `dist`, to one
-    /// cluster; each merge comes after those that made its parts.
+    /// Merges all observations to one cluster, through the matrix of their dissimilarities; each
+    /// merge comes after those that made its parts.
     ///
     /// # Errors
     /// As [`crate::linkage::matrix::linkage`].
     fn link(
         &self,
-        dissimilarities: &[f64],
+        origin: Origin,
         recurrence: Recurrence,
         sizes: Vec<f64>,
         monitor: &Monitor,
@@ -208,12 +209,12 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
 
     fn link(
         &self,
-        dissimilarities: &[f64],
+        origin: Origin,
         recurrence: Recurrence,
         sizes: Vec<f64>,
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
-        self.run(|backend| backend.link(dissimilarities, recurrence, sizes.clone(), monitor))
+        self.run(|backend| backend.link(origin, recurrence, sizes.clone(), monitor))
     }
 
     fn distances(
@@ -260,7 +261,7 @@ mod tests {
             Err(self.0.clone())
         }
 
-        fn link(&self, _: &[f64], _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
+        fn link(&self, _: Origin, _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
             Err(self.0.clone())
         }
 
@@ -348,7 +349,7 @@ mod tests {
             })
         }
 
-        fn link(&self, _: &[f64], _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
+        fn link(&self, _: Origin, _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
             unreachable!("searches only")
         }
 

@@ -1,23 +1,23 @@
 //! The distances of all pairs of observations, as R's `dist` stores them, or of the pairs across
 //! two sets.
 //!
-//! [`Pairs`] says which pairs and where each distance goes; a [`Backend`] fills in the distances.
+//! [`Pairs`] says which pairs and where each distance goes; a [`crate::backend::Backend`] fills in
+//! the distances.
 
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 
-use crate::backend::Backend;
 use crate::error::{Error, Result};
-use crate::metric::Points;
-use crate::monitor::Monitor;
 
 /// Pairs of points, in columns that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pairs {
     rows: usize,
-    columns: usize,
+    /// The number of the first column, and the one after the last.
+    first: usize,
+    end: usize,
     /// See [`Pairs::is_triangle`].
     triangle: bool,
 }
@@ -37,7 +37,8 @@ impl Pairs {
     pub fn within(points: usize) -> Self {
         Self {
             rows: points,
-            columns: points.saturating_sub(1),
+            first: 0,
+            end: points.saturating_sub(1),
             triangle: true,
         }
     }
@@ -47,17 +48,33 @@ impl Pairs {
     pub fn across(rows: usize, columns: usize) -> Self {
         Self {
             rows,
-            columns,
+            first: 0,
+            end: columns,
             triangle: false,
+        }
+    }
+
+    /// Those of some columns.
+    pub fn part(&self, columns: Range<usize>) -> Self {
+        Self {
+            first: self.first + columns.start,
+            end: self.first + columns.end,
+            ..*self
         }
     }
 
     /// Number of pairs.
     pub fn count(&self) -> usize {
+        self.before(self.end) - self.before(self.first)
+    }
+
+    /// How many pairs there are in the columns before the one with this number.
+    fn before(&self, column: usize) -> usize {
         if self.triangle {
-            self.rows * self.columns / 2
+            // All of the rows but the first column + 1, on average of the first and the last one.
+            column * (2 * self.rows).saturating_sub(1 + column) / 2
         } else {
-            self.rows * self.columns
+            column * self.rows
         }
     }
 
@@ -73,23 +90,26 @@ impl Pairs {
 
     /// Number of columns.
     pub fn columns(&self) -> usize {
-        self.columns
+        self.end - self.first
+    }
+
+    /// The number of the first column, where these are a part of more.
+    pub fn first_column(&self) -> usize {
+        self.first
     }
 
     /// One of the columns.
     pub fn column(&self, j: usize) -> Column {
-        if self.triangle {
-            Column {
-                point: j,
-                rows: j + 1..self.rows,
-                start: j * (2 * self.rows - 1 - j) / 2,
-            }
+        let number = self.first + j;
+        let (point, rows) = if self.triangle {
+            (number, number + 1..self.rows)
         } else {
-            Column {
-                point: self.rows + j,
-                rows: 0..self.rows,
-                start: j * self.rows,
-            }
+            (self.rows + number, 0..self.rows)
+        };
+        Column {
+            point,
+            rows,
+            start: self.before(number) - self.before(self.first),
         }
     }
 
@@ -98,44 +118,40 @@ impl Pairs {
     /// # Errors
     /// `Error::Memory` says how much they need.
     pub fn check_memory(&self) -> Result<()> {
-        let bytes = self.count() as f64 * size_of::<f64>() as f64;
-        let too_much = |available: String| {
-            let of = if self.triangle {
-                format!("all pairs of {} observations", self.rows)
-            } else {
-                format!("{} x {} observations", self.rows, self.columns)
-            };
-            Err(Error::Memory(format!(
-                "the distances of {of} need {}, but {available}",
-                gigabytes(bytes)
-            )))
+        let of = if self.triangle {
+            format!("all pairs of {} observations", self.rows)
+        } else {
+            format!("{} x {} observations", self.rows, self.columns())
         };
-        match total_memory() {
-            Some(total) if bytes > total => {
-                return too_much(format!("this machine has {}", gigabytes(total)));
-            }
-            _ => {}
-        }
-        // Asked for and given back: a vector that is made of zeros asks the system, as this does,
-        // but cannot be refused.
-        let mut probe = Vec::<f64>::new();
-        match probe.try_reserve_exact(self.count()) {
-            Ok(()) => Ok(()),
-            Err(_) => too_much("the system does not give so much".into()),
-        }
+        check_memory(
+            &format!("the distances of {of} need"),
+            self.count() as f64 * size_of::<f64>() as f64,
+        )
     }
 }
 
-/// The distances of all pairs of points, in the order of R's `dist`.
+/// That there is memory for so many bytes; `what` needs them, in words.
 ///
 /// # Errors
-/// `Error::Memory` where there is no memory for them; what the backend returns otherwise.
-pub fn condensed(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Result<Vec<f64>> {
-    let pairs = Pairs::within(points.rows());
-    pairs.check_memory()?;
-    let mut distances = vec![0.0; pairs.count()];
-    backend.distances(points, &pairs, &mut distances, monitor)?;
-    Ok(distances)
+/// `Error::Memory` says how much that is.
+pub fn check_memory(what: &str, bytes: f64) -> Result<()> {
+    let too_much = |available: String| {
+        let needed = gigabytes(bytes);
+        Err(Error::Memory(format!("{what} {needed}, but {available}")))
+    };
+    match total_memory() {
+        Some(total) if bytes > total => {
+            return too_much(format!("this machine has {}", gigabytes(total)));
+        }
+        _ => {}
+    }
+    // Asked for and given back: a vector that is made of zeros asks the system, as this does, but
+    // cannot be refused.
+    let mut probe = Vec::<u8>::new();
+    match probe.try_reserve_exact(bytes as usize) {
+        Ok(()) => Ok(()),
+        Err(_) => too_much("the system does not give so much".into()),
+    }
 }
 
 fn gigabytes(bytes: f64) -> String {

@@ -2,8 +2,10 @@
 
 use super::*;
 use crate::backend::cpu::Cpu;
+use crate::backend::Backend;
 use crate::metric::form::NA;
-use crate::metric::Metric;
+use crate::metric::{Metric, Points};
+use crate::monitor::Monitor;
 use crate::testing::{correlations, dist_metrics, values, Random};
 
 /// The bits of the distances of `pairs`.
@@ -135,11 +137,33 @@ fn columns_follow_each_other() {
 }
 
 #[test]
-fn condensed_is_in_the_order_of_dist() {
+fn distances_are_in_the_order_of_dist() {
     let points = Points::from_row_major(Metric::Manhattan, vec![0.0, 1.0, 3.0, 7.0], 4, 1).unwrap();
+    let mut distances = [0.0; 6];
     let cpu = Cpu::new(1).unwrap();
-    let distances = condensed(&points, &cpu, &Monitor::default());
-    assert_eq!(distances, Ok(vec![1.0, 3.0, 7.0, 2.0, 6.0, 4.0]));
+    cpu.distances(
+        &points,
+        &Pairs::within(4),
+        &mut distances,
+        &Monitor::default(),
+    )
+    .unwrap();
+    assert_eq!(distances, [1.0, 3.0, 7.0, 2.0, 6.0, 4.0]);
+}
+
+#[test]
+fn parts_are_the_whole() {
+    let mut random = Random(6);
+    let points = random_points(&mut random, Metric::Euclidean, 90, 3, false);
+    for pairs in [Pairs::within(90), Pairs::across(40, 50)] {
+        let mut parts = Vec::new();
+        for columns in [0..1, 1..30, 30..30, 30..pairs.columns()] {
+            let part = pairs.part(columns);
+            assert_eq!(part.columns(), part.part(0..part.columns()).columns());
+            parts.extend(bits(&points, &part, 2));
+        }
+        assert_eq!(parts, bits(&points, &pairs, 2));
+    }
 }
 
 #[test]
@@ -152,7 +176,9 @@ fn an_interrupt_stops_tiles_and_pairs() {
         assert_eq!(points.pairwise(), holes);
         let monitor = Monitor::default();
         monitor.stop();
-        let result = condensed(&points, &cpu, &monitor);
+        let pairs = Pairs::within(40);
+        let mut out = vec![0.0; pairs.count()];
+        let result = cpu.distances(&points, &pairs, &mut out, &monitor);
         assert_eq!(result, Err(Error::Interrupt));
     }
 }

@@ -2,6 +2,7 @@
 
 use rayon::prelude::*;
 
+use crate::distances::Pairs;
 use crate::error::{Error, Result};
 
 /// How a dissimilarity is stored. All arithmetic is in double precision.
@@ -11,6 +12,9 @@ pub trait Stored: Copy + Default + Send + Sync + 'static {
 
     /// Stored values as they are loaded; in `room` where that makes a difference.
     fn as_stored<'a>(stored: &'a [Self], room: &'a mut [f64]) -> &'a [f64];
+
+    /// Values to be filled in as they are stored, if that is how they come.
+    fn as_doubles_mut(stored: &mut [Self]) -> Option<&mut [f64]>;
 
     /// Values as they would be if they were stored; in `room` where that makes a difference.
     fn as_given<'a>(values: &'a [f64], room: &'a mut [f64]) -> &'a [f64];
@@ -29,6 +33,10 @@ impl Stored for f64 {
 
     fn as_stored<'a>(stored: &'a [Self], _: &'a mut [f64]) -> &'a [f64] {
         stored
+    }
+
+    fn as_doubles_mut(stored: &mut [Self]) -> Option<&mut [f64]> {
+        Some(stored)
     }
 
     fn as_given<'a>(values: &'a [f64], _: &'a mut [f64]) -> &'a [f64] {
@@ -52,6 +60,10 @@ impl Stored for f32 {
         fill(room, stored.len(), values)
     }
 
+    fn as_doubles_mut(_: &mut [Self]) -> Option<&mut [f64]> {
+        None
+    }
+
     fn as_given<'a>(values: &'a [f64], room: &'a mut [f64]) -> &'a [f64] {
         let stored = values.iter().map(|&value| Self::store(value).load());
         fill(room, values.len(), stored)
@@ -66,6 +78,9 @@ fn fill(room: &mut [f64], len: usize, values: impl Iterator<Item = f64>) -> &[f6
         .for_each(|(to, value)| *to = value);
     room
 }
+
+/// About how many dissimilarities are made at a time that are not stored as they are made.
+const AT_A_TIME: usize = if cfg!(test) { 1 << 10 } else { 1 << 24 };
 
 /// Dissimilarities of larger magnitude are refused: their squares and sums must not overflow.
 const LARGEST: f64 = 1e150;
@@ -142,6 +157,35 @@ impl<T: Stored> Condensed<T> {
             values: vec![T::default(); len],
             n,
         })
+    }
+
+    /// From what `fill` writes for all pairs of `n` clusters, some of them at a time.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough, and what `fill` returns.
+    pub fn filled(n: usize, fill: impl Fn(&Pairs, &mut [f64]) -> Result<()>) -> Result<Self> {
+        let mut matrix = Self::reusing(Vec::new(), n)?;
+        let pairs = Pairs::within(n);
+        if let Some(values) = T::as_doubles_mut(&mut matrix.values) {
+            fill(&pairs, values)?;
+            return Ok(matrix);
+        }
+        let mut room = Vec::new();
+        let mut first = 0;
+        while first < pairs.columns() {
+            let more = pairs.part(first..pairs.columns());
+            let fitting = (1..more.columns()).take_while(|&j| more.column(j).start < AT_A_TIME);
+            let part = more.part(0..1 + fitting.count());
+            room.resize(part.count(), 0.0);
+            fill(&part, &mut room)?;
+            let to = &mut matrix.values[row_start(n, first)..][..room.len()];
+            to.par_iter_mut()
+                .with_min_len(1 << 12)
+                .zip(&room)
+                .for_each(|(to, &value)| *to = T::store(value));
+            first += part.columns();
+        }
+        Ok(matrix)
     }
 
     /// A copy of the dissimilarities of all pairs of `n` clusters.

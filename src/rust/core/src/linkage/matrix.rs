@@ -9,21 +9,32 @@ use super::{generic, rounds, single, sorted_tree, tree};
 use crate::backend::cpu::CpuDissimilarities;
 use crate::backend::{Backend, Merge};
 use crate::dendrogram::Dendrogram;
+use crate::distances::{self, Pairs};
 use crate::error::{Error, Result};
+use crate::metric::Points;
 use crate::monitor::Monitor;
 
-/// The tree of `n` observations whose dissimilarities are given in the order of R's `dist`, with
-/// the heights of R's `hclust`. `sizes` are the numbers of members that observations stand for; 1
-/// where `None`.
+/// Where dissimilarities come from.
+#[derive(Debug, Clone, Copy)]
+pub enum Origin<'a> {
+    /// The dissimilarities of all pairs, in the order of R's `dist`.
+    Given(&'a [f64]),
+    /// Points, whose distances are the dissimilarities.
+    Points(&'a Points),
+}
+
+/// The tree of `n` observations, with the heights of R's `hclust`. `sizes` are the numbers of
+/// members that observations stand for; 1 where `None`.
 ///
-/// Takes O(n²) time and, beside the dissimilarities, as much memory again at most.
+/// Takes O(n²) time. The dissimilarities of points are kept at the precision that is asked for;
+/// beside dissimilarities that are given, as many values again are kept at most.
 ///
 /// # Errors
 /// `Error::Input` where the numbers disagree, fewer than 2 observations are given, a size is not
 /// positive and finite, or a dissimilarity is NaN or of magnitude above 1e150;
 /// `Error::Memory` where there is not enough; `Error::Interrupt` when the monitor says stop.
 pub fn linkage(
-    dissimilarities: &[f64],
+    origin: Origin,
     n: usize,
     recurrence: Recurrence,
     sizes: Option<Vec<f64>>,
@@ -35,12 +46,15 @@ pub fn linkage(
             "`x` is of {n} observation(s), clustering needs at least 2"
         )));
     }
-    if dissimilarities.len() != pairs(n) {
-        return Err(Error::Input(format!(
-            "`x` has {} dissimilarities, {n} observations have {}",
-            dissimilarities.len(),
-            pairs(n)
-        )));
+    match origin {
+        Origin::Given(values) if values.len() != pairs(n) => {
+            return Err(Error::Input(format!(
+                "`x` has {} dissimilarities, {n} observations have {}",
+                values.len(),
+                pairs(n)
+            )));
+        }
+        _ => {}
     }
     let sizes = sizes.unwrap_or_else(|| vec![1.0; n]);
     if sizes.len() != n || sizes.iter().any(|size| !(*size > 0.0 && size.is_finite())) {
@@ -48,7 +62,7 @@ pub fn linkage(
             "`members` must be {n} positive numbers, one for each observation"
         )));
     }
-    let mut merges = backend.link(dissimilarities, recurrence, sizes, monitor)?;
+    let mut merges = backend.link(origin, recurrence, sizes, monitor)?;
     if recurrence.linkage.squares() {
         for merge in &mut merges {
             merge.height = merge.height.sqrt();
@@ -61,43 +75,78 @@ pub fn linkage(
     })
 }
 
-/// The merges on the CPU, on the rayon pool that it is called in.
+/// The merges on the CPU, on the rayon pool that it is called in; `distances` writes those of some
+/// pairs of points.
 ///
 /// # Errors
 /// As [`linkage`].
 pub fn merges(
-    dissimilarities: &[f64],
+    origin: Origin,
     recurrence: Recurrence,
     sizes: Vec<f64>,
+    distances: impl Fn(&Points, &Pairs, &mut [f64]) -> Result<()>,
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
-    if recurrence.linkage == Linkage::Single {
-        let n = sizes.len();
-        let edges = single::spanning_tree(dissimilarities, n, recurrence.precision, monitor)?;
-        return Ok(single::merges(n, edges));
-    }
     match recurrence.precision {
-        Precision::Double => merges_of::<f64>(dissimilarities, recurrence, sizes, monitor),
-        Precision::Single => merges_of::<f32>(dissimilarities, recurrence, sizes, monitor),
+        Precision::Double => merges_of::<f64>(origin, recurrence, sizes, distances, monitor),
+        Precision::Single => merges_of::<f32>(origin, recurrence, sizes, distances, monitor),
     }
 }
 
 fn merges_of<T: Stored>(
-    dissimilarities: &[f64],
+    origin: Origin,
     recurrence: Recurrence,
     sizes: Vec<f64>,
+    distances: impl Fn(&Points, &Pairs, &mut [f64]) -> Result<()>,
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
     let n = sizes.len();
-    match recurrence.linkage {
-        Linkage::Median | Linkage::Centroid => {
-            let mut matrix = Condensed::<T>::of(dissimilarities, n)?;
-            generic::merges(recurrence, sizes, &mut matrix, monitor)
+    let linkage = recurrence.linkage;
+    check_memory::<T>(origin, n, linkage)?;
+    let own = || match origin {
+        Origin::Given(values) => Condensed::<T>::of(values, n),
+        Origin::Points(points) => Condensed::filled(n, |pairs, out| distances(points, pairs, out)),
+    };
+    monitor.expect(2 * pairs(n) as u64);
+    match (linkage, origin) {
+        (Linkage::Single, Origin::Given(values)) => {
+            let edges = single::spanning_tree(values, n, recurrence.precision, monitor)?;
+            Ok(single::merges(n, edges))
         }
-        _ => {
-            let squares = recurrence.linkage.squares();
-            let mut matrix = CpuDissimilarities::<T>::given(dissimilarities, n, squares);
+        (Linkage::Single | Linkage::Median | Linkage::Centroid, _) => {
+            generic::merges(recurrence, sizes, &mut own()?, monitor)
+        }
+        (_, Origin::Given(values)) => {
+            let mut matrix = CpuDissimilarities::<T>::given(values, n, linkage.squares());
+            rounds::merges(recurrence, sizes, &mut matrix, monitor)
+        }
+        (_, Origin::Points(_)) => {
+            let mut matrix = CpuDissimilarities::own(own()?, linkage.squares());
             rounds::merges(recurrence, sizes, &mut matrix, monitor)
         }
     }
+}
+
+/// That there is memory for linkage, the dissimilarities included.
+///
+/// # Errors
+/// `Error::Memory` says how much it needs.
+fn check_memory<T>(origin: Origin, n: usize, linkage: Linkage) -> Result<()> {
+    let given = match origin {
+        Origin::Given(values) => size_of_val(values),
+        Origin::Points(_) => 0,
+    };
+    // In units of a matrix as it is stored. After the first pass of the rounds somewhat more than
+    // half of one is left, in other memory; after the second a third, in memory of its own as long
+    // as the first is the caller's.
+    let own = match (linkage, origin) {
+        (Linkage::Single, Origin::Given(_)) => 0.0,
+        (Linkage::Single | Linkage::Median | Linkage::Centroid, _) => 1.0,
+        (_, Origin::Given(_)) => 0.9,
+        (_, Origin::Points(_)) => 1.6,
+    };
+    distances::check_memory(
+        &format!("{} linkage of {n} observations needs", linkage.name()),
+        given as f64 + own * pairs(n) as f64 * size_of::<T>() as f64,
+    )
 }

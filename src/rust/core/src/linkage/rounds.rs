@@ -16,6 +16,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
+use super::condensed::pairs;
 use super::lance_williams::{Linkage, Recurrence, Union};
 use crate::backend::dissimilarities::{
     Contraction, Dissimilarities, Fusion, Nearest, Neighbour, NEAREST,
@@ -61,6 +62,7 @@ pub fn merges(
         }
         rounds.contract(matrix, monitor)?;
         let left = rounds.sizes.len();
+        monitor.advance((pairs(clusters) - pairs(left)) as u64);
         if ((clusters - left) as f64) < LEAST_PROGRESS * clusters as f64 {
             let rest = matrix.chain(recurrence, &rounds.sizes, monitor)?;
             let rest = rest.into_iter().map(|merge| rounds.named(merge));

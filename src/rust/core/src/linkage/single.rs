@@ -60,7 +60,7 @@ pub fn spanning_tree(
             weight: inside.dissimilarity,
         });
         outside.remove(new);
-        monitor.advance(outside.len() as u64);
+        monitor.advance(2 * outside.len() as u64);
         last = new;
     }
     Ok(edges)

@@ -7,6 +7,7 @@ use crate::backend::neighbours::Space;
 use crate::backend::{Merge, Task};
 use crate::distances::Pairs;
 use crate::linkage::lance_williams::Recurrence;
+use crate::linkage::matrix::Origin;
 use crate::metric::{Metric, Points};
 use crate::testing::{draw, Data, Random, DATA};
 
@@ -69,7 +70,7 @@ impl Backend for Exhaustive {
         unreachable!("this clustering searches nothing")
     }
 
-    fn link(&self, _: &[f64], _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
+    fn link(&self, _: Origin, _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
         unreachable!("this clustering has no matrix")
     }
 

@@ -51,6 +51,15 @@ impl<'a, T: Stored> CpuDissimilarities<'a, T> {
         }
     }
 
+    /// Of the clusters of `matrix`; their squares where `squared`.
+    pub fn own(matrix: Condensed<T>, squared: bool) -> Self {
+        Self {
+            source: Source::Own(matrix),
+            squared,
+            spare: Vec::new(),
+        }
+    }
+
     fn clusters(&self) -> usize {
         match &self.source {
             Source::Given { n, .. } => *n,

@@ -16,7 +16,7 @@ use super::{Backend, Merge, Task};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
 use crate::linkage::lance_williams::Recurrence;
-use crate::linkage::matrix;
+use crate::linkage::matrix::{self, Origin};
 use crate::mahalanobis::{agglomerate, Problem};
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
@@ -79,6 +79,24 @@ impl Cpu {
     }
 }
 
+impl Cpu {
+    /// As [`Backend::link`], with the distances that another backend makes.
+    pub fn link_with(
+        &self,
+        backend: &dyn Backend,
+        origin: Origin,
+        recurrence: Recurrence,
+        sizes: Vec<f64>,
+        monitor: &Monitor,
+    ) -> Result<Vec<Merge>> {
+        let distances = |points: &Points, pairs: &Pairs, out: &mut [f64]| {
+            backend.distances(points, pairs, out, monitor)
+        };
+        self.pool
+            .install(|| matrix::merges(origin, recurrence, sizes, distances, monitor))
+    }
+}
+
 impl Backend for Cpu {
     fn name(&self) -> &'static str {
         "cpu"
@@ -114,13 +132,12 @@ impl Backend for Cpu {
 
     fn link(
         &self,
-        dissimilarities: &[f64],
+        origin: Origin,
         recurrence: Recurrence,
         sizes: Vec<f64>,
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
-        self.pool
-            .install(|| matrix::merges(dissimilarities, recurrence, sizes, monitor))
+        self.link_with(self, origin, recurrence, sizes, monitor)
     }
 
     fn distances(

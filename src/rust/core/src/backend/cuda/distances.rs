@@ -243,8 +243,8 @@ impl<'a> Work<'a> {
             stride: (self.points.len() / self.columns.max(1)) as u64,
             rows: self.pairs.rows() as u32,
             columns: self.columns as u32,
-            first: columns.start as u32,
-            last: columns.end as u32,
+            first: (self.pairs.first_column() + columns.start) as u32,
+            last: (self.pairs.first_column() + columns.end) as u32,
             triangle: u32::from(self.pairs.is_triangle()),
             parameter: self.parameter,
         };

@@ -24,6 +24,7 @@ use super::{Backend, Merge, Task, Workload};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
 use crate::linkage::lance_williams::Recurrence;
+use crate::linkage::matrix::Origin;
 use crate::mahalanobis::{agglomerate, Problem};
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
@@ -259,12 +260,12 @@ impl Backend for Cuda {
 
     fn link(
         &self,
-        dissimilarities: &[f64],
+        origin: Origin,
         recurrence: Recurrence,
         sizes: Vec<f64>,
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
-        self.cpu.link(dissimilarities, recurrence, sizes, monitor)
+        self.cpu.link_with(self, origin, recurrence, sizes, monitor)
     }
 
     fn distances(

@@ -1,7 +1,11 @@
 //! Linkages of matrices against the slow, obvious way, and against the crate kodama.
 
+use std::cell::Cell;
+
 use super::*;
 use crate::backend::cpu::Cpu;
+use crate::backend::dissimilarities::{Contraction, Dissimilarities, Nearest};
+use crate::metric::Metric;
 use crate::testing::Random;
 
 fn run(d: &[f64], n: usize, linkage: Linkage, sizes: Option<&[f64]>, threads: usize) -> Dendrogram {
@@ -11,7 +15,15 @@ fn run(d: &[f64], n: usize, linkage: Linkage, sizes: Option<&[f64]>, threads: us
     };
     let cpu = Cpu::new(threads).unwrap();
     let sizes = sizes.map(<[f64]>::to_vec);
-    super::linkage(d, n, recurrence, sizes, &cpu, &Monitor::default()).unwrap()
+    super::linkage(
+        Origin::Given(d),
+        n,
+        recurrence,
+        sizes,
+        &cpu,
+        &Monitor::default(),
+    )
+    .unwrap()
 }
 
 /// Lance and Williams' coefficients, as hclust has them: of the two parts' dissimilarities to a third
@@ -237,7 +249,15 @@ fn single_precision_rounds_what_it_keeps() {
             linkage,
             precision: Precision::Single,
         };
-        let single = super::linkage(&d, 200, recurrence, None, &cpu, &Monitor::default()).unwrap();
+        let single = super::linkage(
+            Origin::Given(&d),
+            200,
+            recurrence,
+            None,
+            &cpu,
+            &Monitor::default(),
+        )
+        .unwrap();
         let double = run(&d, 200, linkage, None, 2);
         let heights = |tree: &Dendrogram| {
             let mut heights = tree.height.clone();
@@ -258,7 +278,14 @@ fn what_cannot_be_used_is_refused() {
             linkage,
             precision: Precision::Double,
         };
-        match super::linkage(d, n, recurrence, sizes, &cpu, &Monitor::default()) {
+        match super::linkage(
+            Origin::Given(d),
+            n,
+            recurrence,
+            sizes,
+            &cpu,
+            &Monitor::default(),
+        ) {
             Err(Error::Input(message)) => assert!(message.contains(what), "{message}"),
             other => panic!("{linkage:?}: {other:?}"),
         }
@@ -295,7 +322,165 @@ fn a_stopped_linkage_says_so() {
             linkage,
             precision: Precision::Double,
         };
-        let stopped = super::linkage(&d, 100, recurrence, None, &cpu, &monitor);
+        let stopped = super::linkage(Origin::Given(&d), 100, recurrence, None, &cpu, &monitor);
         assert_eq!(stopped, Err(Error::Interrupt), "{linkage:?}");
+    }
+}
+
+#[test]
+fn points_have_the_tree_of_their_distances() {
+    let mut random = Random(26);
+    let (n, p) = (130, 3);
+    let values = (0..n * p).map(|_| random.normal()).collect();
+    let points = Points::from_row_major(Metric::Manhattan, values, n, p).unwrap();
+    let rows = (0..n).flat_map(|j| (j + 1..n).map(move |i| (i, j)));
+    let distances: Vec<f64> = rows.map(|(i, j)| points.distance(i, j)).collect();
+    let cpu = Cpu::new(2).unwrap();
+    for linkage in Linkage::ALL {
+        for precision in [Precision::Double, Precision::Single] {
+            let recurrence = Recurrence { linkage, precision };
+            let tree = |origin| {
+                super::linkage(origin, n, recurrence, None, &cpu, &Monitor::default()).unwrap()
+            };
+            let (own, given) = (
+                tree(Origin::Points(&points)),
+                tree(Origin::Given(&distances)),
+            );
+            assert_eq!(own, given, "{recurrence:?}");
+        }
+    }
+}
+
+/// Counts how many dissimilarities are looked at.
+struct Counted<'a> {
+    matrix: CpuDissimilarities<'a, f64>,
+    clusters: usize,
+    count: Cell<usize>,
+}
+
+impl Counted<'_> {
+    fn add(&self, more: usize) {
+        self.count.set(self.count.get() + more);
+    }
+}
+
+impl Dissimilarities for Counted<'_> {
+    fn nearest(&mut self, monitor: &Monitor) -> Result<Nearest> {
+        self.add(pairs(self.clusters));
+        self.matrix.nearest(monitor)
+    }
+
+    fn entries(&self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
+        self.add(pairs.len());
+        self.matrix.entries(pairs)
+    }
+
+    fn contract(
+        &mut self,
+        contraction: &Contraction,
+        wanted: &[u32],
+        monitor: &Monitor,
+    ) -> Result<Nearest> {
+        self.add(pairs(self.clusters));
+        self.clusters -= contraction.fusions.len();
+        self.matrix.contract(contraction, wanted, monitor)
+    }
+
+    fn chain(
+        &mut self,
+        recurrence: Recurrence,
+        sizes: &[f64],
+        monitor: &Monitor,
+    ) -> Result<Vec<Merge>> {
+        // 3n searches for the nearest, and n updates of two rows.
+        self.add(5 * self.clusters * self.clusters);
+        self.matrix.chain(recurrence, sizes, monitor)
+    }
+}
+
+#[test]
+fn time_is_quadratic_whatever_the_data() {
+    let mut random = Random(27);
+    let n = 1000;
+    let distances_of = |place: &dyn Fn(usize) -> f64| -> Vec<f64> {
+        let pairs = (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j)));
+        pairs.map(|(i, j)| (place(j) - place(i)).abs()).collect()
+    };
+    let places: Vec<f64> = (0..n).map(|_| random.normal()).collect();
+    let cases = [
+        (
+            "one merge a round",
+            distances_of(&|i| (1.02f64).powi(i as i32)),
+        ),
+        ("even steps", distances_of(&|i| i as f64)),
+        ("random places", distances_of(&|i| places[i])),
+        ("all equal", vec![1.0; pairs(n)]),
+        ("all zero", vec![0.0; pairs(n)]),
+        (
+            "two values",
+            (0..pairs(n)).map(|_| random.below(2) as f64).collect(),
+        ),
+        (
+            "no distances",
+            (0..pairs(n)).map(|_| random.uniform()).collect(),
+        ),
+    ];
+    for (case, d) in &cases {
+        for linkage in [Linkage::Complete, Linkage::Average, Linkage::WardD2] {
+            let mut counted = Counted {
+                matrix: CpuDissimilarities::given(d, n, linkage.squares()),
+                clusters: n,
+                count: Cell::new(0),
+            };
+            let recurrence = Recurrence {
+                linkage,
+                precision: Precision::Double,
+            };
+            let monitor = Monitor::default();
+            let merges = rounds::merges(recurrence, vec![1.0; n], &mut counted, &monitor);
+            assert_eq!(merges.unwrap().len(), n - 1);
+            let each = counted.count.get() as f64 / (n * n) as f64;
+            assert!(each < 12.0, "{case}, {linkage:?}: {each} times all pairs");
+        }
+    }
+}
+
+#[test]
+fn what_no_memory_can_hold_is_refused_with_its_size() {
+    let points = Points::from_row_major(Metric::Euclidean, vec![0.0; 4], 2, 2).unwrap();
+    let refused = |linkage, origin, size: &str| match check_memory::<f32>(origin, 1 << 26, linkage)
+    {
+        Err(Error::Memory(message)) => assert!(message.contains(size), "{message}"),
+        other => panic!("{other:?}"),
+    };
+    let own = Origin::Points(&points);
+    refused(
+        Linkage::Average,
+        own,
+        "average linkage of 67108864 observations needs 14411518.6 GB, but",
+    );
+    refused(Linkage::Median, own, "needs 9007199.1 GB, but");
+    let given = Origin::Given(&[]);
+    refused(Linkage::WardD, given, "needs 8106479.2 GB, but");
+    assert_eq!(check_memory::<f64>(given, 1 << 26, Linkage::Single), Ok(()));
+}
+
+#[test]
+fn progress_comes_to_its_end() {
+    let mut random = Random(28);
+    let d = draw(&mut random, 600, true);
+    let cpu = Cpu::new(2).unwrap();
+    for linkage in Linkage::ALL {
+        let recurrence = Recurrence {
+            linkage,
+            precision: Precision::Double,
+        };
+        let monitor = Monitor::default();
+        super::linkage(Origin::Given(&d), 600, recurrence, None, &cpu, &monitor).unwrap();
+        let (done, total) = monitor.progress();
+        assert!(
+            done <= total && done as f64 > 0.99 * total as f64,
+            "{linkage:?}: {done} of {total}"
+        );
     }
 }
