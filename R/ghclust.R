@@ -14,13 +14,14 @@
 #' @param metric,absolute,p,zero_over_zero For data, the distance: `method` and the other
 #'   arguments of [gdist()].
 #' @param precision `"single"` keeps dissimilarities in 4 bytes instead of 8, rounded to about 7
-#'   digits. Only where a matrix is needed, see *Memory*.
+#'   digits, also those of a dist object. Only where a matrix is needed, see *Memory*.
 #' @inheritParams gmhclust
 #'
 #' @section What is equal to `hclust()`:
 #' From dissimilarities: merges, order and heights (to 1e-12) are those of [stats::hclust()] where
-#' no two candidates are equally near. Where some are, it is one of the possible trees, the same
-#' one for any number of threads and any backend.
+#' no two candidates are equally near. Where some are, the tree is one of those that are possible,
+#' the same one for any number of threads and any backend: for `"complete"` that of
+#' [stats::hclust()], for `"single"` one with the same heights.
 #'
 #' From data, the result is that of `ghclust(gdist(x, metric), method)`, but for two linkages:
 #' with Euclidean distances, `"centroid"` and `"median"` mean what they mean geometrically,
@@ -32,11 +33,16 @@
 #' @section Memory:
 #' From data, without `members`, no matrix is needed for `"single"` with any metric, and for
 #' `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances: memory grows with the size
-#' of the data only, and millions of observations are possible. All other calls keep the n (n - 1)
-#' / 2 dissimilarities, in 8 bytes each, and about as much again while they work; with `precision
-#' = "single"` that second part takes half. 65,536 observations, where [stats::hclust()] ends,
-#' take 17 GB each. Where memory is not enough the call stops beforehand, with a condition of
-#' class `gmhclust_error_memory` that says what it needs.
+#' of the data only, and millions of observations are possible.
+#'
+#' All other calls go through a matrix, of n (n - 1) / 2 values of 8 bytes, or 4 with `precision =
+#' "single"`: 40 or 20 GB for 100,000 observations. From data they take 1.6 times as much in all
+#' (`"centroid"` and `"median"` once). A dist object is read where R has it, and beside it they take
+#' 0.9 times a matrix (`"centroid"` and `"median"` one, `"single"` nothing).
+#'
+#' n may exceed 65,536, where [stats::hclust()] ends. Where the machine has less memory than it
+#' takes, the call stops beforehand with a condition of class `gmhclust_error_memory` that says how
+#' much that is.
 #'
 #' @section GPU:
 #' With data, distances are computed on the GPU, and so are the searches of the linkages that need
@@ -44,9 +50,11 @@
 #'
 #' @section Algorithms:
 #' Complete, average, mcquitty and Ward's linkage merge all pairs of clusters at a time that are
-#' each other's nearest, which gives the same tree since these linkages are reducible; single
-#' linkage is a minimum spanning tree, from data by Borůvka's algorithm ([gmst()]); centroid and
-#' median linkage use Müllner's generic algorithm.
+#' each other's nearest, which gives the same tree since these linkages are reducible; where that
+#' makes slow progress, a nearest-neighbour chain does (Murtagh 1983). Single linkage is a minimum
+#' spanning tree, from data by Borůvka's algorithm ([gmst()]); centroid and median linkage use
+#' Müllner's generic algorithm. Through a matrix, time grows with n^2 whatever the data; of centroid
+#' and median linkage it does so in practice.
 #'
 #' @inheritSection gmhclust Errors
 #'
@@ -58,6 +66,9 @@
 #' Hierarchical systems. *The Computer Journal* 9(4), 373-380. \doi{10.1093/comjnl/9.4.373}
 #'
 #' Müllner D (2011). Modern hierarchical, agglomerative clustering algorithms. arXiv:1109.2378.
+#'
+#' Murtagh F (1983). A survey of recent advances in hierarchical clustering algorithms. *The Computer
+#' Journal* 26(4), 354-359. \doi{10.1093/comjnl/26.4.354}
 #'
 #' Chang DJ, Desoky AH, Ouyang M, Rouchka EC (2009). Compute pairwise Manhattan distance and
 #' Pearson correlation coefficient of data points with GPU. *10th ACIS International Conference on
@@ -89,24 +100,24 @@ ghclust <- function(x,
                     progress = interactive(),
                     devices = NULL) {
   call <- match.call()
-  method <- check_linkage(method, "method", call)
+  method <- check_linkage(method, call)
   single <- check_choice(precision, c("double", "single"), "precision", call) == "single"
   backend <- check_choice(backend, backends, "backend", call)
   threads <- check_threads(threads, "threads", call)
   progress <- check_flag(progress, "progress", call)
   devices <- check_devices(devices, "devices", call)
   if (inherits(x, "dist")) {
-    n <- check_dist(x, "x", call)
-    members <- check_members(members, n, "members", call)
-    if (!is.double(x)) storage.mode(x) <- "double"
+    n <- dist_size(x)
+    labels <- attr(x, "Labels")
+    dist_method <- attr(x, "method")
+    x <- dist_values(x, n, call)
+    members <- check_members(members, n, call)
     job <- quote(
       job_ghclust_dist(x, n, method, members, single, backend, threads, devices)
     )
-    labels <- attr(x, "Labels")
-    dist_method <- attr(x, "method")
   } else {
     x <- as_observations(x, "x", call)
-    members <- check_members(members, nrow(x), "members", call)
+    members <- check_members(members, nrow(x), call)
     metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
     matrix <- needs_matrix(method, members, metric$name)
     job <- quote(
@@ -119,9 +130,9 @@ ghclust <- function(x,
     dist_method <- metric$name
   }
   value <- run_job(eval(job), progress, "Clustering", call)
-  tree <- new_hclust(value$merge, value$height, value$order, labels, method, call)
-  # As in hclust(), the component is missing where a dist object has no method.
-  tree$dist.method <- dist_method
+  tree <- new_hclust(
+    value$merge, value$height, value$order, labels, method, call, dist_method
+  )
   tree$backend <- value$backend
   tree
 }
@@ -130,36 +141,67 @@ linkages <- c(
   "ward.D", "single", "complete", "average", "mcquitty", "median", "centroid", "ward.D2"
 )
 
+# Messages begin as those of hclust(), for code that looks for these.
+
 # The full name of a linkage, matched as hclust() does.
-check_linkage <- function(method, arg, call) {
+check_linkage <- function(method, call) {
   if (identical(method, "ward")) {
     message("The \"ward\" method has been renamed to \"ward.D\"; note new \"ward.D2\"")
     return("ward.D")
   }
-  check_choice(method, linkages, arg, call)
+  chosen <- if (is.character(method) && length(method) == 1) pmatch(method, linkages) else NA
+  if (is.na(chosen)) {
+    got <- if (is.character(method)) paste(method, collapse = ", ") else describe(method)
+    refuse_like_hclust(
+      paste("invalid clustering method", got),
+      paste("`method` must be one of", paste(dQuote(linkages, FALSE), collapse = ", ")), call
+    )
+  }
+  linkages[chosen]
 }
 
-# The number of observations of a dist object.
-check_dist <- function(x, arg, call) {
+refuse_like_hclust <- function(message, needs, call) {
+  stop(gmhclust_error_input(paste0(message, "; ", needs), call))
+}
+
+# The values of a dist object as doubles; `n` is its number of observations.
+dist_values <- function(x, n, call) {
+  if (is.na(n)) refuse_like_hclust("invalid dissimilarities", "see dist() and gdist()", call)
+  if (n < 2) refuse_few(n, call)
+  count <- n * (n - 1) / 2
+  if (length(x) != count) {
+    improper <- "dissimilarities of improper length"
+    needs <- paste(n, "observations have", count, "but `x` has", length(x))
+    if (length(x) < count) refuse_like_hclust(improper, needs, call)
+    warning(gmhclust_condition(
+      c("gmhclust_warning", "warning"), paste0(improper, "; ", needs), call
+    ))
+    x <- x[seq_len(count)]
+  }
+  if (!is.double(x)) storage.mode(x) <- "double"
+  x
+}
+
+# The number of observations of a dist object; NA where it is none.
+dist_size <- function(x) {
   n <- attr(x, "Size")
-  if (!is_single_number(n) || !is.numeric(x)) {
-    refuse(arg, "is no sound dist object", "see dist() and gdist()", call)
-  }
-  if (n < 2) refuse(arg, paste("is of", n, "observations"), "clustering needs at least 2", call)
-  if (length(x) != n * (n - 1) / 2) {
-    got <- paste("has", length(x), "dissimilarities")
-    refuse(arg, got, paste(n, "observations have", n * (n - 1) / 2), call)
-  }
-  as.integer(n)
+  sound <- is_single_number(n) && n == round(n) && n >= 0 && n <= .Machine$integer.max &&
+    (is.numeric(x) || is.logical(x))
+  if (sound) as.integer(n) else NA_integer_
 }
 
-check_members <- function(members, n, arg, call) {
+refuse_few <- function(n, call) {
+  refuse_like_hclust("must have n >= 2 objects to cluster", paste("`x` has", n), call)
+}
+
+check_members <- function(members, n, call) {
   if (is.null(members)) return(NULL)
-  fine <- is.numeric(members) && length(members) == n && all(is.finite(members)) &&
-    all(members > 0)
-  if (!fine) {
-    needs <- paste("it must be", n, "positive numbers, one for each observation, or NULL")
-    refuse(arg, paste("is", describe(members)), needs, call)
+  if (length(members) != n) {
+    refuse_like_hclust("invalid length of members", paste(n, "observations need as many"), call)
+  }
+  if (!is.numeric(members) || !all(is.finite(members)) || any(members <= 0)) {
+    needs <- "they must be positive numbers, one for each observation, or NULL"
+    refuse("members", paste("are", describe(members)), needs, call)
   }
   as.double(members)
 }

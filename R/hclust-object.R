@@ -1,9 +1,9 @@
 # What the functions of this package know about objects of class "hclust".
 
-new_hclust <- function(merge, height, order, labels, method, call) {
+new_hclust <- function(merge, height, order, labels, method, call, dist_method = "euclidean") {
   structure(class = "hclust", list(
     merge = merge, height = height, order = order, labels = labels,
-    method = method, call = call, dist.method = "euclidean"
+    method = method, call = call, dist.method = dist_method
   ))
 }
 

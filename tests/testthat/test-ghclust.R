@@ -16,15 +16,45 @@ expect_same_tree <- function(tree, expected) {
 
 test_that("trees of dissimilarities are those of hclust()", {
   set.seed(1)
-  for (n in c(2, 3, 10, 61, 200)) {
+  for (n in c(2:9, 26, 61, 130, 200, 300)) {
     x <- matrix(rnorm(4 * n), n, dimnames = list(paste0("row", seq_len(n)), NULL))
     d <- dist(x, "manhattan")
-    members <- sample(5, n, replace = TRUE)
+    members <- sample(5, n, replace = TRUE) + if (n > 100) 0.25 else 0
     for (method in linkages) {
       expect_same_tree(ghclust(d, method), hclust(d, method))
       expect_same_tree(ghclust(d, method, members), hclust(d, method, members))
     }
   }
+})
+
+test_that("the object is built as hclust() builds it", {
+  expect_same_structure <- function(d) {
+    tree <- unclass(ghclust(d, "average"))
+    expected <- unclass(hclust(d, "average"))
+    expect_identical(names(tree), c(names(expected), "backend"))
+    expect_identical(tree$backend, "cpu")
+    for (name in setdiff(names(expected), c("call", "height"))) {
+      expect_identical(tree[[name]], expected[[name]])
+    }
+    expect_identical(lapply(tree, typeof)[1:7], lapply(expected, typeof)[1:7])
+  }
+  x <- as.matrix(USArrests)
+  expect_same_structure(dist(x))
+  expect_same_structure(dist(unname(x)))
+  expect_same_structure(as.dist(1 - cor(t(x)))) # has no method
+  whole <- round(10 * dist(x))
+  storage.mode(whole) <- "integer"
+  expect_same_tree(ghclust(whole, "single"), hclust(whole, "single"))
+  d <- dist(x)
+  expect_identical(ghclust(d, "av")$call, quote(ghclust(x = d, method = "av")))
+})
+
+test_that("functions for trees take it", {
+  h <- ghclust(dist(USArrests), "average")
+  expect_true(check_hclust(h))
+  expect_identical(cutree(h, k = 5), cutree(hclust(dist(USArrests), "average"), k = 5))
+  expect_identical(order.dendrogram(as.dendrogram(h)), h$order)
+  expect_equal(cophenetic(h), cophenetic(hclust(dist(USArrests), "average")))
 })
 
 test_that("trees of data are those of their distances", {
@@ -60,6 +90,13 @@ test_that("trees of cells are those of fastcluster", {
   }
 })
 
+test_that("trees of cells are those of hclust()", {
+  x <- some_cells(1500)
+  for (method in setdiff(linkages, c("centroid", "median"))) {
+    expect_same_tree(ghclust(x, method, metric = "manhattan"), hclust(dist(x, "manhattan"), method))
+  }
+})
+
 test_that("trees of genes are those of hclust()", {
   skip_if_not_installed("ALL")
   skip_if_not_installed("Biobase")
@@ -84,9 +121,42 @@ test_that("where distances tie the tree is sound and the same for any number of 
       if (!method %in% c("centroid", "median")) expect_no_error(check_hclust(tree))
     }
   }
-  expect_identical(ghclust(dist(x), "single")$height, hclust(dist(x), "single")$height)
-  same <- ghclust(matrix(1, 5, 2), "average")
-  expect_identical(same$height, numeric(4))
+})
+
+test_that("where distances tie single and complete linkage have the heights of hclust()", {
+  set.seed(5)
+  grid <- matrix(sample(4, 500, replace = TRUE), 250, 2)
+  few <- matrix(rnorm(24), 12)
+  for (d in list(
+    dist(grid), dist(grid, "manhattan"), dist(grid, "maximum"), # a grid with duplicates
+    dist(rbind(few, few, few, few[1:3, ])), # duplicates only
+    dist(matrix(7, 60, 2)), # one place
+    dist(diag(80)), # all equally far
+    round(dist(matrix(rnorm(600), 300)))
+  )) {
+    expect_identical(ghclust(d, "single")$height, hclust(d, "single")$height)
+    expect_identical(
+      unclass(ghclust(d, "complete"))[c("merge", "height", "order")],
+      unclass(hclust(d, "complete"))[c("merge", "height", "order")]
+    )
+    for (method in linkages) {
+      expect_true(check_hclust(suppressWarnings(ghclust(d, method))))
+    }
+  }
+})
+
+test_that("the number of threads changes no bit", {
+  x <- some_cells(1200)
+  d <- dist(x)
+  same <- c("merge", "height", "order")
+  for (method in linkages) {
+    for (precision in c("double", "single")) {
+      on <- function(threads) {
+        unclass(ghclust(d, method, precision = precision, threads = threads))[same]
+      }
+      expect_identical(on(1), on(2))
+    }
+  }
 })
 
 test_that("methods are matched as in hclust()", {
@@ -95,8 +165,9 @@ test_that("methods are matched as in hclust()", {
   expect_identical(ghclust(d)$method, "complete")
   expect_message(tree <- ghclust(d, "ward"), "renamed to \"ward.D\"")
   expect_identical(tree$method, "ward.D")
-  expect_error(ghclust(d, "ward.X"), class = "gmhclust_error_input")
-  expect_error(ghclust(d, "c"), "`method`", class = "gmhclust_error_input")
+  for (bad in list("ward.X", "c", "ward.", NA, NA_character_, NULL, 1, c("single", "average"))) {
+    expect_error(ghclust(d, bad), "^invalid clustering method", class = "gmhclust_error_input")
+  }
 })
 
 test_that("single precision keeps about 7 digits", {
@@ -113,15 +184,41 @@ test_that("wrong input is refused", {
   refused <- function(call, message) {
     expect_error(call, message, class = "gmhclust_error_input")
   }
-  refused(ghclust(dist(1)), "at least 2")
-  refused(ghclust(structure(1:4, Size = 3L, class = "dist")), "`x` has 4 dissimilarities")
-  refused(ghclust(replace(d, 3, NA)), "`x` has NaN between observations 1 and 4")
-  refused(ghclust(replace(d, 3, Inf), "single"), "`x` has inf between observations 1 and 4")
-  refused(ghclust(d, members = 1:4), "`members`")
+  refused(ghclust(dist(1)), "^must have n >= 2 objects to cluster")
+  refused(ghclust(structure(1:2, Size = 3L, class = "dist")), "of improper length; 3 observations")
+  for (size in list(NULL, NA, "3", 2.5, -1, 3:4)) {
+    refused(ghclust(structure(1:3, Size = size, class = "dist")), "^invalid dissimilarities")
+  }
+  for (method in linkages) {
+    for (value in c(NA, NaN, Inf, -Inf)) {
+      missing <- replace(d, 3, value)
+      refused(ghclust(missing, method), "`x` has NA/NaN/Inf between observations 1 and 4")
+    }
+    refused(ghclust(replace(d, 5, 1e200), method), "between observations 2 and 3")
+  }
+  refused(ghclust(d, members = 1:4), "^invalid length of members")
+  refused(ghclust(matrix(1:6, 3), members = 1:2), "^invalid length of members")
+  refused(ghclust(d, members = letters[1:5]), "`members`")
+  refused(ghclust(d, members = c(1, 1, NA, 1, 1)), "`members`")
   refused(ghclust(d, members = c(1, 1, 1, 1, 0)), "`members`")
   refused(ghclust(matrix(c(1, NA, 3), 3)), "`x`")
   refused(ghclust("a"), "`x`")
   refused(ghclust(matrix(1:6, 3), metric = "foo"), "`metric`")
   refused(ghclust(rbind(1:3, 2:4, c(1, 1, 1)), metric = "pearson"), "NaN|constant")
   refused(ghclust(d, precision = "half"), "`precision`")
+})
+
+test_that("dissimilarities beyond the last pair are left out with a warning", {
+  d <- dist(matrix(c(1, 2, 4, 8, 16), 5))
+  longer <- structure(c(d, 1, 2), Size = 5L, class = "dist")
+  expect_warning(tree <- ghclust(longer), "of improper length", class = "gmhclust_warning")
+  expect_identical(tree$merge, ghclust(d)$merge)
+})
+
+test_that("a progress bar changes nothing", {
+  d <- dist(USArrests)
+  expect_identical(
+    ghclust(d, progress = TRUE)[c("merge", "height")],
+    ghclust(d, progress = FALSE)[c("merge", "height")]
+  )
 })

@@ -74,3 +74,10 @@ test_that("Ctrl-C stops a spanning tree at once", {
 test_that("Ctrl-C stops k-means at once", {
   expect_interruptible("gkmeans(x, 3000, 1000, progress = FALSE)")
 })
+
+test_that("Ctrl-C stops linkage from a matrix at once", {
+  expect_interruptible(paste(
+    "ghclust(x[1:16000, 1:2], \"centroid\", metric = \"manhattan\", precision = \"single\",",
+    "progress = FALSE)"
+  ))
+})

@@ -98,10 +98,14 @@ pub fn check(row: &[f64], slot: usize) -> Result<()> {
     let at = row.iter().position(|value| !is_usable(value));
     let at = at.expect("there is one");
     let other = slot + 1 + at;
+    let value = match row[at] {
+        value if value.is_finite() => format!("{value:e}"),
+        // As R says it, which tells NA from NaN.
+        _ => "NA/NaN/Inf".into(),
+    };
     Err(Error::Input(format!(
-        "`x` has {} between observations {} and {}; dissimilarities must be finite, and at most \
-         {LARGEST:e} (ward.D2: its square root)",
-        row[at],
+        "`x` has {value} between observations {} and {}; dissimilarities must be finite, and at \
+         most {LARGEST:e} (ward.D2: its square root)",
         slot + 1,
         other + 1
     )))

@@ -298,14 +298,14 @@ fn what_cannot_be_used_is_refused() {
             3,
             linkage,
             None,
-            "between observations 1 and 3",
+            "NA/NaN/Inf between observations 1 and 3",
         );
         refused(
             &[1.0, 2.0, f64::INFINITY],
             3,
             linkage,
             None,
-            "between observations 2 and 3",
+            "NA/NaN/Inf between observations 2 and 3",
         );
         refused(&[1.0], 2, linkage, Some(vec![1.0, 0.0]), "`members`");
     }
