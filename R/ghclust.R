@@ -67,8 +67,8 @@
 #'
 #' Müllner D (2011). Modern hierarchical, agglomerative clustering algorithms. arXiv:1109.2378.
 #'
-#' Murtagh F (1983). A survey of recent advances in hierarchical clustering algorithms. *The Computer
-#' Journal* 26(4), 354-359. \doi{10.1093/comjnl/26.4.354}
+#' Murtagh F (1983). A survey of recent advances in hierarchical clustering algorithms. *The
+#' Computer Journal* 26(4), 354-359. \doi{10.1093/comjnl/26.4.354}
 #'
 #' Chang DJ, Desoky AH, Ouyang M, Rouchka EC (2009). Compute pairwise Manhattan distance and
 #' Pearson correlation coefficient of data points with GPU. *10th ACIS International Conference on
