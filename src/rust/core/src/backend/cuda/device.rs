@@ -14,6 +14,9 @@ use crate::error::{Error, Result};
 /// The oldest compute capability that the kernels are compiled for.
 const OLDEST: (i32, i32) = (7, 0);
 
+/// The same of kernels/products.cu.
+const OLDEST_WITH_PRODUCTS: (i32, i32) = (8, 0);
+
 /// The oldest CUDA version whose drivers take the kernels' PTX.
 const OLDEST_DRIVER: i32 = 12_040;
 
@@ -202,6 +205,11 @@ impl Device {
             .mem_get_info()
             .map_err(|error| self.error("asking for its free memory", &error))?;
         Ok(free)
+    }
+
+    /// Whether its tensor cores multiply halves as kernels/products.cu has them do.
+    pub fn multiplies_halves(&self) -> std::result::Result<bool, DriverError> {
+        Ok(self.context.compute_capability()? >= OLDEST_WITH_PRODUCTS)
     }
 
     /// How many multiprocessors it has.

@@ -6,6 +6,7 @@ mod device;
 mod distances;
 mod kernels;
 mod neighbours;
+mod products;
 mod screen;
 
 use std::panic::resume_unwind;

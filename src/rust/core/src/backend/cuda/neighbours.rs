@@ -1,6 +1,10 @@
-//! Nearest references on a CUDA device: it sweeps, in single precision, and the CPU decides what is
-//! left. kernels/neighbours.cu says how.
+//! Nearest references on a CUDA device: it sweeps, in half or single precision, and the CPU decides
+//! what is left. kernels/neighbours.cu says how.
 
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{
@@ -11,9 +15,10 @@ use rayon::prelude::*;
 
 use super::device::Device;
 use super::kernels::{self, Kernels};
+use super::products::{self, Collect, Products};
 use crate::backend::cpu::CpuNeighbours;
 use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space};
-use crate::backend::single::{Frame, Kind, Scalars, Sums};
+use crate::backend::single::{Frame, Kind, Precision, Scalars, Sums};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 
@@ -23,13 +28,26 @@ const THREADS: u32 = 256;
 const NARROW_THREADS: u32 = 128;
 const MOST_ROOM: usize = 4096;
 const SCALARS: usize = 4;
+const FACTOR: usize = 1;
+const ALLOWANCE: usize = 3;
 const WARP: u32 = 32;
 
 /// Queries with more candidates than this are the CPU's.
 const MOST_CANDIDATES: usize = MOST_ROOM / 4;
 
-/// Pairs of coordinates that take a fraction of a second.
+/// Pairs of coordinates that take a fraction of a second, in single and in half precision.
 const BATCH_COORDINATES: usize = 1 << 41;
+const BATCH_COORDINATES_OF_HALVES: usize = 1 << 44;
+
+/// Sweeps for a batch: the host decides on what one has left while the device does the next.
+const SWEEPS: usize = 8;
+
+/// With fewer columns than this, what is near is too near for half precision.
+const HALVES_FROM: usize = 8;
+
+/// The share of queries that half precision may leave open before single precision is faster, as
+/// it then does nearly all of the work a second time.
+const OPEN_SHARE: f64 = 0.5;
 
 /// Bytes of candidates at a time.
 const BATCH_BYTES: usize = 1 << 31;
@@ -74,6 +92,8 @@ struct Functions {
     scatter: CudaFunction,
     gather: CudaFunction,
     collect: CudaFunction,
+    /// Collects in half precision.
+    collect_by_halves: Option<Collect>,
     narrow: CudaFunction,
     pack: CudaFunction,
 }
@@ -91,20 +111,34 @@ struct Copy {
     gone: usize,
     /// By position.
     scalars: Vec<Scalars>,
-    /// Coordinates, then scalars, each for all positions.
+    /// Coordinates unless in half precision, then scalars, each for all positions.
     values: CudaSlice<f32>,
+    /// Coordinates in half precision, position after position.
+    halves: Option<CudaSlice<u16>>,
+}
+
+/// What one precision needs on the device.
+struct Screen {
+    frame: Frame,
+    functions: Functions,
+    /// All points; for clusters those that are left.
+    copy: Copy,
 }
 
 /// References and queries on a device, and on the host, too.
 pub struct CudaNeighbours<'a> {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
-    functions: Functions,
-    frame: Frame,
+    /// The fastest first and the sharpest last; one for clusters.
+    frames: Vec<Frame>,
+    /// For the first of the frames; others follow when a sweep does not settle a query.
+    screens: Vec<Screen>,
+    /// The first of the screens that pays.
+    level: usize,
     /// Decides, and does what the device is not made for.
     host: CpuNeighbours<'a>,
-    /// All points; for clusters those that are left.
-    copy: Copy,
+    /// Points that are no references.
+    others: Range<u32>,
     /// Indices of clusters that have changed since they were copied.
     changed: Vec<u32>,
     /// Requests with fewer pairs of coordinates are the host's.
@@ -120,6 +154,56 @@ struct Swept {
     floors: Vec<u64>,
     /// `capacity` for each query.
     keys: Vec<u64>,
+}
+
+impl Screen {
+    /// Of the references in an order that has nothing to do with theirs, then `others`.
+    fn new(
+        device: &Device,
+        stream: &Arc<CudaStream>,
+        frame: Frame,
+        host: &CpuNeighbours,
+        others: Range<u32>,
+    ) -> Result<Self> {
+        let module = module(frame.sums());
+        let kernel = |name: &str| device.kernel(module, name);
+        let collect_by_halves = match frame.precision() {
+            Precision::Single => None,
+            Precision::Half => Some(Collect::new(device, &frame)?),
+        };
+        let functions = Functions {
+            scatter: kernel("scatter")?,
+            gather: kernel("gather")?,
+            collect: kernel("collect")?,
+            collect_by_halves,
+            narrow: kernel("narrow")?,
+            pack: kernel("pack")?,
+        };
+        let copy = copy(device, stream, &functions.scatter, &frame, host, others)?;
+        Ok(Self {
+            frame,
+            functions,
+            copy,
+        })
+    }
+
+    /// How many candidates a sweep is to keep of each query: more where bounds are wider.
+    fn capacity(&self, request: &Request) -> usize {
+        match self.frame.precision() {
+            Precision::Single => CpuNeighbours::capacity(request),
+            Precision::Half => request.wanted + request.wanted / 4 + 12,
+        }
+    }
+
+    /// How many queries at a time keep the device busy for a fraction of a second.
+    fn batch(&self) -> usize {
+        let coordinates = match self.frame.precision() {
+            Precision::Single => BATCH_COORDINATES,
+            Precision::Half => BATCH_COORDINATES_OF_HALVES,
+        };
+        let query = self.frame.columns() * self.copy.references;
+        (coordinates / query).clamp(8 * TILE, 1 << 18)
+    }
 }
 
 impl<'a> CudaNeighbours<'a> {
@@ -142,41 +226,54 @@ impl<'a> CudaNeighbours<'a> {
         let Some(frame) = host.frame().cloned() else {
             return Ok(None);
         };
-        let module = module(frame.sums());
-        let kernel = |name: &str| device.kernel(module, name);
-        let functions = Functions {
-            scatter: kernel("scatter")?,
-            gather: kernel("gather")?,
-            collect: kernel("collect")?,
-            narrow: kernel("narrow")?,
-            pack: kernel("pack")?,
-        };
         let failed = |error: DriverError| device.error("making room for points", &error);
         let stream = device.context.new_stream().map_err(failed)?;
-        let copy = copy(device, &stream, &functions.scatter, &frame, &host, others)?;
-        Ok(Some(Self {
+        let by_halves = matches!(space, Space::Points { .. })
+            && frame.columns() >= HALVES_FROM
+            && device.multiplies_halves().map_err(failed)?;
+        let in_halves = by_halves.then(|| frame.in_halves()).flatten();
+        let mut neighbours = Self {
             device: device.clone(),
             stream,
-            functions,
-            frame,
+            frames: in_halves.into_iter().chain([frame]).collect(),
+            screens: Vec::new(),
+            level: 0,
             host,
-            copy,
+            others,
             changed: Vec::new(),
             smallest,
             monitor,
-        }))
+        };
+        neighbours.make_screen(0)?;
+        Ok(Some(neighbours))
     }
 
-    /// Copies what has changed.
+    /// Makes the screens for the frames up to this one.
+    fn make_screen(&mut self, level: usize) -> Result<()> {
+        while self.screens.len() <= level {
+            let frame = self.frames[self.screens.len()].clone();
+            let others = self.others.clone();
+            let screen = Screen::new(&self.device, &self.stream, frame, &self.host, others)?;
+            self.screens.push(screen);
+        }
+        Ok(())
+    }
+
+    /// Copies which clusters have changed.
     fn update(&mut self) -> Result<()> {
-        let left = self.copy.references - self.copy.gone;
-        if 10 * left < 9 * self.copy.references {
+        let Screen {
+            frame,
+            functions,
+            copy: old,
+        } = &mut self.screens[0];
+        let left = old.references - old.gone;
+        if 10 * left < 9 * old.references {
             self.changed.clear();
-            self.copy = copy(
+            *old = copy(
                 &self.device,
                 &self.stream,
-                &self.functions.scatter,
-                &self.frame,
+                &functions.scatter,
+                frame,
                 &self.host,
                 0..0,
             )?;
@@ -187,75 +284,79 @@ impl<'a> CudaNeighbours<'a> {
         changed.dedup();
         let positions: Vec<u32> = changed
             .iter()
-            .map(|&index| self.copy.positions[index as usize])
+            .map(|&index| old.positions[index as usize])
             .collect();
-        let (rows, scalars) = views(&self.frame, &self.host, &changed);
+        let (rows, scalars) = views(frame, &self.host, &changed);
         for (&position, &scalars) in positions.iter().zip(&scalars) {
-            self.copy.scalars[position as usize] = scalars;
+            old.scalars[position as usize] = scalars;
         }
-        let stride = self.copy.indices.len();
+        let stride = old.indices.len();
         scatter(
             &self.stream,
-            &self.functions.scatter,
+            &functions.scatter,
             &rows,
             &positions,
-            &mut self.copy.values,
+            &mut old.values,
             stride,
         )
         .map_err(|error| self.device.error("copying clusters", &error))
     }
 
     /// Sweeps all references for some queries of a request.
-    fn sweep(&self, request: &Request, batch: std::ops::Range<usize>) -> Result<Swept> {
-        self.try_sweep(request, batch)
+    fn sweep(
+        &self,
+        screen: &Screen,
+        request: &Request,
+        groups: &CudaSlice<u32>,
+        batch: Range<usize>,
+    ) -> Result<Swept> {
+        self.try_sweep(screen, request, groups, batch)
             .map_err(|error| self.device.error("a search for neighbours", &error))
     }
 
     fn try_sweep(
         &self,
+        screen: &Screen,
         request: &Request,
-        batch: std::ops::Range<usize>,
+        groups: &CudaSlice<u32>,
+        batch: Range<usize>,
     ) -> std::result::Result<Swept, DriverError> {
         let stream = &self.stream;
-        let copy = &self.copy;
-        let columns = self.frame.columns();
+        let Screen {
+            frame,
+            functions,
+            copy,
+        } = screen;
+        // Coordinates that lie before the scalars.
+        let columns = match copy.halves {
+            Some(_) => 0,
+            None => frame.columns(),
+        };
         let queries = &request.queries[batch.clone()];
         let count = queries.len();
-        let capacity = CpuNeighbours::capacity(request);
+        let capacity = screen.capacity(request);
         let room = room(capacity);
         let positions: Vec<u32> = queries
             .iter()
             .map(|&index| copy.positions[index as usize])
             .collect();
-        let group_of = |index: u32| match request.except {
-            Except::Nobody => 0,
-            Except::Itself => index,
-            Except::Group(groups) => groups[index as usize],
-        };
-        let groups: Vec<u32> = copy.indices[..copy.references]
-            .par_iter()
-            .map(|&index| group_of(index))
-            .collect();
         let query_groups: Vec<u32> = match request.except {
             Except::Nobody => vec![NO_GROUP; count],
-            _ => queries.iter().map(|&index| group_of(index)).collect(),
+            except => queries.iter().map(|&i| group_of(except, i)).collect(),
         };
         let mut slopes = Vec::with_capacity(count);
         let mut bases = Vec::with_capacity(count);
         let mut floors = Vec::with_capacity(count);
         for (at, &position) in batch.zip(&positions) {
-            let limit = self
-                .frame
-                .limit(request.limits.map_or(f64::INFINITY, |l| l[at]));
+            let limit = frame.limit(request.limits.map_or(f64::INFINITY, |l| l[at]));
             let scalars = &copy.scalars[position as usize];
-            let threshold = self.frame.threshold(scalars, limit);
+            let threshold = frame.threshold(scalars, limit);
             slopes.push(threshold.slope);
             bases.push(threshold.base);
             floors.push(first_beyond(limit));
         }
 
         let positions = stream.clone_htod(&positions)?;
-        let groups = stream.clone_htod(&groups)?;
         let query_groups = stream.clone_htod(&query_groups)?;
         let slopes = stream.clone_htod(&slopes)?;
         let bases = stream.clone_htod(&bases)?;
@@ -272,7 +373,7 @@ impl<'a> CudaNeighbours<'a> {
                 stream.alloc::<u64>(count * capacity)?,
             )
         };
-        let (shrink, margin) = self.frame.margins();
+        let (shrink, margin) = frame.margins();
         let mut sweep = Sweep {
             shrink,
             margin,
@@ -290,7 +391,7 @@ impl<'a> CudaNeighbours<'a> {
             query_stride: count as u64,
             columns: columns as u32,
             query_count: count as u32,
-            kind: match self.frame.kind() {
+            kind: match frame.kind() {
                 Kind::Norm => 0,
                 Kind::NormOfProducts => 1,
                 Kind::Sum => 2,
@@ -301,11 +402,31 @@ impl<'a> CudaNeighbours<'a> {
             first: 0,
             last: 0,
         };
-        // SAFETY: arguments as declared in neighbours.cu; all arrays have the sizes that `sweep`
-        // says, and live until the stream is synchronized below.
+        let scalars = |scalar: usize| sweep.references + (4 * scalar * copy.indices.len()) as u64;
+        let mut products = copy.halves.as_ref().map(|halves| Products {
+            references: halves.device_ptr(stream).0,
+            queries: halves.device_ptr(stream).0,
+            positions: positions.device_ptr(stream).0,
+            factor: scalars(FACTOR),
+            allowances: scalars(ALLOWANCE),
+            groups: sweep.groups,
+            query_groups: sweep.query_groups,
+            slopes: sweep.slopes,
+            bases: sweep.bases,
+            candidates: sweep.candidates,
+            counts: sweep.counts,
+            width: products::width(frame) as u32,
+            query_count: count as u32,
+            room: room as u32,
+            first: 0,
+            last: 0,
+            tiles: 1,
+        });
+        // SAFETY: arguments as declared in neighbours.cu and products.cu; all arrays have the sizes
+        // that `sweep` and `products` say, and live until the stream is synchronized below.
         unsafe {
             stream
-                .launch_builder(&self.functions.gather)
+                .launch_builder(&functions.gather)
                 .arg(&copy.values)
                 .arg(&positions)
                 .arg(&sweep.query_count)
@@ -318,32 +439,39 @@ impl<'a> CudaNeighbours<'a> {
                     height as u32,
                     THREADS,
                 ))?;
-            // The first part has room as a whole; of each further one, about `capacity` times its
-            // share of those before will be nearer than the threshold.
-            let share = ((room - capacity) / (2 * capacity)).max(1);
-            let mut part = room;
+            // The first part has room as a whole. Each further one is as large as all before, so
+            // that about `capacity` of it will be nearer than the threshold.
+            let mut part = (2 * capacity).next_multiple_of(2 * TILE).min(room);
             while (sweep.last as usize) < copy.references {
                 sweep.first = sweep.last;
                 sweep.last = (sweep.first as usize + part).min(copy.references) as u32;
+                if let (Some(collect), Some(products)) =
+                    (&functions.collect_by_halves, &mut products)
+                {
+                    products.first = sweep.first;
+                    products.last = sweep.last;
+                    collect.launch(stream, products)?;
+                } else {
+                    stream
+                        .launch_builder(&functions.collect)
+                        .arg(&sweep)
+                        .launch(config(
+                            (sweep.last - sweep.first).div_ceil(TILE as u32),
+                            (count as u32).div_ceil(TILE as u32),
+                            THREADS,
+                        ))?;
+                }
                 stream
-                    .launch_builder(&self.functions.collect)
-                    .arg(&sweep)
-                    .launch(config(
-                        (sweep.last - sweep.first).div_ceil(TILE as u32),
-                        (count as u32).div_ceil(TILE as u32),
-                        THREADS,
-                    ))?;
-                stream
-                    .launch_builder(&self.functions.narrow)
+                    .launch_builder(&functions.narrow)
                     .arg(&sweep)
                     .launch(LaunchConfig {
                         shared_mem_bytes: 8 * room.next_power_of_two() as u32,
                         ..config(count as u32, 1, NARROW_THREADS)
                     })?;
-                part = share * sweep.last as usize;
+                part = sweep.last as usize;
             }
             stream
-                .launch_builder(&self.functions.pack)
+                .launch_builder(&functions.pack)
                 .arg(&sweep)
                 .arg(&packed)
                 .launch(config(
@@ -363,43 +491,51 @@ impl<'a> CudaNeighbours<'a> {
         Ok(swept)
     }
 
-    /// The answer for the `at`-th query of a request, the `i`-th of those swept; `None` where that
-    /// does not settle it.
+    /// The answer for the `at`-th query of a request, the `i`-th of those swept; a limit to it where
+    /// that does not settle it.
     fn settle(
         &self,
+        screen: &Screen,
         request: &Request,
         at: usize,
         i: usize,
         swept: &Swept,
-    ) -> Option<Vec<(f64, u32)>> {
+    ) -> std::result::Result<Vec<(f64, u32)>, f64> {
+        let Screen { frame, copy, .. } = screen;
         let count = swept.counts[i] as usize;
+        let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
         if count > swept.room {
-            return None;
+            return Err(limit);
         }
-        let bound = |key: u64| self.frame.in_data_units(f32::from_bits((key >> 32) as u32));
+        let bound = |key: u64| frame.in_data_units(f32::from_bits((key >> 32) as u32));
         let keys = &swept.keys[i * swept.capacity..][..count.min(swept.capacity)];
-        let name = |&key: &u64| (bound(key), self.copy.indices[key as u32 as usize]);
+        let name = |&key: &u64| (bound(key), copy.indices[key as u32 as usize]);
         let mut found: Vec<(f64, u32)> = keys.iter().map(name).collect();
         // Among equal bounds the order was that of positions.
         found.sort_unstable_by_key(|&(bound, index)| (bound.to_bits(), index));
-        let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
-        let beyond = first_beyond(self.frame.limit(limit));
+        let beyond = first_beyond(frame.limit(limit));
         let floor = (swept.floors[i] != beyond).then(|| bound(swept.floors[i]));
         self.host.decide(request, at, found.into_iter(), floor)
     }
-}
 
-impl Neighbours for CudaNeighbours<'_> {
-    fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest> {
+    /// Answers for all queries of a request with one of the screens, as [`CudaNeighbours::settle`].
+    fn screen(
+        &self,
+        screen: &Screen,
+        request: &Request,
+    ) -> Result<Vec<std::result::Result<Vec<(f64, u32)>, f64>>> {
         let count = request.queries.len();
-        let pairs = count * (self.copy.references - self.copy.gone);
-        let capacity = CpuNeighbours::capacity(request);
-        if capacity > MOST_CANDIDATES || pairs * self.frame.columns() < self.smallest {
-            return self.host.nearest(request);
-        }
-        self.update()?;
-        let mut settled: Vec<Option<Vec<(f64, u32)>>> = Vec::with_capacity(count);
-        let batch = self.batch().min(BATCH_BYTES / (8 * room(capacity)));
+        let copy = &screen.copy;
+        let groups: Vec<u32> = copy.indices[..copy.references]
+            .par_iter()
+            .map(|&index| group_of(request.except, index))
+            .collect();
+        let groups = self.stream.clone_htod(&groups);
+        let groups = groups.map_err(|error| self.device.error("copying groups", &error))?;
+        let batch = (screen.batch() / SWEEPS)
+            .max(8 * TILE)
+            .min(BATCH_BYTES / (8 * room(screen.capacity(request))));
+        let mut settled = Vec::with_capacity(count);
         // The device sweeps for some queries while the host decides on those before.
         let mut swept: Option<Swept> = None;
         for start in (0..count + batch).step_by(batch) {
@@ -409,38 +545,72 @@ impl Neighbours for CudaNeighbours<'_> {
             let (next, answers) = rayon::join(
                 || {
                     (!range.is_empty())
-                        .then(|| self.sweep(request, range))
+                        .then(|| self.sweep(screen, request, &groups, range))
                         .transpose()
                 },
                 || {
-                    let settle = |(i, at)| self.settle(request, at, i, swept.as_ref()?);
-                    let answers = before.into_par_iter().enumerate().map(settle);
-                    answers.collect::<Vec<_>>()
+                    let Some(swept) = &swept else {
+                        return Vec::new();
+                    };
+                    let settle = |(i, at)| self.settle(screen, request, at, i, swept);
+                    before.into_par_iter().enumerate().map(settle).collect()
                 },
             );
             settled.extend(answers);
             swept = next?;
         }
-        // What the sweeps did not settle.
-        let open: Vec<usize> = (0..count).filter(|&at| settled[at].is_none()).collect();
-        if !open.is_empty() {
-            let queries: Vec<u32> = open.iter().map(|&at| request.queries[at]).collect();
-            let limits: Option<Vec<f64>> = request
-                .limits
-                .map(|limits| open.iter().map(|&at| limits[at]).collect());
-            let rest = self.host.nearest(&Request {
-                queries: &queries,
-                limits: limits.as_deref(),
-                ..*request
-            })?;
-            for (&at, found) in open.iter().zip(rest.iter()) {
-                settled[at] = Some(found.to_vec());
+        Ok(settled)
+    }
+}
+
+impl Neighbours for CudaNeighbours<'_> {
+    fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest> {
+        let count = request.queries.len();
+        let copy = &self.screens[0].copy;
+        let pairs = count * (copy.references - copy.gone);
+        if pairs * self.frames[0].columns() < self.smallest {
+            return self.host.nearest(request);
+        }
+        self.update()?;
+        let mut settled = vec![Vec::new(); count];
+        let mut open = Open {
+            at: (0..count).collect(),
+            queries: request.queries.to_vec(),
+            limits: match request.limits {
+                Some(limits) => limits.to_vec(),
+                None => vec![f64::INFINITY; count],
+            },
+        };
+        for level in self.level..self.frames.len() {
+            if open.at.is_empty() {
+                break;
+            }
+            self.make_screen(level)?;
+            let screen = &self.screens[level];
+            if screen.capacity(request) > MOST_CANDIDATES {
+                continue;
+            }
+            let answers = self.screen(screen, &open.request(request))?;
+            let asked = std::mem::take(&mut open);
+            for ((&at, &query), answer) in asked.at.iter().zip(&asked.queries).zip(answers) {
+                match answer {
+                    Ok(found) => settled[at] = found,
+                    Err(limit) => open.push(at, query, limit),
+                }
+            }
+            let share = open.at.len() as f64 / asked.at.len() as f64;
+            if share > OPEN_SHARE && level + 1 < self.frames.len() {
+                self.level = level + 1;
+            }
+        }
+        if !open.at.is_empty() {
+            let rest = self.host.nearest(&open.request(request))?;
+            for (&at, found) in open.at.iter().zip(rest.iter()) {
+                settled[at] = found.to_vec();
             }
         }
         let mut nearest = Nearest::default();
-        for found in settled {
-            nearest.push(&found.expect("every query is settled"));
-        }
+        settled.iter().for_each(|found| nearest.push(found));
         Ok(nearest)
     }
 
@@ -450,14 +620,48 @@ impl Neighbours for CudaNeighbours<'_> {
 
     fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
         self.host.merge(lower, higher)?;
-        self.copy.gone += 1;
+        self.screens[0].copy.gone += 1;
         self.changed.extend([lower, higher]);
         Ok(())
     }
 
     fn batch(&self) -> usize {
-        let query = self.frame.columns() * self.copy.references;
-        (BATCH_COORDINATES / query).clamp(8 * TILE, 1 << 18)
+        self.screens[self.level].batch()
+    }
+}
+
+/// Queries of a request that are not settled yet.
+#[derive(Default)]
+struct Open {
+    /// Their places in the request.
+    at: Vec<usize>,
+    queries: Vec<u32>,
+    limits: Vec<f64>,
+}
+
+impl Open {
+    fn push(&mut self, at: usize, query: u32, limit: f64) {
+        self.at.push(at);
+        self.queries.push(query);
+        self.limits.push(limit);
+    }
+
+    /// What is left of the request.
+    fn request<'a>(&'a self, request: &Request<'a>) -> Request<'a> {
+        Request {
+            queries: &self.queries,
+            limits: Some(&self.limits),
+            ..*request
+        }
+    }
+}
+
+/// Whom queries of the same group leave out.
+fn group_of(except: Except, index: u32) -> u32 {
+    match except {
+        Except::Nobody => 0,
+        Except::Itself => index,
+        Except::Group(groups) => groups[index as usize],
     }
 }
 
@@ -497,8 +701,11 @@ fn copy(
     let references = indices.len();
     indices.extend(others);
     let count = indices.len();
-    let height = frame.columns() + SCALARS;
-    let bytes = 2 * 4 * count * height;
+    // The rows and their copy, which is in another order.
+    let bytes = match frame.precision() {
+        Precision::Single => 2 * 4 * count * (frame.columns() + SCALARS),
+        Precision::Half => count * (2 * products::width(frame) + 2 * 4 * SCALARS),
+    };
     let free = device.free_memory()?;
     if bytes > free {
         return Err(Error::Memory(format!(
@@ -511,10 +718,22 @@ fn copy(
     for (position, &index) in indices.iter().enumerate() {
         positions[index as usize] = position as u32;
     }
-    let (rows, scalars) = views(frame, host, &indices);
+    let failed = |error: DriverError| device.error("copying points", &error);
+    let (rows, halves, scalars) = match frame.precision() {
+        Precision::Single => {
+            let (rows, scalars) = views(frame, host, &indices);
+            (rows, None, scalars)
+        }
+        Precision::Half => {
+            let (halves, scalars) = products::views(frame, host, &indices);
+            let copy = products::copy(stream, &halves).map_err(failed)?;
+            let rows = scalars.iter().flat_map(numbers).collect();
+            (rows, Some(copy), scalars)
+        }
+    };
     let all: Vec<u32> = (0..count as u32).collect();
     // SAFETY: `scatter` writes all of it.
-    let values = unsafe { stream.alloc::<f32>(count * height) }.and_then(|mut values| {
+    let values = unsafe { stream.alloc::<f32>(rows.len()) }.and_then(|mut values| {
         scatter(stream, kernel, &rows, &all, &mut values, count)?;
         Ok(values)
     });
@@ -524,7 +743,8 @@ fn copy(
         references,
         gone: 0,
         scalars,
-        values: values.map_err(|error| device.error("copying points", &error))?,
+        values: values.map_err(failed)?,
+        halves,
     })
 }
 
@@ -555,17 +775,21 @@ fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> (Vec<f32>, Vec
                 return Scalars::default();
             }
             let scalars = frame.write(row, size, |k, value| view[k] = value);
-            let numbers = [
-                scalars.error,
-                scalars.factor,
-                scalars.half,
-                scalars.allowance,
-            ];
-            view[columns..].copy_from_slice(&numbers);
+            view[columns..].copy_from_slice(&numbers(&scalars));
             scalars
         })
         .collect();
     (rows, scalars)
+}
+
+/// In the order of enum Scalar in neighbours.cu.
+fn numbers(scalars: &Scalars) -> [f32; SCALARS] {
+    [
+        scalars.error,
+        scalars.factor,
+        scalars.half,
+        scalars.allowance,
+    ]
 }
 
 /// Puts rows to positions of what lies coordinate after coordinate.

@@ -219,20 +219,20 @@ impl<'a> CpuNeighbours<'a> {
     }
 
     /// The answer for the `at`-th query from what a sweep elsewhere has found: lower bounds and
-    /// indices, in increasing order, and a bound under all others within the limit, if any. `None`
-    /// where that does not settle it.
+    /// indices, in increasing order, and a bound under all others within the limit, if any. Where
+    /// that does not settle it, a limit: nothing beyond is in the answer.
     pub fn decide(
         &self,
         request: &Request,
         at: usize,
         found: impl Iterator<Item = (f64, u32)>,
         floor: Option<f64>,
-    ) -> Option<Vec<(f64, u32)>> {
+    ) -> std::result::Result<Vec<(f64, u32)>, f64> {
         let open = Open::new(request, at);
         // Whichever index is first among equal bounds.
         match self.settle(request, &open, found, floor.map(|bound| (bound, 0))) {
-            Outcome::Settled(_, nearest) => Some(nearest),
-            Outcome::Open(_) => None,
+            Outcome::Settled(_, nearest) => Ok(nearest),
+            Outcome::Open(open) => Err(open.limit),
         }
     }
 
