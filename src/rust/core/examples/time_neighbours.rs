@@ -1,7 +1,8 @@
-//! Times searches among seeded points in clusters, without R:
-//! `cargo run --release --example time_neighbours N P METRIC K THREADS [BACKEND]`,
+//! Times searches among seeded points, without R:
+//! `cargo run --release --example time_neighbours N P METRIC K THREADS [BACKEND [DATA]]`,
 //! with `tree` for K to make the minimum spanning tree, or `ward`, `centroid` or
-//! `median` for these linkages.
+//! `median` for these linkages. DATA is `clusters`, or `profiles` that follow a
+//! few common patterns, with noise of their own.
 
 use std::time::Instant;
 
@@ -18,6 +19,41 @@ fn uniform(state: &mut u64) -> f64 {
     (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1u64 << 53) as f64
 }
 
+/// About normal numbers.
+fn normal(state: &mut u64) -> f64 {
+    ((0..4).map(|_| uniform(state)).sum::<f64>() - 2.0) * 3f64.sqrt()
+}
+
+/// Points around 20 centers.
+fn clusters(n: usize, p: usize, state: &mut u64) -> Vec<f64> {
+    let centers: Vec<f64> = (0..20 * p).map(|_| 6.0 * uniform(state)).collect();
+    let mut values = Vec::with_capacity(n * p);
+    for _ in 0..n {
+        let center = (20.0 * uniform(state)) as usize * p;
+        for k in 0..p {
+            let spread: f64 = (0..4).map(|_| uniform(state)).sum();
+            values.push(centers[center + k] + spread);
+        }
+    }
+    values
+}
+
+/// Mixtures of 12 patterns with noise, as in inst/benchmarks/neighbours.R.
+fn profiles(n: usize, p: usize, state: &mut u64) -> Vec<f64> {
+    let patterns: Vec<f64> = (0..12 * p).map(|_| normal(state)).collect();
+    let mut values = Vec::with_capacity(n * p);
+    for _ in 0..n {
+        let start = values.len();
+        values.extend((0..p).map(|_| normal(state)));
+        for pattern in patterns.chunks(p) {
+            let share = normal(state);
+            let row = values[start..].iter_mut().zip(pattern);
+            row.for_each(|(value, pattern)| *value += share * pattern);
+        }
+    }
+    values
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| arguments[i].parse::<usize>().expect("a number");
@@ -25,15 +61,10 @@ fn main() {
     let metric = Metric::new("METRIC", &arguments[2], 2.0, false, ZeroOverZero::Omitted);
     let metric = metric.expect("a metric");
     let mut state = 42;
-    let centers: Vec<f64> = (0..20 * p).map(|_| 6.0 * uniform(&mut state)).collect();
-    let mut values = Vec::with_capacity(n * p);
-    for _ in 0..n {
-        let center = (20.0 * uniform(&mut state)) as usize * p;
-        for k in 0..p {
-            let spread: f64 = (0..4).map(|_| uniform(&mut state)).sum();
-            values.push(centers[center + k] + spread);
-        }
-    }
+    let values = match arguments.get(6).map(String::as_str) {
+        Some("profiles") => profiles(n, p, &mut state),
+        _ => clusters(n, p, &mut state),
+    };
     let choice = Choice {
         backend: arguments.get(5).map_or("cpu", String::as_str),
         threads,
