@@ -7,26 +7,29 @@ use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
     PushKernelArg,
 };
-use rayon::prelude::*;
 
-use super::super::device::Device;
-use super::super::kernels::{self, Kernels};
-use super::Copy;
+use super::references::{scatter, References, Rows};
+use super::{first_beyond, group, Copy, Sweeper, Swept, SCALARS};
 use crate::backend::cpu::CpuNeighbours;
+use crate::backend::cuda::device::Device;
+use crate::backend::cuda::kernels::{self, Kernels};
 use crate::backend::neighbours::{Except, Request};
 use crate::backend::single::{Frame, Kind, Sums};
 use crate::error::{Error, Result};
+use crate::monitor::Monitor;
 
 // As in neighbours.cu.
 pub const TILE: usize = 128;
 const THREADS: u32 = 256;
 const NARROW_THREADS: u32 = 128;
 pub const MOST_ROOM: usize = 4096;
-pub const SCALARS: usize = 4;
-const WARP: u32 = 32;
+pub const WARP: u32 = 32;
+
+/// Queries at a time from which on a chunk takes longer to sweep than to copy.
+const QUERIES_FOR_A_COPY: usize = 1 << 14;
 
 /// The group of queries that leave nobody out.
-const NO_GROUP: u32 = u32::MAX;
+pub const NO_GROUP: u32 = u32::MAX;
 
 /// As struct Sweep in neighbours.cu.
 #[repr(C)]
@@ -66,32 +69,35 @@ struct Functions {
     pack: CudaFunction,
 }
 
-/// A device with a copy of all references and queries.
+/// A device that sweeps references.
 pub struct Searcher {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
     functions: Functions,
     frame: Frame,
-    /// Coordinates, then scalars, each for all positions.
-    values: CudaSlice<f32>,
-}
-
-/// What a sweep left of a batch of queries.
-pub struct Swept {
-    pub capacity: usize,
-    pub room: usize,
-    pub counts: Vec<u32>,
-    pub floors: Vec<u64>,
-    /// `capacity` for each query.
-    pub keys: Vec<u64>,
+    references: References,
+    /// Where queries come from that are not on the device.
+    rows: Option<Arc<Rows>>,
+    /// Bytes of the device's memory to use, at most; all where `None`.
+    most_memory: Option<usize>,
+    /// Whether all references must be there at a time.
+    whole: bool,
 }
 
 impl Searcher {
-    /// With a copy of all rows: coordinates and scalars, row after row, by position.
+    /// A device that sweeps the first of these rows, so many references, and takes at most so much
+    /// of its memory for that. `whole` if the rows will be replaced.
     ///
     /// # Errors
     /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
-    pub fn new(device: &Arc<Device>, frame: &Frame, rows: &[f32]) -> Result<Self> {
+    pub fn new(
+        device: &Arc<Device>,
+        frame: &Frame,
+        rows: &Arc<Rows>,
+        references: usize,
+        most_memory: Option<usize>,
+        whole: bool,
+    ) -> Result<Self> {
         let module = module(frame.sums());
         let kernel = |name: &str| device.kernel(module, name);
         let functions = Functions {
@@ -103,49 +109,100 @@ impl Searcher {
         };
         let failed = |error: DriverError| device.error("making room for points", &error);
         let stream = device.context.new_stream().map_err(failed)?;
-        let values = copied(device, &stream, &functions.scatter, frame, rows)?;
+        let memory = memory(device, most_memory)?;
+        let scatter = &functions.scatter;
+        let all = References::new(device, &stream, scatter, rows, references, memory, whole)?;
+        let has_queries = all.whole().is_some() && references == rows.count();
         Ok(Self {
             device: device.clone(),
             stream,
             functions,
             frame: frame.clone(),
-            values,
+            references: all,
+            rows: (!has_queries).then(|| rows.clone()),
+            most_memory,
+            whole,
+        })
+    }
+}
+
+impl Sweeper for Searcher {
+    fn most_queries(&self, capacity: usize) -> usize {
+        let room = room(capacity);
+        let height = self.frame.columns() + SCALARS;
+        // Coordinates as they come and as they are swept, candidates as they are found and as they
+        // go, and what else is allocated in `try_sweep`.
+        let bytes = 8 * height + 8 * (room + capacity) + 36;
+        self.references.left() / bytes
+    }
+
+    fn fewest_queries(&self) -> usize {
+        if self.references.chunks() > 1 {
+            QUERIES_FOR_A_COPY
+        } else {
+            8 * TILE
+        }
+    }
+
+    fn sweep(
+        &mut self,
+        copy: &Copy,
+        request: &Request,
+        groups: &[u32],
+        batch: Range<usize>,
+        monitor: &Monitor,
+    ) -> Result<Swept> {
+        let queries = &request.queries[batch.clone()];
+        let swept = self.try_sweep(copy, request, groups, batch, monitor);
+        swept.map_err(|stopped| match stopped {
+            Stopped::Asked => Error::Interrupt,
+            Stopped::Failed(error) => {
+                let what = format!("neighbours of {}", in_words(queries, copy.references));
+                self.device.error(&what, &error)
+            }
         })
     }
 
-    /// Has a copy of these rows from now on.
-    pub fn replace(&mut self, rows: &[f32]) -> Result<()> {
-        let scatter = &self.functions.scatter;
-        self.values = copied(&self.device, &self.stream, scatter, &self.frame, rows)?;
+    fn update(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
+        self.references.replace(rows, positions)
+    }
+
+    fn restart(&mut self, rows: &Arc<Rows>) -> Result<()> {
+        let (device, frame) = (self.device.clone(), self.frame.clone());
+        *self = Self::new(
+            &device,
+            &frame,
+            rows,
+            rows.count(),
+            self.most_memory,
+            self.whole,
+        )?;
         Ok(())
     }
+}
 
-    /// Puts changed rows where they belong, of so many positions.
-    pub fn update(&mut self, rows: &[f32], positions: &[u32], stride: usize) -> Result<()> {
-        let kernel = &self.functions.scatter;
-        scatter(
-            &self.stream,
-            kernel,
-            rows,
-            positions,
-            &mut self.values,
-            stride,
-        )
-        .map_err(|error| self.device.error("copying clusters", &error))
+/// Why a sweep came to no end.
+enum Stopped {
+    Asked,
+    Failed(DriverError),
+}
+
+impl From<DriverError> for Stopped {
+    fn from(error: DriverError) -> Self {
+        Self::Failed(error)
     }
+}
 
+impl Searcher {
     /// Sweeps all references for some queries of a request.
-    pub fn sweep(&self, copy: &Copy, request: &Request, batch: Range<usize>) -> Result<Swept> {
-        self.try_sweep(copy, request, batch)
-            .map_err(|error| self.device.error("a search for neighbours", &error))
-    }
-
     fn try_sweep(
-        &self,
+        &mut self,
         copy: &Copy,
         request: &Request,
+        groups: &[u32],
         batch: Range<usize>,
-    ) -> std::result::Result<Swept, DriverError> {
+        monitor: &Monitor,
+    ) -> std::result::Result<Swept, Stopped> {
         let stream = &self.stream;
         let columns = self.frame.columns();
         let queries = &request.queries[batch.clone()];
@@ -156,18 +213,9 @@ impl Searcher {
             .iter()
             .map(|&index| copy.positions[index as usize])
             .collect();
-        let group_of = |index: u32| match request.except {
-            Except::Nobody => 0,
-            Except::Itself => index,
-            Except::Group(groups) => groups[index as usize],
-        };
-        let groups: Vec<u32> = copy.indices[..copy.references]
-            .par_iter()
-            .map(|&index| group_of(index))
-            .collect();
         let query_groups: Vec<u32> = match request.except {
             Except::Nobody => vec![NO_GROUP; count],
-            _ => queries.iter().map(|&index| group_of(index)).collect(),
+            except => queries.iter().map(|&query| group(except, query)).collect(),
         };
         let mut slopes = Vec::with_capacity(count);
         let mut bases = Vec::with_capacity(count);
@@ -183,8 +231,7 @@ impl Searcher {
             floors.push(first_beyond(limit));
         }
 
-        let positions = stream.clone_htod(&positions)?;
-        let groups = stream.clone_htod(&groups)?;
+        let groups = stream.clone_htod(groups)?;
         let query_groups = stream.clone_htod(&query_groups)?;
         let slopes = stream.clone_htod(&slopes)?;
         let bases = stream.clone_htod(&bases)?;
@@ -192,8 +239,7 @@ impl Searcher {
         let counts = stream.alloc_zeros::<u32>(count)?;
         let kept = stream.alloc_zeros::<u32>(count)?;
         let height = columns + SCALARS;
-        // SAFETY: `gather` writes all of the first, and no more of the others is read than was
-        // written.
+        // SAFETY: all of the first is written, and no more of the others is read than was written.
         let (coordinates, candidates, packed) = unsafe {
             (
                 stream.alloc::<f32>(count * height)?,
@@ -201,11 +247,12 @@ impl Searcher {
                 stream.alloc::<u64>(count * capacity)?,
             )
         };
+        self.place(&positions, &coordinates)?;
         let (shrink, margin) = self.frame.margins();
         let mut sweep = Sweep {
             shrink,
             margin,
-            references: self.values.device_ptr(stream).0,
+            references: 0,
             groups: groups.device_ptr(stream).0,
             queries: coordinates.device_ptr(stream).0,
             query_groups: query_groups.device_ptr(stream).0,
@@ -215,7 +262,7 @@ impl Searcher {
             floors: floors.device_ptr(stream).0,
             counts: counts.device_ptr(stream).0,
             kept: kept.device_ptr(stream).0,
-            stride: copy.indices.len() as u64,
+            stride: 0,
             query_stride: count as u64,
             columns: columns as u32,
             query_count: count as u32,
@@ -230,47 +277,47 @@ impl Searcher {
             first: 0,
             last: 0,
         };
-        // SAFETY: arguments as declared in neighbours.cu; all arrays have the sizes that `sweep`
-        // says, and live until the stream is synchronized below.
-        unsafe {
-            stream
-                .launch_builder(&self.functions.gather)
-                .arg(&self.values)
-                .arg(&positions)
-                .arg(&sweep.query_count)
-                .arg(&sweep.columns)
-                .arg(&sweep.stride)
-                .arg(&coordinates)
-                .arg(&sweep.query_stride)
-                .launch(config(
-                    (count as u32).div_ceil(THREADS),
-                    height as u32,
-                    THREADS,
-                ))?;
-            // The first part has room as a whole; of each further one, about `capacity` times its
-            // share of those before will be nearer than the threshold.
-            let share = ((room - capacity) / (2 * capacity)).max(1);
-            let mut part = room;
-            while (sweep.last as usize) < copy.references {
-                sweep.first = sweep.last;
-                sweep.last = (sweep.first as usize + part).min(copy.references) as u32;
-                stream
-                    .launch_builder(&self.functions.collect)
-                    .arg(&sweep)
-                    .launch(config(
-                        (sweep.last - sweep.first).div_ceil(TILE as u32),
-                        (count as u32).div_ceil(TILE as u32),
-                        THREADS,
-                    ))?;
-                stream
-                    .launch_builder(&self.functions.narrow)
-                    .arg(&sweep)
-                    .launch(LaunchConfig {
-                        shared_mem_bytes: 8 * room.next_power_of_two() as u32,
-                        ..config(count as u32, 1, NARROW_THREADS)
-                    })?;
-                part = share * sweep.last as usize;
+        // The first part has room as a whole; of each further one, about `capacity` times its
+        // share of those before will be nearer than the threshold.
+        let share = ((room - capacity) / (2 * capacity)).max(1);
+        let mut before = 0;
+        for _ in 0..self.references.chunks() {
+            if monitor.stopped() {
+                return Err(Stopped::Asked);
             }
+            let chunk = self.references.turn()?;
+            sweep.references = chunk.address;
+            sweep.stride = chunk.stride as u64;
+            sweep.last = chunk.range.start as u32;
+            while (sweep.last as usize) < chunk.range.end {
+                let part = if before == 0 { room } else { share * before };
+                sweep.first = sweep.last;
+                sweep.last = (sweep.first as usize + part).min(chunk.range.end) as u32;
+                before += (sweep.last - sweep.first) as usize;
+                // SAFETY: arguments as declared in neighbours.cu; all arrays have the sizes that
+                // `sweep` says, and live until the stream is synchronized below or in `drop`.
+                unsafe {
+                    stream
+                        .launch_builder(&self.functions.collect)
+                        .arg(&sweep)
+                        .launch(config(
+                            (sweep.last - sweep.first).div_ceil(TILE as u32),
+                            (count as u32).div_ceil(TILE as u32),
+                            THREADS,
+                        ))?;
+                    stream
+                        .launch_builder(&self.functions.narrow)
+                        .arg(&sweep)
+                        .launch(LaunchConfig {
+                            shared_mem_bytes: 8 * room.next_power_of_two() as u32,
+                            ..config(count as u32, 1, NARROW_THREADS)
+                        })?;
+                }
+            }
+            self.references.done()?;
+        }
+        // SAFETY: as above.
+        unsafe {
             stream
                 .launch_builder(&self.functions.pack)
                 .arg(&sweep)
@@ -291,6 +338,50 @@ impl Searcher {
         stream.synchronize()?;
         Ok(swept)
     }
+
+    /// Puts queries, by their positions, side by side.
+    fn place(
+        &self,
+        positions: &[u32],
+        coordinates: &CudaSlice<f32>,
+    ) -> std::result::Result<(), DriverError> {
+        let stream = &self.stream;
+        let (count, columns) = (positions.len() as u32, self.frame.columns() as u32);
+        if let Some(rows) = &self.rows {
+            let side_by_side: Vec<u32> = (0..count).collect();
+            let address = coordinates.device_ptr(stream).0;
+            let rows = rows.at(positions);
+            let kernel = &self.functions.scatter;
+            return scatter(
+                stream,
+                kernel,
+                &rows,
+                &side_by_side,
+                address,
+                positions.len(),
+            );
+        }
+        let all = self.references.whole().expect("queries are references");
+        let on_device = stream.clone_htod(positions)?;
+        // SAFETY: arguments as declared in neighbours.cu; there is room for the queries.
+        unsafe {
+            stream
+                .launch_builder(&self.functions.gather)
+                .arg(&all.address)
+                .arg(&on_device)
+                .arg(&count)
+                .arg(&columns)
+                .arg(&(all.stride as u64))
+                .arg(coordinates)
+                .arg(&u64::from(count))
+                .launch(config(
+                    count.div_ceil(THREADS),
+                    columns + SCALARS as u32,
+                    THREADS,
+                ))?;
+        }
+        Ok(())
+    }
 }
 
 /// The kernels for these sums.
@@ -310,73 +401,28 @@ pub fn room(capacity: usize) -> usize {
     (8 * capacity).next_power_of_two().clamp(TILE, MOST_ROOM)
 }
 
-/// The first key beyond all those with a bound of at most this limit.
-pub fn first_beyond(limit: f32) -> u64 {
-    (u64::from(limit.to_bits()) + 1) << 32
+/// Bytes of a device's memory that a search may take: most of what is free, but at most so many.
+fn memory(device: &Device, most: Option<usize>) -> Result<usize> {
+    let free = device.free_memory()? / 16 * 15;
+    Ok(most.map_or(free, |most| most.min(free)))
 }
 
-/// Rows, as [`Searcher::new`] has them, coordinate after coordinate on a device.
-fn copied(
-    device: &Device,
-    stream: &Arc<CudaStream>,
-    kernel: &CudaFunction,
-    frame: &Frame,
-    rows: &[f32],
-) -> Result<CudaSlice<f32>> {
-    let columns = frame.columns();
-    let count = rows.len() / (columns + SCALARS);
-    let bytes = 2 * size_of_val(rows);
-    let free = device.free_memory()?;
-    if bytes > free {
-        return Err(Error::Memory(format!(
-            "{count} points in {columns} dimensions need {bytes} bytes on the device, which has \
-             {free} free"
-        )));
-    }
-    let all: Vec<u32> = (0..count as u32).collect();
-    // SAFETY: `scatter` writes all of it.
-    let values = unsafe { stream.alloc::<f32>(rows.len()) }.and_then(|mut values| {
-        scatter(stream, kernel, rows, &all, &mut values, count)?;
-        Ok(values)
-    });
-    values.map_err(|error| device.error("copying points", &error))
-}
-
-/// Puts rows to positions of what lies coordinate after coordinate.
-fn scatter(
-    stream: &Arc<CudaStream>,
-    kernel: &CudaFunction,
-    rows: &[f32],
-    positions: &[u32],
-    values: &mut CudaSlice<f32>,
-    stride: usize,
-) -> std::result::Result<(), DriverError> {
-    let count = positions.len() as u32;
-    if count == 0 {
-        return Ok(());
-    }
-    let height = (rows.len() / positions.len()) as u32;
-    let rows = stream.clone_htod(rows)?;
-    let positions = stream.clone_htod(positions)?;
-    let config = LaunchConfig {
-        grid_dim: (count.div_ceil(WARP), height.div_ceil(WARP), 1),
-        block_dim: (WARP, 8, 1),
-        shared_mem_bytes: 0,
+/// Queries by their rows' numbers, from 1; those that are no references are in rows of their own.
+fn in_words(queries: &[u32], references: usize) -> String {
+    let of_query = queries.iter().all(|&query| query as usize >= references);
+    let first = if of_query { references as u32 } else { 0 };
+    let (Some(least), Some(greatest)) = (queries.iter().min(), queries.iter().max()) else {
+        return "no row".into();
     };
-    // SAFETY: arguments as declared in neighbours.cu; positions are below the stride.
-    unsafe {
-        stream
-            .launch_builder(kernel)
-            .arg(&rows)
-            .arg(&positions)
-            .arg(&count)
-            .arg(&height)
-            .arg(values)
-            .arg(&(stride as u64))
-            .launch(config)?;
+    let (least, greatest) = (least - first + 1, greatest - first + 1);
+    let whose = if of_query { " of `query`" } else { "" };
+    match queries.len() {
+        1 => format!("row {least}{whose}"),
+        count if count as u32 == greatest - least + 1 => {
+            format!("rows {least} to {greatest}{whose}")
+        }
+        count => format!("{count} rows from {least} to {greatest}{whose}"),
     }
-    // The host's copies must outlive the copying.
-    stream.synchronize()
 }
 
 fn config(blocks: u32, rows: u32, threads: u32) -> LaunchConfig {
@@ -384,5 +430,19 @@ fn config(blocks: u32, rows: u32, threads: u32) -> LaunchConfig {
         grid_dim: (blocks.max(1), rows.max(1), 1),
         block_dim: (threads, 1, 1),
         shared_mem_bytes: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_named_as_the_user_counts_them() {
+        assert_eq!(in_words(&[0, 1, 2], 100), "rows 1 to 3");
+        assert_eq!(in_words(&[7], 100), "row 8");
+        assert_eq!(in_words(&[9, 3, 4], 100), "3 rows from 4 to 10");
+        assert_eq!(in_words(&[100, 101], 100), "rows 1 to 2 of `query`");
+        assert_eq!(in_words(&[], 100), "no row");
     }
 }
