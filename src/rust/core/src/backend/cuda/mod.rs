@@ -87,7 +87,8 @@ impl Cuda {
     /// CPU does.
     ///
     /// # Errors
-    /// `Error::Device` where one cannot be used, or none is there.
+    /// `Error::Device` where one cannot be used, or none is there; `Error::Input` where
+    /// `GMHCLUST_DEVICE_MEMORY` is no number of bytes.
     pub fn new(chosen: Option<&[usize]>, threads: usize) -> Result<Self> {
         let usable = match chosen {
             Some(chosen) => chosen.to_vec(),
