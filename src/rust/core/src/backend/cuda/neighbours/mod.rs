@@ -141,11 +141,15 @@ impl<'a> CudaNeighbours<'a> {
             std::thread::scope(|scope| {
                 let open = |device| {
                     scope.spawn(move || {
-                        Searcher::new(device, frame, rows, references, memory, whole)
+                        let mut one =
+                            Searcher::new(device, frame, rows, references, memory, whole)?;
+                        let twin = one.twin()?;
+                        Ok([Some(one), twin].into_iter().flatten())
                     })
                 };
                 let threads: Vec<_> = devices.iter().map(open).collect();
-                threads.into_iter().map(join).collect()
+                let opened: Result<Vec<_>> = threads.into_iter().map(join).collect();
+                Ok(opened?.into_iter().flatten().collect())
             })
         })
     }

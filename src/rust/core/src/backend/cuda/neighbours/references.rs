@@ -20,6 +20,9 @@ const PIECE_BYTES: usize = 1 << 24;
 /// Bytes of a chunk, at most: a fraction of a second's copying.
 const CHUNK_BYTES: usize = 1 << 30;
 
+/// What the driver returns.
+type Outcome<T> = std::result::Result<T, DriverError>;
+
 /// Views of all points in the host's memory, by position.
 pub struct Rows {
     /// Coordinates and scalars, row after row.
@@ -159,24 +162,65 @@ struct Place {
     swept: CudaEvent,
 }
 
+/// What copies rows to the device.
+struct Copier {
+    stream: Arc<CudaStream>,
+    scatter: CudaFunction,
+    rows: Arc<Rows>,
+    /// Rows that were copied, as the host has them, and their numbers.
+    piece: CudaSlice<f32>,
+    numbers: CudaSlice<u32>,
+}
+
+impl Copier {
+    /// Copies the rows of some positions to a place, and records that there.
+    fn copy(&mut self, positions: Range<usize>, place: &Place) -> Outcome<()> {
+        let address = place.values.device_ptr(&self.stream).0;
+        let height = self.rows.height() as u32;
+        let at_a_time = self.numbers.len();
+        for first in positions.clone().step_by(at_a_time) {
+            let some = first..(first + at_a_time).min(positions.end);
+            let count = some.len() as u32;
+            self.stream
+                .memcpy_htod(self.rows.between(some), &mut self.piece)?;
+            // SAFETY: arguments as declared in neighbours.cu; the place has room for these rows from
+            // here on. The piece is overwritten in this same stream, after it was read.
+            unsafe {
+                self.stream
+                    .launch_builder(&self.scatter)
+                    .arg(&self.piece)
+                    .arg(&self.numbers)
+                    .arg(&count)
+                    .arg(&height)
+                    .arg(&(address + 4 * (first - positions.start) as u64))
+                    .arg(&(positions.len() as u64))
+                    .launch(by_tiles(count, height))?;
+            }
+        }
+        place.copied.record(&self.stream)
+    }
+}
+
+impl Drop for Copier {
+    /// What is being copied must not be freed.
+    fn drop(&mut self) {
+        // A device that failed has nothing under way.
+        let _ = self.stream.synchronize();
+    }
+}
+
 /// The references on a device.
 pub struct References {
     device: Arc<Device>,
     /// Where they are swept.
     stream: Arc<CudaStream>,
-    /// Where they are copied.
-    copying: Arc<CudaStream>,
     scatter: CudaFunction,
-    /// Where chunks are copied from; none where all references are there.
-    rows: Option<Arc<Rows>>,
-    height: usize,
     count: usize,
     plan: Plan,
     /// One where all fit, or two.
-    places: Vec<Place>,
-    /// Rows that were copied, as the host has them, and their numbers.
-    piece: CudaSlice<f32>,
-    numbers: CudaSlice<u32>,
+    places: Vec<Arc<Place>>,
+    /// None where all are there.
+    copier: Option<Copier>,
     /// Turns for which a chunk was copied, and those that are over.
     copied: usize,
     swept: usize,
@@ -213,48 +257,63 @@ impl References {
         if plan.chunk < count {
             rows.lock(&device.context);
         }
-        let make = || -> std::result::Result<Self, DriverError> {
-            let place = || -> std::result::Result<Place, DriverError> {
-                Ok(Place {
+        let make = || -> Outcome<Self> {
+            let place = || -> Outcome<Arc<Place>> {
+                Ok(Arc::new(Place {
                     // SAFETY: what is swept of it was copied there.
                     values: unsafe { stream.alloc(plan.chunk * rows.height()) }?,
                     copied: device.context.new_event(None)?,
                     swept: device.context.new_event(None)?,
-                })
+                }))
             };
-            let places = if plan.chunk < count { 2 } else { 1 };
             let numbers: Vec<u32> = (0..plan.piece as u32).collect();
-            let numbers = stream.clone_htod(&numbers)?;
-            // SAFETY: no more of it is read than was copied there.
-            let piece = unsafe { stream.alloc(plan.piece * rows.height()) }?;
-            let places = (0..places)
-                .map(|_| place())
-                .collect::<std::result::Result<_, _>>()?;
-            // Another stream uses all this, too; and the host's numbers must outlive the copying.
-            stream.synchronize()?;
             let mut references = Self {
                 device: device.clone(),
                 stream: stream.clone(),
-                copying: device.context.new_stream()?,
                 scatter: scatter.clone(),
-                rows: Some(rows.clone()),
-                height: rows.height(),
                 count,
                 plan,
-                places,
-                piece,
-                numbers,
+                places: (0..if plan.chunk < count { 2 } else { 1 })
+                    .map(|_| place())
+                    .collect::<Outcome<_>>()?,
+                copier: Some(Copier {
+                    stream: device.context.new_stream()?,
+                    scatter: scatter.clone(),
+                    rows: rows.clone(),
+                    // SAFETY: no more of it is read than was copied there.
+                    piece: unsafe { stream.alloc(plan.piece * rows.height()) }?,
+                    numbers: stream.clone_htod(&numbers)?,
+                }),
                 copied: 0,
                 swept: 0,
             };
+            // Another stream uses all this, too; and the host's numbers must outlive the copying.
+            stream.synchronize()?;
             references.copy()?;
             if references.chunks() == 1 {
-                references.copying.synchronize()?;
-                references.rows = None;
+                // Waits until all is there.
+                references.copier = None;
             }
             Ok(references)
         };
         make().map_err(|error| device.error("copying points", &error))
+    }
+
+    /// The same references for another stream, where all are there: who sweeps for one batch of
+    /// queries keeps the device busy while another is about to begin or end.
+    pub fn twin(&mut self, stream: &Arc<CudaStream>) -> Option<Self> {
+        if self.copier.is_some() {
+            return None;
+        }
+        self.plan.left /= 2;
+        Some(Self {
+            device: self.device.clone(),
+            stream: stream.clone(),
+            scatter: self.scatter.clone(),
+            places: self.places.clone(),
+            copier: None,
+            ..*self
+        })
     }
 
     /// How many chunks there are: the turns of a sweep of all references.
@@ -273,14 +332,14 @@ impl References {
     }
 
     /// The chunk whose turn it is: what is launched from now on waits for it.
-    pub fn turn(&mut self) -> std::result::Result<Chunk, DriverError> {
+    pub fn turn(&mut self) -> Outcome<Chunk> {
         self.stream.wait(&self.place(self.swept).copied)?;
         Ok(self.chunk(self.swept))
     }
 
     /// Ends a turn, once all sweeps of the chunk are launched. Meanwhile the next is copied; the
     /// host waits until there is a place for it, so that it is not far ahead of the device.
-    pub fn done(&mut self) -> std::result::Result<(), DriverError> {
+    pub fn done(&mut self) -> Outcome<()> {
         if self.chunks() > 1 {
             self.place(self.swept).swept.record(&self.stream)?;
             self.swept += 1;
@@ -289,7 +348,7 @@ impl References {
     }
 
     /// Where a turn's chunk lies.
-    fn place(&self, turn: usize) -> &Place {
+    fn place(&self, turn: usize) -> &Arc<Place> {
         &self.places[turn % self.places.len()]
     }
 
@@ -310,36 +369,13 @@ impl References {
     }
 
     /// Begins to copy the next chunk, as soon as its place is free.
-    fn copy(&mut self) -> std::result::Result<(), DriverError> {
-        let Some(all) = &self.rows else {
-            return Ok(());
-        };
-        let range = self.range(self.copied);
-        let place = self.place(self.copied);
-        place.swept.synchronize()?;
-        let address = place.values.device_ptr(&self.copying).0;
-        let height = self.height as u32;
-        for first in range.clone().step_by(self.plan.piece) {
-            let rows = first..(first + self.plan.piece).min(range.end);
-            let count = rows.len() as u32;
-            self.copying
-                .memcpy_htod(all.between(rows), &mut self.piece)?;
-            // SAFETY: arguments as declared in neighbours.cu; the chunk has room for these rows from
-            // here on. The piece is overwritten in this same stream, after it was read.
-            unsafe {
-                self.copying
-                    .launch_builder(&self.scatter)
-                    .arg(&self.piece)
-                    .arg(&self.numbers)
-                    .arg(&count)
-                    .arg(&height)
-                    .arg(&(address + 4 * (first - range.start) as u64))
-                    .arg(&(range.len() as u64))
-                    .launch(by_tiles(count, height))?;
-            }
+    fn copy(&mut self) -> Outcome<()> {
+        let (range, place) = (self.range(self.copied), self.place(self.copied).clone());
+        if let Some(copier) = &mut self.copier {
+            place.swept.synchronize()?;
+            copier.copy(range, &place)?;
+            self.copied += 1;
         }
-        self.place(self.copied).copied.record(&self.copying)?;
-        self.copied += 1;
         Ok(())
     }
 
@@ -360,10 +396,9 @@ impl References {
 }
 
 impl Drop for References {
-    /// What a copy or a sweep is still at must not be freed.
+    /// What a sweep is still at must not be freed.
     fn drop(&mut self) {
         // A device that failed has nothing under way.
-        let _ = self.copying.synchronize();
         let _ = self.stream.synchronize();
     }
 }
@@ -376,7 +411,7 @@ pub fn scatter(
     positions: &[u32],
     address: u64,
     stride: usize,
-) -> std::result::Result<(), DriverError> {
+) -> Outcome<()> {
     let count = positions.len() as u32;
     if count == 0 {
         return Ok(());

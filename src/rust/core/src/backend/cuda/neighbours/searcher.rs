@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
+    sys, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
     PushKernelArg,
 };
 
@@ -61,6 +61,7 @@ struct Sweep {
 // SAFETY: plain old data, laid out as in neighbours.cu.
 unsafe impl DeviceRepr for Sweep {}
 
+#[derive(Clone)]
 struct Functions {
     scatter: CudaFunction,
     gather: CudaFunction,
@@ -123,6 +124,28 @@ impl Searcher {
             most_memory,
             whole,
         })
+    }
+
+    /// A second one on the same device, with the same references, where it has them all for good:
+    /// while one brings queries or fetches candidates, the device sweeps for the other.
+    pub fn twin(&mut self) -> Result<Option<Self>> {
+        if self.whole {
+            return Ok(None);
+        }
+        let failed = |error: DriverError| self.device.error("making room for points", &error);
+        let stream = self.device.context.new_stream().map_err(failed)?;
+        let Some(references) = self.references.twin(&stream) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            device: self.device.clone(),
+            stream,
+            functions: self.functions.clone(),
+            frame: self.frame.clone(),
+            references,
+            rows: self.rows.clone(),
+            ..*self
+        }))
     }
 }
 
@@ -328,6 +351,9 @@ impl Searcher {
                     WARP,
                 ))?;
         }
+        // Sleeps, so that the host's threads can decide meanwhile; the copies below would have it spin.
+        let through = stream.record_event(Some(sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC))?;
+        through.synchronize()?;
         let swept = Swept {
             capacity,
             room,
