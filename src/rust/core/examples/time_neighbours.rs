@@ -1,8 +1,10 @@
 //! Times searches among seeded points, without R:
-//! `cargo run --release --example time_neighbours N P METRIC K THREADS [BACKEND [DATA]]`,
+//! `cargo run --release --example time_neighbours N P METRIC K THREADS [BACKEND [DATA [DEVICES]]]`,
 //! with `tree` for K to make the minimum spanning tree, or `ward`, `centroid` or
 //! `median` for these linkages. DATA is `clusters`, or `profiles` that follow a
-//! few common patterns, with noise of their own.
+//! few common patterns, with noise of their own. DEVICES is how many, all by
+//! default. The environment variable GMHCLUST_DEVICE_MEMORY caps what a search
+//! takes of a device's memory, in bytes.
 
 use std::time::Instant;
 
@@ -65,10 +67,11 @@ fn main() {
         Some("profiles") => profiles(n, p, &mut state),
         _ => clusters(n, p, &mut state),
     };
+    let devices: Option<Vec<usize>> = arguments.get(7).map(|_| (0..number(7)).collect());
     let choice = Choice {
         backend: arguments.get(5).map_or("cpu", String::as_str),
         threads,
-        devices: None,
+        devices: devices.as_deref(),
     };
     let work = Workload::Pairs {
         count: n * n / 2,

@@ -2,14 +2,14 @@
 // fraction of the time and with wider margins, for views that Frame::in_halves of
 // backend/single.rs makes. Only `collect` is here; the other kernels are those of neighbours.cu.
 //
-// Views lie row after row, in `width` coordinates each, a multiple of 16, zeros beyond the last.
-// They are SCALE times what the frame says. A block has a tile of queries, and goes through some
-// tiles of references; the coordinates of both stream through shared memory. Each warp adds up a
-// square of EACH queries by EACH references.
+// Views lie row after row, two halves for a number, a multiple of 16 halves, with zeros beyond the
+// last. They are SCALE times what the frame says. A block has a tile of queries, and goes through
+// some tiles of references; the coordinates of both stream through shared memory. Each warp adds up
+// a square of EACH queries by EACH references.
 
-typedef unsigned int uint;
+#include "sweep.cuh"
+
 typedef unsigned short ushort;
-typedef unsigned long long ulong;
 
 // Warps along the queries and the references of a tile, and what each does.
 #define DOWN 2
@@ -37,23 +37,6 @@ typedef unsigned long long ulong;
 
 // As HALF_SCALE in backend/single.rs, squared.
 #define SQUARED_SCALE ((float)(1 << 28))
-
-// As struct Products in backend/cuda/products.rs.
-struct Products {
-  const ushort *references; // bits of halves
-  const ushort *queries;
-  const uint *positions;    // rows of the queries
-  const float *allowances;  // of the references
-  const float *factor;      // of any reference: they are all the same
-  const uint *groups;       // of the references
-  const uint *query_groups;
-  const float *slopes, *bases; // thresholds of the queries
-  ulong *candidates;           // `room` for each query: sum, then position
-  uint *counts;                // of the candidates, those that found no room included
-  uint width, query_count, room;
-  uint first, last; // references of this launch
-  uint tiles;       // of references for a block
-};
 
 // Where a unit of a row is within a stage: such that neither copies nor `load` meet in a bank.
 __device__ __forceinline__ uint place(uint row, uint unit) {
@@ -85,21 +68,23 @@ __device__ __forceinline__ float finish(float sum) { return ABSOLUTE ? -fabsf(su
 
 // Collects what is below the thresholds.
 extern "C" __global__ void __launch_bounds__(THREADS, 8 / (DOWN * ACROSS))
-    collect(const __grid_constant__ Products sweep) {
+    collect(const __grid_constant__ Sweep sweep, uint most_tiles) {
   extern __shared__ __align__(128) char stages[];
   __shared__ float thresholds[QUERIES];
   const uint stage_bytes = (QUERIES + REFERENCES) * DEPTH * 2;
   uint shared = (uint)__cvta_generic_to_shared(stages);
   uint first_query = blockIdx.x * QUERIES;
-  uint first_reference = sweep.first + blockIdx.y * sweep.tiles * REFERENCES;
-  uint tiles = min(sweep.tiles, (sweep.last - first_reference + REFERENCES - 1) / REFERENCES);
-  uint chunks = (sweep.width + DEPTH - 1) / DEPTH;
+  uint first_reference = sweep.first + blockIdx.y * most_tiles * REFERENCES;
+  uint tiles = min(most_tiles, (sweep.last - first_reference + REFERENCES - 1) / REFERENCES);
+  uint width = 2 * sweep.columns, chunks = (width + DEPTH - 1) / DEPTH;
 
   for (uint i = threadIdx.x; i < QUERIES; i += THREADS) {
     uint query = first_query + i;
-    // Scaling by a power of two loses nothing. Nothing is below the threshold of no query.
+    // All rows have the same factor. Scaling by a power of two loses nothing. Nothing is below the
+    // threshold of no query.
     thresholds[i] = query < sweep.query_count
-                        ? fmaf(sweep.slopes[query], *sweep.factor, sweep.bases[query]) * SQUARED_SCALE
+                        ? fmaf(sweep.slopes[query], sweep.query(FACTOR, query), sweep.bases[query]) *
+                              SQUARED_SCALE
                         : -__int_as_float(0x7f800000);
   }
 
@@ -110,24 +95,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 8 / (DOWN * ACROSS))
 #pragma unroll
   for (int i = 0; i < QUERIES / TOGETHER; i++) {
     uint query = min(first_query + row + i * TOGETHER, sweep.query_count - 1);
-    queries[i] = sweep.queries + (size_t)sweep.positions[query] * sweep.width + unit * UNIT;
+    queries[i] = (const ushort *)(sweep.queries + query * sweep.query_step) + unit * UNIT;
   }
   uint to = shared + place(row, unit);
   uint next_tile = 0, next_chunk = 0, next_stage = 0;
   auto fetch = [&]() {
     uint start = next_chunk * DEPTH;
-    if (next_tile < tiles && start + unit * UNIT < sweep.width) {
+    if (next_tile < tiles && start + unit * UNIT < width) {
       uint stage = to + next_stage * stage_bytes;
 #pragma unroll
       for (int i = 0; i < QUERIES / TOGETHER; i++)
         copy(stage + i * TOGETHER * DEPTH * 2, queries[i] + start);
-      const ushort *references = sweep.references + start + unit * UNIT;
       uint first = first_reference + next_tile * REFERENCES + row;
 #pragma unroll
       for (int i = 0; i < REFERENCES / TOGETHER; i++) {
         uint reference = min(first + i * TOGETHER, sweep.last - 1);
         copy(stage + (QUERIES + i * TOGETHER) * DEPTH * 2,
-             references + (size_t)reference * sweep.width);
+             (const ushort *)(sweep.references + reference * sweep.step) + start + unit * UNIT);
       }
     }
     // Empty ones are counted, too.
@@ -164,7 +148,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 8 / (DOWN * ACROSS))
       stage = (stage + 1) % STAGES;
 #pragma unroll
       for (int step = 0; step < DEPTH / STEP; step++) {
-        if (chunk * DEPTH + step * STEP >= sweep.width) break;
+        if (chunk * DEPTH + step * STEP >= width) break;
         uint b[EACH / WIDE / 2][4];
 #pragma unroll
         for (int j = 0; j < EACH / WIDE / 2; j++)
@@ -189,8 +173,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 8 / (DOWN * ACROSS))
       for (int k = 0; k < 2; k++) {
         uint reference = start + j * WIDE + k;
         // No sum is below what is not a number.
-        allowances[j][k] = reference < sweep.last ? sweep.allowances[reference] * SQUARED_SCALE
-                                                  : __int_as_float(0x7fc00000);
+        allowances[j][k] = reference < sweep.last
+                               ? sweep.reference(ALLOWANCE, reference) * SQUARED_SCALE
+                               : __int_as_float(0x7fc00000);
       }
 #pragma unroll
     for (int i = 0; i < 2 * EACH / HIGH; i++) {

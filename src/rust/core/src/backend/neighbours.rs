@@ -5,6 +5,10 @@
 //! number of threads or on what a device rules out beforehand ([`super::single`] says how that can
 //! be done in single precision).
 
+use std::ops::Range;
+
+use rayon::prelude::*;
+
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
 use crate::metric::{Metric, Points, ZeroOverZero};
@@ -114,6 +118,20 @@ pub struct Request<'a> {
     pub except: Except<'a>,
 }
 
+impl Request<'_> {
+    /// The same question for some of the queries.
+    pub fn part(&self, some: Range<usize>) -> Request<'_> {
+        Request {
+            queries: &self.queries[some.clone()],
+            limits: self.limits.map(|limits| &limits[some]),
+            ..*self
+        }
+    }
+}
+
+/// What is done with the answers for one block of queries after the other.
+pub type Take<'a> = dyn FnMut(&Nearest) -> Result<()> + Send + 'a;
+
 /// The answer: for each query up to as many references as wanted, nearest first, ties by index.
 /// Where they are fewer, there are no others within the limit.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -123,6 +141,47 @@ pub struct Nearest {
 }
 
 impl Nearest {
+    /// How many queries there are answers for.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// From what was found for all queries, on the threads of the rayon pool it is called in.
+    pub fn of_all(all: &[Vec<(f64, u32)>]) -> Self {
+        /// Queries that a thread copies at a time.
+        const TOGETHER: usize = 1 << 10;
+
+        let mut ends = Vec::with_capacity(all.len());
+        let mut end = 0;
+        ends.extend(all.iter().map(|found| {
+            end += found.len();
+            end
+        }));
+        let mut found = vec![(0.0, 0); end];
+        let mut parts = Vec::new();
+        let mut rest = &mut found[..];
+        for some in all.chunks(TOGETHER) {
+            let length = some.iter().map(Vec::len).sum();
+            let (part, others) = rest.split_at_mut(length);
+            parts.push((part, some));
+            rest = others;
+        }
+        parts.into_par_iter().for_each(|(part, some)| {
+            let mut rest = part;
+            for found in some {
+                let (place, others) = rest.split_at_mut(found.len());
+                place.copy_from_slice(found);
+                rest = others;
+            }
+        });
+        Self { found, ends }
+    }
+
     /// Adds what was found for the next query.
     pub fn push(&mut self, found: &[(f64, u32)]) {
         self.found.extend_from_slice(found);
@@ -150,6 +209,20 @@ pub trait Neighbours: Send {
     /// device has it.
     fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest>;
 
+    /// Answers a request block by block: `take` gets the answers for the first so many queries, then
+    /// those for the next, and so on. For requests of any size.
+    ///
+    /// # Errors
+    /// As [`Neighbours::nearest`], and what `take` returns.
+    fn nearest_in_blocks(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<()> {
+        let count = request.queries.len();
+        let size = self.batch();
+        for start in (0..count).step_by(size) {
+            take(&self.nearest(&request.part(start..(start + size).min(count)))?)?;
+        }
+        Ok(())
+    }
+
     /// The distances that decide, of queries and references.
     fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>>;
 
@@ -157,7 +230,7 @@ pub trait Neighbours: Send {
     /// then on, and neither a query nor a reference.
     fn merge(&mut self, lower: u32, higher: u32) -> Result<()>;
 
-    /// How many queries at a time keep the device busy for a fraction of a second.
+    /// How many queries at a time keep the devices busy for a fraction of a second.
     fn batch(&self) -> usize;
 }
 

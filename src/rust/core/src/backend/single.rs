@@ -369,6 +369,12 @@ pub fn half_bits(coordinate: f32) -> u16 {
     to_half(coordinate * HALF_SCALE)
 }
 
+/// The coordinate that such bits stand for.
+#[cfg(test)]
+pub fn coordinate_of_half(bits: u16) -> f32 {
+    from_half(bits) / HALF_SCALE
+}
+
 /// The bits of the half that is nearest to a value below 2¹⁵.
 fn to_half(value: f32) -> u16 {
     /// The least half that is not subnormal; below, halves are multiples of 2⁻²⁴, the steps of
@@ -431,23 +437,7 @@ mod tests {
     use super::*;
     use crate::matrix::middle;
     use crate::metric::{Metric, Points, ZeroOverZero};
-    use crate::testing::{draw, Data, Random};
-
-    /// What a sweep adds up, one after the other and without fused operations.
-    fn sum(sums: Sums, a: &[f32], b: &[f32]) -> f32 {
-        let pairs = a.iter().zip(b);
-        match sums {
-            Sums::Squares => pairs.map(|(a, b)| (a - b) * (a - b)).sum(),
-            Sums::Magnitudes => pairs.map(|(a, b)| (a - b).abs()).sum(),
-            Sums::Greatest => pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max),
-            Sums::Quotients => pairs
-                .filter(|(a, b)| **a != 0.0 || **b != 0.0)
-                .map(|(a, b)| (a - b).abs() / (a.abs() + b.abs()))
-                .sum(),
-            Sums::Products => -pairs.map(|(a, b)| a * b).sum::<f32>(),
-            Sums::AbsoluteProducts => -pairs.map(|(a, b)| a * b).sum::<f32>().abs(),
-        }
-    }
+    use crate::testing::{draw, sum, Data, Random};
 
     /// Bounds hold, are hardly below the distances, and pairs at the limit pass the threshold.
     fn check(frame: &Frame, points: &Points) {

@@ -178,6 +178,11 @@ impl Device {
         })
     }
 
+    /// What it is called in messages.
+    pub fn name(&self) -> String {
+        format!("CUDA device {}", self.index)
+    }
+
     /// One of the kernels of a module.
     pub fn kernel(&self, kernels: &Kernels, name: &str) -> Result<CudaFunction> {
         self.try_kernel(kernels, name)
@@ -208,8 +213,11 @@ impl Device {
     }
 
     /// Whether its tensor cores multiply halves as kernels/products.cu has them do.
-    pub fn multiplies_halves(&self) -> std::result::Result<bool, DriverError> {
-        Ok(self.context.compute_capability()? >= OLDEST_WITH_PRODUCTS)
+    pub fn multiplies_halves(&self) -> Result<bool> {
+        let capability = self.context.compute_capability();
+        capability
+            .map(|capability| capability >= OLDEST_WITH_PRODUCTS)
+            .map_err(|error| self.error("asking for its compute capability", &error))
     }
 
     /// How many multiprocessors it has.
@@ -222,7 +230,7 @@ impl Device {
 
     /// What an error of the driver means here.
     pub fn error(&self, what: &str, error: &DriverError) -> Error {
-        let what = format!("CUDA device {}: {what}", self.index);
+        let what = format!("{}: {what}", self.name());
         if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return Error::Memory(format!("{what}: the device has not enough free memory"));
         }

@@ -1,9 +1,287 @@
-//! What tensor cores make of sums that are hard to add up.
+//! Searches dealt out to stand-ins for devices, against the CPU's; and what tensor cores make of sums
+//! that are hard to add up.
 
+use super::searcher::NO_GROUP;
 use super::*;
+use crate::backend::cpu::Cpu;
+use crate::backend::single::coordinate_of_half;
+use crate::backend::{Backend, Merge, Task};
+use crate::distances::Pairs;
+use crate::knn;
+use crate::linkage::lance_williams::Recurrence;
+use crate::linkage::matrix::Origin;
+use crate::linkage::{geometric, spanning};
+use crate::mahalanobis::Problem;
 use crate::metric::{Metric, Points};
-use crate::testing::Random;
+use crate::testing::{cloud, correlations, dist_metrics, draw, sum, Data, Random};
 use crate::Matrix;
+
+/// Sweeps as a device does, only that the host does the work.
+struct Fake {
+    frame: Frame,
+    /// By position.
+    rows: Vec<f32>,
+    most_queries: usize,
+    /// The sweep that fails, and those so far.
+    fails_at: Option<usize>,
+    sweeps: usize,
+}
+
+impl Fake {
+    fn new(frame: &Frame, rows: &Rows, most_queries: usize) -> Self {
+        Self {
+            frame: frame.clone(),
+            rows: rows.between(0..rows.count()).to_vec(),
+            most_queries,
+            fails_at: None,
+            sweeps: 0,
+        }
+    }
+
+    /// Coordinates and scalars.
+    fn row(&self, position: usize) -> (Vec<f32>, &[f32]) {
+        let height = numbers(&self.frame) + SCALARS;
+        let row = &self.rows[position * height..][..height];
+        let (coordinates, scalars) = row.split_at(height - SCALARS);
+        let coordinates = match self.frame.precision() {
+            Precision::Single => coordinates.to_vec(),
+            Precision::Half => {
+                let bits = coordinates.iter().map(|number| number.to_bits());
+                bits.flat_map(|bits| [bits as u16, (bits >> 16) as u16])
+                    .map(coordinate_of_half)
+                    .collect()
+            }
+        };
+        (coordinates, scalars)
+    }
+
+    /// The bound of a query and a reference; `None` where the reference is none any more.
+    fn bound(&self, query: &Scalars, position: usize, reference: usize) -> Option<f32> {
+        let (coordinates, scalars) = self.row(reference);
+        let &[error, factor, half, allowance] = scalars else {
+            unreachable!("a row has {SCALARS} scalars");
+        };
+        let sum = sum(self.frame.sums(), &self.row(position).0, &coordinates);
+        (!allowance.is_nan()).then(|| self.frame.bound(sum, query, error, factor, half))
+    }
+}
+
+impl Sweeper for Fake {
+    fn sweep(
+        &mut self,
+        copy: &Copy,
+        request: &Request,
+        capacity: usize,
+        groups: &[u32],
+        batch: Range<usize>,
+        monitor: &Monitor,
+    ) -> Result<Swept> {
+        monitor.check()?;
+        self.sweeps += 1;
+        if self.fails_at == Some(self.sweeps) {
+            return Err(Error::Device("gone".into()));
+        }
+        assert!(batch.len() <= self.most_queries);
+        let mut swept = Swept {
+            capacity,
+            room: room(capacity),
+            counts: Vec::new(),
+            floors: Vec::new(),
+            keys: Vec::new(),
+        };
+        for at in batch {
+            let query = request.queries[at];
+            let position = copy.positions[query as usize] as usize;
+            let own = match request.except {
+                Except::Nobody => NO_GROUP,
+                except => group(except, query),
+            };
+            let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
+            let beyond = first_beyond(self.frame.limit(limit));
+            let key = |reference: usize| {
+                let bound = self.bound(&copy.scalars[position], position, reference)?;
+                Some(u64::from(bound.to_bits()) << 32 | reference as u64)
+            };
+            let mut keys: Vec<u64> = (0..copy.references)
+                .filter(|&reference| groups[reference] != own)
+                .filter_map(key)
+                .filter(|&key| key < beyond)
+                .collect();
+            keys.sort_unstable();
+            swept
+                .floors
+                .push(keys.get(capacity).copied().unwrap_or(beyond));
+            let kept = keys.len().min(capacity);
+            keys.resize(capacity, u64::MAX);
+            swept.keys.extend(keys);
+            // Now and then more were found than there is room for.
+            let is_full = at % 7 == 3;
+            swept
+                .counts
+                .push(if is_full { u32::MAX } else { kept as u32 });
+        }
+        Ok(swept)
+    }
+
+    fn twin(&mut self) -> Result<Option<Self>> {
+        Ok((self.most_queries > 20).then(|| Self {
+            frame: self.frame.clone(),
+            rows: self.rows.clone(),
+            ..*self
+        }))
+    }
+
+    fn most_queries(&self, _: usize) -> usize {
+        self.most_queries
+    }
+
+    fn fewest_queries(&self) -> usize {
+        1
+    }
+
+    fn update(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
+        let height = numbers(&self.frame) + SCALARS;
+        for (row, &position) in rows.chunks_exact(height).zip(positions) {
+            self.rows[position as usize * height..][..height].copy_from_slice(row);
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self, rows: &Arc<Rows>) -> Result<()> {
+        self.rows = rows.between(0..rows.count()).to_vec();
+        Ok(())
+    }
+}
+
+/// A machine with so many devices, which sweep for so many queries at a time at most.
+struct Fakes {
+    devices: usize,
+    most_queries: usize,
+}
+
+impl Backend for Fakes {
+    fn name(&self) -> &'static str {
+        "fakes"
+    }
+
+    fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
+        work();
+    }
+
+    fn agglomerate(&self, _: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        unreachable!("searches only")
+    }
+
+    fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize) -> Result<Points> {
+        unreachable!("searches only")
+    }
+
+    fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
+        let make = |frame: &Frame, rows: &Arc<Rows>, _| {
+            let fake = |_| Fake::new(frame, rows, self.most_queries);
+            Ok((0..self.devices).map(fake).collect())
+        };
+        let fakes = CudaNeighbours::on(space, 0, true, monitor, Box::new(make))?;
+        match fakes {
+            Some(mut fakes) => task(&mut fakes),
+            None => task(&mut CpuNeighbours::new(space, monitor)),
+        }
+    }
+
+    fn link(&self, _: Origin, _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
+        unreachable!("searches only")
+    }
+
+    fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {
+        unreachable!("searches only")
+    }
+}
+
+#[test]
+fn any_number_of_devices_and_any_batches_have_the_bits_of_the_cpu() {
+    let mut random = Random(31);
+    let monitor = Monitor::default();
+    let cpu = Cpu::new(2).unwrap();
+    let metrics = [dist_metrics(), correlations()].concat();
+    for round in 0..60 {
+        let metric = metrics[round % metrics.len()];
+        let n = 3 + random.below(200);
+        let p = 2 + random.below(30);
+        let x = cloud(&mut random, n, p);
+        let points = Points::new(metric, &x);
+        let references = if round % 3 == 0 {
+            n
+        } else {
+            2 + random.below(n - 2)
+        };
+        let k = 1 + random.below(references - 1);
+        let fakes = Fakes {
+            devices: 1 + round % 4,
+            most_queries: 1 + random.below(90),
+        };
+        let case = format!("{round}: {metric:?}, {n}, {references}, k = {k}");
+        let graph = |backend: &dyn Backend| knn::nearest(&points, references, k, backend, &monitor);
+        assert!(graph(&fakes) == graph(&cpu), "{case}");
+        let tree = |backend: &dyn Backend| spanning::tree(&points, backend, &monitor);
+        assert!(tree(&fakes) == tree(&cpu), "{case}");
+        let ward = |backend: &dyn Backend| geometric::ward(&x, backend, &monitor);
+        assert!(ward(&fakes) == ward(&cpu), "{case}");
+    }
+}
+
+#[test]
+fn a_device_that_fails_ends_the_search_and_what_came_before_is_right() {
+    let x = draw(&mut Random(3), Data::Mixture, 400, 5);
+    let points = Points::new(Metric::Euclidean, &x);
+    let space = Space::Points {
+        points: &points,
+        references: 400,
+    };
+    let monitor = Monitor::default();
+    let queries: Vec<u32> = (0..400).collect();
+    let request = Request {
+        queries: &queries,
+        wanted: 3,
+        limits: None,
+        except: Except::Itself,
+    };
+    let expected = CpuNeighbours::new(space, &monitor)
+        .nearest(&request)
+        .unwrap();
+    for fails_at in [1, 2, 3] {
+        let make = |frame: &Frame, rows: &Arc<Rows>, _| {
+            let mut fakes: Vec<Fake> = (0..2).map(|_| Fake::new(frame, rows, 10)).collect();
+            fakes
+                .iter_mut()
+                .for_each(|fake| fake.fails_at = Some(fails_at));
+            Ok(fakes)
+        };
+        let fakes = CudaNeighbours::on(space, 0, true, &monitor, Box::new(make));
+        let mut fakes = fakes.unwrap().unwrap();
+        let mut taken = 0;
+        let result = fakes.nearest_in_blocks(&request, &mut |nearest| {
+            for found in nearest.iter() {
+                assert_eq!(found, expected.of(taken));
+                taken += 1;
+            }
+            Ok(())
+        });
+        assert_eq!(result, Err(Error::Device("gone".into())));
+        assert!(taken <= 20 * (fails_at - 1), "{taken}");
+    }
+}
+
+#[test]
+fn a_search_without_memory_for_a_query_says_so() {
+    let x = draw(&mut Random(3), Data::Plain, 50, 5);
+    let points = Points::new(Metric::Euclidean, &x);
+    let fakes = Fakes {
+        devices: 1,
+        most_queries: 0,
+    };
+    let error = knn::nearest(&points, 50, 3, &fakes, &Monitor::default()).unwrap_err();
+    assert!(matches!(error, Error::Memory(_)), "{error}");
+}
 
 /// Rows of data that tempt sums of products to lose digits.
 fn adversarial(random: &mut Random, sort: usize, n: usize, p: usize) -> Vec<f64> {
@@ -31,9 +309,15 @@ fn adversarial(random: &mut Random, sort: usize, n: usize, p: usize) -> Vec<f64>
     values
 }
 
-/// The sums that a sweep in halves adds up, of all queries and references, for rows whose negatives
-/// are the references: what bounds were made of them is undone.
-fn check(random: &mut Random, device: &Arc<Device>, sort: usize, n: usize, p: usize) -> f64 {
+/// By what share of the margin tensor cores are off where they add up the products of queries and
+/// references, which are the queries' negatives, so that no bound is cut off at 0.
+fn share_of_margin(
+    random: &mut Random,
+    device: &Arc<Device>,
+    sort: usize,
+    n: usize,
+    p: usize,
+) -> f64 {
     let queries = adversarial(random, sort, n, p);
     let mut values: Vec<f64> = queries.iter().map(|value| -value).collect();
     values.extend(queries);
@@ -44,9 +328,9 @@ fn check(random: &mut Random, device: &Arc<Device>, sort: usize, n: usize, p: us
         references: n,
     };
     let monitor = Monitor::default();
-    let mut neighbours = CudaNeighbours::new(device, space, 0, &monitor)
-        .unwrap()
-        .unwrap();
+    let devices = std::slice::from_ref(device);
+    let neighbours = CudaNeighbours::new(devices, space, 0, None, &monitor);
+    let mut neighbours = neighbours.unwrap().unwrap();
     let indices: Vec<u32> = (n as u32..2 * n as u32).collect();
     let request = Request {
         queries: &indices,
@@ -54,11 +338,17 @@ fn check(random: &mut Random, device: &Arc<Device>, sort: usize, n: usize, p: us
         limits: None,
         except: Except::Nobody,
     };
-    let screen = &neighbours.screens[0];
-    let frame = &screen.frame;
+    let CudaNeighbours {
+        sweepers,
+        frames,
+        copy,
+        ..
+    } = &mut neighbours;
+    let frame = &frames[0];
     assert_eq!(frame.precision(), Precision::Half);
-    let groups = neighbours.stream.clone_htod(&vec![0; n]).unwrap();
-    let swept = neighbours.sweep(screen, &request, &groups, 0..n).unwrap();
+    let capacity = capacity(frame, &request);
+    let swept = sweepers[0].sweep(copy, &request, capacity, &vec![0; n], 0..n, &monitor);
+    let swept = swept.unwrap();
     let (_, margin) = frame.margins();
     let view = |index: u32| frame.view(points.row(index as usize), 1.0);
     let mut largest = 0.0f64;
@@ -66,7 +356,7 @@ fn check(random: &mut Random, device: &Arc<Device>, sort: usize, n: usize, p: us
         let query = view(index);
         assert_eq!(swept.counts[i] as usize, n);
         for &key in &swept.keys[i * swept.capacity..][..n] {
-            let reference = screen.copy.indices[key as u32 as usize];
+            let reference = copy.indices[key as u32 as usize];
             let bound = f64::from(f32::from_bits((key >> 32) as u32));
             let distance = points.distance(index as usize, reference as usize);
             assert!(bound <= distance, "{sort}, {p}: {bound} above {distance}");
@@ -94,8 +384,7 @@ fn the_gpu_adds_up_halves_within_the_margin() {
     let mut random = Random(3);
     for p in [8, 16, 31, 64, 295, 1024, 4096] {
         for sort in 0..7 {
-            let share = check(&mut random, &device, sort, 100, p);
-            println!("sort {sort}, {p} columns: {share:.4} of the margin");
+            let share = share_of_margin(&mut random, &device, sort, 100, p);
             // Sums of bounds are rounded to singles, too.
             assert!(
                 share < 0.5,

@@ -1,0 +1,614 @@
+//! Nearest references on CUDA devices: they sweep, in half or single precision, and the CPU decides
+//! what is left. kernels/neighbours.cu says how, and kernels/products.cu for half precision.
+//!
+//! Half precision is many times faster, but its bounds are looser. A query that it leaves open is
+//! swept for again, for more candidates; where many stay open, single precision takes over.
+//!
+//! Every device sweeps all references, in chunks where its memory does not hold them ([`references`]),
+//! for batches of the queries, which are dealt out to the devices ([`deal`]).
+
+mod deal;
+mod products;
+mod references;
+mod searcher;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::device::Device;
+use super::join;
+use crate::backend::cpu::CpuNeighbours;
+use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space, Take};
+use crate::backend::single::{Frame, Precision, Scalars};
+use crate::error::{Error, Result};
+use crate::monitor::Monitor;
+use deal::deal;
+use references::Rows;
+use searcher::{room, Searcher, MOST_ROOM, TILE};
+
+/// Queries with more candidates than this are the CPU's.
+const MOST_CANDIDATES: usize = MOST_ROOM / 4;
+
+/// Pairs of coordinates that take a fraction of a second, in single and in half precision.
+const BATCH_COORDINATES: usize = 1 << 41;
+const BATCH_COORDINATES_OF_HALVES: usize = 1 << 43;
+
+/// How many times as many candidates are kept of queries that half precision left open at first.
+const MORE: usize = 8;
+
+/// So many queries of a batch, and one in so many, can half precision leave to the CPU before single
+/// precision is faster; and one in so many can be swept for again.
+const FEW: usize = 64;
+const SHARE_FOR_HOST: usize = 256;
+const SHARE_AGAIN: usize = 4;
+
+/// Queries at a time, at most.
+const MOST_QUERIES: usize = 1 << 18;
+
+/// Bytes of candidates at a time.
+const BATCH_BYTES: usize = 1 << 31;
+
+/// Batches for each device, at least, where there are queries enough: while it sweeps for one, the
+/// host decides on another.
+const BATCHES_FOR_EACH: usize = 4;
+
+/// Scalars of a view, behind its coordinates. As in neighbours.cu.
+const SCALARS: usize = 4;
+
+/// Requests with fewer pairs of coordinates than this are faster on the CPU.
+pub const SMALLEST: usize = 1 << 26;
+
+/// Who is where on the devices. References come first, in an order that has nothing to do with
+/// theirs: so each part of them is like every other.
+#[derive(Default)]
+pub struct Copy {
+    /// By position.
+    indices: Vec<u32>,
+    /// By index.
+    positions: Vec<u32>,
+    /// How many positions are references'.
+    references: usize,
+    /// How many of them were merged away.
+    gone: usize,
+    /// By position.
+    scalars: Vec<Scalars>,
+}
+
+/// What a sweep left of a batch of queries.
+pub struct Swept {
+    capacity: usize,
+    room: usize,
+    counts: Vec<u32>,
+    floors: Vec<u64>,
+    /// `capacity` for each query.
+    keys: Vec<u64>,
+}
+
+/// What sweeps: a device, or what stands for one in tests.
+pub trait Sweeper: Send {
+    /// Sweeps all references for some queries of a request and keeps so many candidates of each,
+    /// given the groups of the references by position.
+    ///
+    /// # Errors
+    /// As [`Neighbours::nearest`]; where a device fails, the error names it and the queries.
+    fn sweep(
+        &mut self,
+        copy: &Copy,
+        request: &Request,
+        capacity: usize,
+        groups: &[u32],
+        batch: Range<usize>,
+        monitor: &Monitor,
+    ) -> Result<Swept>;
+
+    /// Another that sweeps the same references, where there can be one.
+    fn twin(&mut self) -> Result<Option<Self>>
+    where
+        Self: Sized;
+
+    /// For how many queries at a time there is memory when so many candidates of each are kept.
+    fn most_queries(&self, capacity: usize) -> usize;
+
+    /// For how many queries at a time a sweep is worth its while.
+    fn fewest_queries(&self) -> usize;
+
+    /// Puts rows that have changed to their positions.
+    fn update(&mut self, rows: &[f32], positions: &[u32]) -> Result<()>;
+
+    /// Has these rows, all of them references, from now on.
+    fn restart(&mut self, rows: &Arc<Rows>) -> Result<()>;
+}
+
+/// Makes sweepers of a frame, all rows, and how many of these are references.
+type Make<'a, S> = dyn Fn(&Frame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + 'a;
+
+/// References and queries on devices, and on the host, too.
+pub struct CudaNeighbours<'a, S = Searcher> {
+    make: Box<Make<'a, S>>,
+    sweepers: Vec<S>,
+    /// Sweeps again for queries that half precision leaves open.
+    again: Option<S>,
+    /// The faster first and the sharper last; the first is that of the sweepers.
+    frames: Vec<Frame>,
+    /// Points that are no references.
+    others: Range<u32>,
+    /// Decides, and does what the devices are not made for.
+    host: CpuNeighbours<'a>,
+    /// All points; for clusters those that are left.
+    copy: Copy,
+    /// Indices of clusters that have changed since they were copied.
+    changed: Vec<u32>,
+    /// Requests with fewer pairs of coordinates are the host's.
+    smallest: usize,
+    monitor: &'a Monitor,
+}
+
+impl<'a> CudaNeighbours<'a> {
+    /// For the queries and references of `space`; `None` for a metric that is not screened.
+    /// Requests with fewer pairs of coordinates than `smallest` are the CPU's. Of each device at
+    /// most `memory` bytes are used, if that is not `None`. Clusters take one device only.
+    ///
+    /// # Errors
+    /// `Error::Memory` when a device has too little, `Error::Device` when one fails.
+    pub fn new(
+        devices: &[Arc<Device>],
+        space: Space<'a>,
+        smallest: usize,
+        memory: Option<usize>,
+        monitor: &'a Monitor,
+    ) -> Result<Option<Self>> {
+        let halves = devices
+            .iter()
+            .map(|device| device.multiplies_halves())
+            .collect::<Result<Vec<_>>>()?;
+        let (devices, whole) = match space {
+            Space::Points { .. } => (devices.to_vec(), false),
+            // Requests are small, and every merge would have to be told to every device.
+            Space::Clusters(_) => (devices[..1].to_vec(), true),
+        };
+        let halves = halves.into_iter().all(|halves| halves);
+        let make = move |frame: &Frame, rows: &Arc<Rows>, references| {
+            // All at a time: copying and, at the first use, loading kernels takes a while.
+            std::thread::scope(|scope| {
+                let open = |device| {
+                    scope.spawn(move || {
+                        let mut one =
+                            Searcher::new(device, frame, rows, references, memory, whole)?;
+                        let twin = one.twin()?;
+                        Ok([Some(one), twin].into_iter().flatten())
+                    })
+                };
+                let threads: Vec<_> = devices.iter().map(open).collect();
+                let opened: Result<Vec<_>> = threads.into_iter().map(join).collect();
+                Ok(opened?.into_iter().flatten().collect())
+            })
+        };
+        Self::on(space, smallest, halves, monitor, Box::new(make))
+    }
+}
+
+impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
+    /// As [`CudaNeighbours::new`], with sweepers that `make` makes; `halves` if they can sweep in half
+    /// precision.
+    fn on(
+        space: Space<'a>,
+        smallest: usize,
+        halves: bool,
+        monitor: &'a Monitor,
+        make: Box<Make<'a, S>>,
+    ) -> Result<Option<Self>> {
+        let others = match space {
+            Space::Points { points, references } => references as u32..points.rows() as u32,
+            Space::Clusters(_) => 0..0,
+        };
+        let host = CpuNeighbours::new(space, monitor);
+        let Some(frame) = host.frame().cloned() else {
+            return Ok(None);
+        };
+        let halves = halves
+            && matches!(space, Space::Points { .. })
+            && frame.columns() >= products::FEWEST_COLUMNS;
+        let in_halves = halves.then(|| frame.in_halves()).flatten();
+        let mut neighbours = Self {
+            make,
+            sweepers: Vec::new(),
+            again: None,
+            frames: in_halves.into_iter().chain([frame]).collect(),
+            others,
+            host,
+            copy: Copy::default(),
+            changed: Vec::new(),
+            smallest,
+            monitor,
+        };
+        neighbours.open()?;
+        Ok(Some(neighbours))
+    }
+
+    /// Makes the sweepers for the first frame, once those before have given their memory back.
+    fn open(&mut self) -> Result<()> {
+        self.sweepers.clear();
+        self.again = None;
+        let frame = &self.frames[0];
+        let (copy, rows) = copy(frame, &self.host, self.others.clone());
+        self.copy = copy;
+        self.sweepers = (self.make)(frame, &rows, self.copy.references)?;
+        if let (Precision::Half, Some(first)) = (frame.precision(), self.sweepers.first_mut()) {
+            self.again = first.twin()?;
+        }
+        Ok(())
+    }
+
+    /// Copies what has changed.
+    fn update(&mut self) -> Result<()> {
+        let left = self.copy.references - self.copy.gone;
+        if 10 * left < 9 * self.copy.references {
+            self.changed.clear();
+            let (copy, rows) = copy(&self.frames[0], &self.host, 0..0);
+            self.copy = copy;
+            return self
+                .sweepers
+                .iter_mut()
+                .try_for_each(|sweeper| sweeper.restart(&rows));
+        }
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.sort_unstable();
+        changed.dedup();
+        let positions: Vec<u32> = changed
+            .iter()
+            .map(|&index| self.copy.positions[index as usize])
+            .collect();
+        let (rows, scalars) = views(&self.frames[0], &self.host, &changed);
+        for (&position, &scalars) in positions.iter().zip(&scalars) {
+            self.copy.scalars[position as usize] = scalars;
+        }
+        self.sweepers
+            .iter_mut()
+            .try_for_each(|sweeper| sweeper.update(&rows, &positions))
+    }
+
+    /// Queries that a device sweeps for at a time, keeping so many candidates of each, if there are
+    /// enough of them.
+    fn at_a_time(&self, capacity: usize) -> usize {
+        let most = self.sweepers.iter().map(|s| s.most_queries(capacity)).min();
+        let frame = &self.frames[0];
+        let coordinates = match frame.precision() {
+            Precision::Single => BATCH_COORDINATES,
+            Precision::Half => BATCH_COORDINATES_OF_HALVES,
+        };
+        (coordinates / (frame.columns() * self.copy.references))
+            .clamp(self.fewest(), MOST_QUERIES)
+            .min(BATCH_BYTES / (8 * room(capacity)))
+            .min(most.unwrap_or(usize::MAX))
+    }
+
+    /// Queries at a time with which all devices are kept busy.
+    fn fewest(&self) -> usize {
+        let fewest = self.sweepers.iter().map(|s| s.fewest_queries()).max();
+        fewest.unwrap_or(TILE)
+    }
+
+    /// Divides so many queries into batches.
+    fn batches(&self, count: usize, capacity: usize) -> Result<Vec<Range<usize>>> {
+        let most = self.at_a_time(capacity);
+        if most == 0 {
+            return Err(Error::Memory(format!(
+                "the device's memory does not suffice for {capacity} candidates of a row"
+            )));
+        }
+        let devices = self.sweepers.len();
+        let size = count
+            .div_ceil(BATCHES_FOR_EACH * devices)
+            .max(self.fewest().min(count.div_ceil(devices)))
+            .next_multiple_of(TILE)
+            .min(most);
+        let starts = (0..count).step_by(size);
+        Ok(starts
+            .map(|start| start..(start + size).min(count))
+            .collect())
+    }
+
+    /// Answers a request, batch after batch; false where half precision leaves too many queries
+    /// open, and the answers that are missing are better asked for in single precision.
+    fn deal_out(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<bool> {
+        let capacity = capacity(&self.frames[0], request);
+        let batches = self.batches(request.queries.len(), capacity)?;
+        let groups: Vec<u32> = self.copy.indices[..self.copy.references]
+            .par_iter()
+            .map(|&index| group(request.except, index))
+            .collect();
+        let Self {
+            sweepers,
+            again,
+            frames,
+            host,
+            copy,
+            monitor,
+            ..
+        } = self;
+        let frame = &frames[0];
+        let sharper = frames.len() > 1;
+        let mut leaves_many = false;
+        let dealt = deal(
+            sweepers,
+            &batches,
+            |sweeper, batch| sweeper.sweep(copy, request, capacity, &groups, batch, monitor),
+            |batch, swept| {
+                monitor.check()?;
+                let mut answers = settle(host, frame, copy, request, batch.clone(), &swept);
+                let queries = &request.queries[batch.clone()];
+                let mut open = Open::of(&answers, queries);
+                leaves_many = sharper && open.len() > FEW + batch.len() / SHARE_AGAIN;
+                if let (Some(again), false) = (&mut *again, leaves_many) {
+                    let request = open.request(request);
+                    let more = (MORE * capacity).min(MOST_CANDIDATES);
+                    let most = again
+                        .most_queries(more)
+                        .clamp(1, BATCH_BYTES / (8 * room(more)));
+                    for start in (0..open.len()).step_by(most) {
+                        let some = start..(start + most).min(open.len());
+                        let swept =
+                            again.sweep(copy, &request, more, &groups, some.clone(), monitor)?;
+                        let second = settle(host, frame, copy, &request, some.clone(), &swept);
+                        for (&at, answer) in open.at[some].iter().zip(second) {
+                            answers[at] = answer;
+                        }
+                    }
+                    open = Open::of(&answers, queries);
+                }
+                leaves_many |= sharper && open.len() > FEW + batch.len() / SHARE_FOR_HOST;
+                if leaves_many {
+                    // Ends it.
+                    return Err(Error::Interrupt);
+                }
+                if open.len() > 0 {
+                    let rest = host.nearest(&open.request(request))?;
+                    for (&at, found) in open.at.iter().zip(rest.iter()) {
+                        answers[at] = Ok(found.to_vec());
+                    }
+                }
+                let answers = answers.into_iter();
+                let found: Vec<_> = answers.map(|a| a.expect("all are settled")).collect();
+                take(&Nearest::of_all(&found))
+            },
+        );
+        match dealt {
+            Err(_) if leaves_many => Ok(false),
+            dealt => dealt.map(|()| true),
+        }
+    }
+}
+
+/// Queries of a batch that are not settled yet.
+struct Open {
+    /// Their places in the batch.
+    at: Vec<usize>,
+    queries: Vec<u32>,
+    limits: Vec<f64>,
+}
+
+impl Open {
+    /// Given all queries of the batch.
+    fn of(answers: &[Answer], queries: &[u32]) -> Self {
+        let limit = |(at, answer): (usize, &Answer)| Some((at, answer.as_ref().err().copied()?));
+        let open = answers.iter().enumerate().filter_map(limit);
+        let (at, limits): (Vec<usize>, Vec<f64>) = open.unzip();
+        Self {
+            queries: at.iter().map(|&at| queries[at]).collect(),
+            at,
+            limits,
+        }
+    }
+
+    /// How many.
+    fn len(&self) -> usize {
+        self.at.len()
+    }
+
+    /// What is left to answer of a request.
+    fn request<'a>(&'a self, request: &Request<'a>) -> Request<'a> {
+        Request {
+            queries: &self.queries,
+            limits: Some(&self.limits),
+            ..*request
+        }
+    }
+}
+
+/// Nearest references, or, where these are not known yet, a limit: none farther is among them.
+type Answer = std::result::Result<Vec<(f64, u32)>, f64>;
+
+/// How many candidates a sweep is to keep of each query: more where bounds are looser.
+fn capacity(frame: &Frame, request: &Request) -> usize {
+    match frame.precision() {
+        Precision::Single => CpuNeighbours::capacity(request),
+        Precision::Half => request.wanted + request.wanted / 4 + 12,
+    }
+}
+
+/// Answers for a batch of a request's queries, from what a sweep left of them.
+fn settle(
+    host: &CpuNeighbours,
+    frame: &Frame,
+    copy: &Copy,
+    request: &Request,
+    batch: Range<usize>,
+    swept: &Swept,
+) -> Vec<Answer> {
+    let settle = |(i, at)| settle_one(host, frame, copy, request, at, swept, i);
+    batch.into_par_iter().enumerate().map(settle).collect()
+}
+
+/// The answer for the `at`-th query of a request, the `i`-th of those swept.
+fn settle_one(
+    host: &CpuNeighbours,
+    frame: &Frame,
+    copy: &Copy,
+    request: &Request,
+    at: usize,
+    swept: &Swept,
+    i: usize,
+) -> Answer {
+    let count = swept.counts[i] as usize;
+    let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
+    if count > swept.room {
+        return Err(limit);
+    }
+    let bound = |key: u64| frame.in_data_units(f32::from_bits((key >> 32) as u32));
+    let keys = &swept.keys[i * swept.capacity..][..count.min(swept.capacity)];
+    let name = |&key: &u64| (bound(key), copy.indices[key as u32 as usize]);
+    let mut found: Vec<(f64, u32)> = keys.iter().map(name).collect();
+    // Among equal bounds the order was that of positions.
+    found.sort_unstable_by_key(|&(bound, index)| (bound.to_bits(), index));
+    let beyond = first_beyond(frame.limit(limit));
+    let floor = (swept.floors[i] != beyond).then(|| bound(swept.floors[i]));
+    host.decide(request, at, found.into_iter(), floor)
+}
+
+impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
+    fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest> {
+        let mut all = Nearest::default();
+        self.nearest_in_blocks(request, &mut |nearest| {
+            nearest.iter().for_each(|found| all.push(found));
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    fn nearest_in_blocks(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<()> {
+        let count = request.queries.len();
+        let pairs = count * (self.copy.references - self.copy.gone);
+        if pairs * self.frames[0].columns() < self.smallest {
+            return self.host.nearest_in_blocks(request, take);
+        }
+        self.update()?;
+        let mut done = 0;
+        loop {
+            let rest = request.part(done..count);
+            if capacity(&self.frames[0], request) <= MOST_CANDIDATES {
+                let settled = self.deal_out(&rest, &mut |nearest| {
+                    done += nearest.len();
+                    take(nearest)
+                })?;
+                if settled {
+                    return Ok(());
+                }
+            } else if self.frames.len() == 1 {
+                return self.host.nearest_in_blocks(&rest, take);
+            }
+            // Half precision is not enough.
+            self.frames.remove(0);
+            self.open()?;
+        }
+    }
+
+    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
+        self.host.distances(pairs)
+    }
+
+    fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
+        self.host.merge(lower, higher)?;
+        self.copy.gone += 1;
+        self.changed.extend([lower, higher]);
+        Ok(())
+    }
+
+    fn batch(&self) -> usize {
+        // One is swept for while the host decides on another.
+        self.at_a_time(1).max(1) * 2 * self.sweepers.len()
+    }
+}
+
+/// The first key beyond all those with a bound of at most this limit.
+fn first_beyond(limit: f32) -> u64 {
+    (u64::from(limit.to_bits()) + 1) << 32
+}
+
+/// The group of a reference, and of a query that is one.
+fn group(except: Except, index: u32) -> u32 {
+    match except {
+        Except::Nobody => 0,
+        Except::Itself => index,
+        Except::Group(groups) => groups[index as usize],
+    }
+}
+
+/// The references in an order that has nothing to do with theirs, then `others`; and the views of
+/// them all.
+fn copy(frame: &Frame, host: &CpuNeighbours, others: Range<u32>) -> (Copy, Arc<Rows>) {
+    let mut indices = host.references();
+    shuffle(&mut indices);
+    let references = indices.len();
+    indices.extend(others);
+    let most = indices.iter().max().map_or(0, |&most| most as usize + 1);
+    let mut positions = vec![0; most];
+    for (position, &index) in indices.iter().enumerate() {
+        positions[index as usize] = position as u32;
+    }
+    let (rows, scalars) = views(frame, host, &indices);
+    let copy = Copy {
+        indices,
+        positions,
+        references,
+        gone: 0,
+        scalars,
+    };
+    let by_row = frame.precision() == Precision::Half;
+    let rows = Rows::new(rows, numbers(frame) + SCALARS, by_row);
+    (copy, Arc::new(rows))
+}
+
+/// Mixes by a fixed sequence of random numbers.
+fn shuffle(indices: &mut [u32]) {
+    let mut state = 0x9E37_79B9_7F4A_7C15u64;
+    for i in (1..indices.len()).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        indices.swap(i, (state % (i as u64 + 1)) as usize);
+    }
+}
+
+/// Numbers before the scalars of a view: the coordinates, or two of them each.
+fn numbers(frame: &Frame) -> usize {
+    match frame.precision() {
+        Precision::Single => frame.columns(),
+        Precision::Half => products::numbers(frame),
+    }
+}
+
+/// Coordinates and scalars of some rows, row after row, and the scalars again. A cluster that was
+/// merged away is where nothing finds it.
+fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> (Vec<f32>, Vec<Scalars>) {
+    let columns = numbers(frame);
+    let height = columns + SCALARS;
+    let mut rows = vec![0.0f32; indices.len() * height];
+    let scalars = rows
+        .par_chunks_mut(height)
+        .zip(indices)
+        .map(|(view, &index)| {
+            let (row, size) = host.row(index);
+            if size == 0.0 {
+                view[columns..].fill(f32::NAN);
+                return Scalars::default();
+            }
+            let scalars = match frame.precision() {
+                Precision::Single => frame.write(row, size, |k, value| view[k] = value),
+                Precision::Half => products::write(frame, row, size, view),
+            };
+            let numbers = [
+                scalars.error,
+                scalars.factor,
+                scalars.half,
+                scalars.allowance,
+            ];
+            view[columns..].copy_from_slice(&numbers);
+            scalars
+        })
+        .collect();
+    (rows, scalars)
+}
