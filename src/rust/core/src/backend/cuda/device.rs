@@ -14,9 +14,6 @@ use crate::error::{Error, Result};
 /// The oldest compute capability that the kernels are compiled for.
 const OLDEST: (i32, i32) = (7, 0);
 
-/// The same of kernels/products.cu.
-const OLDEST_WITH_PRODUCTS: (i32, i32) = (8, 0);
-
 /// The oldest CUDA version whose drivers take the kernels' PTX.
 const OLDEST_DRIVER: i32 = 12_040;
 
@@ -212,12 +209,13 @@ impl Device {
         Ok(free)
     }
 
-    /// Whether its tensor cores multiply halves as kernels/products.cu has them do.
-    pub fn multiplies_halves(&self) -> Result<bool> {
+    /// Compute capability, major and minor, and bytes of shared memory that a block may have.
+    pub fn abilities(&self) -> Result<((i32, i32), usize)> {
+        let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let capability = self.context.compute_capability();
         capability
-            .map(|capability| capability >= OLDEST_WITH_PRODUCTS)
-            .map_err(|error| self.error("asking for its compute capability", &error))
+            .and_then(|capability| Ok((capability, self.context.attribute(shared)? as usize)))
+            .map_err(|error| self.error("asking what it is able to do", &error))
     }
 
     /// How many multiprocessors it has.

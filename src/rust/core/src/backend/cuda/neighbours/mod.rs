@@ -163,7 +163,7 @@ impl<'a> CudaNeighbours<'a> {
     ) -> Result<Option<Self>> {
         let halves = devices
             .iter()
-            .map(|device| device.multiplies_halves())
+            .map(|device| products::suits(device))
             .collect::<Result<Vec<_>>>()?;
         let (devices, whole) = match space {
             Space::Points { .. } => (devices.to_vec(), false),

@@ -15,8 +15,8 @@ use crate::error::Result;
 const QUERIES: u32 = 128;
 const REFERENCES: u32 = 256;
 const THREADS: u32 = 256;
-const DEPTH: u32 = 32;
-const STAGES: u32 = 4;
+const DEPTH: u32 = 64;
+const STAGES: u32 = 3;
 const STEP: usize = 16;
 
 /// Tiles of references that a block goes through, at most: many, so that its first copies cost
@@ -25,6 +25,13 @@ const MOST_TILES: u32 = 16;
 
 /// Blocks for each multiprocessor, at least, where there is so much to do.
 const BLOCKS: u32 = 8;
+
+/// The oldest compute capability that the kernel is compiled for.
+const OLDEST: (i32, i32) = (8, 0);
+
+/// Shared memory of a block, bytes: for coordinates, and at most so much for what else there is.
+const SHARED_BYTES: u32 = STAGES * (QUERIES + REFERENCES) * DEPTH * 2;
+const OTHER_SHARED_BYTES: u32 = 19_200;
 
 /// With fewer columns than this, what is near is too near for half precision.
 pub const FEWEST_COLUMNS: usize = 8;
@@ -88,7 +95,14 @@ impl Collect {
     }
 }
 
-const SHARED_BYTES: u32 = STAGES * (QUERIES + REFERENCES) * DEPTH * 2;
+/// Whether a device has tensor cores for halves, and what else the kernel needs.
+///
+/// # Errors
+/// `Error::Device` when the device fails.
+pub fn suits(device: &Device) -> Result<bool> {
+    let (capability, shared) = device.abilities()?;
+    Ok(capability >= OLDEST && shared >= (SHARED_BYTES + OTHER_SHARED_BYTES) as usize)
+}
 
 /// Numbers of a view's coordinates, of which each stands for two halves.
 pub fn numbers(frame: &Frame) -> usize {

@@ -378,7 +378,7 @@ fn share_of_margin(
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_adds_up_halves_within_the_margin() {
     let device = Device::shared(0).unwrap();
-    if !device.multiplies_halves().unwrap() {
+    if !products::suits(&device).unwrap() {
         return;
     }
     let mut random = Random(3);
