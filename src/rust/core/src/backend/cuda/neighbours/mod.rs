@@ -518,8 +518,7 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
     }
 
     fn batch(&self) -> usize {
-        // One is swept for while the host decides on another.
-        self.at_a_time(1).max(1) * 2 * self.sweepers.len()
+        self.at_a_time(1).max(1) * self.sweepers.len()
     }
 }
 

@@ -23,6 +23,9 @@ const CHUNK_BYTES: usize = 1 << 30;
 /// What the driver returns.
 type Outcome<T> = std::result::Result<T, DriverError>;
 
+/// Bytes from which on locking the pages of rows that are copied once takes less time than it saves.
+const LOCKED_FROM: usize = 1 << 26;
+
 /// Views of all points in the host's memory, by position.
 pub struct Rows {
     /// Coordinates and scalars, row after row.
@@ -273,7 +276,7 @@ impl References {
                     device.name()
                 ))
             })?;
-        if plan.chunk < count {
+        if plan.chunk < count || count * bytes >= LOCKED_FROM {
             rows.lock(&device.context);
         }
         let make = || -> Outcome<Self> {

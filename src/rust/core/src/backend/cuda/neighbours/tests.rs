@@ -5,7 +5,7 @@ use super::searcher::NO_GROUP;
 use super::*;
 use crate::backend::cpu::Cpu;
 use crate::backend::single::coordinate_of_half;
-use crate::backend::{Backend, Merge, Task};
+use crate::backend::{Backend, Fallback, Merge, Task};
 use crate::distances::Pairs;
 use crate::knn;
 use crate::linkage::lance_williams::Recurrence;
@@ -157,6 +157,8 @@ impl Sweeper for Fake {
 struct Fakes {
     devices: usize,
     most_queries: usize,
+    /// Which sweep of each device fails, if any.
+    fails_at: Option<usize>,
 }
 
 impl Backend for Fakes {
@@ -178,7 +180,10 @@ impl Backend for Fakes {
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
         let make = |frame: &Frame, rows: &Arc<Rows>, _| {
-            let fake = |_| Fake::new(frame, rows, self.most_queries);
+            let fake = |_| Fake {
+                fails_at: self.fails_at,
+                ..Fake::new(frame, rows, self.most_queries)
+            };
             Ok((0..self.devices).map(fake).collect())
         };
         let fakes = CudaNeighbours::on(space, 0, true, monitor, Box::new(make))?;
@@ -218,6 +223,7 @@ fn any_number_of_devices_and_any_batches_have_the_bits_of_the_cpu() {
         let fakes = Fakes {
             devices: 1 + round % 4,
             most_queries: 1 + random.below(90),
+            fails_at: None,
         };
         let case = format!("{round}: {metric:?}, {n}, {references}, k = {k}");
         let graph = |backend: &dyn Backend| knn::nearest(&points, references, k, backend, &monitor);
@@ -272,12 +278,36 @@ fn a_device_that_fails_ends_the_search_and_what_came_before_is_right() {
 }
 
 #[test]
+fn the_cpu_goes_on_where_a_device_fails() {
+    let x = draw(&mut Random(3), Data::Mixture, 400, 5);
+    let points = Points::new(Metric::Manhattan, &x);
+    let graph = |backend: &dyn Backend| knn::nearest(&points, 400, 4, backend, &Monitor::default());
+    let tree = |backend: &dyn Backend| spanning::tree(&points, backend, &Monitor::default());
+    let cpu = || Cpu::new(2).unwrap();
+    for fails_at in [1, 4] {
+        let lost = || {
+            let fakes = Fakes {
+                devices: 3,
+                most_queries: 10,
+                fails_at: Some(fails_at),
+            };
+            Fallback::new(fakes, cpu())
+        };
+        let backend = lost();
+        assert_eq!(graph(&backend), graph(&cpu()));
+        assert_eq!(backend.name(), "cpu");
+        assert_eq!(tree(&lost()), tree(&cpu()));
+    }
+}
+
+#[test]
 fn a_search_without_memory_for_a_query_says_so() {
     let x = draw(&mut Random(3), Data::Plain, 50, 5);
     let points = Points::new(Metric::Euclidean, &x);
     let fakes = Fakes {
         devices: 1,
         most_queries: 0,
+        fails_at: None,
     };
     let error = knn::nearest(&points, 50, 3, &fakes, &Monitor::default()).unwrap_err();
     assert!(matches!(error, Error::Memory(_)), "{error}");
