@@ -13,13 +13,13 @@ use gmhclust_core::backend::{self, cuda, Choice, Workload};
 use gmhclust_core::dendrogram::Dendrogram;
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::kmeans::{self, Partition};
-use gmhclust_core::knn::{self, Graph};
+use gmhclust_core::knn;
 use gmhclust_core::linkage::geometric;
 use gmhclust_core::linkage::lance_williams::{Linkage, Precision, Recurrence};
 use gmhclust_core::linkage::matrix::{linkage as linkage_of, Origin};
 use gmhclust_core::linkage::spanning::{self, Edge};
 use gmhclust_core::mahalanobis::{self, Clustering, Options, Subthreshold};
-use gmhclust_core::metric::{Metric, ZeroOverZero};
+use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::{matrix, Error as CoreError, Matrix, Monitor, Result as CoreResult};
 
 use job::Job;
@@ -146,31 +146,40 @@ fn job_gknn(
     threads: i32,
     devices: Nullable<Vec<i32>>,
 ) -> ExternalPtr<Job> {
+    let (n, columns) = (x.nrows(), x.ncols());
+    let mut queries = n;
+    let mut vectors = vec![x.into()];
+    if let Nullable::NotNull(query) = query {
+        queries = query.nrows();
+        vectors.push(query.into());
+    }
     let prepare = || {
         let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
         let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
         let device = Device::new(backend, threads, devices)?;
-        let (n, columns) = (x.nrows(), x.ncols());
         let k = usize::try_from(k).unwrap_or(0);
-        let mut values = matrix::row_major(x.data(), n, columns)?;
-        let mut rows = n;
-        if let Nullable::NotNull(query) = &query {
-            values.extend(matrix::row_major(query.data(), query.nrows(), columns)?);
-            rows += query.nrows();
-        }
-        Ok(move |monitor: &Monitor| {
-            let queries = if rows > n { rows - n } else { n };
-            let work = Workload::Pairs {
-                count: queries * n,
-                columns,
-            };
-            let backend = backend::select(&device.choice(), &work)?;
-            let points = backend.prepare(metric, &values, rows, columns)?;
-            drop(values);
-            knn::nearest(&points, n, k, &*backend, monitor)
-        })
+        let length = queries * k;
+        Ok((
+            length,
+            move |monitor: &Monitor, values: &[&[f64]], index: &mut [i32], distance: &mut [f64]| {
+                let work = Workload::Pairs {
+                    count: queries * n,
+                    columns,
+                };
+                let backend = backend::select(&device.choice(), &work)?;
+                let mut points = None;
+                backend.on_threads(&mut || {
+                    points = Some(Points::from_column_major(metric, values, columns));
+                });
+                let points = points.expect("were made")?;
+                let graph = knn::nearest(&points, n, k, &*backend, monitor)?;
+                backend.on_threads(&mut || graph.write_columns(index, distance));
+                Ok(queries)
+            },
+        ))
     };
-    ExternalPtr::new(Job::start(prepare(), neighbours_to_r))
+    let job = Job::start_reading_and_filling(vectors, prepare(), neighbours_to_r);
+    ExternalPtr::new(job)
 }
 
 /// Starts the search for a minimum spanning tree.
@@ -539,15 +548,13 @@ fn distances_to_r(constant: Vec<usize>, distances: Robj) -> Robj {
 }
 
 /// Queries in rows, nearest first; indices from 1.
-fn neighbours_to_r(graph: Graph) -> Robj {
-    let Graph { k, index, distance } = graph;
-    let queries = index.len() / k;
-    let number = |index: u32| r_integer(index) + 1;
-    list!(
-        index = RMatrix::new_matrix(queries, k, |i, j| number(index[i * k + j])),
-        distance = RMatrix::new_matrix(queries, k, |i, j| distance[i * k + j])
-    )
-    .into()
+fn neighbours_to_r(queries: usize, mut index: Robj, mut distance: Robj) -> Robj {
+    for matrix in [&mut index, &mut distance] {
+        let k = matrix.len() / queries.max(1);
+        let dimensions = [r_integer(queries), r_integer(k)];
+        matrix.set_attrib("dim", dimensions).expect("lengths agree");
+    }
+    list!(index = index, distance = distance).into()
 }
 
 /// Clusters from 1; their centers in rows.

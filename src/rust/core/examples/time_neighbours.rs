@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use gmhclust_core::backend::{self, Choice, Workload};
 use gmhclust_core::linkage::{geometric, spanning};
-use gmhclust_core::metric::{Metric, ZeroOverZero};
-use gmhclust_core::{knn, Matrix, Monitor};
+use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
+use gmhclust_core::{knn, matrix, Matrix, Monitor};
 
 /// Uniform numbers in [0, 1) by xorshift64*.
 fn uniform(state: &mut u64) -> f64 {
@@ -78,10 +78,17 @@ fn main() {
         columns: p,
     };
     let backend = backend::select(&choice, &work).expect("a backend");
+    // As R has it.
+    let mut by_column = vec![0.0; values.len()];
+    matrix::column_major_on_threads(&values, p, &mut by_column, |value| value);
     let x = Matrix::from_row_major(values, n, p).expect("finite numbers");
     for _ in 0..3 {
         let start = Instant::now();
-        let points = backend.prepare(metric, x.values(), n, p).expect("points");
+        let mut points = None;
+        backend.on_threads(&mut || {
+            points = Some(Points::from_column_major(metric, &[&by_column], p));
+        });
+        let points = points.expect("was made").expect("whole rows");
         let prepared = start.elapsed().as_secs_f64();
         let monitor = Monitor::default();
         let sum: f64 = match arguments[3].as_str() {
@@ -99,8 +106,17 @@ fn main() {
                 tree.height.iter().sum()
             }
             _ => {
-                let graph = knn::nearest(&points, n, number(3), &*backend, &monitor);
-                graph.expect("a graph").distance.iter().sum()
+                let k = number(3);
+                let graph = knn::nearest(&points, n, k, &*backend, &monitor).expect("a graph");
+                let searched = start.elapsed().as_secs_f64();
+                let (mut index, mut distance) = (vec![0; n * k], vec![0.0; n * k]);
+                backend.on_threads(&mut || graph.write_columns(&mut index, &mut distance));
+                let written = start.elapsed().as_secs_f64() - searched;
+                print!(
+                    "searched {:.3} s, written {written:.3} s: ",
+                    searched - prepared
+                );
+                distance[..n].iter().sum()
             }
         };
         println!(

@@ -3,9 +3,12 @@
 #[cfg(test)]
 mod tests;
 
-use crate::backend::neighbours::{Except, Neighbours, Request, Space};
+use rayon::prelude::*;
+
+use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
+use crate::matrix::column_major_on_threads;
 use crate::metric::Points;
 use crate::monitor::Monitor;
 
@@ -54,8 +57,8 @@ pub fn nearest(
     monitor.expect(queries.len() as u64);
     let mut graph = Graph {
         k,
-        index: Vec::new(),
-        distance: Vec::new(),
+        index: vec![0; queries.len() * k],
+        distance: vec![0.0; queries.len() * k],
     };
     let mut before = 0;
     backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
@@ -67,17 +70,38 @@ pub fn nearest(
             except,
         };
         neighbours.nearest_in_blocks(&request, &mut |nearest| {
-            let already = before;
-            for found in nearest.iter() {
-                graph.index.extend(found.iter().map(|&(_, index)| index));
-                graph
-                    .distance
-                    .extend(found.iter().map(|&(distance, _)| distance));
-                before += 1;
-            }
-            monitor.advance((before - already) as u64);
+            graph.fill(before, nearest);
+            before += nearest.len();
+            monitor.advance(nearest.len() as u64);
             Ok(())
         })
     })?;
     Ok(graph)
+}
+
+impl Graph {
+    /// Puts in what is nearest to some queries, given the number of the first.
+    fn fill(&mut self, first: usize, nearest: &Nearest) {
+        /// Queries that a thread copies at a time.
+        const TOGETHER: usize = 1 << 8;
+
+        let k = self.k;
+        let place = first * k..(first + nearest.len()) * k;
+        let index = self.index[place.clone()].par_chunks_mut(k);
+        let rows = index.zip(self.distance[place].par_chunks_mut(k));
+        let rows = rows.enumerate().with_min_len(TOGETHER);
+        rows.for_each(|(i, (index, distance))| {
+            // Each query has as many neighbours as it may ask for.
+            for (at, &found) in nearest.of(i).iter().enumerate() {
+                (distance[at], index[at]) = found;
+            }
+        });
+    }
+
+    /// Writes the graph as R has it: column after column, the references' numbers from 1. On the
+    /// threads of the pool that it is called from.
+    pub fn write_columns(&self, index: &mut [i32], distance: &mut [f64]) {
+        column_major_on_threads(&self.index, self.k, index, |index| index as i32 + 1);
+        column_major_on_threads(&self.distance, self.k, distance, |distance| distance);
+    }
 }

@@ -69,6 +69,16 @@ impl Points {
         Ok(Self::prepared(metric, values, rows, columns))
     }
 
+    /// From column-major matrices one below the other.
+    ///
+    /// # Errors
+    /// `Error::Input` when a matrix has no whole number of rows.
+    pub fn from_column_major(metric: Metric, parts: &[&[f64]], columns: usize) -> Result<Self> {
+        let values = matrix::row_major_on_threads(parts, columns)?;
+        let rows = values.len() / columns.max(1);
+        Ok(Self::prepared(metric, values, rows, columns))
+    }
+
     fn prepared(metric: Metric, mut values: Vec<f64>, rows: usize, columns: usize) -> Self {
         let correlation = metric.is_correlation();
         let is_hole = |value: &f64| value.is_nan() || (!correlation && value.is_infinite());
