@@ -304,3 +304,20 @@ impl Centroids {
         self.sizes[higher] = 0.0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_for_all_is_what_was_found_for_one_after_the_other() {
+        let found = |i: u32| (0..i * 7 % 5).map(|j| (f64::from(j), i + j)).collect();
+        for queries in [0, 1, 5000] {
+            let all: Vec<Vec<(f64, u32)>> = (0..queries).map(found).collect();
+            let mut expected = Nearest::default();
+            all.iter().for_each(|found| expected.push(found));
+            assert_eq!(Nearest::of_all(&all), expected);
+            assert_eq!(expected.len(), all.len());
+        }
+    }
+}

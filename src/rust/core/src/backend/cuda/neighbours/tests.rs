@@ -423,3 +423,16 @@ fn the_gpu_adds_up_halves_within_the_margin() {
         }
     }
 }
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_adds_up_halves_within_the_margin_on_small_data() {
+    let device = Device::shared(0).unwrap();
+    if !products::suits(&device).unwrap() {
+        return;
+    }
+    for (n, p) in [(30, 8), (150, 70), (300, 150)] {
+        let share = share_of_margin(&mut Random(4), &device, 5, n, p);
+        assert!(share < 0.5, "{p} columns: {share} of the margin");
+    }
+}
