@@ -1,6 +1,6 @@
-//! Observations in single precision, and what their distances lose by it.
+//! Observations in single or half precision, and what their distances lose by it.
 //!
-//! A [`Frame`] makes single-precision [`View`]s of rows: relative to a centre and scaled by a power
+//! A [`Frame`] makes such [`View`]s of rows: relative to a centre and scaled by a power
 //! of two where the dissimilarity allows it, so that coordinates are at most about 1. A sweep adds
 //! up one of the [`Sums`] over the coordinates of two views. From that sum the frame tells, of the
 //! distance that decides, a lower bound ([`Frame::bound`]) and whether it can be within a limit at
@@ -84,7 +84,7 @@ pub enum Precision {
     Half,
 }
 
-/// How rows and single-precision views relate.
+/// How rows and their views relate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
     sums: Sums,
@@ -101,7 +101,7 @@ pub struct Frame {
     margin: f64,
 }
 
-/// A row in single precision.
+/// A row as rounded.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct View {
     pub values: Vec<f32>,
@@ -236,7 +236,7 @@ impl Frame {
         self.center.len()
     }
 
-    /// A row in single precision. `size` is that of a cluster; without sizes it is 1.
+    /// The view of a row. `size` is that of a cluster; without sizes it is 1.
     pub fn view(&self, row: &[f64], size: f64) -> View {
         let mut values = Vec::with_capacity(row.len());
         let scalars = self.write(row, size, |_, value| values.push(value));

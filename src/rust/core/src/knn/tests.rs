@@ -154,7 +154,7 @@ fn the_gpu_streams_references_that_do_not_fit() {
         };
         for (references, k) in [(3000, 1), (3000, 20), (2900, 200)] {
             let expected = on(&cpu, references, k);
-            // All of it takes 288,000 bytes.
+            // All of it takes 288,000 bytes, or 240,000 in half precision.
             for memory in [160_000, 250_000] {
                 let found = on(&cuda(memory), references, k);
                 assert!(found == expected, "{metric:?}, {references}, {k}, {memory}");

@@ -343,12 +343,14 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
                 let queries = &request.queries[batch.clone()];
                 let mut open = Open::of(&answers, queries);
                 leaves_many = sharper && open.len() > FEW + batch.len() / SHARE_AGAIN;
-                if let (Some(again), false) = (&mut *again, leaves_many) {
+                let more = (MORE * capacity).min(MOST_CANDIDATES);
+                let most = match again {
+                    Some(again) if !leaves_many => again.most_queries(more),
+                    _ => 0,
+                };
+                if let (Some(again), 1..) = (&mut *again, most) {
                     let request = open.request(request);
-                    let more = (MORE * capacity).min(MOST_CANDIDATES);
-                    let most = again
-                        .most_queries(more)
-                        .clamp(1, BATCH_BYTES / (8 * room(more)));
+                    let most = most.min(BATCH_BYTES / (8 * room(more)));
                     for start in (0..open.len()).step_by(most) {
                         let some = start..(start + most).min(open.len());
                         let swept =
