@@ -101,6 +101,24 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
 }
 
 #[test]
+fn groups_that_are_out_of_reach_change_nothing() {
+    let cpu = Cpu::new(2).unwrap();
+    let mut random = Random(11);
+    for round in 0..2 {
+        let n = 513 + random.below(40);
+        let p = 1 + random.below(6);
+        let x = draw(&mut random, Data::Mixture, n, p);
+        let options = Options {
+            quick: round % 2 == 0,
+            ..options(&mut random, n)
+        };
+        let fast = run(&x, None, &options, &cpu);
+        let slow = run(&x, None, &options, &Exhaustive(Source::Merged));
+        assert_eq!(fast, slow, "{n}, {options:?}");
+    }
+}
+
+#[test]
 fn decisions_agree_with_the_definition() {
     let cpu = Cpu::new(1).unwrap();
     let mut random = Random(7);
