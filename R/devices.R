@@ -37,8 +37,18 @@
 #' binary and Minkowski metrics are the CPU's. [ghclust()] with a matrix: distances as [gdist()],
 #' linkage on the CPU.
 #'
-#' All but apriori clusters use one device, the first that is chosen. Less work than pays is the
-#' CPU's alone, also with `backend = "cuda"`.
+#' Less work than pays is the CPU's alone, also with `backend = "cuda"`.
+#'
+#' @section Several devices:
+#' Apriori clusters of [gmhclust()] are spread over all devices that are chosen. Searches for
+#' neighbours ([gknn()], [gmst()], [gkmeans()] and `ghclust(method = "single")`) deal the rows whose
+#' neighbours are looked for out to them, batch by batch, so that a faster device does more of them;
+#' each device has a copy of the rows to look among. All else uses one device, the first that is
+#' chosen. The result does not depend on their number.
+#'
+#' When a device fails in the middle of a search, the whole search stops: with an error that names
+#' the device and the rows it was looking for neighbours of, or, with `backend = "auto"`, to go on
+#' with the CPU.
 #'
 #' @section Choosing:
 #' `backend = "auto"`, the default, uses a GPU when there is one that is usable and the job is large
@@ -69,6 +79,15 @@
 #' observation takes about 4 p^2 + 26 p + 160 bytes, which with 20 columns is
 #' 2.3 kilobytes; as many clusters as fit are done at a time. CUDA itself takes
 #' some hundred megabytes. The CPU's memory is needed as well, see [gmhclust()].
+#'
+#' A search for neighbours needs 4 (p + 4) bytes for each row to look among, and up to some
+#' gigabytes for the rows whose neighbours are looked for at the time. Where three quarters of the
+#' free memory do not hold all rows to look among, they stay in the CPU's memory, in page-locked
+#' form, and pass through the device in chunks, each copied while the one before it is screened.
+#' That hardly takes longer. Only Ward's, the centroid and the median linkage of [ghclust()] need
+#' all rows there. The environment variable `GMHCLUST_DEVICE_MEMORY` limits what searches take of
+#' each device's memory, in bytes: `Sys.setenv(GMHCLUST_DEVICE_MEMORY = 4e9)`, for example, leaves
+#' room for others.
 #'
 #' @section I have a GPU, why does it say "cpu"?:
 #' Component `backend` of the result says which one was chosen. Print `gpu_devices()` and look at

@@ -34,6 +34,10 @@
 #' and 20 k bytes for each row whose neighbours are looked for. An interrupt (Ctrl-C) stops the work
 #' within a second.
 #'
+#' With several GPUs, the rows whose neighbours are looked for are dealt out to all of them, or to
+#' those that `devices` names. The memory of a GPU need not hold all rows of X: what does not fit
+#' passes through it in chunks. Neither changes the result. See [gpu_devices()].
+#'
 #' @inheritSection gmhclust Errors
 #'
 #' @return `gknn()`: a list of two matrices with a row for each observation, or for each of `query`,

@@ -119,7 +119,8 @@ pub enum Workload {
 /// large enough to profit.
 ///
 /// # Errors
-/// `Error::Device` for `"cuda"` where no device can be used, `Error::Input` for another word.
+/// `Error::Device` for `"cuda"` where no device can be used, `Error::Input` for another word and for
+/// what [`cuda::Cuda::new`] refuses.
 pub fn select(choice: &Choice, work: &Workload) -> Result<Box<dyn Backend>> {
     let cpu = || cpu::Cpu::new(choice.threads);
     match choice.backend {
@@ -135,6 +136,7 @@ pub fn select(choice: &Choice, work: &Workload) -> Result<Box<dyn Backend>> {
         "auto" if !cuda::profits(work, choice.threads) => Ok(Box::new(cpu()?)),
         "auto" => match cuda::Cuda::new(choice.devices, choice.threads) {
             Ok(cuda) => Ok(Box::new(Fallback::new(cuda, cpu()?))),
+            Err(error @ Error::Input(_)) => Err(error),
             Err(_) => Ok(Box::new(cpu()?)),
         },
         other => Err(Error::Input(format!(

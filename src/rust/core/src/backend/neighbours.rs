@@ -5,6 +5,8 @@
 //! number of threads or on what a device rules out beforehand ([`super::single`] says how that can
 //! be done in single precision).
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
 use crate::metric::{Metric, Points, ZeroOverZero};
@@ -114,6 +116,20 @@ pub struct Request<'a> {
     pub except: Except<'a>,
 }
 
+impl Request<'_> {
+    /// The same question for some of the queries.
+    pub fn part(&self, some: Range<usize>) -> Request<'_> {
+        Request {
+            queries: &self.queries[some.clone()],
+            limits: self.limits.map(|limits| &limits[some]),
+            ..*self
+        }
+    }
+}
+
+/// What is done with the answers for one block of queries after the other.
+pub type Take<'a> = dyn FnMut(&Nearest) -> Result<()> + Send + 'a;
+
 /// The answer: for each query up to as many references as wanted, nearest first, ties by index.
 /// Where they are fewer, there are no others within the limit.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -150,6 +166,20 @@ pub trait Neighbours: Send {
     /// device has it.
     fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest>;
 
+    /// Answers a request block by block: `take` gets the answers for the first so many queries, then
+    /// those for the next, and so on. For requests of any size.
+    ///
+    /// # Errors
+    /// As [`Neighbours::nearest`], and what `take` returns.
+    fn nearest_in_blocks(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<()> {
+        let count = request.queries.len();
+        let size = self.batch();
+        for start in (0..count).step_by(size) {
+            take(&self.nearest(&request.part(start..(start + size).min(count)))?)?;
+        }
+        Ok(())
+    }
+
     /// The distances that decide, of queries and references.
     fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>>;
 
@@ -157,7 +187,7 @@ pub trait Neighbours: Send {
     /// then on, and neither a query nor a reference.
     fn merge(&mut self, lower: u32, higher: u32) -> Result<()>;
 
-    /// How many queries at a time keep the device busy for a fraction of a second.
+    /// How many queries at a time keep the devices busy for a fraction of a second.
     fn batch(&self) -> usize;
 }
 

@@ -60,24 +60,24 @@ pub fn nearest(
     let mut before = 0;
     backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
         // Queries that are done stay so where another device takes over.
-        while before < queries.len() {
-            let batch = neighbours.batch().min(queries.len() - before);
-            let nearest = neighbours.nearest(&Request {
-                queries: &queries[before..][..batch],
-                wanted: k,
-                limits: None,
-                except,
-            })?;
+        let request = Request {
+            queries: &queries[before..],
+            wanted: k,
+            limits: None,
+            except,
+        };
+        neighbours.nearest_in_blocks(&request, &mut |nearest| {
+            let already = before;
             for found in nearest.iter() {
                 graph.index.extend(found.iter().map(|&(_, index)| index));
                 graph
                     .distance
                     .extend(found.iter().map(|&(distance, _)| distance));
+                before += 1;
             }
-            before += batch;
-            monitor.advance(batch as u64);
-        }
-        Ok(())
+            monitor.advance((before - already) as u64);
+            Ok(())
+        })
     })?;
     Ok(graph)
 }

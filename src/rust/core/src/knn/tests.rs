@@ -64,6 +64,88 @@ fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
     compare_with_all_distances(&Cuda::new(None, 2).unwrap().without_crossover(false), 22);
 }
 
+/// Cuda with all devices, or, saying so, none where there are fewer than two.
+fn several_gpus() -> Option<Cuda> {
+    let cuda = Cuda::new(None, 4).unwrap().without_crossover(false);
+    if cuda.devices() < 2 {
+        eprintln!("skipped: there is one GPU, and this needs two");
+        return None;
+    }
+    Some(cuda)
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn the_gpus_have_the_bits_of_the_cpu_and_of_one() {
+    let Some(all) = several_gpus() else {
+        return;
+    };
+    let one = |device: usize| {
+        let cuda = Cuda::new(Some(&[device]), 4).unwrap();
+        cuda.without_crossover(false)
+    };
+    compare_with_all_distances(&all, 100);
+    let mut random = Random(8);
+    let x = draw(&mut random, Data::Mixture, 20_000, 30);
+    for metric in [Metric::Euclidean, Metric::Pearson { absolute: false }] {
+        let points = Points::new(metric, &x);
+        let on = |backend: &dyn Backend, references: usize| {
+            nearest(&points, references, 20, backend, &Monitor::default()).unwrap()
+        };
+        for references in [20_000, 5_000] {
+            let expected = on(&Cpu::new(4).unwrap(), references);
+            assert!(on(&all, references) == expected, "{metric:?}, all");
+            assert!(on(&one(0), references) == expected, "{metric:?}, the first");
+            assert!(
+                on(&one(1), references) == expected,
+                "{metric:?}, the second"
+            );
+            let chunks = several_gpus().unwrap().with_memory(1 << 20);
+            assert!(on(&chunks, references) == expected, "{metric:?}, in chunks");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_streams_references_that_do_not_fit() {
+    let cuda = |memory| {
+        let cuda = Cuda::new(None, 4).unwrap().without_crossover(false);
+        cuda.with_memory(memory)
+    };
+    let cpu = Cpu::new(4).unwrap();
+    let mut random = Random(9);
+    for metric in [dist_metrics(), correlations()].concat() {
+        let points = Points::new(metric, &draw(&mut random, Data::Mixture, 3000, 20));
+        let on = |backend: &dyn Backend, references: usize, k: usize| {
+            nearest(&points, references, k, backend, &Monitor::default()).unwrap()
+        };
+        for (references, k) in [(3000, 1), (3000, 20), (2900, 200)] {
+            let expected = on(&cpu, references, k);
+            // All of it takes 288,000 bytes.
+            for memory in [160_000, 250_000] {
+                let found = on(&cuda(memory), references, k);
+                assert!(found == expected, "{metric:?}, {references}, {k}, {memory}");
+            }
+        }
+    }
+    let points = Points::new(Metric::Euclidean, &draw(&mut random, Data::Plain, 3000, 20));
+    let error = nearest(&points, 3000, 20, &cuda(50_000), &Monitor::default());
+    assert!(matches!(error, Err(Error::Memory(_))), "{error:?}");
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_streams_references_that_do_not_fit_on_small_data() {
+    let cuda = Cuda::new(None, 2).unwrap().without_crossover(false);
+    let cuda = cuda.with_memory(32 << 10);
+    let points = Points::new(
+        Metric::Euclidean,
+        &draw(&mut Random(4), Data::Mixture, 1540, 3),
+    );
+    check(&points, 1500, 5, &cuda, "in chunks");
+}
+
 fn compare_with_all_distances(backend: &dyn Backend, rounds: usize) {
     let mut random = Random(5);
     let metrics = [dist_metrics(), correlations()].concat();

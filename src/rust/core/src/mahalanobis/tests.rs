@@ -211,6 +211,41 @@ fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
     compare_with_the_gpu(14, 60);
 }
 
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn the_gpus_have_the_bits_of_the_cpu_and_of_one() {
+    let blocks = |devices: Option<&[usize]>| {
+        crate::backend::cuda::Cuda::new(devices, 4)
+            .unwrap()
+            .without_crossover(true)
+    };
+    let all = blocks(None);
+    if all.devices() < 2 {
+        eprintln!("skipped: there is one GPU, and this needs two");
+        return;
+    }
+    let (first, second) = (blocks(Some(&[0])), blocks(Some(&[1])));
+    let mut random = Random(98);
+    for n in [400, 4000, 12_000] {
+        let x = draw(&mut random, Data::Mixture, n, 10);
+        // Many apriori clusters, so that every device has some.
+        let labels: Vec<u32> = (0..n).map(|_| random.below(n / 40) as u32).collect();
+        let options = options(&mut random, n);
+        let expected = run(&x, Some(&labels), &options, &Cpu::new(4).unwrap());
+        for (cuda, which) in [
+            (&all, "all"),
+            (&first, "the first"),
+            (&second, "the second"),
+        ] {
+            assert_eq!(
+                run(&x, Some(&labels), &options, cuda),
+                expected,
+                "{n}, {which}"
+            );
+        }
+    }
+}
+
 #[derive(serde::Deserialize)]
 struct Fixture {
     x: Vec<Vec<f64>>,

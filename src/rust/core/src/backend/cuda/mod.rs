@@ -78,6 +78,8 @@ pub struct Cuda {
     fewest: usize,
     /// With fewer pairs of coordinates than this, a search for neighbours is done on the CPU.
     smallest_search: usize,
+    /// Bytes of a device's memory that a search for neighbours takes, at most.
+    memory: Option<usize>,
 }
 
 impl Cuda {
@@ -85,7 +87,8 @@ impl Cuda {
     /// CPU does.
     ///
     /// # Errors
-    /// `Error::Device` where one cannot be used, or none is there.
+    /// `Error::Device` where one cannot be used, or none is there; `Error::Input` where
+    /// `GMHCLUST_DEVICE_MEMORY` is no number of bytes.
     pub fn new(chosen: Option<&[usize]>, threads: usize) -> Result<Self> {
         let usable = match chosen {
             Some(chosen) => chosen.to_vec(),
@@ -117,6 +120,7 @@ impl Cuda {
             smallest: SMALLEST,
             fewest: FEWEST_FOR_EACH_THREAD * threads,
             smallest_search: neighbours::SMALLEST,
+            memory: memory_from_environment()?,
         })
     }
 
@@ -127,6 +131,17 @@ impl Cuda {
         self.smallest_search = 0;
         self.fewest = if blocks { 0 } else { usize::MAX };
         self
+    }
+
+    /// Has searches for neighbours take at most so many bytes of a device's memory, for tests.
+    pub fn with_memory(mut self, bytes: usize) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
+    /// How many devices there are.
+    pub fn devices(&self) -> usize {
+        self.devices.len()
     }
 
     /// Has devices opened afresh at the next use where something failed on one.
@@ -202,6 +217,29 @@ impl Cuda {
     }
 }
 
+/// What searches for neighbours may take of a device's memory, in bytes, where the user has set it.
+const MEMORY: &str = "GMHCLUST_DEVICE_MEMORY";
+
+fn memory_from_environment() -> Result<Option<usize>> {
+    match std::env::var(MEMORY) {
+        Ok(value) => parse_memory(&value),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Bytes, as a number in R's notation; `None` for an empty string.
+fn parse_memory(value: &str) -> Result<Option<usize>> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    match value.parse::<f64>() {
+        Ok(bytes) if bytes >= 1.0 && bytes.is_finite() => Ok(Some(bytes as usize)),
+        _ => Err(Error::Input(format!(
+            "the environment variable `{MEMORY}` is \"{value}\", it needs to be a number of bytes"
+        ))),
+    }
+}
+
 /// What a thread returns; its panic is this thread's.
 fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
@@ -248,9 +286,9 @@ impl Backend for Cuda {
     }
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
-        let device = &self.devices[0];
+        let (smallest, memory) = (self.smallest_search, self.memory);
         let searched = self.cpu.install(|| {
-            match CudaNeighbours::new(device, space, self.smallest_search, monitor)? {
+            match CudaNeighbours::new(&self.devices, space, smallest, memory, monitor)? {
                 Some(mut neighbours) => task(&mut neighbours),
                 None => task(&mut CpuNeighbours::new(space, monitor)),
             }
@@ -288,6 +326,17 @@ impl Backend for Cuda {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_a_number_of_bytes() {
+        assert_eq!(parse_memory(""), Ok(None));
+        assert_eq!(parse_memory("2e9"), Ok(Some(2_000_000_000)));
+        assert_eq!(parse_memory("1048576"), Ok(Some(1 << 20)));
+        for wrong in ["2 GB", "0", "-1", "NaN", "inf"] {
+            let error = parse_memory(wrong).unwrap_err().to_string();
+            assert!(error.contains(wrong), "{error}");
+        }
+    }
 
     #[test]
     fn a_gpu_profits_from_large_problems_many_small_ones_and_many_pairs() {
