@@ -245,6 +245,11 @@ impl<T: Stored> Condensed<T> {
         self.values[position(self.n, i, j)] = T::store(value);
     }
 
+    /// All of them.
+    pub fn values_mut(&mut self) -> &mut [T] {
+        &mut self.values
+    }
+
     /// The memory, to be used again.
     pub fn into_memory(self) -> Vec<T> {
         self.values

@@ -3,6 +3,7 @@
 
 mod blocks;
 mod device;
+mod dissimilarities;
 mod distances;
 mod kernels;
 mod neighbours;
@@ -78,6 +79,8 @@ pub struct Cuda {
     fewest: usize,
     /// With fewer pairs of coordinates than this, a search for neighbours is done on the CPU.
     smallest_search: usize,
+    /// Of fewer observations than this, linkage through a matrix is done on the CPU.
+    smallest_linkage: usize,
 }
 
 impl Cuda {
@@ -117,6 +120,7 @@ impl Cuda {
             smallest: SMALLEST,
             fewest: FEWEST_FOR_EACH_THREAD * threads,
             smallest_search: neighbours::SMALLEST,
+            smallest_linkage: dissimilarities::SMALLEST,
         })
     }
 
@@ -125,6 +129,7 @@ impl Cuda {
     pub fn without_crossover(mut self, blocks: bool) -> Self {
         self.smallest = 0;
         self.smallest_search = 0;
+        self.smallest_linkage = 0;
         self.fewest = if blocks { 0 } else { usize::MAX };
         self
     }
@@ -265,7 +270,13 @@ impl Backend for Cuda {
         sizes: Vec<f64>,
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
-        self.cpu.link_with(self, origin, recurrence, sizes, monitor)
+        if !dissimilarities::fits(recurrence.linkage) || sizes.len() < self.smallest_linkage {
+            return self.cpu.link_with(self, origin, recurrence, sizes, monitor);
+        }
+        let device = &self.devices[0];
+        self.forget_on_failure(dissimilarities::merges(
+            device, origin, recurrence, sizes, self, &self.cpu, monitor,
+        ))
     }
 
     fn distances(

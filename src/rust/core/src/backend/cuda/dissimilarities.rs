@@ -1,0 +1,951 @@
+//! Linkage by rounds with the dissimilarities of all clusters on a CUDA device;
+//! kernels/dissimilarities.cu says how.
+//!
+//! They stay in one piece of memory: what merges is computed in place, and then what is left moves
+//! to the front of it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::{
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
+    PinnedHostSlice, PushKernelArg, ValidAsZeroBits,
+};
+use rayon::prelude::*;
+
+use super::device::Device;
+use super::distances::{self, check_memory, pieces, CudaPoints};
+use super::kernels::{self, Kernels};
+use crate::backend::cpu::Cpu;
+use crate::backend::dissimilarities::{Contraction, Dissimilarities, Nearest, Neighbour};
+use crate::backend::{Backend, Merge};
+use crate::distances::Pairs;
+use crate::error::Result;
+use crate::linkage::condensed::{self, pairs, position, row_start, Condensed, Stored};
+use crate::linkage::lance_williams::{Linkage, Precision, Recurrence};
+use crate::linkage::matrix::Origin;
+use crate::linkage::{chain, rounds};
+use crate::metric::Points;
+use crate::monitor::Monitor;
+
+const THREADS: u32 = 256;
+const WARP: u32 = 32;
+
+/// Threads of a block that searches for nearest clusters.
+const SEARCHERS: u32 = 1024;
+
+/// Dissimilarities for which there is room beside all of them, at least: so many are made, moved or
+/// sent over at a time.
+const ROOM: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+
+/// The room as a share of all dissimilarities.
+const SHARE: usize = 16;
+
+/// Places on the host for what is sent over.
+const ABREAST: usize = 2;
+
+/// Values that a thread copies at a time.
+const COPY: usize = 1 << 16;
+
+/// Fewer entries than this are looked up by one thread.
+const PARALLEL_ENTRIES: usize = 1 << 12;
+
+/// Linkage of fewer observations than this is faster on the CPU.
+pub const SMALLEST: usize = 4_096;
+
+/// No slot, as in dissimilarities.cu.
+const NONE: u32 = u32::MAX;
+
+/// How a device stores dissimilarities.
+pub trait OnDevice: Stored + DeviceRepr + ValidAsZeroBits + Unpin {
+    const KERNELS: &'static Kernels;
+}
+
+impl OnDevice for f64 {
+    const KERNELS: &'static Kernels = &kernels::DISSIMILARITIES_DOUBLE;
+}
+
+impl OnDevice for f32 {
+    const KERNELS: &'static Kernels = &kernels::DISSIMILARITIES_SINGLE;
+}
+
+/// As struct Search in dissimilarities.cu.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Search {
+    values: u64,
+    wanted: u64,
+    dissimilarities: u64,
+    slots: u64,
+    unusable: u64,
+    clusters: u32,
+    count: u32,
+    each: u32,
+    squared: u32,
+}
+
+// SAFETY: plain old data, laid out as in dissimilarities.cu.
+unsafe impl DeviceRepr for Search {}
+
+/// As struct Step in dissimilarities.cu.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    height: f64,
+    sizes: [f64; 2],
+    lower: u32,
+    higher: u32,
+    merged: [u32; 2],
+}
+
+// SAFETY: plain old data, laid out as in dissimilarities.cu.
+unsafe impl DeviceRepr for Step {}
+
+/// As struct Merging in dissimilarities.cu.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Merging {
+    values: u64,
+    steps: u64,
+    sizes: u64,
+    step_of: u64,
+    clusters: u32,
+    linkage: u32,
+    squared: u32,
+    first: u32,
+    last: u32,
+}
+
+// SAFETY: plain old data, laid out as in dissimilarities.cu.
+unsafe impl DeviceRepr for Merging {}
+
+/// As struct Rest in dissimilarities.cu.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Rest {
+    values: u64,
+    live: u64,
+    step_of: u64,
+    out: u64,
+    before: u32,
+    clusters: u32,
+    squared: u32,
+    first: u32,
+}
+
+// SAFETY: plain old data, laid out as in dissimilarities.cu.
+unsafe impl DeviceRepr for Rest {}
+
+/// Whether the device does this linkage: those that merge by rounds.
+pub fn fits(linkage: Linkage) -> bool {
+    linkage.is_reducible() && linkage != Linkage::Single
+}
+
+/// The merges of all observations to one, by a linkage that [`fits`]; `backend` makes the distances
+/// that the device does not, and `cpu` does the host's part.
+///
+/// # Errors
+/// As [`crate::linkage::matrix::linkage`], of the device's memory; `Error::Device` when it fails.
+pub fn merges(
+    device: &Arc<Device>,
+    origin: Origin,
+    recurrence: Recurrence,
+    sizes: Vec<f64>,
+    backend: &dyn Backend,
+    cpu: &Cpu,
+    monitor: &Monitor,
+) -> Result<Vec<Merge>> {
+    match recurrence.precision {
+        Precision::Double => {
+            merges_of::<f64>(device, origin, recurrence, sizes, backend, cpu, monitor)
+        }
+        Precision::Single => {
+            merges_of::<f32>(device, origin, recurrence, sizes, backend, cpu, monitor)
+        }
+    }
+}
+
+fn merges_of<T: OnDevice>(
+    device: &Arc<Device>,
+    origin: Origin,
+    recurrence: Recurrence,
+    sizes: Vec<f64>,
+    backend: &dyn Backend,
+    cpu: &Cpu,
+    monitor: &Monitor,
+) -> Result<Vec<Merge>> {
+    let n = sizes.len();
+    monitor.expect(2 * pairs(n) as u64);
+    let copied = match origin {
+        Origin::Points(points) if distances::fits(points) => points.values().len(),
+        _ => 0,
+    };
+    check_memory(
+        device,
+        &format!(
+            "{} linkage of {n} observations needs",
+            recurrence.linkage.name()
+        ),
+        memory::<T>(n, copied),
+    )?;
+    let squared = recurrence.linkage.squares();
+    let mut matrix = CudaDissimilarities::<T>::new(device, n, squared)?;
+    match origin {
+        Origin::Given(values) => {
+            let mut sender = Sender::new(device)?;
+            sender.send(&mut matrix, 0, values, cpu, monitor)?;
+            sender.finish()?;
+        }
+        Origin::Points(points) if distances::fits(points) => {
+            matrix.compute(points, cpu, monitor)?;
+        }
+        Origin::Points(points) => {
+            let mut sender = Sender::new(device)?;
+            let mut made = Vec::new();
+            let all = Pairs::within(n);
+            for columns in pieces(&all, matrix.room.len()) {
+                let first = row_start(n, columns.start);
+                let part = all.part(columns);
+                made.resize(part.count(), 0.0);
+                backend.distances(points, &part, &mut made, monitor)?;
+                sender.send(&mut matrix, first, &made, cpu, monitor)?;
+            }
+            sender.finish()?;
+        }
+    }
+    cpu.install(|| rounds::merges(recurrence, sizes, &mut matrix, monitor))
+}
+
+/// Bytes on the device that linkage of `n` observations takes, of which so many coordinates are
+/// there, too.
+fn memory<T>(n: usize, coordinates: usize) -> usize {
+    let search = Nearest::of_each(n) * (size_of::<f64>() + size_of::<u32>()) + size_of::<u32>();
+    let contraction = size_of::<Step>() + size_of::<f64>() + 2 * size_of::<u32>();
+    pairs(n) * size_of::<T>()
+        + (room(n) + coordinates) * size_of::<f64>()
+        + n * (search + contraction)
+}
+
+/// How many dissimilarities of `n` clusters are worked on at a time: at least a row, and some of
+/// them.
+fn room(n: usize) -> usize {
+    (pairs(n) / SHARE).max(ROOM).min(pairs(n)).max(n)
+}
+
+struct Functions {
+    narrow: CudaFunction,
+    entries: CudaFunction,
+    nearest: CudaFunction,
+    open: CudaFunction,
+    merge: CudaFunction,
+    gather: CudaFunction,
+}
+
+/// The dissimilarities of all clusters on a device, stored as `T`.
+struct CudaDissimilarities<T> {
+    device: Arc<Device>,
+    stream: Arc<CudaStream>,
+    functions: Functions,
+    /// Those of the clusters are in front.
+    values: CudaSlice<T>,
+    /// For some of them, as they are made or move.
+    room: CudaSlice<f64>,
+    clusters: usize,
+    /// Whether the squares of what is stored are meant.
+    squared: bool,
+}
+
+impl<T: OnDevice> CudaDissimilarities<T> {
+    /// Room for those of `n` clusters; their squares are meant where `squared`.
+    fn new(device: &Arc<Device>, n: usize, squared: bool) -> Result<Self> {
+        let kernel = |name: &str| device.kernel(T::KERNELS, name);
+        let functions = Functions {
+            narrow: kernel("narrow")?,
+            entries: kernel("entries")?,
+            nearest: kernel("nearest")?,
+            open: kernel("open")?,
+            merge: kernel("merge")?,
+            gather: kernel("gather")?,
+        };
+        let make = || -> std::result::Result<_, DriverError> {
+            let stream = device.context.new_stream()?;
+            // SAFETY: both are written before they are read.
+            let (values, room) =
+                unsafe { (stream.alloc::<T>(pairs(n))?, stream.alloc::<f64>(room(n))?) };
+            // Other streams write to it, too.
+            stream.synchronize()?;
+            Ok((stream, values, room))
+        };
+        let (stream, values, room) =
+            make().map_err(|error| device.error("making room for dissimilarities", &error))?;
+        Ok(Self {
+            device: device.clone(),
+            stream,
+            functions,
+            values,
+            room,
+            clusters: n,
+            squared,
+        })
+    }
+
+    /// Waits for what is under way.
+    fn wait(&self) -> Result<()> {
+        self.stream
+            .synchronize()
+            .map_err(|error| self.device.error("linkage", &error))
+    }
+
+    fn address(&self) -> u64 {
+        self.values.device_ptr(&self.stream).0
+    }
+
+    /// Fills in the distances of points that the device can make.
+    fn compute(&mut self, points: &Points, cpu: &Cpu, monitor: &Monitor) -> Result<()> {
+        let copy = CudaPoints::new(&self.device, &self.stream, points, cpu)?;
+        let all = Pairs::within(self.clusters);
+        monitor.expect(all.count() as u64);
+        for columns in pieces(&all, self.room.len()) {
+            monitor.check()?;
+            let first = row_start(self.clusters, columns.start);
+            let part = all.part(columns);
+            self.compute_part(&copy, &part, first)
+                .map_err(|error| self.device.error("computing distances", &error))?;
+            self.wait()?;
+            monitor.advance(part.count() as u64);
+        }
+        Ok(())
+    }
+
+    fn compute_part(
+        &mut self,
+        points: &CudaPoints,
+        part: &Pairs,
+        first: usize,
+    ) -> std::result::Result<(), DriverError> {
+        let stream = &self.stream;
+        let out = self.address() + (first * size_of::<T>()) as u64;
+        if size_of::<T>() == size_of::<f64>() {
+            // SAFETY: there is room for all distances; the caller waits for the stream.
+            return unsafe { points.start(stream, part, out) };
+        }
+        // SAFETY: the room is that of a piece; arguments as declared in dissimilarities.cu.
+        unsafe {
+            points.start(stream, part, self.room.device_ptr(stream).0)?;
+            stream
+                .launch_builder(&self.functions.narrow)
+                .arg(&self.room)
+                .arg(&out)
+                .arg(&(part.count() as u64))
+                .launch(blocks(part.count().div_ceil(THREADS as usize).min(1 << 20)))?;
+        }
+        Ok(())
+    }
+
+    /// The nearest clusters of the `wanted` ones, and the first position in a row of these of what
+    /// cannot be computed with.
+    fn search(&self, wanted: &[u32]) -> std::result::Result<(Nearest, Option<usize>), DriverError> {
+        let each = Nearest::of_each(self.clusters);
+        if wanted.is_empty() {
+            return Ok((Nearest::new(Vec::new(), each), None));
+        }
+        let stream = &self.stream;
+        let count = wanted.len();
+        let wanted = stream.clone_htod(wanted)?;
+        let unusable = stream.clone_htod(&[u64::MAX])?;
+        // SAFETY: `nearest` writes all of both.
+        let (dissimilarities, slots) = unsafe {
+            (
+                stream.alloc::<f64>(count * each)?,
+                stream.alloc::<u32>(count * each)?,
+            )
+        };
+        let search = Search {
+            values: self.address(),
+            wanted: wanted.device_ptr(stream).0,
+            dissimilarities: dissimilarities.device_ptr(stream).0,
+            slots: slots.device_ptr(stream).0,
+            unusable: unusable.device_ptr(stream).0,
+            clusters: self.clusters as u32,
+            count: count as u32,
+            each: each as u32,
+            squared: u32::from(self.squared),
+        };
+        let config = LaunchConfig {
+            grid_dim: ((count as u32).div_ceil(SEARCHERS / WARP), 1, 1),
+            block_dim: (SEARCHERS, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: the argument is as declared in dissimilarities.cu; what it names has the sizes
+        // that it says, and lives until the stream is synchronized below.
+        unsafe {
+            stream
+                .launch_builder(&self.functions.nearest)
+                .arg(&search)
+                .launch(config)?;
+        }
+        let dissimilarities = stream.clone_dtoh(&dissimilarities)?;
+        let slots = stream.clone_dtoh(&slots)?;
+        let unusable = stream.clone_dtoh(&unusable)?;
+        stream.synchronize()?;
+        let neighbour = |(&dissimilarity, &slot)| Neighbour {
+            dissimilarity,
+            slot,
+        };
+        let neighbours = dissimilarities.par_iter().zip(&slots).map(neighbour);
+        let unusable = (unusable[0] != u64::MAX).then_some(unusable[0] as usize);
+        Ok((Nearest::new(neighbours.collect(), each), unusable))
+    }
+
+    /// Says what cannot be computed with at this position.
+    fn refuse(&self, position: usize) -> Result<()> {
+        let n = self.clusters;
+        let after = |&slot: &usize| row_start(n, slot) > position;
+        let slot = (1..n).find(after).unwrap_or(n) - 1;
+        let row = self
+            .values
+            .slice(row_start(n, slot)..row_start(n, slot + 1));
+        let row = self.stream.clone_dtoh(&row).and_then(|row| {
+            self.stream.synchronize()?;
+            Ok(row)
+        });
+        let row = row.map_err(|error| self.device.error("fetching dissimilarities", &error))?;
+        let meant = |value: &T| match value.load() {
+            value if self.squared => value * value,
+            value => value,
+        };
+        condensed::check(&row.iter().map(meant).collect::<Vec<f64>>(), slot)
+    }
+
+    /// Has clusters merge, in place, and moves what is left to the front.
+    fn contract_in_place(
+        &mut self,
+        contraction: &Contraction,
+        plan: &Plan,
+        monitor: &Monitor,
+    ) -> Result<()> {
+        let failed = |error: DriverError| self.device.error("merging clusters", &error);
+        let stream = &self.stream;
+        let copy = || -> std::result::Result<_, DriverError> {
+            Ok((
+                stream.clone_htod(&plan.steps)?,
+                stream.clone_htod(contraction.sizes)?,
+                stream.clone_htod(&plan.live)?,
+                stream.alloc_zeros::<u32>(self.clusters)?,
+            ))
+        };
+        let (steps, sizes, live, step_of) = copy().map_err(failed)?;
+        for batch in &plan.batches {
+            monitor.check()?;
+            let merging = Merging {
+                values: self.address(),
+                steps: steps.device_ptr(stream).0,
+                sizes: sizes.device_ptr(stream).0,
+                step_of: step_of.device_ptr(stream).0,
+                clusters: self.clusters as u32,
+                linkage: contraction.recurrence.linkage as u32,
+                squared: u32::from(self.squared),
+                first: batch.start as u32,
+                last: batch.end as u32,
+            };
+            let chunks = (self.clusters as u32).div_ceil(THREADS);
+            // SAFETY: arguments as declared in dissimilarities.cu; what they name has the sizes that
+            // they say, and lives until the stream is synchronized below.
+            let launched = unsafe {
+                stream
+                    .launch_builder(&self.functions.open)
+                    .arg(&merging)
+                    .launch(blocks(batch.len().div_ceil(THREADS as usize)))
+                    .and_then(|_| {
+                        stream
+                            .launch_builder(&self.functions.merge)
+                            .arg(&merging)
+                            .arg(&chunks)
+                            .launch(blocks(batch.len() * chunks as usize))
+                    })
+            };
+            launched.map_err(failed)?;
+        }
+        let left = plan.live.len();
+        // Each part goes to where nothing is that later parts are made of.
+        for rows in pieces(&Pairs::within(left), self.room.len()) {
+            monitor.check()?;
+            let rest = Rest {
+                values: self.values.device_ptr(stream).0,
+                live: live.device_ptr(stream).0,
+                step_of: step_of.device_ptr(stream).0,
+                out: self.room.device_ptr(stream).0,
+                before: self.clusters as u32,
+                clusters: left as u32,
+                squared: u32::from(self.squared),
+                first: rows.start as u32,
+            };
+            let range = row_start(left, rows.start)..row_start(left, rows.end);
+            // SAFETY: as above; there is room for the rows, also as what may be half as large.
+            let moved = unsafe {
+                stream
+                    .launch_builder(&self.functions.gather)
+                    .arg(&rest)
+                    .launch(blocks(rows.len()))
+                    .and_then(|_| {
+                        let made = self.room.transmute::<T>(range.len());
+                        let made = made.expect("there is room for them");
+                        stream.memcpy_dtod(&made, &mut self.values.slice_mut(range))
+                    })
+            };
+            moved.map_err(|error| self.device.error("merging clusters", &error))?;
+        }
+        self.wait()?;
+        self.clusters = left;
+        self.squared = false;
+        Ok(())
+    }
+}
+
+impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
+    fn nearest(&mut self, monitor: &Monitor) -> Result<Nearest> {
+        monitor.check()?;
+        let all: Vec<u32> = (0..self.clusters as u32).collect();
+        let (nearest, unusable) = self
+            .search(&all)
+            .map_err(|error| self.device.error("a search for nearest clusters", &error))?;
+        if let Some(position) = unusable {
+            self.refuse(position)?;
+        }
+        monitor.advance(pairs(self.clusters) as u64);
+        Ok(nearest)
+    }
+
+    fn entries(&self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
+        if pairs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let n = self.clusters;
+        let at = |&(i, j): &(u32, u32)| position(n, i as usize, j as usize) as u64;
+        let positions = pairs.par_iter().with_min_len(PARALLEL_ENTRIES).map(at);
+        let positions: Vec<u64> = positions.collect();
+        let stream = &self.stream;
+        let look_up = || -> std::result::Result<Vec<f64>, DriverError> {
+            let positions = stream.clone_htod(&positions)?;
+            // SAFETY: `entries` writes all of it.
+            let found = unsafe { stream.alloc::<f64>(pairs.len())? };
+            // SAFETY: arguments as declared in dissimilarities.cu, which live until the stream is
+            // synchronized below; all positions are below the number of pairs.
+            unsafe {
+                stream
+                    .launch_builder(&self.functions.entries)
+                    .arg(&self.values)
+                    .arg(&positions)
+                    .arg(&found)
+                    .arg(&(pairs.len() as u32))
+                    .arg(&u32::from(self.squared))
+                    .launch(blocks(pairs.len().div_ceil(THREADS as usize)))?;
+            }
+            let found = stream.clone_dtoh(&found)?;
+            stream.synchronize()?;
+            Ok(found)
+        };
+        look_up().map_err(|error| self.device.error("looking up dissimilarities", &error))
+    }
+
+    fn contract(
+        &mut self,
+        contraction: &Contraction,
+        wanted: &[u32],
+        monitor: &Monitor,
+    ) -> Result<Nearest> {
+        let plan = Plan::new(contraction);
+        let done = self.contract_in_place(contraction, &plan, monitor);
+        if done.is_err() {
+            // What is under way must not outlive what it works on.
+            let _ = self.stream.synchronize();
+        }
+        done?;
+        let (nearest, _) = self
+            .search(wanted)
+            .map_err(|error| self.device.error("a search for nearest clusters", &error))?;
+        Ok(nearest)
+    }
+
+    fn chain(
+        &mut self,
+        recurrence: Recurrence,
+        sizes: &[f64],
+        monitor: &Monitor,
+    ) -> Result<Vec<Merge>> {
+        let mut here = Condensed::<T>::reusing(Vec::new(), self.clusters)?;
+        let there = self.values.slice(..pairs(self.clusters));
+        self.stream
+            .memcpy_dtoh(&there, here.values_mut())
+            .map_err(|error| self.device.error("fetching dissimilarities", &error))?;
+        self.wait()?;
+        chain::merges(recurrence, sizes.to_vec(), &mut here, monitor)
+    }
+}
+
+/// Sends values over while the host prepares the next ones.
+struct Sender<T> {
+    device: Arc<Device>,
+    places: Vec<(Arc<CudaStream>, PinnedHostSlice<T>)>,
+    next: usize,
+}
+
+impl<T: OnDevice> Sender<T> {
+    fn new(device: &Arc<Device>) -> Result<Self> {
+        let place = |_| {
+            let stream = device.context.new_stream()?;
+            // SAFETY: it is written before it is sent over.
+            let here = unsafe { device.context.alloc_pinned::<T>(ROOM)? };
+            Ok((stream, here))
+        };
+        let places = (0..ABREAST)
+            .map(place)
+            .collect::<std::result::Result<_, _>>();
+        Ok(Self {
+            device: device.clone(),
+            places: places.map_err(|error| device.error("making room on the host", &error))?,
+            next: 0,
+        })
+    }
+
+    /// Sends values to where they are stored from `first` on.
+    fn send(
+        &mut self,
+        to: &mut CudaDissimilarities<T>,
+        first: usize,
+        values: &[f64],
+        cpu: &Cpu,
+        monitor: &Monitor,
+    ) -> Result<()> {
+        for (at, values) in (first..).step_by(ROOM).zip(values.chunks(ROOM)) {
+            monitor.check()?;
+            let (stream, here) = &mut self.places[self.next];
+            self.next = (self.next + 1) % ABREAST;
+            let mut send = || -> std::result::Result<(), DriverError> {
+                // What was there before is to have arrived.
+                stream.synchronize()?;
+                let here = &mut here.as_mut_slice()?[..values.len()];
+                cpu.install(|| {
+                    let parts = here.par_chunks_mut(COPY).zip(values.par_chunks(COPY));
+                    parts.for_each(|(here, values)| {
+                        for (here, &value) in here.iter_mut().zip(values) {
+                            *here = T::store(value);
+                        }
+                    });
+                });
+                stream.memcpy_htod(here, &mut to.values.slice_mut(at..at + values.len()))
+            };
+            send().map_err(|error| self.device.error("sending dissimilarities", &error))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all have arrived.
+    fn finish(&self) -> Result<()> {
+        let mut streams = self.places.iter().map(|(stream, _)| stream);
+        streams
+            .try_for_each(|stream| stream.synchronize())
+            .map_err(|error| self.device.error("sending dissimilarities", &error))
+    }
+}
+
+impl<T> Drop for Sender<T> {
+    /// What a copy is still at must not be freed.
+    fn drop(&mut self) {
+        for (stream, _) in &self.places {
+            // A device that failed has nothing under way.
+            let _ = stream.synchronize();
+        }
+    }
+}
+
+/// What is to be done for a contraction.
+struct Plan {
+    steps: Vec<Step>,
+    /// The steps, divided into batches: those of one have no slot in common.
+    batches: Vec<Range<usize>>,
+    /// The slots that are left.
+    live: Vec<u32>,
+}
+
+impl Plan {
+    fn new(contraction: &Contraction) -> Self {
+        let n = contraction.sizes.len();
+        let mut batches = Vec::new();
+        let mut steps = Vec::with_capacity(contraction.fusions.len());
+        let mut first = 0;
+        // By slot: the last step that it had part in.
+        let mut last = vec![NONE; n];
+        let mut is_gone = vec![false; n];
+        for (at, fusion) in contraction.fusions.iter().enumerate() {
+            let slots = [fusion.lower, fusion.higher];
+            let before = slots.map(|slot| last[slot as usize]);
+            if before
+                .iter()
+                .any(|&step| step != NONE && step as usize >= first)
+            {
+                batches.push(first..at);
+                first = at;
+            }
+            steps.push(Step {
+                height: fusion.union.height,
+                sizes: fusion.union.sizes,
+                lower: fusion.lower,
+                higher: fusion.higher,
+                merged: before.map(|step| u32::from(step != NONE)),
+            });
+            for slot in slots {
+                last[slot as usize] = at as u32;
+            }
+            is_gone[fusion.higher as usize] = true;
+        }
+        if first < steps.len() {
+            batches.push(first..steps.len());
+        }
+        let live = |&slot: &u32| !is_gone[slot as usize];
+        Self {
+            steps,
+            batches,
+            live: (0..n as u32).filter(live).collect(),
+        }
+    }
+}
+
+/// So many blocks of threads.
+fn blocks(count: usize) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (count.max(1) as u32, 1, 1),
+        block_dim: (THREADS, 1, 1),
+        shared_mem_bytes: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::CpuDissimilarities;
+    use crate::backend::dissimilarities::Fusion;
+    use crate::linkage::lance_williams::Union;
+    use crate::testing::Random;
+
+    /// What the kernels do, one thing after the other, of a square matrix stored as `T`.
+    struct Model<T> {
+        values: Vec<Vec<T>>,
+        squared: bool,
+    }
+
+    impl<T: Stored> Model<T> {
+        fn load(&self, i: u32, j: u32, squared: bool) -> f64 {
+            let value = self.values[i as usize][j as usize].load();
+            if squared {
+                value * value
+            } else {
+                value
+            }
+        }
+
+        fn store(&mut self, i: u32, j: u32, value: f64) {
+            self.values[i as usize][j as usize] = T::store(value);
+            self.values[j as usize][i as usize] = T::store(value);
+        }
+
+        fn contract(&mut self, contraction: &Contraction) {
+            let plan = Plan::new(contraction);
+            let union = |step: &Step| Union {
+                height: step.height,
+                sizes: step.sizes,
+            };
+            let mut step_of = vec![0; contraction.sizes.len()];
+            for batch in &plan.batches {
+                for at in batch.clone() {
+                    step_of[plan.steps[at].lower as usize] = at as u32 + 1;
+                    step_of[plan.steps[at].higher as usize] = NONE;
+                }
+                for at in batch.clone() {
+                    for slot in 0..step_of.len() as u32 {
+                        self.merge(contraction, &plan, &step_of, batch, (at, slot), union);
+                    }
+                }
+            }
+            let left = plan.live.iter().map(|&i| {
+                let row = plan.live.iter().map(|&j| {
+                    let is_old = step_of[i as usize] == 0 && step_of[j as usize] == 0;
+                    T::store(self.load(i, j, self.squared && is_old))
+                });
+                row.collect()
+            });
+            self.values = left.collect();
+            self.squared = false;
+        }
+
+        fn merge(
+            &mut self,
+            contraction: &Contraction,
+            plan: &Plan,
+            step_of: &[u32],
+            batch: &Range<usize>,
+            (at, slot): (usize, u32),
+            union: impl Fn(&Step) -> Union,
+        ) {
+            let recurrence = contraction.recurrence;
+            let step = plan.steps[at];
+            let last = step_of[slot as usize];
+            if last == NONE || slot == step.lower {
+                return;
+            }
+            let of_parts = |third: u32, merged: bool, size: f64| {
+                let plain = self.squared && !merged;
+                let first = self.load(step.lower, third, plain && step.merged[0] == 0);
+                let second = self.load(step.higher, third, plain && step.merged[1] == 0);
+                recurrence.update(&union(&step), first, second, size)
+            };
+            if last as usize <= batch.start {
+                let size = match last {
+                    0 => contraction.sizes[slot as usize],
+                    last => union(&plan.steps[last as usize - 1]).size(),
+                };
+                let updated = of_parts(slot, last > 0, size);
+                self.store(step.lower, slot, updated);
+            } else if last as usize > at + 1 {
+                let later = plan.steps[last as usize - 1];
+                let [first, second] = [0, 1].map(|part| {
+                    let third = [later.lower, later.higher][part];
+                    of_parts(third, later.merged[part] > 0, later.sizes[part])
+                });
+                let size = union(&step).size();
+                let updated = recurrence.update(&union(&later), first, second, size);
+                self.store(step.lower, later.lower, updated);
+            }
+        }
+    }
+
+    /// Fusions of random clusters, in rounds or one by one.
+    fn fuse(random: &mut Random, sizes: &[f64]) -> Vec<Fusion> {
+        let mut sizes = sizes.to_vec();
+        let mut live: Vec<u32> = (0..sizes.len() as u32).collect();
+        let mut fusions = Vec::new();
+        while live.len() > 2 && random.below(12) > 0 {
+            let a = random.below(live.len());
+            let b = (a + 1 + random.below(live.len() - 1)) % live.len();
+            let (lower, higher) = (live[a.min(b)], live[a.max(b)]);
+            let union = Union {
+                height: random.uniform(),
+                sizes: [sizes[lower as usize], sizes[higher as usize]],
+            };
+            sizes[lower as usize] = union.size();
+            live.retain(|&slot| slot != higher);
+            fusions.push(Fusion {
+                lower,
+                higher,
+                union,
+            });
+        }
+        fusions
+    }
+
+    fn plans_contract_as_the_cpu_does<T: Stored>(precision: Precision) {
+        let mut random = Random(31);
+        for round in 0..300 {
+            let n = 3 + random.below(40);
+            let linkages = Linkage::ALL.into_iter().filter(|&linkage| fits(linkage));
+            let linkages: Vec<Linkage> = linkages.collect();
+            let recurrence = Recurrence {
+                linkage: linkages[round % linkages.len()],
+                precision,
+            };
+            let squared = recurrence.linkage.squares();
+            let given: Vec<f64> = (0..pairs(n)).map(|_| 1.0 + random.uniform()).collect();
+            let at = |i: usize, j: usize| {
+                T::store(if i == j {
+                    0.0
+                } else {
+                    given[position(n, i, j)]
+                })
+            };
+            let mut model = Model {
+                values: (0..n).map(|i| (0..n).map(|j| at(i, j)).collect()).collect(),
+                squared,
+            };
+            let mut cpu = CpuDissimilarities::<T>::given(&given, n, squared);
+            let mut sizes: Vec<f64> = (0..n).map(|_| 1.0 + random.below(5) as f64).collect();
+            // The second time, nothing is squared any more.
+            for time in 0..2 {
+                let fusions = fuse(&mut random, &sizes);
+                let contraction = Contraction {
+                    recurrence,
+                    sizes: &sizes,
+                    fusions: &fusions,
+                };
+                model.contract(&contraction);
+                cpu.contract(&contraction, &[], &Monitor::default())
+                    .unwrap();
+                let left = model.values.len();
+                assert_eq!(left, sizes.len() - fusions.len());
+                let all = (0..left as u32).flat_map(|j| (0..j).map(move |i| (i, j)));
+                let all: Vec<(u32, u32)> = all.collect();
+                let found: Vec<f64> = all.iter().map(|&(i, j)| model.load(i, j, false)).collect();
+                assert_eq!(
+                    found,
+                    cpu.entries(&all).unwrap(),
+                    "{recurrence:?}, {n}, {time}"
+                );
+                let Plan { live, .. } = Plan::new(&contraction);
+                for fusion in &fusions {
+                    sizes[fusion.lower as usize] = fusion.union.size();
+                }
+                sizes = live.iter().map(|&slot| sizes[slot as usize]).collect();
+            }
+        }
+    }
+
+    #[test]
+    fn batches_of_steps_contract_as_the_cpu_does() {
+        plans_contract_as_the_cpu_does::<f64>(Precision::Double);
+        plans_contract_as_the_cpu_does::<f32>(Precision::Single);
+    }
+
+    #[test]
+    fn batches_have_no_slot_twice_and_are_as_long_as_can_be() {
+        let fusion = |lower, higher| Fusion {
+            lower,
+            higher,
+            union: Union {
+                height: 1.0,
+                sizes: [1.0, 1.0],
+            },
+        };
+        let fusions = [
+            fusion(0, 5),
+            fusion(2, 3),
+            fusion(1, 4),
+            fusion(0, 2),
+            fusion(1, 6),
+            fusion(0, 7),
+        ];
+        let plan = Plan::new(&Contraction {
+            recurrence: Recurrence {
+                linkage: Linkage::Average,
+                precision: Precision::Double,
+            },
+            sizes: &[1.0; 9],
+            fusions: &fusions,
+        });
+        assert_eq!(plan.batches, [0..3, 3..5, 5..6]);
+        assert_eq!(plan.live, [0, 1, 8]);
+        let merged: Vec<[u32; 2]> = plan.steps.iter().map(|step| step.merged).collect();
+        assert_eq!(merged, [[0, 0], [0, 0], [0, 0], [1, 1], [1, 0], [1, 0]]);
+    }
+
+    #[test]
+    fn memory_is_that_of_a_matrix_and_little_more() {
+        let matrix = pairs(100_000) * 8;
+        let needed = memory::<f64>(100_000, 64 * 100_000);
+        assert!(
+            needed > matrix && (needed as f64) < 1.08 * matrix as f64,
+            "{needed}"
+        );
+        let single = memory::<f32>(140_000, 64 * 140_000);
+        assert!((single as f64) < 1.14 * matrix as f64, "{single}");
+        assert!(memory::<f64>(2, 2) < 1000);
+    }
+}
