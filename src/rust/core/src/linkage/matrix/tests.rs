@@ -314,6 +314,31 @@ fn what_cannot_be_used_is_refused() {
 }
 
 #[test]
+fn distances_that_cannot_be_used_are_refused() {
+    let cpu = Cpu::new(2).unwrap();
+    let refused = |metric, values: Vec<f64>, precision| {
+        let n = values.len() / 2;
+        let points = Points::from_row_major(metric, values, n, 2).unwrap();
+        for linkage in Linkage::ALL {
+            let recurrence = Recurrence { linkage, precision };
+            let (origin, monitor) = (Origin::Points(&points), Monitor::default());
+            match super::linkage(origin, n, recurrence, None, &cpu, &monitor) {
+                Err(Error::Input(message)) => assert!(message.contains("between"), "{message}"),
+                other => panic!("{recurrence:?}: {other:?}"),
+            }
+        }
+    };
+    let constant = vec![1.0, 2.0, 3.0, 3.0, 4.0, 1.0];
+    let metric = Metric::Pearson { absolute: false };
+    refused(metric, constant, Precision::Double);
+    let far = vec![1.0, 2.0, 1e200, 3.0, 4.0, 1.0];
+    refused(Metric::Manhattan, far, Precision::Double);
+    // Too large for single precision alone.
+    let far = vec![1.0, 2.0, 1e100, 3.0, 4.0, 1.0];
+    refused(Metric::Manhattan, far, Precision::Single);
+}
+
+#[test]
 fn a_stopped_linkage_says_so() {
     let d = draw(&mut Random(2), 100, true);
     let cpu = Cpu::new(1).unwrap();
