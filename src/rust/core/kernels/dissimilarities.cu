@@ -13,8 +13,11 @@ typedef STORED stored;
 #define ALL_LANES 0xffffffffu
 // Values that a lane has under way at a time.
 #define AHEAD 4
+// Threads of a block that makes a chain.
+#define CHAINING 512
 // Dissimilarities of larger magnitude are refused, as in linkage/condensed.rs.
-#define LARGEST 1e150
+#define LARGEST (sizeof(stored) == sizeof(double) ? 1e150 : 1e30)
+#define MOST 1.7976931348623157e308
 #define INFINITE __longlong_as_double(0x7ff0000000000000ll)
 // No slot; and of a slot, that its cluster has become part of another one.
 #define NONE 0xffffffffu
@@ -109,12 +112,15 @@ extern "C" __global__ void __launch_bounds__(1024) nearest(Search search) {
       ulong at = position(n, own, other);
       values[a] = load(search.values, at, search.squared);
       if (other > own && !(fabs(values[a]) <= LARGEST)) atomicMin(search.unusable, at);
+      // Members without measure can make sums overflow; these clusters are the last ones then.
+      if (values[a] > MOST) values[a] = MOST;
     }
 #pragma unroll
     for (uint a = 0; a < AHEAD; a++) found.take(values[a], first + a * WARP, lane, search.each);
   }
   if (lane < search.each) {
-    search.dissimilarities[(ulong)which * search.each + lane] = found.dissimilarity;
+    double dissimilarity = found.dissimilarity < MOST ? found.dissimilarity : INFINITE;
+    search.dissimilarities[(ulong)which * search.each + lane] = dissimilarity;
     search.slots[(ulong)which * search.each + lane] = found.slot;
   }
 }
@@ -244,5 +250,156 @@ extern "C" __global__ void gather(Rest rest) {
     uint other = rest.live[column];
     bool squared = plain && rest.step_of[other] == 0;
     out[column - row - 1] = (stored)load(rest.values, position(rest.before, slot, other), squared);
+  }
+}
+
+// The nearest-neighbour chain of linkage/chain.rs, some steps of it. As struct Chaining in
+// backend/cuda/chain.rs.
+struct Chaining {
+  stored *values;
+  // By slot.
+  double *sizes;
+  // By slot: whether its cluster is part of another one.
+  uint *gone;
+  // The chain, from where it began.
+  uint *stack;
+  // Two for each block: the nearest cluster that it found.
+  double *nearest;
+  uint *nearest_slots;
+  // Merges, in order: two slots, and the height.
+  uint *merged;
+  double *heights;
+  // How often blocks have come to a barrier; 0 at the start.
+  uint *arrived;
+  // What the next launch goes on with: how long the chain is, and how many merges are done.
+  uint *length, *done;
+  uint clusters, linkage;
+  // Steps at most.
+  uint steps;
+};
+
+// The same for all threads of a launch, block by block; all of them are resident.
+struct Barrier {
+  uint *arrived;
+  uint target = 0;
+  __device__ __forceinline__ void wait() {
+    target += gridDim.x;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      atomicAdd(arrived, 1);
+      while (*(volatile uint *)arrived < target) {}
+      __threadfence();
+    }
+    __syncthreads();
+  }
+};
+
+// Takes the nearer of two.
+__device__ __forceinline__ void nearer(double &best, uint &slot, double other, uint other_slot) {
+  if (other < best || (other == best && other_slot < slot)) {
+    best = other;
+    slot = other_slot;
+  }
+}
+
+// The nearest of all threads of a block, for all of them.
+__device__ __forceinline__ void nearest_of_block(double &best, uint &slot) {
+  __shared__ double of_warps[CHAINING / WARP];
+  __shared__ uint slots_of_warps[CHAINING / WARP];
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+#pragma unroll
+  for (uint apart = WARP / 2; apart > 0; apart /= 2)
+    nearer(best, slot, __shfl_xor_sync(ALL_LANES, best, apart),
+           __shfl_xor_sync(ALL_LANES, slot, apart));
+  if (lane == 0) {
+    of_warps[warp] = best;
+    slots_of_warps[warp] = slot;
+  }
+  __syncthreads();
+  for (uint other = 0; other < CHAINING / WARP; other++)
+    nearer(best, slot, of_warps[other], slots_of_warps[other]);
+  __syncthreads();
+}
+
+// All threads go the same way, as each knows the chain's last two slots. What one block writes and
+// another reads goes by the L2 cache; there is a barrier between, or it is known without.
+extern "C" __global__ void __launch_bounds__(CHAINING) chain(Chaining chaining) {
+  uint n = chaining.clusters;
+  uint start = blockIdx.x * CHAINING + threadIdx.x, stride = gridDim.x * CHAINING;
+  bool writes = start == 0;
+  volatile uint *gone = chaining.gone, *stack = chaining.stack;
+  volatile double *sizes = chaining.sizes;
+  Barrier barrier{chaining.arrived};
+  uint length = *chaining.length, done = *chaining.done;
+  uint last = length > 0 ? stack[length - 1] : NONE, previous = length > 1 ? stack[length - 2] : NONE;
+  // Gone in the last step, which not all may see yet; and a slot that all before are gone.
+  uint removed = NONE, lowest = 0;
+  for (uint step = 0; step < chaining.steps && done + 1 < n; step++) {
+    if (length == 0) {
+      while (lowest == removed || gone[lowest]) lowest++;
+      last = lowest;
+      previous = NONE;
+      if (writes) stack[0] = last;
+      length = 1;
+    }
+    double height = INFINITE;
+    uint other = NONE;
+    for (uint slot = start; slot < n; slot += stride)
+      if (slot != last && slot != removed && !gone[slot])
+        nearer(height, other, (double)__ldcg(&chaining.values[position(n, last, slot)]), slot);
+    nearest_of_block(height, other);
+    // Two places, as some blocks may still read that of the step before.
+    uint place = step % 2 * gridDim.x;
+    if (threadIdx.x == 0) {
+      ((volatile double *)chaining.nearest)[place + blockIdx.x] = height;
+      ((volatile uint *)chaining.nearest_slots)[place + blockIdx.x] = other;
+    }
+    barrier.wait();
+    for (uint block = threadIdx.x; block < gridDim.x; block += CHAINING)
+      nearer(height, other, ((volatile double *)chaining.nearest)[place + block],
+             ((volatile uint *)chaining.nearest_slots)[place + block]);
+    nearest_of_block(height, other);
+    removed = NONE;
+    if (previous != other) {
+      if (writes) stack[length] = other;
+      length++;
+      previous = last;
+      last = other;
+      continue;
+    }
+    uint lower = min(last, other), higher = max(last, other);
+    Step merge;
+    merge.height = height;
+    merge.sizes[0] = sizes[lower];
+    merge.sizes[1] = sizes[higher];
+    for (uint slot = start; slot < n; slot += stride) {
+      if (slot == lower || slot == higher || gone[slot]) continue;
+      ulong at = position(n, lower, slot);
+      double first = (double)__ldcg(&chaining.values[at]);
+      double second = (double)__ldcg(&chaining.values[position(n, higher, slot)]);
+      double updated = update(chaining.linkage, merge, first, second, sizes[slot]);
+      __stcg(&chaining.values[at], (stored)updated);
+    }
+    length -= 2;
+    last = length > 0 ? stack[length - 1] : NONE;
+    previous = length > 1 ? stack[length - 2] : NONE;
+    barrier.wait();
+    // Read by others after the next barrier only.
+    if (writes) {
+      sizes[lower] = merge.size();
+      gone[higher] = 1;
+      chaining.merged[2 * done] = lower;
+      chaining.merged[2 * done + 1] = higher;
+      chaining.heights[done] = height;
+    }
+    removed = higher;
+    done++;
+  }
+  // No block is to see what the next launch begins with.
+  barrier.wait();
+  if (writes) {
+    *chaining.length = length;
+    *chaining.done = done;
   }
 }

@@ -37,7 +37,7 @@ pub fn merges<T: Stored>(
     let mut room = vec![0.0; n];
     for slot in 0..n - 1 {
         monitor.check()?;
-        check(T::as_stored(state.matrix.row(slot), &mut room), slot)?;
+        check::<T>(T::as_stored(state.matrix.row(slot), &mut room), slot)?;
         let nearest = state.seek(slot);
         state.nearest.push(nearest);
         monitor.advance((n - 1 - slot) as u64);

@@ -13,6 +13,7 @@ use cudarc::driver::{
 };
 use rayon::prelude::*;
 
+use super::chain;
 use super::device::Device;
 use super::distances::{self, check_memory, pieces, CudaPoints};
 use super::kernels::{self, Kernels};
@@ -24,7 +25,7 @@ use crate::error::Result;
 use crate::linkage::condensed::{self, pairs, position, row_start, Condensed, Stored};
 use crate::linkage::lance_williams::{Linkage, Precision, Recurrence};
 use crate::linkage::matrix::Origin;
-use crate::linkage::{chain, rounds};
+use crate::linkage::{self, rounds};
 use crate::metric::Points;
 use crate::monitor::Monitor;
 
@@ -52,6 +53,9 @@ const PARALLEL_ENTRIES: usize = 1 << 12;
 
 /// Linkage of fewer observations than this is faster on the CPU.
 pub const SMALLEST: usize = 4_096;
+
+/// Chains of fewer clusters than this are faster on the CPU.
+const SMALLEST_CHAIN: usize = if cfg!(test) { 40 } else { 2_048 };
 
 /// No slot, as in dissimilarities.cu.
 const NONE: u32 = u32::MAX;
@@ -414,7 +418,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
             value if self.squared => value * value,
             value => value,
         };
-        condensed::check(&row.iter().map(meant).collect::<Vec<f64>>(), slot)
+        condensed::check::<T>(&row.iter().map(meant).collect::<Vec<f64>>(), slot)
     }
 
     /// Has clusters merge, in place, and moves what is left to the front.
@@ -427,8 +431,11 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         let failed = |error: DriverError| self.device.error("merging clusters", &error);
         let stream = &self.stream;
         let copy = || -> std::result::Result<_, DriverError> {
+            // There may be none. SAFETY: what is read of it is written first.
+            let mut steps = unsafe { stream.alloc::<Step>(plan.steps.len().max(1))? };
+            stream.memcpy_htod(&plan.steps, &mut steps)?;
             Ok((
-                stream.clone_htod(&plan.steps)?,
+                steps,
                 stream.clone_htod(contraction.sizes)?,
                 stream.clone_htod(&plan.live)?,
                 stream.alloc_zeros::<u32>(self.clusters)?,
@@ -573,13 +580,22 @@ impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
         sizes: &[f64],
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
+        if self.clusters >= SMALLEST_CHAIN {
+            let (device, stream) = (&self.device, &self.stream);
+            let kernel = device.kernel(T::KERNELS, "chain")?;
+            let values = self.address();
+            // SAFETY: these are the dissimilarities of all clusters, stored as `T`.
+            return unsafe {
+                chain::merges(device, stream, &kernel, values, recurrence, sizes, monitor)
+            };
+        }
         let mut here = Condensed::<T>::reusing(Vec::new(), self.clusters)?;
         let there = self.values.slice(..pairs(self.clusters));
         self.stream
             .memcpy_dtoh(&there, here.values_mut())
             .map_err(|error| self.device.error("fetching dissimilarities", &error))?;
         self.wait()?;
-        chain::merges(recurrence, sizes.to_vec(), &mut here, monitor)
+        linkage::chain::merges(recurrence, sizes.to_vec(), &mut here, monitor)
     }
 }
 
@@ -896,6 +912,54 @@ mod tests {
                 sizes = live.iter().map(|&slot| sizes[slot as usize]).collect();
             }
         }
+    }
+
+    fn compare_chains_with_the_gpu<T: OnDevice>(precision: Precision, numbers: &[usize]) {
+        let device = Device::shared(0).unwrap();
+        let cpu = Cpu::new(2).unwrap();
+        let monitor = Monitor::default();
+        let mut random = Random(32);
+        for (round, &n) in numbers.iter().enumerate() {
+            let given: Vec<f64> = match round % 3 {
+                0 => (0..pairs(n)).map(|_| random.below(3) as f64).collect(),
+                _ => (0..pairs(n)).map(|_| 1.0 + random.uniform()).collect(),
+            };
+            let sizes: Vec<f64> = (0..n).map(|_| 1.0 + random.below(5) as f64).collect();
+            for linkage in Linkage::ALL.into_iter().filter(|&linkage| fits(linkage)) {
+                let recurrence = Recurrence { linkage, precision };
+                let squared = linkage.squares();
+                let mut there = CudaDissimilarities::<T>::new(&device, n, squared).unwrap();
+                let mut sender = Sender::new(&device).unwrap();
+                sender.send(&mut there, 0, &given, &cpu, &monitor).unwrap();
+                sender.finish().unwrap();
+                let mut here = CpuDissimilarities::<T>::given(&given, n, squared);
+                let chain = |matrix: &mut dyn Dissimilarities| {
+                    let nothing = Contraction {
+                        recurrence,
+                        sizes: &sizes,
+                        fusions: &[],
+                    };
+                    matrix.contract(&nothing, &[], &monitor).unwrap();
+                    matrix.chain(recurrence, &sizes, &monitor).unwrap()
+                };
+                assert!(chain(&mut there) == chain(&mut here), "{recurrence:?}, {n}");
+            }
+        }
+    }
+
+    #[test]
+    #[ignore = "needs an NVIDIA GPU"]
+    fn the_gpu_links_by_chains_as_the_cpu_does() {
+        let numbers = [40, 41, 513, 1100, 100, 2000, 30];
+        compare_chains_with_the_gpu::<f64>(Precision::Double, &numbers);
+        compare_chains_with_the_gpu::<f32>(Precision::Single, &numbers);
+    }
+
+    #[test]
+    #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+    fn the_gpu_links_by_chains_as_the_cpu_does_on_small_data() {
+        compare_chains_with_the_gpu::<f64>(Precision::Double, &[50]);
+        compare_chains_with_the_gpu::<f32>(Precision::Single, &[50]);
     }
 
     #[test]

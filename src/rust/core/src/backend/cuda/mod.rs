@@ -2,6 +2,7 @@
 //! there as a whole.
 
 mod blocks;
+mod chain;
 mod device;
 mod dissimilarities;
 mod distances;
