@@ -49,9 +49,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         threads: threads.parse()?,
         devices: None,
     };
-    let work = Workload::Pairs {
-        count: n * n,
-        columns: p,
+    let work = Workload::Linkage {
+        linkage: recurrence.linkage,
+        observations: n,
+        columns: (!is_given).then_some(p),
     };
     let backend = backend::select(&choice, &work)?;
     let backend = &*backend;

@@ -51,7 +51,9 @@ const COPY: usize = 1 << 16;
 /// Fewer entries than this are looked up by one thread.
 const PARALLEL_ENTRIES: usize = 1 << 12;
 
-/// Linkage of fewer observations than this is faster on the CPU.
+/// Linkage of fewer observations than this is the CPU's. Measured with an H200, once it is open it is
+/// faster from fewer than 1,000 points on, and where dissimilarities are given from 1,000 (2 threads)
+/// to 3,000 (16).
 pub const SMALLEST: usize = 4_096;
 
 /// Chains of fewer clusters than this are faster on the CPU.

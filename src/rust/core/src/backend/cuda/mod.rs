@@ -52,7 +52,7 @@ fn crossover(threads: usize) -> usize {
 const COORDINATES_FOR_EACH_THREAD: usize = 1 << 31;
 
 /// Whether a GPU is faster than `threads` threads of a CPU: for one large problem, for many small
-/// ones that together are as large, or for many pairs.
+/// ones that together are as large, for many pairs, or for a large matrix.
 pub fn profits(work: &Workload, threads: usize) -> bool {
     match *work {
         Workload::Agglomeration {
@@ -67,6 +67,19 @@ pub fn profits(work: &Workload, threads: usize) -> bool {
         Workload::Pairs { count, columns } => {
             count.saturating_mul(columns) >= COORDINATES_FOR_EACH_THREAD * threads
         }
+        Workload::Linkage {
+            linkage,
+            observations,
+            columns,
+        } => match columns {
+            _ if dissimilarities::fits(linkage) => observations >= dissimilarities::SMALLEST,
+            // Distances are all that the device makes then.
+            Some(columns) => {
+                let count = observations.saturating_mul(observations);
+                profits(&Workload::Pairs { count, columns }, threads)
+            }
+            None => false,
+        },
     }
 }
 
@@ -300,9 +313,10 @@ impl Backend for Cuda {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linkage::lance_williams::Linkage;
 
     #[test]
-    fn a_gpu_profits_from_large_problems_many_small_ones_and_many_pairs() {
+    fn a_gpu_profits_from_large_problems_many_small_ones_many_pairs_and_large_matrices() {
         let work = |largest, small, observations| Workload::Agglomeration {
             largest,
             small,
@@ -316,5 +330,17 @@ mod tests {
         let pairs = |count, columns| Workload::Pairs { count, columns };
         assert!(profits(&pairs(1 << 27, 128), 2));
         assert!(!profits(&pairs(1 << 27, 128), 16));
+        let matrix = |linkage, observations, columns| Workload::Linkage {
+            linkage,
+            observations,
+            columns,
+        };
+        assert!(profits(&matrix(Linkage::Average, 5_000, None), 16));
+        assert!(profits(&matrix(Linkage::Average, 5_000, Some(2)), 16));
+        assert!(!profits(&matrix(Linkage::WardD, 4_000, Some(2)), 2));
+        assert!(!profits(&matrix(Linkage::Median, 60_000, None), 1));
+        assert!(!profits(&matrix(Linkage::Single, 60_000, None), 1));
+        assert!(profits(&matrix(Linkage::Median, 60_000, Some(10)), 2));
+        assert!(!profits(&matrix(Linkage::Median, 5_000, Some(10)), 2));
     }
 }
