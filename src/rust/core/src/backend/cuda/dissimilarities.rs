@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
-    PinnedHostSlice, PushKernelArg, ValidAsZeroBits,
+    PushKernelArg, ValidAsZeroBits,
 };
 use rayon::prelude::*;
 
@@ -20,6 +20,7 @@ use super::chain;
 use super::device::Device;
 use super::distances::{self, check_memory, pieces, CudaPoints};
 use super::kernels::{self, Kernels};
+use super::sender::Sender;
 use crate::backend::cpu::Cpu;
 use crate::backend::dissimilarities::{Contraction, Dissimilarities, Nearest, Neighbour};
 use crate::backend::{Backend, Merge};
@@ -42,14 +43,11 @@ const SEARCHERS: u32 = 1024;
 /// sent over at a time.
 const ROOM: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 
+/// Dissimilarities sent over at a time, at most.
+const SENT: usize = 1 << 20;
+
 /// The room as a share of all dissimilarities.
 const SHARE: usize = 16;
-
-/// Places on the host for what is sent over.
-const ABREAST: usize = 2;
-
-/// Values that a thread copies at a time.
-const COPY: usize = 1 << 16;
 
 /// Fewer entries than this are looked up by one thread.
 const PARALLEL_ENTRIES: usize = 1 << 12;
@@ -201,15 +199,15 @@ fn merges_of<T: OnDevice>(
     let mut matrix = CudaDissimilarities::<T>::new(device, n, squared)?;
     match origin {
         Origin::Given(values) => {
-            let mut sender = Sender::new(device)?;
-            sender.send(&mut matrix, 0, values, cpu, monitor)?;
+            let mut sender = Sender::new(device, matrix.room.len().min(SENT))?;
+            sender.send(&mut matrix.values, 0, values, cpu, monitor)?;
             sender.finish()?;
         }
         Origin::Points(points) if distances::fits(points) => {
             matrix.compute(points, cpu, monitor)?;
         }
         Origin::Points(points) => {
-            let mut sender = Sender::new(device)?;
+            let mut sender = Sender::new(device, matrix.room.len().min(SENT))?;
             let mut made = Vec::new();
             let all = Pairs::within(n);
             for columns in pieces(&all, matrix.room.len()) {
@@ -217,7 +215,7 @@ fn merges_of<T: OnDevice>(
                 let part = all.part(columns);
                 made.resize(part.count(), 0.0);
                 backend.distances(points, &part, &mut made, monitor)?;
-                sender.send(&mut matrix, first, &made, cpu, monitor)?;
+                sender.send(&mut matrix.values, first, &made, cpu, monitor)?;
             }
             sender.finish()?;
         }
@@ -603,82 +601,6 @@ impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
             .map_err(|error| self.device.error("fetching dissimilarities", &error))?;
         self.wait()?;
         linkage::chain::merges(recurrence, sizes.to_vec(), &mut here, monitor)
-    }
-}
-
-/// Sends values over while the host prepares the next ones.
-struct Sender<T> {
-    device: Arc<Device>,
-    places: Vec<(Arc<CudaStream>, PinnedHostSlice<T>)>,
-    next: usize,
-}
-
-impl<T: OnDevice> Sender<T> {
-    fn new(device: &Arc<Device>) -> Result<Self> {
-        let place = |_| {
-            let stream = device.context.new_stream()?;
-            // SAFETY: it is written before it is sent over.
-            let here = unsafe { device.context.alloc_pinned::<T>(ROOM)? };
-            Ok((stream, here))
-        };
-        let places = (0..ABREAST)
-            .map(place)
-            .collect::<std::result::Result<_, _>>();
-        Ok(Self {
-            device: device.clone(),
-            places: places.map_err(|error| device.error("making room on the host", &error))?,
-            next: 0,
-        })
-    }
-
-    /// Sends values to where they are stored from `first` on.
-    fn send(
-        &mut self,
-        to: &mut CudaDissimilarities<T>,
-        first: usize,
-        values: &[f64],
-        cpu: &Cpu,
-        monitor: &Monitor,
-    ) -> Result<()> {
-        for (at, values) in (first..).step_by(ROOM).zip(values.chunks(ROOM)) {
-            monitor.check()?;
-            let (stream, here) = &mut self.places[self.next];
-            self.next = (self.next + 1) % ABREAST;
-            let mut send = || -> std::result::Result<(), DriverError> {
-                // What was there before is to have arrived.
-                stream.synchronize()?;
-                let here = &mut here.as_mut_slice()?[..values.len()];
-                cpu.install(|| {
-                    let parts = here.par_chunks_mut(COPY).zip(values.par_chunks(COPY));
-                    parts.for_each(|(here, values)| {
-                        for (here, &value) in here.iter_mut().zip(values) {
-                            *here = T::store(value);
-                        }
-                    });
-                });
-                stream.memcpy_htod(here, &mut to.values.slice_mut(at..at + values.len()))
-            };
-            send().map_err(|error| self.device.error("sending dissimilarities", &error))?;
-        }
-        Ok(())
-    }
-
-    /// Waits until all have arrived.
-    fn finish(&self) -> Result<()> {
-        let mut streams = self.places.iter().map(|(stream, _)| stream);
-        streams
-            .try_for_each(|stream| stream.synchronize())
-            .map_err(|error| self.device.error("sending dissimilarities", &error))
-    }
-}
-
-impl<T> Drop for Sender<T> {
-    /// What a copy is still at must not be freed.
-    fn drop(&mut self) {
-        for (stream, _) in &self.places {
-            // A device that failed has nothing under way.
-            let _ = stream.synchronize();
-        }
     }
 }
 

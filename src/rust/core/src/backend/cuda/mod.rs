@@ -9,6 +9,7 @@ mod distances;
 mod kernels;
 mod neighbours;
 mod screen;
+mod sender;
 
 use std::panic::resume_unwind;
 use std::sync::Arc;

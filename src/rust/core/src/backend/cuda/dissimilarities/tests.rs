@@ -191,8 +191,10 @@ fn compare_chains_with_the_gpu<T: OnDevice>(precision: Precision, numbers: &[usi
             let recurrence = Recurrence { linkage, precision };
             let squared = linkage.squares();
             let mut there = CudaDissimilarities::<T>::new(&device, n, squared).unwrap();
-            let mut sender = Sender::new(&device).unwrap();
-            sender.send(&mut there, 0, &given, &cpu, &monitor).unwrap();
+            let mut sender = Sender::new(&device, 1000).unwrap();
+            sender
+                .send(&mut there.values, 0, &given, &cpu, &monitor)
+                .unwrap();
             sender.finish().unwrap();
             let mut here = CpuDissimilarities::<T>::given(&given, n, squared);
             let chain = |matrix: &mut dyn Dissimilarities| {
