@@ -48,11 +48,10 @@
 #' enough for it to be faster than the CPU's threads. For [gmhclust()]: when the data, or the
 #' largest apriori cluster, or the tree above the apriori clusters, start with at least 8,192
 #' clusters and 1,000 more for each of the CPU's threads; or when there are 4 apriori clusters for
-#' each thread and as many observations in them. For [ghclust()] with a matrix on the GPU: from 4,096
-#' observations on. For the other functions and linkages: when the pairs of observations to compare
-#' have at least 2^31 coordinates for each thread, a pair having as many as there are columns. It
-#' goes back to the CPU when the device fails or lacks memory. `"cuda"`
-#' insists: it stops with a condition of class `gmhclust_error_device` where no device can be
+#' each thread and as many observations in them. For [ghclust()] with a matrix on the GPU: from
+#' 4,096 observations on. For the other functions and linkages: when the pairs of observations to
+#' compare have at least 2^31 coordinates for each thread, a pair having as many as there are
+#' columns. It goes back to the CPU when the device fails or lacks memory. `"cuda"` insists: it stops with a condition of class `gmhclust_error_device` where no device can be
 #' used, and `gmhclust_error_memory` where it lacks memory. `"cpu"` leaves the GPU alone.
 #'
 #' `devices` chooses by number, `devices = c(0, 2)` for example; `NULL` means all that are usable.

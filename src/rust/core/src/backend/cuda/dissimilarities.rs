@@ -46,6 +46,9 @@ const ROOM: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 /// Dissimilarities sent over at a time, at most.
 const SENT: usize = 1 << 20;
 
+/// Distances that the host makes at a time, if it has to.
+const MADE: usize = if cfg!(test) { 1 << 10 } else { 1 << 24 };
+
 /// The room as a share of all dissimilarities.
 const SHARE: usize = 16;
 
@@ -210,7 +213,7 @@ fn merges_of<T: OnDevice>(
             let mut sender = Sender::new(device, matrix.room.len().min(SENT))?;
             let mut made = Vec::new();
             let all = Pairs::within(n);
-            for columns in pieces(&all, matrix.room.len()) {
+            for columns in pieces(&all, MADE) {
                 let first = row_start(n, columns.start);
                 let part = all.part(columns);
                 made.resize(part.count(), 0.0);
