@@ -51,8 +51,9 @@
 #' each thread and as many observations in them. For [ghclust()] with a matrix on the GPU: from
 #' 4,096 observations on. For the other functions and linkages: when the pairs of observations to
 #' compare have at least 2^31 coordinates for each thread, a pair having as many as there are
-#' columns. It goes back to the CPU when the device fails or lacks memory. `"cuda"` insists: it stops with a condition of class `gmhclust_error_device` where no device can be
-#' used, and `gmhclust_error_memory` where it lacks memory. `"cpu"` leaves the GPU alone.
+#' columns. It goes back to the CPU when the device fails or lacks memory. `"cuda"` insists: it
+#' stops with a condition of class `gmhclust_error_device` where no device can be used, and
+#' `gmhclust_error_memory` where it lacks memory. `"cpu"` leaves the GPU alone.
 #'
 #' `devices` chooses by number, `devices = c(0, 2)` for example; `NULL` means all that are usable.
 #' The environment variable `CUDA_VISIBLE_DEVICES`, set before R starts, hides devices from R

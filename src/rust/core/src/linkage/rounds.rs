@@ -13,7 +13,6 @@
 //! [`super::chain`]. So time is O(n²) whatever the data.
 
 use std::collections::HashMap;
-use std::slice::Iter;
 
 use rayon::prelude::*;
 
@@ -36,9 +35,6 @@ const MOST_SLOTS: u32 = 64;
 
 /// Of a cluster with fewer known neighbours than this, a pass finds the nearest ones anew.
 const FEWEST_KNOWN: usize = NEAREST / 3;
-
-/// Slots that a thread looks at again at a time, at least.
-const TOGETHER: usize = 32;
 
 /// No slot or node.
 const NONE: u32 = u32::MAX;
@@ -141,51 +137,6 @@ struct Outlook<'a> {
     /// The slots that what these know is in now, in increasing order, and how dissimilar it is, if
     /// nothing has changed since.
     neighbours: Vec<(u32, Option<f64>)>,
-}
-
-/// Where dissimilarities come from.
-trait Source {
-    /// That of the clusters that were in two slots after the last pass.
-    fn entry(&mut self, i: u32, j: u32) -> f64;
-
-    /// That of two nodes, if a view of one knows the other.
-    fn find(&mut self, rounds: &Rounds, u: u32, v: u32) -> Option<f64>;
-}
-
-/// Takes down what has to be looked up, and what was found.
-#[derive(Default)]
-struct Questions {
-    wanted: Vec<(u32, u32)>,
-    found: Vec<Option<f64>>,
-}
-
-impl Source for Questions {
-    fn entry(&mut self, i: u32, j: u32) -> f64 {
-        self.wanted.push((i, j));
-        0.0
-    }
-
-    fn find(&mut self, rounds: &Rounds, u: u32, v: u32) -> Option<f64> {
-        let found = rounds.find(u, v).or_else(|| rounds.find(v, u));
-        self.found.push(found);
-        found
-    }
-}
-
-/// The answers to [`Questions`], in their order.
-struct Answers<'a> {
-    entries: Iter<'a, f64>,
-    found: Iter<'a, Option<f64>>,
-}
-
-impl Source for Answers<'_> {
-    fn entry(&mut self, _: u32, _: u32) -> f64 {
-        *self.entries.next().expect("was asked for")
-    }
-
-    fn find(&mut self, _: &Rounds, _: u32, _: u32) -> Option<f64> {
-        *self.found.next().expect("was asked for")
-    }
 }
 
 /// All that is known between two passes over the dissimilarities.
@@ -341,38 +292,37 @@ impl Rounds {
     /// Finds the neighbours of these slots again, as they are now.
     fn look_again(&mut self, slots: &[u32], matrix: &dyn Dissimilarities) -> Result<()> {
         let this = &*self;
-        let outlooks = slots.par_iter().with_min_len(TOGETHER);
-        let outlooks: Vec<Outlook> = outlooks.map(|&slot| this.outlook(slot)).collect();
+        let outlooks: Vec<Outlook> = slots.par_iter().map(|&slot| this.outlook(slot)).collect();
         // First what has to be looked up, then the same again with that at hand.
-        let questions: Vec<Questions> = outlooks
+        let wanted: Vec<Vec<(u32, u32)>> = outlooks
             .par_iter()
-            .with_min_len(TOGETHER)
             .map(|outlook| {
-                let mut questions = Questions::default();
-                this.neighbours(outlook, &mut questions);
-                questions
+                let mut wanted = Vec::new();
+                this.neighbours(outlook, &mut |i, j| {
+                    wanted.push((i, j));
+                    0.0
+                });
+                wanted
             })
             .collect();
-        let wanted: Vec<&[(u32, u32)]> = questions.iter().map(|q| &q.wanted[..]).collect();
         let entries = matrix.entries(&wanted.concat())?;
         let mut rest = &entries[..];
-        let answers: Vec<Answers> = questions
+        let parts: Vec<&[f64]> = wanted
             .iter()
-            .map(|questions| {
-                let (part, after) = rest.split_at(questions.wanted.len());
+            .map(|wanted| {
+                let (part, after) = rest.split_at(wanted.len());
                 rest = after;
-                Answers {
-                    entries: part.iter(),
-                    found: questions.found.iter(),
-                }
+                part
             })
             .collect();
         let views: Vec<View> = outlooks
             .par_iter()
-            .with_min_len(TOGETHER)
-            .zip(answers)
-            .map(|(outlook, mut answers)| {
-                this.view(outlook, this.neighbours(outlook, &mut answers))
+            .zip(parts)
+            .map(|(outlook, entries)| {
+                let mut entries = entries.iter();
+                let neighbours =
+                    this.neighbours(outlook, &mut |_, _| *entries.next().expect("as wanted"));
+                this.view(outlook, neighbours)
             })
             .collect();
         for (&slot, view) in slots.iter().zip(views) {
@@ -386,14 +336,19 @@ impl Rounds {
         Ok(())
     }
 
-    /// The neighbours that are known.
-    fn neighbours(&self, outlook: &Outlook, source: &mut impl Source) -> Vec<Neighbour> {
+    /// The neighbours that are known; `entry` says how dissimilar the clusters are that were in two
+    /// slots after the last pass.
+    fn neighbours(
+        &self,
+        outlook: &Outlook,
+        entry: &mut impl FnMut(u32, u32) -> f64,
+    ) -> Vec<Neighbour> {
         let node = self.node[outlook.slot as usize];
         let neighbours = outlook.neighbours.iter();
         neighbours
             .map(|&(slot, known)| Neighbour {
                 dissimilarity: known
-                    .unwrap_or_else(|| self.dissimilarity(node, self.node[slot as usize], source)),
+                    .unwrap_or_else(|| self.dissimilarity(node, self.node[slot as usize], entry)),
                 slot,
             })
             .collect()
@@ -451,18 +406,20 @@ impl Rounds {
     }
 
     /// The dissimilarity of two nodes, as [`Contraction`] defines it.
-    fn dissimilarity(&self, u: u32, v: u32, source: &mut impl Source) -> f64 {
+    fn dissimilarity(&self, u: u32, v: u32, entry: &mut impl FnMut(u32, u32) -> f64) -> f64 {
         let (older, younger) = (u.min(v), u.max(v));
         let Some(made) = self.made(younger) else {
-            return source.entry(older, younger);
+            return entry(older, younger);
         };
-        source.find(self, u, v).unwrap_or_else(|| {
-            let [first, second] = made
-                .parts
-                .map(|part| self.dissimilarity(part, older, source));
-            let size = self.size(older);
-            self.recurrence.update(&made.union, first, second, size)
-        })
+        self.find(u, v)
+            .or_else(|| self.find(v, u))
+            .unwrap_or_else(|| {
+                let [first, second] = made
+                    .parts
+                    .map(|part| self.dissimilarity(part, older, entry));
+                let size = self.size(older);
+                self.recurrence.update(&made.union, first, second, size)
+            })
     }
 
     /// The dissimilarity of two nodes, if there is a view of the first that knows the second.
