@@ -238,9 +238,10 @@ fn job_ghclust_dist(
         let n = usize::try_from(n).unwrap_or(0);
         let members = members.into_option();
         Ok(move |monitor: &Monitor, values: &[f64]| {
-            let work = Workload::Pairs {
-                count: n * n,
-                columns: 1,
+            let work = Workload::Linkage {
+                linkage: recurrence.linkage,
+                observations: n,
+                columns: None,
             };
             let backend = backend::select(&device.choice(), &work)?;
             let tree = linkage_of(
@@ -291,9 +292,17 @@ fn job_ghclust_points(
         let x = Matrix::from_column_major(x.data(), n, columns)?;
         let members = members.into_option();
         Ok(move |monitor: &Monitor| {
-            let work = Workload::Pairs {
-                count: n * n,
-                columns,
+            let work = if matrix {
+                Workload::Linkage {
+                    linkage: recurrence.linkage,
+                    observations: n,
+                    columns: Some(columns),
+                }
+            } else {
+                Workload::Pairs {
+                    count: n * n,
+                    columns,
+                }
             };
             let backend = backend::select(&device.choice(), &work)?;
             let backend = &*backend;
