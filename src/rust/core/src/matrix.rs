@@ -111,6 +111,20 @@ pub fn row_major(values: &[f64], rows: usize, columns: usize) -> Result<Vec<f64>
     Ok(row_major)
 }
 
+/// A number that stands for values in their order, for telling data from other data: that of `values`
+/// after those that `before` stands for, 0 being that of none. It does not tell -0 from 0.
+pub fn digest(values: &[f64], before: u64) -> u64 {
+    /// An odd number with bits of no pattern: those of the golden ratio.
+    const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+
+    values.iter().fold(before, |digest, value| {
+        // Adding makes 0 of -0.
+        let bits = (value + 0.0).to_bits();
+        let product = u128::from(digest ^ bits ^ MIX) * u128::from(MIX);
+        (product >> 64) as u64 ^ (product as u64).rotate_left(29)
+    })
+}
+
 /// That there are `rows * columns` values.
 ///
 /// # Errors

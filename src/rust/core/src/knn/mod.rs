@@ -3,11 +3,17 @@
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use crate::backend::neighbours::{Except, Neighbours, Request, Space};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::metric::Points;
 use crate::monitor::Monitor;
+
+/// Stands, at an infinite distance, for a neighbour that has not been seen yet. It comes after all
+/// others.
+pub const NOBODY: u32 = u32::MAX;
 
 /// The `k` nearest references of each query, nearest first, ties by index.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +23,21 @@ pub struct Graph {
     pub index: Vec<u32>,
     /// Query after query.
     pub distance: Vec<f64>,
+}
+
+/// Some of all references, and queries to them.
+#[derive(Debug, Clone)]
+pub struct Block<'a> {
+    pub points: &'a Points,
+    /// How many of the points, the first ones, are references.
+    pub references: usize,
+    /// The number of the first one among all references; the others follow it.
+    pub first: u32,
+    /// Which points are queries: some of the references, or what comes after them.
+    pub queries: Range<usize>,
+    /// Where queries are among all references, though not necessarily in this block, the number of
+    /// the first query; the others follow it, and none is a neighbour of its own.
+    pub own: Option<u32>,
 }
 
 /// The `k` nearest among the first `references` points: of each of the others, or, where there are
@@ -43,41 +64,112 @@ pub fn nearest(
              are"
         )));
     }
-    let space = Space::Points { points, references };
-    space.check()?;
-    let (first, except) = if among_themselves {
-        (0, Except::Itself)
+    Space::Points { points, references }.check()?;
+    let queries = if among_themselves {
+        0..references
     } else {
-        (references, Except::Nobody)
+        references..points.rows()
     };
-    let queries: Vec<u32> = (first as u32..points.rows() as u32).collect();
-    monitor.expect(queries.len() as u64);
-    let mut graph = Graph {
-        k,
-        index: Vec::new(),
-        distance: Vec::new(),
+    let mut graph = Graph::unknown(queries.len(), k);
+    let block = Block {
+        points,
+        references,
+        first: 0,
+        queries,
+        own: among_themselves.then_some(0),
     };
-    let mut before = 0;
-    backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
-        // Queries that are done stay so where another device takes over.
-        while before < queries.len() {
-            let batch = neighbours.batch().min(queries.len() - before);
-            let nearest = neighbours.nearest(&Request {
-                queries: &queries[before..][..batch],
-                wanted: k,
-                limits: None,
-                except,
-            })?;
-            for found in nearest.iter() {
-                graph.index.extend(found.iter().map(|&(_, index)| index));
-                graph
-                    .distance
-                    .extend(found.iter().map(|&(distance, _)| distance));
-            }
-            before += batch;
-            monitor.advance(batch as u64);
-        }
-        Ok(())
-    })?;
+    graph.update(&block, backend, monitor)?;
     Ok(graph)
+}
+
+impl Graph {
+    /// Of queries whose neighbours have not been seen yet.
+    pub fn unknown(queries: usize, k: usize) -> Self {
+        Self {
+            k,
+            index: vec![NOBODY; queries * k],
+            distance: vec![f64::INFINITY; queries * k],
+        }
+    }
+
+    /// Takes in those references of a block that are among the nearest of all. Once each reference
+    /// has been in a block the graph is what a single block with all of them makes it, bit for bit:
+    /// the distance of a pair does not depend on what else there is.
+    ///
+    /// All distances must be numbers, but for those of references to themselves (see
+    /// [`suspects`](crate::backend::neighbours::suspects)).
+    ///
+    /// # Errors
+    /// What the backend returns.
+    pub fn update(
+        &mut self,
+        block: &Block<'_>,
+        backend: &dyn Backend,
+        monitor: &Monitor,
+    ) -> Result<()> {
+        let k = self.k;
+        let numbers = block.numbers();
+        let except = match (&numbers, block.own) {
+            (Some(numbers), _) => Except::Group(numbers),
+            (None, Some(_)) if block.queries.start < block.references => Except::Itself,
+            _ => Except::Nobody,
+        };
+        let queries: Vec<u32> = block.queries.clone().map(|query| query as u32).collect();
+        let space = Space::Points {
+            points: block.points,
+            references: block.references,
+        };
+        monitor.expect(queries.len() as u64);
+        let mut before = 0;
+        backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
+            // Queries that are done stay so where another device takes over.
+            while before < queries.len() {
+                let batch = neighbours.batch().min(queries.len() - before);
+                let farthest = |query| self.distance[(query + 1) * k - 1];
+                let limits: Vec<f64> = (before..before + batch).map(farthest).collect();
+                let nearest = neighbours.nearest(&Request {
+                    queries: &queries[before..][..batch],
+                    wanted: k,
+                    limits: Some(&limits),
+                    except,
+                })?;
+                for (query, found) in (before..).zip(nearest.iter()) {
+                    self.insert(query, block.first, found);
+                }
+                before += batch;
+                monitor.advance(batch as u64);
+            }
+            Ok(())
+        })
+    }
+
+    /// Adds references of a block that starts with the `first` one to what is known of a query.
+    fn insert(&mut self, query: usize, first: u32, found: &[(f64, u32)]) {
+        let place = query * self.k..(query + 1) * self.k;
+        let (index, distance) = (&mut self.index[place.clone()], &mut self.distance[place]);
+        let mut all: Vec<(f64, u32)> = distance
+            .iter()
+            .copied()
+            .zip(index.iter().copied())
+            .collect();
+        all.extend(found.iter().map(|&(distance, at)| (distance, first + at)));
+        // Two sorted runs, which a stable sort only merges.
+        all.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
+        for ((index, distance), nearest) in index.iter_mut().zip(distance).zip(all) {
+            (*distance, *index) = nearest;
+        }
+    }
+}
+
+impl Block<'_> {
+    /// The number of each point among all references, where a query has one and comes a second time
+    /// as a reference of the block; else `None`.
+    fn numbers(&self) -> Option<Vec<u32>> {
+        let own = self.own?;
+        let references = self.first..self.first + self.references as u32;
+        let queries = own..own + self.queries.len() as u32;
+        let apart = queries.end <= references.start || references.end <= queries.start;
+        (self.queries.start >= self.references && !apart)
+            .then(|| references.chain(queries).collect())
+    }
 }
