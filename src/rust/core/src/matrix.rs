@@ -173,3 +173,25 @@ pub fn middle(values: &[f64], columns: usize) -> Vec<f64> {
     };
     (0..columns).map(median).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_that_of_the_values_in_their_order_however_they_are_cut() {
+        let values: Vec<f64> = (0..40).map(|i| f64::from(i % 7)).collect();
+        let whole = digest(&values, 0);
+        for cut in 0..40 {
+            assert_eq!(digest(&values[cut..], digest(&values[..cut], 0)), whole);
+            let mut other = values.clone();
+            other[cut] += 1e-12;
+            assert_ne!(digest(&other, 0), whole);
+        }
+        let mut swapped = values.clone();
+        swapped.swap(3, 4);
+        assert_ne!(digest(&swapped, 0), whole);
+        assert_ne!(digest(&values[1..], 0), whole);
+        assert_eq!(digest(&[-0.0, 1.0], 0), digest(&[0.0, 1.0], 0));
+    }
+}
