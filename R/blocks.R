@@ -3,7 +3,8 @@
 #
 # In all of this, `search` is a list of what does not change from block to block: `x`, `query`, `k`,
 # `metric`, `backend`, `threads` (NULL for what the process has), `devices`, `packages` to read rows
-# with, and `files`, the result's folder or NULL.
+# with, `files` for the result or NULL, and `kept`, an environment for what a process keeps from block
+# to block.
 
 # Results with more queries than this are cut into so many at a time.
 most_block_rows <- 50000
@@ -14,7 +15,11 @@ fewest_block_rows <- 1000
 # gknn() in blocks: of `block_rows` queries or, where that is NULL, as fits. With `output`, an object
 # of class "gknn_files"; otherwise what gknn() returns.
 gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) {
+  search$kept <- new.env(parent = emptyenv())
+  on.exit(release_points(search))
   digests <- look_at_rows(search, call)
+  # What is in another process's memory says nothing to workers.
+  if (!is.null(workers)) release_points(search)
   queries <- if (is.null(search$query)) search$x else search$query
   job <- job_of(search, digests)
   if (is.null(output)) {
@@ -90,28 +95,64 @@ number <- function(x) format(x, scientific = FALSE, trim = TRUE)
 # The neighbours of a block of queries, rows[1] to rows[2]: returned or, with files, written.
 search_block <- function(rows, search) {
   for (package in search$packages) loadNamespace(package)
-  x <- search$x
-  metric <- search$metric
-  own <- if (is.null(search$query)) as.integer(rows)
-  # Queries that are among the references in memory are looked up there.
-  queries <- if (is.null(search$query)) {
-    if (is_delayed(x)) read_rows(x, rows)
+  found <- if (is_in_memory(search)) {
+    points <- points_in_memory(search)$points
+    among <- if (is.null(search$query)) rows else rows + nrow(search$x)
+    update_block(list(), rows, search, points, nrow(search$x), 1L, among)
   } else {
-    read_rows(search$query, rows)
+    queries <- read_rows(if (is.null(search$query)) search$x else search$query, rows)
+    pass_rows(search$x, function(block, first, found) {
+      points <- prepare_points(block, queries, "", search)$points
+      on.exit(gknn_release(points))
+      among <- nrow(block) + c(1, nrow(queries))
+      update_block(found, rows, search, points, nrow(block), first, among)
+    }, list())
   }
-  found <- pass_rows(x, function(block, first, found) {
-    found <- run_job(
-      job_gknn_block(
-        block, first, queries, own, search$k, found$index, found$distance,
-        metric$name, metric$p, metric$absolute, metric$zero_over_zero,
-        search$backend, threads_here(search$threads), search$devices
-      ),
-      FALSE, "Finding neighbours"
-    )
-    if (!is.null(search$report)) search$report(count_rows(rows) * nrow(block))
-    found
-  }, list())
   if (is.null(search$files)) found else write_block(search$files, rows, found)
+}
+
+# Adds to what was found for a block of queries the neighbours in a block of references: the first
+# points, so many of them, which begin with reference number `first`. `among` are the first and the
+# last of the points that are queries.
+update_block <- function(found, rows, search, points, references, first, among) {
+  own <- if (is.null(search$query)) as.integer(rows[1])
+  found <- run_job(
+    job_gknn_block(
+      points, references, first, as.integer(among), own, search$k, found$index, found$distance,
+      search$backend, threads_here(search$threads), search$devices
+    ),
+    FALSE, "Finding neighbours"
+  )
+  if (!is.null(search$report)) search$report(count_rows(rows) * references)
+  found
+}
+
+# A block of references, and queries after them, for update_block(), which gknn_release() frees; with
+# the numbers of suspicious rows, and digests of both.
+prepare_points <- function(x, query, digest, search, call = NULL) {
+  metric <- search$metric
+  run_job(
+    job_gknn_points(
+      x, query, digest, metric$name, metric$p, metric$absolute, metric$zero_over_zero,
+      search$backend, threads_here(search$threads), search$devices
+    ),
+    FALSE, "Finding neighbours", call
+  )
+}
+
+is_in_memory <- function(search) !is_delayed(search$x) && !is_delayed(search$query)
+
+# All points, which this process prepares once.
+points_in_memory <- function(search, call = NULL) {
+  if (is.null(search$kept$points)) {
+    search$kept$points <- prepare_points(search$x, search$query, "", search, call)
+  }
+  search$kept$points
+}
+
+release_points <- function(search) {
+  if (!is.null(search$kept$points)) gknn_release(search$kept$points$points)
+  search$kept$points <- NULL
 }
 
 # ---- before the search --------------------------------------------------------------------------
@@ -119,25 +160,28 @@ search_block <- function(rows, search) {
 # Stops where values are not finite, or where rows have no distance, naming their place in the
 # whole. Returns a digest of X and one of `query`.
 look_at_rows <- function(search, call) {
-  metric <- search$metric
-  look <- function(x, arg) {
-    pass_rows(x, function(block, first, before) {
-      if (is_delayed(x)) check_finite(block, arg, call, rows_before = first - 1L)
-      seen <- run_job(
-        job_gknn_look(
-          block, before$digest, metric$name, metric$p, metric$absolute, metric$zero_over_zero,
-          threads_here(search$threads)
-        ),
-        FALSE, "Finding neighbours", call
-      )
-      list(rows = c(before$rows, seen$rows + first - 1L), digest = seen$digest)
-    }, list(rows = integer(0), digest = ""))
+  if (is_in_memory(search)) {
+    look <- points_in_memory(search, call)
+    in_x <- look$rows <= nrow(search$x)
+    x <- list(rows = look$rows[in_x], digest = look$digests[1])
+    query <- list(rows = look$rows[!in_x] - nrow(search$x), digest = look$digests[2])
+  } else {
+    x <- look_at(search$x, "X", search, call)
+    query <- if (!is.null(search$query)) look_at(search$query, "query", search, call)
   }
-  x <- look(search$x, "X")
-  query <- if (!is.null(search$query)) look(search$query, "query")
+  metric <- search$metric
   problem <- gknn_refusal(
     x$rows, as.integer(query$rows), metric$name, metric$p, metric$absolute, metric$zero_over_zero
   )
   if (!is.null(problem)) stop(gmhclust_error_input(problem, call))
-  c(X = x$digest, query = query$digest)
+  c(X = x$digest, query = if (!is.null(search$query)) query$digest)
+}
+
+look_at <- function(x, arg, search, call) {
+  pass_rows(x, function(block, first, before) {
+    check_finite(block, arg, call, rows_before = first - 1L)
+    look <- prepare_points(block, NULL, before$digest, search, call)
+    gknn_release(look$points)
+    list(rows = c(before$rows, look$rows + first - 1L), digest = look$digests[1])
+  }, list(rows = integer(0), digest = ""))
 }

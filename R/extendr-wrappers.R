@@ -46,30 +46,38 @@ job_gdist <- function(x, y, method, p, absolute, zero_over_zero, backend, thread
 #' @noRd
 job_gknn <- function(x, query, k, metric, p, absolute, zero_over_zero, backend, threads, devices) .Call(wrap__job_gknn, x, query, k, metric, p, absolute, zero_over_zero, backend, threads, devices)
 
+#' Starts the preparation of observations for searches by job_gknn_block().
+#' @param x double matrix of finite values, references in rows.
+#' @param query NULL, or a double matrix with as many columns; its rows follow those of x.
+#' @param digest what this job returned for the rows before those of x, "" where there are none.
+#' @param metric,p,absolute,zero_over_zero as in job_gdist().
+#' @param backend,threads,devices as in job_gmhclust().
+#' @return External pointer to the job. Its value is list(points, rows, digests): an external
+#'   pointer, for which see gknn_release(); the numbers of rows that gknn_refusal() has to judge; a
+#'   digest of x and what came before it, and one of query.
+#' @noRd
+job_gknn_points <- function(x, query, digest, metric, p, absolute, zero_over_zero, backend, threads, devices) .Call(wrap__job_gknn_points, x, query, digest, metric, p, absolute, zero_over_zero, backend, threads, devices)
+
 #' Starts the search for nearest neighbours among a block of all references.
-#' @param x double matrix of finite values, the references of the block in rows.
+#' @param points what job_gknn_points() prepared.
+#' @param references integer: how many of them, the first ones, are references.
 #' @param first integer, the number of the first of them among all references, from 1.
-#' @param query NULL, where the queries are rows of x, or a double matrix with as many columns.
-#' @param own NULL, or the numbers of the first and the last query among all references: none is a
-#'   neighbour of its own.
+#' @param queries integers, the first and the last of the points that are queries.
+#' @param own NULL, or the number of the first query among all references, where queries are
+#'   references: none is a neighbour of its own.
 #' @param k integer.
 #' @param index,distance NULL, or what this job found in blocks before, as matrices.
-#' @param metric,p,absolute,zero_over_zero as in job_gdist().
 #' @param backend,threads,devices as in job_gmhclust().
 #' @return External pointer to the job. Where fewer than k references were seen, the index is NA.
 #' @noRd
-job_gknn_block <- function(x, first, query, own, k, index, distance, metric, p, absolute, zero_over_zero, backend, threads, devices) .Call(wrap__job_gknn_block, x, first, query, own, k, index, distance, metric, p, absolute, zero_over_zero, backend, threads, devices)
+job_gknn_block <- function(points, references, first, queries, own, k, index, distance, backend, threads, devices) .Call(wrap__job_gknn_block, points, references, first, queries, own, k, index, distance, backend, threads, devices)
 
-#' Starts a look at a block of rows, for which job_gknn_block() is to search.
-#' @param x double matrix of finite values.
-#' @param digest what this job returned for the rows before it, "" where there are none.
-#' @param metric,p,absolute,zero_over_zero as in job_gdist().
-#' @param threads integer, at least 1.
-#' @return External pointer to the job.
+#' Frees the memory of prepared observations.
+#' @return NULL.
 #' @noRd
-job_gknn_look <- function(x, digest, metric, p, absolute, zero_over_zero, threads) .Call(wrap__job_gknn_look, x, digest, metric, p, absolute, zero_over_zero, threads)
+gknn_release <- function(points) .Call(wrap__gknn_release, points)
 
-#' Why rows that job_gknn_look() found cannot be.
+#' Why rows that job_gknn_points() found cannot be.
 #' @param x,query integers, the numbers of these rows in X and in `query`.
 #' @param metric,p,absolute,zero_over_zero as in job_gdist().
 #' @return A string, or NULL where they can.

@@ -49,8 +49,7 @@ spread <- function(tasks, work, shared, workers, name, what, call, hint = "",
       BiocParallel::bplapply(
         lapply(shares, function(share) tasks[share]), begin_tasks, work = work, shared = shared,
         library = dirname(getNamespaceInfo("gmhclust", "path")),
-        version = getNamespaceVersion("gmhclust"),
-        BPPARAM = workers, BPOPTIONS = BiocParallel::bpoptions(exportvariables = FALSE)
+        version = getNamespaceVersion("gmhclust"), BPPARAM = workers
       ),
       interrupt = function(condition) {
         stop(gmhclust_error_interrupt(paste0(what, " was interrupted", hint), call))
@@ -71,7 +70,8 @@ spread <- function(tasks, work, shared, workers, name, what, call, hint = "",
   values
 }
 
-# What a worker begins with: it may have gmhclust in another library, or not at all.
+# What a worker begins with: it may have gmhclust in another library, or not at all. As a function of
+# package base it takes no variables along.
 begin_tasks <- function(tasks, work, shared, library, version) {
   package <- loadNamespace("gmhclust", lib.loc = c(library[dir.exists(library)], .libPaths()))
   if (!identical(getNamespaceVersion(package), version)) {

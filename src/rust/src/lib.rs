@@ -6,6 +6,7 @@
 mod job;
 mod vector;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use extendr_api::prelude::*;
@@ -21,7 +22,7 @@ use gmhclust_core::linkage::matrix::{linkage as linkage_of, Origin};
 use gmhclust_core::linkage::spanning::{self, Edge};
 use gmhclust_core::mahalanobis::apriori;
 use gmhclust_core::mahalanobis::{self, Clustering, Options, Subthreshold};
-use gmhclust_core::metric::{Metric, ZeroOverZero};
+use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::{matrix, Error as CoreError, Matrix, Monitor, Result as CoreResult};
 
 use job::Job;
@@ -229,28 +230,25 @@ fn job_gknn(
     ExternalPtr::new(Job::start(prepare(), neighbours_to_r))
 }
 
-/// Starts the search for nearest neighbours among a block of all references.
-/// @param x double matrix of finite values, the references of the block in rows.
-/// @param first integer, the number of the first of them among all references, from 1.
-/// @param query NULL, where the queries are rows of x, or a double matrix with as many columns.
-/// @param own NULL, or the numbers of the first and the last query among all references: none is a
-///   neighbour of its own.
-/// @param k integer.
-/// @param index,distance NULL, or what this job found in blocks before, as matrices.
+/// Observations prepared for a metric, for several jobs; `None` once they are released.
+pub struct Prepared(Option<Arc<Points>>);
+
+/// Starts the preparation of observations for searches by job_gknn_block().
+/// @param x double matrix of finite values, references in rows.
+/// @param query NULL, or a double matrix with as many columns; its rows follow those of x.
+/// @param digest what this job returned for the rows before those of x, "" where there are none.
 /// @param metric,p,absolute,zero_over_zero as in job_gdist().
 /// @param backend,threads,devices as in job_gmhclust().
-/// @return External pointer to the job. Where fewer than k references were seen, the index is NA.
+/// @return External pointer to the job. Its value is list(points, rows, digests): an external
+///   pointer, for which see gknn_release(); the numbers of rows that gknn_refusal() has to judge; a
+///   digest of x and what came before it, and one of query.
 /// @noRd
 #[extendr]
 #[allow(clippy::too_many_arguments)]
-fn job_gknn_block(
+fn job_gknn_points(
     x: RMatrix<f64>,
-    first: i32,
     query: Nullable<RMatrix<f64>>,
-    own: Nullable<Vec<i32>>,
-    k: i32,
-    index: Nullable<RMatrix<i32>>,
-    distance: Nullable<RMatrix<f64>>,
+    digest: &str,
     metric: &str,
     p: f64,
     absolute: bool,
@@ -263,39 +261,90 @@ fn job_gknn_block(
         let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
         let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
         let device = Device::new(backend, threads, devices)?;
-        let (references, columns) = (x.nrows(), x.ncols());
-        let number = |number: i32| usize::try_from(number - 1).unwrap_or(0);
-        let first = number(first);
-        let own = own
-            .into_option()
-            .map(|rows| number(rows[0])..number(rows[1]) + 1);
-        let mut values = matrix::row_major(x.data(), references, columns)?;
-        let queries = match (&query, &own) {
-            (Nullable::NotNull(query), _) => {
-                values.extend(matrix::row_major(query.data(), query.nrows(), columns)?);
-                references..references + query.nrows()
-            }
-            (Nullable::Null, Some(own)) => own.start - first..own.end - first,
-            (Nullable::Null, None) => 0..references,
-        };
+        let (n, columns) = (x.nrows(), x.ncols());
+        let before = u64::from_str_radix(digest, 16).unwrap_or(0);
+        let mut values = matrix::row_major(x.data(), n, columns)?;
+        let mut rows = n;
+        if let Nullable::NotNull(query) = &query {
+            values.extend(matrix::row_major(query.data(), query.nrows(), columns)?);
+            rows += query.nrows();
+        }
+        Ok(move |_: &Monitor| {
+            let (x, query) = values.split_at(n * columns);
+            let digests = [matrix::digest(x, before), matrix::digest(query, 0)];
+            let work = Workload::Pairs {
+                count: rows,
+                columns,
+            };
+            let backend = backend::select(&device.choice(), &work)?;
+            let points = backend.prepare(metric, &values, rows, columns)?;
+            let rows = suspects(&points)?;
+            Ok((points, rows, digests))
+        })
+    };
+    ExternalPtr::new(Job::start(prepare(), points_to_r))
+}
+
+/// Frees the memory of prepared observations.
+/// @return NULL.
+/// @noRd
+#[extendr]
+fn gknn_release(mut points: ExternalPtr<Prepared>) {
+    points.0 = None;
+}
+
+/// Starts the search for nearest neighbours among a block of all references.
+/// @param points what job_gknn_points() prepared.
+/// @param references integer: how many of them, the first ones, are references.
+/// @param first integer, the number of the first of them among all references, from 1.
+/// @param queries integers, the first and the last of the points that are queries.
+/// @param own NULL, or the number of the first query among all references, where queries are
+///   references: none is a neighbour of its own.
+/// @param k integer.
+/// @param index,distance NULL, or what this job found in blocks before, as matrices.
+/// @param backend,threads,devices as in job_gmhclust().
+/// @return External pointer to the job. Where fewer than k references were seen, the index is NA.
+/// @noRd
+#[extendr]
+#[allow(clippy::too_many_arguments)]
+fn job_gknn_block(
+    points: ExternalPtr<Prepared>,
+    references: i32,
+    first: i32,
+    queries: Vec<i32>,
+    own: Nullable<i32>,
+    k: i32,
+    index: Nullable<RMatrix<i32>>,
+    distance: Nullable<RMatrix<f64>>,
+    backend: String,
+    threads: i32,
+    devices: Nullable<Vec<i32>>,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let gone = || CoreError::Input("the points were released".into());
+        let points = points.0.clone().ok_or_else(gone)?;
+        let device = Device::new(backend, threads, devices)?;
+        let count = |count: i32| usize::try_from(count).unwrap_or(0);
+        let queries = count(queries[0] - 1)..count(queries[1]);
+        let (references, k) = (count(references), count(k));
+        let first = count(first - 1) as u32;
+        let own = own.into_option().map(|number| count(number - 1) as u32);
         let mut graph = match (&index, &distance) {
             (Nullable::NotNull(index), Nullable::NotNull(distance)) => graph_of(index, distance),
-            _ => Graph::unknown(queries.len(), usize::try_from(k).unwrap_or(0)),
+            _ => Graph::unknown(queries.len(), k),
         };
         Ok(move |monitor: &Monitor| {
             let work = Workload::Pairs {
                 count: queries.len() * references,
-                columns,
+                columns: points.columns(),
             };
             let backend = backend::select(&device.choice(), &work)?;
-            let points = backend.prepare(metric, &values, values.len() / columns, columns)?;
-            drop(values);
             let block = Block {
                 points: &points,
                 references,
-                first: first as u32,
+                first,
                 queries,
-                own: own.map(|rows| rows.start as u32),
+                own,
             };
             graph.update(&block, &*backend, monitor)?;
             Ok(graph)
@@ -304,42 +353,7 @@ fn job_gknn_block(
     ExternalPtr::new(Job::start(prepare(), neighbours_to_r))
 }
 
-/// Starts a look at a block of rows, for which job_gknn_block() is to search.
-/// @param x double matrix of finite values.
-/// @param digest what this job returned for the rows before it, "" where there are none.
-/// @param metric,p,absolute,zero_over_zero as in job_gdist().
-/// @param threads integer, at least 1.
-/// @return External pointer to the job.
-/// @noRd
-#[extendr]
-fn job_gknn_look(
-    x: RMatrix<f64>,
-    digest: &str,
-    metric: &str,
-    p: f64,
-    absolute: bool,
-    zero_over_zero: &str,
-    threads: i32,
-) -> ExternalPtr<Job> {
-    let prepare = || {
-        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
-        let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
-        let device = Device::new("cpu".into(), threads, Nullable::Null)?;
-        let (n, columns) = (x.nrows(), x.ncols());
-        let values = matrix::row_major(x.data(), n, columns)?;
-        let before = u64::from_str_radix(digest, 16).unwrap_or(0);
-        Ok(move |_: &Monitor| {
-            let work = Workload::Pairs { count: n, columns };
-            let backend = backend::select(&device.choice(), &work)?;
-            let digest = matrix::digest(&values, before);
-            let points = backend.prepare(metric, &values, n, columns)?;
-            Ok((suspects(&points)?, digest))
-        })
-    };
-    ExternalPtr::new(Job::start(prepare(), look_to_r))
-}
-
-/// Why rows that job_gknn_look() found cannot be.
+/// Why rows that job_gknn_points() found cannot be.
 /// @param x,query integers, the numbers of these rows in X and in `query`.
 /// @param metric,p,absolute,zero_over_zero as in job_gdist().
 /// @return A string, or NULL where they can.
@@ -809,9 +823,15 @@ fn graph_of(index: &RMatrix<i32>, distance: &RMatrix<f64>) -> Graph {
 }
 
 /// Rows from 1.
-fn look_to_r((rows, digest): (Vec<usize>, u64)) -> Robj {
+fn points_to_r((points, rows, digests): (Points, Vec<usize>, [u64; 2])) -> Robj {
     let rows: Vec<i32> = rows.into_iter().map(|row| r_integer(row) + 1).collect();
-    list!(rows = rows, digest = format!("{digest:016x}")).into()
+    let digests = digests.map(|digest| format!("{digest:016x}"));
+    list!(
+        points = ExternalPtr::new(Prepared(Some(Arc::new(points)))),
+        rows = rows,
+        digests = digests.to_vec()
+    )
+    .into()
 }
 
 /// Clusters from 1; their centers in rows.
@@ -878,8 +898,9 @@ extendr_module! {
     fn job_gmhclust_within;
     fn job_gdist;
     fn job_gknn;
+    fn job_gknn_points;
     fn job_gknn_block;
-    fn job_gknn_look;
+    fn gknn_release;
     fn gknn_refusal;
     fn job_gmst;
     fn job_gkmeans;
