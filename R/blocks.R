@@ -3,17 +3,18 @@
 #
 # In all of this, `search` is a list of what does not change from block to block: `x`, `query`, `k`,
 # `metric`, `backend`, `threads` (NULL for what the process has), `devices`, `packages` to read rows
-# with, `files` for the result or NULL, and `kept`, an environment for what a process keeps from block
-# to block.
+# with, `files` for the result or NULL, and `kept`, an environment for what a process keeps from
+# block to block.
 
-# Results with more queries than this are cut into so many at a time.
-most_block_rows <- 50000
+# Without workers, so many queries at a time: they take a GPU much longer than it takes to prepare
+# all references for them.
+most_block_rows <- 250000
 
-# Each block prepares all references anew, which is little beside the search for so many queries.
+# For several workers, blocks are smaller, so that they end together, but not smaller than this.
 fewest_block_rows <- 1000
 
-# gknn() in blocks: of `block_rows` queries or, where that is NULL, as fits. With `output`, an object
-# of class "gknn_files"; otherwise what gknn() returns.
+# gknn() in blocks: of `block_rows` queries or, where that is NULL, as fits. With `output`, an
+# object of class "gknn_files"; otherwise what gknn() returns.
 gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) {
   search$kept <- new.env(parent = emptyenv())
   on.exit(release_points(search))
@@ -66,9 +67,12 @@ job_of <- function(search, digests) {
 
 fitting_block_rows <- function(queries, workers) {
   n <- nrow(queries)
-  several <- if (is.null(workers)) 1 else 4 * count_workers(workers)
-  count <- max(ceiling(n / most_block_rows), min(several, floor(n / fewest_block_rows)))
-  rows <- ceiling(n / max(1, count))
+  count <- ceiling(n / most_block_rows)
+  if (!is.null(workers)) {
+    shares <- count_workers(workers)
+    count <- max(count, shares, min(4 * shares, n %/% fewest_block_rows))
+  }
+  rows <- ceiling(n / count)
   if (is_delayed(queries)) {
     # As many as its automatic blocks have fit into memory.
     rows <- min(rows, nrow(DelayedArray::rowAutoGrid(queries)[[1L]]))
@@ -127,8 +131,8 @@ update_block <- function(found, rows, search, points, references, first, among) 
   found
 }
 
-# A block of references, and queries after them, for update_block(), which gknn_release() frees; with
-# the numbers of suspicious rows, and digests of both.
+# A block of references, and queries after them, for update_block(), which gknn_release() frees;
+# with the numbers of suspicious rows, and digests of both.
 prepare_points <- function(x, query, digest, search, call = NULL) {
   metric <- search$metric
   run_job(

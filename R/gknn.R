@@ -4,8 +4,8 @@
 #' all pairs finds, by a screen in single precision that rules out nearly all of them.
 #'
 #' @param X Numeric, integer or logical matrix or data frame, observations in rows, all values
-#'   finite; or a `DelayedMatrix` of package \pkg{DelayedArray}, such as an `HDF5Array`, which is read
-#'   in blocks and need not fit into memory.
+#'   finite; or a `DelayedMatrix` of package \pkg{DelayedArray}, such as an `HDF5Array`, which is
+#'   read in blocks and need not fit into memory.
 #' @param k How many neighbours, at least 1 and less than the number of rows of X; with `query`, at
 #'   most that number.
 #' @param query `NULL`, for the neighbours of each row of X among the others; or a second matrix
@@ -14,13 +14,15 @@
 #'   `"minkowski"`, `"pearson"`, `"spearman"` or `"cosine"`, as the method of [gdist()], whose help
 #'   page defines them. It may be abbreviated.
 #' @param absolute,p,zero_over_zero Choices of the metric, as in [gdist()].
-#' @param output `NULL`, or a folder for the result, which is written there in blocks of rows as they
-#'   are finished. The folder must be new, empty, or that of an earlier call for the same: then it is
-#'   gone on with, and only blocks that are missing are looked for. See [read_gknn()] for the files.
-#' @param block_rows How many rows of `query`, or of X, a block has. `NULL` means as many as fit; the
-#'   result does not depend on it, bit for bit.
-#' @param BPPARAM `NULL`, or what `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package
-#'   \pkg{BiocParallel} return: the workers, here or on other machines, that share the blocks.
+#' @param output `NULL`, or a folder for the result, which is written there in blocks of rows as
+#'   they are finished. The folder must be new, empty, or that of an earlier call for the same: then
+#'   it is gone on with, and only blocks that are missing are looked for. See [read_gknn()] for the
+#'   files.
+#' @param block_rows How many rows of `query`, or of X, a block has. `NULL` means as many as fit;
+#'   the result does not depend on it, bit for bit.
+#' @param BPPARAM `NULL`, or what `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
+#'   package \pkg{BiocParallel} return: the workers, here or on other machines, that share the
+#'   blocks.
 #' @param threads Number of CPU threads, of each worker where there are workers. `NULL` means, for
 #'   workers on this machine, their share of what [gmhclust()] takes by default, and for others, as
 #'   for one process alone, that default where they are.
@@ -46,23 +48,24 @@
 #' within a second.
 #'
 #' @section Larger than memory:
-#' Where X or `query` is a `DelayedMatrix`, all rows of X pass by each block of queries, in blocks of
-#' the size that `DelayedArray::setAutoBlockSize()` sets. So X is read as often as there are blocks
-#' of queries, and once before that: the larger the blocks, the less reading. Memory is about 30
-#' bytes for each value of a block of X and a block of queries, and the result, which `output` leaves
-#' on disk.
+#' Where X or `query` is a `DelayedMatrix`, all rows of X pass by each block of queries, in blocks
+#' of the size that `DelayedArray::setAutoBlockSize()` sets. So X is read as often as there are
+#' blocks of queries, and once before that: the larger the blocks, the less reading. Memory is about
+#' 30 bytes for each value of a block of X and a block of queries, and the result, which `output`
+#' leaves on disk.
 #'
 #' @section Over several processes or machines:
 #' Each worker of `BPPARAM` gets an equal share of the blocks, and a copy of X and `query`, once; of
 #' an `HDF5Array`, only where its file is, which the worker must be able to read. With `output`, the
-#' workers write, so they need to see that folder, too, under the same name. \pkg{gmhclust} has to be
-#' installed where they are. Workers of `MulticoreParam()` are forks of this process: CUDA does not
-#' work in them once this process has used it, so with GPUs use `SnowParam()`.
+#' workers write, so they need to see that folder, too, under the same name. The same version of
+#' \pkg{gmhclust} has to be installed where they are. Workers of `MulticoreParam()` are forks of
+#' this process: CUDA does not work in them once this process has used it, so with GPUs use
+#' `SnowParam()`. No progress bar is drawn for workers.
 #'
-#' An error names the rows whose search failed. What is in `output` by then stays there, and the same
-#' call, with the same or other workers, goes on from it. The call is the same if the data have the
-#' same values, wherever they are, and `k`, the metric and its choices, and `block_rows`, where it is
-#' given, are the same.
+#' An error names the rows whose search failed; where a whole worker was lost, those that are not
+#' done. What is in `output` by then stays there, and the same call, with the same or other workers,
+#' goes on from it. The call is the same if the data have the same values, wherever they are, and
+#' `k`, the metric and its choices, and `block_rows`, where it is given, are the same.
 #'
 #' @inheritSection gmhclust Errors
 #'
@@ -79,9 +82,8 @@
 #'   `"cosine"` and more than one row of zeros under `"canberra"` (unless `zero_over_zero` says what
 #'   their terms are), are an error that names them.
 #'
-#' @seealso [as_edges()] and [as_igraph()] for the result as a graph, [read_gknn()] for one in files,
-#'   [gmst()] for the minimum
-#'   spanning tree, [gdist()] for all distances.
+#' @seealso [as_edges()] and [as_igraph()] for the result as a graph, [read_gknn()] for one in
+#'   files, [gmst()] for the minimum spanning tree, [gdist()] for all distances.
 #'
 #' @examples
 #' x <- as.matrix(iris[1:4])

@@ -168,9 +168,9 @@ read_manifest <- function(folder, arg, call) {
   manifest
 }
 
-# The folder for the result of a search: a new one, or that of an earlier call for the same, of which
-# it keeps the blocks. `fitting()` says how many rows fit a block where `block_rows` is NULL and
-# nothing is there.
+# The folder for the result of a search: a new one, or that of an earlier call for the same, of
+# which it keeps the blocks. `fitting()` says how many rows fit a block where `block_rows` is NULL
+# and nothing is there.
 open_files <- function(folder, job, block_rows, fitting, call) {
   dir.create(folder, showWarnings = FALSE, recursive = TRUE)
   if (!dir.exists(folder)) {
@@ -228,5 +228,5 @@ difference_of_jobs <- function(before, now) {
 }
 
 hint_to_resume <- function(files) {
-  paste0("; finished blocks are kept in \"", files$folder, "\", and the same call goes on from them")
+  paste0("; what is finished is kept in \"", files$folder, "\", and the same call goes on from it")
 }

@@ -38,10 +38,10 @@
 #'   more than two under `R CMD check`. The result does not depend on it, bit for bit.
 #' @param progress Whether to draw a progress bar. Its estimate counts the work of all merges still
 #'   to come, so it advances evenly.
-#' @param BPPARAM `NULL`, or what `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package
-#'   \pkg{BiocParallel} return: workers, here or on other machines, that share the clustering within
-#'   apriori clusters, of about equal work each. What is above them is clustered here, and without
-#'   apriori clusters all is. The result does not depend on it, bit for bit.
+#' @param BPPARAM `NULL`, or what `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
+#'   package \pkg{BiocParallel} return: workers, here or on other machines, that share the
+#'   clustering within apriori clusters, of about equal work each. What is above them is clustered
+#'   here, and without apriori clusters all is. The result does not depend on it, bit for bit.
 #' @param devices Which GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   that are usable. Several share apriori clusters; without apriori clusters one is used.
 #'
@@ -82,8 +82,8 @@
 #' only the copies of X count for all observations, and the rest for those apriori clusters that are
 #' worked on at the time, one for each thread. What a GPU's memory needs to hold: [gpu_devices()].
 #'
-#' Workers are sent their apriori clusters and nothing else. Where `threads` is `NULL`, those on this
-#' machine share its threads, and others take what the default is where they are.
+#' Workers are sent their apriori clusters and nothing else. Where `threads` is `NULL`, those on
+#' this machine share its threads, and others take what the default is where they are.
 #'
 #' Time grows with n^2 p; with G apriori clusters of about equal size, with (n^2 / G + G^2) p. An
 #' interrupt (Ctrl-C) stops the work within a second.

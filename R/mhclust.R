@@ -13,9 +13,9 @@
 #' @param subthreshHandling As `subthreshold` of [gmhclust()].
 #' @param warn If `FALSE`, the warning about inversions is not given.
 #' @param verb If positive, a progress bar is drawn.
-#' @param ... `backend`, `devices`, `threads`, `progress` and `BPPARAM` go to [gmhclust()] (`threads`
-#'   and `progress` override `gParallel` and `verb`); others are ignored with a warning that names
-#'   them.
+#' @param ... `backend`, `devices`, `threads`, `progress` and `BPPARAM` go to [gmhclust()]
+#'   (`threads` and `progress` override `gParallel` and `verb`); others are ignored with a warning
+#'   that names them.
 #'
 #' @section Differences from mhca 0.2:
 #' * The centroid distance (`quick = TRUE`) is that of mhca's R code and of the papers; mhca's C

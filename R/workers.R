@@ -34,10 +34,11 @@ are_here <- function(workers) {
 
 threads_here <- function(threads) if (is.null(threads)) default_threads() else threads
 
-# work(task, shared), given the name of a function, for each of `tasks`, here or, in equal shares, on workers, to each of which
-# `shared` is sent once. A list of its values. Where a task fails, an error of the same class names
-# it, by `name(task)`; with workers, the other shares go on to their end. `what` says what is done;
-# `hint` ends the messages of errors, and tasks for which `is_done(task)` are not at fault.
+# work(task, shared), given the name of a function, for each of `tasks`, here or, in equal shares,
+# on workers, to each of which `shared` is sent once. A list of its values. Where a task fails, an
+# error of the same class names it, by `name(task)`; with workers, the other shares go on to their
+# end. `what` says what is done; `hint` ends the messages of errors, and tasks for which
+# `is_done(task)` are not at fault.
 spread <- function(tasks, work, shared, workers, name, what, call, hint = "",
                    is_done = function(task) FALSE) {
   if (length(tasks) == 0) return(list())
@@ -70,8 +71,8 @@ spread <- function(tasks, work, shared, workers, name, what, call, hint = "",
   values
 }
 
-# What a worker begins with: it may have gmhclust in another library, or not at all. As a function of
-# package base it takes no variables along.
+# What a worker begins with: it may have gmhclust in another library, or not at all. As a function
+# of package base it takes no variables along.
 begin_tasks <- function(tasks, work, shared, library, version) {
   package <- loadNamespace("gmhclust", lib.loc = c(library[dir.exists(library)], .libPaths()))
   if (!identical(getNamespaceVersion(package), version)) {

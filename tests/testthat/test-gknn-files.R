@@ -74,7 +74,7 @@ test_that("an error names the block, keeps what is finished, and the next call g
     Sys.setFileTime(files[c(1, 3)], old)
     error <- expect_error(gknn(x, 4, output = folder, BPPARAM = workers), class = "gmhclust_error")
     expect_match(conditionMessage(error), "^rows 31 to 40 of `X`: cannot write ")
-    expect_match(conditionMessage(error), "the same call goes on from them", fixed = TRUE)
+    expect_match(conditionMessage(error), "the same call goes on from it", fixed = TRUE)
     expect_identical(conditionCall(error)[[1]], quote(gknn))
     expect_true(file.exists(files[2]))
     expect_length(list.files(folder, "writing"), 0)

@@ -77,7 +77,7 @@ test_that("a worker that is lost is an error that names what is left", {
         first
       }
     )), class = "gmhclust_error_worker")
-    expect_match(conditionMessage(error), "^a worker of `BPPARAM` was lost, and these are not done: ")
+    expect_match(conditionMessage(error), "^a worker of `BPPARAM` was lost, and these are not done")
     expect_match(conditionMessage(error), "done: task no, task no (", fixed = TRUE)
     expect_match(conditionMessage(error), "; go on$")
   }

@@ -129,10 +129,10 @@ fn in_blocks(
     own: bool,
     k: usize,
     metric: Metric,
+    backend: &dyn Backend,
     random: &mut Random,
 ) -> Graph {
     let p = x.columns();
-    let cpu = Cpu::new(2).unwrap();
     let rows = |range: Range<usize>| &x.values()[range.start * p..range.end * p];
     let mut cut = |all: Range<usize>| {
         let mut cuts = vec![all.start];
@@ -171,7 +171,7 @@ fn in_blocks(
                 queries: start..start + queries.len(),
                 own: own.then_some(queries.start as u32),
             };
-            part.update(&block, &cpu, &Monitor::default()).unwrap();
+            part.update(&block, backend, &Monitor::default()).unwrap();
         }
         graph.index.extend(part.index);
         graph.distance.extend(part.distance);
@@ -181,10 +181,21 @@ fn in_blocks(
 
 #[test]
 fn blocks_change_nothing() {
+    compare_blocks_with_the_whole(&Cpu::new(2).unwrap(), 300);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_has_the_bits_of_the_cpu_in_blocks_on_small_data() {
+    compare_blocks_with_the_whole(&Cuda::new(None, 2).unwrap().without_crossover(false), 32);
+}
+
+fn compare_blocks_with_the_whole(backend: &dyn Backend, rounds: usize) {
+    let cpu = Cpu::new(2).unwrap();
     let mut random = Random(8);
     let metrics = [dist_metrics(), correlations()].concat();
     let mut compared = 0;
-    for round in 0..300 {
+    for round in 0..rounds {
         let metric = metrics[round % metrics.len()];
         let n = 3 + random.below(60);
         let p = 1 + random.below(40);
@@ -193,23 +204,14 @@ fn blocks_change_nothing() {
         let references = if own { n } else { 1 + random.below(n - 1) };
         let k = 1 + random.below(references - usize::from(own));
         let points = Points::new(metric, &x);
-        let whole = nearest(
-            &points,
-            references,
-            k,
-            &Cpu::new(2).unwrap(),
-            &Monitor::default(),
-        );
-        if let Ok(whole) = whole {
-            let parts = in_blocks(&x, references, own, k, metric, &mut random);
-            assert_eq!(
-                parts, whole,
-                "{round}: {metric:?}, {n} × {p}, {references}, k = {k}"
-            );
+        if let Ok(whole) = nearest(&points, references, k, &cpu, &Monitor::default()) {
+            let parts = in_blocks(&x, references, own, k, metric, backend, &mut random);
+            let case = format!("{round}: {metric:?}, {n} × {p}, {references}, k = {k}");
+            assert_eq!(parts, whole, "{case}");
             compared += 1;
         }
     }
-    assert!(compared > 150, "{compared}");
+    assert!(2 * compared > rounds, "{compared}");
 }
 
 #[test]
