@@ -3,8 +3,8 @@
 #
 # In all of this, `search` is a list of what does not change from block to block: `x`, `query`, `k`,
 # `metric`, `backend`, `threads` (NULL for what the process has), `devices`, `packages` to read rows
-# with, `files` for the result or NULL, and `kept`, an environment for what a process keeps from
-# block to block.
+# with, `files` for the result or NULL, `progress` for a bar or NULL, and `kept`, an environment for
+# what a process keeps from block to block.
 
 # Without workers, so many queries at a time: they take a GPU much longer than it takes to prepare
 # all references for them.
@@ -34,13 +34,7 @@ gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) 
     left <- Filter(function(rows) !is_written(search$files, rows), blocks)
   }
   if (progress && is.null(workers)) {
-    bar <- progress_bar("Finding neighbours")
-    done <- 0
-    pairs <- sum(vapply(left, count_rows, 0)) * nrow(search$x)
-    search$report <- function(more) {
-      done <<- done + more
-      bar$show(c(done, pairs))
-    }
+    search$progress <- progress_of_all(sum(vapply(left, count_rows, 0)) * nrow(search$x))
   }
   found <- spread(
     left, "search_block", search, workers,
@@ -53,6 +47,22 @@ gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) 
   list(
     index = do.call(rbind, lapply(found, `[[`, "index")),
     distance = do.call(rbind, lapply(found, `[[`, "distance"))
+  )
+}
+
+# One progress bar for several jobs, of `total` work in all: a list of step(work), a function for
+# run_job() with a job of so much work, and done(work), to be called after it.
+progress_of_all <- function(total, envir = parent.frame()) {
+  bar <- progress_bar("Finding neighbours", envir)
+  before <- 0
+  list(
+    step = function(work) {
+      function(progress) {
+        share <- progress_share(progress[1], progress[2], furthest = 0)
+        bar$show(c(before + work * share, total))
+      }
+    },
+    done = function(work) before <<- before + work
   )
 }
 
@@ -120,14 +130,15 @@ search_block <- function(rows, search) {
 # last of the points that are queries.
 update_block <- function(found, rows, search, points, references, first, among) {
   own <- if (is.null(search$query)) as.integer(rows[1])
+  pairs <- count_rows(rows) * references
   found <- run_job(
     job_gknn_block(
       points, references, first, as.integer(among), own, search$k, found$index, found$distance,
       search$backend, threads_here(search$threads), search$devices
     ),
-    FALSE, "Finding neighbours"
+    if (is.null(search$progress)) FALSE else search$progress$step(pairs), "Finding neighbours"
   )
-  if (!is.null(search$report)) search$report(count_rows(rows) * references)
+  if (!is.null(search$progress)) search$progress$done(pairs)
   found
 }
 

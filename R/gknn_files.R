@@ -38,7 +38,7 @@
 #' nn
 #' list.files(folder)
 #'
-#' # In another session, or later:
+#' # In another R process, or later:
 #' nn <- read_gknn(folder)
 #' nn[c(1, 150)]
 #' identical(as.list(nn), gknn(x, 3))

@@ -17,6 +17,7 @@ test_that("blocks of any size change nothing", {
       expect_identical(gknn(x, 5, query, metric, block_rows = rows), of_query)
     }
   }
+  expect_identical(gknn(x, 5, block_rows = 9, progress = TRUE), gknn(x, 5))
   for (k in c(1, 8, 96)) {
     expect_identical(gknn(ties, k, block_rows = 10), gknn(ties, k))
     expect_identical(gknn(ties, k, block_rows = 10, metric = "manhattan"),

@@ -59,6 +59,9 @@ test_that("delayed data go to files, and digests do not depend on where data are
   expect_identical(gknn(x, 4, output = folder), nn)
   expect_identical(gknn(delayed(x, 50), 4, output = folder), nn)
   expect_identical(file.mtime(blocks_in(folder)), before)
+  both <- tempfile()
+  nn <- gknn(x, 4, x[9:12, ], output = both)
+  expect_identical(gknn(delayed(x, 8), 4, delayed(x[9:12, ], 2), output = both), nn)
 })
 
 test_that("an error names the block, keeps what is finished, and the next call goes on", {
