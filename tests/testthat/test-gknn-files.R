@@ -66,6 +66,7 @@ test_that("delayed data go to files, and digests do not depend on where data are
 
 test_that("an error names the block, keeps what is finished, and the next call goes on", {
   for (workers in list(NULL, forks(), snow())) {
+    if (!is.null(workers)) BiocParallel::bpstart(workers)
     folder <- tempfile()
     whole <- gknn(x, 4)
     # A folder in the place of a block: it cannot be written.
@@ -87,6 +88,7 @@ test_that("an error names the block, keeps what is finished, and the next call g
     nn <- gknn(x, 4, output = folder, BPPARAM = workers)
     expect_identical(as.list(nn), whole)
     expect_identical((file.mtime(files) == old)[1:4], c(TRUE, TRUE, TRUE, FALSE))
+    if (!is.null(workers)) BiocParallel::bpstop(workers)
   }
 })
 
