@@ -25,13 +25,11 @@ gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) 
   job <- job_of(search, digests)
   if (is.null(output)) {
     if (is.null(block_rows)) block_rows <- fitting_block_rows(queries, workers)
-    blocks <- cut_rows(nrow(queries), block_rows)
-    left <- blocks
+    left <- cut_rows(nrow(queries), block_rows)
   } else {
     fitting <- function() fitting_block_rows(queries, workers)
     search$files <- open_files(output, job, block_rows, fitting, call)
-    blocks <- blocks_of(search$files)
-    left <- Filter(function(rows) !is_written(search$files, rows), blocks)
+    left <- Filter(function(rows) !is_written(search$files, rows), blocks_of(search$files))
   }
   if (progress && is.null(workers)) {
     search$progress <- progress_of_all(sum(vapply(left, count_rows, 0)) * nrow(search$x))
