@@ -51,7 +51,7 @@
 #' Where X or `query` is a `DelayedMatrix`, all rows of X pass by each block of queries, in blocks
 #' of the size that `DelayedArray::setAutoBlockSize()` sets. So X is read as often as there are
 #' blocks of queries, and once before that: the larger the blocks, the less reading. Memory is about
-#' 30 bytes for each value of a block of X and a block of queries, and the result, which `output`
+#' 50 bytes for each value of a block of X and a block of queries, and the result, which `output`
 #' leaves on disk.
 #'
 #' @section Over several processes or machines:
