@@ -147,14 +147,16 @@ impl Graph {
     fn insert(&mut self, query: usize, first: u32, found: &[(f64, u32)]) {
         let place = query * self.k..(query + 1) * self.k;
         let (index, distance) = (&mut self.index[place.clone()], &mut self.distance[place]);
-        let mut all: Vec<(f64, u32)> = distance
-            .iter()
-            .copied()
-            .zip(index.iter().copied())
-            .collect();
-        all.extend(found.iter().map(|&(distance, at)| (distance, first + at)));
-        // Two sorted runs, which a stable sort only merges.
-        all.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
+        let found = found.iter().map(|&(distance, at)| (distance, first + at));
+        let known = index.partition_point(|&number| number != NOBODY);
+        let mut all: Vec<(f64, u32)> = Vec::with_capacity(known + found.len());
+        let before = distance.iter().copied().zip(index.iter().copied());
+        all.extend(before.take(known));
+        all.extend(found);
+        if known > 0 {
+            // Two sorted runs, which a stable sort only merges.
+            all.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
+        }
         for ((index, distance), nearest) in index.iter_mut().zip(distance).zip(all) {
             (*distance, *index) = nearest;
         }
