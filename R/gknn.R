@@ -23,9 +23,6 @@
 #' @param BPPARAM `NULL`, or what `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
 #'   package \pkg{BiocParallel} return: the workers, here or on other machines, that share the
 #'   blocks.
-#' @param threads Number of CPU threads, of each worker where there are workers. `NULL` means, for
-#'   workers on this machine, their share of what [gmhclust()] takes by default, and for others, as
-#'   for one process alone, that default where they are.
 #' @inheritParams gdist
 #'
 #' @details
@@ -57,15 +54,15 @@
 #' @section Over several processes or machines:
 #' Each worker of `BPPARAM` gets an equal share of the blocks, and a copy of X and `query`, once; of
 #' an `HDF5Array`, only where its file is, which the worker must be able to read. With `output`, the
-#' workers write, so they need to see that folder, too, under the same name. The same version of
-#' \pkg{gmhclust} has to be installed where they are. Workers of `MulticoreParam()` are forks of
-#' this process: CUDA does not work in them once this process has used it, so with GPUs use
-#' `SnowParam()`. No progress bar is drawn for workers.
+#' workers write, so they need to see that folder, too, under the same name. No progress bar is
+#' drawn for workers.
 #'
 #' An error names the rows whose search failed; where a whole worker was lost, those that are not
 #' done. What is in `output` by then stays there, and the same call, with the same or other workers,
 #' goes on from it. The call is the same if the data have the same values, wherever they are, and
 #' `k`, the metric and its choices, and `block_rows`, where it is given, are the same.
+#'
+#' @inheritSection gmhclust Workers
 #'
 #' @inheritSection gmhclust Errors
 #'

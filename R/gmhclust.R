@@ -41,7 +41,8 @@
 #' @param BPPARAM `NULL`, or what `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
 #'   package \pkg{BiocParallel} return: workers, here or on other machines, that share the
 #'   clustering within apriori clusters, of about equal work each. What is above them is clustered
-#'   here, and without apriori clusters all is. The result does not depend on it, bit for bit.
+#'   here, and without apriori clusters all is. See *Workers* below. The result does not depend on
+#'   it, bit for bit.
 #' @param devices Which GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   that are usable. Several share apriori clusters; without apriori clusters one is used.
 #'
@@ -82,18 +83,24 @@
 #' only the copies of X count for all observations, and the rest for those apriori clusters that are
 #' worked on at the time, one for each thread. What a GPU's memory needs to hold: [gpu_devices()].
 #'
-#' Workers are sent their apriori clusters and nothing else. Where `threads` is `NULL`, those on
-#' this machine share its threads, and others take what the default is where they are.
-#'
 #' Time grows with n^2 p; with G apriori clusters of about equal size, with (n^2 / G + G^2) p. An
 #' interrupt (Ctrl-C) stops the work within a second.
+#'
+#' @section Workers:
+#' With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means, for workers that
+#' are known to be on this machine, their share of its default, and for others the default where
+#' they are. The same version of \pkg{gmhclust} has to be installed there. Workers of
+#' `MulticoreParam()` are forks of this process: CUDA does not work in them once this process has
+#' used it, so with GPUs use `SnowParam()`.
+#'
+#' An error on a worker has the class that it has here, and names the worker's part of the work.
+#' Where a worker was lost, the class is `gmhclust_error_worker`; what went wrong outside of this
+#' package, such as in reading or writing a file, has the class `gmhclust_error` alone.
 #'
 #' @section Errors:
 #' Conditions of class `gmhclust_error` and of one of `gmhclust_error_input` (an argument is not
 #' what it needs to be), `gmhclust_error_device` (no such backend on this machine, or it failed),
-#' `gmhclust_error_memory` (the data do not fit), `gmhclust_error_worker` (a worker of `BPPARAM` was
-#' lost) and `gmhclust_error_interrupt` (interrupted); or of the first alone, for what went wrong
-#' elsewhere, such as in reading or writing a file.
+#' `gmhclust_error_memory` (the data do not fit) and `gmhclust_error_interrupt` (interrupted).
 #'
 #' @return An object of class [`hclust`][stats::hclust]:
 #' \describe{
