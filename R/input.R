@@ -21,7 +21,7 @@ as_observations <- function(x, arg, call) {
     got <- if (nrow(x) == 0) "has no rows" else "has 1 row"
     refuse(arg, got, "clustering needs at least 2 observations", call)
   }
-  storage.mode(x) <- "double"
+  if (!is.double(x)) storage.mode(x) <- "double"
   check_finite(x, arg, call)
   x
 }
@@ -36,7 +36,8 @@ as_points <- function(x, arg, call) {
   if (!is.matrix(points) || !is_number_like(points)) {
     refuse(arg, paste("is", describe(x)), needs_observations, call)
   }
-  storage.mode(points) <- "double"
+  # Copies even doubles.
+  if (!is.double(points)) storage.mode(points) <- "double"
   points
 }
 

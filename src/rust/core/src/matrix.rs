@@ -7,6 +7,9 @@ use crate::error::{Error, Result};
 /// Copying fewer rows than this is not worth a thread.
 const ROWS_AT_A_TIME: usize = 1 << 12;
 
+/// So many rows at a time stay in cache until their last column is there.
+const BLOCK: usize = 64;
+
 /// Observations in rows, dimensions in columns, row-major, all finite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
@@ -24,6 +27,36 @@ impl Matrix {
     pub fn from_column_major(values: &[f64], rows: usize, columns: usize) -> Result<Self> {
         let row_major = row_major(values, rows, columns)?;
         Self::from_row_major(row_major, rows, columns)
+    }
+
+    /// As [`Matrix::from_column_major`], on the threads of the pool that it is called from.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_column_major_on_threads(
+        values: &[f64],
+        rows: usize,
+        columns: usize,
+    ) -> Result<Self> {
+        check_size(values, rows, columns)?;
+        let mut row_major = vec![0.0; values.len()];
+        let blocks = row_major.par_chunks_mut(BLOCK * columns.max(1)).enumerate();
+        let finite = blocks
+            .with_min_len(ROWS_AT_A_TIME / BLOCK)
+            .map(|(block, some_rows)| {
+                fill_rows(some_rows, block, values, rows, columns);
+                // A finite sum has finite terms.
+                some_rows.iter().sum::<f64>().is_finite()
+            })
+            .reduce(|| true, |a, b| a & b);
+        if rows < 2 || columns == 0 || !finite {
+            return Self::from_row_major(row_major, rows, columns);
+        }
+        Ok(Self {
+            values: row_major,
+            rows,
+            columns,
+        })
     }
 
     /// From row-major storage, `rows * columns` values; errors as [`Matrix::from_column_major`].
@@ -96,17 +129,10 @@ impl Matrix {
 /// # Errors
 /// `Error::Input` when they are not `rows * columns`.
 pub fn row_major(values: &[f64], rows: usize, columns: usize) -> Result<Vec<f64>> {
-    /// So many rows at a time stay in cache until their last column is there.
-    const ROWS: usize = 64;
-
     check_size(values, rows, columns)?;
     let mut row_major = vec![0.0; values.len()];
-    for (block, some_rows) in row_major.chunks_mut(ROWS * columns.max(1)).enumerate() {
-        for j in 0..columns {
-            let column = &values[j * rows + block * ROWS..];
-            let to = some_rows[j..].iter_mut().step_by(columns);
-            to.zip(column).for_each(|(to, &value)| *to = value);
-        }
+    for (block, some_rows) in row_major.chunks_mut(BLOCK * columns.max(1)).enumerate() {
+        fill_rows(some_rows, block, values, rows, columns);
     }
     Ok(row_major)
 }
@@ -123,6 +149,70 @@ pub fn digest(values: &[f64], before: u64) -> u64 {
         let product = u128::from(digest ^ bits ^ MIX) * u128::from(MIX);
         (product >> 64) as u64 ^ (product as u64).rotate_left(29)
     })
+}
+
+/// As [`row_major`], of matrices one below the other, on the threads of the pool that it is called
+/// from.
+///
+/// # Errors
+/// `Error::Input` when a matrix has no whole number of rows.
+pub fn row_major_on_threads(parts: &[&[f64]], columns: usize) -> Result<Vec<f64>> {
+    let mut row_major = vec![0.0; parts.iter().map(|part| part.len()).sum()];
+    let mut rest = &mut row_major[..];
+    for part in parts {
+        let rows = part.len() / columns.max(1);
+        check_size(part, rows, columns)?;
+        let (some, others) = rest.split_at_mut(part.len());
+        some.par_chunks_mut(BLOCK * columns.max(1))
+            .enumerate()
+            .with_min_len((ROWS_AT_A_TIME / BLOCK / columns.max(1)).max(1))
+            .for_each(|(block, some_rows)| fill_rows(some_rows, block, part, rows, columns));
+        rest = others;
+    }
+    Ok(row_major)
+}
+
+/// Writes row-major values in column-major order, each as `convert` makes it, on the threads of the
+/// pool that it is called from.
+pub fn column_major_on_threads<T: Copy + Sync, U: Send>(
+    values: &[T],
+    columns: usize,
+    column_major: &mut [U],
+    convert: impl Fn(T) -> U + Sync,
+) {
+    /// Columns at a time: what a row has of them is in one place.
+    const TOGETHER: usize = 8;
+
+    let rows = values.len() / columns.max(1);
+    let mut tasks = Vec::new();
+    let groups = column_major.chunks_mut(TOGETHER * rows.max(1));
+    for (group, some_columns) in groups.enumerate() {
+        let some_columns = some_columns.chunks_mut(rows);
+        let mut parts: Vec<_> = some_columns.map(|c| c.chunks_mut(ROWS_AT_A_TIME)).collect();
+        for first in (0..rows).step_by(ROWS_AT_A_TIME) {
+            let parts: Vec<&mut [U]> = parts.iter_mut().filter_map(Iterator::next).collect();
+            tasks.push((first, group * TOGETHER, parts));
+        }
+    }
+    tasks
+        .into_par_iter()
+        .for_each(|(first, column, mut parts)| {
+            for row in 0..parts[0].len() {
+                let some = &values[(first + row) * columns + column..];
+                for (part, &value) in parts.iter_mut().zip(some) {
+                    part[row] = convert(value);
+                }
+            }
+        });
+}
+
+/// Fills in a block of row-major values.
+fn fill_rows(some_rows: &mut [f64], block: usize, values: &[f64], rows: usize, columns: usize) {
+    for j in 0..columns {
+        let column = &values[j * rows + block * BLOCK..];
+        let to = some_rows[j..].iter_mut().step_by(columns);
+        to.zip(column).for_each(|(to, &value)| *to = value);
+    }
 }
 
 /// That there are `rows * columns` values.
