@@ -36,7 +36,11 @@
 #' observations for each one's neighbours, and the CPU decides among the few that are left. An A100,
 #' an H100 or their like does so in half precision, on tensor cores, where that is enough: for
 #' Euclidean distances, correlations and cosines in 8 columns or more. The binary and Minkowski
-#' metrics are the CPU's. [ghclust()] with a matrix: distances as [gdist()], linkage on the CPU.
+#' metrics are the CPU's.
+#'
+#' [ghclust()] with a matrix: Of complete, average, mcquitty and Ward's linkage, the GPU holds the
+#' matrix, computed there as by [gdist()] or sent over, and does all work on it; the CPU keeps the
+#' books. Of the other linkages, only distances are the GPU's.
 #'
 #' Less work than pays is the CPU's alone, also with `backend = "cuda"`.
 #'
@@ -56,11 +60,12 @@
 #' enough for it to be faster than the CPU's threads. For [gmhclust()]: when the data, or the
 #' largest apriori cluster, or the tree above the apriori clusters, start with at least 8,192
 #' clusters and 1,000 more for each of the CPU's threads; or when there are 4 apriori clusters for
-#' each thread and as many observations in them. For the other functions: when the pairs of
-#' observations to compare have at least 2^31 coordinates for each thread, a pair having as many
-#' as there are columns. It goes back to the CPU when the device fails or lacks memory. `"cuda"`
-#' insists: it stops with a condition of class `gmhclust_error_device` where no device can be
-#' used, and `gmhclust_error_memory` where it lacks memory. `"cpu"` leaves the GPU alone.
+#' each thread and as many observations in them. For [ghclust()] with a matrix on the GPU: from
+#' 4,096 observations on. For the other functions and linkages: when the pairs of observations to
+#' compare have at least 2^31 coordinates for each thread, a pair having as many as there are
+#' columns. It goes back to the CPU when the device fails or lacks memory. `"cuda"` insists: it
+#' stops with a condition of class `gmhclust_error_device` where no device can be used, and
+#' `gmhclust_error_memory` where it lacks memory. `"cpu"` leaves the GPU alone.
 #'
 #' `devices` chooses by number, `devices = c(0, 2)` for example; `NULL` means all that are usable.
 #' The environment variable `CUDA_VISIBLE_DEVICES`, set before R starts, hides devices from R
@@ -78,8 +83,8 @@
 #' see *Shapes* in [gmhclust()]) takes 2 p (p + 1) bytes; never more than n/3 such clusters exist at
 #' a time, and typically a fraction of that. In an apriori cluster that is done as a whole, an
 #' observation takes about 4 p^2 + 26 p + 160 bytes, which with 20 columns is
-#' 2.3 kilobytes; as many clusters as fit are done at a time. CUDA itself takes
-#' some hundred megabytes. The CPU's memory is needed as well, see [gmhclust()].
+#' 2.3 kilobytes; as many clusters as fit are done at a time. What a matrix takes is in [ghclust()].
+#' CUDA itself takes some hundred megabytes. The CPU's memory is needed as well, see [gmhclust()].
 #'
 #' A search for neighbours needs 4 (p + 4) bytes for each row to look among, about half of that in
 #' half precision, and up to some gigabytes for the rows whose neighbours are looked for at the

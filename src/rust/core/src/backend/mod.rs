@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
-use crate::linkage::lance_williams::Recurrence;
+use crate::linkage::lance_williams::{Linkage, Recurrence};
 use crate::linkage::matrix::Origin;
 use crate::mahalanobis::Problem;
 use crate::metric::{Metric, Points};
@@ -113,6 +113,13 @@ pub enum Workload {
     },
     /// Pairs of observations to compare, each in so many columns.
     Pairs { count: usize, columns: usize },
+    /// Linkage of observations through a matrix, of their distances in so many columns, or of
+    /// dissimilarities that are given.
+    Linkage {
+        linkage: Linkage,
+        observations: usize,
+        columns: Option<usize>,
+    },
 }
 
 /// The backend that the user asked for. `"auto"` takes a GPU where there is one and the work is

@@ -235,6 +235,120 @@ fn many_columns_and_many_queries() {
     }
 }
 
+/// The neighbours of some rows of a matrix among all of its first `references`, in blocks of random
+/// sizes. `own`: whether these rows are references.
+fn in_blocks(
+    x: &Matrix,
+    references: usize,
+    own: bool,
+    k: usize,
+    metric: Metric,
+    backend: &dyn Backend,
+    random: &mut Random,
+) -> Graph {
+    let p = x.columns();
+    let rows = |range: Range<usize>| &x.values()[range.start * p..range.end * p];
+    let mut cut = |all: Range<usize>| {
+        let mut cuts = vec![all.start];
+        while cuts[cuts.len() - 1] < all.end {
+            let last = cuts[cuts.len() - 1];
+            cuts.push(last + 1 + random.below(all.end - last));
+        }
+        cuts
+    };
+    let all_queries = if own {
+        0..references
+    } else {
+        references..x.rows()
+    };
+    let mut graph = Graph::unknown(0, k);
+    for queries in cut(all_queries).windows(2) {
+        let queries = queries[0]..queries[1];
+        let mut part = Graph::unknown(queries.len(), k);
+        for block in cut(0..references).windows(2) {
+            let block = block[0]..block[1];
+            let inside = own && block.start <= queries.start && queries.end <= block.end;
+            let mut values = rows(block.clone()).to_vec();
+            if !inside {
+                values.extend(rows(queries.clone()));
+            }
+            let points = Points::from_row_major(metric, values.clone(), values.len() / p, p);
+            let start = if inside {
+                queries.start - block.start
+            } else {
+                block.len()
+            };
+            let block = Block {
+                points: &points.unwrap(),
+                references: block.len(),
+                first: block.start as u32,
+                queries: start..start + queries.len(),
+                own: own.then_some(queries.start as u32),
+            };
+            part.update(&block, backend, &Monitor::default()).unwrap();
+        }
+        graph.index.extend(part.index);
+        graph.distance.extend(part.distance);
+    }
+    graph
+}
+
+#[test]
+fn blocks_change_nothing() {
+    compare_blocks_with_the_whole(&Cpu::new(2).unwrap(), 300);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_has_the_bits_of_the_cpu_in_blocks_on_small_data() {
+    compare_blocks_with_the_whole(&Cuda::new(None, 2).unwrap().without_crossover(false), 32);
+}
+
+fn compare_blocks_with_the_whole(backend: &dyn Backend, rounds: usize) {
+    let cpu = Cpu::new(2).unwrap();
+    let mut random = Random(8);
+    let metrics = [dist_metrics(), correlations()].concat();
+    let mut compared = 0;
+    for round in 0..rounds {
+        let metric = metrics[round % metrics.len()];
+        let n = 3 + random.below(60);
+        let p = 1 + random.below(40);
+        let x = cloud(&mut random, n, p);
+        let own = random.below(2) == 0;
+        let references = if own { n } else { 1 + random.below(n - 1) };
+        let k = 1 + random.below(references - usize::from(own));
+        let points = Points::new(metric, &x);
+        if let Ok(whole) = nearest(&points, references, k, &cpu, &Monitor::default()) {
+            let parts = in_blocks(&x, references, own, k, metric, backend, &mut random);
+            let case = format!("{round}: {metric:?}, {n} × {p}, {references}, k = {k}");
+            assert_eq!(parts, whole, "{case}");
+            compared += 1;
+        }
+    }
+    assert!(2 * compared > rounds, "{compared}");
+}
+
+#[test]
+fn a_zero_may_be_a_query_and_a_reference() {
+    // Its distance from itself is not a number, which is nothing to anybody.
+    let values = vec![1.0, 2.0, 0.0, 0.0, 3.0, 1.0, 5.0, 5.0, 0.0, 0.0];
+    let metric = Metric::Canberra(ZeroOverZero::Omitted);
+    let points = Points::from_row_major(metric, values, 5, 2).unwrap();
+    let block = Block {
+        points: &points,
+        references: 4,
+        first: 0,
+        queries: 4..5,
+        own: Some(1),
+    };
+    let mut graph = Graph::unknown(1, 3);
+    graph
+        .update(&block, &Cpu::new(1).unwrap(), &Monitor::default())
+        .unwrap();
+    assert_eq!(graph.index, [0, 2, 3]);
+    assert_eq!(graph.distance, [2.0; 3]);
+}
+
 #[test]
 fn wrong_input_is_refused() {
     let cpu = Cpu::new(1).unwrap();
@@ -258,6 +372,11 @@ fn wrong_input_is_refused() {
     let canberra = Metric::Canberra(ZeroOverZero::Omitted);
     let error = message(canberra, &zeros, 1).to_string();
     assert!(error.contains("rows 1, 2 and 3"), "{error}");
+    let points = Points::new(canberra, &zeros);
+    let refused = nearest(&points, 1, 1, &cpu, &Monitor::default()).unwrap_err();
+    assert!(refused
+        .to_string()
+        .contains("`X` is zero in row 1 and `query` in rows 1 and 2"));
     assert!(nearest(
         &Points::new(Metric::Canberra(ZeroOverZero::Zero), &zeros),
         3,

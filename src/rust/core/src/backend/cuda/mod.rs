@@ -2,11 +2,14 @@
 //! there as a whole.
 
 mod blocks;
+mod chain;
 mod device;
+mod dissimilarities;
 mod distances;
 mod kernels;
 mod neighbours;
 mod screen;
+mod sender;
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -50,7 +53,7 @@ fn crossover(threads: usize) -> usize {
 const COORDINATES_FOR_EACH_THREAD: usize = 1 << 31;
 
 /// Whether a GPU is faster than `threads` threads of a CPU: for one large problem, for many small
-/// ones that together are as large, or for many pairs.
+/// ones that together are as large, for many pairs, or for a large matrix.
 pub fn profits(work: &Workload, threads: usize) -> bool {
     match *work {
         Workload::Agglomeration {
@@ -65,6 +68,19 @@ pub fn profits(work: &Workload, threads: usize) -> bool {
         Workload::Pairs { count, columns } => {
             count.saturating_mul(columns) >= COORDINATES_FOR_EACH_THREAD * threads
         }
+        Workload::Linkage {
+            linkage,
+            observations,
+            columns,
+        } => match columns {
+            _ if dissimilarities::fits(linkage) => observations >= dissimilarities::SMALLEST,
+            // Distances are all that the device makes then.
+            Some(columns) => {
+                let count = observations.saturating_mul(observations);
+                profits(&Workload::Pairs { count, columns }, threads)
+            }
+            None => false,
+        },
     }
 }
 
@@ -80,6 +96,8 @@ pub struct Cuda {
     smallest_search: usize,
     /// Bytes of a device's memory that a search for neighbours takes, at most.
     memory: Option<usize>,
+    /// Of fewer observations than this, linkage through a matrix is done on the CPU.
+    smallest_linkage: usize,
 }
 
 impl Cuda {
@@ -121,6 +139,7 @@ impl Cuda {
             fewest: FEWEST_FOR_EACH_THREAD * threads,
             smallest_search: neighbours::SMALLEST,
             memory: memory_from_environment()?,
+            smallest_linkage: dissimilarities::SMALLEST,
         })
     }
 
@@ -129,6 +148,7 @@ impl Cuda {
     pub fn without_crossover(mut self, blocks: bool) -> Self {
         self.smallest = 0;
         self.smallest_search = 0;
+        self.smallest_linkage = 0;
         self.fewest = if blocks { 0 } else { usize::MAX };
         self
     }
@@ -303,7 +323,13 @@ impl Backend for Cuda {
         sizes: Vec<f64>,
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
-        self.cpu.link_with(self, origin, recurrence, sizes, monitor)
+        if !dissimilarities::fits(recurrence.linkage) || sizes.len() < self.smallest_linkage {
+            return self.cpu.link_with(self, origin, recurrence, sizes, monitor);
+        }
+        let device = &self.devices[0];
+        self.forget_on_failure(dissimilarities::merges(
+            device, origin, recurrence, sizes, self, &self.cpu, monitor,
+        ))
     }
 
     fn distances(
@@ -326,6 +352,7 @@ impl Backend for Cuda {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linkage::lance_williams::Linkage;
 
     #[test]
     fn memory_is_a_number_of_bytes() {
@@ -339,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_profits_from_large_problems_many_small_ones_and_many_pairs() {
+    fn a_gpu_profits_from_large_problems_many_small_ones_many_pairs_and_large_matrices() {
         let work = |largest, small, observations| Workload::Agglomeration {
             largest,
             small,
@@ -353,5 +380,17 @@ mod tests {
         let pairs = |count, columns| Workload::Pairs { count, columns };
         assert!(profits(&pairs(1 << 27, 128), 2));
         assert!(!profits(&pairs(1 << 27, 128), 16));
+        let matrix = |linkage, observations, columns| Workload::Linkage {
+            linkage,
+            observations,
+            columns,
+        };
+        assert!(profits(&matrix(Linkage::Average, 5_000, None), 16));
+        assert!(profits(&matrix(Linkage::Average, 5_000, Some(2)), 16));
+        assert!(!profits(&matrix(Linkage::WardD, 4_000, Some(2)), 2));
+        assert!(!profits(&matrix(Linkage::Median, 60_000, None), 1));
+        assert!(!profits(&matrix(Linkage::Single, 60_000, None), 1));
+        assert!(profits(&matrix(Linkage::Median, 60_000, Some(10)), 2));
+        assert!(!profits(&matrix(Linkage::Median, 5_000, Some(10)), 2));
     }
 }
