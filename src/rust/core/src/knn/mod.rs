@@ -5,6 +5,7 @@ mod tests;
 
 use std::ops::Range;
 
+use rayon::iter::repeat_n;
 use rayon::prelude::*;
 
 use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space};
@@ -73,7 +74,16 @@ pub fn nearest(
     } else {
         references..points.rows()
     };
-    let mut graph = Graph::unknown(queries.len(), k);
+    let mut graph = None;
+    backend.on_threads(&mut || {
+        let size = queries.len() * k;
+        graph = Some(Graph {
+            k,
+            index: repeat_n(NOBODY, size).collect(),
+            distance: repeat_n(f64::INFINITY, size).collect(),
+        });
+    });
+    let mut graph = graph.expect("was made");
     let block = Block {
         points,
         references,
@@ -123,7 +133,9 @@ impl Graph {
             references: block.references,
         };
         monitor.expect(queries.len() as u64);
-        let known = self.index.iter().any(|&number| number != NOBODY);
+        // What is known of a query comes first.
+        let mut nearest = self.index.iter().step_by(k);
+        let known = nearest.any(|&number| number != NOBODY);
         let farthest = |farthest: &[f64]| farthest[k - 1];
         let limits: Option<Vec<f64>> =
             known.then(|| self.distance.chunks(k).map(farthest).collect());
