@@ -7,6 +7,9 @@ use crate::error::{Error, Result};
 /// Copying fewer rows than this is not worth a thread.
 const ROWS_AT_A_TIME: usize = 1 << 12;
 
+/// So many rows at a time stay in cache until their last column is there.
+const BLOCK: usize = 64;
+
 /// Observations in rows, dimensions in columns, row-major, all finite.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Matrix {
@@ -24,6 +27,36 @@ impl Matrix {
     pub fn from_column_major(values: &[f64], rows: usize, columns: usize) -> Result<Self> {
         let row_major = row_major(values, rows, columns)?;
         Self::from_row_major(row_major, rows, columns)
+    }
+
+    /// As [`Matrix::from_column_major`], on the threads of the pool that it is called from.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn from_column_major_on_threads(
+        values: &[f64],
+        rows: usize,
+        columns: usize,
+    ) -> Result<Self> {
+        check_size(values, rows, columns)?;
+        let mut row_major = vec![0.0; values.len()];
+        let blocks = row_major.par_chunks_mut(BLOCK * columns.max(1)).enumerate();
+        let finite = blocks
+            .with_min_len(ROWS_AT_A_TIME / BLOCK)
+            .map(|(block, some_rows)| {
+                fill_rows(some_rows, block, values, rows, columns);
+                // A finite sum has finite terms.
+                some_rows.iter().sum::<f64>().is_finite()
+            })
+            .reduce(|| true, |a, b| a & b);
+        if rows < 2 || columns == 0 || !finite {
+            return Self::from_row_major(row_major, rows, columns);
+        }
+        Ok(Self {
+            values: row_major,
+            rows,
+            columns,
+        })
     }
 
     /// From row-major storage, `rows * columns` values; errors as [`Matrix::from_column_major`].
@@ -96,19 +129,21 @@ impl Matrix {
 /// # Errors
 /// `Error::Input` when they are not `rows * columns`.
 pub fn row_major(values: &[f64], rows: usize, columns: usize) -> Result<Vec<f64>> {
-    /// So many rows at a time stay in cache until their last column is there.
-    const ROWS: usize = 64;
-
     check_size(values, rows, columns)?;
     let mut row_major = vec![0.0; values.len()];
-    for (block, some_rows) in row_major.chunks_mut(ROWS * columns.max(1)).enumerate() {
-        for j in 0..columns {
-            let column = &values[j * rows + block * ROWS..];
-            let to = some_rows[j..].iter_mut().step_by(columns);
-            to.zip(column).for_each(|(to, &value)| *to = value);
-        }
+    for (block, some_rows) in row_major.chunks_mut(BLOCK * columns.max(1)).enumerate() {
+        fill_rows(some_rows, block, values, rows, columns);
     }
     Ok(row_major)
+}
+
+/// Fills in a block of row-major values.
+fn fill_rows(some_rows: &mut [f64], block: usize, values: &[f64], rows: usize, columns: usize) {
+    for j in 0..columns {
+        let column = &values[j * rows + block * BLOCK..];
+        let to = some_rows[j..].iter_mut().step_by(columns);
+        to.zip(column).for_each(|(to, &value)| *to = value);
+    }
 }
 
 /// That there are `rows * columns` values.

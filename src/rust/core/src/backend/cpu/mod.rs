@@ -15,9 +15,11 @@ use super::screen::Screen;
 use super::{Backend, Merge, Task};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
+use crate::kmeans::{self, Assigned, Start};
 use crate::linkage::lance_williams::Recurrence;
 use crate::linkage::matrix::{self, Origin};
 use crate::mahalanobis::{agglomerate, Problem};
+use crate::matrix::Matrix;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 pub use dissimilarities::CpuDissimilarities;
@@ -149,5 +151,16 @@ impl Backend for Cpu {
     ) -> Result<()> {
         self.pool
             .install(|| distances::distances(points, pairs, out, monitor))
+    }
+
+    fn kmeans(
+        &self,
+        x: &Matrix,
+        start: Start,
+        iterations: usize,
+        monitor: &Monitor,
+    ) -> Result<Assigned> {
+        self.pool
+            .install(|| kmeans::iterate(x, start, iterations, self, monitor))
     }
 }

@@ -35,6 +35,7 @@ kernels! {
     DISTANCES_CANBERRA = "distances_canberra";
     DISTANCES_BINARY = "distances_binary";
     DISTANCES_ANGLE = "distances_angle";
+    KMEANS = "kmeans";
     NEIGHBOURS_SQUARES = "neighbours_squares";
     NEIGHBOURS_MAGNITUDES = "neighbours_magnitudes";
     NEIGHBOURS_GREATEST = "neighbours_greatest";
