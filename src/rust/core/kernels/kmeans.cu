@@ -37,7 +37,7 @@ struct Seeding {
 
 __device__ __forceinline__ double square(const double *a, const double *b, uint columns) {
   double sum = 0;
-#pragma unroll 4
+#pragma unroll 8
   for (uint k = 0; k < columns; k++) {
     double difference = a[k] - b[k];
     sum += difference * difference;
@@ -133,35 +133,48 @@ extern "C" __global__ void __launch_bounds__(DRAW_THREADS) draw(Seeding seeding,
 
 // Weighs the observations with the center of this number beside those before; a warp for each chunk.
 extern "C" __global__ void __launch_bounds__(WEIGH_THREADS) weigh(Seeding seeding, uint number) {
+  // Of the warps' chunks: the weights, and which observations may be nearest to the new center.
+  __shared__ double weights[WEIGH_WARPS][CHUNK];
+  __shared__ uint open[WEIGH_WARPS][CHUNK];
   const Seeding &s = seeding;
-  uint chunk = (blockIdx.x * WEIGH_THREADS + threadIdx.x) / WARP, lane = threadIdx.x % WARP;
+  uint warp = threadIdx.x / WARP, lane = threadIdx.x % WARP;
+  uint chunk = blockIdx.x * WEIGH_WARPS + warp;
   if ((ulong)chunk * CHUNK >= s.rows || s.drawn[number] == NONE) return;
-  const double *center = s.centers + (size_t)number * s.columns;
   const int each = CHUNK / WARP;
-  double least[each];
-  bool passed[each], changed = false;
+  uint start = chunk * CHUNK, count = 0;
+  double weight[each];
+  bool is_open[each];
 #pragma unroll
   for (int j = 0; j < each; j++) {
-    uint i = chunk * CHUNK + j * WARP + lane;
+    uint i = start + j * WARP + lane;
     bool there = i < s.rows;
-    least[j] = !there ? 0 : number == 0 ? INFINITE : s.squares[i];
-    passed[j] = !there || (number > 0 && least[j] < s.reaches[s.nearest[i]]);
+    weight[j] = !there ? 0 : number == 0 ? INFINITE : s.squares[i];
+    is_open[j] = there && (number == 0 || !(weight[j] < s.reaches[s.nearest[i]]));
   }
 #pragma unroll
   for (int j = 0; j < each; j++) {
-    if (passed[j]) continue;
-    uint i = chunk * CHUNK + j * WARP + lane;
+    uint at = j * WARP + lane, all = __ballot_sync(0xffffffffu, is_open[j]);
+    if (is_open[j]) open[warp][count + __popc(all & ((1u << lane) - 1))] = at;
+    count += __popc(all);
+    weights[warp][at] = weight[j];
+  }
+  __syncwarp();
+  const double *center = s.centers + (size_t)number * s.columns;
+  bool changed = false;
+  for (uint j = lane; j < count; j += WARP) {
+    uint at = open[warp][j], i = start + at;
     double now = square(s.x + (size_t)i * s.columns, center, s.columns);
-    if (now < least[j]) {
-      least[j] = s.squares[i] = now;
+    if (now < weights[warp][at]) {
+      weights[warp][at] = s.squares[i] = now;
       s.nearest[i] = number;
       changed = true;
     }
   }
   if (!__any_sync(0xffffffffu, changed)) return;
+  __syncwarp();
   double sum = 0;
 #pragma unroll
-  for (int j = 0; j < each; j++) sum += least[j];
+  for (uint at = lane; at < CHUNK; at += WARP) sum += weights[warp][at];
   sum = sum_of_lanes(sum);
   if (lane == 0) s.sums[chunk] = sum;
 }
