@@ -172,7 +172,11 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(device: &Arc<Device>, points: &Points, pairs: &'a Pairs, cpu: &'a Cpu) -> Result<Self> {
-        let (kernels, parameter) = kernel(points).expect("the points fit");
+        let (mut kernels, parameter) = kernel(points).expect("the points fit");
+        let is_canberra = matches!(points.metric(), Metric::Canberra(_));
+        if is_canberra && cpu.install(|| in_range(points)) {
+            kernels = &kernels::DISTANCES_CANBERRA_IN_RANGE;
+        }
         let kernel = device.kernel(kernels, "distances")?;
         let room = room(pairs);
         check_memory(device, 8 * (points.values().len() + ABREAST * room))?;
@@ -300,6 +304,18 @@ impl Drop for Work<'_> {
             let _ = place.stream.synchronize();
         }
     }
+}
+
+/// Whether coordinates are 0 or of magnitudes whose Canberra quotients need no tests on the way:
+/// CanberraInRange in distances.cu.
+fn in_range(points: &Points) -> bool {
+    let reach = 2f64.powi(500);
+    let fits = |value: &f64| {
+        let magnitude = value.abs();
+        magnitude == 0.0 || (magnitude >= 1.0 / reach && magnitude <= reach)
+    };
+    let rows = points.values().par_chunks(COPY);
+    rows.all(|values| values.iter().all(fits))
 }
 
 /// The points' values, coordinate after coordinate.

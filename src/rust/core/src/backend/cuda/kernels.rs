@@ -33,6 +33,7 @@ kernels! {
     DISTANCES_MAXIMUM = "distances_maximum";
     DISTANCES_MAXIMUM_HOLES = "distances_maximum_holes";
     DISTANCES_CANBERRA = "distances_canberra";
+    DISTANCES_CANBERRA_IN_RANGE = "distances_canberra_in_range";
     DISTANCES_BINARY = "distances_binary";
     DISTANCES_ANGLE = "distances_angle";
     KMEANS = "kmeans";
