@@ -25,7 +25,8 @@ typedef unsigned long long ulong;
 #define LEAST 2.2250738585072014e-308
 
 // The forms of metric/form.rs. `add` takes in one coordinate of both, `finish` makes the distance.
-// `parameter` is the form's own: the convention for 0/0, or whether magnitudes count.
+// `parameter` is the form's own: the convention for 0/0, or whether magnitudes count. Where
+// `zeros_count` is false, coordinates that are 0 in both change nothing.
 
 __device__ __forceinline__ double not_available() {
   return __longlong_as_double(0x7ff00000000007a2ll);
@@ -46,12 +47,14 @@ struct Magnitude {
 };
 
 template <typename Term> struct Sum {
+  static const bool zeros_count = false;
   double sum = 0;
   __device__ __forceinline__ void add(double a, double b, uint) { sum += Term::of(a - b); }
   __device__ __forceinline__ double finish(uint, uint) const { return Term::last(sum); }
 };
 
 template <typename Term> struct SumWithHoles {
+  static const bool zeros_count = true;
   double sum = 0;
   int count = 0;
   __device__ __forceinline__ void add(double a, double b, uint) {
@@ -67,6 +70,7 @@ template <typename Term> struct SumWithHoles {
 };
 
 struct Maximum {
+  static const bool zeros_count = false;
   // With its sign: a comparison takes magnitudes for nothing, a copy does not.
   double greatest = 0;
   __device__ __forceinline__ void add(double a, double b, uint) {
@@ -77,6 +81,7 @@ struct Maximum {
 };
 
 struct MaximumWithHoles {
+  static const bool zeros_count = true;
   double greatest = 0;
   int count = 0;
   __device__ __forceinline__ void add(double a, double b, uint) {
@@ -92,6 +97,7 @@ struct MaximumWithHoles {
 };
 
 struct Canberra {
+  static const bool zeros_count = true;
   double sum = 0;
   int count = 0;
   // 0: leave out what is 0/0; 1: it is 0; 2: it is 1.
@@ -111,23 +117,19 @@ struct Canberra {
   }
 };
 
-// The same of coordinates that are 0 or have a magnitude from 2^-500 to 2^500. Then all quotients are
-// 0 or at least 2^-54, nothing on the way to them overflows or underflows, and the instructions of
-// the compiler's own division do without its tests of the operands.
+// The same, but for 0/0 as 1, of coordinates that are 0 or have a magnitude from 2^-500 to 2^500. Then
+// all quotients but 0/0 are 0 or at least 2^-54, nothing on the way to them overflows or underflows,
+// and the instructions of the compiler's own division do without its tests of the operands.
 struct CanberraInRange {
+  static const bool zeros_count = true;
   double sum = 0;
   int zeros = 0; // coordinates that are 0/0
-  __device__ __forceinline__ void add(double a, double b, uint zero_over_zero) {
-    double difference = a - b, magnitude = fabs(a) + fabs(b);
-    // Makes 0/0 what it counts, over 1.
-    const int one = 0x3ff00000;
-    bool zero = __double2hiint(magnitude) == 0;
-    int above = zero ? (zero_over_zero == 2 ? one : 0) : __double2hiint(difference);
-    int below = zero ? one : __double2hiint(magnitude);
-    difference = __hiloint2double(above, __double2loint(difference));
-    magnitude = __hiloint2double(below, __double2loint(magnitude));
-    zeros += zero;
-    sum += fabs(divided(difference, magnitude));
+  __device__ __forceinline__ void add(double a, double b, uint) {
+    double magnitude = fabs(a) + fabs(b), quotient = divided(a - b, magnitude);
+    if (__double2hiint(magnitude) != 0)
+      sum += fabs(quotient);
+    else
+      zeros += 1;
   }
   __device__ __forceinline__ double finish(uint columns, uint zero_over_zero) const {
     int count = zero_over_zero == 0 ? columns - zeros : columns;
@@ -146,6 +148,7 @@ struct CanberraInRange {
 };
 
 struct Binary {
+  static const bool zeros_count = true;
   int differ = 0, some = 0, both = 0;
   __device__ __forceinline__ void add(double a, double b, uint) {
     double difference = fabs(a - b);
@@ -162,6 +165,7 @@ struct Binary {
 };
 
 struct Angle {
+  static const bool zeros_count = false;
   double dot = 0;
   __device__ __forceinline__ void add(double a, double b, uint) { dot = fma(a, b, dot); }
   __device__ __forceinline__ double finish(uint, uint absolute) const {
@@ -187,6 +191,9 @@ __device__ __forceinline__ ulong column_start(const Piece &piece, ulong j) {
   ulong rows = piece.rows;
   return piece.triangle ? j * (2 * rows - 1 - j) / 2 : j * rows;
 }
+
+// Coordinates in a row of the loop: more than one where that is little code.
+constexpr int UNROLLED = FORM::zeros_count ? 1 : 4;
 
 // BLOCKS of them share a multiprocessor and its registers.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) distances(Piece piece) {
@@ -230,8 +237,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) distances(Piece pi
       columns[half][column_k + i * COLUMN_STEP][column_at] = next_column[i];
     __syncthreads();
     if (start + DEPTH < piece.columns) fetch(start + DEPTH);
-    uint depth = min(DEPTH, piece.columns - start);
-#pragma unroll 2
+    uint depth = FORM::zeros_count ? min(DEPTH, piece.columns - start) : DEPTH;
+#pragma unroll UNROLLED
     for (uint k = 0; k < depth; k++) {
       double row[ROWS_EACH], column[COLUMNS_EACH];
 #pragma unroll

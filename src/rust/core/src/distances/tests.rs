@@ -144,7 +144,7 @@ fn the_gpu_divides_like_the_cpu() {
     };
     for round in 0..40 {
         let n = if round < 5 { 4000 } else { 500 };
-        let mut value = |random: &mut Random| match round % 5 {
+        let value = |random: &mut Random| match round % 5 {
             0 => random.normal() * power(random, 400),
             1 => random.below(50) as f64,
             // Mantissas of almost all ones, and of hardly any.

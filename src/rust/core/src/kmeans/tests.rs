@@ -100,7 +100,7 @@ fn the_gpu_draws_and_iterates_like_the_cpu() {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn backends_draw_and_iterate_alike_on_small_data() {
-    compare_backends(6, 5_000, 150);
+    compare_backends(4, 2_000, 100);
 }
 
 fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
