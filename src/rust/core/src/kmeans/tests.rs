@@ -117,7 +117,14 @@ fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
         let run = |backend: &dyn Backend| {
             cluster(&x, Start::Draws(&uniforms), 6, backend, &Monitor::default())
         };
-        assert_eq!(run(&cuda), run(&cpu), "{n} x {p}, {k} centers");
+        let found = run(&cpu);
+        assert_eq!(run(&cuda), found, "{n} x {p}, {k} centers");
+        // What is done where the observations do not fit on the device.
+        let start = Start::Draws(&uniforms);
+        let searched = cpu.install(|| iterate(&x, start, 6, &cuda, &Monitor::default()));
+        let searched = searched.map(|found| (found.cluster, found.centers, found.iterations));
+        let found = found.map(|found| (found.cluster, found.centers, found.iterations));
+        assert_eq!(searched, found, "{n} x {p}, {k} centers");
     }
 }
 
