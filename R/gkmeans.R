@@ -27,8 +27,8 @@
 #'
 #' @section How it works:
 #' Whatever decides is computed in double precision and in the order of operations of
-#' `kmeans(algorithm = "Lloyd")`, with the same result for any number of threads and on a GPU. On the
-#' CPU observations are compared with all centers in single precision; bounds on rounding errors
+#' `kmeans(algorithm = "Lloyd")`, with the same result for any number of threads and on a GPU. On
+#' the CPU observations are compared with all centers in single precision; bounds on rounding errors
 #' prove which few centers may be nearest, and these are compared in double precision, as in
 #' [gknn()]. Upper bounds on an observation's distance from its own center and lower bounds on those
 #' from all others, which follow the centers as they move, spare it the comparison where they prove

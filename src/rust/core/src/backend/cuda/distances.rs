@@ -173,8 +173,7 @@ struct Work<'a> {
 impl<'a> Work<'a> {
     fn new(device: &Arc<Device>, points: &Points, pairs: &'a Pairs, cpu: &'a Cpu) -> Result<Self> {
         let (mut kernels, parameter) = kernel(points).expect("the points fit");
-        let is_canberra = matches!(points.metric(), Metric::Canberra(_));
-        if is_canberra && cpu.install(|| in_range(points)) {
+        if cpu.install(|| in_range(points)) {
             kernels = &kernels::DISTANCES_CANBERRA_IN_RANGE;
         }
         let kernel = device.kernel(kernels, "distances")?;
@@ -306,16 +305,18 @@ impl Drop for Work<'_> {
     }
 }
 
-/// Whether coordinates are 0 or of magnitudes whose Canberra quotients need no tests on the way:
-/// CanberraInRange in distances.cu.
+/// Whether the metric is one of Canberra's, but not that with 0/0 as 1, and coordinates are 0 or of
+/// magnitudes whose quotients need no tests on the way: CanberraInRange in distances.cu.
 fn in_range(points: &Points) -> bool {
     let reach = 2f64.powi(500);
     let fits = |value: &f64| {
         let magnitude = value.abs();
         magnitude == 0.0 || (magnitude >= 1.0 / reach && magnitude <= reach)
     };
-    let rows = points.values().par_chunks(COPY);
-    rows.all(|values| values.iter().all(fits))
+    matches!(
+        points.metric(),
+        Metric::Canberra(ZeroOverZero::Omitted | ZeroOverZero::Zero)
+    ) && points.values().par_iter().all(fits)
 }
 
 /// The points' values, coordinate after coordinate.
