@@ -34,22 +34,36 @@
 #'
 #' [gknn()], [gmst()], and [ghclust()] from points ([gkmeans()], too): The GPU screens all
 #' observations for each one's neighbours, and the CPU decides among the few that are left. The
-#' binary and Minkowski metrics are the CPU's. [ghclust()] with a matrix: distances as [gdist()],
-#' linkage on the CPU.
+#' binary and Minkowski metrics are the CPU's.
 #'
-#' All but apriori clusters use one device, the first that is chosen. Less work than pays is the
-#' CPU's alone, also with `backend = "cuda"`.
+#' [ghclust()] with a matrix: Of complete, average, mcquitty and Ward's linkage, the GPU holds the
+#' matrix, computed there as by [gdist()] or sent over, and does all work on it; the CPU keeps the
+#' books. Of the other linkages, only distances are the GPU's.
+#'
+#' Less work than pays is the CPU's alone, also with `backend = "cuda"`.
+#'
+#' @section Several devices:
+#' Apriori clusters of [gmhclust()] are spread over all devices that are chosen. Searches for
+#' neighbours ([gknn()], [gmst()], [gkmeans()] and `ghclust(method = "single")`) deal the rows whose
+#' neighbours are looked for out to them, batch by batch, so that a faster device does more of them;
+#' each device has a copy of the rows to look among. All else uses one device, the first that is
+#' chosen. The result does not depend on their number.
+#'
+#' When a device fails in the middle of a search, the whole search stops: with an error that names
+#' the device and the rows it was looking for neighbours of, or, with `backend = "auto"`, to go on
+#' with the CPU.
 #'
 #' @section Choosing:
 #' `backend = "auto"`, the default, uses a GPU when there is one that is usable and the job is large
 #' enough for it to be faster than the CPU's threads. For [gmhclust()]: when the data, or the
 #' largest apriori cluster, or the tree above the apriori clusters, start with at least 8,192
 #' clusters and 1,000 more for each of the CPU's threads; or when there are 4 apriori clusters for
-#' each thread and as many observations in them. For the other functions: when the pairs of
-#' observations to compare have at least 2^31 coordinates for each thread, a pair having as many
-#' as there are columns. It goes back to the CPU when the device fails or lacks memory. `"cuda"`
-#' insists: it stops with a condition of class `gmhclust_error_device` where no device can be
-#' used, and `gmhclust_error_memory` where it lacks memory. `"cpu"` leaves the GPU alone.
+#' each thread and as many observations in them. For [ghclust()] with a matrix on the GPU: from
+#' 4,096 observations on. For the other functions and linkages: when the pairs of observations to
+#' compare have at least 2^31 coordinates for each thread, a pair having as many as there are
+#' columns. It goes back to the CPU when the device fails or lacks memory. `"cuda"` insists: it
+#' stops with a condition of class `gmhclust_error_device` where no device can be used, and
+#' `gmhclust_error_memory` where it lacks memory. `"cpu"` leaves the GPU alone.
 #'
 #' `devices` chooses by number, `devices = c(0, 2)` for example; `NULL` means all that are usable.
 #' The environment variable `CUDA_VISIBLE_DEVICES`, set before R starts, hides devices from R
@@ -67,8 +81,17 @@
 #' see *Shapes* in [gmhclust()]) takes 2 p (p + 1) bytes; never more than n/3 such clusters exist at
 #' a time, and typically a fraction of that. In an apriori cluster that is done as a whole, an
 #' observation takes about 4 p^2 + 26 p + 160 bytes, which with 20 columns is
-#' 2.3 kilobytes; as many clusters as fit are done at a time. CUDA itself takes
-#' some hundred megabytes. The CPU's memory is needed as well, see [gmhclust()].
+#' 2.3 kilobytes; as many clusters as fit are done at a time. What a matrix takes is in [ghclust()].
+#' CUDA itself takes some hundred megabytes. The CPU's memory is needed as well, see [gmhclust()].
+#'
+#' A search for neighbours needs 4 (p + 4) bytes for each row to look among, and up to some
+#' gigabytes for the rows whose neighbours are looked for at the time. Where three quarters of the
+#' free memory do not hold all rows to look among, they stay in the CPU's memory, in page-locked
+#' form, and pass through the device in chunks, each copied while the one before it is screened.
+#' That hardly takes longer. Only Ward's, the centroid and the median linkage of [ghclust()] need
+#' all rows there. The environment variable `GMHCLUST_DEVICE_MEMORY` limits what searches take of
+#' each device's memory, in bytes: `Sys.setenv(GMHCLUST_DEVICE_MEMORY = 4e9)`, for example, leaves
+#' room for others.
 #'
 #' @section I have a GPU, why does it say "cpu"?:
 #' Component `backend` of the result says which one was chosen. Print `gpu_devices()` and look at

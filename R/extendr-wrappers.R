@@ -10,12 +10,22 @@ NULL
 #' @param subthreshold one of "mahal", "mahal0", "euclid", "euclidMahal".
 #' @param quick,normalize,apriori_intra flags.
 #' @param apriori NULL or an integer code for each observation, 0 for none.
+#' @param inner NULL, or the merges within all apriori clusters as job_gmhclust_within() finds them,
+#'   those of one after those of another.
 #' @param backend one of "auto", "cpu", "cuda".
 #' @param threads integer, at least 1.
 #' @param devices NULL or the numbers of CUDA devices, from 0.
 #' @return External pointer to the job.
 #' @noRd
-job_gmhclust <- function(x, threshold, subthreshold, quick, normalize, apriori, apriori_intra, backend, threads, devices) .Call(wrap__job_gmhclust, x, threshold, subthreshold, quick, normalize, apriori, apriori_intra, backend, threads, devices)
+job_gmhclust <- function(x, threshold, subthreshold, quick, normalize, apriori, apriori_intra, inner, backend, threads, devices) .Call(wrap__job_gmhclust, x, threshold, subthreshold, quick, normalize, apriori, apriori_intra, inner, backend, threads, devices)
+
+#' Starts clusterings within apriori clusters, and nothing above them.
+#' @param x,threshold,subthreshold,quick,normalize as in job_gmhclust().
+#' @param apriori an integer code for each observation; each is that of two or more.
+#' @param backend,threads,devices as in job_gmhclust().
+#' @return External pointer to the job.
+#' @noRd
+job_gmhclust_within <- function(x, threshold, subthreshold, quick, normalize, apriori, backend, threads, devices) .Call(wrap__job_gmhclust_within, x, threshold, subthreshold, quick, normalize, apriori, backend, threads, devices)
 
 #' Starts the computation of distances.
 #' @param x double matrix, observations in rows.
@@ -35,6 +45,44 @@ job_gdist <- function(x, y, method, p, absolute, zero_over_zero, backend, thread
 #' @return External pointer to the job.
 #' @noRd
 job_gknn <- function(x, query, k, metric, p, absolute, zero_over_zero, backend, threads, devices) .Call(wrap__job_gknn, x, query, k, metric, p, absolute, zero_over_zero, backend, threads, devices)
+
+#' Starts the preparation of observations for searches by job_gknn_block().
+#' @param x double matrix of finite values, references in rows.
+#' @param query NULL, or a double matrix with as many columns; its rows follow those of x.
+#' @param digest what this job returned for the rows before those of x, "" where there are none.
+#' @param metric,p,absolute,zero_over_zero as in job_gdist().
+#' @param backend,threads,devices as in job_gmhclust().
+#' @return External pointer to the job. Its value is list(points, rows, digests): an external
+#'   pointer, for which see gknn_release(); the numbers of rows that gknn_refusal() has to judge; a
+#'   digest of x and what came before it, and one of query.
+#' @noRd
+job_gknn_points <- function(x, query, digest, metric, p, absolute, zero_over_zero, backend, threads, devices) .Call(wrap__job_gknn_points, x, query, digest, metric, p, absolute, zero_over_zero, backend, threads, devices)
+
+#' Starts the search for nearest neighbours among a block of all references.
+#' @param points what job_gknn_points() prepared.
+#' @param references integer: how many of them, the first ones, are references.
+#' @param first integer, the number of the first of them among all references, from 1.
+#' @param queries integers, the first and the last of the points that are queries.
+#' @param own NULL, or the number of the first query among all references, where queries are
+#'   references: none is a neighbour of its own.
+#' @param k integer.
+#' @param index,distance NULL, or what this job found in blocks before, as matrices.
+#' @param backend,threads,devices as in job_gmhclust().
+#' @return External pointer to the job. Where fewer than k references were seen, the index is NA.
+#' @noRd
+job_gknn_block <- function(points, references, first, queries, own, k, index, distance, backend, threads, devices) .Call(wrap__job_gknn_block, points, references, first, queries, own, k, index, distance, backend, threads, devices)
+
+#' Frees the memory of prepared observations.
+#' @return NULL.
+#' @noRd
+gknn_release <- function(points) .Call(wrap__gknn_release, points)
+
+#' Why rows that job_gknn_points() found cannot be.
+#' @param x,query integers, the numbers of these rows in X and in `query`.
+#' @param metric,p,absolute,zero_over_zero as in job_gdist().
+#' @return A string, or NULL where they can.
+#' @noRd
+gknn_refusal <- function(x, query, metric, p, absolute, zero_over_zero) .Call(wrap__gknn_refusal, x, query, metric, p, absolute, zero_over_zero)
 
 #' Starts the search for a minimum spanning tree.
 #' @param x double matrix of finite values, observations in rows.

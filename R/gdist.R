@@ -135,11 +135,15 @@ gdist <- function(X, # nolint: object_name_linter.
 
 as_other_points <- function(y, x, arg, call) {
   points <- as_points(y, arg, call)
-  if (ncol(points) != ncol(x)) {
-    got <- paste("has", ncol(points), ngettext(ncol(points), "column", "columns"))
+  check_same_columns(points, x, arg, call)
+  points
+}
+
+check_same_columns <- function(y, x, arg, call) {
+  if (ncol(y) != ncol(x)) {
+    got <- paste("has", ncol(y), ngettext(ncol(y), "column", "columns"))
     refuse(arg, got, paste("it must have as many as `X`,", ncol(x)), call)
   }
-  points
 }
 
 both_names <- function(rows, columns) {

@@ -14,7 +14,8 @@
 #' @param metric,absolute,p,zero_over_zero For data, the distance: `method` and the other
 #'   arguments of [gdist()].
 #' @param precision `"single"` keeps dissimilarities in 4 bytes instead of 8, rounded to about 7
-#'   digits, also those of a dist object. Only where a matrix is needed, see *Memory*.
+#'   digits, also those of a dist object; they must be at most 1e30. Only where a matrix is needed,
+#'   see *Memory*.
 #' @inheritParams gmhclust
 #'
 #' @section What is equal to `hclust()`:
@@ -36,17 +37,32 @@
 #' of the data only, and millions of observations are possible.
 #'
 #' All other calls go through a matrix, of n (n - 1) / 2 values of 8 bytes, or 4 with `precision =
-#' "single"`: 40 or 20 GB for 100,000 observations. From data they take 1.6 times as much in all
-#' (`"centroid"` and `"median"` once). A dist object is read where R has it, and beside it they take
-#' 0.9 times a matrix (`"centroid"` and `"median"` one, `"single"` nothing).
+#' "single"`: 40 or 20 GB for 100,000 observations.
+#' * On the CPU, data take 1.6 times as much in all (`"centroid"` and `"median"` once). A dist
+#'   object is read where R has it, and beside it they take 0.9 times a matrix (`"centroid"` and
+#'   `"median"` one, `"single"` nothing).
+#' * On the GPU, the matrix is in the device's memory, and a sixteenth of the values once more, in 8
+#'   bytes: 8.5 or 4.5 bytes for each pair of observations. The machine's memory holds only the data
+#'   or the dist object. A device with 24 GB has room for about 74,000 or 100,000 observations, one
+#'   with 141 GB for 180,000 or 248,000.
 #'
-#' n may exceed 65,536, where [stats::hclust()] ends. Where the machine has less memory than it
-#' takes, the call stops beforehand with a condition of class `gmhclust_error_memory` that says how
-#' much that is.
+#' n may exceed 65,536, where [stats::hclust()] ends. Where the machine, or the device with
+#' `backend = "cuda"`, has less memory than it takes, the call stops beforehand with a condition of
+#' class `gmhclust_error_memory` that says how much that is.
 #'
 #' @section GPU:
-#' With data, distances are computed on the GPU, and so are the searches of the linkages that need
-#' no matrix; linkage from a matrix is the CPU's work. See [gpu_devices()].
+#' | call | what the GPU does |
+#' |---|---|
+#' | data, no matrix needed (see *Memory*) | the searches for neighbours |
+#' | data, `"complete"`, `"average"`, `"mcquitty"`, `"ward.D"`, `"ward.D2"` | distances, linkage |
+#' | data, `"centroid"`, `"median"` | distances |
+#' | dist object, `"complete"`, `"average"`, `"mcquitty"`, `"ward.D"`, `"ward.D2"` | linkage |
+#' | dist object, `"single"`, `"centroid"`, `"median"` | nothing |
+#'
+#' The rest is the CPU's, and so is linkage of fewer than 4,096 observations through a matrix. On
+#' the GPU the matrix stays there from the first distance on; only the nearest few neighbours of
+#' clusters and single values come back, from which the CPU decides what merges. See
+#' [gpu_devices()].
 #'
 #' @section Algorithms:
 #' Complete, average, mcquitty and Ward's linkage merge all pairs of clusters at a time that are

@@ -38,6 +38,11 @@
 #'   more than two under `R CMD check`. The result does not depend on it, bit for bit.
 #' @param progress Whether to draw a progress bar. Its estimate counts the work of all merges still
 #'   to come, so it advances evenly.
+#' @param BPPARAM `NULL`, or what `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
+#'   package \pkg{BiocParallel} return: workers, here or on other machines, that share the
+#'   clustering within apriori clusters, of about equal work each. What is above them is clustered
+#'   here, and without apriori clusters all is. See *Workers* below. The result does not depend on
+#'   it, bit for bit.
 #' @param devices Which GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   that are usable. Several share apriori clusters; without apriori clusters one is used.
 #'
@@ -80,6 +85,17 @@
 #'
 #' Time grows with n^2 p; with G apriori clusters of about equal size, with (n^2 / G + G^2) p. An
 #' interrupt (Ctrl-C) stops the work within a second.
+#'
+#' @section Workers:
+#' With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means, for workers that
+#' are known to be on this machine, their share of its default, and for others the default where
+#' they are. The same version of \pkg{gmhclust} has to be installed there. Workers of
+#' `MulticoreParam()` are forks of this process: CUDA does not work in them once this process has
+#' used it, so with GPUs use `SnowParam()`.
+#'
+#' An error on a worker has the class that it has here, and names the worker's part of the work.
+#' Where a worker was lost, the class is `gmhclust_error_worker`; what went wrong outside of this
+#' package, such as in reading or writing a file, has the class `gmhclust_error` alone.
 #'
 #' @section Errors:
 #' Conditions of class `gmhclust_error` and of one of `gmhclust_error_input` (an argument is not
@@ -143,7 +159,8 @@ gmhclust <- function(X, # nolint: object_name_linter.
                      backend = c("auto", "cpu", "cuda"),
                      threads = NULL,
                      progress = interactive(),
-                     devices = NULL) {
+                     devices = NULL,
+                     BPPARAM = NULL) { # nolint: object_name_linter.
   call <- match.call()
   x <- as_observations(X, "X", call)
   options <- list(
@@ -156,8 +173,10 @@ gmhclust <- function(X, # nolint: object_name_linter.
     backend = check_choice(backend, backends, "backend", call),
     threads = check_threads(threads, "threads", call),
     progress = check_flag(progress, "progress", call),
-    devices = check_devices(devices, "devices", call)
+    devices = check_devices(devices, "devices", call),
+    workers = check_workers(BPPARAM, "BPPARAM", call)
   )
+  options$worker_threads <- worker_threads(threads, options$workers, "threads", call)
   if (is_single_number(apriori)) {
     apriori <- kmeans_labels(x, apriori, options, "apriori", call)
   }
@@ -173,10 +192,13 @@ backends <- c("auto", "cpu", "cuda")
 mahalanobis_average <- function(x, apriori, options, call) {
   labels <- rownames(x)
   if (options$scale) x <- standardise(x)
+  inner <- if (!is.null(options$workers) && !is.null(options$clusters) && options$apriori_intra) {
+    merges_by_workers(x, options, call)
+  }
   value <- run_job(
     job_gmhclust(
       x, options$threshold, options$subthreshold, options$quick, options$normalize,
-      options$clusters$codes, options$apriori_intra, options$backend, options$threads,
+      options$clusters$codes, options$apriori_intra, inner, options$backend, options$threads,
       options$devices
     ),
     options$progress, "Clustering", call
@@ -190,4 +212,59 @@ mahalanobis_average <- function(x, apriori, options, call) {
   }
   warn_inversions(tree$height, call)
   tree
+}
+
+# The merges within all apriori clusters, those of one after those of another, as workers find them.
+merges_by_workers <- function(x, options, call) {
+  codes <- options$clusters$codes
+  members <- split(which(codes > 0), codes[codes > 0])
+  shares <- equal_shares(lengths(members)^2, count_workers(options$workers))
+  tasks <- lapply(shares, function(clusters) {
+    rows <- sort(unlist(members[clusters], use.names = FALSE))
+    list(x = x[rows, , drop = FALSE], codes = codes[rows], clusters = clusters)
+  })
+  shared <- options[c("threshold", "subthreshold", "quick", "normalize", "backend", "devices")]
+  shared["threads"] <- list(options$worker_threads)
+  found <- spread(
+    tasks, "cluster_share", shared, options$workers,
+    name = function(task) name_clusters(options$clusters$labels[task$clusters]),
+    what = "Clustering", call = call
+  )
+  # Each share has its clusters in increasing order of their codes.
+  cluster <- unlist(lapply(shares, function(clusters) {
+    rep(clusters, lengths(members)[clusters] - 1L)
+  }))
+  place <- order(cluster)
+  merges <- function(part) unlist(lapply(found, `[[`, part))[place]
+  list(lower = merges("lower"), higher = merges("higher"), height = merges("height"))
+}
+
+# What a worker does with its share of the apriori clusters.
+cluster_share <- function(task, shared) {
+  run_job(
+    job_gmhclust_within(
+      task$x, shared$threshold, shared$subthreshold, shared$quick, shared$normalize, task$codes,
+      shared$backend, threads_here(shared$threads), shared$devices
+    ),
+    FALSE, "Clustering"
+  )
+}
+
+# Divides jobs of these costs into so many shares, or fewer, of about equal cost: the largest first,
+# each to the share that has least. In each share the jobs' numbers increase.
+equal_shares <- function(costs, count) {
+  sums <- numeric(min(count, length(costs)))
+  share <- integer(length(costs))
+  for (job in order(costs, decreasing = TRUE)) {
+    share[job] <- which.min(sums)
+    sums[share[job]] <- sums[share[job]] + costs[job]
+  }
+  unname(split(seq_along(costs), share))
+}
+
+name_clusters <- function(labels) {
+  shown <- as.character(utils::head(labels, 5))
+  if (length(labels) > 5) shown <- c(shown, paste(length(labels) - 5, "more"))
+  paste0(ngettext(length(labels), "apriori cluster ", "apriori clusters "),
+         paste(shown, collapse = ", "))
 }

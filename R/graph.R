@@ -3,8 +3,11 @@
 #' `as_edges()` makes a table of what [gknn()] found, with an edge from every observation to each of
 #' its neighbours; `as_igraph()` makes a directed graph of package \pkg{igraph}.
 #'
-#' @param nn What [gknn()] returned: a list of the matrices `index` and `distance`. For
-#'   `as_igraph()`, without `query`, for which observations and their neighbours are different rows.
+#' @param nn What [gknn()] returned: a list of the matrices `index` and `distance`, or what is in
+#'   files ([read_gknn()]). For `as_igraph()`, without `query`, for which observations and their
+#'   neighbours are different rows.
+#' @param rows `NULL`, or the numbers of the observations whose edges are wanted. So the edges of
+#'   neighbours in files can be had in parts.
 #'
 #' @return `as_edges()`: a data frame with a row for each neighbour of each observation, the
 #'   observations in their order and the neighbours of each from the nearest on, and columns
@@ -22,16 +25,22 @@
 #' @examples
 #' nn <- gknn(as.matrix(iris[1:4]), 2)
 #' head(as_edges(nn))
+#' as_edges(nn, rows = 150)
 #'
 #' if (requireNamespace("igraph", quietly = TRUE)) {
 #'   # Groups of observations that neighbours connect:
 #'   table(igraph::components(as_igraph(nn), mode = "weak")$membership, iris$Species)
 #' }
 #' @export
-as_edges <- function(nn) {
-  check_neighbours(nn, "nn", match.call())
+as_edges <- function(nn, rows = NULL) {
+  call <- match.call()
+  in_files <- inherits(nn, "gknn_files")
+  if (!in_files) check_neighbours(nn, "nn", call)
+  n <- if (in_files) nn$rows else nrow(nn$index)
+  rows <- if (is.null(rows)) seq_len(n) else as.integer(check_rows(rows, n, "rows", call))
+  nn <- if (in_files) nn[rows] else lapply(nn, function(part) part[rows, , drop = FALSE])
   data.frame(
-    source = rep(seq_len(nrow(nn$index)), each = ncol(nn$index)),
+    source = rep(rows, each = ncol(nn$index)),
     target = as.vector(t(nn$index)),
     weight = as.vector(t(nn$distance))
   )
@@ -41,6 +50,7 @@ as_edges <- function(nn) {
 #' @export
 as_igraph <- function(nn) {
   call <- match.call()
+  if (inherits(nn, "gknn_files")) nn <- as.list(nn)
   check_neighbours(nn, "nn", call)
   if (!requireNamespace("igraph", quietly = TRUE)) {
     stop(gmhclust_error_input("as_igraph() needs package igraph; install.packages(\"igraph\")",

@@ -50,10 +50,14 @@ as_points <- function(x, arg, call) {
 as_finite_points <- function(x, arg, call) {
   if (is.atomic(x) && !is.null(x) && is.null(dim(x))) refuse_vector(x, arg, call)
   points <- as_points(x, arg, call)
-  if (ncol(points) == 0) refuse(arg, "has no columns", "it must have at least 1", call)
-  if (nrow(points) == 0) refuse(arg, "has no rows", "it must have at least 1", call)
+  check_not_empty(points, arg, call)
   check_finite(points, arg, call)
   points
+}
+
+check_not_empty <- function(x, arg, call) {
+  if (ncol(x) == 0) refuse(arg, "has no columns", "it must have at least 1", call)
+  if (nrow(x) == 0) refuse(arg, "has no rows", "it must have at least 1", call)
 }
 
 is_number_like <- function(x) {
@@ -87,7 +91,8 @@ refuse_vector <- function(x, arg, call) {
   refuse(arg, paste("is a vector of length", length(x)), needs, call)
 }
 
-check_finite <- function(x, arg, call) {
+# `rows_before` counts rows that come before those of x.
+check_finite <- function(x, arg, call, rows_before = 0L) {
   # A finite sum has finite terms. It is fastest to compute; finite terms with a sum that overflows
   # are told by their range, and the slow search runs only to name the culprit.
   if (is.finite(sum(x)) || all(is.finite(range(x)))) return(invisible())
@@ -96,7 +101,7 @@ check_finite <- function(x, arg, call) {
   value <- x[first[1], first[2]]
   name <- colnames(x)[first[2]]
   column <- if (is.null(name) || is.na(name) || !nzchar(name)) first[2] else dQuote(name, FALSE)
-  got <- paste0("has ", value, " in row ", first[1], ", column ", column)
+  got <- paste0("has ", value, " in row ", rows_before + first[1], ", column ", column)
   if (nrow(bad) > 1) got <- paste0(got, " (and ", nrow(bad) - 1, " more)")
   refuse(arg, got, "every value must be finite", call)
 }

@@ -6,19 +6,21 @@ poll_seconds <- 0.05
 
 # Runs a job to its end and returns its value.
 # `job` is the call that starts it; being lazy, it is started under the interrupt handler's eyes.
-# `what` is the progress bar's title, `call` the user's call for the conditions.
+# `progress` says whether to draw a progress bar, whose title is `what`; or it is a function of the
+# work done and expected, for a bar of the caller's. `call` is the user's call for the conditions.
 run_job <- function(job, progress, what, call = NULL) {
   handle <- NULL
   on.exit(if (!is.null(handle)) job_cancel(handle))
   tryCatch(
     {
       handle <- job
-      bar <- if (progress) progress_bar(what)
+      bar <- if (isTRUE(progress)) progress_bar(what)
+      show <- if (is.function(progress)) progress else bar$show
       while (!job_wait(handle, poll_seconds)) {
         Sys.sleep(0) # lets R see an interrupt; a loop alone may take minutes to look
-        if (progress) bar$show(job_progress(handle))
+        if (!is.null(show)) show(job_progress(handle))
       }
-      if (progress) bar$close()
+      if (!is.null(bar)) bar$close()
     },
     interrupt = function(condition) {
       stop(gmhclust_error_interrupt(paste(what, "was interrupted"), call))

@@ -13,8 +13,9 @@
 #' @param subthreshHandling As `subthreshold` of [gmhclust()].
 #' @param warn If `FALSE`, the warning about inversions is not given.
 #' @param verb If positive, a progress bar is drawn.
-#' @param ... `backend`, `devices`, `threads` and `progress` go to [gmhclust()] (`threads` and
-#'   `progress` override `gParallel` and `verb`); others are ignored with a warning that names them.
+#' @param ... `backend`, `devices`, `threads`, `progress` and `BPPARAM` go to [gmhclust()]
+#'   (`threads` and `progress` override `gParallel` and `verb`); others are ignored with a warning
+#'   that names them.
 #'
 #' @section Differences from mhca 0.2:
 #' * The centroid distance (`quick = TRUE`) is that of mhca's R code and of the papers; mhca's C
@@ -71,8 +72,10 @@ mhclust <- function(x,
     backend = check_choice(backend, backends, "backend", call),
     threads = check_threads(threads, "threads", call),
     progress = check_flag(progress, "progress", call),
-    devices = check_devices(extra$devices, "devices", call)
+    devices = check_devices(extra$devices, "devices", call),
+    workers = check_workers(extra$BPPARAM, "BPPARAM", call)
   )
+  options$worker_threads <- worker_threads(threads, options$workers, "threads", call)
   suppressWarnings(
     mahalanobis_average(x, g, options, call),
     classes = if (warn) character(0) else "gmhclust_warning_inversions"
@@ -82,7 +85,7 @@ mhclust <- function(x,
 # Those of the extra arguments that mean something here; warns of the others.
 backend_options <- function(extra, call) {
   names <- if (is.null(names(extra))) rep("", length(extra)) else names(extra)
-  known <- names %in% c("backend", "threads", "progress", "devices")
+  known <- names %in% c("backend", "threads", "progress", "devices", "BPPARAM")
   if (!all(known)) {
     ignored <- ifelse(nzchar(names), paste0("`", names, "`"), "unnamed")[!known]
     text <- paste0(

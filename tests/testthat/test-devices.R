@@ -118,6 +118,25 @@ test_that("a GPU gives the CPU's trees with apriori clusters and with normalisat
   expect_same_tree(on("cuda", apriori = apriori), on("cpu", apriori = apriori))
 })
 
+test_that("a GPU links through a matrix as the CPU does, bit for bit", {
+  skip_if_not(has_gpu(), "no usable GPU")
+  cells <- some_cells(6000)
+  same <- c("merge", "height", "order")
+  distances <- gdist(cells)
+  for (method in c("average", "complete", "mcquitty", "ward.D", "ward.D2")) {
+    for (precision in c("double", "single")) {
+      on <- function(backend, x, ...) {
+        tree <- ghclust(x, method, precision = precision, backend = backend, ...)
+        expect_identical(tree$backend, backend)
+        tree[same]
+      }
+      expect_identical(on("cuda", distances), on("cpu", distances))
+      expect_identical(on("cuda", cells, metric = "manhattan"),
+                       on("cpu", cells, metric = "manhattan"))
+    }
+  }
+})
+
 test_that("a device that is not there is an error on a machine with others, too", {
   skip_if_not(has_gpu(), "no usable GPU")
   expect_error(gmhclust(blobs(10, 2), backend = "cuda", devices = 999), "CUDA device 999",

@@ -67,6 +67,10 @@ test_that("Ctrl-C stops a search for neighbours at once", {
   expect_interruptible("gknn(x, 20, progress = FALSE)")
 })
 
+test_that("Ctrl-C stops a search in blocks at once", {
+  expect_interruptible("gknn(x, 20, block_rows = 30000, progress = FALSE)")
+})
+
 test_that("Ctrl-C stops a spanning tree at once", {
   expect_interruptible("gmst(x, progress = FALSE)")
 })

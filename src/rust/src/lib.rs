@@ -6,20 +6,23 @@
 mod job;
 mod vector;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use extendr_api::prelude::*;
-use gmhclust_core::backend::{self, cuda, Choice, Workload};
+use gmhclust_core::backend::neighbours::{refuse, suspects};
+use gmhclust_core::backend::{self, cuda, Choice, Merge, Workload};
 use gmhclust_core::dendrogram::Dendrogram;
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::kmeans::{self, Partition, Start};
-use gmhclust_core::knn::{self, Graph};
+use gmhclust_core::knn::{self, Block, Graph, NOBODY};
 use gmhclust_core::linkage::geometric;
 use gmhclust_core::linkage::lance_williams::{Linkage, Precision, Recurrence};
 use gmhclust_core::linkage::matrix::{linkage as linkage_of, Origin};
 use gmhclust_core::linkage::spanning::{self, Edge};
+use gmhclust_core::mahalanobis::apriori;
 use gmhclust_core::mahalanobis::{self, Clustering, Options, Subthreshold};
-use gmhclust_core::metric::{Metric, ZeroOverZero};
+use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::{matrix, Error as CoreError, Matrix, Monitor, Result as CoreResult};
 
 use job::Job;
@@ -30,6 +33,8 @@ use job::Job;
 /// @param subthreshold one of "mahal", "mahal0", "euclid", "euclidMahal".
 /// @param quick,normalize,apriori_intra flags.
 /// @param apriori NULL or an integer code for each observation, 0 for none.
+/// @param inner NULL, or the merges within all apriori clusters as job_gmhclust_within() finds them,
+///   those of one after those of another.
 /// @param backend one of "auto", "cpu", "cuda".
 /// @param threads integer, at least 1.
 /// @param devices NULL or the numbers of CUDA devices, from 0.
@@ -45,6 +50,7 @@ fn job_gmhclust(
     normalize: bool,
     apriori: Nullable<Vec<i32>>,
     apriori_intra: bool,
+    inner: Nullable<List>,
     backend: String,
     threads: i32,
     devices: Nullable<Vec<i32>>,
@@ -61,17 +67,68 @@ fn job_gmhclust(
             Nullable::NotNull(codes) => Some(apriori_codes(&codes)?),
             Nullable::Null => None,
         };
+        let inner = match (&apriori, &inner) {
+            (Some(codes), Nullable::NotNull(inner)) => Some(inner_merges(inner, codes)?),
+            _ => None,
+        };
         let device = Device::new(backend, threads, devices)?;
         let x = Matrix::from_column_major(x.data(), x.nrows(), x.ncols())?;
         Ok(move |monitor: &Monitor| {
-            let work = mahalanobis::workload(x.rows(), apriori.as_deref());
+            let work = match (&apriori, &inner) {
+                (Some(codes), Some(_)) => mahalanobis::workload_above(codes),
+                _ => mahalanobis::workload(x.rows(), apriori.as_deref()),
+            };
             let backend = backend::select(&device.choice(), &work)?;
-            let clustering =
-                mahalanobis::cluster(&x, apriori.as_deref(), &options, &*backend, monitor)?;
+            let (apriori, backend) = (apriori.as_deref(), &*backend);
+            let clustering = match (apriori, &inner) {
+                (Some(codes), Some(inner)) => {
+                    mahalanobis::cluster_above(&x, codes, inner, &options, backend, monitor)
+                }
+                _ => mahalanobis::cluster(&x, apriori, &options, backend, monitor),
+            }?;
             Ok((clustering, backend.name()))
         })
     };
     ExternalPtr::new(Job::start(prepare(), clustering_to_r))
+}
+
+/// Starts clusterings within apriori clusters, and nothing above them.
+/// @param x,threshold,subthreshold,quick,normalize as in job_gmhclust().
+/// @param apriori an integer code for each observation; each is that of two or more.
+/// @param backend,threads,devices as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+#[allow(clippy::too_many_arguments)]
+fn job_gmhclust_within(
+    x: RMatrix<f64>,
+    threshold: f64,
+    subthreshold: &str,
+    quick: bool,
+    normalize: bool,
+    apriori: Vec<i32>,
+    backend: String,
+    threads: i32,
+    devices: Nullable<Vec<i32>>,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let options = Options {
+            threshold,
+            subthreshold: parse_subthreshold(subthreshold)?,
+            quick,
+            normalize,
+            apriori_intra: true,
+        };
+        let apriori = apriori_codes(&apriori)?;
+        let device = Device::new(backend, threads, devices)?;
+        let x = Matrix::from_column_major(x.data(), x.nrows(), x.ncols())?;
+        Ok(move |monitor: &Monitor| {
+            let work = mahalanobis::workload(x.rows(), Some(&apriori));
+            let backend = backend::select(&device.choice(), &work)?;
+            mahalanobis::cluster_within(&x, &apriori, &options, &*backend, monitor)
+        })
+    };
+    ExternalPtr::new(Job::start(prepare(), merges_to_r))
 }
 
 /// Starts the computation of distances.
@@ -173,6 +230,160 @@ fn job_gknn(
     ExternalPtr::new(Job::start(prepare(), neighbours_to_r))
 }
 
+/// Observations prepared for a metric, for several jobs; `None` once they are released.
+pub struct Prepared(Option<Arc<Points>>);
+
+/// Starts the preparation of observations for searches by job_gknn_block().
+/// @param x double matrix of finite values, references in rows.
+/// @param query NULL, or a double matrix with as many columns; its rows follow those of x.
+/// @param digest what this job returned for the rows before those of x, "" where there are none.
+/// @param metric,p,absolute,zero_over_zero as in job_gdist().
+/// @param backend,threads,devices as in job_gmhclust().
+/// @return External pointer to the job. Its value is list(points, rows, digests): an external
+///   pointer, for which see gknn_release(); the numbers of rows that gknn_refusal() has to judge; a
+///   digest of x and what came before it, and one of query.
+/// @noRd
+#[extendr]
+#[allow(clippy::too_many_arguments)]
+fn job_gknn_points(
+    x: RMatrix<f64>,
+    query: Nullable<RMatrix<f64>>,
+    digest: &str,
+    metric: &str,
+    p: f64,
+    absolute: bool,
+    zero_over_zero: &str,
+    backend: String,
+    threads: i32,
+    devices: Nullable<Vec<i32>>,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
+        let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
+        let device = Device::new(backend, threads, devices)?;
+        let (n, columns) = (x.nrows(), x.ncols());
+        let before = u64::from_str_radix(digest, 16).unwrap_or(0);
+        let mut values = matrix::row_major(x.data(), n, columns)?;
+        let mut rows = n;
+        if let Nullable::NotNull(query) = &query {
+            values.extend(matrix::row_major(query.data(), query.nrows(), columns)?);
+            rows += query.nrows();
+        }
+        Ok(move |_: &Monitor| {
+            let (x, query) = values.split_at(n * columns);
+            let digests = [matrix::digest(x, before), matrix::digest(query, 0)];
+            let work = Workload::Pairs {
+                count: rows,
+                columns,
+            };
+            let backend = backend::select(&device.choice(), &work)?;
+            let points = backend.prepare(metric, &values, rows, columns)?;
+            let rows = suspects(&points)?;
+            Ok((points, rows, digests))
+        })
+    };
+    ExternalPtr::new(Job::start(prepare(), points_to_r))
+}
+
+/// Frees the memory of prepared observations.
+/// @return NULL.
+/// @noRd
+#[extendr]
+fn gknn_release(mut points: ExternalPtr<Prepared>) {
+    points.0 = None;
+}
+
+/// Starts the search for nearest neighbours among a block of all references.
+/// @param points what job_gknn_points() prepared.
+/// @param references integer: how many of them, the first ones, are references.
+/// @param first integer, the number of the first of them among all references, from 1.
+/// @param queries integers, the first and the last of the points that are queries.
+/// @param own NULL, or the number of the first query among all references, where queries are
+///   references: none is a neighbour of its own.
+/// @param k integer.
+/// @param index,distance NULL, or what this job found in blocks before, as matrices.
+/// @param backend,threads,devices as in job_gmhclust().
+/// @return External pointer to the job. Where fewer than k references were seen, the index is NA.
+/// @noRd
+#[extendr]
+#[allow(clippy::too_many_arguments)]
+fn job_gknn_block(
+    points: ExternalPtr<Prepared>,
+    references: i32,
+    first: i32,
+    queries: Vec<i32>,
+    own: Nullable<i32>,
+    k: i32,
+    index: Nullable<RMatrix<i32>>,
+    distance: Nullable<RMatrix<f64>>,
+    backend: String,
+    threads: i32,
+    devices: Nullable<Vec<i32>>,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let gone = || CoreError::Input("the points were released".into());
+        let points = points.0.clone().ok_or_else(gone)?;
+        let device = Device::new(backend, threads, devices)?;
+        let count = |count: i32| usize::try_from(count).unwrap_or(0);
+        let queries = count(queries[0] - 1)..count(queries[1]);
+        let (references, k) = (count(references), count(k));
+        let first = count(first - 1) as u32;
+        let own = own.into_option().map(|number| count(number - 1) as u32);
+        let mut graph = match (&index, &distance) {
+            (Nullable::NotNull(index), Nullable::NotNull(distance)) => graph_of(index, distance),
+            _ => Graph::unknown(queries.len(), k),
+        };
+        Ok(move |monitor: &Monitor| {
+            let work = Workload::Pairs {
+                count: queries.len() * references,
+                columns: points.columns(),
+            };
+            let backend = backend::select(&device.choice(), &work)?;
+            let block = Block {
+                points: &points,
+                references,
+                first,
+                queries,
+                own,
+            };
+            graph.update(&block, &*backend, monitor)?;
+            Ok(graph)
+        })
+    };
+    ExternalPtr::new(Job::start(prepare(), neighbours_to_r))
+}
+
+/// Why rows that job_gknn_points() found cannot be.
+/// @param x,query integers, the numbers of these rows in X and in `query`.
+/// @param metric,p,absolute,zero_over_zero as in job_gdist().
+/// @return A string, or NULL where they can.
+/// @noRd
+#[extendr]
+fn gknn_refusal(
+    x: Vec<i32>,
+    query: Vec<i32>,
+    metric: &str,
+    p: f64,
+    absolute: bool,
+    zero_over_zero: &str,
+) -> Nullable<String> {
+    let check = || {
+        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
+        let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
+        let rows = |numbers: &[i32]| -> Vec<usize> {
+            let rows = numbers
+                .iter()
+                .filter_map(|&row| usize::try_from(row - 1).ok());
+            rows.collect()
+        };
+        refuse(&metric, &rows(&x), &rows(&query))
+    };
+    match check() {
+        Ok(()) => Nullable::Null,
+        Err(error) => Nullable::NotNull(error.to_string()),
+    }
+}
+
 /// Starts the search for a minimum spanning tree.
 /// @param x double matrix of finite values, observations in rows.
 /// @param metric,p,absolute,zero_over_zero as in job_gdist().
@@ -238,9 +449,10 @@ fn job_ghclust_dist(
         let n = usize::try_from(n).unwrap_or(0);
         let members = members.into_option();
         Ok(move |monitor: &Monitor, values: &[f64]| {
-            let work = Workload::Pairs {
-                count: n * n,
-                columns: 1,
+            let work = Workload::Linkage {
+                linkage: recurrence.linkage,
+                observations: n,
+                columns: None,
             };
             let backend = backend::select(&device.choice(), &work)?;
             let tree = linkage_of(
@@ -291,9 +503,17 @@ fn job_ghclust_points(
         let x = Matrix::from_column_major(x.data(), n, columns)?;
         let members = members.into_option();
         Ok(move |monitor: &Monitor| {
-            let work = Workload::Pairs {
-                count: n * n,
-                columns,
+            let work = if matrix {
+                Workload::Linkage {
+                    linkage: recurrence.linkage,
+                    observations: n,
+                    columns: Some(columns),
+                }
+            } else {
+                Workload::Pairs {
+                    count: n * n,
+                    columns,
+                }
             };
             let backend = backend::select(&device.choice(), &work)?;
             let backend = &*backend;
@@ -513,6 +733,48 @@ fn apriori_codes(codes: &[i32]) -> CoreResult<Vec<u32>> {
         .map_err(|_| CoreError::Input("`apriori` has codes that are missing or negative".into()))
 }
 
+/// Merges within the clusters of these codes, from one list for all.
+fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
+    let bad = || CoreError::Input("`inner` is no list of merges".into());
+    let column = |name: &str| inner.dollar(name).map_err(|_| bad());
+    let slots = |name: &str| -> CoreResult<Vec<u32>> {
+        let slots = column(name)?.as_integer_vector().ok_or_else(bad)?;
+        let slot = |&slot: &i32| u32::try_from(slot - 1).map_err(|_| bad());
+        slots.iter().map(slot).collect()
+    };
+    let (lower, higher) = (slots("lower")?, slots("higher")?);
+    let height = column("height")?.as_real_vector().ok_or_else(bad)?;
+    let mut merges = lower.into_iter().zip(higher).zip(height);
+    let merge = |((lower, higher), height)| Merge {
+        lower,
+        higher,
+        height,
+    };
+    let partition = apriori::Partition::by_label(codes);
+    Ok(partition
+        .sizes()
+        .map(|size| merges.by_ref().take(size - 1).map(merge).collect())
+        .collect())
+}
+
+/// The merges within apriori clusters, those of one after those of another; slots from 1.
+fn merges_to_r(inner: Vec<Vec<Merge>>) -> Robj {
+    let merges = inner.concat();
+    let slots = |slot: fn(&Merge) -> u32| -> Vec<i32> {
+        let number = |merge| r_integer(slot(merge)) + 1;
+        merges.iter().map(number).collect()
+    };
+    list!(
+        lower = slots(|merge| merge.lower),
+        higher = slots(|merge| merge.higher),
+        height = merges
+            .iter()
+            .map(|merge| merge.height)
+            .collect::<Vec<f64>>()
+    )
+    .into()
+}
+
 fn clustering_to_r((clustering, backend): (Clustering, &'static str)) -> Robj {
     let Clustering {
         dendrogram,
@@ -544,10 +806,41 @@ fn distances_to_r(constant: Vec<usize>, distances: Robj) -> Robj {
 fn neighbours_to_r(graph: Graph) -> Robj {
     let Graph { k, index, distance } = graph;
     let queries = index.len() / k;
-    let number = |index: u32| r_integer(index) + 1;
+    let number = |index: u32| match index {
+        NOBODY => Rint::na(),
+        index => Rint::from(r_integer(index) + 1),
+    };
     list!(
         index = RMatrix::new_matrix(queries, k, |i, j| number(index[i * k + j])),
         distance = RMatrix::new_matrix(queries, k, |i, j| distance[i * k + j])
+    )
+    .into()
+}
+
+/// What [`neighbours_to_r`] made a matrix each of.
+fn graph_of(index: &RMatrix<i32>, distance: &RMatrix<f64>) -> Graph {
+    let (queries, k) = (index.nrows(), index.ncols());
+    let mut graph = Graph::unknown(queries, k);
+    for i in 0..queries {
+        for j in 0..k {
+            // NA is negative.
+            if let Ok(number) = u32::try_from(index.data()[j * queries + i]) {
+                graph.index[i * k + j] = number - 1;
+                graph.distance[i * k + j] = distance.data()[j * queries + i];
+            }
+        }
+    }
+    graph
+}
+
+/// Rows from 1.
+fn points_to_r((points, rows, digests): (Points, Vec<usize>, [u64; 2])) -> Robj {
+    let rows: Vec<i32> = rows.into_iter().map(|row| r_integer(row) + 1).collect();
+    let digests = digests.map(|digest| format!("{digest:016x}"));
+    list!(
+        points = ExternalPtr::new(Prepared(Some(Arc::new(points)))),
+        rows = rows,
+        digests = digests.to_vec()
     )
     .into()
 }
@@ -613,8 +906,13 @@ where
 extendr_module! {
     mod gmhclust;
     fn job_gmhclust;
+    fn job_gmhclust_within;
     fn job_gdist;
     fn job_gknn;
+    fn job_gknn_points;
+    fn job_gknn_block;
+    fn gknn_release;
+    fn gknn_refusal;
     fn job_gmst;
     fn job_gkmeans;
     fn own_attributes;

@@ -1,7 +1,8 @@
 //! Times searches among seeded points in clusters, without R:
-//! `cargo run --release --example time_neighbours N P METRIC K THREADS [BACKEND]`,
+//! `cargo run --release --example time_neighbours N P METRIC K THREADS [BACKEND [DEVICES]]`,
 //! with `tree` for K to make the minimum spanning tree, or `ward`, `centroid` or
-//! `median` for these linkages.
+//! `median` for these linkages. DEVICES is how many, all by default. The environment variable
+//! GMHCLUST_DEVICE_MEMORY caps what a search takes of a device's memory, in bytes.
 
 use std::time::Instant;
 
@@ -34,10 +35,11 @@ fn main() {
             values.push(centers[center + k] + spread);
         }
     }
+    let devices: Option<Vec<usize>> = arguments.get(6).map(|_| (0..number(6)).collect());
     let choice = Choice {
         backend: arguments.get(5).map_or("cpu", String::as_str),
         threads,
-        devices: None,
+        devices: devices.as_deref(),
     };
     let work = Workload::Pairs {
         count: n * n / 2,

@@ -25,6 +25,12 @@ enum Query { LIMIT = SCALARS, END, GROUPS, ROOM, OUTPUT, COORDINATES };
 #define QUERIES_PER_BLOCK 8
 #define MOST_GROUPS 64
 
+// Clusters that follow each other are often near each other: these many make a tile, which can be
+// out of reach as a whole. Of the ball around each tile there are the centre's coordinates, then
+// these.
+#define TILE THREADS
+enum Ball { RADIUS, BALL_LOW, BALL_SCALARS };
+
 // What every kernel needs to know of the clusters.
 struct Clusters {
   float *rows;
@@ -33,6 +39,8 @@ struct Clusters {
   uint slab_shapes;
   uint dimensions;
   uint full;
+  float *balls; // element (k, tile) is at k * (capacity / TILE) + tile
+  uint tiles;   // how many have a ball
 };
 
 __device__ __forceinline__ uint packed_length(uint p) { return p * (p + 1) / 2; }
@@ -48,33 +56,47 @@ __device__ __forceinline__ const float *shape(const Clusters &clusters, uint num
 }
 
 // Applies a batch of changes: the positions `removed` are gone; each of the `added` entries is a
-// position, coordinates and scalars as in `rows`, and where in `factors` its packed whitening
-// factor is (unless its shape is NO_SHAPE). Also prepares the sweep that follows: copies its
-// `queries` and their factors, `words` in all, from the host, and clears its outputs.
+// position, coordinates and scalars as in `rows`, and a word for the host; each of the packed
+// whitening `factors` goes to the shape of that number in `shaped`, unless it is NO_SHAPE. Also
+// prepares the sweep that follows: copies its `queries` and their factors, `words` in all, from the
+// host, and clears its outputs.
+//
+// All this lies in the host's memory, which takes long to answer: each thread asks for what it needs
+// at once, and with a thread for each word that time passes but once.
 extern "C" __global__ void update(Clusters clusters, const uint *removed, uint removed_count,
-                                  const uint *added, uint added_count, const float *factors,
-                                  const uint *queries, uint words, uint *copied, uint *counts,
-                                  uint *minima, uint query_count) {
-  uint p = clusters.dimensions;
+                                  const uint *added, uint added_count, const uint *shaped,
+                                  uint shaped_count, const float *factors, const uint *queries,
+                                  uint words, uint *copied, uint *counts, uint *minima,
+                                  uint query_count) {
+  uint p = clusters.dimensions, height = p + SCALARS, length = packed_length(p);
   uint thread = blockIdx.x * blockDim.x + threadIdx.x;
   uint threads = gridDim.x * blockDim.x;
-  for (uint i = thread; i < removed_count; i += threads)
-    clusters.rows[(size_t)(p + LOW) * clusters.capacity + removed[i]] = __int_as_float(-1);
-  for (uint i = thread; i < words; i += threads) copied[i] = queries[i];
   // One more: how many blocks are done.
   for (uint i = thread; i < query_count + 1; i += threads) counts[i] = 0;
   for (uint i = thread; i < query_count * MOST_GROUPS; i += threads) minima[i] = INFINITE;
-  for (uint i = blockIdx.x; i < added_count; i += gridDim.x) {
-    const uint *entry = added + (size_t)i * (p + SCALARS + 2);
-    uint position = entry[0];
-    const float *values = (const float *)(entry + 1);
-    for (uint k = threadIdx.x; k < p + SCALARS; k += blockDim.x)
-      clusters.rows[(size_t)k * clusters.capacity + position] = values[k];
-    uint number = __float_as_uint(values[p + SHAPE]);
-    if (number == NO_SHAPE) continue;
-    float *factor = (float *)shape(clusters, number);
-    const float *source = factors + entry[p + SCALARS + 1];
-    for (uint k = threadIdx.x; k < packed_length(p); k += blockDim.x) factor[k] = source[k];
+  uint total = words + removed_count + added_count * height + shaped_count * length;
+  for (uint all = thread; all < total; all += threads) {
+    uint i = all;
+    if (i < words) {
+      copied[i] = queries[i];
+      continue;
+    }
+    i -= words;
+    if (i < removed_count) {
+      clusters.rows[(size_t)(p + LOW) * clusters.capacity + removed[i]] = __int_as_float(-1);
+      continue;
+    }
+    i -= removed_count;
+    if (i < added_count * height) {
+      const uint *entry = added + (size_t)(i / height) * (height + 2);
+      uint k = i % height, position = entry[0], value = entry[1 + k];
+      clusters.rows[(size_t)k * clusters.capacity + position] = __uint_as_float(value);
+      continue;
+    }
+    i -= added_count * height;
+    uint number = shaped[i / length];
+    float value = factors[i];
+    if (number != NO_SHAPE) ((float *)shape(clusters, number))[i % length] = value;
   }
 }
 
@@ -86,6 +108,44 @@ extern "C" __global__ void compact(Clusters clusters, float *target, const uint 
   for (uint k = 0; k < clusters.dimensions + SCALARS; k++)
     target[(size_t)k * clusters.capacity + to] =
         clusters.rows[(size_t)k * clusters.capacity + source];
+}
+
+// The sum, or what `join` makes, of the values of all threads of a block of THREADS.
+template <class Join> __device__ float over_block(float value, Join join) {
+  __shared__ float shared[THREADS / WARP];
+  for (int step = WARP / 2; step > 0; step /= 2)
+    value = join(value, __shfl_xor_sync(WHOLE_WARP, value, step));
+  __syncthreads();
+  if (threadIdx.x % WARP == 0) shared[threadIdx.x / WARP] = value;
+  __syncthreads();
+  value = shared[0];
+  for (uint i = 1; i < THREADS / WARP; i++) value = join(value, shared[i]);
+  return value;
+}
+
+// Draws the balls around the tiles from `first` on, a block each.
+extern "C" __global__ void __launch_bounds__(THREADS) enclose(Clusters clusters, uint first) {
+  uint p = clusters.dimensions, tile = first + blockIdx.x, tiles = clusters.capacity / TILE;
+  const float *mine = clusters.rows + (size_t)tile * TILE + threadIdx.x;
+  float square = 0;
+  for (uint k = 0; k < p; k++) {
+    float x = mine[(size_t)k * clusters.capacity];
+    float center = over_block(x, [](float a, float b) { return a + b; }) / TILE;
+    if (threadIdx.x == 0) clusters.balls[(size_t)k * tiles + tile] = center;
+    float d = x - center;
+    square = fmaf(d, d, square);
+  }
+  float low = mine[(size_t)(p + LOW) * clusters.capacity];
+  float error = mine[(size_t)(p + ERROR) * clusters.capacity];
+  bool there = low >= 0;
+  float slack = 1.0f + ((float)p + 16.0f) / (1 << 24);
+  float radius = there ? (__fsqrt_rn(square) + error) * slack : 0;
+  radius = over_block(radius, [](float a, float b) { return fmaxf(a, b); });
+  low = there ? low : __int_as_float(INFINITE);
+  low = over_block(low, [](float a, float b) { return fminf(a, b); });
+  if (threadIdx.x > 0) return;
+  clusters.balls[(size_t)(p + RADIUS) * tiles + tile] = radius;
+  clusters.balls[(size_t)(p + BALL_LOW) * tiles + tile] = low;
 }
 
 // The margins of the bounds.
@@ -267,6 +327,26 @@ __device__ float bound_to_target(const Clusters &clusters, uint position, const 
   return norm - scalar(RELATIVE) * distance - scalar(ABSOLUTE) * error;
 }
 
+// Whether a tile can hold something whose bound is below the limit.
+__device__ bool in_reach(const Clusters &clusters, uint tile, const float *query, float limit,
+                         const Margins &margins) {
+  if (tile * TILE >= __float_as_uint(query[END])) return false;
+  if (tile >= clusters.tiles) return true;
+  uint p = clusters.dimensions, tiles = clusters.capacity / TILE;
+  const float *ball = clusters.balls + tile, *mean = query + COORDINATES;
+  float square = 0;
+#pragma unroll 8
+  for (uint k = 0; k < p; k++) {
+    float d = mean[k] - __ldg(ball + (size_t)k * tiles);
+    square = fmaf(d, d, square);
+  }
+  float radius = __ldg(ball + (size_t)(p + RADIUS) * tiles);
+  float low = query[LOW] + __ldg(ball + (size_t)(p + BALL_LOW) * tiles);
+  float distance = __fsqrt_rn(square) * margins.shrink - (radius + query[ERROR]);
+  // Also where that is no number.
+  return !(fmaxf(distance, 0.0f) * low * (margins.slack * 0.999999f) >= limit);
+}
+
 // Where a query is in shared memory.
 template <int P> __device__ __forceinline__ uint padded_query(uint p) {
   return COORDINATES + (P > 0 ? P : p);
@@ -297,14 +377,17 @@ __device__ float lowered(float limit, const volatile uint *minima, uint groups, 
   return groups > 0 && most < INFINITE ? fminf(limit, __uint_as_float(most + 1)) : limit;
 }
 
-// The block that comes last completes the answer.
+// The block that comes last completes the answer; `wrote` says whether this thread has written to it.
 __device__ void finish(const float *queries, uint count, uint p, const uint *minima, uint *counts,
-                       volatile uint *answer, uint ticket) {
+                       volatile uint *answer, uint ticket, bool wrote) {
   __shared__ bool last;
-  // What this thread wrote is on the host before the block counts as done.
-  __threadfence_system();
+  // What was written is on the host before the block counts as done.
+  if (wrote) __threadfence_system();
   __syncthreads();
-  if (threadIdx.x == 0) last = atomicAdd(counts + count, 1) == gridDim.x * gridDim.y - 1;
+  if (threadIdx.x == 0) {
+    __threadfence();
+    last = atomicAdd(counts + count, 1) == gridDim.x * gridDim.y - 1;
+  }
   __syncthreads();
   if (!last) return;
   __threadfence();
@@ -323,36 +406,24 @@ __device__ void finish(const float *queries, uint count, uint p, const uint *min
   if (threadIdx.x == 0) answer[0] = ticket;
 }
 
-// For each query, collects the clusters whose bound is below its limit. The limit comes down as
-// near clusters are found, so that about as many are collected as the query has groups: every warp
-// keeps the least bound that it finds in `minima`, in the group that is its turn. The answer goes
-// to the host's memory: first `ticket`, written last, by which the host knows that it is complete;
-// then how many there are for each query; the limits; and bound and position of as many as there is
-// room for. `counts` has room for one more than the queries.
+// What a thread does with its cluster of a tile, for each query that reaches it. Returns whether it
+// wrote to the answer.
 template <int P>
-__device__ void collect(Clusters clusters, const float *queries, uint count, const float *factors,
-                        uint *minima, uint *counts, volatile uint *answer, uint ticket) {
-  extern __shared__ float shared[];
-  __shared__ float limits[QUERIES_PER_BLOCK];
-  uint p = clusters.dimensions;
-  uint first = blockIdx.y * QUERIES_PER_BLOCK;
-  uint mine = load_queries<P>(queries, count, p, shared);
-  uint lane = threadIdx.x % WARP;
-  for (uint i = threadIdx.x / WARP; i < mine; i += blockDim.x / WARP) {
-    const float *query = shared + i * padded_query<P>(p);
-    float limit = lowered(query[LIMIT], minima + (size_t)(first + i) * MOST_GROUPS,
-                          __float_as_uint(query[GROUPS]), lane);
-    if (lane == 0) limits[i] = limit;
-  }
-  __syncthreads();
-  uint position = blockIdx.x * blockDim.x + threadIdx.x;
+__device__ bool collect_from_tile(const Clusters &clusters, uint tile, uint which,
+                                  const float *queries, uint mine, const uint *reached,
+                                  const float *limits, const float *factors, uint first, uint count,
+                                  uint *minima, uint *counts, volatile uint *answer,
+                                  const Margins &margins) {
+  uint p = clusters.dimensions, lane = threadIdx.x % WARP;
+  uint position = tile * TILE + threadIdx.x;
   uint warp = position / WARP;
   uint readable = min(position, clusters.capacity - 1);
   Point<P> point(clusters, readable);
-  Margins margins(p);
   const float infinity = __int_as_float(INFINITE);
+  bool wrote = false;
   for (uint i = 0; i < mine; i++) {
-    const float *query = shared + i * padded_query<P>(p);
+    if (!(reached[i] >> which & 1)) continue;
+    const float *query = queries + i * padded_query<P>(p);
     uint end = __float_as_uint(query[END]), groups = __float_as_uint(query[GROUPS]);
     if (position - lane >= end) continue;
     uint *group_minima = minima + (size_t)(first + i) * MOST_GROUPS;
@@ -382,13 +453,69 @@ __device__ void collect(Clusters clusters, const float *queries, uint count, con
           size_t entry = 1 + 2 * (size_t)(count + __float_as_uint(query[OUTPUT]) + place);
           answer[entry] = __float_as_uint(full);
           answer[entry + 1] = position;
+          wrote = true;
         }
         if (groups > 0) atomicMin(group_minima + warp % groups, __float_as_uint(full));
       }
       limit = lowered(limit, group_minima, groups, lane);
     }
   }
-  finish(queries, count, p, minima, counts, answer, ticket);
+  return wrote;
+}
+
+// For each query, collects the clusters whose bound is below its limit. The limit comes down as
+// near clusters are found, so that about as many are collected as the query has groups: every warp
+// keeps the least bound that it finds in `minima`, in the group that is its turn. The answer goes
+// to the host's memory: first `ticket`, written last, by which the host knows that it is complete;
+// then how many there are for each query; the limits; and bound and position of as many as there is
+// room for. `counts` has room for one more than the queries.
+template <int P>
+__device__ void collect(Clusters clusters, const float *queries, uint count, const float *factors,
+                        uint *minima, uint *counts, volatile uint *answer, uint ticket) {
+  extern __shared__ float shared[];
+  __shared__ float limits[QUERIES_PER_BLOCK];
+  __shared__ uint reached[QUERIES_PER_BLOCK];
+  uint p = clusters.dimensions;
+  uint first = blockIdx.y * QUERIES_PER_BLOCK;
+  uint mine = load_queries<P>(queries, count, p, shared);
+  uint lane = threadIdx.x % WARP;
+  for (uint i = threadIdx.x / WARP; i < mine; i += blockDim.x / WARP) {
+    const float *query = shared + i * padded_query<P>(p);
+    float limit = lowered(query[LIMIT], minima + (size_t)(first + i) * MOST_GROUPS,
+                          __float_as_uint(query[GROUPS]), lane);
+    if (lane == 0) limits[i] = limit;
+  }
+  __syncthreads();
+  Margins margins(p);
+  uint end = 0;
+  for (uint i = 0; i < mine; i++)
+    end = max(end, __float_as_uint(shared[i * padded_query<P>(p) + END]));
+  uint tiles = (end + TILE - 1) / TILE;
+  // With one tile for each block and few queries, looking at the balls first would only take time.
+  bool wrote = false, in_one_go = gridDim.y == 1 && tiles <= gridDim.x;
+  // A block takes every gridDim.x-th tile. Which of them are in reach of which queries is looked up
+  // for as many tiles at a time as a warp has lanes, a query for each warp.
+  for (uint start = blockIdx.x; start < tiles; start += WARP * gridDim.x) {
+    for (uint i = threadIdx.x / WARP; i < mine; i += blockDim.x / WARP) {
+      uint tile = start + lane * gridDim.x;
+      const float *query = shared + i * padded_query<P>(p);
+      bool near =
+          tile < tiles && (in_one_go || in_reach(clusters, tile, query, limits[i], margins));
+      uint mask = __ballot_sync(WHOLE_WARP, near);
+      if (lane == 0) reached[i] = mask;
+    }
+    __syncthreads();
+    uint any = 0;
+    for (uint i = 0; i < mine; i++) any |= reached[i];
+    for (; any != 0; any &= any - 1) {
+      uint which = __ffs(any) - 1;
+      wrote |= collect_from_tile<P>(clusters, start + which * gridDim.x, which, shared, mine,
+                                    reached, limits, factors, first, count, minima, counts, answer,
+                                    margins);
+    }
+    __syncthreads();
+  }
+  finish(queries, count, p, minima, counts, answer, ticket, wrote);
 }
 
 #define KERNELS(P)                                                                                \

@@ -146,6 +146,20 @@ fn fill_rows(some_rows: &mut [f64], block: usize, values: &[f64], rows: usize, c
     }
 }
 
+/// A number that stands for values in their order, for telling data from other data: that of `values`
+/// after those that `before` stands for, 0 being that of none. It does not tell -0 from 0.
+pub fn digest(values: &[f64], before: u64) -> u64 {
+    /// An odd number with bits of no pattern: those of the golden ratio.
+    const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
+
+    values.iter().fold(before, |digest, value| {
+        // Adding makes 0 of -0.
+        let bits = (value + 0.0).to_bits();
+        let product = u128::from(digest ^ bits ^ MIX) * u128::from(MIX);
+        (product >> 64) as u64 ^ (product as u64).rotate_left(29)
+    })
+}
+
 /// That there are `rows * columns` values.
 ///
 /// # Errors
@@ -193,4 +207,26 @@ pub fn middle(values: &[f64], columns: usize) -> Vec<f64> {
         *column.select_nth_unstable_by(at, f64::total_cmp).1
     };
     (0..columns).map(median).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_digest_is_that_of_the_values_in_their_order_however_they_are_cut() {
+        let values: Vec<f64> = (0..40).map(|i| f64::from(i % 7)).collect();
+        let whole = digest(&values, 0);
+        for cut in 0..40 {
+            assert_eq!(digest(&values[cut..], digest(&values[..cut], 0)), whole);
+            let mut other = values.clone();
+            other[cut] += 1e-12;
+            assert_ne!(digest(&other, 0), whole);
+        }
+        let mut swapped = values.clone();
+        swapped.swap(3, 4);
+        assert_ne!(digest(&swapped, 0), whole);
+        assert_ne!(digest(&values[1..], 0), whole);
+        assert_eq!(digest(&[-0.0, 1.0], 0), digest(&[0.0, 1.0], 0));
+    }
 }

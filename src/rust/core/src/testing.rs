@@ -1,5 +1,6 @@
 //! What the tests share.
 
+use crate::backend::single::Sums;
 use crate::metric::{Metric, ZeroOverZero};
 use crate::Matrix;
 
@@ -164,4 +165,20 @@ pub fn cloud(random: &mut Random, n: usize, p: usize) -> Matrix {
         }
     }
     Matrix::from_row_major(values, n, p).unwrap()
+}
+
+/// What a sweep adds up, one after the other and without fused operations.
+pub fn sum(sums: Sums, a: &[f32], b: &[f32]) -> f32 {
+    let pairs = a.iter().zip(b);
+    match sums {
+        Sums::Squares => pairs.map(|(a, b)| (a - b) * (a - b)).sum(),
+        Sums::Magnitudes => pairs.map(|(a, b)| (a - b).abs()).sum(),
+        Sums::Greatest => pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max),
+        Sums::Quotients => pairs
+            .filter(|(a, b)| **a != 0.0 || **b != 0.0)
+            .map(|(a, b)| (a - b).abs() / (a.abs() + b.abs()))
+            .sum(),
+        Sums::Products => -pairs.map(|(a, b)| a * b).sum::<f32>(),
+        Sums::AbsoluteProducts => -pairs.map(|(a, b)| a * b).sum::<f32>().abs(),
+    }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
 use crate::kmeans::{Assigned, Start};
-use crate::linkage::lance_williams::Recurrence;
+use crate::linkage::lance_williams::{Linkage, Recurrence};
 use crate::linkage::matrix::Origin;
 use crate::mahalanobis::Problem;
 use crate::matrix::Matrix;
@@ -129,13 +129,21 @@ pub enum Workload {
     },
     /// Pairs of observations to compare, each in so many columns.
     Pairs { count: usize, columns: usize },
+    /// Linkage of observations through a matrix, of their distances in so many columns, or of
+    /// dissimilarities that are given.
+    Linkage {
+        linkage: Linkage,
+        observations: usize,
+        columns: Option<usize>,
+    },
 }
 
 /// The backend that the user asked for. `"auto"` takes a GPU where there is one and the work is
 /// large enough to profit.
 ///
 /// # Errors
-/// `Error::Device` for `"cuda"` where no device can be used, `Error::Input` for another word.
+/// `Error::Device` for `"cuda"` where no device can be used, `Error::Input` for another word and for
+/// what [`cuda::Cuda::new`] refuses.
 pub fn select(choice: &Choice, work: &Workload) -> Result<Box<dyn Backend>> {
     let cpu = || cpu::Cpu::new(choice.threads);
     match choice.backend {
@@ -151,6 +159,7 @@ pub fn select(choice: &Choice, work: &Workload) -> Result<Box<dyn Backend>> {
         "auto" if !cuda::profits(work, choice.threads) => Ok(Box::new(cpu()?)),
         "auto" => match cuda::Cuda::new(choice.devices, choice.threads) {
             Ok(cuda) => Ok(Box::new(Fallback::new(cuda, cpu()?))),
+            Err(error @ Error::Input(_)) => Err(error),
             Err(_) => Ok(Box::new(cpu()?)),
         },
         other => Err(Error::Input(format!(

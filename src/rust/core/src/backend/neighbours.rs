@@ -5,6 +5,8 @@
 //! number of threads or on what a device rules out beforehand ([`super::single`] says how that can
 //! be done in single precision).
 
+use std::ops::Range;
+
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
 use crate::metric::{Metric, Points, ZeroOverZero};
@@ -27,50 +29,76 @@ impl Space<'_> {
     /// That all distances of queries and references are numbers.
     ///
     /// # Errors
-    /// `Error::Input` where values are missing or infinite, and where rows have no distance:
-    /// constant ones under a correlation, zeros under the cosine, and more than one row of zeros
-    /// under a Canberra metric that leaves zeros out.
+    /// `Error::Input` where values are missing or infinite, and as [`refuse`].
     pub fn check(&self) -> Result<()> {
-        let Space::Points { points, .. } = *self else {
+        let Space::Points { points, references } = *self else {
             return Ok(());
         };
-        let fewest = points.metric().fewest_coordinates();
-        if points.columns() < fewest {
-            return Err(Error::Input(format!(
-                "`X` has {} column(s); a {} distance needs at least {fewest}",
-                points.columns(),
-                points.metric().name()
-            )));
-        }
-        if points.holes() {
-            return Err(Error::Input(
-                "`X` has values that are missing or infinite; every value must be finite".into(),
-            ));
-        }
-        let (rows, what) = match points.metric() {
-            Metric::Canberra(ZeroOverZero::Omitted) => {
-                // What R takes as zero.
-                let is_zero = |v: &f64| v.abs() <= f64::MIN_POSITIVE;
-                let zeros = (0..points.rows()).filter(|&i| points.row(i).iter().all(is_zero));
-                (zeros.collect(), "zero")
-            }
-            Metric::Cosine { .. } => (points.constant().to_vec(), "zero"),
-            _ => (points.constant().to_vec(), "constant"),
-        };
-        let fewest = if points.metric().is_correlation() {
-            1
-        } else {
-            2
-        };
-        if rows.len() < fewest {
-            return Ok(());
-        }
-        Err(Error::Input(format!(
-            "`X` is {what} in {}; such rows have no {} distance",
-            in_words(&rows),
-            points.metric().name()
-        )))
+        let rows = suspects(points)?;
+        let (x, query) = rows.split_at(rows.partition_point(|&row| row < references));
+        let query: Vec<usize> = query.iter().map(|row| row - references).collect();
+        refuse(points.metric(), x, &query)
     }
+}
+
+/// The rows of points that lack a distance: from every other one under a correlation, where they are
+/// constant, or zeros under the cosine; from each other under a Canberra metric that leaves zeros
+/// out, where they are zeros.
+///
+/// # Errors
+/// `Error::Input` where values are missing or infinite, or columns too few for any distance.
+pub fn suspects(points: &Points) -> Result<Vec<usize>> {
+    let fewest = points.metric().fewest_coordinates();
+    if points.columns() < fewest {
+        return Err(Error::Input(format!(
+            "`X` has {} column(s); a {} distance needs at least {fewest}",
+            points.columns(),
+            points.metric().name()
+        )));
+    }
+    if points.holes() {
+        return Err(Error::Input(
+            "`X` has values that are missing or infinite; every value must be finite".into(),
+        ));
+    }
+    Ok(match points.metric() {
+        Metric::Canberra(ZeroOverZero::Omitted) => {
+            // What R takes as zero.
+            let is_zero = |v: &f64| v.abs() <= f64::MIN_POSITIVE;
+            let zeros = (0..points.rows()).filter(|&i| points.row(i).iter().all(is_zero));
+            zeros.collect()
+        }
+        _ => points.constant().to_vec(),
+    })
+}
+
+/// That [`suspects`] among the rows of `X` and of `query` are too few to matter: none under a
+/// correlation or the cosine, and at most one row of zeros under the Canberra metric.
+///
+/// # Errors
+/// `Error::Input`, with their row numbers, where they are more.
+pub fn refuse(metric: &Metric, x: &[usize], query: &[usize]) -> Result<()> {
+    let harmless = usize::from(!metric.is_correlation());
+    if x.len() + query.len() <= harmless {
+        return Ok(());
+    }
+    let what = match metric {
+        Metric::Canberra(_) | Metric::Cosine { .. } => "zero",
+        _ => "constant",
+    };
+    let place = match (x, query) {
+        (x, []) => format!("`X` is {what} in {}", in_words(x)),
+        ([], query) => format!("`query` is {what} in {}", in_words(query)),
+        (x, query) => format!(
+            "`X` is {what} in {} and `query` in {}",
+            in_words(x),
+            in_words(query)
+        ),
+    };
+    Err(Error::Input(format!(
+        "{place}; such rows have no {} distance",
+        metric.name()
+    )))
 }
 
 /// "row 3", "rows 3 and 7", "rows 1, 2, 3, 4, 5 and 20 more", given rows from 0.
@@ -114,6 +142,20 @@ pub struct Request<'a> {
     pub except: Except<'a>,
 }
 
+impl Request<'_> {
+    /// The same question for some of the queries.
+    pub fn part(&self, some: Range<usize>) -> Request<'_> {
+        Request {
+            queries: &self.queries[some.clone()],
+            limits: self.limits.map(|limits| &limits[some]),
+            ..*self
+        }
+    }
+}
+
+/// What is done with the answers for one block of queries after the other.
+pub type Take<'a> = dyn FnMut(&Nearest) -> Result<()> + Send + 'a;
+
 /// The answer: for each query up to as many references as wanted, nearest first, ties by index.
 /// Where they are fewer, there are no others within the limit.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -150,6 +192,20 @@ pub trait Neighbours: Send {
     /// device has it.
     fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest>;
 
+    /// Answers a request block by block: `take` gets the answers for the first so many queries, then
+    /// those for the next, and so on. For requests of any size.
+    ///
+    /// # Errors
+    /// As [`Neighbours::nearest`], and what `take` returns.
+    fn nearest_in_blocks(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<()> {
+        let count = request.queries.len();
+        let size = self.batch();
+        for start in (0..count).step_by(size) {
+            take(&self.nearest(&request.part(start..(start + size).min(count)))?)?;
+        }
+        Ok(())
+    }
+
     /// The distances that decide, of queries and references.
     fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>>;
 
@@ -157,7 +213,7 @@ pub trait Neighbours: Send {
     /// then on, and neither a query nor a reference.
     fn merge(&mut self, lower: u32, higher: u32) -> Result<()>;
 
-    /// How many queries at a time keep the device busy for a fraction of a second.
+    /// How many queries at a time keep the devices busy for a fraction of a second.
     fn batch(&self) -> usize;
 }
 

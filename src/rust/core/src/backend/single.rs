@@ -332,23 +332,7 @@ mod tests {
     use super::*;
     use crate::matrix::middle;
     use crate::metric::{Metric, Points, ZeroOverZero};
-    use crate::testing::{draw, Data, Random};
-
-    /// What a sweep adds up, one after the other and without fused operations.
-    fn sum(sums: Sums, a: &[f32], b: &[f32]) -> f32 {
-        let pairs = a.iter().zip(b);
-        match sums {
-            Sums::Squares => pairs.map(|(a, b)| (a - b) * (a - b)).sum(),
-            Sums::Magnitudes => pairs.map(|(a, b)| (a - b).abs()).sum(),
-            Sums::Greatest => pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max),
-            Sums::Quotients => pairs
-                .filter(|(a, b)| **a != 0.0 || **b != 0.0)
-                .map(|(a, b)| (a - b).abs() / (a.abs() + b.abs()))
-                .sum(),
-            Sums::Products => -pairs.map(|(a, b)| a * b).sum::<f32>(),
-            Sums::AbsoluteProducts => -pairs.map(|(a, b)| a * b).sum::<f32>().abs(),
-        }
-    }
+    use crate::testing::{draw, sum, Data, Random};
 
     /// Bounds hold, are hardly below the distances, and pairs at the limit pass the threshold.
     fn check(frame: &Frame, points: &Points) {

@@ -3,11 +3,19 @@
 #[cfg(test)]
 mod tests;
 
-use crate::backend::neighbours::{Except, Neighbours, Request, Space};
+use std::ops::Range;
+
+use rayon::prelude::*;
+
+use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::metric::Points;
 use crate::monitor::Monitor;
+
+/// Stands, at an infinite distance, for a neighbour that has not been seen yet. It comes after all
+/// others.
+pub const NOBODY: u32 = u32::MAX;
 
 /// The `k` nearest references of each query, nearest first, ties by index.
 #[derive(Debug, Clone, PartialEq)]
@@ -17,6 +25,21 @@ pub struct Graph {
     pub index: Vec<u32>,
     /// Query after query.
     pub distance: Vec<f64>,
+}
+
+/// Some of all references, and queries to them.
+#[derive(Debug, Clone)]
+pub struct Block<'a> {
+    pub points: &'a Points,
+    /// How many of the points, the first ones, are references.
+    pub references: usize,
+    /// The number of the first one among all references; the others follow it.
+    pub first: u32,
+    /// Which points are queries: some of the references, or what comes after them.
+    pub queries: Range<usize>,
+    /// Where queries are among all references, though not necessarily in this block, the number of
+    /// the first query; the others follow it, and none is a neighbour of its own.
+    pub own: Option<u32>,
 }
 
 /// The `k` nearest among the first `references` points: of each of the others, or, where there are
@@ -43,41 +66,128 @@ pub fn nearest(
              are"
         )));
     }
-    let space = Space::Points { points, references };
-    space.check()?;
-    let (first, except) = if among_themselves {
-        (0, Except::Itself)
+    Space::Points { points, references }.check()?;
+    let queries = if among_themselves {
+        0..references
     } else {
-        (references, Except::Nobody)
+        references..points.rows()
     };
-    let queries: Vec<u32> = (first as u32..points.rows() as u32).collect();
-    monitor.expect(queries.len() as u64);
-    let mut graph = Graph {
-        k,
-        index: Vec::new(),
-        distance: Vec::new(),
+    let mut graph = Graph::unknown(queries.len(), k);
+    let block = Block {
+        points,
+        references,
+        first: 0,
+        queries,
+        own: among_themselves.then_some(0),
     };
-    let mut before = 0;
-    backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
-        // Queries that are done stay so where another device takes over.
-        while before < queries.len() {
-            let batch = neighbours.batch().min(queries.len() - before);
-            let nearest = neighbours.nearest(&Request {
-                queries: &queries[before..][..batch],
-                wanted: k,
-                limits: None,
-                except,
-            })?;
-            for found in nearest.iter() {
-                graph.index.extend(found.iter().map(|&(_, index)| index));
-                graph
-                    .distance
-                    .extend(found.iter().map(|&(distance, _)| distance));
-            }
-            before += batch;
-            monitor.advance(batch as u64);
-        }
-        Ok(())
-    })?;
+    graph.update(&block, backend, monitor)?;
     Ok(graph)
+}
+
+impl Graph {
+    /// Of queries whose neighbours have not been seen yet.
+    pub fn unknown(queries: usize, k: usize) -> Self {
+        Self {
+            k,
+            index: vec![NOBODY; queries * k],
+            distance: vec![f64::INFINITY; queries * k],
+        }
+    }
+
+    /// Takes in those references of a block that are among the nearest of all. Once each reference
+    /// has been in a block the graph is what a single block with all of them makes it, bit for bit:
+    /// the distance of a pair does not depend on what else there is.
+    ///
+    /// All distances must be numbers, but for those of references to themselves (see
+    /// [`suspects`](crate::backend::neighbours::suspects)).
+    ///
+    /// # Errors
+    /// What the backend returns.
+    pub fn update(
+        &mut self,
+        block: &Block<'_>,
+        backend: &dyn Backend,
+        monitor: &Monitor,
+    ) -> Result<()> {
+        let k = self.k;
+        let numbers = block.numbers();
+        let except = match (&numbers, block.own) {
+            (Some(numbers), _) => Except::Group(numbers),
+            (None, Some(_)) if block.queries.start < block.references => Except::Itself,
+            _ => Except::Nobody,
+        };
+        let queries: Vec<u32> = block.queries.clone().map(|query| query as u32).collect();
+        let space = Space::Points {
+            points: block.points,
+            references: block.references,
+        };
+        monitor.expect(queries.len() as u64);
+        let known = self.index.iter().any(|&number| number != NOBODY);
+        let farthest = |farthest: &[f64]| farthest[k - 1];
+        let limits: Option<Vec<f64>> =
+            known.then(|| self.distance.chunks(k).map(farthest).collect());
+        let mut before = 0;
+        backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
+            // Queries that are done stay so where another device takes over.
+            let request = Request {
+                queries: &queries[before..],
+                wanted: k,
+                limits: limits.as_ref().map(|limits| &limits[before..]),
+                except,
+            };
+            neighbours.nearest_in_blocks(&request, &mut |nearest| {
+                self.take_in(before, block.first, nearest);
+                before += nearest.len();
+                monitor.advance(nearest.len() as u64);
+                Ok(())
+            })
+        })
+    }
+
+    /// Adds references of a block that starts with the `first` one to what is known of some
+    /// queries, from this one on.
+    fn take_in(&mut self, query: usize, first: u32, nearest: &Nearest) {
+        /// Queries that a thread takes at a time.
+        const TOGETHER: usize = 1 << 8;
+
+        let k = self.k;
+        let place = query * k..(query + nearest.len()) * k;
+        let index = self.index[place.clone()].par_chunks_mut(k);
+        let rows = index.zip(self.distance[place].par_chunks_mut(k));
+        let rows = rows.enumerate().with_min_len(TOGETHER);
+        rows.for_each(|(i, (index, distance))| {
+            let found = nearest.of(i).iter();
+            let found = found.map(|&(distance, at)| (distance, first + at));
+            let known = index.partition_point(|&number| number != NOBODY);
+            let put = |(index, distance): (&mut u32, &mut f64), nearest: (f64, u32)| {
+                (*distance, *index) = nearest;
+            };
+            if known == 0 {
+                for (place, nearest) in index.iter_mut().zip(distance).zip(found) {
+                    put(place, nearest);
+                }
+                return;
+            }
+            let before = distance.iter().copied().zip(index.iter().copied());
+            let mut all: Vec<(f64, u32)> = before.take(known).chain(found).collect();
+            // Two sorted runs, which a stable sort only merges.
+            all.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
+            for (place, nearest) in index.iter_mut().zip(distance).zip(all) {
+                put(place, nearest);
+            }
+        });
+    }
+}
+
+impl Block<'_> {
+    /// The number of each point among all references, where a query has one and comes a second time
+    /// as a reference of the block; else `None`.
+    fn numbers(&self) -> Option<Vec<u32>> {
+        let own = self.own?;
+        let references = self.first..self.first + self.references as u32;
+        let queries = own..own + self.queries.len() as u32;
+        let apart = queries.end <= references.start || references.end <= queries.start;
+        (self.queries.start >= self.references && !apart)
+            .then(|| references.chain(queries).collect())
+    }
 }

@@ -7,6 +7,9 @@ use crate::error::{Error, Result};
 
 /// How a dissimilarity is stored. All arithmetic is in double precision.
 pub trait Stored: Copy + Default + Send + Sync + 'static {
+    /// Dissimilarities of larger magnitude are refused: their squares and sums must not overflow.
+    const LARGEST: f64;
+
     fn store(value: f64) -> Self;
     fn load(self) -> f64;
 
@@ -21,6 +24,8 @@ pub trait Stored: Copy + Default + Send + Sync + 'static {
 }
 
 impl Stored for f64 {
+    const LARGEST: f64 = 1e150;
+
     #[inline(always)]
     fn store(value: f64) -> Self {
         value
@@ -45,6 +50,9 @@ impl Stored for f64 {
 }
 
 impl Stored for f32 {
+    // Ward's dissimilarities of n clusters are up to n / 2 times as large.
+    const LARGEST: f64 = 1e30;
+
     #[inline(always)]
     fn store(value: f64) -> Self {
         value as f32
@@ -82,16 +90,14 @@ fn fill(room: &mut [f64], len: usize, values: impl Iterator<Item = f64>) -> &[f6
 /// About how many dissimilarities are made at a time that are not stored as they are made.
 const AT_A_TIME: usize = if cfg!(test) { 1 << 10 } else { 1 << 24 };
 
-/// Dissimilarities of larger magnitude are refused: their squares and sums must not overflow.
-const LARGEST: f64 = 1e150;
-
-/// That the dissimilarities of a cluster and those in higher slots can be computed with.
+/// That the dissimilarities of a cluster and those in higher slots can be computed with, stored as
+/// `T`.
 ///
 /// # Errors
 /// `Error::Input` names the first that cannot.
-pub fn check(row: &[f64], slot: usize) -> Result<()> {
+pub fn check<T: Stored>(row: &[f64], slot: usize) -> Result<()> {
     // NaN is in no range.
-    let is_usable = |value: &f64| (-LARGEST..=LARGEST).contains(value);
+    let is_usable = |value: &f64| (-T::LARGEST..=T::LARGEST).contains(value);
     if row.iter().fold(true, |fine, value| fine & is_usable(value)) {
         return Ok(());
     }
@@ -105,9 +111,10 @@ pub fn check(row: &[f64], slot: usize) -> Result<()> {
     };
     Err(Error::Input(format!(
         "`x` has {value} between observations {} and {}; dissimilarities must be finite, and at \
-         most {LARGEST:e} (ward.D2: its square root)",
+         most {:e} (ward.D2: its square root)",
         slot + 1,
-        other + 1
+        other + 1,
+        T::LARGEST
     )))
 }
 
@@ -195,18 +202,16 @@ impl<T: Stored> Condensed<T> {
     /// A copy of the dissimilarities of all pairs of `n` clusters.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, and as [`check`].
+    /// `Error::Memory` where there is not enough.
     pub fn of(values: &[f64], n: usize) -> Result<Self> {
         let mut copy = Self::reusing(Vec::new(), n)?;
         let rows = copy.rows_mut().into_par_iter().enumerate();
-        rows.with_min_len(64).try_for_each(|(i, to)| {
+        rows.with_min_len(64).for_each(|(i, to)| {
             let from = &values[row_start(n, i)..][..n - 1 - i];
-            check(from, i)?;
             for (to, &value) in to.iter_mut().zip(from) {
                 *to = T::store(value);
             }
-            Ok(())
-        })?;
+        });
         Ok(copy)
     }
 
@@ -243,6 +248,11 @@ impl<T: Stored> Condensed<T> {
     #[inline(always)]
     pub fn set(&mut self, i: usize, j: usize, value: f64) {
         self.values[position(self.n, i, j)] = T::store(value);
+    }
+
+    /// All of them.
+    pub fn values_mut(&mut self) -> &mut [T] {
+        &mut self.values
     }
 
     /// The memory, to be used again.

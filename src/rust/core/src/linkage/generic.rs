@@ -1,7 +1,7 @@
 //! Müllner's generic algorithm (arXiv:1109.2378): any linkage, also such as have inversions, the
 //! nearest pair of all being merged each time.
 
-use super::condensed::{Condensed, Stored};
+use super::condensed::{check, Condensed, Stored};
 use super::lance_williams::{Recurrence, Union};
 use super::live::Live;
 use crate::backend::dissimilarities::Neighbour;
@@ -17,7 +17,8 @@ use crate::monitor::Monitor;
 /// least of all. Takes O(n²) time in practice, and never more than O(n³).
 ///
 /// # Errors
-/// `Error::Interrupt` when the monitor says stop.
+/// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor says
+/// stop.
 pub fn merges<T: Stored>(
     recurrence: Recurrence,
     sizes: Vec<f64>,
@@ -33,8 +34,10 @@ pub fn merges<T: Stored>(
         sizes,
         matrix,
     };
+    let mut room = vec![0.0; n];
     for slot in 0..n - 1 {
         monitor.check()?;
+        check::<T>(T::as_stored(state.matrix.row(slot), &mut room), slot)?;
         let nearest = state.seek(slot);
         state.nearest.push(nearest);
         monitor.advance((n - 1 - slot) as u64);

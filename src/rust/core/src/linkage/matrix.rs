@@ -31,7 +31,8 @@ pub enum Origin<'a> {
 ///
 /// # Errors
 /// `Error::Input` where the numbers disagree, fewer than 2 observations are given, a size is not
-/// positive and finite, or a dissimilarity is NaN or of magnitude above 1e150;
+/// positive and finite, or a dissimilarity is NaN or of magnitude above 1e150, or 1e30 in single
+/// precision;
 /// `Error::Memory` where there is not enough; `Error::Interrupt` when the monitor says stop.
 pub fn linkage(
     origin: Origin,

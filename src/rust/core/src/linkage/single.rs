@@ -29,6 +29,10 @@ pub fn spanning_tree(
     precision: Precision,
     monitor: &Monitor,
 ) -> Result<Vec<Edge>> {
+    let check = match precision {
+        Precision::Double => check::<f64>,
+        Precision::Single => check::<f32>,
+    };
     (0..n)
         .into_par_iter()
         .with_min_len(64)

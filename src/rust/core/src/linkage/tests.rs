@@ -61,6 +61,24 @@ fn the_gpu_has_the_bits_of_the_cpu() {
 }
 
 #[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_links_points_that_do_not_fit() {
+    let cuda = Cuda::new(None, 4).unwrap().without_crossover(false);
+    // All of it takes 192,000 bytes.
+    let cuda = cuda.with_memory(160_000);
+    let cpu = Cpu::new(4).unwrap();
+    let x = draw(&mut Random(14), Data::Mixture, 3000, 12);
+    for metric in [Metric::Euclidean, Metric::Manhattan] {
+        let points = Points::new(metric, &x);
+        let tree = |on: &dyn Backend| spanning::tree(&points, on, &Monitor::default());
+        assert!(tree(&cuda) == tree(&cpu), "{metric:?}");
+    }
+    // Clusters have to fit.
+    let ward = geometric::ward(&x, &cuda, &Monitor::default());
+    assert!(matches!(ward, Err(Error::Memory(_))));
+}
+
+#[test]
 fn the_spanning_tree_is_that_of_all_edges() {
     let mut random = Random(11);
     let metrics = [dist_metrics(), correlations()].concat();

@@ -27,8 +27,14 @@ use crate::monitor::Monitor;
 /// How many candidates a first sweep keeps; each further sweep of a cluster keeps twice as many.
 const CANDIDATES: usize = 8;
 
+/// How many clusters are put side by side at the start: as many as the screens' groups have.
+const SIDE_BY_SIDE: usize = 256;
+
 /// Full distances over more members than this are not decided before it is their turn.
 const COSTLY_MEMBERS: usize = 64;
+
+/// Uniting pairs with fewer operations than this is done before other threads have begun.
+const WORTH_THREADS: usize = 1 << 14;
 
 /// Pairs that the first sweeps look at between two looks at the monitor.
 const PAIRS_BETWEEN_CHECKS: usize = 1 << 27;
@@ -72,6 +78,53 @@ pub fn agglomerate(
         state.settle(head)?;
     }
     Ok(state.merges)
+}
+
+/// Sorts slots so that clusters that are near each other are near each other in the order, too: a
+/// screen can then rule out many at once. Halves them, again and again, along the coordinate that
+/// varies most.
+fn side_by_side(slots: &mut [u32], clusters: &Clusters) {
+    if slots.len() <= SIDE_BY_SIDE {
+        return;
+    }
+    let first = clusters.profile(slots[0]).mean;
+    let mut sums = vec![(0.0, 0.0); first.len()];
+    for &slot in slots.iter() {
+        let mean = clusters.profile(slot).mean;
+        for ((sum, squares), (x, first)) in sums.iter_mut().zip(mean.iter().zip(first)) {
+            *sum += x - first;
+            *squares += (x - first) * (x - first);
+        }
+    }
+    let n = slots.len() as f64;
+    let variation = |k: &usize| sums[*k].1 - sums[*k].0 * sums[*k].0 / n;
+    let most = (0..first.len()).max_by(|a, b| variation(a).total_cmp(&variation(b)));
+    let coordinate = most.expect("there is a column");
+    let middle = (slots.len() / 2).next_multiple_of(SIDE_BY_SIDE);
+    let value = |slot: &u32| clusters.profile(*slot).mean[coordinate];
+    slots.select_nth_unstable_by(middle - 1, |a, b| {
+        value(a).total_cmp(&value(b)).then(a.cmp(b))
+    });
+    let (left, right) = slots.split_at_mut(middle);
+    rayon::join(
+        || side_by_side(left, clusters),
+        || side_by_side(right, clusters),
+    );
+}
+
+/// Where the first candidates of a cluster probably end, by the last of the older ones. As
+/// [`Agglomeration::likely_limit`], a guess.
+fn first_limit(older: &[u32], slot: u32, clusters: &Clusters, quick: bool) -> f64 {
+    let last = &older[older.len().saturating_sub(SIDE_BY_SIDE / 4)..];
+    let is_cheap =
+        |other: &&u32| quick || clusters.size(slot) + clusters.size(**other) <= COSTLY_MEMBERS;
+    let distance = |&other: &u32| clusters.decide(slot, other).distance;
+    let mut distances: Vec<f64> = last.iter().filter(is_cheap).map(distance).collect();
+    if distances.len() < CANDIDATES {
+        return f64::INFINITY;
+    }
+    let (_, &mut limit, _) = distances.select_nth_unstable_by(CANDIDATES - 1, f64::total_cmp);
+    limit.next_up()
 }
 
 /// What is known of a pair that belongs to a cluster. The order: the smaller first, bounds before
@@ -195,7 +248,8 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
 
     /// Screens all live clusters against each other, and queues them, from scratch.
     fn start(&mut self) -> Result<()> {
-        let live: Vec<u32> = self.clusters.live().collect();
+        let mut live: Vec<u32> = self.clusters.live().collect();
+        side_by_side(&mut live, &self.clusters);
         for &slot in &live {
             self.births[slot as usize] = self.next_birth;
             self.next_birth += 1;
@@ -209,14 +263,21 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         for (chunk, slots) in live.chunks(at_a_time).enumerate() {
             self.monitor.check()?;
             let end = |i: usize| chunk * at_a_time + i;
+            let (clusters, quick) = (&self.clusters, self.problem.options.quick);
+            let limits: Vec<f64> = slots
+                .par_iter()
+                .enumerate()
+                .map(|(i, &slot)| first_limit(&live[..end(i)], slot, clusters, quick))
+                .collect();
             let requests: Vec<Request> = slots
                 .iter()
                 .enumerate()
-                .map(|(i, &slot)| Request {
+                .zip(limits)
+                .map(|((i, &slot), limit)| Request {
                     profile: self.clusters.profile(slot),
                     end: end(i),
                     capacity: CANDIDATES,
-                    limit: f64::INFINITY,
+                    limit,
                     skip: &[],
                 })
                 .collect();
@@ -398,7 +459,7 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         let rule = &self.rule;
         let clusters = &self.clusters;
         let unite = |&(lower, higher): &(u32, u32)| clusters.united(lower, higher, rule);
-        let united: Vec<United> = if pairs.len() == 1 {
+        let united: Vec<United> = if pairs.len() == 1 || self.operations(&pairs) < WORTH_THREADS {
             pairs.iter().map(unite).collect()
         } else {
             pairs.par_iter().map(unite).collect()
@@ -435,6 +496,16 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             self.prepared.insert((lower, higher), prepared);
         }
         Ok(())
+    }
+
+    /// About how many operations it takes to unite these pairs.
+    fn operations(&self, pairs: &[(u32, u32)]) -> usize {
+        let p = self.problem.x.columns();
+        let operations = |&(lower, higher): &(u32, u32)| {
+            let size = self.clusters.size(lower) + self.clusters.size(higher);
+            p * p * if self.rule.may_have_shape(size) { p } else { 1 }
+        };
+        pairs.iter().map(operations).sum()
     }
 
     /// Where the candidates of what becomes of two clusters probably end, by the candidates of the

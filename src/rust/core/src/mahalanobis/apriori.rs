@@ -1,4 +1,6 @@
 //! Apriori clusters: each is clustered alone, then they are the leaves of the top level.
+//!
+//! [`within`] does the first, [`above`] the second, given what the first found, here or elsewhere.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -7,7 +9,7 @@ use std::collections::BinaryHeap;
 use super::{Clustering, Options, Problem, Union};
 use crate::backend::{Backend, Merge};
 use crate::dendrogram::{Height, TreeBuilder};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::matrix::Matrix;
 use crate::monitor::Monitor;
 
@@ -24,6 +26,15 @@ impl Partition {
     /// From one label per observation, 0 for none; `None` when no label has two members or one
     /// label holds everything.
     pub fn new(labels: &[u32]) -> Option<Self> {
+        let partition = Self::by_label(labels);
+        let clusters = &partition.clusters;
+        let trivial =
+            clusters.is_empty() || clusters.len() == 1 && clusters[0].1.len() == labels.len();
+        (!trivial).then_some(partition)
+    }
+
+    /// The same, whatever the number of clusters.
+    pub fn by_label(labels: &[u32]) -> Self {
         // Labels and indices in one number each sort several times faster.
         let labelled = labels.iter().zip(0u32..);
         let mut keys: Vec<u64> = labelled
@@ -42,33 +53,59 @@ impl Partition {
             }
         }
         loose.sort_unstable();
-        let trivial =
-            clusters.is_empty() || clusters.len() == 1 && clusters[0].1.len() == labels.len();
-        (!trivial).then_some(Self { clusters, loose })
+        Self { clusters, loose }
+    }
+
+    /// How many observations each cluster has.
+    pub fn sizes(&self) -> impl Iterator<Item = usize> + '_ {
+        self.clusters.iter().map(|(_, members)| members.len())
     }
 }
 
-/// Clusters every apriori cluster alone, then the apriori clusters and the loose observations.
-pub fn cluster(
-    x: &Matrix,
+/// Observations by apriori cluster: clusters with their members side by side are read much faster.
+pub struct Arranged {
+    x: Matrix,
+    /// The number of each observation in the data.
+    order: Vec<u32>,
+    /// Where each cluster begins, and where the loose observations do.
+    starts: Vec<usize>,
+}
+
+impl Arranged {
+    /// The clusters one after another, then the loose observations.
+    pub fn new(x: &Matrix, partition: &Partition, backend: &dyn Backend) -> Self {
+        let mut order = Vec::with_capacity(x.rows());
+        let mut starts = vec![0];
+        for (_, cluster) in &partition.clusters {
+            order.extend_from_slice(cluster);
+            starts.push(order.len());
+        }
+        order.extend_from_slice(&partition.loose);
+        let mut arranged = None;
+        backend.on_threads(&mut || arranged = Some(x.select(&order)));
+        Self {
+            x: arranged.expect("work is done where it is run"),
+            order,
+            starts,
+        }
+    }
+}
+
+/// Clusters the apriori clusters and the loose observations; `inner` has the merges within each
+/// apriori cluster, as [`within`] returns them.
+pub fn above(
+    arranged: &Arranged,
     partition: &Partition,
+    inner: &[Vec<Merge>],
     options: &Options,
     backend: &dyn Backend,
     monitor: &Monitor,
 ) -> Result<Clustering> {
-    // Clusters with their members side by side are read much faster.
-    let mut order = Vec::with_capacity(x.rows());
-    let mut starts = vec![0];
-    for (_, cluster) in &partition.clusters {
-        order.extend_from_slice(cluster);
-        starts.push(order.len());
-    }
-    order.extend_from_slice(&partition.loose);
-    let x = &x.select(&order);
-    let inner = inner_merges(x, &starts, options, backend, monitor)?;
+    let Arranged { x, order, starts } = arranged;
     let mut tree = TreeBuilder::new(x.rows());
-    let apriori_labels = interleave(partition, &inner, &mut tree);
+    let apriori_labels = interleave(partition, inner, &mut tree);
 
+    let mut starts = starts.clone();
     starts.extend(starts[starts.len() - 1] + 1..=x.rows());
     let slots: Vec<u32> = starts[..starts.len() - 1]
         .iter()
@@ -90,15 +127,40 @@ pub fn cluster(
     })
 }
 
-/// The merges within each apriori cluster, of which cluster c has the observations
-/// `starts[c]..starts[c + 1]` of `x`; slots count its members.
-fn inner_merges(
-    x: &Matrix,
-    starts: &[usize],
+/// That there are merges for each cluster, which make one of its members.
+///
+/// # Errors
+/// `Error::Input` where they are not.
+pub fn check_merges(partition: &Partition, inner: &[Vec<Merge>]) -> Result<()> {
+    let makes_one = |(size, merges): (usize, &Vec<Merge>)| {
+        let mut live = vec![true; size];
+        let joins_two = |merge: &Merge| {
+            let (lower, higher) = (merge.lower as usize, merge.higher as usize);
+            let two = lower < higher && higher < size && live[lower] && live[higher];
+            if two {
+                live[higher] = false;
+            }
+            two && !merge.height.is_nan()
+        };
+        merges.len() + 1 == size && merges.iter().all(joins_two)
+    };
+    let fit = inner.len() == partition.clusters.len();
+    if fit && partition.sizes().zip(inner).all(makes_one) {
+        return Ok(());
+    }
+    Err(Error::Input(
+        "`apriori` does not fit the merges that were found within its clusters".into(),
+    ))
+}
+
+/// The merges within each apriori cluster, whose slots count its members.
+pub fn within(
+    arranged: &Arranged,
     options: &Options,
     backend: &dyn Backend,
     monitor: &Monitor,
 ) -> Result<Vec<Vec<Merge>>> {
+    let Arranged { x, starts, .. } = arranged;
     let clusters = starts.windows(2).map(|pair| pair[0] as u32..pair[1] as u32);
     if options.apriori_intra {
         let problems: Vec<Problem> = clusters

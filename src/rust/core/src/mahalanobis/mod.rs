@@ -2,7 +2,8 @@
 //! Šmelko et al. 2021, doi:10.1007/978-3-030-85665-6_36).
 //!
 //! [`cluster`] is the entry: it splits the work by apriori clusters ([`apriori`]), has the backend
-//! agglomerate each part, and joins the results to one tree. [`shape`] and [`distance`] say what a
+//! agglomerate each part, and joins the results to one tree. [`cluster_within`] and [`cluster_above`]
+//! are its two halves, for work that several machines share. [`shape`] and [`distance`] say what a
 //! cluster's shape and the distance of two clusters are; [`agglomerate`] finds the merges on the
 //! CPU; [`reference`] finds them slowly and obviously.
 
@@ -16,11 +17,12 @@ pub mod shape;
 #[cfg(test)]
 mod tests;
 
-use crate::backend::{Backend, Workload};
+use crate::backend::{Backend, Merge, Workload};
 use crate::dendrogram::{Dendrogram, TreeBuilder};
 use crate::error::{Error, Result};
 use crate::matrix::{bounding_box, Matrix};
 use crate::monitor::Monitor;
+use apriori::{Arranged, Partition};
 use shape::ShapeRule;
 
 /// What stands in for the covariance of a cluster below the threshold; w = members / threshold.
@@ -183,7 +185,7 @@ pub fn cluster(
     monitor: &Monitor,
 ) -> Result<Clustering> {
     check(x, apriori, options)?;
-    let partition = apriori.and_then(apriori::Partition::new);
+    let partition = apriori.and_then(Partition::new);
     match partition {
         None => {
             let problem = Problem::of_observations(x, (0..x.rows() as u32).collect(), *options);
@@ -197,27 +199,79 @@ pub fn cluster(
                 apriori_labels: Vec::new(),
             })
         }
-        Some(partition) => apriori::cluster(x, &partition, options, backend, monitor),
+        Some(partition) => {
+            let arranged = Arranged::new(x, &partition, backend);
+            let inner = apriori::within(&arranged, options, backend, monitor)?;
+            apriori::above(&arranged, &partition, &inner, options, backend, monitor)
+        }
     }
+}
+
+/// Clusters within each apriori cluster, and nothing above: for each label that two observations or
+/// more have, in increasing order, the merges of its observations, whose slots they are in their
+/// order. The merges of a cluster do not depend on what else there is.
+///
+/// # Errors
+/// As [`cluster`].
+pub fn cluster_within(
+    x: &Matrix,
+    apriori: &[u32],
+    options: &Options,
+    backend: &dyn Backend,
+    monitor: &Monitor,
+) -> Result<Vec<Vec<Merge>>> {
+    check(x, Some(apriori), options)?;
+    let arranged = Arranged::new(x, &Partition::by_label(apriori), backend);
+    apriori::within(&arranged, options, backend, monitor)
+}
+
+/// As [`cluster`] with apriori clusters, given what [`cluster_within`] found in all of them.
+///
+/// # Errors
+/// As [`cluster`], and `Error::Input` where `inner` is not of these clusters, or where they amount
+/// to none.
+pub fn cluster_above(
+    x: &Matrix,
+    apriori: &[u32],
+    inner: &[Vec<Merge>],
+    options: &Options,
+    backend: &dyn Backend,
+    monitor: &Monitor,
+) -> Result<Clustering> {
+    check(x, Some(apriori), options)?;
+    let partition = Partition::new(apriori)
+        .ok_or_else(|| Error::Input("`apriori` has no clusters to go on from".into()))?;
+    apriori::check_merges(&partition, inner)?;
+    let arranged = Arranged::new(x, &partition, backend);
+    apriori::above(&arranged, &partition, inner, options, backend, monitor)
 }
 
 /// What a clustering of `n` observations has to agglomerate.
 pub fn workload(n: usize, apriori: Option<&[u32]>) -> Workload {
-    match apriori.and_then(apriori::Partition::new) {
+    match apriori.and_then(Partition::new) {
         None => Workload::Agglomeration {
             largest: n,
             small: 0,
             observations: 0,
         },
         Some(partition) => {
-            let sizes = || partition.clusters.iter().map(|(_, members)| members.len());
             let top = partition.clusters.len() + partition.loose.len();
             Workload::Agglomeration {
-                largest: sizes().max().unwrap_or(0).max(top),
+                largest: partition.sizes().max().unwrap_or(0).max(top),
                 small: partition.clusters.len(),
-                observations: sizes().sum(),
+                observations: partition.sizes().sum(),
             }
         }
+    }
+}
+
+/// What is to agglomerate where the merges within apriori clusters are known.
+pub fn workload_above(apriori: &[u32]) -> Workload {
+    let partition = Partition::by_label(apriori);
+    Workload::Agglomeration {
+        largest: partition.clusters.len() + partition.loose.len(),
+        small: 0,
+        observations: 0,
     }
 }
 

@@ -106,6 +106,85 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
 }
 
 #[test]
+fn groups_that_are_out_of_reach_change_nothing() {
+    let cpu = Cpu::new(2).unwrap();
+    let mut random = Random(11);
+    for round in 0..2 {
+        let n = 513 + random.below(40);
+        let p = 1 + random.below(6);
+        let x = draw(&mut random, Data::Mixture, n, p);
+        let options = Options {
+            quick: round % 2 == 0,
+            ..options(&mut random, n)
+        };
+        let fast = run(&x, None, &options, &cpu);
+        let slow = run(&x, None, &options, &Exhaustive(Source::Merged));
+        assert_eq!(fast, slow, "{n}, {options:?}");
+    }
+}
+
+#[test]
+fn apriori_clusters_that_are_clustered_elsewhere_make_the_same_tree() {
+    let cpu = Cpu::new(2).unwrap();
+    let monitor = Monitor::default();
+    let mut random = Random(11);
+    let mut compared = 0;
+    for round in 0..200 {
+        let data = DATA[round % DATA.len()];
+        let n = 4 + random.below(120);
+        let p = 1 + random.below(6);
+        let x = draw(&mut random, data, n, p);
+        let options = options(&mut random, n);
+        let Some(labels) = apriori(&mut random, n) else {
+            continue;
+        };
+        let Some(partition) = Partition::new(&labels) else {
+            continue;
+        };
+        // Each cluster goes to one of three machines, which see nothing else.
+        let machine: Vec<usize> = partition.clusters.iter().map(|_| random.below(3)).collect();
+        let mut inner = vec![Vec::new(); machine.len()];
+        for here in 0..3 {
+            let chosen = |c: &usize| machine[*c] == here;
+            let clusters: Vec<usize> = (0..machine.len()).filter(chosen).collect();
+            let mut rows: Vec<u32> = clusters
+                .iter()
+                .flat_map(|&c| partition.clusters[c].1.clone())
+                .collect();
+            rows.sort_unstable();
+            if rows.is_empty() {
+                continue;
+            }
+            let theirs: Vec<u32> = rows.iter().map(|&row| labels[row as usize]).collect();
+            let found = cluster_within(&x.select(&rows), &theirs, &options, &cpu, &monitor);
+            for (c, merges) in clusters.into_iter().zip(found.unwrap()) {
+                inner[c] = merges;
+            }
+        }
+        let joined = cluster_above(&x, &labels, &inner, &options, &cpu, &monitor).unwrap();
+        let whole = run(&x, Some(&labels), &options, &cpu);
+        assert_eq!(joined, whole, "{data:?}, {n} × {p}, {options:?}");
+        compared += 1;
+
+        let mut wrong = inner.clone();
+        wrong[0][0].higher = u32::MAX;
+        let mut short = inner.clone();
+        short.pop();
+        let mut twice = inner;
+        if twice[0].len() > 1 {
+            twice[0][1] = twice[0][0];
+        } else {
+            twice[0].clear();
+        }
+        for inner in [wrong, short, twice] {
+            let refused = cluster_above(&x, &labels, &inner, &options, &cpu, &monitor);
+            assert!(matches!(refused, Err(Error::Input(_))));
+        }
+    }
+    assert!(compared > 50, "{compared}");
+}
+
+#[test]
 fn decisions_agree_with_the_definition() {
     let cpu = Cpu::new(1).unwrap();
     let mut random = Random(7);
@@ -196,6 +275,41 @@ fn the_gpu_has_the_bits_of_the_cpu() {
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
 fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
     compare_with_the_gpu(14, 60);
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn the_gpus_have_the_bits_of_the_cpu_and_of_one() {
+    let blocks = |devices: Option<&[usize]>| {
+        crate::backend::cuda::Cuda::new(devices, 4)
+            .unwrap()
+            .without_crossover(true)
+    };
+    let all = blocks(None);
+    if all.devices() < 2 {
+        eprintln!("skipped: there is one GPU, and this needs two");
+        return;
+    }
+    let (first, second) = (blocks(Some(&[0])), blocks(Some(&[1])));
+    let mut random = Random(98);
+    for n in [400, 4000, 12_000] {
+        let x = draw(&mut random, Data::Mixture, n, 10);
+        // Many apriori clusters, so that every device has some.
+        let labels: Vec<u32> = (0..n).map(|_| random.below(n / 40) as u32).collect();
+        let options = options(&mut random, n);
+        let expected = run(&x, Some(&labels), &options, &Cpu::new(4).unwrap());
+        for (cuda, which) in [
+            (&all, "all"),
+            (&first, "the first"),
+            (&second, "the second"),
+        ] {
+            assert_eq!(
+                run(&x, Some(&labels), &options, cuda),
+                expected,
+                "{n}, {which}"
+            );
+        }
+    }
 }
 
 #[derive(serde::Deserialize)]

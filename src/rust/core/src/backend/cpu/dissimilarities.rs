@@ -134,7 +134,7 @@ impl<T: Stored> Dissimilarities for CpuDissimilarities<'_, T> {
             monitor.check()?;
             for slot in (start..(start + ROWS).min(n)).rev() {
                 let row = self.row(slot, &mut thread.room);
-                check(row, slot)?;
+                check::<T>(row, slot)?;
                 thread.watcher.see(slot, row);
                 monitor.advance(row.len() as u64);
             }

@@ -14,10 +14,22 @@ use crate::mahalanobis::shape::packed_len;
 /// Clusters in a block.
 const LANES: usize = 16;
 
+/// Blocks in a group. Clusters that are pushed one after the other are often near each other: a group
+/// as a whole can be out of reach.
+const GROUP: usize = 16;
+
+/// Clusters in a group.
+const GROUP_LANES: usize = GROUP * LANES;
+
 /// Sweeps over fewer coordinates than this are not worth dividing among threads.
 const PARALLEL_COORDINATES: usize = 1 << 18;
 
 type Row = [f32; LANES];
+
+// Scalars of a block of balls, after its p rows of centres.
+const RADIUS: usize = 0;
+const BALL_LOW: usize = 1;
+const BALL_SCALARS: usize = 2;
 
 // Scalars of a block, after its p rows of coordinates.
 const ERROR: usize = 0;
@@ -44,6 +56,11 @@ pub struct CpuScreen {
     frame: Frame,
     roster: Roster,
     blocks: Vec<Row>,
+    /// The balls around the groups that are full, as lanes of blocks: their centres, then radius
+    /// and the least low of their clusters.
+    balls: Vec<Row>,
+    /// How many groups are full.
+    full_groups: usize,
     /// By slot.
     targets: Vec<Option<Box<Target>>>,
 }
@@ -121,6 +138,8 @@ impl CpuScreen {
             frame,
             roster: Roster::new(slots),
             blocks: Vec::new(),
+            balls: Vec::new(),
+            full_groups: 0,
             targets: vec![None; slots],
         }
     }
@@ -150,6 +169,41 @@ impl CpuScreen {
             let low = kept.len() / LANES * height + self.frame.dimensions() + LOW;
             self.blocks[low][lane % LANES] = f32::NAN;
         }
+        self.full_groups = 0;
+        for _ in 0..kept.len() / GROUP_LANES {
+            self.close_group();
+        }
+    }
+
+    /// Draws the ball around the next group, which is full.
+    fn close_group(&mut self) {
+        let (p, height) = (self.frame.dimensions(), self.height());
+        let group = self.full_groups;
+        self.full_groups += 1;
+        let rows = p + BALL_SCALARS;
+        if self.balls.len() < self.full_groups.div_ceil(LANES) * rows {
+            self.balls.resize(self.balls.len() + rows, [0.0; LANES]);
+        }
+        let blocks = &self.blocks[group * GROUP * height..][..GROUP * height];
+        let ball = &mut self.balls[group / LANES * rows..][..rows];
+        let lane = group % LANES;
+        for (k, row) in ball[..p].iter_mut().enumerate() {
+            let values = blocks.chunks(height).flat_map(|block| block[k]);
+            row[lane] = values.sum::<f32>() / GROUP_LANES as f32;
+        }
+        let (mut radius, mut low) = (0.0f32, f32::INFINITY);
+        for block in blocks.chunks(height) {
+            let lows = block[p + LOW].iter().zip(&block[p + ERROR]).enumerate();
+            for (l, (&least, error)) in lows {
+                let square = |k: usize| (block[k][l] - ball[k][lane]).powi(2);
+                let square: f32 = (0..p).map(square).sum();
+                radius = radius.max(square.sqrt() + error);
+                // Not those that are gone: their low is NaN.
+                low = low.min(least);
+            }
+        }
+        ball[p + RADIUS][lane] = radius * (1.0 + (p as f32 + 16.0) * UNIT as f32);
+        ball[p + BALL_LOW][lane] = low;
     }
 
     fn answer(&self, request: &Request) -> Found {
@@ -171,7 +225,7 @@ impl CpuScreen {
             if threads == 1 || request.end * self.frame.dimensions() < PARALLEL_COORDINATES {
                 part(0..blocks)
             } else {
-                let share = blocks.div_ceil(threads);
+                let share = blocks.div_ceil(threads).next_multiple_of(GROUP);
                 (0..threads)
                     .into_par_iter()
                     .map(|t| part((t * share).min(blocks)..((t + 1) * share).min(blocks)))
@@ -207,6 +261,9 @@ impl Screen for CpuScreen {
             scalars[THIRD][lane] = view.third;
         }
         self.targets[slot as usize] = target(&view, p);
+        if lane == LANES - 1 && self.roster.positions() == (self.full_groups + 1) * GROUP_LANES {
+            self.close_group();
+        }
         Ok(())
     }
 
@@ -245,6 +302,55 @@ impl Screen for CpuScreen {
 }
 
 impl CpuScreen {
+    /// The groups of these blocks with something whose bound can be below the limit, the nearest
+    /// first: the bits of a bound for the whole group, and its number.
+    #[inline(always)]
+    fn groups_in_reach<S: Simd>(
+        &self,
+        simd: S,
+        query: &View,
+        blocks: &Range<usize>,
+        limit: f32,
+    ) -> Vec<(u32, u32)> {
+        let p = self.frame.dimensions();
+        let registers = LANES / S::F32_LANES;
+        let shrink = simd.splat_f32s(1.0 - (p as f32 + 8.0) * UNIT as f32);
+        let half = simd.splat_f32s(0.5 * 0.999_999);
+        let query_low = simd.splat_f32s(query.low);
+        let query_error = simd.splat_f32s(query.error);
+        let groups = blocks.start / GROUP..blocks.end.div_ceil(GROUP);
+        let full = groups.start..groups.end.min(self.full_groups).max(groups.start);
+        let mut reached = Vec::with_capacity(groups.len());
+        for index in full.start / LANES..full.end.div_ceil(LANES) {
+            let rows = &self.balls[index * (p + BALL_SCALARS)..][..p + BALL_SCALARS];
+            let values = singles::<S>(rows.as_flattened());
+            let mut bounds = [0.0f32; LANES];
+            for (part, bound) in singles_mut::<S>(&mut bounds).iter_mut().enumerate() {
+                let row = |k: usize| values[k * registers + part];
+                let mut square = simd.splat_f32s(0.0);
+                for (k, &mean) in query.mean.iter().enumerate() {
+                    let d = simd.sub_f32s(simd.splat_f32s(mean), row(k));
+                    square = simd.mul_add_e_f32s(d, d, square);
+                }
+                let distance = simd.mul_f32s(simd.sqrt_f32s(square), shrink);
+                let radius = simd.add_f32s(query_error, row(p + RADIUS));
+                let distance = simd.max_f32s(simd.sub_f32s(distance, radius), simd.splat_f32s(0.0));
+                let low = simd.add_f32s(query_low, row(p + BALL_LOW));
+                *bound = simd.mul_f32s(simd.mul_f32s(low, distance), half);
+            }
+            for (group, bound) in (index * LANES..).zip(bounds) {
+                // What overflowed to NaN bounds nothing: `max` makes it zero.
+                let bound = bound.max(0.0);
+                if full.contains(&group) && bound < limit {
+                    reached.push((bound.to_bits(), group as u32));
+                }
+            }
+        }
+        reached.sort_unstable();
+        reached.extend((full.end..groups.end).map(|group| (0, group as u32)));
+        reached
+    }
+
     /// A lower bound on ‖Wδ‖ from a target's own shape, `distance` being ‖δ‖; 0 where it has none.
     #[inline(always)]
     fn bound_to_target<S: Simd>(
@@ -362,7 +468,17 @@ impl WithSimd for Sweep<'_> {
         let query_error = simd.splat_f32s(query.error);
         let cautious = simd.splat_f32s(shrink * 0.999_999);
         let mut difference = vec![0.0f32; p * S::F32_LANES];
-        for index in blocks {
+        let groups = screen.groups_in_reach(simd, query, &blocks, nearest.limit());
+        let in_groups = groups.iter().flat_map(|&(bound, group)| {
+            let start = group as usize * GROUP;
+            let end = (start + GROUP).min(blocks.end);
+            (start..end).map(move |index| (f32::from_bits(bound), index))
+        });
+        for (bound, index) in in_groups {
+            // The limit has come down since the groups were looked at.
+            if bound >= nearest.limit() {
+                continue;
+            }
             let rows = &screen.blocks[index * height..][..height];
             let values = singles::<S>(rows.as_flattened());
             for part in 0..registers {

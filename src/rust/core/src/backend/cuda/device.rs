@@ -175,6 +175,11 @@ impl Device {
         })
     }
 
+    /// What it is called in messages.
+    pub fn name(&self) -> String {
+        format!("CUDA device {}", self.index)
+    }
+
     /// One of the kernels of a module.
     pub fn kernel(&self, kernels: &Kernels, name: &str) -> Result<CudaFunction> {
         self.try_kernel(kernels, name)
@@ -214,7 +219,7 @@ impl Device {
 
     /// What an error of the driver means here.
     pub fn error(&self, what: &str, error: &DriverError) -> Error {
-        let what = format!("CUDA device {}: {what}", self.index);
+        let what = format!("{}: {what}", self.name());
         if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return Error::Memory(format!("{what}: the device has not enough free memory"));
         }

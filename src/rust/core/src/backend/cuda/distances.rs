@@ -106,7 +106,7 @@ pub fn distances(
     let mut rest = out;
     let mut work = Work::new(device, points, pairs, cpu)?;
     let mut under_way = VecDeque::new();
-    for columns in pieces(pairs) {
+    for columns in pieces(pairs, room(pairs)) {
         monitor.check()?;
         if under_way.len() == ABREAST {
             rest = work.finish(under_way.pop_front().expect("is not empty"), rest, monitor)?;
@@ -121,13 +121,13 @@ pub fn distances(
     Ok(())
 }
 
-/// The columns of `pairs`, divided into pieces.
-fn pieces(pairs: &Pairs) -> Vec<Range<usize>> {
+/// The columns of `pairs`, divided into pieces of at most `room` distances, or one column.
+pub fn pieces(pairs: &Pairs, room: usize) -> Vec<Range<usize>> {
     let mut pieces = Vec::new();
     let (mut first, mut count) = (0, 0);
     for j in 0..pairs.columns() {
         let more = pairs.column(j).rows.len();
-        if count + more > room(pairs) {
+        if count + more > room && first < j {
             pieces.push(first..j);
             (first, count) = (j, 0);
         }
@@ -157,13 +157,100 @@ struct Started {
     count: usize,
 }
 
-struct Work<'a> {
-    device: Arc<Device>,
+/// Points on a device, and the kernel for their distances.
+pub struct CudaPoints {
     kernel: CudaFunction,
     parameter: u32,
-    points: CudaSlice<f64>,
+    /// Coordinate after coordinate.
+    values: CudaSlice<f64>,
     address: u64,
+    rows: usize,
     columns: usize,
+}
+
+impl CudaPoints {
+    /// Copies points that [`fits`]; `cpu` rearranges them.
+    ///
+    /// # Errors
+    /// As [`distances`].
+    pub fn new(
+        device: &Device,
+        stream: &Arc<CudaStream>,
+        points: &Points,
+        cpu: &Cpu,
+    ) -> Result<Self> {
+        let (mut kernels, parameter) = kernel(points).expect("the points fit");
+        if cpu.install(|| in_range(points)) {
+            kernels = &kernels::DISTANCES_CANBERRA_IN_RANGE;
+        }
+        let kernel = device.kernel(kernels, "distances")?;
+        let by_coordinate = cpu.install(|| by_coordinate(points));
+        let copy = || -> std::result::Result<CudaSlice<f64>, DriverError> {
+            let values = stream.clone_htod(&by_coordinate)?;
+            // Other streams read the points, too; and the host's copy must outlive the copying.
+            stream.synchronize()?;
+            Ok(values)
+        };
+        let values = copy().map_err(|error| device.error("copying points", &error))?;
+        let address = values.device_ptr(stream).0;
+        Ok(Self {
+            kernel,
+            parameter,
+            address,
+            values,
+            rows: points.rows(),
+            columns: points.columns(),
+        })
+    }
+
+    /// Starts the computation of the distances of `pairs` of the points; they go to `out`.
+    ///
+    /// # Safety
+    /// `out` is the address of memory of the device with room for them, which lives until the
+    /// stream is done, as `self` does.
+    pub unsafe fn start(
+        &self,
+        stream: &Arc<CudaStream>,
+        pairs: &Pairs,
+        out: u64,
+    ) -> std::result::Result<(), DriverError> {
+        debug_assert_eq!(self.values.len(), self.rows * self.columns);
+        let first = pairs.first_column();
+        let piece = Piece {
+            points: self.address,
+            out,
+            stride: self.rows as u64,
+            rows: pairs.rows() as u32,
+            columns: self.columns as u32,
+            first: first as u32,
+            last: (first + pairs.columns()) as u32,
+            triangle: u32::from(pairs.is_triangle()),
+            parameter: self.parameter,
+        };
+        let config = LaunchConfig {
+            grid_dim: (
+                piece.rows.div_ceil(ROWS).max(1),
+                pairs.columns().div_ceil(COLUMNS) as u32,
+                1,
+            ),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: the argument is as declared in distances.cu; what it names lives, as the caller
+        // says, and there is room for the distances.
+        unsafe {
+            stream
+                .launch_builder(&self.kernel)
+                .arg(&piece)
+                .launch(config)?;
+        }
+        Ok(())
+    }
+}
+
+struct Work<'a> {
+    device: Arc<Device>,
+    points: CudaPoints,
     pairs: &'a Pairs,
     places: Vec<Place>,
     next: usize,
@@ -172,16 +259,14 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(device: &Arc<Device>, points: &Points, pairs: &'a Pairs, cpu: &'a Cpu) -> Result<Self> {
-        let (mut kernels, parameter) = kernel(points).expect("the points fit");
-        if cpu.install(|| in_range(points)) {
-            kernels = &kernels::DISTANCES_CANBERRA_IN_RANGE;
-        }
-        let kernel = device.kernel(kernels, "distances")?;
         let room = room(pairs);
-        check_memory(device, 8 * (points.values().len() + ABREAST * room))?;
-        let by_coordinate = cpu.install(|| by_coordinate(points));
-        let make = || -> std::result::Result<Self, DriverError> {
-            let place = || -> std::result::Result<Place, DriverError> {
+        check_memory(
+            device,
+            "distances of these observations need",
+            8 * (points.values().len() + ABREAST * room),
+        )?;
+        let make = || -> std::result::Result<Vec<Place>, DriverError> {
+            let place = |_| -> std::result::Result<Place, DriverError> {
                 let stream = device.context.new_stream()?;
                 // SAFETY: a kernel writes what is copied, and what is copied is read, no more.
                 let (there, here) =
@@ -192,83 +277,44 @@ impl<'a> Work<'a> {
                     here,
                 })
             };
-            let places = (0..ABREAST)
-                .map(|_| place())
-                .collect::<std::result::Result<Vec<_>, _>>()?;
-            let stream = &places[0].stream;
-            let copy = stream.clone_htod(&by_coordinate)?;
-            let address = copy.device_ptr(stream).0;
-            // Other streams read the points, too; and the host's copy must outlive the copying.
-            stream.synchronize()?;
-            Ok(Self {
-                device: device.clone(),
-                kernel,
-                parameter,
-                points: copy,
-                address,
-                columns: points.columns(),
-                pairs,
-                places,
-                next: 0,
-                cpu,
-            })
+            (0..ABREAST).map(place).collect()
         };
-        make().map_err(|error| device.error("making room for distances", &error))
+        let places = make().map_err(|error| device.error("making room for distances", &error))?;
+        Ok(Self {
+            device: device.clone(),
+            points: CudaPoints::new(device, &places[0].stream, points, cpu)?,
+            pairs,
+            places,
+            next: 0,
+            cpu,
+        })
     }
 
     /// Starts the computation of a piece.
     fn start(&mut self, columns: Range<usize>) -> Result<Started> {
         let place = self.next;
         self.next = (self.next + 1) % self.places.len();
-        let pairs = self.pairs;
-        let last = pairs.column(columns.end - 1);
-        let count = last.start + last.rows.len() - pairs.column(columns.start).start;
-        self.try_start(&columns, place, count)
+        let pairs = self.pairs.part(columns);
+        self.try_start(&pairs, place)
             .map_err(|error| self.device.error("computing distances", &error))?;
-        Ok(Started { place, count })
+        Ok(Started {
+            place,
+            count: pairs.count(),
+        })
     }
 
-    fn try_start(
-        &mut self,
-        columns: &Range<usize>,
-        place: usize,
-        count: usize,
-    ) -> std::result::Result<(), DriverError> {
+    fn try_start(&mut self, pairs: &Pairs, place: usize) -> std::result::Result<(), DriverError> {
         let Place {
             stream,
             there,
             here,
         } = &mut self.places[place];
-        debug_assert_eq!(self.points.len() % self.columns.max(1), 0);
-        let piece = Piece {
-            points: self.address,
-            out: there.device_ptr(stream).0,
-            stride: (self.points.len() / self.columns.max(1)) as u64,
-            rows: self.pairs.rows() as u32,
-            columns: self.columns as u32,
-            first: (self.pairs.first_column() + columns.start) as u32,
-            last: (self.pairs.first_column() + columns.end) as u32,
-            triangle: u32::from(self.pairs.is_triangle()),
-            parameter: self.parameter,
-        };
-        let config = LaunchConfig {
-            grid_dim: (
-                piece.rows.div_ceil(ROWS).max(1),
-                columns.len().div_ceil(COLUMNS) as u32,
-                1,
-            ),
-            block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: 0,
-        };
-        // SAFETY: the argument is as declared in distances.cu, and what it names lives in `self`;
-        // the piece has room for its distances.
+        // SAFETY: the place has room for the distances of a piece, and lives as long as `self`.
         unsafe {
-            stream
-                .launch_builder(&self.kernel)
-                .arg(&piece)
-                .launch(config)?;
+            self.points
+                .start(stream, pairs, there.device_ptr(stream).0)?;
         }
-        stream.memcpy_dtoh(&there.slice(..count), here)
+        stream.memcpy_dtoh(&there.slice(..pairs.count()), here)
     }
 
     /// Waits for a piece and puts it at the start of `out`; returns the rest of that.
@@ -334,13 +380,13 @@ fn by_coordinate(points: &Points) -> Vec<f64> {
     values
 }
 
-/// Refuses what would not fit on the device.
-fn check_memory(device: &Device, bytes: usize) -> Result<()> {
+/// Refuses what would not fit on the device; `what` needs so many bytes, in words.
+pub fn check_memory(device: &Device, what: &str, bytes: usize) -> Result<()> {
     let free = device.free_memory()?;
     if bytes <= free {
         return Ok(());
     }
     Err(Error::Memory(format!(
-        "distances of these observations need {bytes} bytes on the device, which has {free} free"
+        "{what} {bytes} bytes on the device, which has {free} free"
     )))
 }

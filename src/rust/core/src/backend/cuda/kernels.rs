@@ -26,6 +26,8 @@ kernels! {
     AGGLOMERATE_FULL_16 = "agglomerate_full_16";
     AGGLOMERATE_FULL_24 = "agglomerate_full_24";
     AGGLOMERATE_FULL_32 = "agglomerate_full_32";
+    DISSIMILARITIES_DOUBLE = "dissimilarities_double";
+    DISSIMILARITIES_SINGLE = "dissimilarities_single";
     DISTANCES_EUCLIDEAN = "distances_euclidean";
     DISTANCES_EUCLIDEAN_HOLES = "distances_euclidean_holes";
     DISTANCES_MANHATTAN = "distances_manhattan";

@@ -2,12 +2,15 @@
 //! there as a whole.
 
 mod blocks;
+mod chain;
 mod device;
+mod dissimilarities;
 mod distances;
 mod kernels;
 mod kmeans;
 mod neighbours;
 mod screen;
+mod sender;
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -53,7 +56,7 @@ fn crossover(threads: usize) -> usize {
 const COORDINATES_FOR_EACH_THREAD: usize = 1 << 31;
 
 /// Whether a GPU is faster than `threads` threads of a CPU: for one large problem, for many small
-/// ones that together are as large, or for many pairs.
+/// ones that together are as large, for many pairs, or for a large matrix.
 pub fn profits(work: &Workload, threads: usize) -> bool {
     match *work {
         Workload::Agglomeration {
@@ -68,6 +71,19 @@ pub fn profits(work: &Workload, threads: usize) -> bool {
         Workload::Pairs { count, columns } => {
             count.saturating_mul(columns) >= COORDINATES_FOR_EACH_THREAD * threads
         }
+        Workload::Linkage {
+            linkage,
+            observations,
+            columns,
+        } => match columns {
+            _ if dissimilarities::fits(linkage) => observations >= dissimilarities::SMALLEST,
+            // Distances are all that the device makes then.
+            Some(columns) => {
+                let count = observations.saturating_mul(observations);
+                profits(&Workload::Pairs { count, columns }, threads)
+            }
+            None => false,
+        },
     }
 }
 
@@ -83,6 +99,10 @@ pub struct Cuda {
     smallest_search: usize,
     /// With fewer pairs of coordinates than this, k-means is done on the CPU.
     smallest_kmeans: usize,
+    /// Bytes of a device's memory that a search for neighbours takes, at most.
+    memory: Option<usize>,
+    /// Of fewer observations than this, linkage through a matrix is done on the CPU.
+    smallest_linkage: usize,
 }
 
 impl Cuda {
@@ -90,7 +110,8 @@ impl Cuda {
     /// CPU does.
     ///
     /// # Errors
-    /// `Error::Device` where one cannot be used, or none is there.
+    /// `Error::Device` where one cannot be used, or none is there; `Error::Input` where
+    /// `GMHCLUST_DEVICE_MEMORY` is no number of bytes.
     pub fn new(chosen: Option<&[usize]>, threads: usize) -> Result<Self> {
         let usable = match chosen {
             Some(chosen) => chosen.to_vec(),
@@ -123,6 +144,8 @@ impl Cuda {
             fewest: FEWEST_FOR_EACH_THREAD * threads,
             smallest_search: neighbours::SMALLEST,
             smallest_kmeans: kmeans::SMALLEST,
+            memory: memory_from_environment()?,
+            smallest_linkage: dissimilarities::SMALLEST,
         })
     }
 
@@ -132,8 +155,20 @@ impl Cuda {
         self.smallest = 0;
         self.smallest_search = 0;
         self.smallest_kmeans = 0;
+        self.smallest_linkage = 0;
         self.fewest = if blocks { 0 } else { usize::MAX };
         self
+    }
+
+    /// Has searches for neighbours take at most so many bytes of a device's memory, for tests.
+    pub fn with_memory(mut self, bytes: usize) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
+    /// How many devices there are.
+    pub fn devices(&self) -> usize {
+        self.devices.len()
     }
 
     /// Has devices opened afresh at the next use where something failed on one.
@@ -209,6 +244,29 @@ impl Cuda {
     }
 }
 
+/// What searches for neighbours may take of a device's memory, in bytes, where the user has set it.
+const MEMORY: &str = "GMHCLUST_DEVICE_MEMORY";
+
+fn memory_from_environment() -> Result<Option<usize>> {
+    match std::env::var(MEMORY) {
+        Ok(value) => parse_memory(&value),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Bytes, as a number in R's notation; `None` for an empty string.
+fn parse_memory(value: &str) -> Result<Option<usize>> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    match value.parse::<f64>() {
+        Ok(bytes) if bytes >= 1.0 && bytes.is_finite() => Ok(Some(bytes as usize)),
+        _ => Err(Error::Input(format!(
+            "the environment variable `{MEMORY}` is \"{value}\", it needs to be a number of bytes"
+        ))),
+    }
+}
+
 /// What a thread returns; its panic is this thread's.
 fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
@@ -255,9 +313,9 @@ impl Backend for Cuda {
     }
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
-        let device = &self.devices[0];
+        let (smallest, memory) = (self.smallest_search, self.memory);
         let searched = self.cpu.install(|| {
-            match CudaNeighbours::new(device, space, self.smallest_search, monitor)? {
+            match CudaNeighbours::new(&self.devices, space, smallest, memory, monitor)? {
                 Some(mut neighbours) => task(&mut neighbours),
                 None => task(&mut CpuNeighbours::new(space, monitor)),
             }
@@ -272,7 +330,13 @@ impl Backend for Cuda {
         sizes: Vec<f64>,
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
-        self.cpu.link_with(self, origin, recurrence, sizes, monitor)
+        if !dissimilarities::fits(recurrence.linkage) || sizes.len() < self.smallest_linkage {
+            return self.cpu.link_with(self, origin, recurrence, sizes, monitor);
+        }
+        let device = &self.devices[0];
+        self.forget_on_failure(dissimilarities::merges(
+            device, origin, recurrence, sizes, self, &self.cpu, monitor,
+        ))
     }
 
     fn distances(
@@ -315,9 +379,21 @@ impl Backend for Cuda {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linkage::lance_williams::Linkage;
 
     #[test]
-    fn a_gpu_profits_from_large_problems_many_small_ones_and_many_pairs() {
+    fn memory_is_a_number_of_bytes() {
+        assert_eq!(parse_memory(""), Ok(None));
+        assert_eq!(parse_memory("2e9"), Ok(Some(2_000_000_000)));
+        assert_eq!(parse_memory("1048576"), Ok(Some(1 << 20)));
+        for wrong in ["2 GB", "0", "-1", "NaN", "inf"] {
+            let error = parse_memory(wrong).unwrap_err().to_string();
+            assert!(error.contains(wrong), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_gpu_profits_from_large_problems_many_small_ones_many_pairs_and_large_matrices() {
         let work = |largest, small, observations| Workload::Agglomeration {
             largest,
             small,
@@ -331,5 +407,17 @@ mod tests {
         let pairs = |count, columns| Workload::Pairs { count, columns };
         assert!(profits(&pairs(1 << 27, 128), 2));
         assert!(!profits(&pairs(1 << 27, 128), 16));
+        let matrix = |linkage, observations, columns| Workload::Linkage {
+            linkage,
+            observations,
+            columns,
+        };
+        assert!(profits(&matrix(Linkage::Average, 5_000, None), 16));
+        assert!(profits(&matrix(Linkage::Average, 5_000, Some(2)), 16));
+        assert!(!profits(&matrix(Linkage::WardD, 4_000, Some(2)), 2));
+        assert!(!profits(&matrix(Linkage::Median, 60_000, None), 1));
+        assert!(!profits(&matrix(Linkage::Single, 60_000, None), 1));
+        assert!(profits(&matrix(Linkage::Median, 60_000, Some(10)), 2));
+        assert!(!profits(&matrix(Linkage::Median, 5_000, Some(10)), 2));
     }
 }

@@ -29,6 +29,8 @@ const NO_SHAPE: u32 = u32::MAX;
 const THREADS: u32 = 256;
 const QUERIES_PER_BLOCK: u32 = 8;
 const MOST_GROUPS: usize = 64;
+const TILE: usize = THREADS as usize;
+const BALL_SCALARS: usize = 2;
 
 /// The most columns whose queries fit into a block's shared memory.
 pub const MOST_DIMENSIONS: usize = 1_500;
@@ -68,6 +70,8 @@ struct Clusters {
     slab_shapes: u32,
     dimensions: u32,
     full: u32,
+    balls: u64,
+    tiles: u32,
 }
 
 // SAFETY: plain old data, laid out as in screen.cu.
@@ -75,8 +79,24 @@ unsafe impl DeviceRepr for Clusters {}
 
 struct Kernels {
     update: CudaFunction,
+    enclose: CudaFunction,
     compact: CudaFunction,
     collect: CudaFunction,
+    /// How many blocks of `collect` are on the device at a time.
+    resident: u32,
+}
+
+/// Where on the device what is used in every round lies. Asking for it there and then would have the
+/// driver record an event each time.
+#[derive(Default)]
+struct Addresses {
+    rows: u64,
+    spare: u64,
+    slabs: u64,
+    balls: u64,
+    copied: u64,
+    counts: u64,
+    minima: u64,
 }
 
 /// The live clusters on a CUDA device.
@@ -93,6 +113,9 @@ pub struct CudaScreen {
     capacity: usize,
     rows: CudaSlice<f32>,
     spare: CudaSlice<f32>,
+    balls: CudaSlice<f32>,
+    /// How many tiles have a ball.
+    tiles: usize,
     slab_shapes: usize,
     slabs: Vec<CudaSlice<f32>>,
     slab_table: CudaSlice<u64>,
@@ -101,6 +124,8 @@ pub struct CudaScreen {
     free_shapes: Vec<u32>,
     removed: Vec<u32>,
     added: Vec<u32>,
+    /// For each of the factors the number of its shape.
+    shaped: Vec<u32>,
     factors: Vec<f32>,
     requests: PinnedHostSlice<u32>,
     copied: CudaSlice<u32>,
@@ -108,6 +133,7 @@ pub struct CudaScreen {
     ticket: u32,
     counts: CudaSlice<u32>,
     minima: CudaSlice<u32>,
+    addresses: Addresses,
 }
 
 /// A request on its way.
@@ -133,15 +159,24 @@ impl CudaScreen {
     ) -> Result<Self> {
         let p = frame.dimensions();
         // Positions of clusters merged away are reused only when an eighth is empty.
-        let capacity = (live + live / 7 + 256).next_multiple_of(32);
+        let capacity = (live + live / 7 + 256).next_multiple_of(TILE);
         let words = (p + SCALARS) * capacity;
         check_memory(device, 2 * 4 * words + 8 * 4 * STAGING, live, p)?;
         let family = FAMILIES.into_iter().find(|&most| p <= most).unwrap_or(0);
         let kernel = |name: &str| device.kernel(&kernels::SCREEN, name);
+        let collect = kernel(&format!("collect_{family}"))?;
+        let padded = family.max(p);
+        let failed = |error: DriverError| device.error("asking for its size", &error);
+        let resident = collect
+            .occupancy_max_active_blocks_per_multiprocessor(THREADS, shared_bytes(padded), None)
+            .map_err(failed)?
+            * device.multiprocessors().map_err(failed)?;
         let kernels = Kernels {
             update: kernel("update")?,
+            enclose: kernel("enclose")?,
             compact: kernel("compact")?,
-            collect: kernel(&format!("collect_{family}"))?,
+            collect,
+            resident,
         };
         let allocate = || -> std::result::Result<Self, DriverError> {
             let context = &device.context;
@@ -152,13 +187,15 @@ impl CudaScreen {
                 Ok(Self {
                     device: device.clone(),
                     kernels,
-                    padded: family.max(p),
+                    padded,
                     frame,
                     roster: Roster::new(slots),
                     least,
                     capacity,
                     rows: stream.alloc_zeros(words)?,
                     spare: stream.alloc_zeros(words)?,
+                    balls: stream.alloc_zeros((p + BALL_SCALARS) * (capacity / TILE))?,
+                    tiles: 0,
                     slab_shapes: (SLAB / 4 / packed_len(p)).max(1),
                     slabs: Vec::new(),
                     slab_table: stream.alloc_zeros(1)?,
@@ -166,6 +203,7 @@ impl CudaScreen {
                     free_shapes: Vec::new(),
                     removed: Vec::new(),
                     added: Vec::new(),
+                    shaped: Vec::new(),
                     factors: Vec::new(),
                     requests: context.alloc_pinned_with_flags(STAGING, MAPPED)?,
                     copied: stream.alloc_zeros(STAGING)?,
@@ -173,26 +211,48 @@ impl CudaScreen {
                     ticket: 0,
                     counts: stream.alloc_zeros(MOST_REQUESTS + 1)?,
                     minima: stream.alloc_zeros(MOST_REQUESTS * MOST_GROUPS)?,
+                    addresses: Addresses::default(),
                     stream,
                 })
             }
         };
-        allocate().map_err(|error| device.error("making room for the clusters", &error))
+        let screen = allocate().and_then(|mut screen| {
+            // What was cleared is so from here on, for all streams.
+            screen.stream.synchronize()?;
+            screen.find_addresses();
+            Ok(screen)
+        });
+        screen.map_err(|error| device.error("making room for the clusters", &error))
+    }
+
+    fn find_addresses(&mut self) {
+        let stream = &self.stream;
+        self.addresses = Addresses {
+            rows: self.rows.device_ptr(stream).0,
+            spare: self.spare.device_ptr(stream).0,
+            slabs: self.slab_table.device_ptr(stream).0,
+            balls: self.balls.device_ptr(stream).0,
+            copied: self.copied.device_ptr(stream).0,
+            counts: self.counts.device_ptr(stream).0,
+            minima: self.minima.device_ptr(stream).0,
+        };
     }
 
     fn clusters(&self) -> Clusters {
         Clusters {
-            rows: self.rows.device_ptr(&self.stream).0,
-            slabs: self.slab_table.device_ptr(&self.stream).0,
+            rows: self.addresses.rows,
+            slabs: self.addresses.slabs,
             capacity: self.capacity as u32,
             slab_shapes: self.slab_shapes as u32,
             dimensions: self.frame.dimensions() as u32,
             full: u32::from(self.frame.full()),
+            balls: self.addresses.balls,
+            tiles: self.tiles as u32,
         }
     }
 
     fn changes(&self) -> usize {
-        self.removed.len() + self.added.len() + self.factors.len()
+        self.removed.len() + self.added.len() + self.shaped.len() + self.factors.len()
     }
 
     /// A place for a whitening factor.
@@ -212,6 +272,7 @@ impl CudaScreen {
                 .map(|slab| slab.device_ptr(&screen.stream).0)
                 .collect();
             screen.slab_table = screen.stream.clone_htod(&table)?;
+            screen.find_addresses();
             // The table on the host must outlive the copy.
             screen.stream.synchronize()
         };
@@ -243,6 +304,7 @@ impl CudaScreen {
         };
         let removed_at = staging.put(&self.removed);
         let added_at = staging.put(&self.added);
+        let shaped_at = staging.put(&self.shaped);
         let factors_at = staging.put(as_words(&self.factors));
         let queries_at = staging.used;
         // Factors start at whole groups of four words.
@@ -275,65 +337,90 @@ impl CudaScreen {
         let words = (staging.used - queries_at) as u32;
         let base = staging.words.as_ptr() as u64;
         let at = |word: usize| base + 4 * word as u64;
-        let (removed, added, factors, queries) =
-            (at(removed_at), at(added_at), at(factors_at), at(queries_at));
+        let (removed, added, shaped) = (at(removed_at), at(added_at), at(shaped_at));
+        let (factors, queries) = (at(factors_at), at(queries_at));
         let removed_count = self.removed.len() as u32;
         let added_count = (self.added.len() / (p + SCALARS + 2)) as u32;
+        let shaped_count = self.shaped.len() as u32;
         let count = pending.len() as u32;
+        let blocks = (staging.used as u32).div_ceil(THREADS).min(1024);
         let clusters = self.clusters();
-        let stream = &self.stream;
-        let blocks = added_count.max(words / THREADS).clamp(8, 1024);
         // SAFETY: arguments as declared in screen.cu, in bounds as laid out above. The host's
         // memory is pinned, so that its address is good on the device, and stays as it is until
         // the answer is there or the stream is synchronized.
         unsafe {
-            stream
+            self.stream
                 .launch_builder(&self.kernels.update)
                 .arg(&clusters)
                 .arg(&removed)
                 .arg(&removed_count)
                 .arg(&added)
                 .arg(&added_count)
+                .arg(&shaped)
+                .arg(&shaped_count)
                 .arg(&factors)
                 .arg(&queries)
                 .arg(&words)
-                .arg(&self.copied)
-                .arg(&self.counts)
-                .arg(&self.minima)
+                .arg(&self.addresses.copied)
+                .arg(&self.addresses.counts)
+                .arg(&self.addresses.minima)
                 .arg(&count)
                 .launch(config(blocks, 1, 0))?;
         }
         self.removed.clear();
         self.added.clear();
+        self.shaped.clear();
         self.factors.clear();
+        self.enclose()?;
         if count == 0 {
             // The requests' memory is free again when this returns.
-            return stream.synchronize();
+            return self.stream.synchronize();
         }
         self.ticket = self.ticket.wrapping_add(1).max(1);
         let end = ends.iter().copied().max().unwrap_or(0) as u32;
         let grid = config(
-            end.div_ceil(THREADS),
+            end.div_ceil(THREADS).min(self.kernels.resident),
             count.div_ceil(QUERIES_PER_BLOCK),
-            4 * (COORDINATES + self.padded) * QUERIES_PER_BLOCK as usize,
+            shared_bytes(self.padded),
         );
-        let factors = self.copied.slice(factors_from..);
+        let clusters = self.clusters();
+        let factors = self.addresses.copied + 4 * factors_from as u64;
         let answer = self.answer.as_ptr()? as u64;
         // SAFETY: as above.
         unsafe {
-            stream
+            self.stream
                 .launch_builder(&self.kernels.collect)
                 .arg(&clusters)
-                .arg(&self.copied)
+                .arg(&self.addresses.copied)
                 .arg(&count)
                 .arg(&factors)
-                .arg(&self.minima)
-                .arg(&self.counts)
+                .arg(&self.addresses.minima)
+                .arg(&self.addresses.counts)
                 .arg(&answer)
                 .arg(&self.ticket)
                 .launch(grid)?;
         }
         self.wait()
+    }
+
+    /// Draws the balls around the tiles that have become full.
+    fn enclose(&mut self) -> std::result::Result<(), DriverError> {
+        let full = self.roster.positions() / TILE;
+        let (first, count) = (self.tiles as u32, (full - self.tiles) as u32);
+        if count == 0 {
+            return Ok(());
+        }
+        let clusters = self.clusters();
+        // SAFETY: arguments as declared in screen.cu; all clusters of these tiles have gone over.
+        unsafe {
+            self.stream
+                .launch_builder(&self.kernels.enclose)
+                .arg(&clusters)
+                .arg(&first)
+                .launch(config(count, 1, 0))?;
+        }
+        self.tiles = full;
+        Ok(())
     }
 
     /// Waits for the answer that carries the present ticket.
@@ -434,9 +521,12 @@ impl Screen for CudaScreen {
         self.added.push(position as u32);
         self.added.extend_from_slice(as_words(&view.mean));
         self.added.extend_from_slice(&scalars(&view, shape));
-        self.added.push(self.factors.len() as u32);
-        let p = self.frame.dimensions();
-        self.factors.extend(by_columns(&view.whitening, p));
+        self.added.push(self.shaped.len() as u32);
+        if shape != NO_SHAPE {
+            self.shaped.push(shape);
+            let p = self.frame.dimensions();
+            self.factors.extend(by_columns(&view.whitening, p));
+        }
         if self.changes() > STAGING / 4 {
             self.exchange(&[], &[], &[])?;
         }
@@ -531,6 +621,9 @@ impl CudaScreen {
             return false;
         };
         entry[1 + p + LOW] = f32::NAN.to_bits();
+        if entry[1 + p + SHAPE] != NO_SHAPE {
+            self.shaped[entry[1 + p + SCALARS] as usize] = NO_SHAPE;
+        }
         entry[1 + p + SHAPE] = NO_SHAPE;
         true
     }
@@ -544,15 +637,22 @@ impl CudaScreen {
             self.stream
                 .launch_builder(&self.kernels.compact)
                 .arg(&clusters)
-                .arg(&self.spare)
+                .arg(&self.addresses.spare)
                 .arg(&positions)
                 .arg(&count)
                 .launch(config(count.div_ceil(THREADS), 1, 0))?;
         }
         std::mem::swap(&mut self.rows, &mut self.spare);
+        self.find_addresses();
+        self.tiles = 0;
         // `from` must outlive its copy.
         self.stream.synchronize()
     }
+}
+
+/// Shared memory of a block for its queries.
+fn shared_bytes(padded: usize) -> usize {
+    4 * (COORDINATES + padded) * QUERIES_PER_BLOCK as usize
 }
 
 fn config(blocks: u32, rows: u32, shared: usize) -> LaunchConfig {

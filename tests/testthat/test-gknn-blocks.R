@@ -1,0 +1,146 @@
+# Searches in blocks, of data in memory, delayed and on disk, and over workers: all give what one
+# call in memory gives.
+
+every_metric <- c(dist_metrics, correlations)
+
+# A grid with duplicates: nearly every distance ties, also across the borders of blocks.
+ties <- unname(as.matrix(expand.grid(1:5, 1:5, 1:3)))[rep(1:75, length.out = 97), ]
+
+test_that("blocks of any size change nothing", {
+  x <- blobs(61, 4)
+  query <- blobs(23, 4, seed = 2)
+  for (metric in every_metric) {
+    whole <- gknn(x, 5, metric = metric)
+    of_query <- gknn(x, 5, query, metric)
+    for (rows in c(1, 7, 60, 61, 1000)) {
+      expect_identical(gknn(x, 5, metric = metric, block_rows = rows), whole)
+      expect_identical(gknn(x, 5, query, metric, block_rows = rows), of_query)
+    }
+  }
+  expect_identical(gknn(x, 5, block_rows = 9, progress = TRUE), gknn(x, 5))
+  for (k in c(1, 8, 96)) {
+    expect_identical(gknn(ties, k, block_rows = 10), gknn(ties, k))
+    expect_identical(gknn(ties, k, block_rows = 10, metric = "manhattan"),
+                     gknn(ties, k, metric = "manhattan"))
+  }
+})
+
+test_that("delayed matrices are read in blocks, with the same result", {
+  x <- blobs(61, 4)
+  query <- blobs(23, 4, seed = 2)
+  for (metric in every_metric) {
+    whole <- gknn(x, 5, metric = metric)
+    of_query <- gknn(x, 5, query, metric)
+    d <- delayed(x, 22)
+    expect_length(DelayedArray::rowAutoGrid(d), 3)
+    expect_identical(gknn(d, 5, metric = metric), whole)
+    expect_identical(gknn(d, 5, metric = metric, block_rows = 33), whole)
+    expect_identical(gknn(d, 5, query, metric), of_query)
+  }
+  # Either of the two, or both, and more neighbours than a block has rows.
+  expect_identical(gknn(delayed(x, 9), 15, DelayedArray::DelayedArray(query)), gknn(x, 15, query))
+  expect_identical(gknn(x, 5, DelayedArray::DelayedArray(query)), gknn(x, 5, query))
+  expect_identical(gknn(delayed(x, 100), 5), gknn(x, 5))
+  # Ties across the borders of blocks.
+  for (k in c(8, 96)) expect_identical(gknn(delayed(ties, 20), k), gknn(ties, k))
+  # What is delayed is done: here a transposition, a product and integers.
+  whole <- round(t(x))
+  storage.mode(whole) <- "integer"
+  expect_identical(gknn(2L * DelayedArray::t(delayed(whole, 10)), 3), gknn(2 * t(whole), 3))
+})
+
+test_that("data may be on disk", {
+  x <- some_cells(300)
+  h <- on_disk(x, 70)
+  expect_identical(gknn(h, 12), gknn(x, 12))
+  expect_identical(gknn(h, 12, h[1:5, ], "pearson"), gknn(x, 12, x[1:5, ], "pearson"))
+})
+
+test_that("workers share the blocks, with the same result", {
+  x <- some_cells(300)
+  query <- some_cells(90) + 0.5
+  workers <- snow()
+  BiocParallel::bpstart(workers)
+  on.exit(BiocParallel::bpstop(workers))
+  for (metric in c("euclidean", "spearman")) {
+    expect_identical(gknn(x, 6, metric = metric, BPPARAM = workers), gknn(x, 6, metric = metric))
+  }
+  expect_identical(gknn(x, 6, query, block_rows = 17, BPPARAM = workers), gknn(x, 6, query))
+  expect_identical(gknn(x, 6, query[1, , drop = FALSE], BPPARAM = workers),
+                   gknn(x, 6, query[1, , drop = FALSE]))
+  skip_if_not_installed("HDF5Array")
+  h <- on_disk(x, 70)
+  expect_identical(gknn(h, 6, block_rows = 50, BPPARAM = workers), gknn(x, 6))
+})
+
+test_that("workers may be forks of a process that has searched before", {
+  x <- some_cells(300)
+  whole <- gknn(x, 6)
+  expect_identical(gknn(x, 6, block_rows = 50, BPPARAM = forks()), whole)
+  expect_identical(gknn(x, 6, BPPARAM = BiocParallel::SerialParam()), whole)
+})
+
+test_that("threads are shared by workers that are here", {
+  workers <- forks()
+  threads <- function(threads, workers) worker_threads(threads, workers, "threads", NULL)
+  before <- options(mc.cores = 7)
+  on.exit(options(before))
+  # Fewer than 7 where the environment has a limit.
+  all <- default_threads()
+  half <- max(1L, all %/% 2L)
+  expect_identical(threads(NULL, NULL), all)
+  expect_identical(threads(NULL, workers), half)
+  expect_identical(threads(NULL, BiocParallel::MulticoreParam(9)), 1L)
+  expect_identical(threads(4, workers), 4L)
+  expect_identical(threads(NULL, BiocParallel::SnowParam(2)), half)
+  expect_identical(threads(NULL, BiocParallel::SnowParam(c("localhost", "localhost"))), half)
+  expect_null(threads(NULL, BiocParallel::SnowParam(c("localhost", "far.example"))))
+  expect_refused(gknn(blobs(9, 2), 1, threads = 0, BPPARAM = workers), "`threads` is 0",
+                 by = "gknn")
+})
+
+test_that("values and rows that cannot be are named by their place in the whole", {
+  refused <- function(object, message) expect_refused(object, message, by = "gknn")
+  x <- blobs(40, 3)
+  bad <- x
+  bad[33, 2] <- NA
+  refused(gknn(delayed(bad, 6), 1), "`X` has NA in row 33, column 2")
+  refused(gknn(x, 1, delayed(bad, 6)), "`query` has NA in row 33, column 2")
+  bad <- x
+  bad[c(5, 33), ] <- 3
+  for (data in list(bad, delayed(bad, 6))) {
+    refused(gknn(data, 1, metric = "pearson", block_rows = 10), "constant in rows 5 and 33;")
+    refused(gknn(x, 1, data, "pearson", block_rows = 10), "`query` is constant in rows 5 and 33;")
+    refused(gknn(data, 1, bad[5, , drop = FALSE], "spearman", block_rows = 10),
+            "`X` is constant in rows 5 and 33 and `query` in row 1;")
+  }
+  zeros <- x
+  zeros[8, ] <- 0
+  expect_identical(gknn(delayed(zeros, 6), 3, metric = "canberra"),
+                   gknn(zeros, 3, metric = "canberra"))
+  refused(gknn(delayed(zeros, 6), 3, zeros[8, , drop = FALSE], "canberra"),
+          "`X` is zero in row 8 and `query` in row 1;")
+  refused(gknn(zeros, 3, zeros[8, , drop = FALSE], "canberra"),
+          "`X` is zero in row 8 and `query` in row 1;")
+  zeros[30, ] <- 0
+  refused(gknn(delayed(zeros, 6), 3, metric = "canberra"), "zero in rows 8 and 30;")
+  refused(gknn(delayed(x[, 1, drop = FALSE], 6), 3, metric = "pearson"), "needs at least 2")
+})
+
+test_that("wrong input is refused by name", {
+  refused <- function(object, message) expect_refused(object, message, by = "gknn")
+  x <- blobs(10, 3)
+  refused(gknn(x, 1, BPPARAM = 2), "`BPPARAM` is 2; it must be what BiocParallel's")
+  refused(gknn(x, 1, BPPARAM = list()), "`BPPARAM` is a list")
+  for (rows in list(0, 1.5, NA, "a", 1:2)) {
+    refused(gknn(x, 1, block_rows = rows), "`block_rows` is")
+  }
+  refused(gknn(x, 1, x[0, ]), "`query` has no rows")
+  d <- delayed(x, 4)
+  refused(gknn(d, 10), "a whole number of at least 1 and at most 9")
+  refused(gknn(d, 1, x[, 1:2]), "`query` has 2 columns; it must have as many as `X`, 3")
+  refused(gknn(x, 1, d[, 1:2]), "`query` has 2 columns")
+  refused(gknn(d[, 0], 1), "`X` has no columns")
+  refused(gknn(d[0, ], 1), "`X` has no rows")
+  refused(gknn(delayed(array(letters[1:6], 3:2), 4), 1), "of type character")
+})

@@ -1,0 +1,86 @@
+test_that("workers cluster apriori clusters, with the same tree", {
+  cells <- some_cells(600)
+  workers <- snow()
+  BiocParallel::bpstart(workers)
+  on.exit(BiocParallel::bpstop(workers))
+  set.seed(3)
+  labels <- sample(c("b", "a", "rest", NA, "0"), 600, replace = TRUE, prob = c(1, 5, 2, 1, 1))
+  for (quick in c(TRUE, FALSE)) {
+    alone <- quiet_gmhclust(cells, 60, labels, quick = quick, scale = TRUE)
+    shared <- quiet_gmhclust(cells, 60, labels, quick = quick, scale = TRUE, BPPARAM = workers)
+    alone$call <- shared$call <- NULL
+    expect_identical(shared, alone)
+  }
+  one <- rep(1:0, c(599, 1))
+  for (apriori in list(one, NULL, rep(1:300, 2))) {
+    expect_same_tree(quiet_gmhclust(cells, 60, apriori, BPPARAM = workers),
+                     quiet_gmhclust(cells, 60, apriori))
+  }
+  expect_same_tree(quiet_gmhclust(cells, 60, labels, apriori_intra = FALSE, BPPARAM = workers),
+                   quiet_gmhclust(cells, 60, labels, apriori_intra = FALSE))
+})
+
+test_that("workers may be forks of a process that has clustered before", {
+  cells <- some_cells(600)
+  labels <- rep(1:7, length.out = 600)
+  alone <- quiet_gmhclust(cells, 60, labels)
+  expect_same_tree(quiet_gmhclust(cells, 60, labels, BPPARAM = forks()), alone)
+  # Each fork does the whole, with what goes on threads of its own.
+  again <- parallel::mclapply(1:2, function(i) quiet_gmhclust(cells, 60, labels), mc.cores = 2)
+  for (tree in again) expect_same_tree(tree, alone)
+  expect_same_tree(mhclust(cells, 60, g = labels, warn = FALSE, BPPARAM = forks()), alone)
+  expect_refused(gmhclust(cells, BPPARAM = "2"), "`BPPARAM` is \"2\"; it must be what")
+  expect_refused(mhclust(cells, BPPARAM = "2"), "`BPPARAM` is \"2\"", by = "mhclust")
+})
+
+test_that("shares are of about equal cost", {
+  set.seed(1)
+  costs <- rexp(200)^2
+  for (count in c(1, 2, 7)) {
+    shares <- equal_shares(costs, count)
+    expect_length(shares, count)
+    expect_identical(sort(unlist(shares)), 1:200)
+    expect_false(any(vapply(shares, is.unsorted, NA)))
+    sums <- vapply(shares, function(share) sum(costs[share]), 0)
+    expect_lt(max(sums), max(costs, sum(costs) / count * 1.1))
+  }
+  expect_identical(equal_shares(c(1, 9, 1), 5), list(2L, 1L, 3L))
+})
+
+name <- function(task) paste("task", task)
+
+test_that("failures come back with their class, and the task's name", {
+  for (workers in list(NULL, forks())) {
+    error <- expect_error(spread(
+      list("a", "b"), "stop", " is too bad", workers, name, "Working", quote(f(x)), "; go on"
+    ), class = "gmhclust_error")
+    expect_s3_class(error, c("gmhclust_error", "error", "condition"), exact = TRUE)
+    expect_identical(conditionMessage(error), "task a: a is too bad; go on")
+    expect_identical(conditionCall(error), quote(f(x)))
+  }
+  for (kind in c("input", "device", "memory", "interrupt")) {
+    condition <- gmhclust_error(kind, "too bad")
+    failure <- as_failure(condition)
+    expect_identical(gmhclust_condition(failure$class, failure$message, NULL), condition)
+  }
+})
+
+test_that("a worker that is lost is an error that names what is left", {
+  for (workers in list(forks(), snow())) {
+    done <- c(FALSE, TRUE, FALSE)
+    # The workers leave with quit("no", 1).
+    error <- expect_error(suppressWarnings(spread(
+      list("no", "no", "no"), "quit", 1, workers, name, "Working", quote(f(x)), "; go on",
+      is_done = function(task) {
+        first <- done[1]
+        done <<- done[-1]
+        first
+      }
+    )), class = "gmhclust_error_worker")
+    expect_match(conditionMessage(error), "^a worker of `BPPARAM` was lost, and these are not done")
+    expect_match(conditionMessage(error), "done: task no, task no (", fixed = TRUE)
+    expect_match(conditionMessage(error), "; go on$")
+  }
+  many <- lost_worker(simpleError("gone"), paste("task", 1:9), "", NULL)
+  expect_match(conditionMessage(many), "task 4, task 5, 4 more (gone)", fixed = TRUE)
+})
