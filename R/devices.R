@@ -33,8 +33,10 @@
 #' data with missing values, ranks and other preparations are the CPU's.
 #'
 #' [gknn()], [gmst()], and [ghclust()] from points ([gkmeans()], too): The GPU screens all
-#' observations for each one's neighbours, and the CPU decides among the few that are left. The
-#' binary and Minkowski metrics are the CPU's.
+#' observations for each one's neighbours, and the CPU decides among the few that are left. An A100,
+#' an H100 or their like does so in half precision, on tensor cores, where that is enough: for
+#' Euclidean distances, correlations and cosines in 8 columns or more. The binary and Minkowski
+#' metrics are the CPU's.
 #'
 #' [ghclust()] with a matrix: Of complete, average, mcquitty and Ward's linkage, the GPU holds the
 #' matrix, computed there as by [gdist()] or sent over, and does all work on it; the CPU keeps the
@@ -84,14 +86,14 @@
 #' 2.3 kilobytes; as many clusters as fit are done at a time. What a matrix takes is in [ghclust()].
 #' CUDA itself takes some hundred megabytes. The CPU's memory is needed as well, see [gmhclust()].
 #'
-#' A search for neighbours needs 4 (p + 4) bytes for each row to look among, and up to some
-#' gigabytes for the rows whose neighbours are looked for at the time. Where three quarters of the
-#' free memory do not hold all rows to look among, they stay in the CPU's memory, in page-locked
-#' form, and pass through the device in chunks, each copied while the one before it is screened.
-#' That hardly takes longer. Only Ward's, the centroid and the median linkage of [ghclust()] need
-#' all rows there. The environment variable `GMHCLUST_DEVICE_MEMORY` limits what searches take of
-#' each device's memory, in bytes: `Sys.setenv(GMHCLUST_DEVICE_MEMORY = 4e9)`, for example, leaves
-#' room for others.
+#' A search for neighbours needs 4 (p + 4) bytes for each row to look among, about half of that in
+#' half precision, and up to some gigabytes for the rows whose neighbours are looked for at the
+#' time. Where three quarters of the free memory do not hold all rows to look among, they stay in
+#' the CPU's memory, in page-locked form, and pass through the device in chunks, each copied while
+#' the one before it is screened. That hardly takes longer. Only Ward's, the centroid and the median
+#' linkage of [ghclust()] need all rows there. The environment variable `GMHCLUST_DEVICE_MEMORY`
+#' limits what searches take of each device's memory, in bytes:
+#' `Sys.setenv(GMHCLUST_DEVICE_MEMORY = 4e9)`, for example, leaves room for others.
 #'
 #' @section I have a GPU, why does it say "cpu"?:
 #' Component `backend` of the result says which one was chosen. Print `gpu_devices()` and look at

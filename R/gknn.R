@@ -32,15 +32,16 @@
 #' that is kept. A row is no neighbour of its own, but may have neighbours that are equal to it.
 #'
 #' @section How it works:
-#' Whatever decides is computed in double precision and in one order of operations. To rule out
-#' most pairs beforehand, a screen computes lower bounds of their distances in single precision;
-#' bounds on its rounding errors are part of them. Where the screen does not prove a row's
-#' neighbours, that row is screened again for more candidates. So the result is exact, and the same
-#' for any number of threads. `"binary"` and `"minkowski"` have no screen and take longer.
+#' Whatever decides is computed in double precision and in one order of operations. To rule out most
+#' pairs beforehand, a screen computes lower bounds of their distances in single precision; bounds
+#' on its rounding errors are part of them. Where the screen does not prove a row's neighbours, that
+#' row is screened again for more candidates. GPUs may screen in half precision first, see
+#' [gpu_devices()]. So the result is exact, and the same for any number of threads. `"binary"` and
+#' `"minkowski"` have no screen and take longer.
 #'
 #' @section Time and memory:
 #' Time grows with the number of rows of X, times that of `query` (or of X again), times the number
-#' of columns. Beside X and the result, memory is about 20 bytes for each value of X and `query`,
+#' of columns. Beside X and the result, memory is about 12 bytes for each value of X and `query`,
 #' and 20 k bytes for each row whose neighbours are looked for. An interrupt (Ctrl-C) stops the work
 #' within a second.
 #'

@@ -66,7 +66,8 @@ impl Shared {
 pub struct Job {
     shared: Arc<Shared>,
     worker: Option<JoinHandle<()>>,
-    /// The vector that the worker fills in or reads, where it does. It outlives the worker.
+    /// The vector, or the list of those, that the worker fills in or reads, where it does. It
+    /// outlives the worker.
     kept: Option<Robj>,
 }
 
@@ -129,6 +130,47 @@ impl Job {
             to_r(value, output.expect("is kept for this"))
         });
         job.kept = Some(output);
+        job
+    }
+
+    /// As [`Job::start_reading`], for work on several double vectors that comes with the length of
+    /// an integer and a double vector which it fills in; `to_r` gets these, too.
+    pub fn start_reading_and_filling<T, W>(
+        vectors: Vec<Robj>,
+        work: CoreResult<(usize, W)>,
+        to_r: fn(T, Robj, Robj) -> Robj,
+    ) -> Self
+    where
+        T: Send + 'static,
+        W: FnOnce(&Monitor, &[&[f64]], &mut [i32], &mut [f64]) -> CoreResult<T> + Send + 'static,
+    {
+        let prepare = || {
+            let (length, work) = work?;
+            let sources: CoreResult<Vec<Source>> = vectors.iter().map(Source::new).collect();
+            let integers = vector::allocate_integers(length)?;
+            CoreResult::Ok((work, sources?, integers, vector::allocate(length)?))
+        };
+        let (work, sources, (integers, to_integers), (doubles, to_doubles)) = match prepare() {
+            Ok(prepared) => prepared,
+            Err(error) => return Self::failed(error.into()),
+        };
+        let filling = move |monitor: &Monitor| {
+            // SAFETY: as for `start_reading` and `start_filling`: the job keeps all these vectors.
+            let values: Vec<&[f64]> = sources.iter().map(|s| unsafe { s.values() }).collect();
+            // SAFETY: as above.
+            let (integers, doubles) = unsafe { (to_integers.values(), to_doubles.values()) };
+            work(monitor, &values, integers, doubles)
+        };
+        let mut job = Self::spawn(filling, move |value, kept: Option<Robj>| {
+            let kept = kept.and_then(|kept| kept.as_list());
+            let mut kept = kept.expect("is kept for this").values();
+            match (kept.next(), kept.next()) {
+                (Some(integers), Some(doubles)) => to_r(value, integers, doubles),
+                _ => unreachable!("both are kept"),
+            }
+        });
+        let kept = [vec![integers, doubles], vectors].concat();
+        job.kept = Some(List::from_values(kept).into());
         job
     }
 

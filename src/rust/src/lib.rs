@@ -203,31 +203,40 @@ fn job_gknn(
     threads: i32,
     devices: Nullable<Vec<i32>>,
 ) -> ExternalPtr<Job> {
+    let (n, columns) = (x.nrows(), x.ncols());
+    let mut queries = n;
+    let mut vectors = vec![x.into()];
+    if let Nullable::NotNull(query) = query {
+        queries = query.nrows();
+        vectors.push(query.into());
+    }
     let prepare = || {
         let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
         let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
         let device = Device::new(backend, threads, devices)?;
-        let (n, columns) = (x.nrows(), x.ncols());
         let k = usize::try_from(k).unwrap_or(0);
-        let mut values = matrix::row_major(x.data(), n, columns)?;
-        let mut rows = n;
-        if let Nullable::NotNull(query) = &query {
-            values.extend(matrix::row_major(query.data(), query.nrows(), columns)?);
-            rows += query.nrows();
-        }
-        Ok(move |monitor: &Monitor| {
-            let queries = if rows > n { rows - n } else { n };
-            let work = Workload::Pairs {
-                count: queries * n,
-                columns,
-            };
-            let backend = backend::select(&device.choice(), &work)?;
-            let points = backend.prepare(metric, &values, rows, columns)?;
-            drop(values);
-            knn::nearest(&points, n, k, &*backend, monitor)
-        })
+        let length = queries * k;
+        Ok((
+            length,
+            move |monitor: &Monitor, values: &[&[f64]], index: &mut [i32], distance: &mut [f64]| {
+                let work = Workload::Pairs {
+                    count: queries * n,
+                    columns,
+                };
+                let backend = backend::select(&device.choice(), &work)?;
+                let mut points = None;
+                backend.on_threads(&mut || {
+                    points = Some(Points::from_column_major(metric, values, columns));
+                });
+                let points = points.expect("were made")?;
+                let graph = knn::nearest(&points, n, k, &*backend, monitor)?;
+                backend.on_threads(&mut || graph.write_columns(index, distance));
+                Ok(queries)
+            },
+        ))
     };
-    ExternalPtr::new(Job::start(prepare(), neighbours_to_r))
+    let job = Job::start_reading_and_filling(vectors, prepare(), neighbours_to_r);
+    ExternalPtr::new(job)
 }
 
 /// Observations prepared for a metric, for several jobs; `None` once they are released.
@@ -350,7 +359,7 @@ fn job_gknn_block(
             Ok(graph)
         })
     };
-    ExternalPtr::new(Job::start(prepare(), neighbours_to_r))
+    ExternalPtr::new(Job::start(prepare(), graph_to_r))
 }
 
 /// Why rows that job_gknn_points() found cannot be.
@@ -803,7 +812,17 @@ fn distances_to_r(constant: Vec<usize>, distances: Robj) -> Robj {
 }
 
 /// Queries in rows, nearest first; indices from 1.
-fn neighbours_to_r(graph: Graph) -> Robj {
+fn neighbours_to_r(queries: usize, mut index: Robj, mut distance: Robj) -> Robj {
+    for matrix in [&mut index, &mut distance] {
+        let k = matrix.len() / queries.max(1);
+        let dimensions = [r_integer(queries), r_integer(k)];
+        matrix.set_attrib("dim", dimensions).expect("lengths agree");
+    }
+    list!(index = index, distance = distance).into()
+}
+
+/// The same of a graph that may lack neighbours, which are NA.
+fn graph_to_r(graph: Graph) -> Robj {
     let Graph { k, index, distance } = graph;
     let queries = index.len() / k;
     let number = |index: u32| match index {
@@ -817,7 +836,7 @@ fn neighbours_to_r(graph: Graph) -> Robj {
     .into()
 }
 
-/// What [`neighbours_to_r`] made a matrix each of.
+/// What [`graph_to_r`] made a matrix each of.
 fn graph_of(index: &RMatrix<i32>, distance: &RMatrix<f64>) -> Graph {
     let (queries, k) = (index.nrows(), index.ncols());
     let mut graph = Graph::unknown(queries, k);

@@ -10,24 +10,25 @@ use gmhclust_core::{Error as CoreError, Result as CoreResult};
 extern "C" {
     /// See allocate.c.
     fn gmhclust_allocate_doubles(length: f64) -> SEXP;
+    fn gmhclust_allocate_integers(length: f64) -> SEXP;
 }
 
 /// The place of a vector's values.
-pub struct Destination {
-    first: *mut f64,
+pub struct Destination<T> {
+    first: *mut T,
     length: usize,
 }
 
 // SAFETY: a place in memory, which is no thread's in particular.
-unsafe impl Send for Destination {}
+unsafe impl<T: Send> Send for Destination<T> {}
 
-impl Destination {
+impl<T> Destination<T> {
     /// The values, of which none has a meaning yet.
     ///
     /// # Safety
     /// While the slice is in use the vector must be there, and nobody else may look into it.
-    pub unsafe fn values<'a>(self) -> &'a mut [f64] {
-        // SAFETY: `allocate` made a double vector of this length; the rest the caller promises.
+    pub unsafe fn values<'a>(self) -> &'a mut [T] {
+        // SAFETY: it was allocated with this length; the rest the caller promises.
         unsafe { std::slice::from_raw_parts_mut(self.first, self.length) }
     }
 }
@@ -70,19 +71,41 @@ impl Source {
 ///
 /// # Errors
 /// `Error::Memory` where R has no memory for it.
-pub fn allocate(length: usize) -> CoreResult<(Robj, Destination)> {
+pub fn allocate(length: usize) -> CoreResult<(Robj, Destination<f64>)> {
     // SAFETY: this is R's thread, and what comes is an R object.
     let mut vector = unsafe { Robj::from_sexp(gmhclust_allocate_doubles(length as f64)) };
-    if vector.is_null() {
+    let first = vector.as_real_slice_mut().map(<[f64]>::as_mut_ptr);
+    destination(vector, first, length)
+}
+
+/// As [`allocate`], an integer vector.
+///
+/// # Errors
+/// As there.
+pub fn allocate_integers(length: usize) -> CoreResult<(Robj, Destination<i32>)> {
+    // SAFETY: this is R's thread, and what comes is an R object.
+    let mut vector = unsafe { Robj::from_sexp(gmhclust_allocate_integers(length as f64)) };
+    let first = vector.as_integer_slice_mut().map(<[i32]>::as_mut_ptr);
+    destination(vector, first, length)
+}
+
+/// A vector that was allocated, unless it is none, and where its values are.
+fn destination<T>(
+    vector: Robj,
+    first: Option<*mut T>,
+    length: usize,
+) -> CoreResult<(Robj, Destination<T>)> {
+    let Some(first) = first else {
         return Err(CoreError::Memory(format!(
             "R has no memory for a result of {:.1} GB",
-            8e-9 * length as f64
+            1e-9 * (size_of::<T>() * length) as f64
         )));
-    }
-    let first = match length {
-        // R's pointer to no values points nowhere.
-        0 => std::ptr::dangling_mut(),
-        _ => vector.as_real_slice_mut().expect("doubles").as_mut_ptr(),
+    };
+    // R's pointer to no values points nowhere.
+    let first = if length == 0 {
+        std::ptr::dangling_mut()
+    } else {
+        first
     };
     Ok((vector, Destination { first, length }))
 }

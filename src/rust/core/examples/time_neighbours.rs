@@ -1,15 +1,17 @@
-//! Times searches among seeded points in clusters, without R:
-//! `cargo run --release --example time_neighbours N P METRIC K THREADS [BACKEND [DEVICES]]`,
+//! Times searches among seeded points, without R:
+//! `cargo run --release --example time_neighbours N P METRIC K THREADS [BACKEND [DATA [DEVICES]]]`,
 //! with `tree` for K to make the minimum spanning tree, or `ward`, `centroid` or
-//! `median` for these linkages. DEVICES is how many, all by default. The environment variable
-//! GMHCLUST_DEVICE_MEMORY caps what a search takes of a device's memory, in bytes.
+//! `median` for these linkages. DATA is `clusters`, or `profiles` that follow a
+//! few common patterns, with noise of their own. DEVICES is how many, all by
+//! default. The environment variable GMHCLUST_DEVICE_MEMORY caps what a search
+//! takes of a device's memory, in bytes.
 
 use std::time::Instant;
 
 use gmhclust_core::backend::{self, Choice, Workload};
 use gmhclust_core::linkage::{geometric, spanning};
-use gmhclust_core::metric::{Metric, ZeroOverZero};
-use gmhclust_core::{knn, Matrix, Monitor};
+use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
+use gmhclust_core::{knn, matrix, Matrix, Monitor};
 
 /// Uniform numbers in [0, 1) by xorshift64*.
 fn uniform(state: &mut u64) -> f64 {
@@ -19,6 +21,41 @@ fn uniform(state: &mut u64) -> f64 {
     (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1u64 << 53) as f64
 }
 
+/// About normal numbers.
+fn normal(state: &mut u64) -> f64 {
+    ((0..4).map(|_| uniform(state)).sum::<f64>() - 2.0) * 3f64.sqrt()
+}
+
+/// Points around 20 centers.
+fn clusters(n: usize, p: usize, state: &mut u64) -> Vec<f64> {
+    let centers: Vec<f64> = (0..20 * p).map(|_| 6.0 * uniform(state)).collect();
+    let mut values = Vec::with_capacity(n * p);
+    for _ in 0..n {
+        let center = (20.0 * uniform(state)) as usize * p;
+        for k in 0..p {
+            let spread: f64 = (0..4).map(|_| uniform(state)).sum();
+            values.push(centers[center + k] + spread);
+        }
+    }
+    values
+}
+
+/// Mixtures of 12 patterns with noise, as in inst/benchmarks/neighbours.R.
+fn profiles(n: usize, p: usize, state: &mut u64) -> Vec<f64> {
+    let patterns: Vec<f64> = (0..12 * p).map(|_| normal(state)).collect();
+    let mut values = Vec::with_capacity(n * p);
+    for _ in 0..n {
+        let start = values.len();
+        values.extend((0..p).map(|_| normal(state)));
+        for pattern in patterns.chunks(p) {
+            let share = normal(state);
+            let row = values[start..].iter_mut().zip(pattern);
+            row.for_each(|(value, pattern)| *value += share * pattern);
+        }
+    }
+    values
+}
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| arguments[i].parse::<usize>().expect("a number");
@@ -26,16 +63,11 @@ fn main() {
     let metric = Metric::new("METRIC", &arguments[2], 2.0, false, ZeroOverZero::Omitted);
     let metric = metric.expect("a metric");
     let mut state = 42;
-    let centers: Vec<f64> = (0..20 * p).map(|_| 6.0 * uniform(&mut state)).collect();
-    let mut values = Vec::with_capacity(n * p);
-    for _ in 0..n {
-        let center = (20.0 * uniform(&mut state)) as usize * p;
-        for k in 0..p {
-            let spread: f64 = (0..4).map(|_| uniform(&mut state)).sum();
-            values.push(centers[center + k] + spread);
-        }
-    }
-    let devices: Option<Vec<usize>> = arguments.get(6).map(|_| (0..number(6)).collect());
+    let values = match arguments.get(6).map(String::as_str) {
+        Some("profiles") => profiles(n, p, &mut state),
+        _ => clusters(n, p, &mut state),
+    };
+    let devices: Option<Vec<usize>> = arguments.get(7).map(|_| (0..number(7)).collect());
     let choice = Choice {
         backend: arguments.get(5).map_or("cpu", String::as_str),
         threads,
@@ -46,10 +78,17 @@ fn main() {
         columns: p,
     };
     let backend = backend::select(&choice, &work).expect("a backend");
+    // As R has it.
+    let mut by_column = vec![0.0; values.len()];
+    matrix::column_major_on_threads(&values, p, &mut by_column, |value| value);
     let x = Matrix::from_row_major(values, n, p).expect("finite numbers");
     for _ in 0..3 {
         let start = Instant::now();
-        let points = backend.prepare(metric, x.values(), n, p).expect("points");
+        let mut points = None;
+        backend.on_threads(&mut || {
+            points = Some(Points::from_column_major(metric, &[&by_column], p));
+        });
+        let points = points.expect("was made").expect("whole rows");
         let prepared = start.elapsed().as_secs_f64();
         let monitor = Monitor::default();
         let sum: f64 = match arguments[3].as_str() {
@@ -67,8 +106,17 @@ fn main() {
                 tree.height.iter().sum()
             }
             _ => {
-                let graph = knn::nearest(&points, n, number(3), &*backend, &monitor);
-                graph.expect("a graph").distance.iter().sum()
+                let k = number(3);
+                let graph = knn::nearest(&points, n, k, &*backend, &monitor).expect("a graph");
+                let searched = start.elapsed().as_secs_f64();
+                let (mut index, mut distance) = (vec![0; n * k], vec![0.0; n * k]);
+                backend.on_threads(&mut || graph.write_columns(&mut index, &mut distance));
+                let written = start.elapsed().as_secs_f64() - searched;
+                print!(
+                    "searched {:.3} s, written {written:.3} s: ",
+                    searched - prepared
+                );
+                distance[..n].iter().sum()
             }
         };
         println!(

@@ -5,11 +5,9 @@
 // nearer than its threshold is collected there, and between the launches for one part of the
 // references and the next, `narrow` keeps the nearest and lowers the threshold.
 //
-// References and queries lie coordinate after coordinate: coordinate k of reference i is at
-// k * stride + i.
+// References and queries lie coordinate after coordinate, but for products.cu, whose views are packed.
 
-typedef unsigned int uint;
-typedef unsigned long long ulong;
+#include "sweep.cuh"
 
 // Threads along the references and the queries of a tile, and what each does.
 #define ACROSS 16
@@ -28,9 +26,6 @@ typedef unsigned long long ulong;
 #define MOST_ROOM 4096
 #define NARROW_THREADS 128
 #define NOTHING 0xffffffffffffffffull
-
-// After the coordinates.
-enum Scalar { ERROR, FACTOR, HALF, ALLOWANCE, SCALARS };
 
 enum Kind { NORM, NORM_OF_PRODUCTS, SUM, ANGLE };
 
@@ -53,34 +48,12 @@ extern "C" __global__ void scatter(const float *rows, const uint *positions, uin
 
 // Copies what lies at some positions to positions 0, 1, ....
 extern "C" __global__ void gather(const float *coordinates, const uint *positions, uint count,
-                                  uint columns, ulong stride, float *copy, ulong copy_stride) {
+                                  uint columns, ulong stride, ulong step, float *copy,
+                                  ulong copy_stride, ulong copy_step) {
   uint at = blockIdx.x * blockDim.x + threadIdx.x, k = blockIdx.y;
-  if (at < count) copy[(size_t)k * copy_stride + at] = coordinates[(size_t)k * stride + positions[at]];
+  if (at < count)
+    copy[k * copy_stride + at * copy_step] = coordinates[k * stride + positions[at] * step];
 }
-
-// As struct Sweep in backend/cuda/neighbours.rs.
-struct Sweep {
-  double shrink, margin;
-  const float *references; // coordinates, then SCALARS
-  const uint *groups;      // of the references
-  const float *queries;    // coordinates, then SCALARS
-  const uint *query_groups;
-  float *slopes, *bases; // thresholds of the queries
-  ulong *candidates;     // `room` for each query: sum or bound, then position
-  ulong *floors;         // of the queries: all else within the limit is from this key on
-  uint *counts;          // of the candidates, those that found no room included
-  uint *kept;            // how many of the candidates are keys already
-  ulong stride, query_stride;
-  uint columns, query_count, kind, capacity, room;
-  uint first, last; // references of this launch
-
-  __device__ float reference(uint scalar, uint i) const {
-    return references[(columns + scalar) * stride + i];
-  }
-  __device__ float query(uint scalar, uint i) const {
-    return queries[(columns + scalar) * query_stride + i];
-  }
-};
 
 // What is added up: Sums of backend/single.rs.
 struct Squares {

@@ -39,16 +39,10 @@ impl Matrix {
         columns: usize,
     ) -> Result<Self> {
         check_size(values, rows, columns)?;
-        let mut row_major = vec![0.0; values.len()];
-        let blocks = row_major.par_chunks_mut(BLOCK * columns.max(1)).enumerate();
-        let finite = blocks
-            .with_min_len(ROWS_AT_A_TIME / BLOCK)
-            .map(|(block, some_rows)| {
-                fill_rows(some_rows, block, values, rows, columns);
-                // A finite sum has finite terms.
-                some_rows.iter().sum::<f64>().is_finite()
-            })
-            .reduce(|| true, |a, b| a & b);
+        let row_major = row_major_on_threads(&[values], columns)?;
+        // A finite sum has finite terms.
+        let is_finite = |some: &[f64]| some.iter().sum::<f64>().is_finite();
+        let finite = row_major.par_chunks(ROWS_AT_A_TIME).all(is_finite);
         if rows < 2 || columns == 0 || !finite {
             return Self::from_row_major(row_major, rows, columns);
         }
@@ -137,15 +131,6 @@ pub fn row_major(values: &[f64], rows: usize, columns: usize) -> Result<Vec<f64>
     Ok(row_major)
 }
 
-/// Fills in a block of row-major values.
-fn fill_rows(some_rows: &mut [f64], block: usize, values: &[f64], rows: usize, columns: usize) {
-    for j in 0..columns {
-        let column = &values[j * rows + block * BLOCK..];
-        let to = some_rows[j..].iter_mut().step_by(columns);
-        to.zip(column).for_each(|(to, &value)| *to = value);
-    }
-}
-
 /// A number that stands for values in their order, for telling data from other data: that of `values`
 /// after those that `before` stands for, 0 being that of none. It does not tell -0 from 0.
 pub fn digest(values: &[f64], before: u64) -> u64 {
@@ -158,6 +143,70 @@ pub fn digest(values: &[f64], before: u64) -> u64 {
         let product = u128::from(digest ^ bits ^ MIX) * u128::from(MIX);
         (product >> 64) as u64 ^ (product as u64).rotate_left(29)
     })
+}
+
+/// As [`row_major`], of matrices one below the other, on the threads of the pool that it is called
+/// from.
+///
+/// # Errors
+/// `Error::Input` when a matrix has no whole number of rows.
+pub fn row_major_on_threads(parts: &[&[f64]], columns: usize) -> Result<Vec<f64>> {
+    let mut row_major = vec![0.0; parts.iter().map(|part| part.len()).sum()];
+    let mut rest = &mut row_major[..];
+    for part in parts {
+        let rows = part.len() / columns.max(1);
+        check_size(part, rows, columns)?;
+        let (some, others) = rest.split_at_mut(part.len());
+        some.par_chunks_mut(BLOCK * columns.max(1))
+            .enumerate()
+            .with_min_len((ROWS_AT_A_TIME / BLOCK / columns.max(1)).max(1))
+            .for_each(|(block, some_rows)| fill_rows(some_rows, block, part, rows, columns));
+        rest = others;
+    }
+    Ok(row_major)
+}
+
+/// Writes row-major values in column-major order, each as `convert` makes it, on the threads of the
+/// pool that it is called from.
+pub fn column_major_on_threads<T: Copy + Sync, U: Send>(
+    values: &[T],
+    columns: usize,
+    column_major: &mut [U],
+    convert: impl Fn(T) -> U + Sync,
+) {
+    /// Columns at a time: what a row has of them is in one place.
+    const TOGETHER: usize = 8;
+
+    let rows = values.len() / columns.max(1);
+    let mut tasks = Vec::new();
+    let groups = column_major.chunks_mut(TOGETHER * rows.max(1));
+    for (group, some_columns) in groups.enumerate() {
+        let some_columns = some_columns.chunks_mut(rows);
+        let mut parts: Vec<_> = some_columns.map(|c| c.chunks_mut(ROWS_AT_A_TIME)).collect();
+        for first in (0..rows).step_by(ROWS_AT_A_TIME) {
+            let parts: Vec<&mut [U]> = parts.iter_mut().filter_map(Iterator::next).collect();
+            tasks.push((first, group * TOGETHER, parts));
+        }
+    }
+    tasks
+        .into_par_iter()
+        .for_each(|(first, column, mut parts)| {
+            for row in 0..parts[0].len() {
+                let some = &values[(first + row) * columns + column..];
+                for (part, &value) in parts.iter_mut().zip(some) {
+                    part[row] = convert(value);
+                }
+            }
+        });
+}
+
+/// Fills in a block of row-major values.
+fn fill_rows(some_rows: &mut [f64], block: usize, values: &[f64], rows: usize, columns: usize) {
+    for j in 0..columns {
+        let column = &values[j * rows + block * BLOCK..];
+        let to = some_rows[j..].iter_mut().step_by(columns);
+        to.zip(column).for_each(|(to, &value)| *to = value);
+    }
 }
 
 /// That there are `rows * columns` values.

@@ -7,6 +7,8 @@
 
 use std::ops::Range;
 
+use rayon::prelude::*;
+
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
 use crate::metric::{Metric, Points, ZeroOverZero};
@@ -165,6 +167,47 @@ pub struct Nearest {
 }
 
 impl Nearest {
+    /// How many queries there are answers for.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// From what was found for all queries, on the threads of the rayon pool it is called in.
+    pub fn of_all(all: &[Vec<(f64, u32)>]) -> Self {
+        /// Queries that a thread copies at a time.
+        const TOGETHER: usize = 1 << 10;
+
+        let mut ends = Vec::with_capacity(all.len());
+        let mut end = 0;
+        ends.extend(all.iter().map(|found| {
+            end += found.len();
+            end
+        }));
+        let mut found = vec![(0.0, 0); end];
+        let mut parts = Vec::new();
+        let mut rest = &mut found[..];
+        for some in all.chunks(TOGETHER) {
+            let length = some.iter().map(Vec::len).sum();
+            let (part, others) = rest.split_at_mut(length);
+            parts.push((part, some));
+            rest = others;
+        }
+        parts.into_par_iter().for_each(|(part, some)| {
+            let mut rest = part;
+            for found in some {
+                let (place, others) = rest.split_at_mut(found.len());
+                place.copy_from_slice(found);
+                rest = others;
+            }
+        });
+        Self { found, ends }
+    }
+
     /// Adds what was found for the next query.
     pub fn push(&mut self, found: &[(f64, u32)]) {
         self.found.extend_from_slice(found);
@@ -285,5 +328,22 @@ impl Centroids {
         }
         self.sizes[lower] = a + b;
         self.sizes[higher] = 0.0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_for_all_is_what_was_found_for_one_after_the_other() {
+        let found = |i: u32| (0..i * 7 % 5).map(|j| (f64::from(j), i + j)).collect();
+        for queries in [0, 1, 5000] {
+            let all: Vec<Vec<(f64, u32)>> = (0..queries).map(found).collect();
+            let mut expected = Nearest::default();
+            all.iter().for_each(|found| expected.push(found));
+            assert_eq!(Nearest::of_all(&all), expected);
+            assert_eq!(expected.len(), all.len());
+        }
     }
 }

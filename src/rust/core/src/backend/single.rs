@@ -20,6 +20,15 @@
 //! * Products for Euclidean distances: with H = ‖x̂‖²/2, ‖x̂−ŷ‖²/2 = H(x) + H(y) − x̂·ŷ, where
 //!   the sum x̂·ŷ is off by at most (p + 4)u·‖x̂‖‖ŷ‖ ≤ (p + 4)u·(H(x) + H(y)): shrinking both H by
 //!   so much covers it.
+//!
+//! Products may also be of views in half precision, which tensor cores multiply: then e(x) is
+//! measured against these, and is about 2⁻¹²‖x‖. Products of halves are exact in single precision.
+//! How tensor cores add them is not documented but for "at least single precision". As far as is
+//! known from measurements (Fasi et al., PeerJ Computer Science 7:e330, 2021), they align a few
+//! products and the sum so far to the largest of these, truncate each to the bits of a single or a
+//! few more, and truncate their sum: so every product adds at most 2u·‖x̂‖‖ŷ‖ of error, and
+//! so does every sum, of which there is one for at least four products. The margin is more than
+//! three times that, (p + 32)·8u·‖x̂‖‖ŷ‖, in place of (p + 4)u above.
 
 use super::screen::UNIT;
 
@@ -60,15 +69,27 @@ const SPLIT: f64 = 1024.0;
 /// Covers the few roundings of numbers that were made singles.
 const SLACK: f64 = 1.0 + 16.0 * UNIT;
 
+/// What views in half precision are multiplied by, so that nothing of weight is subnormal and nothing
+/// overflows: they are below 2 and become at most 2¹⁵.
+const HALF_SCALE: f32 = (1 << 14) as f32;
+
 /// Coordinates below this are zero in a view: they would come near the subnormal numbers, which
 /// make a sweep many times slower.
 const TINY: f64 = 1.0 / (1u128 << 100) as f64;
+
+/// What coordinates of views are rounded to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Precision {
+    Single,
+    Half,
+}
 
 /// How rows and single-precision views relate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
     sums: Sums,
     kind: Kind,
+    precision: Precision,
     /// The coordinate that is 0 in a view.
     center: Vec<f64>,
     /// Data units of coordinates for one of the view, a power of two.
@@ -120,12 +141,19 @@ impl Frame {
         Self {
             sums,
             kind,
+            precision: Precision::Single,
             unit,
             distance_unit: if sums == Sums::Quotients { 1.0 } else { unit },
             shrink: (1.0 - (p + 8.0) * UNIT).max(0.0),
             margin: (p + 24.0) * UNIT * 1.001,
             center,
         }
+    }
+
+    /// The margin of sums of products of halves, relative to the views' lengths; these may be a
+    /// little more than 1.
+    fn margin_of_halves(&self) -> f64 {
+        (self.columns() as f64 + 32.0) * 8.0 * UNIT * 1.01
     }
 
     /// For Euclidean distances, or those of clusters with sizes, of rows around `center`.
@@ -169,6 +197,25 @@ impl Frame {
         }
     }
 
+    /// The same by products of halves, which only correlations and Euclidean distances have.
+    pub fn in_halves(&self) -> Option<Self> {
+        let by_products = match self.kind {
+            Kind::Norm => self.by_products(),
+            Kind::NormOfProducts | Kind::Angle => self.clone(),
+            Kind::Sum => return None,
+        };
+        Some(Self {
+            precision: Precision::Half,
+            margin: self.margin_of_halves(),
+            ..by_products
+        })
+    }
+
+    /// What coordinates are rounded to.
+    pub fn precision(&self) -> Precision {
+        self.precision
+    }
+
     /// What to add up.
     pub fn sums(&self) -> Sums {
         self.sums
@@ -196,7 +243,8 @@ impl Frame {
         View { values, scalars }
     }
 
-    /// As [`Frame::view`], handing each coordinate's number and single to `put`.
+    /// As [`Frame::view`], handing each coordinate's number and single to `put`. In half precision,
+    /// [`half_bits`] are exact.
     #[inline]
     pub fn write(&self, row: &[f64], size: f64, mut put: impl FnMut(usize, f32)) -> Scalars {
         // Halves, for differences of huge values can overflow.
@@ -207,6 +255,10 @@ impl Frame {
             let exact = (0.5 * value - 0.5 * center) * scale;
             let is_tiny = exact.abs() < TINY;
             let single = if is_tiny { 0.0 } else { exact as f32 };
+            let single = match self.precision {
+                Precision::Single => single,
+                Precision::Half => from_half(to_half(single * HALF_SCALE)) / HALF_SCALE,
+            };
             let rounded = f64::from(single);
             // The two roundings of `exact` itself.
             let off = (rounded - exact).abs() + exact.abs() * 2.0 * f64::EPSILON;
@@ -226,9 +278,17 @@ impl Frame {
         ) {
             lost = lost.sqrt();
         }
+        if self.kind == Kind::Angle {
+            // x̂·ŷ is off by e(x) + e(y) + e(x)e(y) at most, and e(x)e(y) ≤ e(x)²/2 + e(y)²/2.
+            lost += 0.5 * lost * lost;
+        }
         // What underflows, in single or in double precision, is far below the last term.
         let error = up(lost * 1.000_001 + 1.0 / (1u64 << 60) as f64);
-        let half = 0.5 * square * (1.0 - (row.len() as f64 + 16.0) * UNIT);
+        let lost_of_half = match self.precision {
+            Precision::Single => (row.len() as f64 + 16.0) * UNIT,
+            Precision::Half => self.margin_of_halves(),
+        };
+        let half = 0.5 * square * (1.0 - lost_of_half);
         let half = down(half.max(0.0) * (1.0 - 1e-6 * UNIT));
         let e = f64::from(error);
         let allowance = match self.kind {
@@ -304,6 +364,51 @@ impl Frame {
     }
 }
 
+/// The bits of the half that a coordinate of a view in half precision is, times [`HALF_SCALE`].
+pub fn half_bits(coordinate: f32) -> u16 {
+    to_half(coordinate * HALF_SCALE)
+}
+
+/// The coordinate that such bits stand for.
+#[cfg(test)]
+pub fn coordinate_of_half(bits: u16) -> f32 {
+    from_half(bits) / HALF_SCALE
+}
+
+/// The bits of the half that is nearest to a value below 2¹⁵.
+fn to_half(value: f32) -> u16 {
+    /// The least half that is not subnormal; below, halves are multiples of 2⁻²⁴, the steps of
+    /// singles from 1/2 on.
+    const LEAST: f32 = 1.0 / (1 << 14) as f32;
+    /// What the exponents of singles have more than those of halves, and how many more bits follow.
+    const BIAS: u32 = 127 - 15;
+    const MORE: u32 = 23 - 10;
+
+    let magnitude = value.abs();
+    let bits = magnitude.to_bits();
+    let half = if magnitude < LEAST {
+        (magnitude + 0.5).to_bits() - 0.5f32.to_bits()
+    } else {
+        let to_even = bits >> MORE & 1;
+        (bits + (1 << (MORE - 1)) - 1 + to_even - (BIAS << 23)) >> MORE
+    };
+    half as u16 | (value.to_bits() >> 16) as u16 & 0x8000
+}
+
+/// The value of a finite half.
+fn from_half(half: u16) -> f32 {
+    let (exponent, fraction) = (u32::from(half) >> 10 & 31, u32::from(half) & 0x3ff);
+    let magnitude = match exponent {
+        0 => fraction as f32 / (1 << 24) as f32,
+        _ => f32::from_bits((exponent + 127 - 15) << 23 | fraction << 13),
+    };
+    if half >> 15 == 1 {
+        -magnitude
+    } else {
+        magnitude
+    }
+}
+
 /// What norms are multiplied by: for clusters a little less than √(2ab/(a+b)) with sizes a and b,
 /// else a little less than 1.
 fn ratio(a: f32, b: f32) -> f64 {
@@ -349,10 +454,15 @@ mod tests {
             let bound = frame.bound(sum, &a.scalars, error, factor, half);
             let (bound, distance) = (frame.in_data_units(bound), points.distance(i, j));
             assert!(bound <= distance, "{bound} is above {distance}: {frame:?}");
-            assert!(
-                bound >= distance * (1.0 - 1e-4) - 1e-4,
-                "{bound} is far below {distance}: {frame:?}"
-            );
+            let near = match frame.precision() {
+                Precision::Single => distance * (1.0 - 1e-4) - 1e-4,
+                Precision::Half => {
+                    let lost = f64::from(a.scalars.error) + f64::from(error);
+                    let margin = frame.margin_of_halves().sqrt() * frame.unit;
+                    distance * (1.0 - 1e-3) - 2.0 * lost * frame.distance_unit - 4.0 * margin
+                }
+            };
+            assert!(bound >= near, "{bound} is far below {distance}: {frame:?}");
             let threshold = frame.threshold(&a.scalars, frame.limit(distance));
             assert!(sum < threshold.slope * factor + threshold.base + allowance);
         }
@@ -369,6 +479,7 @@ mod tests {
             let points = |metric| Points::new(metric, &x);
             check(&squares.by_products(), &points(Metric::Euclidean));
             check(&squares, &points(Metric::Euclidean));
+            check(&squares.in_halves().unwrap(), &points(Metric::Euclidean));
             let magnitudes = Frame::magnitudes(center(), 100.0);
             check(&magnitudes, &points(Metric::Manhattan));
             let greatest = Frame::greatest(center(), 100.0);
@@ -378,7 +489,27 @@ mod tests {
             for absolute in [false, true] {
                 let pearson = points(Metric::Pearson { absolute });
                 check(&Frame::products(p, absolute), &pearson);
+                let in_halves = Frame::products(p, absolute).in_halves().unwrap();
+                check(&in_halves, &pearson);
             }
         }
+    }
+
+    #[test]
+    fn halves_are_the_nearest_ones() {
+        // Every finite half is itself, and what is between two is the nearer one, or the even one.
+        for bits in 0..0x77ffu16 {
+            let (value, next) = (from_half(bits), from_half(bits + 1));
+            assert_eq!(to_half(value), bits);
+            assert_eq!(to_half(-value), bits | 0x8000);
+            let middle = 0.5 * (value + next);
+            assert_eq!(to_half(middle), bits + (bits & 1));
+            assert_eq!(to_half(middle.next_down()), bits);
+            assert_eq!(to_half(middle.next_up()), bits + 1);
+        }
+        assert_eq!(from_half(to_half(1.0)), 1.0);
+        assert_eq!(from_half(1), 2f32.powi(-24));
+        assert_eq!(from_half(0x0400), 2f32.powi(-14));
+        assert_eq!(from_half(0x7800), 32_768.0);
     }
 }

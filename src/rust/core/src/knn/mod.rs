@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
+use crate::matrix::column_major_on_threads;
 use crate::metric::Points;
 use crate::monitor::Monitor;
 
@@ -176,6 +177,13 @@ impl Graph {
                 put(place, nearest);
             }
         });
+    }
+
+    /// Writes the graph as R has it: column after column, the references' numbers from 1. On the
+    /// threads of the pool that it is called from.
+    pub fn write_columns(&self, index: &mut [i32], distance: &mut [f64]) {
+        column_major_on_threads(&self.index, self.k, index, |index| index as i32 + 1);
+        column_major_on_threads(&self.distance, self.k, distance, |distance| distance);
     }
 }
 

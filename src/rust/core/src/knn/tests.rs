@@ -59,6 +59,38 @@ fn the_gpu_has_the_bits_of_the_cpu() {
 }
 
 #[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_has_the_bits_of_the_cpu_where_half_precision_is_too_little() {
+    let cuda = Cuda::new(None, 2).unwrap().without_crossover(false);
+    let cpu = Cpu::new(4).unwrap();
+    let mut random = Random(8);
+    let metrics = [correlations(), vec![Metric::Euclidean]].concat();
+    for data in [
+        Data::Plain,
+        Data::Mixture,
+        Data::Duplicates,
+        Data::Offset,
+        Data::Outliers,
+    ] {
+        for &metric in &metrics {
+            // Islands of near neighbours far apart, too.
+            let mut values = draw(&mut random, data, 2500, 100).values().to_vec();
+            for row in values.chunks_mut(100).step_by(2) {
+                row.iter_mut()
+                    .enumerate()
+                    .for_each(|(k, v)| *v += 1e3 * (k % 2) as f64);
+            }
+            let x = Matrix::from_row_major(values, 2500, 100).unwrap();
+            let points = Points::new(metric, &x);
+            let on = |backend: &dyn Backend| {
+                nearest(&points, 2500, 7, backend, &Monitor::default()).unwrap()
+            };
+            assert!(on(&cuda) == on(&cpu), "{data:?}, {metric:?}");
+        }
+    }
+}
+
+#[test]
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
 fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
     compare_with_all_distances(&Cuda::new(None, 2).unwrap().without_crossover(false), 22);

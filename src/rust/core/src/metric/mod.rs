@@ -12,7 +12,7 @@ pub mod reference;
 #[cfg(test)]
 mod tests;
 
-pub use points::{Points, WithForm};
+pub use points::{Points, WithForm, TOGETHER};
 
 use crate::error::{Error, Result};
 

@@ -34,6 +34,9 @@ pub struct Points {
     constant: Vec<usize>,
 }
 
+/// How many distances are computed at a time: while one waits for its last sum, others go on.
+pub const TOGETHER: usize = 8;
+
 /// What to do with points once it is known how their distances are computed.
 pub trait WithForm {
     type Output;
@@ -63,6 +66,16 @@ impl Points {
         columns: usize,
     ) -> Result<Self> {
         matrix::check_size(&values, rows, columns)?;
+        Ok(Self::prepared(metric, values, rows, columns))
+    }
+
+    /// From column-major matrices one below the other.
+    ///
+    /// # Errors
+    /// `Error::Input` when a matrix has no whole number of rows.
+    pub fn from_column_major(metric: Metric, parts: &[&[f64]], columns: usize) -> Result<Self> {
+        let values = matrix::row_major_on_threads(parts, columns)?;
+        let rows = values.len() / columns.max(1);
         Ok(Self::prepared(metric, values, rows, columns))
     }
 
@@ -152,6 +165,15 @@ impl Points {
         self.with_form(Pair { points: self, i, j })
     }
 
+    /// The distances of an observation from [`TOGETHER`] others, which take little longer than one.
+    pub fn distances(&self, i: usize, others: &[usize; TOGETHER]) -> [f64; TOGETHER] {
+        self.with_form(Several {
+            points: self,
+            i,
+            others,
+        })
+    }
+
     /// Hands the form of the metric to `visitor`.
     pub fn with_form<V: WithForm>(&self, visitor: V) -> V::Output {
         if self.pairwise() {
@@ -220,6 +242,49 @@ impl WithForm for Pair<'_> {
         };
         let absolute = self.points.metric == Metric::Spearman { absolute: true };
         pairwise::distance(ordered(self.i), ordered(self.j), absolute)
+    }
+}
+
+/// One of the points and others.
+struct Several<'a> {
+    points: &'a Points,
+    i: usize,
+    others: &'a [usize; TOGETHER],
+}
+
+impl WithForm for Several<'_> {
+    type Output = [f64; TOGETHER];
+
+    fn with_form<F: Form>(self, form: F) -> Self::Output {
+        let a = self.points.row(self.i);
+        let others = self.others.map(|j| &self.points.row(j)[..a.len()]);
+        dispatch(SeveralDistances { form, a, others })
+    }
+
+    fn pairwise(self) -> Self::Output {
+        self.others.map(|j| self.points.distance(self.i, j))
+    }
+}
+
+/// As [`PairDistance`], of a row and others.
+struct SeveralDistances<'a, F> {
+    form: F,
+    a: &'a [f64],
+    others: [&'a [f64]; TOGETHER],
+}
+
+impl<F: Form> WithSimd for SeveralDistances<'_, F> {
+    type Output = [f64; TOGETHER];
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Self::Output {
+        let mut states = [self.form.start(Scalar); TOGETHER];
+        for (k, &a) in self.a.iter().enumerate() {
+            for (state, other) in states.iter_mut().zip(&self.others) {
+                *state = self.form.add(Scalar, *state, a, other[k]);
+            }
+        }
+        states.map(|state| self.form.finish(Scalar, state))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::reference;
 use super::*;
 use crate::testing::{correlations, dist_metrics, values, Random};
-use crate::Matrix;
+use crate::{matrix, Matrix};
 
 const RULES: [ZeroOverZero; 3] = [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One];
 
@@ -206,4 +206,45 @@ fn metrics_are_known_by_name_and_wrong_choices_refused() {
         ZeroOverZero::new("zero", "2"),
         Err(Error::Input(_))
     ));
+}
+
+#[test]
+fn distances_side_by_side_have_the_bits_of_single_ones() {
+    let mut random = Random(23);
+    for holes in [&[][..], &[f64::NAN, f64::INFINITY][..]] {
+        for metric in [dist_metrics(), correlations()].concat() {
+            let (n, p) = (12, 1 + random.below(40));
+            let values = values(&mut random, n * p, holes);
+            let points = Points::from_row_major(metric, values, n, p).unwrap();
+            for i in 0..n {
+                let others = std::array::from_fn(|_| random.below(n));
+                let together = points.distances(i, &others);
+                for (&j, distance) in others.iter().zip(together) {
+                    let single = points.distance(i, j);
+                    assert!(same(distance, single), "{metric:?}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn points_from_columns_are_those_from_rows() {
+    let mut random = Random(24);
+    for (n, m, p) in [(1, 0, 3), (5, 2, 1), (5000, 130, 3), (130, 300, 20)] {
+        let rows = values(&mut random, (n + m) * p, &[]);
+        let columns = |rows: &[f64]| {
+            let mut columns = vec![0.0; rows.len()];
+            matrix::column_major_on_threads(rows, p, &mut columns, |value| value);
+            let slow = |i: usize| rows[i % (rows.len() / p) * p + i / (rows.len() / p)];
+            assert_eq!(columns, (0..rows.len()).map(slow).collect::<Vec<_>>());
+            columns
+        };
+        let parts = [columns(&rows[..n * p]), columns(&rows[n * p..])];
+        let metric = Metric::Manhattan;
+        let of_columns = Points::from_column_major(metric, &[&parts[0], &parts[1]], p);
+        assert_eq!(of_columns, Points::from_row_major(metric, rows, n + m, p));
+    }
+    let odd = Points::from_column_major(Metric::Euclidean, &[&[1.0, 2.0, 3.0]], 2);
+    assert!(matches!(odd, Err(Error::Input(_))));
 }

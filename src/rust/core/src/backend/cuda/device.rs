@@ -209,6 +209,15 @@ impl Device {
         Ok(free)
     }
 
+    /// Compute capability, major and minor, and bytes of shared memory that a block may have.
+    pub fn abilities(&self) -> Result<((i32, i32), usize)> {
+        let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        let capability = self.context.compute_capability();
+        capability
+            .and_then(|capability| Ok((capability, self.context.attribute(shared)? as usize)))
+            .map_err(|error| self.error("asking what it is able to do", &error))
+    }
+
     /// How many multiprocessors it has.
     pub fn multiprocessors(&self) -> std::result::Result<u32, DriverError> {
         let count = self

@@ -45,4 +45,6 @@ kernels! {
     NEIGHBOURS_QUOTIENTS = "neighbours_quotients";
     NEIGHBOURS_PRODUCTS = "neighbours_products";
     NEIGHBOURS_ABSOLUTE_PRODUCTS = "neighbours_absolute_products";
+    PRODUCTS = "products";
+    PRODUCTS_ABSOLUTE = "products_absolute";
 }

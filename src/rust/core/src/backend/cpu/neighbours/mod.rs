@@ -13,7 +13,7 @@ use crate::backend::screen::{Roster, GONE};
 use crate::backend::single::{Frame, View};
 use crate::error::Result;
 use crate::matrix::middle;
-use crate::metric::{Metric, Points};
+use crate::metric::{Metric, Points, TOGETHER};
 use crate::monitor::Monitor;
 use blocks::{Blocks, LANES};
 use sweep::{sweep, Wanted, QUERIES};
@@ -54,6 +54,27 @@ impl Place<'_> {
             Place::Points(points, _) => points.distance(query, reference),
             Place::Clusters(centroids) => centroids.distance(query, reference),
         }
+    }
+
+    /// Distances of a query from some references, at most [`TOGETHER`].
+    fn distances(&self, query: usize, references: &[u32]) -> [f64; TOGETHER] {
+        let mut distances = [0.0; TOGETHER];
+        match (self, references) {
+            (_, []) => {}
+            (Place::Points(points, _), [_, .., last]) => {
+                let mut others = [*last as usize; TOGETHER];
+                for (other, &reference) in others.iter_mut().zip(references) {
+                    *other = reference as usize;
+                }
+                distances = points.distances(query, &others);
+            }
+            _ => {
+                for (distance, &reference) in distances.iter_mut().zip(references) {
+                    *distance = self.distance(query, reference as usize);
+                }
+            }
+        }
+        distances
     }
 
     /// A query or reference, and its size.
@@ -219,20 +240,20 @@ impl<'a> CpuNeighbours<'a> {
     }
 
     /// The answer for the `at`-th query from what a sweep elsewhere has found: lower bounds and
-    /// indices, in increasing order, and a bound under all others within the limit, if any. `None`
-    /// where that does not settle it.
+    /// indices, in increasing order, and a bound under all others within the limit, if any. Where
+    /// that does not settle it, a limit: nothing beyond is in the answer.
     pub fn decide(
         &self,
         request: &Request,
         at: usize,
         found: impl Iterator<Item = (f64, u32)>,
         floor: Option<f64>,
-    ) -> Option<Vec<(f64, u32)>> {
+    ) -> std::result::Result<Vec<(f64, u32)>, f64> {
         let open = Open::new(request, at);
         // Whichever index is first among equal bounds.
         match self.settle(request, &open, found, floor.map(|bound| (bound, 0))) {
-            Outcome::Settled(_, nearest) => Some(nearest),
-            Outcome::Open(_) => None,
+            Outcome::Settled(_, nearest) => Ok(nearest),
+            Outcome::Open(open) => Err(open.limit),
         }
     }
 
@@ -272,18 +293,28 @@ impl<'a> CpuNeighbours<'a> {
         &self,
         request: &Request,
         open: &Open,
-        found: impl Iterator<Item = (f64, u32)>,
+        mut found: impl Iterator<Item = (f64, u32)>,
         floor: Option<(f64, u32)>,
     ) -> Outcome {
         let mut best = Best::new(request.wanted, open.limit);
-        for (bound, reference) in found {
-            if best.is_before(bound, reference) {
-                break;
+        let mut more = true;
+        while more {
+            let mut some = [0; TOGETHER];
+            let mut count = 0;
+            while more && count < TOGETHER {
+                match found.next() {
+                    Some((bound, reference)) if !best.is_before(bound, reference) => {
+                        some[count] = reference;
+                        count += 1;
+                    }
+                    _ => more = false,
+                }
             }
-            best.insert(
-                self.place.distance(open.index as usize, reference as usize),
-                reference,
-            );
+            let some = &some[..count];
+            let distances = self.place.distances(open.index as usize, some);
+            for (&reference, distance) in some.iter().zip(distances) {
+                best.insert(distance, reference);
+            }
         }
         // No reference that was left out can come before the last of the best.
         if floor.is_none_or(|(bound, reference)| best.is_before(bound, reference)) {

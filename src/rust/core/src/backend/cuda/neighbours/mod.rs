@@ -1,10 +1,14 @@
-//! Nearest references on CUDA devices: they sweep, in single precision, and the CPU decides what is
-//! left. kernels/neighbours.cu says how.
+//! Nearest references on CUDA devices: they sweep, in half or single precision, and the CPU decides
+//! what is left. kernels/neighbours.cu says how, and kernels/products.cu for half precision.
+//!
+//! Half precision is many times faster, but its bounds are looser. A query that it leaves open is
+//! swept for again, for more candidates; where many stay open, single precision takes over.
 //!
 //! Every device sweeps all references, in chunks where its memory does not hold them ([`references`]),
 //! for batches of the queries, which are dealt out to the devices ([`deal`]).
 
 mod deal;
+mod products;
 mod references;
 mod searcher;
 #[cfg(test)]
@@ -19,7 +23,7 @@ use super::device::Device;
 use super::join;
 use crate::backend::cpu::CpuNeighbours;
 use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space, Take};
-use crate::backend::single::{Frame, Scalars};
+use crate::backend::single::{Frame, Precision, Scalars};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 use deal::deal;
@@ -29,8 +33,18 @@ use searcher::{room, Searcher, MOST_ROOM, TILE};
 /// Queries with more candidates than this are the CPU's.
 const MOST_CANDIDATES: usize = MOST_ROOM / 4;
 
-/// Pairs of coordinates that take a fraction of a second.
+/// Pairs of coordinates that take a fraction of a second, in single and in half precision.
 const BATCH_COORDINATES: usize = 1 << 41;
+const BATCH_COORDINATES_OF_HALVES: usize = 1 << 43;
+
+/// How many times as many candidates are kept of queries that half precision left open at first.
+const MORE: usize = 8;
+
+/// So many queries of a batch, and one in so many, can half precision leave to the CPU before single
+/// precision is faster; and one in so many can be swept for again.
+const FEW: usize = 64;
+const SHARE_FOR_HOST: usize = 256;
+const SHARE_AGAIN: usize = 4;
 
 /// Queries at a time, at most.
 const MOST_QUERIES: usize = 1 << 18;
@@ -50,6 +64,7 @@ pub const SMALLEST: usize = 1 << 26;
 
 /// Who is where on the devices. References come first, in an order that has nothing to do with
 /// theirs: so each part of them is like every other.
+#[derive(Default)]
 pub struct Copy {
     /// By position.
     indices: Vec<u32>,
@@ -75,8 +90,8 @@ pub struct Swept {
 
 /// What sweeps: a device, or what stands for one in tests.
 pub trait Sweeper: Send {
-    /// Sweeps all references for some queries of a request, given the groups of the references by
-    /// position.
+    /// Sweeps all references for some queries of a request and keeps so many candidates of each,
+    /// given the groups of the references by position.
     ///
     /// # Errors
     /// As [`Neighbours::nearest`]; where a device fails, the error names it and the queries.
@@ -84,10 +99,16 @@ pub trait Sweeper: Send {
         &mut self,
         copy: &Copy,
         request: &Request,
+        capacity: usize,
         groups: &[u32],
         batch: Range<usize>,
         monitor: &Monitor,
     ) -> Result<Swept>;
+
+    /// Another that sweeps the same references, where there can be one.
+    fn twin(&mut self) -> Result<Option<Self>>
+    where
+        Self: Sized;
 
     /// For how many queries at a time there is memory when so many candidates of each are kept.
     fn most_queries(&self, capacity: usize) -> usize;
@@ -102,10 +123,19 @@ pub trait Sweeper: Send {
     fn restart(&mut self, rows: &Arc<Rows>) -> Result<()>;
 }
 
+/// Makes sweepers of a frame, all rows, and how many of these are references.
+type Make<'a, S> = dyn Fn(&Frame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + 'a;
+
 /// References and queries on devices, and on the host, too.
 pub struct CudaNeighbours<'a, S = Searcher> {
+    make: Box<Make<'a, S>>,
     sweepers: Vec<S>,
-    frame: Frame,
+    /// Sweeps again for queries that half precision leaves open.
+    again: Option<S>,
+    /// The faster first and the sharper last; the first is that of the sweepers.
+    frames: Vec<Frame>,
+    /// Points that are no references.
+    others: Range<u32>,
     /// Decides, and does what the devices are not made for.
     host: CpuNeighbours<'a>,
     /// All points; for clusters those that are left.
@@ -131,12 +161,17 @@ impl<'a> CudaNeighbours<'a> {
         memory: Option<usize>,
         monitor: &'a Monitor,
     ) -> Result<Option<Self>> {
+        let halves = devices
+            .iter()
+            .map(|device| products::suits(device))
+            .collect::<Result<Vec<_>>>()?;
         let (devices, whole) = match space {
-            Space::Points { .. } => (devices, false),
+            Space::Points { .. } => (devices.to_vec(), false),
             // Requests are small, and every merge would have to be told to every device.
-            Space::Clusters(_) => (&devices[..1], true),
+            Space::Clusters(_) => (devices[..1].to_vec(), true),
         };
-        Self::on(space, smallest, monitor, |frame, rows, references| {
+        let halves = halves.into_iter().all(|halves| halves);
+        let make = move |frame: &Frame, rows: &Arc<Rows>, references| {
             // All at a time: copying and, at the first use, loading kernels takes a while.
             std::thread::scope(|scope| {
                 let open = |device| {
@@ -151,18 +186,20 @@ impl<'a> CudaNeighbours<'a> {
                 let opened: Result<Vec<_>> = threads.into_iter().map(join).collect();
                 Ok(opened?.into_iter().flatten().collect())
             })
-        })
+        };
+        Self::on(space, smallest, halves, monitor, Box::new(make))
     }
 }
 
 impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
-    /// As [`CudaNeighbours::new`], with sweepers that `make` makes of a frame, all rows, and how many
-    /// of these are references.
+    /// As [`CudaNeighbours::new`], with sweepers that `make` makes; `halves` if they can sweep in half
+    /// precision.
     fn on(
         space: Space<'a>,
         smallest: usize,
+        halves: bool,
         monitor: &'a Monitor,
-        make: impl FnOnce(&Frame, &Arc<Rows>, usize) -> Result<Vec<S>>,
+        make: Box<Make<'a, S>>,
     ) -> Result<Option<Self>> {
         let others = match space {
             Space::Points { points, references } => references as u32..points.rows() as u32,
@@ -172,16 +209,38 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let Some(frame) = host.frame().cloned() else {
             return Ok(None);
         };
-        let (copy, rows) = copy(&frame, &host, others);
-        Ok(Some(Self {
-            sweepers: make(&frame, &rows, copy.references)?,
-            frame,
+        let halves = halves
+            && matches!(space, Space::Points { .. })
+            && frame.columns() >= products::FEWEST_COLUMNS;
+        let in_halves = halves.then(|| frame.in_halves()).flatten();
+        let mut neighbours = Self {
+            make,
+            sweepers: Vec::new(),
+            again: None,
+            frames: in_halves.into_iter().chain([frame]).collect(),
+            others,
             host,
-            copy,
+            copy: Copy::default(),
             changed: Vec::new(),
             smallest,
             monitor,
-        }))
+        };
+        neighbours.open()?;
+        Ok(Some(neighbours))
+    }
+
+    /// Makes the sweepers for the first frame, once those before have given their memory back.
+    fn open(&mut self) -> Result<()> {
+        self.sweepers.clear();
+        self.again = None;
+        let frame = &self.frames[0];
+        let (copy, rows) = copy(frame, &self.host, self.others.clone());
+        self.copy = copy;
+        self.sweepers = (self.make)(frame, &rows, self.copy.references)?;
+        if let (Precision::Half, Some(first)) = (frame.precision(), self.sweepers.first_mut()) {
+            self.again = first.twin()?;
+        }
+        Ok(())
     }
 
     /// Copies what has changed.
@@ -189,7 +248,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let left = self.copy.references - self.copy.gone;
         if 10 * left < 9 * self.copy.references {
             self.changed.clear();
-            let (copy, rows) = copy(&self.frame, &self.host, 0..0);
+            let (copy, rows) = copy(&self.frames[0], &self.host, 0..0);
             self.copy = copy;
             return self
                 .sweepers
@@ -203,7 +262,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             .iter()
             .map(|&index| self.copy.positions[index as usize])
             .collect();
-        let (rows, scalars) = views(&self.frame, &self.host, &changed);
+        let (rows, scalars) = views(&self.frames[0], &self.host, &changed);
         for (&position, &scalars) in positions.iter().zip(&scalars) {
             self.copy.scalars[position as usize] = scalars;
         }
@@ -216,8 +275,12 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
     /// enough of them.
     fn at_a_time(&self, capacity: usize) -> usize {
         let most = self.sweepers.iter().map(|s| s.most_queries(capacity)).min();
-        let query = self.frame.columns() * self.copy.references;
-        (BATCH_COORDINATES / query)
+        let frame = &self.frames[0];
+        let coordinates = match frame.precision() {
+            Precision::Single => BATCH_COORDINATES,
+            Precision::Half => BATCH_COORDINATES_OF_HALVES,
+        };
+        (coordinates / (frame.columns() * self.copy.references))
             .clamp(self.fewest(), MOST_QUERIES)
             .min(BATCH_BYTES / (8 * room(capacity)))
             .min(most.unwrap_or(usize::MAX))
@@ -248,11 +311,140 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             .map(|start| start..(start + size).min(count))
             .collect())
     }
+
+    /// Answers a request, batch after batch; false where half precision leaves too many queries
+    /// open, and the answers that are missing are better asked for in single precision.
+    fn deal_out(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<bool> {
+        let capacity = capacity(&self.frames[0], request);
+        let batches = self.batches(request.queries.len(), capacity)?;
+        let groups: Vec<u32> = self.copy.indices[..self.copy.references]
+            .par_iter()
+            .map(|&index| group(request.except, index))
+            .collect();
+        let Self {
+            sweepers,
+            again,
+            frames,
+            host,
+            copy,
+            monitor,
+            ..
+        } = self;
+        let frame = &frames[0];
+        let sharper = frames.len() > 1;
+        let mut leaves_many = false;
+        let dealt = deal(
+            sweepers,
+            &batches,
+            |sweeper, batch| sweeper.sweep(copy, request, capacity, &groups, batch, monitor),
+            |batch, swept| {
+                monitor.check()?;
+                let mut answers = settle(host, frame, copy, request, batch.clone(), &swept);
+                let queries = &request.queries[batch.clone()];
+                let mut open = Open::of(&answers, queries);
+                leaves_many = sharper && open.len() > FEW + batch.len() / SHARE_AGAIN;
+                if let (Some(again), false) = (&mut *again, leaves_many) {
+                    let request = open.request(request);
+                    let more = (MORE * capacity).min(MOST_CANDIDATES);
+                    let most = again
+                        .most_queries(more)
+                        .clamp(1, BATCH_BYTES / (8 * room(more)));
+                    for start in (0..open.len()).step_by(most) {
+                        let some = start..(start + most).min(open.len());
+                        let swept =
+                            again.sweep(copy, &request, more, &groups, some.clone(), monitor)?;
+                        let second = settle(host, frame, copy, &request, some.clone(), &swept);
+                        for (&at, answer) in open.at[some].iter().zip(second) {
+                            answers[at] = answer;
+                        }
+                    }
+                    open = Open::of(&answers, queries);
+                }
+                leaves_many |= sharper && open.len() > FEW + batch.len() / SHARE_FOR_HOST;
+                if leaves_many {
+                    // Ends it.
+                    return Err(Error::Interrupt);
+                }
+                if open.len() > 0 {
+                    let rest = host.nearest(&open.request(request))?;
+                    for (&at, found) in open.at.iter().zip(rest.iter()) {
+                        answers[at] = Ok(found.to_vec());
+                    }
+                }
+                let answers = answers.into_iter();
+                let found: Vec<_> = answers.map(|a| a.expect("all are settled")).collect();
+                take(&Nearest::of_all(&found))
+            },
+        );
+        match dealt {
+            Err(_) if leaves_many => Ok(false),
+            dealt => dealt.map(|()| true),
+        }
+    }
 }
 
-/// The answer for the `at`-th query of a request, the `i`-th of those swept; `None` where that does
-/// not settle it.
+/// Queries of a batch that are not settled yet.
+struct Open {
+    /// Their places in the batch.
+    at: Vec<usize>,
+    queries: Vec<u32>,
+    limits: Vec<f64>,
+}
+
+impl Open {
+    /// Given all queries of the batch.
+    fn of(answers: &[Answer], queries: &[u32]) -> Self {
+        let limit = |(at, answer): (usize, &Answer)| Some((at, answer.as_ref().err().copied()?));
+        let open = answers.iter().enumerate().filter_map(limit);
+        let (at, limits): (Vec<usize>, Vec<f64>) = open.unzip();
+        Self {
+            queries: at.iter().map(|&at| queries[at]).collect(),
+            at,
+            limits,
+        }
+    }
+
+    /// How many.
+    fn len(&self) -> usize {
+        self.at.len()
+    }
+
+    /// What is left to answer of a request.
+    fn request<'a>(&'a self, request: &Request<'a>) -> Request<'a> {
+        Request {
+            queries: &self.queries,
+            limits: Some(&self.limits),
+            ..*request
+        }
+    }
+}
+
+/// Nearest references, or, where these are not known yet, a limit: none farther is among them.
+type Answer = std::result::Result<Vec<(f64, u32)>, f64>;
+
+/// How many candidates a sweep is to keep of each query: more where bounds are looser.
+fn capacity(frame: &Frame, request: &Request) -> usize {
+    match frame.precision() {
+        Precision::Single => CpuNeighbours::capacity(request),
+        Precision::Half => request.wanted + request.wanted / 4 + 12,
+    }
+}
+
+/// Answers for a batch of a request's queries, from what a sweep left of them.
 fn settle(
+    host: &CpuNeighbours,
+    frame: &Frame,
+    copy: &Copy,
+    request: &Request,
+    batch: Range<usize>,
+    swept: &Swept,
+) -> Vec<Answer> {
+    let settle = |(i, at)| settle_one(host, frame, copy, request, at, swept, i);
+    batch.into_par_iter().enumerate().map(settle).collect()
+}
+
+/// The answer for the `at`-th query of a request, the `i`-th of those swept.
+fn settle_one(
     host: &CpuNeighbours,
     frame: &Frame,
     copy: &Copy,
@@ -260,10 +452,11 @@ fn settle(
     at: usize,
     swept: &Swept,
     i: usize,
-) -> Option<Vec<(f64, u32)>> {
+) -> Answer {
     let count = swept.counts[i] as usize;
+    let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
     if count > swept.room {
-        return None;
+        return Err(limit);
     }
     let bound = |key: u64| frame.in_data_units(f32::from_bits((key >> 32) as u32));
     let keys = &swept.keys[i * swept.capacity..][..count.min(swept.capacity)];
@@ -271,7 +464,6 @@ fn settle(
     let mut found: Vec<(f64, u32)> = keys.iter().map(name).collect();
     // Among equal bounds the order was that of positions.
     found.sort_unstable_by_key(|&(bound, index)| (bound.to_bits(), index));
-    let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
     let beyond = first_beyond(frame.limit(limit));
     let floor = (swept.floors[i] != beyond).then(|| bound(swept.floors[i]));
     host.decide(request, at, found.into_iter(), floor)
@@ -290,61 +482,28 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
     fn nearest_in_blocks(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<()> {
         let count = request.queries.len();
         let pairs = count * (self.copy.references - self.copy.gone);
-        let capacity = CpuNeighbours::capacity(request);
-        if capacity > MOST_CANDIDATES || pairs * self.frame.columns() < self.smallest {
+        if pairs * self.frames[0].columns() < self.smallest {
             return self.host.nearest_in_blocks(request, take);
         }
         self.update()?;
-        let batches = self.batches(count, capacity)?;
-        let groups: Vec<u32> = self.copy.indices[..self.copy.references]
-            .par_iter()
-            .map(|&index| group(request.except, index))
-            .collect();
-        let Self {
-            sweepers,
-            frame,
-            host,
-            copy,
-            monitor,
-            ..
-        } = self;
-        deal(
-            sweepers,
-            &batches,
-            |sweeper, batch| sweeper.sweep(copy, request, &groups, batch, monitor),
-            |batch, swept| {
-                monitor.check()?;
-                let settle = |(i, at)| settle(host, frame, copy, request, at, &swept, i);
-                let mut settled: Vec<Option<Vec<(f64, u32)>>> = batch
-                    .clone()
-                    .into_par_iter()
-                    .enumerate()
-                    .map(settle)
-                    .collect();
-                // What the sweeps did not settle.
-                let is_open = |&at: &usize| settled[at - batch.start].is_none();
-                let open: Vec<usize> = batch.clone().filter(is_open).collect();
-                if !open.is_empty() {
-                    let queries: Vec<u32> = open.iter().map(|&at| request.queries[at]).collect();
-                    let limits: Option<Vec<f64>> = request
-                        .limits
-                        .map(|limits| open.iter().map(|&at| limits[at]).collect());
-                    let rest = host.nearest(&Request {
-                        queries: &queries,
-                        limits: limits.as_deref(),
-                        ..*request
-                    })?;
-                    for (&at, found) in open.iter().zip(rest.iter()) {
-                        settled[at - batch.start] = Some(found.to_vec());
-                    }
+        let mut done = 0;
+        loop {
+            let rest = request.part(done..count);
+            if capacity(&self.frames[0], request) <= MOST_CANDIDATES {
+                let settled = self.deal_out(&rest, &mut |nearest| {
+                    done += nearest.len();
+                    take(nearest)
+                })?;
+                if settled {
+                    return Ok(());
                 }
-                let mut nearest = Nearest::default();
-                for found in settled {
-                    nearest.push(&found.expect("every query is settled"));
-                }
-                take(&nearest)
-            },
-        )
+            } else if self.frames.len() == 1 {
+                return self.host.nearest_in_blocks(&rest, take);
+            }
+            // Half precision is not enough.
+            self.frames.remove(0);
+            self.open()?;
+        }
     }
 
     fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
@@ -397,7 +556,9 @@ fn copy(frame: &Frame, host: &CpuNeighbours, others: Range<u32>) -> (Copy, Arc<R
         gone: 0,
         scalars,
     };
-    (copy, Arc::new(Rows::new(rows, frame.columns() + SCALARS)))
+    let by_row = frame.precision() == Precision::Half;
+    let rows = Rows::new(rows, numbers(frame) + SCALARS, by_row);
+    (copy, Arc::new(rows))
 }
 
 /// Mixes by a fixed sequence of random numbers.
@@ -411,10 +572,18 @@ fn shuffle(indices: &mut [u32]) {
     }
 }
 
+/// Numbers before the scalars of a view: the coordinates, or two of them each.
+fn numbers(frame: &Frame) -> usize {
+    match frame.precision() {
+        Precision::Single => frame.columns(),
+        Precision::Half => products::numbers(frame),
+    }
+}
+
 /// Coordinates and scalars of some rows, row after row, and the scalars again. A cluster that was
 /// merged away is where nothing finds it.
 fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> (Vec<f32>, Vec<Scalars>) {
-    let columns = frame.columns();
+    let columns = numbers(frame);
     let height = columns + SCALARS;
     let mut rows = vec![0.0f32; indices.len() * height];
     let scalars = rows
@@ -426,7 +595,10 @@ fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> (Vec<f32>, Vec
                 view[columns..].fill(f32::NAN);
                 return Scalars::default();
             }
-            let scalars = frame.write(row, size, |k, value| view[k] = value);
+            let scalars = match frame.precision() {
+                Precision::Single => frame.write(row, size, |k, value| view[k] = value),
+                Precision::Half => products::write(frame, row, size, view),
+            };
             let numbers = [
                 scalars.error,
                 scalars.factor,

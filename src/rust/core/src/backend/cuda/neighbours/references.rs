@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{
-    sys, CudaContext, CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError,
-    LaunchConfig, PushKernelArg,
+    result, sys, CudaContext, CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr,
+    DriverError, LaunchConfig, PushKernelArg,
 };
 
 use super::searcher::{TILE, WARP};
@@ -31,16 +31,19 @@ pub struct Rows {
     /// Coordinates and scalars, row after row.
     values: Vec<f32>,
     height: usize,
+    /// Whether they lie so on devices, too; else number after number.
+    by_row: bool,
     /// Who has locked the values' pages, if anybody.
     locked: Mutex<Option<Arc<CudaContext>>>,
 }
 
 impl Rows {
-    /// Of `height` values each.
-    pub fn new(values: Vec<f32>, height: usize) -> Self {
+    /// Of `height` values each; `by_row` if they are to lie so on devices, too.
+    pub fn new(values: Vec<f32>, height: usize, by_row: bool) -> Self {
         Self {
             values,
             height,
+            by_row,
             locked: Mutex::new(None),
         }
     }
@@ -153,11 +156,13 @@ pub struct Chunk {
     pub address: u64,
     /// Numbers from one coordinate to the next.
     pub stride: usize,
+    /// Numbers from one reference to the next.
+    pub step: usize,
 }
 
 /// Where a chunk has its turn.
 struct Place {
-    /// Coordinates, then scalars, each for all of the chunk.
+    /// Coordinates, then scalars, each for all of the chunk; or row after row.
     values: CudaSlice<f32>,
     /// That the chunk was copied.
     copied: CudaEvent,
@@ -184,6 +189,18 @@ impl Copier {
         for first in positions.clone().step_by(at_a_time) {
             let some = first..(first + at_a_time).min(positions.end);
             let count = some.len() as u32;
+            let before = first - positions.start;
+            if self.rows.by_row {
+                self.stream.context().bind_to_thread()?;
+                // SAFETY: the place has room for these rows from here on, and the host's rows live
+                // as long as this does.
+                unsafe {
+                    let to = address + (4 * before * self.rows.height()) as u64;
+                    let rows = self.rows.between(some);
+                    result::memcpy_htod_async(to, rows, self.stream.cu_stream())?;
+                }
+                continue;
+            }
             self.stream
                 .memcpy_htod(self.rows.between(some), &mut self.piece)?;
             // SAFETY: arguments as declared in neighbours.cu; the place has room for these rows from
@@ -195,7 +212,7 @@ impl Copier {
                     .arg(&self.numbers)
                     .arg(&count)
                     .arg(&height)
-                    .arg(&(address + 4 * (first - positions.start) as u64))
+                    .arg(&(address + 4 * before as u64))
                     .arg(&(positions.len() as u64))
                     .launch(by_tiles(count, height))?;
             }
@@ -219,6 +236,8 @@ pub struct References {
     stream: Arc<CudaStream>,
     scatter: CudaFunction,
     count: usize,
+    height: usize,
+    by_row: bool,
     plan: Plan,
     /// One where all fit, or two.
     places: Vec<Arc<Place>>,
@@ -275,6 +294,8 @@ impl References {
                 stream: stream.clone(),
                 scatter: scatter.clone(),
                 count,
+                height: rows.height(),
+                by_row: rows.by_row,
                 plan,
                 places: (0..if plan.chunk < count { 2 } else { 1 })
                     .map(|_| place())
@@ -358,9 +379,14 @@ impl References {
     fn chunk(&self, turn: usize) -> Chunk {
         let range = self.range(turn);
         let address = self.place(turn).values.device_ptr(&self.stream).0;
+        let (stride, step) = match self.by_row {
+            true => (1, self.height),
+            false => (range.len(), 1),
+        };
         Chunk {
-            address: address.wrapping_sub(4 * range.start as u64),
-            stride: range.len(),
+            address: address.wrapping_sub((4 * step * range.start) as u64),
+            stride,
+            step,
             range,
         }
     }
@@ -382,8 +408,9 @@ impl References {
         Ok(())
     }
 
-    /// Puts rows to positions, where all references are there.
+    /// Puts rows to positions, where all references are there, number after number.
     pub fn replace(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
+        debug_assert!(!self.by_row);
         let values = &self.places[0].values;
         let address = values.device_ptr(&self.stream).0;
         scatter(

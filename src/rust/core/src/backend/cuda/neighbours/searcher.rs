@@ -8,13 +8,13 @@ use cudarc::driver::{
     PushKernelArg,
 };
 
+use super::products::Collect;
 use super::references::{scatter, References, Rows};
-use super::{first_beyond, group, Copy, Sweeper, Swept, SCALARS};
-use crate::backend::cpu::CpuNeighbours;
+use super::{first_beyond, group, numbers, Copy, Sweeper, Swept, SCALARS};
 use crate::backend::cuda::device::Device;
 use crate::backend::cuda::kernels::{self, Kernels};
 use crate::backend::neighbours::{Except, Request};
-use crate::backend::single::{Frame, Kind, Sums};
+use crate::backend::single::{Frame, Kind, Precision, Sums};
 use crate::error::{Error, Result};
 use crate::monitor::Monitor;
 
@@ -31,10 +31,10 @@ const QUERIES_FOR_A_COPY: usize = 1 << 14;
 /// The group of queries that leave nobody out.
 pub const NO_GROUP: u32 = u32::MAX;
 
-/// As struct Sweep in neighbours.cu.
+/// As struct Sweep in sweep.cuh.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Sweep {
+pub struct Sweep {
     shrink: f64,
     margin: f64,
     references: u64,
@@ -48,17 +48,19 @@ struct Sweep {
     counts: u64,
     kept: u64,
     stride: u64,
+    step: u64,
     query_stride: u64,
+    query_step: u64,
     columns: u32,
-    query_count: u32,
+    pub query_count: u32,
     kind: u32,
     capacity: u32,
     room: u32,
-    first: u32,
-    last: u32,
+    pub first: u32,
+    pub last: u32,
 }
 
-// SAFETY: plain old data, laid out as in neighbours.cu.
+// SAFETY: plain old data, laid out as in sweep.cuh.
 unsafe impl DeviceRepr for Sweep {}
 
 #[derive(Clone)]
@@ -66,6 +68,8 @@ struct Functions {
     scatter: CudaFunction,
     gather: CudaFunction,
     collect: CudaFunction,
+    /// Collects in half precision.
+    collect_by_halves: Option<Collect>,
     narrow: CudaFunction,
     pack: CudaFunction,
 }
@@ -105,6 +109,10 @@ impl Searcher {
             scatter: kernel("scatter")?,
             gather: kernel("gather")?,
             collect: kernel("collect")?,
+            collect_by_halves: match frame.precision() {
+                Precision::Single => None,
+                Precision::Half => Some(Collect::new(device, frame)?),
+            },
             narrow: kernel("narrow")?,
             pack: kernel("pack")?,
         };
@@ -125,10 +133,12 @@ impl Searcher {
             whole,
         })
     }
+}
 
+impl Sweeper for Searcher {
     /// A second one on the same device, with the same references, where it has them all for good:
     /// while one brings queries or fetches candidates, the device sweeps for the other.
-    pub fn twin(&mut self) -> Result<Option<Self>> {
+    fn twin(&mut self) -> Result<Option<Self>> {
         if self.whole {
             return Ok(None);
         }
@@ -147,12 +157,10 @@ impl Searcher {
             ..*self
         }))
     }
-}
 
-impl Sweeper for Searcher {
     fn most_queries(&self, capacity: usize) -> usize {
         let room = room(capacity);
-        let height = self.frame.columns() + SCALARS;
+        let height = numbers(&self.frame) + SCALARS;
         // Coordinates as they come and as they are swept, candidates as they are found and as they
         // go, and what else is allocated in `try_sweep`.
         let bytes = 8 * height + 8 * (room + capacity) + 36;
@@ -171,12 +179,13 @@ impl Sweeper for Searcher {
         &mut self,
         copy: &Copy,
         request: &Request,
+        capacity: usize,
         groups: &[u32],
         batch: Range<usize>,
         monitor: &Monitor,
     ) -> Result<Swept> {
         let queries = &request.queries[batch.clone()];
-        let swept = self.try_sweep(copy, request, groups, batch, monitor);
+        let swept = self.try_sweep(copy, request, capacity, groups, batch, monitor);
         swept.map_err(|stopped| match stopped {
             Stopped::Asked => Error::Interrupt,
             Stopped::Failed(error) => {
@@ -222,15 +231,15 @@ impl Searcher {
         &mut self,
         copy: &Copy,
         request: &Request,
+        capacity: usize,
         groups: &[u32],
         batch: Range<usize>,
         monitor: &Monitor,
     ) -> std::result::Result<Swept, Stopped> {
         let stream = &self.stream;
-        let columns = self.frame.columns();
+        let columns = numbers(&self.frame);
         let queries = &request.queries[batch.clone()];
         let count = queries.len();
-        let capacity = CpuNeighbours::capacity(request);
         let room = room(capacity);
         let positions: Vec<u32> = queries
             .iter()
@@ -263,14 +272,14 @@ impl Searcher {
         let kept = stream.alloc_zeros::<u32>(count)?;
         let height = columns + SCALARS;
         // SAFETY: all of the first is written, and no more of the others is read than was written.
-        let (coordinates, candidates, packed) = unsafe {
+        let (mut coordinates, candidates, packed) = unsafe {
             (
                 stream.alloc::<f32>(count * height)?,
                 stream.alloc::<u64>(count * room)?,
                 stream.alloc::<u64>(count * capacity)?,
             )
         };
-        self.place(&positions, &coordinates)?;
+        let (query_stride, query_step) = self.place(&positions, &mut coordinates)?;
         let (shrink, margin) = self.frame.margins();
         let mut sweep = Sweep {
             shrink,
@@ -286,7 +295,9 @@ impl Searcher {
             counts: counts.device_ptr(stream).0,
             kept: kept.device_ptr(stream).0,
             stride: 0,
-            query_stride: count as u64,
+            step: 0,
+            query_stride,
+            query_step,
             columns: columns as u32,
             query_count: count as u32,
             kind: match self.frame.kind() {
@@ -300,9 +311,9 @@ impl Searcher {
             first: 0,
             last: 0,
         };
-        // The first part has room as a whole; of each further one, about `capacity` times its
-        // share of those before will be nearer than the threshold.
-        let share = ((room - capacity) / (2 * capacity)).max(1);
+        // The first part has room as a whole. Each further one is as large as all before, so that
+        // about `capacity` of it will be nearer than the threshold.
+        let first_part = (2 * capacity).next_multiple_of(2 * TILE).min(room);
         let mut before = 0;
         for _ in 0..self.references.chunks() {
             if monitor.stopped() {
@@ -311,23 +322,28 @@ impl Searcher {
             let chunk = self.references.turn()?;
             sweep.references = chunk.address;
             sweep.stride = chunk.stride as u64;
+            sweep.step = chunk.step as u64;
             sweep.last = chunk.range.start as u32;
             while (sweep.last as usize) < chunk.range.end {
-                let part = if before == 0 { room } else { share * before };
+                let part = if before == 0 { first_part } else { before };
                 sweep.first = sweep.last;
                 sweep.last = (sweep.first as usize + part).min(chunk.range.end) as u32;
                 before += (sweep.last - sweep.first) as usize;
                 // SAFETY: arguments as declared in neighbours.cu; all arrays have the sizes that
                 // `sweep` says, and live until the stream is synchronized below or in `drop`.
                 unsafe {
-                    stream
-                        .launch_builder(&self.functions.collect)
-                        .arg(&sweep)
-                        .launch(config(
-                            (sweep.last - sweep.first).div_ceil(TILE as u32),
-                            (count as u32).div_ceil(TILE as u32),
-                            THREADS,
-                        ))?;
+                    if let Some(collect) = &self.functions.collect_by_halves {
+                        collect.launch(stream, &sweep)?;
+                    } else {
+                        stream
+                            .launch_builder(&self.functions.collect)
+                            .arg(&sweep)
+                            .launch(config(
+                                (sweep.last - sweep.first).div_ceil(TILE as u32),
+                                (count as u32).div_ceil(TILE as u32),
+                                THREADS,
+                            ))?;
+                    }
                     stream
                         .launch_builder(&self.functions.narrow)
                         .arg(&sweep)
@@ -365,27 +381,39 @@ impl Searcher {
         Ok(swept)
     }
 
-    /// Puts queries, by their positions, side by side.
+    /// Puts queries, by their positions, side by side; how far apart the numbers of a query are, and
+    /// the same number of two queries.
     fn place(
         &self,
         positions: &[u32],
-        coordinates: &CudaSlice<f32>,
-    ) -> std::result::Result<(), DriverError> {
+        coordinates: &mut CudaSlice<f32>,
+    ) -> std::result::Result<(u64, u64), DriverError> {
         let stream = &self.stream;
-        let (count, columns) = (positions.len() as u32, self.frame.columns() as u32);
+        let (count, height) = (positions.len() as u32, numbers(&self.frame) + SCALARS);
+        let (stride, step) = match self.frame.precision() {
+            Precision::Single => (positions.len() as u64, 1),
+            Precision::Half => (1, height as u64),
+        };
         if let Some(rows) = &self.rows {
+            let rows = rows.at(positions);
+            if self.frame.precision() == Precision::Half {
+                stream.memcpy_htod(&rows[..], coordinates)?;
+                // The host's copy must outlive the copying.
+                stream.synchronize()?;
+                return Ok((stride, step));
+            }
             let side_by_side: Vec<u32> = (0..count).collect();
             let address = coordinates.device_ptr(stream).0;
-            let rows = rows.at(positions);
             let kernel = &self.functions.scatter;
-            return scatter(
+            scatter(
                 stream,
                 kernel,
                 &rows,
                 &side_by_side,
                 address,
                 positions.len(),
-            );
+            )?;
+            return Ok((stride, step));
         }
         let all = self.references.whole().expect("queries are references");
         let on_device = stream.clone_htod(positions)?;
@@ -396,17 +424,15 @@ impl Searcher {
                 .arg(&all.address)
                 .arg(&on_device)
                 .arg(&count)
-                .arg(&columns)
+                .arg(&(height as u32))
                 .arg(&(all.stride as u64))
-                .arg(coordinates)
-                .arg(&u64::from(count))
-                .launch(config(
-                    count.div_ceil(THREADS),
-                    columns + SCALARS as u32,
-                    THREADS,
-                ))?;
+                .arg(&(all.step as u64))
+                .arg(&*coordinates)
+                .arg(&stride)
+                .arg(&step)
+                .launch(config(count.div_ceil(THREADS), height as u32, THREADS))?;
         }
-        Ok(())
+        Ok((stride, step))
     }
 }
 

@@ -1,8 +1,10 @@
-//! Searches dealt out to stand-ins for devices, against the CPU's.
+//! Searches dealt out to stand-ins for devices, against the CPU's; and what tensor cores make of sums
+//! that are hard to add up.
 
 use super::searcher::NO_GROUP;
 use super::*;
 use crate::backend::cpu::Cpu;
+use crate::backend::single::coordinate_of_half;
 use crate::backend::{Backend, Fallback, Merge, Task};
 use crate::distances::Pairs;
 use crate::knn;
@@ -12,6 +14,7 @@ use crate::linkage::{geometric, spanning};
 use crate::mahalanobis::Problem;
 use crate::metric::{Metric, Points};
 use crate::testing::{cloud, correlations, dist_metrics, draw, sum, Data, Random};
+use crate::Matrix;
 
 /// Sweeps as a device does, only that the host does the work.
 struct Fake {
@@ -35,23 +38,30 @@ impl Fake {
         }
     }
 
-    fn row(&self, position: usize) -> &[f32] {
-        let height = self.frame.columns() + SCALARS;
-        &self.rows[position * height..][..height]
+    /// Coordinates and scalars.
+    fn row(&self, position: usize) -> (Vec<f32>, &[f32]) {
+        let height = numbers(&self.frame) + SCALARS;
+        let row = &self.rows[position * height..][..height];
+        let (coordinates, scalars) = row.split_at(height - SCALARS);
+        let coordinates = match self.frame.precision() {
+            Precision::Single => coordinates.to_vec(),
+            Precision::Half => {
+                let bits = coordinates.iter().map(|number| number.to_bits());
+                bits.flat_map(|bits| [bits as u16, (bits >> 16) as u16])
+                    .map(coordinate_of_half)
+                    .collect()
+            }
+        };
+        (coordinates, scalars)
     }
 
     /// The bound of a query and a reference; `None` where the reference is none any more.
     fn bound(&self, query: &Scalars, position: usize, reference: usize) -> Option<f32> {
-        let columns = self.frame.columns();
-        let (coordinates, scalars) = self.row(reference).split_at(columns);
+        let (coordinates, scalars) = self.row(reference);
         let &[error, factor, half, allowance] = scalars else {
             unreachable!("a row has {SCALARS} scalars");
         };
-        let sum = sum(
-            self.frame.sums(),
-            &self.row(position)[..columns],
-            coordinates,
-        );
+        let sum = sum(self.frame.sums(), &self.row(position).0, &coordinates);
         (!allowance.is_nan()).then(|| self.frame.bound(sum, query, error, factor, half))
     }
 }
@@ -61,6 +71,7 @@ impl Sweeper for Fake {
         &mut self,
         copy: &Copy,
         request: &Request,
+        capacity: usize,
         groups: &[u32],
         batch: Range<usize>,
         monitor: &Monitor,
@@ -71,7 +82,6 @@ impl Sweeper for Fake {
             return Err(Error::Device("gone".into()));
         }
         assert!(batch.len() <= self.most_queries);
-        let capacity = CpuNeighbours::capacity(request);
         let mut swept = Swept {
             capacity,
             room: room(capacity),
@@ -113,6 +123,14 @@ impl Sweeper for Fake {
         Ok(swept)
     }
 
+    fn twin(&mut self) -> Result<Option<Self>> {
+        Ok((self.most_queries > 20).then(|| Self {
+            frame: self.frame.clone(),
+            rows: self.rows.clone(),
+            ..*self
+        }))
+    }
+
     fn most_queries(&self, _: usize) -> usize {
         self.most_queries
     }
@@ -122,7 +140,7 @@ impl Sweeper for Fake {
     }
 
     fn update(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
-        let height = self.frame.columns() + SCALARS;
+        let height = numbers(&self.frame) + SCALARS;
         for (row, &position) in rows.chunks_exact(height).zip(positions) {
             self.rows[position as usize * height..][..height].copy_from_slice(row);
         }
@@ -161,13 +179,14 @@ impl Backend for Fakes {
     }
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
-        let fakes = CudaNeighbours::on(space, 0, monitor, |frame, rows, _| {
+        let make = |frame: &Frame, rows: &Arc<Rows>, _| {
             let fake = |_| Fake {
                 fails_at: self.fails_at,
                 ..Fake::new(frame, rows, self.most_queries)
             };
             Ok((0..self.devices).map(fake).collect())
-        })?;
+        };
+        let fakes = CudaNeighbours::on(space, 0, true, monitor, Box::new(make))?;
         match fakes {
             Some(mut fakes) => task(&mut fakes),
             None => task(&mut CpuNeighbours::new(space, monitor)),
@@ -236,15 +255,15 @@ fn a_device_that_fails_ends_the_search_and_what_came_before_is_right() {
         .nearest(&request)
         .unwrap();
     for fails_at in [1, 2, 3] {
-        let mut fakes = CudaNeighbours::on(space, 0, &monitor, |frame, rows, _| {
+        let make = |frame: &Frame, rows: &Arc<Rows>, _| {
             let mut fakes: Vec<Fake> = (0..2).map(|_| Fake::new(frame, rows, 10)).collect();
             fakes
                 .iter_mut()
                 .for_each(|fake| fake.fails_at = Some(fails_at));
             Ok(fakes)
-        })
-        .unwrap()
-        .unwrap();
+        };
+        let fakes = CudaNeighbours::on(space, 0, true, &monitor, Box::new(make));
+        let mut fakes = fakes.unwrap().unwrap();
         let mut taken = 0;
         let result = fakes.nearest_in_blocks(&request, &mut |nearest| {
             for found in nearest.iter() {
@@ -292,4 +311,128 @@ fn a_search_without_memory_for_a_query_says_so() {
     };
     let error = knn::nearest(&points, 50, 3, &fakes, &Monitor::default()).unwrap_err();
     assert!(matches!(error, Error::Memory(_)), "{error}");
+}
+
+/// Rows of data that tempt sums of products to lose digits.
+fn adversarial(random: &mut Random, sort: usize, n: usize, p: usize) -> Vec<f64> {
+    let mut values = vec![1.0; n * p];
+    for (i, row) in values.chunks_mut(p).enumerate() {
+        for (k, value) in row.iter_mut().enumerate() {
+            let sign = if random.below(2) == 0 { 1.0 } else { -1.0 };
+            *value = match sort {
+                // All ones, with a sign that alternates in every second row.
+                0 => [1.0, -1.0][k % 2 * (i % 2)],
+                1 => sign,
+                // One huge term, first or somewhere, among tiny ones that are all cut off alike.
+                2 if k == 0 => 1.0,
+                3 if k == i % p => -1.0,
+                2 | 3 => 2f64.powi(-12) * (1.0 - 2f64.powi(-10)),
+                // Huge terms that cancel each other, with some digits in between.
+                4 if k % 16 < 2 => 1000.0 * [1.0, -1.0][(k + i * (k / 16)) % 2],
+                4 => random.uniform(),
+                // Few bits in common: each term is at the end of the digits of those before.
+                5 => sign * 2f64.powi(-((k % 24) as i32) / 2) * (1.0 + random.uniform()),
+                _ => random.normal(),
+            };
+        }
+    }
+    values
+}
+
+/// By what share of the margin tensor cores are off where they add up the products of queries and
+/// references, which are the queries' negatives, so that no bound is cut off at 0.
+fn share_of_margin(
+    random: &mut Random,
+    device: &Arc<Device>,
+    sort: usize,
+    n: usize,
+    p: usize,
+) -> f64 {
+    let queries = adversarial(random, sort, n, p);
+    let mut values: Vec<f64> = queries.iter().map(|value| -value).collect();
+    values.extend(queries);
+    let x = Matrix::from_row_major(values, 2 * n, p).unwrap();
+    let points = Points::new(Metric::Cosine { absolute: false }, &x);
+    let space = Space::Points {
+        points: &points,
+        references: n,
+    };
+    let monitor = Monitor::default();
+    let devices = std::slice::from_ref(device);
+    let neighbours = CudaNeighbours::new(devices, space, 0, None, &monitor);
+    let mut neighbours = neighbours.unwrap().unwrap();
+    let indices: Vec<u32> = (n as u32..2 * n as u32).collect();
+    let request = Request {
+        queries: &indices,
+        wanted: n,
+        limits: None,
+        except: Except::Nobody,
+    };
+    let CudaNeighbours {
+        sweepers,
+        frames,
+        copy,
+        ..
+    } = &mut neighbours;
+    let frame = &frames[0];
+    assert_eq!(frame.precision(), Precision::Half);
+    let capacity = capacity(frame, &request);
+    let swept = sweepers[0].sweep(copy, &request, capacity, &vec![0; n], 0..n, &monitor);
+    let swept = swept.unwrap();
+    let (_, margin) = frame.margins();
+    let view = |index: u32| frame.view(points.row(index as usize), 1.0);
+    let mut largest = 0.0f64;
+    for (i, &index) in indices.iter().enumerate() {
+        let query = view(index);
+        assert_eq!(swept.counts[i] as usize, n);
+        for &key in &swept.keys[i * swept.capacity..][..n] {
+            let reference = copy.indices[key as u32 as usize];
+            let bound = f64::from(f32::from_bits((key >> 32) as u32));
+            let distance = points.distance(index as usize, reference as usize);
+            assert!(bound <= distance, "{sort}, {p}: {bound} above {distance}");
+            let reference = view(reference);
+            let lost = f64::from(query.scalars.error) + f64::from(reference.scalars.error);
+            let sum = bound - 1.0 + margin + lost;
+            let pairs = query.values.iter().zip(&reference.values);
+            let exact: f64 = pairs.map(|(&a, &b)| -f64::from(a) * f64::from(b)).sum();
+            if bound > 0.0 {
+                largest = largest.max((sum - exact).abs() / margin);
+            }
+        }
+    }
+    assert!(neighbours.nearest(&request).is_ok());
+    largest
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_adds_up_halves_within_the_margin() {
+    let device = Device::shared(0).unwrap();
+    if !products::suits(&device).unwrap() {
+        return;
+    }
+    let mut random = Random(3);
+    for p in [8, 16, 31, 64, 295, 1024, 4096] {
+        for sort in 0..7 {
+            let share = share_of_margin(&mut random, &device, sort, 100, p);
+            // Sums of bounds are rounded to singles, too.
+            assert!(
+                share < 0.5,
+                "sort {sort}, {p} columns: {share} of the margin"
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_adds_up_halves_within_the_margin_on_small_data() {
+    let device = Device::shared(0).unwrap();
+    if !products::suits(&device).unwrap() {
+        return;
+    }
+    for (n, p) in [(30, 8), (150, 70), (300, 150)] {
+        let share = share_of_margin(&mut Random(4), &device, 5, n, p);
+        assert!(share < 0.5, "{p} columns: {share} of the margin");
+    }
 }
