@@ -32,11 +32,14 @@
 #' while it is at the next ones; neither has to hold them twice. Minkowski's metric, correlations of
 #' data with missing values, ranks and other preparations are the CPU's.
 #'
-#' [gknn()], [gmst()], and [ghclust()] from points ([gkmeans()], too): The GPU screens all
+#' [gknn()], [gmst()], and [ghclust()] from points: The GPU screens all
 #' observations for each one's neighbours, and the CPU decides among the few that are left. An A100,
 #' an H100 or their like does so in half precision, on tensor cores, where that is enough: for
 #' Euclidean distances, correlations and cosines in 8 columns or more. The binary and Minkowski
 #' metrics are the CPU's.
+#'
+#' [gkmeans()]: The GPU draws the initial centers and does all iterations, in double precision; the
+#' CPU adds up the clusters' sums of squares in the end.
 #'
 #' [ghclust()] with a matrix: Of complete, average, mcquitty and Ward's linkage, the GPU holds the
 #' matrix, computed there as by [gdist()] or sent over, and does all work on it; the CPU keeps the
@@ -46,7 +49,7 @@
 #'
 #' @section Several devices:
 #' Apriori clusters of [gmhclust()] are spread over all devices that are chosen. Searches for
-#' neighbours ([gknn()], [gmst()], [gkmeans()] and `ghclust(method = "single")`) deal the rows whose
+#' neighbours ([gknn()], [gmst()] and `ghclust(method = "single")`) deal the rows whose
 #' neighbours are looked for out to them, batch by batch, so that a faster device does more of them;
 #' each device has a copy of the rows to look among. All else uses one device, the first that is
 #' chosen. The result does not depend on their number.

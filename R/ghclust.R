@@ -194,7 +194,7 @@ dist_values <- function(x, n, call) {
     ))
     x <- x[seq_len(count)]
   }
-  if (!is.double(x)) storage.mode(x) <- "double"
+  x <- as_doubles(x)
   x
 }
 

@@ -1,7 +1,7 @@
 #' k-means clustering, exactly and fast
 #'
-#' Lloyd's algorithm on all cores, with the result of `kmeans(algorithm = "Lloyd")`: every
-#' assignment is exact, and what it takes is done mostly in single precision.
+#' Lloyd's algorithm on all cores or an NVIDIA GPU, with the result of
+#' `kmeans(algorithm = "Lloyd")`: every assignment is exact.
 #'
 #' @param X Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2), all
 #'   values finite. Row names become the names of `cluster`.
@@ -27,17 +27,21 @@
 #'
 #' @section How it works:
 #' Whatever decides is computed in double precision and in the order of operations of
-#' `kmeans(algorithm = "Lloyd")`, with the same result for any number of threads. Observations are
-#' compared with all centers in single precision; bounds on rounding errors prove which few centers
-#' may be nearest, and these are compared in double precision, as in [gknn()]. Upper bounds on an
-#' observation's distance from its own center and lower bounds on those from all others, which
-#' follow the centers as they move, spare it the comparison where they prove that it stays (Hamerly
-#' 2010): the more observations, the nearer the centers are to rest.
+#' `kmeans(algorithm = "Lloyd")`, with the same result for any number of threads and on a GPU. On
+#' the CPU observations are compared with all centers in single precision; bounds on rounding errors
+#' prove which few centers may be nearest, and these are compared in double precision, as in
+#' [gknn()]. Upper bounds on an observation's distance from its own center and lower bounds on those
+#' from all others, which follow the centers as they move, spare it the comparison where they prove
+#' that it stays (Hamerly 2010): the more observations, the nearer the centers are to rest. A GPU
+#' draws the initial centers, compares all observations with all centers in double precision and
+#' moves the centers itself; where the observations do not fit in its memory, it compares in single
+#' precision and the CPU does the rest.
 #'
 #' @section Time and memory:
 #' Time grows with n k p for each iteration, p being the number of columns, and falls as centers
 #' come to rest. Beside X, memory is about 24 bytes for each of its values and 400 bytes for each
-#' observation. An interrupt (Ctrl-C) stops the work within a second.
+#' observation; with a GPU 8 bytes for each value and 20 bytes for each observation, on the device
+#' the same again. An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @section Warnings:
 #' Conditions of class `gmhclust_warning_convergence`, where `iter.max` iterations do not do, and

@@ -21,8 +21,15 @@ as_observations <- function(x, arg, call) {
     got <- if (nrow(x) == 0) "has no rows" else "has 1 row"
     refuse(arg, got, "clustering needs at least 2 observations", call)
   }
-  if (!is.double(x)) storage.mode(x) <- "double"
+  x <- as_doubles(x)
   check_finite(x, arg, call)
+  x
+}
+
+# Numbers as doubles. What is double already must stay the very object: of one that went through
+# `storage.mode<-`, R makes a copy as soon as compiled code looks at its values.
+as_doubles <- function(x) {
+  if (!is.double(x)) storage.mode(x) <- "double"
   x
 }
 
@@ -36,9 +43,7 @@ as_points <- function(x, arg, call) {
   if (!is.matrix(points) || !is_number_like(points)) {
     refuse(arg, paste("is", describe(x)), needs_observations, call)
   }
-  # Copies even doubles.
-  if (!is.double(points)) storage.mode(points) <- "double"
-  points
+  as_doubles(points)
 }
 
 # As as_points(), with at least 1 row and 1 column and all values finite.

@@ -14,7 +14,7 @@ use gmhclust_core::backend::neighbours::{refuse, suspects};
 use gmhclust_core::backend::{self, cuda, Choice, Merge, Workload};
 use gmhclust_core::dendrogram::Dendrogram;
 use gmhclust_core::distances::Pairs;
-use gmhclust_core::kmeans::{self, Partition};
+use gmhclust_core::kmeans::{self, Partition, Start};
 use gmhclust_core::knn::{self, Block, Graph, NOBODY};
 use gmhclust_core::linkage::geometric;
 use gmhclust_core::linkage::lance_williams::{Linkage, Precision, Recurrence};
@@ -563,6 +563,7 @@ fn job_gkmeans(
     threads: i32,
     devices: Nullable<Vec<i32>>,
 ) -> ExternalPtr<Job> {
+    let (n, columns) = (x.nrows(), x.ncols());
     let prepare = || {
         let device = Device::new(backend, threads, devices)?;
         let iterations = usize::try_from(iterations).unwrap_or(1);
@@ -574,24 +575,25 @@ fn job_gkmeans(
             )?),
             Nullable::Null => None,
         };
-        let x = Matrix::from_column_major(x.data(), x.nrows(), x.ncols())?;
-        Ok(move |monitor: &Monitor| {
-            let k = centers
-                .as_ref()
-                .map_or(uniforms.len(), |centers| centers.len() / x.columns());
+        Ok(move |monitor: &Monitor, values: &[f64]| {
+            let start = match &centers {
+                Some(centers) => Start::Centers(centers),
+                None => Start::Draws(&uniforms),
+            };
             let work = Workload::Pairs {
-                count: (x.rows() * k).saturating_mul(iterations),
-                columns: x.columns(),
+                count: (n * start.centers(columns)).saturating_mul(iterations),
+                columns,
             };
             let backend = backend::select(&device.choice(), &work)?;
-            let centers = match centers {
-                Some(centers) => centers,
-                None => kmeans::seed(&x, &uniforms, &*backend, monitor)?,
-            };
-            kmeans::partition(&x, centers, iterations, &*backend, monitor)
+            let mut x = None;
+            backend.on_threads(&mut || {
+                x = Some(Matrix::from_column_major_on_threads(values, n, columns));
+            });
+            let x = x.expect("was made")?;
+            kmeans::cluster(&x, start, iterations, &*backend, monitor)
         })
     };
-    ExternalPtr::new(Job::start(prepare(), partition_to_r))
+    ExternalPtr::new(Job::start_reading(x.into(), prepare(), partition_to_r))
 }
 
 /// Gives attributes to a vector in place, which spares a copy.

@@ -14,14 +14,19 @@ typedef unsigned long long ulong;
 #define COLUMNS_EACH 4
 #define ROWS (ACROSS * ROWS_EACH)
 #define COLUMNS (DOWN * COLUMNS_EACH)
+#define THREADS (ACROSS * DOWN)
 // Coordinates in shared memory at a time.
-#define DEPTH 16
+#define DEPTH 8
+// What a thread brings there: of every so many coordinates one of a row and one of a column.
+#define ROW_STEP (THREADS / ROWS)
+#define COLUMN_STEP (THREADS / COLUMNS)
 
 // What R takes as zero in Canberra's denominators: the least normal number.
 #define LEAST 2.2250738585072014e-308
 
 // The forms of metric/form.rs. `add` takes in one coordinate of both, `finish` makes the distance.
-// `parameter` is the form's own: the convention for 0/0, or whether magnitudes count.
+// `parameter` is the form's own: the convention for 0/0, or whether magnitudes count. Where
+// `zeros_count` is false, coordinates that are 0 in both change nothing.
 
 __device__ __forceinline__ double not_available() {
   return __longlong_as_double(0x7ff00000000007a2ll);
@@ -42,12 +47,14 @@ struct Magnitude {
 };
 
 template <typename Term> struct Sum {
+  static const bool zeros_count = false;
   double sum = 0;
   __device__ __forceinline__ void add(double a, double b, uint) { sum += Term::of(a - b); }
   __device__ __forceinline__ double finish(uint, uint) const { return Term::last(sum); }
 };
 
 template <typename Term> struct SumWithHoles {
+  static const bool zeros_count = true;
   double sum = 0;
   int count = 0;
   __device__ __forceinline__ void add(double a, double b, uint) {
@@ -63,15 +70,18 @@ template <typename Term> struct SumWithHoles {
 };
 
 struct Maximum {
+  static const bool zeros_count = false;
+  // With its sign: a comparison takes magnitudes for nothing, a copy does not.
   double greatest = 0;
   __device__ __forceinline__ void add(double a, double b, uint) {
-    double difference = fabs(a - b);
-    if (difference > greatest) greatest = difference;
+    double difference = a - b;
+    if (fabs(difference) > fabs(greatest)) greatest = difference;
   }
-  __device__ __forceinline__ double finish(uint, uint) const { return greatest; }
+  __device__ __forceinline__ double finish(uint, uint) const { return fabs(greatest); }
 };
 
 struct MaximumWithHoles {
+  static const bool zeros_count = true;
   double greatest = 0;
   int count = 0;
   __device__ __forceinline__ void add(double a, double b, uint) {
@@ -87,6 +97,7 @@ struct MaximumWithHoles {
 };
 
 struct Canberra {
+  static const bool zeros_count = true;
   double sum = 0;
   int count = 0;
   // 0: leave out what is 0/0; 1: it is 0; 2: it is 1.
@@ -106,7 +117,38 @@ struct Canberra {
   }
 };
 
+// The same, but for 0/0 as 1, of coordinates that are 0 or have a magnitude from 2^-500 to 2^500. Then
+// all quotients but 0/0 are 0 or at least 2^-54, nothing on the way to them overflows or underflows,
+// and the instructions of the compiler's own division do without its tests of the operands.
+struct CanberraInRange {
+  static const bool zeros_count = true;
+  double sum = 0;
+  int zeros = 0; // coordinates that are 0/0
+  __device__ __forceinline__ void add(double a, double b, uint) {
+    double magnitude = fabs(a) + fabs(b), quotient = divided(a - b, magnitude);
+    if (__double2hiint(magnitude) != 0)
+      sum += fabs(quotient);
+    else
+      zeros += 1;
+  }
+  __device__ __forceinline__ double finish(uint columns, uint zero_over_zero) const {
+    int count = zero_over_zero == 0 ? columns - zeros : columns;
+    return count == 0 ? not_available() : scaled_up(sum, count, columns);
+  }
+  static __device__ __forceinline__ double divided(double a, double b) {
+    double inverse;
+    asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(b));
+    inverse = __hiloint2double(__double2hiint(inverse), 1);
+    double error = fma(-b, inverse, 1.0);
+    inverse = fma(inverse, fma(error, error, error), inverse);
+    inverse = fma(inverse, fma(-b, inverse, 1.0), inverse);
+    double quotient = a * inverse;
+    return fma(inverse, fma(-b, quotient, a), quotient);
+  }
+};
+
 struct Binary {
+  static const bool zeros_count = true;
   int differ = 0, some = 0, both = 0;
   __device__ __forceinline__ void add(double a, double b, uint) {
     double difference = fabs(a - b);
@@ -123,6 +165,7 @@ struct Binary {
 };
 
 struct Angle {
+  static const bool zeros_count = false;
   double dot = 0;
   __device__ __forceinline__ void add(double a, double b, uint) { dot = fma(a, b, dot); }
   __device__ __forceinline__ double finish(uint, uint absolute) const {
@@ -149,9 +192,14 @@ __device__ __forceinline__ ulong column_start(const Piece &piece, ulong j) {
   return piece.triangle ? j * (2 * rows - 1 - j) / 2 : j * rows;
 }
 
-extern "C" __global__ void __launch_bounds__(ACROSS *DOWN) distances(Piece piece) {
-  __shared__ double rows[DEPTH][ROWS];
-  __shared__ double columns[DEPTH][COLUMNS];
+// Coordinates in a row of the loop: more than one where that is little code.
+constexpr int UNROLLED = FORM::zeros_count ? 1 : 4;
+
+// BLOCKS of them share a multiprocessor and its registers.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) distances(Piece piece) {
+  // Two of each: one is filled while the other is worked on.
+  __shared__ double rows[2][DEPTH][ROWS];
+  __shared__ __align__(sizeof(double2)) double columns[2][DEPTH][COLUMNS];
   uint first_row = blockIdx.x * ROWS, first_column = piece.first + blockIdx.y * COLUMNS;
   // Above the diagonal there is nothing to do.
   if (piece.triangle && first_row + ROWS <= first_column + 1) return;
@@ -160,32 +208,52 @@ extern "C" __global__ void __launch_bounds__(ACROSS *DOWN) distances(Piece piece
   uint end_point = piece.triangle ? piece.last : piece.rows + piece.last;
   FORM forms[COLUMNS_EACH][ROWS_EACH];
 
-  for (uint start = 0; start < piece.columns; start += DEPTH) {
-    uint depth = min(DEPTH, piece.columns - start);
-    for (uint e = threadIdx.x; e < DEPTH * ROWS; e += ACROSS * DOWN) {
-      uint k = e / ROWS, point = first_row + e % ROWS;
-      bool there = k < depth && point < piece.rows;
-      rows[k][e % ROWS] = there ? piece.points[(start + k) * piece.stride + point] : 0;
+  // What a thread brings to shared memory. It is asked for while the coordinates before are worked
+  // on.
+  uint row_at = threadIdx.x % ROWS, row_k = threadIdx.x / ROWS;
+  uint column_at = threadIdx.x % COLUMNS, column_k = threadIdx.x / COLUMNS;
+  bool has_row = first_row + row_at < piece.rows, has_column = first_point + column_at < end_point;
+  double next_row[DEPTH / ROW_STEP], next_column[DEPTH / COLUMN_STEP];
+  auto fetch = [&](uint start) {
+#pragma unroll
+    for (int i = 0; i < DEPTH / ROW_STEP; i++) {
+      uint k = start + row_k + i * ROW_STEP;
+      bool there = has_row && k < piece.columns;
+      next_row[i] = there ? piece.points[k * piece.stride + first_row + row_at] : 0;
     }
-    for (uint e = threadIdx.x; e < DEPTH * COLUMNS; e += ACROSS * DOWN) {
-      uint k = e / COLUMNS, point = first_point + e % COLUMNS;
-      bool there = k < depth && point < end_point;
-      columns[k][e % COLUMNS] = there ? piece.points[(start + k) * piece.stride + point] : 0;
+#pragma unroll
+    for (int i = 0; i < DEPTH / COLUMN_STEP; i++) {
+      uint k = start + column_k + i * COLUMN_STEP;
+      bool there = has_column && k < piece.columns;
+      next_column[i] = there ? piece.points[k * piece.stride + first_point + column_at] : 0;
     }
+  };
+  fetch(0);
+  for (uint start = 0, half = 0; start < piece.columns; start += DEPTH, half ^= 1) {
+#pragma unroll
+    for (int i = 0; i < DEPTH / ROW_STEP; i++) rows[half][row_k + i * ROW_STEP][row_at] = next_row[i];
+#pragma unroll
+    for (int i = 0; i < DEPTH / COLUMN_STEP; i++)
+      columns[half][column_k + i * COLUMN_STEP][column_at] = next_column[i];
     __syncthreads();
-#pragma unroll 2
+    if (start + DEPTH < piece.columns) fetch(start + DEPTH);
+    uint depth = FORM::zeros_count ? min(DEPTH, piece.columns - start) : DEPTH;
+#pragma unroll UNROLLED
     for (uint k = 0; k < depth; k++) {
       double row[ROWS_EACH], column[COLUMNS_EACH];
 #pragma unroll
-      for (int r = 0; r < ROWS_EACH; r++) row[r] = rows[k][r * ACROSS + across];
+      for (int r = 0; r < ROWS_EACH; r++) row[r] = rows[half][k][r * ACROSS + across];
 #pragma unroll
-      for (int c = 0; c < COLUMNS_EACH; c++) column[c] = columns[k][down * COLUMNS_EACH + c];
+      for (int c = 0; c < COLUMNS_EACH; c += 2) {
+        double2 pair = *(const double2 *)&columns[half][k][down * COLUMNS_EACH + c];
+        column[c] = pair.x;
+        column[c + 1] = pair.y;
+      }
 #pragma unroll
       for (int c = 0; c < COLUMNS_EACH; c++)
 #pragma unroll
         for (int r = 0; r < ROWS_EACH; r++) forms[c][r].add(row[r], column[c], piece.parameter);
     }
-    __syncthreads();
   }
 
   ulong origin = column_start(piece, piece.first);

@@ -39,16 +39,10 @@ impl Matrix {
         columns: usize,
     ) -> Result<Self> {
         check_size(values, rows, columns)?;
-        let mut row_major = vec![0.0; values.len()];
-        let blocks = row_major.par_chunks_mut(BLOCK * columns.max(1)).enumerate();
-        let finite = blocks
-            .with_min_len(ROWS_AT_A_TIME / BLOCK)
-            .map(|(block, some_rows)| {
-                fill_rows(some_rows, block, values, rows, columns);
-                // A finite sum has finite terms.
-                some_rows.iter().sum::<f64>().is_finite()
-            })
-            .reduce(|| true, |a, b| a & b);
+        let row_major = row_major_on_threads(&[values], columns)?;
+        // A finite sum has finite terms.
+        let is_finite = |some: &[f64]| some.iter().sum::<f64>().is_finite();
+        let finite = row_major.par_chunks(ROWS_AT_A_TIME).all(is_finite);
         if rows < 2 || columns == 0 || !finite {
             return Self::from_row_major(row_major, rows, columns);
         }

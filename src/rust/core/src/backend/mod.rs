@@ -11,9 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
+use crate::kmeans::{Assigned, Start};
 use crate::linkage::lance_williams::{Linkage, Recurrence};
 use crate::linkage::matrix::Origin;
 use crate::mahalanobis::Problem;
+use crate::matrix::Matrix;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 use neighbours::{Neighbours, Space};
@@ -84,6 +86,20 @@ pub trait Backend: Send + Sync {
         out: &mut [f64],
         monitor: &Monitor,
     ) -> Result<()>;
+
+    /// Clusters the rows of `x` by Lloyd's algorithm, for centers and values that
+    /// [`crate::kmeans::cluster`] has checked.
+    ///
+    /// # Errors
+    /// `Error::Input` where `x` has fewer distinct rows than centers to draw; otherwise as
+    /// [`Backend::agglomerate`].
+    fn kmeans(
+        &self,
+        x: &Matrix,
+        start: Start,
+        iterations: usize,
+        monitor: &Monitor,
+    ) -> Result<Assigned>;
 }
 
 /// What is done with the nearest references, from beginning to end.
@@ -235,16 +251,25 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
     ) -> Result<()> {
         self.run(|backend| backend.distances(points, pairs, out, monitor))
     }
+
+    fn kmeans(
+        &self,
+        x: &Matrix,
+        start: Start,
+        iterations: usize,
+        monitor: &Monitor,
+    ) -> Result<Assigned> {
+        self.run(|backend| backend.kmeans(x, start, iterations, monitor))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::neighbours::{Nearest, Request};
     use super::*;
-    use crate::knn;
     use crate::linkage::{geometric, spanning};
     use crate::mahalanobis::{cluster, workload, Options, Subthreshold};
-    use crate::Matrix;
+    use crate::{kmeans, knn};
 
     /// A device that is lost in the middle of the work.
     struct Lost(Error);
@@ -275,6 +300,10 @@ mod tests {
         }
 
         fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {
+            Err(self.0.clone())
+        }
+
+        fn kmeans(&self, _: &Matrix, _: Start, _: usize, _: &Monitor) -> Result<Assigned> {
             Err(self.0.clone())
         }
     }
@@ -365,6 +394,10 @@ mod tests {
         fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {
             unreachable!("searches only")
         }
+
+        fn kmeans(&self, _: &Matrix, _: Start, _: usize, _: &Monitor) -> Result<Assigned> {
+            unreachable!("searches only")
+        }
     }
 
     #[test]
@@ -402,6 +435,19 @@ mod tests {
         assert_eq!(backend.name(), "cpu");
         let interrupted = Fallback::new(Lost(Error::Interrupt), cpu());
         assert_eq!(distances(&interrupted), Err(Error::Interrupt));
+    }
+
+    #[test]
+    fn k_means_is_stood_in_for_as_well() {
+        let values = (0..60).map(|i| f64::from(i * i % 17)).collect();
+        let x = Matrix::from_row_major(values, 20, 3).unwrap();
+        let partition = |backend: &dyn Backend| {
+            kmeans::cluster(&x, Start::Draws(&[0.5; 4]), 9, backend, &Monitor::default())
+        };
+        let cpu = || cpu::Cpu::new(1).unwrap();
+        let backend = Fallback::new(Lost(Error::Device("gone".into())), cpu());
+        assert_eq!(partition(&backend), partition(&cpu()));
+        assert_eq!(backend.name(), "cpu");
     }
 
     #[test]

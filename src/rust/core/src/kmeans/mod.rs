@@ -9,20 +9,19 @@
 //! Where centers have moved little, bounds on an observation's distances to its own center and to
 //! all others prove that it stays (Hamerly, SIAM International Conference on Data Mining, 2010).
 //! For the other observations the centers are searched as nearest neighbours are. No search looks
-//! farther than to the two centers that were the nearest ones before.
+//! farther than to the two centers that were the nearest ones before. A GPU spares nothing: it
+//! compares everything in double precision (kernels/kmeans.cu), to the same result.
 
-mod seed;
+pub mod seed;
 #[cfg(test)]
 mod tests;
-
-pub use seed::seed;
 
 use rayon::prelude::*;
 
 use crate::backend::neighbours::{Except, Neighbours, Request, Space};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
-use crate::mahalanobis::check_magnitude;
+use crate::mahalanobis::{check_largest, largest};
 use crate::matrix::Matrix;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
@@ -51,38 +50,101 @@ pub struct Partition {
     pub iterations: usize,
 }
 
-/// Clusters the rows of `x` around `centers`, row after row, in at most so many `iterations`.
+/// Where the first iteration starts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Start<'a> {
+    /// From these centers, row after row.
+    Centers(&'a [f64]),
+    /// From centers that these numbers from 0 to 1 draw ([`seed::seed`]).
+    Draws(&'a [f64]),
+}
+
+impl Start<'_> {
+    /// How many centers there are.
+    pub fn centers(&self, columns: usize) -> usize {
+        match self {
+            Self::Centers(values) => values.len() / columns,
+            Self::Draws(uniforms) => uniforms.len(),
+        }
+    }
+}
+
+/// What iterations come to.
+#[derive(Debug)]
+pub struct Assigned {
+    /// As [`Partition::cluster`], [`Partition::centers`] and [`Partition::iterations`].
+    pub cluster: Vec<u32>,
+    pub centers: Vec<f64>,
+    pub iterations: usize,
+}
+
+/// Clusters the rows of `x` in at most so many `iterations`.
 ///
 /// Takes O(n·k·p) time for an iteration with k centers, often less for later ones, and O(n·p + k·p)
 /// memory.
 ///
 /// # Errors
-/// `Error::Input` where `centers` are no rows of `x`'s length, or more than `x` has, and where
-/// squares overflow; what the backend returns otherwise.
-pub fn partition(
+/// `Error::Input` where centers are no rows of `x`'s length, or more than `x` has, distinct ones
+/// where they are drawn, and where squares overflow; what the backend returns otherwise.
+pub fn cluster(
     x: &Matrix,
-    centers: Vec<f64>,
+    start: Start,
     iterations: usize,
     backend: &dyn Backend,
     monitor: &Monitor,
 ) -> Result<Partition> {
-    let k = centers.len() / x.columns();
-    if centers.len() != k * x.columns() || k == 0 || k > x.rows() {
+    let k = start.centers(x.columns());
+    let whole = match start {
+        Start::Centers(values) => values.len() == k * x.columns(),
+        Start::Draws(_) => true,
+    };
+    if !whole || k == 0 || k > x.rows() {
         return Err(Error::Input(format!(
             "`centers` has {} values; it must have at least 1 row and at most {}, of {} values",
-            centers.len(),
+            match start {
+                Start::Centers(values) => values.len(),
+                Start::Draws(_) => k * x.columns(),
+            },
             x.rows(),
             x.columns()
         )));
     }
-    check_magnitude(x)?;
-    let mut lloyd = Lloyd::new(x, centers);
-    let mut result = Err(Error::Interrupt);
+    let mut largest = 0.0;
+    backend.on_threads(&mut || largest = largest_on_threads(x));
+    check_largest(largest)?;
+    let assigned = backend.kmeans(x, start, iterations, monitor)?;
+    let mut partition = None;
+    let mut assigned = Some(assigned);
     backend.on_threads(&mut || {
-        let ran = lloyd.run(iterations, backend, monitor);
-        result = ran.map(|iterations| lloyd.partition(iterations));
+        let assigned = assigned.take().expect("is made a partition once");
+        partition = Some(Partition::new(x, assigned));
     });
-    result
+    Ok(partition.expect("was made"))
+}
+
+/// Starts and iterates, on the threads of the pool that it is called from, searching with `backend`;
+/// for centers and values that [`cluster`] has checked.
+///
+/// # Errors
+/// As [`Backend::kmeans`].
+pub fn iterate(
+    x: &Matrix,
+    start: Start,
+    iterations: usize,
+    backend: &dyn Backend,
+    monitor: &Monitor,
+) -> Result<Assigned> {
+    let centers = match start {
+        Start::Centers(values) => values.to_vec(),
+        Start::Draws(uniforms) => seed::seed(x, uniforms, monitor)?,
+    };
+    let mut lloyd = Lloyd::new(x, centers);
+    let iterations = lloyd.run(iterations, backend, monitor)?;
+    Ok(Assigned {
+        cluster: lloyd.cluster,
+        centers: lloyd.centers,
+        iterations,
+    })
 }
 
 /// The sum of squared differences, the same bits wherever it is computed.
@@ -419,11 +481,18 @@ impl<'a> Lloyd<'a> {
             .collect();
         Moves::new(moved)
     }
+}
 
+impl Partition {
     /// What has become of the observations.
-    fn partition(&mut self, iterations: usize) -> Partition {
-        let (x, p) = (self.x, self.x.columns());
-        let members = Members::new(&self.cluster, self.k);
+    fn new(x: &Matrix, assigned: Assigned) -> Self {
+        let Assigned {
+            cluster,
+            centers,
+            iterations,
+        } = assigned;
+        let k = centers.len() / x.columns();
+        let members = Members::new(&cluster, k);
         let within = |(c, center): (usize, &[f64])| {
             let mut sum = 0.0;
             for &i in members.of(c) {
@@ -433,16 +502,25 @@ impl<'a> Lloyd<'a> {
             }
             sum
         };
-        let within = self.centers.par_chunks(p).enumerate().map(within).collect();
-        Partition {
-            sizes: (0..self.k).map(|c| members.of(c).len()).collect(),
-            within,
+        Self {
+            within: centers
+                .par_chunks(x.columns())
+                .enumerate()
+                .map(within)
+                .collect(),
+            sizes: (0..k).map(|c| members.of(c).len()).collect(),
             total: total(x),
             iterations,
-            cluster: std::mem::take(&mut self.cluster),
-            centers: std::mem::take(&mut self.centers),
+            cluster,
+            centers,
         }
     }
+}
+
+/// The largest magnitude of a value.
+fn largest_on_threads(x: &Matrix) -> f64 {
+    let parts = x.values().par_chunks(OBSERVATIONS_AT_A_TIME * x.columns());
+    parts.map(largest).reduce(|| 0.0, f64::max)
 }
 
 /// The sum of squares about the mean.

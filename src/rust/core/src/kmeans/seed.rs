@@ -1,41 +1,20 @@
 //! Where to start: k-means++ (Arthur and Vassilvitskii, Symposium on Discrete Algorithms, 2007).
+//!
+//! Weights are summed up in chunks, these sums in chunks again, and what that gives one after the
+//! other. This order of summation, and so what is drawn, does not depend on who does it.
 
 use rayon::prelude::*;
 
 use super::{square, Margin};
-use crate::backend::Backend;
 use crate::error::{Error, Result};
-use crate::mahalanobis::check_magnitude;
 use crate::matrix::Matrix;
 use crate::monitor::Monitor;
 
-/// Observations whose weights are summed up together.
-const CHUNK: usize = 256;
+/// Values that are summed up together.
+pub const CHUNK: usize = 256;
 
 /// So many chunks are worth a thread, most observations being passed over.
 const CHUNKS_AT_A_TIME: usize = 1 << 6;
-
-/// Draws one row of `x` as a center for each of `uniforms`, numbers from 0 to 1: the first with
-/// equal chances, each other with chances proportional to its squared distance from the nearest
-/// center so far. Returns the rows, one after the other.
-///
-/// Takes O(n·k·p) time, in practice less by the triangle inequality, and O(n + k) memory.
-///
-/// # Errors
-/// `Error::Input` where `x` has fewer distinct rows and where squares overflow, `Error::Interrupt`
-/// when the monitor says stop.
-pub fn seed(
-    x: &Matrix,
-    uniforms: &[f64],
-    backend: &dyn Backend,
-    monitor: &Monitor,
-) -> Result<Vec<f64>> {
-    check_magnitude(x)?;
-    let mut result = Ok(Vec::new());
-    backend.on_threads(&mut || result = plus_plus(x, uniforms, monitor));
-    let rows = result?.into_iter().flat_map(|i| x.row(i));
-    Ok(rows.copied().collect())
-}
 
 /// What the observations are weighed by.
 struct Weights {
@@ -47,8 +26,16 @@ struct Weights {
     sums: Vec<f64>,
 }
 
-/// The rows drawn.
-fn plus_plus(x: &Matrix, uniforms: &[f64], monitor: &Monitor) -> Result<Vec<usize>> {
+/// Draws one row of `x` as a center for each of `uniforms`, numbers from 0 to 1: the first with
+/// equal chances, each other with chances proportional to its squared distance from the nearest
+/// center so far. Returns the rows, one after the other.
+///
+/// Takes O(n·k·p) time, in practice less by the triangle inequality, and O(n + k) memory. Works on
+/// the threads of the pool that it is called from.
+///
+/// # Errors
+/// `Error::Input` where `x` has fewer distinct rows, `Error::Interrupt` when the monitor says stop.
+pub fn seed(x: &Matrix, uniforms: &[f64], monitor: &Monitor) -> Result<Vec<f64>> {
     let n = x.rows();
     let mut weights = Weights {
         squares: vec![f64::INFINITY; n],
@@ -59,20 +46,35 @@ fn plus_plus(x: &Matrix, uniforms: &[f64], monitor: &Monitor) -> Result<Vec<usiz
     for &uniform in uniforms {
         monitor.check()?;
         let row = match rows.len() {
-            0 => ((uniform * n as f64) as usize).min(n - 1),
-            _ => weights.draw(uniform).ok_or_else(|| {
-                Error::Input(format!(
-                    "`X` has {} distinct rows; there are more cluster centers than distinct data \
-                     points, {}",
-                    rows.len(),
-                    uniforms.len()
-                ))
-            })?,
+            0 => first(x, uniform),
+            drawn => weights
+                .draw(uniform)
+                .ok_or_else(|| too_few(drawn, uniforms.len()))?,
         };
         weights.add(x, row, &rows);
         rows.push(row);
     }
-    Ok(rows)
+    Ok(rows.iter().flat_map(|&row| x.row(row)).copied().collect())
+}
+
+/// The row of the first center.
+pub fn first(x: &Matrix, uniform: f64) -> usize {
+    ((uniform * x.rows() as f64) as usize).min(x.rows() - 1)
+}
+
+/// What is wrong where only so many rows are distinct.
+pub fn too_few(distinct: usize, centers: usize) -> Error {
+    Error::Input(format!(
+        "`X` has {distinct} distinct rows; there are more cluster centers than distinct data \
+         points, {centers}"
+    ))
+}
+
+/// The share of the squared distance of two centers within which no observation, by its square for
+/// the one, is nearer to the other: half of the distance, but for rounding.
+pub fn reach(columns: usize) -> f64 {
+    let Margin(margin) = Margin::new(columns);
+    0.25 * (1.0 - 16.0 * margin)
 }
 
 impl Weights {
@@ -80,9 +82,8 @@ impl Weights {
     fn add(&mut self, x: &Matrix, row: usize, rows: &[usize]) {
         let center = x.row(row);
         let number = rows.len() as u32;
-        // No observation that is nearer to its center than to half of this is nearer to the new one.
-        let Margin(margin) = Margin::new(x.columns());
-        let reach = |&other: &usize| 0.25 * (1.0 - 16.0 * margin) * square(center, x.row(other));
+        let share = reach(x.columns());
+        let reach = |&other: &usize| share * square(center, x.row(other));
         let reaches: Vec<f64> = rows.iter().map(reach).collect();
         self.squares
             .par_chunks_mut(CHUNK)
@@ -111,31 +112,50 @@ impl Weights {
 
     /// Draws an observation with chances proportional to the squares; `None` where all are zero.
     fn draw(&self, uniform: f64) -> Option<usize> {
-        let total: f64 = self.sums.iter().sum();
-        let (chunk, rest) = draw(self.sums.iter().copied(), uniform * total)?;
-        let squares = self.squares[chunk * CHUNK..].iter().take(CHUNK);
-        let (i, _) = draw(squares.copied(), rest)?;
-        Some(chunk * CHUNK + i)
+        let parts: Vec<f64> = self.sums.chunks(CHUNK).map(sum_in_lanes).collect();
+        let target = uniform * parts.iter().sum::<f64>();
+        let (part, rest) = draw(&parts, target)?;
+        let (chunk, rest) = draw_in_chunk(&self.sums, part, rest)?;
+        let (row, _) = draw_in_chunk(&self.squares, chunk, rest)?;
+        Some(row)
     }
 }
 
-/// A sum that does not wait for itself: as several sums of every so many values, which are added
-/// up in the end.
+/// A chunk's sum that does not wait for itself: as several sums of every so many values, which are
+/// added up by halves in the end.
 fn sum_in_lanes(values: &[f64]) -> f64 {
-    let mut lanes = [0.0; 8];
-    for values in values.chunks(lanes.len()) {
+    const LANES: usize = 32;
+
+    let mut lanes = [0.0; LANES];
+    for values in values.chunks(LANES) {
         let pairs = lanes.iter_mut().zip(values);
         pairs.for_each(|(sum, value)| *sum += value);
     }
-    lanes.iter().sum()
+    let mut width = LANES / 2;
+    while width > 0 {
+        let (sums, others) = lanes.split_at_mut(width);
+        sums.iter_mut()
+            .zip(others)
+            .for_each(|(sum, other)| *sum += *other);
+        width /= 2;
+    }
+    lanes[0]
+}
+
+/// As [`draw`], from one of the chunks of the weights.
+fn draw_in_chunk(weights: &[f64], chunk: usize, target: f64) -> Option<(usize, f64)> {
+    let start = chunk * CHUNK;
+    let end = weights.len().min(start + CHUNK);
+    let (drawn, rest) = draw(&weights[start..end], target)?;
+    Some((start + drawn, rest))
 }
 
 /// The first of the weights with which their sum exceeds `target`, and what is left of it for that
 /// one; the last positive weight where rounding leaves the sum below.
-fn draw(weights: impl Iterator<Item = f64>, target: f64) -> Option<(usize, f64)> {
+fn draw(weights: &[f64], target: f64) -> Option<(usize, f64)> {
     let mut before = 0.0;
     let mut drawn = None;
-    for (i, weight) in weights.enumerate() {
+    for (i, &weight) in weights.iter().enumerate() {
         if weight > 0.0 {
             drawn = Some((i, target - before));
         }

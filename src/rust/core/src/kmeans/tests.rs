@@ -1,5 +1,6 @@
 //! Against Lloyd's algorithm as it is written down.
 
+use super::seed::seed;
 use super::*;
 use crate::backend::cpu::Cpu;
 use crate::backend::cuda::Cuda;
@@ -64,7 +65,14 @@ fn plain(x: &Matrix, mut centers: Vec<f64>, most: usize) -> Partition {
 }
 
 fn check(x: &Matrix, centers: &[f64], most: usize, backend: &dyn Backend, case: &str) -> Partition {
-    let found = partition(x, centers.to_vec(), most, backend, &Monitor::default()).unwrap();
+    let found = cluster(
+        x,
+        Start::Centers(centers),
+        most,
+        backend,
+        &Monitor::default(),
+    )
+    .unwrap();
     let expected = plain(x, centers.to_vec(), most);
     let total = found.total;
     assert_eq!(Partition { total, ..expected }, found, "{case}");
@@ -81,6 +89,43 @@ fn the_partition_is_that_of_plain_iterations() {
 fn the_gpu_has_the_bits_of_the_cpu() {
     let cuda = Cuda::new(None, 2).unwrap().without_crossover(false);
     compare_with_plain_iterations(&cuda);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_draws_and_iterates_like_the_cpu() {
+    compare_backends(12, 100_000, 300);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn backends_draw_and_iterate_alike_on_small_data() {
+    compare_backends(4, 2_000, 100);
+}
+
+fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
+    let cuda = Cuda::new(None, 2).unwrap().without_crossover(false);
+    let cpu = Cpu::new(2).unwrap();
+    let mut random = Random(15);
+    for round in 0..rounds {
+        let n = most_centers + random.below(most_rows);
+        // Few columns, and more than a block has threads.
+        let p = 1 + random.below([3, 40, 300][round % 3]);
+        let x = draw(&mut random, DATA[round % DATA.len()], n, p);
+        let k = 1 + random.below(most_centers);
+        let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
+        let run = |backend: &dyn Backend| {
+            cluster(&x, Start::Draws(&uniforms), 6, backend, &Monitor::default())
+        };
+        let found = run(&cpu);
+        assert_eq!(run(&cuda), found, "{n} x {p}, {k} centers");
+        // What is done where the observations do not fit on the device.
+        let start = Start::Draws(&uniforms);
+        let searched = cpu.install(|| iterate(&x, start, 6, &cuda, &Monitor::default()));
+        let searched = searched.map(|found| (found.cluster, found.centers, found.iterations));
+        let found = found.map(|found| (found.cluster, found.centers, found.iterations));
+        assert_eq!(searched, found, "{n} x {p}, {k} centers");
+    }
 }
 
 fn compare_with_plain_iterations(backend: &dyn Backend) {
@@ -156,7 +201,7 @@ fn wrong_input_is_refused_and_a_stop_is_heard() {
     let cpu = Cpu::new(1).unwrap();
     let x = draw(&mut Random(1), Data::Plain, 500, 2);
     let run = |x: &Matrix, centers: &[f64], monitor: &Monitor| {
-        partition(x, centers.to_vec(), 5, &cpu, monitor).map(|found| found.iterations)
+        cluster(x, Start::Centers(centers), 5, &cpu, monitor).map(|found| found.iterations)
     };
     let monitor = Monitor::default();
     for centers in [&[][..], &[1.0, 2.0, 3.0], &[0.0; 1002]] {
@@ -169,8 +214,8 @@ fn wrong_input_is_refused_and_a_stop_is_heard() {
     assert!(matches!(run(&huge, &[0.0], &monitor), Err(Error::Input(_))));
     monitor.stop();
     assert_eq!(run(&x, &[0.0; 2], &monitor), Err(Error::Interrupt));
-    let seeds = seed(&x, &[0.5; 3], &cpu, &monitor);
-    assert_eq!(seeds, Err(Error::Interrupt));
+    let draws = cluster(&x, Start::Draws(&[0.5; 3]), 5, &cpu, &monitor);
+    assert_eq!(draws, Err(Error::Interrupt));
 }
 
 /// k-means++ as it is written down, with the weights in one sum.
@@ -203,19 +248,20 @@ fn seeds_are_drawn_by_their_squared_distances() {
     let mut random = Random(13);
     let monitor = Monitor::default();
     for round in 0..60 {
-        let n = 100 + random.below(1500);
+        // Sums of chunks of sums of chunks, too.
+        let n = 100 + random.below(if round % 20 == 0 { 200_000 } else { 1500 });
         let p = 1 + random.below(6);
         let data = [Data::Plain, Data::Mixture, Data::Grid][round % 3];
         let x = draw(&mut random, data, n, p);
         let k = 1 + random.below(if data as u8 == Data::Grid as u8 {
             3
         } else {
-            50
+            50.min(1 + 1_000_000 / n)
         });
         let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
         let seeds = [1, 2].map(|threads| {
             let cpu = Cpu::new(threads).unwrap();
-            seed(&x, &uniforms, &cpu, &monitor).unwrap()
+            cpu.install(|| seed(&x, &uniforms, &monitor)).unwrap()
         });
         assert_eq!(seeds[0], seeds[1]);
         assert_eq!(seeds[0], plain_seed(&x, &uniforms), "{round}");
@@ -224,12 +270,11 @@ fn seeds_are_drawn_by_their_squared_distances() {
 
 #[test]
 fn every_distinct_observation_can_be_drawn_and_no_more() {
-    let cpu = Cpu::new(1).unwrap();
     let values = [1.0, 5.0, 1.0, 2.0, 5.0, 5.0];
     let x = Matrix::from_row_major(values.to_vec(), 6, 1).unwrap();
     // The greatest uniforms leave the sum of weights at most at the target.
     for uniform in [0.0, 0.3, 1.0 - f64::EPSILON / 2.0, 1.0] {
-        let drawn = |k: usize| seed(&x, &vec![uniform; k], &cpu, &Monitor::default());
+        let drawn = |k: usize| seed(&x, &vec![uniform; k], &Monitor::default());
         let mut three = drawn(3).unwrap();
         three.sort_by(f64::total_cmp);
         assert_eq!(three, [1.0, 2.0, 5.0]);

@@ -299,7 +299,19 @@ fn check(x: &Matrix, apriori: Option<&[u32]>, options: &Options) -> Result<()> {
 /// # Errors
 /// `Error::Input` where they do.
 pub fn check_magnitude(x: &Matrix) -> Result<()> {
-    let largest = x.values().iter().fold(0.0f64, |m, v| m.max(v.abs()));
+    check_largest(largest(x.values()))
+}
+
+/// The largest magnitude of a value.
+pub fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0f64, |m, v| m.max(v.abs()))
+}
+
+/// As [`check_magnitude`], given the largest magnitude of a value.
+///
+/// # Errors
+/// As there.
+pub fn check_largest(largest: f64) -> Result<()> {
     if largest > LARGEST_VALUE {
         return Err(Error::Input(format!(
             "`X` has values of magnitude {largest:e}, whose fourth powers overflow; \

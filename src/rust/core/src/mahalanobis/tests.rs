@@ -6,6 +6,7 @@ use crate::backend::cpu::Cpu;
 use crate::backend::neighbours::Space;
 use crate::backend::{Merge, Task};
 use crate::distances::Pairs;
+use crate::kmeans::{Assigned, Start};
 use crate::linkage::lance_williams::Recurrence;
 use crate::linkage::matrix::Origin;
 use crate::metric::{Metric, Points};
@@ -76,6 +77,10 @@ impl Backend for Exhaustive {
 
     fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {
         unreachable!("this clustering asks for no distances")
+    }
+
+    fn kmeans(&self, _: &Matrix, _: Start, _: usize, _: &Monitor) -> Result<Assigned> {
+        unreachable!("this clustering has no centers")
     }
 }
 

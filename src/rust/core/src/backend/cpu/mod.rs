@@ -15,9 +15,11 @@ use super::screen::Screen;
 use super::{Backend, Merge, Task};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
+use crate::kmeans::{self, Assigned, Start};
 use crate::linkage::lance_williams::Recurrence;
 use crate::linkage::matrix::{self, Origin};
 use crate::mahalanobis::{agglomerate, Problem};
+use crate::matrix::Matrix;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 pub use dissimilarities::CpuDissimilarities;
@@ -122,7 +124,7 @@ impl Backend for Cpu {
         columns: usize,
     ) -> Result<Points> {
         self.pool
-            .install(|| Points::from_row_major(metric, values.to_vec(), rows, columns))
+            .install(|| Points::from_row_major(metric, copy(values), rows, columns))
     }
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
@@ -150,4 +152,27 @@ impl Backend for Cpu {
         self.pool
             .install(|| distances::distances(points, pairs, out, monitor))
     }
+
+    fn kmeans(
+        &self,
+        x: &Matrix,
+        start: Start,
+        iterations: usize,
+        monitor: &Monitor,
+    ) -> Result<Assigned> {
+        self.pool
+            .install(|| kmeans::iterate(x, start, iterations, self, monitor))
+    }
+}
+
+/// A copy, made by all threads of the pool that this is called from.
+fn copy(values: &[f64]) -> Vec<f64> {
+    /// So many values are worth a thread.
+    const AT_A_TIME: usize = 1 << 16;
+
+    let mut copy = vec![0.0; values.len()];
+    copy.par_chunks_mut(AT_A_TIME)
+        .zip(values.par_chunks(AT_A_TIME))
+        .for_each(|(to, from)| to.copy_from_slice(from));
+    copy
 }

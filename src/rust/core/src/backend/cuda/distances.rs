@@ -179,7 +179,10 @@ impl CudaPoints {
         points: &Points,
         cpu: &Cpu,
     ) -> Result<Self> {
-        let (kernels, parameter) = kernel(points).expect("the points fit");
+        let (mut kernels, parameter) = kernel(points).expect("the points fit");
+        if cpu.install(|| in_range(points)) {
+            kernels = &kernels::DISTANCES_CANBERRA_IN_RANGE;
+        }
         let kernel = device.kernel(kernels, "distances")?;
         let by_coordinate = cpu.install(|| by_coordinate(points));
         let copy = || -> std::result::Result<CudaSlice<f64>, DriverError> {
@@ -346,6 +349,20 @@ impl Drop for Work<'_> {
             let _ = place.stream.synchronize();
         }
     }
+}
+
+/// Whether the metric is one of Canberra's, but not that with 0/0 as 1, and coordinates are 0 or of
+/// magnitudes whose quotients need no tests on the way: CanberraInRange in distances.cu.
+fn in_range(points: &Points) -> bool {
+    let reach = 2f64.powi(500);
+    let fits = |value: &f64| {
+        let magnitude = value.abs();
+        magnitude == 0.0 || (magnitude >= 1.0 / reach && magnitude <= reach)
+    };
+    matches!(
+        points.metric(),
+        Metric::Canberra(ZeroOverZero::Omitted | ZeroOverZero::Zero)
+    ) && points.values().par_iter().all(fits)
 }
 
 /// The points' values, coordinate after coordinate.

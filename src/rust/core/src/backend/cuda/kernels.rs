@@ -35,8 +35,10 @@ kernels! {
     DISTANCES_MAXIMUM = "distances_maximum";
     DISTANCES_MAXIMUM_HOLES = "distances_maximum_holes";
     DISTANCES_CANBERRA = "distances_canberra";
+    DISTANCES_CANBERRA_IN_RANGE = "distances_canberra_in_range";
     DISTANCES_BINARY = "distances_binary";
     DISTANCES_ANGLE = "distances_angle";
+    KMEANS = "kmeans";
     NEIGHBOURS_SQUARES = "neighbours_squares";
     NEIGHBOURS_MAGNITUDES = "neighbours_magnitudes";
     NEIGHBOURS_GREATEST = "neighbours_greatest";

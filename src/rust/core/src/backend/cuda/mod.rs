@@ -7,6 +7,7 @@ mod device;
 mod dissimilarities;
 mod distances;
 mod kernels;
+mod kmeans;
 mod neighbours;
 mod screen;
 mod sender;
@@ -26,9 +27,11 @@ use super::screen::Screen;
 use super::{Backend, Merge, Task, Workload};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
+use crate::kmeans::{iterate, Assigned, Start};
 use crate::linkage::lance_williams::Recurrence;
 use crate::linkage::matrix::Origin;
 use crate::mahalanobis::{agglomerate, Problem};
+use crate::matrix::Matrix;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 
@@ -94,6 +97,8 @@ pub struct Cuda {
     fewest: usize,
     /// With fewer pairs of coordinates than this, a search for neighbours is done on the CPU.
     smallest_search: usize,
+    /// With fewer pairs of coordinates than this, k-means is done on the CPU.
+    smallest_kmeans: usize,
     /// Bytes of a device's memory that a search for neighbours takes, at most.
     memory: Option<usize>,
     /// Of fewer observations than this, linkage through a matrix is done on the CPU.
@@ -138,6 +143,7 @@ impl Cuda {
             smallest: SMALLEST,
             fewest: FEWEST_FOR_EACH_THREAD * threads,
             smallest_search: neighbours::SMALLEST,
+            smallest_kmeans: kmeans::SMALLEST,
             memory: memory_from_environment()?,
             smallest_linkage: dissimilarities::SMALLEST,
         })
@@ -148,6 +154,7 @@ impl Cuda {
     pub fn without_crossover(mut self, blocks: bool) -> Self {
         self.smallest = 0;
         self.smallest_search = 0;
+        self.smallest_kmeans = 0;
         self.smallest_linkage = 0;
         self.fewest = if blocks { 0 } else { usize::MAX };
         self
@@ -346,6 +353,26 @@ impl Backend for Cuda {
         self.forget_on_failure(distances::distances(
             device, points, pairs, out, &self.cpu, monitor,
         ))
+    }
+
+    fn kmeans(
+        &self,
+        x: &Matrix,
+        start: Start,
+        iterations: usize,
+        monitor: &Monitor,
+    ) -> Result<Assigned> {
+        let device = &self.devices[0];
+        let centers = start.centers(x.columns());
+        let clustered = if x.values().len().saturating_mul(centers) < self.smallest_kmeans {
+            self.cpu.kmeans(x, start, iterations, monitor)
+        } else if kmeans::fits(device, x, centers)? {
+            kmeans::kmeans(device, x, start, iterations, monitor)
+        } else {
+            let iterate = || iterate(x, start, iterations, self, monitor);
+            self.cpu.install(iterate)
+        };
+        self.forget_on_failure(clustered)
     }
 }
 

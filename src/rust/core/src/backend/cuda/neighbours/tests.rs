@@ -7,6 +7,7 @@ use crate::backend::cpu::Cpu;
 use crate::backend::single::coordinate_of_half;
 use crate::backend::{Backend, Fallback, Merge, Task};
 use crate::distances::Pairs;
+use crate::kmeans::{Assigned, Start};
 use crate::knn;
 use crate::linkage::lance_williams::Recurrence;
 use crate::linkage::matrix::Origin;
@@ -198,6 +199,10 @@ impl Backend for Fakes {
     }
 
     fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {
+        unreachable!("searches only")
+    }
+
+    fn kmeans(&self, _: &Matrix, _: Start, _: usize, _: &Monitor) -> Result<Assigned> {
         unreachable!("searches only")
     }
 }
