@@ -30,6 +30,9 @@ const CANDIDATES: usize = 8;
 /// How many clusters are put side by side at the start: as many as the screens' groups have.
 const SIDE_BY_SIDE: usize = 256;
 
+/// Fewer clusters than this are swept as they come: to put them in order takes longer than it saves.
+const WORTH_ORDER: usize = 16 * SIDE_BY_SIDE;
+
 /// Full distances over more members than this are not decided before it is their turn.
 const COSTLY_MEMBERS: usize = 64;
 
@@ -249,7 +252,10 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
     /// Screens all live clusters against each other, and queues them, from scratch.
     fn start(&mut self) -> Result<()> {
         let mut live: Vec<u32> = self.clusters.live().collect();
-        side_by_side(&mut live, &self.clusters);
+        let in_order = live.len() >= WORTH_ORDER;
+        if in_order {
+            side_by_side(&mut live, &self.clusters);
+        }
         for &slot in &live {
             self.births[slot as usize] = self.next_birth;
             self.next_birth += 1;
@@ -267,7 +273,10 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             let limits: Vec<f64> = slots
                 .par_iter()
                 .enumerate()
-                .map(|(i, &slot)| first_limit(&live[..end(i)], slot, clusters, quick))
+                .map(|(i, &slot)| {
+                    let older = if in_order { &live[..end(i)] } else { &[] };
+                    first_limit(older, slot, clusters, quick)
+                })
                 .collect();
             let requests: Vec<Request> = slots
                 .iter()

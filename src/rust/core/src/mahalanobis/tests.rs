@@ -213,7 +213,7 @@ fn decisions_agree_with_the_definition() {
 #[test]
 fn the_number_of_threads_changes_nothing() {
     let mut random = Random(3);
-    let x = draw(&mut random, Data::Mixture, 3000, 5);
+    let x = draw(&mut random, Data::Mixture, 4200, 5);
     for quick in [true, false] {
         let options = Options {
             threshold: 50.0,
