@@ -228,6 +228,17 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
+fn more_threads_than_groups_of_clusters_change_nothing() {
+    // So many columns that threads share a sweep of a few groups of 256 clusters, 16 of them full.
+    let x = draw(&mut Random(11), Data::Plain, 4_351, 61);
+    let mut options = options(&mut Random(12), 4_351);
+    options.quick = true;
+    options.subthreshold = Subthreshold::EuclidMahal;
+    let one = run(&x, None, &options, &Cpu::new(1).unwrap());
+    assert!(one == run(&x, None, &options, &Cpu::new(15).unwrap()));
+}
+
+#[test]
 fn a_stopped_computation_says_so() {
     let x = draw(&mut Random(1), Data::Plain, 500, 3);
     let monitor = Monitor::default();

@@ -226,11 +226,12 @@ impl CpuScreen {
                 part(0..blocks)
             } else {
                 let share = blocks.div_ceil(threads).next_multiple_of(GROUP);
-                (0..threads)
+                // Fewer than threads where whole groups do not suffice for all.
+                (0..blocks.div_ceil(share))
                     .into_par_iter()
-                    .map(|t| part((t * share).min(blocks)..((t + 1) * share).min(blocks)))
+                    .map(|t| part(t * share..((t + 1) * share).min(blocks)))
                     .reduce_with(Nearest::merge)
-                    .expect("there is a thread")
+                    .expect("there is a block")
             };
         nearest.into_found(self.frame.unit())
     }
@@ -261,7 +262,7 @@ impl Screen for CpuScreen {
             scalars[THIRD][lane] = view.third;
         }
         self.targets[slot as usize] = target(&view, p);
-        if lane == LANES - 1 && self.roster.positions() == (self.full_groups + 1) * GROUP_LANES {
+        if self.roster.positions() == (self.full_groups + 1) * GROUP_LANES {
             self.close_group();
         }
         Ok(())
