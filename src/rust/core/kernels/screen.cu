@@ -1,5 +1,8 @@
 // The screen on the GPU: lower bounds on the distances from a few clusters (the queries) to all.
 //
+// Compiled with DIMENSIONS, how many of them are kept in registers (0: none, for any number), and
+// BLOCKS, how many blocks a multiprocessor has room for.
+//
 // backend/screen.rs says what the bounds are and why they hold; this file follows
 // backend/cpu/screen.rs term by term, in single precision throughout.
 //
@@ -58,22 +61,17 @@ __device__ __forceinline__ const float *shape(const Clusters &clusters, uint num
 // Applies a batch of changes: the positions `removed` are gone; each of the `added` entries is a
 // position, coordinates and scalars as in `rows`, and a word for the host; each of the packed
 // whitening `factors` goes to the shape of that number in `shaped`, unless it is NO_SHAPE. Also
-// prepares the sweep that follows: copies its `queries` and their factors, `words` in all, from the
-// host, and clears its outputs.
+// copies the `queries` of the sweep that follows and their factors, `words` in all, from the host.
 //
 // All this lies in the host's memory, which takes long to answer: each thread asks for what it needs
 // at once, and with a thread for each word that time passes but once.
 extern "C" __global__ void update(Clusters clusters, const uint *removed, uint removed_count,
                                   const uint *added, uint added_count, const uint *shaped,
                                   uint shaped_count, const float *factors, const uint *queries,
-                                  uint words, uint *copied, uint *counts, uint *minima,
-                                  uint query_count) {
+                                  uint words, uint *copied) {
   uint p = clusters.dimensions, height = p + SCALARS, length = packed_length(p);
   uint thread = blockIdx.x * blockDim.x + threadIdx.x;
   uint threads = gridDim.x * blockDim.x;
-  // One more: how many blocks are done.
-  for (uint i = thread; i < query_count + 1; i += threads) counts[i] = 0;
-  for (uint i = thread; i < query_count * MOST_GROUPS; i += threads) minima[i] = INFINITE;
   uint total = words + removed_count + added_count * height + shaped_count * length;
   for (uint all = thread; all < total; all += threads) {
     uint i = all;
@@ -199,7 +197,7 @@ template <int P> struct Point {
 #pragma unroll
       for (int group = 0; group < P / 4; group++) {
         if (4 * group <= i) {
-          float4 w = __ldg(row + group);
+          float4 w = row[group];
           value = fmaf(w.x, d[4 * group], value);
           value = fmaf(w.y, d[4 * group + 1], value);
           value = fmaf(w.z, d[4 * group + 2], value);
@@ -231,7 +229,7 @@ template <> struct Point<0> {
     for (uint i = 0; i < clusters.dimensions; i++) {
       float value = 0;
       for (uint j = 0; j <= i; j++)
-        value = fmaf(__ldg(factor + j), mean[j] - x[(size_t)j * clusters.capacity], value);
+        value = fmaf(factor[j], mean[j] - x[(size_t)j * clusters.capacity], value);
       factor += (i / 4 + 1) * 4;
       sum = fmaf(value, value, sum);
       if (sum >= enough) break;
@@ -306,7 +304,7 @@ __device__ float whole_warp_norm(const Clusters &clusters, uint position, const 
       for (uint c = 0; c < columns; c++) {
         float d = __shfl_sync(WHOLE_WARP, mine, c);
         uint j = left + c;
-        if (j <= i && i < p) row = fmaf(__ldg(factor + element(p, i, j)), d, row);
+        if (j <= i && i < p) row = fmaf(factor[element(p, i, j)], d, row);
       }
     }
     sum = fmaf(row, row, sum);
@@ -328,6 +326,7 @@ __device__ float bound_to_target(const Clusters &clusters, uint position, const 
 }
 
 // Whether a tile can hold something whose bound is below the limit.
+template <int P>
 __device__ bool in_reach(const Clusters &clusters, uint tile, const float *query, float limit,
                          const Margins &margins) {
   if (tile * TILE >= __float_as_uint(query[END])) return false;
@@ -335,7 +334,7 @@ __device__ bool in_reach(const Clusters &clusters, uint tile, const float *query
   uint p = clusters.dimensions, tiles = clusters.capacity / TILE;
   const float *ball = clusters.balls + tile, *mean = query + COORDINATES;
   float square = 0;
-#pragma unroll 8
+#pragma unroll(P > 0 ? P : 8)
   for (uint k = 0; k < p; k++) {
     float d = mean[k] - __ldg(ball + (size_t)k * tiles);
     square = fmaf(d, d, square);
@@ -377,8 +376,9 @@ __device__ float lowered(float limit, const volatile uint *minima, uint groups, 
   return groups > 0 && most < INFINITE ? fminf(limit, __uint_as_float(most + 1)) : limit;
 }
 
-// The block that comes last completes the answer; `wrote` says whether this thread has written to it.
-__device__ void finish(const float *queries, uint count, uint p, const uint *minima, uint *counts,
+// The block that comes last completes the answer, and clears what the next sweep starts with;
+// `wrote` says whether this thread has written to the answer. The queries are `stride` apart.
+__device__ void finish(const float *queries, uint stride, uint count, uint *minima, uint *counts,
                        volatile uint *answer, uint ticket, bool wrote) {
   __shared__ bool last;
   // What was written is on the host before the block counts as done.
@@ -393,7 +393,7 @@ __device__ void finish(const float *queries, uint count, uint p, const uint *min
   __threadfence();
   uint lane = threadIdx.x % WARP;
   for (uint i = threadIdx.x / WARP; i < count; i += blockDim.x / WARP) {
-    const float *query = queries + (size_t)i * (COORDINATES + p);
+    const float *query = queries + (size_t)i * stride;
     float limit = lowered(query[LIMIT], minima + (size_t)i * MOST_GROUPS,
                           __float_as_uint(query[GROUPS]), lane);
     if (lane == 0) {
@@ -404,6 +404,18 @@ __device__ void finish(const float *queries, uint count, uint p, const uint *min
   __threadfence_system();
   __syncthreads();
   if (threadIdx.x == 0) answer[0] = ticket;
+  for (uint i = threadIdx.x; i < count + 1; i += blockDim.x) counts[i] = 0;
+  for (uint i = threadIdx.x; i < count * MOST_GROUPS; i += blockDim.x) minima[i] = INFINITE;
+}
+
+// Writes to the answer what was found, if there is room.
+__device__ __forceinline__ bool put(volatile uint *answer, uint count, const float *query,
+                                    uint place, float bound, uint position) {
+  if (place >= __float_as_uint(query[ROOM])) return false;
+  size_t entry = 1 + 2 * (size_t)(count + __float_as_uint(query[OUTPUT]) + place);
+  answer[entry] = __float_as_uint(bound);
+  answer[entry + 1] = position;
+  return true;
 }
 
 // What a thread does with its cluster of a tile, for each query that reaches it. Returns whether it
@@ -433,6 +445,18 @@ __device__ bool collect_from_tile(const Clusters &clusters, uint tile, uint whic
     if (position < end &&
         loose_bound<P>(clusters, point, readable, query, factors, limit, margins, bound))
       loose = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
+    // Where the limit stays as it is, those without a shape need not wait for each other.
+    if (groups == 0) {
+      const float *shapes = clusters.rows + (size_t)(p + SHAPE) * clusters.capacity;
+      bool found = loose < limit && __float_as_uint(shapes[readable]) == NO_SHAPE;
+      uint all = __ballot_sync(WHOLE_WARP, found), place = 0;
+      if (lane == 0 && all != 0) place = atomicAdd(counts + first + i, __popc(all));
+      place = __shfl_sync(WHOLE_WARP, place, 0) + __popc(all & ((1u << lane) - 1));
+      if (found) {
+        wrote |= put(answer, count, query, place, loose, position);
+        loose = infinity;
+      }
+    }
     // The nearest first: it may bring the limit down below the others.
     for (;;) {
       float least = loose;
@@ -449,12 +473,7 @@ __device__ bool collect_from_tile(const Clusters &clusters, uint tile, uint whic
       if (!(full < limit)) continue;
       if (lane == source) {
         uint place = atomicAdd(counts + first + i, 1);
-        if (place < __float_as_uint(query[ROOM])) {
-          size_t entry = 1 + 2 * (size_t)(count + __float_as_uint(query[OUTPUT]) + place);
-          answer[entry] = __float_as_uint(full);
-          answer[entry + 1] = position;
-          wrote = true;
-        }
+        wrote |= put(answer, count, query, place, full, position);
         if (groups > 0) atomicMin(group_minima + warp % groups, __float_as_uint(full));
       }
       limit = lowered(limit, group_minima, groups, lane);
@@ -468,16 +487,18 @@ __device__ bool collect_from_tile(const Clusters &clusters, uint tile, uint whic
 // keeps the least bound that it finds in `minima`, in the group that is its turn. The answer goes
 // to the host's memory: first `ticket`, written last, by which the host knows that it is complete;
 // then how many there are for each query; the limits; and bound and position of as many as there is
-// room for. `counts` has room for one more than the queries.
+// room for. `counts` has room for one more than the queries: how many blocks are done. It starts
+// with zeros, and `minima` at infinity.
+//
+// `shared` has the block's share of the queries, and `queries` all of them, `stride` apart.
 template <int P>
-__device__ void collect(Clusters clusters, const float *queries, uint count, const float *factors,
-                        uint *minima, uint *counts, volatile uint *answer, uint ticket) {
-  extern __shared__ float shared[];
+__device__ void sweep(const Clusters &clusters, const float *shared, uint mine,
+                      const float *queries, uint stride, uint count, const float *factors,
+                      uint *minima, uint *counts, volatile uint *answer, uint ticket) {
   __shared__ float limits[QUERIES_PER_BLOCK];
   __shared__ uint reached[QUERIES_PER_BLOCK];
   uint p = clusters.dimensions;
   uint first = blockIdx.y * QUERIES_PER_BLOCK;
-  uint mine = load_queries<P>(queries, count, p, shared);
   uint lane = threadIdx.x % WARP;
   for (uint i = threadIdx.x / WARP; i < mine; i += blockDim.x / WARP) {
     const float *query = shared + i * padded_query<P>(p);
@@ -500,7 +521,7 @@ __device__ void collect(Clusters clusters, const float *queries, uint count, con
       uint tile = start + lane * gridDim.x;
       const float *query = shared + i * padded_query<P>(p);
       bool near =
-          tile < tiles && (in_one_go || in_reach(clusters, tile, query, limits[i], margins));
+          tile < tiles && (in_one_go || in_reach<P>(clusters, tile, query, limits[i], margins));
       uint mask = __ballot_sync(WHOLE_WARP, near);
       if (lane == 0) reached[i] = mask;
     }
@@ -515,18 +536,84 @@ __device__ void collect(Clusters clusters, const float *queries, uint count, con
     }
     __syncthreads();
   }
-  finish(queries, count, p, minima, counts, answer, ticket, wrote);
+  finish(queries, stride, count, minima, counts, answer, ticket, wrote);
 }
 
-#define KERNELS(P)                                                                                \
-  extern "C" __global__ void __launch_bounds__(THREADS)                                           \
-      collect_##P(Clusters clusters, const float *queries, uint count, const float *factors,      \
-                  uint *minima, uint *counts, uint *answer, uint ticket) {                        \
-    collect<P>(clusters, queries, count, factors, minima, counts, answer, ticket);                \
-  }
+// A sweep for queries that `update` has copied.
+template <int P>
+__device__ void collect_for(const Clusters &clusters, const float *queries, uint count,
+                            const float *factors, uint *minima, uint *counts,
+                            volatile uint *answer, uint ticket) {
+  extern __shared__ float shared[];
+  uint p = clusters.dimensions;
+  uint mine = load_queries<P>(queries, count, p, shared);
+  sweep<P>(clusters, shared, mine, queries, COORDINATES + p, count, factors, minima, counts, answer,
+           ticket);
+}
 
-KERNELS(16)
-KERNELS(32)
-KERNELS(40)
-KERNELS(64)
-KERNELS(0)
+// Few changes and the queries after them, as an argument of a kernel: no way to the device is
+// shorter.
+#define ROUND_WORDS 2496
+struct __align__(16) Round {
+  uint removed, added, queries; // how many
+  uint packed_at, queries_at;   // where they start
+  uint factors_at;              // where the queries' whitening factors start, at whole groups of 4
+  uint length;                  // of it all
+  uint unused;
+  // The positions removed; the added entries and their factors, as for `update`; the queries, with
+  // zeros for coordinates up to P; and their factors.
+  uint words[ROUND_WORDS];
+};
+
+// Applies the changes and sweeps for the queries, at most QUERIES_PER_BLOCK, in one launch. Each
+// block changes those tiles that it looks at itself.
+template <int P>
+__device__ void change_and_collect_for(const Clusters &clusters, const Round &round, uint *minima,
+                                       uint *counts, volatile uint *answer, uint ticket) {
+  extern __shared__ uint4 groups[];
+  const uint *words = (const uint *)groups;
+  const uint4 *source = (const uint4 *)round.words;
+  // From here on a place in memory like any other. Threads that each read another word of an
+  // argument, known as one, would have to wait for each other.
+  asm volatile("" : "+l"(source));
+#pragma unroll 4
+  for (uint i = threadIdx.x; i < (round.length + 3) / 4; i += blockDim.x) groups[i] = source[i];
+  __syncthreads();
+  uint p = clusters.dimensions, height = p + SCALARS, length = packed_length(p);
+  auto is_mine = [](uint position) { return position / TILE % gridDim.x == blockIdx.x; };
+  for (uint i = threadIdx.x; i < round.removed; i += blockDim.x) {
+    uint position = words[i];
+    if (is_mine(position))
+      clusters.rows[(size_t)(p + LOW) * clusters.capacity + position] = __int_as_float(-1);
+  }
+  for (uint which = 0; which < round.added; which++) {
+    const uint *entry = words + round.removed + which * (height + 2);
+    uint position = entry[0];
+    if (!is_mine(position)) continue;
+    for (uint k = threadIdx.x; k < height; k += blockDim.x)
+      clusters.rows[(size_t)k * clusters.capacity + position] = __uint_as_float(entry[1 + k]);
+    uint number = entry[1 + p + SHAPE], factor = entry[1 + height];
+    if (number == NO_SHAPE) continue;
+    float *place = (float *)shape(clusters, number);
+    const uint *packed = words + round.packed_at + factor * length;
+    for (uint i = threadIdx.x; i < length; i += blockDim.x) place[i] = __uint_as_float(packed[i]);
+  }
+  // All threads of the block see the changes.
+  __syncthreads();
+  const float *queries = (const float *)words + round.queries_at;
+  const float *factors = (const float *)words + round.factors_at;
+  sweep<P>(clusters, queries, round.queries, queries, padded_query<P>(p), round.queries, factors,
+           minima, counts, answer, ticket);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    collect(Clusters clusters, const float *queries, uint count, const float *factors,
+            uint *minima, uint *counts, uint *answer, uint ticket) {
+  collect_for<DIMENSIONS>(clusters, queries, count, factors, minima, counts, answer, ticket);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    change_and_collect(Clusters clusters, const __grid_constant__ Round round, uint *minima,
+                       uint *counts, uint *answer, uint ticket) {
+  change_and_collect_for<DIMENSIONS>(clusters, round, minima, counts, answer, ticket);
+}

@@ -67,6 +67,9 @@ pub struct Request<'a> {
     pub capacity: usize,
     /// In data units; what is not below it is of no interest.
     pub limit: f64,
+    /// Whether about as many as are wanted are below the limit, so that it does not pay to look for
+    /// a lower one on the way.
+    pub is_tight: bool,
     /// Slots to leave out, in increasing order.
     pub skip: &'a [u32],
 }
@@ -77,6 +80,18 @@ pub struct Found {
     /// Lower bounds and slots, in no order.
     pub bounds: Vec<(f64, u32)>,
     pub floor: f64,
+}
+
+impl Found {
+    /// Leaves out the farthest of more than about so many.
+    pub fn keep_nearest(&mut self, count: usize) {
+        if self.bounds.len() > count {
+            let by_bound = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0);
+            let (_, &mut (floor, _), _) = self.bounds.select_nth_unstable_by(count, by_bound);
+            self.bounds.retain(|&(bound, _)| bound < floor);
+            self.floor = floor;
+        }
+    }
 }
 
 /// The live clusters of one problem on a device. Positions are in order of birth.

@@ -27,6 +27,12 @@ use crate::monitor::Monitor;
 /// How many candidates a first sweep keeps; each further sweep of a cluster keeps twice as many.
 const CANDIDATES: usize = 8;
 
+/// To find more candidates than this takes longer than another sweep now and then.
+const FAR_TOO_MANY: usize = 8 * CANDIDATES;
+
+/// A cluster with so many times the members of another hardly changes when they merge.
+const MUCH_LARGER: usize = 8;
+
 /// How many clusters are put side by side at the start: as many as the screens' groups have.
 const SIDE_BY_SIDE: usize = 256;
 
@@ -37,7 +43,7 @@ const WORTH_ORDER: usize = 16 * SIDE_BY_SIDE;
 const COSTLY_MEMBERS: usize = 64;
 
 /// Uniting pairs with fewer operations than this is done before other threads have begun.
-const WORTH_THREADS: usize = 1 << 14;
+const WORTH_THREADS: usize = 1 << 17;
 
 /// Pairs that the first sweeps look at between two looks at the monitor.
 const PAIRS_BETWEEN_CHECKS: usize = 1 << 27;
@@ -116,7 +122,7 @@ fn side_by_side(slots: &mut [u32], clusters: &Clusters) {
 }
 
 /// Where the first candidates of a cluster probably end, by the last of the older ones. As
-/// [`Agglomeration::likely_limit`], a guess.
+/// [`Agglomeration::guess`], it may be wrong.
 fn first_limit(older: &[u32], slot: u32, clusters: &Clusters, quick: bool) -> f64 {
     let last = &older[older.len().saturating_sub(SIDE_BY_SIDE / 4)..];
     let is_cheap =
@@ -128,6 +134,16 @@ fn first_limit(older: &[u32], slot: u32, clusters: &Clusters, quick: bool) -> f6
     }
     let (_, &mut limit, _) = distances.select_nth_unstable_by(CANDIDATES - 1, f64::total_cmp);
     limit.next_up()
+}
+
+/// Where to look for clusters that are not nearer than `floor`, after so many sweeps: first not much
+/// further, for that is quick.
+fn further(floor: f64, sweeps: u32) -> f64 {
+    if floor > 0.0 && sweeps < 4 {
+        2.0 * floor
+    } else {
+        f64::INFINITY
+    }
 }
 
 /// What is known of a pair that belongs to a cluster. The order: the smaller first, bounds before
@@ -197,6 +213,20 @@ struct Prepared {
     as_of: u32,
 }
 
+/// About how far the candidates of a cluster to come are.
+struct Guess {
+    by: GuessedBy,
+    distance: f64,
+}
+
+/// By whose candidates those of a union are guessed.
+#[derive(Clone, Copy)]
+enum GuessedBy {
+    Both,
+    /// The larger of the two clusters hardly changes.
+    Larger,
+}
+
 struct Agglomeration<'a, F> {
     problem: &'a Problem<'a>,
     monitor: &'a Monitor,
@@ -215,9 +245,9 @@ struct Agglomeration<'a, F> {
     prepared: HashMap<(u32, u32), Prepared>,
     /// How many merges to prepare at a time.
     batch: usize,
-    /// How far beyond the candidates of two clusters those of their union are looked for: adapts
-    /// itself so that a few times [`CANDIDATES`] are found.
-    reach: f64,
+    /// How far beyond the candidates of two clusters those of their union are looked for, by the kind
+    /// of [`Guess`]: adapts itself so that a few times [`CANDIDATES`] are found.
+    reach: [f64; 2],
     merges: Vec<Merge>,
 }
 
@@ -244,7 +274,7 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             screen: new_screen(n)?,
             prepared: HashMap::new(),
             batch: 1,
-            reach: 1.0,
+            reach: [1.0; 2],
             merges: Vec::with_capacity(n - 1),
         })
     }
@@ -287,6 +317,7 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
                     end: end(i),
                     capacity: CANDIDATES,
                     limit,
+                    is_tight: false,
                     skip: &[],
                 })
                 .collect();
@@ -395,7 +426,8 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             profile: self.clusters.profile(owner),
             end: self.screen.roster().position(owner),
             capacity: CANDIDATES << old.sweeps.min(16),
-            limit: f64::INFINITY,
+            limit: further(old.floor, old.sweeps),
+            is_tight: false,
             skip: &skip,
         };
         let found = self.screen.sweep(&[request])?.swap_remove(0);
@@ -429,7 +461,8 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         self.candidates[higher as usize] = Candidates::default();
         let below = |size: usize| usize::from(!self.rule.is_full_size(size));
         let before = below(self.clusters.size(lower)) + below(self.clusters.size(higher));
-        self.clusters.replace(lower, higher, prepared.united);
+        self.clusters
+            .replace(lower, higher, prepared.united, &self.rule);
         self.below_full_size -= before - below(self.clusters.size(lower));
         if self.live() == 1 {
             return Ok(());
@@ -468,32 +501,40 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         let rule = &self.rule;
         let clusters = &self.clusters;
         let unite = |&(lower, higher): &(u32, u32)| clusters.united(lower, higher, rule);
-        let united: Vec<United> = if pairs.len() == 1 || self.operations(&pairs) < WORTH_THREADS {
+        let united: Vec<United> = if self.operations(&pairs) < WORTH_THREADS {
             pairs.iter().map(unite).collect()
         } else {
             pairs.par_iter().map(unite).collect()
         };
         let skips: Vec<[u32; 2]> = pairs.iter().map(|&(l, h)| [l, h]).collect();
+        let guesses: Vec<Guess> = skips.iter().map(|&pair| self.guess(pair)).collect();
         let requests: Vec<Request> = united
             .iter()
             .zip(&skips)
-            .map(|(united, skip)| Request {
-                profile: united.profile(),
-                end: self.screen.roster().positions(),
-                capacity: CANDIDATES,
-                limit: self.likely_limit(*skip),
-                skip,
+            .zip(&guesses)
+            .map(|((united, skip), guess)| {
+                let limit = self.reach[guess.by as usize] * guess.distance;
+                Request {
+                    profile: united.profile(),
+                    end: self.screen.roster().positions(),
+                    capacity: CANDIDATES,
+                    limit,
+                    is_tight: limit < f64::INFINITY,
+                    skip,
+                }
             })
             .collect();
-        let answers = self.screen.sweep(&requests)?;
+        let mut answers = self.screen.sweep(&requests)?;
         drop(requests);
-        for found in &answers {
+        for (found, guess) in answers.iter_mut().zip(&guesses) {
             let adapted = match found.bounds.len() {
                 0..CANDIDATES => 1.03,
-                count if count > 4 * CANDIDATES => 0.98,
+                count if count > FAR_TOO_MANY => 0.98,
                 _ => 1.0,
             };
-            self.reach = (self.reach * adapted).clamp(0.1, 10.0);
+            let reach = &mut self.reach[guess.by as usize];
+            *reach = (*reach * adapted).clamp(0.1, 10.0);
+            found.keep_nearest(4 * CANDIDATES);
         }
         for ((&(lower, higher), united), found) in pairs.iter().zip(united).zip(answers) {
             let prepared = Prepared {
@@ -512,16 +553,32 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         let p = self.problem.x.columns();
         let operations = |&(lower, higher): &(u32, u32)| {
             let size = self.clusters.size(lower) + self.clusters.size(higher);
-            p * p * if self.rule.may_have_shape(size) { p } else { 1 }
+            match (self.rule.may_have_shape(size), self.problem.options.quick) {
+                (true, _) => p * p * p,
+                (false, false) => p * p,
+                (false, true) => p,
+            }
         };
         pairs.iter().map(operations).sum()
     }
 
-    /// Where the candidates of what becomes of two clusters probably end, by the candidates of the
-    /// two. A bad guess costs time only: a second sweep, or candidates that nobody needs.
-    fn likely_limit(&self, pair: [u32; 2]) -> f64 {
-        let mut values: Vec<u64> = Vec::with_capacity(4 * CANDIDATES);
-        for owner in pair {
+    /// Where the candidates of what becomes of two clusters probably end. A bad guess costs time only:
+    /// a second sweep, or candidates that nobody needs.
+    fn guess(&self, pair: [u32; 2]) -> Guess {
+        let size = |slot: u32| self.clusters.size(slot);
+        let (mut larger, mut smaller) = (pair[0], pair[1]);
+        if size(larger) < size(smaller) {
+            std::mem::swap(&mut larger, &mut smaller);
+        }
+        let mut by = GuessedBy::Larger;
+        let mut values: Vec<u64> = Vec::with_capacity(8 * CANDIDATES);
+        for owner in [larger, smaller] {
+            if owner == smaller {
+                if values.len() >= CANDIDATES && size(larger) >= MUCH_LARGER * size(smaller) {
+                    break;
+                }
+                by = GuessedBy::Both;
+            }
             let others = self.candidates[owner as usize].heap.iter();
             values.extend(
                 others
@@ -531,12 +588,13 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
                     .map(|Reverse(c)| c.value),
             );
         }
-        if values.is_empty() {
-            return f64::INFINITY;
-        }
-        let wanted = (CANDIDATES - 1).min(values.len() - 1);
-        let (_, &mut value, _) = values.select_nth_unstable(wanted);
-        self.reach * f64::from_bits(value)
+        let wanted = CANDIDATES.min(values.len());
+        let distance = if wanted == 0 {
+            f64::INFINITY
+        } else {
+            f64::from_bits(*values.select_nth_unstable(wanted - 1).1)
+        };
+        Guess { by, distance }
     }
 
     /// Drops preparations for clusters that are gone or that have waited long (the more births

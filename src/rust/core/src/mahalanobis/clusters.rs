@@ -6,7 +6,9 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::distance::{self, ExactSum, Quanta};
-use super::shape::{self, packed_len, ShapeRule, Workspace};
+use super::shape::{
+    self, add_multiple, for_rows_of, packed_len, row_width, Lanes, ShapeRule, Workspace,
+};
 use super::{Problem, Union};
 use crate::backend::cpu::simd::dispatch;
 use crate::backend::screen::{Profile, Spread};
@@ -74,7 +76,7 @@ pub struct Decision {
 pub struct United {
     size: usize,
     mean: Vec<f64>,
-    /// `None` where all that counts is the mean.
+    /// `None` where all that counts is the mean, if only for what the screen needs to know.
     moments: Option<Box<Moments>>,
 }
 
@@ -100,6 +102,16 @@ fn profile<'a>(mean: &'a [f64], moments: Option<&'a Moments>) -> Profile<'a> {
 }
 
 impl Moments {
+    /// A copy, but for what follows from the others and a rule.
+    fn without_shape(&self) -> Box<Self> {
+        Box::new(Self {
+            scatter: self.scatter.clone(),
+            fourth: self.fourth,
+            third: self.third.clone(),
+            ..Self::default()
+        })
+    }
+
     fn profile<'a>(&'a self, mean: &'a [f64]) -> Profile<'a> {
         Profile {
             mean,
@@ -278,39 +290,56 @@ impl<'a> Clusters<'a> {
 
     /// One cluster of two, with its shape under `rule`.
     pub fn united(&self, lower: u32, higher: u32, rule: &ShapeRule) -> United {
+        let sizes = (self.size(lower), self.size(higher));
+        let size = sizes.0 + sizes.1;
+        let mut mean = self.mean(lower).to_vec();
+        dispatch(MoveTowards {
+            share: match self.problem.union {
+                Union::Shape | Union::Mean => shape::share(sizes.0, sizes.1),
+                Union::Midpoint => 0.5,
+            },
+            mean: &mut mean,
+            other: self.mean(higher),
+        });
+        let all_but_mean = !self.problem.options.quick || rule.may_have_shape(size);
+        let needed = self.has_moments() && all_but_mean;
+        let moments = needed.then(|| {
+            let moments = self.moments[lower as usize].as_deref();
+            self.united_moments(moments.map(Moments::without_shape), lower, higher, rule)
+        });
+        United {
+            size,
+            mean,
+            moments,
+        }
+    }
+
+    /// Whether clusters of several members have more than a mean.
+    fn has_moments(&self) -> bool {
+        matches!(self.problem.union, Union::Shape)
+    }
+
+    /// The moments of one cluster of two, made of those of the lower, which may be none.
+    fn united_moments(
+        &self,
+        moments: Option<Box<Moments>>,
+        lower: u32,
+        higher: u32,
+        rule: &ShapeRule,
+    ) -> Box<Moments> {
         let p = self.p;
         let full = !self.problem.options.quick;
-        let mut mean = self.mean(lower).to_vec();
-        let size = self.size(lower) + self.size(higher);
-        let share = match self.problem.union {
-            Union::Shape => None,
-            Union::Mean => Some(self.size(higher) as f64 / size as f64),
-            Union::Midpoint => Some(0.5),
-        };
-        if let Some(share) = share {
-            dispatch(MoveTowards {
-                share,
-                mean: &mut mean,
-                other: self.mean(higher),
-            });
-            return United {
-                size,
-                mean,
-                moments: None,
-            };
-        }
-        let mut moments = match &self.moments[lower as usize] {
-            Some(moments) => moments.clone(),
-            None => Box::new(Moments {
+        let mut moments = moments.unwrap_or_else(|| {
+            Box::new(Moments {
                 scatter: vec![0.0; packed_len(p)],
                 third: vec![0.0; if full { p } else { 0 }],
                 ..Moments::default()
-            }),
-        };
+            })
+        });
         dispatch(Unite {
             full,
             size_a: self.size(lower),
-            mean_a: &mut mean,
+            mean_a: self.mean(lower),
             moments_a: &mut moments,
             size_b: self.size(higher),
             mean_b: self.mean(higher),
@@ -319,22 +348,23 @@ impl<'a> Clusters<'a> {
         dispatch(Reshape {
             rule,
             full,
-            members: size,
+            members: self.size(lower) + self.size(higher),
             p,
             moments: &mut moments,
         });
-        United {
-            size,
-            mean,
-            moments: Some(moments),
-        }
+        moments
     }
 
-    /// Puts what became of two clusters in the lower slot.
-    pub fn replace(&mut self, lower: u32, higher: u32, united: United) {
+    /// Puts what became of two clusters, under `rule`, in the lower slot.
+    pub fn replace(&mut self, lower: u32, higher: u32, united: United, rule: &ShapeRule) {
+        let mut moments = united.moments;
+        if self.has_moments() && moments.is_none() {
+            let known = self.moments[lower as usize].take();
+            moments = Some(self.united_moments(known, lower, higher, rule));
+        }
         let (lower, higher) = (lower as usize, higher as usize);
         self.means[lower * self.p..][..self.p].copy_from_slice(&united.mean);
-        self.moments[lower] = united.moments;
+        self.moments[lower] = moments;
         self.moments[higher] = None;
         self.sizes[lower] = united.size as u32;
         self.sizes[higher] = 0;
@@ -506,7 +536,9 @@ impl WithSimd for Reshape<'_> {
         } = self;
         let mut workspace = Workspace::default();
         let mut whitening = std::mem::take(&mut moments.whitening);
-        whitening.resize(packed_len(p), 0.0);
+        if rule.may_have_shape(members) {
+            whitening.resize(packed_len(p), 0.0);
+        }
         match shape::whitening(
             rule,
             members,
@@ -566,44 +598,50 @@ fn frobenius_norm(matrix: &[f64], p: usize) -> f64 {
 /// power k = 2, 4 or 8 (fewer squarings where they cost more).
 #[inline(always)]
 fn largest_eigenvalue_bound(matrix: &[f64], p: usize) -> f64 {
+    for_rows_of!(p, largest_eigenvalue_bound_in_lanes(matrix, p))
+}
+
+#[inline(always)]
+fn largest_eigenvalue_bound_in_lanes<const W: usize>(matrix: &[f64], p: usize) -> f64 {
     let squarings = if p <= 24 { 3 } else { 1 };
     let mut trace = 0.0;
     for i in 0..p {
         trace += matrix[packed_len(i) + i];
     }
-    let mut power = vec![0.0f64; p * p];
+    // Rows with zeros after them.
+    let width = row_width::<W>(p);
+    let mut power: Vec<Lanes> = vec![Default::default(); p * width];
+    let all = power.as_flattened_mut();
+    let stride = all.len() / p;
     for i in 0..p {
         for j in 0..=i {
             let value = matrix[packed_len(i) + j] / trace;
-            power[i * p + j] = value;
-            power[j * p + i] = value;
+            all[i * stride + j] = value;
+            all[j * stride + i] = value;
         }
     }
-    let mut square = vec![0.0f64; p * p];
+    let mut square = power.clone();
     for _ in 0..squarings {
-        for i in 0..p {
-            let row = &mut square[i * p..][..p];
-            row.fill(0.0);
-            for k in 0..p {
-                let factor = power[i * p + k];
-                let other = &power[k * p..][..=i];
-                for (sum, value) in row.iter_mut().zip(other) {
-                    *sum = factor.mul_add(*value, *sum);
+        let rows = square.chunks_exact_mut(width);
+        for (row, factors) in rows.zip(power.chunks_exact(width)) {
+            for (group, row) in row.chunks_exact_mut(W).enumerate() {
+                let mut sums = [Lanes::default(); W];
+                let others = power.chunks_exact(width);
+                for (factor, other) in factors.as_flattened().iter().zip(others) {
+                    add_multiple(&mut sums, *factor, &other[group * W..][..W]);
                 }
-            }
-        }
-        for i in 0..p {
-            for j in 0..i {
-                square[j * p + i] = square[i * p + j];
+                row.copy_from_slice(&sums);
             }
         }
         std::mem::swap(&mut power, &mut square);
     }
-    let mut norm = 0.0f64;
-    for value in &power {
-        norm = value.mul_add(*value, norm);
+    let mut squares = Lanes::default();
+    for values in &power {
+        for (square, value) in squares.iter_mut().zip(values) {
+            *square = value.mul_add(*value, *square);
+        }
     }
-    norm = norm.sqrt();
+    let mut norm = squares.iter().sum::<f64>().sqrt();
     for _ in 0..squarings {
         norm = norm.sqrt();
     }
@@ -614,7 +652,7 @@ fn largest_eigenvalue_bound(matrix: &[f64], p: usize) -> f64 {
 struct Unite<'a> {
     full: bool,
     size_a: usize,
-    mean_a: &'a mut [f64],
+    mean_a: &'a [f64],
     moments_a: &'a mut Moments,
     size_b: usize,
     mean_b: &'a [f64],
@@ -640,7 +678,7 @@ impl WithSimd for Unite<'_> {
             let (a, b) = (size_a as f64, size_b as f64);
             let third_b = moments_b.map_or(&[][..], |m| &m.third);
             let fourth_b = moments_b.map_or(0.0, |m| m.fourth);
-            let toward_b: Vec<f64> = mean_b.iter().zip(&*mean_a).map(|(b, a)| b - a).collect();
+            let toward_b: Vec<f64> = mean_b.iter().zip(mean_a).map(|(b, a)| b - a).collect();
             let shift_a: Vec<f64> = toward_b.iter().map(|d| -d * b / (a + b)).collect();
             let shift_b: Vec<f64> = toward_b.iter().map(|d| d * a / (a + b)).collect();
             let from_a = shifted(
@@ -660,7 +698,7 @@ impl WithSimd for Unite<'_> {
                 *third = (a * x + b * y) / (a + b);
             }
         }
-        shape::merge(
+        shape::merge_scatters(
             size_a,
             mean_a,
             &mut moments_a.scatter,

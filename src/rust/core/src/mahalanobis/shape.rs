@@ -7,6 +7,41 @@
 
 use super::Subthreshold;
 
+/// What is done to the elements of a row at a time.
+pub const LANES: usize = 8;
+
+/// So many elements of a row, side by side.
+pub type Lanes = [f64; LANES];
+
+/// Calls a function whose first parameter in `::<>` is how many [`Lanes`] of a row to keep in
+/// registers, the best for rows of `$p` elements.
+macro_rules! for_rows_of {
+    ($p:expr, $function:ident($($argument:expr),*)) => {
+        match $p.div_ceil(crate::mahalanobis::shape::LANES) {
+            1 => $function::<1>($($argument),*),
+            2 => $function::<2>($($argument),*),
+            _ => $function::<4>($($argument),*),
+        }
+    };
+}
+pub(super) use for_rows_of;
+
+/// [`Lanes`] of a row of `p` elements: whole groups of `W`.
+#[inline(always)]
+pub const fn row_width<const W: usize>(p: usize) -> usize {
+    p.div_ceil(W * LANES) * W
+}
+
+/// Adds `factor` times some lanes to others.
+#[inline(always)]
+pub fn add_multiple<const W: usize>(sums: &mut [Lanes; W], factor: f64, values: &[Lanes]) {
+    for (sums, values) in sums.iter_mut().zip(values) {
+        for (sum, value) in sums.iter_mut().zip(values) {
+            *sum = factor.mul_add(*value, *sum);
+        }
+    }
+}
+
 /// Number of elements of a packed lower triangle of `p` rows.
 pub const fn packed_len(p: usize) -> usize {
     p * (p + 1) / 2
@@ -68,6 +103,20 @@ pub fn merge(
     mean_b: &[f64],
     scatter_b: &[f64],
 ) {
+    merge_scatters(members_a, mean_a, scatter_a, members_b, mean_b, scatter_b);
+    move_towards(share(members_a, members_b), mean_a, mean_b);
+}
+
+/// As [`merge`], but for the mean, which stays that of `a`.
+#[inline(always)]
+pub fn merge_scatters(
+    members_a: usize,
+    mean_a: &[f64],
+    scatter_a: &mut [f64],
+    members_b: usize,
+    mean_b: &[f64],
+    scatter_b: &[f64],
+) {
     let (a, b) = (members_a as f64, members_b as f64);
     let weight = a * b / (a + b);
     let mut at = 0;
@@ -83,7 +132,12 @@ pub fn merge(
             at += 1;
         }
     }
-    move_towards(b / (a + b), mean_a, mean_b);
+}
+
+/// The share of the members that cluster `b` has in the union of both.
+#[inline(always)]
+pub fn share(members_a: usize, members_b: usize) -> f64 {
+    members_b as f64 / (members_a as f64 + members_b as f64)
 }
 
 /// Moves a mean by this share of the way to another.
@@ -100,6 +154,7 @@ pub struct Workspace {
     effective: Vec<f64>,
     factor: Vec<f64>,
     pivots: Vec<f64>,
+    rows: Vec<Lanes>,
 }
 
 impl Workspace {
@@ -135,6 +190,7 @@ pub fn whitening(
         effective,
         factor,
         pivots,
+        rows,
     } = work;
     effective.clear();
     effective.extend(scatter.iter().map(|s| s / (members as f64 - 1.0)));
@@ -143,7 +199,7 @@ pub fn whitening(
     if weight < 1.0 {
         let f = if rule.subthreshold == Subthreshold::Mahal
             && members > p
-            && cholesky(effective, p, factor, pivots)
+            && cholesky(effective, p, factor, pivots, rows)
         {
             geometric_mean(pivots)
         } else {
@@ -159,7 +215,7 @@ pub fn whitening(
             }
         }
     }
-    if !cholesky(effective, p, factor, pivots) {
+    if !cholesky(effective, p, factor, pivots, rows) {
         return None;
     }
     let scale = if rule.normalizing {
@@ -167,14 +223,33 @@ pub fn whitening(
     } else {
         1.0
     };
-    invert(factor, p, scale, out);
+    invert(factor, p, scale, rows, out);
     Some(scale)
 }
 
 /// The Cholesky factor of a packed matrix and its squared pivots; false when it is singular, that
 /// is when a squared pivot is ≤ ε·p·max diag.
 #[inline(always)]
-fn cholesky(matrix: &[f64], p: usize, factor: &mut [f64], pivots: &mut [f64]) -> bool {
+fn cholesky(
+    matrix: &[f64],
+    p: usize,
+    factor: &mut [f64],
+    pivots: &mut [f64],
+    rows: &mut Vec<Lanes>,
+) -> bool {
+    for_rows_of!(p, cholesky_in_lanes(matrix, p, factor, pivots, rows))
+}
+
+/// As [`cholesky`]: column after column, so that the elements of a row are independent of each
+/// other; what is done to each of them, and in which order, is as if it were row after row.
+#[inline(always)]
+fn cholesky_in_lanes<const W: usize>(
+    matrix: &[f64],
+    p: usize,
+    factor: &mut [f64],
+    pivots: &mut [f64],
+    rows: &mut Vec<Lanes>,
+) -> bool {
     let mut largest = 0.0f64;
     for i in 0..p {
         let diagonal = matrix[packed_len(i) + i];
@@ -183,28 +258,45 @@ fn cholesky(matrix: &[f64], p: usize, factor: &mut [f64], pivots: &mut [f64]) ->
         }
     }
     let smallest = f64::EPSILON * p as f64 * largest;
-    for i in 0..p {
-        let (done, rest) = factor.split_at_mut(packed_len(i));
-        let row = &mut rest[..=i];
-        for j in 0..=i {
-            let mut sum = matrix[packed_len(i) + j];
-            let other = if j < i {
-                &done[packed_len(j)..][..=j]
-            } else {
-                &row[..=j]
-            };
-            for k in 0..j {
-                sum = (-row[k]).mul_add(other[k], sum);
-            }
-            if j < i {
-                row[j] = sum / other[j];
-            } else {
-                // A pivot that is not a number is refused, too.
-                if sum.partial_cmp(&smallest) != Some(std::cmp::Ordering::Greater) {
-                    return false;
+    // What is left of the rows; what comes to lie beside the triangle means nothing. After them, the
+    // present column.
+    let width = row_width::<W>(p);
+    rows.clear();
+    rows.resize((p + 1) * width, [0.0; LANES]);
+    let (rows, column) = rows.split_at_mut(p * width);
+    for (i, row) in rows.chunks_exact_mut(width).enumerate() {
+        row.as_flattened_mut()[..=i].copy_from_slice(&matrix[packed_len(i)..][..=i]);
+    }
+    for k in 0..p {
+        let done = k / LANES;
+        let pivot = rows[k * width + done][k % LANES];
+        // A pivot that is not a number is refused, too.
+        if pivot.partial_cmp(&smallest) != Some(std::cmp::Ordering::Greater) {
+            return false;
+        }
+        let root = pivot.sqrt();
+        pivots[k] = pivot;
+        let elements = column.as_flattened_mut()[k..p].iter_mut();
+        for (element, row) in elements.zip(rows[k * width..].chunks_exact(width)) {
+            *element = row[done][k % LANES];
+        }
+        for values in &mut column[done..] {
+            values.iter_mut().for_each(|value| *value /= root);
+        }
+        let elements = column.as_flattened_mut();
+        elements[k] = root;
+        for (i, element) in elements[..p].iter().enumerate().skip(k) {
+            factor[packed_len(i) + k] = *element;
+        }
+        for first in ((k + 1) / LANES / W * W..width).step_by(W) {
+            let values = &column[first..][..W];
+            let from = (k + 1).max(first * LANES).min(p);
+            let elements = &column.as_flattened()[from..p];
+            let below = rows[from * width..].chunks_exact_mut(width);
+            for (element, row) in elements.iter().zip(below) {
+                if let Ok(sums) = <&mut [Lanes; W]>::try_from(&mut row[first..][..W]) {
+                    add_multiple(sums, -element, values);
                 }
-                pivots[i] = sum;
-                row[i] = sum.sqrt();
             }
         }
     }
@@ -213,25 +305,42 @@ fn cholesky(matrix: &[f64], p: usize, factor: &mut [f64], pivots: &mut [f64]) ->
 
 /// `out` = `scale` · L⁻¹ for the packed lower triangle L.
 #[inline(always)]
-fn invert(factor: &[f64], p: usize, scale: f64, out: &mut [f64]) {
-    for i in 0..p {
-        let row = &factor[packed_len(i)..][..=i];
-        let (done, rest) = out.split_at_mut(packed_len(i));
-        let inverse = &mut rest[..=i];
-        inverse.fill(0.0);
-        for k in 0..i {
-            let above = &done[packed_len(k)..][..=k];
-            for (sum, value) in inverse.iter_mut().zip(above) {
-                *sum = row[k].mul_add(*value, *sum);
+fn invert(factor: &[f64], p: usize, scale: f64, rows: &mut Vec<Lanes>, out: &mut [f64]) {
+    for_rows_of!(p, invert_in_lanes(factor, p, scale, rows, out));
+}
+
+/// As [`invert`]. Zeros follow each row of the triangle; to add multiples of them changes nothing.
+#[inline(always)]
+fn invert_in_lanes<const W: usize>(
+    factor: &[f64],
+    p: usize,
+    scale: f64,
+    rows: &mut Vec<Lanes>,
+    out: &mut [f64],
+) {
+    rows.clear();
+    rows.resize(p * W, [0.0; LANES]);
+    for first in (0..p).step_by(W * LANES) {
+        for i in first..p {
+            let row = &factor[packed_len(i)..][..=i];
+            let mut sums = [[0.0; LANES]; W];
+            let above = rows[first * W..].chunks_exact(W);
+            for (value, above) in row[first..i].iter().zip(above) {
+                add_multiple(&mut sums, *value, above);
             }
+            for sum in sums.as_flattened_mut() {
+                *sum = -*sum / row[i];
+            }
+            let inverse = sums.as_flattened_mut();
+            if let Some(diagonal) = inverse.get_mut(i - first) {
+                *diagonal = 1.0 / row[i];
+            }
+            let columns = first..(first + W * LANES).min(i + 1);
+            for (out, inverse) in out[packed_len(i)..][columns].iter_mut().zip(inverse) {
+                *out = *inverse * scale;
+            }
+            rows[i * W..][..W].copy_from_slice(&sums);
         }
-        for sum in &mut inverse[..i] {
-            *sum = -*sum / row[i];
-        }
-        inverse[i] = 1.0 / row[i];
-    }
-    for value in &mut out[..packed_len(p)] {
-        *value *= scale;
     }
 }
 
@@ -365,6 +474,110 @@ mod tests {
                 let expected = if i == j { 1.0 } else { 0.0 };
                 assert!((sum - expected).abs() < 1e-12);
             }
+        }
+    }
+
+    #[test]
+    fn factors_have_the_bits_of_the_plain_version() {
+        for p in [1, 2, 7, 8, 9, 16, 31, 40] {
+            let value = |i: usize, k: usize| ((i * 31 + k * 17) as f64 * 0.37).sin();
+            let mut matrix = vec![0.0; packed_len(p)];
+            for i in 0..p {
+                for j in 0..=i {
+                    let products = (0..p + 3).map(|k| value(i, k) * value(j, k));
+                    let ridge = if i == j { 1.0 } else { 0.0 };
+                    matrix[packed_len(i) + j] = products.sum::<f64>() + ridge;
+                }
+            }
+            let empty = || {
+                (
+                    vec![0.0; packed_len(p)],
+                    vec![0.0; p],
+                    vec![0.0; packed_len(p)],
+                )
+            };
+            let (mut factor, mut pivots, mut inverse) = empty();
+            let mut rows = Vec::new();
+            assert!(cholesky(&matrix, p, &mut factor, &mut pivots, &mut rows));
+            invert(&factor, p, 0.7, &mut rows, &mut inverse);
+            let (mut plain_factor, mut plain_pivots, mut plain) = empty();
+            assert!(plain_cholesky(
+                &matrix,
+                p,
+                &mut plain_factor,
+                &mut plain_pivots
+            ));
+            plain_inverse(&plain_factor, p, 0.7, &mut plain);
+            assert_eq!(
+                (factor, pivots, inverse),
+                (plain_factor, plain_pivots, plain)
+            );
+            let last = packed_len(p) - 1;
+            matrix[last] = -1.0;
+            let (mut factor, mut pivots, _) = empty();
+            assert!(!cholesky(&matrix, p, &mut factor, &mut pivots, &mut rows));
+        }
+    }
+
+    /// The Cholesky factor of a packed matrix and its squared pivots; false when it is singular, that
+    /// is when a squared pivot is ≤ ε·p·max diag.
+    fn plain_cholesky(matrix: &[f64], p: usize, factor: &mut [f64], pivots: &mut [f64]) -> bool {
+        let mut largest = 0.0f64;
+        for i in 0..p {
+            let diagonal = matrix[packed_len(i) + i];
+            if diagonal > largest {
+                largest = diagonal;
+            }
+        }
+        let smallest = f64::EPSILON * p as f64 * largest;
+        for i in 0..p {
+            let (done, rest) = factor.split_at_mut(packed_len(i));
+            let row = &mut rest[..=i];
+            for j in 0..=i {
+                let mut sum = matrix[packed_len(i) + j];
+                let other = if j < i {
+                    &done[packed_len(j)..][..=j]
+                } else {
+                    &row[..=j]
+                };
+                for k in 0..j {
+                    sum = (-row[k]).mul_add(other[k], sum);
+                }
+                if j < i {
+                    row[j] = sum / other[j];
+                } else {
+                    // A pivot that is not a number is refused, too.
+                    if sum.partial_cmp(&smallest) != Some(std::cmp::Ordering::Greater) {
+                        return false;
+                    }
+                    pivots[i] = sum;
+                    row[i] = sum.sqrt();
+                }
+            }
+        }
+        true
+    }
+
+    /// `out` = `scale` · L⁻¹ for the packed lower triangle L.
+    fn plain_inverse(factor: &[f64], p: usize, scale: f64, out: &mut [f64]) {
+        for i in 0..p {
+            let row = &factor[packed_len(i)..][..=i];
+            let (done, rest) = out.split_at_mut(packed_len(i));
+            let inverse = &mut rest[..=i];
+            inverse.fill(0.0);
+            for k in 0..i {
+                let above = &done[packed_len(k)..][..=k];
+                for (sum, value) in inverse.iter_mut().zip(above) {
+                    *sum = row[k].mul_add(*value, *sum);
+                }
+            }
+            for sum in &mut inverse[..i] {
+                *sum = -*sum / row[i];
+            }
+            inverse[i] = 1.0 / row[i];
+        }
+        for value in &mut out[..packed_len(p)] {
+            *value *= scale;
         }
     }
 }

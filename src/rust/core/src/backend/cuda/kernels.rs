@@ -17,7 +17,11 @@ macro_rules! kernels {
 }
 
 kernels! {
-    SCREEN = "screen";
+    SCREEN_0 = "screen_0";
+    SCREEN_16 = "screen_16";
+    SCREEN_32 = "screen_32";
+    SCREEN_40 = "screen_40";
+    SCREEN_64 = "screen_64";
     AGGLOMERATE_QUICK_0 = "agglomerate_quick_0";
     AGGLOMERATE_QUICK_16 = "agglomerate_quick_16";
     AGGLOMERATE_QUICK_24 = "agglomerate_quick_24";

@@ -2,7 +2,8 @@
 //!
 //! Changes are collected on the host and go over together with the next requests. A round of
 //! requests is two launches and no copy: the kernels read the requests from the host's memory and
-//! write the answers there, and the host watches for the word that is written last.
+//! write the answers there, and the host watches for the word that is written last. A small round,
+//! as most of them are, is one launch, with the requests among the kernel's arguments.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use cudarc::driver::{
 use rayon::prelude::*;
 
 use super::device::Device;
-use super::kernels;
+use super::kernels::{self, Kernels as Module};
 use crate::backend::screen::{Found, Frame, Profile, Request, Roster, Screen, View, GONE};
 use crate::error::{Error, Result};
 use crate::mahalanobis::shape::packed_len;
@@ -31,12 +32,20 @@ const QUERIES_PER_BLOCK: u32 = 8;
 const MOST_GROUPS: usize = 64;
 const TILE: usize = THREADS as usize;
 const BALL_SCALARS: usize = 2;
+const ROUND_WORDS: usize = 2496;
 
 /// The most columns whose queries fit into a block's shared memory.
 pub const MOST_DIMENSIONS: usize = 1_500;
 
-/// Kernels keep the coordinates of up to so many dimensions in registers; those of family 0 do not.
-const FAMILIES: [usize; 4] = [16, 32, 40, 64];
+/// The kernels of a family keep the coordinates of up to so many dimensions in registers; those of
+/// the last do not.
+const FAMILIES: [(usize, &Module); 5] = [
+    (16, &kernels::SCREEN_16),
+    (32, &kernels::SCREEN_32),
+    (40, &kernels::SCREEN_40),
+    (64, &kernels::SCREEN_64),
+    (MOST_DIMENSIONS, &kernels::SCREEN_0),
+];
 
 /// Most requests in one launch.
 const MOST_REQUESTS: usize = 4096;
@@ -77,13 +86,61 @@ struct Clusters {
 // SAFETY: plain old data, laid out as in screen.cu.
 unsafe impl DeviceRepr for Clusters {}
 
+/// Whitening factors start at whole groups of so many words.
+const GROUP: usize = 4;
+
+/// As struct Round in screen.cu.
+#[repr(C, align(16))]
+#[derive(Clone, Copy)]
+struct Round {
+    removed: u32,
+    added: u32,
+    queries: u32,
+    packed_at: u32,
+    queries_at: u32,
+    factors_at: u32,
+    length: u32,
+    unused: u32,
+    words: [u32; ROUND_WORDS],
+}
+
+// SAFETY: plain old data, laid out as in screen.cu.
+unsafe impl DeviceRepr for Round {}
+
 struct Kernels {
     update: CudaFunction,
     enclose: CudaFunction,
     compact: CudaFunction,
-    collect: CudaFunction,
-    /// How many blocks of `collect` are on the device at a time.
+    collect: Sweeper,
+    change_and_collect: Sweeper,
+}
+
+/// A kernel that sweeps.
+struct Sweeper {
+    kernel: CudaFunction,
+    /// How many of its blocks are on the device at a time.
     resident: u32,
+    /// Bytes of shared memory that a block needs.
+    shared: usize,
+}
+
+impl Sweeper {
+    fn new(device: &Device, kernel: CudaFunction, shared: usize) -> Result<Self> {
+        let failed = |error: DriverError| device.error("asking for its size", &error);
+        let in_each = kernel.occupancy_max_active_blocks_per_multiprocessor(THREADS, shared, None);
+        Ok(Self {
+            resident: in_each.map_err(failed)? * device.multiprocessors().map_err(failed)?,
+            kernel,
+            shared,
+        })
+    }
+
+    /// For so many queries about the positions before `end`.
+    fn config(&self, end: usize, queries: usize) -> LaunchConfig {
+        let blocks = (end as u32).div_ceil(THREADS).min(self.resident);
+        let rows = (queries as u32).div_ceil(QUERIES_PER_BLOCK);
+        config(blocks, rows, self.shared)
+    }
 }
 
 /// Where on the device what is used in every round lies. Asking for it there and then would have the
@@ -162,22 +219,20 @@ impl CudaScreen {
         let capacity = (live + live / 7 + 256).next_multiple_of(TILE);
         let words = (p + SCALARS) * capacity;
         check_memory(device, 2 * 4 * words + 8 * 4 * STAGING, live, p)?;
-        let family = FAMILIES.into_iter().find(|&most| p <= most).unwrap_or(0);
-        let kernel = |name: &str| device.kernel(&kernels::SCREEN, name);
-        let collect = kernel(&format!("collect_{family}"))?;
-        let padded = family.max(p);
-        let failed = |error: DriverError| device.error("asking for its size", &error);
-        let resident = collect
-            .occupancy_max_active_blocks_per_multiprocessor(THREADS, shared_bytes(padded), None)
-            .map_err(failed)?
-            * device.multiprocessors().map_err(failed)?;
+        let family = FAMILIES.iter().find(|(most, _)| p <= *most);
+        let &(most, module) = family
+            .ok_or_else(|| Error::Device(format!("kernels for {p} dimensions are not there")))?;
+        let padded = if most < MOST_DIMENSIONS { most } else { p };
+        let kernel = |name: &str| device.kernel(module, name);
+        let sweeper = |name: &str, shared: usize| Sweeper::new(device, kernel(name)?, shared);
         let kernels = Kernels {
             update: kernel("update")?,
             enclose: kernel("enclose")?,
             compact: kernel("compact")?,
-            collect,
-            resident,
+            collect: sweeper("collect", shared_bytes(padded))?,
+            change_and_collect: sweeper("change_and_collect", 4 * ROUND_WORDS)?,
         };
+        let infinite = vec![f32::INFINITY.to_bits(); MOST_REQUESTS * MOST_GROUPS];
         let allocate = || -> std::result::Result<Self, DriverError> {
             let context = &device.context;
             let stream = context.new_stream()?;
@@ -210,7 +265,7 @@ impl CudaScreen {
                     answer: zeroed(context.alloc_pinned_with_flags(STAGING, MAPPED)?)?,
                     ticket: 0,
                     counts: stream.alloc_zeros(MOST_REQUESTS + 1)?,
-                    minima: stream.alloc_zeros(MOST_REQUESTS * MOST_GROUPS)?,
+                    minima: stream.clone_htod(&infinite)?,
                     addresses: Addresses::default(),
                     stream,
                 })
@@ -297,6 +352,97 @@ impl CudaScreen {
         pending: &[Pending],
         ends: &[usize],
     ) -> std::result::Result<(), DriverError> {
+        let answer = self.answer.as_ptr()? as u64;
+        self.ticket = self.ticket.wrapping_add(1).max(1);
+        let end = ends.iter().copied().max().unwrap_or(0);
+        if self.is_small_round(views) {
+            self.change_and_collect(views, pending, ends, end, answer)?;
+        } else {
+            let factors = self.update(views, pending, ends)?;
+            self.enclose()?;
+            if pending.is_empty() {
+                // The requests' memory is free again when this returns.
+                return self.stream.synchronize();
+            }
+            self.collect(pending.len(), end, factors, answer)?;
+        }
+        self.wait()
+    }
+
+    /// Words of an entry of `added`.
+    fn entry_words(&self) -> usize {
+        self.frame.dimensions() + SCALARS + 2
+    }
+
+    /// Whether the changes and these requests fit into a kernel's arguments.
+    fn is_small_round(&self, views: &[View]) -> bool {
+        let p = self.frame.dimensions();
+        let shaped = views.iter().filter(|view| !view.whitening.is_empty());
+        let queries = views.len() * (COORDINATES + self.padded) + shaped.count() * padded_len(p);
+        let tiles = self.roster.positions() / TILE;
+        (1..=QUERIES_PER_BLOCK as usize).contains(&views.len())
+            && tiles == self.tiles
+            && self.changes() + queries + GROUP <= ROUND_WORDS
+    }
+
+    /// Launches a small round.
+    fn change_and_collect(
+        &mut self,
+        views: &[View],
+        pending: &[Pending],
+        ends: &[usize],
+        end: usize,
+        answer: u64,
+    ) -> std::result::Result<(), DriverError> {
+        let mut round = Round {
+            removed: self.removed.len() as u32,
+            added: (self.added.len() / self.entry_words()) as u32,
+            queries: pending.len() as u32,
+            packed_at: 0,
+            queries_at: 0,
+            factors_at: 0,
+            length: 0,
+            unused: 0,
+            words: [0; ROUND_WORDS],
+        };
+        let mut staging = Staging {
+            words: &mut round.words,
+            used: 0,
+        };
+        staging.put(&self.removed);
+        staging.put(&self.added);
+        round.packed_at = staging.put(as_words(&self.factors)) as u32;
+        round.queries_at = staging.put_queries(views, pending, ends, self.padded) as u32;
+        round.factors_at = staging.put_factors(views) as u32;
+        round.length = staging.used as u32;
+        self.forget_changes();
+        let clusters = self.clusters();
+        let sweeper = &self.kernels.change_and_collect;
+        // SAFETY: arguments as declared in screen.cu, in bounds as laid out there. The host's
+        // memory is pinned, so that its address is good on the device, and stays as it is until
+        // the answer is there or the stream is synchronized.
+        unsafe {
+            self.stream
+                .launch_builder(&sweeper.kernel)
+                .arg(&clusters)
+                .arg(&round)
+                .arg(&self.addresses.minima)
+                .arg(&self.addresses.counts)
+                .arg(&answer)
+                .arg(&self.ticket)
+                .launch(sweeper.config(end, pending.len()))?;
+        }
+        Ok(())
+    }
+
+    /// Launches the changes, and the copying of the requests; where on the device the requests'
+    /// whitening factors will be.
+    fn update(
+        &mut self,
+        views: &[View],
+        pending: &[Pending],
+        ends: &[usize],
+    ) -> std::result::Result<u64, DriverError> {
         let p = self.frame.dimensions();
         let mut staging = Staging {
             words: self.requests.as_mut_slice()?,
@@ -306,48 +452,22 @@ impl CudaScreen {
         let added_at = staging.put(&self.added);
         let shaped_at = staging.put(&self.shaped);
         let factors_at = staging.put(as_words(&self.factors));
-        let queries_at = staging.used;
-        // Factors start at whole groups of four words.
-        let factors_from = (pending.len() * (COORDINATES + p)).next_multiple_of(4);
-        let (mut factor, mut room) = (0, 0);
-        for ((view, request), &end) in views.iter().zip(pending).zip(ends) {
-            let shape = if view.whitening.is_empty() {
-                NO_SHAPE
-            } else {
-                factor as u32
-            };
-            if !view.whitening.is_empty() {
-                factor += padded_len(p);
-            }
-            staging.put(&scalars(view, shape));
-            staging.put(&[
-                request.limit.to_bits(),
-                end as u32,
-                request.groups as u32,
-                request.room as u32,
-                room as u32,
-            ]);
-            staging.put(as_words(&view.mean));
-            room += request.room;
-        }
-        staging.used = queries_at + factors_from;
-        for view in views {
-            staging.put(as_words(&padded_rows(&view.whitening, p)));
-        }
+        // A copy of the queries begins with whole groups, as its factors must.
+        staging.used = staging.used.next_multiple_of(GROUP);
+        let queries_at = staging.put_queries(views, pending, ends, p);
+        let factors_from = staging.put_factors(views) - queries_at;
         let words = (staging.used - queries_at) as u32;
         let base = staging.words.as_ptr() as u64;
         let at = |word: usize| base + 4 * word as u64;
         let (removed, added, shaped) = (at(removed_at), at(added_at), at(shaped_at));
         let (factors, queries) = (at(factors_at), at(queries_at));
-        let removed_count = self.removed.len() as u32;
-        let added_count = (self.added.len() / (p + SCALARS + 2)) as u32;
-        let shaped_count = self.shaped.len() as u32;
-        let count = pending.len() as u32;
         let blocks = (staging.used as u32).div_ceil(THREADS).min(1024);
+        let removed_count = self.removed.len() as u32;
+        let added_count = (self.added.len() / self.entry_words()) as u32;
+        let shaped_count = self.shaped.len() as u32;
+        self.forget_changes();
         let clusters = self.clusters();
-        // SAFETY: arguments as declared in screen.cu, in bounds as laid out above. The host's
-        // memory is pinned, so that its address is good on the device, and stays as it is until
-        // the answer is there or the stream is synchronized.
+        // SAFETY: as in `change_and_collect`.
         unsafe {
             self.stream
                 .launch_builder(&self.kernels.update)
@@ -362,34 +482,26 @@ impl CudaScreen {
                 .arg(&queries)
                 .arg(&words)
                 .arg(&self.addresses.copied)
-                .arg(&self.addresses.counts)
-                .arg(&self.addresses.minima)
-                .arg(&count)
                 .launch(config(blocks, 1, 0))?;
         }
-        self.removed.clear();
-        self.added.clear();
-        self.shaped.clear();
-        self.factors.clear();
-        self.enclose()?;
-        if count == 0 {
-            // The requests' memory is free again when this returns.
-            return self.stream.synchronize();
-        }
-        self.ticket = self.ticket.wrapping_add(1).max(1);
-        let end = ends.iter().copied().max().unwrap_or(0) as u32;
-        let grid = config(
-            end.div_ceil(THREADS).min(self.kernels.resident),
-            count.div_ceil(QUERIES_PER_BLOCK),
-            shared_bytes(self.padded),
-        );
+        Ok(self.addresses.copied + 4 * factors_from as u64)
+    }
+
+    /// Launches the sweep for the requests that were copied.
+    fn collect(
+        &self,
+        requests: usize,
+        end: usize,
+        factors: u64,
+        answer: u64,
+    ) -> std::result::Result<(), DriverError> {
         let clusters = self.clusters();
-        let factors = self.addresses.copied + 4 * factors_from as u64;
-        let answer = self.answer.as_ptr()? as u64;
-        // SAFETY: as above.
+        let sweeper = &self.kernels.collect;
+        let count = requests as u32;
+        // SAFETY: as in `change_and_collect`.
         unsafe {
             self.stream
-                .launch_builder(&self.kernels.collect)
+                .launch_builder(&sweeper.kernel)
                 .arg(&clusters)
                 .arg(&self.addresses.copied)
                 .arg(&count)
@@ -398,9 +510,16 @@ impl CudaScreen {
                 .arg(&self.addresses.counts)
                 .arg(&answer)
                 .arg(&self.ticket)
-                .launch(grid)?;
+                .launch(sweeper.config(end, requests))?;
         }
-        self.wait()
+        Ok(())
+    }
+
+    fn forget_changes(&mut self) {
+        self.removed.clear();
+        self.added.clear();
+        self.shaped.clear();
+        self.factors.clear();
     }
 
     /// Draws the balls around the tiles that have become full.
@@ -566,7 +685,11 @@ impl Screen for CudaScreen {
                 Pending {
                     index,
                     limit: ((request.limit / self.frame.unit()) as f32).next_up(),
-                    groups: wanted.min(MOST_GROUPS),
+                    groups: if request.is_tight {
+                        0
+                    } else {
+                        wanted.min(MOST_GROUPS)
+                    },
                     room: (ROOM + 8 * wanted).min(request.end.max(1)),
                 }
             })
@@ -577,7 +700,7 @@ impl Screen for CudaScreen {
             COORDINATES + dimensions + if shaped { padded_len(dimensions) } else { 0 }
         };
         while !waiting.is_empty() {
-            let (mut words, mut room, mut count) = (self.changes() + 4, 1, 0);
+            let (mut words, mut room, mut count) = (self.changes() + 2 * GROUP, 1, 0);
             for pending in waiting.iter().rev().take(MOST_REQUESTS) {
                 words += length(pending);
                 room += 2 + 2 * pending.room;
@@ -616,7 +739,8 @@ impl CudaScreen {
     /// another's. Says whether there was one.
     fn withdraw(&mut self, position: u32) -> bool {
         let p = self.frame.dimensions();
-        let mut pending = self.added.chunks_mut(p + SCALARS + 2).rev();
+        let length = self.entry_words();
+        let mut pending = self.added.chunks_mut(length).rev();
         let Some(entry) = pending.find(|entry| entry[0] == position) else {
             return false;
         };
@@ -672,7 +796,7 @@ fn zeroed(
 
 /// Words of a lower triangle whose rows are padded to whole groups of four.
 fn padded_len(p: usize) -> usize {
-    (1..=p).map(|row: usize| row.next_multiple_of(4)).sum()
+    (1..=p).map(|row: usize| row.next_multiple_of(GROUP)).sum()
 }
 
 /// A lower triangle packed row by row, with its rows padded; empty stays empty.
@@ -681,7 +805,7 @@ fn padded_rows(rows: &[f32], p: usize) -> Vec<f32> {
     if !rows.is_empty() {
         for i in 0..p {
             padded.extend_from_slice(&rows[packed_len(i)..][..=i]);
-            padded.resize(padded.len().next_multiple_of(4), 0.0);
+            padded.resize(padded.len().next_multiple_of(GROUP), 0.0);
         }
     }
     padded
@@ -723,6 +847,51 @@ impl Staging<'_> {
         let start = self.used;
         self.words[start..][..words.len()].copy_from_slice(words);
         self.used += words.len();
+        start
+    }
+
+    /// Requests as in screen.cu, with zeros for coordinates up to `padded`, but for their factors;
+    /// where they start.
+    fn put_queries(
+        &mut self,
+        views: &[View],
+        pending: &[Pending],
+        ends: &[usize],
+        padded: usize,
+    ) -> usize {
+        let start = self.used;
+        let (mut factor, mut room) = (0, 0);
+        for ((view, request), &end) in views.iter().zip(pending).zip(ends) {
+            let shape = if view.whitening.is_empty() {
+                NO_SHAPE
+            } else {
+                let here = factor;
+                factor += padded_len(view.mean.len()) as u32;
+                here
+            };
+            self.put(&scalars(view, shape));
+            self.put(&[
+                request.limit.to_bits(),
+                end as u32,
+                request.groups as u32,
+                request.room as u32,
+                room as u32,
+            ]);
+            let mean_at = self.put(as_words(&view.mean));
+            self.words[self.used..mean_at + padded].fill(0);
+            self.used = mean_at + padded;
+            room += request.room;
+        }
+        start
+    }
+
+    /// The whitening factors of requests, from a whole group on; where they start.
+    fn put_factors(&mut self, views: &[View]) -> usize {
+        self.used = self.used.next_multiple_of(GROUP);
+        let start = self.used;
+        for view in views {
+            self.put(as_words(&padded_rows(&view.whitening, view.mean.len())));
+        }
         start
     }
 }
