@@ -28,6 +28,7 @@ run_job <- function(job, progress, what, call = NULL) {
   )
   result <- job_take(handle)
   if (!result$ok) stop(failure_condition(result$kind, result$message, call))
+  for (message in result$warnings) warning(gmhclust_warning_device(message, call))
   result$value
 }
 

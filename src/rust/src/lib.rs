@@ -628,7 +628,7 @@ fn job_progress(job: ExternalPtr<Job>) -> Vec<f64> {
 }
 
 /// The result of a job, which can be taken once; waits for a job that still runs.
-/// @return list(ok = TRUE, value) or list(ok = FALSE, kind, message).
+/// @return list(ok = TRUE, value, warnings) or list(ok = FALSE, kind, message).
 /// @noRd
 #[extendr]
 fn job_take(mut job: ExternalPtr<Job>) -> Robj {

@@ -141,11 +141,14 @@ impl Device {
         Ok(device)
     }
 
-    /// Closes the device once nobody uses it any more, so that the next use opens it afresh: what
-    /// has failed once keeps failing.
-    pub fn forget(&self) {
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|device| device.index != self.index);
+    /// Where something failed on it, closes the device once nobody uses it any more, so that the
+    /// next use opens it afresh: what has failed once keeps failing.
+    pub fn forget_on_failure<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(Error::Device(_)) = result {
+            let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+            open.retain(|device| !std::ptr::eq(&**device, self));
+        }
+        result
     }
 
     /// Opens device `index`.
@@ -173,6 +176,11 @@ impl Device {
                 index,
             })
         })
+    }
+
+    /// Its number.
+    pub fn index(&self) -> usize {
+        self.index
     }
 
     /// What it is called in messages.

@@ -173,10 +173,8 @@ impl Cuda {
 
     /// Has devices opened afresh at the next use where something failed on one.
     fn forget_on_failure<T>(&self, result: Result<T>) -> Result<T> {
-        if let Err(Error::Device(_)) = result {
-            self.devices.iter().for_each(|device| device.forget());
-        }
-        result
+        let devices = self.devices.iter();
+        devices.fold(result, |result, device| device.forget_on_failure(result))
     }
 
     /// Which problems are done in blocks, and which are not.
