@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUresult};
 use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, DriverError};
 use cudarc::nvrtc::Ptx;
 
@@ -108,11 +108,37 @@ fn describe(index: usize) -> Result<DeviceInfo> {
         ));
         return Ok(info);
     }
-    match CudaContext::new(index).and_then(|context| context.mem_get_info()) {
-        Ok((free, _)) => info.free_memory = Some(free),
+    match CudaContext::new(index) {
+        Ok(context) => match context.mem_get_info() {
+            Ok((free, _)) => info.free_memory = Some(free),
+            Err(error) => {
+                let means = if is_lost(&context) {
+                    "its context is lost, and something in this process holds on to it; restart R"
+                } else {
+                    "it does not answer"
+                };
+                info.problem = Some(format!("{means} ({})", say(&error)));
+            }
+        },
         Err(error) => info.problem = Some(format!("it cannot be opened: {}", say(&error))),
     }
     Ok(info)
+}
+
+/// Whether a context, and with it all that this process has on the device, is gone: what goes wrong
+/// in a kernel takes it away, and whatever is asked for after that is answered with that error.
+fn is_lost(context: &CudaContext) -> bool {
+    // What freeing something met with says nothing about now.
+    let _ = context.check_err();
+    if context.bind_to_thread().is_err() {
+        return true;
+    }
+    // SAFETY: asks about the null stream, which every context has.
+    let state = unsafe { sys::cuStreamQuery(std::ptr::null_mut()) };
+    !matches!(
+        state,
+        CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_NOT_READY
+    )
 }
 
 /// An open device.
@@ -237,8 +263,14 @@ impl Device {
     /// What an error of the driver means here.
     pub fn error(&self, what: &str, error: &DriverError) -> Error {
         let what = format!("{}: {what}", self.name());
-        if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+        if error.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return Error::Memory(format!("{what}: the device has not enough free memory"));
+        }
+        if is_lost(&self.context) {
+            return Error::Device(format!(
+                "{what}: {}; its context is lost, and the next call has to open it anew",
+                say(error)
+            ));
         }
         device_error(&what, error)
     }

@@ -8,6 +8,8 @@ mod dissimilarities;
 mod distances;
 mod kernels;
 mod kmeans;
+#[cfg(test)]
+mod loss;
 mod neighbours;
 mod screen;
 mod sender;
@@ -315,7 +317,7 @@ impl Backend for Cuda {
         let searched = self.cpu.install(|| {
             match CudaNeighbours::new(&self.devices, space, smallest, memory, monitor)? {
                 Some(mut neighbours) => task(&mut neighbours),
-                None => task(&mut CpuNeighbours::new(space, monitor)),
+                None => task(&mut CpuNeighbours::new(space, monitor)?),
             }
         });
         self.forget_on_failure(searched)

@@ -185,6 +185,8 @@ pub fn deal<W: Worker, T: Send>(
 mod tests {
     use super::*;
     use std::sync::Barrier;
+    use std::thread::sleep;
+    use std::time::Duration;
 
     /// A worker that counts what it has begun.
     struct Counter {
@@ -348,7 +350,7 @@ mod tests {
                 if worker.device == 0 {
                     through.wait();
                     // Time for the second to find that there is nothing.
-                    std::thread::sleep(std::time::Duration::from_millis(20));
+                    sleep(Duration::from_millis(20));
                     return Err(gone(0));
                 }
                 if worker.begun == 1 {
@@ -388,10 +390,11 @@ mod tests {
             if worker.begun == 1 {
                 both_there.wait();
             }
-            match worker.fails_at {
-                Some(_) => Err(gone(0)),
-                None => Ok(std::thread::sleep(std::time::Duration::from_millis(1))),
+            if worker.fails_at.is_some() {
+                return Err(gone(0));
             }
+            sleep(Duration::from_millis(1));
+            Ok(())
         };
         let dealt = deal(&mut workers, &pieces(5000), &mut lost, work, |_, ()| Ok(()));
         assert_eq!(dealt, Err(gone(0)));

@@ -26,6 +26,7 @@ use crate::backend::cpu::CpuNeighbours;
 use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space, Take};
 use crate::backend::single::{Frame, Precision, Scalars};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::monitor::Monitor;
 use deal::{deal, Lost, Worker};
 use references::Rows;
@@ -206,7 +207,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             Space::Points { points, references } => references as u32..points.rows() as u32,
             Space::Clusters(_) => 0..0,
         };
-        let host = CpuNeighbours::new(space, monitor);
+        let host = CpuNeighbours::new(space, monitor)?;
         let Some(frame) = host.frame().cloned() else {
             return Ok(None);
         };
@@ -237,7 +238,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         self.sweepers.clear();
         self.again = None;
         let frame = &self.frames[0];
-        let (copy, rows) = copy(frame, &self.host, self.others.clone());
+        let (copy, rows) = copy(frame, &self.host, self.others.clone())?;
         self.copy = copy;
         let (make, rows, references) = (&self.make, &rows, self.copy.references);
         let is_left = |number: &&usize| self.lost.iter().all(|lost| lost.device != **number);
@@ -288,7 +289,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let left = self.copy.references - self.copy.gone;
         if 10 * left < 9 * self.copy.references {
             self.changed.clear();
-            let (copy, rows) = copy(&self.frames[0], &self.host, 0..0);
+            let (copy, rows) = copy(&self.frames[0], &self.host, 0..0)?;
             self.copy = copy;
             return self
                 .sweepers
@@ -302,7 +303,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             .iter()
             .map(|&index| self.copy.positions[index as usize])
             .collect();
-        let (rows, scalars) = views(&self.frames[0], &self.host, &changed);
+        let (rows, scalars) = views(&self.frames[0], &self.host, &changed)?;
         for (&position, &scalars) in positions.iter().zip(&scalars) {
             self.copy.scalars[position as usize] = scalars;
         }
@@ -599,7 +600,7 @@ fn group(except: Except, index: u32) -> u32 {
 
 /// The references in an order that has nothing to do with theirs, then `others`; and the views of
 /// them all.
-fn copy(frame: &Frame, host: &CpuNeighbours, others: Range<u32>) -> (Copy, Arc<Rows>) {
+fn copy(frame: &Frame, host: &CpuNeighbours, others: Range<u32>) -> Result<(Copy, Arc<Rows>)> {
     let mut indices = host.references();
     shuffle(&mut indices);
     let references = indices.len();
@@ -609,7 +610,7 @@ fn copy(frame: &Frame, host: &CpuNeighbours, others: Range<u32>) -> (Copy, Arc<R
     for (position, &index) in indices.iter().enumerate() {
         positions[index as usize] = position as u32;
     }
-    let (rows, scalars) = views(frame, host, &indices);
+    let (rows, scalars) = views(frame, host, &indices)?;
     let copy = Copy {
         indices,
         positions,
@@ -619,7 +620,7 @@ fn copy(frame: &Frame, host: &CpuNeighbours, others: Range<u32>) -> (Copy, Arc<R
     };
     let by_row = frame.precision() == Precision::Half;
     let rows = Rows::new(rows, numbers(frame) + SCALARS, by_row);
-    (copy, Arc::new(rows))
+    Ok((copy, Arc::new(rows)))
 }
 
 /// Mixes by a fixed sequence of random numbers.
@@ -643,10 +644,11 @@ fn numbers(frame: &Frame) -> usize {
 
 /// Coordinates and scalars of some rows, row after row, and the scalars again. A cluster that was
 /// merged away is where nothing finds it.
-fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> (Vec<f32>, Vec<Scalars>) {
+fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> Result<(Vec<f32>, Vec<Scalars>)> {
     let columns = numbers(frame);
     let height = columns + SCALARS;
-    let mut rows = vec![0.0f32; indices.len() * height];
+    let what = "the screen of the observations needs";
+    let mut rows = memory::zeros::<f32>(what, indices.len() * height)?;
     let scalars = rows
         .par_chunks_mut(height)
         .zip(indices)
@@ -670,5 +672,5 @@ fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> (Vec<f32>, Vec
             scalars
         })
         .collect();
-    (rows, scalars)
+    Ok((rows, scalars))
 }

@@ -1,0 +1,312 @@
+//! What becomes of work whose device is lost in the middle of it: a kernel that traps takes away the
+//! context, as one that fails would. Each test does this in a process of its own, for other tests
+//! use the same context.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig};
+use cudarc::nvrtc::Ptx;
+
+use super::*;
+use crate::backend::Fallback;
+use crate::kmeans;
+use crate::knn;
+use crate::linkage::lance_williams::{Linkage, Precision};
+use crate::linkage::matrix::linkage;
+use crate::linkage::spanning;
+use crate::mahalanobis::{cluster, Options, Subthreshold};
+use crate::testing::{draw, Data, Random};
+
+/// What a process that this one starts has in its environment.
+const ALONE: &str = "GMHCLUST_TEST_ALONE";
+
+/// How long such a process may take.
+const MOST_SECONDS: u64 = 120;
+
+/// Runs `test`, whose name in this file this is, in a process of its own, which has to end well.
+fn alone(name: &str, test: impl FnOnce()) {
+    if std::env::var_os(ALONE).is_some() {
+        return test();
+    }
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "--nocapture"])
+        .arg(format!("backend::cuda::loss::{name}"))
+        .env(ALONE, "1")
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(MOST_SECONDS);
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            panic!("{name} hangs");
+        }
+        sleep(Duration::from_millis(20));
+    };
+    assert!(status.success(), "{name}: {status}");
+}
+
+/// A kernel that takes away the context of a device.
+struct Trap {
+    stream: Arc<CudaStream>,
+    kernel: CudaFunction,
+}
+
+impl Trap {
+    fn new(device: usize) -> Self {
+        let source = ".version 7.0\n.target sm_70\n.address_size 64\n\
+                      .visible .entry lose() {\n    trap;\n}\n";
+        let context = &Device::shared(device).unwrap().context;
+        let module = context.load_module(Ptx::from_src(source)).unwrap();
+        Self {
+            stream: context.new_stream().unwrap(),
+            kernel: module.load_function("lose").unwrap(),
+        }
+    }
+
+    fn spring(self) {
+        let config = LaunchConfig::for_num_elems(1);
+        // SAFETY: the kernel has no arguments.
+        let launched = unsafe { self.stream.launch_builder(&self.kernel).launch(config) };
+        let sprung = launched.and_then(|_| self.stream.synchronize());
+        assert!(sprung.is_err(), "the context is not lost");
+    }
+}
+
+/// When a device is lost.
+#[derive(Debug, Clone, Copy)]
+enum Loss {
+    /// Before the work begins.
+    Before,
+    /// As soon as a part of the work is done: more than so many hundredths of what is expected then.
+    During(u64),
+}
+
+const LOSSES: [Loss; 3] = [Loss::Before, Loss::During(0), Loss::During(40)];
+
+/// What comes of work during which a device is lost.
+fn lose<T>(device: usize, loss: Loss, monitor: &Monitor, work: impl FnOnce() -> T) -> T {
+    let trap = Trap::new(device);
+    let hundredths = match loss {
+        Loss::Before => {
+            trap.spring();
+            return work();
+        }
+        Loss::During(hundredths) => hundredths,
+    };
+    let ended = AtomicBool::new(false);
+    scope(|scope| {
+        scope.spawn(|| {
+            let is_due = || {
+                let (done, expected) = monitor.progress();
+                done > 0 && 100 * done > hundredths * expected
+            };
+            while !is_due() && !ended.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            trap.spring();
+        });
+        let result = work();
+        ended.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+/// Has some work lose its device, with `backend = "cuda"` and `"auto"`; with the largest problems in
+/// blocks where `blocks`.
+fn lose_in_the_middle_of<T: PartialEq>(
+    blocks: bool,
+    work: impl Fn(&dyn Backend, &Monitor) -> Result<T>,
+) {
+    let cpu = || Cpu::new(4).unwrap();
+    let cuda = || Cuda::new(Some(&[0]), 4).unwrap().without_crossover(blocks);
+    let right = work(&cpu(), &Monitor::default());
+    assert!(right.is_ok());
+    assert!(work(&cuda(), &Monitor::default()) == right);
+    for loss in LOSSES {
+        let monitor = Monitor::default();
+        let result = {
+            let cuda = cuda();
+            lose(0, loss, &monitor, || work(&cuda, &monitor))
+        };
+        match result {
+            Err(Error::Device(reason)) => {
+                eprintln!("{loss:?}: {reason}");
+                assert!(reason.starts_with("CUDA device 0: "), "{reason}");
+                assert!(reason.contains("; its context is lost"), "{reason}");
+            }
+            Err(other) => panic!("{loss:?}: {other}"),
+            Ok(_) => panic!("{loss:?}: the device was not lost in time"),
+        }
+        // The next call opens it anew.
+        assert!(work(&cuda(), &Monitor::default()) == right, "{loss:?}");
+        let monitor = Monitor::default();
+        let backend = Fallback::new(cuda(), cpu());
+        let result = lose(0, loss, &monitor, || work(&backend, &monitor));
+        assert!(result == right, "{loss:?}");
+        assert_eq!(backend.name(), "cpu");
+        let warnings = monitor.warnings();
+        eprintln!("{loss:?}: {warnings:?}");
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].starts_with("CUDA device 0: "));
+        assert!(warnings[0].ends_with("; the CPU did the rest of the work"));
+    }
+}
+
+fn options() -> Options {
+    Options {
+        threshold: 50.0,
+        subthreshold: Subthreshold::Mahal,
+        quick: true,
+        normalize: false,
+        apriori_intra: true,
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_a_clustering() {
+    alone("the_gpu_may_be_lost_in_a_clustering", || {
+        let x = draw(&mut Random(1), Data::Mixture, 6000, 6);
+        lose_in_the_middle_of(false, |backend, monitor| {
+            cluster(&x, None, &options(), backend, monitor)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_apriori_clusters() {
+    alone("the_gpu_may_be_lost_in_apriori_clusters", || {
+        let mut random = Random(2);
+        let x = draw(&mut random, Data::Mixture, 40_000, 8);
+        let labels: Vec<u32> = (0..40_000).map(|_| 1 + random.below(20) as u32).collect();
+        lose_in_the_middle_of(true, |backend, monitor| {
+            cluster(&x, Some(&labels), &options(), backend, monitor)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_a_search() {
+    alone("the_gpu_may_be_lost_in_a_search", || {
+        let x = draw(&mut Random(3), Data::Mixture, 60_000, 30);
+        let points = Points::new(Metric::Euclidean, &x);
+        lose_in_the_middle_of(false, |backend, monitor| {
+            knn::nearest(&points, 60_000, 10, backend, monitor)
+        });
+        let points = Points::new(Metric::Manhattan, &x);
+        lose_in_the_middle_of(false, |backend, monitor| {
+            spanning::tree(&points, backend, monitor)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_distances() {
+    alone("the_gpu_may_be_lost_in_distances", || {
+        let n = 20_000;
+        let x = draw(&mut Random(4), Data::Mixture, n, 20);
+        let points = Points::new(Metric::Euclidean, &x);
+        let pairs = Pairs::within(n);
+        lose_in_the_middle_of(false, |backend, monitor| {
+            let mut out = vec![0.0; pairs.count()];
+            backend.distances(&points, &pairs, &mut out, monitor)?;
+            Ok(out)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_linkage_through_a_matrix() {
+    alone("the_gpu_may_be_lost_in_linkage_through_a_matrix", || {
+        let n = 6000;
+        let x = draw(&mut Random(5), Data::Mixture, n, 10);
+        let points = Points::new(Metric::Euclidean, &x);
+        let mut given = vec![0.0; Pairs::within(n).count()];
+        let cpu = Cpu::new(4).unwrap();
+        cpu.distances(&points, &Pairs::within(n), &mut given, &Monitor::default())
+            .unwrap();
+        let recurrence = Recurrence {
+            linkage: Linkage::Average,
+            precision: Precision::Double,
+        };
+        lose_in_the_middle_of(false, |backend, monitor| {
+            linkage(
+                Origin::Points(&points),
+                n,
+                recurrence,
+                None,
+                backend,
+                monitor,
+            )
+        });
+        lose_in_the_middle_of(false, |backend, monitor| {
+            linkage(Origin::Given(&given), n, recurrence, None, backend, monitor)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_k_means() {
+    alone("the_gpu_may_be_lost_in_k_means", || {
+        let x = draw(&mut Random(6), Data::Mixture, 50_000, 10);
+        let mut random = Random(7);
+        let uniforms: Vec<f64> = (0..200).map(|_| random.uniform()).collect();
+        lose_in_the_middle_of(false, |backend, monitor| {
+            kmeans::cluster(&x, Start::Draws(&uniforms), 30, backend, monitor)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn the_gpus_go_on_without_one_that_is_lost() {
+    alone("the_gpus_go_on_without_one_that_is_lost", || {
+        let cuda = || Cuda::new(None, 4).unwrap().without_crossover(false);
+        if cuda().devices() < 2 {
+            eprintln!("skipped: there is one GPU, and this needs two");
+            return;
+        }
+        let x = draw(&mut Random(8), Data::Mixture, 100_000, 30);
+        for metric in [Metric::Euclidean, Metric::Manhattan] {
+            let points = Points::new(metric, &x);
+            let on = |backend: &dyn Backend, monitor: &Monitor| {
+                knn::nearest(&points, 100_000, 10, backend, monitor)
+            };
+            let right = on(&cuda(), &Monitor::default());
+            assert!(right.is_ok());
+            for device in [1, 0] {
+                for loss in LOSSES {
+                    // All references on each device, and chunks of them.
+                    for memory in [None, Some(8 << 20)] {
+                        let monitor = Monitor::default();
+                        let mut cuda = cuda();
+                        if let Some(bytes) = memory {
+                            cuda = cuda.with_memory(bytes);
+                        }
+                        let case = format!("{metric:?}, {device}, {loss:?}, {memory:?}");
+                        let found = lose(device, loss, &monitor, || on(&cuda, &monitor));
+                        assert!(found == right, "{case}: {:?}", found.err());
+                        let warnings = monitor.warnings();
+                        eprintln!("{case}: {warnings:?}");
+                        assert_eq!(warnings.len(), 1);
+                        let name = format!("CUDA device {device}: ");
+                        assert!(warnings[0].starts_with(&name));
+                        assert!(warnings[0].contains("; its context is lost"));
+                    }
+                }
+            }
+        }
+    });
+}
