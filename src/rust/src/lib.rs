@@ -152,8 +152,7 @@ fn job_gdist(
     devices: Nullable<Vec<i32>>,
 ) -> ExternalPtr<Job> {
     let prepare = || {
-        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
-        let metric = Metric::new("method", method, p, absolute, zero_over_zero)?;
+        let metric = parse_metric("method", method, p, absolute, zero_over_zero)?;
         let device = Device::new(backend, threads, devices)?;
         let (n, columns) = (x.nrows(), x.ncols());
         let (pairs, others) = match &y {
@@ -212,8 +211,7 @@ fn job_gknn(
         vectors.push(query.into());
     }
     let prepare = || {
-        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
-        let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
+        let metric = parse_metric("metric", metric, p, absolute, zero_over_zero)?;
         let device = Device::new(backend, threads, devices)?;
         let k = usize::try_from(k).unwrap_or(0);
         let length = queries * k;
@@ -268,8 +266,7 @@ fn job_gknn_points(
     devices: Nullable<Vec<i32>>,
 ) -> ExternalPtr<Job> {
     let prepare = || {
-        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
-        let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
+        let metric = parse_metric("metric", metric, p, absolute, zero_over_zero)?;
         let device = Device::new(backend, threads, devices)?;
         let (n, columns) = (x.nrows(), x.ncols());
         let before = u64::from_str_radix(digest, 16).unwrap_or(0);
@@ -379,8 +376,7 @@ fn gknn_refusal(
     zero_over_zero: &str,
 ) -> Nullable<String> {
     let check = || {
-        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
-        let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
+        let metric = parse_metric("metric", metric, p, absolute, zero_over_zero)?;
         let rows = |numbers: &[i32]| -> Vec<usize> {
             let rows = numbers
                 .iter()
@@ -414,8 +410,7 @@ fn job_gmst(
     devices: Nullable<Vec<i32>>,
 ) -> ExternalPtr<Job> {
     let prepare = || {
-        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
-        let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
+        let metric = parse_metric("metric", metric, p, absolute, zero_over_zero)?;
         let device = Device::new(backend, threads, devices)?;
         let (n, columns) = (x.nrows(), x.ncols());
         let values = matrix::row_major(&[x.data()], columns)?;
@@ -507,8 +502,7 @@ fn job_ghclust_points(
 ) -> ExternalPtr<Job> {
     let prepare = || {
         let recurrence = recurrence(method, single)?;
-        let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
-        let metric = Metric::new("metric", metric, p, absolute, zero_over_zero)?;
+        let metric = parse_metric("metric", metric, p, absolute, zero_over_zero)?;
         let device = Device::new(backend, threads, devices)?;
         let (n, columns) = (x.nrows(), x.ncols());
         let x = Matrix::from_column_major(x.data(), n, columns)?;
@@ -652,6 +646,18 @@ fn recurrence(method: &str, single: bool) -> CoreResult<Recurrence> {
             Precision::Double
         },
     })
+}
+
+/// The metric that an argument of this name, and those for single metrics, describe.
+fn parse_metric(
+    argument: &str,
+    name: &str,
+    p: f64,
+    absolute: bool,
+    zero_over_zero: &str,
+) -> CoreResult<Metric> {
+    let zero_over_zero = ZeroOverZero::new("zero_over_zero", zero_over_zero)?;
+    Metric::new(argument, name, p, absolute, zero_over_zero)
 }
 
 fn parse_subthreshold(name: &str) -> CoreResult<Subthreshold> {

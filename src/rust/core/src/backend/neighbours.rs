@@ -178,35 +178,36 @@ impl Nearest {
         self.ends.is_empty()
     }
 
-    /// From what was found for all queries, on the threads of the rayon pool it is called in.
-    pub fn of_all(all: &[Vec<(f64, u32)>]) -> Self {
+    /// What `found` has for each of so many queries, copied on the threads of the rayon pool it is
+    /// called in.
+    pub fn of_all<'a>(queries: usize, found: impl Fn(usize) -> &'a [(f64, u32)] + Sync) -> Self {
         /// Queries that a thread copies at a time.
         const TOGETHER: usize = 1 << 10;
 
-        let mut ends = Vec::with_capacity(all.len());
         let mut end = 0;
-        ends.extend(all.iter().map(|found| {
-            end += found.len();
+        let ends = (0..queries).map(|i| {
+            end += found(i).len();
             end
-        }));
-        let mut found = vec![(0.0, 0); end];
+        });
+        let ends: Vec<usize> = ends.collect();
+        let mut all = vec![(0.0, 0); end];
         let mut parts = Vec::new();
-        let mut rest = &mut found[..];
-        for some in all.chunks(TOGETHER) {
-            let length = some.iter().map(Vec::len).sum();
-            let (part, others) = rest.split_at_mut(length);
-            parts.push((part, some));
-            rest = others;
+        let (mut rest, mut start) = (&mut all[..], 0);
+        for (part, ends) in ends.chunks(TOGETHER).enumerate() {
+            let end = ends[ends.len() - 1];
+            let (place, others) = rest.split_at_mut(end - start);
+            parts.push((place, part * TOGETHER..part * TOGETHER + ends.len()));
+            (rest, start) = (others, end);
         }
-        parts.into_par_iter().for_each(|(part, some)| {
-            let mut rest = part;
-            for found in some {
+        parts.into_par_iter().for_each(|(mut rest, some)| {
+            for i in some {
+                let found = found(i);
                 let (place, others) = rest.split_at_mut(found.len());
                 place.copy_from_slice(found);
                 rest = others;
             }
         });
-        Self { found, ends }
+        Self { found: all, ends }
     }
 
     /// Adds what was found for the next query.
@@ -346,7 +347,7 @@ mod tests {
             let all: Vec<Vec<(f64, u32)>> = (0..queries).map(found).collect();
             let mut expected = Nearest::default();
             all.iter().for_each(|found| expected.push(found));
-            assert_eq!(Nearest::of_all(&all), expected);
+            assert_eq!(Nearest::of_all(all.len(), |i| &all[i]), expected);
             assert_eq!(expected.len(), all.len());
         }
     }

@@ -24,7 +24,7 @@ use crate::memory;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 pub use dissimilarities::CpuDissimilarities;
-pub use neighbours::CpuNeighbours;
+pub use neighbours::{Best, CpuNeighbours};
 pub use screen::CpuScreen;
 
 /// A pool of threads.

@@ -242,22 +242,22 @@ impl<'a> CpuNeighbours<'a> {
         request.wanted + request.wanted / 8 + SPARE
     }
 
-    /// The answer for the `at`-th query from what a sweep elsewhere has found: lower bounds and
-    /// indices, in increasing order, and a bound under all others within the limit, if any. Where
-    /// that does not settle it, a limit: nothing beyond is in the answer.
+    /// The answer for the `at`-th query, in `best`, from what a sweep elsewhere has found: lower
+    /// bounds and indices, in increasing order, and a bound under all others within the limit, if
+    /// any. Where that does not settle it, a limit: nothing beyond is in the answer.
     pub fn decide(
         &self,
         request: &Request,
         at: usize,
         found: impl Iterator<Item = (f64, u32)>,
         floor: Option<f64>,
-    ) -> std::result::Result<Vec<(f64, u32)>, f64> {
+        best: &mut Best,
+    ) -> std::result::Result<(), f64> {
         let open = Open::new(request, at);
         // Whichever index is first among equal bounds.
-        match self.settle(request, &open, found, floor.map(|bound| (bound, 0))) {
-            Outcome::Settled(_, nearest) => Ok(nearest),
-            Outcome::Open(open) => Err(open.limit),
-        }
+        let floor = floor.map(|bound| (bound, 0));
+        self.settle(request, &open, found, floor, best)
+            .map_err(|open| open.limit)
     }
 
     /// Makes the screen for the `level`-th frame, or for the last one; its number.
@@ -291,15 +291,16 @@ impl<'a> CpuNeighbours<'a> {
     }
 
     /// Decides among the references that a sweep found: lower bounds and indices, in increasing
-    /// order, and where all others begin.
+    /// order, and where all others begin. The answer is in `best`, unless the query is still open.
     fn settle(
         &self,
         request: &Request,
         open: &Open,
         mut found: impl Iterator<Item = (f64, u32)>,
         floor: Option<(f64, u32)>,
-    ) -> Outcome {
-        let mut best = Best::new(request.wanted, open.limit);
+        best: &mut Best,
+    ) -> std::result::Result<(), Open> {
+        best.restart(request.wanted, open.limit);
         let mut more = true;
         while more {
             let mut some = [0; TOGETHER];
@@ -321,9 +322,9 @@ impl<'a> CpuNeighbours<'a> {
         }
         // No reference that was left out can come before the last of the best.
         if floor.is_none_or(|(bound, reference)| best.is_before(bound, reference)) {
-            return Outcome::Settled(open.at, best.into_sorted());
+            return Ok(());
         }
-        Outcome::Open(Open {
+        Err(Open {
             limit: best.limit(),
             capacity: 8 * open.capacity,
             ..*open
@@ -338,7 +339,8 @@ impl<'a> CpuNeighbours<'a> {
 
     /// Settles a query without a screen.
     fn exhaust(&self, request: &Request, open: &Open) -> Vec<(f64, u32)> {
-        let mut best = Best::new(request.wanted, open.limit);
+        let mut best = Best::default();
+        best.restart(request.wanted, open.limit);
         for reference in 0..self.place.references() as u32 {
             let left_out = match request.except {
                 Except::Nobody => false,
@@ -352,7 +354,7 @@ impl<'a> CpuNeighbours<'a> {
                 );
             }
         }
-        best.into_sorted()
+        best.sorted().to_vec()
     }
 
     /// One sweep for some of the queries, with a screen that is there.
@@ -382,13 +384,18 @@ impl<'a> CpuNeighbours<'a> {
             })
             .collect();
         let found = sweep(frame, &screen.blocks, groups, &queries);
+        let mut best = Best::default();
         Ok(some
             .iter()
             .zip(&found)
             .map(|(open, found)| {
                 let name = |&key: &u64| self.name(frame, key);
                 let floor = found.floor.as_ref().map(name);
-                self.settle(request, open, found.keys.iter().map(name), floor)
+                let keys = found.keys.iter().map(name);
+                match self.settle(request, open, keys, floor, &mut best) {
+                    Ok(()) => Outcome::Settled(open.at, best.sorted().to_vec()),
+                    Err(open) => Outcome::Open(open),
+                }
             })
             .collect())
     }
@@ -485,21 +492,23 @@ impl Neighbours for CpuNeighbours<'_> {
     }
 }
 
-/// The nearest of the references that were decided, ties by index.
-struct Best {
+/// The nearest of the references that were decided, ties by index: of one query after the other,
+/// in the same memory.
+#[derive(Default)]
+pub struct Best {
     wanted: usize,
     limit: f64,
     /// Bits of the distance (distances are ≥ 0, so their bits order them), then the index.
     heap: BinaryHeap<(u64, u32)>,
+    sorted: Vec<(f64, u32)>,
 }
 
 impl Best {
-    fn new(wanted: usize, limit: f64) -> Self {
-        Self {
-            wanted,
-            limit,
-            heap: BinaryHeap::new(),
-        }
+    /// None yet.
+    fn restart(&mut self, wanted: usize, limit: f64) {
+        self.wanted = wanted;
+        self.limit = limit;
+        self.heap.clear();
     }
 
     fn insert(&mut self, distance: f64, reference: u32) {
@@ -528,11 +537,13 @@ impl Best {
         }
     }
 
-    fn into_sorted(self) -> Vec<(f64, u32)> {
-        let sorted = self.heap.into_sorted_vec();
-        sorted
-            .into_iter()
-            .map(|(bits, i)| (f64::from_bits(bits), i))
-            .collect()
+    /// Distances and indices of all, nearest first; there are none from then on.
+    pub fn sorted(&mut self) -> &[(f64, u32)] {
+        let mut sorted = std::mem::take(&mut self.heap).into_sorted_vec();
+        let nearest = sorted.drain(..).map(|(bits, i)| (f64::from_bits(bits), i));
+        self.sorted.clear();
+        self.sorted.extend(nearest);
+        self.heap = sorted.into();
+        &self.sorted
     }
 }

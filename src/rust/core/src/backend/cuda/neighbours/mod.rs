@@ -15,6 +15,7 @@ mod searcher;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use rayon::prelude::*;
 
 use super::device::Device;
 use super::join;
-use crate::backend::cpu::CpuNeighbours;
+use crate::backend::cpu::{Best, CpuNeighbours};
 use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space, Take};
 use crate::backend::single::{Frame, Precision, Scalars};
 use crate::error::{Error, Result};
@@ -384,9 +385,14 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             |sweeper, batch| sweeper.sweep(copy, request, capacity, &groups, batch, monitor),
             |batch, swept| {
                 monitor.check()?;
-                let mut answers = settle(host, frame, copy, request, batch.clone(), &swept);
+                let first = settle(host, frame, copy, request, batch.clone(), &swept);
                 let queries = &request.queries[batch.clone()];
-                let mut open = Open::of(&answers, queries);
+                let mut open = Open::default();
+                for (at, limit) in first.open() {
+                    open.push(at, queries[at], limit);
+                }
+                // What is settled later, by the query's place in the batch.
+                let mut later = BTreeMap::new();
                 leaves_many = sharper && open.len() > FEW + batch.len() / SHARE_AGAIN;
                 let more = (MORE * capacity).min(MOST_CANDIDATES);
                 let most = match again {
@@ -396,6 +402,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
                 if let (Some(again), 1..) = (&mut *again, most) {
                     let request = open.request(request);
                     let most = most.min(BATCH_BYTES / (8 * room(more)));
+                    let mut still = Open::default();
                     for start in (0..open.len()).step_by(most) {
                         let some = start..(start + most).min(open.len());
                         let swept =
@@ -409,11 +416,14 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
                             swept => swept?,
                         };
                         let second = settle(host, frame, copy, &request, some.clone(), &swept);
-                        for (&at, answer) in open.at[some].iter().zip(second) {
-                            answers[at] = answer;
+                        for (i, &at) in open.at[some].iter().enumerate() {
+                            match second.limit(i) {
+                                Some(limit) => still.push(at, queries[at], limit),
+                                None => drop(later.insert(at, second.of(i).to_vec())),
+                            }
                         }
                     }
-                    open = Open::of(&answers, queries);
+                    open = still;
                 }
                 leaves_many |= sharper && open.len() > FEW + batch.len() / SHARE_FOR_HOST;
                 if leaves_many {
@@ -423,12 +433,11 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
                 if open.len() > 0 {
                     let rest = host.nearest(&open.request(request))?;
                     for (&at, found) in open.at.iter().zip(rest.iter()) {
-                        answers[at] = Ok(found.to_vec());
+                        later.insert(at, found.to_vec());
                     }
                 }
-                let answers = answers.into_iter();
-                let found: Vec<_> = answers.map(|a| a.expect("all are settled")).collect();
-                take(&Nearest::of_all(&found))
+                let settled = |at: usize| later.get(&at).map_or(first.of(at), |found| found);
+                take(&Nearest::of_all(batch.len(), settled))
             },
         );
         let settled = match dealt {
@@ -443,24 +452,20 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
 }
 
 /// Queries of a batch that are not settled yet.
+#[derive(Default)]
 struct Open {
     /// Their places in the batch.
     at: Vec<usize>,
     queries: Vec<u32>,
+    /// Nothing beyond is in the answer.
     limits: Vec<f64>,
 }
 
 impl Open {
-    /// Given all queries of the batch.
-    fn of(answers: &[Answer], queries: &[u32]) -> Self {
-        let limit = |(at, answer): (usize, &Answer)| Some((at, answer.as_ref().err().copied()?));
-        let open = answers.iter().enumerate().filter_map(limit);
-        let (at, limits): (Vec<usize>, Vec<f64>) = open.unzip();
-        Self {
-            queries: at.iter().map(|&at| queries[at]).collect(),
-            at,
-            limits,
-        }
+    fn push(&mut self, at: usize, query: u32, limit: f64) {
+        self.at.push(at);
+        self.queries.push(query);
+        self.limits.push(limit);
     }
 
     /// How many.
@@ -478,9 +483,6 @@ impl Open {
     }
 }
 
-/// Nearest references, or, where these are not known yet, a limit: none farther is among them.
-type Answer = std::result::Result<Vec<(f64, u32)>, f64>;
-
 /// How many candidates a sweep is to keep of each query: more where bounds are looser.
 fn capacity(frame: &Frame, request: &Request) -> usize {
     match frame.precision() {
@@ -489,7 +491,41 @@ fn capacity(frame: &Frame, request: &Request) -> usize {
     }
 }
 
-/// Answers for a batch of a request's queries, from what a sweep left of them.
+/// Queries that are settled by a thread at a time: so many that it rarely allocates.
+const SETTLED_TOGETHER: usize = 1 << 7;
+
+/// What sweeps have settled of a batch's queries, some after the others.
+struct Settled(Vec<SettledSome>);
+
+#[derive(Default)]
+struct SettledSome {
+    /// Nothing where a query is open.
+    nearest: Nearest,
+    /// Where a query is open, its limit: nothing beyond is in the answer.
+    limits: Vec<Option<f64>>,
+}
+
+impl Settled {
+    /// What was found for the `i`-th query.
+    fn of(&self, i: usize) -> &[(f64, u32)] {
+        let some = &self.0[i / SETTLED_TOGETHER];
+        some.nearest.of(i % SETTLED_TOGETHER)
+    }
+
+    /// The limit of the `i`-th query, if it is open.
+    fn limit(&self, i: usize) -> Option<f64> {
+        self.0[i / SETTLED_TOGETHER].limits[i % SETTLED_TOGETHER]
+    }
+
+    /// The open ones, and their limits.
+    fn open(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let limits = self.0.iter().flat_map(|some| &some.limits);
+        let limits = limits.enumerate();
+        limits.filter_map(|(i, limit)| Some((i, (*limit)?)))
+    }
+}
+
+/// Settles a batch of a request's queries, as far as what a sweep left of them allows.
 fn settle(
     host: &CpuNeighbours,
     frame: &Frame,
@@ -497,35 +533,58 @@ fn settle(
     request: &Request,
     batch: Range<usize>,
     swept: &Swept,
-) -> Vec<Answer> {
-    let settle = |(i, at)| settle_one(host, frame, copy, request, at, swept, i);
-    batch.into_par_iter().enumerate().map(settle).collect()
+) -> Settled {
+    let settle = |start: usize| {
+        let mut some = SettledSome::default();
+        let mut best = Best::default();
+        let mut found = Vec::new();
+        for i in start..(start + SETTLED_TOGETHER).min(batch.len()) {
+            let at = batch.start + i;
+            let floor = swept.candidates(i, frame, copy, request, at, &mut found);
+            let decided = floor.and_then(|floor| {
+                host.decide(request, at, found.iter().copied(), floor, &mut best)
+            });
+            match decided {
+                Ok(()) => some.nearest.push(best.sorted()),
+                Err(_) => some.nearest.push(&[]),
+            }
+            some.limits.push(decided.err());
+        }
+        some
+    };
+    let starts = (0..batch.len().div_ceil(SETTLED_TOGETHER)).into_par_iter();
+    let parts = starts.map(|part| settle(part * SETTLED_TOGETHER));
+    Settled(parts.collect())
 }
 
-/// The answer for the `at`-th query of a request, the `i`-th of those swept.
-fn settle_one(
-    host: &CpuNeighbours,
-    frame: &Frame,
-    copy: &Copy,
-    request: &Request,
-    at: usize,
-    swept: &Swept,
-    i: usize,
-) -> Answer {
-    let count = swept.counts[i] as usize;
-    let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
-    if count > swept.room {
-        return Err(limit);
+impl Swept {
+    /// The candidates of the `i`-th query that was swept, the `at`-th of the request: lower bounds and
+    /// indices, in increasing order, into `found`; and a bound under all others within the limit, if
+    /// any. Where they were too many to keep, the limit.
+    fn candidates(
+        &self,
+        i: usize,
+        frame: &Frame,
+        copy: &Copy,
+        request: &Request,
+        at: usize,
+        found: &mut Vec<(f64, u32)>,
+    ) -> std::result::Result<Option<f64>, f64> {
+        let count = self.counts[i] as usize;
+        let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
+        if count > self.room {
+            return Err(limit);
+        }
+        let bound = |key: u64| frame.in_data_units(f32::from_bits((key >> 32) as u32));
+        let keys = &self.keys[i * self.capacity..][..count.min(self.capacity)];
+        let name = |&key: &u64| (bound(key), copy.indices[key as u32 as usize]);
+        found.clear();
+        found.extend(keys.iter().map(name));
+        // Among equal bounds the order was that of positions.
+        found.sort_unstable_by_key(|&(bound, index)| (bound.to_bits(), index));
+        let beyond = first_beyond(frame.limit(limit));
+        Ok((self.floors[i] != beyond).then(|| bound(self.floors[i])))
     }
-    let bound = |key: u64| frame.in_data_units(f32::from_bits((key >> 32) as u32));
-    let keys = &swept.keys[i * swept.capacity..][..count.min(swept.capacity)];
-    let name = |&key: &u64| (bound(key), copy.indices[key as u32 as usize]);
-    let mut found: Vec<(f64, u32)> = keys.iter().map(name).collect();
-    // Among equal bounds the order was that of positions.
-    found.sort_unstable_by_key(|&(bound, index)| (bound.to_bits(), index));
-    let beyond = first_beyond(frame.limit(limit));
-    let floor = (swept.floors[i] != beyond).then(|| bound(swept.floors[i]));
-    host.decide(request, at, found.into_iter(), floor)
 }
 
 impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
