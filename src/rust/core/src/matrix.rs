@@ -130,19 +130,11 @@ impl Matrix {
 /// `Error::Input` when a matrix has no whole number of rows, `Error::Memory` where there is not
 /// enough.
 pub fn row_major(parts: &[&[f64]], columns: usize) -> Result<Vec<f64>> {
-    let len = parts.iter().map(|part| part.len()).sum();
-    let mut row_major = memory::zeros(memory::OBSERVATIONS, len)?;
-    let mut rest = &mut row_major[..];
-    for part in parts {
-        let rows = part.len() / columns.max(1);
-        check_size(part, rows, columns)?;
-        let (some, others) = rest.split_at_mut(part.len());
-        for (block, some_rows) in some.chunks_mut(BLOCK * columns.max(1)).enumerate() {
+    joined(parts, columns, |to, part, rows| {
+        for (block, some_rows) in to.chunks_mut(BLOCK * columns.max(1)).enumerate() {
             fill_rows(some_rows, block, part, rows, columns);
         }
-        rest = others;
-    }
-    Ok(row_major)
+    })
 }
 
 /// A number that stands for values in their order, for telling data from other data: that of `values`
@@ -164,6 +156,20 @@ pub fn digest(values: &[f64], before: u64) -> u64 {
 /// # Errors
 /// As there.
 pub fn row_major_on_threads(parts: &[&[f64]], columns: usize) -> Result<Vec<f64>> {
+    joined(parts, columns, |to, part, rows| {
+        to.par_chunks_mut(BLOCK * columns.max(1))
+            .enumerate()
+            .with_min_len((ROWS_AT_A_TIME / BLOCK / columns.max(1)).max(1))
+            .for_each(|(block, some_rows)| fill_rows(some_rows, block, part, rows, columns));
+    })
+}
+
+/// What `fill` writes for each matrix, given the matrix and its number of rows.
+fn joined(
+    parts: &[&[f64]],
+    columns: usize,
+    fill: impl Fn(&mut [f64], &[f64], usize),
+) -> Result<Vec<f64>> {
     let len = parts.iter().map(|part| part.len()).sum();
     let mut row_major = memory::zeros(memory::OBSERVATIONS, len)?;
     let mut rest = &mut row_major[..];
@@ -171,10 +177,7 @@ pub fn row_major_on_threads(parts: &[&[f64]], columns: usize) -> Result<Vec<f64>
         let rows = part.len() / columns.max(1);
         check_size(part, rows, columns)?;
         let (some, others) = rest.split_at_mut(part.len());
-        some.par_chunks_mut(BLOCK * columns.max(1))
-            .enumerate()
-            .with_min_len((ROWS_AT_A_TIME / BLOCK / columns.max(1)).max(1))
-            .for_each(|(block, some_rows)| fill_rows(some_rows, block, part, rows, columns));
+        fill(some, part, rows);
         rest = others;
     }
     Ok(row_major)

@@ -1,6 +1,8 @@
 //! Memory of the host for what grows with the data: where there is not enough, that is an error, and
 //! not the end of the process.
 
+use std::hint::black_box;
+
 use crate::error::{Error, Result};
 
 /// What needs memory where observations are copied or rearranged.
@@ -16,8 +18,7 @@ pub fn check(what: &str, bytes: f64) -> Result<()> {
             let has = gigabytes(total);
             Err(too_much(what, bytes, &format!("this machine has {has}")))
         }
-        // Asked for and given back.
-        _ => room::<u8>(what, bytes as usize).map(drop),
+        _ => probe::<u8>(what, bytes as usize),
     }
 }
 
@@ -47,9 +48,9 @@ pub fn reserve<T>(values: &mut Vec<T>, what: &str, more: usize) -> Result<()> {
 /// # Errors
 /// As [`room`].
 pub fn zeros<T: Clone + Default>(what: &str, len: usize) -> Result<Vec<T>> {
-    // Asked for and given back: a vector that is made of zeros asks the system, as this does, but
-    // cannot be refused. The system has its zeros at hand, which writing them takes long.
-    drop(room::<T>(what, len)?);
+    // A vector that is made of zeros cannot be refused; but the system has zeros at hand, while
+    // writing them into `room` would take long.
+    probe::<T>(what, len)?;
     Ok(vec![T::default(); len])
 }
 
@@ -61,6 +62,12 @@ pub fn copied<T: Clone>(what: &str, values: &[T]) -> Result<Vec<T>> {
     let mut copy = room(what, values.len())?;
     copy.extend_from_slice(values);
     Ok(copy)
+}
+
+/// Asks for room for so many values and gives it back.
+fn probe<T>(what: &str, len: usize) -> Result<()> {
+    // The compiler may leave out asking for what nobody looks at.
+    room::<T>(what, len).map(|room| drop(black_box(room)))
 }
 
 fn refused<T>(what: &str, len: usize) -> Error {

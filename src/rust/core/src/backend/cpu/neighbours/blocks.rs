@@ -39,8 +39,8 @@ impl Blocks {
     ) -> Result<Self> {
         let columns = frame.columns();
         let height = columns + SCALARS;
-        let what = "the screen of the observations needs";
-        let mut rows: Vec<Row> = memory::zeros(what, count.div_ceil(LANES) * height)?;
+        let len = count.div_ceil(LANES) * height;
+        let mut rows: Vec<Row> = memory::zeros(memory::OBSERVATIONS, len)?;
         rows.par_chunks_mut(height)
             .enumerate()
             .for_each(|(block, rows)| {

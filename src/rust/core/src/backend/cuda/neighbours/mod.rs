@@ -411,6 +411,10 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
                             Err(error @ Error::Device(_)) => {
                                 let device = again.device();
                                 failed = Some(Lost { device, error });
+                                // The host has these, too.
+                                for i in start..open.len() {
+                                    still.push(open.at[i], open.queries[i], open.limits[i]);
+                                }
                                 break;
                             }
                             swept => swept?,
@@ -706,8 +710,7 @@ fn numbers(frame: &Frame) -> usize {
 fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> Result<(Vec<f32>, Vec<Scalars>)> {
     let columns = numbers(frame);
     let height = columns + SCALARS;
-    let what = "the screen of the observations needs";
-    let mut rows = memory::zeros::<f32>(what, indices.len() * height)?;
+    let mut rows = memory::zeros::<f32>(memory::OBSERVATIONS, indices.len() * height)?;
     let scalars = rows
         .par_chunks_mut(height)
         .zip(indices)
