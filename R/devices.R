@@ -56,8 +56,8 @@
 #'
 #' @section When a device fails:
 #' When one of several devices fails in the middle of a search, the others do what it leaves, and a
-#' warning of class `gmhclust_warning_device` names the device, what it was doing, and what the driver
-#' says. When there is no other, an error of class `gmhclust_error_device` says so, or, with
+#' warning of class `gmhclust_warning_device` names the device, what it was doing, and what the
+#' driver says. When there is no other, an error of class `gmhclust_error_device` says so, or, with
 #' `backend = "auto"`, the CPU does the rest, and that is the warning. Neither changes the result.
 #'
 #' @section Choosing:

@@ -1,12 +1,8 @@
 test_that("what went wrong on the way to a result is told in warnings of the user's call", {
-  local_mocked_bindings(
-    job_wait = function(job, seconds) TRUE,
-    job_take = function(job) list(ok = TRUE, value = 7, warnings = c("one is gone", "two is gone")),
-    job_cancel = function(job) NULL
-  )
+  result <- list(ok = TRUE, value = 7, warnings = c("one is gone", "two is gone"))
   seen <- list()
   value <- withCallingHandlers(
-    run_job("a job", FALSE, "Working", quote(gknn(x))),
+    job_value(result, quote(gknn(x))),
     gmhclust_warning_device = function(condition) {
       seen <<- c(seen, list(condition))
       invokeRestart("muffleWarning")
