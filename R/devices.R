@@ -59,6 +59,8 @@
 #' warning of class `gmhclust_warning_device` names the device, what it was doing, and what the
 #' driver says. When there is no other, an error of class `gmhclust_error_device` says so, or, with
 #' `backend = "auto"`, the CPU does the rest, and that is the warning. Neither changes the result.
+#' Where the driver does not let this process use the device any more, as after a failing kernel,
+#' `gpu_devices()` says that R needs to be restarted.
 #'
 #' @section Choosing:
 #' `backend = "auto"`, the default, uses a GPU when there is one that is usable and the job is large

@@ -1,8 +1,8 @@
 //! CUDA devices: which there are, which can be used, and the kernels loaded on one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUresult};
 use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, DriverError};
@@ -108,18 +108,12 @@ fn describe(index: usize) -> Result<DeviceInfo> {
         ));
         return Ok(info);
     }
-    match CudaContext::new(index) {
-        Ok(context) => match context.mem_get_info() {
-            Ok((free, _)) => info.free_memory = Some(free),
-            Err(error) => {
-                let means = if is_lost(&context) {
-                    "its context is lost, and something in this process holds on to it; restart R"
-                } else {
-                    "it does not answer"
-                };
-                info.problem = Some(format!("{means} ({})", say(&error)));
-            }
-        },
+    match CudaContext::new(index).and_then(|context| context.mem_get_info()) {
+        Ok((free, _)) => info.free_memory = Some(free),
+        Err(error) if lost().contains(&index) => {
+            let what = "its context was lost, and this process does not get another";
+            info.problem = Some(format!("{what} ({}); restart R", say(&error)));
+        }
         Err(error) => info.problem = Some(format!("it cannot be opened: {}", say(&error))),
     }
     Ok(info)
@@ -151,6 +145,13 @@ pub struct Device {
 
 /// The devices that this process has open: opening one takes longer than many a clustering.
 static OPEN: Mutex<Vec<Arc<Device>>> = Mutex::new(Vec::new());
+
+/// The devices whose contexts this process has lost.
+static LOST: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+fn lost() -> MutexGuard<'static, BTreeSet<usize>> {
+    LOST.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Device {
     /// Device `index`, opened at its first use.
@@ -267,10 +268,8 @@ impl Device {
             return Error::Memory(format!("{what}: the device has not enough free memory"));
         }
         if is_lost(&self.context) {
-            return Error::Device(format!(
-                "{what}: {}; its context is lost, and the next call has to open it anew",
-                say(error)
-            ));
+            lost().insert(self.index);
+            return Error::Device(format!("{what}: {}; its context is lost", say(error)));
         }
         device_error(&what, error)
     }

@@ -364,15 +364,17 @@ impl Backend for Cuda {
     ) -> Result<Assigned> {
         let device = &self.devices[0];
         let centers = start.centers(x.columns());
-        let clustered = if x.values().len().saturating_mul(centers) < self.smallest_kmeans {
-            self.cpu.kmeans(x, start, iterations, monitor)
-        } else if kmeans::fits(device, x, centers)? {
-            kmeans::kmeans(device, x, start, iterations, monitor)
-        } else {
-            let iterate = || iterate(x, start, iterations, self, monitor);
-            self.cpu.install(iterate)
+        let cluster = || {
+            if x.values().len().saturating_mul(centers) < self.smallest_kmeans {
+                self.cpu.kmeans(x, start, iterations, monitor)
+            } else if kmeans::fits(device, x, centers)? {
+                kmeans::kmeans(device, x, start, iterations, monitor)
+            } else {
+                let iterate = || iterate(x, start, iterations, self, monitor);
+                self.cpu.install(iterate)
+            }
         };
-        self.forget_on_failure(clustered)
+        self.forget_on_failure(cluster())
     }
 }
 
