@@ -93,7 +93,7 @@ enum Loss {
     During(u64),
 }
 
-const LOSSES: [Loss; 3] = [Loss::Before, Loss::During(0), Loss::During(40)];
+const LOSSES: [Loss; 3] = [Loss::Before, Loss::During(0), Loss::During(20)];
 
 /// What comes of work during which a device is lost.
 fn lose<T>(device: usize, loss: Loss, monitor: &Monitor, work: impl FnOnce() -> T) -> T {
@@ -213,10 +213,10 @@ fn the_gpu_may_be_lost_in_apriori_clusters() {
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_may_be_lost_in_a_search() {
     alone("the_gpu_may_be_lost_in_a_search", CASES, |case| {
-        let x = draw(&mut Random(3), Data::Mixture, 60_000, 30);
+        let x = draw(&mut Random(3), Data::Mixture, 80_000, 30);
         let points = Points::new(Metric::Euclidean, &x);
         lose_in_the_middle_of(case, false, |backend, monitor| {
-            knn::nearest(&points, 60_000, 10, backend, monitor)
+            knn::nearest(&points, 80_000, 10, backend, monitor)
         });
     });
 }
@@ -329,9 +329,9 @@ fn the_gpus_go_on_without_one_that_is_lost() {
         };
         let cuda = open();
         assert!(cuda.devices() >= 2, "there is one GPU only");
-        let x = draw(&mut Random(8), Data::Mixture, 100_000, 30);
+        let x = draw(&mut Random(8), Data::Mixture, 150_000, 30);
         let points = Points::new(metric, &x);
-        let on = |cuda: &Cuda, monitor: &Monitor| knn::nearest(&points, 100_000, 10, cuda, monitor);
+        let on = |cuda: &Cuda, monitor: &Monitor| knn::nearest(&points, 150_000, 10, cuda, monitor);
         let right = on(&cuda, &Monitor::default());
         assert!(right.is_ok());
         let monitor = Monitor::default();
