@@ -19,6 +19,11 @@ gmhclust_error_interrupt <- function(message, call = NULL) {
   gmhclust_error("interrupt", message, call)
 }
 
+# For a device that failed on the way to a result that is right all the same.
+gmhclust_warning_device <- function(message, call) {
+  gmhclust_condition(c("gmhclust_warning_device", "warning"), message, call)
+}
+
 # The condition for a failure that the library reported: `kind` and `message` as job_take() gives
 # them. "internal" is a defect of this package, and has the general class only.
 failure_condition <- function(kind, message, call) {

@@ -142,7 +142,7 @@ job_wait <- function(job, seconds) .Call(wrap__job_wait, job, seconds)
 job_progress <- function(job) .Call(wrap__job_progress, job)
 
 #' The result of a job, which can be taken once; waits for a job that still runs.
-#' @return list(ok = TRUE, value) or list(ok = FALSE, kind, message).
+#' @return list(ok = TRUE, value, warnings) or list(ok = FALSE, kind, message).
 #' @noRd
 job_take <- function(job) .Call(wrap__job_take, job)
 

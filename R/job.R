@@ -26,8 +26,14 @@ run_job <- function(job, progress, what, call = NULL) {
       stop(gmhclust_error_interrupt(paste(what, "was interrupted"), call))
     }
   )
-  result <- job_take(handle)
+  job_value(job_take(handle), call)
+}
+
+# The value in what job_take() gave. A failure is an error of the user's call, and what went wrong
+# on the way to a value is a warning of it.
+job_value <- function(result, call) {
   if (!result$ok) stop(failure_condition(result$kind, result$message, call))
+  for (message in result$warnings) warning(gmhclust_warning_device(message, call))
   result$value
 }
 

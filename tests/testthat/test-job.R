@@ -1,3 +1,18 @@
+test_that("what went wrong on the way to a result is told in warnings of the user's call", {
+  result <- list(ok = TRUE, value = 7, warnings = c("one is gone", "two is gone"))
+  seen <- list()
+  value <- withCallingHandlers(
+    job_value(result, quote(gknn(x))),
+    gmhclust_warning_device = function(condition) {
+      seen <<- c(seen, list(condition))
+      invokeRestart("muffleWarning")
+    }
+  )
+  expect_identical(value, 7)
+  expect_identical(vapply(seen, conditionMessage, ""), c("one is gone", "two is gone"))
+  expect_identical(conditionCall(seen[[1]]), quote(gknn(x)))
+})
+
 test_that("the bar never passes the end and never goes backwards", {
   expect_identical(progress_share(0, 0, furthest = 0), 0)
   expect_identical(progress_share(5, 10, furthest = 0), 0.5)

@@ -233,8 +233,8 @@ impl Job {
         self.shared.monitor.progress()
     }
 
-    /// The result as an R list: `ok` and `value`, or `ok`, `kind` and `message`. Waits for the
-    /// worker when it still runs; the value can be taken once.
+    /// The result as an R list: `ok`, `value` and `warnings`, or `ok`, `kind` and `message`. Waits for
+    /// the worker when it still runs; the value can be taken once.
     pub fn take(&mut self) -> Robj {
         self.join();
         let phase = std::mem::replace(&mut *self.shared.phase(), Phase::Taken);
@@ -246,7 +246,12 @@ impl Job {
             Phase::Taken => Err(Failure::internal("the result was taken before".into())),
         };
         match outcome {
-            Ok(to_r) => list!(ok = true, value = to_r(self.kept.take())).into(),
+            Ok(to_r) => list!(
+                ok = true,
+                value = to_r(self.kept.take()),
+                warnings = self.shared.monitor.warnings()
+            )
+            .into(),
             Err(failure) => {
                 list!(ok = false, kind = failure.kind, message = failure.message).into()
             }

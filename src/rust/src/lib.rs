@@ -160,10 +160,11 @@ fn job_gdist(
             Nullable::Null => (Pairs::within(n), 0),
         };
         pairs.check_memory()?;
-        let mut values = matrix::row_major(x.data(), n, columns)?;
+        let mut parts = vec![x.data()];
         if let Nullable::NotNull(y) = &y {
-            values.extend(matrix::row_major(y.data(), others, columns)?);
+            parts.push(y.data());
         }
+        let values = matrix::row_major(&parts, columns)?;
         let work = move |monitor: &Monitor, distances: &mut [f64]| {
             let work = Workload::Pairs {
                 count: pairs.count(),
@@ -269,12 +270,13 @@ fn job_gknn_points(
         let device = Device::new(backend, threads, devices)?;
         let (n, columns) = (x.nrows(), x.ncols());
         let before = u64::from_str_radix(digest, 16).unwrap_or(0);
-        let mut values = matrix::row_major(x.data(), n, columns)?;
+        let mut parts = vec![x.data()];
         let mut rows = n;
         if let Nullable::NotNull(query) = &query {
-            values.extend(matrix::row_major(query.data(), query.nrows(), columns)?);
+            parts.push(query.data());
             rows += query.nrows();
         }
+        let values = matrix::row_major(&parts, columns)?;
         Ok(move |_: &Monitor| {
             let (x, query) = values.split_at(n * columns);
             let digests = [matrix::digest(x, before), matrix::digest(query, 0)];
@@ -336,8 +338,8 @@ fn job_gknn_block(
         let first = count(first - 1) as u32;
         let own = own.into_option().map(|number| count(number - 1) as u32);
         let mut graph = match (&index, &distance) {
-            (Nullable::NotNull(index), Nullable::NotNull(distance)) => graph_of(index, distance),
-            _ => Graph::unknown(queries.len(), k),
+            (Nullable::NotNull(index), Nullable::NotNull(distance)) => graph_of(index, distance)?,
+            _ => Graph::unknown(queries.len(), k)?,
         };
         Ok(move |monitor: &Monitor| {
             let work = Workload::Pairs {
@@ -411,7 +413,7 @@ fn job_gmst(
         let metric = parse_metric("metric", metric, p, absolute, zero_over_zero)?;
         let device = Device::new(backend, threads, devices)?;
         let (n, columns) = (x.nrows(), x.ncols());
-        let values = matrix::row_major(x.data(), n, columns)?;
+        let values = matrix::row_major(&[x.data()], columns)?;
         Ok(move |monitor: &Monitor| {
             let work = Workload::Pairs {
                 count: n * n,
@@ -562,11 +564,9 @@ fn job_gkmeans(
         let device = Device::new(backend, threads, devices)?;
         let iterations = usize::try_from(iterations).unwrap_or(1);
         let centers = match &centers {
-            Nullable::NotNull(centers) => Some(matrix::row_major(
-                centers.data(),
-                centers.nrows(),
-                centers.ncols(),
-            )?),
+            Nullable::NotNull(centers) => {
+                Some(matrix::row_major(&[centers.data()], centers.ncols())?)
+            }
             Nullable::Null => None,
         };
         Ok(move |monitor: &Monitor, values: &[f64]| {
@@ -622,7 +622,7 @@ fn job_progress(job: ExternalPtr<Job>) -> Vec<f64> {
 }
 
 /// The result of a job, which can be taken once; waits for a job that still runs.
-/// @return list(ok = TRUE, value) or list(ok = FALSE, kind, message).
+/// @return list(ok = TRUE, value, warnings) or list(ok = FALSE, kind, message).
 /// @noRd
 #[extendr]
 fn job_take(mut job: ExternalPtr<Job>) -> Robj {
@@ -843,9 +843,9 @@ fn graph_to_r(graph: Graph) -> Robj {
 }
 
 /// What [`graph_to_r`] made a matrix each of.
-fn graph_of(index: &RMatrix<i32>, distance: &RMatrix<f64>) -> Graph {
+fn graph_of(index: &RMatrix<i32>, distance: &RMatrix<f64>) -> CoreResult<Graph> {
     let (queries, k) = (index.nrows(), index.ncols());
-    let mut graph = Graph::unknown(queries, k);
+    let mut graph = Graph::unknown(queries, k)?;
     for i in 0..queries {
         for j in 0..k {
             // NA is negative.
@@ -855,7 +855,7 @@ fn graph_of(index: &RMatrix<i32>, distance: &RMatrix<f64>) -> Graph {
             }
         }
     }
-    graph
+    Ok(graph)
 }
 
 /// Rows from 1.

@@ -3,6 +3,7 @@
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// Copying fewer rows than this is not worth a thread.
 const ROWS_AT_A_TIME: usize = 1 << 12;
@@ -23,9 +24,11 @@ impl Matrix {
     ///
     /// # Errors
     /// `Error::Input` when the sizes disagree, when there are fewer than 2 rows or no columns, or
-    /// when a value is not finite (the first one in row order is named, counting from 1).
+    /// when a value is not finite (the first one in row order is named, counting from 1);
+    /// `Error::Memory` where there is not enough.
     pub fn from_column_major(values: &[f64], rows: usize, columns: usize) -> Result<Self> {
-        let row_major = row_major(values, rows, columns)?;
+        check_size(values, rows, columns)?;
+        let row_major = row_major(&[values], columns)?;
         Self::from_row_major(row_major, rows, columns)
     }
 
@@ -98,18 +101,21 @@ impl Matrix {
     }
 
     /// These observations, in this order.
-    pub fn select(&self, rows: &[u32]) -> Self {
-        let mut values = vec![0.0; rows.len() * self.columns];
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn select(&self, rows: &[u32]) -> Result<Self> {
+        let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * self.columns)?;
         values
             .par_chunks_mut(self.columns)
             .zip(rows)
             .with_min_len(ROWS_AT_A_TIME)
             .for_each(|(copy, &row)| copy.copy_from_slice(self.row(row as usize)));
-        Self {
+        Ok(Self {
             values,
             rows: rows.len(),
             columns: self.columns,
-        }
+        })
     }
 
     /// All values, row after row.
@@ -118,17 +124,17 @@ impl Matrix {
     }
 }
 
-/// Values in row-major order, given in R's column-major order.
+/// Values in row-major order, given in R's column-major order, of matrices one below the other.
 ///
 /// # Errors
-/// `Error::Input` when they are not `rows * columns`.
-pub fn row_major(values: &[f64], rows: usize, columns: usize) -> Result<Vec<f64>> {
-    check_size(values, rows, columns)?;
-    let mut row_major = vec![0.0; values.len()];
-    for (block, some_rows) in row_major.chunks_mut(BLOCK * columns.max(1)).enumerate() {
-        fill_rows(some_rows, block, values, rows, columns);
-    }
-    Ok(row_major)
+/// `Error::Input` when a matrix has no whole number of rows, `Error::Memory` where there is not
+/// enough.
+pub fn row_major(parts: &[&[f64]], columns: usize) -> Result<Vec<f64>> {
+    joined(parts, columns, |to, part, rows| {
+        for (block, some_rows) in to.chunks_mut(BLOCK * columns.max(1)).enumerate() {
+            fill_rows(some_rows, block, part, rows, columns);
+        }
+    })
 }
 
 /// A number that stands for values in their order, for telling data from other data: that of `values`
@@ -145,22 +151,33 @@ pub fn digest(values: &[f64], before: u64) -> u64 {
     })
 }
 
-/// As [`row_major`], of matrices one below the other, on the threads of the pool that it is called
-/// from.
+/// As [`row_major`], on the threads of the pool that it is called from.
 ///
 /// # Errors
-/// `Error::Input` when a matrix has no whole number of rows.
+/// As there.
 pub fn row_major_on_threads(parts: &[&[f64]], columns: usize) -> Result<Vec<f64>> {
-    let mut row_major = vec![0.0; parts.iter().map(|part| part.len()).sum()];
+    joined(parts, columns, |to, part, rows| {
+        to.par_chunks_mut(BLOCK * columns.max(1))
+            .enumerate()
+            .with_min_len((ROWS_AT_A_TIME / BLOCK / columns.max(1)).max(1))
+            .for_each(|(block, some_rows)| fill_rows(some_rows, block, part, rows, columns));
+    })
+}
+
+/// What `fill` writes for each matrix, given the matrix and its number of rows.
+fn joined(
+    parts: &[&[f64]],
+    columns: usize,
+    fill: impl Fn(&mut [f64], &[f64], usize),
+) -> Result<Vec<f64>> {
+    let len = parts.iter().map(|part| part.len()).sum();
+    let mut row_major = memory::zeros(memory::OBSERVATIONS, len)?;
     let mut rest = &mut row_major[..];
     for part in parts {
         let rows = part.len() / columns.max(1);
         check_size(part, rows, columns)?;
         let (some, others) = rest.split_at_mut(part.len());
-        some.par_chunks_mut(BLOCK * columns.max(1))
-            .enumerate()
-            .with_min_len((ROWS_AT_A_TIME / BLOCK / columns.max(1)).max(1))
-            .for_each(|(block, some_rows)| fill_rows(some_rows, block, part, rows, columns));
+        fill(some, part, rows);
         rest = others;
     }
     Ok(row_major)

@@ -1,6 +1,7 @@
 //! What a long computation and the one who waits for it tell each other.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 
@@ -14,6 +15,7 @@ pub struct Monitor {
     stop: AtomicBool,
     done: AtomicU64,
     total: AtomicU64,
+    warnings: Mutex<Vec<String>>,
 }
 
 impl Monitor {
@@ -52,5 +54,20 @@ impl Monitor {
             self.done.load(Ordering::Relaxed),
             self.total.load(Ordering::Relaxed),
         )
+    }
+
+    /// Tells the caller of something that went wrong on the way to a result that is right all the
+    /// same; what is said twice is told once.
+    pub fn warn(&self, message: String) {
+        let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
+        if !warnings.contains(&message) {
+            warnings.push(message);
+        }
+    }
+
+    /// What there was to warn of so far.
+    pub fn warnings(&self) -> Vec<String> {
+        let warnings = self.warnings.lock();
+        warnings.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

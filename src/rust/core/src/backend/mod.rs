@@ -187,12 +187,20 @@ impl<A, B> Fallback<A, B> {
 }
 
 impl<A: Backend, B: Backend> Fallback<A, B> {
-    /// Does something on the first; where that has failed, or fails now, on the second.
-    fn run<T>(&self, mut on: impl FnMut(&dyn Backend) -> Result<T>) -> Result<T> {
+    /// Does something on the first; where that has failed, or fails now, on the second. The monitor
+    /// learns of a device that fails, but not of one that is too small.
+    fn run<T>(
+        &self,
+        monitor: &Monitor,
+        mut on: impl FnMut(&dyn Backend) -> Result<T>,
+    ) -> Result<T> {
         if !self.failed.load(Ordering::Relaxed) {
             match on(&self.first) {
-                Err(Error::Device(_) | Error::Memory(_)) => {
+                Err(error @ (Error::Device(_) | Error::Memory(_))) => {
                     self.failed.store(true, Ordering::Relaxed);
+                    if let Error::Device(reason) = error {
+                        monitor.warn(format!("{reason}; the CPU did the rest of the work"));
+                    }
                 }
                 result => return result,
             }
@@ -215,7 +223,7 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
     }
 
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        self.run(|backend| backend.agglomerate(problems, monitor))
+        self.run(monitor, |backend| backend.agglomerate(problems, monitor))
     }
 
     fn prepare(
@@ -225,11 +233,14 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
         rows: usize,
         columns: usize,
     ) -> Result<Points> {
-        self.run(|backend| backend.prepare(metric, values, rows, columns))
+        // Has nothing to do with devices so far.
+        self.run(&Monitor::default(), |backend| {
+            backend.prepare(metric, values, rows, columns)
+        })
     }
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
-        self.run(|backend| backend.search(space, monitor, task))
+        self.run(monitor, |backend| backend.search(space, monitor, task))
     }
 
     fn link(
@@ -239,7 +250,9 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
         sizes: Vec<f64>,
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
-        self.run(|backend| backend.link(origin, recurrence, sizes.clone(), monitor))
+        self.run(monitor, |backend| {
+            backend.link(origin, recurrence, sizes.clone(), monitor)
+        })
     }
 
     fn distances(
@@ -249,7 +262,9 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
         out: &mut [f64],
         monitor: &Monitor,
     ) -> Result<()> {
-        self.run(|backend| backend.distances(points, pairs, out, monitor))
+        self.run(monitor, |backend| {
+            backend.distances(points, pairs, out, monitor)
+        })
     }
 
     fn kmeans(
@@ -259,7 +274,9 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
         iterations: usize,
         monitor: &Monitor,
     ) -> Result<Assigned> {
-        self.run(|backend| backend.kmeans(x, start, iterations, monitor))
+        self.run(monitor, |backend| {
+            backend.kmeans(x, start, iterations, monitor)
+        })
     }
 }
 

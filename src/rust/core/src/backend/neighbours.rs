@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
+use crate::memory;
 use crate::metric::{Metric, Points, ZeroOverZero};
 
 /// What is near what.
@@ -275,12 +276,15 @@ pub struct Centroids {
 
 impl Centroids {
     /// One cluster for each observation.
-    pub fn new(x: &Matrix) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn new(x: &Matrix) -> Result<Self> {
+        Ok(Self {
             columns: x.columns(),
-            values: x.values().to_vec(),
+            values: memory::copied(memory::OBSERVATIONS, x.values())?,
             sizes: vec![1.0; x.rows()],
-        }
+        })
     }
 
     /// Number of slots, empty ones included.

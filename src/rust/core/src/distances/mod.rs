@@ -9,7 +9,8 @@ mod tests;
 
 use std::ops::Range;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::memory;
 
 /// Pairs of points, in columns that follow each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,47 +124,9 @@ impl Pairs {
         } else {
             format!("{} x {} observations", self.rows, self.columns())
         };
-        check_memory(
+        memory::check(
             &format!("the distances of {of} need"),
             self.count() as f64 * size_of::<f64>() as f64,
         )
     }
-}
-
-/// That there is memory for so many bytes; `what` needs them, in words.
-///
-/// # Errors
-/// `Error::Memory` says how much that is.
-pub fn check_memory(what: &str, bytes: f64) -> Result<()> {
-    let too_much = |available: String| {
-        let needed = gigabytes(bytes);
-        Err(Error::Memory(format!("{what} {needed}, but {available}")))
-    };
-    match total_memory() {
-        Some(total) if bytes > total => {
-            return too_much(format!("this machine has {}", gigabytes(total)));
-        }
-        _ => {}
-    }
-    // Asked for and given back: a vector that is made of zeros asks the system, as this does, but
-    // cannot be refused.
-    let mut probe = Vec::<u8>::new();
-    match probe.try_reserve_exact(bytes as usize) {
-        Ok(()) => Ok(()),
-        Err(_) => too_much("the system does not give so much".into()),
-    }
-}
-
-fn gigabytes(bytes: f64) -> String {
-    format!("{:.1} GB", bytes / 1e9)
-}
-
-/// Bytes of memory and swap of this machine, where the system says so.
-fn total_memory() -> Option<f64> {
-    let table = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let kilobytes = |name: &str| -> Option<f64> {
-        let line = table.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse().ok()
-    };
-    Some(1024.0 * (kilobytes("MemTotal:")? + kilobytes("SwapTotal:").unwrap_or(0.0)))
 }

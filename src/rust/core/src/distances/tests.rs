@@ -3,6 +3,7 @@
 use super::*;
 use crate::backend::cpu::Cpu;
 use crate::backend::Backend;
+use crate::error::Error;
 use crate::metric::form::NA;
 use crate::metric::{Metric, Points, ZeroOverZero};
 use crate::monitor::Monitor;

@@ -23,6 +23,7 @@ use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::mahalanobis::{check_largest, largest};
 use crate::matrix::Matrix;
+use crate::memory;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 
@@ -417,7 +418,7 @@ impl<'a> Lloyd<'a> {
         monitor: &Monitor,
     ) -> Result<Vec<Found>> {
         let (k, p) = (self.k, self.x.columns());
-        let mut values = vec![0.0; (k + open.len()) * p];
+        let mut values = memory::zeros(memory::OBSERVATIONS, (k + open.len()) * p)?;
         let (references, queries) = values.split_at_mut(k * p);
         references.copy_from_slice(&self.centers);
         queries

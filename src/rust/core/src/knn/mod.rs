@@ -12,6 +12,7 @@ use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space};
 use crate::backend::Backend;
 use crate::error::{Error, Result};
 use crate::matrix::column_major_on_threads;
+use crate::memory;
 use crate::metric::Points;
 use crate::monitor::Monitor;
 
@@ -76,14 +77,9 @@ pub fn nearest(
     };
     let mut graph = None;
     backend.on_threads(&mut || {
-        let size = queries.len() * k;
-        graph = Some(Graph {
-            k,
-            index: repeat_n(NOBODY, size).collect(),
-            distance: repeat_n(f64::INFINITY, size).collect(),
-        });
+        graph = Some(Graph::unknown_on_threads(queries.len(), k));
     });
-    let mut graph = graph.expect("was made");
+    let mut graph = graph.expect("was made")?;
     let block = Block {
         points,
         references,
@@ -97,12 +93,33 @@ pub fn nearest(
 
 impl Graph {
     /// Of queries whose neighbours have not been seen yet.
-    pub fn unknown(queries: usize, k: usize) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn unknown(queries: usize, k: usize) -> Result<Self> {
+        let mut graph = Self::room(queries, k)?;
+        graph.index.resize(queries * k, NOBODY);
+        graph.distance.resize(queries * k, f64::INFINITY);
+        Ok(graph)
+    }
+
+    /// As [`Graph::unknown`], made by the threads of the pool that it is called from.
+    fn unknown_on_threads(queries: usize, k: usize) -> Result<Self> {
+        let mut graph = Self::room(queries, k)?;
+        graph.index.par_extend(repeat_n(NOBODY, queries * k));
+        let farthest = repeat_n(f64::INFINITY, queries * k);
+        graph.distance.par_extend(farthest);
+        Ok(graph)
+    }
+
+    /// Of nothing so far.
+    fn room(queries: usize, k: usize) -> Result<Self> {
+        let what = "the neighbours need";
+        Ok(Self {
             k,
-            index: vec![NOBODY; queries * k],
-            distance: vec![f64::INFINITY; queries * k],
-        }
+            index: memory::room(what, queries * k)?,
+            distance: memory::room(what, queries * k)?,
+        })
     }
 
     /// Takes in those references of a block that are among the nearest of all. Once each reference

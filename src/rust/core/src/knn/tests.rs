@@ -261,10 +261,10 @@ fn in_blocks(
     } else {
         references..x.rows()
     };
-    let mut graph = Graph::unknown(0, k);
+    let mut graph = Graph::unknown(0, k).unwrap();
     for queries in cut(all_queries).windows(2) {
         let queries = queries[0]..queries[1];
-        let mut part = Graph::unknown(queries.len(), k);
+        let mut part = Graph::unknown(queries.len(), k).unwrap();
         for block in cut(0..references).windows(2) {
             let block = block[0]..block[1];
             let inside = own && block.start <= queries.start && queries.end <= block.end;
@@ -341,7 +341,7 @@ fn a_zero_may_be_a_query_and_a_reference() {
         queries: 4..5,
         own: Some(1),
     };
-    let mut graph = Graph::unknown(1, 3);
+    let mut graph = Graph::unknown(1, 3).unwrap();
     graph
         .update(&block, &Cpu::new(1).unwrap(), &Monitor::default())
         .unwrap();

@@ -4,6 +4,7 @@ use rayon::prelude::*;
 
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// How a dissimilarity is stored. All arithmetic is in double precision.
 pub trait Stored: Copy + Default + Send + Sync + 'static {
@@ -156,18 +157,9 @@ impl<T: Stored> Condensed<T> {
             return Ok(Self { values: memory, n });
         }
         drop(memory);
-        // Asked for and given back: a vector that is made of zeros asks the system, as this does,
-        // but cannot be refused.
-        Vec::<T>::new().try_reserve_exact(len).map_err(|_| {
-            Error::Memory(format!(
-                "the dissimilarities of {n} clusters need {:.1} GB, which the system does not give",
-                (len * size_of::<T>()) as f64 / 1e9
-            ))
-        })?;
-        Ok(Self {
-            values: vec![T::default(); len],
-            n,
-        })
+        let what = format!("the dissimilarities of {n} clusters need");
+        let values = memory::zeros(&what, len)?;
+        Ok(Self { values, n })
     }
 
     /// From what `fill` writes for all pairs of `n` clusters, some of them at a time.

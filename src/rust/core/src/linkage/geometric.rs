@@ -21,6 +21,7 @@ use crate::dendrogram::Dendrogram;
 use crate::error::Result;
 use crate::mahalanobis::{check_magnitude, Problem, Union};
 use crate::matrix::{bounding_box, middle, Matrix};
+use crate::memory;
 use crate::monitor::Monitor;
 
 /// How many clusters a search looks for.
@@ -92,7 +93,7 @@ fn by_means(
 fn centred(x: &Matrix) -> Result<Matrix> {
     check_magnitude(x)?;
     let middle = middle(x.values(), x.columns());
-    let mut values = x.values().to_vec();
+    let mut values = memory::copied(memory::OBSERVATIONS, x.values())?;
     for row in values.chunks_exact_mut(x.columns()) {
         row.iter_mut().zip(&middle).for_each(|(v, m)| *v -= m);
     }

@@ -9,8 +9,9 @@ use super::{generic, rounds, single, sorted_tree, tree};
 use crate::backend::cpu::CpuDissimilarities;
 use crate::backend::{Backend, Merge};
 use crate::dendrogram::Dendrogram;
-use crate::distances::{self, Pairs};
+use crate::distances::Pairs;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::metric::Points;
 use crate::monitor::Monitor;
 
@@ -146,7 +147,7 @@ fn check_memory<T>(origin: Origin, n: usize, linkage: Linkage) -> Result<()> {
         (_, Origin::Given(_)) => 0.9,
         (_, Origin::Points(_)) => 1.6,
     };
-    distances::check_memory(
+    memory::check(
         &format!("{} linkage of {n} observations needs", linkage.name()),
         given as f64 + own * pairs(n) as f64 * size_of::<T>() as f64,
     )

@@ -263,7 +263,7 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             problem,
             monitor,
             rule,
-            clusters: Clusters::new(problem, &rule),
+            clusters: Clusters::new(problem, &rule)?,
             births: vec![0; n],
             next_birth: 0,
             recent: Vec::new(),

@@ -73,7 +73,10 @@ pub struct Arranged {
 
 impl Arranged {
     /// The clusters one after another, then the loose observations.
-    pub fn new(x: &Matrix, partition: &Partition, backend: &dyn Backend) -> Self {
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn new(x: &Matrix, partition: &Partition, backend: &dyn Backend) -> Result<Self> {
         let mut order = Vec::with_capacity(x.rows());
         let mut starts = vec![0];
         for (_, cluster) in &partition.clusters {
@@ -83,11 +86,11 @@ impl Arranged {
         order.extend_from_slice(&partition.loose);
         let mut arranged = None;
         backend.on_threads(&mut || arranged = Some(x.select(&order)));
-        Self {
-            x: arranged.expect("work is done where it is run"),
+        Ok(Self {
+            x: arranged.expect("work is done where it is run")?,
             order,
             starts,
-        }
+        })
     }
 }
 

@@ -12,6 +12,8 @@ use super::shape::{
 use super::{Problem, Union};
 use crate::backend::cpu::simd::dispatch;
 use crate::backend::screen::{Profile, Spread};
+use crate::error::Result;
+use crate::memory;
 
 /// From so many members on, the sums of a cluster's distances to others are kept.
 const KEPT_FROM: usize = 32;
@@ -125,14 +127,17 @@ impl Moments {
 
 impl<'a> Clusters<'a> {
     /// The problem's clusters at the start, with shapes under `rule`.
-    pub fn new(problem: &'a Problem<'a>, rule: &ShapeRule) -> Self {
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn new(problem: &'a Problem<'a>, rule: &ShapeRule) -> Result<Self> {
         let p = problem.x.columns();
         let n = problem.clusters();
         let mut clusters = Self {
             problem,
             p,
             sizes: (0..n).map(|s| problem.members_of(s).len() as u32).collect(),
-            means: vec![0.0; n * p],
+            means: memory::zeros("the means of the clusters need", n * p)?,
             moments: vec![None; n],
             members: vec![Vec::new(); if problem.options.quick { 0 } else { n }],
             versions: vec![0; if problem.options.quick { 0 } else { n }],
@@ -156,7 +161,7 @@ impl<'a> Clusters<'a> {
         for slot in 0..n {
             clusters.reshape(slot as u32, rule);
         }
-        clusters
+        Ok(clusters)
     }
 
     /// Computes the shape of a slot's cluster.

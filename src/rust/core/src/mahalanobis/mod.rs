@@ -200,7 +200,7 @@ pub fn cluster(
             })
         }
         Some(partition) => {
-            let arranged = Arranged::new(x, &partition, backend);
+            let arranged = Arranged::new(x, &partition, backend)?;
             let inner = apriori::within(&arranged, options, backend, monitor)?;
             apriori::above(&arranged, &partition, &inner, options, backend, monitor)
         }
@@ -221,7 +221,7 @@ pub fn cluster_within(
     monitor: &Monitor,
 ) -> Result<Vec<Vec<Merge>>> {
     check(x, Some(apriori), options)?;
-    let arranged = Arranged::new(x, &Partition::by_label(apriori), backend);
+    let arranged = Arranged::new(x, &Partition::by_label(apriori), backend)?;
     apriori::within(&arranged, options, backend, monitor)
 }
 
@@ -242,7 +242,7 @@ pub fn cluster_above(
     let partition = Partition::new(apriori)
         .ok_or_else(|| Error::Input("`apriori` has no clusters to go on from".into()))?;
     apriori::check_merges(&partition, inner)?;
-    let arranged = Arranged::new(x, &partition, backend);
+    let arranged = Arranged::new(x, &partition, backend)?;
     apriori::above(&arranged, &partition, inner, options, backend, monitor)
 }
 

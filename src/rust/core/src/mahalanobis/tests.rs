@@ -156,7 +156,8 @@ fn apriori_clusters_that_are_clustered_elsewhere_make_the_same_tree() {
                 continue;
             }
             let theirs: Vec<u32> = rows.iter().map(|&row| labels[row as usize]).collect();
-            let found = cluster_within(&x.select(&rows), &theirs, &options, &cpu, &monitor);
+            let found =
+                cluster_within(&x.select(&rows).unwrap(), &theirs, &options, &cpu, &monitor);
             for (c, merges) in clusters.into_iter().zip(found.unwrap()) {
                 inner[c] = merges;
             }

@@ -12,7 +12,8 @@ use super::prepare::{prepare, scale};
 use super::Metric;
 use crate::backend::cpu::simd::dispatch;
 use crate::error::Result;
-use crate::matrix::{self, Matrix};
+use crate::matrix;
+use crate::memory;
 
 /// Observations prepared for one metric, row-major: 0 or 1 for the binary metric; ranked for
 /// Spearman's correlation, centred for it and Pearson's, and of unit length for these and the
@@ -49,16 +50,18 @@ pub trait WithForm {
 }
 
 impl Points {
-    /// From finite observations. As the other constructors it takes on the threads of the rayon
-    /// pool it is called in.
-    pub fn new(metric: Metric, x: &Matrix) -> Self {
-        Self::prepared(metric, x.values().to_vec(), x.rows(), x.columns())
+    /// From finite observations, for tests.
+    #[cfg(test)]
+    pub fn new(metric: Metric, x: &crate::Matrix) -> Self {
+        let points = Self::prepared(metric, x.values().to_vec(), x.rows(), x.columns());
+        points.expect("there is memory for a test")
     }
 
-    /// From row-major storage, `rows * columns` values. NaN means missing.
+    /// From row-major storage, `rows * columns` values. NaN means missing. As the other constructor
+    /// it takes on the threads of the rayon pool it is called in.
     ///
     /// # Errors
-    /// `Error::Input` when the sizes disagree.
+    /// `Error::Input` when the sizes disagree, `Error::Memory` where there is not enough.
     pub fn from_row_major(
         metric: Metric,
         values: Vec<f64>,
@@ -66,20 +69,21 @@ impl Points {
         columns: usize,
     ) -> Result<Self> {
         matrix::check_size(&values, rows, columns)?;
-        Ok(Self::prepared(metric, values, rows, columns))
+        Self::prepared(metric, values, rows, columns)
     }
 
     /// From column-major matrices one below the other.
     ///
     /// # Errors
-    /// `Error::Input` when a matrix has no whole number of rows.
+    /// `Error::Input` when a matrix has no whole number of rows, `Error::Memory` where there is not
+    /// enough.
     pub fn from_column_major(metric: Metric, parts: &[&[f64]], columns: usize) -> Result<Self> {
         let values = matrix::row_major_on_threads(parts, columns)?;
         let rows = values.len() / columns.max(1);
-        Ok(Self::prepared(metric, values, rows, columns))
+        Self::prepared(metric, values, rows, columns)
     }
 
-    fn prepared(metric: Metric, mut values: Vec<f64>, rows: usize, columns: usize) -> Self {
+    fn prepared(metric: Metric, mut values: Vec<f64>, rows: usize, columns: usize) -> Result<Self> {
         let correlation = metric.is_correlation();
         let is_hole = |value: &f64| value.is_nan() || (!correlation && value.is_infinite());
         let fewest = metric.fewest_coordinates();
@@ -93,7 +97,8 @@ impl Points {
             };
             let constant = indices_where(values.par_chunks(row_len).map(is_constant));
             if matches!(metric, Metric::Spearman { .. }) {
-                orders = vec![0; values.len()];
+                orders =
+                    memory::zeros("the orders of the observations' values need", values.len())?;
                 let by_row = orders.par_chunks_mut(row_len);
                 by_row
                     .zip(values.par_chunks(row_len))
@@ -106,7 +111,7 @@ impl Points {
             let prepared = values.par_chunks_mut(row_len);
             indices_where(prepared.map(|row| !prepare(&metric, row)))
         };
-        Self {
+        Ok(Self {
             metric,
             values,
             rows,
@@ -114,7 +119,7 @@ impl Points {
             holes,
             orders,
             constant,
-        }
+        })
     }
 
     /// What the points are prepared for.

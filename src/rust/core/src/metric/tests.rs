@@ -154,7 +154,7 @@ fn too_few_common_coordinates_are_na_and_no_row_is_blamed() {
 #[test]
 fn points_are_the_same_from_values_and_from_a_matrix() {
     let by_column = [1.0, 4.0, 2.0, 0.0, 3.0, 6.0];
-    let by_row = crate::matrix::row_major(&by_column, 2, 3).unwrap();
+    let by_row = crate::matrix::row_major(&[&by_column], 3).unwrap();
     assert_eq!(by_row, [1.0, 2.0, 3.0, 4.0, 0.0, 6.0]);
     let matrix = Matrix::from_column_major(&by_column, 2, 3).unwrap();
     for metric in dist_metrics().into_iter().chain(correlations()) {

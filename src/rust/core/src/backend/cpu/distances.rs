@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use super::simd::{dispatch, doubles, doubles_mut};
 use crate::distances::Pairs;
 use crate::error::Result;
+use crate::memory;
 use crate::metric::form::Form;
 use crate::metric::{Points, WithForm};
 use crate::monitor::Monitor;
@@ -34,9 +35,10 @@ struct Blocks {
 
 impl Blocks {
     /// Of the first `rows` points; the last block is filled up with zeros.
-    fn new(points: &Points, rows: usize) -> Self {
+    fn new(points: &Points, rows: usize) -> Result<Self> {
         let columns = points.columns();
-        let mut values = vec![0.0; rows.div_ceil(LANES) * LANES * columns];
+        let len = rows.div_ceil(LANES) * LANES * columns;
+        let mut values = memory::zeros(memory::OBSERVATIONS, len)?;
         values
             .par_chunks_mut(LANES * columns.max(1))
             .enumerate()
@@ -47,7 +49,7 @@ impl Blocks {
                     to.zip(row).for_each(|(to, &value)| *to = value);
                 }
             });
-        Self { values, columns }
+        Ok(Self { values, columns })
     }
 
     fn block(&self, block: usize) -> &[f64] {
@@ -58,7 +60,7 @@ impl Blocks {
 /// Writes the distances of `pairs` into `out`, on the threads of the rayon pool it is called in.
 ///
 /// # Errors
-/// `Error::Interrupt` when the monitor says stop.
+/// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough.
 pub fn distances(points: &Points, pairs: &Pairs, out: &mut [f64], monitor: &Monitor) -> Result<()> {
     monitor.expect(pairs.count() as u64);
     points.with_form(Everything {
@@ -101,7 +103,7 @@ impl WithForm for Everything<'_> {
 
     fn with_form<F: Form>(mut self, form: F) -> Result<()> {
         let (points, pairs, monitor) = (self.points, self.pairs, self.monitor);
-        let blocks = &Blocks::new(points, pairs.rows());
+        let blocks = &Blocks::new(points, pairs.rows())?;
         self.groups()
             .into_par_iter()
             .try_for_each(|(columns, out)| {

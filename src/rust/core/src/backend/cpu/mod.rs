@@ -20,6 +20,7 @@ use crate::linkage::lance_williams::Recurrence;
 use crate::linkage::matrix::{self, Origin};
 use crate::mahalanobis::{agglomerate, Problem};
 use crate::matrix::Matrix;
+use crate::memory;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 pub use dissimilarities::CpuDissimilarities;
@@ -124,12 +125,12 @@ impl Backend for Cpu {
         columns: usize,
     ) -> Result<Points> {
         self.pool
-            .install(|| Points::from_row_major(metric, copy(values), rows, columns))
+            .install(|| Points::from_row_major(metric, copy(values)?, rows, columns))
     }
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
         self.pool
-            .install(|| task(&mut CpuNeighbours::new(space, monitor)))
+            .install(|| task(&mut CpuNeighbours::new(space, monitor)?))
     }
 
     fn link(
@@ -166,13 +167,13 @@ impl Backend for Cpu {
 }
 
 /// A copy, made by all threads of the pool that this is called from.
-fn copy(values: &[f64]) -> Vec<f64> {
+fn copy(values: &[f64]) -> Result<Vec<f64>> {
     /// So many values are worth a thread.
     const AT_A_TIME: usize = 1 << 16;
 
-    let mut copy = vec![0.0; values.len()];
+    let mut copy = memory::zeros(memory::OBSERVATIONS, values.len())?;
     copy.par_chunks_mut(AT_A_TIME)
         .zip(values.par_chunks(AT_A_TIME))
         .for_each(|(to, from)| to.copy_from_slice(from));
-    copy
+    Ok(copy)
 }

@@ -10,6 +10,7 @@ use super::simd::{dispatch, singles, singles_mut};
 use crate::backend::screen::{Found, Frame, Profile, Request, Roster, Screen, View, GONE, UNIT};
 use crate::error::Result;
 use crate::mahalanobis::shape::packed_len;
+use crate::memory;
 
 /// Clusters in a block.
 const LANES: usize = 16;
@@ -243,6 +244,7 @@ impl Screen for CpuScreen {
         let position = self.roster.push(slot);
         let lane = position % LANES;
         if lane == 0 {
+            memory::reserve(&mut self.blocks, "the screen of the clusters needs", height)?;
             self.blocks.resize(self.blocks.len() + height, [0.0; LANES]);
             let start = self.blocks.len() - height;
             self.blocks[start + p + LOW] = [f32::NAN; LANES];

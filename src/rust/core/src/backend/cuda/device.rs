@@ -1,10 +1,10 @@
 //! CUDA devices: which there are, which can be used, and the kernels loaded on one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cudarc::driver::sys::CUdevice_attribute as Attribute;
+use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUresult};
 use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, DriverError};
 use cudarc::nvrtc::Ptx;
 
@@ -110,9 +110,29 @@ fn describe(index: usize) -> Result<DeviceInfo> {
     }
     match CudaContext::new(index).and_then(|context| context.mem_get_info()) {
         Ok((free, _)) => info.free_memory = Some(free),
+        Err(error) if lost().contains(&index) => {
+            let what = "its context was lost, and this process does not get another";
+            info.problem = Some(format!("{what} ({}); restart R", say(&error)));
+        }
         Err(error) => info.problem = Some(format!("it cannot be opened: {}", say(&error))),
     }
     Ok(info)
+}
+
+/// Whether a context, and with it all that this process has on the device, is gone: what goes wrong
+/// in a kernel takes it away, and whatever is asked for after that is answered with that error.
+fn is_lost(context: &CudaContext) -> bool {
+    // What freeing something met with says nothing about now.
+    let _ = context.check_err();
+    if context.bind_to_thread().is_err() {
+        return true;
+    }
+    // SAFETY: asks about the null stream, which every context has.
+    let state = unsafe { sys::cuStreamQuery(std::ptr::null_mut()) };
+    !matches!(
+        state,
+        CUresult::CUDA_SUCCESS | CUresult::CUDA_ERROR_NOT_READY
+    )
 }
 
 /// An open device.
@@ -125,6 +145,13 @@ pub struct Device {
 
 /// The devices that this process has open: opening one takes longer than many a clustering.
 static OPEN: Mutex<Vec<Arc<Device>>> = Mutex::new(Vec::new());
+
+/// The devices whose contexts this process has lost.
+static LOST: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
+
+fn lost() -> MutexGuard<'static, BTreeSet<usize>> {
+    LOST.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Device {
     /// Device `index`, opened at its first use.
@@ -141,11 +168,14 @@ impl Device {
         Ok(device)
     }
 
-    /// Closes the device once nobody uses it any more, so that the next use opens it afresh: what
-    /// has failed once keeps failing.
-    pub fn forget(&self) {
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|device| device.index != self.index);
+    /// Where something failed on it, closes the device once nobody uses it any more, so that the
+    /// next use opens it afresh: what has failed once keeps failing.
+    pub fn forget_on_failure<T>(&self, result: Result<T>) -> Result<T> {
+        if let Err(Error::Device(_)) = result {
+            let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+            open.retain(|device| !std::ptr::eq(&**device, self));
+        }
+        result
     }
 
     /// Opens device `index`.
@@ -173,6 +203,11 @@ impl Device {
                 index,
             })
         })
+    }
+
+    /// Its number.
+    pub fn index(&self) -> usize {
+        self.index
     }
 
     /// What it is called in messages.
@@ -229,8 +264,12 @@ impl Device {
     /// What an error of the driver means here.
     pub fn error(&self, what: &str, error: &DriverError) -> Error {
         let what = format!("{}: {what}", self.name());
-        if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+        if error.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return Error::Memory(format!("{what}: the device has not enough free memory"));
+        }
+        if is_lost(&self.context) {
+            lost().insert(self.index);
+            return Error::Device(format!("{what}: {}; its context is lost", say(error)));
         }
         device_error(&what, error)
     }

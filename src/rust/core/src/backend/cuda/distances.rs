@@ -19,6 +19,7 @@ use super::kernels::{self, Kernels};
 use crate::backend::cpu::Cpu;
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::metric::{Metric, Points, ZeroOverZero};
 use crate::monitor::Monitor;
 
@@ -184,7 +185,7 @@ impl CudaPoints {
             kernels = &kernels::DISTANCES_CANBERRA_IN_RANGE;
         }
         let kernel = device.kernel(kernels, "distances")?;
-        let by_coordinate = cpu.install(|| by_coordinate(points));
+        let by_coordinate = cpu.install(|| by_coordinate(points))?;
         let copy = || -> std::result::Result<CudaSlice<f64>, DriverError> {
             let values = stream.clone_htod(&by_coordinate)?;
             // Other streams read the points, too; and the host's copy must outlive the copying.
@@ -366,9 +367,9 @@ fn in_range(points: &Points) -> bool {
 }
 
 /// The points' values, coordinate after coordinate.
-fn by_coordinate(points: &Points) -> Vec<f64> {
+fn by_coordinate(points: &Points) -> Result<Vec<f64>> {
     let (rows, columns) = (points.rows(), points.columns());
-    let mut values = vec![0.0; rows * columns];
+    let mut values = memory::zeros(memory::OBSERVATIONS, rows * columns)?;
     values
         .par_chunks_mut(rows.max(1))
         .enumerate()
@@ -377,7 +378,7 @@ fn by_coordinate(points: &Points) -> Vec<f64> {
                 *value = points.row(i)[k];
             }
         });
-    values
+    Ok(values)
 }
 
 /// Refuses what would not fit on the device; `what` needs so many bytes, in words.

@@ -8,6 +8,8 @@ mod dissimilarities;
 mod distances;
 mod kernels;
 mod kmeans;
+#[cfg(test)]
+mod loss;
 mod neighbours;
 mod screen;
 mod sender;
@@ -173,10 +175,8 @@ impl Cuda {
 
     /// Has devices opened afresh at the next use where something failed on one.
     fn forget_on_failure<T>(&self, result: Result<T>) -> Result<T> {
-        if let Err(Error::Device(_)) = result {
-            self.devices.iter().for_each(|device| device.forget());
-        }
-        result
+        let devices = self.devices.iter();
+        devices.fold(result, |result, device| device.forget_on_failure(result))
     }
 
     /// Which problems are done in blocks, and which are not.
@@ -317,7 +317,7 @@ impl Backend for Cuda {
         let searched = self.cpu.install(|| {
             match CudaNeighbours::new(&self.devices, space, smallest, memory, monitor)? {
                 Some(mut neighbours) => task(&mut neighbours),
-                None => task(&mut CpuNeighbours::new(space, monitor)),
+                None => task(&mut CpuNeighbours::new(space, monitor)?),
             }
         });
         self.forget_on_failure(searched)
@@ -364,15 +364,17 @@ impl Backend for Cuda {
     ) -> Result<Assigned> {
         let device = &self.devices[0];
         let centers = start.centers(x.columns());
-        let clustered = if x.values().len().saturating_mul(centers) < self.smallest_kmeans {
-            self.cpu.kmeans(x, start, iterations, monitor)
-        } else if kmeans::fits(device, x, centers)? {
-            kmeans::kmeans(device, x, start, iterations, monitor)
-        } else {
-            let iterate = || iterate(x, start, iterations, self, monitor);
-            self.cpu.install(iterate)
+        let cluster = || {
+            if x.values().len().saturating_mul(centers) < self.smallest_kmeans {
+                self.cpu.kmeans(x, start, iterations, monitor)
+            } else if kmeans::fits(device, x, centers)? {
+                kmeans::kmeans(device, x, start, iterations, monitor)
+            } else {
+                let iterate = || iterate(x, start, iterations, self, monitor);
+                self.cpu.install(iterate)
+            }
         };
-        self.forget_on_failure(clustered)
+        self.forget_on_failure(cluster())
     }
 }
 

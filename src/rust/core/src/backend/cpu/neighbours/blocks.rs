@@ -3,6 +3,8 @@
 use rayon::prelude::*;
 
 use crate::backend::single::{Frame, Scalars};
+use crate::error::Result;
+use crate::memory;
 
 /// References in a block: two of the widest registers.
 pub const LANES: usize = 32;
@@ -27,14 +29,18 @@ pub struct Blocks {
 impl Blocks {
     /// What `frame` makes of `count` positions, `row` giving the reference that is there, if any,
     /// and its size.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
     pub fn new<'a>(
         frame: &Frame,
         count: usize,
         row: impl Fn(usize) -> Option<(&'a [f64], f64)> + Sync,
-    ) -> Self {
+    ) -> Result<Self> {
         let columns = frame.columns();
         let height = columns + SCALARS;
-        let mut rows = vec![[0.0; LANES]; count.div_ceil(LANES) * height];
+        let len = count.div_ceil(LANES) * height;
+        let mut rows: Vec<Row> = memory::zeros(memory::OBSERVATIONS, len)?;
         rows.par_chunks_mut(height)
             .enumerate()
             .for_each(|(block, rows)| {
@@ -46,11 +52,11 @@ impl Blocks {
                     }
                 }
             });
-        Self {
+        Ok(Self {
             columns,
             positions: count,
             rows,
-        }
+        })
     }
 
     /// Number of positions.

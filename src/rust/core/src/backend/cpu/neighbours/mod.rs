@@ -200,22 +200,25 @@ enum Outcome {
 
 impl<'a> CpuNeighbours<'a> {
     /// For the queries and references of `space`.
-    pub fn new(space: Space<'a>, monitor: &'a Monitor) -> Self {
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn new(space: Space<'a>, monitor: &'a Monitor) -> Result<Self> {
         let place = match space {
             Space::Points { points, references } => Place::Points(points, references),
-            Space::Clusters(x) => Place::Clusters(Centroids::new(x)),
+            Space::Clusters(x) => Place::Clusters(Centroids::new(x)?),
         };
         let mut roster = Roster::new(place.references());
         for index in 0..place.references() as u32 {
             roster.push(index);
         }
-        Self {
+        Ok(Self {
             frames: place.frames(),
             screens: Vec::new(),
             place,
             roster,
             monitor,
-        }
+        })
     }
 
     /// The first frame for sweeps; none for a metric that is not screened.
@@ -258,7 +261,7 @@ impl<'a> CpuNeighbours<'a> {
     }
 
     /// Makes the screen for the `level`-th frame, or for the last one; its number.
-    fn screen(&mut self, level: usize) -> usize {
+    fn screen(&mut self, level: usize) -> Result<usize> {
         let level = level.min(self.frames.len() - 1);
         while self.screens.len() <= level {
             let frame = self.frames[self.screens.len()].clone();
@@ -266,10 +269,10 @@ impl<'a> CpuNeighbours<'a> {
                 GONE => None,
                 index => Some(self.place.row(index as usize)),
             };
-            let blocks = Blocks::new(&frame, self.roster.positions(), row);
+            let blocks = Blocks::new(&frame, self.roster.positions(), row)?;
             self.screens.push(Screen { frame, blocks });
         }
-        level
+        Ok(level)
     }
 
     /// The groups of all positions.
@@ -417,7 +420,7 @@ impl Neighbours for CpuNeighbours<'_> {
         let groups = self.groups(request.except);
         let mut level = 0;
         while !open.is_empty() {
-            let number = self.screen(level);
+            let number = self.screen(level)?;
             let this = &*self;
             let screen = &this.screens[number];
             let columns = screen.frame.columns();

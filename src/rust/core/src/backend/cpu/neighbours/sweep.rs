@@ -382,7 +382,7 @@ mod tests {
         };
         let references = rows(77);
         let frame = Frame::squares(vec![0.0; COLUMNS], 10.0);
-        let mut blocks = Blocks::new(&frame, 77, |i| Some((&references[i], 1.0)));
+        let mut blocks = Blocks::new(&frame, 77, |i| Some((&references[i], 1.0))).unwrap();
         blocks.remove(50);
         let groups: Vec<[u32; LANES]> = (0..3)
             .map(|block| std::array::from_fn(|lane| ((block * LANES + lane) % 4) as u32))

@@ -5,7 +5,8 @@
 //! swept for again, for more candidates; where many stay open, single precision takes over.
 //!
 //! Every device sweeps all references, in chunks where its memory does not hold them ([`references`]),
-//! for batches of the queries, which are dealt out to the devices ([`deal`]).
+//! for batches of the queries, which are dealt out to the devices ([`deal`]). Where a device fails,
+//! those that are left go on without it.
 
 mod deal;
 mod products;
@@ -26,8 +27,9 @@ use crate::backend::cpu::{Best, CpuNeighbours};
 use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space, Take};
 use crate::backend::single::{Frame, Precision, Scalars};
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::monitor::Monitor;
-use deal::deal;
+use deal::{deal, Lost, Worker};
 use references::Rows;
 use searcher::{room, Searcher, MOST_ROOM, TILE};
 
@@ -90,7 +92,7 @@ pub struct Swept {
 }
 
 /// What sweeps: a device, or what stands for one in tests.
-pub trait Sweeper: Send {
+pub trait Sweeper: Worker {
     /// Sweeps all references for some queries of a request and keeps so many candidates of each,
     /// given the groups of the references by position.
     ///
@@ -124,12 +126,18 @@ pub trait Sweeper: Send {
     fn restart(&mut self, rows: &Arc<Rows>) -> Result<()>;
 }
 
-/// Makes sweepers of a frame, all rows, and how many of these are references.
-type Make<'a, S> = dyn Fn(&Frame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + 'a;
+/// Makes the sweepers of a device, given its number, a frame, all rows, and how many of these are
+/// references.
+type Make<'a, S> = dyn Fn(usize, &Frame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + Sync + 'a;
 
 /// References and queries on devices, and on the host, too.
 pub struct CudaNeighbours<'a, S = Searcher> {
     make: Box<Make<'a, S>>,
+    /// The numbers of the devices that there were.
+    devices: Vec<usize>,
+    /// Those that failed.
+    lost: Vec<Lost>,
+    /// Of the others; none where all failed.
     sweepers: Vec<S>,
     /// Sweeps again for queries that half precision leaves open.
     again: Option<S>,
@@ -154,7 +162,7 @@ impl<'a> CudaNeighbours<'a> {
     /// most `memory` bytes are used, if that is not `None`. Clusters take one device only.
     ///
     /// # Errors
-    /// `Error::Memory` when a device has too little, `Error::Device` when one fails.
+    /// `Error::Memory` when a device has too little, `Error::Device` when all fail.
     pub fn new(
         devices: &[Arc<Device>],
         space: Space<'a>,
@@ -162,51 +170,45 @@ impl<'a> CudaNeighbours<'a> {
         memory: Option<usize>,
         monitor: &'a Monitor,
     ) -> Result<Option<Self>> {
-        let halves = devices
-            .iter()
-            .map(|device| products::suits(device))
-            .collect::<Result<Vec<_>>>()?;
+        // Who does not answer will not be used.
+        let halves = |device: &Arc<Device>| products::suits(device).unwrap_or(true);
+        let halves = devices.iter().all(halves);
         let (devices, whole) = match space {
             Space::Points { .. } => (devices.to_vec(), false),
             // Requests are small, and every merge would have to be told to every device.
             Space::Clusters(_) => (devices[..1].to_vec(), true),
         };
-        let halves = halves.into_iter().all(|halves| halves);
-        let make = move |frame: &Frame, rows: &Arc<Rows>, references| {
-            // All at a time: copying and, at the first use, loading kernels takes a while.
-            std::thread::scope(|scope| {
-                let open = |device| {
-                    scope.spawn(move || {
-                        let mut one =
-                            Searcher::new(device, frame, rows, references, memory, whole)?;
-                        let twin = one.twin()?;
-                        Ok([Some(one), twin].into_iter().flatten())
-                    })
-                };
-                let threads: Vec<_> = devices.iter().map(open).collect();
-                let opened: Result<Vec<_>> = threads.into_iter().map(join).collect();
-                Ok(opened?.into_iter().flatten().collect())
-            })
+        let numbers = devices.iter().map(|device| device.index()).collect();
+        let make = move |number, frame: &Frame, rows: &Arc<Rows>, references| {
+            let device = devices.iter().find(|device| device.index() == number);
+            let device = device.expect("is one of the numbers");
+            let open = || {
+                let mut one = Searcher::new(device, frame, rows, references, memory, whole)?;
+                let twin = one.twin()?;
+                Ok([Some(one), twin].into_iter().flatten().collect())
+            };
+            device.forget_on_failure(open())
         };
-        Self::on(space, smallest, halves, monitor, Box::new(make))
+        Self::on(space, smallest, halves, monitor, numbers, Box::new(make))
     }
 }
 
 impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
-    /// As [`CudaNeighbours::new`], with sweepers that `make` makes; `halves` if they can sweep in half
-    /// precision.
+    /// As [`CudaNeighbours::new`], on devices of these numbers, with sweepers that `make` makes;
+    /// `halves` if they can sweep in half precision.
     fn on(
         space: Space<'a>,
         smallest: usize,
         halves: bool,
         monitor: &'a Monitor,
+        devices: Vec<usize>,
         make: Box<Make<'a, S>>,
     ) -> Result<Option<Self>> {
         let others = match space {
             Space::Points { points, references } => references as u32..points.rows() as u32,
             Space::Clusters(_) => 0..0,
         };
-        let host = CpuNeighbours::new(space, monitor);
+        let host = CpuNeighbours::new(space, monitor)?;
         let Some(frame) = host.frame().cloned() else {
             return Ok(None);
         };
@@ -216,6 +218,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let in_halves = halves.then(|| frame.in_halves()).flatten();
         let mut neighbours = Self {
             make,
+            devices,
+            lost: Vec::new(),
             sweepers: Vec::new(),
             again: None,
             frames: in_halves.into_iter().chain([frame]).collect(),
@@ -235,11 +239,48 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         self.sweepers.clear();
         self.again = None;
         let frame = &self.frames[0];
-        let (copy, rows) = copy(frame, &self.host, self.others.clone());
+        let (copy, rows) = copy(frame, &self.host, self.others.clone())?;
         self.copy = copy;
-        self.sweepers = (self.make)(frame, &rows, self.copy.references)?;
-        if let (Precision::Half, Some(first)) = (frame.precision(), self.sweepers.first_mut()) {
-            self.again = first.twin()?;
+        let (make, rows, references) = (&self.make, &rows, self.copy.references);
+        let is_left = |number: &&usize| self.lost.iter().all(|lost| lost.device != **number);
+        let left: Vec<usize> = self.devices.iter().filter(is_left).copied().collect();
+        // All at a time: copying and, at the first use, loading kernels takes a while.
+        let opened: Vec<Result<Vec<S>>> = std::thread::scope(|scope| {
+            let open = |&number| scope.spawn(move || make(number, frame, rows, references));
+            let threads: Vec<_> = left.iter().map(open).collect();
+            threads.into_iter().map(join).collect()
+        });
+        let before = self.lost.len();
+        for (device, opened) in left.into_iter().zip(opened) {
+            match opened {
+                Err(error @ Error::Device(_)) => self.lost.push(Lost { device, error }),
+                opened => self.sweepers.extend(opened?),
+            }
+        }
+        self.go_on_without(before)
+    }
+
+    /// Retires the sweepers of lost devices, of which there were so many before.
+    ///
+    /// # Errors
+    /// That of the last device where none is left.
+    fn go_on_without(&mut self, before: usize) -> Result<()> {
+        let Self { lost, sweepers, .. } = self;
+        let is_left = |sweeper: &S| lost.iter().all(|lost| lost.device != sweeper.device());
+        sweepers.retain(is_left);
+        self.again = self.again.take().filter(is_left);
+        let Some(first) = sweepers.first_mut() else {
+            let last = lost.last().expect("there were devices");
+            return Err(last.error.clone());
+        };
+        for lost in &lost[before..] {
+            let error = &lost.error;
+            let message = format!("{error}; the other devices did its part of the work");
+            self.monitor.warn(message);
+        }
+        if self.again.is_none() && self.frames[0].precision() == Precision::Half {
+            // A device that fails here will fail again where it matters.
+            self.again = first.twin().unwrap_or_default();
         }
         Ok(())
     }
@@ -249,7 +290,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let left = self.copy.references - self.copy.gone;
         if 10 * left < 9 * self.copy.references {
             self.changed.clear();
-            let (copy, rows) = copy(&self.frames[0], &self.host, 0..0);
+            let (copy, rows) = copy(&self.frames[0], &self.host, 0..0)?;
             self.copy = copy;
             return self
                 .sweepers
@@ -263,7 +304,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             .iter()
             .map(|&index| self.copy.positions[index as usize])
             .collect();
-        let (rows, scalars) = views(&self.frames[0], &self.host, &changed);
+        let (rows, scalars) = views(&self.frames[0], &self.host, &changed)?;
         for (&position, &scalars) in positions.iter().zip(&scalars) {
             self.copy.scalars[position as usize] = scalars;
         }
@@ -323,6 +364,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             .map(|&index| group(request.except, index))
             .collect();
         let Self {
+            lost,
             sweepers,
             again,
             frames,
@@ -331,12 +373,15 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             monitor,
             ..
         } = self;
+        let before = lost.len();
         let frame = &frames[0];
         let sharper = frames.len() > 1;
         let mut leaves_many = false;
+        let mut failed = None;
         let dealt = deal(
             sweepers,
             &batches,
+            lost,
             |sweeper, batch| sweeper.sweep(copy, request, capacity, &groups, batch, monitor),
             |batch, swept| {
                 monitor.check()?;
@@ -351,7 +396,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
                 leaves_many = sharper && open.len() > FEW + batch.len() / SHARE_AGAIN;
                 let more = (MORE * capacity).min(MOST_CANDIDATES);
                 let most = match again {
-                    Some(again) if !leaves_many => again.most_queries(more),
+                    Some(again) if !leaves_many && failed.is_none() => again.most_queries(more),
                     _ => 0,
                 };
                 if let (Some(again), 1..) = (&mut *again, most) {
@@ -361,7 +406,19 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
                     for start in (0..open.len()).step_by(most) {
                         let some = start..(start + most).min(open.len());
                         let swept =
-                            again.sweep(copy, &request, more, &groups, some.clone(), monitor)?;
+                            again.sweep(copy, &request, more, &groups, some.clone(), monitor);
+                        let swept = match swept {
+                            Err(error @ Error::Device(_)) => {
+                                let device = again.device();
+                                failed = Some(Lost { device, error });
+                                // The host has these, too.
+                                for i in start..open.len() {
+                                    still.push(open.at[i], open.queries[i], open.limits[i]);
+                                }
+                                break;
+                            }
+                            swept => swept?,
+                        };
                         let second = settle(host, frame, copy, &request, some.clone(), &swept);
                         for (i, &at) in open.at[some].iter().enumerate() {
                             match second.limit(i) {
@@ -387,10 +444,14 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
                 take(&Nearest::of_all(batch.len(), settled))
             },
         );
-        match dealt {
-            Err(_) if leaves_many => Ok(false),
-            dealt => dealt.map(|()| true),
-        }
+        let settled = match dealt {
+            Err(_) if leaves_many => false,
+            dealt => dealt.map(|()| true)?,
+        };
+        let is_known = |failed: &Lost| lost.iter().any(|lost| lost.device == failed.device);
+        lost.extend(failed.filter(|failed| !is_known(failed)));
+        self.go_on_without(before)?;
+        Ok(settled)
     }
 }
 
@@ -542,6 +603,9 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
 
     fn nearest_in_blocks(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<()> {
         let count = request.queries.len();
+        if count == 0 {
+            return Ok(());
+        }
         let pairs = count * (self.copy.references - self.copy.gone);
         if pairs * self.frames[0].columns() < self.smallest {
             return self.host.nearest_in_blocks(request, take);
@@ -599,7 +663,7 @@ fn group(except: Except, index: u32) -> u32 {
 
 /// The references in an order that has nothing to do with theirs, then `others`; and the views of
 /// them all.
-fn copy(frame: &Frame, host: &CpuNeighbours, others: Range<u32>) -> (Copy, Arc<Rows>) {
+fn copy(frame: &Frame, host: &CpuNeighbours, others: Range<u32>) -> Result<(Copy, Arc<Rows>)> {
     let mut indices = host.references();
     shuffle(&mut indices);
     let references = indices.len();
@@ -609,7 +673,7 @@ fn copy(frame: &Frame, host: &CpuNeighbours, others: Range<u32>) -> (Copy, Arc<R
     for (position, &index) in indices.iter().enumerate() {
         positions[index as usize] = position as u32;
     }
-    let (rows, scalars) = views(frame, host, &indices);
+    let (rows, scalars) = views(frame, host, &indices)?;
     let copy = Copy {
         indices,
         positions,
@@ -619,7 +683,7 @@ fn copy(frame: &Frame, host: &CpuNeighbours, others: Range<u32>) -> (Copy, Arc<R
     };
     let by_row = frame.precision() == Precision::Half;
     let rows = Rows::new(rows, numbers(frame) + SCALARS, by_row);
-    (copy, Arc::new(rows))
+    Ok((copy, Arc::new(rows)))
 }
 
 /// Mixes by a fixed sequence of random numbers.
@@ -643,10 +707,10 @@ fn numbers(frame: &Frame) -> usize {
 
 /// Coordinates and scalars of some rows, row after row, and the scalars again. A cluster that was
 /// merged away is where nothing finds it.
-fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> (Vec<f32>, Vec<Scalars>) {
+fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> Result<(Vec<f32>, Vec<Scalars>)> {
     let columns = numbers(frame);
     let height = columns + SCALARS;
-    let mut rows = vec![0.0f32; indices.len() * height];
+    let mut rows = memory::zeros::<f32>(memory::OBSERVATIONS, indices.len() * height)?;
     let scalars = rows
         .par_chunks_mut(height)
         .zip(indices)
@@ -670,5 +734,5 @@ fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> (Vec<f32>, Vec
             scalars
         })
         .collect();
-    (rows, scalars)
+    Ok((rows, scalars))
 }

@@ -8,6 +8,7 @@ use cudarc::driver::{
     PushKernelArg,
 };
 
+use super::deal::Worker;
 use super::products::Collect;
 use super::references::{scatter, References, Rows};
 use super::{first_beyond, group, numbers, Copy, Sweeper, Swept, SCALARS};
@@ -135,6 +136,12 @@ impl Searcher {
     }
 }
 
+impl Worker for Searcher {
+    fn device(&self) -> usize {
+        self.device.index()
+    }
+}
+
 impl Sweeper for Searcher {
     /// A second one on the same device, with the same references, where it has them all for good:
     /// while one brings queries or fetches candidates, the device sweeps for the other.
@@ -186,13 +193,14 @@ impl Sweeper for Searcher {
     ) -> Result<Swept> {
         let queries = &request.queries[batch.clone()];
         let swept = self.try_sweep(copy, request, capacity, groups, batch, monitor);
-        swept.map_err(|stopped| match stopped {
+        let swept = swept.map_err(|stopped| match stopped {
             Stopped::Asked => Error::Interrupt,
             Stopped::Failed(error) => {
                 let what = format!("neighbours of {}", in_words(queries, copy.references));
                 self.device.error(&what, &error)
             }
-        })
+        });
+        self.device.forget_on_failure(swept)
     }
 
     fn update(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {

@@ -1,6 +1,8 @@
 //! Searches dealt out to stand-ins for devices, against the CPU's; and what tensor cores make of sums
 //! that are hard to add up.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use super::searcher::NO_GROUP;
 use super::*;
 use crate::backend::cpu::Cpu;
@@ -23,20 +25,33 @@ struct Fake {
     /// By position.
     rows: Vec<f32>,
     most_queries: usize,
-    /// The sweep that fails, and those so far.
+    device: usize,
+    /// The sweep that fails, and those so far; twins count together.
     fails_at: Option<usize>,
-    sweeps: usize,
+    sweeps: Arc<AtomicUsize>,
 }
 
 impl Fake {
-    fn new(frame: &Frame, rows: &Rows, most_queries: usize) -> Self {
+    fn new(
+        device: usize,
+        frame: &Frame,
+        rows: &Rows,
+        most_queries: usize,
+        fails_at: Option<usize>,
+    ) -> Self {
         Self {
             frame: frame.clone(),
             rows: rows.between(0..rows.count()).to_vec(),
             most_queries,
-            fails_at: None,
-            sweeps: 0,
+            device,
+            fails_at,
+            sweeps: Arc::default(),
         }
+    }
+
+    /// What it says once it has failed.
+    fn gone(device: usize) -> Error {
+        Error::Device(format!("device {device} is gone"))
     }
 
     /// Coordinates and scalars.
@@ -67,6 +82,12 @@ impl Fake {
     }
 }
 
+impl Worker for Fake {
+    fn device(&self) -> usize {
+        self.device
+    }
+}
+
 impl Sweeper for Fake {
     fn sweep(
         &mut self,
@@ -78,9 +99,9 @@ impl Sweeper for Fake {
         monitor: &Monitor,
     ) -> Result<Swept> {
         monitor.check()?;
-        self.sweeps += 1;
-        if self.fails_at == Some(self.sweeps) {
-            return Err(Error::Device("gone".into()));
+        let sweeps = 1 + self.sweeps.fetch_add(1, Ordering::Relaxed);
+        if self.fails_at.is_some_and(|at| sweeps >= at) {
+            return Err(Self::gone(self.device));
         }
         assert!(batch.len() <= self.most_queries);
         let mut swept = Swept {
@@ -128,6 +149,7 @@ impl Sweeper for Fake {
         Ok((self.most_queries > 20).then(|| Self {
             frame: self.frame.clone(),
             rows: self.rows.clone(),
+            sweeps: self.sweeps.clone(),
             ..*self
         }))
     }
@@ -154,12 +176,40 @@ impl Sweeper for Fake {
     }
 }
 
-/// A machine with so many devices, which sweep for so many queries at a time at most.
+/// A machine with devices, which sweep for so many queries at a time at most.
 struct Fakes {
-    devices: usize,
+    /// For each, from which sweep on it fails, if it does; from 0 where it cannot be opened.
+    fail_at: Vec<Option<usize>>,
     most_queries: usize,
-    /// Which sweep of each device fails, if any.
-    fails_at: Option<usize>,
+}
+
+impl Fakes {
+    /// So many that do not fail.
+    fn good(devices: usize, most_queries: usize) -> Self {
+        Self {
+            fail_at: vec![None; devices],
+            most_queries,
+        }
+    }
+
+    /// A search on them.
+    fn neighbours<'a>(
+        &'a self,
+        space: Space<'a>,
+        monitor: &'a Monitor,
+    ) -> Result<Option<CudaNeighbours<'a, Fake>>> {
+        let make = |device, frame: &Frame, rows: &Arc<Rows>, _| {
+            let fails_at = self.fail_at[device];
+            if fails_at == Some(0) {
+                return Err(Fake::gone(device));
+            }
+            let mut one = Fake::new(device, frame, rows, self.most_queries, fails_at);
+            let twin = one.twin()?;
+            Ok([Some(one), twin].into_iter().flatten().collect())
+        };
+        let devices = (0..self.fail_at.len()).collect();
+        CudaNeighbours::on(space, 0, true, monitor, devices, Box::new(make))
+    }
 }
 
 impl Backend for Fakes {
@@ -180,17 +230,9 @@ impl Backend for Fakes {
     }
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
-        let make = |frame: &Frame, rows: &Arc<Rows>, _| {
-            let fake = |_| Fake {
-                fails_at: self.fails_at,
-                ..Fake::new(frame, rows, self.most_queries)
-            };
-            Ok((0..self.devices).map(fake).collect())
-        };
-        let fakes = CudaNeighbours::on(space, 0, true, monitor, Box::new(make))?;
-        match fakes {
+        match self.neighbours(space, monitor)? {
             Some(mut fakes) => task(&mut fakes),
-            None => task(&mut CpuNeighbours::new(space, monitor)),
+            None => task(&mut CpuNeighbours::new(space, monitor)?),
         }
     }
 
@@ -225,11 +267,7 @@ fn any_number_of_devices_and_any_batches_have_the_bits_of_the_cpu() {
             2 + random.below(n - 2)
         };
         let k = 1 + random.below(references - 1);
-        let fakes = Fakes {
-            devices: 1 + round % 4,
-            most_queries: 1 + random.below(90),
-            fails_at: None,
-        };
+        let fakes = Fakes::good(1 + round % 4, 1 + random.below(90));
         let case = format!("{round}: {metric:?}, {n}, {references}, k = {k}");
         let graph = |backend: &dyn Backend| knn::nearest(&points, references, k, backend, &monitor);
         assert!(graph(&fakes) == graph(&cpu), "{case}");
@@ -240,10 +278,14 @@ fn any_number_of_devices_and_any_batches_have_the_bits_of_the_cpu() {
     }
 }
 
+/// 400 points to look for neighbours among.
+fn points_of_400(metric: Metric) -> Points {
+    Points::new(metric, &draw(&mut Random(3), Data::Mixture, 400, 9))
+}
+
 #[test]
-fn a_device_that_fails_ends_the_search_and_what_came_before_is_right() {
-    let x = draw(&mut Random(3), Data::Mixture, 400, 5);
-    let points = Points::new(Metric::Euclidean, &x);
+fn where_all_devices_fail_the_search_ends_and_what_came_before_is_right() {
+    let points = points_of_400(Metric::Euclidean);
     let space = Space::Points {
         points: &points,
         references: 400,
@@ -257,18 +299,15 @@ fn a_device_that_fails_ends_the_search_and_what_came_before_is_right() {
         except: Except::Itself,
     };
     let expected = CpuNeighbours::new(space, &monitor)
+        .unwrap()
         .nearest(&request)
         .unwrap();
     for fails_at in [1, 2, 3] {
-        let make = |frame: &Frame, rows: &Arc<Rows>, _| {
-            let mut fakes: Vec<Fake> = (0..2).map(|_| Fake::new(frame, rows, 10)).collect();
-            fakes
-                .iter_mut()
-                .for_each(|fake| fake.fails_at = Some(fails_at));
-            Ok(fakes)
+        let fakes = Fakes {
+            fail_at: vec![Some(fails_at); 2],
+            most_queries: 10,
         };
-        let fakes = CudaNeighbours::on(space, 0, true, &monitor, Box::new(make));
-        let mut fakes = fakes.unwrap().unwrap();
+        let mut fakes = fakes.neighbours(space, &monitor).unwrap().unwrap();
         let mut taken = 0;
         let result = fakes.nearest_in_blocks(&request, &mut |nearest| {
             for found in nearest.iter() {
@@ -277,30 +316,102 @@ fn a_device_that_fails_ends_the_search_and_what_came_before_is_right() {
             }
             Ok(())
         });
-        assert_eq!(result, Err(Error::Device("gone".into())));
+        assert!(matches!(result, Err(Error::Device(_))), "{result:?}");
         assert!(taken <= 20 * (fails_at - 1), "{taken}");
+    }
+    let nowhere = Fakes {
+        fail_at: vec![Some(0); 2],
+        most_queries: 10,
+    };
+    let nowhere = nowhere.neighbours(space, &monitor).err();
+    assert_eq!(nowhere, Some(Fake::gone(1)));
+    assert!(monitor.warnings().is_empty());
+}
+
+#[test]
+fn the_others_go_on_where_a_device_fails_and_the_monitor_learns_of_it() {
+    let cpu = Cpu::new(2).unwrap();
+    for metric in [Metric::Euclidean, Metric::Manhattan] {
+        let points = points_of_400(metric);
+        let expected = knn::nearest(&points, 400, 4, &cpu, &Monitor::default());
+        let expected_tree = spanning::tree(&points, &cpu, &Monitor::default());
+        // Without twins and with them; when it is opened, in the first sweep, in the middle, and
+        // about the last one that there is for it.
+        for most_queries in [10, 30] {
+            for at in [0, 1, 4, 400 / most_queries / 3, 400 / most_queries] {
+                for fail_at in [
+                    vec![Some(at), None],
+                    vec![None, Some(at), Some(at)],
+                    vec![Some(at), None, Some(at + 1)],
+                ] {
+                    let case = format!("{metric:?}, {most_queries}, {fail_at:?}");
+                    let fakes = Fakes {
+                        fail_at: fail_at.clone(),
+                        most_queries,
+                    };
+                    let monitor = Monitor::default();
+                    let found = knn::nearest(&points, 400, 4, &fakes, &monitor);
+                    assert_eq!(found, expected, "{case}");
+                    let tree = spanning::tree(&points, &fakes, &monitor);
+                    assert_eq!(tree, expected_tree, "{case}");
+                    let warnings = monitor.warnings();
+                    for (device, at) in fail_at.into_iter().enumerate() {
+                        let text = format!(
+                            "device {device} is gone; the other devices did its part of the work"
+                        );
+                        let warned = warnings.contains(&text);
+                        assert!(at.is_some() || !warned, "{case}");
+                        assert!(at.is_none_or(|at| at > 1) || warned, "{case}");
+                    }
+                }
+            }
+        }
+        // Nobody goes on for the only one.
+        let only = Fakes {
+            fail_at: vec![Some(2)],
+            most_queries: 30,
+        };
+        let monitor = Monitor::default();
+        let found = knn::nearest(&points, 400, 4, &only, &monitor);
+        assert_eq!(found, Err(Fake::gone(0)));
+        assert!(monitor.warnings().is_empty());
     }
 }
 
 #[test]
-fn the_cpu_goes_on_where_a_device_fails() {
-    let x = draw(&mut Random(3), Data::Mixture, 400, 5);
-    let points = Points::new(Metric::Manhattan, &x);
-    let graph = |backend: &dyn Backend| knn::nearest(&points, 400, 4, backend, &Monitor::default());
+fn an_interrupt_is_no_devices_failure() {
+    let points = points_of_400(Metric::Euclidean);
+    let monitor = Monitor::default();
+    monitor.stop();
+    let found = knn::nearest(&points, 400, 4, &Fakes::good(3, 10), &monitor);
+    assert_eq!(found, Err(Error::Interrupt));
+}
+
+#[test]
+fn the_cpu_goes_on_where_all_devices_fail() {
+    let points = points_of_400(Metric::Manhattan);
+    let graph =
+        |backend: &dyn Backend, monitor: &Monitor| knn::nearest(&points, 400, 4, backend, monitor);
     let tree = |backend: &dyn Backend| spanning::tree(&points, backend, &Monitor::default());
     let cpu = || Cpu::new(2).unwrap();
-    for fails_at in [1, 4] {
+    for fails_at in [0, 1, 4] {
         let lost = || {
             let fakes = Fakes {
-                devices: 3,
+                fail_at: vec![Some(fails_at); 3],
                 most_queries: 10,
-                fails_at: Some(fails_at),
             };
             Fallback::new(fakes, cpu())
         };
         let backend = lost();
-        assert_eq!(graph(&backend), graph(&cpu()));
+        let monitor = Monitor::default();
+        assert_eq!(graph(&backend, &monitor), graph(&cpu(), &monitor));
         assert_eq!(backend.name(), "cpu");
+        let warnings = monitor.warnings();
+        let last = warnings.last().unwrap();
+        assert!(
+            last.ends_with(" is gone; the CPU did the rest of the work"),
+            "{last}"
+        );
         assert_eq!(tree(&lost()), tree(&cpu()));
     }
 }
@@ -309,11 +420,7 @@ fn the_cpu_goes_on_where_a_device_fails() {
 fn a_search_without_memory_for_a_query_says_so() {
     let x = draw(&mut Random(3), Data::Plain, 50, 5);
     let points = Points::new(Metric::Euclidean, &x);
-    let fakes = Fakes {
-        devices: 1,
-        most_queries: 0,
-        fails_at: None,
-    };
+    let fakes = Fakes::good(1, 0);
     let error = knn::nearest(&points, 50, 3, &fakes, &Monitor::default()).unwrap_err();
     assert!(matches!(error, Error::Memory(_)), "{error}");
 }
