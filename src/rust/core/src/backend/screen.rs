@@ -319,3 +319,26 @@ fn up(value: f64) -> f32 {
 fn down(value: f64) -> f32 {
     (value as f32).next_down().max(0.0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_are_kept_and_the_floor_is_below_the_others() {
+        let bounds = vec![(4.0, 1), (1.0, 2), (3.0, 3), (2.0, 4), (3.0, 5)];
+        let floor = 9.0;
+        let found = Found { bounds, floor };
+        let mut all = found.clone();
+        all.keep_nearest(5);
+        assert_eq!(all, found);
+        // Of several at the floor none is below it.
+        for count in [2, 3] {
+            let mut some = found.clone();
+            some.keep_nearest(count);
+            some.bounds.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let bounds = vec![(1.0, 2), (2.0, 4)];
+            assert_eq!(some, Found { bounds, floor: 3.0 });
+        }
+    }
+}

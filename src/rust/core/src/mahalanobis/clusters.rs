@@ -6,9 +6,8 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::distance::{self, ExactSum, Quanta};
-use super::shape::{
-    self, add_multiple, for_rows_of, packed_len, row_width, Lanes, ShapeRule, Workspace,
-};
+use super::lanes::{add_multiple, for_rows_of, row_width, Lanes};
+use super::shape::{self, packed_len, ShapeRule, Workspace};
 use super::{Problem, Union};
 use crate::backend::cpu::simd::dispatch;
 use crate::backend::screen::{Profile, Spread};

@@ -11,6 +11,7 @@ pub mod agglomerate;
 pub mod apriori;
 pub mod clusters;
 pub mod distance;
+mod lanes;
 #[cfg(test)]
 pub mod reference;
 pub mod shape;

@@ -5,6 +5,8 @@
 //! write the answers there, and the host watches for the word that is written last. A small round,
 //! as most of them are, is one launch, with the requests among the kernel's arguments.
 
+mod words;
+
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
@@ -20,19 +22,17 @@ use super::kernels::{self, Kernels as Module};
 use crate::backend::screen::{Found, Frame, Profile, Request, Roster, Screen, View, GONE};
 use crate::error::{Error, Result};
 use crate::mahalanobis::shape::packed_len;
+use words::{
+    as_words, by_columns, padded_len, scalars, Pending, Round, Staging, COORDINATES, GROUP, LOW,
+    NO_SHAPE, ROUND_WORDS, SCALARS, SHAPE,
+};
 
 // As in screen.cu.
-const LOW: usize = 1;
-const SHAPE: usize = 8;
-const SCALARS: usize = 9;
-const COORDINATES: usize = SCALARS + 5;
-const NO_SHAPE: u32 = u32::MAX;
 const THREADS: u32 = 256;
 const QUERIES_PER_BLOCK: u32 = 8;
 const MOST_GROUPS: usize = 64;
 const TILE: usize = THREADS as usize;
 const BALL_SCALARS: usize = 2;
-const ROUND_WORDS: usize = 2496;
 
 /// The most columns whose queries fit into a block's shared memory.
 pub const MOST_DIMENSIONS: usize = 1_500;
@@ -85,27 +85,6 @@ struct Clusters {
 
 // SAFETY: plain old data, laid out as in screen.cu.
 unsafe impl DeviceRepr for Clusters {}
-
-/// Whitening factors start at whole groups of so many words.
-const GROUP: usize = 4;
-
-/// As struct Round in screen.cu.
-#[repr(C, align(16))]
-#[derive(Clone, Copy)]
-struct Round {
-    removed: u32,
-    added: u32,
-    queries: u32,
-    packed_at: u32,
-    queries_at: u32,
-    factors_at: u32,
-    length: u32,
-    unused: u32,
-    words: [u32; ROUND_WORDS],
-}
-
-// SAFETY: plain old data, laid out as in screen.cu.
-unsafe impl DeviceRepr for Round {}
 
 struct Kernels {
     update: CudaFunction,
@@ -191,14 +170,6 @@ pub struct CudaScreen {
     counts: CudaSlice<u32>,
     minima: CudaSlice<u32>,
     addresses: Addresses,
-}
-
-/// A request on its way.
-struct Pending {
-    index: usize,
-    limit: f32,
-    groups: usize,
-    room: usize,
 }
 
 impl CudaScreen {
@@ -792,114 +763,6 @@ fn zeroed(
 ) -> std::result::Result<PinnedHostSlice<u32>, DriverError> {
     slice.as_mut_slice()?.fill(0);
     Ok(slice)
-}
-
-/// Words of a lower triangle whose rows are padded to whole groups of four.
-fn padded_len(p: usize) -> usize {
-    (1..=p).map(|row: usize| row.next_multiple_of(GROUP)).sum()
-}
-
-/// A lower triangle packed row by row, with its rows padded; empty stays empty.
-fn padded_rows(rows: &[f32], p: usize) -> Vec<f32> {
-    let mut padded = Vec::new();
-    if !rows.is_empty() {
-        for i in 0..p {
-            padded.extend_from_slice(&rows[packed_len(i)..][..=i]);
-            padded.resize(padded.len().next_multiple_of(GROUP), 0.0);
-        }
-    }
-    padded
-}
-
-/// A lower triangle packed row by row, packed column by column; empty stays empty.
-fn by_columns(rows: &[f32], p: usize) -> Vec<f32> {
-    if rows.is_empty() {
-        return Vec::new();
-    }
-    let column = |j: usize| (j..p).map(move |i| rows[packed_len(i) + j]);
-    (0..p).flat_map(column).collect()
-}
-
-/// The scalars of a cluster as in screen.cu.
-fn scalars(view: &View, shape: u32) -> [u32; SCALARS] {
-    [
-        view.error.to_bits(),
-        view.low.to_bits(),
-        view.relative.to_bits(),
-        view.absolute.to_bits(),
-        view.variance.to_bits(),
-        view.fourth.to_bits(),
-        view.largest.to_bits(),
-        view.third.to_bits(),
-        shape,
-    ]
-}
-
-/// Words put one after the other.
-struct Staging<'a> {
-    words: &'a mut [u32],
-    used: usize,
-}
-
-impl Staging<'_> {
-    /// Where they start.
-    fn put(&mut self, words: &[u32]) -> usize {
-        let start = self.used;
-        self.words[start..][..words.len()].copy_from_slice(words);
-        self.used += words.len();
-        start
-    }
-
-    /// Requests as in screen.cu, with zeros for coordinates up to `padded`, but for their factors;
-    /// where they start.
-    fn put_queries(
-        &mut self,
-        views: &[View],
-        pending: &[Pending],
-        ends: &[usize],
-        padded: usize,
-    ) -> usize {
-        let start = self.used;
-        let (mut factor, mut room) = (0, 0);
-        for ((view, request), &end) in views.iter().zip(pending).zip(ends) {
-            let shape = if view.whitening.is_empty() {
-                NO_SHAPE
-            } else {
-                let here = factor;
-                factor += padded_len(view.mean.len()) as u32;
-                here
-            };
-            self.put(&scalars(view, shape));
-            self.put(&[
-                request.limit.to_bits(),
-                end as u32,
-                request.groups as u32,
-                request.room as u32,
-                room as u32,
-            ]);
-            let mean_at = self.put(as_words(&view.mean));
-            self.words[self.used..mean_at + padded].fill(0);
-            self.used = mean_at + padded;
-            room += request.room;
-        }
-        start
-    }
-
-    /// The whitening factors of requests, from a whole group on; where they start.
-    fn put_factors(&mut self, views: &[View]) -> usize {
-        self.used = self.used.next_multiple_of(GROUP);
-        let start = self.used;
-        for view in views {
-            self.put(as_words(&padded_rows(&view.whitening, view.mean.len())));
-        }
-        start
-    }
-}
-
-/// The bits of singles.
-fn as_words(values: &[f32]) -> &[u32] {
-    // SAFETY: the same size and alignment, and every bit pattern is an integer.
-    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
 }
 
 /// Refuses what would not fit on the device, saying what would.
