@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::distance::{self, ExactSum, Quanta};
-use super::lanes::{add_multiple, for_rows_of, row_width, Lanes};
+use super::lanes::{add_multiple, for_rows_of, groups, groups_mut, row_width};
 use super::shape::{self, packed_len, ShapeRule, Workspace};
 use super::{Problem, Union};
 use crate::backend::cpu::simd::dispatch;
@@ -530,7 +530,7 @@ impl WithSimd for Reshape<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let Reshape {
             rule,
             full,
@@ -544,6 +544,7 @@ impl WithSimd for Reshape<'_> {
             whitening.resize(packed_len(p), 0.0);
         }
         match shape::whitening(
+            simd,
             rule,
             members,
             &moments.scatter,
@@ -555,7 +556,7 @@ impl WithSimd for Reshape<'_> {
                 let stretch = distance::stretch(&whitening);
                 let effective = workspace.effective_covariance();
                 let trace: f64 = (0..p).map(|i| effective[packed_len(i) + i]).sum();
-                let longest = largest_eigenvalue_bound(effective, p).sqrt();
+                let longest = largest_eigenvalue_bound(simd, effective, p).sqrt();
                 // The second term covers what inverting the factor loses to rounding.
                 let lost = 8.0 * p as f64 * f64::EPSILON * stretch;
                 moments.low = (scale / longest) * (1.0 - 1e-6)
@@ -601,51 +602,50 @@ fn frobenius_norm(matrix: &[f64], p: usize) -> f64 {
 /// An upper bound on the largest eigenvalue of a packed positive matrix A: ‖A^k‖_F^(1/k) for a
 /// power k = 2, 4 or 8 (fewer squarings where they cost more).
 #[inline(always)]
-fn largest_eigenvalue_bound(matrix: &[f64], p: usize) -> f64 {
-    for_rows_of!(p, largest_eigenvalue_bound_in_lanes(matrix, p))
+fn largest_eigenvalue_bound<S: Simd>(simd: S, matrix: &[f64], p: usize) -> f64 {
+    for_rows_of!(p, largest_eigenvalue_bound_by_rows::<S>(simd, matrix, p))
 }
 
 #[inline(always)]
-fn largest_eigenvalue_bound_in_lanes<const W: usize>(matrix: &[f64], p: usize) -> f64 {
+fn largest_eigenvalue_bound_by_rows<S: Simd, const R: usize>(
+    simd: S,
+    matrix: &[f64],
+    p: usize,
+) -> f64 {
     let squarings = if p <= 24 { 3 } else { 1 };
     let mut trace = 0.0;
     for i in 0..p {
         trace += matrix[packed_len(i) + i];
     }
     // Rows with zeros after them.
-    let width = row_width::<W>(p);
-    let mut power: Vec<Lanes> = vec![Default::default(); p * width];
-    let all = power.as_flattened_mut();
-    let stride = all.len() / p;
+    let width = row_width::<S, R>(p);
+    let mut power = vec![0.0f64; p * width];
     for i in 0..p {
         for j in 0..=i {
             let value = matrix[packed_len(i) + j] / trace;
-            all[i * stride + j] = value;
-            all[j * stride + i] = value;
+            power[i * width + j] = value;
+            power[j * width + i] = value;
         }
     }
-    let mut square = power.clone();
+    let mut square = vec![0.0f64; p * width];
     for _ in 0..squarings {
-        let rows = square.chunks_exact_mut(width);
-        for (row, factors) in rows.zip(power.chunks_exact(width)) {
-            for (group, row) in row.chunks_exact_mut(W).enumerate() {
-                let mut sums = [Lanes::default(); W];
-                let others = power.chunks_exact(width);
-                for (factor, other) in factors.as_flattened().iter().zip(others) {
-                    add_multiple(&mut sums, *factor, &other[group * W..][..W]);
-                }
-                row.copy_from_slice(&sums);
+        let others = groups::<S, R>(&power);
+        let in_row = others.len() / p;
+        for (at, square) in groups_mut::<S, R>(&mut square).iter_mut().enumerate() {
+            let factors = &power[at / in_row * width..][..p];
+            let mut sums = [simd.splat_f64s(0.0); R];
+            for (k, factor) in factors.iter().enumerate() {
+                add_multiple(simd, &mut sums, *factor, &others[k * in_row + at % in_row]);
             }
+            *square = sums;
         }
         std::mem::swap(&mut power, &mut square);
     }
-    let mut squares = Lanes::default();
-    for values in &power {
-        for (square, value) in squares.iter_mut().zip(values) {
-            *square = value.mul_add(*value, *square);
-        }
+    let mut squares = simd.splat_f64s(0.0);
+    for values in groups::<S, 1>(&power) {
+        squares = simd.mul_add_f64s(values[0], values[0], squares);
     }
-    let mut norm = squares.iter().sum::<f64>().sqrt();
+    let mut norm = simd.reduce_sum_f64s(squares).sqrt();
     for _ in 0..squarings {
         norm = norm.sqrt();
     }

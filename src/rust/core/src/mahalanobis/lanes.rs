@@ -1,36 +1,54 @@
-//! Rows of matrices in groups of elements that are worked on side by side.
+//! Rows of matrices as registers.
 
-/// What is done to the elements of a row at a time.
-pub const LANES: usize = 8;
+use pulp::Simd;
 
-/// So many elements of a row, side by side.
-pub type Lanes = [f64; LANES];
+use crate::backend::cpu::simd::{doubles, doubles_mut};
 
-/// Calls a function whose first parameter in `::<>` is how many [`Lanes`] of a row to keep in
-/// registers, the best for rows of `$p` elements.
+/// So many elements are whole registers of any processor.
+const WIDEST: usize = 8;
+
+/// Calls a function of `simd` whose second parameter in `::<>` is how many registers of a row to work
+/// on at a time, the best for rows of `$p` elements.
 macro_rules! for_rows_of {
-    ($p:expr, $function:ident($($argument:expr),*)) => {
-        match $p.div_ceil(crate::mahalanobis::lanes::LANES) {
-            1 => $function::<1>($($argument),*),
-            2 => $function::<2>($($argument),*),
-            _ => $function::<4>($($argument),*),
+    ($p:expr, $function:ident::<$simd:ident>($($argument:expr),*)) => {
+        match $p.div_ceil($simd::F64_LANES) {
+            1 => $function::<$simd, 1>($($argument),*),
+            2 => $function::<$simd, 2>($($argument),*),
+            3..=4 => $function::<$simd, 4>($($argument),*),
+            _ => $function::<$simd, 8>($($argument),*),
         }
     };
 }
 pub(super) use for_rows_of;
 
-/// [`Lanes`] of a row of `p` elements: whole groups of `W`.
+/// How many elements a row of `p` takes: whole groups of `R` registers.
 #[inline(always)]
-pub const fn row_width<const W: usize>(p: usize) -> usize {
-    p.div_ceil(W * LANES) * W
+pub fn row_width<S: Simd, const R: usize>(p: usize) -> usize {
+    p.next_multiple_of((R * S::F64_LANES).max(WIDEST))
 }
 
-/// Adds `factor` times some lanes to others.
+/// Groups of `R` registers; `values` are whole groups.
 #[inline(always)]
-pub fn add_multiple<const W: usize>(sums: &mut [Lanes; W], factor: f64, values: &[Lanes]) {
-    for (sums, values) in sums.iter_mut().zip(values) {
-        for (sum, value) in sums.iter_mut().zip(values) {
-            *sum = factor.mul_add(*value, *sum);
-        }
+pub fn groups<S: Simd, const R: usize>(values: &[f64]) -> &[[S::f64s; R]] {
+    doubles::<S>(values).as_chunks::<R>().0
+}
+
+/// As [`groups`].
+#[inline(always)]
+pub fn groups_mut<S: Simd, const R: usize>(values: &mut [f64]) -> &mut [[S::f64s; R]] {
+    doubles_mut::<S>(values).as_chunks_mut::<R>().0
+}
+
+/// Adds `factor` times some values to others.
+#[inline(always)]
+pub fn add_multiple<S: Simd, const R: usize>(
+    simd: S,
+    sums: &mut [S::f64s; R],
+    factor: f64,
+    values: &[S::f64s; R],
+) {
+    let factor = simd.splat_f64s(factor);
+    for r in 0..R {
+        sums[r] = simd.mul_add_f64s(factor, values[r], sums[r]);
     }
 }

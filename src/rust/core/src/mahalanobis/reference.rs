@@ -96,6 +96,7 @@ fn merged_shape(problem: &Problem, cluster: &Cluster, all_full_size: bool) -> Ve
     let p = problem.x.columns();
     let mut whitening = vec![0.0; packed_len(p)];
     let shaped = shape::whitening(
+        pulp::Scalar::new(),
         &problem.options.shape_rule(all_full_size),
         cluster.members.len(),
         &cluster.scatter,

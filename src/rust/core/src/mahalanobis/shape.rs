@@ -5,7 +5,9 @@
 //!
 //! Lower triangles are packed row by row: element (i, j), j ≤ i, is at i(i+1)/2 + j.
 
-use super::lanes::{add_multiple, for_rows_of, row_width, Lanes, LANES};
+use pulp::Simd;
+
+use super::lanes::{add_multiple, for_rows_of, groups, groups_mut, row_width};
 use super::Subthreshold;
 
 /// Number of elements of a packed lower triangle of `p` rows.
@@ -120,7 +122,7 @@ pub struct Workspace {
     effective: Vec<f64>,
     factor: Vec<f64>,
     pivots: Vec<f64>,
-    rows: Vec<Lanes>,
+    rows: Vec<f64>,
 }
 
 impl Workspace {
@@ -137,7 +139,8 @@ impl Workspace {
 /// Returns `None`, and leaves `out` alone, when the shape is the identity: where the rule says so
 /// or where the effective covariance is singular.
 #[inline(always)]
-pub fn whitening(
+pub fn whitening<S: Simd>(
+    simd: S,
     rule: &ShapeRule,
     members: usize,
     scatter: &[f64],
@@ -165,7 +168,7 @@ pub fn whitening(
     if weight < 1.0 {
         let f = if rule.subthreshold == Subthreshold::Mahal
             && members > p
-            && cholesky(effective, p, factor, pivots, rows)
+            && cholesky(simd, effective, p, factor, pivots, rows)
         {
             geometric_mean(pivots)
         } else {
@@ -181,7 +184,7 @@ pub fn whitening(
             }
         }
     }
-    if !cholesky(effective, p, factor, pivots, rows) {
+    if !cholesky(simd, effective, p, factor, pivots, rows) {
         return None;
     }
     let scale = if rule.normalizing {
@@ -189,32 +192,37 @@ pub fn whitening(
     } else {
         1.0
     };
-    invert(factor, p, scale, rows, out);
+    invert(simd, factor, p, scale, rows, out);
     Some(scale)
 }
 
 /// The Cholesky factor of a packed matrix and its squared pivots; false when it is singular, that
 /// is when a squared pivot is ≤ ε·p·max diag.
 #[inline(always)]
-fn cholesky(
+fn cholesky<S: Simd>(
+    simd: S,
     matrix: &[f64],
     p: usize,
     factor: &mut [f64],
     pivots: &mut [f64],
-    rows: &mut Vec<Lanes>,
+    rows: &mut Vec<f64>,
 ) -> bool {
-    for_rows_of!(p, cholesky_in_lanes(matrix, p, factor, pivots, rows))
+    for_rows_of!(
+        p,
+        cholesky_by_columns::<S>(simd, matrix, p, factor, pivots, rows)
+    )
 }
 
 /// As [`cholesky`]: column after column, so that the elements of a row are independent of each
 /// other; what is done to each of them, and in which order, is as if it were row after row.
 #[inline(always)]
-fn cholesky_in_lanes<const W: usize>(
+fn cholesky_by_columns<S: Simd, const R: usize>(
+    simd: S,
     matrix: &[f64],
     p: usize,
     factor: &mut [f64],
     pivots: &mut [f64],
-    rows: &mut Vec<Lanes>,
+    rows: &mut Vec<f64>,
 ) -> bool {
     let mut largest = 0.0f64;
     for i in 0..p {
@@ -226,43 +234,35 @@ fn cholesky_in_lanes<const W: usize>(
     let smallest = f64::EPSILON * p as f64 * largest;
     // What is left of the rows; what comes to lie beside the triangle means nothing. After them, the
     // present column.
-    let width = row_width::<W>(p);
+    let width = row_width::<S, R>(p);
     rows.clear();
-    rows.resize((p + 1) * width, [0.0; LANES]);
+    rows.resize((p + 1) * width, 0.0);
     let (rows, column) = rows.split_at_mut(p * width);
     for (i, row) in rows.chunks_exact_mut(width).enumerate() {
-        row.as_flattened_mut()[..=i].copy_from_slice(&matrix[packed_len(i)..][..=i]);
+        row[..=i].copy_from_slice(&matrix[packed_len(i)..][..=i]);
     }
     for k in 0..p {
-        let done = k / LANES;
-        let pivot = rows[k * width + done][k % LANES];
+        let pivot = rows[k * width + k];
         // A pivot that is not a number is refused, too.
         if pivot.partial_cmp(&smallest) != Some(std::cmp::Ordering::Greater) {
             return false;
         }
         let root = pivot.sqrt();
         pivots[k] = pivot;
-        let elements = column.as_flattened_mut()[k..p].iter_mut();
-        for (element, row) in elements.zip(rows[k * width..].chunks_exact(width)) {
-            *element = row[done][k % LANES];
+        for i in k + 1..p {
+            column[i] = rows[i * width + k] / root;
         }
-        for values in &mut column[done..] {
-            values.iter_mut().for_each(|value| *value /= root);
+        column[k] = root;
+        for i in k..p {
+            factor[packed_len(i) + k] = column[i];
         }
-        let elements = column.as_flattened_mut();
-        elements[k] = root;
-        for (i, element) in elements[..p].iter().enumerate().skip(k) {
-            factor[packed_len(i) + k] = *element;
-        }
-        for first in ((k + 1) / LANES / W * W..width).step_by(W) {
-            let values = &column[first..][..W];
-            let from = (k + 1).max(first * LANES).min(p);
-            let elements = &column.as_flattened()[from..p];
-            let below = rows[from * width..].chunks_exact_mut(width);
-            for (element, row) in elements.iter().zip(below) {
-                if let Ok(sums) = <&mut [Lanes; W]>::try_from(&mut row[first..][..W]) {
-                    add_multiple(sums, -element, values);
-                }
+        let elements_in_group = R * S::F64_LANES;
+        for group in (k + 1) / elements_in_group..width / elements_in_group {
+            let values = groups::<S, R>(column)[group];
+            for i in (k + 1).max(group * elements_in_group)..p {
+                let row = &mut rows[i * width..][..width];
+                let sums = &mut groups_mut::<S, R>(row)[group];
+                add_multiple(simd, sums, -column[i], &values);
             }
         }
     }
@@ -271,41 +271,51 @@ fn cholesky_in_lanes<const W: usize>(
 
 /// `out` = `scale` · L⁻¹ for the packed lower triangle L.
 #[inline(always)]
-fn invert(factor: &[f64], p: usize, scale: f64, rows: &mut Vec<Lanes>, out: &mut [f64]) {
-    for_rows_of!(p, invert_in_lanes(factor, p, scale, rows, out));
+fn invert<S: Simd>(
+    simd: S,
+    factor: &[f64],
+    p: usize,
+    scale: f64,
+    rows: &mut Vec<f64>,
+    out: &mut [f64],
+) {
+    for_rows_of!(p, invert_by_rows::<S>(simd, factor, p, scale, rows, out));
 }
 
 /// As [`invert`]. Zeros follow each row of the triangle; to add multiples of them changes nothing.
 #[inline(always)]
-fn invert_in_lanes<const W: usize>(
+fn invert_by_rows<S: Simd, const R: usize>(
+    simd: S,
     factor: &[f64],
     p: usize,
     scale: f64,
-    rows: &mut Vec<Lanes>,
+    rows: &mut Vec<f64>,
     out: &mut [f64],
 ) {
+    let width = R * S::F64_LANES;
     rows.clear();
-    rows.resize(p * W, [0.0; LANES]);
-    for first in (0..p).step_by(W * LANES) {
+    rows.resize((p * width).next_multiple_of(8), 0.0);
+    for first in (0..p).step_by(width) {
         for i in first..p {
             let row = &factor[packed_len(i)..][..=i];
-            let mut sums = [[0.0; LANES]; W];
-            let above = rows[first * W..].chunks_exact(W);
-            for (value, above) in row[first..i].iter().zip(above) {
-                add_multiple(&mut sums, *value, above);
+            let inverses = groups_mut::<S, R>(rows);
+            let mut sums = [simd.splat_f64s(0.0); R];
+            for (value, above) in row[first..i].iter().zip(&inverses[first..i]) {
+                add_multiple(simd, &mut sums, *value, above);
             }
-            for sum in sums.as_flattened_mut() {
-                *sum = -*sum / row[i];
+            let divisor = simd.splat_f64s(row[i]);
+            for sum in &mut sums {
+                *sum = simd.div_f64s(simd.neg_f64s(*sum), divisor);
             }
-            let inverse = sums.as_flattened_mut();
-            if let Some(diagonal) = inverse.get_mut(i - first) {
-                *diagonal = 1.0 / row[i];
+            inverses[i] = sums;
+            let inverse = &mut rows[i * width..][..width];
+            if i < first + width {
+                inverse[i - first] = 1.0 / row[i];
             }
-            let columns = first..(first + W * LANES).min(i + 1);
+            let columns = first..(first + width).min(i + 1);
             for (out, inverse) in out[packed_len(i)..][columns].iter_mut().zip(inverse) {
                 *out = *inverse * scale;
             }
-            rows[i * W..][..W].copy_from_slice(&sums);
         }
     }
 }
@@ -382,7 +392,10 @@ fn exp2_of_fraction(x: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use pulp::{Scalar, WithSimd};
+
     use super::*;
+    use crate::backend::cpu::simd::dispatch;
 
     #[test]
     fn geometric_mean_agrees_with_logarithms() {
@@ -425,7 +438,16 @@ mod tests {
             all_full_size: true,
         };
         let mut w = vec![0.0; packed_len(p)];
-        assert!(whitening(&rule, 20, &scatter, p, &mut Workspace::default(), &mut w).is_some());
+        assert!(whitening(
+            Scalar::new(),
+            &rule,
+            20,
+            &scatter,
+            p,
+            &mut Workspace::default(),
+            &mut w
+        )
+        .is_some());
         // W · cov · Wᵀ = I
         let at = |m: &[f64], i: usize, j: usize| m[packed_len(i.max(j)) + i.min(j)];
         let lower = |i: usize, j: usize| if j <= i { at(&w, i, j) } else { 0.0 };
@@ -443,9 +465,32 @@ mod tests {
         }
     }
 
+    /// The Cholesky factor of a packed matrix, its squared pivots, and 0.7 times its inverse.
+    struct Factors<'a> {
+        matrix: &'a [f64],
+        p: usize,
+    }
+
+    type Found = Option<(Vec<f64>, Vec<f64>, Vec<f64>)>;
+
+    impl WithSimd for Factors<'_> {
+        type Output = Found;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) -> Found {
+            let Self { matrix, p } = self;
+            let (mut factor, mut pivots) = (vec![0.0; packed_len(p)], vec![0.0; p]);
+            let (mut rows, mut inverse) = (Vec::new(), vec![0.0; packed_len(p)]);
+            cholesky(simd, matrix, p, &mut factor, &mut pivots, &mut rows).then(|| {
+                invert(simd, &factor, p, 0.7, &mut rows, &mut inverse);
+                (factor, pivots, inverse)
+            })
+        }
+    }
+
     #[test]
     fn factors_have_the_bits_of_the_plain_version() {
-        for p in [1, 2, 7, 8, 9, 16, 31, 40] {
+        for p in [1, 2, 7, 8, 9, 16, 31, 40, 70, 129] {
             let value = |i: usize, k: usize| ((i * 31 + k * 17) as f64 * 0.37).sin();
             let mut matrix = vec![0.0; packed_len(p)];
             for i in 0..p {
@@ -455,33 +500,23 @@ mod tests {
                     matrix[packed_len(i) + j] = products.sum::<f64>() + ridge;
                 }
             }
-            let empty = || {
-                (
-                    vec![0.0; packed_len(p)],
-                    vec![0.0; p],
-                    vec![0.0; packed_len(p)],
-                )
-            };
-            let (mut factor, mut pivots, mut inverse) = empty();
-            let mut rows = Vec::new();
-            assert!(cholesky(&matrix, p, &mut factor, &mut pivots, &mut rows));
-            invert(&factor, p, 0.7, &mut rows, &mut inverse);
-            let (mut plain_factor, mut plain_pivots, mut plain) = empty();
-            assert!(plain_cholesky(
-                &matrix,
-                p,
-                &mut plain_factor,
-                &mut plain_pivots
-            ));
-            plain_inverse(&plain_factor, p, 0.7, &mut plain);
-            assert_eq!(
-                (factor, pivots, inverse),
-                (plain_factor, plain_pivots, plain)
-            );
-            let last = packed_len(p) - 1;
-            matrix[last] = -1.0;
-            let (mut factor, mut pivots, _) = empty();
-            assert!(!cholesky(&matrix, p, &mut factor, &mut pivots, &mut rows));
+            let (mut factor, mut pivots) = (vec![0.0; packed_len(p)], vec![0.0; p]);
+            let mut inverse = vec![0.0; packed_len(p)];
+            assert!(plain_cholesky(&matrix, p, &mut factor, &mut pivots));
+            plain_inverse(&factor, p, 0.7, &mut inverse);
+            let plain = Some((factor, pivots, inverse));
+            let mut singular = matrix.clone();
+            singular[packed_len(p) - 1] = -1.0;
+            let both: [fn(Factors) -> Found; 2] = [
+                |factors| dispatch(factors),
+                |factors| factors.with_simd(Scalar::new()),
+            ];
+            for found in both {
+                let matrix = &matrix[..];
+                assert!(found(Factors { matrix, p }) == plain, "{p}");
+                let matrix = &singular[..];
+                assert!(found(Factors { matrix, p }).is_none(), "{p}");
+            }
         }
     }
 
