@@ -195,7 +195,7 @@ mod tests {
         let used = staging.used;
         let length = COORDINATES + 4;
         assert_eq!((queries, factors), (1, 56));
-        assert!(factors >= queries + 3 * length && factors % GROUP == 0);
+        assert!(factors >= queries + 3 * length && factors.is_multiple_of(GROUP));
         assert_eq!(used, factors + 2 * padded_len(3));
         let single = |at: usize| f32::from_bits(words[at]);
         for (i, view) in views.iter().enumerate() {
