@@ -570,24 +570,22 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         if size(larger) < size(smaller) {
             std::mem::swap(&mut larger, &mut smaller);
         }
-        let mut by = GuessedBy::Larger;
-        let mut values: Vec<u64> = Vec::with_capacity(8 * CANDIDATES);
-        for owner in [larger, smaller] {
-            if owner == smaller {
-                if values.len() >= CANDIDATES && size(larger) >= MUCH_LARGER * size(smaller) {
-                    break;
-                }
-                by = GuessedBy::Both;
-            }
+        let known = |owner: u32| {
             let others = self.candidates[owner as usize].heap.iter();
-            values.extend(
-                others
-                    .filter(|Reverse(c)| {
-                        !pair.contains(&c.partner) && self.is_live(c.partner, c.partner_birth)
-                    })
-                    .map(|Reverse(c)| c.value),
-            );
-        }
+            others
+                .filter(|Reverse(c)| {
+                    !pair.contains(&c.partner) && self.is_live(c.partner, c.partner_birth)
+                })
+                .map(|Reverse(c)| c.value)
+        };
+        let mut values: Vec<u64> = known(larger).collect();
+        let hardly_changes = size(larger) >= MUCH_LARGER * size(smaller);
+        let by = if hardly_changes && values.len() >= CANDIDATES {
+            GuessedBy::Larger
+        } else {
+            values.extend(known(smaller));
+            GuessedBy::Both
+        };
         let wanted = CANDIDATES.min(values.len());
         let distance = if wanted == 0 {
             f64::INFINITY

@@ -5,7 +5,7 @@ use pulp::Simd;
 use crate::backend::cpu::simd::{doubles, doubles_mut};
 
 /// So many elements are whole registers of any processor.
-const WIDEST: usize = 8;
+pub const WIDEST: usize = 8;
 
 /// Calls a function of `simd` whose second parameter in `::<>` is how many registers of a row to work
 /// on at a time, the best for rows of `$p` elements.

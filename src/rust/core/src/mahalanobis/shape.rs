@@ -7,7 +7,7 @@
 
 use pulp::Simd;
 
-use super::lanes::{add_multiple, for_rows_of, groups, groups_mut, row_width};
+use super::lanes::{add_multiple, for_rows_of, groups, groups_mut, row_width, WIDEST};
 use super::Subthreshold;
 
 /// Number of elements of a packed lower triangle of `p` rows.
@@ -294,7 +294,7 @@ fn invert_by_rows<S: Simd, const R: usize>(
 ) {
     let width = R * S::F64_LANES;
     rows.clear();
-    rows.resize((p * width).next_multiple_of(8), 0.0);
+    rows.resize((p * width).next_multiple_of(WIDEST), 0.0);
     for first in (0..p).step_by(width) {
         for i in first..p {
             let row = &factor[packed_len(i)..][..=i];

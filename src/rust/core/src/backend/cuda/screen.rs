@@ -312,8 +312,8 @@ impl CudaScreen {
     }
 
     /// Sends the changes and the requests, and waits for the answer.
-    fn exchange(&mut self, views: &[View], pending: &[Pending], ends: &[usize]) -> Result<()> {
-        self.try_exchange(views, pending, ends)
+    fn exchange(&mut self, views: &[View], pending: &[Pending]) -> Result<()> {
+        self.try_exchange(views, pending)
             .map_err(|error| self.device.error("a sweep", &error))
     }
 
@@ -321,15 +321,14 @@ impl CudaScreen {
         &mut self,
         views: &[View],
         pending: &[Pending],
-        ends: &[usize],
     ) -> std::result::Result<(), DriverError> {
         let answer = self.answer.as_ptr()? as u64;
         self.ticket = self.ticket.wrapping_add(1).max(1);
-        let end = ends.iter().copied().max().unwrap_or(0);
+        let end = pending.iter().map(|request| request.end).max().unwrap_or(0);
         if self.is_small_round(views) {
-            self.change_and_collect(views, pending, ends, end, answer)?;
+            self.change_and_collect(views, pending, end, answer)?;
         } else {
-            let factors = self.update(views, pending, ends)?;
+            let factors = self.update(views, pending)?;
             self.enclose()?;
             if pending.is_empty() {
                 // The requests' memory is free again when this returns.
@@ -361,7 +360,6 @@ impl CudaScreen {
         &mut self,
         views: &[View],
         pending: &[Pending],
-        ends: &[usize],
         end: usize,
         answer: u64,
     ) -> std::result::Result<(), DriverError> {
@@ -383,7 +381,7 @@ impl CudaScreen {
         staging.put(&self.removed);
         staging.put(&self.added);
         round.packed_at = staging.put(as_words(&self.factors)) as u32;
-        round.queries_at = staging.put_queries(views, pending, ends, self.padded) as u32;
+        round.queries_at = staging.put_queries(views, pending, self.padded) as u32;
         round.factors_at = staging.put_factors(views) as u32;
         round.length = staging.used as u32;
         self.forget_changes();
@@ -412,7 +410,6 @@ impl CudaScreen {
         &mut self,
         views: &[View],
         pending: &[Pending],
-        ends: &[usize],
     ) -> std::result::Result<u64, DriverError> {
         let p = self.frame.dimensions();
         let mut staging = Staging {
@@ -425,7 +422,7 @@ impl CudaScreen {
         let factors_at = staging.put(as_words(&self.factors));
         // A copy of the queries begins with whole groups, as its factors must.
         staging.used = staging.used.next_multiple_of(GROUP);
-        let queries_at = staging.put_queries(views, pending, ends, p);
+        let queries_at = staging.put_queries(views, pending, p);
         let factors_from = staging.put_factors(views) - queries_at;
         let words = (staging.used - queries_at) as u32;
         let base = staging.words.as_ptr() as u64;
@@ -549,8 +546,7 @@ impl CudaScreen {
         } else {
             pending.iter().map(view).collect()
         };
-        let ends: Vec<usize> = pending.iter().map(|r| requests[r.index].end).collect();
-        self.exchange(&views, &pending, &ends)?;
+        self.exchange(&views, &pending)?;
         let out = self
             .answer
             .as_slice()
@@ -618,7 +614,7 @@ impl Screen for CudaScreen {
             self.factors.extend(by_columns(&view.whitening, p));
         }
         if self.changes() > STAGING / 4 {
-            self.exchange(&[], &[], &[])?;
+            self.exchange(&[], &[])?;
         }
         Ok(())
     }
@@ -633,7 +629,7 @@ impl Screen for CudaScreen {
             self.removed.push(position as u32);
         }
         if self.roster.is_sparse() {
-            self.exchange(&[], &[], &[])?;
+            self.exchange(&[], &[])?;
             let from = self.roster.compact();
             self.compact(&from)
                 .map_err(|error| self.device.error("closing gaps", &error))?;
@@ -655,6 +651,7 @@ impl Screen for CudaScreen {
                 let wanted = request.capacity + request.skip.len();
                 Pending {
                     index,
+                    end: request.end,
                     limit: ((request.limit / self.frame.unit()) as f32).next_up(),
                     groups: if request.is_tight {
                         0

@@ -21,6 +21,18 @@ pub struct Lost {
     pub error: Error,
 }
 
+/// Whether a device is among those that failed.
+pub fn is_lost(lost: &[Lost], device: usize) -> bool {
+    lost.iter().any(|lost| lost.device == device)
+}
+
+/// Adds a device that failed, unless it has failed before.
+pub fn lose(lost: &mut Vec<Lost>, device: usize, error: Error) {
+    if !is_lost(lost, device) {
+        lost.push(Lost { device, error });
+    }
+}
+
 /// What is left of the work.
 struct Hand {
     /// The first piece that nobody has had yet.
@@ -159,9 +171,7 @@ pub fn deal<W: Worker, T: Send>(
         let taken = receiver.iter().try_for_each(|(device, number, done)| {
             match done {
                 Err(error @ Error::Device(_)) => {
-                    if lost.iter().all(|lost| lost.device != device) {
-                        lost.push(Lost { device, error });
-                    }
+                    lose(lost, device, error);
                     return Ok(());
                 }
                 done => early.insert(number, done?),

@@ -29,7 +29,7 @@ use crate::backend::single::{Frame, Precision, Scalars};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::monitor::Monitor;
-use deal::{deal, Lost, Worker};
+use deal::{deal, is_lost, lose, Lost, Worker};
 use references::Rows;
 use searcher::{room, Searcher, MOST_ROOM, TILE};
 
@@ -242,7 +242,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let (copy, rows) = copy(frame, &self.host, self.others.clone())?;
         self.copy = copy;
         let (make, rows, references) = (&self.make, &rows, self.copy.references);
-        let is_left = |number: &&usize| self.lost.iter().all(|lost| lost.device != **number);
+        let is_left = |number: &&usize| !is_lost(&self.lost, **number);
         let left: Vec<usize> = self.devices.iter().filter(is_left).copied().collect();
         // All at a time: copying and, at the first use, loading kernels takes a while.
         let opened: Vec<Result<Vec<S>>> = std::thread::scope(|scope| {
@@ -253,7 +253,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let before = self.lost.len();
         for (device, opened) in left.into_iter().zip(opened) {
             match opened {
-                Err(error @ Error::Device(_)) => self.lost.push(Lost { device, error }),
+                Err(error @ Error::Device(_)) => lose(&mut self.lost, device, error),
                 opened => self.sweepers.extend(opened?),
             }
         }
@@ -266,7 +266,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
     /// That of the last device where none is left.
     fn go_on_without(&mut self, before: usize) -> Result<()> {
         let Self { lost, sweepers, .. } = self;
-        let is_left = |sweeper: &S| lost.iter().all(|lost| lost.device != sweeper.device());
+        let is_left = |sweeper: &S| !is_lost(lost, sweeper.device());
         sweepers.retain(is_left);
         self.again = self.again.take().filter(is_left);
         let Some(first) = sweepers.first_mut() else {
@@ -448,8 +448,9 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             Err(_) if leaves_many => false,
             dealt => dealt.map(|()| true)?,
         };
-        let is_known = |failed: &Lost| lost.iter().any(|lost| lost.device == failed.device);
-        lost.extend(failed.filter(|failed| !is_known(failed)));
+        if let Some(Lost { device, error }) = failed {
+            lose(lost, device, error);
+        }
         self.go_on_without(before)?;
         Ok(settled)
     }

@@ -37,6 +37,7 @@ unsafe impl DeviceRepr for Round {}
 /// A request on its way.
 pub struct Pending {
     pub index: usize,
+    pub end: usize,
     pub limit: f32,
     pub groups: usize,
     pub room: usize,
@@ -100,16 +101,10 @@ impl Staging<'_> {
 
     /// Requests as in screen.cu, with zeros for coordinates up to `padded`, but for their factors;
     /// where they start.
-    pub fn put_queries(
-        &mut self,
-        views: &[View],
-        pending: &[Pending],
-        ends: &[usize],
-        padded: usize,
-    ) -> usize {
+    pub fn put_queries(&mut self, views: &[View], pending: &[Pending], padded: usize) -> usize {
         let start = self.used;
         let (mut factor, mut room) = (0, 0);
-        for ((view, request), &end) in views.iter().zip(pending).zip(ends) {
+        for (view, request) in views.iter().zip(pending) {
             let shape = if view.whitening.is_empty() {
                 NO_SHAPE
             } else {
@@ -120,7 +115,7 @@ impl Staging<'_> {
             self.put(&scalars(view, shape));
             self.put(&[
                 request.limit.to_bits(),
-                end as u32,
+                request.end as u32,
                 request.groups as u32,
                 request.room as u32,
                 room as u32,
@@ -179,6 +174,7 @@ mod tests {
         ];
         let pending = |index| Pending {
             index,
+            end: 40 + 10 * index,
             limit: 8.0,
             groups: 2,
             room: 100,
@@ -190,7 +186,7 @@ mod tests {
             used: 0,
         };
         assert_eq!(staging.put(&[7]), 0);
-        let queries = staging.put_queries(&views, &pending, &[40, 50, 60], 4);
+        let queries = staging.put_queries(&views, &pending, 4);
         let factors = staging.put_factors(&views);
         let used = staging.used;
         let length = COORDINATES + 4;
