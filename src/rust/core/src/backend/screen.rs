@@ -12,7 +12,10 @@
 //! What a bound loses to rounding is covered: each cluster's `error` bounds how far its stored
 //! mean is from the real one, and the other margins are a priori bounds of the form c·p·2⁻²⁴.
 
+use std::sync::OnceLock;
+
 use crate::error::Result;
+use crate::mahalanobis::shape::packed_len;
 
 /// Single precision's unit roundoff.
 pub const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
@@ -60,7 +63,7 @@ pub struct Profile<'a> {
 /// A question: which clusters are near this one?
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
-    pub profile: Profile<'a>,
+    pub view: &'a View,
     /// Only positions before this one count.
     pub end: usize,
     /// About how many are wanted.
@@ -97,7 +100,7 @@ impl Found {
 /// The live clusters of one problem on a device. Positions are in order of birth.
 pub trait Screen: Send {
     /// Adds a cluster as the youngest.
-    fn push(&mut self, slot: u32, profile: &Profile) -> Result<()>;
+    fn push(&mut self, slot: u32, view: &View) -> Result<()>;
 
     /// Removes a cluster.
     fn remove(&mut self, slot: u32) -> Result<()>;
@@ -105,8 +108,12 @@ pub trait Screen: Send {
     /// The positions: who is where.
     fn roster(&self) -> &Roster;
 
-    /// Answers all requests.
-    fn sweep(&mut self, requests: &[Request<'_>]) -> Result<Vec<Found>>;
+    /// Answers all requests. A screen that would only wait for its device calls `meanwhile`, once.
+    fn sweep(
+        &mut self,
+        requests: &[Request<'_>],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Vec<Found>>;
 
     /// How many requests at a time it takes to keep the device busy.
     fn batch(&self) -> usize;
@@ -286,6 +293,7 @@ impl Frame {
             fourth: up(spread.fourth * squared * squared * (1.0 + slack)),
             largest: up(spread.largest * squared * (1.0 + slack)),
             third: up(spread.third * squared * scale * (1.0 + slack)),
+            by_columns: OnceLock::new(),
         }
     }
 }
@@ -308,6 +316,22 @@ pub struct View {
     pub fourth: f32,
     pub largest: f32,
     pub third: f32,
+    /// See [`View::columns`].
+    pub by_columns: OnceLock<Vec<f32>>,
+}
+
+impl View {
+    /// The whitening factor packed column by column, made when it is first asked for.
+    pub fn columns(&self) -> &[f32] {
+        self.by_columns.get_or_init(|| {
+            let p = self.mean.len();
+            let mut columns = Vec::with_capacity(self.whitening.len());
+            for j in (0..p).take(self.whitening.len()) {
+                columns.extend((j..p).map(|i| self.whitening[packed_len(i) + j]));
+            }
+            columns
+        })
+    }
 }
 
 /// The next single above.

@@ -12,26 +12,23 @@
 //! nothing else, so a preparation stays good for as long as both live, whatever comes between.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 use rayon::prelude::*;
 
-use super::clusters::{Clusters, United};
-use super::shape::ShapeRule;
-use super::{distance, Problem};
-use crate::backend::screen::{Found, Frame, Request, Screen};
+use super::clusters::Clusters;
+use super::forest::{
+    Candidate, Candidates, Draft, Forest, Guess, Next, Outlook, CANDIDATES, NEVER,
+};
+use super::queue::Queue;
+use super::Problem;
+use crate::backend::screen::{Frame, Request, Screen, View};
 use crate::backend::Merge;
 use crate::error::Result;
 use crate::monitor::Monitor;
 
-/// How many candidates a first sweep keeps; each further sweep of a cluster keeps twice as many.
-const CANDIDATES: usize = 8;
-
 /// To find more candidates than this takes longer than another sweep now and then.
 const FAR_TOO_MANY: usize = 8 * CANDIDATES;
-
-/// A cluster with so many times the members of another hardly changes when they merge.
-const MUCH_LARGER: usize = 8;
 
 /// How many clusters are put side by side at the start: as many as the screens' groups have.
 const SIDE_BY_SIDE: usize = 256;
@@ -55,20 +52,8 @@ pub fn work(problem: &Problem) -> u64 {
     n * (n - 1)
 }
 
-/// How the problem's data units and a screen's units relate.
-pub fn frame(problem: &Problem) -> Frame {
-    let (least, greatest) = problem.bounding_box();
-    let spans = || least.iter().zip(&greatest);
-    Frame::new(
-        spans().map(|(l, g)| l + (g - l) / 2.0).collect(),
-        spans().fold(0.0f64, |reach, (l, g)| reach.max(g - l)),
-        !problem.options.quick,
-        distance::log2_ceil(problem.members.len()),
-    )
-}
-
 /// The merges that make one cluster of `problem`'s clusters, in order; `new_screen` makes an empty
-/// screen for a number of live clusters.
+/// screen for a number of live clusters in a frame.
 ///
 /// Takes about n²·p operations for centroid distances and O(n·p + c·p²) memory, c the most
 /// clusters of several members at a time.
@@ -77,13 +62,13 @@ pub fn frame(problem: &Problem) -> Frame {
 /// `Error::Interrupt` when `monitor` says stop, and what the screen returns.
 pub fn agglomerate(
     problem: &Problem,
-    new_screen: impl Fn(usize) -> Result<Box<dyn Screen>>,
+    new_screen: impl Fn(usize, Frame) -> Result<Box<dyn Screen>>,
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
     let mut state = Agglomeration::new(problem, &new_screen, monitor)?;
     state.start()?;
     while state.live() > 1 {
-        let Reverse(head) = state.queue.pop().expect("every live cluster is queued");
+        let head = state.queue.take(0).expect("every live cluster is queued");
         state.settle(head)?;
     }
     Ok(state.merges)
@@ -146,45 +131,6 @@ fn further(floor: f64, sweeps: u32) -> f64 {
     }
 }
 
-/// What is known of a pair that belongs to a cluster. The order: the smaller first, bounds before
-/// distances (a bound may hide a smaller slot), the lower partner first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
-    /// The bits of the value: distances are ≥ 0, so their bits order them.
-    value: u64,
-    decided: bool,
-    partner: u32,
-    partner_birth: u32,
-}
-
-/// The older neighbours of one cluster.
-#[derive(Debug, Default)]
-struct Candidates {
-    heap: BinaryHeap<Reverse<Candidate>>,
-    /// No older cluster outside the heap is nearer.
-    floor: f64,
-    sweeps: u32,
-}
-
-impl Candidates {
-    /// What a sweep found.
-    fn new(found: Found, births: &[u32]) -> Self {
-        let candidate = |(bound, partner): (f64, u32)| {
-            Reverse(Candidate {
-                value: bound.to_bits(),
-                decided: false,
-                partner,
-                partner_birth: births[partner as usize],
-            })
-        };
-        Self {
-            heap: found.bounds.into_iter().map(candidate).collect(),
-            floor: found.floor,
-            sweeps: 1,
-        }
-    }
-}
-
 /// The head of a cluster's candidates in the queue of all; orders as [`Candidate`], floors first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Head {
@@ -194,6 +140,8 @@ struct Head {
     higher: u32,
     owner: u32,
     owner_birth: u32,
+    /// Of the other one of the pair; of no meaning for a floor.
+    partner_birth: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -206,43 +154,23 @@ enum Kind {
 /// A merge made ahead of its time.
 #[derive(Debug)]
 struct Prepared {
-    births: (u32, u32),
-    united: United,
+    draft: Draft,
     candidates: Candidates,
     /// The candidates are all from before this birth.
     as_of: u32,
 }
 
-/// About how far the candidates of a cluster to come are.
-struct Guess {
-    by: GuessedBy,
-    distance: f64,
-}
-
-/// By whose candidates those of a union are guessed.
-#[derive(Clone, Copy)]
-enum GuessedBy {
-    Both,
-    /// The larger of the two clusters hardly changes.
-    Larger,
-}
-
 struct Agglomeration<'a, F> {
-    problem: &'a Problem<'a>,
     monitor: &'a Monitor,
-    rule: ShapeRule,
-    clusters: Clusters<'a>,
-    /// By slot: when its cluster came to be; 0, 1, … at the start.
-    births: Vec<u32>,
-    next_birth: u32,
+    forest: Forest<'a>,
     /// The births and slots since the oldest preparation that is kept.
     recent: Vec<(u32, u32)>,
     below_full_size: usize,
-    candidates: Vec<Candidates>,
-    queue: BinaryHeap<Reverse<Head>>,
+    queue: Queue<Head>,
     new_screen: &'a F,
     screen: Box<dyn Screen>,
     prepared: HashMap<(u32, u32), Prepared>,
+    next: Option<Next>,
     /// How many merges to prepare at a time.
     batch: usize,
     /// How far beyond the candidates of two clusters those of their union are looked for, by the kind
@@ -251,7 +179,7 @@ struct Agglomeration<'a, F> {
     merges: Vec<Merge>,
 }
 
-impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
+impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
     fn new(problem: &'a Problem<'a>, new_screen: &'a F, monitor: &'a Monitor) -> Result<Self> {
         let n = problem.clusters();
         let full = problem.options.shape_rule(true);
@@ -259,20 +187,17 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             .filter(|&s| !full.is_full_size(problem.members_of(s).len()))
             .count();
         let rule = problem.options.shape_rule(below_full_size == 0);
+        let forest = Forest::new(problem, rule)?;
         Ok(Self {
-            problem,
             monitor,
-            rule,
-            clusters: Clusters::new(problem, &rule)?,
-            births: vec![0; n],
-            next_birth: 0,
+            screen: new_screen(n, forest.frame.clone())?,
+            forest,
             recent: Vec::new(),
             below_full_size,
-            candidates: (0..n).map(|_| Candidates::default()).collect(),
-            queue: BinaryHeap::with_capacity(n),
+            queue: Queue::with_capacity(n),
             new_screen,
-            screen: new_screen(n)?,
             prepared: HashMap::new(),
+            next: None,
             batch: 1,
             reach: [1.0; 2],
             merges: Vec::with_capacity(n - 1),
@@ -281,25 +206,28 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
 
     /// Screens all live clusters against each other, and queues them, from scratch.
     fn start(&mut self) -> Result<()> {
-        let mut live: Vec<u32> = self.clusters.live().collect();
+        let mut live: Vec<u32> = self.forest.clusters.live().collect();
         let in_order = live.len() >= WORTH_ORDER;
         if in_order {
-            side_by_side(&mut live, &self.clusters);
+            side_by_side(&mut live, &self.forest.clusters);
         }
-        for &slot in &live {
-            self.births[slot as usize] = self.next_birth;
-            self.next_birth += 1;
-            self.screen.push(slot, &self.clusters.profile(slot))?;
+        let forest = &self.forest;
+        let views: Vec<View> = live.par_iter().map(|&slot| forest.view(slot)).collect();
+        for (&slot, view) in live.iter().zip(&views) {
+            self.forest.give_birth(slot);
+            self.screen.push(slot, view)?;
         }
         self.queue.clear();
         self.prepared.clear();
+        self.next = None;
         self.recent.clear();
         self.batch = self.screen.batch();
         let at_a_time = (PAIRS_BETWEEN_CHECKS / live.len()).max(1);
-        for (chunk, slots) in live.chunks(at_a_time).enumerate() {
+        let chunks = live.chunks(at_a_time).zip(views.chunks(at_a_time));
+        for (chunk, (slots, views)) in chunks.enumerate() {
             self.monitor.check()?;
             let end = |i: usize| chunk * at_a_time + i;
-            let (clusters, quick) = (&self.clusters, self.problem.options.quick);
+            let (clusters, quick) = (&self.forest.clusters, self.forest.problem.options.quick);
             let limits: Vec<f64> = slots
                 .par_iter()
                 .enumerate()
@@ -308,12 +236,12 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
                     first_limit(older, slot, clusters, quick)
                 })
                 .collect();
-            let requests: Vec<Request> = slots
+            let requests: Vec<Request> = views
                 .iter()
                 .enumerate()
                 .zip(limits)
-                .map(|((i, &slot), limit)| Request {
-                    profile: self.clusters.profile(slot),
+                .map(|((i, view), limit)| Request {
+                    view,
                     end: end(i),
                     capacity: CANDIDATES,
                     limit,
@@ -321,9 +249,10 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
                     skip: &[],
                 })
                 .collect();
-            let answers = self.screen.sweep(&requests)?;
+            let answers = self.screen.sweep(&requests, &mut || ())?;
             for (i, (&slot, found)) in slots.iter().zip(answers).enumerate() {
-                self.candidates[slot as usize] = Candidates::new(found, &self.births);
+                self.forest.candidates[slot as usize] =
+                    Candidates::new(found, &[], &self.forest.births);
                 self.enqueue(slot);
                 self.monitor.advance(end(i) as u64);
             }
@@ -333,38 +262,35 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
 
     /// Queues a cluster by the least that it has.
     fn enqueue(&mut self, owner: u32) {
-        let candidates = &self.candidates[owner as usize];
+        let candidates = &self.forest.candidates[owner as usize];
         let floor = candidates.floor.to_bits();
-        let (value, kind, partner) = match candidates.heap.peek() {
+        let (value, kind, partner, partner_birth) = match candidates.heap.peek() {
             Some(Reverse(first)) if first.value < floor => {
                 let kind = if first.decided {
                     Kind::Distance
                 } else {
                     Kind::Bound
                 };
-                (first.value, kind, first.partner)
+                (first.value, kind, first.partner, first.partner_birth)
             }
             // No older cluster is left; a younger one owns the pairs with this one.
             None if candidates.floor == f64::INFINITY => return,
-            _ => (floor, Kind::Floor, owner),
+            _ => (floor, Kind::Floor, owner, NEVER),
         };
-        self.queue.push(Reverse(Head {
+        self.queue.push(Head {
             value,
             kind,
             lower: owner.min(partner),
             higher: owner.max(partner),
             owner,
-            owner_birth: self.births[owner as usize],
-        }));
-    }
-
-    fn is_live(&self, slot: u32, birth: u32) -> bool {
-        self.clusters.size(slot) > 0 && self.births[slot as usize] == birth
+            owner_birth: self.forest.births[owner as usize],
+            partner_birth,
+        });
     }
 
     /// Takes the head of the queue one step further.
     fn settle(&mut self, head: Head) -> Result<()> {
-        if !self.is_live(head.owner, head.owner_birth) {
+        if !self.forest.is_live(head.owner, head.owner_birth) {
             return Ok(());
         }
         match head.kind {
@@ -373,7 +299,7 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
                 self.decide(head.owner);
                 Ok(())
             }
-            Kind::Distance if self.first_pair(head.owner).is_none() => {
+            Kind::Distance if !self.has_partner(&head) => {
                 self.drop_first(head.owner);
                 Ok(())
             }
@@ -383,12 +309,12 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
 
     /// Replaces a cluster's first bound by the distance, or drops it if the partner is gone.
     fn decide(&mut self, owner: u32) {
-        let Some((lower, higher)) = self.first_pair(owner) else {
+        let Some((lower, higher)) = self.forest.first_pair(owner) else {
             return self.drop_first(owner);
         };
-        let decision = self.clusters.decide(lower, higher);
-        let distance = self.clusters.keep(decision);
-        let heap = &mut self.candidates[owner as usize].heap;
+        let decision = self.forest.clusters.decide(lower, higher);
+        let distance = self.forest.clusters.keep(decision);
+        let heap = &mut self.forest.candidates[owner as usize].heap;
         let mut first = heap.peek_mut().expect("there is a first candidate");
         debug_assert!(f64::from_bits(first.0.value) <= distance, "the bound holds");
         first.0.value = distance.to_bits();
@@ -399,42 +325,45 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
 
     /// Drops a cluster's first candidate, whose partner is gone.
     fn drop_first(&mut self, owner: u32) {
-        self.candidates[owner as usize].heap.pop();
+        self.forest.candidates[owner as usize].heap.pop();
         self.enqueue(owner);
     }
 
-    /// The pair that a cluster's first candidate stands for, if its partner lives.
-    fn first_pair(&self, owner: u32) -> Option<(u32, u32)> {
-        let Reverse(first) = self.candidates[owner as usize].heap.peek()?;
-        let pair = (owner.min(first.partner), owner.max(first.partner));
-        self.is_live(first.partner, first.partner_birth)
-            .then_some(pair)
+    /// Whether the other one of a head's pair lives.
+    fn has_partner(&self, head: &Head) -> bool {
+        let partner = if head.owner == head.lower {
+            head.higher
+        } else {
+            head.lower
+        };
+        self.forest.is_live(partner, head.partner_birth)
     }
 
     /// Looks for more candidates of a cluster whose floor was reached.
     fn sweep_again(&mut self, owner: u32) -> Result<()> {
         self.monitor.check()?;
-        let old = std::mem::take(&mut self.candidates[owner as usize]);
+        let old = std::mem::take(&mut self.forest.candidates[owner as usize]);
         let known: Vec<_> = old
             .heap
             .into_iter()
-            .filter(|Reverse(c)| c.decided && self.is_live(c.partner, c.partner_birth))
+            .filter(|Reverse(c)| c.decided && self.forest.is_live(c.partner, c.partner_birth))
             .collect();
         let mut skip: Vec<u32> = known.iter().map(|Reverse(c)| c.partner).collect();
         skip.sort_unstable();
+        let view = self.forest.view(owner);
         let request = Request {
-            profile: self.clusters.profile(owner),
+            view: &view,
             end: self.screen.roster().position(owner),
             capacity: CANDIDATES << old.sweeps.min(16),
             limit: further(old.floor, old.sweeps),
             is_tight: false,
             skip: &skip,
         };
-        let found = self.screen.sweep(&[request])?.swap_remove(0);
-        let mut candidates = Candidates::new(found, &self.births);
+        let found = self.screen.sweep(&[request], &mut || ())?.swap_remove(0);
+        let mut candidates = Candidates::new(found, &[], &self.forest.births);
         candidates.sweeps = old.sweeps + 1;
         candidates.heap.extend(known);
-        self.candidates[owner as usize] = candidates;
+        self.forest.candidates[owner as usize] = candidates;
         self.enqueue(owner);
         Ok(())
     }
@@ -443,8 +372,8 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
     fn merge(&mut self, head: Head) -> Result<()> {
         self.monitor.check()?;
         let (lower, higher) = (head.lower, head.higher);
-        let births = |state: &Self| (state.births[lower as usize], state.births[higher as usize]);
-        let is_prepared = |p: &Prepared| p.births == births(self);
+        let births = self.forest.births_of((lower, higher));
+        let is_prepared = |p: &Prepared| p.draft.births == births;
         if !self.prepared.get(&(lower, higher)).is_some_and(is_prepared) {
             self.prepare(&head)?;
         }
@@ -458,35 +387,43 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             .advance(self.screen.roster().positions() as u64);
         self.screen.remove(lower)?;
         self.screen.remove(higher)?;
-        self.candidates[higher as usize] = Candidates::default();
-        let below = |size: usize| usize::from(!self.rule.is_full_size(size));
-        let before = below(self.clusters.size(lower)) + below(self.clusters.size(higher));
-        self.clusters
-            .replace(lower, higher, prepared.united, &self.rule);
-        self.below_full_size -= before - below(self.clusters.size(lower));
+        self.forest.candidates[higher as usize] = Candidates::default();
+        self.forest.births[higher as usize] = NEVER;
+        let below = |size: usize| usize::from(!self.forest.rule.is_full_size(size));
+        let before =
+            below(self.forest.clusters.size(lower)) + below(self.forest.clusters.size(higher));
+        self.forest
+            .clusters
+            .replace(lower, higher, prepared.draft.united, &self.forest.rule);
+        self.below_full_size -= before - below(self.forest.clusters.size(lower));
         if self.live() == 1 {
             return Ok(());
         }
-        if self.below_full_size == 0 && !self.rule.all_full_size {
+        if self.below_full_size == 0 && !self.forest.rule.all_full_size {
             return self.switch();
         }
-        let birth = self.next_birth;
-        self.next_birth += 1;
-        self.births[lower as usize] = birth;
+        let birth = self.forest.give_birth(lower);
+        if let Some(next) = &mut self.next {
+            next.born(prepared.draft.births, birth);
+        }
         let mut candidates = prepared.candidates;
         for &(birth, slot) in &self.recent {
-            if birth >= prepared.as_of && self.is_live(slot, birth) {
+            if birth < prepared.as_of || !self.forest.is_live(slot, birth) {
+                continue;
+            }
+            let bound = self.forest.clusters.bound(lower, slot);
+            if bound < candidates.floor {
                 candidates.heap.push(Reverse(Candidate {
-                    value: self.clusters.bound(lower, slot).to_bits(),
+                    value: bound.to_bits(),
                     decided: false,
                     partner: slot,
                     partner_birth: birth,
                 }));
             }
         }
-        self.candidates[lower as usize] = candidates;
+        self.forest.candidates[lower as usize] = candidates;
         self.recent.push((birth, lower));
-        self.screen.push(lower, &self.clusters.profile(lower))?;
+        self.screen.push(lower, &prepared.draft.view)?;
         self.enqueue(lower);
         if self.screen.is_outgrown(self.live()) {
             self.change_screen()?;
@@ -497,25 +434,19 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
     /// Prepares the merge that a head stands for, and those that look like the next ones.
     fn prepare(&mut self, head: &Head) -> Result<()> {
         self.forget_preparations();
-        let pairs = self.look_ahead(head);
-        let rule = &self.rule;
-        let clusters = &self.clusters;
-        let unite = |&(lower, higher): &(u32, u32)| clusters.united(lower, higher, rule);
-        let united: Vec<United> = if self.operations(&pairs) < WORTH_THREADS {
-            pairs.iter().map(unite).collect()
-        } else {
-            pairs.par_iter().map(unite).collect()
-        };
+        let (pairs, heights) = self.look_ahead(head);
+        let drafts = self.drafts(&pairs);
         let skips: Vec<[u32; 2]> = pairs.iter().map(|&(l, h)| [l, h]).collect();
-        let guesses: Vec<Guess> = skips.iter().map(|&pair| self.guess(pair)).collect();
-        let requests: Vec<Request> = united
+        let forest = &self.forest;
+        let guesses: Vec<Guess> = pairs.iter().map(|&pair| forest.guess(pair)).collect();
+        let requests: Vec<Request> = drafts
             .iter()
             .zip(&skips)
             .zip(&guesses)
-            .map(|((united, skip), guess)| {
+            .map(|((draft, skip), guess)| {
                 let limit = self.reach[guess.by as usize] * guess.distance;
                 Request {
-                    profile: united.profile(),
+                    view: &draft.view,
                     end: self.screen.roster().positions(),
                     capacity: CANDIDATES,
                     limit,
@@ -524,8 +455,15 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
                 }
             })
             .collect();
-        let mut answers = self.screen.sweep(&requests)?;
+        let mut outlook = Outlook::default();
+        let has_time = forest.operations(pairs[0]) < WORTH_THREADS;
+        let mut answers = self.screen.sweep(&requests, &mut || {
+            if has_time {
+                outlook = forest.look_out(&drafts, &heights);
+            }
+        })?;
         drop(requests);
+        self.next = outlook.next;
         for (found, guess) in answers.iter_mut().zip(&guesses) {
             let adapted = match found.bounds.len() {
                 0..CANDIDATES => 1.03,
@@ -536,75 +474,44 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             *reach = (*reach * adapted).clamp(0.1, 10.0);
             found.keep_nearest(4 * CANDIDATES);
         }
-        for ((&(lower, higher), united), found) in pairs.iter().zip(united).zip(answers) {
+        for (i, (draft, found)) in drafts.into_iter().zip(answers).enumerate() {
+            let decided = outlook.decided.get(i).map_or(&[][..], |decided| decided);
             let prepared = Prepared {
-                births: (self.births[lower as usize], self.births[higher as usize]),
-                united,
-                candidates: Candidates::new(found, &self.births),
-                as_of: self.next_birth,
+                candidates: Candidates::new(found, decided, &self.forest.births),
+                as_of: self.forest.next_birth,
+                draft,
             };
-            self.prepared.insert((lower, higher), prepared);
+            self.prepared.insert(prepared.draft.pair, prepared);
         }
         Ok(())
     }
 
-    /// About how many operations it takes to unite these pairs.
-    fn operations(&self, pairs: &[(u32, u32)]) -> usize {
-        let p = self.problem.x.columns();
-        let operations = |&(lower, higher): &(u32, u32)| {
-            let size = self.clusters.size(lower) + self.clusters.size(higher);
-            match (self.rule.may_have_shape(size), self.problem.options.quick) {
-                (true, _) => p * p * p,
-                (false, false) => p * p,
-                (false, true) => p,
-            }
-        };
-        pairs.iter().map(operations).sum()
-    }
-
-    /// Where the candidates of what becomes of two clusters probably end. A bad guess costs time only:
-    /// a second sweep, or candidates that nobody needs.
-    fn guess(&self, pair: [u32; 2]) -> Guess {
-        let size = |slot: u32| self.clusters.size(slot);
-        let (mut larger, mut smaller) = (pair[0], pair[1]);
-        if size(larger) < size(smaller) {
-            std::mem::swap(&mut larger, &mut smaller);
+    /// What becomes of these pairs.
+    fn drafts(&mut self, pairs: &[(u32, u32)]) -> Vec<Draft> {
+        let next = self.next.take();
+        let forest = &self.forest;
+        let ready = next.and_then(|next| next.of(pairs[0], forest.births_of(pairs[0])));
+        let rest = &pairs[usize::from(ready.is_some())..];
+        let mut drafts: Vec<Draft> = ready.into_iter().collect();
+        let operations: usize = rest.iter().map(|&pair| forest.operations(pair)).sum();
+        if operations < WORTH_THREADS {
+            drafts.extend(rest.iter().map(|&pair| forest.draft(pair)));
+        } else {
+            drafts.par_extend(rest.par_iter().map(|&pair| forest.draft(pair)));
         }
-        let known = |owner: u32| {
-            let others = self.candidates[owner as usize].heap.iter();
-            others
-                .filter(|Reverse(c)| {
-                    !pair.contains(&c.partner) && self.is_live(c.partner, c.partner_birth)
-                })
-                .map(|Reverse(c)| c.value)
-        };
-        let mut values: Vec<u64> = known(larger).collect();
-        let hardly_changes = size(larger) >= MUCH_LARGER * size(smaller);
-        let by = if hardly_changes && values.len() >= CANDIDATES {
-            GuessedBy::Larger
-        } else {
-            values.extend(known(smaller));
-            GuessedBy::Both
-        };
-        let wanted = CANDIDATES.min(values.len());
-        let distance = if wanted == 0 {
-            f64::INFINITY
-        } else {
-            f64::from_bits(*values.select_nth_unstable(wanted - 1).1)
-        };
-        Guess { by, distance }
+        drafts
     }
 
     /// Drops preparations for clusters that are gone or that have waited long (the more births
     /// since, the more a preparation lacks), and recent births that none needs.
     fn forget_preparations(&mut self) {
         let age = 2 * self.screen.batch() as u32;
-        let oldest = self.next_birth.saturating_sub(age);
+        let oldest = self.forest.next_birth.saturating_sub(age);
         let mut prepared = std::mem::take(&mut self.prepared);
         prepared.retain(|&(lower, higher), prepared| {
             prepared.as_of >= oldest
-                && self.is_live(lower, prepared.births.0)
-                && self.is_live(higher, prepared.births.1)
+                && self.forest.is_live(lower, prepared.draft.births.0)
+                && self.forest.is_live(higher, prepared.draft.births.1)
         });
         self.prepared = prepared;
         let oldest = self.prepared.values().map(|p| p.as_of).min();
@@ -612,80 +519,84 @@ impl<'a, F: Fn(usize) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             .retain(|&(birth, _)| oldest.is_some_and(|oldest| birth >= oldest));
     }
 
-    /// The pair of a head and the next ones in the queue that share no cluster with each other.
-    fn look_ahead(&mut self, head: &Head) -> Vec<(u32, u32)> {
+    /// The pair of a head and the next ones in the queue that share no cluster with each other, and
+    /// their heights.
+    fn look_ahead(&mut self, head: &Head) -> (Vec<(u32, u32)>, Vec<f64>) {
         let mut pairs = vec![(head.lower, head.higher)];
+        let mut heights = vec![f64::from_bits(head.value)];
         let mut busy = vec![head.lower, head.higher];
-        let mut aside = Vec::new();
+        let mut at = 0;
         for _ in 1..2 * self.batch {
-            let Some(Reverse(next)) = self.queue.pop() else {
+            let Some(next) = self.queue.get(at) else {
                 break;
             };
-            if !self.is_live(next.owner, next.owner_birth) {
+            if !self.forest.is_live(next.owner, next.owner_birth) {
+                self.queue.take(at);
                 continue;
             }
             if next.kind == Kind::Floor || next.kind == Kind::Bound && self.is_costly(&next) {
-                aside.push(next);
+                at += 1;
                 continue;
             }
             if next.kind == Kind::Bound {
+                self.queue.take(at);
                 self.decide(next.owner);
                 continue;
             }
-            if self.first_pair(next.owner).is_none() {
+            if !self.has_partner(&next) {
+                self.queue.take(at);
                 self.drop_first(next.owner);
                 continue;
             }
             let pair = (next.lower, next.higher);
-            if !busy.contains(&pair.0)
-                && !busy.contains(&pair.1)
-                && !self.prepared.contains_key(&pair)
-            {
+            let is_free = !busy.contains(&pair.0) && !busy.contains(&pair.1);
+            if is_free && !self.prepared.contains_key(&pair) {
                 pairs.push(pair);
+                heights.push(f64::from_bits(next.value));
             }
             busy.extend([pair.0, pair.1]);
-            aside.push(next);
+            at += 1;
         }
-        self.queue.extend(aside.into_iter().map(Reverse));
         // Look further while most of what is found is new, less far while hardly anything is.
         if 2 * pairs.len() >= self.batch {
             self.batch = (2 * self.batch).min(self.screen.batch());
         } else if 4 * pairs.len() <= self.batch {
             self.batch = (self.batch / 2).max(2);
         }
-        pairs
+        (pairs, heights)
     }
 
     /// Whether the distance that a head stands for takes long to decide.
     fn is_costly(&self, head: &Head) -> bool {
-        let members = self.clusters.size(head.lower) + self.clusters.size(head.higher);
-        !self.problem.options.quick && members > COSTLY_MEMBERS
+        let members =
+            self.forest.clusters.size(head.lower) + self.forest.clusters.size(head.higher);
+        !self.forest.problem.options.quick && members > COSTLY_MEMBERS
     }
 
     /// All clusters have become full-size: all distances are computed anew.
     fn switch(&mut self) -> Result<()> {
-        self.rule = self.problem.options.shape_rule(true);
-        let live: Vec<u32> = self.clusters.live().collect();
+        self.forest.rule = self.forest.problem.options.shape_rule(true);
+        let live: Vec<u32> = self.forest.clusters.live().collect();
         for slot in live {
-            self.clusters.reshape(slot, &self.rule);
+            self.forest.clusters.reshape(slot, &self.forest.rule);
         }
-        self.clusters.forget_sums();
-        self.screen = (self.new_screen)(self.live())?;
+        self.forest.clusters.forget_sums();
+        self.screen = (self.new_screen)(self.live(), self.forest.frame.clone())?;
         self.start()
     }
 
     /// Number of live clusters.
     fn live(&self) -> usize {
-        self.problem.clusters() - self.merges.len()
+        self.forest.problem.clusters() - self.merges.len()
     }
 
     /// Moves the live clusters to a new screen, in the order of their births.
     fn change_screen(&mut self) -> Result<()> {
-        let mut live: Vec<u32> = self.clusters.live().collect();
-        live.sort_unstable_by_key(|&slot| self.births[slot as usize]);
-        self.screen = (self.new_screen)(live.len())?;
+        let mut live: Vec<u32> = self.forest.clusters.live().collect();
+        live.sort_unstable_by_key(|&slot| self.forest.births[slot as usize]);
+        self.screen = (self.new_screen)(live.len(), self.forest.frame.clone())?;
         for slot in live {
-            self.screen.push(slot, &self.clusters.profile(slot))?;
+            self.screen.push(slot, &self.forest.view(slot))?;
         }
         Ok(())
     }

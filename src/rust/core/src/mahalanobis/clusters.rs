@@ -86,6 +86,24 @@ impl United {
     pub fn profile(&self) -> Profile<'_> {
         profile(&self.mean, self.moments.as_deref())
     }
+
+    /// What a union with another needs to know of it.
+    pub fn part(&self) -> Part<'_> {
+        Part {
+            size: self.size,
+            mean: &self.mean,
+            moments: self.moments.as_deref(),
+        }
+    }
+}
+
+/// A cluster that becomes part of another.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    size: usize,
+    mean: &'a [f64],
+    /// `None` for a single observation, and as for [`United`].
+    moments: Option<&'a Moments>,
 }
 
 /// What the screen needs to know of a cluster with this mean.
@@ -292,24 +310,54 @@ impl<'a> Clusters<'a> {
             })
     }
 
-    /// One cluster of two, with its shape under `rule`.
-    pub fn united(&self, lower: u32, higher: u32, rule: &ShapeRule) -> United {
-        let sizes = (self.size(lower), self.size(higher));
-        let size = sizes.0 + sizes.1;
-        let mut mean = self.mean(lower).to_vec();
+    /// What a union needs to know of a slot's cluster.
+    pub fn part(&self, slot: u32) -> Part<'_> {
+        Part {
+            size: self.size(slot),
+            mean: self.mean(slot),
+            moments: self.moments[slot as usize].as_deref(),
+        }
+    }
+
+    /// The centroid distance between a part and a slot's cluster.
+    pub fn centroid_distance(&self, part: Part, slot: u32) -> f64 {
+        let other = self.part(slot);
+        let directed = |from: Part, to: Part| {
+            dispatch(ToCluster {
+                x: from.mean,
+                mean: to.mean,
+                whitening: to.moments.map_or(&[], |m| &m.whitening),
+            })
+        };
+        distance::average(directed(part, other), directed(other, part))
+    }
+
+    /// Whether a union of these two would need what one of them lacks.
+    pub fn lacks_moments(&self, part: Part, other: Part, rule: &ShapeRule) -> bool {
+        let lacks = |part: Part| part.size > 1 && part.moments.is_none();
+        self.needs_moments(part.size + other.size, rule) && (lacks(part) || lacks(other))
+    }
+
+    /// Whether the screen needs to know more than the mean of a union of so many members.
+    fn needs_moments(&self, size: usize, rule: &ShapeRule) -> bool {
+        self.has_moments() && (!self.problem.options.quick || rule.may_have_shape(size))
+    }
+
+    /// One cluster of two, with its shape under `rule`: `lower` is the one in the lower slot.
+    pub fn united(&self, lower: Part, higher: Part, rule: &ShapeRule) -> United {
+        let size = lower.size + higher.size;
+        let mut mean = lower.mean.to_vec();
         dispatch(MoveTowards {
             share: match self.problem.union {
-                Union::Shape | Union::Mean => shape::share(sizes.0, sizes.1),
+                Union::Shape | Union::Mean => shape::share(lower.size, higher.size),
                 Union::Midpoint => 0.5,
             },
             mean: &mut mean,
-            other: self.mean(higher),
+            other: higher.mean,
         });
-        let all_but_mean = !self.problem.options.quick || rule.may_have_shape(size);
-        let needed = self.has_moments() && all_but_mean;
-        let moments = needed.then(|| {
-            let moments = self.moments[lower as usize].as_deref();
-            self.united_moments(moments.map(Moments::without_shape), lower, higher, rule)
+        let moments = self.needs_moments(size, rule).then(|| {
+            let moments = lower.moments.map(Moments::without_shape);
+            self.united_moments(moments, lower, higher, rule)
         });
         United {
             size,
@@ -323,12 +371,12 @@ impl<'a> Clusters<'a> {
         matches!(self.problem.union, Union::Shape)
     }
 
-    /// The moments of one cluster of two, made of those of the lower, which may be none.
+    /// The moments of one cluster of two, made of `moments`, those of the lower, which may be none.
     fn united_moments(
         &self,
         moments: Option<Box<Moments>>,
-        lower: u32,
-        higher: u32,
+        lower: Part,
+        higher: Part,
         rule: &ShapeRule,
     ) -> Box<Moments> {
         let p = self.p;
@@ -342,17 +390,17 @@ impl<'a> Clusters<'a> {
         });
         dispatch(Unite {
             full,
-            size_a: self.size(lower),
-            mean_a: self.mean(lower),
+            size_a: lower.size,
+            mean_a: lower.mean,
             moments_a: &mut moments,
-            size_b: self.size(higher),
-            mean_b: self.mean(higher),
-            moments_b: self.moments[higher as usize].as_deref(),
+            size_b: higher.size,
+            mean_b: higher.mean,
+            moments_b: higher.moments,
         });
         dispatch(Reshape {
             rule,
             full,
-            members: self.size(lower) + self.size(higher),
+            members: lower.size + higher.size,
             p,
             moments: &mut moments,
         });
@@ -364,7 +412,8 @@ impl<'a> Clusters<'a> {
         let mut moments = united.moments;
         if self.has_moments() && moments.is_none() {
             let known = self.moments[lower as usize].take();
-            moments = Some(self.united_moments(known, lower, higher, rule));
+            let parts = (self.part(lower), self.part(higher));
+            moments = Some(self.united_moments(known, parts.0, parts.1, rule));
         }
         let (lower, higher) = (lower as usize, higher as usize);
         self.means[lower * self.p..][..self.p].copy_from_slice(&united.mean);

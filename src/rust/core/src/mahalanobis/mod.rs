@@ -11,7 +11,9 @@ pub mod agglomerate;
 pub mod apriori;
 pub mod clusters;
 pub mod distance;
+mod forest;
 mod lanes;
+mod queue;
 #[cfg(test)]
 pub mod reference;
 pub mod shape;

@@ -2,8 +2,9 @@
 
 use super::reference::{self, Source};
 use super::*;
-use crate::backend::cpu::Cpu;
+use crate::backend::cpu::{Cpu, CpuScreen};
 use crate::backend::neighbours::Space;
+use crate::backend::screen::{Found, Request, Roster, Screen, View};
 use crate::backend::{Merge, Task};
 use crate::distances::Pairs;
 use crate::kmeans::{Assigned, Start};
@@ -44,10 +45,65 @@ fn apriori(random: &mut Random, n: usize) -> Option<Vec<u32>> {
     Some((0..n).map(|_| random.below(labels + 1) as u32).collect())
 }
 
-/// The oracle as a backend.
-struct Exhaustive(Source);
+/// A backend that can do nothing else.
+struct Agglomerating<F>(F);
 
-impl Backend for Exhaustive {
+/// The oracle as a backend.
+fn exhaustive(source: Source) -> impl Backend {
+    Agglomerating(move |problems: &[Problem<'_>]| {
+        let merges = |problem| reference::agglomerate(problem, source);
+        Ok(problems.iter().map(merges).collect())
+    })
+}
+
+/// A screen that works as one on a device does: many requests at a time, and time in between.
+struct Far(CpuScreen);
+
+impl Screen for Far {
+    fn push(&mut self, slot: u32, view: &View) -> Result<()> {
+        self.0.push(slot, view)
+    }
+
+    fn remove(&mut self, slot: u32) -> Result<()> {
+        self.0.remove(slot)
+    }
+
+    fn roster(&self) -> &Roster {
+        self.0.roster()
+    }
+
+    fn sweep(
+        &mut self,
+        requests: &[Request<'_>],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Vec<Found>> {
+        meanwhile();
+        self.0.sweep(requests, &mut || ())
+    }
+
+    fn batch(&self) -> usize {
+        64
+    }
+
+    fn is_outgrown(&self, _: usize) -> bool {
+        false
+    }
+}
+
+/// The CPU with screens that are far.
+fn far(cpu: &Cpu) -> impl Backend + '_ {
+    Agglomerating(|problems: &[Problem<'_>]| {
+        let problems: Vec<&Problem> = problems.iter().collect();
+        cpu.agglomerate_on(&problems, &Monitor::default(), |_, problem, _, frame| {
+            Ok(Box::new(Far(CpuScreen::new(problem.clusters(), frame))))
+        })
+    })
+}
+
+impl<F> Backend for Agglomerating<F>
+where
+    F: Fn(&[Problem<'_>]) -> Result<Vec<Vec<Merge>>> + Send + Sync,
+{
     fn name(&self) -> &'static str {
         "reference"
     }
@@ -57,10 +113,7 @@ impl Backend for Exhaustive {
     }
 
     fn agglomerate(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        Ok(problems
-            .iter()
-            .map(|problem| reference::agglomerate(problem, self.0))
-            .collect())
+        (self.0)(problems)
     }
 
     fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize) -> Result<Points> {
@@ -99,9 +152,11 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
         let x = draw(&mut random, data, n, p);
         let options = options(&mut random, n);
         let labels = apriori(&mut random, n);
-        let fast = run(&x, labels.as_deref(), &options, &cpu);
-        let slow = run(&x, labels.as_deref(), &options, &Exhaustive(Source::Merged));
-        assert_eq!(fast, slow, "{data:?}, {n} × {p}, {options:?}");
+        let slow = run(&x, labels.as_deref(), &options, &exhaustive(Source::Merged));
+        for backend in [&cpu as &dyn Backend, &far(&cpu)] {
+            let fast = run(&x, labels.as_deref(), &options, backend);
+            assert_eq!(fast, slow, "{data:?}, {n} × {p}, {options:?}");
+        }
     }
 }
 
@@ -118,7 +173,7 @@ fn groups_that_are_out_of_reach_change_nothing() {
             ..options(&mut random, n)
         };
         let fast = run(&x, None, &options, &cpu);
-        let slow = run(&x, None, &options, &Exhaustive(Source::Merged));
+        let slow = run(&x, None, &options, &exhaustive(Source::Merged));
         assert_eq!(fast, slow, "{n}, {options:?}");
     }
 }
@@ -201,7 +256,7 @@ fn decisions_agree_with_the_definition() {
             &x,
             labels.as_deref(),
             &options,
-            &Exhaustive(Source::Observations),
+            &exhaustive(Source::Observations),
         );
         let case = format!("{data:?}, {n} × {p}, {options:?}");
         assert_eq!(fast.dendrogram.merge, slow.dendrogram.merge, "{case}");

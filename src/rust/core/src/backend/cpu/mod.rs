@@ -11,7 +11,7 @@ pub mod simd;
 use rayon::prelude::*;
 
 use super::neighbours::Space;
-use super::screen::Screen;
+use super::screen::{Frame, Screen};
 use super::{Backend, Merge, Task};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
@@ -64,7 +64,7 @@ impl Cpu {
         &self,
         problems: &[&Problem<'_>],
         monitor: &Monitor,
-        new_screen: impl Fn(usize, &Problem, usize) -> Result<Box<dyn Screen>> + Sync,
+        new_screen: impl Fn(usize, &Problem, usize, Frame) -> Result<Box<dyn Screen>> + Sync,
     ) -> Result<Vec<Vec<Merge>>> {
         for problem in problems {
             monitor.expect(agglomerate::work(problem));
@@ -74,7 +74,7 @@ impl Cpu {
                 .par_iter()
                 .enumerate()
                 .map(|(which, problem)| {
-                    let screen = |live| new_screen(which, problem, live);
+                    let screen = |live, frame| new_screen(which, problem, live, frame);
                     agglomerate::agglomerate(problem, screen, monitor)
                 })
                 .collect()
@@ -111,8 +111,7 @@ impl Backend for Cpu {
 
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let problems: Vec<&Problem> = problems.iter().collect();
-        self.agglomerate_on(&problems, monitor, |_, problem, _| {
-            let frame = agglomerate::frame(problem);
+        self.agglomerate_on(&problems, monitor, |_, problem, _, frame| {
             Ok(Box::new(CpuScreen::new(problem.clusters(), frame)))
         })
     }

@@ -7,7 +7,7 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::simd::{dispatch, singles, singles_mut};
-use crate::backend::screen::{Found, Frame, Profile, Request, Roster, Screen, View, GONE, UNIT};
+use crate::backend::screen::{Found, Frame, Request, Roster, Screen, View, GONE, UNIT};
 use crate::error::Result;
 use crate::mahalanobis::shape::packed_len;
 use crate::memory;
@@ -208,12 +208,11 @@ impl CpuScreen {
     }
 
     fn answer(&self, request: &Request) -> Found {
-        let query = self.frame.view(&request.profile);
         let ceiling = (request.limit / self.frame.unit()) as f32;
         let part = |blocks: Range<usize>| {
             dispatch(Sweep {
                 screen: self,
-                query: &query,
+                query: request.view,
                 blocks,
                 end: request.end,
                 skip: request.skip,
@@ -239,7 +238,7 @@ impl CpuScreen {
 }
 
 impl Screen for CpuScreen {
-    fn push(&mut self, slot: u32, profile: &Profile) -> Result<()> {
+    fn push(&mut self, slot: u32, view: &View) -> Result<()> {
         let (p, height) = (self.frame.dimensions(), self.height());
         let position = self.roster.push(slot);
         let lane = position % LANES;
@@ -249,7 +248,6 @@ impl Screen for CpuScreen {
             let start = self.blocks.len() - height;
             self.blocks[start + p + LOW] = [f32::NAN; LANES];
         }
-        let view = self.frame.view(profile);
         let block = &mut self.blocks[position / LANES * height..][..height];
         for (row, &value) in block.iter_mut().zip(&view.mean) {
             row[lane] = value;
@@ -263,7 +261,7 @@ impl Screen for CpuScreen {
             scalars[LARGEST][lane] = view.largest;
             scalars[THIRD][lane] = view.third;
         }
-        self.targets[slot as usize] = target(&view, p);
+        self.targets[slot as usize] = target(view, p);
         if self.roster.positions() == (self.full_groups + 1) * GROUP_LANES {
             self.close_group();
         }
@@ -286,7 +284,7 @@ impl Screen for CpuScreen {
         &self.roster
     }
 
-    fn sweep(&mut self, requests: &[Request<'_>]) -> Result<Vec<Found>> {
+    fn sweep(&mut self, requests: &[Request<'_>], _: &mut dyn FnMut()) -> Result<Vec<Found>> {
         let this = &*self;
         let coordinates: usize = requests.iter().map(|r| r.end).sum::<usize>();
         if requests.len() == 1 || coordinates * self.frame.dimensions() < PARALLEL_COORDINATES {

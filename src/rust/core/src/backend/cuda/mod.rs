@@ -25,14 +25,14 @@ use screen::CudaScreen;
 
 use super::cpu::{Cpu, CpuNeighbours, CpuScreen};
 use super::neighbours::Space;
-use super::screen::Screen;
+use super::screen::{Frame, Screen};
 use super::{Backend, Merge, Task, Workload};
 use crate::distances::Pairs;
 use crate::error::{Error, Result};
 use crate::kmeans::{iterate, Assigned, Start};
 use crate::linkage::lance_williams::Recurrence;
 use crate::linkage::matrix::Origin;
-use crate::mahalanobis::{agglomerate, Problem};
+use crate::mahalanobis::Problem;
 use crate::matrix::Matrix;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
@@ -227,13 +227,18 @@ impl Cuda {
         monitor: &Monitor,
     ) -> Result<Vec<Vec<Merge>>> {
         self.cpu
-            .agglomerate_on(problems, monitor, |which, problem, live| {
-                self.screen(which, problem, live)
+            .agglomerate_on(problems, monitor, |which, problem, live, frame| {
+                self.screen(which, problem, live, frame)
             })
     }
 
-    fn screen(&self, which: usize, problem: &Problem, live: usize) -> Result<Box<dyn Screen>> {
-        let frame = agglomerate::frame(problem);
+    fn screen(
+        &self,
+        which: usize,
+        problem: &Problem,
+        live: usize,
+        frame: Frame,
+    ) -> Result<Box<dyn Screen>> {
         let dimensions = frame.dimensions();
         if live < self.smallest || dimensions > screen::MOST_DIMENSIONS {
             return Ok(Box::new(CpuScreen::new(problem.clusters(), frame)));

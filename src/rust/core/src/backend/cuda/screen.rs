@@ -15,16 +15,15 @@ use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
     PinnedHostSlice, PushKernelArg,
 };
-use rayon::prelude::*;
 
 use super::device::Device;
 use super::kernels::{self, Kernels as Module};
-use crate::backend::screen::{Found, Frame, Profile, Request, Roster, Screen, View, GONE};
+use crate::backend::screen::{Found, Frame, Request, Roster, Screen, View, GONE};
 use crate::error::{Error, Result};
 use crate::mahalanobis::shape::packed_len;
 use words::{
-    as_words, by_columns, padded_len, scalars, Pending, Round, Staging, COORDINATES, GROUP, LOW,
-    NO_SHAPE, ROUND_WORDS, SCALARS, SHAPE,
+    as_words, padded_len, scalars, Pending, Round, Staging, COORDINATES, GROUP, LOW, NO_SHAPE,
+    ROUND_WORDS, SCALARS, SHAPE,
 };
 
 // As in screen.cu.
@@ -311,32 +310,30 @@ impl CudaScreen {
         Ok(self.free_shapes.pop().expect("a slab holds a shape"))
     }
 
-    /// Sends the changes and the requests, and waits for the answer.
-    fn exchange(&mut self, views: &[View], pending: &[Pending]) -> Result<()> {
-        self.try_exchange(views, pending)
+    /// Sends the changes and the requests, if there are any.
+    fn send(&mut self, views: &[&View], pending: &[Pending]) -> Result<()> {
+        self.try_send(views, pending)
             .map_err(|error| self.device.error("a sweep", &error))
     }
 
-    fn try_exchange(
+    fn try_send(
         &mut self,
-        views: &[View],
+        views: &[&View],
         pending: &[Pending],
     ) -> std::result::Result<(), DriverError> {
         let answer = self.answer.as_ptr()? as u64;
         self.ticket = self.ticket.wrapping_add(1).max(1);
         let end = pending.iter().map(|request| request.end).max().unwrap_or(0);
         if self.is_small_round(views) {
-            self.change_and_collect(views, pending, end, answer)?;
-        } else {
-            let factors = self.update(views, pending)?;
-            self.enclose()?;
-            if pending.is_empty() {
-                // The requests' memory is free again when this returns.
-                return self.stream.synchronize();
-            }
-            self.collect(pending.len(), end, factors, answer)?;
+            return self.change_and_collect(views, pending, end, answer);
         }
-        self.wait()
+        let factors = self.update(views, pending)?;
+        self.enclose()?;
+        if pending.is_empty() {
+            // The requests' memory is free again when this returns.
+            return self.stream.synchronize();
+        }
+        self.collect(pending.len(), end, factors, answer)
     }
 
     /// Words of an entry of `added`.
@@ -345,7 +342,7 @@ impl CudaScreen {
     }
 
     /// Whether the changes and these requests fit into a kernel's arguments.
-    fn is_small_round(&self, views: &[View]) -> bool {
+    fn is_small_round(&self, views: &[&View]) -> bool {
         let p = self.frame.dimensions();
         let shaped = views.iter().filter(|view| !view.whitening.is_empty());
         let queries = views.len() * (COORDINATES + self.padded) + shaped.count() * padded_len(p);
@@ -358,7 +355,7 @@ impl CudaScreen {
     /// Launches a small round.
     fn change_and_collect(
         &mut self,
-        views: &[View],
+        views: &[&View],
         pending: &[Pending],
         end: usize,
         answer: u64,
@@ -408,7 +405,7 @@ impl CudaScreen {
     /// whitening factors will be.
     fn update(
         &mut self,
-        views: &[View],
+        views: &[&View],
         pending: &[Pending],
     ) -> std::result::Result<u64, DriverError> {
         let p = self.frame.dimensions();
@@ -511,7 +508,12 @@ impl CudaScreen {
     }
 
     /// Waits for the answer that carries the present ticket.
-    fn wait(&self) -> std::result::Result<(), DriverError> {
+    fn wait(&self) -> Result<()> {
+        self.try_wait()
+            .map_err(|error| self.device.error("a sweep", &error))
+    }
+
+    fn try_wait(&self) -> std::result::Result<(), DriverError> {
         // SAFETY: the first word of the answer, aligned and alive as long as `self`; the device
         // writes it, which is what an atomic load is for.
         let first = unsafe { AtomicU32::from_ptr(self.answer.as_ptr()?.cast_mut()) };
@@ -539,14 +541,19 @@ impl CudaScreen {
         requests: &[Request<'_>],
         pending: Vec<Pending>,
         answers: &mut [Option<Found>],
+        meanwhile: &mut Option<&mut dyn FnMut()>,
     ) -> Result<Vec<Pending>> {
-        let view = |request: &Pending| self.frame.view(&requests[request.index].profile);
-        let views: Vec<View> = if pending.len() > BATCH {
-            pending.par_iter().map(view).collect()
-        } else {
-            pending.iter().map(view).collect()
-        };
-        self.exchange(&views, &pending)?;
+        let view = |request: &Pending| requests[request.index].view;
+        let views: Vec<&View> = pending.iter().map(view).collect();
+        self.send(&views, &pending)?;
+        // Clusters that are asked for are often pushed next.
+        for view in views.iter().take(BATCH) {
+            view.columns();
+        }
+        if let Some(work) = meanwhile.take() {
+            work();
+        }
+        self.wait()?;
         let out = self
             .answer
             .as_slice()
@@ -587,16 +594,17 @@ impl CudaScreen {
             let bound = f32::from_bits(entry[0]);
             (!known && bound < floor).then(|| (f64::from(bound) * unit, slot))
         };
+        let mut bounds = Vec::with_capacity(entries.len() / 2);
+        bounds.extend(entries.chunks(2).filter_map(bound));
         Found {
-            bounds: entries.chunks(2).filter_map(bound).collect(),
+            bounds,
             floor: f64::from(floor) * unit,
         }
     }
 }
 
 impl Screen for CudaScreen {
-    fn push(&mut self, slot: u32, profile: &Profile) -> Result<()> {
-        let view = self.frame.view(profile);
+    fn push(&mut self, slot: u32, view: &View) -> Result<()> {
         let shape = if view.whitening.is_empty() {
             NO_SHAPE
         } else {
@@ -606,15 +614,14 @@ impl Screen for CudaScreen {
         let position = self.roster.push(slot);
         self.added.push(position as u32);
         self.added.extend_from_slice(as_words(&view.mean));
-        self.added.extend_from_slice(&scalars(&view, shape));
+        self.added.extend_from_slice(&scalars(view, shape));
         self.added.push(self.shaped.len() as u32);
         if shape != NO_SHAPE {
             self.shaped.push(shape);
-            let p = self.frame.dimensions();
-            self.factors.extend(by_columns(&view.whitening, p));
+            self.factors.extend_from_slice(view.columns());
         }
         if self.changes() > STAGING / 4 {
-            self.exchange(&[], &[])?;
+            self.send(&[], &[])?;
         }
         Ok(())
     }
@@ -629,7 +636,7 @@ impl Screen for CudaScreen {
             self.removed.push(position as u32);
         }
         if self.roster.is_sparse() {
-            self.exchange(&[], &[])?;
+            self.send(&[], &[])?;
             let from = self.roster.compact();
             self.compact(&from)
                 .map_err(|error| self.device.error("closing gaps", &error))?;
@@ -641,7 +648,11 @@ impl Screen for CudaScreen {
         &self.roster
     }
 
-    fn sweep(&mut self, requests: &[Request<'_>]) -> Result<Vec<Found>> {
+    fn sweep(
+        &mut self,
+        requests: &[Request<'_>],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Vec<Found>> {
         let mut answers: Vec<Option<Found>> = vec![None; requests.len()];
         let mut waiting: Vec<Pending> = requests
             .iter()
@@ -664,9 +675,10 @@ impl Screen for CudaScreen {
             .collect();
         let dimensions = self.frame.dimensions();
         let length = |pending: &Pending| {
-            let shaped = !requests[pending.index].profile.whitening.is_empty();
+            let shaped = !requests[pending.index].view.whitening.is_empty();
             COORDINATES + dimensions + if shaped { padded_len(dimensions) } else { 0 }
         };
+        let mut meanwhile = Some(meanwhile);
         while !waiting.is_empty() {
             let (mut words, mut room, mut count) = (self.changes() + 2 * GROUP, 1, 0);
             for pending in waiting.iter().rev().take(MOST_REQUESTS) {
@@ -684,7 +696,7 @@ impl Screen for CudaScreen {
             }
             let mut now = waiting.split_off(waiting.len() - count);
             now.reverse();
-            let mut again = self.launch(requests, now, &mut answers)?;
+            let mut again = self.launch(requests, now, &mut answers, &mut meanwhile)?;
             waiting.append(&mut again);
         }
         Ok(answers

@@ -48,27 +48,6 @@ pub fn padded_len(p: usize) -> usize {
     (1..=p).map(|row: usize| row.next_multiple_of(GROUP)).sum()
 }
 
-/// A lower triangle packed row by row, with its rows padded; empty stays empty.
-fn padded_rows(rows: &[f32], p: usize) -> Vec<f32> {
-    let mut padded = Vec::new();
-    if !rows.is_empty() {
-        for i in 0..p {
-            padded.extend_from_slice(&rows[packed_len(i)..][..=i]);
-            padded.resize(padded.len().next_multiple_of(GROUP), 0.0);
-        }
-    }
-    padded
-}
-
-/// A lower triangle packed row by row, packed column by column; empty stays empty.
-pub fn by_columns(rows: &[f32], p: usize) -> Vec<f32> {
-    if rows.is_empty() {
-        return Vec::new();
-    }
-    let column = |j: usize| (j..p).map(move |i| rows[packed_len(i) + j]);
-    (0..p).flat_map(column).collect()
-}
-
 /// The scalars of a cluster as in screen.cu.
 pub fn scalars(view: &View, shape: u32) -> [u32; SCALARS] {
     [
@@ -101,7 +80,7 @@ impl Staging<'_> {
 
     /// Requests as in screen.cu, with zeros for coordinates up to `padded`, but for their factors;
     /// where they start.
-    pub fn put_queries(&mut self, views: &[View], pending: &[Pending], padded: usize) -> usize {
+    pub fn put_queries(&mut self, views: &[&View], pending: &[Pending], padded: usize) -> usize {
         let start = self.used;
         let (mut factor, mut room) = (0, 0);
         for (view, request) in views.iter().zip(pending) {
@@ -129,11 +108,16 @@ impl Staging<'_> {
     }
 
     /// The whitening factors of requests, from a whole group on; where they start.
-    pub fn put_factors(&mut self, views: &[View]) -> usize {
+    pub fn put_factors(&mut self, views: &[&View]) -> usize {
         self.used = self.used.next_multiple_of(GROUP);
         let start = self.used;
-        for view in views {
-            self.put(as_words(&padded_rows(&view.whitening, view.mean.len())));
+        for view in views.iter().filter(|view| !view.whitening.is_empty()) {
+            for i in 0..view.mean.len() {
+                self.put(as_words(&view.whitening[packed_len(i)..][..=i]));
+                let end = start + (self.used - start).next_multiple_of(GROUP);
+                self.words[self.used..end].fill(0);
+                self.used = end;
+            }
         }
         start
     }
@@ -147,6 +131,8 @@ pub fn as_words(values: &[f32]) -> &[u32] {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use super::*;
 
     fn view(mean: [f32; 3], whitening: Vec<f32>) -> View {
@@ -161,6 +147,7 @@ mod tests {
             fourth: 5.0,
             largest: 6.0,
             third: 7.0,
+            by_columns: OnceLock::new(),
         }
     }
 
@@ -172,6 +159,7 @@ mod tests {
             view([0.4, 0.5, 0.6], rows.to_vec()),
             view([0.7, 0.8, 0.9], rows.to_vec()),
         ];
+        let views: Vec<&View> = views.iter().collect();
         let pending = |index| Pending {
             index,
             end: 40 + 10 * index,
@@ -213,6 +201,5 @@ mod tests {
             let expected = [row(&rows[..1]), row(&rows[1..3]), row(&rows[3..])].concat();
             assert_eq!(padded, expected);
         }
-        assert_eq!(by_columns(&rows, 3), [11.0, 21.0, 31.0, 22.0, 32.0, 33.0]);
     }
 }
