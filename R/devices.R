@@ -57,10 +57,11 @@
 #' @section When a device fails:
 #' When one of several devices fails in the middle of a search, the others do what it leaves, and a
 #' warning of class `gmhclust_warning_device` names the device, what it was doing, and what the
-#' driver says. When there is no other, an error of class `gmhclust_error_device` says so, or, with
+#' driver says. When no other works, an error of class `gmhclust_error_device` says so, or, with
 #' `backend = "auto"`, the CPU does the rest, and that is the warning. Neither changes the result.
-#' Where the driver does not let this process use the device any more, as after a failing kernel,
-#' `gpu_devices()` says that R needs to be restarted.
+#' A kernel that goes wrong takes away all devices that this process uses, not only its own: the
+#' driver does not let the process use them any more, and `gpu_devices()` says that R needs to be
+#' restarted.
 #'
 #' @section Choosing:
 #' `backend = "auto"`, the default, uses a GPU when there is one that is usable and the job is large

@@ -160,8 +160,14 @@ impl Device {
     /// `Error::Device` where that does not work.
     pub fn shared(index: usize) -> Result<Arc<Self>> {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(device) = open.iter().find(|device| device.index == index) {
-            return Ok(device.clone());
+        if let Some(at) = open.iter().position(|device| device.index == index) {
+            // A context that is lost takes the others of the process with it.
+            let others_are_lost = !lost().is_empty();
+            if !(others_are_lost && is_lost(&open[at].context)) {
+                return Ok(open[at].clone());
+            }
+            lost().insert(index);
+            open.remove(at);
         }
         let device = Arc::new(Self::open(index)?);
         open.push(device.clone());

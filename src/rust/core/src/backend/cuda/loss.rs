@@ -1,6 +1,6 @@
 //! What becomes of work whose device is lost in the middle of it: a kernel that traps takes away the
-//! context, as one that fails would. Each case is tried in a process of its own, for the process may
-//! not get another context.
+//! context, as one that fails would, and those on other devices. Each case is tried in a process of its
+//! own, for the process may not get another context.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -126,16 +126,41 @@ fn lose<T>(device: usize, loss: Loss, monitor: &Monitor, work: impl FnOnce() -> 
 /// How many cases [`lose_in_the_middle_of`] has.
 const CASES: usize = 2 * LOSSES.len();
 
-/// Has some work lose its device, with `backend = "cuda"` in even cases and `"auto"` in odd ones; with
-/// the largest problems in blocks where `blocks`.
+/// What is used.
+struct Setting {
+    devices: Option<&'static [usize]>,
+    memory: Option<usize>,
+    /// Whether the largest problems are done in blocks.
+    blocks: bool,
+}
+
+impl Setting {
+    fn open(&self) -> Result<Cuda> {
+        let cuda = Cuda::new(self.devices, 4)?.without_crossover(self.blocks);
+        Ok(match self.memory {
+            Some(bytes) => cuda.with_memory(bytes),
+            None => cuda,
+        })
+    }
+}
+
+/// One device.
+const ONE: Setting = Setting {
+    devices: Some(&[0]),
+    memory: None,
+    blocks: false,
+};
+
+/// Has some work lose device 0, and with it all that the process has, with `backend = "cuda"` in even
+/// cases and `"auto"` in odd ones.
 fn lose_in_the_middle_of<T: PartialEq>(
     case: usize,
-    blocks: bool,
+    setting: &Setting,
     work: impl Fn(&dyn Backend, &Monitor) -> Result<T>,
 ) {
     let (loss, falls_back) = (LOSSES[case / 2], case % 2 == 1);
     let cpu = || Cpu::new(4).unwrap();
-    let open = || Cuda::new(Some(&[0]), 4).map(|cuda| cuda.without_crossover(blocks));
+    let open = || setting.open();
     let right = work(&cpu(), &Monitor::default());
     assert!(right.is_ok());
     let cuda = open().unwrap();
@@ -149,7 +174,7 @@ fn lose_in_the_middle_of<T: PartialEq>(
         eprintln!("{loss:?}: {warnings:?}");
         assert_eq!(backend.name(), "cpu");
         assert_eq!(warnings.len(), 1);
-        assert!(warnings[0].starts_with("CUDA device 0: "));
+        assert!(warnings[0].starts_with("CUDA device "));
         assert!(warnings[0].ends_with("; its context is lost; the CPU did the rest of the work"));
     } else {
         let result = lose(0, loss, &monitor, || work(&cuda, &monitor));
@@ -157,7 +182,7 @@ fn lose_in_the_middle_of<T: PartialEq>(
         match result {
             Err(Error::Device(reason)) => {
                 eprintln!("{loss:?}: {reason}");
-                assert!(reason.starts_with("CUDA device 0: "));
+                assert!(reason.starts_with("CUDA device "));
                 assert!(reason.ends_with("; its context is lost"));
             }
             Err(other) => panic!("{loss:?}: {other}"),
@@ -190,7 +215,7 @@ fn options() -> Options {
 fn the_gpu_may_be_lost_in_a_clustering() {
     alone("the_gpu_may_be_lost_in_a_clustering", CASES, |case| {
         let x = draw(&mut Random(1), Data::Mixture, 6000, 6);
-        lose_in_the_middle_of(case, false, |backend, monitor| {
+        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
             cluster(&x, None, &options(), backend, monitor)
         });
     });
@@ -203,7 +228,11 @@ fn the_gpu_may_be_lost_in_apriori_clusters() {
         let mut random = Random(2);
         let x = draw(&mut random, Data::Mixture, 40_000, 8);
         let labels: Vec<u32> = (0..40_000).map(|_| 1 + random.below(20) as u32).collect();
-        lose_in_the_middle_of(case, true, |backend, monitor| {
+        let setting = Setting {
+            blocks: true,
+            ..ONE
+        };
+        lose_in_the_middle_of(case, &setting, |backend, monitor| {
             cluster(&x, Some(&labels), &options(), backend, monitor)
         });
     });
@@ -215,7 +244,7 @@ fn the_gpu_may_be_lost_in_a_search() {
     alone("the_gpu_may_be_lost_in_a_search", CASES, |case| {
         let x = draw(&mut Random(3), Data::Mixture, 80_000, 30);
         let points = Points::new(Metric::Euclidean, &x);
-        lose_in_the_middle_of(case, false, |backend, monitor| {
+        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
             knn::nearest(&points, 80_000, 10, backend, monitor)
         });
     });
@@ -227,7 +256,7 @@ fn the_gpu_may_be_lost_in_a_tree() {
     alone("the_gpu_may_be_lost_in_a_tree", CASES, |case| {
         let x = draw(&mut Random(3), Data::Mixture, 60_000, 30);
         let points = Points::new(Metric::Manhattan, &x);
-        lose_in_the_middle_of(case, false, |backend, monitor| {
+        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
             spanning::tree(&points, backend, monitor)
         });
     });
@@ -241,7 +270,7 @@ fn the_gpu_may_be_lost_in_distances() {
         let x = draw(&mut Random(4), Data::Mixture, n, 20);
         let points = Points::new(Metric::Euclidean, &x);
         let pairs = Pairs::within(n);
-        lose_in_the_middle_of(case, false, |backend, monitor| {
+        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
             let mut out = vec![0.0; pairs.count()];
             backend.distances(&points, &pairs, &mut out, monitor)?;
             Ok(out)
@@ -272,7 +301,7 @@ fn lose_in_the_middle_of_linkage(case: usize, given: bool) {
     } else {
         Origin::Points(&points)
     };
-    lose_in_the_middle_of(case, false, |backend, monitor| {
+    lose_in_the_middle_of(case, &ONE, |backend, monitor| {
         linkage(origin, n, recurrence, None, backend, monitor)
     });
 }
@@ -304,7 +333,7 @@ fn the_gpu_may_be_lost_in_k_means() {
         let x = draw(&mut Random(6), Data::Mixture, 50_000, 10);
         let mut random = Random(7);
         let uniforms: Vec<f64> = (0..200).map(|_| random.uniform()).collect();
-        lose_in_the_middle_of(case, false, |backend, monitor| {
+        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
             kmeans::cluster(&x, Start::Draws(&uniforms), 30, backend, monitor)
         });
     });
@@ -312,40 +341,20 @@ fn the_gpu_may_be_lost_in_k_means() {
 
 #[test]
 #[ignore = "needs two NVIDIA GPUs"]
-fn the_gpus_go_on_without_one_that_is_lost() {
-    let cases = 8 * LOSSES.len();
-    alone("the_gpus_go_on_without_one_that_is_lost", cases, |case| {
-        let loss = LOSSES[case / 8];
-        let metric = [Metric::Euclidean, Metric::Manhattan][case / 4 % 2];
-        let device = case / 2 % 2;
-        // All references on each device, or chunks of them.
-        let memory = [None, Some(8 << 20)][case % 2];
-        let open = || {
-            let cuda = Cuda::new(None, 4).unwrap().without_crossover(false);
-            match memory {
-                Some(bytes) => cuda.with_memory(bytes),
-                None => cuda,
-            }
-        };
-        let cuda = open();
-        assert!(cuda.devices() >= 2, "there is one GPU only");
+fn the_gpus_are_lost_together() {
+    alone("the_gpus_are_lost_together", 4 * CASES, |case| {
+        assert!(Cuda::new(None, 4).unwrap().devices() >= 2, "there is one");
         let x = draw(&mut Random(8), Data::Mixture, 150_000, 30);
+        let metric = [Metric::Euclidean, Metric::Manhattan][case / CASES % 2];
         let points = Points::new(metric, &x);
-        let on = |cuda: &Cuda, monitor: &Monitor| knn::nearest(&points, 150_000, 10, cuda, monitor);
-        let right = on(&cuda, &Monitor::default());
-        assert!(right.is_ok());
-        let monitor = Monitor::default();
-        let found = lose(device, loss, &monitor, || on(&cuda, &monitor));
-        let case = format!("{metric:?}, {device}, {loss:?}, {memory:?}");
-        assert!(found == right, "{case}: {:?}", found.err());
-        let warnings = monitor.warnings();
-        eprintln!("{case}: {warnings:?}");
-        assert_eq!(warnings.len(), 1);
-        assert!(warnings[0].starts_with(&format!("CUDA device {device}: ")));
-        let end = "; its context is lost; the other devices did its part of the work";
-        assert!(warnings[0].ends_with(end));
-        // The next call has those that are left.
-        drop(cuda);
-        assert!(on(&open(), &Monitor::default()) == right, "{case}");
+        let setting = Setting {
+            devices: None,
+            // All references on each device, or chunks of them.
+            memory: [None, Some(8 << 20)][case / CASES / 2],
+            blocks: false,
+        };
+        lose_in_the_middle_of(case % CASES, &setting, |backend, monitor| {
+            knn::nearest(&points, 150_000, 10, backend, monitor)
+        });
     });
 }
