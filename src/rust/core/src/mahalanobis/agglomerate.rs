@@ -211,11 +211,9 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         if in_order {
             side_by_side(&mut live, &self.forest.clusters);
         }
-        let forest = &self.forest;
-        let views: Vec<View> = live.par_iter().map(|&slot| forest.view(slot)).collect();
-        for (&slot, view) in live.iter().zip(&views) {
+        for &slot in &live {
             self.forest.give_birth(slot);
-            self.screen.push(slot, view)?;
+            self.screen.push(slot, &self.forest.view(slot))?;
         }
         self.queue.clear();
         self.prepared.clear();
@@ -223,24 +221,23 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         self.recent.clear();
         self.batch = self.screen.batch();
         let at_a_time = (PAIRS_BETWEEN_CHECKS / live.len()).max(1);
-        let chunks = live.chunks(at_a_time).zip(views.chunks(at_a_time));
-        for (chunk, (slots, views)) in chunks.enumerate() {
+        for (chunk, slots) in live.chunks(at_a_time).enumerate() {
             self.monitor.check()?;
             let end = |i: usize| chunk * at_a_time + i;
-            let (clusters, quick) = (&self.forest.clusters, self.forest.problem.options.quick);
-            let limits: Vec<f64> = slots
+            let forest = &self.forest;
+            let (clusters, quick) = (&forest.clusters, forest.problem.options.quick);
+            let seen: Vec<(View, f64)> = slots
                 .par_iter()
                 .enumerate()
                 .map(|(i, &slot)| {
                     let older = if in_order { &live[..end(i)] } else { &[] };
-                    first_limit(older, slot, clusters, quick)
+                    (forest.view(slot), first_limit(older, slot, clusters, quick))
                 })
                 .collect();
-            let requests: Vec<Request> = views
+            let requests: Vec<Request> = seen
                 .iter()
                 .enumerate()
-                .zip(limits)
-                .map(|((i, view), limit)| Request {
+                .map(|(i, &(ref view, limit))| Request {
                     view,
                     end: end(i),
                     capacity: CANDIDATES,
