@@ -324,10 +324,12 @@ impl View {
     /// The whitening factor packed column by column, made when it is first asked for.
     pub fn columns(&self) -> &[f32] {
         self.by_columns.get_or_init(|| {
-            let p = self.mean.len();
             let mut columns = Vec::with_capacity(self.whitening.len());
-            for j in (0..p).take(self.whitening.len()) {
-                columns.extend((j..p).map(|i| self.whitening[packed_len(i) + j]));
+            if !self.whitening.is_empty() {
+                let p = self.mean.len();
+                for j in 0..p {
+                    columns.extend((j..p).map(|i| self.whitening[packed_len(i) + j]));
+                }
             }
             columns
         })

@@ -160,10 +160,14 @@ fn lose_in_the_middle_of<T: PartialEq>(
 ) {
     let (loss, falls_back) = (LOSSES[case / 2], case % 2 == 1);
     let cpu = || Cpu::new(4).unwrap();
-    let open = || setting.open();
+    let named = match setting.devices {
+        Some(only) => format!("CUDA device {}: ", only[0]),
+        // Which of them is met first.
+        None => "CUDA device ".to_owned(),
+    };
     let right = work(&cpu(), &Monitor::default());
     assert!(right.is_ok());
-    let cuda = open().unwrap();
+    let cuda = setting.open().unwrap();
     assert!(work(&cuda, &Monitor::default()) == right);
     let monitor = Monitor::default();
     if falls_back {
@@ -174,7 +178,7 @@ fn lose_in_the_middle_of<T: PartialEq>(
         eprintln!("{loss:?}: {warnings:?}");
         assert_eq!(backend.name(), "cpu");
         assert_eq!(warnings.len(), 1);
-        assert!(warnings[0].starts_with("CUDA device "));
+        assert!(warnings[0].starts_with(&named));
         assert!(warnings[0].ends_with("; its context is lost; the CPU did the rest of the work"));
     } else {
         let result = lose(0, loss, &monitor, || work(&cuda, &monitor));
@@ -182,7 +186,7 @@ fn lose_in_the_middle_of<T: PartialEq>(
         match result {
             Err(Error::Device(reason)) => {
                 eprintln!("{loss:?}: {reason}");
-                assert!(reason.starts_with("CUDA device "));
+                assert!(reason.starts_with(&named));
                 assert!(reason.ends_with("; its context is lost"));
             }
             Err(other) => panic!("{loss:?}: {other}"),
@@ -190,7 +194,7 @@ fn lose_in_the_middle_of<T: PartialEq>(
         }
     }
     // The next call works, where the driver gives this process another context.
-    match open() {
+    match setting.open() {
         Ok(cuda) => assert!(work(&cuda, &Monitor::default()) == right),
         Err(Error::Device(reason)) => {
             eprintln!("{reason}");

@@ -201,5 +201,7 @@ mod tests {
             let expected = [row(&rows[..1]), row(&rows[1..3]), row(&rows[3..])].concat();
             assert_eq!(padded, expected);
         }
+        assert!(views[0].columns().is_empty());
+        assert_eq!(views[1].columns(), [11.0, 21.0, 31.0, 22.0, 32.0, 33.0]);
     }
 }
