@@ -10,6 +10,7 @@
 //! The bounds come from a [`Screen`] on some device. To keep it busy, the merges that look like
 //! the next ones are prepared together ([`Prepared`]): what becomes of two clusters depends on
 //! nothing else, so a preparation stays good for as long as both live, whatever comes between.
+//! While the device works on them, the host looks further ([`Outlook`]).
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -170,6 +171,7 @@ struct Agglomeration<'a, F> {
     new_screen: &'a F,
     screen: Box<dyn Screen>,
     prepared: HashMap<(u32, u32), Prepared>,
+    /// What is probably the first to be prepared next.
     next: Option<Next>,
     /// How many merges to prepare at a time.
     batch: usize,
@@ -292,32 +294,29 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         }
         match head.kind {
             Kind::Floor => self.sweep_again(head.owner),
-            Kind::Bound => {
-                self.decide(head.owner);
+            _ if !self.has_partner(&head) => {
+                self.drop_first(head.owner);
                 Ok(())
             }
-            Kind::Distance if !self.has_partner(&head) => {
-                self.drop_first(head.owner);
+            Kind::Bound => {
+                self.decide(&head);
                 Ok(())
             }
             Kind::Distance => self.merge(head),
         }
     }
 
-    /// Replaces a cluster's first bound by the distance, or drops it if the partner is gone.
-    fn decide(&mut self, owner: u32) {
-        let Some((lower, higher)) = self.forest.first_pair(owner) else {
-            return self.drop_first(owner);
-        };
-        let decision = self.forest.clusters.decide(lower, higher);
+    /// Replaces the bound that a head stands for by the distance.
+    fn decide(&mut self, head: &Head) {
+        let decision = self.forest.clusters.decide(head.lower, head.higher);
         let distance = self.forest.clusters.keep(decision);
-        let heap = &mut self.forest.candidates[owner as usize].heap;
+        let heap = &mut self.forest.candidates[head.owner as usize].heap;
         let mut first = heap.peek_mut().expect("there is a first candidate");
         debug_assert!(f64::from_bits(first.0.value) <= distance, "the bound holds");
         first.0.value = distance.to_bits();
         first.0.decided = true;
         drop(first);
-        self.enqueue(owner);
+        self.enqueue(head.owner);
     }
 
     /// Drops a cluster's first candidate, whose partner is gone.
@@ -535,14 +534,14 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
                 at += 1;
                 continue;
             }
-            if next.kind == Kind::Bound {
-                self.queue.take(at);
-                self.decide(next.owner);
-                continue;
-            }
             if !self.has_partner(&next) {
                 self.queue.take(at);
                 self.drop_first(next.owner);
+                continue;
+            }
+            if next.kind == Kind::Bound {
+                self.queue.take(at);
+                self.decide(&next);
                 continue;
             }
             let pair = (next.lower, next.higher);

@@ -106,6 +106,17 @@ pub struct Part<'a> {
     moments: Option<&'a Moments>,
 }
 
+impl Part<'_> {
+    /// From the mean of a cluster to another.
+    fn distance_to(&self, other: &Part) -> f64 {
+        dispatch(ToCluster {
+            x: self.mean,
+            mean: other.mean,
+            whitening: other.moments.map_or(&[], |m| &m.whitening),
+        })
+    }
+}
+
 /// What the screen needs to know of a cluster with this mean.
 fn profile<'a>(mean: &'a [f64], moments: Option<&'a Moments>) -> Profile<'a> {
     match moments {
@@ -253,15 +264,10 @@ impl<'a> Clusters<'a> {
 
     /// From the mean (CMD), or on average from the members (FMD), of one cluster to another.
     fn directed(&self, from: u32, to: u32) -> (f64, Option<KeptSum>) {
-        let (mean, whitening) = (self.mean(to), self.whitening(to));
         if self.problem.options.quick || self.size(from) == 1 {
-            let distance = dispatch(ToCluster {
-                x: self.mean(from),
-                mean,
-                whitening,
-            });
-            return (distance, None);
+            return (self.part(from).distance_to(&self.part(to)), None);
         }
+        let (mean, whitening) = (self.mean(to), self.whitening(to));
         let stretch = distance::stretch(whitening);
         let quanta = distance::quanta(stretch, self.diagonal, self.log2_terms);
         let members = &self.members[from as usize];
@@ -322,20 +328,12 @@ impl<'a> Clusters<'a> {
     /// The centroid distance between a part and a slot's cluster.
     pub fn centroid_distance(&self, part: Part, slot: u32) -> f64 {
         let other = self.part(slot);
-        let directed = |from: Part, to: Part| {
-            dispatch(ToCluster {
-                x: from.mean,
-                mean: to.mean,
-                whitening: to.moments.map_or(&[], |m| &m.whitening),
-            })
-        };
-        distance::average(directed(part, other), directed(other, part))
+        distance::average(part.distance_to(&other), other.distance_to(&part))
     }
 
-    /// Whether a union of these two would need what one of them lacks.
+    /// Whether a union with another would need what a part of several members lacks.
     pub fn lacks_moments(&self, part: Part, other: Part, rule: &ShapeRule) -> bool {
-        let lacks = |part: Part| part.size > 1 && part.moments.is_none();
-        self.needs_moments(part.size + other.size, rule) && (lacks(part) || lacks(other))
+        part.moments.is_none() && self.needs_moments(part.size + other.size, rule)
     }
 
     /// Whether the screen needs to know more than the mean of a union of so many members.

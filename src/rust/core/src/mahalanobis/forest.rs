@@ -176,18 +176,12 @@ impl<'a> Forest<'a> {
         self.frame.view(&self.clusters.profile(slot))
     }
 
-    /// The pair that a cluster's first candidate stands for, if its partner lives.
-    pub fn first_pair(&self, owner: u32) -> Option<(u32, u32)> {
-        let Reverse(first) = self.candidates[owner as usize].heap.peek()?;
-        let pair = (owner.min(first.partner), owner.max(first.partner));
-        self.is_live(first.partner, first.partner_birth)
-            .then_some(pair)
-    }
-
-    /// The candidates of a cluster that live.
-    fn neighbours(&self, owner: u32) -> impl Iterator<Item = &Candidate> {
+    /// The candidates of one cluster of a pair that live, but for the other one.
+    fn neighbours(&self, owner: u32, pair: (u32, u32)) -> impl Iterator<Item = &Candidate> {
         let heap = self.candidates[owner as usize].heap.iter();
+        let is_other = move |c: &&Candidate| c.partner != pair.0 && c.partner != pair.1;
         heap.map(|Reverse(candidate)| candidate)
+            .filter(is_other)
             .filter(|c| self.is_live(c.partner, c.partner_birth))
     }
 
@@ -234,10 +228,7 @@ impl<'a> Forest<'a> {
         } else {
             pair
         };
-        let known = |owner: u32| {
-            let is_other = |c: &&Candidate| c.partner != pair.0 && c.partner != pair.1;
-            self.neighbours(owner).filter(is_other).map(|c| c.value)
-        };
+        let known = |owner: u32| self.neighbours(owner, pair).map(|c| c.value);
         let mut values: Vec<u64> = Vec::with_capacity(8 * CANDIDATES);
         values.extend(known(larger));
         let hardly_changes = size(larger) >= MUCH_LARGER * size(smaller);
@@ -285,14 +276,16 @@ impl<'a> Forest<'a> {
     fn near(&self, pair: (u32, u32)) -> Vec<u32> {
         let mut near: Vec<(u64, u32)> = Vec::with_capacity(8 * CANDIDATES);
         for owner in [pair.0, pair.1] {
-            let others = self.neighbours(owner);
-            let others = others.filter(|c| c.partner != pair.0 && c.partner != pair.1);
+            let others = self.neighbours(owner, pair);
             near.extend(others.map(|c| (c.value, c.partner)));
         }
         if near.len() > LIKELY {
             near.select_nth_unstable(LIKELY);
             near.truncate(LIKELY);
         }
+        // What is near to both is there twice.
+        near.sort_unstable_by_key(|(_, slot)| *slot);
+        near.dedup_by_key(|(_, slot)| *slot);
         near.into_iter().map(|(_, slot)| slot).collect()
     }
 
