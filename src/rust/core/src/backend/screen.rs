@@ -66,7 +66,8 @@ pub struct Request<'a> {
     pub view: &'a View,
     /// Only positions before this one count.
     pub end: usize,
-    /// About how many are wanted.
+    /// How many are wanted: at least so many that are not to be left out are found, or all below the
+    /// limit. (So who asks for more and more comes to an end.)
     pub capacity: usize,
     /// In data units; what is not below it is of no interest.
     pub limit: f64,
@@ -347,8 +348,10 @@ fn down(value: f64) -> f32 {
 }
 
 #[cfg(test)]
-mod tests {
+pub mod tests {
     use super::*;
+    use crate::matrix::Matrix;
+    use crate::testing::{draw, Data, Random};
 
     #[test]
     fn the_nearest_are_kept_and_the_floor_is_below_the_others() {
@@ -365,6 +368,122 @@ mod tests {
             some.bounds.sort_by(|a, b| a.0.total_cmp(&b.0));
             let bounds = vec![(1.0, 2), (2.0, 4)];
             assert_eq!(some, Found { bounds, floor: 3.0 });
+        }
+    }
+
+    /// Some clusters in a frame, every other one with a whitening factor of a diagonal only.
+    struct Mixture {
+        means: Matrix,
+        diagonals: Vec<Vec<f64>>,
+        frame: Frame,
+    }
+
+    impl Mixture {
+        fn new(random: &mut Random, n: usize, p: usize) -> Self {
+            let means = draw(random, Data::Mixture, n, p);
+            let reach = means.values().iter().fold(0.0f64, |r, v| r.max(v.abs()));
+            let mut diagonal = |i: usize| {
+                let element = |_| {
+                    if i % 2 == 0 {
+                        0.3 + random.uniform()
+                    } else {
+                        1.0
+                    }
+                };
+                (0..p).map(element).collect()
+            };
+            Self {
+                means,
+                diagonals: (0..n).map(&mut diagonal).collect(),
+                frame: Frame::new(vec![0.0; p], reach, false, 0),
+            }
+        }
+
+        fn view(&self, i: usize) -> View {
+            let diagonal = &self.diagonals[i];
+            let mut whitening = vec![0.0; packed_len(diagonal.len())];
+            for (k, &element) in diagonal.iter().enumerate() {
+                whitening[packed_len(k) + k] = element;
+            }
+            self.frame.view(&Profile {
+                mean: self.means.row(i),
+                whitening: if i % 2 == 0 { &whitening } else { &[] },
+                low: diagonal.iter().copied().fold(f64::INFINITY, f64::min),
+                stretch: diagonal.iter().copied().fold(0.0, f64::max),
+                spread: Spread::default(),
+            })
+        }
+
+        fn distance(&self, i: usize, j: usize) -> f64 {
+            let means = self.means.row(i).iter().zip(self.means.row(j));
+            let difference: Vec<f64> = means.map(|(a, b)| a - b).collect();
+            let norm = |diagonal: &[f64]| {
+                let elements = diagonal.iter().zip(&difference);
+                elements.map(|(w, d)| (w * d).powi(2)).sum::<f64>().sqrt()
+            };
+            0.5 * (norm(&self.diagonals[i]) + norm(&self.diagonals[j]))
+        }
+    }
+
+    /// Holds the screens that `new_screen` makes for so many clusters to what [`Request`] and
+    /// [`Found`] promise, however many are wanted.
+    pub fn check_answers(new_screen: impl Fn(usize, Frame) -> Box<dyn Screen>) {
+        const CAPACITIES: [usize; 5] = [1, 8, 65, 300, 2_000];
+        let mut random = Random(64);
+        for (n, p) in [(3, 2), (700, 5), (1_500, 39)] {
+            let clusters = Mixture::new(&mut random, n, p);
+            let mut screen = new_screen(n, clusters.frame.clone());
+            for slot in 0..n {
+                screen.push(slot as u32, &clusters.view(slot)).unwrap();
+            }
+            for slot in (0..n).step_by(17) {
+                screen.remove(slot as u32).unwrap();
+            }
+            for asked in 0..60 {
+                let query = random.below(n);
+                let end = screen.roster().positions() - random.below(2) * random.below(n / 2);
+                let mut others: Vec<(f64, u32)> = (0..end)
+                    .map(|position| screen.roster().slot(position))
+                    .filter(|&slot| slot != GONE)
+                    .map(|slot| (clusters.distance(query, slot as usize), slot))
+                    .collect();
+                others.sort_by(|a, b| a.0.total_cmp(&b.0));
+                // What is nearest is to be left out, as is what was found before.
+                let nearest = others.drain(..random.below(others.len() / 2 + 1));
+                let mut skip: Vec<u32> = nearest.map(|(_, slot)| slot).collect();
+                skip.sort_unstable();
+                let limit = others.get(random.below(2 * n));
+                let limit = limit.map_or(f64::INFINITY, |(distance, _)| *distance);
+                let capacity = CAPACITIES[asked % CAPACITIES.len()];
+                let request = Request {
+                    view: &clusters.view(query),
+                    end,
+                    capacity,
+                    limit,
+                    is_tight: asked % 3 == 0,
+                    skip: &skip,
+                };
+                let found = screen.sweep(&[request], &mut || ()).unwrap().swap_remove(0);
+
+                let case = format!("{n} x {p}, {capacity} wanted, limit {limit}, {found:?}");
+                let mut count = 0;
+                for &(distance, slot) in &others {
+                    let bounds: Vec<&(f64, u32)> = found
+                        .bounds
+                        .iter()
+                        .filter(|found| found.1 == slot)
+                        .collect();
+                    match bounds[..] {
+                        [] => assert!(found.floor <= distance, "{slot} is missing: {case}"),
+                        [(bound, _)] => assert!(*bound <= distance, "{slot}: {case}"),
+                        _ => panic!("{slot} is there twice: {case}"),
+                    }
+                    count += bounds.len();
+                }
+                assert_eq!(count, found.bounds.len(), "others are there: {case}");
+                let enough = count >= capacity.min(others.len()) || found.floor >= limit;
+                assert!(enough, "{count} are too few: {case}");
+            }
         }
     }
 }

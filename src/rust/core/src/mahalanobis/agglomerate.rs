@@ -358,6 +358,11 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         let found = self.screen.sweep(&[request], &mut || ())?.swap_remove(0);
         let mut candidates = Candidates::new(found, &[], &self.forest.births);
         candidates.sweeps = old.sweeps + 1;
+        // Or this would never end.
+        assert!(
+            candidates.floor > old.floor || !candidates.heap.is_empty(),
+            "a sweep finds something new"
+        );
         candidates.heap.extend(known);
         self.forest.candidates[owner as usize] = candidates;
         self.enqueue(owner);

@@ -611,3 +611,14 @@ fn norm_of_product<S: Simd>(simd: S, whitening: &[f32], difference: &[S::f32s]) 
     }
     simd.sqrt_f32s(square)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::screen::tests::check_answers;
+
+    #[test]
+    fn answers_are_what_they_promise() {
+        check_answers(|slots, frame| Box::new(CpuScreen::new(slots, frame)));
+    }
+}

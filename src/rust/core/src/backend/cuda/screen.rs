@@ -664,10 +664,11 @@ impl Screen for CudaScreen {
                     index,
                     end: request.end,
                     limit: ((request.limit / self.frame.unit()) as f32).next_up(),
-                    groups: if request.is_tight {
+                    // With fewer groups than are wanted, too few would be found.
+                    groups: if request.is_tight || wanted > MOST_GROUPS {
                         0
                     } else {
-                        wanted.min(MOST_GROUPS)
+                        wanted
                     },
                     room: (ROOM + 8 * wanted).min(request.end.max(1)),
                 }
@@ -785,4 +786,19 @@ fn check_memory(device: &Device, bytes: usize, live: usize, p: usize) -> Result<
         "`X` with {live} clusters in {p} dimensions needs {bytes} bytes on the device, which has \
          {free} free; about {fit} clusters would fit"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::screen::tests::check_answers;
+
+    #[test]
+    #[ignore = "needs an NVIDIA GPU"]
+    fn the_gpu_s_answers_are_what_they_promise_on_small_data() {
+        let device = Device::shared(0).unwrap();
+        check_answers(|slots, frame| {
+            Box::new(CudaScreen::new(&device, slots, slots, 0, frame).unwrap())
+        });
+    }
 }
