@@ -17,7 +17,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
-use super::clusters::Clusters;
+use super::clusters::{Clusters, Decision};
 use super::forest::{
     Candidate, Candidates, Draft, Forest, Guess, Next, Outlook, CANDIDATES, NEVER,
 };
@@ -39,6 +39,9 @@ const WORTH_ORDER: usize = 16 * SIDE_BY_SIDE;
 
 /// Full distances over more members than this are not decided before it is their turn.
 const COSTLY_MEMBERS: usize = 64;
+
+/// So far in the queue is looked for the next merge.
+const QUEUED: usize = 64;
 
 /// Uniting pairs with fewer operations than this is done before other threads have begun.
 const WORTH_THREADS: usize = 1 << 17;
@@ -308,15 +311,82 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
 
     /// Replaces the bound that a head stands for by the distance.
     fn decide(&mut self, head: &Head) {
+        if self.is_costly(head) {
+            return self.decide_side_by_side(head.owner);
+        }
         let decision = self.forest.clusters.decide(head.lower, head.higher);
         let distance = self.forest.clusters.keep(decision);
         let heap = &mut self.forest.candidates[head.owner as usize].heap;
         let mut first = heap.peek_mut().expect("there is a first candidate");
-        debug_assert!(f64::from_bits(first.0.value) <= distance, "the bound holds");
-        first.0.value = distance.to_bits();
-        first.0.decided = true;
+        first.0 = first.0.decided(distance);
         drop(first);
         self.enqueue(head.owner);
+    }
+
+    /// Replaces a cluster's first bound, which takes long, by the distance; and if together they are
+    /// worth the threads, so too the other bounds that will be asked for before the next merge.
+    fn decide_side_by_side(&mut self, owner: u32) {
+        let most = rayon::current_num_threads();
+        let (owners, next_merge) = self.take_costly(owner, most);
+        let forest = &mut self.forest;
+        let mut bounds: Vec<(u32, Candidate)> = Vec::with_capacity(most);
+        let mut operations = 0;
+        for &owner in &owners {
+            while let Some(&Reverse(first)) = forest.candidates[owner as usize].heap.peek() {
+                let is_asked_for = bounds.is_empty() || first.value < next_merge;
+                if first.decided || !is_asked_for || bounds.len() == most {
+                    break;
+                }
+                forest.candidates[owner as usize].heap.pop();
+                if forest.is_live(first.partner, first.partner_birth) {
+                    operations += forest.clusters.operations_to_decide(owner, first.partner);
+                    bounds.push((owner, first));
+                }
+            }
+        }
+        if operations < WORTH_THREADS {
+            for (owner, bound) in bounds.drain(1..) {
+                forest.candidates[owner as usize].heap.push(Reverse(bound));
+            }
+        }
+        let decide = |&(owner, bound): &(u32, Candidate)| {
+            let (lower, higher) = (owner.min(bound.partner), owner.max(bound.partner));
+            forest.clusters.decide(lower, higher)
+        };
+        let decisions: Vec<Decision> = match &bounds[..] {
+            [only] => vec![decide(only)],
+            several => several.par_iter().map(decide).collect(),
+        };
+        for ((owner, bound), decision) in bounds.into_iter().zip(decisions) {
+            let heap = &mut forest.candidates[owner as usize].heap;
+            let distance = forest.clusters.keep(decision);
+            heap.push(Reverse(bound.decided(distance)));
+        }
+        for owner in owners {
+            self.enqueue(owner);
+        }
+    }
+
+    /// Takes from the queue the clusters, at most so many with this first one, whose first bound takes
+    /// long to decide and will be asked for before the next merge; the value of that, or one below it.
+    fn take_costly(&mut self, owner: u32, most: usize) -> (Vec<u32>, u64) {
+        let mut owners = vec![owner];
+        let mut at = 0;
+        while let Some(head) = self.queue.get(at) {
+            let is_live = self.forest.is_live(head.owner, head.owner_birth)
+                && (head.kind == Kind::Floor || self.has_partner(&head));
+            let is_merge = is_live && head.kind == Kind::Distance;
+            if is_merge || owners.len() == most || at == QUEUED {
+                return (owners, head.value);
+            }
+            if is_live && head.kind == Kind::Bound && self.is_costly(&head) {
+                self.queue.take(at);
+                owners.push(head.owner);
+            } else {
+                at += 1;
+            }
+        }
+        (owners, u64::MAX)
     }
 
     /// Drops a cluster's first candidate, whose partner is gone.

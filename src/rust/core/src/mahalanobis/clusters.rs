@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::distance::{self, ExactSum, Quanta};
+use super::distance::{self, ExactSum};
 use super::lanes::{add_multiple, for_rows_of, groups, groups_mut, row_width};
+use super::members::Members;
 use super::shape::{self, packed_len, ShapeRule, Workspace};
 use super::{Problem, Union};
 use crate::backend::cpu::simd::dispatch;
@@ -16,9 +17,6 @@ use crate::memory;
 
 /// From so many members on, the sums of a cluster's distances to others are kept.
 const KEPT_FROM: usize = 32;
-
-/// Full distances with fewer multiplications than this are not worth dividing among threads.
-const PARALLEL_OPERATIONS: usize = 1 << 16;
 
 /// What a cluster has beyond its mean.
 #[derive(Debug, Clone, Default)]
@@ -47,7 +45,7 @@ pub struct Clusters<'a> {
     moments: Vec<Option<Box<Moments>>>,
     /// For full distances only, as all that follows. The observations of each cluster; a merge
     /// appends those of the smaller to those of the larger.
-    members: Vec<Vec<u32>>,
+    members: Vec<Members>,
     /// How often a slot's cluster has changed.
     versions: Vec<u32>,
     /// Sums of the distances of a slot's members to other clusters, by the others' slots. They
@@ -57,7 +55,8 @@ pub struct Clusters<'a> {
     log2_terms: u32,
 }
 
-/// The sum of the distances of the first `members` members to a cluster at this version.
+/// The sum of the distances of the first `members` members, whole blocks, to a cluster at this
+/// version.
 #[derive(Debug, Clone, Copy)]
 struct KeptSum {
     version: u32,
@@ -167,16 +166,15 @@ impl<'a> Clusters<'a> {
             sizes: (0..n).map(|s| problem.members_of(s).len() as u32).collect(),
             means: memory::zeros("the means of the clusters need", n * p)?,
             moments: vec![None; n],
-            members: vec![Vec::new(); if problem.options.quick { 0 } else { n }],
+            members: Vec::new(),
             versions: vec![0; if problem.options.quick { 0 } else { n }],
             sums: vec![HashMap::new(); if problem.options.quick { 0 } else { n }],
             diagonal: problem.diagonal(),
             log2_terms: distance::log2_ceil(problem.members.len()),
         };
         if !problem.options.quick {
-            for (slot, members) in clusters.members.iter_mut().enumerate() {
-                *members = problem.members_of(slot).to_vec();
-            }
+            let members = |slot| Members::new(problem.x, problem.members_of(slot));
+            clusters.members = (0..n).into_par_iter().map(members).collect();
         }
         let slots = clusters.means.par_chunks_mut(p).zip(&mut clusters.moments);
         slots.enumerate().for_each(|(slot, (mean, moments))| {
@@ -217,12 +215,6 @@ impl<'a> Clusters<'a> {
 
     fn mean(&self, slot: u32) -> &[f64] {
         &self.means[slot as usize * self.p..][..self.p]
-    }
-
-    fn whitening(&self, slot: u32) -> &[f64] {
-        self.moments[slot as usize]
-            .as_ref()
-            .map_or(&[], |m| &m.whitening)
     }
 
     /// What the screen needs to know of a slot's cluster.
@@ -267,53 +259,38 @@ impl<'a> Clusters<'a> {
         if self.problem.options.quick || self.size(from) == 1 {
             return (self.part(from).distance_to(&self.part(to)), None);
         }
-        let (mean, whitening) = (self.mean(to), self.whitening(to));
-        let stretch = distance::stretch(whitening);
-        let quanta = distance::quanta(stretch, self.diagonal, self.log2_terms);
+        let target = self.profile(to);
+        let quanta = distance::quanta(target.stretch, self.diagonal, self.log2_terms);
         let members = &self.members[from as usize];
-        let version = self.versions[to as usize];
-        let (mut sum, known) = match self.sums[from as usize].get(&to) {
-            Some(kept) if kept.version == version => (kept.sum, kept.members),
-            _ => (ExactSum::default(), 0),
-        };
-        sum.combine(&self.sum_to(&members[known..], mean, whitening, &quanta));
-        let kept = KeptSum {
-            version,
-            members: members.len(),
-            sum,
-        };
+        let mut kept = self.kept_sum(from, to);
+        let sums = members.sums(self.problem.x, kept.members, &target, &quanta);
+        kept.sum.combine(&sums.in_blocks);
+        kept.members = members.in_blocks();
+        let mut sum = kept.sum;
+        sum.combine(&sums.others);
         let worth_keeping = members.len() >= KEPT_FROM;
         (sum.mean(members.len()), worth_keeping.then_some(kept))
     }
 
-    fn sum_to(
-        &self,
-        members: &[u32],
-        mean: &[f64],
-        whitening: &[f64],
-        quanta: &Quanta,
-    ) -> ExactSum {
-        let part = |members: &[u32]| {
-            dispatch(SumToCluster {
-                problem: self.problem,
-                members,
-                mean,
-                whitening,
-                quanta,
-            })
+    /// What is kept of the sum of the distances from one cluster's members to another.
+    fn kept_sum(&self, from: u32, to: u32) -> KeptSum {
+        let version = self.versions[to as usize];
+        let kept = self.sums[from as usize].get(&to);
+        let kept = kept.filter(|kept| kept.version == version);
+        kept.copied().unwrap_or(KeptSum {
+            version,
+            members: 0,
+            sum: ExactSum::default(),
+        })
+    }
+
+    /// About how many operations it takes to decide a full distance.
+    pub fn operations_to_decide(&self, a: u32, b: u32) -> usize {
+        let directed = |from: u32, to: u32| {
+            let rest = self.size(from) - self.kept_sum(from, to).members;
+            rest * self.p.max(self.profile(to).whitening.len())
         };
-        let threads = rayon::current_num_threads();
-        let operations = members.len() * self.p.max(whitening.len());
-        if threads == 1 || operations < PARALLEL_OPERATIONS {
-            return part(members);
-        }
-        members
-            .par_chunks(members.len().div_ceil(threads))
-            .map(part)
-            .reduce(ExactSum::default, |mut all, other| {
-                all.combine(&other);
-                all
-            })
+        directed(a, b) + directed(b, a)
     }
 
     /// What a union needs to know of a slot's cluster.
@@ -428,7 +405,7 @@ impl<'a> Clusters<'a> {
             self.sums.swap(lower, higher);
         }
         let some = std::mem::take(&mut self.members[higher]);
-        self.members[lower].extend_from_slice(&some);
+        self.members[lower].append(self.problem.x, &some);
         self.sums[higher] = HashMap::new();
         self.versions[lower] += 1;
         self.versions[higher] += 1;
@@ -512,56 +489,6 @@ impl WithSimd for MoveTowards<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         shape::move_towards(self.share, self.mean, self.other);
-    }
-}
-
-struct SumToCluster<'a> {
-    problem: &'a Problem<'a>,
-    members: &'a [u32],
-    mean: &'a [f64],
-    whitening: &'a [f64],
-    quanta: &'a Quanta,
-}
-
-impl WithSimd for SumToCluster<'_> {
-    type Output = ExactSum;
-
-    /// Each lane goes through the operations of [`distance::to_cluster`].
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> ExactSum {
-        let p = self.mean.len();
-        let mut difference = vec![0.0f64; p * S::F64_LANES];
-        let mut sum = ExactSum::default();
-        for chunk in self.members.chunks(S::F64_LANES) {
-            for (l, &member) in chunk.iter().enumerate() {
-                let x = self.problem.x.row(member as usize);
-                for (k, (x, c)) in x.iter().zip(self.mean).enumerate() {
-                    difference[k * S::F64_LANES + l] = x - c;
-                }
-            }
-            let rows = S::as_simd_f64s(&difference).0;
-            let mut square = simd.splat_f64s(0.0);
-            if self.whitening.is_empty() {
-                for &row in rows {
-                    square = simd.mul_add_f64s(row, row, square);
-                }
-            } else {
-                for i in 0..p {
-                    let factors = &self.whitening[packed_len(i)..][..=i];
-                    let mut whitened = simd.splat_f64s(0.0);
-                    for (&factor, &row) in factors.iter().zip(rows) {
-                        whitened = simd.mul_add_f64s(simd.splat_f64s(factor), row, whitened);
-                    }
-                    square = simd.mul_add_f64s(whitened, whitened, square);
-                }
-            }
-            let mut distances = [0.0f64; 8];
-            S::as_mut_simd_f64s(&mut distances).0[0] = simd.sqrt_f64s(square);
-            for &distance in &distances[..chunk.len()] {
-                sum.add(distance, self.quanta);
-            }
-        }
-        sum
     }
 }
 

@@ -32,6 +32,18 @@ pub struct Candidate {
     pub partner_birth: u32,
 }
 
+impl Candidate {
+    /// The same with its distance for the bound.
+    pub fn decided(self, distance: f64) -> Self {
+        debug_assert!(f64::from_bits(self.value) <= distance, "the bound holds");
+        Self {
+            value: distance.to_bits(),
+            decided: true,
+            ..self
+        }
+    }
+}
+
 /// The older neighbours of one cluster.
 #[derive(Debug, Default)]
 pub struct Candidates {

@@ -13,6 +13,7 @@ pub mod clusters;
 pub mod distance;
 mod forest;
 mod lanes;
+mod members;
 mod queue;
 #[cfg(test)]
 pub mod reference;

@@ -284,6 +284,24 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
+fn distances_that_take_long_are_decided_side_by_side() {
+    // Clusters of many members, in the same place: many bounds are below the next merge's height.
+    let mut random = Random(17);
+    let x = draw(&mut random, Data::Mixture, 9_000, 12);
+    let labels: Vec<u32> = (0..9_000).map(|i| 1 + i % 30).collect();
+    let options = Options {
+        threshold: 900.0,
+        subthreshold: Subthreshold::Mahal,
+        quick: false,
+        normalize: false,
+        apriori_intra: false,
+    };
+    let slow = run(&x, Some(&labels), &options, &exhaustive(Source::Merged));
+    let fast = run(&x, Some(&labels), &options, &Cpu::new(4).unwrap());
+    assert!(fast == slow);
+}
+
+#[test]
 fn more_threads_than_groups_of_clusters_change_nothing() {
     // So many columns that threads share a sweep of a few groups of 256 clusters, 16 of them full.
     let x = draw(&mut Random(11), Data::Plain, 4_351, 61);

@@ -1,0 +1,311 @@
+//! The members of clusters, and the sums of their distances to other clusters.
+
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::distance::{ExactSum, Quanta};
+use super::lanes::{add_multiple, groups, groups_mut, WIDEST};
+use super::shape::packed_len;
+use crate::backend::cpu::simd::dispatch;
+use crate::backend::screen::Profile;
+use crate::matrix::Matrix;
+
+/// Members in a block.
+const BLOCK: usize = WIDEST;
+
+/// Rows of a whitening factor that are worked on together.
+const ROWS: usize = 2;
+
+/// Sums with fewer multiplications than this are not worth dividing among threads.
+const PARALLEL_OPERATIONS: usize = 1 << 16;
+
+/// The observations of a cluster.
+#[derive(Debug, Default)]
+pub struct Members {
+    rows: Vec<u32>,
+    /// Copies of the first ones, in whole blocks: of each block, coordinate after coordinate.
+    blocks: Vec<f64>,
+}
+
+/// A sum over members, those in whole blocks and the others apart.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Sums {
+    pub in_blocks: ExactSum,
+    pub others: ExactSum,
+}
+
+impl Members {
+    /// These rows of `x`.
+    pub fn new(x: &Matrix, rows: &[u32]) -> Self {
+        let mut members = Self::default();
+        members.extend(x, rows);
+        members
+    }
+
+    /// Number of members.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// How many of them, the first ones, are in whole blocks.
+    pub fn in_blocks(&self) -> usize {
+        self.rows.len() / BLOCK * BLOCK
+    }
+
+    /// Takes in others, as the last ones.
+    pub fn append(&mut self, x: &Matrix, others: &Members) {
+        self.extend(x, &others.rows);
+    }
+
+    fn extend(&mut self, x: &Matrix, rows: &[u32]) {
+        let before = self.in_blocks();
+        self.rows.extend_from_slice(rows);
+        for rows in self.rows[before..].chunks_exact(BLOCK) {
+            let start = self.blocks.len();
+            self.blocks.resize(start + BLOCK * x.columns(), 0.0);
+            copy(x, rows, &mut self.blocks[start..]);
+        }
+    }
+
+    /// The sum of the distances to a cluster, but for those of the first `known` members, which are
+    /// whole blocks.
+    pub fn sums(&self, x: &Matrix, known: usize, target: &Profile, quanta: &Quanta) -> Sums {
+        let p = x.columns();
+        let part = |blocks, others| {
+            dispatch(SumTo {
+                x,
+                blocks,
+                others,
+                mean: target.mean,
+                whitening: target.whitening,
+                quanta,
+            })
+        };
+        let blocks = &self.blocks[known * p..];
+        let others = &self.rows[self.in_blocks()..];
+        let threads = rayon::current_num_threads();
+        let operations = blocks.len() / p * p.max(target.whitening.len());
+        if threads == 1 || operations < PARALLEL_OPERATIONS {
+            return part(blocks, others);
+        }
+        let share = (blocks.len() / (BLOCK * p)).div_ceil(threads) * BLOCK * p;
+        let in_blocks = blocks.par_chunks(share).map(|blocks| part(blocks, &[]));
+        let add = |mut all: ExactSum, sums: Sums| {
+            all.combine(&sums.in_blocks);
+            all
+        };
+        let combine = |mut all: ExactSum, other: ExactSum| {
+            all.combine(&other);
+            all
+        };
+        Sums {
+            in_blocks: in_blocks
+                .fold(ExactSum::default, add)
+                .reduce(ExactSum::default, combine),
+            others: part(&[], others).others,
+        }
+    }
+}
+
+/// Copies the coordinates of at most `BLOCK` rows of `x` to a block.
+fn copy(x: &Matrix, rows: &[u32], block: &mut [f64]) {
+    let (coordinates, _) = block.as_chunks_mut::<BLOCK>();
+    for (l, &row) in rows.iter().enumerate() {
+        for (coordinate, value) in coordinates.iter_mut().zip(x.row(row as usize)) {
+            coordinate[l % BLOCK] = *value;
+        }
+    }
+}
+
+struct SumTo<'a> {
+    x: &'a Matrix,
+    blocks: &'a [f64],
+    /// Fewer than a block.
+    others: &'a [u32],
+    mean: &'a [f64],
+    whitening: &'a [f64],
+    quanta: &'a Quanta,
+}
+
+impl WithSimd for SumTo<'_> {
+    type Output = Sums;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Sums {
+        match S::F64_LANES {
+            8 => self.sums::<S, 1, 4>(simd),
+            4 => self.sums::<S, 2, 4>(simd),
+            2 => self.sums::<S, 4, 4>(simd),
+            _ => self.sums::<S, 8, 8>(simd),
+        }
+    }
+}
+
+impl SumTo<'_> {
+    /// With `ONE` registers for a coordinate of a block, and up to `R` worked on together.
+    #[inline(always)]
+    fn sums<S: Simd, const ONE: usize, const R: usize>(&self, simd: S) -> Sums {
+        let one = BLOCK * self.mean.len();
+        let several = R / ONE * one;
+        let mut room = vec![0.0; one + several.min(self.blocks.len()).max(one)];
+        let (last, room) = room.split_at_mut(one);
+        let nothing = [simd.splat_f64s(0.0); 2];
+        let mut in_blocks = nothing;
+        let groups_of_blocks = self.blocks.chunks_exact(several);
+        let rest = groups_of_blocks.remainder();
+        for blocks in groups_of_blocks {
+            self.add::<S, ONE, R>(simd, blocks, room, &mut in_blocks);
+        }
+        for block in rest.chunks_exact(one) {
+            self.add::<S, ONE, ONE>(simd, block, room, &mut in_blocks);
+        }
+        let mut others = nothing;
+        if !self.others.is_empty() {
+            // What is no member is at the mean, and adds nothing.
+            for (coordinates, mean) in last.chunks_exact_mut(BLOCK).zip(self.mean) {
+                coordinates.fill(*mean);
+            }
+            copy(self.x, self.others, last);
+            self.add::<S, ONE, ONE>(simd, last, room, &mut others);
+        }
+        // Neither the order nor the grouping of the terms of an exact sum matters.
+        let sum = |[high, low]: [S::f64s; 2]| ExactSum {
+            high: simd.reduce_sum_f64s(high),
+            low: simd.reduce_sum_f64s(low),
+        };
+        Sums {
+            in_blocks: sum(in_blocks),
+            others: sum(others),
+        }
+    }
+
+    /// Adds the distances of the members in `R` registers of blocks to the high and low `sums`. Each
+    /// lane goes through the operations of `distance::to_cluster`.
+    #[inline(always)]
+    fn add<S: Simd, const ONE: usize, const R: usize>(
+        &self,
+        simd: S,
+        blocks: &[f64],
+        room: &mut [f64],
+        sums: &mut [S::f64s; 2],
+    ) {
+        let p = self.mean.len();
+        let differences = groups_mut::<S, R>(&mut room[..blocks.len()]);
+        for (n, block) in blocks.chunks_exact(BLOCK * p).enumerate() {
+            let coordinates = groups::<S, ONE>(block).iter().zip(self.mean);
+            for (difference, (coordinates, mean)) in differences.iter_mut().zip(coordinates) {
+                for (r, coordinate) in coordinates.iter().enumerate() {
+                    difference[(n * ONE + r) % R] =
+                        simd.sub_f64s(*coordinate, simd.splat_f64s(*mean));
+                }
+            }
+        }
+        let mut squares = [simd.splat_f64s(0.0); R];
+        if self.whitening.is_empty() {
+            for difference in differences.iter() {
+                add_squares(simd, &mut squares, difference);
+            }
+        } else {
+            let even = p - p % ROWS;
+            for first in (0..even).step_by(ROWS) {
+                self.add_rows::<S, R, ROWS>(simd, first, differences, &mut squares);
+            }
+            for first in even..p {
+                self.add_rows::<S, R, 1>(simd, first, differences, &mut squares);
+            }
+        }
+        // As ExactSum::add.
+        let high = simd.splat_f64s(self.quanta.high);
+        let low = simd.splat_f64s(self.quanta.low);
+        for square in squares {
+            let term = simd.sqrt_f64s(square);
+            let above = simd.sub_f64s(simd.add_f64s(term, high), high);
+            let rest = simd.sub_f64s(term, above);
+            let below = simd.sub_f64s(simd.add_f64s(rest, low), low);
+            sums[0] = simd.add_f64s(sums[0], above);
+            sums[1] = simd.add_f64s(sums[1], below);
+        }
+    }
+
+    /// Adds the squares of `N` coordinates, from the first on, of the whitened differences.
+    #[inline(always)]
+    fn add_rows<S: Simd, const R: usize, const N: usize>(
+        &self,
+        simd: S,
+        first: usize,
+        differences: &[[S::f64s; R]],
+        squares: &mut [S::f64s; R],
+    ) {
+        let factors: [&[f64]; N] =
+            std::array::from_fn(|n| &self.whitening[packed_len(first + n)..][..=first + n]);
+        let mut whitened = [[simd.splat_f64s(0.0); R]; N];
+        // The rows go along together as far as the first of them goes.
+        for (j, difference) in differences[..=first].iter().enumerate() {
+            for n in 0..N {
+                add_multiple(simd, &mut whitened[n], factors[n][j], difference);
+            }
+        }
+        for n in 0..N {
+            for j in first + 1..=first + n {
+                add_multiple(simd, &mut whitened[n], factors[n][j], &differences[j]);
+            }
+            add_squares(simd, squares, &whitened[n]);
+        }
+    }
+}
+
+/// Adds the squares of `values` to `sums`.
+#[inline(always)]
+fn add_squares<S: Simd, const R: usize>(simd: S, sums: &mut [S::f64s; R], values: &[S::f64s; R]) {
+    for r in 0..R {
+        sums[r] = simd.mul_add_f64s(values[r], values[r], sums[r]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::distance;
+    use super::*;
+    use crate::backend::screen::Spread;
+    use crate::testing::{draw, Data, Random};
+
+    #[test]
+    fn sums_are_those_of_the_distances_one_after_another() {
+        let mut random = Random(8);
+        for round in 0..300 {
+            let p = 1 + random.below(24);
+            let x = draw(&mut random, Data::Mixture, 1_000, p);
+            let mut some = |most: usize| -> Vec<u32> {
+                let count = 1 + random.below(most);
+                (0..count).map(|_| random.below(1_000) as u32).collect()
+            };
+            let (first, second) = (some(100), some(if round % 20 == 0 { 5_000 } else { 100 }));
+            let whitening: Vec<f64> = (0..packed_len(p)).map(|_| random.normal()).collect();
+            let target = Profile {
+                mean: x.row(0),
+                whitening: if round % 3 == 0 { &[] } else { &whitening },
+                low: 0.0,
+                stretch: distance::stretch(&whitening),
+                spread: Spread::default(),
+            };
+            let quanta = Quanta::new(1e6, distance::log2_ceil(8_000));
+            let mut expected = ExactSum::default();
+            for &row in first.iter().chain(&second) {
+                let row = x.row(row as usize);
+                let term = distance::to_cluster(row, target.mean, target.whitening);
+                expected.add(term, &quanta);
+            }
+            let mut members = Members::new(&x, &first);
+            let (known, kept) = (members.in_blocks(), members.sums(&x, 0, &target, &quanta));
+            members.append(&x, &Members::new(&x, &second));
+            assert_eq!(members.len(), first.len() + second.len());
+            for (known, kept) in [(0, ExactSum::default()), (known, kept.in_blocks)] {
+                let sums = members.sums(&x, known, &target, &quanta);
+                let mut sum = kept;
+                sum.combine(&sums.in_blocks);
+                sum.combine(&sums.others);
+                assert_eq!(sum, expected, "{p}, {} + {}", first.len(), second.len());
+            }
+        }
+    }
+}
