@@ -74,8 +74,8 @@
 #'
 #' @section Time and memory:
 #' No matrix of all distances is ever made. Beside X itself, memory is about
-#' * 40 p + 400 bytes per observation, 600 instead of 400 with full distances: copies of X, means
-#'   in double and single precision, and a few candidates for the nearest neighbour;
+#' * 40 p + 400 bytes per observation, 56 p + 600 with full distances: copies of X, means in double
+#'   and single precision, and a few candidates for the nearest neighbour;
 #' * 12 p (p + 1) + 300 bytes per cluster of 2 members or more, for its covariance and what is made
 #'   of it. At most n/2 such clusters exist at a time, and typically less than n/10.
 #'

@@ -374,15 +374,15 @@ pub mod tests {
     }
 
     /// Some clusters in a frame, every other one with a whitening factor of a diagonal only.
-    struct Mixture {
+    struct Sample {
         means: Matrix,
         diagonals: Vec<Vec<f64>>,
         frame: Frame,
     }
 
-    impl Mixture {
-        fn new(random: &mut Random, n: usize, p: usize) -> Self {
-            let means = draw(random, Data::Mixture, n, p);
+    impl Sample {
+        fn new(random: &mut Random, data: Data, n: usize, p: usize) -> Self {
+            let means = draw(random, data, n, p);
             let reach = means.values().iter().fold(0.0f64, |r, v| r.max(v.abs()));
             let mut diagonal = |i: usize| {
                 let element = |_| {
@@ -427,18 +427,23 @@ pub mod tests {
         }
     }
 
-    /// Holds the screens that `new_screen` makes for so many clusters to what [`Request`] and
-    /// [`Found`] promise, however many are wanted.
+    /// Holds screens to what [`Request`] and [`Found`] promise, however many are wanted; `new_screen`
+    /// makes one for a number of clusters.
     pub fn check_answers(new_screen: impl Fn(usize, Frame) -> Box<dyn Screen>) {
         const CAPACITIES: [usize; 5] = [1, 8, 65, 300, 2_000];
         let mut random = Random(64);
-        for (n, p) in [(3, 2), (700, 5), (6_000, 39)] {
-            let clusters = Mixture::new(&mut random, n, p);
+        for (data, n, p) in [
+            (Data::Plain, 3, 2),
+            (Data::Duplicates, 700, 5),
+            (Data::Mixture, 6_000, 39),
+        ] {
+            let clusters = Sample::new(&mut random, data, n, p);
             let mut screen = new_screen(n, clusters.frame.clone());
             for slot in 0..n {
                 screen.push(slot as u32, &clusters.view(slot)).unwrap();
             }
-            for slot in (0..n).step_by(17) {
+            // So many that the screen closes the gaps.
+            for slot in (0..n).step_by(5) {
                 screen.remove(slot as u32).unwrap();
             }
             for asked in 0..60 {
@@ -467,7 +472,8 @@ pub mod tests {
                 };
                 let found = screen.sweep(&[request], &mut || ()).unwrap().swap_remove(0);
 
-                let case = format!("{n} x {p}, {capacity} wanted, limit {limit}, {found:?}");
+                let case =
+                    format!("{data:?}, {n} x {p}, {capacity} wanted, limit {limit}, {found:?}");
                 let bounds: HashMap<u32, f64> = found
                     .bounds
                     .iter()

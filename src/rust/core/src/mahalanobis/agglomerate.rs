@@ -37,13 +37,13 @@ const SIDE_BY_SIDE: usize = 256;
 /// Fewer clusters than this are swept as they come: to put them in order takes longer than it saves.
 const WORTH_ORDER: usize = 16 * SIDE_BY_SIDE;
 
-/// Full distances over more members than this are not decided before it is their turn.
+/// Full distances over more members than this are not decided just to look further ahead.
 const COSTLY_MEMBERS: usize = 64;
 
-/// So far in the queue is looked for the next merge.
-const QUEUED: usize = 64;
+/// How far down the queue the next merge is looked for.
+const LOOKED_THROUGH: usize = 64;
 
-/// Uniting pairs with fewer operations than this is done before other threads have begun.
+/// What takes fewer operations than this is done before other threads have begun.
 const WORTH_THREADS: usize = 1 << 17;
 
 /// Pairs that the first sweeps look at between two looks at the monitor.
@@ -311,7 +311,7 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
 
     /// Replaces the bound that a head stands for by the distance.
     fn decide(&mut self, head: &Head) {
-        if self.is_costly(head) {
+        if self.is_costly(head) && self.is_worth_threads(head) {
             return self.decide_side_by_side(head.owner);
         }
         let decision = self.forest.clusters.decide(head.lower, head.higher);
@@ -323,40 +323,42 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         self.enqueue(head.owner);
     }
 
-    /// Replaces a cluster's first bound, which takes long, by the distance; and if together they are
-    /// worth the threads, so too the other bounds that will be asked for before the next merge.
+    /// Whether there is enough to do for all threads if each decides a distance like this one.
+    fn is_worth_threads(&self, head: &Head) -> bool {
+        let threads = rayon::current_num_threads();
+        let clusters = &self.forest.clusters;
+        threads > 1
+            && threads * clusters.operations_to_decide(head.lower, head.higher) >= WORTH_THREADS
+    }
+
+    /// Replaces a cluster's first bound, which takes long, by the distance; so, too, as many as there
+    /// are threads of the bounds that will be asked for before the next merge.
     fn decide_side_by_side(&mut self, owner: u32) {
         let most = rayon::current_num_threads();
-        let (owners, next_merge) = self.take_costly(owner, most);
+        let (owners, mut next_merge) = self.take_costly(owner, most);
         let forest = &mut self.forest;
         let mut bounds: Vec<(u32, Candidate)> = Vec::with_capacity(most);
-        let mut operations = 0;
         for &owner in &owners {
             while let Some(&Reverse(first)) = forest.candidates[owner as usize].heap.peek() {
+                let is_live = forest.is_live(first.partner, first.partner_birth);
+                if first.decided && is_live {
+                    next_merge = next_merge.min(first.value);
+                }
                 let is_asked_for = bounds.is_empty() || first.value < next_merge;
                 if first.decided || !is_asked_for || bounds.len() == most {
                     break;
                 }
                 forest.candidates[owner as usize].heap.pop();
-                if forest.is_live(first.partner, first.partner_birth) {
-                    operations += forest.clusters.operations_to_decide(owner, first.partner);
+                if is_live {
                     bounds.push((owner, first));
                 }
-            }
-        }
-        if operations < WORTH_THREADS {
-            for (owner, bound) in bounds.drain(1..) {
-                forest.candidates[owner as usize].heap.push(Reverse(bound));
             }
         }
         let decide = |&(owner, bound): &(u32, Candidate)| {
             let (lower, higher) = (owner.min(bound.partner), owner.max(bound.partner));
             forest.clusters.decide(lower, higher)
         };
-        let decisions: Vec<Decision> = match &bounds[..] {
-            [only] => vec![decide(only)],
-            several => several.par_iter().map(decide).collect(),
-        };
+        let decisions: Vec<Decision> = bounds.par_iter().map(decide).collect();
         for ((owner, bound), decision) in bounds.into_iter().zip(decisions) {
             let heap = &mut forest.candidates[owner as usize].heap;
             let distance = forest.clusters.keep(decision);
@@ -367,8 +369,9 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         }
     }
 
-    /// Takes from the queue the clusters, at most so many with this first one, whose first bound takes
-    /// long to decide and will be asked for before the next merge; the value of that, or one below it.
+    /// Takes from the queue the clusters whose first bound takes long to decide and will be asked for
+    /// before the next merge: this first one and others, at most so many. Also says how high that merge
+    /// is at least, as far as the queue was looked through (`u64::MAX`: there is none in it).
     fn take_costly(&mut self, owner: u32, most: usize) -> (Vec<u32>, u64) {
         let mut owners = vec![owner];
         let mut at = 0;
@@ -376,7 +379,7 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             let is_live = self.forest.is_live(head.owner, head.owner_birth)
                 && (head.kind == Kind::Floor || self.has_partner(&head));
             let is_merge = is_live && head.kind == Kind::Distance;
-            if is_merge || owners.len() == most || at == QUEUED {
+            if is_merge || owners.len() == most || at == LOOKED_THROUGH {
                 return (owners, head.value);
             }
             if is_live && head.kind == Kind::Bound && self.is_costly(&head) {
@@ -417,10 +420,12 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         let mut skip: Vec<u32> = known.iter().map(|Reverse(c)| c.partner).collect();
         skip.sort_unstable();
         let view = self.forest.view(owner);
+        let end = self.screen.roster().position(owner);
         let request = Request {
             view: &view,
-            end: self.screen.roster().position(owner),
-            capacity: CANDIDATES << old.sweeps.min(16),
+            end,
+            // In the end all there are, and one more, so that none is at the floor.
+            capacity: (CANDIDATES << old.sweeps.min(28)).min(end + 1),
             limit: further(old.floor, old.sweeps),
             is_tight: false,
             skip: &skip,
@@ -428,7 +433,7 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         let found = self.screen.sweep(&[request], &mut || ())?.swap_remove(0);
         let mut candidates = Candidates::new(found, &[], &self.forest.births);
         candidates.sweeps = old.sweeps + 1;
-        // Or this would never end.
+        // A screen that breaks its promise would be asked for ever.
         assert!(
             candidates.floor > old.floor || !candidates.heap.is_empty(),
             "a sweep finds something new"

@@ -174,7 +174,7 @@ impl<'a> Clusters<'a> {
         };
         if !problem.options.quick {
             let members = |slot| Members::new(problem.x, problem.members_of(slot));
-            clusters.members = (0..n).into_par_iter().map(members).collect();
+            clusters.members = (0..n).into_par_iter().map(members).collect::<Result<_>>()?;
         }
         let slots = clusters.means.par_chunks_mut(p).zip(&mut clusters.moments);
         slots.enumerate().for_each(|(slot, (mean, moments))| {

@@ -8,7 +8,9 @@ use super::lanes::{add_multiple, groups, groups_mut, WIDEST};
 use super::shape::packed_len;
 use crate::backend::cpu::simd::dispatch;
 use crate::backend::screen::Profile;
+use crate::error::Result;
 use crate::matrix::Matrix;
+use crate::memory;
 
 /// Members in a block.
 const BLOCK: usize = WIDEST;
@@ -16,7 +18,7 @@ const BLOCK: usize = WIDEST;
 /// Rows of a whitening factor that are worked on together.
 const ROWS: usize = 2;
 
-/// Sums with fewer multiplications than this are not worth dividing among threads.
+/// Sums over blocks with fewer multiplications than this are not worth dividing among threads.
 const PARALLEL_OPERATIONS: usize = 1 << 16;
 
 /// The observations of a cluster.
@@ -36,10 +38,15 @@ pub struct Sums {
 
 impl Members {
     /// These rows of `x`.
-    pub fn new(x: &Matrix, rows: &[u32]) -> Self {
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough for the copies.
+    pub fn new(x: &Matrix, rows: &[u32]) -> Result<Self> {
         let mut members = Self::default();
+        let copies = rows.len() / BLOCK * BLOCK * x.columns();
+        memory::reserve(&mut members.blocks, "the members of clusters need", copies)?;
         members.extend(x, rows);
-        members
+        Ok(members)
     }
 
     /// Number of members.
@@ -67,9 +74,10 @@ impl Members {
         }
     }
 
-    /// The sum of the distances to a cluster, but for those of the first `known` members, which are
-    /// whole blocks.
+    /// The sums of the distances to a cluster, but for those of the first `known` members, which are
+    /// in whole blocks.
     pub fn sums(&self, x: &Matrix, known: usize, target: &Profile, quanta: &Quanta) -> Sums {
+        debug_assert!(known.is_multiple_of(BLOCK) && known <= self.in_blocks());
         let p = x.columns();
         let part = |blocks, others| {
             dispatch(SumTo {
@@ -112,6 +120,7 @@ fn copy(x: &Matrix, rows: &[u32], block: &mut [f64]) {
     let (coordinates, _) = block.as_chunks_mut::<BLOCK>();
     for (l, &row) in rows.iter().enumerate() {
         for (coordinate, value) in coordinates.iter_mut().zip(x.row(row as usize)) {
+            // The remainder is `l`, and spares a check.
             coordinate[l % BLOCK] = *value;
         }
     }
@@ -142,21 +151,23 @@ impl WithSimd for SumTo<'_> {
 }
 
 impl SumTo<'_> {
-    /// With `ONE` registers for a coordinate of a block, and up to `R` worked on together.
+    /// A coordinate of a block is in `ONE` registers; as long as there are enough blocks, `R` of a
+    /// coordinate are worked on together.
     #[inline(always)]
     fn sums<S: Simd, const ONE: usize, const R: usize>(&self, simd: S) -> Sums {
-        let one = BLOCK * self.mean.len();
-        let several = R / ONE * one;
-        let mut room = vec![0.0; one + several.min(self.blocks.len()).max(one)];
-        let (last, room) = room.split_at_mut(one);
+        let block_len = BLOCK * self.mean.len();
+        let group_len = R / ONE * block_len;
+        let room = group_len.min(self.blocks.len()).max(block_len);
+        let mut room = vec![0.0; block_len + room];
+        let (last, room) = room.split_at_mut(block_len);
         let nothing = [simd.splat_f64s(0.0); 2];
         let mut in_blocks = nothing;
-        let groups_of_blocks = self.blocks.chunks_exact(several);
-        let rest = groups_of_blocks.remainder();
-        for blocks in groups_of_blocks {
+        let groups = self.blocks.chunks_exact(group_len);
+        let rest = groups.remainder();
+        for blocks in groups {
             self.add::<S, ONE, R>(simd, blocks, room, &mut in_blocks);
         }
-        for block in rest.chunks_exact(one) {
+        for block in rest.chunks_exact(block_len) {
             self.add::<S, ONE, ONE>(simd, block, room, &mut in_blocks);
         }
         let mut others = nothing;
@@ -179,8 +190,8 @@ impl SumTo<'_> {
         }
     }
 
-    /// Adds the distances of the members in `R` registers of blocks to the high and low `sums`. Each
-    /// lane goes through the operations of `distance::to_cluster`.
+    /// Adds the distances of the members in some blocks, `R` registers for each coordinate, to the high
+    /// and low `sums`. Each lane goes through the operations of `distance::to_cluster`.
     #[inline(always)]
     fn add<S: Simd, const ONE: usize, const R: usize>(
         &self,
@@ -195,6 +206,7 @@ impl SumTo<'_> {
             let coordinates = groups::<S, ONE>(block).iter().zip(self.mean);
             for (difference, (coordinates, mean)) in differences.iter_mut().zip(coordinates) {
                 for (r, coordinate) in coordinates.iter().enumerate() {
+                    // The remainder spares a check here, too.
                     difference[(n * ONE + r) % R] =
                         simd.sub_f64s(*coordinate, simd.splat_f64s(*mean));
                 }
@@ -295,9 +307,9 @@ mod tests {
                 let term = distance::to_cluster(row, target.mean, target.whitening);
                 expected.add(term, &quanta);
             }
-            let mut members = Members::new(&x, &first);
+            let mut members = Members::new(&x, &first).unwrap();
             let (known, kept) = (members.in_blocks(), members.sums(&x, 0, &target, &quanta));
-            members.append(&x, &Members::new(&x, &second));
+            members.append(&x, &Members::new(&x, &second).unwrap());
             assert_eq!(members.len(), first.len() + second.len());
             for (known, kept) in [(0, ExactSum::default()), (known, kept.in_blocks)] {
                 let sums = members.sums(&x, known, &target, &quanta);

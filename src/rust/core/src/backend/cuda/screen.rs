@@ -578,7 +578,7 @@ impl CudaScreen {
             let (_, &mut bound, _) = bounds.select_nth_unstable(wanted);
             let limit = f32::from_bits(bound + 1);
             if limit >= pending.limit {
-                pending.room = (4 * pending.room).max(found);
+                pending.room = (4 * pending.room).max(found).min(pending.end);
             }
             pending.limit = limit.min(floor);
             again.push(pending);
