@@ -312,7 +312,7 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
     /// Replaces the bound that a head stands for by the distance.
     fn decide(&mut self, head: &Head) {
         if self.is_costly(head) && self.is_worth_threads(head) {
-            return self.decide_side_by_side(head.owner);
+            return self.decide_together(head.owner);
         }
         let decision = self.forest.clusters.decide(head.lower, head.higher);
         let distance = self.forest.clusters.keep(decision);
@@ -333,7 +333,7 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
 
     /// Replaces a cluster's first bound, which takes long, by the distance; so, too, as many as there
     /// are threads of the bounds that will be asked for before the next merge.
-    fn decide_side_by_side(&mut self, owner: u32) {
+    fn decide_together(&mut self, owner: u32) {
         let most = rayon::current_num_threads();
         let (owners, mut next_merge) = self.take_costly(owner, most);
         let forest = &mut self.forest;

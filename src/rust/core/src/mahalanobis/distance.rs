@@ -1,5 +1,7 @@
 //! The distances that decide, in double precision and in one fixed order of operations.
 
+use pulp::Simd;
+
 use super::shape::packed_len;
 
 /// d(x → C) = ‖W(x−c)‖; `whitening` is a packed lower triangle, or empty for the identity.
@@ -62,6 +64,12 @@ impl Quanta {
         Self { high, low }
     }
 
+    /// The high and the low quantum in all lanes.
+    #[inline(always)]
+    pub fn splat<S: Simd>(&self, simd: S) -> [S::f64s; 2] {
+        [simd.splat_f64s(self.high), simd.splat_f64s(self.low)]
+    }
+
     /// More than what is dropped of each term.
     pub fn rounding(&self) -> f64 {
         self.low * f64::EPSILON
@@ -89,6 +97,44 @@ impl ExactSum {
     #[inline(always)]
     pub fn mean(&self, members: usize) -> f64 {
         (self.high + self.low) / members as f64
+    }
+}
+
+/// An [`ExactSum`] for each lane.
+#[derive(Debug)]
+pub struct ExactSums<S: Simd> {
+    high: S::f64s,
+    low: S::f64s,
+}
+
+impl<S: Simd> ExactSums<S> {
+    /// Of no terms.
+    #[inline(always)]
+    pub fn new(simd: S) -> Self {
+        let zero = simd.splat_f64s(0.0);
+        Self {
+            high: zero,
+            low: zero,
+        }
+    }
+
+    /// As [`ExactSum::add`]; `quanta` are in all lanes, the high ones first.
+    #[inline(always)]
+    pub fn add(&mut self, simd: S, terms: S::f64s, quanta: &[S::f64s; 2]) {
+        let high = simd.sub_f64s(simd.add_f64s(terms, quanta[0]), quanta[0]);
+        let rest = simd.sub_f64s(terms, high);
+        self.high = simd.add_f64s(self.high, high);
+        let low = simd.sub_f64s(simd.add_f64s(rest, quanta[1]), quanta[1]);
+        self.low = simd.add_f64s(self.low, low);
+    }
+
+    /// The sum over all lanes.
+    #[inline(always)]
+    pub fn total(&self, simd: S) -> ExactSum {
+        ExactSum {
+            high: simd.reduce_sum_f64s(self.high),
+            low: simd.reduce_sum_f64s(self.low),
+        }
     }
 }
 

@@ -52,3 +52,15 @@ pub fn add_multiple<S: Simd, const R: usize>(
         sums[r] = simd.mul_add_f64s(factor, values[r], sums[r]);
     }
 }
+
+/// Adds the squares of `values` to `sums`.
+#[inline(always)]
+pub fn add_squares<S: Simd, const R: usize>(
+    simd: S,
+    sums: &mut [S::f64s; R],
+    values: &[S::f64s; R],
+) {
+    for r in 0..R {
+        sums[r] = simd.mul_add_f64s(values[r], values[r], sums[r]);
+    }
+}

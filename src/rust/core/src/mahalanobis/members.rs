@@ -3,8 +3,8 @@
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::distance::{ExactSum, Quanta};
-use super::lanes::{add_multiple, groups, groups_mut, WIDEST};
+use super::distance::{ExactSum, ExactSums, Quanta};
+use super::lanes::{add_multiple, add_squares, groups, groups_mut, WIDEST};
 use super::shape::packed_len;
 use crate::backend::cpu::simd::dispatch;
 use crate::backend::screen::Profile;
@@ -97,18 +97,14 @@ impl Members {
             return part(blocks, others);
         }
         let share = (blocks.len() / (BLOCK * p)).div_ceil(threads) * BLOCK * p;
-        let in_blocks = blocks.par_chunks(share).map(|blocks| part(blocks, &[]));
-        let add = |mut all: ExactSum, sums: Sums| {
-            all.combine(&sums.in_blocks);
-            all
-        };
         let combine = |mut all: ExactSum, other: ExactSum| {
             all.combine(&other);
             all
         };
         Sums {
-            in_blocks: in_blocks
-                .fold(ExactSum::default, add)
+            in_blocks: blocks
+                .par_chunks(share)
+                .map(|blocks| part(blocks, &[]).in_blocks)
                 .reduce(ExactSum::default, combine),
             others: part(&[], others).others,
         }
@@ -160,8 +156,7 @@ impl SumTo<'_> {
         let room = group_len.min(self.blocks.len()).max(block_len);
         let mut room = vec![0.0; block_len + room];
         let (last, room) = room.split_at_mut(block_len);
-        let nothing = [simd.splat_f64s(0.0); 2];
-        let mut in_blocks = nothing;
+        let mut in_blocks = ExactSums::new(simd);
         let groups = self.blocks.chunks_exact(group_len);
         let rest = groups.remainder();
         for blocks in groups {
@@ -170,7 +165,7 @@ impl SumTo<'_> {
         for block in rest.chunks_exact(block_len) {
             self.add::<S, ONE, ONE>(simd, block, room, &mut in_blocks);
         }
-        let mut others = nothing;
+        let mut others = ExactSums::new(simd);
         if !self.others.is_empty() {
             // What is no member is at the mean, and adds nothing.
             for (coordinates, mean) in last.chunks_exact_mut(BLOCK).zip(self.mean) {
@@ -179,26 +174,21 @@ impl SumTo<'_> {
             copy(self.x, self.others, last);
             self.add::<S, ONE, ONE>(simd, last, room, &mut others);
         }
-        // Neither the order nor the grouping of the terms of an exact sum matters.
-        let sum = |[high, low]: [S::f64s; 2]| ExactSum {
-            high: simd.reduce_sum_f64s(high),
-            low: simd.reduce_sum_f64s(low),
-        };
         Sums {
-            in_blocks: sum(in_blocks),
-            others: sum(others),
+            in_blocks: in_blocks.total(simd),
+            others: others.total(simd),
         }
     }
 
-    /// Adds the distances of the members in some blocks, `R` registers for each coordinate, to the high
-    /// and low `sums`. Each lane goes through the operations of `distance::to_cluster`.
+    /// Adds the distances of the members in some blocks, `R` registers for each coordinate. Each lane
+    /// goes through the operations of `distance::to_cluster`.
     #[inline(always)]
     fn add<S: Simd, const ONE: usize, const R: usize>(
         &self,
         simd: S,
         blocks: &[f64],
         room: &mut [f64],
-        sums: &mut [S::f64s; 2],
+        sums: &mut ExactSums<S>,
     ) {
         let p = self.mean.len();
         let differences = groups_mut::<S, R>(&mut room[..blocks.len()]);
@@ -226,16 +216,9 @@ impl SumTo<'_> {
                 self.add_rows::<S, R, 1>(simd, first, differences, &mut squares);
             }
         }
-        // As ExactSum::add.
-        let high = simd.splat_f64s(self.quanta.high);
-        let low = simd.splat_f64s(self.quanta.low);
+        let quanta = self.quanta.splat(simd);
         for square in squares {
-            let term = simd.sqrt_f64s(square);
-            let above = simd.sub_f64s(simd.add_f64s(term, high), high);
-            let rest = simd.sub_f64s(term, above);
-            let below = simd.sub_f64s(simd.add_f64s(rest, low), low);
-            sums[0] = simd.add_f64s(sums[0], above);
-            sums[1] = simd.add_f64s(sums[1], below);
+            sums.add(simd, simd.sqrt_f64s(square), &quanta);
         }
     }
 
@@ -263,14 +246,6 @@ impl SumTo<'_> {
             }
             add_squares(simd, squares, &whitened[n]);
         }
-    }
-}
-
-/// Adds the squares of `values` to `sums`.
-#[inline(always)]
-fn add_squares<S: Simd, const R: usize>(simd: S, sums: &mut [S::f64s; R], values: &[S::f64s; R]) {
-    for r in 0..R {
-        sums[r] = simd.mul_add_f64s(values[r], values[r], sums[r]);
     }
 }
 
