@@ -1,7 +1,7 @@
 //! What agglomeration asks of a device: lower bounds on the distances from some clusters to many.
 //!
-//! Means are kept in single precision relative to a centre and scaled by a power of two, so that
-//! coordinates are at most about 1. With δ = a − b the difference of two means, the bounds are
+//! Means are kept in single precision relative to a centre, so that those near it keep all digits that
+//! count, and scaled by a power of two, so that no power of a distance overflows. With δ = a − b the difference of two means, the bounds are
 //!
 //! 1. ‖δ‖·s ≤ ‖Wδ‖, s a lower bound on the smallest singular value of the whitening factor W;
 //! 2. ‖Wδ‖ itself in single precision;
@@ -19,6 +19,13 @@ use crate::mahalanobis::shape::packed_len;
 
 /// Single precision's unit roundoff.
 pub const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
+
+/// The largest coordinate in a screen is about 2 to the power of this. Fourth powers of distances
+/// must neither overflow, in up to 2^23 dimensions, nor underflow for distances of 2^-50 of that.
+const LOG2_LARGEST_COORDINATE: i64 = 20;
+
+/// Whitened differences up to this have squares that do not overflow in single precision.
+const LARGEST_WHITENED: f64 = 1e18;
 
 /// Bounds on the central moments of a cluster's members, in data units.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -216,7 +223,8 @@ impl Frame {
     /// distances over at most 2^`log2_terms` members.
     pub fn new(center: Vec<f64>, reach: f64, full: bool, log2_terms: u32) -> Self {
         // Clamped so that fourth powers stay in range; a smaller reach makes bounds loose.
-        let exponent = ((reach.to_bits() >> 52) as i64 - 1022).clamp(-250, 250);
+        let exponent = (reach.to_bits() >> 52) as i64 - 1022 - LOG2_LARGEST_COORDINATE;
+        let exponent = exponent.clamp(-250, 250);
         Self {
             center,
             unit: f64::from_bits(((exponent + 1023) as u64) << 52),
@@ -255,10 +263,8 @@ impl Frame {
             square += lost * lost;
             mean.push(single);
         }
-        let usable = profile
-            .whitening
-            .iter()
-            .all(|w| w.abs() < f64::from(f32::MAX) * 1e-20);
+        let largest = 2.0f64.powi(LOG2_LARGEST_COORDINATE as i32) * (p as f64).sqrt();
+        let usable = profile.stretch * largest < LARGEST_WHITENED;
         let whitening: Vec<f32> = if usable {
             profile.whitening.iter().map(|&w| w as f32).collect()
         } else {

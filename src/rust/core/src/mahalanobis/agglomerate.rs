@@ -18,6 +18,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 
 use super::clusters::{Clusters, Decision};
+use super::duplicates::Distinct;
 use super::forest::{
     Candidate, Candidates, Draft, Forest, Guess, Next, Outlook, CANDIDATES, NEVER,
 };
@@ -59,8 +60,8 @@ pub fn work(problem: &Problem) -> u64 {
 /// The merges that make one cluster of `problem`'s clusters, in order; `new_screen` makes an empty
 /// screen for a number of live clusters in a frame.
 ///
-/// Takes about n²·p operations for centroid distances and O(n·p + c·p²) memory, c the most
-/// clusters of several members at a time.
+/// Takes about n²·p operations for centroid distances, n the number of different clusters, and
+/// O(n·p + c·p²) memory, c the most clusters of several different members at a time.
 ///
 /// # Errors
 /// `Error::Interrupt` when `monitor` says stop, and what the screen returns.
@@ -69,13 +70,39 @@ pub fn agglomerate(
     new_screen: impl Fn(usize, Frame) -> Result<Box<dyn Screen>>,
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
-    let mut state = Agglomeration::new(problem, &new_screen, monitor)?;
+    if let Some(distinct) = Distinct::new(problem)? {
+        monitor.advance(work(problem) - work(&distinct.problem));
+        let accepts = |height| distinct.accepts(height);
+        if let Some(merges) = search(&distinct.problem, &new_screen, accepts, monitor)? {
+            return Ok(distinct.join(merges));
+        }
+    }
+    let merges = search(problem, &new_screen, |_| true, monitor)?;
+    Ok(merges.expect("any height is accepted"))
+}
+
+/// The merges of a problem; `None` where the height of the first is not accepted.
+fn search(
+    problem: &Problem,
+    new_screen: &impl Fn(usize, Frame) -> Result<Box<dyn Screen>>,
+    accepts: impl Fn(f64) -> bool,
+    monitor: &Monitor,
+) -> Result<Option<Vec<Merge>>> {
+    if problem.clusters() == 1 {
+        return Ok(Some(Vec::new()));
+    }
+    let mut state = Agglomeration::new(problem, new_screen, monitor)?;
     state.start()?;
     while state.live() > 1 {
         let head = state.queue.take(0).expect("every live cluster is queued");
         state.settle(head)?;
+        if let [first] = &state.merges[..] {
+            if !accepts(first.height) {
+                return Ok(None);
+            }
+        }
     }
-    Ok(state.merges)
+    Ok(Some(state.merges))
 }
 
 /// Sorts slots so that clusters that are near each other are near each other in the order, too: a

@@ -438,8 +438,8 @@ impl WithSimd for TakeIn<'_> {
         } = self;
         let p = mean.len();
         let members = problem.members_of(slot);
-        if let [only] = members {
-            mean.copy_from_slice(problem.x.row(*only as usize));
+        if members.len() == 1 || problem.union != Union::Shape {
+            mean.copy_from_slice(problem.x.row(members[0] as usize));
             return None;
         }
         let mut moments = Moments {

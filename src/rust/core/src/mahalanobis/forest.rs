@@ -8,6 +8,7 @@ use super::shape::ShapeRule;
 use super::{distance, Problem};
 use crate::backend::screen::{Found, Frame, View};
 use crate::error::Result;
+use crate::matrix::middle_of;
 
 /// How many candidates a first sweep keeps; each further sweep of a cluster keeps twice as many.
 pub const CANDIDATES: usize = 8;
@@ -322,13 +323,18 @@ impl<'a> Forest<'a> {
     }
 }
 
-/// How the problem's data units and a screen's units relate.
+/// How the problem's data units and a screen's units relate. The centre is robust: about it, single
+/// precision resolves the bulk of the data, whatever else lies far away.
 fn frame(problem: &Problem) -> Frame {
+    let center = middle_of(problem.rows(), problem.x.columns());
     let (least, greatest) = problem.bounding_box();
-    let spans = || least.iter().zip(&greatest);
+    let reach = center
+        .iter()
+        .zip(least.iter().zip(&greatest))
+        .fold(0.0f64, |reach, (c, (l, g))| reach.max(c - l).max(g - c));
     Frame::new(
-        spans().map(|(l, g)| l + (g - l) / 2.0).collect(),
-        spans().fold(0.0f64, |reach, (l, g)| reach.max(g - l)),
+        center,
+        reach,
         !problem.options.quick,
         distance::log2_ceil(problem.members.len()),
     )

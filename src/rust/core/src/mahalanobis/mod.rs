@@ -11,6 +11,7 @@ pub mod agglomerate;
 pub mod apriori;
 pub mod clusters;
 pub mod distance;
+mod duplicates;
 mod forest;
 mod lanes;
 mod members;
@@ -87,8 +88,8 @@ pub struct Problem<'a> {
     pub starts: Vec<usize>,
     pub members: Vec<u32>,
     pub options: Options,
-    /// Other than [`Union::Shape`] only where all clusters start with one observation, none
-    /// becomes full-size and distances are those of means.
+    /// Other than [`Union::Shape`] only where the members of each cluster at the start are equal,
+    /// none becomes full-size and distances are those of means.
     pub union: Union,
 }
 
@@ -144,11 +145,13 @@ impl<'a> Problem<'a> {
 
     /// The least and the greatest value of all observations of the problem in each dimension.
     pub fn bounding_box(&self) -> (Vec<f64>, Vec<f64>) {
-        let rows = self
-            .members
-            .iter()
-            .map(|&member| self.x.row(member as usize));
-        bounding_box(rows, self.x.columns())
+        bounding_box(self.rows(), self.x.columns())
+    }
+
+    /// The observations of all clusters.
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
+        let row = |&member: &u32| self.x.row(member as usize);
+        self.members.iter().map(row)
     }
 
     /// The diagonal of the bounding box, an upper bound on the distances of observations.

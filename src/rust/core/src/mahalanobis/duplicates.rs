@@ -1,0 +1,124 @@
+//! Equal observations: their merges come first, and follow from the definition without a search.
+//!
+//! Call clusters *equal* when all their members are the same point. Their distance is 0, whatever
+//! their shapes: every member of one lies on the mean of the other. Their union is again such a
+//! cluster, with a scatter of zero, so its covariance is singular and its shape is the identity (up
+//! to a scale of 1 ± rounding). As long as no other pair is at distance 0, all pairs at distance 0 lie
+//! within sets of equal clusters, and the order of (distance, lower slot, higher slot) merges each set
+//! whole, its slots in increasing order, the sets in the order of their least slots. Merges that make
+//! all clusters full-size change nothing in this: distances are computed anew, and zeros stay zeros.
+//! So the agglomeration can start with one cluster for each set.
+//!
+//! Two things break the condition, and [`Distinct::accepts`] notices both by the height of the first
+//! merge that was searched for, the least distance of all: a cluster of several different points whose
+//! mean is exactly that of another cluster (centroid distances, above apriori clusters), and points so
+//! near to each other that the computed distance is 0. Then the agglomeration starts again, with all
+//! clusters apart.
+
+use super::{distance, Problem};
+use crate::backend::Merge;
+use crate::error::Result;
+use crate::matrix::equal_rows;
+use crate::memory;
+
+/// A problem whose equal clusters are one.
+pub struct Distinct<'a> {
+    pub problem: Problem<'a>,
+    /// The merges of equal clusters, in slots of the original problem.
+    merges: Vec<Merge>,
+    /// For each slot, the one in the original problem.
+    slots: Vec<u32>,
+    /// See [`Distinct::accepts`].
+    margin: f64,
+}
+
+impl<'a> Distinct<'a> {
+    /// `None` where all clusters of `problem` differ.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn new(problem: &Problem<'a>) -> Result<Option<Self>> {
+        let (points, rows): (Vec<u32>, Vec<u32>) = (0..problem.clusters() as u32)
+            .filter_map(|slot| Some((slot, point(problem, slot)?)))
+            .unzip();
+        let mut sets = equal_rows(problem.x, &rows)?;
+        if sets.is_empty() {
+            return Ok(None);
+        }
+        for set in &mut sets {
+            set.iter_mut().for_each(|at| *at = points[*at as usize]);
+        }
+        let what = "clusters of equal observations need";
+        let mut merges = memory::room(what, problem.clusters())?;
+        let mut slots = memory::room(what, problem.clusters())?;
+        let mut starts = memory::room(what, problem.clusters() + 1)?;
+        let mut members: Vec<u32> = memory::room(what, problem.members.len())?;
+        let mut is_united = memory::zeros(what, problem.clusters())?;
+        let mut sets = sets.into_iter().peekable();
+        starts.push(0);
+        for slot in 0..problem.clusters() as u32 {
+            if is_united[slot as usize] {
+                continue;
+            }
+            slots.push(slot);
+            members.extend_from_slice(problem.members_of(slot as usize));
+            // Both the slots and the sets' least slots increase.
+            let set = sets.next_if(|set| set[0] == slot).unwrap_or_default();
+            for &higher in set.iter().skip(1) {
+                is_united[higher as usize] = true;
+                members.extend_from_slice(problem.members_of(higher as usize));
+                merges.push(Merge {
+                    lower: slot,
+                    higher,
+                    height: 0.0,
+                });
+            }
+            starts.push(members.len());
+        }
+        let p = problem.x.columns() as f64;
+        let log2_terms = distance::log2_ceil(problem.members.len());
+        let quanta = distance::quanta(2.0 * p.sqrt(), problem.diagonal(), log2_terms);
+        Ok(Some(Self {
+            problem: Problem {
+                starts,
+                members,
+                ..*problem
+            },
+            merges,
+            slots,
+            margin: (8.0 * quanta.rounding()).max(LEAST_DISTANCE),
+        }))
+    }
+
+    /// Whether no clusters but the equal ones were ever at distance 0, given the height of the first
+    /// merge of [`Distinct::problem`].
+    ///
+    /// While equal clusters are merged, distances to them change by the rounding of shapes that are
+    /// the identity, and of sums of distances; the margin is larger.
+    pub fn accepts(&self, height: f64) -> bool {
+        height > self.margin
+    }
+
+    /// The merges of the original problem, given those of [`Distinct::problem`].
+    pub fn join(self, later: Vec<Merge>) -> Vec<Merge> {
+        let slot = |slot: u32| self.slots[slot as usize];
+        let mut merges = self.merges;
+        merges.extend(later.into_iter().map(|merge| Merge {
+            lower: slot(merge.lower),
+            higher: slot(merge.higher),
+            height: merge.height,
+        }));
+        merges
+    }
+}
+
+/// Differences of coordinates far above this have squares that do not underflow.
+const LEAST_DISTANCE: f64 = 1e-140;
+
+/// The observation that a cluster's members all equal, if they do: the first of them.
+fn point(problem: &Problem, slot: u32) -> Option<u32> {
+    let members = problem.members_of(slot as usize);
+    let row = |member: &u32| problem.x.row(*member as usize);
+    let all_equal = members[1..].iter().all(|m| row(m) == row(&members[0]));
+    all_equal.then_some(members[0])
+}
