@@ -13,12 +13,22 @@ pub const OBSERVATIONS: &str = "a copy of the observations needs";
 /// # Errors
 /// `Error::Memory` says how much that is.
 pub fn check(what: &str, bytes: f64) -> Result<()> {
+    check_total(what, bytes)?;
+    probe::<u8>(what, bytes as usize)
+}
+
+/// That this machine has so many bytes of memory at all; `what` needs them, in words, but not all at
+/// once from the start.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_total(what: &str, bytes: f64) -> Result<()> {
     match total() {
         Some(total) if bytes > total => {
             let has = gigabytes(total);
             Err(too_much(what, bytes, &format!("this machine has {has}")))
         }
-        _ => probe::<u8>(what, bytes as usize),
+        _ => Ok(()),
     }
 }
 
@@ -79,7 +89,8 @@ fn too_much(what: &str, bytes: f64, but: &str) -> Error {
     Error::Memory(format!("{what} {}, but {but}", gigabytes(bytes)))
 }
 
-fn gigabytes(bytes: f64) -> String {
+/// A number of bytes in words.
+pub fn gigabytes(bytes: f64) -> String {
     format!("{:.1} GB", bytes / 1e9)
 }
 

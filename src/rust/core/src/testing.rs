@@ -41,9 +41,20 @@ pub enum Data {
     Huge,
     Offset,
     Outliers,
+    /// Some rows equal to each other, in zeros of both signs.
+    ZeroInflated,
+    Counts,
+    AllEqual,
+    /// One value far beyond all others.
+    Saturated,
+    HeavyTails,
+    /// Tight groups far apart.
+    Islands,
+    /// Different rows at distances that underflow to 0 or that sums of distances lose.
+    Minute,
 }
 
-pub const DATA: [Data; 10] = [
+pub const DATA: [Data; 17] = [
     Data::Plain,
     Data::Mixture,
     Data::Duplicates,
@@ -54,6 +65,13 @@ pub const DATA: [Data; 10] = [
     Data::Huge,
     Data::Offset,
     Data::Outliers,
+    Data::ZeroInflated,
+    Data::Counts,
+    Data::AllEqual,
+    Data::Saturated,
+    Data::HeavyTails,
+    Data::Islands,
+    Data::Minute,
 ];
 
 /// `n` points in `p` dimensions.
@@ -91,6 +109,34 @@ pub fn draw(random: &mut Random, data: Data, n: usize, p: usize) -> Matrix {
             for _ in 0..3 {
                 let at = random.below(n * p);
                 values[at] *= 1e5;
+            }
+        }
+        Data::ZeroInflated => {
+            for row in values.chunks_mut(p) {
+                if random.below(10) < 7 {
+                    let signs = |v: &mut f64| *v = if *v < 0.0 { -0.0 } else { 0.0 };
+                    row.iter_mut().for_each(signs);
+                }
+            }
+        }
+        Data::Counts => {
+            let count = |v: &mut f64| *v = (v.abs() * 0.9).floor();
+            values.iter_mut().for_each(count);
+        }
+        Data::AllEqual => values.fill(1.5),
+        Data::Saturated => values[random.below(n * p)] = 1e10,
+        Data::HeavyTails => values.iter_mut().for_each(|v| *v = (8.0 * *v).exp()),
+        Data::Islands => {
+            for row in values.chunks_mut(p) {
+                row[0] += 1e9 * random.below(3) as f64;
+            }
+        }
+        Data::Minute => {
+            let unit = if random.below(2) == 0 { 1e-165 } else { 1e-30 };
+            for row in values.chunks_mut(p) {
+                let far = random.below(8) == 0;
+                let value = |v: &mut f64| *v = v.round() * if far { 1.0 } else { unit };
+                row.iter_mut().for_each(value);
             }
         }
     }

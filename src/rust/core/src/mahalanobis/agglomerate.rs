@@ -24,7 +24,7 @@ use super::forest::{
 };
 use super::queue::Queue;
 use super::Problem;
-use crate::backend::screen::{Frame, Request, Screen, View};
+use crate::backend::screen::{Found, Frame, Precision, Request, Screen, View};
 use crate::backend::Merge;
 use crate::error::Result;
 use crate::monitor::Monitor;
@@ -47,8 +47,16 @@ const LOOKED_THROUGH: usize = 64;
 /// What takes fewer operations than this is done before other threads have begun.
 const WORTH_THREADS: usize = 1 << 17;
 
-/// Pairs that the first sweeps look at between two looks at the monitor.
+/// A cluster is coarse if its nearest neighbours may be nearer than this times the error of its mean.
+/// If one in so many clusters is, the screen's means are made more precise: a sweep then takes about
+/// twice as long, while each coarse cluster costs the distances to all clusters within its error.
+const COARSE_ERRORS: f64 = 8.0;
+const TOO_COARSE: usize = 64;
+
+/// Pairs that the first sweeps look at between two looks at the monitor, in up to so many dimensions;
+/// fewer in more.
 const PAIRS_BETWEEN_CHECKS: usize = 1 << 27;
+const DIMENSIONS_BETWEEN_CHECKS: usize = 64;
 
 /// The progress units of a problem: pairs of clusters to look at in the first sweeps and in those
 /// after each merge.
@@ -102,6 +110,8 @@ fn search(
             }
         }
     }
+    // What ended early when the monitor said stop is of no meaning.
+    monitor.check()?;
     Ok(Some(state.merges))
 }
 
@@ -203,6 +213,8 @@ struct Agglomeration<'a, F> {
     prepared: HashMap<(u32, u32), Prepared>,
     /// What is probably the first to be prepared next.
     next: Option<Next>,
+    /// How many clusters were coarse in the first sweeps.
+    coarse: usize,
     /// How many merges to prepare at a time.
     batch: usize,
     /// How far beyond the candidates of two clusters those of their union are looked for, by the kind
@@ -219,7 +231,7 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             .filter(|&s| !full.is_full_size(problem.members_of(s).len()))
             .count();
         let rule = problem.options.shape_rule(below_full_size == 0);
-        let forest = Forest::new(problem, rule)?;
+        let forest = Forest::new(problem, rule, monitor)?;
         Ok(Self {
             monitor,
             screen: new_screen(n, forest.frame.clone())?,
@@ -230,14 +242,28 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             new_screen,
             prepared: HashMap::new(),
             next: None,
+            coarse: 0,
             batch: 1,
             reach: [1.0; 2],
             merges: Vec::with_capacity(n - 1),
         })
     }
 
-    /// Screens all live clusters against each other, and queues them, from scratch.
+    /// Screens all live clusters against each other, and queues them, from scratch; with more precise
+    /// means where too many clusters cannot be told from their neighbours.
     fn start(&mut self) -> Result<()> {
+        self.sweep_all()?;
+        let is_single = self.forest.frame.precision == Precision::Single;
+        if is_single && TOO_COARSE * self.coarse >= self.live() {
+            self.forest.frame.precision = Precision::Double;
+            self.screen = (self.new_screen)(self.live(), self.forest.frame.clone())?;
+            self.sweep_all()?;
+        }
+        Ok(())
+    }
+
+    /// Screens all live clusters against each other, and queues them.
+    fn sweep_all(&mut self) -> Result<()> {
         let mut live: Vec<u32> = self.forest.clusters.live().collect();
         let in_order = live.len() >= WORTH_ORDER;
         if in_order {
@@ -251,8 +277,11 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         self.prepared.clear();
         self.next = None;
         self.recent.clear();
+        self.coarse = 0;
         self.batch = self.screen.batch();
-        let at_a_time = (PAIRS_BETWEEN_CHECKS / live.len()).max(1);
+        let p = self.forest.problem.x.columns();
+        let coordinates = live.len() * p.div_ceil(DIMENSIONS_BETWEEN_CHECKS);
+        let at_a_time = (PAIRS_BETWEEN_CHECKS / coordinates).max(1);
         for (chunk, slots) in live.chunks(at_a_time).enumerate() {
             self.monitor.check()?;
             let end = |i: usize| chunk * at_a_time + i;
@@ -279,6 +308,12 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
                 })
                 .collect();
             let answers = self.screen.sweep(&requests, &mut || ())?;
+            let unit = self.forest.frame.unit();
+            let is_coarse = |((view, _), found): &(&(View, f64), &Found)| {
+                let error = f64::from(view.error * view.absolute) * unit;
+                found.floor < COARSE_ERRORS * error
+            };
+            self.coarse += seen.iter().zip(&answers).filter(is_coarse).count();
             for (i, (&slot, found)) in slots.iter().zip(answers).enumerate() {
                 self.forest.candidates[slot as usize] =
                     Candidates::new(found, &[], &self.forest.births);

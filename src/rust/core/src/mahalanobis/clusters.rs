@@ -14,6 +14,7 @@ use crate::backend::cpu::simd::dispatch;
 use crate::backend::screen::{Profile, Spread};
 use crate::error::Result;
 use crate::memory;
+use crate::monitor::Monitor;
 
 /// From so many members on, the sums of a cluster's distances to others are kept.
 const KEPT_FROM: usize = 32;
@@ -36,6 +37,7 @@ struct Moments {
 
 /// The clusters of a problem that are not yet merged away.
 pub struct Clusters<'a> {
+    monitor: &'a Monitor,
     problem: &'a Problem<'a>,
     p: usize,
     /// Number of members, 0 for a cluster that was merged away.
@@ -153,14 +155,16 @@ impl Moments {
 }
 
 impl<'a> Clusters<'a> {
-    /// The problem's clusters at the start, with shapes under `rule`.
+    /// The problem's clusters at the start, with shapes under `rule`. Once `monitor` says stop, what
+    /// takes long ends early, with shapes and distances of no meaning.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
-    pub fn new(problem: &'a Problem<'a>, rule: &ShapeRule) -> Result<Self> {
+    /// `Error::Memory` where there is not enough, `Error::Interrupt` when `monitor` says stop.
+    pub fn new(problem: &'a Problem<'a>, rule: &ShapeRule, monitor: &'a Monitor) -> Result<Self> {
         let p = problem.x.columns();
         let n = problem.clusters();
         let mut clusters = Self {
+            monitor,
             problem,
             p,
             sizes: (0..n).map(|s| problem.members_of(s).len() as u32).collect(),
@@ -179,6 +183,7 @@ impl<'a> Clusters<'a> {
         let slots = clusters.means.par_chunks_mut(p).zip(&mut clusters.moments);
         slots.enumerate().for_each(|(slot, (mean, moments))| {
             *moments = dispatch(TakeIn {
+                monitor,
                 problem,
                 slot,
                 mean,
@@ -187,6 +192,7 @@ impl<'a> Clusters<'a> {
         for slot in 0..n {
             clusters.reshape(slot as u32, rule);
         }
+        monitor.check()?;
         Ok(clusters)
     }
 
@@ -194,6 +200,7 @@ impl<'a> Clusters<'a> {
     pub fn reshape(&mut self, slot: u32, rule: &ShapeRule) {
         if let Some(moments) = &mut self.moments[slot as usize] {
             dispatch(Reshape {
+                monitor: self.monitor,
                 rule,
                 full: !self.problem.options.quick,
                 members: self.sizes[slot as usize] as usize,
@@ -263,7 +270,7 @@ impl<'a> Clusters<'a> {
         let quanta = distance::quanta(target.stretch, self.diagonal, self.log2_terms);
         let members = &self.members[from as usize];
         let mut kept = self.kept_sum(from, to);
-        let sums = members.sums(self.problem.x, kept.members, &target, &quanta);
+        let sums = members.sums(self.problem.x, kept.members, &target, &quanta, self.monitor);
         kept.sum.combine(&sums.in_blocks);
         kept.members = members.in_blocks();
         let mut sum = kept.sum;
@@ -343,7 +350,7 @@ impl<'a> Clusters<'a> {
 
     /// Whether clusters of several members have more than a mean.
     fn has_moments(&self) -> bool {
-        matches!(self.problem.union, Union::Shape)
+        self.problem.has_shapes()
     }
 
     /// The moments of one cluster of two, made of `moments`, those of the lower, which may be none.
@@ -373,6 +380,7 @@ impl<'a> Clusters<'a> {
             moments_b: higher.moments,
         });
         dispatch(Reshape {
+            monitor: self.monitor,
             rule,
             full,
             members: lower.size + higher.size,
@@ -421,6 +429,7 @@ impl<'a> Clusters<'a> {
 
 /// Mean and moments of a slot's cluster at the start.
 struct TakeIn<'a> {
+    monitor: &'a Monitor,
     problem: &'a Problem<'a>,
     slot: usize,
     mean: &'a mut [f64],
@@ -432,21 +441,26 @@ impl WithSimd for TakeIn<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> Self::Output {
         let Self {
+            monitor,
             problem,
             slot,
             mean,
         } = self;
         let p = mean.len();
         let members = problem.members_of(slot);
-        if members.len() == 1 || problem.union != Union::Shape {
+        if members.len() == 1 || !problem.has_shapes() {
             mean.copy_from_slice(problem.x.row(members[0] as usize));
+            for (count, &member) in members.iter().enumerate().skip(1) {
+                let share = shape::share(count, 1);
+                shape::move_towards(share, mean, problem.x.row(member as usize));
+            }
             return None;
         }
         let mut moments = Moments {
             scatter: vec![0.0; packed_len(p)],
             ..Moments::default()
         };
-        problem.moments(slot, mean, &mut moments.scatter);
+        problem.moments(slot, mean, &mut moments.scatter, monitor);
         if !problem.options.quick {
             moments.third = vec![0.0; p];
             for &member in members {
@@ -493,6 +507,7 @@ impl WithSimd for MoveTowards<'_> {
 }
 
 struct Reshape<'a> {
+    monitor: &'a Monitor,
     rule: &'a ShapeRule,
     full: bool,
     members: usize,
@@ -506,13 +521,14 @@ impl WithSimd for Reshape<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Reshape {
+            monitor,
             rule,
             full,
             members,
             p,
             moments,
         } = self;
-        let mut workspace = Workspace::default();
+        let mut workspace = Workspace::new(monitor);
         let mut whitening = std::mem::take(&mut moments.whitening);
         if rule.may_have_shape(members) {
             whitening.resize(packed_len(p), 0.0);
@@ -574,7 +590,7 @@ fn frobenius_norm(matrix: &[f64], p: usize) -> f64 {
 }
 
 /// An upper bound on the largest eigenvalue of a packed positive matrix A: ‖A^k‖_F^(1/k) for a
-/// power k = 2, 4 or 8 (fewer squarings where they cost more).
+/// power k = 1, 2 or 8 (fewer squarings where they cost more).
 #[inline(always)]
 fn largest_eigenvalue_bound<S: Simd>(simd: S, matrix: &[f64], p: usize) -> f64 {
     for_rows_of!(p, largest_eigenvalue_bound_by_rows::<S>(simd, matrix, p))
@@ -586,7 +602,11 @@ fn largest_eigenvalue_bound_by_rows<S: Simd, const R: usize>(
     matrix: &[f64],
     p: usize,
 ) -> f64 {
-    let squarings = if p <= 24 { 3 } else { 1 };
+    let squarings = match p {
+        0..=24 => 3,
+        25..=256 => 1,
+        _ => 0,
+    };
     let mut trace = 0.0;
     for i in 0..p {
         trace += matrix[packed_len(i) + i];

@@ -9,6 +9,7 @@ use super::{distance, Problem};
 use crate::backend::screen::{Found, Frame, View};
 use crate::error::Result;
 use crate::matrix::middle_of;
+use crate::monitor::Monitor;
 
 /// How many candidates a first sweep keeps; each further sweep of a cluster keeps twice as many.
 pub const CANDIDATES: usize = 8;
@@ -154,14 +155,14 @@ impl<'a> Forest<'a> {
     /// The problem's clusters at the start, which have shapes under `rule` and no births yet.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
-    pub fn new(problem: &'a Problem<'a>, rule: ShapeRule) -> Result<Self> {
+    /// As [`Clusters::new`].
+    pub fn new(problem: &'a Problem<'a>, rule: ShapeRule, monitor: &'a Monitor) -> Result<Self> {
         let n = problem.clusters();
         Ok(Self {
             problem,
             rule,
             frame: frame(problem),
-            clusters: Clusters::new(problem, &rule)?,
+            clusters: Clusters::new(problem, &rule, monitor)?,
             births: vec![0; n],
             next_birth: 0,
             candidates: (0..n).map(|_| Candidates::default()).collect(),

@@ -11,6 +11,7 @@ use crate::backend::screen::Profile;
 use crate::error::Result;
 use crate::matrix::Matrix;
 use crate::memory;
+use crate::monitor::Monitor;
 
 /// Members in a block.
 const BLOCK: usize = WIDEST;
@@ -75,8 +76,15 @@ impl Members {
     }
 
     /// The sums of the distances to a cluster, but for those of the first `known` members, which are
-    /// in whole blocks.
-    pub fn sums(&self, x: &Matrix, known: usize, target: &Profile, quanta: &Quanta) -> Sums {
+    /// in whole blocks. Once `monitor` says stop, they lack some.
+    pub fn sums(
+        &self,
+        x: &Matrix,
+        known: usize,
+        target: &Profile,
+        quanta: &Quanta,
+        monitor: &Monitor,
+    ) -> Sums {
         debug_assert!(known.is_multiple_of(BLOCK) && known <= self.in_blocks());
         let p = x.columns();
         let part = |blocks, others| {
@@ -87,6 +95,7 @@ impl Members {
                 mean: target.mean,
                 whitening: target.whitening,
                 quanta,
+                monitor,
             })
         };
         let blocks = &self.blocks[known * p..];
@@ -130,6 +139,7 @@ struct SumTo<'a> {
     mean: &'a [f64],
     whitening: &'a [f64],
     quanta: &'a Quanta,
+    monitor: &'a Monitor,
 }
 
 impl WithSimd for SumTo<'_> {
@@ -160,6 +170,9 @@ impl SumTo<'_> {
         let groups = self.blocks.chunks_exact(group_len);
         let rest = groups.remainder();
         for blocks in groups {
+            if self.monitor.stopped() {
+                break;
+            }
             self.add::<S, ONE, R>(simd, blocks, room, &mut in_blocks);
         }
         for block in rest.chunks_exact(block_len) {
@@ -283,11 +296,14 @@ mod tests {
                 expected.add(term, &quanta);
             }
             let mut members = Members::new(&x, &first).unwrap();
-            let (known, kept) = (members.in_blocks(), members.sums(&x, 0, &target, &quanta));
+            let (known, kept) = (
+                members.in_blocks(),
+                members.sums(&x, 0, &target, &quanta, &Monitor::default()),
+            );
             members.append(&x, &Members::new(&x, &second).unwrap());
             assert_eq!(members.len(), first.len() + second.len());
             for (known, kept) in [(0, ExactSum::default()), (known, kept.in_blocks)] {
-                let sums = members.sums(&x, known, &target, &quanta);
+                let sums = members.sums(&x, known, &target, &quanta, &Monitor::default());
                 let mut sum = kept;
                 sum.combine(&sums.in_blocks);
                 sum.combine(&sums.others);

@@ -26,6 +26,7 @@ use crate::backend::{Backend, Merge, Workload};
 use crate::dendrogram::{Dendrogram, TreeBuilder};
 use crate::error::{Error, Result};
 use crate::matrix::{bounding_box, Matrix};
+use crate::memory;
 use crate::monitor::Monitor;
 use apriori::{Arranged, Partition};
 use shape::ShapeRule;
@@ -65,6 +66,17 @@ impl Options {
             subthreshold: self.subthreshold,
             normalizing: self.normalize || !all_full_size,
             all_full_size,
+        }
+    }
+}
+
+impl Options {
+    /// Whether any of `n` observations in `p` dimensions can form a cluster with another shape than the
+    /// identity: the covariance of p members or fewer is singular.
+    fn may_have_shapes(&self, n: usize, p: usize) -> bool {
+        match self.subthreshold {
+            Subthreshold::Mahal | Subthreshold::Mahal0 => n > 2,
+            Subthreshold::Euclid | Subthreshold::EuclidMahal => n > p,
         }
     }
 }
@@ -132,13 +144,17 @@ impl<'a> Problem<'a> {
         &self.members[self.starts[slot]..self.starts[slot + 1]]
     }
 
-    /// Mean and packed scatter of a slot's cluster at the start, its members taken one by one.
+    /// Mean and packed scatter of a slot's cluster at the start, its members taken one by one until
+    /// `monitor` says stop.
     #[inline(always)]
-    pub fn moments(&self, slot: usize, mean: &mut [f64], scatter: &mut [f64]) {
+    pub fn moments(&self, slot: usize, mean: &mut [f64], scatter: &mut [f64], monitor: &Monitor) {
         let members = self.members_of(slot);
         mean.copy_from_slice(self.x.row(members[0] as usize));
         scatter.fill(0.0);
         for (count, &member) in members.iter().enumerate().skip(1) {
+            if monitor.stopped() {
+                return;
+            }
             shape::merge(count, mean, scatter, 1, self.x.row(member as usize), &[]);
         }
     }
@@ -152,6 +168,15 @@ impl<'a> Problem<'a> {
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
         let row = |&member: &u32| self.x.row(member as usize);
         self.members.iter().map(row)
+    }
+
+    /// Whether a cluster can get another shape than the identity on the way to one. Where it cannot,
+    /// all that counts is its mean, and its members.
+    pub fn has_shapes(&self) -> bool {
+        self.union == Union::Shape
+            && self
+                .options
+                .may_have_shapes(self.members.len(), self.x.columns())
     }
 
     /// The diagonal of the bounding box, an upper bound on the distances of observations.
@@ -282,7 +307,47 @@ pub fn workload_above(apriori: &[u32]) -> Workload {
     }
 }
 
+/// In more dimensions than this, memory and time are those of p × p matrices.
+const WIDE: usize = 256;
+
+/// Fewer than this many p × p covariances are held at a time, for each observation.
+const SHAPES_PER_OBSERVATION: f64 = 0.1;
+
+/// Where there are no more observations than dimensions, n·p³ must not exceed this, which takes about
+/// an hour: all covariances are singular, and most likely the matrix is the wrong way round.
+const MOST_DEGENERATE_WORK: f64 = 1e13;
+
+/// That shapes in this many dimensions can be computed.
+///
+/// # Errors
+/// `Error::Input` for many more dimensions than observations, `Error::Memory` where this machine has
+/// too little.
+fn check_width(x: &Matrix, options: &Options) -> Result<()> {
+    let (rows, columns) = (x.rows(), x.columns());
+    if columns <= WIDE || !options.may_have_shapes(rows, columns) {
+        return Ok(());
+    }
+    let (n, p) = (rows as f64, columns as f64);
+    // A scatter, a whitening factor and its forms in single precision; and what it takes to make one.
+    let bytes = 12.0 * p * p * (SHAPES_PER_OBSERVATION * n).max(1.0) + 40.0 * p * p;
+    let advice = "observations go in rows; reduce the dimensions first, for example to principal \
+                  components";
+    if rows <= columns && n * p * p * p > MOST_DEGENERATE_WORK {
+        return Err(Error::Input(format!(
+            "`X` has {rows} rows and {columns} columns, and every merge would factorise a {columns} × \
+             {columns} covariance: {columns} columns need about {} and hours; {advice}",
+            memory::gigabytes(bytes),
+        )));
+    }
+    let what = format!("the covariances in {columns} dimensions need about");
+    memory::check_total(&what, bytes).map_err(|error| match error {
+        Error::Memory(message) => Error::Memory(format!("{message}; {advice}")),
+        other => other,
+    })
+}
+
 fn check(x: &Matrix, apriori: Option<&[u32]>, options: &Options) -> Result<()> {
+    check_width(x, options)?;
     if !(options.threshold > 0.0 && options.threshold.is_finite()) {
         return Err(Error::Input(format!(
             "`threshold` is {}, it needs to be a positive number",

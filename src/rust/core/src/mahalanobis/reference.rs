@@ -5,6 +5,7 @@ use super::distance::{self, ExactSum};
 use super::shape::{self, packed_len};
 use super::{Problem, Subthreshold};
 use crate::backend::Merge;
+use crate::monitor::Monitor;
 
 /// Where the oracle takes the distances from.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,7 +32,7 @@ pub fn agglomerate(problem: &Problem, source: Source) -> Vec<Merge> {
         .map(|slot| {
             let mut mean = vec![0.0; p];
             let mut scatter = vec![0.0; packed_len(p)];
-            problem.moments(slot, &mut mean, &mut scatter);
+            problem.moments(slot, &mut mean, &mut scatter, &Monitor::default());
             Some(Cluster {
                 members: problem.members_of(slot).to_vec(),
                 mean,

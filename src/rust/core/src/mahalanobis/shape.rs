@@ -9,6 +9,10 @@ use pulp::Simd;
 
 use super::lanes::{add_multiple, for_rows_of, groups, groups_mut, row_width, WIDEST};
 use super::Subthreshold;
+use crate::monitor::Monitor;
+
+/// Columns of a factorisation between two looks at the monitor: matrices of fewer are done without.
+const COLUMNS_BETWEEN_CHECKS: usize = 128;
 
 /// Number of elements of a packed lower triangle of `p` rows.
 pub const fn packed_len(p: usize) -> usize {
@@ -118,14 +122,24 @@ pub fn move_towards(share: f64, mean: &mut [f64], other: &[f64]) {
 
 /// Work space of [`whitening`]; one for each thread.
 #[derive(Debug, Default)]
-pub struct Workspace {
+pub struct Workspace<'a> {
+    /// Asked between two columns of a factorisation.
+    monitor: Option<&'a Monitor>,
     effective: Vec<f64>,
     factor: Vec<f64>,
     pivots: Vec<f64>,
     rows: Vec<f64>,
 }
 
-impl Workspace {
+impl<'a> Workspace<'a> {
+    /// For work that ends early, with a shape of no meaning, once `monitor` says stop.
+    pub fn new(monitor: &'a Monitor) -> Self {
+        Self {
+            monitor: Some(monitor),
+            ..Self::default()
+        }
+    }
+
     /// The effective covariance E of the last [`whitening`] that returned a factor, packed.
     pub fn effective_covariance(&self) -> &[f64] {
         &self.effective
@@ -156,11 +170,13 @@ pub fn whitening<S: Simd>(
         return None;
     }
     let Workspace {
+        monitor,
         effective,
         factor,
         pivots,
         rows,
     } = work;
+    let stopped = || monitor.is_some_and(Monitor::stopped);
     effective.clear();
     effective.extend(scatter.iter().map(|s| s / (members as f64 - 1.0)));
     factor.resize(packed_len(p), 0.0);
@@ -168,7 +184,7 @@ pub fn whitening<S: Simd>(
     if weight < 1.0 {
         let f = if rule.subthreshold == Subthreshold::Mahal
             && members > p
-            && cholesky(simd, effective, p, factor, pivots, rows)
+            && cholesky(simd, effective, p, factor, pivots, rows, &stopped)
         {
             geometric_mean(pivots)
         } else {
@@ -184,7 +200,7 @@ pub fn whitening<S: Simd>(
             }
         }
     }
-    if !cholesky(simd, effective, p, factor, pivots, rows) {
+    if !cholesky(simd, effective, p, factor, pivots, rows, &stopped) {
         return None;
     }
     let scale = if rule.normalizing {
@@ -192,12 +208,12 @@ pub fn whitening<S: Simd>(
     } else {
         1.0
     };
-    invert(simd, factor, p, scale, rows, out);
+    invert(simd, factor, p, scale, rows, out, &stopped);
     Some(scale)
 }
 
 /// The Cholesky factor of a packed matrix and its squared pivots; false when it is singular, that
-/// is when a squared pivot is ≤ ε·p·max diag.
+/// is when a squared pivot is ≤ ε·p·max diag, and once `stopped` says so.
 #[inline(always)]
 fn cholesky<S: Simd>(
     simd: S,
@@ -206,10 +222,11 @@ fn cholesky<S: Simd>(
     factor: &mut [f64],
     pivots: &mut [f64],
     rows: &mut Vec<f64>,
+    stopped: &dyn Fn() -> bool,
 ) -> bool {
     for_rows_of!(
         p,
-        cholesky_by_columns::<S>(simd, matrix, p, factor, pivots, rows)
+        cholesky_by_columns::<S>(simd, matrix, p, factor, pivots, rows, stopped)
     )
 }
 
@@ -223,6 +240,7 @@ fn cholesky_by_columns<S: Simd, const R: usize>(
     factor: &mut [f64],
     pivots: &mut [f64],
     rows: &mut Vec<f64>,
+    stopped: &dyn Fn() -> bool,
 ) -> bool {
     let mut largest = 0.0f64;
     for i in 0..p {
@@ -244,7 +262,8 @@ fn cholesky_by_columns<S: Simd, const R: usize>(
     for k in 0..p {
         let pivot = rows[k * width + k];
         // A pivot that is not a number is refused, too.
-        if pivot.partial_cmp(&smallest) != Some(std::cmp::Ordering::Greater) {
+        let is_positive = pivot.partial_cmp(&smallest) == Some(std::cmp::Ordering::Greater);
+        if !is_positive || k % COLUMNS_BETWEEN_CHECKS == COLUMNS_BETWEEN_CHECKS - 1 && stopped() {
             return false;
         }
         let root = pivot.sqrt();
@@ -269,7 +288,7 @@ fn cholesky_by_columns<S: Simd, const R: usize>(
     true
 }
 
-/// `out` = `scale` · L⁻¹ for the packed lower triangle L.
+/// `out` = `scale` · L⁻¹ for the packed lower triangle L; ends early once `stopped` says so.
 #[inline(always)]
 fn invert<S: Simd>(
     simd: S,
@@ -278,8 +297,12 @@ fn invert<S: Simd>(
     scale: f64,
     rows: &mut Vec<f64>,
     out: &mut [f64],
+    stopped: &dyn Fn() -> bool,
 ) {
-    for_rows_of!(p, invert_by_rows::<S>(simd, factor, p, scale, rows, out));
+    for_rows_of!(
+        p,
+        invert_by_rows::<S>(simd, factor, p, scale, rows, out, stopped)
+    );
 }
 
 /// As [`invert`]. Zeros follow each row of the triangle; to add multiples of them changes nothing.
@@ -291,12 +314,16 @@ fn invert_by_rows<S: Simd, const R: usize>(
     scale: f64,
     rows: &mut Vec<f64>,
     out: &mut [f64],
+    stopped: &dyn Fn() -> bool,
 ) {
     let width = R * S::F64_LANES;
     rows.clear();
     rows.resize((p * width).next_multiple_of(WIDEST), 0.0);
     for first in (0..p).step_by(width) {
         for i in first..p {
+            if i % COLUMNS_BETWEEN_CHECKS == COLUMNS_BETWEEN_CHECKS - 1 && stopped() {
+                return;
+            }
             let row = &factor[packed_len(i)..][..=i];
             let inverses = groups_mut::<S, R>(rows);
             let mut sums = [simd.splat_f64s(0.0); R];
@@ -481,8 +508,17 @@ mod tests {
             let Self { matrix, p } = self;
             let (mut factor, mut pivots) = (vec![0.0; packed_len(p)], vec![0.0; p]);
             let (mut rows, mut inverse) = (Vec::new(), vec![0.0; packed_len(p)]);
-            cholesky(simd, matrix, p, &mut factor, &mut pivots, &mut rows).then(|| {
-                invert(simd, &factor, p, 0.7, &mut rows, &mut inverse);
+            cholesky(
+                simd,
+                matrix,
+                p,
+                &mut factor,
+                &mut pivots,
+                &mut rows,
+                &|| false,
+            )
+            .then(|| {
+                invert(simd, &factor, p, 0.7, &mut rows, &mut inverse, &|| false);
                 (factor, pivots, inverse)
             })
         }

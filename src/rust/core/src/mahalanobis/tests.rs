@@ -1,5 +1,8 @@
 //! The fast version against the slow one, and the worked cases.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
+
 use super::reference::{self, Source};
 use super::*;
 use crate::backend::cpu::{Cpu, CpuScreen};
@@ -158,6 +161,136 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
             assert_eq!(fast, slow, "{data:?}, {n} × {p}, {options:?}");
         }
     }
+}
+
+/// A screen that counts what it finds.
+struct Counting {
+    screen: CpuScreen,
+    found: Arc<AtomicUsize>,
+}
+
+impl Screen for Counting {
+    fn push(&mut self, slot: u32, view: &View) -> Result<()> {
+        self.screen.push(slot, view)
+    }
+
+    fn remove(&mut self, slot: u32) -> Result<()> {
+        self.screen.remove(slot)
+    }
+
+    fn roster(&self) -> &Roster {
+        self.screen.roster()
+    }
+
+    fn sweep(
+        &mut self,
+        requests: &[Request<'_>],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Vec<Found>> {
+        let answers = self.screen.sweep(requests, meanwhile)?;
+        let bounds = answers.iter().map(|found| found.bounds.len() + 1);
+        self.found.fetch_add(bounds.sum(), Ordering::Relaxed);
+        Ok(answers)
+    }
+
+    fn batch(&self) -> usize {
+        self.screen.batch()
+    }
+
+    fn is_outgrown(&self, _: usize) -> bool {
+        false
+    }
+}
+
+/// How many sweeps a clustering makes, and candidates it finds in them.
+fn candidates(x: &Matrix, options: &Options) -> usize {
+    let found = Arc::new(AtomicUsize::new(0));
+    let members = (0..x.rows() as u32).collect();
+    let problem = Problem::of_observations(x, members, *options);
+    let new_screen = |_, frame| -> Result<Box<dyn Screen>> {
+        Ok(Box::new(Counting {
+            screen: CpuScreen::new(x.rows(), frame),
+            found: found.clone(),
+        }))
+    };
+    agglomerate::agglomerate(&problem, new_screen, &Monitor::default()).unwrap();
+    found.load(Ordering::Relaxed)
+}
+
+#[test]
+fn ties_and_outliers_make_no_more_candidates() {
+    let mut random = Random(23);
+    let (n, p) = (1_500, 3);
+    for quick in [true, false] {
+        let options = Options {
+            threshold: 0.5 * n as f64,
+            subthreshold: Subthreshold::Mahal,
+            quick,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let plain = candidates(&draw(&mut random, Data::Plain, n, p), &options);
+        for data in [
+            Data::Duplicates,
+            Data::Grid,
+            Data::ZeroInflated,
+            Data::Counts,
+            Data::AllEqual,
+            Data::Saturated,
+            Data::HeavyTails,
+            Data::Islands,
+        ] {
+            let tied = candidates(&draw(&mut random, data, n, p), &options);
+            assert!(2 * tied < 3 * plain, "{data:?}: {tied}, plain: {plain}");
+        }
+    }
+}
+
+#[test]
+fn more_columns_than_can_be_factorised_are_refused_with_advice() {
+    let wide = |n: usize, p: usize, subthreshold| {
+        let x = draw(&mut Random(5), Data::Plain, n, p);
+        let options = Options {
+            threshold: 0.5 * n as f64,
+            subthreshold,
+            quick: true,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let cpu = Cpu::new(2).unwrap();
+        cluster(&x, None, &options, &cpu, &Monitor::default())
+    };
+    for kind in [Subthreshold::Mahal, Subthreshold::Mahal0] {
+        let refused = wide(128, 12_625, kind).unwrap_err().to_string();
+        assert!(refused.contains("128 rows and 12625 columns"), "{refused}");
+        assert!(refused.contains("observations go in rows"), "{refused}");
+    }
+    for kind in [Subthreshold::Euclid, Subthreshold::EuclidMahal] {
+        assert!(wide(40, 12_625, kind).is_ok());
+    }
+}
+
+#[test]
+fn a_factorisation_of_many_columns_ends_when_it_is_told_to() {
+    // Hours of work, if nobody stops it.
+    let x = draw(&mut Random(6), Data::Plain, 60, 5_000);
+    let options = Options {
+        threshold: 30.0,
+        subthreshold: Subthreshold::Mahal,
+        quick: true,
+        normalize: false,
+        apriori_intra: true,
+    };
+    let monitor = Monitor::default();
+    let stopped = std::thread::scope(|scope| {
+        let work = scope.spawn(|| cluster(&x, None, &options, &Cpu::new(2).unwrap(), &monitor));
+        while monitor.progress().0 == 0 {
+            std::thread::yield_now();
+        }
+        monitor.stop();
+        work.join().unwrap()
+    });
+    assert_eq!(stopped, Err(Error::Interrupt));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::simd::{dispatch, singles, singles_mut};
-use crate::backend::screen::{Found, Frame, Request, Roster, Screen, View, GONE, UNIT};
+use crate::backend::screen::{Found, Frame, Precision, Request, Roster, Screen, View, GONE, UNIT};
 use crate::error::Result;
 use crate::mahalanobis::shape::packed_len;
 use crate::memory;
@@ -27,12 +27,12 @@ const PARALLEL_COORDINATES: usize = 1 << 18;
 
 type Row = [f32; LANES];
 
-// Scalars of a block of balls, after its p rows of centres.
+// Scalars of a block of balls, after its rows of centres.
 const RADIUS: usize = 0;
 const BALL_LOW: usize = 1;
 const BALL_SCALARS: usize = 2;
 
-// Scalars of a block, after its p rows of coordinates.
+// Scalars of a block, after its rows of coordinates.
 const ERROR: usize = 0;
 const LOW: usize = 1;
 const CENTROID_SCALARS: usize = 2;
@@ -145,6 +145,18 @@ impl CpuScreen {
         }
     }
 
+    /// Whether coordinates have second parts.
+    fn is_double(&self) -> bool {
+        self.frame.precision == Precision::Double
+    }
+
+    /// Rows of a block's coordinates: the first parts of all, then the second parts where there are
+    /// some.
+    fn coordinates(&self) -> usize {
+        let parts = if self.is_double() { 2 } else { 1 };
+        parts * self.frame.dimensions()
+    }
+
     /// Rows of a block.
     fn height(&self) -> usize {
         let scalars = if self.frame.full() {
@@ -152,7 +164,7 @@ impl CpuScreen {
         } else {
             CENTROID_SCALARS
         };
-        self.frame.dimensions() + scalars
+        self.coordinates() + scalars
     }
 
     /// Closes the gaps; the order of birth stays.
@@ -167,7 +179,7 @@ impl CpuScreen {
         }
         self.blocks.truncate(kept.len().div_ceil(LANES) * height);
         for lane in kept.len()..kept.len().next_multiple_of(LANES) {
-            let low = kept.len() / LANES * height + self.frame.dimensions() + LOW;
+            let low = kept.len() / LANES * height + self.coordinates() + LOW;
             self.blocks[low][lane % LANES] = f32::NAN;
         }
         self.full_groups = 0;
@@ -179,45 +191,60 @@ impl CpuScreen {
     /// Draws the ball around the next group, which is full.
     fn close_group(&mut self) {
         let (p, height) = (self.frame.dimensions(), self.height());
+        let (is_double, coordinates) = (self.is_double(), self.coordinates());
         let group = self.full_groups;
         self.full_groups += 1;
-        let rows = p + BALL_SCALARS;
+        let rows = coordinates + BALL_SCALARS;
         if self.balls.len() < self.full_groups.div_ceil(LANES) * rows {
             self.balls.resize(self.balls.len() + rows, [0.0; LANES]);
         }
         let blocks = &self.blocks[group * GROUP * height..][..GROUP * height];
         let ball = &mut self.balls[group / LANES * rows..][..rows];
         let lane = group % LANES;
-        for (k, row) in ball[..p].iter_mut().enumerate() {
+        // About the mean of the clusters; whatever the rounding, the ball is around this point.
+        for k in 0..p {
             let values = blocks.chunks(height).flat_map(|block| block[k]);
-            row[lane] = values.sum::<f32>() / GROUP_LANES as f32;
+            let mean = values.map(f64::from).sum::<f64>() / GROUP_LANES as f64;
+            ball[k][lane] = mean as f32;
+            if is_double {
+                let rests = blocks.chunks(height).flat_map(|block| block[p + k]);
+                let rest = rests.map(f64::from).sum::<f64>() / GROUP_LANES as f64;
+                ball[p + k][lane] = (mean - f64::from(ball[k][lane]) + rest) as f32;
+            }
         }
         let (mut radius, mut low) = (0.0f32, f32::INFINITY);
         for block in blocks.chunks(height) {
-            let lows = block[p + LOW].iter().zip(&block[p + ERROR]).enumerate();
+            let scalars = &block[coordinates..];
+            let lows = scalars[LOW].iter().zip(&scalars[ERROR]).enumerate();
             for (l, (&least, error)) in lows {
-                let square = |k: usize| (block[k][l] - ball[k][lane]).powi(2);
-                let square: f32 = (0..p).map(square).sum();
+                let difference = |k: usize| match is_double {
+                    false => block[k][l] - ball[k][lane],
+                    true => (block[k][l] - ball[k][lane]) + (block[p + k][l] - ball[p + k][lane]),
+                };
+                let square: f32 = (0..p).map(|k| difference(k).powi(2)).sum();
                 radius = radius.max(square.sqrt() + error);
                 // Not those that are gone: their low is NaN.
                 low = low.min(least);
             }
         }
-        ball[p + RADIUS][lane] = radius * (1.0 + (p as f32 + 16.0) * UNIT as f32);
-        ball[p + BALL_LOW][lane] = low;
+        if is_double {
+            // Differences of second parts are rounded on the ball's side, too.
+            let rests = ball[p..coordinates].iter().map(|row| row[lane].abs());
+            radius += rests.sum::<f32>() * 2.0 * UNIT as f32;
+        }
+        ball[coordinates + RADIUS][lane] = radius * (1.0 + (p as f32 + 16.0) * UNIT as f32);
+        ball[coordinates + BALL_LOW][lane] = low;
     }
 
     fn answer(&self, request: &Request) -> Found {
         let ceiling = (request.limit / self.frame.unit()) as f32;
         let part = |blocks: Range<usize>| {
-            dispatch(Sweep {
-                screen: self,
-                query: request.view,
-                blocks,
-                end: request.end,
-                skip: request.skip,
-                nearest: Nearest::new(request.capacity, ceiling.next_up()),
-            })
+            let nearest = Nearest::new(request.capacity, ceiling.next_up());
+            if self.is_double() {
+                dispatch(Sweep::<true>::new(self, request, blocks, nearest))
+            } else {
+                dispatch(Sweep::<false>::new(self, request, blocks, nearest))
+            }
         };
         let blocks = request.end.div_ceil(LANES);
         let threads = rayon::current_num_threads();
@@ -240,19 +267,20 @@ impl CpuScreen {
 impl Screen for CpuScreen {
     fn push(&mut self, slot: u32, view: &View) -> Result<()> {
         let (p, height) = (self.frame.dimensions(), self.height());
+        let coordinates = self.coordinates();
         let position = self.roster.push(slot);
         let lane = position % LANES;
         if lane == 0 {
             memory::reserve(&mut self.blocks, "the screen of the clusters needs", height)?;
             self.blocks.resize(self.blocks.len() + height, [0.0; LANES]);
             let start = self.blocks.len() - height;
-            self.blocks[start + p + LOW] = [f32::NAN; LANES];
+            self.blocks[start + coordinates + LOW] = [f32::NAN; LANES];
         }
         let block = &mut self.blocks[position / LANES * height..][..height];
-        for (row, &value) in block.iter_mut().zip(&view.mean) {
+        for (row, &value) in block.iter_mut().zip(view.mean.iter().chain(&view.rest)) {
             row[lane] = value;
         }
-        let scalars = &mut block[p..];
+        let scalars = &mut block[coordinates..];
         scalars[ERROR][lane] = view.error;
         scalars[LOW][lane] = view.low;
         if self.frame.full() {
@@ -270,7 +298,7 @@ impl Screen for CpuScreen {
 
     fn remove(&mut self, slot: u32) -> Result<()> {
         let position = self.roster.remove(slot);
-        let low = position / LANES * self.height() + self.frame.dimensions() + LOW;
+        let low = position / LANES * self.height() + self.coordinates() + LOW;
         // A comparison with NaN is false: no bound of this lane passes a sweep.
         self.blocks[low][position % LANES] = f32::NAN;
         self.targets[slot as usize] = None;
@@ -306,14 +334,14 @@ impl CpuScreen {
     /// The groups of these blocks with something whose bound can be below the limit, the nearest
     /// first: the bits of a bound for the whole group, and its number.
     #[inline(always)]
-    fn groups_in_reach<S: Simd>(
+    fn groups_in_reach<S: Simd, const DOUBLE: bool>(
         &self,
         simd: S,
         query: &View,
         blocks: &Range<usize>,
         limit: f32,
     ) -> Vec<(u32, u32)> {
-        let p = self.frame.dimensions();
+        let (p, coordinates) = (self.frame.dimensions(), self.coordinates());
         let registers = LANES / S::F32_LANES;
         let shrink = simd.splat_f32s(1.0 - (p as f32 + 8.0) * UNIT as f32);
         let half = simd.splat_f32s(0.5 * 0.999_999);
@@ -323,20 +351,21 @@ impl CpuScreen {
         let full = groups.start..groups.end.min(self.full_groups).max(groups.start);
         let mut reached = Vec::with_capacity(groups.len());
         for index in full.start / LANES..full.end.div_ceil(LANES) {
-            let rows = &self.balls[index * (p + BALL_SCALARS)..][..p + BALL_SCALARS];
+            let height = coordinates + BALL_SCALARS;
+            let rows = &self.balls[index * height..][..height];
             let values = singles::<S>(rows.as_flattened());
             let mut bounds = [0.0f32; LANES];
             for (part, bound) in singles_mut::<S>(&mut bounds).iter_mut().enumerate() {
                 let row = |k: usize| values[k * registers + part];
                 let mut square = simd.splat_f32s(0.0);
-                for (k, &mean) in query.mean.iter().enumerate() {
-                    let d = simd.sub_f32s(simd.splat_f32s(mean), row(k));
+                for k in 0..p {
+                    let d = difference::<S, DOUBLE>(simd, query, k, row);
                     square = simd.mul_add_e_f32s(d, d, square);
                 }
                 let distance = simd.mul_f32s(simd.sqrt_f32s(square), shrink);
-                let radius = simd.add_f32s(query_error, row(p + RADIUS));
+                let radius = simd.add_f32s(query_error, row(coordinates + RADIUS));
                 let distance = simd.max_f32s(simd.sub_f32s(distance, radius), simd.splat_f32s(0.0));
-                let low = simd.add_f32s(query_low, row(p + BALL_LOW));
+                let low = simd.add_f32s(query_low, row(coordinates + BALL_LOW));
                 *bound = simd.mul_f32s(simd.mul_f32s(low, distance), half);
             }
             for (group, bound) in (index * LANES..).zip(bounds) {
@@ -366,7 +395,7 @@ impl CpuScreen {
             return 0.0;
         };
         let (p, height) = (self.frame.dimensions(), self.height());
-        let block = &self.blocks[position / LANES * height..][..p];
+        let block = &self.blocks[position / LANES * height..][..self.coordinates()];
         let lane = position % LANES;
         let groups = p.div_ceil(LANES);
         let registers = LANES / S::F32_LANES;
@@ -375,8 +404,12 @@ impl CpuScreen {
         for part in 0..groups * registers {
             let mut whitened = simd.splat_f32s(0.0);
             let last = p.min((part + 1) * S::F32_LANES);
-            for (k, row) in block[..last].iter().enumerate() {
-                let difference = simd.splat_f32s(query.mean[k] - row[lane]);
+            for k in 0..last {
+                let mut difference = query.mean[k] - block[k][lane];
+                if self.is_double() {
+                    difference += query.rest[k] - block[p + k][lane];
+                }
+                let difference = simd.splat_f32s(difference);
                 let column = columns[k * groups * registers + part];
                 whitened = simd.mul_add_e_f32s(column, difference, whitened);
             }
@@ -439,8 +472,25 @@ fn target(query: &View, p: usize) -> Option<Box<Target>> {
     }))
 }
 
-/// A sweep over blocks, as a kernel.
-struct Sweep<'a> {
+/// Coordinate `k` of a query minus that of a register of clusters, given the rows of their
+/// coordinates.
+#[inline(always)]
+fn difference<S: Simd, const DOUBLE: bool>(
+    simd: S,
+    query: &View,
+    k: usize,
+    row: impl Fn(usize) -> S::f32s,
+) -> S::f32s {
+    let first = simd.sub_f32s(simd.splat_f32s(query.mean[k]), row(k));
+    if !DOUBLE {
+        return first;
+    }
+    let other = row(query.mean.len() + k);
+    simd.add_f32s(first, simd.sub_f32s(simd.splat_f32s(query.rest[k]), other))
+}
+
+/// A sweep over blocks, as a kernel; `DOUBLE` where coordinates have second parts.
+struct Sweep<'a, const DOUBLE: bool> {
     screen: &'a CpuScreen,
     query: &'a View,
     blocks: Range<usize>,
@@ -449,7 +499,25 @@ struct Sweep<'a> {
     nearest: Nearest,
 }
 
-impl WithSimd for Sweep<'_> {
+impl<'a, const DOUBLE: bool> Sweep<'a, DOUBLE> {
+    fn new(
+        screen: &'a CpuScreen,
+        request: &Request<'a>,
+        blocks: Range<usize>,
+        nearest: Nearest,
+    ) -> Self {
+        Self {
+            screen,
+            query: request.view,
+            blocks,
+            end: request.end,
+            skip: request.skip,
+            nearest,
+        }
+    }
+}
+
+impl<const DOUBLE: bool> WithSimd for Sweep<'_, DOUBLE> {
     type Output = Nearest;
 
     #[inline(always)]
@@ -463,13 +531,14 @@ impl WithSimd for Sweep<'_> {
             mut nearest,
         } = self;
         let (p, height) = (screen.frame.dimensions(), screen.height());
+        let coordinates = screen.coordinates();
         let registers = LANES / S::F32_LANES;
         let shrink = 1.0 - (p as f32 + 8.0) * UNIT as f32;
         let query_low = simd.splat_f32s(query.low);
         let query_error = simd.splat_f32s(query.error);
         let cautious = simd.splat_f32s(shrink * 0.999_999);
-        let mut difference = vec![0.0f32; p * S::F32_LANES];
-        let groups = screen.groups_in_reach(simd, query, &blocks, nearest.limit());
+        let mut differences = vec![0.0f32; p * S::F32_LANES];
+        let groups = screen.groups_in_reach::<S, DOUBLE>(simd, query, &blocks, nearest.limit());
         let in_groups = groups.iter().flat_map(|&(bound, group)| {
             let start = group as usize * GROUP;
             let end = (start + GROUP).min(blocks.end);
@@ -485,14 +554,14 @@ impl WithSimd for Sweep<'_> {
             for part in 0..registers {
                 let row = |k: usize| values[k * registers + part];
                 let mut square = simd.splat_f32s(0.0);
-                for (k, &mean) in query.mean.iter().enumerate() {
-                    let d = simd.sub_f32s(simd.splat_f32s(mean), row(k));
+                for k in 0..p {
+                    let d = difference::<S, DOUBLE>(simd, query, k, row);
                     square = simd.mul_add_e_f32s(d, d, square);
                 }
                 // Is (s_a + s_b)·(shrink·√square − error) < 2·limit? Asked without the root, and
                 // never of a cluster that is gone: its low is NaN.
-                let low = simd.add_f32s(query_low, row(p + LOW));
-                let error = simd.add_f32s(query_error, row(p + ERROR));
+                let low = simd.add_f32s(query_low, row(coordinates + LOW));
+                let error = simd.add_f32s(query_error, row(coordinates + ERROR));
                 let left = simd.mul_f32s(low, cautious);
                 let left = simd.mul_f32s(simd.mul_f32s(left, left), square);
                 let limit = simd.splat_f32s(2.0 * nearest.limit());
@@ -508,8 +577,14 @@ impl WithSimd for Sweep<'_> {
                     shrink,
                 };
                 let values = &values[part..];
-                let (to_query, to_target) =
-                    lanes.bounds(simd, screen, query, values, registers, &mut difference);
+                let (to_query, to_target) = lanes.bounds::<DOUBLE>(
+                    simd,
+                    screen,
+                    query,
+                    values,
+                    registers,
+                    &mut differences,
+                );
                 let position = index * LANES + part * S::F32_LANES;
                 screen.collect(
                     simd,
@@ -537,16 +612,16 @@ impl<S: Simd> Lanes<S> {
     /// Lower bounds from the clusters to the query and back, all but those from the clusters' own
     /// whitening factors. `rows` holds every `registers`-th register of the block.
     #[inline(always)]
-    fn bounds(
+    fn bounds<const DOUBLE: bool>(
         &self,
         simd: S,
         screen: &CpuScreen,
         query: &View,
         rows: &[S::f32s],
         registers: usize,
-        difference: &mut [f32],
+        differences: &mut [f32],
     ) -> (S::f32s, S::f32s) {
-        let p = screen.frame.dimensions();
+        let (p, coordinates) = (screen.frame.dimensions(), screen.coordinates());
         let splat = |value: f32| simd.splat_f32s(value);
         let row = |k: usize| rows[k * registers];
         let shrunk = simd.mul_f32s(self.distance, splat(self.shrink));
@@ -560,20 +635,20 @@ impl<S: Simd> Lanes<S> {
             );
             let from_target = self.mean_norm(
                 simd,
-                [VARIANCE, FOURTH, LARGEST, THIRD].map(|scalar| row(p + scalar)),
+                [VARIANCE, FOURTH, LARGEST, THIRD].map(|scalar| row(coordinates + scalar)),
             );
             let safe = |bound| simd.sub_f32s(simd.mul_f32s(bound, margin), self.error);
             near = simd.max_f32s(near, safe(from_target));
             far = simd.max_f32s(far, safe(from_query));
         }
         let mut to_query = simd.mul_f32s(splat(query.low), near);
-        let to_target = simd.mul_f32s(row(p + LOW), far);
+        let to_target = simd.mul_f32s(row(coordinates + LOW), far);
         if !query.whitening.is_empty() {
-            let difference = singles_mut::<S>(difference);
-            for (k, &mean) in query.mean.iter().enumerate() {
-                difference[k] = simd.sub_f32s(splat(mean), row(k));
+            let differences = singles_mut::<S>(differences);
+            for (k, d) in differences.iter_mut().enumerate() {
+                *d = difference::<S, DOUBLE>(simd, query, k, row);
             }
-            let whitened = norm_of_product(simd, &query.whitening, difference);
+            let whitened = norm_of_product(simd, &query.whitening, differences);
             let lost = simd.mul_f32s(splat(query.absolute), self.error);
             let lost = simd.mul_add_e_f32s(splat(query.relative), self.distance, lost);
             to_query = simd.max_f32s(to_query, simd.sub_f32s(whitened, lost));
@@ -619,6 +694,10 @@ mod tests {
 
     #[test]
     fn answers_are_what_they_promise() {
-        check_answers(|slots, frame| Box::new(CpuScreen::new(slots, frame)));
+        for precision in [Precision::Single, Precision::Double] {
+            check_answers(precision, |slots, frame| {
+                Box::new(CpuScreen::new(slots, frame))
+            });
+        }
     }
 }

@@ -239,8 +239,7 @@ impl Cuda {
         live: usize,
         frame: Frame,
     ) -> Result<Box<dyn Screen>> {
-        let dimensions = frame.dimensions();
-        if live < self.smallest || dimensions > screen::MOST_DIMENSIONS {
+        if live < self.smallest || !screen::fits(&frame) {
             return Ok(Box::new(CpuScreen::new(problem.clusters(), frame)));
         }
         let device = &self.devices[which % self.devices.len()];

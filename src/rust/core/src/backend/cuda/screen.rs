@@ -18,7 +18,7 @@ use cudarc::driver::{
 
 use super::device::Device;
 use super::kernels::{self, Kernels as Module};
-use crate::backend::screen::{Found, Frame, Request, Roster, Screen, View, GONE};
+use crate::backend::screen::{Found, Frame, Precision, Request, Roster, Screen, View, GONE};
 use crate::error::{Error, Result};
 use crate::mahalanobis::shape::packed_len;
 use words::{
@@ -34,7 +34,12 @@ const TILE: usize = THREADS as usize;
 const BALL_SCALARS: usize = 2;
 
 /// The most columns whose queries fit into a block's shared memory.
-pub const MOST_DIMENSIONS: usize = 1_500;
+const MOST_DIMENSIONS: usize = 1_500;
+
+/// Whether a device can have the screen of a frame: the kernels know means in single precision.
+pub fn fits(frame: &Frame) -> bool {
+    frame.dimensions() <= MOST_DIMENSIONS && frame.precision == Precision::Single
+}
 
 /// The kernels of a family keep the coordinates of up to so many dimensions in registers; those of
 /// the last do not.
@@ -797,7 +802,7 @@ mod tests {
     #[ignore = "needs an NVIDIA GPU"]
     fn the_gpu_s_answers_are_what_they_promise_on_small_data() {
         let device = Device::shared(0).unwrap();
-        check_answers(|slots, frame| {
+        check_answers(Precision::Single, |slots, frame| {
             Box::new(CudaScreen::new(&device, slots, slots, 0, frame).unwrap())
         });
     }

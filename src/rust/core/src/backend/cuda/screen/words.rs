@@ -137,6 +137,7 @@ mod tests {
 
     fn view(mean: [f32; 3], whitening: Vec<f32>) -> View {
         View {
+            rest: Vec::new(),
             mean: mean.to_vec(),
             error: 0.5,
             low: 1.0,
