@@ -17,6 +17,7 @@ use crate::backend::Merge;
 use crate::error::{Error, Result};
 use crate::mahalanobis::shape::packed_len;
 use crate::mahalanobis::{agglomerate, distance, Problem, Subthreshold, Union};
+use crate::matrix::equal_rows;
 use crate::monitor::Monitor;
 
 // As in agglomerate.cu.
@@ -83,6 +84,17 @@ pub fn fits(problem: &Problem) -> bool {
         && problem.clusters() == problem.members.len()
         && problem.clusters() <= MOST_OBSERVATIONS
         && problem.x.columns() <= MOST_DIMENSIONS
+}
+
+/// Whether equal observations would keep a block busy with little else: whenever one of a set of them
+/// is merged, all others of the set look for another partner. The CPU merges them without a search.
+///
+/// # Errors
+/// `Error::Memory` where there is not enough to find out.
+pub fn is_tied(problem: &Problem) -> Result<bool> {
+    let sets = equal_rows(problem.x, &problem.members)?;
+    let searches: usize = sets.iter().map(|set| set.len() * set.len() / 2).sum();
+    Ok(searches > problem.clusters())
 }
 
 /// The kernel for these dimensions: in registers up to 32 of them.
@@ -428,4 +440,31 @@ fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
         }
     });
     (tasks, x)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mahalanobis::Options;
+    use crate::matrix::Matrix;
+
+    #[test]
+    fn pairs_of_equal_observations_suit_a_block_and_large_sets_do_not() {
+        let options = Options {
+            threshold: 5.0,
+            subthreshold: Subthreshold::Mahal,
+            quick: true,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let is_tied_with_sets_of = |size: usize| {
+            let values = (0..60).map(|i| (i / size) as f64).collect();
+            let x = Matrix::from_row_major(values, 60, 1).unwrap();
+            let problem = Problem::of_observations(&x, (0..60).collect(), options);
+            is_tied(&problem).unwrap()
+        };
+        assert!(!is_tied_with_sets_of(1));
+        assert!(!is_tied_with_sets_of(2));
+        assert!(is_tied_with_sets_of(6));
+    }
 }

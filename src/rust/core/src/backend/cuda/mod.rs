@@ -18,6 +18,8 @@ use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::thread::ScopedJoinHandle;
 
+use rayon::prelude::*;
+
 use device::Device;
 pub use device::{devices, DeviceInfo};
 use neighbours::CudaNeighbours;
@@ -180,16 +182,21 @@ impl Cuda {
     }
 
     /// Which problems are done in blocks, and which are not.
-    fn divide(&self, problems: &[Problem<'_>]) -> (Vec<usize>, Vec<usize>) {
+    fn divide(&self, problems: &[Problem<'_>]) -> Result<(Vec<usize>, Vec<usize>)> {
         let all = 0..problems.len();
-        let fits = |i: &usize| blocks::fits(&problems[*i]);
+        let fits = |problem: &Problem| Ok(blocks::fits(problem) && !blocks::is_tied(problem)?);
+        let fitting: Vec<bool> = self
+            .cpu
+            .install(|| problems.par_iter().map(fits).collect::<Result<_>>())?;
+        let fits = |i: &usize| fitting[*i];
         let sizes = all.clone().filter(fits).map(|i| problems[i].clusters());
         let (count, total) = sizes.fold((0, 0), |(count, total), n| (count + 1, total + n));
         if count < self.fewest {
-            return (Vec::new(), all.collect());
+            return Ok((Vec::new(), all.collect()));
         }
         // One that is much larger than the others would keep its block long after they are done.
-        all.partition(|i| fits(i) && problems[*i].clusters() * count <= LARGEST_SHARE * total)
+        let is_small = |i: &usize| problems[*i].clusters() * count <= LARGEST_SHARE * total;
+        Ok(all.partition(|i| fits(i) && is_small(i)))
     }
 
     /// Deals the problems out to the devices, a block each.
@@ -286,7 +293,7 @@ impl Backend for Cuda {
     }
 
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        let (small, rest) = self.divide(problems);
+        let (small, rest) = self.divide(problems)?;
         let choose =
             |which: &[usize]| -> Vec<&Problem> { which.iter().map(|&i| &problems[i]).collect() };
         let (in_blocks, on_screens) = (choose(&small), choose(&rest));
