@@ -86,6 +86,6 @@ test_that("what is no number of clusters, height or tree is refused", {
   refused(gcutree(tree, k = 1e10), "`k` has 1e+10 at position 1")
   refused(gcutree(tree, h = c(NaN, 3)), "`h` has NaN at position 1")
   refused(gcutree(USArrests, 2), "`tree` is an object of class \"data.frame\"")
-  tree$merge[3, 1] <- 49L
-  refused(gcutree(tree, 2), "`tree` is no sound tree: `merge` names clusters more than once: 49")
+  tree$merge[3, 1] <- tree$merge[2, 1]
+  refused(gcutree(tree, 2), "`tree` is no sound tree: `merge` names clusters more than once")
 })
