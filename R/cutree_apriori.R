@@ -12,16 +12,17 @@
 #'   \describe{
 #'     \item{`labels`}{for apriori clusters, their label, as text; for loose observations their row
 #'       name or, where there are none, `"obs "` and the row number.}
-#'     \item{`leaf`}{integer vector: for each observation, the number of the leaf that holds it; named
-#'       by row names where there are some. `cutree(top, k)[top$leaf]` is a cluster for every
+#'     \item{`leaf`}{integer vector: for each observation, the number of the leaf that holds it;
+#'       named by row names where there are some. `gcutree(top, k)[top$leaf]` is a cluster for every
 #'       observation.}
 #'     \item{`members`}{integer vector: how many observations each leaf holds.}
 #'   }
 #'   The other components are as in `h`, without `apriori`, `n.height.apriori`, `g.labels` and
 #'   `backend`.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` when `h` is not a tree, or has no apriori part: also
-#' where the labels given to [gmhclust()] amounted to no apriori clusters.
+#' A condition of class `gmhclust_error_input` when `h` is not a tree, or has no apriori part, as
+#' where the labels given to [gmhclust()] amounted to no apriori clusters. Also when its components
+#' `apriori`, `n.height.apriori` and `g.labels` were changed so that they do not fit the merges.
 #' @seealso [gmhclust()], [gcutree()]
 #'
 #' @examples
@@ -29,7 +30,7 @@
 #' h <- suppressWarnings(gmhclust(X, threshold = 50, apriori = kmeans(X, 25)$cluster))
 #' top <- cutree_apriori(h)
 #' plot(top)
-#' population <- cutree(top, k = 5)[top$leaf]
+#' population <- gcutree(top, k = 5)[top$leaf]
 #' table(population)
 #'
 #' # A row for each leaf, in the order of the leaves:
@@ -94,7 +95,7 @@ check_apriori_part <- function(h, call) {
 
 refuse_apriori_part <- function(call) {
   got <- "has components `apriori`, `n.height.apriori` and `g.labels` that do not fit"
-  needs <- "they must label the observations, and count and label the merges within apriori clusters"
+  needs <- "they must label the observations, and count and label the merges within these labels"
   refuse("h", got, needs, call)
 }
 

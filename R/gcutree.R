@@ -1,10 +1,10 @@
 #' Cuts a tree into clusters, in linear time
 #'
-#' What [stats::cutree()] does, in time proportional to the number of observations instead of its
-#' square: 0.1 s instead of ten minutes for a million.
+#' What [stats::cutree()] does, in time and memory proportional to the number of observations: a
+#' fraction of a second for a million, which takes [stats::cutree()] minutes.
 #'
 #' @param tree An object of class [`hclust`][stats::hclust].
-#' @param k The number of clusters, from 1 to n, or a vector of such numbers; fractions are cut off.
+#' @param k The number of clusters, from 1 to n, or a vector of such numbers; fractions are dropped.
 #' @param h The height at which to cut, or a vector of heights: merges at `h` or below are done.
 #'   Without effect where `k` is given.
 #'
@@ -16,8 +16,8 @@
 #' The result is that of [stats::cutree()], with two exceptions: `h = Inf` gives one cluster, and
 #' where vectors `k` and `h` are both given, columns are named by `k`, which they are cut by.
 #'
-#' @return An integer vector, the number of each observation's cluster, named by the tree's labels if
-#'   it has any. Clusters are numbered in the order of their first observations. With several
+#' @return An integer vector, the number of each observation's cluster, named by the tree's labels
+#'   if it has any. Clusters are numbered in the order of their first observations. With several
 #'   numbers or heights, an integer matrix with a column for each, named by it.
 #'
 #' @section Errors:

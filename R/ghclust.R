@@ -91,7 +91,7 @@
 #' Software Engineering, Artificial Intelligences, Networking and Parallel/Distributed Computing*,
 #' 501-506.
 #'
-#' @seealso [gdist()], [gmst()], [gmhclust()]; [stats::hclust()], [stats::cutree()].
+#' @seealso [gcutree()], [gdist()], [gmst()], [gmhclust()]; [stats::hclust()].
 #'
 #' @examples
 #' h <- ghclust(dist(USArrests), "average")
@@ -101,7 +101,7 @@
 #' # From data, with no matrix in R:
 #' cells <- as.matrix(lymphocytes()[1:5000, 1:14])
 #' h <- ghclust(cells, "ward.D2")
-#' table(cutree(h, k = 6))
+#' table(gcutree(h, k = 6))
 #' @export
 ghclust <- function(x,
                     method = "complete",

@@ -44,8 +44,8 @@ test_that("labels with one member are leaves like others, in the order of the la
   expect_true(check_hclust(top))
   expect_identical(top$labels, c("1", "3", "7", "10", "12", "obs 15", "obs 20", "obs 22"))
   expect_identical(top$members, c(1L, 1L, 8L, 10L, 1L, 1L, 1L, 1L))
-  expect_identical(top$leaf, as.integer(c(3, 3, 3, 3, 3, 2, 4, 4, 4, 4, 4, 4, 4, 4, 6, 1, 3, 3, 3, 7,
-                                          5, 8, 4, 4)))
+  expect_identical(top$leaf, rep(c(3:2, 4L, 6L, 1L, 3L, 7L, 5L, 8L, 4L),
+                                 c(5, 1, 8, 1, 1, 3, 1, 1, 1, 2)))
 })
 
 test_that("leaves come in the order of numbers, of levels in use, and of strings in the C locale", {

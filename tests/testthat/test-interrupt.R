@@ -1,5 +1,5 @@
-# A child R session does long work, interrupts itself as Ctrl-C would once some of the work is done, and
-# says what became of it. Only the order of events counts: on a busy machine all of them come later.
+# A child R session does long work, interrupts itself as Ctrl-C would once some of the work is done,
+# and says what became of it. Only the order of events counts: on a busy machine all come later.
 
 session <- '
 library(gmhclust, lib.loc = commandArgs(TRUE)[1])
@@ -43,7 +43,7 @@ hears_interrupts <- function(command) {
   c(perl, "-e", "$SIG{INT} = \"DEFAULT\"; exec @ARGV", command)
 }
 
-# Seconds after which a child that hangs is ended.
+# Seconds after which a child is taken to hang and is ended.
 most_seconds <- 1200
 
 # Expects that `work`, an expression of the data `x` as text, stops when it is interrupted with more
@@ -67,6 +67,11 @@ expect_interruptible <- function(work, share = 0) {
 
 test_that("Ctrl-C stops a clustering and leaves R usable", {
   expect_interruptible("gmhclust(x, backend = \"cpu\", progress = FALSE)")
+})
+
+test_that("Ctrl-C stops a clustering on a GPU", {
+  skip_if_not(any(gpu_devices()$usable), "a GPU")
+  expect_interruptible("gmhclust(x, backend = \"cuda\", progress = FALSE)")
 })
 
 test_that("Ctrl-C stops distances, whose memory R frees", {
