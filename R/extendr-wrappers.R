@@ -104,8 +104,9 @@ job_gkmeans <- function(x, centers, uniforms, iterations, backend, threads, devi
 
 #' Starts cutting a tree into clusters.
 #' @param merge integer matrix, that of a sound hclust object.
-#' @param k integer: how many clusters.
-#' @return External pointer to the job. Its value is the number of each observation's cluster.
+#' @param k integers: how many clusters, for each cut.
+#' @return External pointer to the job. Its value is the number of each observation's cluster, for
+#'   one cut after the other.
 #' @noRd
 job_cut_tree <- function(merge, k) .Call(wrap__job_cut_tree, merge, k)
 

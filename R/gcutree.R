@@ -1,7 +1,8 @@
 #' Cuts a tree into clusters, in linear time
 #'
-#' What [stats::cutree()] does, in time and memory proportional to the number of observations: a
-#' fraction of a second for a million, which takes [stats::cutree()] minutes.
+#' What [stats::cutree()] does, in time and memory proportional to the number of observations, where
+#' the time of [stats::cutree()] grows with its square: 40 times as fast for 20,000 observations, and
+#' more than 300 times for 200,000 (`inst/benchmarks/trees.R`).
 #'
 #' @param tree An object of class [`hclust`][stats::hclust].
 #' @param k The number of clusters, from 1 to n, or a vector of such numbers; fractions are dropped.
@@ -44,13 +45,19 @@ gcutree <- function(tree, k = NULL, h = NULL) {
   }
   k <- if (by_height) clusters_at(h, tree$height, call) else check_cluster_counts(k, n, call)
   merge <- as_integers(tree$merge)
-  cut_into <- function(k) run_job(job_cut_tree(merge, k), FALSE, "Cutting the tree", call)
-  clusters <- vapply(k, cut_into, integer(n))
+  clusters <- matrix(0L, n, length(k))
+  for (batch in split(seq_along(k), (seq_along(k) - 1) %/% max(1, values_per_job %/% n))) {
+    clusters[, batch] <- run_job(job_cut_tree(merge, k[batch]), FALSE, "Cutting the tree", call)
+  }
   if (length(k) == 1) return(stats::setNames(as.vector(clusters), tree$labels))
   colnames(clusters) <- if (by_height) h else k
   rownames(clusters) <- tree$labels
   clusters
 }
+
+# A job returns at most so many values, unless one cut has more: 16 MB, which exist beside the
+# result. A job for each cut would take longer than the cuts of small trees.
+values_per_job <- 2^22
 
 check_cluster_counts <- function(k, n, call) {
   if (!is.numeric(k) || length(k) == 0) {

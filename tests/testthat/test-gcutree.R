@@ -89,3 +89,17 @@ test_that("what is no number of clusters, height or tree is refused", {
   tree$merge[3, 1] <- tree$merge[2, 1]
   refused(gcutree(tree, 2), "`tree` is no sound tree: `merge` names clusters more than once")
 })
+
+test_that("more cuts than one job returns come in batches, in their order", {
+  n <- 5000
+  tree <- hclust(dist(1:2))
+  # A chain, whose clusters are known.
+  tree$merge <- cbind(-c(1L, 3:n), c(-2L, 1:(n - 2)))
+  tree$height <- as.double(seq_len(n - 1))
+  tree$order <- n:1
+  k <- c(n, rep_len(1:40, values_per_job %/% n), 7)
+  expected <- vapply(k, function(k) pmax(1L, seq_len(n) - as.integer(n - k)), integer(n))
+  found <- gcutree(tree, k)
+  expect_identical(colnames(found), as.character(k))
+  expect_identical(unname(found), expected)
+})

@@ -593,15 +593,18 @@ fn job_gkmeans(
 
 /// Starts cutting a tree into clusters.
 /// @param merge integer matrix, that of a sound hclust object.
-/// @param k integer: how many clusters.
-/// @return External pointer to the job. Its value is the number of each observation's cluster.
+/// @param k integers: how many clusters, for each cut.
+/// @return External pointer to the job. Its value is the number of each observation's cluster, for
+///   one cut after the other.
 /// @noRd
 #[extendr]
-fn job_cut_tree(merge: RMatrix<i32>, k: i32) -> ExternalPtr<Job> {
+fn job_cut_tree(merge: RMatrix<i32>, k: Vec<i32>) -> ExternalPtr<Job> {
     let prepare = || {
         let merge = dendrogram::merge_rows(merge.data())?;
-        let clusters = usize::try_from(k).unwrap_or(0);
-        Ok(move |_: &Monitor| cut::cut(&merge, clusters))
+        Ok(move |monitor: &Monitor| {
+            let clusters = k.iter().map(|&k| usize::try_from(k).unwrap_or(0));
+            cut::cuts(&merge, clusters, monitor)
+        })
     };
     ExternalPtr::new(Job::start(prepare(), integers_to_r))
 }

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::memory;
+use crate::monitor::Monitor;
 
 const NEEDS: &str = "cutting the tree needs";
 
@@ -53,6 +54,23 @@ pub fn cut(merge: &[[i32; 2]], clusters: usize) -> Result<Vec<i32>> {
     Ok(cluster)
 }
 
+/// As [`cut`], for several numbers of clusters, one after the other.
+///
+/// # Errors
+/// As there, and `Error::Interrupt`.
+pub fn cuts(
+    merge: &[[i32; 2]],
+    clusters: impl ExactSizeIterator<Item = usize>,
+    monitor: &Monitor,
+) -> Result<Vec<i32>> {
+    let mut all = memory::room(NEEDS, (merge.len() + 1) * clusters.len())?;
+    for clusters in clusters {
+        monitor.check()?;
+        all.extend(cut(merge, clusters)?);
+    }
+    Ok(all)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,13 +117,10 @@ mod tests {
         let mut random = Random(1);
         for n in 2..40 {
             let tree = random_tree(n, &mut random);
-            for clusters in 1..=n {
-                let found = cut(&tree.merge, clusters).unwrap();
-                assert_eq!(
-                    found,
-                    cut_slowly(&tree.merge, clusters),
-                    "{clusters} of {n}"
-                );
+            let found = cuts(&tree.merge, 1..n + 1, &Monitor::default()).unwrap();
+            for (clusters, found) in (1..).zip(found.chunks(n)) {
+                let expected = cut_slowly(&tree.merge, clusters);
+                assert_eq!(found, expected, "{clusters} of {n}");
             }
         }
     }
