@@ -46,6 +46,12 @@ refuse <- function(arg, got, needs, call) {
   stop(gmhclust_error_input(paste0("`", arg, "` ", got, "; ", needs), call))
 }
 
+# The same for mistakes that the stats function of the same purpose refuses, too: the message begins
+# as there, for code that looks for it.
+refuse_like_stats <- function(message, needs, call) {
+  stop(gmhclust_error_input(paste0(message, "; ", needs), call))
+}
+
 warn_inversions <- function(height, call) {
   below <- sum(height < cummax(height))
   if (below == 0) return(invisible())

@@ -102,6 +102,27 @@ job_gmst <- function(x, metric, p, absolute, zero_over_zero, backend, threads, d
 #' @noRd
 job_gkmeans <- function(x, centers, uniforms, iterations, backend, threads, devices) .Call(wrap__job_gkmeans, x, centers, uniforms, iterations, backend, threads, devices)
 
+#' Starts cutting a tree into clusters.
+#' @param merge integer matrix, that of a sound hclust object.
+#' @param k integers: how many clusters, for each cut.
+#' @return External pointer to the job. Its value is the number of each observation's cluster, for
+#'   one cut after the other.
+#' @noRd
+job_cut_tree <- function(merge, k) .Call(wrap__job_cut_tree, merge, k)
+
+#' Starts putting the leaves of a tree in an order in which no branches cross.
+#' @param merge as in job_cut_tree().
+#' @return External pointer to the job. Its value is `order` of the hclust object.
+#' @noRd
+job_leaf_order <- function(merge) .Call(wrap__job_leaf_order, merge)
+
+#' Starts looking for branches that cross.
+#' @param merge as in job_cut_tree().
+#' @param order integers, a permutation of the observations.
+#' @return External pointer to the job. Its value is the numbers of the merges that make them cross.
+#' @noRd
+job_crossings <- function(merge, order) .Call(wrap__job_crossings, merge, order)
+
 #' Gives attributes to a vector in place, which spares a copy.
 #' @param vector a vector that nobody else refers to.
 #' @param attributes named list.

@@ -91,7 +91,7 @@
 #' Software Engineering, Artificial Intelligences, Networking and Parallel/Distributed Computing*,
 #' 501-506.
 #'
-#' @seealso [gdist()], [gmst()], [gmhclust()]; [stats::hclust()], [stats::cutree()].
+#' @seealso [gcutree()], [gdist()], [gmst()], [gmhclust()]; [stats::hclust()].
 #'
 #' @examples
 #' h <- ghclust(dist(USArrests), "average")
@@ -101,7 +101,7 @@
 #' # From data, with no matrix in R:
 #' cells <- as.matrix(lymphocytes()[1:5000, 1:14])
 #' h <- ghclust(cells, "ward.D2")
-#' table(cutree(h, k = 6))
+#' table(gcutree(h, k = 6))
 #' @export
 ghclust <- function(x,
                     method = "complete",
@@ -157,8 +157,6 @@ linkages <- c(
   "ward.D", "single", "complete", "average", "mcquitty", "median", "centroid", "ward.D2"
 )
 
-# Messages begin as those of hclust(), for code that looks for these.
-
 # The full name of a linkage, matched as hclust() does.
 check_linkage <- function(method, call) {
   if (identical(method, "ward")) {
@@ -168,7 +166,7 @@ check_linkage <- function(method, call) {
   chosen <- if (is.character(method) && length(method) == 1) pmatch(method, linkages) else NA
   if (is.na(chosen)) {
     got <- if (is.character(method)) paste(method, collapse = ", ") else describe(method)
-    refuse_like_hclust(
+    refuse_like_stats(
       paste("invalid clustering method", got),
       paste("`method` must be one of", paste(dQuote(linkages, FALSE), collapse = ", ")), call
     )
@@ -176,19 +174,15 @@ check_linkage <- function(method, call) {
   linkages[chosen]
 }
 
-refuse_like_hclust <- function(message, needs, call) {
-  stop(gmhclust_error_input(paste0(message, "; ", needs), call))
-}
-
 # The values of a dist object as doubles; `n` is its number of observations.
 dist_values <- function(x, n, call) {
-  if (is.na(n)) refuse_like_hclust("invalid dissimilarities", "see dist() and gdist()", call)
+  if (is.na(n)) refuse_like_stats("invalid dissimilarities", "see dist() and gdist()", call)
   if (n < 2) refuse_few(n, call)
   count <- n * (n - 1) / 2
   if (length(x) != count) {
     improper <- "dissimilarities of improper length"
     needs <- paste(n, "observations have", count, "but `x` has", length(x))
-    if (length(x) < count) refuse_like_hclust(improper, needs, call)
+    if (length(x) < count) refuse_like_stats(improper, needs, call)
     warning(gmhclust_condition(
       c("gmhclust_warning", "warning"), paste0(improper, "; ", needs), call
     ))
@@ -207,13 +201,13 @@ dist_size <- function(x) {
 }
 
 refuse_few <- function(n, call) {
-  refuse_like_hclust("must have n >= 2 objects to cluster", paste("`x` has", n), call)
+  refuse_like_stats("must have n >= 2 objects to cluster", paste("`x` has", n), call)
 }
 
 check_members <- function(members, n, call) {
   if (is.null(members)) return(NULL)
   if (length(members) != n) {
-    refuse_like_hclust("invalid length of members", paste(n, "observations need as many"), call)
+    refuse_like_stats("invalid length of members", paste(n, "observations need as many"), call)
   }
   if (!is.numeric(members) || !all(is.finite(members)) || any(members <= 0)) {
     needs <- "they must be positive numbers, one for each observation, or NULL"

@@ -6,8 +6,9 @@
 #' matrix of all distances.
 #'
 #' * [gmhclust()] clusters; [mhclust()] is the same under the arguments of package \pkg{mhca}.
-#' * [cutree_apriori()] cuts off what lies within apriori clusters, [make_monotone()] removes
-#'   inversions, [check_hclust()] says what is wrong with a tree.
+#' * [gcutree()] cuts a tree into clusters, [cutree_apriori()] cuts off what lies within apriori
+#'   clusters, [make_monotone()] removes inversions, [check_hclust()] says what is wrong with a
+#'   tree.
 #' * [gdist()] computes distances: those of [stats::dist()], and correlation distances.
 #' * [gknn()] finds nearest neighbours, [as_edges()] and [as_igraph()] make graphs of them, and
 #'   [gmst()] builds the minimum spanning tree.

@@ -12,9 +12,10 @@
 #'   *full-size* and its covariance is trusted entirely. A count when >= 1; a fraction of n when
 #'   below 1 (T = threshold * n, not rounded). T refers to all of X, also inside apriori clusters.
 #' @param apriori Clusters known beforehand: an integer, factor or character vector with one label
-#'   for each observation, or `NULL`. 0 and `NA` mean "in none". Labels with one member count as
-#'   none. Where no label remains, or one label holds everything, the result is as if `apriori`
-#'   were not given. Labels are ordered as numbers, as factor levels, or as strings in the C locale.
+#'   for each observation, or `NULL`. 0 and `NA` mean "in none". A label with one member changes no
+#'   merge. Where no two observations share a label, or one label holds everything, the result is as
+#'   if `apriori` were not given. Labels are ordered as numbers, as factor levels, or as strings in
+#'   the C locale.
 #'
 #'   One whole number, such as 1000, stands for the labels of so many clusters that [gkmeans()]
 #'   finds in X, or in the scaled X where `scale`, in at most ten iterations. [set.seed()] makes
@@ -63,14 +64,17 @@
 #' @section Heights:
 #' Heights are the distances at which clusters merged, in the order in which they did. This linkage
 #' has inversions: a merge can be lower than an earlier one. Heights are reported as they are, with
-#' one warning of class `gmhclust_warning_inversions`; `cutree(h, k)` and `plot()` work all the
+#' one warning of class `gmhclust_warning_inversions`; `gcutree(h, k)` and `plot()` work all the
 #' same, and [make_monotone()] removes the inversions for functions that need increasing heights,
-#' such as `cutree(h, h = )`. Heights are in units of X while normalising, and in standard
+#' such as `gcutree(h, h = )`. Heights are in units of X while normalising, and in standard
 #' deviations of the clusters from then on, so they drop where normalising ends; `normalize = TRUE`
 #' keeps one unit. Within apriori clusters the merges of all of them come first, lowest next merge
 #' first.
 #'
 #' Ties are broken by index, so that the result is the same on every machine.
+#'
+#' Cut large trees with [gcutree()]: it gives the clusters of [stats::cutree()], whose time grows
+#' with the square of n.
 #'
 #' @section Time and memory:
 #' No matrix of all distances is ever made. Beside X itself, memory is about
@@ -133,8 +137,8 @@
 #' Müllner D (2011). Modern hierarchical, agglomerative clustering algorithms. arXiv:1109.2378 (the
 #' algorithm).
 #'
-#' @seealso [gkmeans()], [cutree_apriori()], [make_monotone()], [check_hclust()]; [gpu_devices()];
-#'   [mhclust()] for the arguments of package \pkg{mhca}; [stats::hclust()], [stats::cutree()].
+#' @seealso [gkmeans()], [gcutree()], [cutree_apriori()], [make_monotone()], [check_hclust()];
+#'   [gpu_devices()]; [mhclust()] for the arguments of package \pkg{mhca}; [stats::hclust()].
 #'
 #' @examples
 #' cells <- lymphocytes()
@@ -142,7 +146,7 @@
 #'
 #' h <- gmhclust(X, threshold = 50)
 #' plot(h, labels = FALSE, hang = 0)
-#' table(cutree(h, k = 6))
+#' table(gcutree(h, k = 6))
 #'
 #' # Clusters known beforehand make large data fast.
 #' h <- suppressWarnings(gmhclust(X, threshold = 50, apriori = 30))

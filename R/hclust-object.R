@@ -29,14 +29,16 @@ merge_problems <- function(merge) {
     return("`merge` has entries that are not whole numbers")
   }
   merges <- nrow(merge)
-  ids <- c(-rev(seq_len(merges + 1)), seq_len(merges - 1))
-  unknown <- setdiff(merge, c(ids, merges))
+  n <- merges + 1L
+  ids <- c(seq(-n, -1L), seq_len(merges - 1L))
+  exists <- merge >= -n & merge <= merges & merge != 0
+  times <- tabulate(merge[exists] + n + 1L, n + merges + 1L)
+  of_id <- function(test) ids[test(times[ids + n + 1L])]
   ahead <- which(pmax(merge[, 1], merge[, 2]) >= seq_len(merges))
   c(
-    id_problem(unknown, "`merge` names clusters that do not exist: "),
-    id_problem(unique(merge[duplicated(as.vector(merge))]),
-               "`merge` names clusters more than once: "),
-    id_problem(setdiff(ids, merge), "`merge` leaves clusters out: "),
+    id_problem(unique(merge[!exists]), "`merge` names clusters that do not exist: "),
+    id_problem(of_id(function(times) times > 1), "`merge` names clusters more than once: "),
+    id_problem(of_id(function(times) times == 0), "`merge` leaves clusters out: "),
     id_problem(ahead, "`merge` refers to clusters that are not there yet, in rows ")
   )
 }
@@ -57,25 +59,23 @@ height_problems <- function(height, merges) {
 
 order_problems <- function(order, merge) {
   n <- nrow(merge) + 1L
-  if (!is.numeric(order) || length(order) != n || !setequal(order, seq_len(n))) {
-    return(sprintf("`order` is not a permutation of 1 to %d", n))
-  }
+  if (!is_permutation(order, n)) return(sprintf("`order` is not a permutation of 1 to %d", n))
   # Branches cross where the leaves of a cluster are not side by side.
-  position <- integer(n)
-  position[order] <- seq_len(n)
-  first <- last <- size <- integer(n - 1L)
-  for (i in seq_len(n - 1L)) {
-    a <- merge[i, 1]
-    b <- merge[i, 2]
-    sides <- c(
-      if (a < 0) c(position[-a], position[-a], 1L) else c(first[a], last[a], size[a]),
-      if (b < 0) c(position[-b], position[-b], 1L) else c(first[b], last[b], size[b])
-    )
-    first[i] <- min(sides[1], sides[4])
-    last[i] <- max(sides[2], sides[5])
-    size[i] <- sides[3] + sides[6]
-  }
-  id_problem(which(last - first + 1L != size), "`order` makes branches cross at merges ")
+  crossing <- run_job(
+    job_crossings(as_integers(merge), as.integer(order)), FALSE, "Checking the tree"
+  )
+  id_problem(crossing, "`order` makes branches cross at merges ")
+}
+
+is_permutation <- function(order, n) {
+  is.numeric(order) && length(order) == n && all(is.finite(order)) &&
+    all(order == round(order) & order >= 1 & order <= n) && all(tabulate(order, n) == 1L)
+}
+
+# A matrix of whole numbers as integers, as compiled code takes it.
+as_integers <- function(matrix) {
+  storage.mode(matrix) <- "integer"
+  matrix
 }
 
 # hclust's row convention: observations before clusters, each in increasing number.
@@ -87,27 +87,6 @@ sort_merge_rows <- function(merge) {
 }
 
 # The leaves from left to right: depth first, first column first.
-leaf_order <- function(merge) {
-  merges <- nrow(merge)
-  size <- merge_sizes(merge)
-  order <- integer(merges + 1L)
-  start <- integer(merges)
-  start[merges] <- 1L
-  # From the root down, every cluster tells its two parts where they start.
-  for (i in rev(seq_len(merges))) {
-    starts <- c(start[i], start[i] + if (merge[i, 1] < 0) 1L else size[merge[i, 1]])
-    for (side in 1:2) {
-      id <- merge[i, side]
-      if (id < 0) order[starts[side]] <- -id else start[id] <- starts[side]
-    }
-  }
-  order
-}
-
-# The number of observations in each of the merges.
-merge_sizes <- function(merge) {
-  size <- integer(nrow(merge))
-  size_of <- function(id) if (id < 0) 1L else size[id]
-  for (i in seq_along(size)) size[i] <- size_of(merge[i, 1]) + size_of(merge[i, 2])
-  size
+leaf_order <- function(merge, call) {
+  run_job(job_leaf_order(as_integers(merge)), FALSE, "Ordering the leaves", call)
 }

@@ -8,6 +8,7 @@
 as_observations <- function(x, arg, call) {
   needs <- needs_observations
   if (is.null(x)) refuse(arg, "is NULL", needs, call)
+  refuse_distances(x, arg, call)
   if (is.data.frame(x)) {
     check_columns(x, arg, call)
     if (ncol(x) > 0) x <- as.matrix(x)
@@ -38,6 +39,7 @@ needs_observations <- "it must be a numeric matrix or data frame with observatio
 # A double matrix, observations in rows, of any size and with any values, of whatever as.matrix()
 # makes numbers of, a vector included: what dist() takes.
 as_points <- function(x, arg, call) {
+  refuse_distances(x, arg, call)
   if (is.data.frame(x)) check_columns(x, arg, call)
   points <- if (!is.null(x) && length(dim(x)) <= 2) tryCatch(as.matrix(x), error = function(e) NULL)
   if (!is.matrix(points) || !is_number_like(points)) {
@@ -48,6 +50,7 @@ as_points <- function(x, arg, call) {
 
 # As as_points(), with at least 1 row and 1 column and all values finite.
 as_finite_points <- function(x, arg, call) {
+  refuse_distances(x, arg, call)
   if (is.atomic(x) && !is.null(x) && is.null(dim(x))) refuse_vector(x, arg, call)
   points <- as_points(x, arg, call)
   check_not_empty(points, arg, call)
@@ -79,6 +82,15 @@ check_columns <- function(x, arg, call) {
 }
 
 column_class <- function(column) class(column)[1]
+
+# Distances would pass for a vector, or as.matrix() would make one observation of each row of them.
+refuse_distances <- function(x, arg, call) {
+  if (!inherits(x, "dist")) return(invisible())
+  n <- dist_size(x)
+  got <- paste0("is distances (\"dist\")", if (!is.na(n)) paste(" of", n, "observations"))
+  needs <- "it needs the observations themselves; for linkage of distances use ghclust()"
+  refuse(arg, got, needs, call)
+}
 
 refuse_vector <- function(x, arg, call) {
   if (!is_number_like(x)) {
@@ -168,11 +180,11 @@ check_labels <- function(apriori, n, arg, call) {
   }
 }
 
-# The distinct labels that name an apriori cluster, in increasing order: numbers by value, levels as
-# the factor orders them, strings as the C locale does. 0 and NA name none.
+# The distinct labels that occur and name an apriori cluster, in increasing order: numbers by value,
+# levels as the factor orders them, strings as the C locale does. 0 and NA name none.
 label_values <- function(apriori) {
   values <- if (is.factor(apriori)) {
-    factor(levels(apriori), levels = levels(apriori))
+    factor(levels(apriori), levels = levels(apriori))[sort(unique(as.integer(apriori)))]
   } else {
     sort(unique(as.vector(apriori)), method = "radix")
   }

@@ -1,7 +1,7 @@
 #' Removes inversions from a tree
 #'
 #' Raises the heights that fall below an earlier one, so that heights never decrease and functions
-#' that need that, such as `cutree(h, h = )`, take the tree. Merges, their sequence and all other
+#' that need that, such as `gcutree(h, h = )`, take the tree. Merges, their sequence and all other
 #' heights stay as they are.
 #'
 #' In a tree with apriori clusters the merges within them come first and may well be higher than
@@ -19,13 +19,13 @@
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` when `h` is not a sound tree, `method` is unknown or
 #' `eps` is not one positive number.
-#' @seealso [gmhclust()], [check_hclust()]
+#' @seealso [gmhclust()], [gcutree()], [check_hclust()]
 #'
 #' @examples
 #' h <- hclust(dist(USArrests), method = "centroid")
 #' is.unsorted(h$height)
 #' m <- make_monotone(h)
-#' table(cutree(m, h = 40))
+#' table(gcutree(m, h = 40))
 #' plot(make_monotone(h, "halfway"))
 #' @export
 make_monotone <- function(h, method = c("eps", "halfway"), eps = NULL) {

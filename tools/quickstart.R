@@ -23,7 +23,7 @@ cat(sprintf("kmeans(), 1,000 clusters:         %6.2f s\n", time_kmeans))
 cat(sprintf("gmhclust(), full Mahalanobis:     %6.2f s\n", time_tree))
 
 top <- cutree_apriori(tree)
-populations <- cutree(top, k = 60)
+populations <- gcutree(top, k = 60)
 sizes <- tapply(top$members, populations, sum)
 large <- names(sort(sizes[sizes >= 100], decreasing = TRUE))
 cat(sprintf("\nCut into 60 clusters, %d have at least 100 cells:\n", length(large)))

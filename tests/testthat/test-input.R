@@ -28,7 +28,32 @@ test_that("what is no matrix or data frame is refused", {
   expect_refused(gmhclust(matrix("a", 2, 2)), "`X` is a character matrix")
   expect_refused(gmhclust(matrix(list(1, 2, 3, 4), 2)), "`X` is a list with dimensions")
   expect_refused(gmhclust(matrix(1i, 2, 2)), "`X` is a complex matrix")
-  expect_refused(gmhclust(dist(x)), "vector of length 45")
+})
+
+test_that("distances are no observations, for any function that wants those", {
+  d <- dist(x)
+  message <- paste(
+    "is distances (\"dist\") of 10 observations; it needs the observations themselves;",
+    "for linkage of distances use ghclust()"
+  )
+  refused <- function(object, arg, by) expect_refused(object, paste0("`", arg, "` ", message), by)
+  refused(gmhclust(d), "X", "gmhclust")
+  refused(mhclust(d), "x", "mhclust")
+  refused(gdist(d), "X", "gdist")
+  refused(gdist(x, Y = d), "Y", "gdist")
+  refused(gknn(d, 2), "X", "gknn")
+  refused(gknn(x, 2, query = d), "query", "gknn")
+  refused(gmst(d), "X", "gmst")
+  refused(gkmeans(d, 2), "X", "gkmeans")
+  refused(gkmeans(x, d), "centers", "gkmeans")
+  refused(gmhclust(structure(d, class = c("dissimilarity", "dist"))), "X", "gmhclust")
+  expect_refused(gmhclust(structure(1:3, class = "dist")), "`X` is distances (\"dist\"); it needs")
+})
+
+test_that("a symmetric matrix of zero diagonal is observations", {
+  square <- as.matrix(dist(x))
+  expect_length(quiet_gmhclust(square, 4)$order, 10)
+  expect_identical(attr(gdist(square), "Size"), 10L)
 })
 
 test_that("a vector is refused with a way out", {

@@ -12,7 +12,8 @@ use std::time::Duration;
 use extendr_api::prelude::*;
 use gmhclust_core::backend::neighbours::{refuse, suspects};
 use gmhclust_core::backend::{self, cuda, Choice, Merge, Workload};
-use gmhclust_core::dendrogram::Dendrogram;
+use gmhclust_core::cut;
+use gmhclust_core::dendrogram::{self, Dendrogram};
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::kmeans::{self, Partition, Start};
 use gmhclust_core::knn::{self, Block, Graph, NOBODY};
@@ -590,6 +591,51 @@ fn job_gkmeans(
     ExternalPtr::new(Job::start_reading(x.into(), prepare(), partition_to_r))
 }
 
+/// Starts cutting a tree into clusters.
+/// @param merge integer matrix, that of a sound hclust object.
+/// @param k integers: how many clusters, for each cut.
+/// @return External pointer to the job. Its value is the number of each observation's cluster, for
+///   one cut after the other.
+/// @noRd
+#[extendr]
+fn job_cut_tree(merge: RMatrix<i32>, k: Vec<i32>) -> ExternalPtr<Job> {
+    let prepare = || {
+        let merge = dendrogram::merge_rows(merge.data())?;
+        Ok(move |monitor: &Monitor| {
+            let clusters = k.iter().map(|&k| usize::try_from(k).unwrap_or(0));
+            cut::cuts(&merge, clusters, monitor)
+        })
+    };
+    ExternalPtr::new(Job::start(prepare(), integers_to_r))
+}
+
+/// Starts putting the leaves of a tree in an order in which no branches cross.
+/// @param merge as in job_cut_tree().
+/// @return External pointer to the job. Its value is `order` of the hclust object.
+/// @noRd
+#[extendr]
+fn job_leaf_order(merge: RMatrix<i32>) -> ExternalPtr<Job> {
+    let prepare = || {
+        let merge = dendrogram::merge_rows(merge.data())?;
+        Ok(move |_: &Monitor| Ok(dendrogram::leaf_order(&merge)))
+    };
+    ExternalPtr::new(Job::start(prepare(), integers_to_r))
+}
+
+/// Starts looking for branches that cross.
+/// @param merge as in job_cut_tree().
+/// @param order integers, a permutation of the observations.
+/// @return External pointer to the job. Its value is the numbers of the merges that make them cross.
+/// @noRd
+#[extendr]
+fn job_crossings(merge: RMatrix<i32>, order: Vec<i32>) -> ExternalPtr<Job> {
+    let prepare = || {
+        let merge = dendrogram::merge_rows(merge.data())?;
+        Ok(move |_: &Monitor| dendrogram::crossings(&merge, &order))
+    };
+    ExternalPtr::new(Job::start(prepare(), integers_to_r))
+}
+
 /// Gives attributes to a vector in place, which spares a copy.
 /// @param vector a vector that nobody else refers to.
 /// @param attributes named list.
@@ -918,6 +964,10 @@ fn tree_to_r((tree, backend): (Dendrogram, &'static str)) -> Robj {
     .into()
 }
 
+fn integers_to_r(integers: Vec<i32>) -> Robj {
+    integers.into()
+}
+
 /// A count or code as R stores it; neither exceeds the number of observations, whose indices R's
 /// `hclust` stores as integers too.
 fn r_integer<T>(value: T) -> i32
@@ -940,6 +990,9 @@ extendr_module! {
     fn gknn_refusal;
     fn job_gmst;
     fn job_gkmeans;
+    fn job_cut_tree;
+    fn job_leaf_order;
+    fn job_crossings;
     fn own_attributes;
     fn job_ghclust_dist;
     fn job_ghclust_points;

@@ -1,6 +1,8 @@
 //! The tree: merges, heights and leaf order, in the conventions of R's `hclust`.
 
 use crate::backend::Merge;
+use crate::error::Result;
+use crate::memory;
 
 /// A binary tree over `n` observations as R's `hclust` stores it.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,8 +86,19 @@ impl TreeBuilder {
     }
 }
 
-/// Depth first, the first column first.
-fn leaf_order(merge: &[[i32; 2]]) -> Vec<i32> {
+/// The rows of a merge matrix of R's, whose values lie column by column.
+///
+/// # Errors
+/// `Error::Memory`.
+pub fn merge_rows(columns: &[i32]) -> Result<Vec<[i32; 2]>> {
+    let (first, second) = columns.split_at(columns.len() / 2);
+    let mut rows = memory::room("a copy of the tree needs", first.len())?;
+    rows.extend(first.iter().zip(second).map(|(&a, &b)| [a, b]));
+    Ok(rows)
+}
+
+/// The observations (from 1) from left to right: depth first, the first column first.
+pub fn leaf_order(merge: &[[i32; 2]]) -> Vec<i32> {
     let mut order = Vec::with_capacity(merge.len() + 1);
     let mut open = vec![merge.len() as i32];
     while let Some(id) = open.pop() {
@@ -98,6 +111,34 @@ fn leaf_order(merge: &[[i32; 2]]) -> Vec<i32> {
         }
     }
     order
+}
+
+/// The merges (from 1) whose branches cross when the leaves stand in this order, a permutation of the
+/// observations (from 1): those of clusters whose leaves are not side by side.
+///
+/// # Errors
+/// `Error::Memory`.
+pub fn crossings(merge: &[[i32; 2]], order: &[i32]) -> Result<Vec<i32>> {
+    const NEEDS: &str = "looking for branches that cross needs";
+    let mut position = memory::zeros(NEEDS, order.len())?;
+    for (place, &leaf) in order.iter().enumerate() {
+        position[leaf as usize - 1] = place;
+    }
+    // The first and the last place of each cluster's leaves, and how many it has.
+    let mut spans: Vec<(usize, usize, usize)> = memory::room(NEEDS, merge.len())?;
+    for pair in merge {
+        let [a, b] = pair.map(|id| match id {
+            ..0 => {
+                let place = position[-id as usize - 1];
+                (place, place, 1)
+            }
+            _ => spans[id as usize - 1],
+        });
+        spans.push((a.0.min(b.0), a.1.max(b.1), a.2 + b.2));
+    }
+    let crosses = |&(_, (first, last, leaves)): &(i32, _)| last - first + 1 != leaves;
+    let numbered = (1..).zip(spans);
+    Ok(numbered.filter(crosses).map(|(merge, _)| merge).collect())
 }
 
 /// A merge height in a queue. Heights are never NaN.
@@ -123,5 +164,22 @@ mod tests {
         assert_eq!(tree.merge, [[-2, -4], [-1, 1], [-3, 2]]);
         assert_eq!(tree.order, [3, 1, 2, 4]);
         assert_eq!(tree.height, [1.0, 2.0, 3.0]);
+    }
+
+    #[test]
+    fn rows_of_a_merge_matrix_pair_its_columns() {
+        let rows = merge_rows(&[-1, -2, -3, 1]).unwrap();
+        assert_eq!(rows, [[-1, -3], [-2, 1]]);
+    }
+
+    #[test]
+    fn branches_cross_where_leaves_of_a_cluster_are_apart() {
+        let merge = [[-2, -4], [-1, 1], [-3, 2]];
+        for sound in [[3, 1, 2, 4], [1, 2, 4, 3], [4, 2, 1, 3]] {
+            assert_eq!(crossings(&merge, &sound), Ok(vec![]));
+        }
+        assert_eq!(crossings(&merge, &[2, 1, 4, 3]), Ok(vec![1]));
+        assert_eq!(crossings(&merge, &[1, 3, 2, 4]), Ok(vec![2]));
+        assert_eq!(crossings(&merge, &[1, 2, 3, 4]), Ok(vec![1, 2]));
     }
 }

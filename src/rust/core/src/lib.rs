@@ -6,6 +6,7 @@
 //! says how far two observations are apart.
 
 pub mod backend;
+pub mod cut;
 pub mod dendrogram;
 pub mod distances;
 pub mod error;

@@ -403,13 +403,23 @@ mod tests {
             if worker.fails_at.is_some() {
                 return Err(gone(0));
             }
-            sleep(Duration::from_millis(1));
             Ok(())
         };
-        let dealt = deal(&mut workers, &pieces(5000), &mut lost, work, |_, ()| Ok(()));
+        let dealt = deal(&mut workers, &pieces(50), &mut lost, work, |_, ()| Ok(()));
         assert_eq!(dealt, Err(gone(0)));
         assert_eq!(lost.len(), 1);
-        assert!(workers[1].begun < 5000);
+    }
+
+    #[test]
+    fn nothing_is_dealt_to_a_device_that_failed() {
+        let table = Table::new(3);
+        let (first, second) = (table.take(0).unwrap(), table.take(0).unwrap());
+        first.hand_back(0);
+        drop(second);
+        assert!(table.take(0).is_none());
+        // Another device begins with the piece that came back.
+        let pieces: Vec<usize> = std::iter::from_fn(|| table.take(1).map(|t| t.piece)).collect();
+        assert_eq!(pieces, [0, 2]);
     }
 
     #[test]

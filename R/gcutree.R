@@ -1,0 +1,89 @@
+#' Cuts a tree into clusters, in linear time
+#'
+#' What [stats::cutree()] does, in time and memory proportional to the number of observations, where
+#' the time of [stats::cutree()] grows with its square: 40 times as fast for 20,000 observations, and
+#' more than 300 times for 200,000 (`inst/benchmarks/trees.R`).
+#'
+#' @param tree An object of class [`hclust`][stats::hclust].
+#' @param k The number of clusters, from 1 to n, or a vector of such numbers; fractions are dropped.
+#' @param h The height at which to cut, or a vector of heights: merges at `h` or below are done.
+#'   Without effect where `k` is given.
+#'
+#' @details
+#' `k` clusters are what is there after the first n - `k` merges, in the order of the merges. So
+#' trees with inversions can be cut by `k`. Cutting by `h` needs heights that never decrease; see
+#' [make_monotone()].
+#'
+#' The result is that of [stats::cutree()], with two exceptions: `h = Inf` gives one cluster, and
+#' where vectors `k` and `h` are both given, columns are named by `k`, which they are cut by.
+#'
+#' @return An integer vector, the number of each observation's cluster, named by the tree's labels
+#'   if it has any. Clusters are numbered in the order of their first observations. With several
+#'   numbers or heights, an integer matrix with a column for each, named by it.
+#'
+#' @section Errors:
+#' A condition of class `gmhclust_error_input` when `tree` is not a sound tree, neither `k` nor `h`
+#' is given, `k` is not from 1 to n, `h` is not a number, or `h` is given and heights decrease.
+#' @seealso [stats::cutree()]; [cutree_apriori()], [make_monotone()], [check_hclust()].
+#'
+#' @examples
+#' h <- hclust(dist(USArrests), "average")
+#' table(gcutree(h, k = 4))
+#' head(gcutree(h, h = c(20, 50)))
+#'
+#' cells <- as.matrix(lymphocytes()[1:14])
+#' h <- ghclust(cells, "ward.D2")
+#' table(gcutree(h, k = 6))
+#' @export
+gcutree <- function(tree, k = NULL, h = NULL) {
+  call <- match.call()
+  check_tree(tree, "tree", call)
+  n <- nrow(tree$merge) + 1L
+  by_height <- is.null(k)
+  if (by_height && is.null(h)) {
+    refuse_like_stats("either 'k' or 'h' must be specified", "both are NULL", call)
+  }
+  k <- if (by_height) clusters_at(h, tree$height, call) else check_cluster_counts(k, n, call)
+  merge <- as_integers(tree$merge)
+  clusters <- matrix(0L, n, length(k))
+  for (batch in split(seq_along(k), (seq_along(k) - 1) %/% max(1, values_per_job %/% n))) {
+    clusters[, batch] <- run_job(job_cut_tree(merge, k[batch]), FALSE, "Cutting the tree", call)
+  }
+  if (length(k) == 1) return(stats::setNames(as.vector(clusters), tree$labels))
+  colnames(clusters) <- if (by_height) h else k
+  rownames(clusters) <- tree$labels
+  clusters
+}
+
+# A job returns at most so many values, unless one cut has more: 16 MB, which exist beside the
+# result. A job for each cut would take longer than the cuts of small trees.
+values_per_job <- 2^22
+
+check_cluster_counts <- function(k, n, call) {
+  if (!is.numeric(k) || length(k) == 0) {
+    refuse("k", paste("is", describe(k)), paste("it must be numbers between 1 and", n), call)
+  }
+  counts <- trunc(k)
+  bad <- which(is.na(counts) | counts < 1 | counts > n)
+  if (length(bad) > 0) {
+    message <- sprintf("elements of 'k' must be between 1 and %d", n)
+    refuse_like_stats(message, paste("`k` has", k[bad[1]], "at position", bad[1]), call)
+  }
+  as.integer(counts)
+}
+
+# How many clusters there are once the merges at each of the heights `h` or below are done.
+clusters_at <- function(h, height, call) {
+  if (!is.numeric(h) || length(h) == 0) {
+    refuse("h", paste("is", describe(h)), "it must be one or more heights", call)
+  }
+  if (anyNA(h)) {
+    bad <- which(is.na(h))[1]
+    refuse("h", paste("has", h[bad], "at position", bad), "heights must be numbers", call)
+  }
+  if (is.unsorted(height)) {
+    message <- "the 'height' component of 'tree' is not sorted (increasingly)"
+    refuse_like_stats(message, "use `k`, or see make_monotone()", call)
+  }
+  length(height) + 1L - findInterval(h, height)
+}

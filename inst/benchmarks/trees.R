@@ -1,0 +1,58 @@
+# Usage: Rscript trees.R [--rows=ROW,...] [--repeats=N] [--out=FILE.csv]
+#
+# Times the functions for trees, on trees of gmhclust(). Needs R and the package. Beside gcutree()
+# it measures, in the same run and on the same tree, stats::cutree(), which it stands in for; that
+# takes time that grows with the square of the leaves. Rows:
+#   20k 200k     20,000 and 200,000 leaves: gcutree() and stats::cutree()
+#   1m           1,000,000 leaves: gcutree(), check_hclust(), make_monotone(), and cutree_apriori()
+#                above 1,000 apriori clusters
+#
+# All rows run by default, each measurement 3 times. Prints a table of medians with the machine's
+# name; writes it as CSV, too, with --out.
+
+library(gmhclust)
+script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
+source(file.path(dirname(script), "common.R"))
+
+# A tree above n observations of two variables in these apriori clusters.
+tree_above <- function(n, clusters) {
+  set.seed(1)
+  x <- matrix(rnorm(2 * n), n)
+  labels <- sample(clusters, n, replace = TRUE)
+  suppressWarnings(gmhclust(x, apriori = labels, quick = TRUE, progress = FALSE))
+}
+
+leaves <- function(n) paste(format(n, big.mark = ",", scientific = FALSE), "leaves")
+
+beside_stats <- function(row, n, options) {
+  tree <- make_monotone(tree_above(n, 1000))
+  stopifnot(identical(gcutree(tree, 50), cutree(tree, 50)))
+  tasks <- list(
+    "gcutree, k = 50" = function() gcutree(tree, 50),
+    "stats::cutree, k = 50" = function() cutree(tree, 50)
+  )
+  paired(row, leaves(n), tasks, options$repeats)
+}
+
+rows <- list(
+  "20k" = function(options) beside_stats("20k", 20000, options),
+  "200k" = function(options) beside_stats("200k", 200000, options),
+  "1m" = function(options) {
+    h <- tree_above(1e6, 1000)
+    monotone <- make_monotone(h)
+    height <- monotone$height[length(monotone$height) - 50]
+    tasks <- list(
+      "gcutree, k = 50" = function() gcutree(h, 50),
+      "gcutree, at a height" = function() gcutree(monotone, h = height),
+      "cutree_apriori" = function() cutree_apriori(h),
+      "check_hclust" = function() check_hclust(h),
+      "make_monotone" = function() make_monotone(h)
+    )
+    paired("1m", leaves(1e6), tasks, options$repeats)
+  }
+)
+
+arguments <- commandArgs(trailingOnly = TRUE)
+settings <- parse_options(arguments, names(rows), character(0))
+if (settings$gpu) stop("no function for trees uses a GPU", call. = FALSE)
+run_benchmark(settings, arguments, function(row, options) rows[[row]](options))

@@ -1,0 +1,145 @@
+//! Cutting a tree into clusters, as R's `cutree()` numbers them, in linear time.
+
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::monitor::Monitor;
+
+const NEEDS: &str = "cutting the tree needs";
+
+/// The cluster of each observation once all but the last `clusters - 1` merges are done.
+///
+/// `merge` holds the `n - 1` rows of an R `hclust`, each after the rows that it refers to. Clusters
+/// are numbered from 1, in the order of their first observations. Time and memory grow with n.
+///
+/// # Errors
+/// `Error::Input` unless `clusters` is from 1 to n; `Error::Memory`.
+pub fn cut(merge: &[[i32; 2]], clusters: usize) -> Result<Vec<i32>> {
+    let n = merge.len() + 1;
+    if clusters < 1 || clusters > n {
+        return Err(Error::Input(format!(
+            "`k` is {clusters}; it must be from 1 to {n}"
+        )));
+    }
+    let done = n - clusters;
+    // The last of the merges done that holds each observation, and each merge; 0 for none.
+    let mut cluster = memory::zeros(NEEDS, n)?;
+    let mut last = memory::zeros(NEEDS, done)?;
+    for row in (0..done).rev() {
+        if last[row] == 0 {
+            last[row] = row as i32 + 1;
+        }
+        for id in merge[row] {
+            if id < 0 {
+                cluster[-id as usize - 1] = last[row];
+            } else {
+                last[id as usize - 1] = last[row];
+            }
+        }
+    }
+    // From here on, `last` is the number of the cluster that each of these merges made.
+    last.fill(0);
+    let mut count = 0;
+    for cluster in &mut cluster {
+        let mut alone = 0;
+        let number = match *cluster {
+            0 => &mut alone,
+            merge => &mut last[merge as usize - 1],
+        };
+        if *number == 0 {
+            count += 1;
+            *number = count;
+        }
+        *cluster = *number;
+    }
+    Ok(cluster)
+}
+
+/// As [`cut`], for several numbers of clusters, one after the other.
+///
+/// # Errors
+/// As there, and `Error::Interrupt`.
+pub fn cuts(
+    merge: &[[i32; 2]],
+    clusters: impl ExactSizeIterator<Item = usize>,
+    monitor: &Monitor,
+) -> Result<Vec<i32>> {
+    let mut all = memory::room(NEEDS, (merge.len() + 1) * clusters.len())?;
+    for clusters in clusters {
+        monitor.check()?;
+        all.extend(cut(merge, clusters)?);
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dendrogram::Dendrogram;
+    use crate::testing::Random;
+
+    /// All merges in turn, each of which renames the clusters of all observations.
+    fn cut_slowly(merge: &[[i32; 2]], clusters: usize) -> Vec<i32> {
+        let n = merge.len() + 1;
+        let mut name: Vec<i32> = (1..=n as i32).map(|i| -i).collect();
+        for (row, pair) in merge.iter().take(n - clusters).enumerate() {
+            for name in &mut name {
+                if pair.contains(name) {
+                    *name = row as i32 + 1;
+                }
+            }
+        }
+        let mut seen: Vec<i32> = Vec::new();
+        for name in &mut name {
+            let number = seen.iter().position(|other| other == name);
+            *name = number.unwrap_or_else(|| {
+                seen.push(*name);
+                seen.len() - 1
+            }) as i32
+                + 1;
+        }
+        name
+    }
+
+    fn random_tree(n: usize, random: &mut Random) -> Dendrogram {
+        let mut nodes: Vec<u32> = (0..n as u32).collect();
+        let mut steps = Vec::new();
+        while nodes.len() > 1 {
+            let mut draw = || nodes.swap_remove(random.below(nodes.len()));
+            let (a, b) = (draw(), draw());
+            nodes.push((n + steps.len()) as u32);
+            steps.push((a, b, 0.0));
+        }
+        Dendrogram::from_steps(n, &steps)
+    }
+
+    #[test]
+    fn every_cut_of_random_trees_is_that_of_merging_one_by_one() {
+        let mut random = Random(1);
+        for n in 2..40 {
+            let tree = random_tree(n, &mut random);
+            let found = cuts(&tree.merge, 1..n + 1, &Monitor::default()).unwrap();
+            for (clusters, found) in (1..).zip(found.chunks(n)) {
+                let expected = cut_slowly(&tree.merge, clusters);
+                assert_eq!(found, expected, "{clusters} of {n}");
+            }
+        }
+    }
+
+    #[test]
+    fn clusters_are_numbered_by_their_first_observation() {
+        let merge = [[-2, -4], [-1, -3], [1, 2]];
+        assert_eq!(cut(&merge, 4), Ok(vec![1, 2, 3, 4]));
+        assert_eq!(cut(&merge, 3), Ok(vec![1, 2, 3, 2]));
+        assert_eq!(cut(&merge, 2), Ok(vec![1, 2, 1, 2]));
+        assert_eq!(cut(&merge, 1), Ok(vec![1, 1, 1, 1]));
+    }
+
+    #[test]
+    fn numbers_of_clusters_that_cannot_be_are_refused() {
+        for clusters in [0, 3] {
+            let error = cut(&[[-1, -2]], clusters).unwrap_err();
+            let message = format!("`k` is {clusters}; it must be from 1 to 2");
+            assert_eq!(error, Error::Input(message));
+        }
+    }
+}
