@@ -185,7 +185,7 @@ job_folder_missing <- function(folder, arg, checksum) .Call(wrap__job_folder_mis
 #' Starts to compare all blocks of a folder with their checksums.
 #' @param folder,arg,checksum as in job_folder_missing().
 #' @return External pointer to the job. Its value has the numbers of blocks that are missing or
-#'   damaged; job_folder_missing() will find all of them.
+#'   damaged.
 #' @noRd
 job_folder_unfinished <- function(folder, arg, checksum) .Call(wrap__job_folder_unfinished, folder, arg, checksum)
 

@@ -26,14 +26,14 @@
 #'   newline.
 #'
 #' The `.npy` files are matrices with a row for each row of the block and k columns, in version 1.0
-#' of NumPy's format: a header of 128 bytes, then the values row after row (`'fortran_order': False`),
-#' little-endian. `index` has 32-bit integers (`'<i4'`), numbers of rows of X, and `distance` has
-#' doubles (`'<f8'`), both nearest first.
+#' of NumPy's format: a header of 128 bytes, then the values row after row, little-endian. `index`
+#' has 32-bit integers (`'<i4'`), numbers of rows of X, and `distance` has doubles (`'<f8'`), both
+#' nearest first.
 #'
 #' The `.sha256` file has the SHA-256 checksums of `manifest.json`, `index-FIRST-LAST.npy` and
 #' `distance-FIRST-LAST.npy`, in this order, a line for each: 64 hexadecimal digits, two spaces and
 #' the file's name. In the folder, `sha256sum -c rows-*.sha256` compares all files with them. This
-#' file is written last: a block that has it is finished.
+#' file is written last: a block whose checksums are right is finished.
 #'
 #' All files are written under names that begin with `writing-`, and renamed once they are complete.
 #' So a file with its final name is never half-written.
@@ -41,19 +41,25 @@
 #' Python reads all neighbours like this, with rows numbered from 0:
 #'
 #' ```python
-#' import numpy, pathlib
-#' read = lambda part: numpy.concatenate([numpy.load(file) for file in sorted(pathlib.Path(folder).glob(part + "-*.npy"))])
-#' index, distance = read("index") - 1, read("distance")
+#' import glob, numpy as np
+#' index = np.concatenate([np.load(f) for f in sorted(glob.glob(folder + "/index-*.npy"))]) - 1
+#' distance = np.concatenate([np.load(f) for f in sorted(glob.glob(folder + "/distance-*.npy"))])
 #' ```
 #'
+#' They check no checksums, and where blocks are missing they return fewer rows than the manifest's
+#' `rows`.
+#'
 #' @section Damage:
-#' Files are data here, and nothing in them is run. A checksum is compared before a file is decoded,
-#' and a file's size with that expected before it is read; links in the folder are not followed. So a
-#' folder that is damaged or was not written by `gknn()` is an error. `read_gknn()` looks at the
-#' manifest and at the names and sizes of the other files, and `x[rows]` at the checksums of the
-#' blocks that it reads. `gknn()` looks at all checksums in the folder that it goes on with, and
-#' computes damaged blocks anew; it refuses a damaged manifest. Checksums tell damage, but not
-#' forgery: whoever writes other neighbours into a folder can write the checksums that fit.
+#' Nothing in these files is run. A file's size is compared with that expected before it is read,
+#' and its checksum before it is decoded; links in the folder are not followed. So a folder that is
+#' damaged or was not written by `gknn()` is an error:
+#' * `read_gknn()` checks the manifest, and the names and sizes of the other files.
+#' * `x[rows]` checks the blocks that it reads.
+#' * `gknn()` checks all files of the folder that it goes on with, and computes damaged blocks anew.
+#'   It refuses a damaged manifest.
+#'
+#' Checksums tell damage, but not forgery: whoever writes other neighbours into a folder can write
+#' the checksums that fit.
 #'
 #' @inheritSection gmhclust Errors
 #'
@@ -107,7 +113,7 @@ print.gknn_files <- function(x, ...) {
   cat(
     "The ", x$k, ngettext(x$k, " nearest neighbour of ", " nearest neighbours of "), number(x$rows),
     ngettext(x$rows, " row", " rows"), " (", x$metric$name, "), in ", blocks,
-    ngettext(blocks, " file", " files"), " in\n", x$folder, "\n",
+    ngettext(blocks, " block", " blocks"), " in\n", x$folder, "\n",
     sep = ""
   )
   invisible(x)
@@ -121,14 +127,11 @@ print.gknn_files <- function(x, ...) {
   rows <- if (missing(rows)) seq_len(x$rows) else check_rows(rows, x$rows, "rows", call)
   index <- matrix(0L, length(rows), x$k)
   distance <- matrix(0, length(rows), x$k)
-  block <- (rows - 1) %/% x$block_rows + 1
+  block <- block_at(x, rows)
   for (b in unique(block)) {
     here <- which(block == b)
     at <- as.integer(rows[here] - rows_of_block(x, b)[1] + 1)
-    found <- run_job(
-      job_folder_read(path_bytes(x$folder), "x", x$checksum, as.integer(b), at), FALSE, reading,
-      call
-    )
+    found <- read_block(x, b, at, call)
     index[here, ] <- found$index
     distance[here, ] <- found$distance
   }
@@ -169,12 +172,15 @@ open_folder <- function(folder, arg, call) {
   structure(c(files, folder = folder), class = "gknn_files")
 }
 
+# The numbers of the blocks that have these rows.
+block_at <- function(files, rows) (rows - 1) %/% files$block_rows + 1
+
 rows_of_block <- function(files, block) {
   before <- (block - 1) * files$block_rows
   c(before + 1, min(files$rows, before + files$block_rows))
 }
 
-# The rows of blocks that are missing or damaged. Afterwards none of these is_written().
+# The rows of blocks that are missing or damaged.
 unfinished_blocks <- function(files, progress, call) {
   blocks <- run_job(
     job_folder_unfinished(path_bytes(files$folder), "output", files$checksum), progress,
@@ -183,14 +189,27 @@ unfinished_blocks <- function(files, progress, call) {
   lapply(blocks, function(block) rows_of_block(files, block))
 }
 
-# Whether a block is finished.
-is_written <- function(files, rows) {
-  name <- sprintf("rows-%010.0f-%010.0f.sha256", rows[1], rows[2])
-  utils::file_test("-f", file.path(files$folder, name))
+# Whether a block is there and sound.
+is_finished <- function(files, rows) {
+  tryCatch(
+    {
+      read_block(files, block_at(files, rows[1]), integer(0), NULL)
+      TRUE
+    },
+    gmhclust_error = function(condition) FALSE
+  )
+}
+
+# Rows `at` of a block, numbered from its first one.
+read_block <- function(files, block, at, call) {
+  run_job(
+    job_folder_read(path_bytes(files$folder), "x", files$checksum, as.integer(block), at), FALSE,
+    reading, call
+  )
 }
 
 write_block <- function(files, rows, found) {
-  block <- as.integer((rows[1] - 1) %/% files$block_rows + 1)
+  block <- as.integer(block_at(files, rows[1]))
   run_job(
     job_folder_write(
       path_bytes(files$folder), "output", files$checksum, block, found$index, found$distance

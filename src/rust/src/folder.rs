@@ -63,7 +63,7 @@ fn job_folder_missing(folder: Raw, arg: String, checksum: String) -> ExternalPtr
 /// Starts to compare all blocks of a folder with their checksums.
 /// @param folder,arg,checksum as in job_folder_missing().
 /// @return External pointer to the job. Its value has the numbers of blocks that are missing or
-///   damaged; job_folder_missing() will find all of them.
+///   damaged.
 /// @noRd
 #[extendr]
 fn job_folder_unfinished(folder: Raw, arg: String, checksum: String) -> ExternalPtr<Job> {

@@ -116,8 +116,7 @@ impl Folder {
         Ok(first.map(|first| (first, self.blocks() - there.len())))
     }
 
-    /// The blocks that are missing or damaged, from 0. Damaged ones lose their checksums, and so
-    /// are missing. Reads all files.
+    /// The blocks that are missing or damaged, from 0. Reads all files.
     ///
     /// # Errors
     /// `Error::Interrupt`, `Error::Memory`.
@@ -126,12 +125,8 @@ impl Folder {
         let mut unfinished = Vec::new();
         for block in 0..self.blocks() {
             match self.sums_of_content(block, None, monitor) {
-                Ok(_) => (),
-                Err(Trouble::Damaged(_)) => {
-                    // Where it cannot be removed it cannot be replaced, which writing will say.
-                    let _ = fs::remove_file(self.path.join(sums_file(&self.rows_of(block))));
-                    unfinished.push(block);
-                }
+                Ok(()) => (),
+                Err(Trouble::Damaged(_)) => unfinished.push(block),
                 Err(Trouble::Failed(error)) => return Err(error),
             }
             monitor.advance(1);
