@@ -29,7 +29,7 @@ gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) 
   } else {
     fitting <- function() fitting_block_rows(queries, workers)
     search$files <- open_files(output, job, block_rows, fitting, call)
-    left <- Filter(function(rows) !is_written(search$files, rows), blocks_of(search$files))
+    left <- unfinished_blocks(search$files, progress, call)
   }
   if (progress && is.null(workers)) {
     search$progress <- progress_of_all(sum(vapply(left, count_rows, 0)) * nrow(search$x))
@@ -39,7 +39,7 @@ gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) 
     name = function(rows) name_rows(rows, if (is.null(search$query)) "X" else "query"),
     what = "Finding neighbours", call = call,
     hint = if (is.null(output)) "" else hint_to_resume(search$files),
-    is_done = function(rows) !is.null(output) && is_written(search$files, rows)
+    is_done = function(rows) !is.null(output) && is_finished(search$files, rows)
   )
   if (!is.null(output)) return(search$files)
   list(

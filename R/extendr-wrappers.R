@@ -177,3 +177,51 @@ job_cancel <- function(job) .Call(wrap__job_cancel, job)
 #'   NULL.
 #' @noRd
 cuda_devices <- function() .Call(wrap__cuda_devices)
+
+#' Starts to write the manifest of a new folder.
+#' @param folder raw, the name of the folder.
+#' @param search list(rows, columns, among, k, metric, digests), as gknn_in_blocks() has it.
+#' @param block_rows integer.
+#' @return External pointer to the job, whose value is NULL.
+#' @noRd
+job_folder_begin <- function(folder, search, block_rows) .Call(wrap__job_folder_begin, folder, search, block_rows)
+
+#' Starts to read the manifest of a folder.
+#' @param folder raw, the name of the folder.
+#' @param arg what the caller calls the folder, for messages.
+#' @return External pointer to the job. Its value is list(rows, columns, among, k, metric, digests,
+#'   block_rows, checksum): as it was given to job_folder_begin(), and a string which the other
+#'   functions need.
+#' @noRd
+job_folder_open <- function(folder, arg) .Call(wrap__job_folder_open, folder, arg)
+
+#' Starts to look for missing blocks in a folder, by the names and sizes of files.
+#' @param folder,arg as in job_folder_open().
+#' @param checksum that of the manifest.
+#' @return External pointer to the job. Its value has the first missing block and how many are
+#'   missing, or is empty.
+#' @noRd
+job_folder_missing <- function(folder, arg, checksum) .Call(wrap__job_folder_missing, folder, arg, checksum)
+
+#' Starts to compare all blocks of a folder with their checksums.
+#' @param folder,arg,checksum as in job_folder_missing().
+#' @return External pointer to the job. Its value has the numbers of blocks that are missing or
+#'   damaged.
+#' @noRd
+job_folder_unfinished <- function(folder, arg, checksum) .Call(wrap__job_folder_unfinished, folder, arg, checksum)
+
+#' Starts to write a block.
+#' @param folder,arg,checksum as in job_folder_missing().
+#' @param block integer.
+#' @param index,distance matrices as gknn() returns them.
+#' @return External pointer to the job, whose value is NULL.
+#' @noRd
+job_folder_write <- function(folder, arg, checksum, block, index, distance) .Call(wrap__job_folder_write, folder, arg, checksum, block, index, distance)
+
+#' Starts to read rows of a block.
+#' @param folder,arg,checksum as in job_folder_missing().
+#' @param block integer.
+#' @param rows integers, numbers of rows within the block.
+#' @return External pointer to the job. Its value is list(index, distance), as gknn() returns it.
+#' @noRd
+job_folder_read <- function(folder, arg, checksum, block, rows) .Call(wrap__job_folder_read, folder, arg, checksum, block, rows)

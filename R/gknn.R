@@ -16,8 +16,8 @@
 #' @param absolute,p,zero_over_zero Choices of the metric, as in [gdist()].
 #' @param output `NULL`, or a folder for the result, which is written there in blocks of rows as
 #'   they are finished. The folder must be new, empty, or that of an earlier call for the same: then
-#'   it is gone on with, and only blocks that are missing are looked for. See [read_gknn()] for the
-#'   files.
+#'   it is gone on with, and only blocks that are missing or damaged are computed. See [read_gknn()]
+#'   for the files, which other programs can read.
 #' @param block_rows How many rows of `query`, or of X, a block has. `NULL` means as many as fit;
 #'   the result does not depend on it, bit for bit.
 #' @param BPPARAM `NULL`, or what `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of

@@ -7,23 +7,65 @@
 #' @param rows Numbers of the observations whose neighbours are wanted, or of the rows of `query`.
 #' @param ... Nothing.
 #'
-#' @section Files:
-#' * `manifest.rds`, a list that describes the search: `format` (1), the number of `rows` whose
-#'   neighbours are looked for, the number of `columns`, the number of rows they are looked for
-#'   `among`, `k`, `metric` (a list of its name and choices), `digests` of the data, and
-#'   `block_rows`, the number of rows in each file.
-#' * `rows-FIRST-LAST.rds` for each block of rows, a list of the matrices `index` and `distance` as
-#'   [gknn()] returns it, for these rows. The numbers have ten digits.
+#' @section Format:
+#' The folder has a manifest, `manifest.json`, and three files for each block of rows,
+#' `index-FIRST-LAST.npy`, `distance-FIRST-LAST.npy` and `rows-FIRST-LAST.sha256`, where `FIRST` and
+#' `LAST` are the numbers of the block's first and last row, in ten digits. The blocks have
+#' `block_rows` rows each, and the last one has what remains. Rows are numbered from 1, in the files
+#' and in their names. The files of blocks take 12 bytes for each neighbour.
 #'
-#' All are written by [saveRDS()], without compression, under names that begin with `writing-`, and
-#' renamed once they are complete. So a file with its final name is never half-written. They take 12
-#' bytes for each neighbour.
+#' The manifest is a JSON object of at most 4096 bytes with these fields:
+#' * `format`, `"gmhclust neighbours"`; `version`, 2; `first_row`, 1, the number of the first row.
+#' * `block_rows`.
+#' * `search`, an object: `rows`, the number of rows whose neighbours are looked for; `columns`;
+#'   `among`, the number of rows of X; `k`; `metric`, an object with the arguments `name`, `p`,
+#'   `absolute` and `zero_over_zero`; and `digests`, an object with 16 hexadecimal digits that stand
+#'   for the values of `X` and of `query`, or `null` without a `query`.
+#' * `sha256`, the last field: the SHA-256 checksum, in hexadecimal digits, of all bytes of the file
+#'   before the comma that precedes this field. The file ends with this field's line, `}` and a
+#'   newline.
+#'
+#' The `.npy` files are matrices with a row for each row of the block and k columns, in version 1.0
+#' of NumPy's format: a header of 128 bytes, then the values row after row, little-endian. `index`
+#' has 32-bit integers (`'<i4'`), numbers of rows of X, and `distance` has doubles (`'<f8'`), both
+#' nearest first.
+#'
+#' The `.sha256` file has the SHA-256 checksums of `manifest.json`, `index-FIRST-LAST.npy` and
+#' `distance-FIRST-LAST.npy`, in this order, a line for each: 64 hexadecimal digits, two spaces and
+#' the file's name. In the folder, `sha256sum -c rows-*.sha256` compares all files with them. This
+#' file is written last: a block whose checksums are right is finished.
+#'
+#' All files are written under names that begin with `writing-`, and renamed once they are complete.
+#' So a file with its final name is never half-written.
+#'
+#' Python reads all neighbours like this, with rows numbered from 0:
+#'
+#' ```python
+#' import glob, numpy as np
+#' index = np.concatenate([np.load(f) for f in sorted(glob.glob(folder + "/index-*.npy"))]) - 1
+#' distance = np.concatenate([np.load(f) for f in sorted(glob.glob(folder + "/distance-*.npy"))])
+#' ```
+#'
+#' They check no checksums, and where blocks are missing they return fewer rows than the manifest's
+#' `rows`.
+#'
+#' @section Damage:
+#' Nothing in these files is run. A file's size is compared with that expected before it is read,
+#' and its checksum before it is decoded; links in the folder are not followed. So a folder that is
+#' damaged or was not written by `gknn()` is an error:
+#' * `read_gknn()` checks the manifest, and the names and sizes of the other files.
+#' * `x[rows]` checks the blocks that it reads.
+#' * `gknn()` checks all files of the folder that it goes on with, and computes damaged blocks anew.
+#'   It refuses a damaged manifest.
+#'
+#' Checksums tell damage, but not forgery: whoever writes other neighbours into a folder can write
+#' the checksums that fit.
 #'
 #' @inheritSection gmhclust Errors
 #'
 #' @return `read_gknn()`: an object of class `gknn_files`, which holds no neighbours but where they
 #'   are. It is an error if blocks are missing, as after an interrupt; the same call of [gknn()]
-#'   finds them.
+#'   computes them.
 #'
 #'   `x[rows]`: a list of `index` and `distance`, matrices as [gknn()] returns them, for these rows.
 #'
@@ -46,17 +88,19 @@
 read_gknn <- function(output) {
   call <- match.call()
   check_folder(output, "output", call)
-  manifest <- if (file.exists(manifest_of(output))) read_manifest(output, "output", call)
-  if (is.null(manifest)) {
+  if (!file.exists(manifest_of(output))) {
+    refuse_earlier_format(output, "output", call)
     refuse("output", paste("is", describe(output)), "it must be a folder that gknn() has filled",
            call)
   }
-  files <- new_files(output, manifest)
-  missing <- Filter(function(rows) !is_written(files, rows), blocks_of(files))
+  files <- open_folder(output, "output", call)
+  missing <- run_job(
+    job_folder_missing(path_bytes(files$folder), "output", files$checksum), FALSE, reading, call
+  )
   if (length(missing) > 0) {
-    first <- missing[[1]]
+    first <- rows_of_block(files, missing[1])
     got <- paste0("lacks rows ", number(first[1]), " to ", number(first[2]))
-    if (length(missing) > 1) got <- paste0(got, " and ", length(missing) - 1, " more blocks")
+    if (missing[2] > 1) got <- paste0(got, " and ", number(missing[2] - 1), " more blocks")
     refuse("output", got, "the call of gknn() that began it goes on with it", call)
   }
   files
@@ -65,11 +109,11 @@ read_gknn <- function(output) {
 #' @rdname read_gknn
 #' @export
 print.gknn_files <- function(x, ...) {
-  blocks <- length(blocks_of(x))
+  blocks <- ceiling(x$rows / x$block_rows)
   cat(
     "The ", x$k, ngettext(x$k, " nearest neighbour of ", " nearest neighbours of "), number(x$rows),
     ngettext(x$rows, " row", " rows"), " (", x$metric$name, "), in ", blocks,
-    ngettext(blocks, " file", " files"), " in\n", x$folder, "\n",
+    ngettext(blocks, " block", " blocks"), " in\n", x$folder, "\n",
     sep = ""
   )
   invisible(x)
@@ -83,14 +127,13 @@ print.gknn_files <- function(x, ...) {
   rows <- if (missing(rows)) seq_len(x$rows) else check_rows(rows, x$rows, "rows", call)
   index <- matrix(0L, length(rows), x$k)
   distance <- matrix(0, length(rows), x$k)
-  block <- (rows - 1) %/% x$block_rows + 1
-  bounds <- blocks_of(x)
+  block <- block_at(x, rows)
   for (b in unique(block)) {
     here <- which(block == b)
-    found <- read_block(x, bounds[[b]], call)
-    at <- rows[here] - bounds[[b]][1] + 1
-    index[here, ] <- found$index[at, ]
-    distance[here, ] <- found$distance[at, ]
+    at <- as.integer(rows[here] - rows_of_block(x, b)[1] + 1)
+    found <- read_block(x, b, at, call)
+    index[here, ] <- found$index
+    distance[here, ] <- found$distance
   }
   list(index = index, distance = distance)
 }
@@ -110,45 +153,69 @@ check_rows <- function(rows, n, arg, call) {
 
 # ---- the folder ---------------------------------------------------------------------------------
 
-files_format <- 1L
+# The library reads and writes the files. It is told the checksum of the manifest, so that all that
+# is done to a folder is done to the same search.
 
-new_files <- function(folder, manifest) {
-  manifest$folder <- normalizePath(folder)
-  structure(manifest, class = "gknn_files")
+reading <- "Reading neighbours"
+
+manifest_of <- function(folder) file.path(folder, "manifest.json")
+
+# The name of a folder as the library takes it: the system's bytes, whatever R's encoding.
+path_bytes <- function(folder) {
+  charToRaw(if (.Platform$OS.type == "windows") enc2utf8(folder) else enc2native(folder))
 }
 
-manifest_of <- function(folder) file.path(folder, "manifest.rds")
-
-blocks_of <- function(files) cut_rows(files$rows, files$block_rows)
-
-file_of <- function(files, rows) {
-  file.path(files$folder, sprintf("rows-%010.0f-%010.0f.rds", rows[1], rows[2]))
+# The folder, which has a manifest, as an object of class "gknn_files".
+open_folder <- function(folder, arg, call) {
+  folder <- normalizePath(folder)
+  files <- run_job(job_folder_open(path_bytes(folder), arg), FALSE, reading, call)
+  structure(c(files, folder = folder), class = "gknn_files")
 }
 
-is_written <- function(files, rows) utils::file_test("-f", file_of(files, rows))
+# The numbers of the blocks that have these rows.
+block_at <- function(files, rows) (rows - 1) %/% files$block_rows + 1
+
+rows_of_block <- function(files, block) {
+  before <- (block - 1) * files$block_rows
+  c(before + 1, min(files$rows, before + files$block_rows))
+}
+
+# The rows of blocks that are missing or damaged.
+unfinished_blocks <- function(files, progress, call) {
+  blocks <- run_job(
+    job_folder_unfinished(path_bytes(files$folder), "output", files$checksum), progress,
+    "Checking blocks", call
+  )
+  lapply(blocks, function(block) rows_of_block(files, block))
+}
+
+# Whether a block is there and sound.
+is_finished <- function(files, rows) {
+  tryCatch(
+    {
+      read_block(files, block_at(files, rows[1]), integer(0), NULL)
+      TRUE
+    },
+    gmhclust_error = function(condition) FALSE
+  )
+}
+
+# Rows `at` of a block, numbered from its first one.
+read_block <- function(files, block, at, call) {
+  run_job(
+    job_folder_read(path_bytes(files$folder), "x", files$checksum, as.integer(block), at), FALSE,
+    reading, call
+  )
+}
 
 write_block <- function(files, rows, found) {
-  write_whole(found, file_of(files, rows))
-  NULL
-}
-
-# Writes a file such that it is there as a whole or not at all.
-write_whole <- function(value, file) {
-  temporary <- tempfile("writing-", dirname(file))
-  on.exit(unlink(temporary))
-  saveRDS(value, temporary, compress = FALSE)
-  if (!suppressWarnings(file.rename(temporary, file))) stop("cannot write ", file)
-}
-
-read_block <- function(files, rows, call) {
-  file <- file_of(files, rows)
-  found <- tryCatch(suppressWarnings(readRDS(file)), error = function(condition) NULL)
-  fits <- function(part) identical(dim(found[[part]]), as.integer(c(count_rows(rows), files$k)))
-  if (!is.list(found) || !fits("index") || !fits("distance")) {
-    got <- paste0("has no block of neighbours in ", file)
-    refuse("x", got, "delete that file, and the call of gknn() that made it makes it again", call)
-  }
-  found
+  block <- as.integer(block_at(files, rows[1]))
+  run_job(
+    job_folder_write(
+      path_bytes(files$folder), "output", files$checksum, block, found$index, found$distance
+    ),
+    FALSE, "Writing neighbours"
+  )
 }
 
 check_folder <- function(output, arg, call) {
@@ -160,41 +227,45 @@ check_folder <- function(output, arg, call) {
   }
 }
 
-read_manifest <- function(folder, arg, call) {
-  manifest <- tryCatch(readRDS(manifest_of(folder)), error = function(condition) NULL)
-  if (!is.list(manifest) || !identical(manifest$format, files_format)) {
-    refuse(arg, "has a manifest.rds that this version cannot read", "use another folder", call)
+# Stops where the folder is of a version that wrote R's own format. readRDS() would trust it.
+refuse_earlier_format <- function(folder, arg, call) {
+  if (file.exists(file.path(folder, "manifest.rds"))) {
+    refuse(arg, "was written by an earlier version of gmhclust",
+           "its neighbours must be computed anew, in another folder", call)
   }
-  manifest
 }
 
-# The folder for the result of a search: a new one, or that of an earlier call for the same, of
-# which it keeps the blocks. `fitting()` says how many rows fit a block where `block_rows` is NULL
-# and nothing is there.
+# The folder for the result of a search: a new one, or that of an earlier call for the same.
+# `fitting()` says how many rows fit a block where `block_rows` is NULL and nothing is there.
 open_files <- function(folder, job, block_rows, fitting, call) {
   dir.create(folder, showWarnings = FALSE, recursive = TRUE)
   if (!dir.exists(folder)) {
     refuse("output", paste("is", describe(folder)), "such a folder cannot be made", call)
   }
   if (file.exists(manifest_of(folder))) {
-    manifest <- read_manifest(folder, "output", call)
-    job$block_rows <- if (is.null(block_rows)) manifest$block_rows else block_rows
-    difference <- difference_of_jobs(manifest, job)
+    files <- open_folder(folder, "output", call)
+    job$block_rows <- if (is.null(block_rows)) files$block_rows else block_rows
+    difference <- difference_of_jobs(files, job)
     if (length(difference) > 0) {
       got <- paste0("is the folder of another call: ", paste(difference, collapse = ", "))
       refuse("output", got, "use another folder, or delete this one", call)
     }
     # What an earlier call was writing when it ended.
     unlink(list.files(folder, "^writing-", full.names = TRUE))
-    return(new_files(folder, manifest))
+    return(files)
   }
+  refuse_earlier_format(folder, "output", call)
+  # An earlier call may have ended while it wrote the manifest.
+  unlink(list.files(folder, "^writing-.*-manifest[.]json$", full.names = TRUE))
   if (length(list.files(folder, all.files = TRUE, no.. = TRUE)) > 0) {
     refuse("output", "is a folder of other files", "it must be new, empty, or of such a call", call)
   }
-  job$block_rows <- if (is.null(block_rows)) fitting() else block_rows
-  manifest <- c(list(format = files_format), job)
-  write_whole(manifest, manifest_of(folder))
-  new_files(folder, manifest)
+  if (is.null(block_rows)) block_rows <- fitting()
+  run_job(
+    job_folder_begin(path_bytes(normalizePath(folder)), job, block_rows), FALSE,
+    "Writing neighbours", call
+  )
+  open_folder(folder, "output", call)
 }
 
 # In words, what was otherwise in the job of a manifest.

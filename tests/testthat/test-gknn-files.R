@@ -1,6 +1,52 @@
 x <- blobs(50, 3)
 
+# The files that say that a block is finished.
 blocks_in <- function(folder) list.files(folder, "^rows-", full.names = TRUE)
+
+# The name of the file for rows `rows[1]` to `rows[2]`.
+file_in <- function(folder, part, rows, extension = "npy") {
+  name <- sprintf("%s-%010.0f-%010.0f.%s", part, rows[1], rows[2], extension)
+  file.path(folder, name)
+}
+
+read_bytes <- function(file) readBin(file, "raw", file.size(file))
+
+# Flips one bit of a file, numbered from 0.
+flip_bit <- function(file, bit) {
+  bytes <- read_bytes(file)
+  at <- bit %/% 8 + 1
+  bytes[at] <- xor(bytes[at], as.raw(2^(bit %% 8)))
+  writeBin(bytes, file)
+}
+
+# Replaces text in the manifest of a folder and gives it the checksum that fits, by Python.
+forge_manifest <- function(folder, was, is) {
+  file <- file.path(folder, "manifest.json")
+  text <- sub(was, is, rawToChar(read_bytes(file)), fixed = TRUE)
+  summed <- sub(",\n  \"sha256\".*", "", text)
+  code <- "import hashlib, sys; print(hashlib.sha256(sys.stdin.buffer.read()).hexdigest())"
+  input <- tempfile()
+  writeBin(charToRaw(summed), input)
+  sum <- system2(python(), c("-c", shQuote(code)), stdin = input, stdout = TRUE)
+  writeBin(charToRaw(paste0(summed, ",\n  \"sha256\": \"", sum, "\"\n}\n")), file)
+}
+
+# A Python that has a module. The first on the path may be another than the system's.
+python <- function(module = "hashlib") {
+  candidates <- Sys.which(c("python3", "python", "/usr/bin/python3"))
+  for (candidate in candidates[nzchar(candidates)]) {
+    if (is.null(run_python(candidate, paste("import", module)))) return(candidate)
+  }
+  skip(paste("no Python with", module))
+}
+
+# Its status, NULL where all went well.
+run_python <- function(python, code) {
+  output <- suppressWarnings(
+    system2(python, c("-c", shQuote(paste(code, collapse = "\n"))), stdout = TRUE, stderr = TRUE)
+  )
+  attr(output, "status")
+}
 
 test_that("the result in files is read in parts and as a whole", {
   folder <- tempfile()
@@ -13,7 +59,7 @@ test_that("the result in files is read in parts and as a whole", {
     expect_identical(nn[rows], lapply(whole, function(part) part[rows, , drop = FALSE]))
   }
   expect_identical(read_gknn(folder), nn)
-  expect_output(print(nn), "4 nearest neighbours of 50 rows (euclidean), in 4 files", fixed = TRUE)
+  expect_output(print(nn), "4 nearest neighbours of 50 rows (euclidean), in 4 blocks", fixed = TRUE)
   for (rows in list(0, 51, 1.5, NA, "a", -1, TRUE)) {
     expect_error(nn[rows], "whole numbers from 1 to 50", class = "gmhclust_error_input")
   }
@@ -22,17 +68,71 @@ test_that("the result in files is read in parts and as a whole", {
 test_that("files are what the help page says", {
   folder <- tempfile()
   gknn(x, 4, x[1:7, ], "canberra", output = folder, block_rows = 5)
+  blocks <- c("0000000001-0000000005", "0000000006-0000000007")
   expect_setequal(list.files(folder, all.files = TRUE, no.. = TRUE), c(
-    "manifest.rds", "rows-0000000001-0000000005.rds", "rows-0000000006-0000000007.rds"
+    "manifest.json", paste0("index-", blocks, ".npy"), paste0("distance-", blocks, ".npy"),
+    paste0("rows-", blocks, ".sha256")
   ))
-  whole <- gknn(x, 4, x[1:7, ], "canberra")
-  block <- readRDS(file.path(folder, "rows-0000000006-0000000007.rds"))
-  expect_identical(block, lapply(whole, function(part) part[6:7, ]))
-  manifest <- readRDS(file.path(folder, "manifest.rds"))
-  expect_identical(manifest[c("format", "rows", "columns", "among", "k", "block_rows")],
-                   list(format = 1L, rows = 7L, columns = 3L, among = 50L, k = 4L, block_rows = 5L))
-  expect_identical(manifest$metric$name, "canberra")
-  expect_named(manifest$digests, c("X", "query"))
+  whole <- lapply(gknn(x, 4, x[1:7, ], "canberra"), function(part) part[6:7, ])
+  read_npy <- function(part, type, bytes) {
+    file <- file_in(folder, part, 6:7)
+    expect_identical(file.size(file), 128 + bytes * 2 * 4)
+    header <- rawToChar(read_bytes(file)[11:128])
+    expect_match(header, "'fortran_order': False, 'shape': (2, 4), }  ", fixed = TRUE)
+    values <- readBin(tail(read_bytes(file), -128), type, 8, bytes, endian = "little")
+    matrix(values, 2, byrow = TRUE)
+  }
+  expect_identical(read_npy("index", "integer", 4), whole$index)
+  expect_identical(read_npy("distance", "double", 8), whole$distance)
+  skip_if_not_installed("jsonlite")
+  manifest <- jsonlite::fromJSON(file.path(folder, "manifest.json"))
+  expect_identical(manifest[c("format", "version", "first_row", "block_rows")], list(
+    format = "gmhclust neighbours", version = 2L, first_row = 1L, block_rows = 5L
+  ))
+  search <- manifest$search
+  expect_identical(search[c("rows", "columns", "among", "k")],
+                   list(rows = 7L, columns = 3L, among = 50L, k = 4L))
+  expect_identical(search$metric$name, "canberra")
+  expect_named(search$digests, c("X", "query"))
+  expect_match(unlist(search$digests), "^[0-9a-f]{16}$")
+})
+
+# The lines of Python in the help page.
+lines_of_python <- function() {
+  page <- tools::Rd_db("gmhclust")[["read_gknn.Rd"]]
+  skip_if(is.null(page), "no help pages are installed")
+  text <- utils::capture.output(tools::Rd2txt(page))
+  trimws(text[grep("import glob", text) + 0:2])
+}
+
+test_that("three lines of Python read them", {
+  numpy <- python("numpy")
+  folder <- tempfile()
+  nn <- as.list(gknn(x, 4, output = folder, block_rows = 15))
+  out <- c(tempfile(), tempfile())
+  code <- c(
+    sprintf("folder = r'%s'", folder), lines_of_python(),
+    "assert index.shape == distance.shape == (50, 4)",
+    sprintf("index.tofile(r'%s')", out[1]), sprintf("distance.tofile(r'%s')", out[2])
+  )
+  expect_null(run_python(numpy, code))
+  index <- readBin(out[1], "integer", 201, 4)
+  distance <- readBin(out[2], "double", 201)
+  expect_identical(matrix(index, ncol = 4, byrow = TRUE) + 1L, nn$index)
+  expect_identical(matrix(distance, ncol = 4, byrow = TRUE), nn$distance)
+})
+
+test_that("sha256sum finds the checksums right", {
+  skip_if_not(nzchar(Sys.which("sha256sum")), "sha256sum")
+  folder <- tempfile()
+  gknn(x, 4, output = folder, block_rows = 25)
+  check <- function() {
+    system(paste("cd", shQuote(folder), "&& sha256sum -c rows-*.sha256"), ignore.stdout = TRUE,
+           ignore.stderr = TRUE)
+  }
+  expect_identical(check(), 0L)
+  flip_bit(file_in(folder, "index", c(26, 50)), 2000)
+  expect_identical(check(), 1L)
 })
 
 test_that("graphs are made of files as of lists, in parts where wanted", {
@@ -73,7 +173,9 @@ test_that("an error names the block, keeps what is finished, and the next call g
     gknn(x, 4, output = folder, block_rows = 10)
     files <- blocks_in(folder)
     unlink(files[c(2, 4, 5)])
-    dir.create(files[4])
+    in_place <- file_in(folder, "index", c(31, 40))
+    unlink(in_place)
+    dir.create(in_place)
     old <- as.POSIXct("2020-01-01")
     Sys.setFileTime(files[c(1, 3)], old)
     error <- expect_error(gknn(x, 4, output = folder, BPPARAM = workers), class = "gmhclust_error")
@@ -83,7 +185,7 @@ test_that("an error names the block, keeps what is finished, and the next call g
     expect_true(file.exists(files[2]))
     expect_length(list.files(folder, "writing"), 0)
     expect_error(read_gknn(folder), "lacks rows 31 to 40", class = "gmhclust_error_input")
-    unlink(files[4], recursive = TRUE)
+    unlink(in_place, recursive = TRUE)
     Sys.setFileTime(files[2], old)
     nn <- gknn(x, 4, output = folder, BPPARAM = workers)
     expect_identical(as.list(nn), whole)
@@ -95,28 +197,177 @@ test_that("an error names the block, keeps what is finished, and the next call g
 test_that("what an interrupted call was writing is no block, and goes away", {
   folder <- tempfile()
   gknn(x, 4, output = folder, block_rows = 25)
-  file <- blocks_in(folder)[2]
-  half <- file.path(folder, "writing-1234")
+  file <- file_in(folder, "index", c(26, 50))
+  half <- file.path(folder, "writing-1234-5-index")
   writeBin(readBin(file, "raw", 100), half)
-  unlink(file)
+  unlink(blocks_in(folder)[2])
   expect_error(read_gknn(folder), "lacks rows 26 to 50")
   expect_identical(as.list(gknn(x, 4, output = folder)), gknn(x, 4))
   expect_false(file.exists(half))
-  # A file that cannot be written leaves nothing behind.
-  expect_error(suppressWarnings(write_whole(1, file.path(folder, "no", "such"))))
-  expect_error(suppressWarnings(write_whole(1, folder)), "cannot write")
-  expect_length(list.files(dirname(folder), "^writing-"), 0)
+  # It may have ended in the manifest.
+  folder <- tempfile()
+  dir.create(folder)
+  writeLines("{", file.path(folder, "writing-1234-6-manifest.json"))
+  expect_identical(as.list(gknn(x, 4, output = folder)), gknn(x, 4))
+  expect_length(list.files(folder, "^writing-"), 0)
 })
 
-test_that("a damaged block is named", {
+test_that("blocks that are damaged, truncated or missing are named, and computed anew", {
   folder <- tempfile()
-  nn <- gknn(x, 4, output = folder, block_rows = 25)
-  file <- blocks_in(folder)[2]
-  writeBin(readBin(file, "raw", 100), file)
-  expect_identical(dim(nn[25]$index), c(1L, 4L))
-  expect_error(nn[26], basename(file), class = "gmhclust_error_input")
-  saveRDS(list(index = 1, distance = 2), file)
-  expect_error(as.list(nn), "has no block of neighbours in ")
+  whole <- gknn(x, 4)
+  nn <- gknn(x, 4, output = folder, block_rows = 10)
+  sound <- lapply(c(list.files(folder, full.names = TRUE)), read_bytes)
+  flip_bit(file_in(folder, "distance", c(11, 20)), 8 * 200)
+  truncated <- file_in(folder, "index", c(21, 30))
+  writeBin(head(read_bytes(truncated), 100), truncated)
+  unlink(file_in(folder, "distance", c(31, 40)))
+  flip_bit(file_in(folder, "rows", c(41, 50), "sha256"), 100)
+  Sys.setFileTime(blocks_in(folder)[1], as.POSIXct("2020-01-01"))
+  expect_error(read_gknn(folder), "lacks rows 21 to 30 and 1 more blocks",
+               class = "gmhclust_error_input")
+  expect_identical(nn[10], lapply(whole, function(part) part[10, , drop = FALSE]))
+  for (row in c(11, 21, 31, 41)) {
+    first <- sprintf("-%010.0f-", row)
+    error <- expect_error(nn[row], first, class = "gmhclust_error_input")
+    expect_match(conditionMessage(error),
+                 sprintf("`x` has no sound block of rows %d to %d: ", row, row + 9), fixed = TRUE)
+    expect_identical(conditionCall(error)[[1]], quote(`[.gknn_files`))
+  }
+  expect_error(as.list(nn), "computes it anew", class = "gmhclust_error_input")
+  again <- gknn(x, 4, output = folder)
+  expect_identical(as.list(again), whole)
+  expect_identical(lapply(list.files(folder, full.names = TRUE), read_bytes), sound)
+  expect_lt(file.mtime(blocks_in(folder)[1]), as.POSIXct("2020-01-02"))
+})
+
+test_that("no flipped bit in any file goes unnoticed", {
+  folder <- tempfile()
+  whole <- gknn(x, 4)
+  gknn(x, 4, output = folder, block_rows = 30)
+  files <- list.files(folder, full.names = TRUE)
+  expect_length(files, 7)
+  set.seed(1)
+  for (file in files) {
+    sound <- read_bytes(file)
+    for (bit in sample(8 * length(sound), 60) - 1) {
+      flip_bit(file, bit)
+      result <- tryCatch(as.list(read_gknn(folder)), gmhclust_error_input = identity)
+      expect_s3_class(result, "gmhclust_error_input")
+      writeBin(sound, file)
+    }
+  }
+  expect_identical(as.list(read_gknn(folder)), whole)
+  # Random bytes, all of them, or some at the end or the beginning.
+  for (file in rep(files, 10)) {
+    sound <- read_bytes(file)
+    noise <- as.raw(sample(0:255, length(sound), replace = TRUE))
+    keep <- seq_along(sound) %in% sample(list(0, 1:100, 100 + seq_along(sound)), 1)[[1]]
+    noise[keep] <- sound[keep]
+    writeBin(noise, file)
+    result <- tryCatch(as.list(read_gknn(folder)), gmhclust_error_input = identity)
+    expect_s3_class(result, "gmhclust_error_input")
+    writeBin(sound, file)
+  }
+})
+
+test_that("a flipped bit in a block changes no result of the call that goes on", {
+  folder <- tempfile()
+  whole <- gknn(x, 4)
+  gknn(x, 4, output = folder, block_rows = 30)
+  files <- setdiff(list.files(folder, full.names = TRUE), file.path(folder, "manifest.json"))
+  set.seed(1)
+  for (file in rep(files, 5)) {
+    flip_bit(file, sample(8 * file.size(file), 1) - 1)
+    expect_identical(as.list(gknn(x, 4, output = folder)), whole)
+  }
+})
+
+test_that("a damaged or forged manifest is refused, by whoever opens it", {
+  folder <- tempfile()
+  whole <- gknn(x, 4)
+  nn <- gknn(x, 4, output = folder, block_rows = 30)
+  file <- file.path(folder, "manifest.json")
+  sound <- read_bytes(file)
+  refused <- function(message) {
+    expect_refused(read_gknn(folder), message, by = "read_gknn")
+    expect_refused(gknn(x, 4, output = folder), message, by = "gknn")
+    expect_error(nn[1], message, fixed = TRUE, class = "gmhclust_error_input")
+    writeBin(sound, file)
+  }
+  flip_bit(file, 300)
+  refused("has a manifest.json that is damaged: it does not have its checksum")
+  for (text in c("", "{}", strrep("[", 10000), "\u00e9", "NULL")) {
+    writeLines(text, file)
+    refused("has a manifest.json that ")
+  }
+  forged <- list(
+    c("\"rows\": 50", "\"rows\": -50", "invalid value"),
+    c("\"rows\": 50", "\"rows\": \"50\"", "invalid type"),
+    c("\"rows\": 50", "\"rows\": NaN", "did not write"),
+    c("\"among\": 50", "\"among\": 1e300", "invalid type"),
+    c("\"k\": 4", "\"k\": 2147483648", "counts must be from 1 to 2147483647"),
+    c("\"k\": 4", "\"k\": 50", "k exceeds the number of neighbours"),
+    c("\"name\": \"eu", "\"name\": \"../../eu", "it must be \"euclidean\""),
+    c("\"version\": 2", "\"version\": 3", "has version 3 of the format"),
+    c("\"version\": 2", "\"version\": 2, \"file\": \"../a\"", "unknown field `file`")
+  )
+  for (words in forged) {
+    forge_manifest(folder, words[1], words[2])
+    refused(words[3])
+  }
+  # What is sound, but of another search, has none of these blocks.
+  forge_manifest(folder, "\"k\": 4", "\"k\": 5")
+  expect_error(nn[1], "has another manifest.json since it was opened")
+  expect_error(read_gknn(folder), "lacks rows 1 to 30 and 1 more blocks")
+  forge_manifest(folder, "\"k\": 5", "\"k\": 2147483646")
+  forge_manifest(folder, "\"rows\": 50", "\"rows\": 2147483647")
+  forge_manifest(folder, "\"among\": 50", "\"among\": 2147483647")
+  forge_manifest(folder, "\"block_rows\": 30", "\"block_rows\": 1")
+  refused_blocks <- "lacks rows 1 to 1 and 2147483646 more blocks"
+  expect_refused(read_gknn(folder), refused_blocks, by = "read_gknn")
+  writeBin(sound, file)
+  forge_manifest(folder, "\"p\": 2.0", "\"p\": 3.0")
+  files <- read_gknn(folder)
+  expect_error(files[1], "do not have the checksums in", class = "gmhclust_error_input")
+  writeBin(sound, file)
+  expect_identical(as.list(nn), whole)
+})
+
+test_that("links, and folders in the place of files, are not read", {
+  skip_on_os("windows")
+  folder <- tempfile()
+  nn <- gknn(x, 4, output = folder)
+  for (file in list.files(folder, full.names = TRUE)) {
+    elsewhere <- tempfile()
+    file.rename(file, elsewhere)
+    file.symlink(elsewhere, file)
+    expect_error(as.list(read_gknn(folder)), class = "gmhclust_error_input")
+    unlink(file)
+    dir.create(file)
+    expect_error(as.list(read_gknn(folder)), class = "gmhclust_error_input")
+    unlink(file, recursive = TRUE)
+    file.rename(elsewhere, file)
+  }
+  expect_identical(as.list(read_gknn(folder)), as.list(nn))
+})
+
+test_that("folders of earlier versions are refused and not read", {
+  folder <- tempfile()
+  dir.create(folder)
+  # Would run if it were read as R's format is.
+  saveRDS(list(format = 1L), file.path(folder, "manifest.rds"))
+  message <- "was written by an earlier version of gmhclust; its neighbours must be computed anew"
+  expect_refused(read_gknn(folder), message, by = "read_gknn")
+  expect_refused(gknn(x, 4, output = folder), message, by = "gknn")
+  writeLines("no R object", file.path(folder, "manifest.rds"))
+  expect_refused(read_gknn(folder), message, by = "read_gknn")
+})
+
+test_that("folders may have any name", {
+  folder <- file.path(tempfile(), "a b", "\u00e9'$(x)")
+  skip_if_not(dir.create(folder, recursive = TRUE, showWarnings = FALSE), "such names")
+  expect_identical(as.list(gknn(x, 4, output = folder)), gknn(x, 4))
+  expect_identical(as.list(read_gknn(folder)), gknn(x, 4))
 })
 
 test_that("the folder of another call is refused, and what differs is said", {
@@ -137,10 +388,8 @@ test_that("the folder of another call is refused, and what differs is said", {
   other <- tempfile()
   dir.create(other)
   expect_identical(as.list(gknn(x, 4, output = other)), gknn(x, 4))
-  unlink(file.path(other, "manifest.rds"))
+  unlink(file.path(other, "manifest.json"))
   refused(gknn(x, 4, output = other), "`output` is a folder of other files")
-  saveRDS(list(format = 2L), file.path(other, "manifest.rds"))
-  refused(gknn(x, 4, output = other), "`output` has a manifest.rds that this version cannot read")
 })
 
 test_that("what is no folder is refused", {

@@ -3,6 +3,7 @@
 //! Every long computation is a [`Job`]; a new kind of job is one function here that prepares the
 //! work and names the function that makes its result an R value.
 
+mod folder;
 mod job;
 mod vector;
 
@@ -980,6 +981,7 @@ where
 
 extendr_module! {
     mod gmhclust;
+    use folder;
     fn job_gmhclust;
     fn job_gmhclust_within;
     fn job_gdist;

@@ -1,5 +1,6 @@
 //! The exact graph of the k nearest neighbours.
 
+pub mod folder;
 #[cfg(test)]
 mod tests;
 

@@ -1,0 +1,177 @@
+//! The file that says what a folder holds: JSON of one form, which ends with its own checksum.
+//!
+//! serde reads it: it takes nothing but these fields with values of these types, so what a stranger
+//! wrote is an error before anything relies on it.
+
+use serde::{Deserialize, Serialize};
+
+use super::checksum::sha256;
+use crate::error::Result;
+use crate::metric::{Metric, ZeroOverZero};
+
+pub const FILE: &str = "manifest.json";
+
+/// No manifest is as long as that, in bytes, so a longer file is not read.
+pub const MOST_BYTES: u64 = 4096;
+
+const FORMAT: &str = "gmhclust neighbours";
+/// Version 1 was R's own format, in `manifest.rds`.
+const VERSION: u64 = 2;
+/// Rows are numbered from here, in arrays as in the names of files.
+const FIRST_ROW: u32 = 1;
+
+/// The text between the bytes that the checksum is of and the checksum, and the text after it.
+const BEFORE_SUM: &str = ",\n  \"sha256\": \"";
+const AFTER_SUM: &str = "\"\n}\n";
+const SUM_DIGITS: usize = 64;
+/// The end of the JSON without its checksum.
+const END: &str = "\n}";
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Manifest {
+    format: String,
+    version: u64,
+    first_row: u32,
+    /// Rows of a block; the last one may have fewer.
+    pub block_rows: u32,
+    pub search: Search,
+}
+
+/// The search whose neighbours these are.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Search {
+    /// Queries.
+    pub rows: u32,
+    pub columns: u32,
+    /// References.
+    pub among: u32,
+    /// Neighbours of each query.
+    pub k: u32,
+    pub metric: MetricOptions,
+    pub digests: Digests,
+}
+
+/// A metric by its name, with all options, as [`Metric::new`] takes them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MetricOptions {
+    pub name: String,
+    pub p: f64,
+    pub absolute: bool,
+    pub zero_over_zero: String,
+}
+
+/// [`crate::matrix::digest`] of the data, in hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Digests {
+    #[serde(rename = "X")]
+    pub x: String,
+    /// `None` where the references are the queries.
+    pub query: Option<String>,
+}
+
+/// The fields that all versions have.
+#[derive(Deserialize)]
+struct Head {
+    format: String,
+    version: u64,
+}
+
+/// Why bytes are no manifest: what follows "has a manifest.json that".
+pub type Unusable = String;
+
+impl Manifest {
+    pub fn new(search: Search, block_rows: u32) -> Self {
+        Self {
+            format: FORMAT.into(),
+            version: VERSION,
+            first_row: FIRST_ROW,
+            block_rows,
+            search,
+        }
+    }
+
+    pub fn text(&self) -> String {
+        let json = serde_json::to_string_pretty(self).expect("has nothing that JSON has not");
+        let summed = json.strip_suffix(END).expect("is an object");
+        let sum = sha256(summed.as_bytes());
+        format!("{summed}{BEFORE_SUM}{sum}{AFTER_SUM}")
+    }
+
+    /// The manifest whose text this is. Its checksum is looked at first.
+    pub fn read(bytes: &[u8]) -> std::result::Result<Self, Unusable> {
+        let foreign = || "gknn() did not write, or that is damaged".to_string();
+        let (summed, sum) = split_sum(bytes).ok_or_else(foreign)?;
+        if sha256(summed).as_bytes() != sum {
+            return Err("is damaged: it does not have its checksum".into());
+        }
+        let json = [summed, END.as_bytes()].concat();
+        let head: Head = serde_json::from_slice(&json).map_err(|_| foreign())?;
+        if head.format != FORMAT {
+            return Err(foreign());
+        }
+        if head.version != VERSION {
+            return Err(format!(
+                "has version {} of the format; this version of gmhclust reads version {VERSION}",
+                head.version
+            ));
+        }
+        let forged = |why: String| format!("describes no search of gknn() ({why})");
+        let manifest: Self =
+            serde_json::from_slice(&json).map_err(|error| forged(error.to_string()))?;
+        manifest
+            .check()
+            .map_err(|error| forged(error.to_string()))?
+            .map_or(Ok(manifest), |why| Err(forged(why.into())))
+    }
+
+    /// What is wrong with the values, if anything is.
+    fn check(&self) -> Result<Option<&'static str>> {
+        let Search {
+            rows,
+            columns,
+            among,
+            k,
+            metric,
+            digests,
+        } = &self.search;
+        let zero_over_zero = ZeroOverZero::new("zero_over_zero", &metric.zero_over_zero)?;
+        Metric::new(
+            "metric",
+            &metric.name,
+            metric.p,
+            metric.absolute,
+            zero_over_zero,
+        )?;
+        // R's integers.
+        let is_count = |count: &&u32| (1..=i32::MAX as u32).contains(*count);
+        let counts = [rows, columns, among, k, &self.block_rows];
+        let neighbours = among.saturating_sub(u32::from(digests.query.is_none()));
+        let is_digest = |digest: &String| {
+            digest.len() == 16 && digest.bytes().all(|digit| digit.is_ascii_hexdigit())
+        };
+        Ok(if self.first_row != FIRST_ROW {
+            Some("rows are numbered from 1")
+        } else if !counts.iter().all(is_count) {
+            Some("counts must be from 1 to 2147483647")
+        } else if digests.query.is_none() && rows != among {
+            Some("without a query, rows are searched among themselves")
+        } else if *k > neighbours {
+            Some("k exceeds the number of neighbours")
+        } else if !is_digest(&digests.x) || !digests.query.iter().all(is_digest) {
+            Some("digests have 16 hexadecimal digits")
+        } else {
+            None
+        })
+    }
+}
+
+/// The bytes that the checksum is of, and the checksum.
+fn split_sum(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let rest = bytes.strip_suffix(AFTER_SUM.as_bytes())?;
+    let (rest, sum) = rest.split_at(rest.len().checked_sub(SUM_DIGITS)?);
+    Some((rest.strip_suffix(BEFORE_SUM.as_bytes())?, sum))
+}
