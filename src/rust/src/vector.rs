@@ -89,6 +89,35 @@ pub fn allocate_integers(length: usize) -> CoreResult<(Robj, Destination<i32>)> 
     destination(vector, first, length)
 }
 
+/// A double vector of R's with these values. For R's thread only.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn doubles(values: impl ExactSizeIterator<Item = f64>) -> CoreResult<Robj> {
+    let (mut vector, _) = allocate(values.len())?;
+    let places = vector.as_real_slice_mut().into_iter().flatten();
+    places.zip(values).for_each(|(to, value)| *to = value);
+    Ok(vector)
+}
+
+/// As [`doubles`], an integer vector.
+///
+/// # Errors
+/// As there.
+pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> {
+    let (mut vector, _) = allocate_integers(values.len())?;
+    let places = vector.as_integer_slice_mut().into_iter().flatten();
+    places.zip(values).for_each(|(to, value)| *to = value);
+    Ok(vector)
+}
+
+/// Makes a vector a matrix.
+pub fn with_dimensions(mut vector: Robj, rows: usize, columns: usize) -> Robj {
+    let dimensions = [rows as i32, columns as i32];
+    vector.set_attrib("dim", dimensions).expect("lengths agree");
+    vector
+}
+
 /// A vector that was allocated, unless it is none, and where its values are.
 fn destination<T>(
     vector: Robj,

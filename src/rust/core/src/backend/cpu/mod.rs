@@ -27,6 +27,10 @@ pub use dissimilarities::CpuDissimilarities;
 pub use neighbours::{Best, CpuNeighbours};
 pub use screen::CpuScreen;
 
+/// Bytes of address space that a thread takes: its stack, 2 MiB unless the user's environment says
+/// otherwise, and what the system keeps for it.
+const THREAD_BYTES: f64 = (9 << 18) as f64;
+
 /// A pool of threads.
 pub struct Cpu {
     pool: rayon::ThreadPool,
@@ -43,11 +47,16 @@ impl Cpu {
                 "`threads` is 0, it needs to be at least 1".into(),
             ));
         }
+        // A thread that has no memory for what the system keeps for it ends the process. So there
+        // must be enough before they start, and nothing else is done before all have.
+        let what = format!("{threads} threads need");
+        memory::check(&what, threads as f64 * THREAD_BYTES)?;
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|i| format!("gmhclust-{i}"))
             .build()
             .map_err(|error| Error::Memory(format!("cannot start {threads} threads: {error}")))?;
+        pool.broadcast(|_| ());
         Ok(Self { pool })
     }
 }
