@@ -43,7 +43,7 @@ impl From<CoreError> for Failure {
 
 /// Bytes that the stack of a job's thread takes, which is Rust's default, and what the system needs
 /// beside it.
-const THREAD_BYTES: f64 = (3 << 20) as f64;
+const THREAD_BYTES: f64 = (9 << 18) as f64;
 
 type Outcome = std::result::Result<ToR, Failure>;
 

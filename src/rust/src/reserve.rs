@@ -33,7 +33,7 @@ const SMALL: usize = 1 << 16;
 const BALLAST_PER_OBSERVATION: usize = 64;
 
 /// Ballast bytes of every job, for what does not depend on the number of observations.
-const BALLAST_AT_LEAST: usize = 4 << 20;
+const BALLAST_AT_LEAST: usize = 1 << 20;
 
 extern "C" {
     /// See ballast.c.
@@ -133,7 +133,11 @@ impl Granules {
             } else if at % 64 == 0 && word == u64::MAX {
                 (at, free) = (at + 64, 0);
             } else {
-                free = if word >> (at % 64) & 1 == 0 { free + 1 } else { 0 };
+                free = if word >> (at % 64) & 1 == 0 {
+                    free + 1
+                } else {
+                    0
+                };
                 at += 1;
             }
         }
@@ -200,6 +204,13 @@ static KEEPING: Spin<Keeping> = Spin::new(Keeping {
 });
 
 impl Keeping {
+    /// Has the computations stop, if there are any.
+    fn fall_short(&self) {
+        if self.jobs > 0 {
+            memory::set_shortage(true);
+        }
+    }
+
     /// Gives the system back what is kept.
     fn give_back(&mut self) {
         if let Some(Kept { first, bytes }) = self.kept.take() {
@@ -213,7 +224,7 @@ impl Keeping {
 pub struct Ballast(());
 
 impl Ballast {
-    /// For a job on so many observations. It ends a shortage that a former job ran into.
+    /// For a job on so many observations.
     ///
     /// # Errors
     /// `Error::Memory` where the system does not give it.
@@ -234,7 +245,6 @@ impl Ballast {
             keeping.kept = Some(Kept { first, bytes });
         }
         keeping.jobs += 1;
-        memory::set_shortage(false);
         Ok(Self(()))
     }
 }
@@ -245,6 +255,8 @@ impl Drop for Ballast {
         keeping.jobs -= 1;
         if keeping.jobs == 0 {
             keeping.give_back();
+            // What computations had is the system's again.
+            memory::set_shortage(false);
         }
     }
 }
@@ -262,9 +274,13 @@ impl Allocator {
         if memory::is_refusable() {
             return null_mut();
         }
-        memory::set_shortage(true);
+        KEEPING.lock().fall_short();
         let small = layout.size() <= SMALL;
-        let mut given = if small { ARENA.take(layout) } else { null_mut() };
+        let mut given = if small {
+            ARENA.take(layout)
+        } else {
+            null_mut()
+        };
         if given.is_null() {
             KEEPING.lock().give_back();
             given = again();

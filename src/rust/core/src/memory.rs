@@ -76,6 +76,17 @@ pub fn check(what: &str, bytes: f64) -> Result<()> {
     }
 }
 
+/// That there is memory for `each` bytes for each of so many observations, which a computation needs
+/// beside the observations themselves; `what` needs it, in words. The bytes are measured ones, for a
+/// computation that cannot end well to end at once.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_working(what: &str, observations: usize, each: usize) -> Result<()> {
+    let what = format!("{what} of {observations} observations needs");
+    check(&what, observations as f64 * each as f64)
+}
+
 /// An empty vector with room for so many values; `what` needs them, in words.
 ///
 /// # Errors

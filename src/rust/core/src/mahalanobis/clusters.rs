@@ -15,6 +15,9 @@ use crate::backend::screen::{Profile, Spread};
 use crate::error::Result;
 use crate::memory;
 
+/// What needs memory here.
+const CLUSTERS: &str = "the clusters need";
+
 /// From so many members on, the sums of a cluster's distances to others are kept.
 const KEPT_FROM: usize = 32;
 
@@ -163,12 +166,16 @@ impl<'a> Clusters<'a> {
         let mut clusters = Self {
             problem,
             p,
-            sizes: (0..n).map(|s| problem.members_of(s).len() as u32).collect(),
+            sizes: memory::collected(CLUSTERS, (0..n).map(|s| problem.members_of(s).len() as u32))?,
             means: memory::zeros("the means of the clusters need", n * p)?,
-            moments: vec![None; n],
+            moments: memory::filled(CLUSTERS, n, None)?,
             members: Vec::new(),
-            versions: vec![0; if problem.options.quick { 0 } else { n }],
-            sums: vec![HashMap::new(); if problem.options.quick { 0 } else { n }],
+            versions: memory::filled(CLUSTERS, if problem.options.quick { 0 } else { n }, 0)?,
+            sums: memory::filled(
+                CLUSTERS,
+                if problem.options.quick { 0 } else { n },
+                HashMap::new(),
+            )?,
             diagonal: problem.diagonal(),
             log2_terms: distance::log2_ceil(problem.members.len()),
         };

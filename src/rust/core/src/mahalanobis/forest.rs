@@ -8,6 +8,7 @@ use super::shape::ShapeRule;
 use super::{distance, Problem};
 use crate::backend::screen::{Found, Frame, View};
 use crate::error::Result;
+use crate::memory;
 
 /// How many candidates a first sweep keeps; each further sweep of a cluster keeps twice as many.
 pub const CANDIDATES: usize = 8;
@@ -161,9 +162,12 @@ impl<'a> Forest<'a> {
             rule,
             frame: frame(problem),
             clusters: Clusters::new(problem, &rule)?,
-            births: vec![0; n],
+            births: memory::filled("the clusters need", n, 0)?,
             next_birth: 0,
-            candidates: (0..n).map(|_| Candidates::default()).collect(),
+            candidates: memory::collected(
+                "the candidates of the clusters need",
+                (0..n).map(|_| Candidates::default()),
+            )?,
         })
     }
 

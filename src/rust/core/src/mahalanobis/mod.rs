@@ -25,6 +25,7 @@ use crate::backend::{Backend, Merge, Workload};
 use crate::dendrogram::{Dendrogram, TreeBuilder};
 use crate::error::{Error, Result};
 use crate::matrix::{bounding_box, Matrix};
+use crate::memory;
 use crate::monitor::Monitor;
 use apriori::{Arranged, Partition};
 use shape::ShapeRule;
@@ -120,6 +121,19 @@ impl<'a> Problem<'a> {
         }
     }
 
+    /// Bytes that its agglomeration takes at least, beside the observations: means in double and
+    /// single precision, members for full distances, and a few candidates for each cluster. See
+    /// *Time and memory* in the help page of `gmhclust()`.
+    pub fn working_memory(&self) -> f64 {
+        let p = self.x.columns();
+        let each = if self.options.quick {
+            32 * p + 400
+        } else {
+            48 * p + 600
+        };
+        self.clusters() as f64 * each as f64
+    }
+
     /// Number of clusters at the start.
     pub fn clusters(&self) -> usize {
         self.starts.len() - 1
@@ -194,11 +208,11 @@ pub fn cluster(
         None => {
             let problem = Problem::of_observations(x, (0..x.rows() as u32).collect(), *options);
             let merges = backend.agglomerate(&[problem], monitor)?;
-            let mut tree = TreeBuilder::new(x.rows());
-            let slots: Vec<u32> = (0..x.rows() as u32).collect();
+            let mut tree = TreeBuilder::new(x.rows())?;
+            let slots = memory::collected(memory::OBSERVATIONS, 0..x.rows() as u32)?;
             tree.append(&slots, &merges[0]);
             Ok(Clustering {
-                dendrogram: tree.finish(),
+                dendrogram: tree.finish()?,
                 apriori_merges: 0,
                 apriori_labels: Vec::new(),
             })
