@@ -15,7 +15,8 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{copy_nonoverlapping, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gmhclust_core::{memory, Result as CoreResult};
+use gmhclust_core::memory::{self, Granules};
+use gmhclust_core::Result as CoreResult;
 
 /// Bytes of the arena. Between two looks at [`memory::shortage`], threads allocate little: 8 MiB
 /// was more than enough for 64 of them. Only what is touched takes real memory.
@@ -99,62 +100,7 @@ unsafe impl Sync for Arena {}
 
 static ARENA: Arena = Arena(UnsafeCell::new([0; ARENA_BYTES]));
 
-/// Which granules of the arena are in use.
-struct Granules {
-    /// A bit for each.
-    used: [u64; GRANULES / 64],
-    /// Where the last ones were found: the next search starts behind them.
-    next: usize,
-}
-
-static IN_USE: Spin<Granules> = Spin::new(Granules {
-    used: [0; GRANULES / 64],
-    next: 0,
-});
-
-impl Granules {
-    /// Takes `count` adjacent ones; the first.
-    fn take(&mut self, count: usize) -> Option<usize> {
-        let first = self
-            .find(count, self.next, GRANULES)
-            .or_else(|| self.find(count, 0, GRANULES))?;
-        self.set(first, count, true);
-        self.next = first + count;
-        Some(first)
-    }
-
-    /// The first of `count` adjacent ones that are free, from `start` up to `end`.
-    fn find(&self, count: usize, start: usize, end: usize) -> Option<usize> {
-        let (mut at, mut free) = (start, 0);
-        while at < end && free < count {
-            let word = self.used[at / 64];
-            if at % 64 == 0 && word == 0 {
-                (at, free) = (at + 64, free + 64);
-            } else if at % 64 == 0 && word == u64::MAX {
-                (at, free) = (at + 64, 0);
-            } else {
-                free = if word >> (at % 64) & 1 == 0 {
-                    free + 1
-                } else {
-                    0
-                };
-                at += 1;
-            }
-        }
-        (free >= count).then(|| at - free)
-    }
-
-    fn set(&mut self, first: usize, count: usize, used: bool) {
-        for granule in first..first + count {
-            let bit = 1 << (granule % 64);
-            if used {
-                self.used[granule / 64] |= bit;
-            } else {
-                self.used[granule / 64] &= !bit;
-            }
-        }
-    }
-}
+static IN_USE: Spin<Granules<{ GRANULES / 64 }>> = Spin::new(Granules::new());
 
 impl Arena {
     fn start(&self) -> *mut u8 {
@@ -179,7 +125,7 @@ impl Arena {
     fn give_back(&self, pointer: *mut u8, layout: Layout) {
         let first = (pointer as usize - self.start() as usize) / GRANULE;
         let count = layout.size().div_ceil(GRANULE);
-        IN_USE.lock().set(first, count, false);
+        IN_USE.lock().give_back(first, count);
     }
 }
 

@@ -3,7 +3,7 @@
 
 use extendr_api::prelude::*;
 use extendr_api::SEXP;
-use gmhclust_core::{Error as CoreError, Result as CoreResult};
+use gmhclust_core::{memory, Error as CoreError, Result as CoreResult};
 
 // R's objects are opaque here: only their address crosses.
 #[allow(improper_ctypes)]
@@ -126,8 +126,8 @@ fn destination<T>(
 ) -> CoreResult<(Robj, Destination<T>)> {
     let Some(first) = first else {
         return Err(CoreError::Memory(format!(
-            "R has no memory for a result of {:.1} GB",
-            1e-9 * (size_of::<T>() * length) as f64
+            "R has no memory for a result of {}",
+            memory::in_words((size_of::<T>() * length) as f64)
         )));
     };
     // R's pointer to no values points nowhere.

@@ -6,6 +6,8 @@
 //! of a [`shortage`] when it has to touch it; then computations stop with an error at the next
 //! [`Monitor::check`](crate::Monitor::check), while the reserve lasts.
 
+mod granules;
+
 use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,6 +16,7 @@ use bytemuck::Zeroable;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+pub use granules::Granules;
 
 /// Whether an allocator lives on its reserve.
 static SHORTAGE: AtomicBool = AtomicBool::new(false);
@@ -69,7 +72,7 @@ pub const OBSERVATIONS: &str = "a copy of the observations needs";
 pub fn check(what: &str, bytes: f64) -> Result<()> {
     match total() {
         Some(total) if bytes > total => {
-            let has = gigabytes(total);
+            let has = in_words(total);
             Err(too_much(what, bytes, &format!("this machine has {has}")))
         }
         _ => probe::<u8>(what, bytes as usize),
@@ -183,10 +186,11 @@ pub fn too_little(what: &str, bytes: f64) -> Error {
 }
 
 fn too_much(what: &str, bytes: f64, but: &str) -> Error {
-    Error::Memory(format!("{what} {}, but {but}", gigabytes(bytes)))
+    Error::Memory(format!("{what} {}, but {but}", in_words(bytes)))
 }
 
-fn gigabytes(bytes: f64) -> String {
+/// So many bytes in a unit that suits them.
+pub fn in_words(bytes: f64) -> String {
     if bytes < 1e8 {
         return format!("{:.1} MB", bytes / 1e6);
     }

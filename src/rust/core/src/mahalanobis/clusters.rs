@@ -180,8 +180,13 @@ impl<'a> Clusters<'a> {
             log2_terms: distance::log2_ceil(problem.members.len()),
         };
         if !problem.options.quick {
-            let members = |slot| Members::new(problem.x, problem.members_of(slot));
-            clusters.members = (0..n).into_par_iter().map(members).collect::<Result<_>>()?;
+            clusters.members = memory::room(CLUSTERS, n)?;
+            clusters.members.resize_with(n, Members::default);
+            let slots = clusters.members.par_iter_mut().enumerate();
+            slots.try_for_each(|(slot, members)| {
+                *members = Members::new(problem.x, problem.members_of(slot))?;
+                Ok(())
+            })?;
         }
         let slots = clusters.means.par_chunks_mut(p).zip(&mut clusters.moments);
         slots.enumerate().for_each(|(slot, (mean, moments))| {
