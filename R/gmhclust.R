@@ -87,6 +87,11 @@
 #' only the copies of X count for all observations, and the rest for those apriori clusters that are
 #' worked on at the time, one for each thread. What a GPU's memory needs to hold: [gpu_devices()].
 #'
+#' The memory for observations is asked for before the work starts. Where that or memory on the way
+#' is refused, by the machine, a container or `ulimit -v`, the call ends with a
+#' `gmhclust_error_memory`; R goes on. A kernel that promises more memory than there is, as Linux
+#' does by default, may still end R.
+#'
 #' Time grows with n^2 p; with G apriori clusters of about equal size, with (n^2 / G + G^2) p. An
 #' interrupt (Ctrl-C) stops the work within a second.
 #'

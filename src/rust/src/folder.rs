@@ -7,7 +7,7 @@ use gmhclust_core::knn::folder::{begin, Digests, Folder, Manifest, MetricOptions
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
 
 use crate::job::Job;
-use crate::{graph_of, graph_to_r, r_integer};
+use crate::{graph_of, graph_to_r, r_integer, vector};
 
 /// Starts to write the manifest of a new folder.
 /// @param folder raw, the name of the folder.
@@ -22,7 +22,7 @@ fn job_folder_begin(folder: Raw, search: List, block_rows: i32) -> ExternalPtr<J
         let manifest = Manifest::new(search_of(&search)?, count(block_rows)?);
         Ok(move |_: &_| begin(&path, &manifest))
     };
-    ExternalPtr::new(Job::start(prepare(), |()| ().into()))
+    ExternalPtr::new(Job::start(0, prepare(), |()| Ok(().into())))
 }
 
 /// Starts to read the manifest of a folder.
@@ -38,7 +38,7 @@ fn job_folder_open(folder: Raw, arg: String) -> ExternalPtr<Job> {
         let path = path_of(&folder)?;
         Ok(move |_: &_| Folder::open(&path, &arg))
     };
-    ExternalPtr::new(Job::start(prepare(), folder_to_r))
+    ExternalPtr::new(Job::start(0, prepare(), folder_to_r))
 }
 
 /// Starts to look for missing blocks in a folder, by the names and sizes of files.
@@ -53,11 +53,11 @@ fn job_folder_missing(folder: Raw, arg: String, checksum: String) -> ExternalPtr
         let open = opener(&folder, arg, checksum)?;
         Ok(move |_: &_| open()?.missing())
     };
-    let to_r = |missing: Option<(usize, usize)>| -> Robj {
+    let to_r = |missing: Option<(usize, usize)>| {
         let missing = missing.map(|(first, count)| vec![r_integer(first) + 1, r_integer(count)]);
-        missing.unwrap_or_default().into()
+        Ok(missing.unwrap_or_default().into())
     };
-    ExternalPtr::new(Job::start(prepare(), to_r))
+    ExternalPtr::new(Job::start(0, prepare(), to_r))
 }
 
 /// Starts to compare all blocks of a folder with their checksums.
@@ -71,11 +71,11 @@ fn job_folder_unfinished(folder: Raw, arg: String, checksum: String) -> External
         let open = opener(&folder, arg, checksum)?;
         Ok(move |monitor: &_| open()?.unfinished(monitor))
     };
-    let to_r = |blocks: Vec<usize>| -> Robj {
+    let to_r = |blocks: Vec<usize>| {
         let number = |block| r_integer(block) + 1;
-        blocks.into_iter().map(number).collect::<Vec<i32>>().into()
+        vector::integers(blocks.into_iter().map(number))
     };
-    ExternalPtr::new(Job::start(prepare(), to_r))
+    ExternalPtr::new(Job::start(0, prepare(), to_r))
 }
 
 /// Starts to write a block.
@@ -99,7 +99,7 @@ fn job_folder_write(
         let graph = graph_of(&index, &distance)?;
         Ok(move |monitor: &_| open()?.write(block, &graph, monitor))
     };
-    ExternalPtr::new(Job::start(prepare(), |()| ().into()))
+    ExternalPtr::new(Job::start(0, prepare(), |()| Ok(().into())))
 }
 
 /// Starts to read rows of a block.
@@ -116,6 +116,7 @@ fn job_folder_read(
     block: i32,
     rows: Vec<i32>,
 ) -> ExternalPtr<Job> {
+    let rows_to_read = rows.len();
     let prepare = || {
         let open = opener(&folder, arg, checksum)?;
         let block = number_from_0(block)?;
@@ -123,7 +124,7 @@ fn job_folder_read(
         let rows = rows?;
         Ok(move |monitor: &_| open()?.read(block, &rows, monitor))
     };
-    ExternalPtr::new(Job::start(prepare(), graph_to_r))
+    ExternalPtr::new(Job::start(rows_to_read, prepare(), graph_to_r))
 }
 
 /// Opens a folder as it was when its manifest had this checksum.
@@ -194,7 +195,7 @@ fn search_of(search: &List) -> CoreResult<Search> {
     })
 }
 
-fn folder_to_r(folder: Folder) -> Robj {
+fn folder_to_r(folder: Folder) -> CoreResult<Robj> {
     let Manifest {
         block_rows, search, ..
     } = folder.manifest;
@@ -209,7 +210,7 @@ fn folder_to_r(folder: Folder) -> Robj {
     }
     let mut digests = Robj::from(values);
     digests.set_names(names).expect("lengths agree");
-    list!(
+    Ok(list!(
         rows = r_integer(search.rows),
         columns = r_integer(search.columns),
         among = r_integer(search.among),
@@ -224,7 +225,7 @@ fn folder_to_r(folder: Folder) -> Robj {
         block_rows = r_integer(block_rows),
         checksum = folder.checksum
     )
-    .into()
+    .into())
 }
 
 extendr_module! {

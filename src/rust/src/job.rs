@@ -7,13 +7,14 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use extendr_api::prelude::*;
-use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_core::{memory, Error as CoreError, Monitor, Result as CoreResult};
 
+use crate::reserve::Ballast;
 use crate::vector::{self, Source};
 
 /// Makes the R value of a finished job, given the vector that it filled in where it had to; the only
 /// part of it that may touch R, so R's thread calls it.
-type ToR = Box<dyn FnOnce(Option<Robj>) -> Robj + Send>;
+type ToR = Box<dyn FnOnce(Option<Robj>) -> CoreResult<Robj> + Send>;
 
 /// Why a job has no value.
 struct Failure {
@@ -39,6 +40,10 @@ impl From<CoreError> for Failure {
         }
     }
 }
+
+/// Bytes that the stack of a job's thread takes, which is Rust's default, and what the system needs
+/// beside it.
+const THREAD_BYTES: f64 = (9 << 18) as f64;
 
 type Outcome = std::result::Result<ToR, Failure>;
 
@@ -72,24 +77,34 @@ pub struct Job {
 }
 
 impl Job {
-    /// Starts `work` on a new thread; `to_r` will make its result an R value on R's thread.
+    /// Starts `work` on so many observations on a new thread; `to_r` will make its result an R value
+    /// on R's thread.
     ///
     /// Work that could not be prepared gives a job that has ended with that error, so that callers
     /// meet every error in one place: [`Job::take`].
-    pub fn start<T, W>(work: CoreResult<W>, to_r: fn(T) -> Robj) -> Self
+    pub fn start<T, W>(
+        observations: usize,
+        work: CoreResult<W>,
+        to_r: fn(T) -> CoreResult<Robj>,
+    ) -> Self
     where
         T: Send + 'static,
         W: FnOnce(&Monitor) -> CoreResult<T> + Send + 'static,
     {
         match work {
-            Ok(work) => Self::spawn(work, move |value, _| to_r(value)),
+            Ok(work) => Self::spawn(observations, work, move |value, _| to_r(value)),
             Err(error) => Self::failed(error.into()),
         }
     }
 
     /// As [`Job::start`], for work on the values of a double vector, which the job keeps as long as
     /// it takes.
-    pub fn start_reading<T, W>(vector: Robj, work: CoreResult<W>, to_r: fn(T) -> Robj) -> Self
+    pub fn start_reading<T, W>(
+        observations: usize,
+        vector: Robj,
+        work: CoreResult<W>,
+        to_r: fn(T) -> CoreResult<Robj>,
+    ) -> Self
     where
         T: Send + 'static,
         W: FnOnce(&Monitor, &[f64]) -> CoreResult<T> + Send + 'static,
@@ -104,14 +119,18 @@ impl Job {
             // for it, and changes nothing that two variables refer to.
             work(monitor, unsafe { source.values() })
         };
-        let mut job = Self::spawn(reading, move |value, _| to_r(value));
+        let mut job = Self::spawn(observations, reading, move |value, _| to_r(value));
         job.kept = Some(vector);
         job
     }
 
     /// As [`Job::start`], for work that comes with the length of a double vector that it fills in;
     /// `to_r` gets that vector, too. So results as large as memory exist once only.
-    pub fn start_filling<T, W>(work: CoreResult<(usize, W)>, to_r: fn(T, Robj) -> Robj) -> Self
+    pub fn start_filling<T, W>(
+        observations: usize,
+        work: CoreResult<(usize, W)>,
+        to_r: fn(T, Robj) -> CoreResult<Robj>,
+    ) -> Self
     where
         T: Send + 'static,
         W: FnOnce(&Monitor, &mut [f64]) -> CoreResult<T> + Send + 'static,
@@ -126,7 +145,7 @@ impl Job {
             // nobody before.
             work(monitor, unsafe { destination.values() })
         };
-        let mut job = Self::spawn(filling, move |value, output: Option<Robj>| {
+        let mut job = Self::spawn(observations, filling, move |value, output: Option<Robj>| {
             to_r(value, output.expect("is kept for this"))
         });
         job.kept = Some(output);
@@ -136,9 +155,10 @@ impl Job {
     /// As [`Job::start_reading`], for work on several double vectors that comes with the length of
     /// an integer and a double vector which it fills in; `to_r` gets these, too.
     pub fn start_reading_and_filling<T, W>(
+        observations: usize,
         vectors: Vec<Robj>,
         work: CoreResult<(usize, W)>,
-        to_r: fn(T, Robj, Robj) -> Robj,
+        to_r: fn(T, Robj, Robj) -> CoreResult<Robj>,
     ) -> Self
     where
         T: Send + 'static,
@@ -161,7 +181,7 @@ impl Job {
             let (integers, doubles) = unsafe { (to_integers.values(), to_doubles.values()) };
             work(monitor, &values, integers, doubles)
         };
-        let mut job = Self::spawn(filling, move |value, kept: Option<Robj>| {
+        let mut job = Self::spawn(observations, filling, move |value, kept: Option<Robj>| {
             let kept = kept.and_then(|kept| kept.as_list());
             let mut kept = kept.expect("is kept for this").values();
             match (kept.next(), kept.next()) {
@@ -174,12 +194,19 @@ impl Job {
         job
     }
 
-    fn spawn<T, W, R>(work: W, to_r: R) -> Self
+    fn spawn<T, W, R>(observations: usize, work: W, to_r: R) -> Self
     where
         T: Send + 'static,
         W: FnOnce(&Monitor) -> CoreResult<T> + Send + 'static,
-        R: FnOnce(T, Option<Robj>) -> Robj + Send + 'static,
+        R: FnOnce(T, Option<Robj>) -> CoreResult<Robj> + Send + 'static,
     {
+        let ballast = Ballast::new(observations);
+        // A thread that has no memory for what the system keeps for it ends the process.
+        let room = memory::check("a thread to work on needs", THREAD_BYTES);
+        let ballast = match ballast.and_then(|ballast| room.map(|()| ballast)) {
+            Ok(ballast) => ballast,
+            Err(error) => return Self::failed(error.into()),
+        };
         let shared = Arc::new(Shared {
             monitor: Monitor::default(),
             phase: Mutex::new(Phase::Running),
@@ -189,6 +216,7 @@ impl Job {
         let thread = std::thread::Builder::new().name("gmhclust".into());
         let spawned = thread.spawn(move || {
             let outcome = run(work, to_r, &theirs.monitor);
+            drop(ballast);
             *theirs.phase() = Phase::Ended(outcome);
             theirs.ended.notify_all();
         });
@@ -198,9 +226,10 @@ impl Job {
                 worker: Some(worker),
                 kept: None,
             },
-            Err(error) => Self::failed(Failure::internal(format!(
-                "the operating system gave no thread to work on: {error}"
-            ))),
+            Err(error) => {
+                let message = format!("the operating system gave no thread to work on: {error}");
+                Self::failed(CoreError::Memory(message).into())
+            }
         }
     }
 
@@ -245,10 +274,11 @@ impl Job {
             )),
             Phase::Taken => Err(Failure::internal("the result was taken before".into())),
         };
-        match outcome {
-            Ok(to_r) => list!(
+        let value = outcome.and_then(|to_r| Ok(to_r(self.kept.take())?));
+        match value {
+            Ok(value) => list!(
                 ok = true,
-                value = to_r(self.kept.take()),
+                value = value,
                 warnings = self.shared.monitor.warnings()
             )
             .into(),
@@ -284,7 +314,7 @@ fn run<T, W, R>(work: W, to_r: R, monitor: &Monitor) -> Outcome
 where
     T: Send + 'static,
     W: FnOnce(&Monitor) -> CoreResult<T>,
-    R: FnOnce(T, Option<Robj>) -> Robj + Send + 'static,
+    R: FnOnce(T, Option<Robj>) -> CoreResult<Robj> + Send + 'static,
 {
     match catch_unwind(AssertUnwindSafe(|| work(monitor))) {
         Ok(Ok(value)) => Ok(Box::new(move |output| to_r(value, output))),

@@ -5,6 +5,7 @@
 
 mod folder;
 mod job;
+mod reserve;
 mod vector;
 
 use std::sync::Arc;
@@ -25,9 +26,16 @@ use gmhclust_core::linkage::spanning::{self, Edge};
 use gmhclust_core::mahalanobis::apriori;
 use gmhclust_core::mahalanobis::{self, Clustering, Options, Subthreshold};
 use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
-use gmhclust_core::{matrix, Error as CoreError, Matrix, Monitor, Result as CoreResult};
+use gmhclust_core::{matrix, memory, Error as CoreError, Matrix, Monitor, Result as CoreResult};
 
 use job::Job;
+
+/// Makes extendr allocate its list of protected objects, several megabytes, while R loads the
+/// library, where running out of memory does no harm; later it would leave a lock behind.
+#[no_mangle]
+pub extern "C" fn gmhclust_prepare() {
+    drop(Robj::from(0));
+}
 
 /// Starts a Mahalanobis-average clustering.
 /// @param x double matrix, observations in rows.
@@ -50,7 +58,7 @@ fn job_gmhclust(
     subthreshold: &str,
     quick: bool,
     normalize: bool,
-    apriori: Nullable<Vec<i32>>,
+    apriori: Robj,
     apriori_intra: bool,
     inner: Nullable<List>,
     backend: String,
@@ -65,9 +73,11 @@ fn job_gmhclust(
             normalize,
             apriori_intra,
         };
-        let apriori = match apriori {
-            Nullable::NotNull(codes) => Some(apriori_codes(&codes)?),
-            Nullable::Null => None,
+        let apriori = if apriori.is_null() {
+            None
+        } else {
+            let bad = || CoreError::Input("`apriori` has codes that are no integers".into());
+            Some(apriori_codes(apriori.as_integer_slice().ok_or_else(bad)?)?)
         };
         let inner = match (&apriori, &inner) {
             (Some(codes), Nullable::NotNull(inner)) => Some(inner_merges(inner, codes)?),
@@ -91,7 +101,7 @@ fn job_gmhclust(
             Ok((clustering, backend.name()))
         })
     };
-    ExternalPtr::new(Job::start(prepare(), clustering_to_r))
+    ExternalPtr::new(Job::start(x.nrows(), prepare(), clustering_to_r))
 }
 
 /// Starts clusterings within apriori clusters, and nothing above them.
@@ -108,7 +118,7 @@ fn job_gmhclust_within(
     subthreshold: &str,
     quick: bool,
     normalize: bool,
-    apriori: Vec<i32>,
+    apriori: &[i32],
     backend: String,
     threads: i32,
     devices: Nullable<Vec<i32>>,
@@ -121,7 +131,7 @@ fn job_gmhclust_within(
             normalize,
             apriori_intra: true,
         };
-        let apriori = apriori_codes(&apriori)?;
+        let apriori = apriori_codes(apriori)?;
         let device = Device::new(backend, threads, devices)?;
         let x = Matrix::from_column_major(x.data(), x.nrows(), x.ncols())?;
         Ok(move |monitor: &Monitor| {
@@ -130,7 +140,7 @@ fn job_gmhclust_within(
             mahalanobis::cluster_within(&x, &apriori, &options, &*backend, monitor)
         })
     };
-    ExternalPtr::new(Job::start(prepare(), merges_to_r))
+    ExternalPtr::new(Job::start(x.nrows(), prepare(), merges_to_r))
 }
 
 /// Starts the computation of distances.
@@ -180,7 +190,7 @@ fn job_gdist(
         };
         Ok((pairs.count(), work))
     };
-    ExternalPtr::new(Job::start_filling(prepare(), distances_to_r))
+    ExternalPtr::new(Job::start_filling(x.nrows(), prepare(), distances_to_r))
 }
 
 /// Starts the search for nearest neighbours.
@@ -236,7 +246,7 @@ fn job_gknn(
             },
         ))
     };
-    let job = Job::start_reading_and_filling(vectors, prepare(), neighbours_to_r);
+    let job = Job::start_reading_and_filling(queries, vectors, prepare(), neighbours_to_r);
     ExternalPtr::new(job)
 }
 
@@ -292,7 +302,7 @@ fn job_gknn_points(
             Ok((points, rows, digests))
         })
     };
-    ExternalPtr::new(Job::start(prepare(), points_to_r))
+    ExternalPtr::new(Job::start(x.nrows(), prepare(), points_to_r))
 }
 
 /// Frees the memory of prepared observations.
@@ -330,6 +340,7 @@ fn job_gknn_block(
     threads: i32,
     devices: Nullable<Vec<i32>>,
 ) -> ExternalPtr<Job> {
+    let observations = points.0.as_ref().map_or(0, |points| points.rows());
     let prepare = || {
         let gone = || CoreError::Input("the points were released".into());
         let points = points.0.clone().ok_or_else(gone)?;
@@ -360,7 +371,7 @@ fn job_gknn_block(
             Ok(graph)
         })
     };
-    ExternalPtr::new(Job::start(prepare(), graph_to_r))
+    ExternalPtr::new(Job::start(observations, prepare(), graph_to_r))
 }
 
 /// Why rows that job_gknn_points() found cannot be.
@@ -427,7 +438,7 @@ fn job_gmst(
             spanning::tree(&points, &*backend, monitor)
         })
     };
-    ExternalPtr::new(Job::start(prepare(), edges_to_r))
+    ExternalPtr::new(Job::start(x.nrows(), prepare(), edges_to_r))
 }
 
 /// Starts linkage from dissimilarities.
@@ -445,17 +456,17 @@ fn job_ghclust_dist(
     x: Robj,
     n: i32,
     method: &str,
-    members: Nullable<Vec<f64>>,
+    members: Robj,
     single: bool,
     backend: String,
     threads: i32,
     devices: Nullable<Vec<i32>>,
 ) -> ExternalPtr<Job> {
+    let n = usize::try_from(n).unwrap_or(0);
     let prepare = || {
         let recurrence = recurrence(method, single)?;
         let device = Device::new(backend, threads, devices)?;
-        let n = usize::try_from(n).unwrap_or(0);
-        let members = members.into_option();
+        let members = members_of(&members)?;
         Ok(move |monitor: &Monitor, values: &[f64]| {
             let work = Workload::Linkage {
                 linkage: recurrence.linkage,
@@ -474,7 +485,7 @@ fn job_ghclust_dist(
             Ok((tree, backend.name()))
         })
     };
-    ExternalPtr::new(Job::start_reading(x, prepare(), tree_to_r))
+    ExternalPtr::new(Job::start_reading(n, x, prepare(), tree_to_r))
 }
 
 /// Starts linkage of observations.
@@ -491,7 +502,7 @@ fn job_ghclust_dist(
 fn job_ghclust_points(
     x: RMatrix<f64>,
     method: &str,
-    members: Nullable<Vec<f64>>,
+    members: Robj,
     single: bool,
     metric: &str,
     p: f64,
@@ -508,7 +519,7 @@ fn job_ghclust_points(
         let device = Device::new(backend, threads, devices)?;
         let (n, columns) = (x.nrows(), x.ncols());
         let x = Matrix::from_column_major(x.data(), n, columns)?;
-        let members = members.into_option();
+        let members = members_of(&members)?;
         Ok(move |monitor: &Monitor| {
             let work = if matrix {
                 Workload::Linkage {
@@ -539,7 +550,7 @@ fn job_ghclust_points(
             Ok((tree, backend.name()))
         })
     };
-    ExternalPtr::new(Job::start(prepare(), tree_to_r))
+    ExternalPtr::new(Job::start(x.nrows(), prepare(), tree_to_r))
 }
 
 /// Starts a k-means clustering.
@@ -589,7 +600,7 @@ fn job_gkmeans(
             kmeans::cluster(&x, start, iterations, &*backend, monitor)
         })
     };
-    ExternalPtr::new(Job::start_reading(x.into(), prepare(), partition_to_r))
+    ExternalPtr::new(Job::start_reading(n, x.into(), prepare(), partition_to_r))
 }
 
 /// Starts cutting a tree into clusters.
@@ -607,7 +618,7 @@ fn job_cut_tree(merge: RMatrix<i32>, k: Vec<i32>) -> ExternalPtr<Job> {
             cut::cuts(&merge, clusters, monitor)
         })
     };
-    ExternalPtr::new(Job::start(prepare(), integers_to_r))
+    ExternalPtr::new(Job::start(merge.nrows(), prepare(), integers_to_r))
 }
 
 /// Starts putting the leaves of a tree in an order in which no branches cross.
@@ -618,9 +629,9 @@ fn job_cut_tree(merge: RMatrix<i32>, k: Vec<i32>) -> ExternalPtr<Job> {
 fn job_leaf_order(merge: RMatrix<i32>) -> ExternalPtr<Job> {
     let prepare = || {
         let merge = dendrogram::merge_rows(merge.data())?;
-        Ok(move |_: &Monitor| Ok(dendrogram::leaf_order(&merge)))
+        Ok(move |_: &Monitor| dendrogram::leaf_order(&merge))
     };
-    ExternalPtr::new(Job::start(prepare(), integers_to_r))
+    ExternalPtr::new(Job::start(merge.nrows(), prepare(), integers_to_r))
 }
 
 /// Starts looking for branches that cross.
@@ -634,7 +645,7 @@ fn job_crossings(merge: RMatrix<i32>, order: Vec<i32>) -> ExternalPtr<Job> {
         let merge = dendrogram::merge_rows(merge.data())?;
         Ok(move |_: &Monitor| dendrogram::crossings(&merge, &order))
     };
-    ExternalPtr::new(Job::start(prepare(), integers_to_r))
+    ExternalPtr::new(Job::start(merge.nrows(), prepare(), integers_to_r))
 }
 
 /// Gives attributes to a vector in place, which spares a copy.
@@ -693,6 +704,16 @@ fn recurrence(method: &str, single: bool) -> CoreResult<Recurrence> {
             Precision::Double
         },
     })
+}
+
+/// A copy of the numbers of members where they are given.
+fn members_of(members: &Robj) -> CoreResult<Option<Vec<f64>>> {
+    if members.is_null() {
+        return Ok(None);
+    }
+    let bad = || CoreError::Input("`members` is no double vector".into());
+    let members = members.as_real_slice().ok_or_else(bad)?;
+    memory::copied("the numbers of members need", members).map(Some)
 }
 
 /// The metric that an argument of this name, and those for single metrics, describe.
@@ -788,11 +809,11 @@ fn cuda_devices() -> Robj {
 }
 
 fn apriori_codes(codes: &[i32]) -> CoreResult<Vec<u32>> {
-    codes
-        .iter()
-        .map(|&code| u32::try_from(code))
-        .collect::<std::result::Result<_, _>>()
-        .map_err(|_| CoreError::Input("`apriori` has codes that are missing or negative".into()))
+    if codes.iter().any(|&code| code < 0) {
+        let message = "`apriori` has codes that are missing or negative";
+        return Err(CoreError::Input(message.into()));
+    }
+    memory::collected("the codes need", codes.iter().map(|&code| code as u32))
 }
 
 /// Merges within the clusters of these codes, from one list for all.
@@ -820,73 +841,83 @@ fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
 }
 
 /// The merges within apriori clusters, those of one after those of another; slots from 1.
-fn merges_to_r(inner: Vec<Vec<Merge>>) -> Robj {
-    let merges = inner.concat();
-    let slots = |slot: fn(&Merge) -> u32| -> Vec<i32> {
-        let number = |merge| r_integer(slot(merge)) + 1;
-        merges.iter().map(number).collect()
-    };
-    list!(
-        lower = slots(|merge| merge.lower),
-        higher = slots(|merge| merge.higher),
-        height = merges
-            .iter()
-            .map(|merge| merge.height)
-            .collect::<Vec<f64>>()
+fn merges_to_r(inner: Vec<Vec<Merge>>) -> CoreResult<Robj> {
+    let count = inner.iter().map(Vec::len).sum();
+    let merges = || Counted(inner.iter().flatten(), count);
+    Ok(list!(
+        lower = vector::integers(merges().map(|merge| r_integer(merge.lower) + 1))?,
+        higher = vector::integers(merges().map(|merge| r_integer(merge.higher) + 1))?,
+        height = vector::doubles(merges().map(|merge| merge.height))?
     )
-    .into()
+    .into())
 }
 
-fn clustering_to_r((clustering, backend): (Clustering, &'static str)) -> Robj {
+/// An iterator of so many items that does not know their number itself.
+struct Counted<I>(I, usize);
+
+impl<I: Iterator> Iterator for Counted<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        self.1 = self.1.saturating_sub(1);
+        self.0.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.1, Some(self.1))
+    }
+}
+
+impl<I: Iterator> ExactSizeIterator for Counted<I> {}
+
+fn clustering_to_r((clustering, backend): (Clustering, &'static str)) -> CoreResult<Robj> {
     let Clustering {
         dendrogram,
         apriori_merges,
         apriori_labels,
     } = clustering;
-    let merge = &dendrogram.merge;
-    list!(
-        merge = RMatrix::new_matrix(merge.len(), 2, |row, column| merge[row][column]),
-        height = dendrogram.height,
-        order = dendrogram.order,
+    Ok(list!(
+        merge = merge_to_r(&dendrogram)?,
+        height = vector::doubles(dendrogram.height.iter().copied())?,
+        order = vector::integers(dendrogram.order.iter().copied())?,
         n_height_apriori = r_integer(apriori_merges),
-        g_labels = apriori_labels
-            .into_iter()
-            .map(r_integer)
-            .collect::<Vec<i32>>(),
+        g_labels = vector::integers(apriori_labels.into_iter().map(r_integer))?,
         backend = backend
     )
-    .into()
+    .into())
 }
 
 /// `constant`: the rows of x, then y, that have no direction, from 0.
-fn distances_to_r(constant: Vec<usize>, distances: Robj) -> Robj {
-    let constant: Vec<f64> = constant.into_iter().map(|row| row as f64 + 1.0).collect();
-    list!(distances = distances, constant = constant).into()
+fn distances_to_r(constant: Vec<usize>, distances: Robj) -> CoreResult<Robj> {
+    let constant = vector::doubles(constant.into_iter().map(|row| row as f64 + 1.0))?;
+    Ok(list!(distances = distances, constant = constant).into())
 }
 
 /// Queries in rows, nearest first; indices from 1.
-fn neighbours_to_r(queries: usize, mut index: Robj, mut distance: Robj) -> Robj {
-    for matrix in [&mut index, &mut distance] {
-        let k = matrix.len() / queries.max(1);
-        let dimensions = [r_integer(queries), r_integer(k)];
-        matrix.set_attrib("dim", dimensions).expect("lengths agree");
-    }
-    list!(index = index, distance = distance).into()
+fn neighbours_to_r(queries: usize, index: Robj, distance: Robj) -> CoreResult<Robj> {
+    let matrix = |vector: Robj| {
+        let k = vector.len() / queries.max(1);
+        vector::with_dimensions(vector, queries, k)
+    };
+    Ok(list!(index = matrix(index), distance = matrix(distance)).into())
 }
 
 /// The same of a graph that may lack neighbours, which are NA.
-fn graph_to_r(graph: Graph) -> Robj {
+fn graph_to_r(graph: Graph) -> CoreResult<Robj> {
     let Graph { k, index, distance } = graph;
     let queries = index.len() / k;
     let number = |index: u32| match index {
-        NOBODY => Rint::na(),
-        index => Rint::from(r_integer(index) + 1),
+        NOBODY => NA_INTEGER,
+        index => r_integer(index) + 1,
     };
-    list!(
-        index = RMatrix::new_matrix(queries, k, |i, j| number(index[i * k + j])),
-        distance = RMatrix::new_matrix(queries, k, |i, j| distance[i * k + j])
+    let places = || (0..queries * k).map(|place| place % queries * k + place / queries);
+    let index = vector::integers(places().map(|at| number(index[at])))?;
+    let distance = vector::doubles(places().map(|at| distance[at]))?;
+    Ok(list!(
+        index = vector::with_dimensions(index, queries, k),
+        distance = vector::with_dimensions(distance, queries, k)
     )
-    .into()
+    .into())
 }
 
 /// What [`graph_to_r`] made a matrix each of.
@@ -906,19 +937,19 @@ fn graph_of(index: &RMatrix<i32>, distance: &RMatrix<f64>) -> CoreResult<Graph> 
 }
 
 /// Rows from 1.
-fn points_to_r((points, rows, digests): (Points, Vec<usize>, [u64; 2])) -> Robj {
-    let rows: Vec<i32> = rows.into_iter().map(|row| r_integer(row) + 1).collect();
+fn points_to_r((points, rows, digests): (Points, Vec<usize>, [u64; 2])) -> CoreResult<Robj> {
+    let rows = vector::integers(rows.into_iter().map(|row| r_integer(row) + 1))?;
     let digests = digests.map(|digest| format!("{digest:016x}"));
-    list!(
+    Ok(list!(
         points = ExternalPtr::new(Prepared(Some(Arc::new(points)))),
         rows = rows,
         digests = digests.to_vec()
     )
-    .into()
+    .into())
 }
 
 /// Clusters from 1; their centers in rows.
-fn partition_to_r(partition: Partition) -> Robj {
+fn partition_to_r(partition: Partition) -> CoreResult<Robj> {
     let Partition {
         cluster,
         centers,
@@ -929,45 +960,53 @@ fn partition_to_r(partition: Partition) -> Robj {
     } = partition;
     let (k, p) = (sizes.len(), centers.len() / sizes.len());
     let number = |cluster: u32| r_integer(cluster) + 1;
-    list!(
-        cluster = cluster.into_iter().map(number).collect::<Vec<i32>>(),
-        centers = RMatrix::new_matrix(k, p, |i, j| centers[i * p + j]),
-        sizes = sizes.into_iter().map(r_integer).collect::<Vec<i32>>(),
-        within = within,
+    let places = (0..k * p).map(|place| place % k * p + place / k);
+    let columns = vector::doubles(places.map(|at| centers[at]))?;
+    Ok(list!(
+        cluster = vector::integers(cluster.into_iter().map(number))?,
+        centers = vector::with_dimensions(columns, k, p),
+        sizes = vector::integers(sizes.into_iter().map(r_integer))?,
+        within = vector::doubles(within.into_iter())?,
         total = total,
         iterations = r_integer(iterations)
     )
-    .into()
+    .into())
 }
 
 /// Ends from 1.
-fn edges_to_r(edges: Vec<Edge>) -> Robj {
-    let ends = |end: fn(&Edge) -> u32| -> Vec<i32> {
-        edges.iter().map(|edge| r_integer(end(edge)) + 1).collect()
-    };
-    let weights: Vec<f64> = edges.iter().map(|edge| edge.weight).collect();
-    list!(
-        source = ends(|edge| edge.lower),
-        target = ends(|edge| edge.higher),
-        weight = weights
+fn edges_to_r(edges: Vec<Edge>) -> CoreResult<Robj> {
+    let number = |end: u32| r_integer(end) + 1;
+    Ok(list!(
+        source = vector::integers(edges.iter().map(|edge| number(edge.lower)))?,
+        target = vector::integers(edges.iter().map(|edge| number(edge.higher)))?,
+        weight = vector::doubles(edges.iter().map(|edge| edge.weight))?
     )
-    .into()
+    .into())
 }
 
-fn tree_to_r((tree, backend): (Dendrogram, &'static str)) -> Robj {
-    let merge = &tree.merge;
-    list!(
-        merge = RMatrix::new_matrix(merge.len(), 2, |row, column| merge[row][column]),
-        height = tree.height,
-        order = tree.order,
+fn tree_to_r((tree, backend): (Dendrogram, &'static str)) -> CoreResult<Robj> {
+    Ok(list!(
+        merge = merge_to_r(&tree)?,
+        height = vector::doubles(tree.height.iter().copied())?,
+        order = vector::integers(tree.order.iter().copied())?,
         backend = backend
     )
-    .into()
+    .into())
 }
 
-fn integers_to_r(integers: Vec<i32>) -> Robj {
-    integers.into()
+fn integers_to_r(integers: Vec<i32>) -> CoreResult<Robj> {
+    vector::integers(integers.into_iter())
 }
+
+/// The merges as the matrix of R's `hclust`.
+fn merge_to_r(tree: &Dendrogram) -> CoreResult<Robj> {
+    let rows = tree.merge.len();
+    let columns = (0..2 * rows).map(|place| tree.merge[place % rows][place / rows]);
+    Ok(vector::with_dimensions(vector::integers(columns)?, rows, 2))
+}
+
+/// R's missing integer.
+const NA_INTEGER: i32 = i32::MIN;
 
 /// A count or code as R stores it; neither exceeds the number of observations, whose indices R's
 /// `hclust` stores as integers too.

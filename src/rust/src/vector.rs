@@ -3,7 +3,7 @@
 
 use extendr_api::prelude::*;
 use extendr_api::SEXP;
-use gmhclust_core::{Error as CoreError, Result as CoreResult};
+use gmhclust_core::{memory, Error as CoreError, Result as CoreResult};
 
 // R's objects are opaque here: only their address crosses.
 #[allow(improper_ctypes)]
@@ -89,6 +89,35 @@ pub fn allocate_integers(length: usize) -> CoreResult<(Robj, Destination<i32>)> 
     destination(vector, first, length)
 }
 
+/// A double vector of R's with these values. For R's thread only.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn doubles(values: impl ExactSizeIterator<Item = f64>) -> CoreResult<Robj> {
+    let (mut vector, _) = allocate(values.len())?;
+    let places = vector.as_real_slice_mut().into_iter().flatten();
+    places.zip(values).for_each(|(to, value)| *to = value);
+    Ok(vector)
+}
+
+/// As [`doubles`], an integer vector.
+///
+/// # Errors
+/// As there.
+pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> {
+    let (mut vector, _) = allocate_integers(values.len())?;
+    let places = vector.as_integer_slice_mut().into_iter().flatten();
+    places.zip(values).for_each(|(to, value)| *to = value);
+    Ok(vector)
+}
+
+/// Makes a vector a matrix.
+pub fn with_dimensions(mut vector: Robj, rows: usize, columns: usize) -> Robj {
+    let dimensions = [rows as i32, columns as i32];
+    vector.set_attrib("dim", dimensions).expect("lengths agree");
+    vector
+}
+
 /// A vector that was allocated, unless it is none, and where its values are.
 fn destination<T>(
     vector: Robj,
@@ -97,8 +126,8 @@ fn destination<T>(
 ) -> CoreResult<(Robj, Destination<T>)> {
     let Some(first) = first else {
         return Err(CoreError::Memory(format!(
-            "R has no memory for a result of {:.1} GB",
-            1e-9 * (size_of::<T>() * length) as f64
+            "R has no memory for a result of {}",
+            memory::in_words((size_of::<T>() * length) as f64)
         )));
     };
     // R's pointer to no values points nowhere.

@@ -109,7 +109,7 @@ mod tests {
             nodes.push((n + steps.len()) as u32);
             steps.push((a, b, 0.0));
         }
-        Dendrogram::from_steps(n, &steps)
+        Dendrogram::from_steps(n, &steps).unwrap()
     }
 
     #[test]

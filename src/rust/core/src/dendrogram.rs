@@ -4,6 +4,9 @@ use crate::backend::Merge;
 use crate::error::Result;
 use crate::memory;
 
+/// What needs memory here.
+const TREE: &str = "the tree needs";
+
 /// A binary tree over `n` observations as R's `hclust` stores it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dendrogram {
@@ -19,7 +22,10 @@ pub struct Dendrogram {
 impl Dendrogram {
     /// From steps that each join two nodes at a height: nodes `0..n` are the observations, node
     /// `n + k` is what step `k` made.
-    pub fn from_steps(n: usize, steps: &[(u32, u32, f64)]) -> Self {
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn from_steps(n: usize, steps: &[(u32, u32, f64)]) -> Result<Self> {
         let id = |node: u32| {
             if (node as usize) < n {
                 -(node as i32) - 1
@@ -27,15 +33,13 @@ impl Dendrogram {
                 node as i32 - n as i32 + 1
             }
         };
-        let merge: Vec<[i32; 2]> = steps
-            .iter()
-            .map(|&(a, b, _)| [id(a.min(b)), id(a.max(b))])
-            .collect();
-        Self {
-            order: leaf_order(&merge),
-            height: steps.iter().map(|step| step.2).collect(),
+        let rows = steps.iter().map(|&(a, b, _)| [id(a.min(b)), id(a.max(b))]);
+        let merge = memory::collected(TREE, rows)?;
+        Ok(Self {
+            order: leaf_order(&merge)?,
+            height: memory::collected(TREE, steps.iter().map(|step| step.2))?,
             merge,
-        }
+        })
     }
 }
 
@@ -49,12 +53,15 @@ pub struct TreeBuilder {
 
 impl TreeBuilder {
     /// For `n` observations, each its own node.
-    pub fn new(n: usize) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn new(n: usize) -> Result<Self> {
+        Ok(Self {
             n,
-            node: (0..n as u32).collect(),
-            steps: Vec::with_capacity(n - 1),
-        }
+            node: memory::collected(TREE, 0..n as u32)?,
+            steps: memory::room(TREE, n - 1)?,
+        })
     }
 
     /// One merge of the clusters that the observations `lower` and `higher` stand for; `lower`
@@ -81,7 +88,10 @@ impl TreeBuilder {
     }
 
     /// The tree, once all observations are joined.
-    pub fn finish(self) -> Dendrogram {
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn finish(self) -> Result<Dendrogram> {
         Dendrogram::from_steps(self.n, &self.steps)
     }
 }
@@ -98,8 +108,11 @@ pub fn merge_rows(columns: &[i32]) -> Result<Vec<[i32; 2]>> {
 }
 
 /// The observations (from 1) from left to right: depth first, the first column first.
-pub fn leaf_order(merge: &[[i32; 2]]) -> Vec<i32> {
-    let mut order = Vec::with_capacity(merge.len() + 1);
+///
+/// # Errors
+/// `Error::Memory`.
+pub fn leaf_order(merge: &[[i32; 2]]) -> Result<Vec<i32>> {
+    let mut order = memory::room(TREE, merge.len() + 1)?;
     let mut open = vec![merge.len() as i32];
     while let Some(id) = open.pop() {
         if id < 0 {
@@ -110,7 +123,7 @@ pub fn leaf_order(merge: &[[i32; 2]]) -> Vec<i32> {
             open.push(first);
         }
     }
-    order
+    Ok(order)
 }
 
 /// The merges (from 1) whose branches cross when the leaves stand in this order, a permutation of the
@@ -160,7 +173,7 @@ mod tests {
 
     #[test]
     fn observations_come_before_clusters_and_smaller_ids_first() {
-        let tree = Dendrogram::from_steps(4, &[(3, 1, 1.0), (4, 0, 2.0), (2, 5, 3.0)]);
+        let tree = Dendrogram::from_steps(4, &[(3, 1, 1.0), (4, 0, 2.0), (2, 5, 3.0)]).unwrap();
         assert_eq!(tree.merge, [[-2, -4], [-1, 1], [-3, 2]]);
         assert_eq!(tree.order, [3, 1, 2, 4]);
         assert_eq!(tree.height, [1.0, 2.0, 3.0]);

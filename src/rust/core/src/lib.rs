@@ -15,7 +15,7 @@ pub mod knn;
 pub mod linkage;
 pub mod mahalanobis;
 pub mod matrix;
-mod memory;
+pub mod memory;
 pub mod metric;
 pub mod monitor;
 #[cfg(test)]

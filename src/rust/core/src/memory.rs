@@ -1,9 +1,66 @@
 //! Memory of the host for what grows with the data: where there is not enough, that is an error, and
 //! not the end of the process.
+//!
+//! Memory that is asked for here may be refused. Everything else (small vectors, what libraries
+//! allocate) may not: Rust ends the process. So an allocator can keep a reserve for that, and tells
+//! of a [`shortage`] when it has to touch it; then computations stop with an error at the next
+//! [`Monitor::check`](crate::Monitor::check), while the reserve lasts.
 
+mod granules;
+
+use std::cell::Cell;
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytemuck::Zeroable;
+use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+pub use granules::Granules;
+
+/// Whether an allocator lives on its reserve.
+static SHORTAGE: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// Whether this thread asks for memory that may be refused.
+    static REFUSABLE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sets whether an allocator lives on its reserve, so that computations have to stop.
+pub fn set_shortage(shortage: bool) {
+    SHORTAGE.store(shortage, Ordering::Relaxed);
+}
+
+/// Whether an allocator lives on its reserve.
+pub fn shortage() -> bool {
+    SHORTAGE.load(Ordering::Relaxed)
+}
+
+/// `Err(Error::Memory)` in a [`shortage`].
+///
+/// # Errors
+/// As said.
+pub fn check_shortage() -> Result<()> {
+    if shortage() {
+        let message = "memory ran out on the way: the system gives no more";
+        return Err(Error::Memory(message.into()));
+    }
+    Ok(())
+}
+
+/// Whether the memory that this thread asks for at present may be refused, so that no reserve
+/// should be touched for it.
+pub fn is_refusable() -> bool {
+    REFUSABLE.get()
+}
+
+/// Asks for memory that may be refused.
+fn refusable<T>(ask: impl FnOnce() -> T) -> T {
+    REFUSABLE.set(true);
+    let answer = ask();
+    REFUSABLE.set(false);
+    answer
+}
 
 /// What needs memory where observations are copied or rearranged.
 pub const OBSERVATIONS: &str = "a copy of the observations needs";
@@ -25,11 +82,22 @@ pub fn check(what: &str, bytes: f64) -> Result<()> {
 pub fn check_total(what: &str, bytes: f64) -> Result<()> {
     match total() {
         Some(total) if bytes > total => {
-            let has = gigabytes(total);
+            let has = in_words(total);
             Err(too_much(what, bytes, &format!("this machine has {has}")))
         }
         _ => Ok(()),
     }
+}
+
+/// That there is memory for `each` bytes for each of so many observations, which a computation needs
+/// beside the observations themselves; `what` needs it, in words. The bytes are measured ones, for a
+/// computation that cannot end well to end at once.
+///
+/// # Errors
+/// As [`check`].
+pub fn check_working(what: &str, observations: usize, each: usize) -> Result<()> {
+    let what = format!("{what} of {observations} observations needs");
+    check(&what, observations as f64 * each as f64)
 }
 
 /// An empty vector with room for so many values; `what` needs them, in words.
@@ -37,8 +105,9 @@ pub fn check_total(what: &str, bytes: f64) -> Result<()> {
 /// # Errors
 /// `Error::Memory` says how much that is where the system does not give it.
 pub fn room<T>(what: &str, len: usize) -> Result<Vec<T>> {
+    check_shortage()?;
     let mut values = Vec::new();
-    match values.try_reserve_exact(len) {
+    match refusable(|| values.try_reserve_exact(len)) {
         Ok(()) => Ok(values),
         Err(_) => Err(refused::<T>(what, len)),
     }
@@ -49,19 +118,56 @@ pub fn room<T>(what: &str, len: usize) -> Result<Vec<T>> {
 /// # Errors
 /// As [`room`].
 pub fn reserve<T>(values: &mut Vec<T>, what: &str, more: usize) -> Result<()> {
-    let reserved = values.try_reserve(more);
+    if values.capacity() - values.len() >= more {
+        return Ok(());
+    }
+    check_shortage()?;
+    let reserved = refusable(|| values.try_reserve(more));
     reserved.map_err(|_| refused::<T>(what, values.len() + more))
 }
 
-/// So many values that are zero, or what else is the default.
+/// So many values that are zero.
 ///
 /// # Errors
 /// As [`room`].
-pub fn zeros<T: Clone + Default>(what: &str, len: usize) -> Result<Vec<T>> {
-    // A vector that is made of zeros cannot be refused; but the system has zeros at hand, while
-    // writing them into `room` would take long.
-    probe::<T>(what, len)?;
-    Ok(vec![T::default(); len])
+pub fn zeros<T: Zeroable>(what: &str, len: usize) -> Result<Vec<T>> {
+    check_shortage()?;
+    // The system has zeros at hand, while writing them into `room` would take long.
+    let zeros = refusable(|| bytemuck::allocation::try_zeroed_vec(len));
+    zeros.map_err(|()| refused::<T>(what, len))
+}
+
+/// So many values that are all the same.
+///
+/// # Errors
+/// As [`room`].
+pub fn filled<T: Clone>(what: &str, len: usize, value: T) -> Result<Vec<T>> {
+    let mut values = room(what, len)?;
+    values.resize(len, value);
+    Ok(values)
+}
+
+/// What an iterator of known length gives.
+///
+/// # Errors
+/// As [`room`].
+pub fn collected<T>(what: &str, values: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
+    let mut all = room(what, values.len())?;
+    all.extend(values);
+    Ok(all)
+}
+
+/// The same of what threads make.
+///
+/// # Errors
+/// As [`room`].
+pub fn collected_on_threads<T: Send>(
+    what: &str,
+    values: impl IndexedParallelIterator<Item = T>,
+) -> Result<Vec<T>> {
+    let mut all = room(what, values.len())?;
+    values.collect_into_vec(&mut all);
+    Ok(all)
 }
 
 /// A copy.
@@ -81,16 +187,23 @@ fn probe<T>(what: &str, len: usize) -> Result<()> {
 }
 
 fn refused<T>(what: &str, len: usize) -> Error {
-    let bytes = len as f64 * size_of::<T>() as f64;
+    too_little(what, len as f64 * size_of::<T>() as f64)
+}
+
+/// The error that the system does not give so many bytes; `what` needs them, in words.
+pub fn too_little(what: &str, bytes: f64) -> Error {
     too_much(what, bytes, "the system does not give so much")
 }
 
 fn too_much(what: &str, bytes: f64, but: &str) -> Error {
-    Error::Memory(format!("{what} {}, but {but}", gigabytes(bytes)))
+    Error::Memory(format!("{what} {}, but {but}", in_words(bytes)))
 }
 
-/// A number of bytes in words.
-pub fn gigabytes(bytes: f64) -> String {
+/// So many bytes in a unit that suits them.
+pub fn in_words(bytes: f64) -> String {
+    if bytes < 1e8 {
+        return format!("{:.1} MB", bytes / 1e6);
+    }
     format!("{:.1} GB", bytes / 1e9)
 }
 
@@ -113,12 +226,18 @@ mod tests {
         assert!(room::<f64>("all need", 1000).unwrap().capacity() >= 1000);
         assert_eq!(zeros("all need", 3), Ok(vec![0.0; 3]));
         assert_eq!(copied("all need", &[1, 2]), Ok(vec![1, 2]));
+        assert_eq!(filled("all need", 2, 7), Ok(vec![7, 7]));
+        assert_eq!(collected("all need", 0..3), Ok(vec![0, 1, 2]));
+        let squares = (0..999).into_par_iter().map(|i| i * i);
+        let expected = squares.clone().collect::<Vec<i32>>();
+        assert_eq!(collected_on_threads("all need", squares), Ok(expected));
         // More than addresses reach.
         let refused = "all need 1152921504.6 GB, but the system does not give so much";
         let refused = Error::Memory(refused.into());
         assert_eq!(room::<f64>("all need", 1 << 57), Err(refused.clone()));
         assert_eq!(zeros::<f64>("all need", 1 << 57), Err(refused.clone()));
         assert_eq!(zeros::<[f32; 16]>("all need", 1 << 54), Err(refused));
+        assert!(filled("all need", 1 << 57, 1.0).is_err());
         // More than a number of bytes can be.
         assert!(zeros::<f64>("all need", usize::MAX).is_err());
         assert!(check("all need", f64::MAX).is_err());

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
+use crate::memory;
 
 /// Shared between the worker, which reports work done and asks whether to stop, and the caller,
 /// who draws the progress and may ask to stop.
@@ -29,13 +30,15 @@ impl Monitor {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// `Err(Error::Interrupt)` once somebody asked to stop.
+    /// Whether to go on.
+    ///
+    /// # Errors
+    /// `Error::Interrupt` once somebody asked to stop, `Error::Memory` in a [`memory::shortage`].
     pub fn check(&self) -> Result<()> {
         if self.stopped() {
-            Err(Error::Interrupt)
-        } else {
-            Ok(())
+            return Err(Error::Interrupt);
         }
+        memory::check_shortage()
     }
 
     /// Announces `work` more units to do.

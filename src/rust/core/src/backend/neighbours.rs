@@ -283,7 +283,7 @@ impl Centroids {
         Ok(Self {
             columns: x.columns(),
             values: memory::copied(memory::OBSERVATIONS, x.values())?,
-            sizes: vec![1.0; x.rows()],
+            sizes: memory::filled(memory::OBSERVATIONS, x.rows(), 1.0)?,
         })
     }
 

@@ -30,6 +30,9 @@ use crate::monitor::Monitor;
 /// So many observations, or members of clusters, are worth a thread.
 const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
 
+/// What needs memory here.
+const CLUSTERS: &str = "the clusters of the observations need";
+
 /// More than what underflows in the squares of a distance.
 const UNDERFLOW: f64 = 1e-150;
 
@@ -120,7 +123,7 @@ pub fn cluster(
         let assigned = assigned.take().expect("is made a partition once");
         partition = Some(Partition::new(x, assigned));
     });
-    Ok(partition.expect("was made"))
+    partition.expect("was made")
 }
 
 /// Starts and iterates, on the threads of the pool that it is called from, searching with `backend`;
@@ -135,11 +138,12 @@ pub fn iterate(
     backend: &dyn Backend,
     monitor: &Monitor,
 ) -> Result<Assigned> {
+    memory::check_working("k-means", x.rows(), 120 + 8 * x.columns())?;
     let centers = match start {
-        Start::Centers(values) => values.to_vec(),
+        Start::Centers(values) => memory::copied(memory::OBSERVATIONS, values)?,
         Start::Draws(uniforms) => seed::seed(x, uniforms, monitor)?,
     };
-    let mut lloyd = Lloyd::new(x, centers);
+    let mut lloyd = Lloyd::new(x, centers)?;
     let iterations = lloyd.run(iterations, backend, monitor)?;
     Ok(Assigned {
         cluster: lloyd.cluster,
@@ -253,22 +257,22 @@ struct Members {
 }
 
 impl Members {
-    fn new(cluster: &[u32], k: usize) -> Self {
+    fn new(cluster: &[u32], k: usize) -> Result<Self> {
         // Starts that become ends as members come.
-        let mut ends = vec![0; k + 1];
+        let mut ends = memory::filled(CLUSTERS, k + 1, 0)?;
         for &c in cluster {
             ends[c as usize + 1] += 1;
         }
         for c in 0..k {
             ends[c + 1] += ends[c];
         }
-        let mut observations = vec![0; cluster.len()];
+        let mut observations = memory::filled(CLUSTERS, cluster.len(), 0)?;
         for (i, &c) in cluster.iter().enumerate() {
             observations[ends[c as usize]] = i as u32;
             ends[c as usize] += 1;
         }
         ends.truncate(k);
-        Self { observations, ends }
+        Ok(Self { observations, ends })
     }
 
     fn of(&self, cluster: usize) -> &[u32] {
@@ -295,21 +299,21 @@ struct Lloyd<'a> {
 }
 
 impl<'a> Lloyd<'a> {
-    fn new(x: &'a Matrix, centers: Vec<f64>) -> Self {
+    fn new(x: &'a Matrix, centers: Vec<f64>) -> Result<Self> {
         let k = centers.len() / x.columns();
         let unknown = Bounds {
             own: f64::INFINITY,
             others: 0.0,
         };
-        Self {
+        Ok(Self {
             x,
             k,
             margin: Margin::new(x.columns()),
             centers,
-            cluster: vec![k as u32; x.rows()],
-            rivals: vec![0; x.rows()],
-            bounds: vec![unknown; x.rows()],
-        }
+            cluster: memory::filled(CLUSTERS, x.rows(), k as u32)?,
+            rivals: memory::filled(CLUSTERS, x.rows(), 0)?,
+            bounds: memory::filled(CLUSTERS, x.rows(), unknown)?,
+        })
     }
 
     /// Assigns and updates until nothing changes; [`Partition::iterations`].
@@ -320,12 +324,13 @@ impl<'a> Lloyd<'a> {
             observation,
             limit: f64::INFINITY,
         });
-        let mut open: Vec<Open> = everyone.collect();
+        let mut open: Vec<Open> = memory::room(CLUSTERS, n)?;
+        open.extend(everyone);
         for iteration in 1..=most {
             if !self.assign(&open, backend, monitor)? {
                 return Ok(iteration);
             }
-            let moves = self.update();
+            let moves = self.update()?;
             open = self.open(&moves);
             monitor.advance(n as u64);
         }
@@ -371,19 +376,21 @@ impl<'a> Lloyd<'a> {
     /// Assigns the observations that are open; whether that changed anything.
     fn assign(&mut self, open: &[Open], backend: &dyn Backend, monitor: &Monitor) -> Result<bool> {
         let found = self.search(open, backend, monitor)?;
-        let decided = open
-            .par_iter()
+        let mut decided: Vec<u32> = memory::filled(CLUSTERS, open.len(), 0)?;
+        decided
+            .par_iter_mut()
+            .zip(open)
             .zip(&found)
             .with_min_len(OBSERVATIONS_AT_A_TIME)
-            .map(|(open, found)| {
-                if found.nearest.0 < found.next.0 {
-                    return Ok(found.nearest.1);
+            .try_for_each(|((center, open), found)| {
+                *center = found.nearest.1;
+                if found.nearest.0 >= found.next.0 {
+                    // Sums of squares can differ where their roots do not.
+                    monitor.check()?;
+                    *center = self.nearest(self.x.row(open.observation as usize));
                 }
-                // Sums of squares can differ where their roots do not.
-                monitor.check()?;
-                Ok(self.nearest(self.x.row(open.observation as usize)))
-            })
-            .collect::<Result<Vec<u32>>>()?;
+                Ok(())
+            })?;
         let mut changed = false;
         for ((open, found), center) in open.iter().zip(&found).zip(decided) {
             let i = open.observation as usize;
@@ -431,9 +438,9 @@ impl<'a> Lloyd<'a> {
             points: &points,
             references: k,
         };
-        let queries: Vec<u32> = (k as u32..points.rows() as u32).collect();
-        let limits: Vec<f64> = open.iter().map(|open| open.limit).collect();
-        let mut all = Vec::with_capacity(open.len());
+        let queries = memory::collected(CLUSTERS, k as u32..points.rows() as u32)?;
+        let limits = memory::collected(CLUSTERS, open.iter().map(|open| open.limit))?;
+        let mut all = memory::room(CLUSTERS, open.len())?;
         backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
             // Queries that are done stay so where another device takes over.
             while all.len() < queries.len() {
@@ -456,9 +463,9 @@ impl<'a> Lloyd<'a> {
     }
 
     /// Moves every center to the mean of its members, if it has any.
-    fn update(&mut self) -> Moves {
+    fn update(&mut self) -> Result<Moves> {
         let (x, p, margin) = (self.x, self.x.columns(), self.margin);
-        let members = Members::new(&self.cluster, self.k);
+        let members = Members::new(&self.cluster, self.k)?;
         let moved = self
             .centers
             .par_chunks_mut(p)
@@ -480,20 +487,20 @@ impl<'a> Lloyd<'a> {
                 moved
             })
             .collect();
-        Moves::new(moved)
+        Ok(Moves::new(moved))
     }
 }
 
 impl Partition {
     /// What has become of the observations.
-    fn new(x: &Matrix, assigned: Assigned) -> Self {
+    fn new(x: &Matrix, assigned: Assigned) -> Result<Self> {
         let Assigned {
             cluster,
             centers,
             iterations,
         } = assigned;
         let k = centers.len() / x.columns();
-        let members = Members::new(&cluster, k);
+        let members = Members::new(&cluster, k)?;
         let within = |(c, center): (usize, &[f64])| {
             let mut sum = 0.0;
             for &i in members.of(c) {
@@ -503,7 +510,7 @@ impl Partition {
             }
             sum
         };
-        Self {
+        Ok(Self {
             within: centers
                 .par_chunks(x.columns())
                 .enumerate()
@@ -514,7 +521,7 @@ impl Partition {
             iterations,
             cluster,
             centers,
-        }
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use rayon::prelude::*;
 use super::{square, Margin};
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
+use crate::memory;
 use crate::monitor::Monitor;
 
 /// Values that are summed up together.
@@ -15,6 +16,9 @@ pub const CHUNK: usize = 256;
 
 /// So many chunks are worth a thread, most observations being passed over.
 const CHUNKS_AT_A_TIME: usize = 1 << 6;
+
+/// What needs memory here.
+const WEIGHTS: &str = "the weights of the observations need";
 
 /// What the observations are weighed by.
 struct Weights {
@@ -38,8 +42,8 @@ struct Weights {
 pub fn seed(x: &Matrix, uniforms: &[f64], monitor: &Monitor) -> Result<Vec<f64>> {
     let n = x.rows();
     let mut weights = Weights {
-        squares: vec![f64::INFINITY; n],
-        nearest: vec![0; n],
+        squares: memory::filled(WEIGHTS, n, f64::INFINITY)?,
+        nearest: memory::filled(WEIGHTS, n, 0)?,
         sums: vec![0.0; n.div_ceil(CHUNK)],
     };
     let mut rows: Vec<usize> = Vec::with_capacity(uniforms.len());
@@ -54,7 +58,9 @@ pub fn seed(x: &Matrix, uniforms: &[f64], monitor: &Monitor) -> Result<Vec<f64>>
         weights.add(x, row, &rows);
         rows.push(row);
     }
-    Ok(rows.iter().flat_map(|&row| x.row(row)).copied().collect())
+    let mut centers = memory::room(WEIGHTS, rows.len() * x.columns())?;
+    centers.extend(rows.iter().flat_map(|&row| x.row(row)));
+    Ok(centers)
 }
 
 /// The row of the first center.

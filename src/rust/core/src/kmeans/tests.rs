@@ -165,9 +165,9 @@ fn bounds_spare_comparisons_in_the_end_and_change_nothing() {
     assert_eq!(partitions[0], partitions[1]);
     // In the last of many iterations few observations are compared with all centers.
     let cpu = Cpu::new(1).unwrap();
-    let mut lloyd = Lloyd::new(&x, centers.to_vec());
+    let mut lloyd = Lloyd::new(&x, centers.to_vec()).unwrap();
     lloyd.run(40, &cpu, &monitor).unwrap();
-    let moves = lloyd.update();
+    let moves = lloyd.update().unwrap();
     assert!(lloyd.open(&moves).len() < 2500);
 }
 

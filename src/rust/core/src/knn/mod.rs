@@ -17,6 +17,9 @@ use crate::memory;
 use crate::metric::Points;
 use crate::monitor::Monitor;
 
+/// What needs memory here.
+const NEIGHBOURS: &str = "the neighbours need";
+
 /// Stands, at an infinite distance, for a neighbour that has not been seen yet. It comes after all
 /// others.
 pub const NOBODY: u32 = u32::MAX;
@@ -115,11 +118,10 @@ impl Graph {
 
     /// Of nothing so far.
     fn room(queries: usize, k: usize) -> Result<Self> {
-        let what = "the neighbours need";
         Ok(Self {
             k,
-            index: memory::room(what, queries * k)?,
-            distance: memory::room(what, queries * k)?,
+            index: memory::room(NEIGHBOURS, queries * k)?,
+            distance: memory::room(NEIGHBOURS, queries * k)?,
         })
     }
 
@@ -145,7 +147,8 @@ impl Graph {
             (None, Some(_)) if block.queries.start < block.references => Except::Itself,
             _ => Except::Nobody,
         };
-        let queries: Vec<u32> = block.queries.clone().map(|query| query as u32).collect();
+        let numbers = block.queries.clone().map(|query| query as u32);
+        let queries = memory::collected(NEIGHBOURS, numbers)?;
         let space = Space::Points {
             points: block.points,
             references: block.references,
@@ -155,8 +158,9 @@ impl Graph {
         let mut nearest = self.index.iter().step_by(k);
         let known = nearest.any(|&number| number != NOBODY);
         let farthest = |farthest: &[f64]| farthest[k - 1];
-        let limits: Option<Vec<f64>> =
-            known.then(|| self.distance.chunks(k).map(farthest).collect());
+        let limits = known
+            .then(|| memory::collected(NEIGHBOURS, self.distance.chunks(k).map(farthest)))
+            .transpose()?;
         let mut before = 0;
         backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
             // Queries that are done stay so where another device takes over.

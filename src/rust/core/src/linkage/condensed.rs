@@ -1,5 +1,6 @@
 //! The dissimilarities of all pairs of clusters, in the order of R's `dist`.
 
+use bytemuck::Zeroable;
 use rayon::prelude::*;
 
 use crate::distances::Pairs;
@@ -7,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 
 /// How a dissimilarity is stored. All arithmetic is in double precision.
-pub trait Stored: Copy + Default + Send + Sync + 'static {
+pub trait Stored: Copy + Default + Send + Sync + 'static + Zeroable {
     /// Dissimilarities of larger magnitude are refused: their squares and sums must not overflow.
     const LARGEST: f64;
 

@@ -42,6 +42,7 @@ const KEPT: usize = 2 * WANTED;
 /// returns otherwise.
 pub fn ward(x: &Matrix, backend: &dyn Backend, monitor: &Monitor) -> Result<Dendrogram> {
     let n = x.rows();
+    memory::check_working("Ward's linkage", n, 450 + 16 * x.columns())?;
     let x = &centred(x)?;
     // The first search, and the merges.
     monitor.expect(2 * n as u64 - 1);
@@ -50,14 +51,14 @@ pub fn ward(x: &Matrix, backend: &dyn Backend, monitor: &Monitor) -> Result<Dend
         Space::Clusters(x),
         monitor,
         &mut |neighbours: &mut dyn Neighbours| {
-            let mut rounds = Rounds::new(x, neighbours, monitor);
+            let mut rounds = Rounds::new(x, neighbours, monitor)?;
             rounds.merge_duplicates(x)?;
             rounds.run()?;
             merges = std::mem::take(&mut rounds.merges);
             Ok(())
         },
     )?;
-    Ok(sorted_tree(n, merges))
+    sorted_tree(n, merges)
 }
 
 /// Centroid linkage of the rows of `x`: distances are those of the centroids. The heights are the
@@ -86,7 +87,7 @@ fn by_means(
 ) -> Result<Dendrogram> {
     let x = centred(x)?;
     let merges = backend.agglomerate(&[Problem::of_centroids(&x, union)], monitor)?;
-    Ok(tree(x.rows(), &merges[0]))
+    tree(x.rows(), &merges[0])
 }
 
 /// The rows relative to their middle, so that means of them keep their digits.
@@ -99,6 +100,9 @@ fn centred(x: &Matrix) -> Result<Matrix> {
     }
     Matrix::from_row_major(values, x.rows(), x.columns())
 }
+
+/// What needs memory here.
+const CLUSTERS: &str = "the clusters of a linkage need";
 
 /// What is known of the clusters near a cluster.
 #[derive(Debug, Clone)]
@@ -130,7 +134,7 @@ struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    fn new(x: &Matrix, neighbours: &'a mut dyn Neighbours, monitor: &'a Monitor) -> Self {
+    fn new(x: &Matrix, neighbours: &'a mut dyn Neighbours, monitor: &'a Monitor) -> Result<Self> {
         let n = x.rows();
         let nothing = Known {
             found: Vec::new(),
@@ -140,18 +144,18 @@ impl<'a> Rounds<'a> {
         let (least, greatest) = bounding_box(rows, x.columns());
         let spans = least.iter().zip(&greatest).map(|(l, g)| g - l);
         let diagonal = spans.map(|span| span * span).sum::<f64>().sqrt();
-        Self {
+        Ok(Self {
             neighbours,
             monitor,
-            sizes: vec![1.0; n],
-            merged_into: (0..n as u32).collect(),
-            known: vec![nothing; n],
-            nearest: vec![(f64::NAN, u32::MAX); n],
-            followers: vec![Vec::new(); n],
+            sizes: memory::filled(CLUSTERS, n, 1.0)?,
+            merged_into: memory::collected(CLUSTERS, 0..n as u32)?,
+            known: memory::filled(CLUSTERS, n, nothing)?,
+            nearest: memory::filled(CLUSTERS, n, (f64::NAN, u32::MAX))?,
+            followers: memory::filled(CLUSTERS, n, Vec::new())?,
             rounding: 8.0 * f64::EPSILON * diagonal,
             rounds: 0.0,
-            merges: Vec::with_capacity(n - 1),
-        }
+            merges: memory::room(CLUSTERS, n - 1)?,
+        })
     }
 
     /// Number of clusters.
@@ -166,7 +170,7 @@ impl<'a> Rounds<'a> {
             let pairs = a.iter().zip(b).map(|(a, b)| a.total_cmp(b));
             pairs.fold(std::cmp::Ordering::Equal, |all, one| all.then(one))
         };
-        let mut slots: Vec<u32> = (0..x.rows() as u32).collect();
+        let mut slots = memory::collected(CLUSTERS, 0..x.rows() as u32)?;
         slots.sort_by(order);
         let mut groups: Vec<&[u32]> = slots.chunk_by(|i, j| order(i, j).is_eq()).collect();
         groups.sort_unstable_by_key(|equal| equal[0]);

@@ -70,11 +70,11 @@ pub fn linkage(
             merge.height = merge.height.sqrt();
         }
     }
-    Ok(if recurrence.linkage.is_reducible() {
+    if recurrence.linkage.is_reducible() {
         sorted_tree(n, merges)
     } else {
         tree(n, &merges)
-    })
+    }
 }
 
 /// The merges on the CPU, on the rayon pool that it is called in; `distances` writes those of some

@@ -24,11 +24,16 @@ use std::collections::BinaryHeap;
 
 use crate::backend::Merge;
 use crate::dendrogram::{Dendrogram, Height, TreeBuilder};
+use crate::error::Result;
+use crate::memory;
+
+/// What needs memory here.
+const MERGES: &str = "the merges need";
 
 /// The tree of merges of `n` observations' slots, in the order of the merges.
-fn tree(n: usize, merges: &[Merge]) -> Dendrogram {
-    let mut tree = TreeBuilder::new(n);
-    let slots: Vec<u32> = (0..n as u32).collect();
+fn tree(n: usize, merges: &[Merge]) -> Result<Dendrogram> {
+    let mut tree = TreeBuilder::new(n)?;
+    let slots = memory::collected(MERGES, 0..n as u32)?;
     tree.append(&slots, merges);
     tree.finish()
 }
@@ -36,11 +41,11 @@ fn tree(n: usize, merges: &[Merge]) -> Dendrogram {
 /// As [`tree`], in the order of the heights, of merges that are in any order in which parts come
 /// before their unions. Of equal heights the merge of the lowest slots comes first, as if the
 /// nearest pair of all had been sought each time.
-fn sorted_tree(n: usize, mut merges: Vec<Merge>) -> Dendrogram {
+fn sorted_tree(n: usize, mut merges: Vec<Merge>) -> Result<Dendrogram> {
     // By slot: the last merge there. By merge: the one that it is a part of, and its own parts.
-    let mut last = vec![None; n];
-    let mut whole = vec![None; merges.len()];
-    let mut missing = vec![0u8; merges.len()];
+    let mut last = memory::filled(MERGES, n, None)?;
+    let mut whole = memory::filled(MERGES, merges.len(), None)?;
+    let mut missing = memory::filled(MERGES, merges.len(), 0u8)?;
     for at in 0..merges.len() {
         let Merge { lower, higher, .. } = merges[at];
         for part in [lower, higher].into_iter().filter_map(|s| last[s as usize]) {
@@ -60,8 +65,10 @@ fn sorted_tree(n: usize, mut merges: Vec<Merge>) -> Dendrogram {
         Reverse((Height(height), lower, higher, at))
     };
     let complete = (0..merges.len()).filter(|&at| missing[at] == 0);
-    let mut queue: BinaryHeap<_> = complete.map(key).collect();
-    let mut sorted = Vec::with_capacity(merges.len());
+    let mut keys = memory::room(MERGES, merges.len())?;
+    keys.extend(complete.map(key));
+    let mut queue = BinaryHeap::from(keys);
+    let mut sorted = memory::room(MERGES, merges.len())?;
     while let Some(Reverse((.., at))) = queue.pop() {
         sorted.push(merges[at]);
         if let Some(whole) = whole[at] {

@@ -16,8 +16,12 @@ use crate::backend::neighbours::{Except, Neighbours, Request, Space};
 use crate::backend::Backend;
 use crate::dendrogram::{Dendrogram, TreeBuilder};
 use crate::error::Result;
+use crate::memory;
 use crate::metric::Points;
 use crate::monitor::Monitor;
+
+/// What needs memory here.
+const COMPONENTS: &str = "the components of a spanning tree need";
 
 /// How many points of other components a search looks for.
 const WANTED: usize = 8;
@@ -63,11 +67,12 @@ pub fn tree(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Result
         references: n,
     };
     space.check()?;
+    memory::check_working("the spanning tree", n, 400 + 4 * points.columns())?;
     // The first search, and the edges.
     monitor.expect(2 * n as u64 - 1);
     let mut edges = Vec::new();
     backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
-        let mut forest = Forest::new(n, neighbours, monitor);
+        let mut forest = Forest::new(n, neighbours, monitor)?;
         while forest.edges.len() < n - 1 {
             monitor.check()?;
             let before = forest.edges.len();
@@ -87,14 +92,14 @@ pub fn tree(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Result
 pub fn single(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Result<Dendrogram> {
     let edges = tree(points, backend, monitor)?;
     let n = points.rows();
-    let mut sets = DisjointSets::new(n);
-    let mut tree = TreeBuilder::new(n);
+    let mut sets = DisjointSets::new(n)?;
+    let mut tree = TreeBuilder::new(n)?;
     for edge in edges {
         let [a, b] = [edge.lower, edge.higher].map(|end| sets.root(end));
         let root = sets.unite(a, b);
         tree.join(root, a + b - root, edge.weight);
     }
-    Ok(tree.finish())
+    tree.finish()
 }
 
 /// What is known of the nearest points of other components.
@@ -120,26 +125,26 @@ struct Forest<'a> {
 }
 
 impl<'a> Forest<'a> {
-    fn new(n: usize, neighbours: &'a mut dyn Neighbours, monitor: &'a Monitor) -> Self {
+    fn new(n: usize, neighbours: &'a mut dyn Neighbours, monitor: &'a Monitor) -> Result<Self> {
         let nothing = Known {
             found: Vec::new(),
             floor: (0.0, 0),
         };
-        Self {
+        Ok(Self {
             neighbours,
             monitor,
-            sets: DisjointSets::new(n),
-            components: (0..n as u32).collect(),
-            known: vec![nothing; n],
+            sets: DisjointSets::new(n)?,
+            components: memory::collected(COMPONENTS, 0..n as u32)?,
+            known: memory::filled(COMPONENTS, n, nothing)?,
             least: Vec::new(),
-            edges: Vec::with_capacity(n - 1),
-        }
+            edges: memory::room(COMPONENTS, n - 1)?,
+        })
     }
 
     /// Finds the least edge out of every component but the largest, and unites what they join.
     fn round(&mut self) -> Result<()> {
         let n = self.components.len() as u32;
-        self.least = vec![None; n as usize];
+        self.least = memory::filled(COMPONENTS, n as usize, None)?;
         for point in 0..n {
             self.look_at(point);
         }
@@ -253,11 +258,11 @@ struct DisjointSets {
 
 impl DisjointSets {
     /// A set for each of `n` points.
-    fn new(n: usize) -> Self {
-        Self {
-            parents: (0..n as u32).collect(),
-            sizes: vec![1; n],
-        }
+    fn new(n: usize) -> Result<Self> {
+        Ok(Self {
+            parents: memory::collected(COMPONENTS, 0..n as u32)?,
+            sizes: memory::filled(COMPONENTS, n, 1)?,
+        })
     }
 
     fn root(&mut self, mut point: u32) -> u32 {

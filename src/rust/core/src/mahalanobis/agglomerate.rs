@@ -27,6 +27,7 @@ use super::Problem;
 use crate::backend::screen::{Found, Frame, Precision, Request, Screen, View};
 use crate::backend::Merge;
 use crate::error::Result;
+use crate::memory;
 use crate::monitor::Monitor;
 
 /// To find more candidates than this takes longer than another sweep now and then.
@@ -238,14 +239,14 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             forest,
             recent: Vec::new(),
             below_full_size,
-            queue: Queue::with_capacity(n),
+            queue: Queue::with_capacity(n)?,
             new_screen,
             prepared: HashMap::new(),
             next: None,
             coarse: 0,
             batch: 1,
             reach: [1.0; 2],
-            merges: Vec::with_capacity(n - 1),
+            merges: memory::room("the merges need", n - 1)?,
         })
     }
 

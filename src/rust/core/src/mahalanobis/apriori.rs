@@ -11,6 +11,7 @@ use crate::backend::{Backend, Merge};
 use crate::dendrogram::{Height, TreeBuilder};
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
+use crate::memory;
 use crate::monitor::Monitor;
 
 /// The observations divided into apriori clusters, in increasing label, and loose ones.
@@ -77,7 +78,7 @@ impl Arranged {
     /// # Errors
     /// `Error::Memory` where there is not enough.
     pub fn new(x: &Matrix, partition: &Partition, backend: &dyn Backend) -> Result<Self> {
-        let mut order = Vec::with_capacity(x.rows());
+        let mut order = memory::room(memory::OBSERVATIONS, x.rows())?;
         let mut starts = vec![0];
         for (_, cluster) in &partition.clusters {
             order.extend_from_slice(cluster);
@@ -105,26 +106,26 @@ pub fn above(
     monitor: &Monitor,
 ) -> Result<Clustering> {
     let Arranged { x, order, starts } = arranged;
-    let mut tree = TreeBuilder::new(x.rows());
+    let mut tree = TreeBuilder::new(x.rows())?;
     let apriori_labels = interleave(partition, inner, &mut tree);
 
     let mut starts = starts.clone();
-    starts.extend(starts[starts.len() - 1] + 1..=x.rows());
-    let slots: Vec<u32> = starts[..starts.len() - 1]
-        .iter()
-        .map(|&start| order[start])
-        .collect();
+    let loose = starts[starts.len() - 1] + 1..=x.rows();
+    memory::reserve(&mut starts, memory::OBSERVATIONS, partition.loose.len())?;
+    starts.extend(loose);
+    let first = starts[..starts.len() - 1].iter().map(|&start| order[start]);
+    let slots = memory::collected(memory::OBSERVATIONS, first)?;
     let top = Problem {
         x,
         starts,
-        members: (0..x.rows() as u32).collect(),
+        members: memory::collected(memory::OBSERVATIONS, 0..x.rows() as u32)?,
         options: *options,
         union: Union::Shape,
     };
     let merges = backend.agglomerate(&[top], monitor)?;
     tree.append(&slots, &merges[0]);
     Ok(Clustering {
-        dendrogram: tree.finish(),
+        dendrogram: tree.finish()?,
         apriori_merges: apriori_labels.len(),
         apriori_labels,
     })

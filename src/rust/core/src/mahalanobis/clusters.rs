@@ -16,6 +16,9 @@ use crate::error::Result;
 use crate::memory;
 use crate::monitor::Monitor;
 
+/// What needs memory here.
+const CLUSTERS: &str = "the clusters need";
+
 /// From so many members on, the sums of a cluster's distances to others are kept.
 const KEPT_FROM: usize = 32;
 
@@ -167,18 +170,27 @@ impl<'a> Clusters<'a> {
             monitor,
             problem,
             p,
-            sizes: (0..n).map(|s| problem.members_of(s).len() as u32).collect(),
+            sizes: memory::collected(CLUSTERS, (0..n).map(|s| problem.members_of(s).len() as u32))?,
             means: memory::zeros("the means of the clusters need", n * p)?,
-            moments: vec![None; n],
+            moments: memory::filled(CLUSTERS, n, None)?,
             members: Vec::new(),
-            versions: vec![0; if problem.options.quick { 0 } else { n }],
-            sums: vec![HashMap::new(); if problem.options.quick { 0 } else { n }],
+            versions: memory::filled(CLUSTERS, if problem.options.quick { 0 } else { n }, 0)?,
+            sums: memory::filled(
+                CLUSTERS,
+                if problem.options.quick { 0 } else { n },
+                HashMap::new(),
+            )?,
             diagonal: problem.diagonal(),
             log2_terms: distance::log2_ceil(problem.members.len()),
         };
         if !problem.options.quick {
-            let members = |slot| Members::new(problem.x, problem.members_of(slot));
-            clusters.members = (0..n).into_par_iter().map(members).collect::<Result<_>>()?;
+            clusters.members = memory::room(CLUSTERS, n)?;
+            clusters.members.resize_with(n, Members::default);
+            let slots = clusters.members.par_iter_mut().enumerate();
+            slots.try_for_each(|(slot, members)| {
+                *members = Members::new(problem.x, problem.members_of(slot))?;
+                Ok(())
+            })?;
         }
         let slots = clusters.means.par_chunks_mut(p).zip(&mut clusters.moments);
         slots.enumerate().for_each(|(slot, (mean, moments))| {

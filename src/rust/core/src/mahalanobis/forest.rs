@@ -9,6 +9,7 @@ use super::{distance, Problem};
 use crate::backend::screen::{Found, Frame, View};
 use crate::error::Result;
 use crate::matrix::middle_of;
+use crate::memory;
 use crate::monitor::Monitor;
 
 /// How many candidates a first sweep keeps; each further sweep of a cluster keeps twice as many.
@@ -163,9 +164,12 @@ impl<'a> Forest<'a> {
             rule,
             frame: frame(problem),
             clusters: Clusters::new(problem, &rule, monitor)?,
-            births: vec![0; n],
+            births: memory::filled("the clusters need", n, 0)?,
             next_birth: 0,
-            candidates: (0..n).map(|_| Candidates::default()).collect(),
+            candidates: memory::collected(
+                "the candidates of the clusters need",
+                (0..n).map(|_| Candidates::default()),
+            )?,
         })
     }
 

@@ -46,6 +46,11 @@ impl Members {
         let mut members = Self::default();
         let copies = rows.len() / BLOCK * BLOCK * x.columns();
         memory::reserve(&mut members.blocks, "the members of clusters need", copies)?;
+        memory::reserve(
+            &mut members.rows,
+            "the members of clusters need",
+            rows.len(),
+        )?;
         members.extend(x, rows);
         Ok(members)
     }

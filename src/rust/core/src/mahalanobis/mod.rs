@@ -133,6 +133,19 @@ impl<'a> Problem<'a> {
         }
     }
 
+    /// Bytes that its agglomeration takes at least, beside the observations: means in double and
+    /// single precision, members for full distances, and a few candidates for each cluster. See
+    /// *Time and memory* in the help page of `gmhclust()`.
+    pub fn working_memory(&self) -> f64 {
+        let p = self.x.columns();
+        let each = if self.options.quick {
+            32 * p + 400
+        } else {
+            48 * p + 600
+        };
+        self.clusters() as f64 * each as f64
+    }
+
     /// Number of clusters at the start.
     pub fn clusters(&self) -> usize {
         self.starts.len() - 1
@@ -222,11 +235,11 @@ pub fn cluster(
         None => {
             let problem = Problem::of_observations(x, (0..x.rows() as u32).collect(), *options);
             let merges = backend.agglomerate(&[problem], monitor)?;
-            let mut tree = TreeBuilder::new(x.rows());
-            let slots: Vec<u32> = (0..x.rows() as u32).collect();
+            let mut tree = TreeBuilder::new(x.rows())?;
+            let slots = memory::collected(memory::OBSERVATIONS, 0..x.rows() as u32)?;
             tree.append(&slots, &merges[0]);
             Ok(Clustering {
-                dendrogram: tree.finish(),
+                dendrogram: tree.finish()?,
                 apriori_merges: 0,
                 apriori_labels: Vec::new(),
             })
@@ -336,7 +349,7 @@ fn check_width(x: &Matrix, options: &Options) -> Result<()> {
         return Err(Error::Input(format!(
             "`X` has {rows} rows and {columns} columns, and every merge would factorise a {columns} × \
              {columns} covariance: {columns} columns need about {} and hours; {advice}",
-            memory::gigabytes(bytes),
+            memory::in_words(bytes),
         )));
     }
     let what = format!("the covariances in {columns} dimensions need about");

@@ -3,6 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use crate::error::Result;
+use crate::memory;
+
 /// How many elements come near at a time, and twice as many may be near: few enough to stay in the
 /// processor's caches and to make room among.
 const NEAR: usize = 128;
@@ -18,11 +21,14 @@ pub struct Queue<T> {
 
 impl<T: Ord + Copy> Queue<T> {
     /// Empty, with room for so many elements.
-    pub fn with_capacity(capacity: usize) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn with_capacity(capacity: usize) -> Result<Self> {
+        Ok(Self {
             near: Vec::with_capacity(2 * NEAR + 1),
-            far: BinaryHeap::with_capacity(capacity),
-        }
+            far: BinaryHeap::from(memory::room("the queue of the clusters needs", capacity)?),
+        })
     }
 
     pub fn clear(&mut self) {
@@ -75,7 +81,7 @@ mod tests {
     #[test]
     fn elements_come_in_order() {
         let mut random = Random(5);
-        let mut queue = Queue::with_capacity(0);
+        let mut queue = Queue::with_capacity(0).unwrap();
         let mut sorted: Vec<usize> = Vec::new();
         for round in 0..20_000 {
             // Grows to some hundreds of elements, and shrinks to none, again and again.

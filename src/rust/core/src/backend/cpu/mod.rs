@@ -8,6 +8,10 @@ mod screen;
 mod share;
 pub mod simd;
 
+use std::io;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
 use rayon::prelude::*;
 
 use super::neighbours::Space;
@@ -27,9 +31,29 @@ pub use dissimilarities::CpuDissimilarities;
 pub use neighbours::{Best, CpuNeighbours};
 pub use screen::CpuScreen;
 
+/// Bytes of address space that a thread takes: its stack, 2 MiB unless the user's environment says
+/// otherwise, and what the system keeps for it.
+const THREAD_BYTES: usize = 9 << 18;
+
 /// A pool of threads.
 pub struct Cpu {
+    /// Dropped first, which tells the threads to end.
     pool: rayon::ThreadPool,
+    /// Dropped next, so that the next computation finds their memory free.
+    _threads: Threads,
+}
+
+/// The threads of a pool; where they are dropped, they have been told to end.
+#[derive(Default)]
+struct Threads(Vec<JoinHandle<()>>);
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        for thread in self.0.drain(..) {
+            // The pool hands panics to those who gave the work.
+            let _ = thread.join();
+        }
+    }
 }
 
 impl Cpu {
@@ -43,13 +67,45 @@ impl Cpu {
                 "`threads` is 0, it needs to be at least 1".into(),
             ));
         }
+        let mut started = Threads::default();
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|i| format!("gmhclust-{i}"))
-            .build()
-            .map_err(|error| Error::Memory(format!("cannot start {threads} threads: {error}")))?;
-        Ok(Self { pool })
+            .spawn_handler(|thread| start(thread).map(|thread| started.0.push(thread)))
+            .build();
+        match pool {
+            Ok(pool) => Ok(Self {
+                pool,
+                _threads: started,
+            }),
+            Err(error) => {
+                let advice = "fewer `threads` need less memory";
+                let message = format!("cannot start {threads} threads: {error}; {advice}");
+                Err(Error::Memory(message))
+            }
+        }
     }
+}
+
+/// Starts a thread of a pool.
+fn start(thread: rayon::ThreadBuilder) -> io::Result<JoinHandle<()>> {
+    // A thread that has no memory for what the system keeps for it ends the process. So there must
+    // be enough before it starts, and nothing else is done until it has.
+    memory::room::<u8>("a thread needs", THREAD_BYTES)
+        .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
+    let mut builder = std::thread::Builder::new();
+    if let Some(name) = thread.name() {
+        builder = builder.name(name.into());
+    }
+    let (up, is_up) = mpsc::channel();
+    let started = builder.spawn(move || {
+        // Nobody listens where the starter has gone.
+        let _ = up.send(());
+        thread.run();
+    })?;
+    // An error would mean that it has ended.
+    let _ = is_up.recv();
+    Ok(started)
 }
 
 impl Cpu {
@@ -66,10 +122,12 @@ impl Cpu {
         monitor: &Monitor,
         new_screen: impl Fn(usize, &Problem, usize, Frame) -> Result<Box<dyn Screen>> + Sync,
     ) -> Result<Vec<Vec<Merge>>> {
+        let largest = problems.iter().map(|problem| problem.working_memory());
+        memory::check("the clustering needs", largest.fold(0.0, f64::max))?;
         for problem in problems {
             monitor.expect(agglomerate::work(problem));
         }
-        self.pool.install(|| {
+        self.install(|| {
             problems
                 .par_iter()
                 .enumerate()
@@ -95,8 +153,7 @@ impl Cpu {
         let distances = |points: &Points, pairs: &Pairs, out: &mut [f64]| {
             backend.distances(points, pairs, out, monitor)
         };
-        self.pool
-            .install(|| matrix::merges(origin, recurrence, sizes, distances, monitor))
+        self.install(|| matrix::merges(origin, recurrence, sizes, distances, monitor))
     }
 }
 
@@ -123,13 +180,11 @@ impl Backend for Cpu {
         rows: usize,
         columns: usize,
     ) -> Result<Points> {
-        self.pool
-            .install(|| Points::from_row_major(metric, copy(values)?, rows, columns))
+        self.install(|| Points::from_row_major(metric, copy(values)?, rows, columns))
     }
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
-        self.pool
-            .install(|| task(&mut CpuNeighbours::new(space, monitor)?))
+        self.install(|| task(&mut CpuNeighbours::new(space, monitor)?))
     }
 
     fn link(
@@ -149,8 +204,7 @@ impl Backend for Cpu {
         out: &mut [f64],
         monitor: &Monitor,
     ) -> Result<()> {
-        self.pool
-            .install(|| distances::distances(points, pairs, out, monitor))
+        self.install(|| distances::distances(points, pairs, out, monitor))
     }
 
     fn kmeans(
@@ -160,8 +214,7 @@ impl Backend for Cpu {
         iterations: usize,
         monitor: &Monitor,
     ) -> Result<Assigned> {
-        self.pool
-            .install(|| kmeans::iterate(x, start, iterations, self, monitor))
+        self.install(|| kmeans::iterate(x, start, iterations, self, monitor))
     }
 }
 

@@ -1,0 +1,116 @@
+//! Which equal parts of a piece of memory are in use.
+
+/// A bit for each of `64 * WORDS` granules. It allocates nothing, so that an allocator can use it.
+#[derive(Debug, Clone)]
+pub struct Granules<const WORDS: usize> {
+    used: [u64; WORDS],
+    /// Behind those that were found last: the next search starts here.
+    next: usize,
+}
+
+impl<const WORDS: usize> Default for Granules<WORDS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<const WORDS: usize> Granules<WORDS> {
+    const COUNT: usize = 64 * WORDS;
+
+    /// None is in use.
+    pub const fn new() -> Self {
+        Self {
+            used: [0; WORDS],
+            next: 0,
+        }
+    }
+
+    /// Takes `count` adjacent ones, at least 1; the first of them, or `None` where there are not as
+    /// many.
+    pub fn take(&mut self, count: usize) -> Option<usize> {
+        let first = self
+            .find(count, self.next)
+            .or_else(|| self.find(count, 0))?;
+        for granule in first..first + count {
+            self.used[granule / 64] |= 1 << (granule % 64);
+        }
+        self.next = first + count;
+        Some(first)
+    }
+
+    /// Gives back what [`Granules::take`] gave.
+    pub fn give_back(&mut self, first: usize, count: usize) {
+        for granule in first..first + count {
+            self.used[granule / 64] &= !(1 << (granule % 64));
+        }
+    }
+
+    /// The first of `count` adjacent ones that are free, from `start` on.
+    fn find(&self, count: usize, start: usize) -> Option<usize> {
+        let (mut at, mut free) = (start, 0);
+        while at < Self::COUNT && free < count {
+            let word = self.used[at / 64];
+            // Most words are all free or all in use.
+            let (step, is_free) = match word {
+                0 if at.is_multiple_of(64) => (64, true),
+                u64::MAX if at.is_multiple_of(64) => (64, false),
+                _ => (1, word >> (at % 64) & 1 == 0),
+            };
+            at += step;
+            free = if is_free { free + step } else { 0 };
+        }
+        // The last word may have had more than were wanted.
+        (free >= count).then(|| at - free)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+
+    #[test]
+    fn what_is_taken_is_nobody_elses_and_is_found_where_there_is_room() {
+        let mut random = Random(1);
+        let mut granules = Granules::<4>::new();
+        let mut used = [false; 256];
+        let mut taken: Vec<(usize, usize)> = Vec::new();
+        let mut refused = 0;
+        for _ in 0..20_000 {
+            if random.below(2) == 0 && !taken.is_empty() {
+                let (first, count) = taken.swap_remove(random.below(taken.len()));
+                granules.give_back(first, count);
+                used[first..first + count].fill(false);
+                continue;
+            }
+            let most = if random.below(4) == 0 { 130 } else { 6 };
+            let count = 1 + random.below(most);
+            match granules.take(count) {
+                Some(first) => {
+                    let place = &mut used[first..first + count];
+                    assert!(place.iter().all(|used| !used));
+                    place.fill(true);
+                    taken.push((first, count));
+                }
+                None => {
+                    assert!(!used
+                        .windows(count)
+                        .any(|place| place.iter().all(|used| !used)));
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 100);
+    }
+
+    #[test]
+    fn all_can_be_taken_at_once_and_no_more() {
+        let mut granules = Granules::<4>::new();
+        assert_eq!(granules.take(257), None);
+        assert_eq!(granules.take(256), Some(0));
+        assert_eq!(granules.take(1), None);
+        granules.give_back(70, 3);
+        assert_eq!(granules.take(4), None);
+        assert_eq!(granules.take(3), Some(70));
+    }
+}

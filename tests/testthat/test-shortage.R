@@ -1,0 +1,75 @@
+# Little address space, which `ulimit -v` gives a child R once it is known how much of it that takes
+# to load the package and make the data.
+
+child <- function(code, megabytes = NULL) {
+  script <- tempfile(fileext = ".R")
+  on.exit(unlink(script))
+  writeLines(c(
+    sprintf("library(gmhclust, lib.loc = '%s')", dirname(system.file(package = "gmhclust"))),
+    code
+  ), script)
+  limit <- if (!is.null(megabytes)) paste("ulimit -v", 1024 * megabytes, "&&")
+  command <- paste("ulimit -c 0;", limit, shQuote(file.path(R.home("bin"), "Rscript")),
+                   "--vanilla", shQuote(script), "2>/dev/null")
+  suppressWarnings(system2("sh", c("-c", shQuote(command)), stdout = TRUE))
+}
+
+data <- c(
+  "set.seed(1)",
+  "x <- matrix(rnorm(4e5), ncol = 8)"
+)
+
+skip_without_limits <- function() {
+  skip_on_cran()
+  skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
+  skip_if_not(file.exists("/proc/self/status"), "a system that tells how much memory a process has")
+}
+
+megabytes_loaded <- function() {
+  peak <- "grep('VmPeak', readLines('/proc/self/status'), value = TRUE)"
+  said <- child(c(data, sprintf("cat(gsub('[^0-9]', '', %s))", peak)))
+  ceiling(as.numeric(said) / 1024)
+}
+
+# Class and message of what comes of `call` with so many megabytes beyond those that R takes, and
+# whether R can do anything after it.
+outcome <- function(call, beyond, loaded) {
+  code <- c(
+    data,
+    "cat('loaded\\n')",
+    sprintf("cat(tryCatch({ %s; 'ok' }, error = function(e) class(e)[1]), '\\n')", call),
+    "x <- NULL; invisible(gc())",
+    "cat(sum(1:10), '\\n')"
+  )
+  said <- trimws(child(code, loaded + beyond))
+  expect_identical(said[1], "loaded")
+  expect_identical(said[3], "55", info = paste(call, "with", beyond, "MB"))
+  said[2]
+}
+
+test_that("a shortage of memory ends the call and not R", {
+  skip_without_limits()
+  loaded <- megabytes_loaded()
+  calls <- c(
+    "gmhclust(x, quick = TRUE, threads = 2, backend = 'cpu')",
+    "gmhclust(x, threads = 2, backend = 'cpu')",
+    "gkmeans(x, 20, threads = 2, backend = 'cpu')",
+    "gmst(x, threads = 2, backend = 'cpu')",
+    "gknn(x, 20, threads = 2, backend = 'cpu')",
+    "ghclust(x, 'ward.D2', threads = 2, backend = 'cpu')",
+    "ghclust(x, 'centroid', threads = 2, backend = 'cpu')"
+  )
+  for (call in calls) {
+    for (beyond in c(10, 18)) {
+      expect_identical(outcome(call, beyond, loaded), "gmhclust_error_memory",
+                       info = paste(call, "with", beyond, "MB"))
+    }
+  }
+})
+
+test_that("threads that cannot be started are an error, and no wait", {
+  skip_without_limits()
+  # A thousand stacks take 2 GB.
+  call <- "gkmeans(x, 20, threads = 1000, backend = 'cpu')"
+  expect_identical(outcome(call, 400, megabytes_loaded()), "gmhclust_error_memory")
+})
