@@ -1,8 +1,8 @@
 #' Cuts a tree into clusters, in linear time
 #'
-#' What [stats::cutree()] does, in time and memory proportional to the number of observations, where
-#' the time of [stats::cutree()] grows with its square: 40 times as fast for 20,000 observations, and
-#' more than 300 times for 200,000 (`inst/benchmarks/trees.R`).
+#' What [stats::cutree()] does, in time and memory proportional to the number of observations. The
+#' time of [stats::cutree()] grows with the square of that number: `gcutree()` is 40 times as fast
+#' for 20,000 observations, and more than 300 times for 200,000 (`inst/benchmarks/trees.R`).
 #'
 #' @param tree An object of class [`hclust`][stats::hclust].
 #' @param k The number of clusters, from 1 to n, or a vector of such numbers; fractions are dropped.
