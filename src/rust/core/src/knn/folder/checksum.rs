@@ -1,4 +1,4 @@
-//! SHA-256, which `sha256sum` and every language can check.
+//! SHA-256, which `sha256sum` and every language can check. R has it from version 4.5 on.
 
 use std::fmt::Write;
 

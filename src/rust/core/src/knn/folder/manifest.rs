@@ -1,7 +1,7 @@
 //! The file that says what a folder holds: JSON of one form, which ends with its own checksum.
 //!
-//! serde reads it: it takes nothing but these fields with values of these types, so what a stranger
-//! wrote is an error before anything relies on it.
+//! serde reads it, and not R's jsonlite: it takes nothing but these fields with values of these
+//! types, so what a stranger wrote is an error before anything relies on it.
 
 use serde::{Deserialize, Serialize};
 
