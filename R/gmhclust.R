@@ -93,7 +93,12 @@
 #' does by default, may still end R.
 #'
 #' Time grows with n^2 p; with G apriori clusters of about equal size, with (n^2 / G + G^2) p. An
-#' interrupt (Ctrl-C) stops the work within a second.
+#' interrupt (Ctrl-C) stops the work within a second. Ties, outliers and columns of very different
+#' scale cost nothing: equal observations are found beforehand, and merge first, at height 0.
+#'
+#' With hundreds of columns, the p x p covariances take most of the time, p^3 operations a merge, and
+#' the memory. Reduce the dimensions first, for example with [stats::prcomp()]. Data with more
+#' columns than rows are refused where they would take hours: observations go in rows.
 #'
 #' @section Workers:
 #' With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means, for workers that
@@ -185,6 +190,7 @@ gmhclust <- function(X, # nolint: object_name_linter.
     devices = check_devices(devices, "devices", call),
     workers = check_workers(BPPARAM, "BPPARAM", call)
   )
+  tell_of_width(x)
   options$worker_threads <- worker_threads(threads, options$workers, "threads", call)
   if (is_single_number(apriori)) {
     apriori <- kmeans_labels(x, apriori, options, "apriori", call)
@@ -221,6 +227,19 @@ mahalanobis_average <- function(x, apriori, options, call) {
   }
   warn_inversions(tree$height, call)
   tree
+}
+
+# Operations in p x p covariances from which on a clustering takes minutes, and many columns are told
+# of.
+many_operations <- 1e12
+
+tell_of_width <- function(x) {
+  if (nrow(x) * ncol(x)^3 < many_operations) return(invisible())
+  message(
+    "`X` has ", nrow(x), " rows and ", ncol(x), " columns, and each merge may factorise a ", ncol(x),
+    " x ", ncol(x), " covariance, which takes long; observations go in rows, and fewer dimensions, ",
+    "for example of prcomp(), are faster"
+  )
 }
 
 # The merges within all apriori clusters, those of one after those of another, as workers find them.

@@ -131,3 +131,33 @@ test_that("2,000 cells make a sound tree that tells helper from cytotoxic T cell
   mostly <- function(gate) as.integer(names(which.max(table(clusters[gate]))))
   expect_false(mostly(helper) == mostly(cytotoxic))
 })
+
+test_that("a matrix the wrong way round is refused at once, and many columns are told of", {
+  wide <- matrix(sin(seq_len(128 * 12625)), 128)
+  for (quick in c(TRUE, FALSE)) {
+    expect_error(
+      gmhclust(wide, quick = quick, progress = FALSE),
+      "128 rows and 12625 columns.*observations go in rows",
+      class = "gmhclust_error_input"
+    )
+  }
+  # Covariances that cannot count are not made.
+  x <- matrix(sin(seq_len(20 * 4000)^1.5), 20)
+  expect_message(
+    h <- gmhclust(x, subthreshold = "euclid", progress = FALSE),
+    "20 rows and 4000 columns.*observations go in rows"
+  )
+  expect_true(check_hclust(h))
+})
+
+test_that("equal observations merge first, in their order, whatever the options", {
+  x <- rbind(c(1, 2), c(0, 3), c(1, 2), c(-0, 3), c(5, 5), c(1, 2))
+  for (kind in c("mahal", "mahal0", "euclid", "euclidMahal")) {
+    for (quick in c(TRUE, FALSE)) {
+      h <- suppressWarnings(gmhclust(x, 2, subthreshold = kind, quick = quick, progress = FALSE))
+      expect_identical(h$merge[1:3, ], rbind(c(-1L, -3L), c(-6L, 1L), c(-2L, -4L)))
+      expect_identical(h$height[1:3], c(0, 0, 0))
+      expect_true(all(h$height[4:5] > 0))
+    }
+  }
+})
