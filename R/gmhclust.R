@@ -190,7 +190,7 @@ gmhclust <- function(X, # nolint: object_name_linter.
     devices = check_devices(devices, "devices", call),
     workers = check_workers(BPPARAM, "BPPARAM", call)
   )
-  tell_of_width(x)
+  tell_of_width(x, options$subthreshold)
   options$worker_threads <- worker_threads(threads, options$workers, "threads", call)
   if (is_single_number(apriori)) {
     apriori <- kmeans_labels(x, apriori, options, "apriori", call)
@@ -233,8 +233,9 @@ mahalanobis_average <- function(x, apriori, options, call) {
 # of.
 many_operations <- 1e12
 
-tell_of_width <- function(x) {
-  if (nrow(x) * ncol(x)^3 < many_operations) return(invisible())
+tell_of_width <- function(x, subthreshold) {
+  all_singular <- startsWith(subthreshold, "euclid") && nrow(x) <= ncol(x)
+  if (nrow(x) * ncol(x)^3 < many_operations || all_singular) return(invisible())
   message(
     "`X` has ", nrow(x), " rows and ", ncol(x), " columns, and each merge may factorise a ", ncol(x),
     " x ", ncol(x), " covariance, which takes long; observations go in rows, and fewer dimensions, ",

@@ -143,11 +143,13 @@ test_that("a matrix the wrong way round is refused at once, and many columns are
   }
   # Covariances that cannot count are not made.
   x <- matrix(sin(seq_len(20 * 4000)^1.5), 20)
+  expect_silent(h <- gmhclust(x, subthreshold = "euclidMahal", normalize = TRUE, progress = FALSE))
+  expect_true(check_hclust(h))
   expect_message(
-    h <- gmhclust(x, subthreshold = "euclid", progress = FALSE),
+    tell_of_width(x, "mahal"),
     "20 rows and 4000 columns.*observations go in rows"
   )
-  expect_true(check_hclust(h))
+  expect_silent(tell_of_width(x[, 1:300], "mahal"))
 })
 
 test_that("equal observations merge first, in their order, whatever the options", {
