@@ -20,7 +20,6 @@ data <- c(
 )
 
 skip_without_limits <- function() {
-  skip_on_cran()
   skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
   skip_if_not(file.exists("/proc/self/status"), "a system that tells how much memory a process has")
 }
@@ -65,6 +64,16 @@ test_that("a shortage of memory ends the call and not R", {
                        info = paste(call, "with", beyond, "MB"))
     }
   }
+})
+
+test_that("wherever on the way memory runs out, R goes on", {
+  skip_without_limits()
+  call <- "suppressWarnings(gkmeans(x, 20, threads = 2, backend = 'cpu'))"
+  loaded <- megabytes_loaded()
+  outcomes <- vapply(seq(16, 80, 8), function(beyond) outcome(call, beyond, loaded), "")
+  expect_true(all(outcomes %in% c("gmhclust_error_memory", "ok")))
+  expect_identical(outcomes[1], "gmhclust_error_memory")
+  expect_identical(outcome(call, 1000, loaded), "ok")
 })
 
 test_that("threads that cannot be started are an error, and no wait", {
