@@ -8,6 +8,7 @@
 pub mod backend;
 pub mod dendrogram;
 pub mod distances;
+mod distinct;
 pub mod error;
 pub mod kmeans;
 pub mod knn;

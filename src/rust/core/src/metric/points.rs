@@ -122,6 +122,30 @@ impl Points {
         })
     }
 
+    /// Some of the points, in this order, whose distances are those of all of these. For points
+    /// without holes.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn select(&self, rows: &[u32]) -> Result<Self> {
+        debug_assert!(!self.holes, "orders are not copied");
+        let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * self.columns)?;
+        values
+            .par_chunks_mut(self.columns)
+            .zip(rows)
+            .for_each(|(copy, &row)| copy.copy_from_slice(self.row(row as usize)));
+        let is_constant = |row: &u32| self.constant.binary_search(&(*row as usize)).is_ok();
+        Ok(Self {
+            metric: self.metric,
+            values,
+            rows: rows.len(),
+            columns: self.columns,
+            holes: false,
+            orders: Vec::new(),
+            constant: indices_where(rows.par_iter().map(is_constant)),
+        })
+    }
+
     /// What the points are prepared for.
     pub fn metric(&self) -> &Metric {
         &self.metric
