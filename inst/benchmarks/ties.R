@@ -69,10 +69,6 @@ from_rows <- function(call, ...) {
   function(x, options) function() do.call(call, c(list(quote(x)), arguments, options))
 }
 
-centers_from_rows <- function(x, options) {
-  function() suppressWarnings(do.call(gkmeans, c(list(quote(x), 1000, 20, init = "random"), options)))
-}
-
 quarter <- function(x) x[seq_len(nrow(x) / 4), , drop = FALSE]
 
 through_matrix <- function(method) {

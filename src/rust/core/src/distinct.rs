@@ -16,8 +16,6 @@ const WHAT: &str = "finding equal rows needs";
 /// The distinct rows of a matrix, numbered in the order of their first rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distinct {
-    /// By row.
-    numbers: Vec<u32>,
     /// The rows, distinct row after distinct row, each in increasing order.
     rows: Vec<u32>,
     /// By number: where its rows end.
@@ -84,26 +82,12 @@ impl Distinct {
             rows[*place] = row as u32;
             *place += 1;
         }
-        Ok(Self {
-            numbers,
-            rows,
-            ends,
-        })
+        Ok(Self { rows, ends })
     }
 
     /// How many distinct rows there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.ends.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
-    }
-
-    /// The number of the distinct row that a row is equal to.
-    pub fn number(&self, row: usize) -> u32 {
-        self.numbers[row]
     }
 
     /// The rows that are equal to a distinct row, in increasing order.
@@ -123,7 +107,7 @@ impl Distinct {
 
     /// The first rows of all distinct rows, in increasing order.
     pub fn firsts(&self) -> Vec<u32> {
-        (0..self.len()).map(|number| self.first(number)).collect()
+        (0..self.count()).map(|number| self.first(number)).collect()
     }
 
     /// Whether searches of nearest rows gain by taking equal rows as one: where they are many, or
@@ -132,8 +116,9 @@ impl Distinct {
         /// Equal rows that fill the lists of candidates of a usual search.
         const MANY_EQUAL: usize = 16;
 
-        let n = self.numbers.len();
-        8 * self.len() < 7 * n || (0..self.len()).any(|number| self.rows(number).len() > MANY_EQUAL)
+        let n = self.rows.len();
+        8 * self.count() < 7 * n
+            || (0..self.count()).any(|number| self.rows(number).len() > MANY_EQUAL)
     }
 }
 
@@ -176,9 +161,8 @@ mod tests {
             let row = |i: usize| &values[i * p..][..p];
             let first = |i: usize| (0..n).find(|&j| row(j) == row(i)).unwrap() as u32;
             let mut firsts: Vec<u32> = (0..n).map(first).collect();
-            for i in 0..n {
-                let number = distinct.number(i) as usize;
-                assert_eq!(distinct.first(number), first(i), "{round}");
+            for number in 0..distinct.count() {
+                let i = distinct.first(number) as usize;
                 let equal = (0..n).filter(|&j| row(j) == row(i)).map(|j| j as u32);
                 assert!(equal.eq(distinct.rows(number).iter().copied()), "{round}");
             }

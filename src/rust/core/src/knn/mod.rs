@@ -197,7 +197,7 @@ impl Graph {
             let before = |end: usize| rows.partition_point(|&row| (row as usize) < end);
             &rows[before(block.queries.start)..before(block.queries.end)]
         };
-        let queries: Vec<u32> = (0..distinct.len() as u32)
+        let queries: Vec<u32> = (0..distinct.count() as u32)
             .filter(|&number| !queries_of(number).is_empty())
             .collect();
         let limits: Option<Vec<f64>> = self.limits().map(|limits| {

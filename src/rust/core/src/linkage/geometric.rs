@@ -163,7 +163,8 @@ impl<'a> Rounds<'a> {
     /// Merges equal observations, which would otherwise take turns in being each other's nearest.
     fn merge_duplicates(&mut self, x: &Matrix) -> Result<()> {
         let distinct = Distinct::new(x.values(), x.columns(), self.monitor)?;
-        for equal in (0..distinct.len()).map(|number| distinct.rows(number)) {
+        for equal in (0..distinct.count()).map(|number| distinct.rows(number)) {
+            self.monitor.check()?;
             for &higher in &equal[1..] {
                 self.merge(equal[0], higher, 0.0)?;
             }

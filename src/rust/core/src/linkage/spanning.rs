@@ -88,7 +88,7 @@ pub fn tree(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Result
 /// points are not nearer to each other than to all others.
 fn with_equal(points: &Points, distinct: &Distinct, mut edges: Vec<Edge>) -> Option<Vec<Edge>> {
     // By number: the least weight of an edge to another point, all of which are in the tree.
-    let mut nearest = vec![f64::INFINITY; distinct.len()];
+    let mut nearest = vec![f64::INFINITY; distinct.count()];
     for edge in &mut edges {
         for end in [&mut edge.lower, &mut edge.higher] {
             let nearest = &mut nearest[*end as usize];

@@ -122,9 +122,10 @@ impl Backend for Cpu {
         values: &[f64],
         rows: usize,
         columns: usize,
+        monitor: &Monitor,
     ) -> Result<Points> {
         self.pool
-            .install(|| Points::from_row_major(metric, copy(values)?, rows, columns))
+            .install(|| Points::from_row_major(metric, copy(values)?, rows, columns, monitor))
     }
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {

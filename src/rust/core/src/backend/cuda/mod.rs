@@ -313,8 +313,9 @@ impl Backend for Cuda {
         values: &[f64],
         rows: usize,
         columns: usize,
+        monitor: &Monitor,
     ) -> Result<Points> {
-        self.cpu.prepare(metric, values, rows, columns)
+        self.cpu.prepare(metric, values, rows, columns, monitor)
     }
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
