@@ -277,7 +277,7 @@ fn job_gknn_points(
             rows += query.nrows();
         }
         let values = matrix::row_major(&parts, columns)?;
-        Ok(move |_: &Monitor| {
+        Ok(move |monitor: &Monitor| {
             let (x, query) = values.split_at(n * columns);
             let digests = [matrix::digest(x, before), matrix::digest(query, 0)];
             let work = Workload::Pairs {

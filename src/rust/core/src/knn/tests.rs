@@ -255,7 +255,7 @@ fn tight_groups_far_apart_are_settled_in_double_precision() {
         }
         // Nearly the same direction.
         let mut values = draw(&mut random, Data::Plain, n, p).values().to_vec();
-        values.iter_mut().step_by(p).for_each(|v| *v = 1e7 + *v);
+        values.iter_mut().step_by(p).for_each(|v| *v += 1e7);
         let x = Matrix::from_row_major(values, n, p).unwrap();
         for metric in correlations() {
             let points = Points::new(metric, &x);
