@@ -18,7 +18,6 @@ use super::{sorted_tree, tree};
 use crate::backend::neighbours::{Except, Neighbours, Request, Space};
 use crate::backend::{Backend, Merge};
 use crate::dendrogram::Dendrogram;
-use crate::distinct::Distinct;
 use crate::error::Result;
 use crate::mahalanobis::{check_magnitude, Problem, Union};
 use crate::matrix::{bounding_box, middle, Matrix};
@@ -162,9 +161,16 @@ impl<'a> Rounds<'a> {
 
     /// Merges equal observations, which would otherwise take turns in being each other's nearest.
     fn merge_duplicates(&mut self, x: &Matrix) -> Result<()> {
-        let distinct = Distinct::new(x.values(), x.columns(), self.monitor)?;
-        for equal in (0..distinct.count()).map(|number| distinct.rows(number)) {
-            self.monitor.check()?;
+        let order = |&i: &u32, &j: &u32| {
+            let (a, b) = (x.row(i as usize), x.row(j as usize));
+            let pairs = a.iter().zip(b).map(|(a, b)| a.total_cmp(b));
+            pairs.fold(std::cmp::Ordering::Equal, |all, one| all.then(one))
+        };
+        let mut slots: Vec<u32> = (0..x.rows() as u32).collect();
+        slots.sort_by(order);
+        let mut groups: Vec<&[u32]> = slots.chunk_by(|i, j| order(i, j).is_eq()).collect();
+        groups.sort_unstable_by_key(|equal| equal[0]);
+        for equal in groups {
             for &higher in &equal[1..] {
                 self.merge(equal[0], higher, 0.0)?;
             }

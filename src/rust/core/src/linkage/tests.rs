@@ -153,20 +153,6 @@ fn tight_groups_far_apart_have_the_tree_of_all_edges() {
 }
 
 #[test]
-fn the_sign_of_zero_does_not_matter_to_ward_s_linkage() {
-    let mut random = Random(15);
-    let signed: Vec<f64> = (0..300)
-        .map(|_| [0.0, -0.0, 1.0][random.below(3)])
-        .collect();
-    let unsigned = signed.iter().map(|v| v + 0.0).collect();
-    let tree = |values| {
-        let x = Matrix::from_row_major(values, 150, 2).unwrap();
-        geometric::ward(&x, &Cpu::new(1).unwrap(), &Monitor::default()).unwrap()
-    };
-    assert_eq!(tree(signed), tree(unsigned));
-}
-
-#[test]
 fn clusters_far_apart_and_many_points() {
     let mut random = Random(12);
     for data in [Data::Mixture, Data::Plain, Data::Duplicates] {
