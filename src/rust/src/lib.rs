@@ -183,7 +183,7 @@ fn job_gdist(
                 columns,
             };
             let backend = backend::select(&device.choice(), &work)?;
-            let points = backend.prepare(metric, &values, n + others, columns)?;
+            let points = backend.prepare(metric, &values, n + others, columns, monitor)?;
             drop(values);
             backend.distances(&points, &pairs, distances, monitor)?;
             Ok(points.constant().to_vec())
@@ -237,7 +237,7 @@ fn job_gknn(
                 let backend = backend::select(&device.choice(), &work)?;
                 let mut points = None;
                 backend.on_threads(&mut || {
-                    points = Some(Points::from_column_major(metric, values, columns));
+                    points = Some(Points::from_column_major(metric, values, columns, monitor));
                 });
                 let points = points.expect("were made")?;
                 let graph = knn::nearest(&points, n, k, &*backend, monitor)?;
@@ -289,7 +289,7 @@ fn job_gknn_points(
             rows += query.nrows();
         }
         let values = matrix::row_major(&parts, columns)?;
-        Ok(move |_: &Monitor| {
+        Ok(move |monitor: &Monitor| {
             let (x, query) = values.split_at(n * columns);
             let digests = [matrix::digest(x, before), matrix::digest(query, 0)];
             let work = Workload::Pairs {
@@ -297,7 +297,7 @@ fn job_gknn_points(
                 columns,
             };
             let backend = backend::select(&device.choice(), &work)?;
-            let points = backend.prepare(metric, &values, rows, columns)?;
+            let points = backend.prepare(metric, &values, rows, columns, monitor)?;
             let rows = suspects(&points)?;
             Ok((points, rows, digests))
         })
@@ -433,7 +433,7 @@ fn job_gmst(
                 columns,
             };
             let backend = backend::select(&device.choice(), &work)?;
-            let points = backend.prepare(metric, &values, n, columns)?;
+            let points = backend.prepare(metric, &values, n, columns, monitor)?;
             drop(values);
             spanning::tree(&points, &*backend, monitor)
         })
@@ -535,7 +535,7 @@ fn job_ghclust_points(
             };
             let backend = backend::select(&device.choice(), &work)?;
             let backend = &*backend;
-            let points = || backend.prepare(metric, x.values(), n, columns);
+            let points = || backend.prepare(metric, x.values(), n, columns, monitor);
             let tree = match recurrence.linkage {
                 _ if matrix => {
                     let points = points()?;

@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .collect();
 
     let start = Instant::now();
-    let points = backend.prepare(metric, &values, n, p)?;
+    let points = backend.prepare(metric, &values, n, p, &Monitor::default())?;
     let prepared = start.elapsed();
     let pairs = Pairs::within(n);
     // Ones, not zeros, so that the memory is there before the clock starts.

@@ -60,7 +60,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let monitor = Monitor::default();
     let mut given = Vec::new();
     if is_given {
-        let points = backend.prepare(metric, &values, n, p)?;
+        let points = backend.prepare(metric, &values, n, p, &monitor)?;
         let pairs = Pairs::within(n);
         given = vec![0.0; pairs.count()];
         backend.distances(&points, &pairs, &mut given, &monitor)?;
@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     for _ in 0..3 {
         let start = Instant::now();
-        let points = backend.prepare(metric, &values, n, p)?;
+        let points = backend.prepare(metric, &values, n, p, &monitor)?;
         let prepared = start.elapsed();
         let origin = if is_given {
             Origin::Given(&given)

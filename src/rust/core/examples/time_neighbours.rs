@@ -86,7 +86,12 @@ fn main() {
         let start = Instant::now();
         let mut points = None;
         backend.on_threads(&mut || {
-            points = Some(Points::from_column_major(metric, &[&by_column], p));
+            points = Some(Points::from_column_major(
+                metric,
+                &[&by_column],
+                p,
+                &Monitor::default(),
+            ));
         });
         let points = points.expect("was made").expect("whole rows");
         let prepared = start.elapsed().as_secs_f64();

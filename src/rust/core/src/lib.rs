@@ -9,6 +9,7 @@ pub mod backend;
 pub mod cut;
 pub mod dendrogram;
 pub mod distances;
+mod distinct;
 pub mod error;
 pub mod kmeans;
 pub mod knn;

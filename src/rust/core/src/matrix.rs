@@ -151,39 +151,6 @@ pub fn digest(values: &[f64], before: u64) -> u64 {
     })
 }
 
-/// Sets of equal rows, of two or more, as positions in `rows`: each set in increasing order, the sets
-/// by their first positions. -0 equals 0.
-///
-/// # Errors
-/// `Error::Memory` where there is not enough.
-pub fn equal_rows(x: &Matrix, rows: &[u32]) -> Result<Vec<Vec<u32>>> {
-    let mut keys = memory::zeros("a search for equal observations needs", rows.len())?;
-    let digests = keys
-        .par_iter_mut()
-        .zip(rows.par_iter().zip(0u32..rows.len() as u32));
-    digests
-        .with_min_len(ROWS_AT_A_TIME)
-        .for_each(|(key, (&row, at))| *key = (digest(x.row(row as usize), 0), at));
-    keys.par_sort_unstable();
-    let mut sets = Vec::new();
-    let of_one_digest = keys.chunk_by(|a, b| a.0 == b.0);
-    for candidates in of_one_digest.filter(|keys| keys.len() > 1) {
-        // Rows of one digest may differ, though hardly ever do.
-        let first = sets.len();
-        for &(_, at) in candidates {
-            let row = |at: u32| x.row(rows[at as usize] as usize);
-            let of_same_row = |set: &&mut Vec<u32>| row(set[0]) == row(at);
-            match sets[first..].iter_mut().find(of_same_row) {
-                Some(set) => set.push(at),
-                None => sets.push(vec![at]),
-            }
-        }
-    }
-    sets.retain(|set| set.len() > 1);
-    sets.sort_unstable_by_key(|set| set[0]);
-    Ok(sets)
-}
-
 /// As [`row_major`], on the threads of the pool that it is called from.
 ///
 /// # Errors
@@ -329,15 +296,5 @@ mod tests {
         assert_ne!(digest(&swapped, 0), whole);
         assert_ne!(digest(&values[1..], 0), whole);
         assert_eq!(digest(&[-0.0, 1.0], 0), digest(&[0.0, 1.0], 0));
-    }
-
-    #[test]
-    fn equal_rows_are_found_in_their_order() {
-        let values = vec![1.0, 2.0, 0.0, 3.0, 1.0, 2.0, -0.0, 3.0, 2.0, 1.0, 0.0, 3.0];
-        let x = Matrix::from_row_major(values, 6, 2).unwrap();
-        let sets = |rows: &[u32]| equal_rows(&x, rows).unwrap();
-        assert_eq!(sets(&[0, 1, 2, 3, 4, 5]), [vec![0, 2], vec![1, 3, 5]]);
-        assert_eq!(sets(&[5, 4, 3, 2, 0]), [vec![0, 2], vec![3, 4]]);
-        assert!(sets(&[0, 1, 4]).is_empty());
     }
 }

@@ -46,13 +46,15 @@ pub trait Backend: Send + Sync {
     /// Prepares observations, row-major and with NaN where a value is missing, for a metric.
     ///
     /// # Errors
-    /// `Error::Input` when there are not `rows * columns` values; otherwise as the device has it.
+    /// `Error::Input` when there are not `rows * columns` values, `Error::Interrupt` when the monitor
+    /// says stop; otherwise as the device has it.
     fn prepare(
         &self,
         metric: Metric,
         values: &[f64],
         rows: usize,
         columns: usize,
+        monitor: &Monitor,
     ) -> Result<Points>;
 
     /// Has `task` ask for nearest references in `space`. A task may be begun anew, on another device,
@@ -232,10 +234,10 @@ impl<A: Backend, B: Backend> Backend for Fallback<A, B> {
         values: &[f64],
         rows: usize,
         columns: usize,
+        monitor: &Monitor,
     ) -> Result<Points> {
-        // Has nothing to do with devices so far.
-        self.run(&Monitor::default(), |backend| {
-            backend.prepare(metric, values, rows, columns)
+        self.run(monitor, |backend| {
+            backend.prepare(metric, values, rows, columns, monitor)
         })
     }
 
@@ -304,7 +306,7 @@ mod tests {
             Err(self.0.clone())
         }
 
-        fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize) -> Result<Points> {
+        fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize, _: &Monitor) -> Result<Points> {
             Err(self.0.clone())
         }
 
@@ -391,7 +393,7 @@ mod tests {
             unreachable!("searches only")
         }
 
-        fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize) -> Result<Points> {
+        fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize, _: &Monitor) -> Result<Points> {
             unreachable!("searches only")
         }
 
@@ -440,10 +442,11 @@ mod tests {
     fn distances_are_stood_in_for_as_well() {
         let values = [0.0, 1.0, 3.0, 6.0];
         let distances = |backend: &dyn Backend| {
-            let points = backend.prepare(Metric::Manhattan, &values, 4, 1)?;
+            let monitor = Monitor::default();
+            let points = backend.prepare(Metric::Manhattan, &values, 4, 1, &monitor)?;
             let mut out = vec![0.0; 6];
             let pairs = Pairs::within(4);
-            backend.distances(&points, &pairs, &mut out, &Monitor::default())?;
+            backend.distances(&points, &pairs, &mut out, &monitor)?;
             Ok(out)
         };
         let cpu = || cpu::Cpu::new(1).unwrap();

@@ -319,6 +319,12 @@ impl Centroids {
             let difference = a - b;
             square += difference * difference;
         }
+        self.distance_of(i, j, square)
+    }
+
+    /// The distance of two clusters, given the sum of squares between their centroids.
+    #[inline(always)]
+    pub fn distance_of(&self, i: usize, j: usize, square: f64) -> f64 {
         let (a, b) = (self.sizes[i], self.sizes[j]);
         (2.0 * (a * b) / (a + b) * square).sqrt()
     }

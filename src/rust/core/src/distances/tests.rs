@@ -42,7 +42,14 @@ fn expected_bits(points: &Points, pairs: &[(usize, usize)]) -> Vec<u64> {
 
 fn random_points(random: &mut Random, metric: Metric, n: usize, p: usize, holes: bool) -> Points {
     let nan: &[f64] = if holes { &[f64::NAN] } else { &[] };
-    Points::from_row_major(metric, values(random, n * p, nan), n, p).unwrap()
+    Points::from_row_major(
+        metric,
+        values(random, n * p, nan),
+        n,
+        p,
+        &Monitor::default(),
+    )
+    .unwrap()
 }
 
 #[test]
@@ -165,7 +172,8 @@ fn the_gpu_divides_like_the_cpu() {
         };
         for convention in [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One] {
             let metric = Metric::Canberra(convention);
-            let points = Points::from_row_major(metric, values.clone(), n, p).unwrap();
+            let points =
+                Points::from_row_major(metric, values.clone(), n, p, &Monitor::default()).unwrap();
             let pairs = Pairs::within(n);
             assert_eq!(
                 bits_on(&cuda, &points, &pairs),
@@ -200,7 +208,14 @@ fn columns_follow_each_other() {
 
 #[test]
 fn distances_are_in_the_order_of_dist() {
-    let points = Points::from_row_major(Metric::Manhattan, vec![0.0, 1.0, 3.0, 7.0], 4, 1).unwrap();
+    let points = Points::from_row_major(
+        Metric::Manhattan,
+        vec![0.0, 1.0, 3.0, 7.0],
+        4,
+        1,
+        &Monitor::default(),
+    )
+    .unwrap();
     let mut distances = [0.0; 6];
     let cpu = Cpu::new(1).unwrap();
     cpu.distances(

@@ -327,6 +327,7 @@ impl<'a> Lloyd<'a> {
         let mut open: Vec<Open> = memory::room(CLUSTERS, n)?;
         open.extend(everyone);
         for iteration in 1..=most {
+            monitor.check()?;
             if !self.assign(&open, backend, monitor)? {
                 return Ok(iteration);
             }
@@ -433,7 +434,7 @@ impl<'a> Lloyd<'a> {
             .zip(open)
             .with_min_len(OBSERVATIONS_AT_A_TIME)
             .for_each(|(copy, open)| copy.copy_from_slice(self.x.row(open.observation as usize)));
-        let points = Points::from_row_major(Metric::Euclidean, values, k + open.len(), p)?;
+        let points = Points::from_row_major(Metric::Euclidean, values, k + open.len(), p, monitor)?;
         let space = Space::Points {
             points: &points,
             references: k,

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 
 use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space};
 use crate::backend::Backend;
+use crate::distinct::Distinct;
 use crate::error::{Error, Result};
 use crate::matrix::column_major_on_threads;
 use crate::memory;
@@ -140,7 +141,16 @@ impl Graph {
         backend: &dyn Backend,
         monitor: &Monitor,
     ) -> Result<()> {
-        let k = self.k;
+        let columns = block.points.columns();
+        let mut distinct = None;
+        backend.on_threads(&mut || {
+            distinct = Some(Distinct::new(block.points.values(), columns, monitor));
+        });
+        let distinct = distinct.expect("was made")?;
+        if distinct.is_worthwhile() {
+            return self.update_from_distinct(block, &distinct, backend, monitor);
+        }
+        drop(distinct);
         let numbers = block.numbers();
         let except = match (&numbers, block.own) {
             (Some(numbers), _) => Except::Group(numbers),
@@ -154,19 +164,13 @@ impl Graph {
             references: block.references,
         };
         monitor.expect(queries.len() as u64);
-        // What is known of a query comes first.
-        let mut nearest = self.index.iter().step_by(k);
-        let known = nearest.any(|&number| number != NOBODY);
-        let farthest = |farthest: &[f64]| farthest[k - 1];
-        let limits = known
-            .then(|| memory::collected(NEIGHBOURS, self.distance.chunks(k).map(farthest)))
-            .transpose()?;
+        let limits = self.limits()?;
         let mut before = 0;
         backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
             // Queries that are done stay so where another device takes over.
             let request = Request {
                 queries: &queries[before..],
-                wanted: k,
+                wanted: self.k,
                 limits: limits.as_ref().map(|limits| &limits[before..]),
                 except,
             };
@@ -177,6 +181,89 @@ impl Graph {
                 Ok(())
             })
         })
+    }
+
+    /// As [`Graph::update`], searching among the distinct points of the block and once for equal
+    /// queries. However many points are equal, no search finds more than `k` + 1 of the distinct
+    /// ones.
+    fn update_from_distinct(
+        &mut self,
+        block: &Block<'_>,
+        distinct: &Distinct,
+        backend: &dyn Backend,
+        monitor: &Monitor,
+    ) -> Result<()> {
+        let firsts = distinct.firsts();
+        // References come first, and so do the distinct points that they are equal to.
+        let references = firsts.partition_point(|&first| (first as usize) < block.references);
+        let queries_of = |number: u32| {
+            let rows = distinct.rows(number as usize);
+            let before = |end: usize| rows.partition_point(|&row| (row as usize) < end);
+            &rows[before(block.queries.start)..before(block.queries.end)]
+        };
+        let queries: Vec<u32> = (0..distinct.count() as u32)
+            .filter(|&number| !queries_of(number).is_empty())
+            .collect();
+        let limits: Option<Vec<f64>> = self.limits()?.map(|limits| {
+            let of_query = |&row: &u32| limits[row as usize - block.queries.start];
+            let of_all = |&number: &u32| queries_of(number).iter().map(of_query);
+            queries
+                .iter()
+                .map(|q| of_all(q).fold(0.0, f64::max))
+                .collect()
+        });
+        // The nearest of all points are among as many distinct ones, by the distance and the first
+        // of those equal to each: these come before all others. A query itself may be one of them.
+        let wanted = self.k + usize::from(block.own.is_some());
+        let points = block.points.select(&firsts)?;
+        let space = Space::Points {
+            points: &points,
+            references,
+        };
+        monitor.expect(block.queries.len() as u64);
+        let numbers = block.numbers();
+        let is_itself = |query: u32, reference: u32| match (&numbers, block.own) {
+            (Some(numbers), _) => numbers[query as usize] == numbers[reference as usize],
+            (None, Some(_)) => query == reference,
+            (None, None) => false,
+        };
+        let mut before = 0;
+        backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
+            // Queries that are done stay so where another device takes over.
+            let request = Request {
+                queries: &queries[before..],
+                wanted: wanted.min(references),
+                limits: limits.as_ref().map(|limits| &limits[before..]),
+                except: Except::Nobody,
+            };
+            neighbours.nearest_in_blocks(&request, &mut |nearest| {
+                for found in nearest.iter() {
+                    monitor.check()?;
+                    let found = first_members(found, distinct, block.references, wanted);
+                    let equal = queries_of(queries[before]);
+                    for &query in equal {
+                        let found = found.iter().copied();
+                        let others = found.filter(|&(_, other)| !is_itself(query, other));
+                        let place = query as usize - block.queries.start;
+                        self.take_in_one(place, block.first, others);
+                    }
+                    before += 1;
+                    monitor.advance(equal.len() as u64);
+                }
+                Ok(())
+            })
+        })
+    }
+
+    /// Beyond which distance nothing is of interest to each query; `None` where nothing is known
+    /// yet.
+    fn limits(&self) -> Result<Option<Vec<f64>>> {
+        // What is known of a query comes first.
+        let mut nearest = self.index.iter().step_by(self.k);
+        let known = nearest.any(|&number| number != NOBODY);
+        let farthest = |farthest: &[f64]| farthest[self.k - 1];
+        let limits = || memory::collected(NEIGHBOURS, self.distance.chunks(self.k).map(farthest));
+        known.then(limits).transpose()
     }
 
     /// Adds references of a block that starts with the `first` one to what is known of some
@@ -191,26 +278,15 @@ impl Graph {
         let rows = index.zip(self.distance[place].par_chunks_mut(k));
         let rows = rows.enumerate().with_min_len(TOGETHER);
         rows.for_each(|(i, (index, distance))| {
-            let found = nearest.of(i).iter();
-            let found = found.map(|&(distance, at)| (distance, first + at));
-            let known = index.partition_point(|&number| number != NOBODY);
-            let put = |(index, distance): (&mut u32, &mut f64), nearest: (f64, u32)| {
-                (*distance, *index) = nearest;
-            };
-            if known == 0 {
-                for (place, nearest) in index.iter_mut().zip(distance).zip(found) {
-                    put(place, nearest);
-                }
-                return;
-            }
-            let before = distance.iter().copied().zip(index.iter().copied());
-            let mut all: Vec<(f64, u32)> = before.take(known).chain(found).collect();
-            // Two sorted runs, which a stable sort only merges.
-            all.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
-            for (place, nearest) in index.iter_mut().zip(distance).zip(all) {
-                put(place, nearest);
-            }
+            merge(index, distance, first, nearest.of(i).iter().copied());
         });
+    }
+
+    /// The same for one query.
+    fn take_in_one(&mut self, query: usize, first: u32, found: impl Iterator<Item = (f64, u32)>) {
+        let place = query * self.k..(query + 1) * self.k;
+        let (index, distance) = (&mut self.index[place.clone()], &mut self.distance[place]);
+        merge(index, distance, first, found);
     }
 
     /// Writes the graph as R has it: column after column, the references' numbers from 1. On the
@@ -219,6 +295,60 @@ impl Graph {
         column_major_on_threads(&self.index, self.k, index, |index| index as i32 + 1);
         column_major_on_threads(&self.distance, self.k, distance, |distance| distance);
     }
+}
+
+/// Merges references of a block that starts with the `first` one, nearest first, into what is known
+/// of a query.
+fn merge(
+    index: &mut [u32],
+    distance: &mut [f64],
+    first: u32,
+    found: impl Iterator<Item = (f64, u32)>,
+) {
+    let found = found.map(|(distance, at)| (distance, first + at));
+    let known = index.partition_point(|&number| number != NOBODY);
+    let put = |(index, distance): (&mut u32, &mut f64), nearest: (f64, u32)| {
+        (*distance, *index) = nearest;
+    };
+    if known == 0 {
+        for (place, nearest) in index.iter_mut().zip(distance).zip(found) {
+            put(place, nearest);
+        }
+        return;
+    }
+    let before = distance.iter().copied().zip(index.iter().copied());
+    let mut all: Vec<(f64, u32)> = before.take(known).chain(found).collect();
+    // Two sorted runs, which a stable sort only merges.
+    all.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
+    for (place, nearest) in index.iter_mut().zip(distance).zip(all) {
+        put(place, nearest);
+    }
+}
+
+/// The first so many of the references that are equal to the distinct ones found, nearest first,
+/// ties by index.
+fn first_members(
+    found: &[(f64, u32)],
+    distinct: &Distinct,
+    references: usize,
+    wanted: usize,
+) -> Vec<(f64, u32)> {
+    let mut members = Vec::with_capacity(wanted);
+    for tied in found.chunk_by(|a, b| a.0 == b.0) {
+        let before = members.len();
+        if before == wanted {
+            break;
+        }
+        for &(distance, number) in tied {
+            let rows = distinct.rows(number as usize).iter();
+            let rows = rows.take_while(|&&row| (row as usize) < references);
+            let some = rows.take(wanted - before);
+            members.extend(some.map(|&row| (distance, row)));
+        }
+        members[before..].sort_unstable_by_key(|&(_, row)| row);
+        members.truncate(wanted);
+    }
+    members
 }
 
 impl Block<'_> {

@@ -235,6 +235,75 @@ fn many_columns_and_many_queries() {
     }
 }
 
+#[test]
+fn tight_groups_far_apart_are_settled_in_double_precision() {
+    let mut random = Random(10);
+    for (n, p) in [(700, 3), (500, 30)] {
+        let mut values = draw(&mut random, Data::Plain, n, p).values().to_vec();
+        for row in values.chunks_mut(p).step_by(2) {
+            row.iter_mut().for_each(|v| *v += 1e9);
+        }
+        // Among them equal ones, and queries that are no references.
+        values.copy_within(0..20 * p, 40 * p);
+        let x = Matrix::from_row_major(values, n, p).unwrap();
+        for metric in [Metric::Euclidean, Metric::Manhattan, Metric::Maximum] {
+            let points = Points::new(metric, &x);
+            for (references, k) in [(n, 1), (n, 10), (n - 70, 60)] {
+                let case = format!("{metric:?}, {n} × {p}, {references}, k = {k}");
+                check(&points, references, k, &Cpu::new(2).unwrap(), &case);
+            }
+        }
+        // Nearly the same direction.
+        let mut values = draw(&mut random, Data::Plain, n, p).values().to_vec();
+        values.iter_mut().step_by(p).for_each(|v| *v += 1e7);
+        let x = Matrix::from_row_major(values, n, p).unwrap();
+        for metric in correlations() {
+            let points = Points::new(metric, &x);
+            check(
+                &points,
+                n,
+                10,
+                &Cpu::new(2).unwrap(),
+                &format!("{metric:?}"),
+            );
+        }
+    }
+}
+
+#[test]
+fn equal_rows_are_neighbours_in_the_order_of_their_numbers() {
+    let mut random = Random(11);
+    for (round, metric) in [dist_metrics(), correlations()]
+        .concat()
+        .into_iter()
+        .enumerate()
+    {
+        let (n, p) = (200, 4);
+        let rows: Vec<f64> = (0..7 * p).map(|_| random.normal().round() + 0.5).collect();
+        let mut values: Vec<f64> = (0..n)
+            .flat_map(|_| {
+                let row = random.below(7);
+                rows[row * p..][..p].to_vec()
+            })
+            .collect();
+        // Zeros of either sign are equal.
+        for row in values.chunks_mut(p) {
+            row[0] = if random.below(2) == 0 { 0.0 } else { -0.0 };
+        }
+        let points = Points::new(metric, &Matrix::from_row_major(values, n, p).unwrap());
+        for (references, k) in [(n, 1), (n, n - 1), (n / 2, 30)] {
+            let space = Space::Points {
+                points: &points,
+                references,
+            };
+            if space.check().is_ok() {
+                let case = format!("{round}: {metric:?}, {references}, k = {k}");
+                check(&points, references, k, &Cpu::new(2).unwrap(), &case);
+            }
+        }
+    }
+}
+
 /// The neighbours of some rows of a matrix among all of its first `references`, in blocks of random
 /// sizes. `own`: whether these rows are references.
 fn in_blocks(
@@ -272,7 +341,13 @@ fn in_blocks(
             if !inside {
                 values.extend(rows(queries.clone()));
             }
-            let points = Points::from_row_major(metric, values.clone(), values.len() / p, p);
+            let points = Points::from_row_major(
+                metric,
+                values.clone(),
+                values.len() / p,
+                p,
+                &Monitor::default(),
+            );
             let start = if inside {
                 queries.start - block.start
             } else {
@@ -333,7 +408,7 @@ fn a_zero_may_be_a_query_and_a_reference() {
     // Its distance from itself is not a number, which is nothing to anybody.
     let values = vec![1.0, 2.0, 0.0, 0.0, 3.0, 1.0, 5.0, 5.0, 0.0, 0.0];
     let metric = Metric::Canberra(ZeroOverZero::Omitted);
-    let points = Points::from_row_major(metric, values, 5, 2).unwrap();
+    let points = Points::from_row_major(metric, values, 5, 2, &Monitor::default()).unwrap();
     let block = Block {
         points: &points,
         references: 4,

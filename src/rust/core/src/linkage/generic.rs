@@ -44,8 +44,7 @@ pub fn merges<T: Stored>(
     }
     let mut merges = Vec::with_capacity(n - 1);
     while state.live.len() > 1 {
-        monitor.check()?;
-        let lower = state.least();
+        let lower = state.least(monitor)?;
         merges.push(state.merge(lower));
         monitor.advance(state.live.len() as u64);
     }
@@ -74,9 +73,13 @@ impl<T: Stored> Generic<'_, T> {
     }
 
     /// The lower slot of the nearest pair of all.
-    fn least(&mut self) -> usize {
+    ///
+    /// # Errors
+    /// `Error::Interrupt` when the monitor says stop.
+    fn least(&mut self, monitor: &Monitor) -> Result<usize> {
         let highest = self.live.last();
         loop {
+            monitor.check()?;
             let slots = self.live.below(highest);
             let least = slots
                 .min_by(|&a, &b| {
@@ -85,7 +88,7 @@ impl<T: Stored> Generic<'_, T> {
                 })
                 .expect("there are two");
             if self.exact[least] {
-                return least;
+                return Ok(least);
             }
             self.nearest[least] = self.seek(least);
             self.exact[least] = true;

@@ -33,10 +33,10 @@ pub fn spanning_tree(
         Precision::Double => check::<f64>,
         Precision::Single => check::<f32>,
     };
-    (0..n)
-        .into_par_iter()
-        .with_min_len(64)
-        .try_for_each(|i| check(&dissimilarities[row_start(n, i)..][..n - 1 - i], i))?;
+    (0..n).into_par_iter().with_min_len(64).try_for_each(|i| {
+        monitor.check()?;
+        check(&dissimilarities[row_start(n, i)..][..n - 1 - i], i)
+    })?;
     let mut outside = Live::new(n);
     outside.remove(0);
     // Of each outside the tree: the nearest inside.

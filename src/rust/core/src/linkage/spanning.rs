@@ -9,12 +9,18 @@
 //! and a point is searched again only when its list is used up and its floor is below the least
 //! edge that its component knows of. The largest component never searches, for the others find the
 //! way to it.
+//!
+//! Equal points are searched as one. Where they are nearer to each other than to all other points,
+//! their edges come first in the order, and of these the tree has those from the first of them to
+//! each other one. An edge between different points is one between the first of those equal to
+//! either: it comes before all others of its weight between the same two points.
 
 use std::cmp::Ordering;
 
 use crate::backend::neighbours::{Except, Neighbours, Request, Space};
 use crate::backend::Backend;
 use crate::dendrogram::{Dendrogram, TreeBuilder};
+use crate::distinct::Distinct;
 use crate::error::Result;
 use crate::memory;
 use crate::metric::Points;
@@ -61,11 +67,66 @@ impl Edge {
 /// `Error::Input` where a distance is not a number (see [`Space::check`]); what the backend
 /// returns otherwise.
 pub fn tree(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Result<Vec<Edge>> {
+    let space = Space::Points {
+        points,
+        references: points.rows(),
+    };
+    space.check()?;
+    let mut distinct = None;
+    backend.on_threads(&mut || {
+        distinct = Some(Distinct::new(points.values(), points.columns(), monitor));
+    });
+    let distinct = distinct.expect("was made")?;
+    if distinct.is_worthwhile() {
+        let firsts = points.select(&distinct.firsts())?;
+        let edges = tree_of_all(&firsts, backend, monitor)?;
+        if let Some(edges) = with_equal(points, &distinct, edges) {
+            return Ok(edges);
+        }
+    }
+    drop(distinct);
+    tree_of_all(points, backend, monitor)
+}
+
+/// The tree of `points`, given the edges between distinct ones by their numbers; `None` where equal
+/// points are not nearer to each other than to all others.
+fn with_equal(points: &Points, distinct: &Distinct, mut edges: Vec<Edge>) -> Option<Vec<Edge>> {
+    // By number: the least weight of an edge to another point, all of which are in the tree.
+    let mut nearest = vec![f64::INFINITY; distinct.count()];
+    for edge in &mut edges {
+        for end in [&mut edge.lower, &mut edge.higher] {
+            let nearest = &mut nearest[*end as usize];
+            *nearest = nearest.min(edge.weight);
+            *end = distinct.first(*end as usize);
+        }
+    }
+    for (number, nearest) in nearest.into_iter().enumerate() {
+        let (first, others) = distinct.rows(number).split_first()?;
+        if others.is_empty() {
+            continue;
+        }
+        let weight = points.distance(*first as usize, *first as usize);
+        // Not so where the weight is NaN, either.
+        if weight.partial_cmp(&nearest) != Some(Ordering::Less) {
+            return None;
+        }
+        edges.extend(others.iter().map(|&other| Edge::new(weight, *first, other)));
+    }
+    edges.sort_unstable_by(Edge::order);
+    Some(edges)
+}
+
+/// As [`tree`], of points whose distances are numbers, and searching for each.
+fn tree_of_all(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Result<Vec<Edge>> {
     let n = points.rows();
     let space = Space::Points {
         points,
         references: n,
     };
+    if n < 2 {
+        // Without a pair there is no frame to search in.
+        return Ok(Vec::new());
+    }
     space.check()?;
     memory::check_working("the spanning tree", n, 400 + 4 * points.columns())?;
     // The first search, and the edges.

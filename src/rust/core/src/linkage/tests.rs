@@ -103,6 +103,56 @@ fn the_spanning_tree_is_that_of_all_edges() {
 }
 
 #[test]
+fn equal_points_join_first_unless_others_are_as_near() {
+    let mut random = Random(13);
+    let metrics = [dist_metrics(), correlations()].concat();
+    for round in 0..300 {
+        let metric = metrics[round % metrics.len()];
+        let (n, p) = (2 + random.below(80), 1 + random.below(4));
+        // Some differences are so small that their powers are zero, or that cosines do not tell.
+        let values = [
+            0.0,
+            -0.0,
+            1e-200,
+            2e-200,
+            1.0,
+            1.0 + 1e-12,
+            1.0 + 2e-12,
+            4.0,
+        ];
+        let first = random.below(values.len());
+        let some = &values[first..(first + 3).min(values.len())];
+        let values = (0..n * p).map(|_| some[random.below(some.len())]).collect();
+        let points = Points::new(metric, &Matrix::from_row_major(values, n, p).unwrap());
+        let space = Space::Points {
+            points: &points,
+            references: n,
+        };
+        if space.check().is_ok() {
+            assert_eq!(
+                spanning_tree(&points, 1 + round % 2),
+                all_edges_tree(&points),
+                "{round}: {metric:?}, {n} × {p}"
+            );
+        }
+    }
+}
+
+#[test]
+fn tight_groups_far_apart_have_the_tree_of_all_edges() {
+    let mut random = Random(14);
+    let mut values = draw(&mut random, Data::Plain, 900, 3).values().to_vec();
+    for row in values.chunks_mut(3).step_by(2) {
+        row.iter_mut().for_each(|v| *v += 1e9);
+    }
+    let x = Matrix::from_row_major(values, 900, 3).unwrap();
+    for metric in [Metric::Euclidean, Metric::Manhattan] {
+        let points = Points::new(metric, &x);
+        assert_eq!(spanning_tree(&points, 2), all_edges_tree(&points));
+    }
+}
+
+#[test]
 fn clusters_far_apart_and_many_points() {
     let mut random = Random(12);
     for data in [Data::Mixture, Data::Plain, Data::Duplicates] {

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 
 use super::clusters::{Clusters, Decision};
-use super::duplicates::Distinct;
+use super::duplicates::Deduplicated;
 use super::forest::{
     Candidate, Candidates, Draft, Forest, Guess, Next, Outlook, CANDIDATES, NEVER,
 };
@@ -79,11 +79,11 @@ pub fn agglomerate(
     new_screen: impl Fn(usize, Frame) -> Result<Box<dyn Screen>>,
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
-    if let Some(distinct) = Distinct::new(problem)? {
-        monitor.advance(work(problem) - work(&distinct.problem));
-        let accepts = |height| distinct.accepts(height);
-        if let Some(merges) = search(&distinct.problem, &new_screen, accepts, monitor)? {
-            return Ok(distinct.join(merges));
+    if let Some(deduplicated) = Deduplicated::new(problem, monitor)? {
+        monitor.advance(work(problem) - work(&deduplicated.problem));
+        let accepts = |height| deduplicated.accepts(height);
+        if let Some(merges) = search(&deduplicated.problem, &new_screen, accepts, monitor)? {
+            return Ok(deduplicated.join(merges));
         }
     }
     let merges = search(problem, &new_screen, |_| true, monitor)?;

@@ -9,7 +9,7 @@
 //! all clusters full-size change nothing in this: distances are computed anew, and zeros stay zeros.
 //! So the agglomeration can start with one cluster for each set.
 //!
-//! Two things break the condition, and [`Distinct::accepts`] notices both by the height of the first
+//! Two things break the condition, and [`Deduplicated::accepts`] notices both by the height of the first
 //! merge that was searched for, the least distance of all: a cluster of several different points whose
 //! mean is exactly that of another cluster (centroid distances, above apriori clusters), and points so
 //! near to each other that the computed distance is 0. Then the agglomeration starts again, with all
@@ -17,36 +17,35 @@
 
 use super::{distance, Problem};
 use crate::backend::Merge;
+use crate::distinct::Distinct;
 use crate::error::Result;
-use crate::matrix::equal_rows;
 use crate::memory;
+use crate::monitor::Monitor;
 
 /// A problem whose equal clusters are one.
-pub struct Distinct<'a> {
+pub struct Deduplicated<'a> {
     pub problem: Problem<'a>,
     /// The merges of equal clusters, in slots of the original problem.
     merges: Vec<Merge>,
     /// For each slot, the one in the original problem.
     slots: Vec<u32>,
-    /// See [`Distinct::accepts`].
+    /// See [`Deduplicated::accepts`].
     margin: f64,
 }
 
-impl<'a> Distinct<'a> {
+impl<'a> Deduplicated<'a> {
     /// `None` where all clusters of `problem` differ.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
-    pub fn new(problem: &Problem<'a>) -> Result<Option<Self>> {
+    /// As [`Distinct::new`].
+    pub fn new(problem: &Problem<'a>, monitor: &Monitor) -> Result<Option<Self>> {
         let (points, rows): (Vec<u32>, Vec<u32>) = (0..problem.clusters() as u32)
             .filter_map(|slot| Some((slot, point(problem, slot)?)))
             .unzip();
-        let mut sets = equal_rows(problem.x, &rows)?;
-        if sets.is_empty() {
+        let row = |at: u32| problem.x.row(rows[at as usize] as usize);
+        let distinct = Distinct::of_rows(rows.len(), row, monitor)?;
+        if distinct.count() == rows.len() {
             return Ok(None);
-        }
-        for set in &mut sets {
-            set.iter_mut().for_each(|at| *at = points[*at as usize]);
         }
         let what = "clusters of equal observations need";
         let mut merges = memory::room(what, problem.clusters())?;
@@ -54,7 +53,7 @@ impl<'a> Distinct<'a> {
         let mut starts = memory::room(what, problem.clusters() + 1)?;
         let mut members: Vec<u32> = memory::room(what, problem.members.len())?;
         let mut is_united = memory::zeros(what, problem.clusters())?;
-        let mut sets = sets.into_iter().peekable();
+        let mut sets = distinct.sets().peekable();
         starts.push(0);
         for slot in 0..problem.clusters() as u32 {
             if is_united[slot as usize] {
@@ -63,8 +62,9 @@ impl<'a> Distinct<'a> {
             slots.push(slot);
             members.extend_from_slice(problem.members_of(slot as usize));
             // Both the slots and the sets' least slots increase.
-            let set = sets.next_if(|set| set[0] == slot).unwrap_or_default();
-            for &higher in set.iter().skip(1) {
+            let set = sets.next_if(|set| points[set[0] as usize] == slot);
+            for &at in set.unwrap_or_default().iter().skip(1) {
+                let higher = points[at as usize];
                 is_united[higher as usize] = true;
                 members.extend_from_slice(problem.members_of(higher as usize));
                 merges.push(Merge {
@@ -91,7 +91,7 @@ impl<'a> Distinct<'a> {
     }
 
     /// Whether no clusters but the equal ones were ever at distance 0, given the height of the first
-    /// merge of [`Distinct::problem`].
+    /// merge of [`Deduplicated::problem`].
     ///
     /// While equal clusters are merged, distances to them change by the rounding of shapes that are
     /// the identity, and of sums of distances; the margin is larger.
@@ -99,7 +99,7 @@ impl<'a> Distinct<'a> {
         height > self.margin
     }
 
-    /// The merges of the original problem, given those of [`Distinct::problem`].
+    /// The merges of the original problem, given those of [`Deduplicated::problem`].
     pub fn join(self, later: Vec<Merge>) -> Vec<Merge> {
         let slot = |slot: u32| self.slots[slot as usize];
         let mut merges = self.merges;

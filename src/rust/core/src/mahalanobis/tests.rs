@@ -119,7 +119,7 @@ where
         (self.0)(problems)
     }
 
-    fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize) -> Result<Points> {
+    fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize, _: &Monitor) -> Result<Points> {
         unreachable!("this clustering asks for no distances")
     }
 

@@ -14,6 +14,7 @@ use crate::backend::cpu::simd::dispatch;
 use crate::error::Result;
 use crate::matrix;
 use crate::memory;
+use crate::monitor::Monitor;
 
 /// Observations prepared for one metric, row-major: 0 or 1 for the binary metric; ranked for
 /// Spearman's correlation, centred for it and Pearson's, and of unit length for these and the
@@ -53,7 +54,8 @@ impl Points {
     /// From finite observations, for tests.
     #[cfg(test)]
     pub fn new(metric: Metric, x: &crate::Matrix) -> Self {
-        let points = Self::prepared(metric, x.values().to_vec(), x.rows(), x.columns());
+        let (values, monitor) = (x.values().to_vec(), Monitor::default());
+        let points = Self::prepared(metric, values, x.rows(), x.columns(), &monitor);
         points.expect("there is memory for a test")
     }
 
@@ -61,29 +63,42 @@ impl Points {
     /// it takes on the threads of the rayon pool it is called in.
     ///
     /// # Errors
-    /// `Error::Input` when the sizes disagree, `Error::Memory` where there is not enough.
+    /// `Error::Input` when the sizes disagree, `Error::Memory` where there is not enough,
+    /// `Error::Interrupt` when the monitor says stop.
     pub fn from_row_major(
         metric: Metric,
         values: Vec<f64>,
         rows: usize,
         columns: usize,
+        monitor: &Monitor,
     ) -> Result<Self> {
         matrix::check_size(&values, rows, columns)?;
-        Self::prepared(metric, values, rows, columns)
+        Self::prepared(metric, values, rows, columns, monitor)
     }
 
     /// From column-major matrices one below the other.
     ///
     /// # Errors
-    /// `Error::Input` when a matrix has no whole number of rows, `Error::Memory` where there is not
-    /// enough.
-    pub fn from_column_major(metric: Metric, parts: &[&[f64]], columns: usize) -> Result<Self> {
+    /// `Error::Input` when a matrix has no whole number of rows; otherwise as
+    /// [`Points::from_row_major`].
+    pub fn from_column_major(
+        metric: Metric,
+        parts: &[&[f64]],
+        columns: usize,
+        monitor: &Monitor,
+    ) -> Result<Self> {
         let values = matrix::row_major_on_threads(parts, columns)?;
         let rows = values.len() / columns.max(1);
-        Self::prepared(metric, values, rows, columns)
+        Self::prepared(metric, values, rows, columns, monitor)
     }
 
-    fn prepared(metric: Metric, mut values: Vec<f64>, rows: usize, columns: usize) -> Result<Self> {
+    fn prepared(
+        metric: Metric,
+        mut values: Vec<f64>,
+        rows: usize,
+        columns: usize,
+        monitor: &Monitor,
+    ) -> Result<Self> {
         let correlation = metric.is_correlation();
         let is_hole = |value: &f64| value.is_nan() || (!correlation && value.is_infinite());
         let fewest = metric.fewest_coordinates();
@@ -92,24 +107,32 @@ impl Points {
         let mut orders = Vec::new();
         let constant = if holes && correlation {
             let is_constant = |row: &[f64]| {
+                monitor.check()?;
                 let mut present: Vec<f64> = row.iter().copied().filter(|v| !v.is_nan()).collect();
-                present.len() >= fewest && !prepare(&metric, &mut present)
+                Ok(present.len() >= fewest && !prepare(&metric, &mut present))
             };
-            let constant = indices_where(values.par_chunks(row_len).map(is_constant));
+            let constant = indices_where(values.par_chunks(row_len).map(is_constant))?;
             if matches!(metric, Metric::Spearman { .. }) {
                 orders =
                     memory::zeros("the orders of the observations' values need", values.len())?;
                 let by_row = orders.par_chunks_mut(row_len);
                 by_row
                     .zip(values.par_chunks(row_len))
-                    .for_each(|(order, row)| pairwise::order(row, order));
+                    .try_for_each(|(order, row)| {
+                        monitor.check()?;
+                        pairwise::order(row, order);
+                        Ok(())
+                    })?;
             } else {
                 values.par_chunks_mut(row_len).for_each(scale);
             }
             constant
         } else {
             let prepared = values.par_chunks_mut(row_len);
-            indices_where(prepared.map(|row| !prepare(&metric, row)))
+            indices_where(prepared.map(|row| {
+                monitor.check()?;
+                Ok(!prepare(&metric, row))
+            }))?
         };
         Ok(Self {
             metric,
@@ -119,6 +142,30 @@ impl Points {
             holes,
             orders,
             constant,
+        })
+    }
+
+    /// Some of the points, in this order, whose distances are those of all of these. For points
+    /// without holes.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn select(&self, rows: &[u32]) -> Result<Self> {
+        debug_assert!(!self.holes, "orders are not copied");
+        let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * self.columns)?;
+        values
+            .par_chunks_mut(self.columns)
+            .zip(rows)
+            .for_each(|(copy, &row)| copy.copy_from_slice(self.row(row as usize)));
+        let is_constant = |row: &u32| self.constant.binary_search(&(*row as usize)).is_ok();
+        Ok(Self {
+            metric: self.metric,
+            values,
+            rows: rows.len(),
+            columns: self.columns,
+            holes: false,
+            orders: Vec::new(),
+            constant: indices_where(rows.par_iter().map(|row| Ok(is_constant(row))))?,
         })
     }
 
@@ -218,10 +265,11 @@ impl Points {
     }
 }
 
-/// The numbers of those that are true.
-fn indices_where(flags: impl IndexedParallelIterator<Item = bool>) -> Vec<usize> {
+/// The numbers of those that are true, or an error if there is one.
+fn indices_where(flags: impl IndexedParallelIterator<Item = Result<bool>>) -> Result<Vec<usize>> {
     let numbered = flags.enumerate();
-    numbered.filter_map(|(i, flag)| flag.then_some(i)).collect()
+    let number = |(i, flag): (usize, Result<bool>)| flag.map(|flag| flag.then_some(i)).transpose();
+    numbered.filter_map(number).collect()
 }
 
 /// Two of the points.

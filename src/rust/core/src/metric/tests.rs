@@ -3,7 +3,7 @@
 use super::reference;
 use super::*;
 use crate::testing::{correlations, dist_metrics, values, Random};
-use crate::{matrix, Matrix};
+use crate::{matrix, Error, Matrix, Monitor};
 
 const RULES: [ZeroOverZero; 3] = [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One];
 
@@ -35,7 +35,8 @@ fn the_metrics_of_dist_have_the_bits_of_the_slow_version() {
         let (n, p) = (2 + random.below(5), 1 + random.below(20));
         let values = values(&mut random, n * p, holes);
         for metric in dist_metrics() {
-            let points = Points::from_row_major(metric, values.clone(), n, p).unwrap();
+            let points =
+                Points::from_row_major(metric, values.clone(), n, p, &Monitor::default()).unwrap();
             for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
                 let row = |i: usize| &values[i * p..][..p];
                 let expected = reference::distance(&metric, row(i), row(j));
@@ -59,7 +60,8 @@ fn correlations_are_those_of_the_slow_version_to_rounding() {
         let (n, p) = (2 + random.below(5), 2 + random.below(20));
         let values = values(&mut random, n * p, holes);
         for metric in correlations() {
-            let points = Points::from_row_major(metric, values.clone(), n, p).unwrap();
+            let points =
+                Points::from_row_major(metric, values.clone(), n, p, &Monitor::default()).unwrap();
             for (i, j) in (0..n).flat_map(|i| (0..i).map(move |j| (i, j))) {
                 let row = |i: usize| &values[i * p..][..p];
                 let expected = reference::distance(&metric, row(i), row(j));
@@ -83,7 +85,7 @@ fn correlations_far_from_zero_and_at_any_scale_keep_their_digits() {
     let correlate = |shift: f64, scale: f64| {
         let values = a.iter().chain(&b).map(|v| (v + shift) * scale).collect();
         let metric = Metric::Pearson { absolute: false };
-        Points::from_row_major(metric, values, 2, 4)
+        Points::from_row_major(metric, values, 2, 4, &Monitor::default())
             .unwrap()
             .distance(0, 1)
     };
@@ -106,7 +108,8 @@ fn correlations_far_from_zero_and_at_any_scale_keep_their_digits() {
 fn constant_rows_have_no_correlation_and_are_known() {
     let values = vec![1.0, 2.0, 3.0, 0.1, 0.1, 0.1, 0.0, 0.0, 0.0, 5.0, 1.0, 2.0];
     let constant = |metric, values: &[f64]| {
-        let points = Points::from_row_major(metric, values.to_vec(), 4, 3).unwrap();
+        let points =
+            Points::from_row_major(metric, values.to_vec(), 4, 3, &Monitor::default()).unwrap();
         for (i, j) in (0..4).flat_map(|i| (0..i).map(move |j| (i, j))) {
             let is_constant = points.constant().contains(&i) || points.constant().contains(&j);
             assert_eq!(points.distance(i, j).is_nan(), is_constant, "{i} {j}");
@@ -128,7 +131,9 @@ fn too_few_common_coordinates_are_na_and_no_row_is_blamed() {
     let nan = f64::NAN;
     let is_missing = |metric: Metric, values: &[f64]| {
         let columns = values.len() / 2;
-        let points = Points::from_row_major(metric, values.to_vec(), 2, columns).unwrap();
+        let points =
+            Points::from_row_major(metric, values.to_vec(), 2, columns, &Monitor::default())
+                .unwrap();
         assert_eq!(points.constant(), [0usize; 0], "{metric:?}");
         is_na(points.distance(0, 1))
     };
@@ -158,10 +163,11 @@ fn points_are_the_same_from_values_and_from_a_matrix() {
     assert_eq!(by_row, [1.0, 2.0, 3.0, 4.0, 0.0, 6.0]);
     let matrix = Matrix::from_column_major(&by_column, 2, 3).unwrap();
     for metric in dist_metrics().into_iter().chain(correlations()) {
-        let points = Points::from_row_major(metric, by_row.clone(), 2, 3).unwrap();
+        let points =
+            Points::from_row_major(metric, by_row.clone(), 2, 3, &Monitor::default()).unwrap();
         assert_eq!(points, Points::new(metric, &matrix));
     }
-    let wrong = Points::from_row_major(Metric::Euclidean, vec![0.0; 5], 2, 3);
+    let wrong = Points::from_row_major(Metric::Euclidean, vec![0.0; 5], 2, 3, &Monitor::default());
     assert!(matches!(wrong, Err(Error::Input(_))));
 }
 
@@ -215,7 +221,7 @@ fn distances_side_by_side_have_the_bits_of_single_ones() {
         for metric in [dist_metrics(), correlations()].concat() {
             let (n, p) = (12, 1 + random.below(40));
             let values = values(&mut random, n * p, holes);
-            let points = Points::from_row_major(metric, values, n, p).unwrap();
+            let points = Points::from_row_major(metric, values, n, p, &Monitor::default()).unwrap();
             for i in 0..n {
                 let others = std::array::from_fn(|_| random.below(n));
                 let together = points.distances(i, &others);
@@ -242,9 +248,61 @@ fn points_from_columns_are_those_from_rows() {
         };
         let parts = [columns(&rows[..n * p]), columns(&rows[n * p..])];
         let metric = Metric::Manhattan;
-        let of_columns = Points::from_column_major(metric, &[&parts[0], &parts[1]], p);
-        assert_eq!(of_columns, Points::from_row_major(metric, rows, n + m, p));
+        let of_columns =
+            Points::from_column_major(metric, &[&parts[0], &parts[1]], p, &Monitor::default());
+        assert_eq!(
+            of_columns,
+            Points::from_row_major(metric, rows, n + m, p, &Monitor::default())
+        );
     }
-    let odd = Points::from_column_major(Metric::Euclidean, &[&[1.0, 2.0, 3.0]], 2);
+    let odd = Points::from_column_major(
+        Metric::Euclidean,
+        &[&[1.0, 2.0, 3.0]],
+        2,
+        &Monitor::default(),
+    );
     assert!(matches!(odd, Err(Error::Input(_))));
+}
+
+#[test]
+fn preparing_stops_when_it_is_told_to() {
+    let monitor = Monitor::default();
+    monitor.stop();
+    for metric in correlations() {
+        for hole in [1.0, f64::NAN] {
+            let values = vec![hole, 2.0, 5.0, 4.0, 3.0, 7.0];
+            let points = Points::from_row_major(metric, values, 2, 3, &monitor);
+            assert_eq!(points, Err(Error::Interrupt), "{metric:?}");
+        }
+    }
+}
+
+#[test]
+fn some_of_the_points_have_the_distances_of_all() {
+    let mut random = Random(5);
+    for metric in [dist_metrics(), correlations()].concat() {
+        let mut some = values(&mut random, 9 * 4, &[]);
+        some[8..12].fill(3.0);
+        let x = Matrix::from_row_major(some, 9, 4).unwrap();
+        let points = Points::new(metric, &x);
+        if points.holes() {
+            continue;
+        }
+        let rows = [7, 2, 2, 0];
+        let selected = points.select(&rows).unwrap();
+        for (i, &a) in rows.iter().enumerate() {
+            for (j, &b) in rows.iter().enumerate() {
+                let distance = points.distance(a as usize, b as usize);
+                assert!(same(selected.distance(i, j), distance), "{metric:?}");
+            }
+        }
+        let constant = if metric.is_correlation() {
+            vec![1, 2]
+        } else {
+            vec![]
+        };
+        if !matches!(metric, Metric::Cosine { .. }) {
+            assert_eq!(selected.constant(), constant, "{metric:?}");
+        }
+    }
 }

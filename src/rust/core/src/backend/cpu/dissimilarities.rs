@@ -5,7 +5,7 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::nearest::{NearestSoFar, Watcher};
+use super::nearest::{NearestSoFar, Watcher, FIRST};
 use super::share::share;
 use super::simd::dispatch;
 use crate::backend::dissimilarities::{Contraction, Dissimilarities, Fusion, Nearest};
@@ -17,7 +17,7 @@ use crate::linkage::lance_williams::{Recurrence, Union};
 use crate::monitor::Monitor;
 
 /// Rows that are worked on as one task.
-const ROWS: usize = 64;
+const ROWS: usize = FIRST;
 
 /// Fewer entries than this are looked up by one thread.
 const PARALLEL_ENTRIES: usize = 1 << 12;
@@ -128,8 +128,10 @@ impl<T: Stored> Dissimilarities for CpuDissimilarities<'_, T> {
         let all: Vec<u32> = (0..n as u32).collect();
         let nearest = NearestSoFar::new(n, &all);
         let mut threads = Thread::all(n, &nearest);
-        // From the last on: when a cluster goes by in the rows of others, most of its own row did.
-        let tasks = (0..n).step_by(ROWS).rev().collect();
+        // From the last on, but for the first ones: when a cluster goes by in the rows of others,
+        // most of its own row did.
+        let mut tasks: Vec<usize> = (0..n).step_by(ROWS).rev().collect();
+        tasks.rotate_right(1);
         share(tasks, &mut threads, |thread, start| {
             monitor.check()?;
             for slot in (start..(start + ROWS).min(n)).rev() {
@@ -394,6 +396,7 @@ impl<T: Stored> CpuDissimilarities<'_, T> {
             }
         }
         blocks.reverse();
+        blocks.rotate_right(1);
         share(blocks, threads, |thread, block| {
             monitor.check()?;
             self.contract_block(plan, block, thread);

@@ -14,14 +14,18 @@ use crate::metric::{Points, WithForm};
 use crate::monitor::Monitor;
 
 /// Rows in a block: lanes of the widest registers that are worked on at a time.
-const LANES: usize = 16;
+pub const LANES: usize = 16;
 
 /// Registers of rows worked on at a time.
-const REGISTERS: usize = 2;
+pub const REGISTERS: usize = 2;
 
 /// Columns worked on at a time. With [`REGISTERS`] they give enough sums that do not wait for each
 /// other, and few enough to stay in registers.
-const ABREAST: usize = 4;
+pub const ABREAST: usize = 4;
+
+/// Coordinates after which the monitor is asked: with powers of differences, the slowest terms, those
+/// of a tile take a few hundredths of a second.
+const COORDINATES: usize = 1 << 14;
 
 /// Columns that share a pass over the blocks of rows, so that blocks are read from memory rarely;
 /// few enough to stay in a core's own cache.
@@ -127,9 +131,9 @@ impl WithForm for Everything<'_> {
                 for column in columns.map(|j| pairs.column(j)) {
                     let (these, after) = out.split_at_mut(column.rows.len());
                     for (chunk, some) in these.chunks_mut(LANES).enumerate() {
-                        monitor.check()?;
                         let first = column.rows.start + chunk * LANES;
                         for (row, distance) in (first..).zip(some.iter_mut()) {
+                            monitor.check()?;
                             *distance = points.distance(row, column.point);
                         }
                         monitor.advance(some.len() as u64);
@@ -161,7 +165,6 @@ impl<F: Form> WithSimd for Group<'_, F> {
         let first = self.pairs.column(self.columns.start);
         let last_block = self.pairs.rows().div_ceil(LANES);
         for block in first.rows.start / LANES..last_block {
-            self.monitor.check()?;
             let values = doubles::<S>(self.blocks.block(block));
             let mut written = 0;
             for abreast in self.columns.clone().step_by(ABREAST) {
@@ -173,7 +176,8 @@ impl<F: Form> WithSimd for Group<'_, F> {
                 });
                 let rows = columns.each_ref().map(|c| self.points.row(c.point));
                 for part in 0..LANES / (S::F64_LANES * REGISTERS) {
-                    distances_of_tile(simd, self.form, values, part, rows, &mut tile);
+                    let monitor = self.monitor;
+                    distances_of_tile(simd, self.form, values, part, rows, &mut tile, monitor)?;
                 }
                 for (column, distances) in
                     columns.iter().zip(&tile).take(self.columns.end - abreast)
@@ -195,18 +199,25 @@ impl<F: Form> WithSimd for Group<'_, F> {
 }
 
 /// The distances of a part of a block, [`REGISTERS`] registers wide, from some points.
+///
+/// # Errors
+/// `Error::Interrupt` when the monitor says stop.
 #[inline(always)]
-fn distances_of_tile<S: Simd, F: Form>(
+pub fn distances_of_tile<S: Simd, F: Form>(
     simd: S,
     form: F,
     block: &[S::f64s],
     part: usize,
     points: [&[f64]; ABREAST],
     tile: &mut [[f64; LANES]; ABREAST],
-) {
+    monitor: &Monitor,
+) -> Result<()> {
     let mut states = [[form.start(simd); REGISTERS]; ABREAST];
     let registers = LANES / S::F64_LANES;
     for (k, coordinates) in block.chunks_exact(registers).enumerate() {
+        if k % COORDINATES == 0 {
+            monitor.check()?;
+        }
         let rows = &coordinates[part * REGISTERS..][..REGISTERS];
         for (states, point) in states.iter_mut().zip(&points) {
             let coordinate = simd.splat_f64s(point[k]);
@@ -221,4 +232,5 @@ fn distances_of_tile<S: Simd, F: Form>(
             *distance = form.finish(simd, *state);
         }
     }
+    Ok(())
 }

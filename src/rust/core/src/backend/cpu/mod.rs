@@ -179,8 +179,9 @@ impl Backend for Cpu {
         values: &[f64],
         rows: usize,
         columns: usize,
+        monitor: &Monitor,
     ) -> Result<Points> {
-        self.install(|| Points::from_row_major(metric, copy(values)?, rows, columns))
+        self.install(|| Points::from_row_major(metric, copy(values)?, rows, columns, monitor))
     }
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {

@@ -1,4 +1,9 @@
 //! The nearest clusters of some, while rows of dissimilarities go by in any order.
+//!
+//! Of equal dissimilarities those to lower slots count as nearer. Where many are equal, rows that go
+//! by from the last on would each bring a nearer one for every cluster. So the [`FIRST`] rows should
+//! go by before all others: where they hold the nearest of a cluster, no equal one that comes later
+//! is nearer.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +15,9 @@ use crate::backend::dissimilarities::{Nearest, Neighbour};
 
 /// Dissimilarities looked at together: the lanes of the widest registers.
 const TOGETHER: usize = 8;
+
+/// Rows that should go by first: as many as may hold all neighbours that are sought, and some more.
+pub const FIRST: usize = 64;
 
 /// Into how many parts a row is divided for each neighbour that is sought: so many that the nearest
 /// ones are mostly in different parts.
@@ -27,28 +35,43 @@ pub struct NearestSoFar {
 /// The nearest of a cluster, and some more.
 struct Found {
     neighbours: Vec<Neighbour>,
-    /// What is farther than this is not among the nearest.
-    limit: f64,
+    /// What comes after this is not among the nearest.
+    limit: Neighbour,
 }
+
+/// After all others.
+const LAST: Neighbour = Neighbour {
+    dissimilarity: f64::INFINITY,
+    slot: u32::MAX,
+};
 
 impl Found {
     fn new() -> Self {
         Self {
             neighbours: Vec::new(),
-            limit: f64::INFINITY,
+            limit: LAST,
+        }
+    }
+
+    /// The greatest dissimilarity of any from this slot on that can be among the nearest.
+    fn limit_from(&self, slot: usize) -> f64 {
+        if (self.limit.slot as usize) < slot {
+            self.limit.dissimilarity.next_down()
+        } else {
+            self.limit.dissimilarity
         }
     }
 
     /// Takes another one in, unless it is too far.
     fn keep(&mut self, neighbour: Neighbour, each: usize) {
-        if neighbour.dissimilarity > self.limit {
+        if neighbour > self.limit {
             return;
         }
         self.neighbours.push(neighbour);
         if self.neighbours.len() == 2 * each {
             self.neighbours.select_nth_unstable(each - 1);
             self.neighbours.truncate(each);
-            self.limit = self.neighbours[each - 1].dissimilarity;
+            self.limit = self.neighbours[each - 1];
         }
     }
 }
@@ -72,6 +95,7 @@ impl NearestSoFar {
         Watcher {
             nearest: self,
             limits,
+            limits_in_first: Vec::new(),
             own: Found::new(),
             minima: vec![0.0; PARTS * self.each],
         }
@@ -100,8 +124,11 @@ impl NearestSoFar {
 /// One thread's part in a search.
 pub struct Watcher<'a> {
     nearest: &'a NearestSoFar,
-    /// By slot: what is farther than this does not matter. Those of the search may be lower.
+    /// By slot: what is farther than this does not matter, in rows from [`FIRST`] on. Those of the
+    /// search may be lower.
     limits: Vec<f64>,
+    /// The same in a row before [`FIRST`].
+    limits_in_first: Vec<f64>,
     /// The nearest in the row that goes by.
     own: Found,
     /// Room for the least of each part of a row.
@@ -111,15 +138,30 @@ pub struct Watcher<'a> {
 impl Watcher<'_> {
     /// The dissimilarities of a cluster and all in higher slots go by.
     pub fn see(&mut self, slot: usize, row: &[f64]) {
-        self.own.limit = self.limits[slot];
-        if self.own.limit > f64::NEG_INFINITY {
-            self.own.limit = self.own.limit.min(self.bound(row));
+        let is_first = slot < FIRST;
+        if is_first {
+            // What equals a limit in a later row may be nearer than that in this one.
+            let limits = self.limits.iter().map(|limit| limit.next_up());
+            self.limits_in_first.clear();
+            self.limits_in_first.extend(limits);
+            std::mem::swap(&mut self.limits, &mut self.limits_in_first);
         }
+        let mut limit = self.limits[slot];
+        if limit > f64::NEG_INFINITY {
+            limit = limit.min(self.bound(row));
+        }
+        self.own.limit = Neighbour {
+            dissimilarity: limit,
+            slot: u32::MAX,
+        };
         dispatch(See {
             watcher: self,
             slot,
             row,
         });
+        if is_first {
+            std::mem::swap(&mut self.limits, &mut self.limits_in_first);
+        }
         let Self { nearest, own, .. } = self;
         if !own.neighbours.is_empty() {
             let mut found = nearest.found(slot);
@@ -155,13 +197,13 @@ impl Watcher<'_> {
                 dissimilarity,
                 slot: slot as u32,
             };
-            if dissimilarity <= own.limit {
+            if dissimilarity <= own.limit_from(other) {
                 own.keep(seen_from(other), each);
             }
             if dissimilarity <= limits[other] {
                 let mut found = nearest.found(other);
                 found.keep(seen_from(slot), each);
-                limits[other] = found.limit;
+                limits[other] = found.limit_from(slot.min(FIRST));
             }
         }
     }
@@ -204,7 +246,7 @@ impl WithSimd for See<'_, '_> {
         for (block, values) in whole.iter().enumerate() {
             let first = slot + 1 + block * TOGETHER;
             let limits = doubles::<S>(&watcher.limits[first..][..TOGETHER]);
-            let own = simd.splat_f64s(watcher.own.limit);
+            let own = simd.splat_f64s(watcher.own.limit_from(first));
             // None yet.
             let mut near = simd.less_than_f64s(own, own);
             for (&value, &limit) in doubles::<S>(values).iter().zip(limits) {

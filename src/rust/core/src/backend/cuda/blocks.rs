@@ -14,10 +14,10 @@ use super::device::Device;
 use super::kernels::{self, Kernels};
 use crate::backend::cpu::Cpu;
 use crate::backend::Merge;
+use crate::distinct::Distinct;
 use crate::error::{Error, Result};
 use crate::mahalanobis::shape::packed_len;
 use crate::mahalanobis::{agglomerate, distance, Problem, Subthreshold, Union};
-use crate::matrix::equal_rows;
 use crate::monitor::Monitor;
 
 // As in agglomerate.cu.
@@ -90,10 +90,11 @@ pub fn fits(problem: &Problem) -> bool {
 /// is merged, all others of the set look for another partner. The CPU merges them without a search.
 ///
 /// # Errors
-/// `Error::Memory` where there is not enough to find out.
-pub fn is_tied(problem: &Problem) -> Result<bool> {
-    let sets = equal_rows(problem.x, &problem.members)?;
-    let searches: usize = sets.iter().map(|set| set.len() * set.len() / 2).sum();
+/// As [`Distinct::new`].
+pub fn is_tied(problem: &Problem, monitor: &Monitor) -> Result<bool> {
+    let row = |member: u32| problem.x.row(problem.members[member as usize] as usize);
+    let distinct = Distinct::of_rows(problem.members.len(), row, monitor)?;
+    let searches: usize = distinct.sets().map(|set| set.len() * set.len() / 2).sum();
     Ok(searches > problem.clusters())
 }
 
@@ -461,7 +462,7 @@ mod tests {
             let values = (0..60).map(|i| (i / size) as f64).collect();
             let x = Matrix::from_row_major(values, 60, 1).unwrap();
             let problem = Problem::of_observations(&x, (0..60).collect(), options);
-            is_tied(&problem).unwrap()
+            is_tied(&problem, &Monitor::default()).unwrap()
         };
         assert!(!is_tied_with_sets_of(1));
         assert!(!is_tied_with_sets_of(2));

@@ -182,9 +182,13 @@ impl Cuda {
     }
 
     /// Which problems are done in blocks, and which are not.
-    fn divide(&self, problems: &[Problem<'_>]) -> Result<(Vec<usize>, Vec<usize>)> {
+    fn divide(
+        &self,
+        problems: &[Problem<'_>],
+        monitor: &Monitor,
+    ) -> Result<(Vec<usize>, Vec<usize>)> {
         let all = 0..problems.len();
-        let fits = |problem: &Problem| Ok(blocks::fits(problem) && !blocks::is_tied(problem)?);
+        let fits = |problem| Ok(blocks::fits(problem) && !blocks::is_tied(problem, monitor)?);
         let fitting: Vec<bool> = self
             .cpu
             .install(|| problems.par_iter().map(fits).collect::<Result<_>>())?;
@@ -293,7 +297,7 @@ impl Backend for Cuda {
     }
 
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        let (small, rest) = self.divide(problems)?;
+        let (small, rest) = self.divide(problems, monitor)?;
         let choose =
             |which: &[usize]| -> Vec<&Problem> { which.iter().map(|&i| &problems[i]).collect() };
         let (in_blocks, on_screens) = (choose(&small), choose(&rest));
@@ -319,8 +323,9 @@ impl Backend for Cuda {
         values: &[f64],
         rows: usize,
         columns: usize,
+        monitor: &Monitor,
     ) -> Result<Points> {
-        self.cpu.prepare(metric, values, rows, columns)
+        self.cpu.prepare(metric, values, rows, columns, monitor)
     }
 
     fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {

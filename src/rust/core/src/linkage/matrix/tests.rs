@@ -318,7 +318,7 @@ fn distances_that_cannot_be_used_are_refused() {
     let cpu = Cpu::new(2).unwrap();
     let refused = |metric, values: Vec<f64>, precision| {
         let n = values.len() / 2;
-        let points = Points::from_row_major(metric, values, n, 2).unwrap();
+        let points = Points::from_row_major(metric, values, n, 2, &Monitor::default()).unwrap();
         for linkage in Linkage::ALL {
             let recurrence = Recurrence { linkage, precision };
             let (origin, monitor) = (Origin::Points(&points), Monitor::default());
@@ -359,7 +359,8 @@ fn points_have_the_tree_of_their_distances() {
     let mut random = Random(26);
     let (n, p) = (130, 3);
     let values = (0..n * p).map(|_| random.normal()).collect();
-    let points = Points::from_row_major(Metric::Manhattan, values, n, p).unwrap();
+    let points =
+        Points::from_row_major(Metric::Manhattan, values, n, p, &Monitor::default()).unwrap();
     let rows = (0..n).flat_map(|j| (j + 1..n).map(move |i| (i, j)));
     let distances: Vec<f64> = rows.map(|(i, j)| points.distance(i, j)).collect();
     let cpu = Cpu::new(2).unwrap();
@@ -474,7 +475,8 @@ fn time_is_quadratic_whatever_the_data() {
 
 #[test]
 fn what_no_memory_can_hold_is_refused_with_its_size() {
-    let points = Points::from_row_major(Metric::Euclidean, vec![0.0; 4], 2, 2).unwrap();
+    let points =
+        Points::from_row_major(Metric::Euclidean, vec![0.0; 4], 2, 2, &Monitor::default()).unwrap();
     let refused = |linkage, origin, size: &str| match check_memory::<f32>(origin, 1 << 26, linkage)
     {
         Err(Error::Memory(message)) => assert!(message.contains(size), "{message}"),
@@ -610,7 +612,8 @@ fn the_gpu_links_or_says_why_not() {
         other => panic!("{other:?}"),
     }
     let n = 600_000;
-    let many = Points::from_row_major(Metric::Euclidean, vec![0.0; n], n, 1).unwrap();
+    let many =
+        Points::from_row_major(Metric::Euclidean, vec![0.0; n], n, 1, &Monitor::default()).unwrap();
     match run(Origin::Points(&many), n, &Monitor::default()) {
         Err(Error::Memory(message)) => assert!(
             message.starts_with("ward.D2 linkage of 600000 observations needs ")

@@ -1,7 +1,12 @@
 //! Nearest references on the CPU: sweeps in single precision rule out most of them, and what is
 //! left is decided.
+//!
+//! Where single precision cannot tell references apart, as in tight groups that are far from each
+//! other, a sweep gives the query up early, and all of its distances are computed in double
+//! precision. That takes a few times as long as a sweep, whatever the data.
 
 mod blocks;
+mod exact;
 mod sweep;
 
 use std::collections::BinaryHeap;
@@ -28,7 +33,7 @@ const SWEEP_COORDINATES: usize = 1 << 16;
 const SWEEP_QUERIES: usize = 32 * QUERIES;
 
 /// Pairs of coordinates of one sweep, after which the monitor is asked.
-const SWEEP_PAIRS: usize = 1 << 34;
+const SWEEP_PAIRS: usize = 1 << 32;
 
 /// Requests with fewer pairs of coordinates than this are not worth dividing among threads.
 const PARALLEL_COORDINATES: usize = 1 << 18;
@@ -38,6 +43,13 @@ const BATCH_COORDINATES: usize = 1 << 31;
 
 /// How many candidates a sweep keeps beyond those that are wanted.
 const SPARE: usize = 4;
+
+/// How many times as many candidates the second sweep keeps.
+const MORE: usize = 8;
+
+/// One in so many references may come in vain before a sweep gives a query up. So many take about
+/// as long as the rest of the sweep does in a few columns.
+const SHARE_IN_VAIN: usize = 32;
 
 /// The group of queries that leave nobody out, and of empty positions.
 const NO_GROUP: u32 = u32::MAX;
@@ -178,6 +190,8 @@ struct Open {
     /// No reference farther away is among the wanted.
     limit: f64,
     capacity: usize,
+    /// Whether a sweep of the sharpest frame has given it up.
+    given_up: bool,
 }
 
 impl Open {
@@ -188,13 +202,17 @@ impl Open {
             index: request.queries[at],
             limit: request.limits.map_or(f64::INFINITY, |limits| limits[at]),
             capacity: CpuNeighbours::capacity(request),
+            given_up: false,
         }
     }
 }
 
+/// A query's place in the request, and the distances and indices of its nearest references.
+type Answer = (usize, Vec<(f64, u32)>);
+
 /// What is known of a query after a sweep.
 enum Outcome {
-    Settled(usize, Vec<(f64, u32)>),
+    Settled(Answer),
     Open(Open),
 }
 
@@ -326,7 +344,7 @@ impl<'a> CpuNeighbours<'a> {
         }
         Err(Open {
             limit: best.limit(),
-            capacity: 8 * open.capacity,
+            capacity: MORE * open.capacity,
             ..*open
         })
     }
@@ -337,24 +355,33 @@ impl<'a> CpuNeighbours<'a> {
         (bound, self.roster.slot(key as u32 as usize))
     }
 
-    /// Settles a query without a screen.
-    fn exhaust(&self, request: &Request, open: &Open) -> Vec<(f64, u32)> {
-        let mut best = Best::default();
-        best.restart(request.wanted, open.limit);
-        for reference in 0..self.place.references() as u32 {
-            let left_out = match request.except {
-                Except::Nobody => false,
-                Except::Itself => reference == open.index,
-                Except::Group(groups) => groups[reference as usize] == groups[open.index as usize],
-            };
-            if !left_out {
-                best.insert(
-                    self.place.distance(open.index as usize, reference as usize),
-                    reference,
-                );
-            }
-        }
-        best.sorted().to_vec()
+    /// Settles queries by all of their distances.
+    fn exhaust(&self, request: &Request, open: &[Open]) -> Result<Vec<Answer>> {
+        let at_a_time = open.len().div_ceil(4 * rayon::current_num_threads());
+        let settled = open
+            .par_chunks(at_a_time.clamp(1, exact::QUERIES))
+            .map(|some| {
+                let query = |open: &Open| {
+                    let mut best = Best::default();
+                    best.restart(request.wanted, open.limit);
+                    exact::Query {
+                        index: open.index,
+                        best,
+                    }
+                };
+                let mut queries: Vec<exact::Query> = some.iter().map(query).collect();
+                exact::search(
+                    &self.place,
+                    &self.roster,
+                    request,
+                    &mut queries,
+                    self.monitor,
+                )?;
+                let found = queries.iter_mut().map(|query| query.best.sorted().to_vec());
+                Ok(some.iter().map(|open| open.at).zip(found).collect())
+            })
+            .collect::<Result<Vec<Vec<_>>>>()?;
+        Ok(settled.into_iter().flatten().collect())
     }
 
     /// One sweep for some of the queries, with a screen that is there.
@@ -379,25 +406,41 @@ impl<'a> CpuNeighbours<'a> {
                     },
                     capacity: open.capacity,
                     limit: frame.limit(open.limit),
+                    patience: 4 * open.capacity + self.roster.positions() / SHARE_IN_VAIN,
                 };
                 (frame.view(row, size), wanted)
             })
             .collect();
-        let found = sweep(frame, &screen.blocks, groups, &queries);
+        let first = some[0].index as usize;
+        let first = match self.place {
+            Place::Points(_, references) if first >= references => 0,
+            _ => self.roster.position(first as u32),
+        };
+        let found = sweep(frame, &screen.blocks, groups, &queries, first);
         let mut best = Best::default();
-        Ok(some
-            .iter()
+        some.iter()
             .zip(&found)
             .map(|(open, found)| {
+                // Where rows are long, candidates take long as well.
+                self.monitor.check()?;
                 let name = |&key: &u64| self.name(frame, key);
                 let floor = found.floor.as_ref().map(name);
                 let keys = found.keys.iter().map(name);
-                match self.settle(request, open, keys, floor, &mut best) {
-                    Ok(()) => Outcome::Settled(open.at, best.sorted().to_vec()),
-                    Err(open) => Outcome::Open(open),
-                }
+                let outcome = match self.settle(request, open, keys, floor, &mut best) {
+                    Ok(()) if found.given_up => Outcome::Open(Open {
+                        limit: best.limit(),
+                        given_up: true,
+                        ..*open
+                    }),
+                    Err(open) => Outcome::Open(Open {
+                        given_up: found.given_up,
+                        ..open
+                    }),
+                    Ok(()) => Outcome::Settled((open.at, best.sorted().to_vec())),
+                };
+                Ok(outcome)
             })
-            .collect())
+            .collect()
     }
 }
 
@@ -407,19 +450,14 @@ impl Neighbours for CpuNeighbours<'_> {
             .map(|at| Open::new(request, at))
             .collect();
         let mut settled = vec![Vec::new(); open.len()];
-        if self.frames.is_empty() {
-            settled = open
-                .par_iter()
-                .map(|open| {
-                    self.monitor.check()?;
-                    Ok(self.exhaust(request, open))
-                })
-                .collect::<Result<_>>()?;
-            open.clear();
-        }
         let groups = self.groups(request.except);
-        let mut level = 0;
-        while !open.is_empty() {
+        // What no sweep settles.
+        let mut rest = Vec::new();
+        let last = self.frames.len().max(2);
+        for level in 0..last {
+            if self.frames.is_empty() || open.is_empty() {
+                break;
+            }
             let number = self.screen(level)?;
             let this = &*self;
             let screen = &this.screens[number];
@@ -442,11 +480,17 @@ impl Neighbours for CpuNeighbours<'_> {
             open.clear();
             for outcome in outcomes.into_iter().flatten() {
                 match outcome {
-                    Outcome::Settled(at, found) => settled[at] = found,
+                    Outcome::Settled((at, found)) => settled[at] = found,
+                    Outcome::Open(still) if still.given_up && number + 1 == self.frames.len() => {
+                        rest.push(still);
+                    }
                     Outcome::Open(still) => open.push(still),
                 }
             }
-            level += 1;
+        }
+        rest.extend(open);
+        for (at, found) in self.exhaust(request, &rest)? {
+            settled[at] = found;
         }
         let mut nearest = Nearest::default();
         settled.iter().for_each(|found| nearest.push(found));
@@ -518,6 +562,18 @@ impl Best {
         self.heap.push((distance.to_bits(), reference));
         if self.heap.len() > self.wanted {
             self.heap.pop();
+        }
+    }
+
+    /// No reference farther away is among the nearest, if its index is above all those that came
+    /// before.
+    fn limit_of_later(&self) -> f64 {
+        match self.heap.peek() {
+            Some(&(last, _)) if self.heap.len() == self.wanted && last > 0 => {
+                f64::from_bits(last - 1)
+            }
+            Some(_) if self.heap.len() == self.wanted => f64::NEG_INFINITY,
+            _ => self.limit,
         }
     }
 

@@ -24,6 +24,10 @@ pub struct Wanted {
     pub capacity: usize,
     /// The greatest bound that is of interest, in view units.
     pub limit: f32,
+    /// How many references may come that look near and are not among the nearest, before the sweep
+    /// gives the query up. Where bounds of many references are the same, each of these takes far
+    /// longer than one that is far away.
+    pub patience: usize,
 }
 
 /// A query of a sweep and what it has found.
@@ -39,6 +43,8 @@ pub struct Query {
     /// Whether references were left out for others; their keys are from the floor on.
     left_out: bool,
     threshold: Threshold,
+    /// What is left of [`Wanted::patience`].
+    patience: usize,
 }
 
 impl Query {
@@ -47,6 +53,7 @@ impl Query {
             group,
             capacity,
             limit,
+            patience,
         } = wanted;
         // The first key beyond all those with this bound.
         let floor = (u64::from(limit.to_bits()) + 1) << 32;
@@ -58,12 +65,23 @@ impl Query {
             keys: Vec::with_capacity((2 * capacity).min(MOST_ROOM)),
             floor,
             left_out: false,
+            patience,
         }
+    }
+
+    /// Whether the sweep gave it up: then it has not seen all references.
+    fn is_given_up(&self) -> bool {
+        self.patience == 0
     }
 
     #[inline(always)]
     fn insert(&mut self, frame: &Frame, key: u64) {
         if key >= self.floor {
+            self.patience = self.patience.saturating_sub(1);
+            if self.is_given_up() {
+                // No sum is below it.
+                self.threshold.base = f32::NEG_INFINITY;
+            }
             return;
         }
         self.keys.push(key);
@@ -83,15 +101,18 @@ impl Query {
         self.floor = first_left_out;
         self.left_out = true;
         let limit = f32::from_bits((first_left_out >> 32) as u32);
-        self.threshold = frame.threshold(&self.view, limit);
+        if !self.is_given_up() {
+            self.threshold = frame.threshold(&self.view, limit);
+        }
     }
 
     fn finish(mut self, frame: &Frame) -> Found {
         self.sort_out(frame);
         self.keys.sort_unstable();
         Found {
-            keys: self.keys,
             floor: self.left_out.then_some(self.floor),
+            given_up: self.is_given_up(),
+            keys: self.keys,
         }
     }
 }
@@ -104,14 +125,19 @@ pub struct Found {
     pub keys: Vec<u64>,
     /// All other keys of references within the limit are from here on; `None` without others.
     pub floor: Option<u64>,
+    /// Whether there may be any other references beside these.
+    pub given_up: bool,
 }
 
-/// The nearest references of some queries; the groups are those of the positions.
+/// The nearest references of some queries; the groups are those of the positions. Begins at the
+/// block of the position `first`, near which the nearest ones are where the data are sorted: the
+/// earlier they are found, the fewer others are kept for a while.
 pub fn sweep(
     frame: &Frame,
     blocks: &Blocks,
     groups: &[[u32; LANES]],
     queries: &[(View, Wanted)],
+    first: usize,
 ) -> Vec<Found> {
     let coordinates = tiles(frame.columns(), queries);
     let mut found = queries
@@ -124,6 +150,7 @@ pub fn sweep(
         groups,
         coordinates: &coordinates,
         queries: &mut found,
+        first: first / LANES,
     };
     match frame.sums() {
         Sums::Squares => dispatch(Over(sweep, Squares)),
@@ -237,6 +264,8 @@ struct Sweep<'a> {
     groups: &'a [[u32; LANES]],
     coordinates: &'a [[f32; QUERIES]],
     queries: &'a mut [Query],
+    /// The block to begin with.
+    first: usize,
 }
 
 struct Over<'a, T>(Sweep<'a>, T);
@@ -248,10 +277,15 @@ impl<T: Term> WithSimd for Over<'_, T> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Over(sweep, term) = self;
         let columns = sweep.frame.columns();
-        for (index, (block, groups)) in sweep.blocks.iter().zip(sweep.groups).enumerate() {
+        let blocks = || sweep.blocks.iter().zip(sweep.groups).enumerate();
+        let in_turn = blocks().skip(sweep.first).chain(blocks().take(sweep.first));
+        for (index, (block, groups)) in in_turn {
             let (coordinates, scalars) = block.split_at(columns);
             let tiles = sweep.coordinates.chunks_exact(columns);
             for (queries, tile) in sweep.queries.chunks_mut(QUERIES).zip(tiles) {
+                if queries.iter().all(Query::is_given_up) {
+                    continue;
+                }
                 for part in 0..LANES / (REGISTERS * S::F32_LANES) {
                     let sums = tile_of_sums(simd, term, tile, coordinates, part);
                     let target = Target {
@@ -367,6 +401,7 @@ mod tests {
             groups,
             coordinates: &coordinates,
             queries: &mut found,
+            first: 1,
         };
         run(Over(sweep, Squares));
         found.into_iter().map(|query| query.finish(frame)).collect()
@@ -396,6 +431,7 @@ mod tests {
             } else {
                 frame.limit(2.0)
             },
+            patience: 1000,
         };
         let queries: Vec<(View, Wanted)> = (0..13)
             .map(|i| (frame.view(&points[i], 1.0), wanted(i)))

@@ -225,7 +225,7 @@ impl Backend for Fakes {
         unreachable!("searches only")
     }
 
-    fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize) -> Result<Points> {
+    fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize, _: &Monitor) -> Result<Points> {
         unreachable!("searches only")
     }
 
