@@ -13,6 +13,7 @@ use crate::backend::screen::{Roster, GONE};
 use crate::backend::single::{Frame, View};
 use crate::error::Result;
 use crate::matrix::middle;
+use crate::memory;
 use crate::metric::{Metric, Points, TOGETHER};
 use crate::monitor::Monitor;
 use blocks::{Blocks, LANES};
@@ -406,7 +407,7 @@ impl Neighbours for CpuNeighbours<'_> {
         let mut open: Vec<Open> = (0..request.queries.len())
             .map(|at| Open::new(request, at))
             .collect();
-        let mut settled = vec![Vec::new(); open.len()];
+        let mut settled = memory::filled("the neighbours need", open.len(), Vec::new())?;
         if self.frames.is_empty() {
             settled = open
                 .par_iter()
@@ -420,6 +421,7 @@ impl Neighbours for CpuNeighbours<'_> {
         let groups = self.groups(request.except);
         let mut level = 0;
         while !open.is_empty() {
+            self.monitor.check()?;
             let number = self.screen(level)?;
             let this = &*self;
             let screen = &this.screens[number];
@@ -448,7 +450,8 @@ impl Neighbours for CpuNeighbours<'_> {
             }
             level += 1;
         }
-        let mut nearest = Nearest::default();
+        let found = settled.iter().map(Vec::len).sum();
+        let mut nearest = Nearest::with_room(settled.len(), found)?;
         settled.iter().for_each(|found| nearest.push(found));
         Ok(nearest)
     }
