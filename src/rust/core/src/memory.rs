@@ -70,22 +70,12 @@ pub const OBSERVATIONS: &str = "a copy of the observations needs";
 /// # Errors
 /// `Error::Memory` says how much that is.
 pub fn check(what: &str, bytes: f64) -> Result<()> {
-    check_total(what, bytes)?;
-    probe::<u8>(what, bytes as usize)
-}
-
-/// That this machine has so many bytes of memory at all; `what` needs them, in words, but not all at
-/// once from the start.
-///
-/// # Errors
-/// As [`check`].
-pub fn check_total(what: &str, bytes: f64) -> Result<()> {
     match total() {
         Some(total) if bytes > total => {
             let has = in_words(total);
             Err(too_much(what, bytes, &format!("this machine has {has}")))
         }
-        _ => Ok(()),
+        _ => probe::<u8>(what, bytes as usize),
     }
 }
 

@@ -168,6 +168,17 @@ pub struct Nearest {
 }
 
 impl Nearest {
+    /// Of nothing so far, with room for what is found for so many queries.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn with_room(queries: usize, found: usize) -> Result<Self> {
+        Ok(Self {
+            found: memory::room("the neighbours need", found)?,
+            ends: memory::room("the neighbours need", queries)?,
+        })
+    }
+
     /// How many queries there are answers for.
     pub fn len(&self) -> usize {
         self.ends.len()

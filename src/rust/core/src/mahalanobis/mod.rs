@@ -353,7 +353,7 @@ fn check_width(x: &Matrix, options: &Options) -> Result<()> {
         )));
     }
     let what = format!("the covariances in {columns} dimensions need about");
-    memory::check_total(&what, bytes).map_err(|error| match error {
+    memory::check(&what, bytes).map_err(|error| match error {
         Error::Memory(message) => Error::Memory(format!("{message}; {advice}")),
         other => other,
     })

@@ -18,6 +18,7 @@ use crate::backend::screen::{Roster, GONE};
 use crate::backend::single::{Frame, View};
 use crate::error::Result;
 use crate::matrix::middle;
+use crate::memory;
 use crate::metric::{Metric, Points, TOGETHER};
 use crate::monitor::Monitor;
 use blocks::{Blocks, LANES};
@@ -449,7 +450,7 @@ impl Neighbours for CpuNeighbours<'_> {
         let mut open: Vec<Open> = (0..request.queries.len())
             .map(|at| Open::new(request, at))
             .collect();
-        let mut settled = vec![Vec::new(); open.len()];
+        let mut settled = memory::filled("the neighbours need", open.len(), Vec::new())?;
         let groups = self.groups(request.except);
         // What no sweep settles.
         let mut rest = Vec::new();
@@ -492,7 +493,8 @@ impl Neighbours for CpuNeighbours<'_> {
         for (at, found) in self.exhaust(request, &rest)? {
             settled[at] = found;
         }
-        let mut nearest = Nearest::default();
+        let found = settled.iter().map(Vec::len).sum();
+        let mut nearest = Nearest::with_room(settled.len(), found)?;
         settled.iter().for_each(|found| nearest.push(found));
         Ok(nearest)
     }
