@@ -642,6 +642,13 @@ template <int P, bool FULL> __device__ __noinline__ void sweep(Problem &q, uint 
   if (FULL && live < q.n) sum_members<P>(q, owner, factor);
 
   const double *spread = a.spreads + (first + owner) * SPREAD;
+  // At most how far the owner's mean, as rounded, is from that of its members: see
+  // Clusters::mean_error in mahalanobis/clusters.rs.
+  double mean_error = 0;
+  if (several) {
+    for (uint k = 0; k < p; k++) mean_error = fma(q.mean[k], q.mean[k], mean_error);
+    mean_error = 4.0 * a.sizes[first + owner] * EPSILON * sqrt(mean_error);
+  }
   Key best = {INFINITE, ~0ull};
   uint partner = NONE;
   FOR_EACH(other, live) {
@@ -668,7 +675,7 @@ template <int P, bool FULL> __device__ __noinline__ void sweep(Problem &q, uint 
     }
     double smallest = other_shape == NONE ? 1 : q.shape_traits(other_shape)[SMALLEST];
     double norm = several ? fmax(centroids, mean_norm(spread, centroids * centroids)) : centroids;
-    double back = smallest * norm * (1 - SLACK);
+    double back = smallest * (norm * (1 - SLACK) - mean_error);
     if (several) {
       double high, low, rounding;
       quanta_at(q, other, &high, &low, &rounding);

@@ -69,6 +69,9 @@ pub struct Profile<'a> {
     /// An upper bound on ‖Wy‖/‖y‖; 1 for the identity.
     pub stretch: f64,
     pub spread: Spread,
+    /// At most how far `mean`, as rounded, is from that of the members; 0 where distances are those of
+    /// the rounded means.
+    pub mean_error: f64,
 }
 
 /// A question: which clusters are near this one?
@@ -312,7 +315,7 @@ impl Frame {
         View {
             mean,
             rest,
-            error: up(square.sqrt() * 1.000_001 + sums + floor_error),
+            error: up(square.sqrt() * 1.000_001 + profile.mean_error * scale + sums + floor_error),
             low: if profile.whitening.is_empty() {
                 1.0
             } else {
@@ -449,6 +452,7 @@ pub mod tests {
                 low: diagonal.iter().copied().fold(f64::INFINITY, f64::min),
                 stretch: diagonal.iter().copied().fold(0.0, f64::max),
                 spread: Spread::default(),
+                mean_error: 0.0,
             })
         }
 

@@ -81,6 +81,7 @@ pub struct Decision {
 pub struct United {
     size: usize,
     mean: Vec<f64>,
+    mean_error: f64,
     /// `None` where all that counts is the mean, if only for what the screen needs to know.
     moments: Option<Box<Moments>>,
 }
@@ -88,7 +89,7 @@ pub struct United {
 impl United {
     /// What the screen needs to know of it.
     pub fn profile(&self) -> Profile<'_> {
-        profile(&self.mean, self.moments.as_deref())
+        profile(&self.mean, self.moments.as_deref(), self.mean_error)
     }
 
     /// What a union with another needs to know of it.
@@ -122,16 +123,24 @@ impl Part<'_> {
 }
 
 /// What the screen needs to know of a cluster with this mean.
-fn profile<'a>(mean: &'a [f64], moments: Option<&'a Moments>) -> Profile<'a> {
+fn profile<'a>(mean: &'a [f64], moments: Option<&'a Moments>, mean_error: f64) -> Profile<'a> {
+    let identity = Profile {
+        mean,
+        whitening: &[],
+        low: 1.0,
+        stretch: 1.0,
+        spread: Spread::default(),
+        mean_error,
+    };
     match moments {
-        Some(moments) => moments.profile(mean),
-        None => Profile {
-            mean,
-            whitening: &[],
-            low: 1.0,
-            stretch: 1.0,
-            spread: Spread::default(),
+        Some(moments) => Profile {
+            whitening: &moments.whitening,
+            low: moments.low,
+            stretch: moments.stretch,
+            spread: moments.spread,
+            ..identity
         },
+        None => identity,
     }
 }
 
@@ -144,16 +153,6 @@ impl Moments {
             third: self.third.clone(),
             ..Self::default()
         })
-    }
-
-    fn profile<'a>(&'a self, mean: &'a [f64]) -> Profile<'a> {
-        Profile {
-            mean,
-            whitening: &self.whitening,
-            low: self.low,
-            stretch: self.stretch,
-            spread: self.spread,
-        }
     }
 }
 
@@ -238,7 +237,19 @@ impl<'a> Clusters<'a> {
 
     /// What the screen needs to know of a slot's cluster.
     pub fn profile(&self, slot: u32) -> Profile<'_> {
-        profile(self.mean(slot), self.moments[slot as usize].as_deref())
+        let (mean, size) = (self.mean(slot), self.size(slot));
+        let moments = self.moments[slot as usize].as_deref();
+        profile(mean, moments, self.mean_error(mean, size))
+    }
+
+    /// At most how far the mean of that many members, which merges have rounded once a member or
+    /// less often, is from theirs, where their distances count.
+    fn mean_error(&self, mean: &[f64], size: usize) -> f64 {
+        if self.problem.options.quick || size == 1 {
+            return 0.0;
+        }
+        let square: f64 = mean.iter().map(|value| value * value).sum();
+        4.0 * size as f64 * f64::EPSILON * square.sqrt()
     }
 
     /// A lower bound on the distance from what the screen knows, in double precision.
@@ -249,8 +260,9 @@ impl<'a> Clusters<'a> {
         let centroids = square.sqrt();
         let directed = |from: &Profile, to: &Profile| {
             let norm = centroids.max(from.spread.mean_norm(square));
+            let norm = norm * (1.0 - 1e-9) - from.mean_error;
             let rounding = distance::quanta(to.stretch, self.diagonal, self.log2_terms).rounding();
-            (to.low * norm * (1.0 - 1e-9) - rounding).max(0.0)
+            (to.low * norm - rounding).max(0.0)
         };
         distance::average(directed(&a, &b), directed(&b, &a))
     }
@@ -355,6 +367,7 @@ impl<'a> Clusters<'a> {
         });
         United {
             size,
+            mean_error: self.mean_error(&mean, size),
             mean,
             moments,
         }
@@ -754,4 +767,75 @@ fn shifted(
         .map(|k| third.get(k).unwrap_or(&0.0) + (variance + square) * shift[k] + 2.0 * product[k])
         .collect();
     (moment, vector)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::cpu::CpuScreen;
+    use crate::backend::screen::{Precision, Request, Screen};
+    use crate::mahalanobis::forest::frame;
+    use crate::mahalanobis::{Options, Subthreshold};
+    use crate::testing::{draw, Random, DATA};
+
+    #[test]
+    fn bounds_are_below_the_distances_on_data_of_every_sort() {
+        let mut random = Random(41);
+        for round in 0..3 * DATA.len() {
+            let data = DATA[round % DATA.len()];
+            let (n, p) = (240, 1 + random.below(4));
+            let x = draw(&mut random, data, n, p);
+            let mut starts = vec![0];
+            while starts[starts.len() - 1] < n {
+                let size = 1 + random.below(2) * random.below(12);
+                starts.push((starts[starts.len() - 1] + size).min(n));
+            }
+            let options = Options {
+                threshold: 6.0,
+                subthreshold: Subthreshold::Mahal,
+                quick: random.below(4) == 0,
+                normalize: true,
+                apriori_intra: true,
+            };
+            let problem = Problem {
+                starts,
+                ..Problem::of_observations(&x, (0..n as u32).collect(), options)
+            };
+            let rule = options.shape_rule(false);
+            let monitor = Monitor::default();
+            let clusters = Clusters::new(&problem, &rule, &monitor).unwrap();
+            let live = 0..problem.clusters() as u32;
+            for precision in [Precision::Single, Precision::Double] {
+                let mut frame = frame(&problem);
+                frame.precision = precision;
+                let mut screen = CpuScreen::new(live.len(), frame.clone());
+                let view = |slot| frame.view(&clusters.profile(slot));
+                for slot in live.clone() {
+                    screen.push(slot, &view(slot)).unwrap();
+                }
+                for slot in live.clone() {
+                    let request = Request {
+                        view: &view(slot),
+                        end: slot as usize,
+                        capacity: live.len(),
+                        limit: f64::INFINITY,
+                        is_tight: false,
+                        skip: &[],
+                    };
+                    let found = screen.sweep(&[request], &mut || ()).unwrap().swap_remove(0);
+                    assert_eq!(found.bounds.len(), slot as usize);
+                    for (bound, other) in found.bounds {
+                        let distance = clusters.decide(slot, other).distance;
+                        let double = clusters.bound(slot, other);
+                        let case = format!("{data:?}, {n} x {p}, {options:?}, {precision:?}");
+                        assert!(bound <= distance, "{bound} is not below {distance}: {case}");
+                        assert!(
+                            double <= distance,
+                            "{double} is not below {distance}: {case}"
+                        );
+                    }
+                }
+            }
+        }
+    }
 }

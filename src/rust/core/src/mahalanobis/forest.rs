@@ -330,7 +330,7 @@ impl<'a> Forest<'a> {
 
 /// How the problem's data units and a screen's units relate. The centre is robust: about it, single
 /// precision resolves the bulk of the data, whatever else lies far away.
-fn frame(problem: &Problem) -> Frame {
+pub fn frame(problem: &Problem) -> Frame {
     let center = middle_of(problem.rows(), problem.x.columns());
     let (least, greatest) = problem.bounding_box();
     let reach = center

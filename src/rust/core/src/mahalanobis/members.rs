@@ -292,6 +292,7 @@ mod tests {
                 low: 0.0,
                 stretch: distance::stretch(&whitening),
                 spread: Spread::default(),
+                mean_error: 0.0,
             };
             let quanta = Quanta::new(1e6, distance::log2_ceil(8_000));
             let mut expected = ExactSum::default();
