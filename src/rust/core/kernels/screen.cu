@@ -206,7 +206,7 @@ template <int P> struct Point {
       }
       row += i / 4 + 1;
       sum = fmaf(value, value, sum);
-      if (sum >= enough) break;
+      if (sum > enough) break;
     }
     return sum;
   }
@@ -232,7 +232,7 @@ template <> struct Point<0> {
         value = fmaf(factor[j], mean[j] - x[(size_t)j * clusters.capacity], value);
       factor += (i / 4 + 1) * 4;
       sum = fmaf(value, value, sum);
-      if (sum >= enough) break;
+      if (sum > enough) break;
     }
     return sum;
   }
@@ -259,7 +259,8 @@ __device__ bool loose_bound(const Clusters &clusters, const Point<P> &point, uin
   float error = query[ERROR] + scalar(ERROR);
   float left = low * margins.cautious;
   float right = fmaf(low, error, 2.0f * limit);
-  if (!(left * left * square < right * right)) return false;
+  // Where both sides underflow, that tells nothing.
+  if (!(left * left * square <= right * right)) return false;
   float distance = __fsqrt_rn(square);
   float near = fmaxf(distance * margins.shrink - error, 0.0f), far = near;
   if (clusters.full) {
@@ -279,7 +280,7 @@ __device__ bool loose_bound(const Clusters &clusters, const Point<P> &point, uin
     float least = fmaxf(limit * 2.00001f - out.to_target + lost, 0.0f) * 1.00001f;
     float enough = least * least;
     float sum = point.whitened(clusters, mean, factors + factor, enough);
-    if (sum >= enough) return false;
+    if (sum > enough) return false;
     out.to_query = fmaxf(out.to_query, __fsqrt_rn(sum) - lost);
   }
   out.distance = distance;

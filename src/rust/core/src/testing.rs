@@ -52,9 +52,11 @@ pub enum Data {
     Islands,
     /// Different rows at distances that underflow to 0 or that sums of distances lose.
     Minute,
+    /// Squares leave the range of single precision.
+    Astronomic,
 }
 
-pub const DATA: [Data; 17] = [
+pub const DATA: [Data; 18] = [
     Data::Plain,
     Data::Mixture,
     Data::Duplicates,
@@ -72,6 +74,7 @@ pub const DATA: [Data; 17] = [
     Data::HeavyTails,
     Data::Islands,
     Data::Minute,
+    Data::Astronomic,
 ];
 
 /// `n` points in `p` dimensions.
@@ -104,6 +107,7 @@ pub fn draw(random: &mut Random, data: Data, n: usize, p: usize) -> Matrix {
         }
         Data::Tiny => values.iter_mut().for_each(|v| *v *= 1e-8),
         Data::Huge => values.iter_mut().for_each(|v| *v *= 1e8),
+        Data::Astronomic => values.iter_mut().for_each(|v| *v *= 1e40),
         Data::Offset => values.iter_mut().for_each(|v| *v = *v * 1e-3 + 1e6),
         Data::Outliers => {
             for _ in 0..3 {

@@ -247,7 +247,7 @@ impl Frame {
             center,
             unit: f64::from_bits(((exponent + 1023) as u64) << 52),
             full,
-            sum_error: 2.0f64.powi(2 * log2_terms as i32 - 90),
+            sum_error: 2.0f64.powi(2 * log2_terms as i32 - 90 + LOG2_LARGEST_COORDINATE as i32),
         }
     }
 
@@ -292,16 +292,12 @@ impl Frame {
         }
         let largest = 2.0f64.powi(LOG2_LARGEST_COORDINATE as i32) * (p as f64).sqrt();
         let usable = profile.stretch * largest < LARGEST_WHITENED;
-        let whitening: Vec<f32> = if usable {
-            profile.whitening.iter().map(|&w| w as f32).collect()
+        let (whitening, low, stretch) = if usable {
+            let whitening = profile.whitening.iter().map(|&w| w as f32).collect();
+            (whitening, profile.low, profile.stretch)
         } else {
-            vec![0.0; profile.whitening.len()]
-        };
-        // With no bound from the shape, zero is one.
-        let (low, stretch) = if usable {
-            (profile.low, profile.stretch)
-        } else {
-            (0.0, 0.0)
+            // With no bound from the shape, zero is one.
+            (Vec::new(), 0.0, 0.0)
         };
         let sums = if self.full && low > 0.0 {
             self.sum_error * stretch / low
@@ -343,7 +339,7 @@ pub struct View {
     pub error: f32,
     /// At most the smallest ‖Wy‖/‖y‖.
     pub low: f32,
-    /// Packed, or empty for the identity.
+    /// Packed, or empty for the identity and where it is of no use.
     pub whitening: Vec<f32>,
     /// ‖Wδ‖ in single precision is off by at most `relative`·‖δ‖ + `absolute`·(both errors).
     pub relative: f32,

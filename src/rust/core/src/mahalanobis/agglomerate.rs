@@ -20,7 +20,8 @@ use rayon::prelude::*;
 use super::clusters::{Clusters, Decision};
 use super::duplicates::Deduplicated;
 use super::forest::{
-    Candidate, Candidates, Draft, Forest, Guess, Next, Outlook, CANDIDATES, NEVER,
+    Candidate, Candidates, Draft, Forest, Guess, Next, Outlook, CANDIDATES, COSTLY_MEMBERS, NEVER,
+    SIDE_BY_SIDE,
 };
 use super::queue::Queue;
 use super::Problem;
@@ -33,14 +34,8 @@ use crate::monitor::Monitor;
 /// To find more candidates than this takes longer than another sweep now and then.
 const FAR_TOO_MANY: usize = 8 * CANDIDATES;
 
-/// How many clusters are put side by side at the start: as many as the screens' groups have.
-const SIDE_BY_SIDE: usize = 256;
-
 /// Fewer clusters than this are swept as they come: to put them in order takes longer than it saves.
 const WORTH_ORDER: usize = 16 * SIDE_BY_SIDE;
-
-/// Full distances over more members than this are not decided just to look further ahead.
-const COSTLY_MEMBERS: usize = 64;
 
 /// How far down the queue the next merge is looked for.
 const LOOKED_THROUGH: usize = 64;
@@ -48,11 +43,13 @@ const LOOKED_THROUGH: usize = 64;
 /// What takes fewer operations than this is done before other threads have begun.
 const WORTH_THREADS: usize = 1 << 17;
 
-/// A cluster is coarse if its nearest neighbours may be nearer than this times the error of its mean.
-/// If one in so many clusters is, the screen's means are made more precise: a sweep then takes about
-/// twice as long, while each coarse cluster costs the distances to all clusters within its error.
-const COARSE_ERRORS: f64 = 8.0;
+/// If one in so many clusters is coarse ([`Forest::is_coarse`]), the screen's means are made more
+/// precise: a sweep then takes about twice as long, while each coarse cluster costs the distances to
+/// all clusters within its error.
 const TOO_COARSE: usize = 64;
+
+/// Of how many clusters it is estimated how many are coarse.
+const SAMPLE: usize = 1024;
 
 /// Pairs that the first sweeps look at between two looks at the monitor, in up to so many dimensions;
 /// fewer in more.
@@ -148,21 +145,6 @@ fn side_by_side(slots: &mut [u32], clusters: &Clusters) {
     );
 }
 
-/// Where the first candidates of a cluster probably end, by the last of the older ones. As
-/// [`Agglomeration::guess`], it may be wrong.
-fn first_limit(older: &[u32], slot: u32, clusters: &Clusters, quick: bool) -> f64 {
-    let last = &older[older.len().saturating_sub(SIDE_BY_SIDE / 4)..];
-    let is_cheap =
-        |other: &&u32| quick || clusters.size(slot) + clusters.size(**other) <= COSTLY_MEMBERS;
-    let distance = |&other: &u32| clusters.decide(slot, other).distance;
-    let mut distances: Vec<f64> = last.iter().filter(is_cheap).map(distance).collect();
-    if distances.len() < CANDIDATES {
-        return f64::INFINITY;
-    }
-    let (_, &mut limit, _) = distances.select_nth_unstable_by(CANDIDATES - 1, f64::total_cmp);
-    limit.next_up()
-}
-
 /// Where to look for clusters that are not nearer than `floor`, after so many sweeps: first not much
 /// further, for that is quick.
 fn further(floor: f64, sweeps: u32) -> f64 {
@@ -214,8 +196,6 @@ struct Agglomeration<'a, F> {
     prepared: HashMap<(u32, u32), Prepared>,
     /// What is probably the first to be prepared next.
     next: Option<Next>,
-    /// How many clusters were coarse in the first sweeps.
-    coarse: usize,
     /// How many merges to prepare at a time.
     batch: usize,
     /// How far beyond the candidates of two clusters those of their union are looked for, by the kind
@@ -243,7 +223,6 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             new_screen,
             prepared: HashMap::new(),
             next: None,
-            coarse: 0,
             batch: 1,
             reach: [1.0; 2],
             merges: memory::room("the merges need", n - 1)?,
@@ -253,24 +232,44 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
     /// Screens all live clusters against each other, and queues them, from scratch; with more precise
     /// means where too many clusters cannot be told from their neighbours.
     fn start(&mut self) -> Result<()> {
-        self.sweep_all()?;
-        let is_single = self.forest.frame.precision == Precision::Single;
-        if is_single && TOO_COARSE * self.coarse >= self.live() {
-            self.forest.frame.precision = Precision::Double;
-            self.screen = (self.new_screen)(self.live(), self.forest.frame.clone())?;
-            self.sweep_all()?;
-        }
-        Ok(())
-    }
-
-    /// Screens all live clusters against each other, and queues them.
-    fn sweep_all(&mut self) -> Result<()> {
         let mut live: Vec<u32> = self.forest.clusters.live().collect();
         let in_order = live.len() >= WORTH_ORDER;
         if in_order {
             side_by_side(&mut live, &self.forest.clusters);
         }
-        for &slot in &live {
+        // Better told before the sweeps than by all that they find.
+        if in_order && self.forest.frame.precision == Precision::Single {
+            let step = live.len().div_ceil(SAMPLE);
+            let sample: Vec<usize> = (SIDE_BY_SIDE..live.len()).step_by(step).collect();
+            let of_limit = |&at: &usize| {
+                let (view, limit) = self.forest.see(&live[..at], live[at], in_order);
+                usize::from(self.forest.is_coarse(&view, limit))
+            };
+            let coarse: usize = sample.par_iter().map(of_limit).sum();
+            if TOO_COARSE * coarse >= sample.len() {
+                self.sharpen()?;
+            }
+        }
+        let coarse = self.sweep_all(&live, in_order)?;
+        let is_single = self.forest.frame.precision == Precision::Single;
+        if is_single && TOO_COARSE * coarse >= live.len() {
+            self.sharpen()?;
+            self.sweep_all(&live, in_order)?;
+        }
+        Ok(())
+    }
+
+    /// Takes a new screen of more precise means.
+    fn sharpen(&mut self) -> Result<()> {
+        self.forest.frame.precision = Precision::Double;
+        self.screen = (self.new_screen)(self.live(), self.forest.frame.clone())?;
+        Ok(())
+    }
+
+    /// Screens all live clusters, given in their order, against each other, and queues them. Returns
+    /// how many are coarse.
+    fn sweep_all(&mut self, live: &[u32], in_order: bool) -> Result<usize> {
+        for &slot in live {
             self.forest.give_birth(slot);
             self.screen.push(slot, &self.forest.view(slot))?;
         }
@@ -278,7 +277,7 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
         self.prepared.clear();
         self.next = None;
         self.recent.clear();
-        self.coarse = 0;
+        let mut coarse = 0;
         self.batch = self.screen.batch();
         let p = self.forest.problem.x.columns();
         let coordinates = live.len() * p.div_ceil(DIMENSIONS_BETWEEN_CHECKS);
@@ -287,14 +286,9 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
             self.monitor.check()?;
             let end = |i: usize| chunk * at_a_time + i;
             let forest = &self.forest;
-            let (clusters, quick) = (&forest.clusters, forest.problem.options.quick);
-            let seen: Vec<(View, f64)> = slots
-                .par_iter()
-                .enumerate()
-                .map(|(i, &slot)| {
-                    let older = if in_order { &live[..end(i)] } else { &[] };
-                    (forest.view(slot), first_limit(older, slot, clusters, quick))
-                })
+            let seen: Vec<(View, f64)> = (0..slots.len())
+                .into_par_iter()
+                .map(|i| forest.see(&live[..end(i)], live[end(i)], in_order))
                 .collect();
             let requests: Vec<Request> = seen
                 .iter()
@@ -309,12 +303,9 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
                 })
                 .collect();
             let answers = self.screen.sweep(&requests, &mut || ())?;
-            let unit = self.forest.frame.unit();
-            let is_coarse = |((view, _), found): &(&(View, f64), &Found)| {
-                let error = f64::from(view.error * view.absolute) * unit;
-                found.floor < COARSE_ERRORS * error
-            };
-            self.coarse += seen.iter().zip(&answers).filter(is_coarse).count();
+            let is_coarse =
+                |((view, _), found): &(&(View, f64), &Found)| forest.is_coarse(view, found.floor);
+            coarse += seen.iter().zip(&answers).filter(is_coarse).count();
             for (i, (&slot, found)) in slots.iter().zip(answers).enumerate() {
                 self.forest.candidates[slot as usize] =
                     Candidates::new(found, &[], &self.forest.births);
@@ -322,7 +313,7 @@ impl<'a, F: Fn(usize, Frame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
                 self.monitor.advance(end(i) as u64);
             }
         }
-        Ok(())
+        Ok(coarse)
     }
 
     /// Queues a cluster by the least that it has.

@@ -15,6 +15,15 @@ use crate::monitor::Monitor;
 /// How many candidates a first sweep keeps; each further sweep of a cluster keeps twice as many.
 pub const CANDIDATES: usize = 8;
 
+/// How many clusters are put side by side at the start: as many as the screens' groups have.
+pub const SIDE_BY_SIDE: usize = 256;
+
+/// Full distances over more members than this are not decided just to look further ahead.
+pub const COSTLY_MEMBERS: usize = 64;
+
+/// A cluster is coarse if its nearest neighbours may be nearer than this times the error of its mean.
+const COARSE_ERRORS: f64 = 8.0;
+
 /// A cluster with so many times the members of another hardly changes when they merge.
 const MUCH_LARGER: usize = 8;
 
@@ -192,6 +201,42 @@ impl<'a> Forest<'a> {
     /// How a screen sees a slot's cluster.
     pub fn view(&self, slot: u32) -> View {
         self.frame.view(&self.clusters.profile(slot))
+    }
+
+    /// How a screen sees a slot's cluster, and where its first candidates among the `older` ones
+    /// probably end; for all anyone knows where these are not in order.
+    pub fn see(&self, older: &[u32], slot: u32, in_order: bool) -> (View, f64) {
+        let limit = if in_order {
+            self.first_limit(older, slot)
+        } else {
+            f64::INFINITY
+        };
+        (self.view(slot), limit)
+    }
+
+    /// Where the first candidates of a cluster probably end, by the last of the older ones. As
+    /// [`Forest::guess`], it may be wrong.
+    fn first_limit(&self, older: &[u32], slot: u32) -> f64 {
+        let clusters = &self.clusters;
+        let last = &older[older.len().saturating_sub(SIDE_BY_SIDE / 4)..];
+        let is_cheap = |other: &&u32| {
+            self.problem.options.quick
+                || clusters.size(slot) + clusters.size(**other) <= COSTLY_MEMBERS
+        };
+        let distance = |&other: &u32| clusters.decide(slot, other).distance;
+        let mut distances: Vec<f64> = last.iter().filter(is_cheap).map(distance).collect();
+        if distances.len() < CANDIDATES {
+            return f64::INFINITY;
+        }
+        let (_, &mut limit, _) = distances.select_nth_unstable_by(CANDIDATES - 1, f64::total_cmp);
+        limit.next_up()
+    }
+
+    /// Whether a screen cannot tell a cluster's nearest neighbours, which end at `limit`, from all
+    /// that are within the error of its mean.
+    pub fn is_coarse(&self, view: &View, limit: f64) -> bool {
+        let error = f64::from(view.error * view.absolute) * self.frame.unit();
+        limit < COARSE_ERRORS * error
     }
 
     /// The candidates of one cluster of a pair that live, but for the other one.

@@ -558,15 +558,15 @@ impl<const DOUBLE: bool> WithSimd for Sweep<'_, DOUBLE> {
                     let d = difference::<S, DOUBLE>(simd, query, k, row);
                     square = simd.mul_add_e_f32s(d, d, square);
                 }
-                // Is (s_a + s_b)·(shrink·√square − error) < 2·limit? Asked without the root, and
-                // never of a cluster that is gone: its low is NaN.
+                // Is (s_a + s_b)·(shrink·√square − error) ≤ 2·limit? Asked without the root, of all
+                // where both sides underflow, and never of a cluster that is gone: its low is NaN.
                 let low = simd.add_f32s(query_low, row(coordinates + LOW));
                 let error = simd.add_f32s(query_error, row(coordinates + ERROR));
                 let left = simd.mul_f32s(low, cautious);
                 let left = simd.mul_f32s(simd.mul_f32s(left, left), square);
                 let limit = simd.splat_f32s(2.0 * nearest.limit());
                 let right = simd.mul_add_e_f32s(low, error, limit);
-                let near = simd.less_than_f32s(left, simd.mul_f32s(right, right));
+                let near = simd.less_than_or_equal_f32s(left, simd.mul_f32s(right, right));
                 if simd.first_true_m32s(near) == S::F32_LANES {
                     continue;
                 }
