@@ -96,8 +96,8 @@
 #' interrupt (Ctrl-C) stops the work within a second. Ties, outliers and columns of very different
 #' scale cost nothing: equal observations are found beforehand, and merge first, at height 0.
 #'
-#' With hundreds of columns, the p x p covariances take most of the time, p^3 operations a merge, and
-#' the memory. Reduce the dimensions first, for example with [stats::prcomp()]. Data with more
+#' With hundreds of columns, the p x p covariances take most of the time, p^3 operations a merge,
+#' and the memory. Reduce the dimensions first, for example with [stats::prcomp()]. Data with more
 #' columns than rows are refused where they would take hours: observations go in rows.
 #'
 #' @section Workers:
@@ -229,17 +229,18 @@ mahalanobis_average <- function(x, apriori, options, call) {
   tree
 }
 
-# Operations in p x p covariances from which on a clustering takes minutes, and many columns are told
-# of.
+# Operations in p x p covariances from which on a clustering takes minutes, and many columns are
+# told of.
 many_operations <- 1e12
 
 tell_of_width <- function(x, subthreshold) {
   all_singular <- startsWith(subthreshold, "euclid") && nrow(x) <= ncol(x)
   if (nrow(x) * ncol(x)^3 < many_operations || all_singular) return(invisible())
+  size <- paste(ncol(x), "x", ncol(x))
   message(
-    "`X` has ", nrow(x), " rows and ", ncol(x), " columns, and each merge may factorise a ", ncol(x),
-    " x ", ncol(x), " covariance, which takes long; observations go in rows, and fewer dimensions, ",
-    "for example of prcomp(), are faster"
+    "`X` has ", nrow(x), " rows and ", ncol(x), " columns, and each merge may factorise a ", size,
+    " covariance, which takes long; observations go in rows, and fewer dimensions, for example of ",
+    "prcomp(), are faster"
   )
 }
 
