@@ -230,12 +230,16 @@ mahalanobis_average <- function(x, apriori, options, call) {
 }
 
 # Operations in p x p covariances from which on a clustering takes minutes, and many columns are
-# told of.
+# told of; and those from which on the library refuses data with more columns than rows.
 many_operations <- 1e12
+too_many_operations <- 1e13
 
 tell_of_width <- function(x, subthreshold) {
-  all_singular <- startsWith(subthreshold, "euclid") && nrow(x) <= ncol(x)
-  if (nrow(x) * ncol(x)^3 < many_operations || all_singular) return(invisible())
+  operations <- nrow(x) * ncol(x)^3
+  is_wide <- nrow(x) <= ncol(x)
+  # Such kinds make no covariance of so few rows.
+  is_refused_or_fast <- operations > too_many_operations || startsWith(subthreshold, "euclid")
+  if (operations < many_operations || is_wide && is_refused_or_fast) return(invisible())
   size <- paste(ncol(x), "x", ncol(x))
   message(
     "`X` has ", nrow(x), " rows and ", ncol(x), " columns, and each merge may factorise a ", size,
