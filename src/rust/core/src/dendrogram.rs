@@ -1,8 +1,8 @@
 //! The tree: merges, heights and leaf order, in the conventions of R's `hclust`.
 
-use crate::backend::Merge;
 use crate::error::Result;
 use crate::memory;
+use crate::merge::Merge;
 
 /// What needs memory here.
 const TREE: &str = "the tree needs";

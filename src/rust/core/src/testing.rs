@@ -1,7 +1,7 @@
 //! What the tests share.
 
-use crate::backend::single::Sums;
 use crate::metric::{Metric, ZeroOverZero};
+use crate::neighbours::single::Sums;
 use crate::Matrix;
 
 /// A small generator of random numbers (xorshift64*), so that every failure repeats.

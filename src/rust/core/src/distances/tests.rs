@@ -1,8 +1,8 @@
 //! Tiles, threads and layouts against one distance at a time.
 
 use super::*;
-use crate::backend::cpu::Cpu;
 use crate::backend::Backend;
+use crate::cpu::Cpu;
 use crate::error::Error;
 use crate::metric::form::NA;
 use crate::metric::{Metric, Points, ZeroOverZero};

@@ -5,7 +5,7 @@
 
 use rayon::prelude::*;
 
-use super::{square, Margin};
+use super::margin::{square, Margin};
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
 use crate::memory;

@@ -2,8 +2,8 @@
 
 use super::seed::seed;
 use super::*;
-use crate::backend::cpu::Cpu;
 use crate::backend::cuda::Cuda;
+use crate::cpu::Cpu;
 use crate::testing::{draw, Data, Random, DATA};
 
 fn row_of(values: &[f64], row: usize, p: usize) -> &[f64] {

@@ -9,14 +9,14 @@ use std::ops::Range;
 use rayon::iter::repeat_n;
 use rayon::prelude::*;
 
-use crate::backend::neighbours::{Except, Nearest, Neighbours, Request, Space};
-use crate::backend::Backend;
+use crate::cpu::Cpu;
 use crate::distinct::Distinct;
 use crate::error::{Error, Result};
 use crate::matrix::column_major_on_threads;
 use crate::memory;
 use crate::metric::Points;
 use crate::monitor::Monitor;
+use crate::neighbours::{Except, Nearest, NeighbourDevice, Request, Space};
 
 /// What needs memory here.
 const NEIGHBOURS: &str = "the neighbours need";
@@ -58,42 +58,85 @@ pub struct Block<'a> {
 ///
 /// # Errors
 /// `Error::Input` where `k` is 0 or more than a query has neighbours, or where a distance is not a
-/// number (see [`Space::check`]); what the backend returns otherwise.
+/// number (see [`Space::check`]); what the device returns otherwise.
 pub fn nearest(
     points: &Points,
     references: usize,
     k: usize,
-    backend: &dyn Backend,
+    device: &(impl NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Graph> {
-    let among_themselves = references == points.rows();
-    let most = references - usize::from(among_themselves);
-    if k == 0 || k > most {
-        return Err(Error::Input(format!(
-            "`k` is {k}; it must be at least 1 and at most {most}, the number of neighbours there \
-             are"
-        )));
+    let mut search = Search::new(points, references, k, device.cpu())?;
+    search.run(device, monitor)?;
+    Ok(search.into_graph())
+}
+
+/// A search for nearest neighbours that can be run again after a device failed: queries that are
+/// done are not searched again.
+#[derive(Debug)]
+pub struct Search<'a> {
+    block: Block<'a>,
+    graph: Graph,
+    done: Done,
+}
+
+/// Number of queries of a block that a graph has been updated for, in the order in which
+/// [`Graph::update`] takes them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Done(usize);
+
+impl<'a> Search<'a> {
+    /// For the arguments of [`nearest`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(points: &'a Points, references: usize, k: usize, cpu: &Cpu) -> Result<Self> {
+        let among_themselves = references == points.rows();
+        let most = references - usize::from(among_themselves);
+        if k == 0 || k > most {
+            return Err(Error::Input(format!(
+                "`k` is {k}; it must be at least 1 and at most {most}, the number of neighbours \
+                 there are"
+            )));
+        }
+        Space::Points { points, references }.check()?;
+        let queries = if among_themselves {
+            0..references
+        } else {
+            references..points.rows()
+        };
+        let graph = cpu.install(|| Graph::unknown_on_threads(queries.len(), k))?;
+        let block = Block {
+            points,
+            references,
+            first: 0,
+            queries,
+            own: among_themselves.then_some(0),
+        };
+        Ok(Self {
+            block,
+            graph,
+            done: Done::default(),
+        })
     }
-    Space::Points { points, references }.check()?;
-    let queries = if among_themselves {
-        0..references
-    } else {
-        references..points.rows()
-    };
-    let mut graph = None;
-    backend.on_threads(&mut || {
-        graph = Some(Graph::unknown_on_threads(queries.len(), k));
-    });
-    let mut graph = graph.expect("was made")?;
-    let block = Block {
-        points,
-        references,
-        first: 0,
-        queries,
-        own: among_themselves.then_some(0),
-    };
-    graph.update(&block, backend, monitor)?;
-    Ok(graph)
+
+    /// Searches on a device.
+    ///
+    /// # Errors
+    /// What the device returns.
+    pub fn run(
+        &mut self,
+        device: &(impl NeighbourDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<()> {
+        self.graph
+            .update(&self.block, &mut self.done, device, monitor)
+    }
+
+    /// What was found.
+    pub fn into_graph(self) -> Graph {
+        self.graph
+    }
 }
 
 impl Graph {
@@ -131,24 +174,22 @@ impl Graph {
     /// the distance of a pair does not depend on what else there is.
     ///
     /// All distances must be numbers, but for those of references to themselves (see
-    /// [`suspects`](crate::backend::neighbours::suspects)).
+    /// [`suspects`](crate::neighbours::suspects)).
     ///
     /// # Errors
-    /// What the backend returns.
+    /// What the device returns.
     pub fn update(
         &mut self,
         block: &Block<'_>,
-        backend: &dyn Backend,
+        done: &mut Done,
+        device: &(impl NeighbourDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<()> {
-        let columns = block.points.columns();
-        let mut distinct = None;
-        backend.on_threads(&mut || {
-            distinct = Some(Distinct::new(block.points.values(), columns, monitor));
-        });
-        let distinct = distinct.expect("was made")?;
+        let (values, columns) = (block.points.values(), block.points.columns());
+        let cpu = device.cpu();
+        let distinct = cpu.install(|| Distinct::new(values, columns, monitor))?;
         if distinct.is_worthwhile() {
-            return self.update_from_distinct(block, &distinct, backend, monitor);
+            return self.update_from_distinct(block, &distinct, done, device, monitor);
         }
         drop(distinct);
         let numbers = block.numbers();
@@ -163,20 +204,20 @@ impl Graph {
             points: block.points,
             references: block.references,
         };
-        monitor.expect(queries.len() as u64);
+        monitor.expect((queries.len() - done.0) as u64);
         let limits = self.limits()?;
-        let mut before = 0;
-        backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
-            // Queries that are done stay so where another device takes over.
+        let Done(before) = done;
+        device.cpu().install(|| {
+            let mut neighbours = device.references(space, monitor)?;
             let request = Request {
-                queries: &queries[before..],
+                queries: &queries[*before..],
                 wanted: self.k,
-                limits: limits.as_ref().map(|limits| &limits[before..]),
+                limits: limits.as_ref().map(|limits| &limits[*before..]),
                 except,
             };
             neighbours.nearest_in_blocks(&request, &mut |nearest| {
-                self.take_in(before, block.first, nearest);
-                before += nearest.len();
+                self.take_in(*before, block.first, nearest);
+                *before += nearest.len();
                 monitor.advance(nearest.len() as u64);
                 Ok(())
             })
@@ -190,7 +231,8 @@ impl Graph {
         &mut self,
         block: &Block<'_>,
         distinct: &Distinct,
-        backend: &dyn Backend,
+        done: &mut Done,
+        device: &(impl NeighbourDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<()> {
         let firsts = distinct.firsts();
@@ -227,27 +269,27 @@ impl Graph {
             (None, Some(_)) => query == reference,
             (None, None) => false,
         };
-        let mut before = 0;
-        backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
-            // Queries that are done stay so where another device takes over.
+        let Done(before) = done;
+        device.cpu().install(|| {
+            let mut neighbours = device.references(space, monitor)?;
             let request = Request {
-                queries: &queries[before..],
+                queries: &queries[*before..],
                 wanted: wanted.min(references),
-                limits: limits.as_ref().map(|limits| &limits[before..]),
+                limits: limits.as_ref().map(|limits| &limits[*before..]),
                 except: Except::Nobody,
             };
             neighbours.nearest_in_blocks(&request, &mut |nearest| {
                 for found in nearest.iter() {
                     monitor.check()?;
                     let found = first_members(found, distinct, block.references, wanted);
-                    let equal = queries_of(queries[before]);
+                    let equal = queries_of(queries[*before]);
                     for &query in equal {
                         let found = found.iter().copied();
                         let others = found.filter(|&(_, other)| !is_itself(query, other));
                         let place = query as usize - block.queries.start;
                         self.take_in_one(place, block.first, others);
                     }
-                    before += 1;
+                    *before += 1;
                     monitor.advance(equal.len() as u64);
                 }
                 Ok(())

@@ -1,8 +1,8 @@
 //! The engine against the obvious way.
 
 use super::*;
-use crate::backend::cpu::Cpu;
 use crate::backend::cuda::Cuda;
+use crate::cpu::Cpu;
 use crate::metric::{Metric, ZeroOverZero};
 use crate::testing::{cloud, correlations, dist_metrics, draw, Data, Random};
 use crate::Matrix;

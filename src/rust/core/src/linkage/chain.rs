@@ -2,11 +2,11 @@
 //! O(n²) time whatever the data, one merge after the other.
 
 use super::condensed::{Condensed, Stored};
+use super::dissimilarities::Neighbour;
 use super::lance_williams::{Recurrence, Union};
 use super::live::Live;
-use crate::backend::dissimilarities::Neighbour;
-use crate::backend::Merge;
 use crate::error::Result;
+use crate::merge::Merge;
 use crate::monitor::Monitor;
 
 /// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, each merge after those

@@ -3,9 +3,11 @@
 use bytemuck::Zeroable;
 use rayon::prelude::*;
 
-use crate::distances::Pairs;
+use super::origin::Origin;
+use crate::distances::{DistanceDevice, Pairs};
 use crate::error::{Error, Result};
 use crate::memory;
+use crate::monitor::Monitor;
 
 /// How a dissimilarity is stored. All arithmetic is in double precision.
 pub trait Stored: Copy + Default + Send + Sync + 'static + Zeroable {
@@ -161,6 +163,26 @@ impl<T: Stored> Condensed<T> {
         let what = format!("the dissimilarities of {n} clusters need");
         let values = memory::zeros(&what, len)?;
         Ok(Self { values, n })
+    }
+
+    /// A copy of the dissimilarities that are given, or the distances of points.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough, and what the device returns.
+    pub fn from_origin(
+        origin: Origin,
+        n: usize,
+        device: &(impl DistanceDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<Self> {
+        match origin {
+            Origin::Given(values) => Self::of(values, n),
+            Origin::Points(points) => {
+                let distances =
+                    |pairs: &Pairs, out: &mut [f64]| device.distances(points, pairs, out, monitor);
+                Self::filled(n, distances)
+            }
+        }
     }
 
     /// From what `fill` writes for all pairs of `n` clusters, some of them at a time.

@@ -2,11 +2,11 @@
 //! nearest pair of all being merged each time.
 
 use super::condensed::{check, Condensed, Stored};
+use super::dissimilarities::Neighbour;
 use super::lance_williams::{Recurrence, Union};
 use super::live::Live;
-use crate::backend::dissimilarities::Neighbour;
-use crate::backend::Merge;
 use crate::error::Result;
+use crate::merge::Merge;
 use crate::monitor::Monitor;
 
 /// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, in order. `matrix` is of

@@ -14,15 +14,17 @@
 //!
 //! and as neither floor is below d(x, y), the bound on d²(xy, z) is least for |z| = 1.
 
-use super::{sorted_tree, tree};
-use crate::backend::neighbours::{Except, Neighbours, Request, Space};
-use crate::backend::{Backend, Merge};
+use super::tree::{sorted_tree, tree};
 use crate::dendrogram::Dendrogram;
 use crate::error::Result;
-use crate::mahalanobis::{check_magnitude, Problem, Union};
+use crate::magnitude::check_magnitude;
+use crate::mahalanobis::agglomerate::agglomerate_all;
+use crate::mahalanobis::{AgglomerationDevice, Problem, Union};
 use crate::matrix::{bounding_box, middle, Matrix};
 use crate::memory;
+use crate::merge::Merge;
 use crate::monitor::Monitor;
+use crate::neighbours::{Except, NeighbourDevice, Neighbours, Request, Space};
 
 /// How many clusters a search looks for.
 const WANTED: usize = 8;
@@ -40,24 +42,23 @@ const KEPT: usize = 2 * WANTED;
 /// # Errors
 /// `Error::Input` for values so large that powers of their distances overflow; what the backend
 /// returns otherwise.
-pub fn ward(x: &Matrix, backend: &dyn Backend, monitor: &Monitor) -> Result<Dendrogram> {
+pub fn ward(
+    x: &Matrix,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Dendrogram> {
     let n = x.rows();
     memory::check_working("Ward's linkage", n, 450 + 16 * x.columns())?;
     let x = &centred(x)?;
     // The first search, and the merges.
     monitor.expect(2 * n as u64 - 1);
-    let mut merges = Vec::new();
-    backend.search(
-        Space::Clusters(x),
-        monitor,
-        &mut |neighbours: &mut dyn Neighbours| {
-            let mut rounds = Rounds::new(x, neighbours, monitor)?;
-            rounds.merge_duplicates(x)?;
-            rounds.run()?;
-            merges = std::mem::take(&mut rounds.merges);
-            Ok(())
-        },
-    )?;
+    let merges = device.cpu().install(|| {
+        let mut neighbours = device.references(Space::Clusters(x), monitor)?;
+        let mut rounds = Rounds::new(x, &mut *neighbours, monitor)?;
+        rounds.merge_duplicates(x)?;
+        rounds.run()?;
+        Ok(rounds.merges)
+    })?;
     sorted_tree(n, merges)
 }
 
@@ -69,24 +70,32 @@ pub fn ward(x: &Matrix, backend: &dyn Backend, monitor: &Monitor) -> Result<Dend
 ///
 /// # Errors
 /// As [`ward`].
-pub fn centroid(x: &Matrix, backend: &dyn Backend, monitor: &Monitor) -> Result<Dendrogram> {
-    by_means(x, Union::Mean, backend, monitor)
+pub fn centroid(
+    x: &Matrix,
+    device: &(impl AgglomerationDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Dendrogram> {
+    by_means(x, Union::Mean, device, monitor)
 }
 
 /// Median linkage of the rows of `x`, in which a union's centre is the middle between those of its
 /// parts. Otherwise as [`centroid`], for `hclust(dist(x)^2, "median")`.
-pub fn median(x: &Matrix, backend: &dyn Backend, monitor: &Monitor) -> Result<Dendrogram> {
-    by_means(x, Union::Midpoint, backend, monitor)
+pub fn median(
+    x: &Matrix,
+    device: &(impl AgglomerationDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Dendrogram> {
+    by_means(x, Union::Midpoint, device, monitor)
 }
 
 fn by_means(
     x: &Matrix,
     union: Union,
-    backend: &dyn Backend,
+    device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
     let x = centred(x)?;
-    let merges = backend.agglomerate(&[Problem::of_centroids(&x, union)], monitor)?;
+    let merges = agglomerate_all(&[Problem::of_centroids(&x, union)], device, monitor)?;
     tree(x.rows(), &merges[0])
 }
 

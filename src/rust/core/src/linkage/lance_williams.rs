@@ -87,6 +87,12 @@ impl Linkage {
         !matches!(self, Self::Median | Self::Centroid)
     }
 
+    /// Whether clusters that are each other's nearest merge in rounds. Single linkage could, but a
+    /// spanning tree is faster.
+    pub fn merges_in_rounds(self) -> bool {
+        self.is_reducible() && self != Self::Single
+    }
+
     /// Whether it works on squared dissimilarities.
     pub fn squares(self) -> bool {
         self == Self::WardD2

@@ -4,25 +4,16 @@
 mod tests;
 
 use super::condensed::{pairs, Condensed, Stored};
+use super::device::LinkageDevice;
 use super::lance_williams::{Linkage, Precision, Recurrence};
-use super::{generic, rounds, single, sorted_tree, tree};
-use crate::backend::cpu::CpuDissimilarities;
-use crate::backend::{Backend, Merge};
+use super::memory_check::check_memory;
+use super::origin::Origin;
+use super::tree::{sorted_tree, tree};
+use super::{generic, rounds, single};
 use crate::dendrogram::Dendrogram;
-use crate::distances::Pairs;
 use crate::error::{Error, Result};
-use crate::memory;
-use crate::metric::Points;
+use crate::merge::Merge;
 use crate::monitor::Monitor;
-
-/// Where dissimilarities come from.
-#[derive(Debug, Clone, Copy)]
-pub enum Origin<'a> {
-    /// The dissimilarities of all pairs, in the order of R's `dist`.
-    Given(&'a [f64]),
-    /// Points, whose distances are the dissimilarities.
-    Points(&'a Points),
-}
 
 /// The tree of `n` observations, with the heights of R's `hclust`. `sizes` are the numbers of
 /// members that observations stand for; 1 where `None`.
@@ -40,7 +31,7 @@ pub fn linkage(
     n: usize,
     recurrence: Recurrence,
     sizes: Option<Vec<f64>>,
-    backend: &dyn Backend,
+    device: &(impl LinkageDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
     if n < 2 {
@@ -64,7 +55,7 @@ pub fn linkage(
             "`members` must be {n} positive numbers, one for each observation"
         )));
     }
-    let mut merges = backend.link(origin, recurrence, sizes, monitor)?;
+    let mut merges = merges(origin, recurrence, sizes, device, monitor)?;
     if recurrence.linkage.squares() {
         for merge in &mut merges {
             merge.height = merge.height.sqrt();
@@ -77,78 +68,46 @@ pub fn linkage(
     }
 }
 
-/// The merges on the CPU, on the rayon pool that it is called in; `distances` writes those of some
-/// pairs of points.
-///
-/// # Errors
-/// As [`linkage`].
-pub fn merges(
+/// The merges, each after those that made its parts.
+fn merges(
     origin: Origin,
     recurrence: Recurrence,
     sizes: Vec<f64>,
-    distances: impl Fn(&Points, &Pairs, &mut [f64]) -> Result<()>,
+    device: &(impl LinkageDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
+    if recurrence.linkage.merges_in_rounds() {
+        let n = sizes.len();
+        monitor.expect(2 * pairs(n) as u64);
+        let mut matrix = device.dissimilarities(origin, n, recurrence, monitor)?;
+        let cpu = device.cpu();
+        return cpu.install(|| rounds::merges(recurrence, sizes, &mut *matrix, monitor));
+    }
     match recurrence.precision {
-        Precision::Double => merges_of::<f64>(origin, recurrence, sizes, distances, monitor),
-        Precision::Single => merges_of::<f32>(origin, recurrence, sizes, distances, monitor),
+        Precision::Double => one_by_one::<f64>(origin, recurrence, sizes, device, monitor),
+        Precision::Single => one_by_one::<f32>(origin, recurrence, sizes, device, monitor),
     }
 }
 
-fn merges_of<T: Stored>(
+/// The merges of a linkage that needs the nearest pair of all each time, on the CPU.
+fn one_by_one<T: Stored>(
     origin: Origin,
     recurrence: Recurrence,
     sizes: Vec<f64>,
-    distances: impl Fn(&Points, &Pairs, &mut [f64]) -> Result<()>,
+    device: &(impl LinkageDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
     let n = sizes.len();
-    let linkage = recurrence.linkage;
-    check_memory::<T>(origin, n, linkage)?;
-    let own = || match origin {
-        Origin::Given(values) => Condensed::<T>::of(values, n),
-        Origin::Points(points) => Condensed::filled(n, |pairs, out| distances(points, pairs, out)),
-    };
+    check_memory::<T>(origin, n, recurrence.linkage)?;
     monitor.expect(2 * pairs(n) as u64);
-    match (linkage, origin) {
+    device.cpu().install(|| match (recurrence.linkage, origin) {
         (Linkage::Single, Origin::Given(values)) => {
             let edges = single::spanning_tree(values, n, recurrence.precision, monitor)?;
             Ok(single::merges(n, edges))
         }
-        (Linkage::Single | Linkage::Median | Linkage::Centroid, _) => {
-            generic::merges(recurrence, sizes, &mut own()?, monitor)
+        _ => {
+            let mut matrix = Condensed::<T>::from_origin(origin, n, device, monitor)?;
+            generic::merges(recurrence, sizes, &mut matrix, monitor)
         }
-        (_, Origin::Given(values)) => {
-            let mut matrix = CpuDissimilarities::<T>::given(values, n, linkage.squares());
-            rounds::merges(recurrence, sizes, &mut matrix, monitor)
-        }
-        (_, Origin::Points(_)) => {
-            let mut matrix = CpuDissimilarities::own(own()?, linkage.squares());
-            rounds::merges(recurrence, sizes, &mut matrix, monitor)
-        }
-    }
-}
-
-/// That there is memory for linkage, the dissimilarities included.
-///
-/// # Errors
-/// `Error::Memory` says how much it needs.
-fn check_memory<T>(origin: Origin, n: usize, linkage: Linkage) -> Result<()> {
-    let given = match origin {
-        Origin::Given(values) => size_of_val(values),
-        Origin::Points(_) => 0,
-    };
-    // In units of a matrix as it is stored. After the first pass of the rounds somewhat more than
-    // half of one is left, in other memory; after the second a third, in memory of its own as long
-    // as the first is the caller's.
-    let own = match (linkage, origin) {
-        (Linkage::Single, Origin::Given(_)) => 0.0,
-        (Linkage::Single | Linkage::Median | Linkage::Centroid, _) => 1.0,
-        (_, Origin::Given(_)) => 0.9,
-        (_, Origin::Points(_)) => 1.6,
-    };
-    memory::check(
-        &format!("{} linkage of {n} observations needs", linkage.name()),
-        given as f64 + own * pairs(n) as f64 * size_of::<T>() as f64,
-    )
+    })
 }

@@ -17,12 +17,10 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 
 use super::condensed::pairs;
+use super::dissimilarities::{Contraction, Dissimilarities, Fusion, Nearest, Neighbour, NEAREST};
 use super::lance_williams::{Linkage, Recurrence, Union};
-use crate::backend::dissimilarities::{
-    Contraction, Dissimilarities, Fusion, Nearest, Neighbour, NEAREST,
-};
-use crate::backend::Merge;
 use crate::error::Result;
+use crate::merge::Merge;
 use crate::monitor::Monitor;
 
 /// A pass over all dissimilarities is worth its time if this share of the clusters merged since the

@@ -4,11 +4,11 @@
 use rayon::prelude::*;
 
 use super::condensed::{check, position, row_start};
+use super::dissimilarities::Neighbour;
 use super::lance_williams::Precision;
 use super::live::Live;
-use crate::backend::dissimilarities::Neighbour;
-use crate::backend::Merge;
 use crate::error::Result;
+use crate::merge::Merge;
 use crate::monitor::Monitor;
 
 /// An edge of a tree over observations.

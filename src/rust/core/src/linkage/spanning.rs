@@ -17,14 +17,13 @@
 
 use std::cmp::Ordering;
 
-use crate::backend::neighbours::{Except, Neighbours, Request, Space};
-use crate::backend::Backend;
 use crate::dendrogram::{Dendrogram, TreeBuilder};
 use crate::distinct::Distinct;
 use crate::error::Result;
 use crate::memory;
 use crate::metric::Points;
 use crate::monitor::Monitor;
+use crate::neighbours::{Except, NeighbourDevice, Neighbours, Request, Space};
 
 /// What needs memory here.
 const COMPONENTS: &str = "the components of a spanning tree need";
@@ -66,26 +65,27 @@ impl Edge {
 /// # Errors
 /// `Error::Input` where a distance is not a number (see [`Space::check`]); what the backend
 /// returns otherwise.
-pub fn tree(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Result<Vec<Edge>> {
+pub fn tree(
+    points: &Points,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Vec<Edge>> {
     let space = Space::Points {
         points,
         references: points.rows(),
     };
     space.check()?;
-    let mut distinct = None;
-    backend.on_threads(&mut || {
-        distinct = Some(Distinct::new(points.values(), points.columns(), monitor));
-    });
-    let distinct = distinct.expect("was made")?;
+    let distinct = || Distinct::new(points.values(), points.columns(), monitor);
+    let distinct = device.cpu().install(distinct)?;
     if distinct.is_worthwhile() {
         let firsts = points.select(&distinct.firsts())?;
-        let edges = tree_of_all(&firsts, backend, monitor)?;
+        let edges = tree_of_all(&firsts, device, monitor)?;
         if let Some(edges) = with_equal(points, &distinct, edges) {
             return Ok(edges);
         }
     }
     drop(distinct);
-    tree_of_all(points, backend, monitor)
+    tree_of_all(points, device, monitor)
 }
 
 /// The tree of `points`, given the edges between distinct ones by their numbers; `None` where equal
@@ -117,7 +117,11 @@ fn with_equal(points: &Points, distinct: &Distinct, mut edges: Vec<Edge>) -> Opt
 }
 
 /// As [`tree`], of points whose distances are numbers, and searching for each.
-fn tree_of_all(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Result<Vec<Edge>> {
+fn tree_of_all(
+    points: &Points,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Vec<Edge>> {
     let n = points.rows();
     let space = Space::Points {
         points,
@@ -131,17 +135,16 @@ fn tree_of_all(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Res
     memory::check_working("the spanning tree", n, 400 + 4 * points.columns())?;
     // The first search, and the edges.
     monitor.expect(2 * n as u64 - 1);
-    let mut edges = Vec::new();
-    backend.search(space, monitor, &mut |neighbours: &mut dyn Neighbours| {
-        let mut forest = Forest::new(n, neighbours, monitor)?;
+    let mut edges = device.cpu().install(|| {
+        let mut neighbours = device.references(space, monitor)?;
+        let mut forest = Forest::new(n, &mut *neighbours, monitor)?;
         while forest.edges.len() < n - 1 {
             monitor.check()?;
             let before = forest.edges.len();
             forest.round()?;
             monitor.advance((forest.edges.len() - before) as u64);
         }
-        edges = std::mem::take(&mut forest.edges);
-        Ok(())
+        Ok(forest.edges)
     })?;
     edges.sort_unstable_by(Edge::order);
     Ok(edges)
@@ -150,8 +153,12 @@ fn tree_of_all(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Res
 /// Single linkage of `points`: the merges are the edges of their minimum spanning tree, in its
 /// order, at the edges' weights. These are the heights of R's `hclust(dist(x), "single")`, bit for
 /// bit, and where no two are equal so is the tree. Costs and errors as [`tree`].
-pub fn single(points: &Points, backend: &dyn Backend, monitor: &Monitor) -> Result<Dendrogram> {
-    let edges = tree(points, backend, monitor)?;
+pub fn single(
+    points: &Points,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Dendrogram> {
+    let edges = tree(points, device, monitor)?;
     let n = points.rows();
     let mut sets = DisjointSets::new(n)?;
     let mut tree = TreeBuilder::new(n)?;

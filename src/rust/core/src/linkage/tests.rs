@@ -1,13 +1,13 @@
 //! Linkages from points against the obvious ways.
 
 use super::{geometric, spanning};
-use crate::backend::cpu::Cpu;
 use crate::backend::cuda::Cuda;
-use crate::backend::neighbours::Space;
 use crate::backend::Backend;
+use crate::cpu::Cpu;
 use crate::dendrogram::Dendrogram;
 use crate::error::Error;
 use crate::metric::{Metric, Points};
+use crate::neighbours::Space;
 use crate::testing::{cloud, correlations, dist_metrics, draw, Data, Random, DATA};
 use crate::{Matrix, Monitor};
 

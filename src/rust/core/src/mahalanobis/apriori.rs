@@ -6,12 +6,17 @@ use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::BinaryHeap;
 
-use super::{Clustering, Options, Problem, Union};
-use crate::backend::{Backend, Merge};
+use super::agglomerate::agglomerate_all;
+use super::clustering::Clustering;
+use super::device::AgglomerationDevice;
+use super::options::Options;
+use super::problem::{Problem, Union};
+use crate::cpu::Cpu;
 use crate::dendrogram::{Height, TreeBuilder};
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
 use crate::memory;
+use crate::merge::Merge;
 use crate::monitor::Monitor;
 
 /// The observations divided into apriori clusters, in increasing label, and loose ones.
@@ -77,7 +82,7 @@ impl Arranged {
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
-    pub fn new(x: &Matrix, partition: &Partition, backend: &dyn Backend) -> Result<Self> {
+    pub fn new(x: &Matrix, partition: &Partition, cpu: &Cpu) -> Result<Self> {
         let mut order = memory::room(memory::OBSERVATIONS, x.rows())?;
         let mut starts = vec![0];
         for (_, cluster) in &partition.clusters {
@@ -85,10 +90,8 @@ impl Arranged {
             starts.push(order.len());
         }
         order.extend_from_slice(&partition.loose);
-        let mut arranged = None;
-        backend.on_threads(&mut || arranged = Some(x.select(&order)));
         Ok(Self {
-            x: arranged.expect("work is done where it is run")?,
+            x: cpu.install(|| x.select(&order))?,
             order,
             starts,
         })
@@ -102,7 +105,7 @@ pub fn above(
     partition: &Partition,
     inner: &[Vec<Merge>],
     options: &Options,
-    backend: &dyn Backend,
+    device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Clustering> {
     let Arranged { x, order, starts } = arranged;
@@ -122,7 +125,7 @@ pub fn above(
         options: *options,
         union: Union::Shape,
     };
-    let merges = backend.agglomerate(&[top], monitor)?;
+    let merges = agglomerate_all(&[top], device, monitor)?;
     tree.append(&slots, &merges[0]);
     Ok(Clustering {
         dendrogram: tree.finish()?,
@@ -161,7 +164,7 @@ pub fn check_merges(partition: &Partition, inner: &[Vec<Merge>]) -> Result<()> {
 pub fn within(
     arranged: &Arranged,
     options: &Options,
-    backend: &dyn Backend,
+    device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Vec<Merge>>> {
     let Arranged { x, starts, .. } = arranged;
@@ -170,7 +173,7 @@ pub fn within(
         let problems: Vec<Problem> = clusters
             .map(|members| Problem::of_observations(x, members.collect(), *options))
             .collect();
-        return backend.agglomerate(&problems, monitor);
+        return agglomerate_all(&problems, device, monitor);
     }
     let joined = |members: std::ops::Range<u32>| {
         (1..members.len() as u32)

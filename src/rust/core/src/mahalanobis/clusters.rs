@@ -8,13 +8,14 @@ use rayon::prelude::*;
 use super::distance::{self, ExactSum};
 use super::lanes::{add_multiple, for_rows_of, groups, groups_mut, row_width};
 use super::members::Members;
-use super::shape::{self, packed_len, ShapeRule, Workspace};
-use super::{Problem, Union};
-use crate::backend::cpu::simd::dispatch;
-use crate::backend::screen::{Profile, Spread};
+use super::problem::{Problem, Union};
+use super::screen::{Profile, Spread};
+use super::shape::{self, packed_len, Workspace};
+use super::subthreshold::ShapeRule;
 use crate::error::Result;
 use crate::memory;
 use crate::monitor::Monitor;
+use crate::simd::dispatch;
 
 /// What needs memory here.
 const CLUSTERS: &str = "the clusters need";
@@ -772,9 +773,9 @@ fn shifted(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::cpu::CpuScreen;
-    use crate::backend::screen::{Precision, Request, Screen};
     use crate::mahalanobis::forest::frame;
+    use crate::mahalanobis::screen::cpu::CpuScreen;
+    use crate::mahalanobis::screen::{Precision, Request, Screen};
     use crate::mahalanobis::{Options, Subthreshold};
     use crate::testing::{draw, Random, DATA};
 

@@ -15,11 +15,12 @@
 //! near to each other that the computed distance is 0. Then the agglomeration starts again, with all
 //! clusters apart.
 
-use super::{distance, Problem};
-use crate::backend::Merge;
+use super::distance;
+use super::problem::Problem;
 use crate::distinct::Distinct;
 use crate::error::Result;
 use crate::memory;
+use crate::merge::Merge;
 use crate::monitor::Monitor;
 
 /// A problem whose equal clusters are one.

@@ -4,9 +4,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::clusters::{Clusters, Part, United};
-use super::shape::ShapeRule;
-use super::{distance, Problem};
-use crate::backend::screen::{Found, Frame, View};
+use super::distance;
+use super::problem::Problem;
+use super::screen::{Found, Frame, View};
+use super::subthreshold::ShapeRule;
 use crate::error::Result;
 use crate::matrix::middle_of;
 use crate::memory;

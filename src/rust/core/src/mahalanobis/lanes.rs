@@ -2,7 +2,7 @@
 
 use pulp::Simd;
 
-use crate::backend::cpu::simd::{doubles, doubles_mut};
+use crate::simd::{doubles, doubles_mut};
 
 /// So many elements are whole registers of any processor.
 pub const WIDEST: usize = 8;

@@ -5,13 +5,13 @@ use rayon::prelude::*;
 
 use super::distance::{ExactSum, ExactSums, Quanta};
 use super::lanes::{add_multiple, add_squares, groups, groups_mut, WIDEST};
+use super::screen::Profile;
 use super::shape::packed_len;
-use crate::backend::cpu::simd::dispatch;
-use crate::backend::screen::Profile;
 use crate::error::Result;
 use crate::matrix::Matrix;
 use crate::memory;
 use crate::monitor::Monitor;
+use crate::simd::dispatch;
 
 /// Members in a block.
 const BLOCK: usize = WIDEST;
@@ -271,7 +271,7 @@ impl SumTo<'_> {
 mod tests {
     use super::super::distance;
     use super::*;
-    use crate::backend::screen::Spread;
+    use crate::mahalanobis::screen::Spread;
     use crate::testing::{draw, Data, Random};
 
     #[test]

@@ -2,9 +2,10 @@
 //! against, kept for tests only.
 
 use super::distance::{self, ExactSum};
+use super::problem::Problem;
 use super::shape::{self, packed_len};
-use super::{Problem, Subthreshold};
-use crate::backend::Merge;
+use super::subthreshold::Subthreshold;
+use crate::merge::Merge;
 use crate::monitor::Monitor;
 
 /// Where the oracle takes the distances from.

@@ -8,7 +8,7 @@
 use pulp::Simd;
 
 use super::lanes::{add_multiple, for_rows_of, groups, groups_mut, row_width, WIDEST};
-use super::Subthreshold;
+use super::subthreshold::{ShapeRule, Subthreshold};
 use crate::monitor::Monitor;
 
 /// Columns of a factorisation between two looks at the monitor: matrices of fewer are done without.
@@ -17,50 +17,6 @@ const COLUMNS_BETWEEN_CHECKS: usize = 128;
 /// Number of elements of a packed lower triangle of `p` rows.
 pub const fn packed_len(p: usize) -> usize {
     p * (p + 1) / 2
-}
-
-/// What the shape of a cluster depends on beside the cluster.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ShapeRule {
-    /// The Mahalanobis threshold T, in members.
-    pub threshold: f64,
-    pub subthreshold: Subthreshold,
-    /// Whether distances are taken with the whitening scaled to determinant 1.
-    pub normalizing: bool,
-    /// Whether all current clusters are full-size (`euclid` has real shapes only then).
-    pub all_full_size: bool,
-}
-
-impl ShapeRule {
-    /// Whether a cluster of `members` counts as full-size.
-    #[inline(always)]
-    pub fn is_full_size(&self, members: usize) -> bool {
-        members as f64 >= self.threshold
-    }
-
-    /// The weight w of the covariance in the effective covariance.
-    #[inline(always)]
-    fn weight(&self, members: usize) -> f64 {
-        if members <= 2 {
-            0.0
-        } else if self.is_full_size(members) {
-            1.0
-        } else {
-            members as f64 / self.threshold
-        }
-    }
-
-    /// Whether a cluster of `members` can have another shape than the identity; saves the work
-    /// of asking [`whitening`].
-    #[inline(always)]
-    pub fn may_have_shape(&self, members: usize) -> bool {
-        let weight = self.weight(members);
-        match self.subthreshold {
-            Subthreshold::Mahal | Subthreshold::Mahal0 => weight > 0.0,
-            Subthreshold::EuclidMahal => weight == 1.0,
-            Subthreshold::Euclid => weight == 1.0 && self.all_full_size,
-        }
-    }
 }
 
 /// Merges mean and scatter of cluster `b` (`members_b`) into those of `a` (`members_a`):
@@ -422,7 +378,7 @@ mod tests {
     use pulp::{Scalar, WithSimd};
 
     use super::*;
-    use crate::backend::cpu::simd::dispatch;
+    use crate::simd::dispatch;
 
     #[test]
     fn geometric_mean_agrees_with_logarithms() {

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use super::reference::{self, Source};
 use super::*;
 use crate::backend::cpu::{Cpu, CpuScreen};
-use crate::backend::neighbours::Space;
-use crate::backend::screen::{Found, Request, Roster, Screen, View};
 use crate::backend::{Merge, Task};
 use crate::distances::Pairs;
 use crate::kmeans::{Assigned, Start};
 use crate::linkage::lance_williams::Recurrence;
 use crate::linkage::matrix::Origin;
+use crate::mahalanobis::screen::{Found, Request, Roster, Screen, View};
 use crate::metric::{Metric, Points};
+use crate::neighbours::Space;
 use crate::testing::{draw, Data, Random, DATA};
 
 const KINDS: [Subthreshold; 4] = [

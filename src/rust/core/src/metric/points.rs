@@ -10,11 +10,11 @@ use super::form::{
 use super::pairwise::{self, Ordered};
 use super::prepare::{prepare, scale};
 use super::Metric;
-use crate::backend::cpu::simd::dispatch;
 use crate::error::Result;
 use crate::matrix;
 use crate::memory;
 use crate::monitor::Monitor;
+use crate::simd::dispatch;
 
 /// Observations prepared for one metric, row-major: 0 or 1 for the binary metric; ranked for
 /// Spearman's correlation, centred for it and Pearson's, and of unit length for these and the

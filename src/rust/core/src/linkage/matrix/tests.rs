@@ -3,10 +3,10 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::backend::cpu::Cpu;
 use crate::backend::cuda::Cuda;
-use crate::backend::dissimilarities::{Contraction, Dissimilarities, Nearest};
+use crate::cpu::Cpu;
 use crate::linkage::condensed::position;
+use crate::linkage::dissimilarities::{Contraction, Dissimilarities, Nearest};
 use crate::metric::Metric;
 use crate::testing::{self, cloud, correlations, dist_metrics, Random, DATA};
 

@@ -1,0 +1,23 @@
+//! What the distances of all pairs ask of a device.
+
+use super::pairs::Pairs;
+use crate::cpu::Device;
+use crate::error::Result;
+use crate::metric::Points;
+use crate::monitor::Monitor;
+
+/// A device that computes distances.
+pub trait DistanceDevice: Device {
+    /// Writes the distances of `pairs` of points into `out`, which has room for just these.
+    ///
+    /// # Errors
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` as the
+    /// device has it.
+    fn distances(
+        &self,
+        points: &Points,
+        pairs: &Pairs,
+        out: &mut [f64],
+        monitor: &Monitor,
+    ) -> Result<()>;
+}

@@ -1,0 +1,20 @@
+//! k-means on the CPU.
+
+use super::device::{Assigned, KMeansDevice, Start};
+use super::lloyd;
+use crate::cpu::Cpu;
+use crate::error::Result;
+use crate::matrix::Matrix;
+use crate::monitor::Monitor;
+
+impl KMeansDevice for Cpu {
+    fn iterate(
+        &self,
+        x: &Matrix,
+        start: Start,
+        iterations: usize,
+        monitor: &Monitor,
+    ) -> Result<Assigned> {
+        self.install(|| lloyd::iterate(x, start, iterations, self, monitor))
+    }
+}

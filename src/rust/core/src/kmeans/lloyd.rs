@@ -1,0 +1,313 @@
+//! Lloyd's iterations, searching only for observations that may change their cluster.
+
+use rayon::prelude::*;
+
+use super::device::{Assigned, Start};
+use super::margin::{square, Bounds, Margin};
+use super::members::Members;
+use super::seed;
+use crate::error::Result;
+use crate::matrix::Matrix;
+use crate::memory;
+use crate::metric::{Metric, Points};
+use crate::monitor::Monitor;
+use crate::neighbours::{Except, NeighbourDevice, Request, Space};
+
+/// So many observations, or members of clusters, are worth a thread.
+const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
+
+/// What needs memory here.
+const CLUSTERS: &str = "the clusters of the observations need";
+
+/// Starts and iterates, on the threads of the pool that it is called from, searching with `device`;
+/// for centers and values that [`super::cluster()`] has checked.
+///
+/// # Errors
+/// As [`super::KMeansDevice::iterate`].
+pub fn iterate(
+    x: &Matrix,
+    start: Start,
+    iterations: usize,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Assigned> {
+    memory::check_working("k-means", x.rows(), 120 + 8 * x.columns())?;
+    let centers = match start {
+        Start::Centers(values) => memory::copied(memory::OBSERVATIONS, values)?,
+        Start::Draws(uniforms) => seed::seed(x, uniforms, monitor)?,
+    };
+    let mut lloyd = Lloyd::new(x, centers)?;
+    let iterations = lloyd.run(iterations, device, monitor)?;
+    Ok(Assigned {
+        cluster: lloyd.cluster,
+        centers: lloyd.centers,
+        iterations,
+    })
+}
+
+/// How far centers have moved, at most.
+struct Moves {
+    of: Vec<f64>,
+    /// The center that moved the farthest.
+    farthest: usize,
+    /// The farthest that another one moved.
+    second: f64,
+}
+
+impl Moves {
+    fn new(of: Vec<f64>) -> Self {
+        let (mut farthest, mut second) = (0, 0.0);
+        for (center, &moved) in of.iter().enumerate().skip(1) {
+            if moved > of[farthest] {
+                second = of[farthest];
+                farthest = center;
+            } else if moved > second {
+                second = moved;
+            }
+        }
+        Self {
+            of,
+            farthest,
+            second,
+        }
+    }
+
+    /// How far centers other than this one have moved.
+    fn of_others(&self, center: usize) -> f64 {
+        if center == self.farthest {
+            self.second
+        } else {
+            self.of[self.farthest]
+        }
+    }
+}
+
+/// An observation to search for.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    observation: u32,
+    /// Two centers, if there are as many, are not farther away.
+    limit: f64,
+}
+
+/// What a search finds for an observation: the nearest center and the next one with their
+/// distances.
+#[derive(Debug, Clone, Copy)]
+struct Found {
+    nearest: (f64, u32),
+    next: (f64, u32),
+}
+
+/// Clusters on their way.
+struct Lloyd<'a> {
+    x: &'a Matrix,
+    k: usize,
+    margin: Margin,
+    centers: Vec<f64>,
+    /// The number of each observation's cluster; `k` before the first iteration.
+    cluster: Vec<u32>,
+    /// The center that was the next one when an observation was last searched for.
+    rivals: Vec<u32>,
+    bounds: Vec<Bounds>,
+}
+
+impl<'a> Lloyd<'a> {
+    fn new(x: &'a Matrix, centers: Vec<f64>) -> Result<Self> {
+        let k = centers.len() / x.columns();
+        let unknown = Bounds {
+            own: f64::INFINITY,
+            others: 0.0,
+        };
+        Ok(Self {
+            x,
+            k,
+            margin: Margin::new(x.columns()),
+            centers,
+            cluster: memory::filled(CLUSTERS, x.rows(), k as u32)?,
+            rivals: memory::filled(CLUSTERS, x.rows(), 0)?,
+            bounds: memory::filled(CLUSTERS, x.rows(), unknown)?,
+        })
+    }
+
+    /// Assigns and updates until nothing changes; [`super::Partition::iterations`].
+    fn run(
+        &mut self,
+        most: usize,
+        device: &(impl NeighbourDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<usize> {
+        let n = self.x.rows();
+        monitor.expect((n * most) as u64);
+        let everyone = (0..n as u32).map(|observation| Open {
+            observation,
+            limit: f64::INFINITY,
+        });
+        let mut open: Vec<Open> = memory::room(CLUSTERS, n)?;
+        open.extend(everyone);
+        for iteration in 1..=most {
+            monitor.check()?;
+            if !self.assign(&open, device, monitor)? {
+                return Ok(iteration);
+            }
+            let moves = self.update()?;
+            open = self.open(&moves);
+            monitor.advance(n as u64);
+        }
+        Ok(most + 1)
+    }
+
+    /// The observations that may have another nearest center now that centers have moved.
+    fn open(&mut self, moves: &Moves) -> Vec<Open> {
+        let Self {
+            x,
+            margin,
+            centers,
+            cluster,
+            rivals,
+            bounds,
+            ..
+        } = self;
+        let p = x.columns();
+        bounds
+            .par_iter_mut()
+            .enumerate()
+            .with_min_len(OBSERVATIONS_AT_A_TIME)
+            .filter_map(|(i, bounds)| {
+                let cluster = cluster[i] as usize;
+                bounds.own = margin.above(bounds.own + moves.of[cluster]);
+                bounds.others = margin.below(bounds.others - moves.of_others(cluster));
+                if margin.proves(bounds) {
+                    return None;
+                }
+                let at_most = |center: usize| {
+                    let center = &centers[center * p..][..p];
+                    margin.above(square(x.row(i), center).sqrt())
+                };
+                bounds.own = at_most(cluster);
+                (!margin.proves(bounds)).then(|| Open {
+                    observation: i as u32,
+                    limit: bounds.own.max(at_most(rivals[i] as usize)),
+                })
+            })
+            .collect()
+    }
+
+    /// Assigns the observations that are open; whether that changed anything.
+    fn assign(
+        &mut self,
+        open: &[Open],
+        device: &(impl NeighbourDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<bool> {
+        let found = self.search(open, device, monitor)?;
+        let mut decided: Vec<u32> = memory::filled(CLUSTERS, open.len(), 0)?;
+        decided
+            .par_iter_mut()
+            .zip(open)
+            .zip(&found)
+            .with_min_len(OBSERVATIONS_AT_A_TIME)
+            .try_for_each(|((center, open), found)| {
+                *center = found.nearest.1;
+                if found.nearest.0 >= found.next.0 {
+                    // Sums of squares can differ where their roots do not.
+                    monitor.check()?;
+                    *center = self.nearest(self.x.row(open.observation as usize));
+                }
+                Ok(())
+            })?;
+        let mut changed = false;
+        for ((open, found), center) in open.iter().zip(&found).zip(decided) {
+            let i = open.observation as usize;
+            self.bounds[i] = Bounds {
+                own: self.margin.above(found.nearest.0),
+                others: self.margin.below(found.next.0),
+            };
+            changed |= self.cluster[i] != center;
+            self.cluster[i] = center;
+            self.rivals[i] = found.next.1;
+        }
+        Ok(changed)
+    }
+
+    /// The nearest center by the sums that decide.
+    fn nearest(&self, row: &[f64]) -> u32 {
+        let (mut best, mut nearest) = (f64::INFINITY, 0);
+        for (c, center) in self.centers.chunks_exact(row.len()).enumerate() {
+            let square = square(row, center);
+            if square < best {
+                (best, nearest) = (square, c as u32);
+            }
+        }
+        nearest
+    }
+
+    /// The nearest center of each of the observations and the distance of the next.
+    fn search(
+        &self,
+        open: &[Open],
+        device: &(impl NeighbourDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<Vec<Found>> {
+        let (k, p) = (self.k, self.x.columns());
+        let mut values = memory::zeros(memory::OBSERVATIONS, (k + open.len()) * p)?;
+        let (references, queries) = values.split_at_mut(k * p);
+        references.copy_from_slice(&self.centers);
+        queries
+            .par_chunks_mut(p)
+            .zip(open)
+            .with_min_len(OBSERVATIONS_AT_A_TIME)
+            .for_each(|(copy, open)| copy.copy_from_slice(self.x.row(open.observation as usize)));
+        let points = Points::from_row_major(Metric::Euclidean, values, k + open.len(), p, monitor)?;
+        let space = Space::Points {
+            points: &points,
+            references: k,
+        };
+        let queries = memory::collected(CLUSTERS, k as u32..points.rows() as u32)?;
+        let limits = memory::collected(CLUSTERS, open.iter().map(|open| open.limit))?;
+        let mut all = memory::room(CLUSTERS, open.len())?;
+        let mut neighbours = device.references(space, monitor)?;
+        while all.len() < queries.len() {
+            let batch = neighbours.batch().min(queries.len() - all.len());
+            let nearest = neighbours.nearest(&Request {
+                queries: &queries[all.len()..][..batch],
+                wanted: 2,
+                limits: Some(&limits[all.len()..][..batch]),
+                except: Except::Nobody,
+            })?;
+            all.extend(nearest.iter().map(|found| Found {
+                nearest: found[0],
+                // None where there is one center only.
+                next: *found.get(1).unwrap_or(&(f64::INFINITY, 0)),
+            }));
+        }
+        Ok(all)
+    }
+
+    /// Moves every center to the mean of its members, if it has any.
+    fn update(&mut self) -> Result<Moves> {
+        let (x, p, margin) = (self.x, self.x.columns(), self.margin);
+        let members = Members::new(&self.cluster, self.k)?;
+        let moved = self
+            .centers
+            .par_chunks_mut(p)
+            .enumerate()
+            .with_min_len(OBSERVATIONS_AT_A_TIME.div_ceil(x.rows() / self.k))
+            .map(|(c, center)| {
+                let members = members.of(c);
+                if members.is_empty() {
+                    return 0.0;
+                }
+                let mut mean = vec![0.0; p];
+                for &i in members {
+                    let row = x.row(i as usize);
+                    mean.iter_mut().zip(row).for_each(|(sum, v)| *sum += v);
+                }
+                mean.iter_mut().for_each(|sum| *sum /= members.len() as f64);
+                let moved = margin.above(square(center, &mean).sqrt());
+                center.copy_from_slice(&mean);
+                moved
+            })
+            .collect();
+        Ok(Moves::new(moved))
+    }
+}

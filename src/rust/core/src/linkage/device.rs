@@ -1,0 +1,25 @@
+//! What linkage through a matrix asks of a device.
+
+use super::dissimilarities::Dissimilarities;
+use super::lance_williams::Recurrence;
+use super::origin::Origin;
+use crate::distances::DistanceDevice;
+use crate::error::Result;
+use crate::monitor::Monitor;
+
+/// A device that holds the dissimilarities of all observations.
+pub trait LinkageDevice: DistanceDevice {
+    /// The dissimilarities of `n` observations in the device's memory, for a linkage that
+    /// [merges in rounds](super::lance_williams::Linkage::merges_in_rounds).
+    ///
+    /// # Errors
+    /// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor says
+    /// stop, `Error::Memory` and `Error::Device` as the device has it.
+    fn dissimilarities<'a>(
+        &'a self,
+        origin: Origin<'a>,
+        n: usize,
+        recurrence: Recurrence,
+        monitor: &Monitor,
+    ) -> Result<Box<dyn Dissimilarities + 'a>>;
+}

@@ -1,0 +1,12 @@
+//! The origin of dissimilarities.
+
+use crate::metric::Points;
+
+/// Where dissimilarities come from.
+#[derive(Debug, Clone, Copy)]
+pub enum Origin<'a> {
+    /// The dissimilarities of all pairs, in the order of R's `dist`.
+    Given(&'a [f64]),
+    /// Points, whose distances are the dissimilarities.
+    Points(&'a Points),
+}

@@ -1,0 +1,34 @@
+//! The range of values within which powers of distances do not overflow.
+
+use crate::error::{Error, Result};
+use crate::matrix::Matrix;
+
+/// Fourth powers of distances between values up to this magnitude do not overflow.
+const LARGEST_VALUE: f64 = 1e70;
+
+/// That powers of distances do not overflow.
+///
+/// # Errors
+/// `Error::Input` where they do.
+pub fn check_magnitude(x: &Matrix) -> Result<()> {
+    check_largest(largest(x.values()))
+}
+
+/// The largest magnitude of a value.
+pub fn largest(values: &[f64]) -> f64 {
+    values.iter().fold(0.0f64, |m, v| m.max(v.abs()))
+}
+
+/// As [`check_magnitude`], given the largest magnitude of a value.
+///
+/// # Errors
+/// As there.
+pub fn check_largest(largest: f64) -> Result<()> {
+    if largest > LARGEST_VALUE {
+        return Err(Error::Input(format!(
+            "`X` has values of magnitude {largest:e}, whose fourth powers overflow; \
+             rescale it to at most {LARGEST_VALUE:e}"
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! From observations to a tree: the work divided by apriori clusters, agglomerated and joined.
+
+use super::agglomerate::agglomerate_all;
+use super::apriori::{self, Arranged, Partition};
+use super::clustering::Clustering;
+use super::device::AgglomerationDevice;
+use super::input::check;
+use super::options::Options;
+use super::problem::Problem;
+use crate::dendrogram::TreeBuilder;
+use crate::error::{Error, Result};
+use crate::matrix::Matrix;
+use crate::memory;
+use crate::merge::Merge;
+use crate::monitor::Monitor;
+
+/// Clusters the rows of `x`.
+///
+/// `apriori` holds one label per observation, 0 for none; labels with one member count as none,
+/// and where no cluster is left, or one holds everything, it is as if `apriori` were not given.
+///
+/// Takes O(n²p) time in practice and O(np + (n/3)p²) memory.
+///
+/// # Errors
+/// `Error::Input` for a threshold that is not positive, labels of the wrong number, or values so
+/// large that fourth powers of their distances overflow; what the device returns otherwise.
+pub fn cluster(
+    x: &Matrix,
+    apriori: Option<&[u32]>,
+    options: &Options,
+    device: &(impl AgglomerationDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Clustering> {
+    Clusterer::new(x, apriori, options)?.run(device, monitor)
+}
+
+/// Clusters within each apriori cluster, and nothing above: for each label that two observations or
+/// more have, in increasing order, the merges of its observations, whose slots they are in their
+/// order. The merges of a cluster do not depend on what else there is.
+///
+/// # Errors
+/// As [`cluster`].
+pub fn cluster_within(
+    x: &Matrix,
+    apriori: &[u32],
+    options: &Options,
+    device: &(impl AgglomerationDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Vec<Vec<Merge>>> {
+    check(x, Some(apriori), options)?;
+    let arranged = Arranged::new(x, &Partition::by_label(apriori), device.cpu())?;
+    apriori::within(&arranged, options, device, monitor)
+}
+
+/// As [`cluster`] with apriori clusters, given what [`cluster_within`] found in all of them.
+///
+/// # Errors
+/// As [`cluster`], and `Error::Input` where `inner` is not of these clusters, or where they amount
+/// to none.
+pub fn cluster_above(
+    x: &Matrix,
+    apriori: &[u32],
+    inner: &[Vec<Merge>],
+    options: &Options,
+    device: &(impl AgglomerationDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Clustering> {
+    check(x, Some(apriori), options)?;
+    let partition = Partition::new(apriori)
+        .ok_or_else(|| Error::Input("`apriori` has no clusters to go on from".into()))?;
+    apriori::check_merges(&partition, inner)?;
+    let arranged = Arranged::new(x, &partition, device.cpu())?;
+    apriori::above(&arranged, &partition, inner, options, device, monitor)
+}
+
+/// A clustering that can be run again after a device failed: what is done within apriori clusters
+/// is not done again.
+#[derive(Debug)]
+pub struct Clusterer<'a> {
+    x: &'a Matrix,
+    options: &'a Options,
+    apriori: Option<Partition>,
+    /// The merges within the apriori clusters, once they are known.
+    inner: Option<Vec<Vec<Merge>>>,
+}
+
+impl<'a> Clusterer<'a> {
+    /// For the arguments of [`cluster`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(x: &'a Matrix, apriori: Option<&[u32]>, options: &'a Options) -> Result<Self> {
+        check(x, apriori, options)?;
+        Ok(Self {
+            x,
+            options,
+            apriori: apriori.and_then(Partition::new),
+            inner: None,
+        })
+    }
+
+    /// Clusters on a device; [`cluster`].
+    ///
+    /// # Errors
+    /// What the device returns.
+    pub fn run(
+        &mut self,
+        device: &(impl AgglomerationDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<Clustering> {
+        let (x, options) = (self.x, self.options);
+        let Some(partition) = &self.apriori else {
+            return without_apriori(x, options, device, monitor);
+        };
+        let arranged = Arranged::new(x, partition, device.cpu())?;
+        let inner = match self.inner.take() {
+            Some(inner) => inner,
+            None => apriori::within(&arranged, options, device, monitor)?,
+        };
+        let inner = self.inner.insert(inner);
+        apriori::above(&arranged, partition, inner, options, device, monitor)
+    }
+}
+
+fn without_apriori(
+    x: &Matrix,
+    options: &Options,
+    device: &(impl AgglomerationDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Clustering> {
+    let problem = Problem::of_observations(x, (0..x.rows() as u32).collect(), *options);
+    let merges = agglomerate_all(&[problem], device, monitor)?;
+    let mut tree = TreeBuilder::new(x.rows())?;
+    let slots = memory::collected(memory::OBSERVATIONS, 0..x.rows() as u32)?;
+    tree.append(&slots, &merges[0]);
+    Ok(Clustering {
+        dendrogram: tree.finish()?,
+        apriori_merges: 0,
+        apriori_labels: Vec::new(),
+    })
+}
+
+/// The sizes of the problems that a clustering consists of, by which a device is chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProblemSizes {
+    /// Clusters at the start of the largest problem.
+    pub largest: usize,
+    /// Number of problems within apriori clusters.
+    pub apriori_clusters: usize,
+    /// Observations in those.
+    pub observations: usize,
+}
+
+impl ProblemSizes {
+    /// Of a clustering of `n` observations.
+    pub fn new(n: usize, apriori: Option<&[u32]>) -> Self {
+        match apriori.and_then(Partition::new) {
+            None => Self {
+                largest: n,
+                apriori_clusters: 0,
+                observations: 0,
+            },
+            Some(partition) => {
+                let top = partition.clusters.len() + partition.loose.len();
+                Self {
+                    largest: partition.sizes().max().unwrap_or(0).max(top),
+                    apriori_clusters: partition.clusters.len(),
+                    observations: partition.sizes().sum(),
+                }
+            }
+        }
+    }
+
+    /// Of a clustering where the merges within apriori clusters are known.
+    pub fn above(apriori: &[u32]) -> Self {
+        let partition = Partition::by_label(apriori);
+        Self {
+            largest: partition.clusters.len() + partition.loose.len(),
+            apriori_clusters: 0,
+            observations: 0,
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! One step of an agglomeration.
+
+/// Two clusters, named by their slots, becoming one in the lower slot.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Merge {
+    pub lower: u32,
+    pub higher: u32,
+    pub height: f64,
+}

@@ -1,0 +1,85 @@
+//! Clusters at the distances of Ward's linkage.
+
+use crate::error::Result;
+use crate::matrix::Matrix;
+use crate::memory;
+
+/// Clusters by centroid and size, in slots.
+///
+/// Their distance is that of Ward's linkage, √(2ab/(a+b))·‖α−β‖ for sizes a, b and centroids α, β:
+/// the root of twice the sum of squares that merging them adds (Ward 1963, as in the heights of
+/// `hclust(method = "ward.D2")`).
+#[derive(Debug, Clone)]
+pub struct Centroids {
+    columns: usize,
+    values: Vec<f64>,
+    sizes: Vec<f64>,
+}
+
+impl Centroids {
+    /// One cluster for each observation.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn new(x: &Matrix) -> Result<Self> {
+        Ok(Self {
+            columns: x.columns(),
+            values: memory::copied(memory::OBSERVATIONS, x.values())?,
+            sizes: memory::filled(memory::OBSERVATIONS, x.rows(), 1.0)?,
+        })
+    }
+
+    /// Number of slots, empty ones included.
+    pub fn slots(&self) -> usize {
+        self.sizes.len()
+    }
+
+    /// Number of coordinates.
+    pub fn columns(&self) -> usize {
+        self.columns
+    }
+
+    /// The centroid of a slot's cluster.
+    pub fn row(&self, slot: usize) -> &[f64] {
+        &self.values[slot * self.columns..][..self.columns]
+    }
+
+    /// All centroids, slot after slot.
+    pub fn values(&self) -> &[f64] {
+        &self.values
+    }
+
+    /// Number of members of a slot's cluster, 0 for an empty slot.
+    pub fn size(&self, slot: usize) -> f64 {
+        self.sizes[slot]
+    }
+
+    /// The distance of two clusters: the same bits in either order, on any device.
+    pub fn distance(&self, i: usize, j: usize) -> f64 {
+        let mut square = 0.0;
+        for (a, b) in self.row(i).iter().zip(self.row(j)) {
+            let difference = a - b;
+            square += difference * difference;
+        }
+        self.distance_of(i, j, square)
+    }
+
+    /// The distance of two clusters, given the sum of squares between their centroids.
+    #[inline(always)]
+    pub fn distance_of(&self, i: usize, j: usize, square: f64) -> f64 {
+        let (a, b) = (self.sizes[i], self.sizes[j]);
+        (2.0 * (a * b) / (a + b) * square).sqrt()
+    }
+
+    /// Merges two clusters to one in the lower slot and empties the higher one.
+    pub fn merge(&mut self, lower: usize, higher: usize) {
+        let (a, b) = (self.sizes[lower], self.sizes[higher]);
+        let (before, after) = self.values.split_at_mut(higher * self.columns);
+        let centroid = &mut before[lower * self.columns..][..self.columns];
+        for (to, from) in centroid.iter_mut().zip(&after[..self.columns]) {
+            *to += b / (a + b) * (from - *to);
+        }
+        self.sizes[lower] = a + b;
+        self.sizes[higher] = 0.0;
+    }
+}

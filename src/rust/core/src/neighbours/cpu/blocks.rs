@@ -1,0 +1,122 @@
+//! References in single precision, side by side in blocks that vectors sweep over.
+
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::memory;
+use crate::neighbours::single::{Frame, Scalars};
+
+/// References in a block: two of the widest registers.
+pub const LANES: usize = 32;
+
+/// One number of each reference of a block.
+pub type Row = [f32; LANES];
+
+// Rows of a block after its coordinates.
+pub const FACTOR: usize = 0;
+pub const ALLOWANCE: usize = 1;
+pub const ERROR: usize = 2;
+pub const HALF: usize = 3;
+const SCALARS: usize = 4;
+
+/// References in positions 0, 1, …, [`LANES`] to a block.
+pub struct Blocks {
+    columns: usize,
+    positions: usize,
+    rows: Vec<Row>,
+}
+
+impl Blocks {
+    /// What `frame` makes of `count` positions, `row` giving the reference that is there, if any,
+    /// and its size.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn new<'a>(
+        frame: &Frame,
+        count: usize,
+        row: impl Fn(usize) -> Option<(&'a [f64], f64)> + Sync,
+    ) -> Result<Self> {
+        let columns = frame.columns();
+        let height = columns + SCALARS;
+        let len = count.div_ceil(LANES) * height;
+        let mut rows: Vec<Row> = memory::zeros(memory::OBSERVATIONS, len)?;
+        rows.par_chunks_mut(height)
+            .enumerate()
+            .for_each(|(block, rows)| {
+                for lane in 0..LANES {
+                    let position = block * LANES + lane;
+                    match (position < count).then(|| row(position)).flatten() {
+                        Some((values, size)) => write(frame, rows, lane, values, size),
+                        None => clear(rows, lane),
+                    }
+                }
+            });
+        Ok(Self {
+            columns,
+            positions: count,
+            rows,
+        })
+    }
+
+    /// Number of positions.
+    pub fn positions(&self) -> usize {
+        self.positions
+    }
+
+    /// The rows of each block: one for each coordinate, then the scalars.
+    pub fn iter(&self) -> impl Iterator<Item = &[Row]> {
+        self.rows.chunks_exact(self.height())
+    }
+
+    /// Puts another reference in a position.
+    pub fn replace(&mut self, frame: &Frame, position: usize, values: &[f64], size: f64) {
+        let height = self.height();
+        let rows = &mut self.rows[position / LANES * height..][..height];
+        write(frame, rows, position % LANES, values, size);
+    }
+
+    /// Leaves a position empty: no sweep finds anything there.
+    pub fn remove(&mut self, position: usize) {
+        let height = self.height();
+        clear(
+            &mut self.rows[position / LANES * height..][..height],
+            position % LANES,
+        );
+    }
+
+    /// Closes the gaps between the positions `kept`, which are in increasing order.
+    pub fn compact(&mut self, kept: &[u32]) {
+        let height = self.height();
+        for (to, from) in kept.iter().map(|&from| from as usize).enumerate() {
+            for k in 0..height {
+                self.rows[to / LANES * height + k][to % LANES] =
+                    self.rows[from / LANES * height + k][from % LANES];
+            }
+        }
+        self.positions = kept.len();
+        self.rows.truncate(kept.len().div_ceil(LANES) * height);
+        for position in kept.len()..kept.len().next_multiple_of(LANES) {
+            self.remove(position);
+        }
+    }
+
+    fn height(&self) -> usize {
+        self.columns + SCALARS
+    }
+}
+
+fn write(frame: &Frame, rows: &mut [Row], lane: usize, values: &[f64], size: f64) {
+    let (coordinates, scalars) = rows.split_at_mut(values.len());
+    let view: Scalars = frame.write(values, size, |k, value| coordinates[k][lane] = value);
+    scalars[FACTOR][lane] = view.factor;
+    scalars[ALLOWANCE][lane] = view.allowance;
+    scalars[ERROR][lane] = view.error;
+    scalars[HALF][lane] = view.half;
+}
+
+/// A comparison with NaN is false: no sum is below a threshold made with this one.
+fn clear(rows: &mut [Row], lane: usize) {
+    let scalars = rows.len() - SCALARS;
+    rows[scalars + ALLOWANCE][lane] = f32::NAN;
+}

@@ -1,0 +1,114 @@
+//! Queries and references, and which of them have distances.
+
+use crate::error::{Error, Result};
+use crate::matrix::Matrix;
+use crate::metric::{Metric, Points, ZeroOverZero};
+
+/// What is near what.
+#[derive(Debug, Clone, Copy)]
+pub enum Space<'a> {
+    /// Points, each of which can be a query, and so many references, the first ones. All distances
+    /// are numbers.
+    Points {
+        points: &'a Points,
+        references: usize,
+    },
+    /// One cluster for each of these observations, which can be merged ([`Neighbours::merge`](super::Neighbours::merge)), at
+    /// the distances of [`Centroids`](super::Centroids).
+    Clusters(&'a Matrix),
+}
+
+impl Space<'_> {
+    /// That all distances of queries and references are numbers.
+    ///
+    /// # Errors
+    /// `Error::Input` where values are missing or infinite, and as [`refuse`].
+    pub fn check(&self) -> Result<()> {
+        let Space::Points { points, references } = *self else {
+            return Ok(());
+        };
+        let rows = suspects(points)?;
+        let (x, query) = rows.split_at(rows.partition_point(|&row| row < references));
+        let query: Vec<usize> = query.iter().map(|row| row - references).collect();
+        refuse(points.metric(), x, &query)
+    }
+}
+
+/// The rows of points that lack a distance: from every other one under a correlation, where they are
+/// constant, or zeros under the cosine; from each other under a Canberra metric that leaves zeros
+/// out, where they are zeros.
+///
+/// # Errors
+/// `Error::Input` where values are missing or infinite, or columns too few for any distance.
+pub fn suspects(points: &Points) -> Result<Vec<usize>> {
+    let fewest = points.metric().fewest_coordinates();
+    if points.columns() < fewest {
+        return Err(Error::Input(format!(
+            "`X` has {} column(s); a {} distance needs at least {fewest}",
+            points.columns(),
+            points.metric().name()
+        )));
+    }
+    if points.holes() {
+        return Err(Error::Input(
+            "`X` has values that are missing or infinite; every value must be finite".into(),
+        ));
+    }
+    Ok(match points.metric() {
+        Metric::Canberra(ZeroOverZero::Omitted) => {
+            // What R takes as zero.
+            let is_zero = |v: &f64| v.abs() <= f64::MIN_POSITIVE;
+            let zeros = (0..points.rows()).filter(|&i| points.row(i).iter().all(is_zero));
+            zeros.collect()
+        }
+        _ => points.constant().to_vec(),
+    })
+}
+
+/// That [`suspects`] among the rows of `X` and of `query` are too few to matter: none under a
+/// correlation or the cosine, and at most one row of zeros under the Canberra metric.
+///
+/// # Errors
+/// `Error::Input`, with their row numbers, where they are more.
+pub fn refuse(metric: &Metric, x: &[usize], query: &[usize]) -> Result<()> {
+    let harmless = usize::from(!metric.is_correlation());
+    if x.len() + query.len() <= harmless {
+        return Ok(());
+    }
+    let what = match metric {
+        Metric::Canberra(_) | Metric::Cosine { .. } => "zero",
+        _ => "constant",
+    };
+    let place = match (x, query) {
+        (x, []) => format!("`X` is {what} in {}", in_words(x)),
+        ([], query) => format!("`query` is {what} in {}", in_words(query)),
+        (x, query) => format!(
+            "`X` is {what} in {} and `query` in {}",
+            in_words(x),
+            in_words(query)
+        ),
+    };
+    Err(Error::Input(format!(
+        "{place}; such rows have no {} distance",
+        metric.name()
+    )))
+}
+
+/// "row 3", "rows 3 and 7", "rows 1, 2, 3, 4, 5 and 20 more", given rows from 0.
+fn in_words(rows: &[usize]) -> String {
+    const SHOWN: usize = 5;
+
+    let mut numbers: Vec<String> = rows
+        .iter()
+        .take(SHOWN)
+        .map(|row| (row + 1).to_string())
+        .collect();
+    if rows.len() > SHOWN {
+        numbers.push(format!("{} more", rows.len() - SHOWN));
+    }
+    match numbers.split_last() {
+        Some((last, [])) => format!("row {last}"),
+        Some((last, others)) => format!("rows {} and {last}", others.join(", ")),
+        None => "no row".into(),
+    }
+}

@@ -1,0 +1,42 @@
+//! The user's limit on a device's memory.
+
+use gmhclust_core::error::{Error, Result};
+
+/// What searches for neighbours may take of a device's memory, in bytes, where the user has set it.
+const MEMORY: &str = "GMHCLUST_DEVICE_MEMORY";
+
+pub fn memory_from_environment() -> Result<Option<usize>> {
+    match std::env::var(MEMORY) {
+        Ok(value) => parse_memory(&value),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Bytes, as a number in R's notation; `None` for an empty string.
+fn parse_memory(value: &str) -> Result<Option<usize>> {
+    if value.is_empty() {
+        return Ok(None);
+    }
+    match value.parse::<f64>() {
+        Ok(bytes) if bytes >= 1.0 && bytes.is_finite() => Ok(Some(bytes as usize)),
+        _ => Err(Error::Input(format!(
+            "the environment variable `{MEMORY}` is \"{value}\", it needs to be a number of bytes"
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_a_number_of_bytes() {
+        assert_eq!(parse_memory(""), Ok(None));
+        assert_eq!(parse_memory("2e9"), Ok(Some(2_000_000_000)));
+        assert_eq!(parse_memory("1048576"), Ok(Some(1 << 20)));
+        for wrong in ["2 GB", "0", "-1", "NaN", "inf"] {
+            let error = parse_memory(wrong).unwrap_err().to_string();
+            assert!(error.contains(wrong), "{error}");
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! k-means on a CUDA device, all of it in double precision; kernels/kmeans.cu says how.
+
+use std::sync::Arc;
+
+use cudarc::driver::{
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
+    PushKernelArg,
+};
+
+use crate::device::Device;
+use crate::kernels;
+use gmhclust_core::error::{Error, Result};
+use gmhclust_core::kmeans::seed::{self, CHUNK};
+use gmhclust_core::kmeans::{Assigned, Start};
+use gmhclust_core::matrix::Matrix;
+use gmhclust_core::monitor::Monitor;
+
+// As in kmeans.cu.
+const DRAW_THREADS: u32 = 1024;
+const WARP: u32 = 32;
+const WEIGH_WARPS: u32 = 4;
+const THREADS: u32 = 256;
+const ROWS: u32 = 128;
+const SPAN: usize = 2048;
+const NONE: u32 = u32::MAX;
+
+/// Centers that are drawn in a fraction of a second.
+const DRAWN_AT_A_TIME: usize = 64;
+
+/// Pairs of coordinates that take a fraction of a second.
+const BATCH_COORDINATES: usize = 1 << 40;
+
+/// As struct Seeding in kmeans.cu.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Seeding {
+    x: u64,
+    uniforms: u64,
+    squares: u64,
+    nearest: u64,
+    sums: u64,
+    parts: u64,
+    totals: u64,
+    centers: u64,
+    reaches: u64,
+    drawn: u64,
+    share: f64,
+    rows: u32,
+    columns: u32,
+    first: u32,
+}
+
+// SAFETY: plain old data, laid out as in kmeans.cu.
+unsafe impl DeviceRepr for Seeding {}
+
+/// As struct Lloyd in kmeans.cu.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Lloyd {
+    x: u64,
+    centers: u64,
+    sums: u64,
+    cluster: u64,
+    changed: u64,
+    rows: u32,
+    columns: u32,
+    clusters: u32,
+    first: u32,
+    last: u32,
+}
+
+// SAFETY: plain old data, laid out as in kmeans.cu.
+unsafe impl DeviceRepr for Lloyd {}
+
+type DriverResult<T> = std::result::Result<T, DriverError>;
+
+/// Whether the device has memory for so many centers of these observations.
+///
+/// # Errors
+/// `Error::Device` when it fails.
+pub fn fits(device: &Device, x: &Matrix, centers: usize) -> Result<bool> {
+    if x.rows() > i32::MAX as usize {
+        return Ok(false);
+    }
+    let (rows, values) = (x.rows() + SPAN, x.values().len());
+    // The observations, what each has while centers are drawn, centers and their sums.
+    let bytes = 8 * values + 20 * rows + 2 * 8 * centers * (x.columns() + 2);
+    Ok(bytes + (bytes >> 4) <= device.free_memory()?)
+}
+
+/// As [`gmhclust_core::kmeans::KMeansDevice::iterate`], where that [`fits`].
+///
+/// # Errors
+/// As there.
+pub fn kmeans(
+    device: &Arc<Device>,
+    x: &Matrix,
+    start: Start,
+    iterations: usize,
+    monitor: &Monitor,
+) -> Result<Assigned> {
+    let observations = Observations::new(device, x)?;
+    let centers = match start {
+        Start::Centers(values) => {
+            let copy = observations.stream.clone_htod(values);
+            copy.map_err(|error| observations.error(error))?
+        }
+        Start::Draws(uniforms) => observations.draw(uniforms, monitor)?,
+    };
+    observations.iterate(centers, iterations, monitor)
+}
+
+/// Observations on a device.
+struct Observations<'a> {
+    device: &'a Device,
+    stream: Arc<CudaStream>,
+    x: &'a Matrix,
+    values: CudaSlice<f64>,
+}
+
+impl<'a> Observations<'a> {
+    fn new(device: &'a Device, x: &'a Matrix) -> Result<Self> {
+        let copied = || -> DriverResult<_> {
+            let stream = device.context.new_stream()?;
+            let values = stream.clone_htod(x.values())?;
+            // The host's copy must outlive the copying.
+            stream.synchronize()?;
+            Ok((stream, values))
+        };
+        let (stream, values) =
+            copied().map_err(|error| device.error("copying observations", &error))?;
+        Ok(Self {
+            device,
+            stream,
+            x,
+            values,
+        })
+    }
+
+    fn error(&self, error: DriverError) -> Error {
+        self.device.error("k-means", &error)
+    }
+
+    fn kernel(&self, name: &str) -> Result<CudaFunction> {
+        self.device.kernel(&kernels::KMEANS, name)
+    }
+
+    /// The address of a buffer on the device.
+    fn at<T>(&self, buffer: &CudaSlice<T>) -> u64 {
+        buffer.device_ptr(&self.stream).0
+    }
+
+    /// The centers that [`seed::seed`] draws.
+    fn draw(&self, uniforms: &[f64], monitor: &Monitor) -> Result<CudaSlice<f64>> {
+        let stream = &self.stream;
+        let (draw, weigh) = (self.kernel("draw")?, self.kernel("weigh")?);
+        let (n, p, k) = (self.x.rows(), self.x.columns(), uniforms.len());
+        let chunks = n.div_ceil(CHUNK);
+        let parts = chunks.div_ceil(CHUNK);
+        let reals = |count: usize| {
+            // SAFETY: what the kernels read of it they have written before.
+            unsafe { stream.alloc::<f64>(count) }.map_err(|error| self.error(error))
+        };
+        let numbers = |count: usize| {
+            // SAFETY: as above.
+            unsafe { stream.alloc::<u32>(count) }.map_err(|error| self.error(error))
+        };
+        let (squares, sums, reaches) = (reals(n)?, reals(chunks)?, reals(k)?);
+        let (of_parts, totals, centers) = (reals(parts)?, reals(parts)?, reals(k * p)?);
+        let (nearest, drawn) = (numbers(n)?, numbers(k)?);
+        let copy = stream.clone_htod(uniforms);
+        let copy = copy.map_err(|error| self.error(error))?;
+        let seeding = Seeding {
+            x: self.at(&self.values),
+            uniforms: self.at(&copy),
+            squares: self.at(&squares),
+            nearest: self.at(&nearest),
+            sums: self.at(&sums),
+            parts: self.at(&of_parts),
+            totals: self.at(&totals),
+            centers: self.at(&centers),
+            reaches: self.at(&reaches),
+            drawn: self.at(&drawn),
+            share: seed::reach(p),
+            rows: n as u32,
+            columns: p as u32,
+            first: seed::first(self.x, uniforms[0]) as u32,
+        };
+        for start in (0..k).step_by(DRAWN_AT_A_TIME) {
+            monitor.check()?;
+            let batch = start..(start + DRAWN_AT_A_TIME).min(k);
+            let launched = || -> DriverResult<Vec<u32>> {
+                for number in batch.start as u32..batch.end as u32 {
+                    // SAFETY: arguments as declared in kmeans.cu; all arrays have the sizes that
+                    // `seeding` says, and live until the stream is synchronized below.
+                    unsafe {
+                        let one = config(1, DRAW_THREADS);
+                        let mut launch = stream.launch_builder(&draw);
+                        launch.arg(&seeding).arg(&number).launch(one)?;
+                        let warps =
+                            config((chunks as u32).div_ceil(WEIGH_WARPS), WEIGH_WARPS * WARP);
+                        let mut launch = stream.launch_builder(&weigh);
+                        launch.arg(&seeding).arg(&number).launch(warps)?;
+                    }
+                }
+                stream.clone_dtoh(&drawn.slice(batch.clone()))
+            };
+            let rows = launched();
+            stream.synchronize().map_err(|error| self.error(error))?;
+            let rows = rows.map_err(|error| self.error(error))?;
+            if let Some(missing) = rows.iter().position(|&row| row == NONE) {
+                return Err(seed::too_few(start + missing, k));
+            }
+        }
+        Ok(centers)
+    }
+
+    /// Assigns and updates until nothing changes.
+    fn iterate(&self, centers: CudaSlice<f64>, most: usize, monitor: &Monitor) -> Result<Assigned> {
+        let stream = &self.stream;
+        let (n, p) = (self.x.rows(), self.x.columns());
+        let k = centers.len() / p;
+        monitor.expect((n * most) as u64);
+        let made = || -> DriverResult<_> {
+            // SAFETY: `update` writes what it reads of the sums.
+            let sums = unsafe { stream.alloc::<f64>(k * p)? };
+            let none = vec![NONE; n.next_multiple_of(SPAN)];
+            let cluster = stream.clone_htod(&none)?;
+            // The host's copy must outlive the copying.
+            stream.synchronize()?;
+            Ok((sums, cluster, stream.alloc_zeros::<u32>(1)?))
+        };
+        let (sums, cluster, mut changed) = made().map_err(|error| self.error(error))?;
+        let lloyd = Lloyd {
+            x: self.at(&self.values),
+            centers: self.at(&centers),
+            sums: self.at(&sums),
+            cluster: self.at(&cluster),
+            changed: self.at(&changed),
+            rows: n as u32,
+            columns: p as u32,
+            clusters: k as u32,
+            first: 0,
+            last: 0,
+        };
+        let (assign, update) = (self.kernel("assign")?, self.kernel("update")?);
+        let mut iterations = most + 1;
+        for iteration in 1..=most {
+            let zeroed = stream.memset_zeros(&mut changed);
+            zeroed.map_err(|error| self.error(error))?;
+            self.assign(&assign, lloyd, monitor)?;
+            let any = stream.clone_dtoh(&changed);
+            if any.map_err(|error| self.error(error))? == [0] {
+                iterations = iteration;
+                break;
+            }
+            // SAFETY: arguments as declared in kmeans.cu; all arrays have the sizes that `lloyd`
+            // says, and live until the stream is synchronized below.
+            let launched = unsafe {
+                let mut launch = stream.launch_builder(&update);
+                launch.arg(&lloyd).launch(config(k as u32, THREADS))
+            };
+            launched.map_err(|error| self.error(error))?;
+            monitor.advance(n as u64);
+        }
+        let fetched = || -> DriverResult<_> {
+            let fetched = (
+                stream.clone_dtoh(&cluster.slice(..n))?,
+                stream.clone_dtoh(&centers)?,
+            );
+            stream.synchronize()?;
+            Ok(fetched)
+        };
+        let (cluster, centers) = fetched().map_err(|error| self.error(error))?;
+        Ok(Assigned {
+            cluster,
+            centers,
+            iterations,
+        })
+    }
+
+    /// Assigns all observations, in launches that take a fraction of a second each.
+    fn assign(&self, kernel: &CudaFunction, lloyd: Lloyd, monitor: &Monitor) -> Result<()> {
+        let stream = &self.stream;
+        let centers = lloyd.clusters as usize * lloyd.columns as usize;
+        let rows = (BATCH_COORDINATES / centers).clamp(1 << 14, i32::MAX as usize) as u32;
+        for first in (0..lloyd.rows).step_by(rows as usize) {
+            monitor.check()?;
+            let part = Lloyd {
+                first,
+                last: lloyd.rows.min(first + rows),
+                ..lloyd
+            };
+            let blocks = (part.last - first).div_ceil(ROWS);
+            // SAFETY: as in `iterate`.
+            let launched = unsafe {
+                let mut launch = stream.launch_builder(kernel);
+                launch.arg(&part).launch(config(blocks, THREADS))
+            };
+            launched
+                .and_then(|_| stream.synchronize())
+                .map_err(|error| self.error(error))?;
+        }
+        Ok(())
+    }
+}
+
+fn config(blocks: u32, threads: u32) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (blocks, 1, 1),
+        block_dim: (threads, 1, 1),
+        shared_mem_bytes: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gmhclust_core::testing::{draw, Data, Random};
+
+    #[test]
+    #[ignore = "needs an NVIDIA GPU"]
+    fn the_gpu_draws_the_seeds_of_the_cpu() {
+        compare_seeds(24, 200_000, 200);
+    }
+
+    #[test]
+    #[ignore = "needs an NVIDIA GPU"]
+    fn seeds_are_drawn_alike_on_small_data() {
+        compare_seeds(4, 2_000, 20);
+    }
+
+    fn compare_seeds(rounds: usize, most_rows: usize, most_centers: usize) {
+        let device = Device::shared(0).unwrap();
+        let monitor = Monitor::default();
+        let mut random = Random(14);
+        for round in 0..rounds {
+            let n = 2 + random.below(most_rows);
+            let p = 1 + random.below([3, 40][round % 2]);
+            let data = [Data::Plain, Data::Mixture, Data::Grid][round % 3];
+            let x = draw(&mut random, data, n, p);
+            let k = 1 + random.below(most_centers);
+            let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
+            uniforms[k / 2] = [0.0, 1.0][round % 2];
+            let observations = Observations::new(&device, &x).unwrap();
+            let drawn = observations.draw(&uniforms, &monitor);
+            let drawn = drawn.map(|centers| observations.stream.clone_dtoh(&centers).unwrap());
+            // Grids may have too few distinct rows: an error, too.
+            assert_eq!(
+                drawn,
+                seed::seed(&x, &uniforms, &monitor),
+                "{round}, {data:?}"
+            );
+        }
+    }
+}

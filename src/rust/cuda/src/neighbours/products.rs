@@ -1,0 +1,125 @@
+//! Sweeps by products of halves, on tensor cores; kernels/products.cu says how.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUfunction_attribute as Attribute;
+use cudarc::driver::{CudaFunction, CudaStream, DriverError, LaunchConfig, PushKernelArg};
+
+use super::searcher::Sweep;
+use crate::device::Device;
+use crate::kernels;
+use gmhclust_core::error::Result;
+use gmhclust_core::neighbours::single::{half_bits, Frame, Scalars, Sums};
+
+// As in products.cu.
+const QUERIES: u32 = 128;
+const REFERENCES: u32 = 256;
+const THREADS: u32 = 256;
+const DEPTH: u32 = 64;
+const STAGES: u32 = 3;
+const STEP: usize = 16;
+
+/// Tiles of references that a block goes through, at most: many, so that its first copies cost
+/// little, but not so many that blocks which run side by side share no copies.
+const MOST_TILES: u32 = 16;
+
+/// Blocks for each multiprocessor, at least, where there is so much to do.
+const BLOCKS: u32 = 8;
+
+/// The oldest compute capability that the kernel is compiled for.
+const OLDEST: (i32, i32) = (8, 0);
+
+/// Shared memory of a block, bytes: for coordinates, and at most so much for what else there is.
+const SHARED_BYTES: u32 = STAGES * (QUERIES + REFERENCES) * DEPTH * 2;
+const OTHER_SHARED_BYTES: u32 = 19_200;
+
+/// With fewer columns than this, what is near is too near for half precision.
+pub const FEWEST_COLUMNS: usize = 8;
+
+/// Collects candidates.
+#[derive(Clone)]
+pub struct Collect {
+    kernel: CudaFunction,
+    multiprocessors: u32,
+}
+
+impl Collect {
+    /// For a frame in halves.
+    ///
+    /// # Errors
+    /// `Error::Device` when the device fails.
+    pub fn new(device: &Device, frame: &Frame) -> Result<Self> {
+        let module = match frame.sums() {
+            Sums::AbsoluteProducts => &kernels::PRODUCTS_ABSOLUTE,
+            _ => &kernels::PRODUCTS,
+        };
+        let kernel = device.kernel(module, "collect")?;
+        let failed = |error: DriverError| device.error("preparing a search", &error);
+        let most = Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        kernel
+            .set_attribute(most, SHARED_BYTES as i32)
+            .map_err(failed)?;
+        Ok(Self {
+            kernel,
+            multiprocessors: device.multiprocessors().map_err(failed)?,
+        })
+    }
+
+    /// Sweeps the references of `sweep`.
+    ///
+    /// # Safety
+    /// All arrays must have the sizes that `sweep` says, on the stream's device, until the stream is
+    /// synchronized.
+    pub unsafe fn launch(
+        &self,
+        stream: &Arc<CudaStream>,
+        sweep: &Sweep,
+    ) -> std::result::Result<(), DriverError> {
+        let down = sweep.query_count.div_ceil(QUERIES);
+        let across = (sweep.last - sweep.first).div_ceil(REFERENCES);
+        let enough = BLOCKS * self.multiprocessors;
+        let tiles = (down * across / enough).clamp(1, MOST_TILES);
+        // SAFETY: arguments as declared in products.cu; the caller promises the rest.
+        unsafe {
+            stream
+                .launch_builder(&self.kernel)
+                .arg(sweep)
+                .arg(&tiles)
+                .launch(LaunchConfig {
+                    grid_dim: (down, across.div_ceil(tiles), 1),
+                    block_dim: (THREADS, 1, 1),
+                    shared_mem_bytes: SHARED_BYTES,
+                })?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether a device has tensor cores for halves, and what else the kernel needs.
+///
+/// # Errors
+/// `Error::Device` when the device fails.
+pub fn suits(device: &Device) -> Result<bool> {
+    let (capability, shared) = device.abilities()?;
+    Ok(capability >= OLDEST && shared >= (SHARED_BYTES + OTHER_SHARED_BYTES) as usize)
+}
+
+/// Numbers of a view's coordinates, of which each stands for two halves.
+pub fn numbers(frame: &Frame) -> usize {
+    frame.columns().next_multiple_of(STEP) / 2
+}
+
+/// Writes the coordinates of a row's view, two halves a number: the bits of one that is finite, for
+/// the halves are.
+pub fn write(frame: &Frame, row: &[f64], size: f64, view: &mut [f32]) -> Scalars {
+    let mut before = 0;
+    frame.write(row, size, |k, value| {
+        let half = u32::from(half_bits(value));
+        if k % 2 == 0 {
+            before = half;
+            view[k / 2] = f32::from_bits(half);
+        } else {
+            view[k / 2] = f32::from_bits(half << 16 | before);
+        }
+    })
+}

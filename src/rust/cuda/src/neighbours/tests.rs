@@ -1,0 +1,550 @@
+//! Searches dealt out to stand-ins for devices, against the CPU's; and what tensor cores make of sums
+//! that are hard to add up.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::searcher::NO_GROUP;
+use super::*;
+use crate::backend::{Backend, Fallback, Merge, Task};
+use gmhclust_core::distances::Pairs;
+use gmhclust_core::kmeans::{Assigned, Start};
+use gmhclust_core::knn;
+use gmhclust_core::linkage::lance_williams::Recurrence;
+use gmhclust_core::linkage::matrix::Origin;
+use gmhclust_core::linkage::{geometric, spanning};
+use gmhclust_core::mahalanobis::Problem;
+use gmhclust_core::metric::{Metric, Points};
+use gmhclust_core::neighbours::single::coordinate_of_half;
+use gmhclust_core::testing::{cloud, correlations, dist_metrics, draw, sum, Data, Random};
+use gmhclust_core::Cpu;
+use gmhclust_core::Matrix;
+
+/// Sweeps as a device does, only that the host does the work.
+struct Fake {
+    frame: Frame,
+    /// By position.
+    rows: Vec<f32>,
+    most_queries: usize,
+    device: usize,
+    /// The sweep that fails, and those so far; twins count together.
+    fails_at: Option<usize>,
+    sweeps: Arc<AtomicUsize>,
+}
+
+impl Fake {
+    fn new(
+        device: usize,
+        frame: &Frame,
+        rows: &Rows,
+        most_queries: usize,
+        fails_at: Option<usize>,
+    ) -> Self {
+        Self {
+            frame: frame.clone(),
+            rows: rows.between(0..rows.count()).to_vec(),
+            most_queries,
+            device,
+            fails_at,
+            sweeps: Arc::default(),
+        }
+    }
+
+    /// What it says once it has failed.
+    fn gone(device: usize) -> Error {
+        Error::Device(format!("device {device} is gone"))
+    }
+
+    /// Coordinates and scalars.
+    fn row(&self, position: usize) -> (Vec<f32>, &[f32]) {
+        let height = numbers(&self.frame) + SCALARS;
+        let row = &self.rows[position * height..][..height];
+        let (coordinates, scalars) = row.split_at(height - SCALARS);
+        let coordinates = match self.frame.precision() {
+            Precision::Single => coordinates.to_vec(),
+            Precision::Half => {
+                let bits = coordinates.iter().map(|number| number.to_bits());
+                bits.flat_map(|bits| [bits as u16, (bits >> 16) as u16])
+                    .map(coordinate_of_half)
+                    .collect()
+            }
+        };
+        (coordinates, scalars)
+    }
+
+    /// The bound of a query and a reference; `None` where the reference is none any more.
+    fn bound(&self, query: &Scalars, position: usize, reference: usize) -> Option<f32> {
+        let (coordinates, scalars) = self.row(reference);
+        let &[error, factor, half, allowance] = scalars else {
+            unreachable!("a row has {SCALARS} scalars");
+        };
+        let sum = sum(self.frame.sums(), &self.row(position).0, &coordinates);
+        (!allowance.is_nan()).then(|| self.frame.bound(sum, query, error, factor, half))
+    }
+}
+
+impl Worker for Fake {
+    fn device(&self) -> usize {
+        self.device
+    }
+}
+
+impl Sweeper for Fake {
+    fn sweep(
+        &mut self,
+        copy: &Copy,
+        request: &Request,
+        capacity: usize,
+        groups: &[u32],
+        batch: Range<usize>,
+        monitor: &Monitor,
+    ) -> Result<Swept> {
+        monitor.check()?;
+        let sweeps = 1 + self.sweeps.fetch_add(1, Ordering::Relaxed);
+        if self.fails_at.is_some_and(|at| sweeps >= at) {
+            return Err(Self::gone(self.device));
+        }
+        assert!(batch.len() <= self.most_queries);
+        let mut swept = Swept {
+            capacity,
+            room: room(capacity),
+            counts: Vec::new(),
+            floors: Vec::new(),
+            keys: Vec::new(),
+        };
+        for at in batch {
+            let query = request.queries[at];
+            let position = copy.positions[query as usize] as usize;
+            let own = match request.except {
+                Except::Nobody => NO_GROUP,
+                except => group(except, query),
+            };
+            let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
+            let beyond = first_beyond(self.frame.limit(limit));
+            let key = |reference: usize| {
+                let bound = self.bound(&copy.scalars[position], position, reference)?;
+                Some(u64::from(bound.to_bits()) << 32 | reference as u64)
+            };
+            let mut keys: Vec<u64> = (0..copy.references)
+                .filter(|&reference| groups[reference] != own)
+                .filter_map(key)
+                .filter(|&key| key < beyond)
+                .collect();
+            keys.sort_unstable();
+            swept
+                .floors
+                .push(keys.get(capacity).copied().unwrap_or(beyond));
+            let kept = keys.len().min(capacity);
+            keys.resize(capacity, u64::MAX);
+            swept.keys.extend(keys);
+            // Now and then more were found than there is room for.
+            let is_full = at % 7 == 3;
+            swept
+                .counts
+                .push(if is_full { u32::MAX } else { kept as u32 });
+        }
+        Ok(swept)
+    }
+
+    fn twin(&mut self) -> Result<Option<Self>> {
+        Ok((self.most_queries > 20).then(|| Self {
+            frame: self.frame.clone(),
+            rows: self.rows.clone(),
+            sweeps: self.sweeps.clone(),
+            ..*self
+        }))
+    }
+
+    fn most_queries(&self, _: usize) -> usize {
+        self.most_queries
+    }
+
+    fn fewest_queries(&self) -> usize {
+        1
+    }
+
+    fn update(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
+        let height = numbers(&self.frame) + SCALARS;
+        for (row, &position) in rows.chunks_exact(height).zip(positions) {
+            self.rows[position as usize * height..][..height].copy_from_slice(row);
+        }
+        Ok(())
+    }
+
+    fn restart(&mut self, rows: &Arc<Rows>) -> Result<()> {
+        self.rows = rows.between(0..rows.count()).to_vec();
+        Ok(())
+    }
+}
+
+/// A machine with devices, which sweep for so many queries at a time at most.
+struct Fakes {
+    /// For each, from which sweep on it fails, if it does; from 0 where it cannot be opened.
+    fail_at: Vec<Option<usize>>,
+    most_queries: usize,
+}
+
+impl Fakes {
+    /// So many that do not fail.
+    fn good(devices: usize, most_queries: usize) -> Self {
+        Self {
+            fail_at: vec![None; devices],
+            most_queries,
+        }
+    }
+
+    /// A search on them.
+    fn neighbours<'a>(
+        &'a self,
+        space: Space<'a>,
+        monitor: &'a Monitor,
+    ) -> Result<Option<CudaNeighbours<'a, Fake>>> {
+        let make = |device, frame: &Frame, rows: &Arc<Rows>, _| {
+            let fails_at = self.fail_at[device];
+            if fails_at == Some(0) {
+                return Err(Fake::gone(device));
+            }
+            let mut one = Fake::new(device, frame, rows, self.most_queries, fails_at);
+            let twin = one.twin()?;
+            Ok([Some(one), twin].into_iter().flatten().collect())
+        };
+        let devices = (0..self.fail_at.len()).collect();
+        CudaNeighbours::on(space, 0, true, monitor, devices, Box::new(make))
+    }
+}
+
+impl Backend for Fakes {
+    fn name(&self) -> &'static str {
+        "fakes"
+    }
+
+    fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
+        work();
+    }
+
+    fn agglomerate(&self, _: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        unreachable!("searches only")
+    }
+
+    fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize, _: &Monitor) -> Result<Points> {
+        unreachable!("searches only")
+    }
+
+    fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
+        match self.neighbours(space, monitor)? {
+            Some(mut fakes) => task(&mut fakes),
+            None => task(&mut CpuNeighbours::new(space, monitor)?),
+        }
+    }
+
+    fn link(&self, _: Origin, _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
+        unreachable!("searches only")
+    }
+
+    fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {
+        unreachable!("searches only")
+    }
+
+    fn kmeans(&self, _: &Matrix, _: Start, _: usize, _: &Monitor) -> Result<Assigned> {
+        unreachable!("searches only")
+    }
+}
+
+#[test]
+fn any_number_of_devices_and_any_batches_have_the_bits_of_the_cpu() {
+    let mut random = Random(31);
+    let monitor = Monitor::default();
+    let cpu = Cpu::new(2).unwrap();
+    let metrics = [dist_metrics(), correlations()].concat();
+    for round in 0..60 {
+        let metric = metrics[round % metrics.len()];
+        let n = 3 + random.below(200);
+        let p = 2 + random.below(30);
+        let x = cloud(&mut random, n, p);
+        let points = Points::new(metric, &x);
+        let references = if round % 3 == 0 {
+            n
+        } else {
+            2 + random.below(n - 2)
+        };
+        let k = 1 + random.below(references - 1);
+        let fakes = Fakes::good(1 + round % 4, 1 + random.below(90));
+        let case = format!("{round}: {metric:?}, {n}, {references}, k = {k}");
+        let graph = |backend: &dyn Backend| knn::nearest(&points, references, k, backend, &monitor);
+        assert!(graph(&fakes) == graph(&cpu), "{case}");
+        let tree = |backend: &dyn Backend| spanning::tree(&points, backend, &monitor);
+        assert!(tree(&fakes) == tree(&cpu), "{case}");
+        let ward = |backend: &dyn Backend| geometric::ward(&x, backend, &monitor);
+        assert!(ward(&fakes) == ward(&cpu), "{case}");
+    }
+}
+
+/// 400 points to look for neighbours among.
+fn points_of_400(metric: Metric) -> Points {
+    Points::new(metric, &draw(&mut Random(3), Data::Mixture, 400, 9))
+}
+
+#[test]
+fn where_all_devices_fail_the_search_ends_and_what_came_before_is_right() {
+    let points = points_of_400(Metric::Euclidean);
+    let space = Space::Points {
+        points: &points,
+        references: 400,
+    };
+    let monitor = Monitor::default();
+    let queries: Vec<u32> = (0..400).collect();
+    let request = Request {
+        queries: &queries,
+        wanted: 3,
+        limits: None,
+        except: Except::Itself,
+    };
+    let expected = CpuNeighbours::new(space, &monitor)
+        .unwrap()
+        .nearest(&request)
+        .unwrap();
+    for fails_at in [1, 2, 3] {
+        let fakes = Fakes {
+            fail_at: vec![Some(fails_at); 2],
+            most_queries: 10,
+        };
+        let mut fakes = fakes.neighbours(space, &monitor).unwrap().unwrap();
+        let mut taken = 0;
+        let result = fakes.nearest_in_blocks(&request, &mut |nearest| {
+            for found in nearest.iter() {
+                assert_eq!(found, expected.of(taken));
+                taken += 1;
+            }
+            Ok(())
+        });
+        assert!(matches!(result, Err(Error::Device(_))), "{result:?}");
+        assert!(taken <= 20 * (fails_at - 1), "{taken}");
+    }
+    let nowhere = Fakes {
+        fail_at: vec![Some(0); 2],
+        most_queries: 10,
+    };
+    let nowhere = nowhere.neighbours(space, &monitor).err();
+    assert_eq!(nowhere, Some(Fake::gone(1)));
+    assert!(monitor.warnings().is_empty());
+}
+
+#[test]
+fn the_others_go_on_where_a_device_fails_and_the_monitor_learns_of_it() {
+    let cpu = Cpu::new(2).unwrap();
+    for metric in [Metric::Euclidean, Metric::Manhattan] {
+        let points = points_of_400(metric);
+        let expected = knn::nearest(&points, 400, 4, &cpu, &Monitor::default());
+        let expected_tree = spanning::tree(&points, &cpu, &Monitor::default());
+        // Without twins and with them; when it is opened, in the first sweep, in the middle, and
+        // about the last one that there is for it.
+        for most_queries in [10, 30] {
+            for at in [0, 1, 4, 400 / most_queries / 3, 400 / most_queries] {
+                for fail_at in [
+                    vec![Some(at), None],
+                    vec![None, Some(at), Some(at)],
+                    vec![Some(at), None, Some(at + 1)],
+                ] {
+                    let case = format!("{metric:?}, {most_queries}, {fail_at:?}");
+                    let fakes = Fakes {
+                        fail_at: fail_at.clone(),
+                        most_queries,
+                    };
+                    let monitor = Monitor::default();
+                    let found = knn::nearest(&points, 400, 4, &fakes, &monitor);
+                    assert_eq!(found, expected, "{case}");
+                    let tree = spanning::tree(&points, &fakes, &monitor);
+                    assert_eq!(tree, expected_tree, "{case}");
+                    let warnings = monitor.warnings();
+                    for (device, at) in fail_at.into_iter().enumerate() {
+                        let text = format!(
+                            "device {device} is gone; the other devices did its part of the work"
+                        );
+                        let warned = warnings.contains(&text);
+                        assert!(at.is_some() || !warned, "{case}");
+                        assert!(at.is_none_or(|at| at > 1) || warned, "{case}");
+                    }
+                }
+            }
+        }
+        // Nobody goes on for the only one.
+        let only = Fakes {
+            fail_at: vec![Some(2)],
+            most_queries: 30,
+        };
+        let monitor = Monitor::default();
+        let found = knn::nearest(&points, 400, 4, &only, &monitor);
+        assert_eq!(found, Err(Fake::gone(0)));
+        assert!(monitor.warnings().is_empty());
+    }
+}
+
+#[test]
+fn an_interrupt_is_no_devices_failure() {
+    let points = points_of_400(Metric::Euclidean);
+    let monitor = Monitor::default();
+    monitor.stop();
+    let found = knn::nearest(&points, 400, 4, &Fakes::good(3, 10), &monitor);
+    assert_eq!(found, Err(Error::Interrupt));
+}
+
+#[test]
+fn the_cpu_goes_on_where_all_devices_fail() {
+    let points = points_of_400(Metric::Manhattan);
+    let graph =
+        |backend: &dyn Backend, monitor: &Monitor| knn::nearest(&points, 400, 4, backend, monitor);
+    let tree = |backend: &dyn Backend| spanning::tree(&points, backend, &Monitor::default());
+    let cpu = || Cpu::new(2).unwrap();
+    for fails_at in [0, 1, 4] {
+        let lost = || {
+            let fakes = Fakes {
+                fail_at: vec![Some(fails_at); 3],
+                most_queries: 10,
+            };
+            Fallback::new(fakes, cpu())
+        };
+        let backend = lost();
+        let monitor = Monitor::default();
+        assert_eq!(graph(&backend, &monitor), graph(&cpu(), &monitor));
+        assert_eq!(backend.name(), "cpu");
+        let warnings = monitor.warnings();
+        let last = warnings.last().unwrap();
+        assert!(
+            last.ends_with(" is gone; the CPU did the rest of the work"),
+            "{last}"
+        );
+        assert_eq!(tree(&lost()), tree(&cpu()));
+    }
+}
+
+#[test]
+fn a_search_without_memory_for_a_query_says_so() {
+    let x = draw(&mut Random(3), Data::Plain, 50, 5);
+    let points = Points::new(Metric::Euclidean, &x);
+    let fakes = Fakes::good(1, 0);
+    let error = knn::nearest(&points, 50, 3, &fakes, &Monitor::default()).unwrap_err();
+    assert!(matches!(error, Error::Memory(_)), "{error}");
+}
+
+/// Rows of data that tempt sums of products to lose digits.
+fn adversarial(random: &mut Random, sort: usize, n: usize, p: usize) -> Vec<f64> {
+    let mut values = vec![1.0; n * p];
+    for (i, row) in values.chunks_mut(p).enumerate() {
+        for (k, value) in row.iter_mut().enumerate() {
+            let sign = if random.below(2) == 0 { 1.0 } else { -1.0 };
+            *value = match sort {
+                // All ones, with a sign that alternates in every second row.
+                0 => [1.0, -1.0][k % 2 * (i % 2)],
+                1 => sign,
+                // One huge term, first or somewhere, among tiny ones that are all cut off alike.
+                2 if k == 0 => 1.0,
+                3 if k == i % p => -1.0,
+                2 | 3 => 2f64.powi(-12) * (1.0 - 2f64.powi(-10)),
+                // Huge terms that cancel each other, with some digits in between.
+                4 if k % 16 < 2 => 1000.0 * [1.0, -1.0][(k + i * (k / 16)) % 2],
+                4 => random.uniform(),
+                // Few bits in common: each term is at the end of the digits of those before.
+                5 => sign * 2f64.powi(-((k % 24) as i32) / 2) * (1.0 + random.uniform()),
+                _ => random.normal(),
+            };
+        }
+    }
+    values
+}
+
+/// By what share of the margin tensor cores are off where they add up the products of queries and
+/// references, which are the queries' negatives, so that no bound is cut off at 0.
+fn share_of_margin(
+    random: &mut Random,
+    device: &Arc<Device>,
+    sort: usize,
+    n: usize,
+    p: usize,
+) -> f64 {
+    let queries = adversarial(random, sort, n, p);
+    let mut values: Vec<f64> = queries.iter().map(|value| -value).collect();
+    values.extend(queries);
+    let x = Matrix::from_row_major(values, 2 * n, p).unwrap();
+    let points = Points::new(Metric::Cosine { absolute: false }, &x);
+    let space = Space::Points {
+        points: &points,
+        references: n,
+    };
+    let monitor = Monitor::default();
+    let devices = std::slice::from_ref(device);
+    let neighbours = CudaNeighbours::new(devices, space, 0, None, &monitor);
+    let mut neighbours = neighbours.unwrap().unwrap();
+    let indices: Vec<u32> = (n as u32..2 * n as u32).collect();
+    let request = Request {
+        queries: &indices,
+        wanted: n,
+        limits: None,
+        except: Except::Nobody,
+    };
+    let CudaNeighbours {
+        sweepers,
+        frames,
+        copy,
+        ..
+    } = &mut neighbours;
+    let frame = &frames[0];
+    assert_eq!(frame.precision(), Precision::Half);
+    let capacity = capacity(frame, &request);
+    let swept = sweepers[0].sweep(copy, &request, capacity, &vec![0; n], 0..n, &monitor);
+    let swept = swept.unwrap();
+    let (_, margin) = frame.margins();
+    let view = |index: u32| frame.view(points.row(index as usize), 1.0);
+    let mut largest = 0.0f64;
+    for (i, &index) in indices.iter().enumerate() {
+        let query = view(index);
+        assert_eq!(swept.counts[i] as usize, n);
+        for &key in &swept.keys[i * swept.capacity..][..n] {
+            let reference = copy.indices[key as u32 as usize];
+            let bound = f64::from(f32::from_bits((key >> 32) as u32));
+            let distance = points.distance(index as usize, reference as usize);
+            assert!(bound <= distance, "{sort}, {p}: {bound} above {distance}");
+            let reference = view(reference);
+            let lost = f64::from(query.scalars.error) + f64::from(reference.scalars.error);
+            let sum = bound - 1.0 + margin + lost;
+            let pairs = query.values.iter().zip(&reference.values);
+            let exact: f64 = pairs.map(|(&a, &b)| -f64::from(a) * f64::from(b)).sum();
+            if bound > 0.0 {
+                largest = largest.max((sum - exact).abs() / margin);
+            }
+        }
+    }
+    assert!(neighbours.nearest(&request).is_ok());
+    largest
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_adds_up_halves_within_the_margin() {
+    let device = Device::shared(0).unwrap();
+    if !products::suits(&device).unwrap() {
+        return;
+    }
+    let mut random = Random(3);
+    for p in [8, 16, 31, 64, 295, 1024, 4096] {
+        for sort in 0..7 {
+            let share = share_of_margin(&mut random, &device, sort, 100, p);
+            // Sums of bounds are rounded to singles, too.
+            assert!(
+                share < 0.5,
+                "sort {sort}, {p} columns: {share} of the margin"
+            );
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_adds_up_halves_within_the_margin_on_small_data() {
+    let device = Device::shared(0).unwrap();
+    if !products::suits(&device).unwrap() {
+        return;
+    }
+    for (n, p) in [(30, 8), (150, 70), (300, 150)] {
+        let share = share_of_margin(&mut Random(4), &device, 5, n, p);
+        assert!(share < 0.5, "{p} columns: {share} of the margin");
+    }
+}

@@ -1,0 +1,364 @@
+//! What becomes of work whose device is lost in the middle of it: a kernel that traps takes away the
+//! context, as one that fails would, and those on other devices. Each case is tried in a process of its
+//! own, for the process may not get another context.
+
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{scope, sleep};
+use std::time::{Duration, Instant};
+
+use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig};
+use cudarc::nvrtc::Ptx;
+
+use super::*;
+use crate::backend::Fallback;
+use gmhclust_core::kmeans;
+use gmhclust_core::knn;
+use gmhclust_core::linkage::lance_williams::{Linkage, Precision};
+use gmhclust_core::linkage::matrix::linkage;
+use gmhclust_core::linkage::spanning;
+use gmhclust_core::mahalanobis::{cluster, Options, Subthreshold};
+use gmhclust_core::testing::{draw, Data, Random};
+
+/// What a process that this one starts has in its environment: the number of its case.
+const CASE: &str = "GMHCLUST_TEST_CASE";
+
+/// After how long such a process is taken to hang: far more than it needs on a busy machine.
+const MOST_SECONDS: u64 = 600;
+
+/// Runs so many cases of `test`, whose name in this file this is, each in a process of its own, which
+/// has to end well.
+fn alone(name: &str, cases: usize, test: impl FnOnce(usize)) {
+    if let Ok(case) = std::env::var(CASE) {
+        return test(case.parse().unwrap());
+    }
+    let failed: Vec<usize> = (0..cases).filter(|&case| !ends_well(name, case)).collect();
+    assert!(failed.is_empty(), "{name}: {failed:?} of {cases} cases");
+}
+
+fn ends_well(name: &str, case: usize) -> bool {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "--nocapture"])
+        .arg(format!("backend::cuda::loss::{name}"))
+        .env(CASE, case.to_string())
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(MOST_SECONDS);
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return status.success();
+        }
+        if Instant::now() > deadline {
+            child.kill().unwrap();
+            panic!("case {case} of {name} hangs");
+        }
+        sleep(Duration::from_millis(20));
+    }
+}
+
+/// A kernel that takes away the context of a device.
+struct Trap {
+    stream: Arc<CudaStream>,
+    kernel: CudaFunction,
+}
+
+impl Trap {
+    fn new(device: usize) -> Self {
+        let source = ".version 7.0\n.target sm_70\n.address_size 64\n\
+                      .visible .entry lose() {\n    trap;\n}\n";
+        let context = &Device::shared(device).unwrap().context;
+        let module = context.load_module(Ptx::from_src(source)).unwrap();
+        Self {
+            stream: context.new_stream().unwrap(),
+            kernel: module.load_function("lose").unwrap(),
+        }
+    }
+
+    fn spring(self) {
+        let config = LaunchConfig::for_num_elems(1);
+        // SAFETY: the kernel has no arguments.
+        let launched = unsafe { self.stream.launch_builder(&self.kernel).launch(config) };
+        let sprung = launched.and_then(|_| self.stream.synchronize());
+        assert!(sprung.is_err(), "the context is not lost");
+    }
+}
+
+/// When a device is lost.
+#[derive(Debug, Clone, Copy)]
+enum Loss {
+    /// Before the work begins.
+    Before,
+    /// As soon as a part of the work is done: more than so many hundredths of what is expected then.
+    During(u64),
+}
+
+const LOSSES: [Loss; 3] = [Loss::Before, Loss::During(0), Loss::During(20)];
+
+/// What comes of work during which a device is lost.
+fn lose<T>(device: usize, loss: Loss, monitor: &Monitor, work: impl FnOnce() -> T) -> T {
+    let trap = Trap::new(device);
+    let hundredths = match loss {
+        Loss::Before => {
+            trap.spring();
+            return work();
+        }
+        Loss::During(hundredths) => hundredths,
+    };
+    let ended = AtomicBool::new(false);
+    scope(|scope| {
+        scope.spawn(|| {
+            let is_due = || {
+                let (done, expected) = monitor.progress();
+                done > 0 && 100 * done > hundredths * expected
+            };
+            while !is_due() && !ended.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            trap.spring();
+        });
+        let result = work();
+        ended.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+/// How many cases [`lose_in_the_middle_of`] has.
+const CASES: usize = 2 * LOSSES.len();
+
+/// What is used.
+struct Setting {
+    devices: Option<&'static [usize]>,
+    memory: Option<usize>,
+    /// Whether the largest problems are done in blocks.
+    blocks: bool,
+}
+
+impl Setting {
+    fn open(&self) -> Result<Cuda> {
+        let cuda = Cuda::new(self.devices, 4)?.without_crossover(self.blocks);
+        Ok(match self.memory {
+            Some(bytes) => cuda.with_memory(bytes),
+            None => cuda,
+        })
+    }
+}
+
+/// One device.
+const ONE: Setting = Setting {
+    devices: Some(&[0]),
+    memory: None,
+    blocks: false,
+};
+
+/// Has some work lose device 0, and with it all that the process has, with `backend = "cuda"` in even
+/// cases and `"auto"` in odd ones.
+fn lose_in_the_middle_of<T: PartialEq>(
+    case: usize,
+    setting: &Setting,
+    work: impl Fn(&dyn Backend, &Monitor) -> Result<T>,
+) {
+    let (loss, falls_back) = (LOSSES[case / 2], case % 2 == 1);
+    let cpu = || Cpu::new(4).unwrap();
+    let named = match setting.devices {
+        Some(only) => format!("CUDA device {}: ", only[0]),
+        // Which of them is met first.
+        None => "CUDA device ".to_owned(),
+    };
+    let right = work(&cpu(), &Monitor::default());
+    assert!(right.is_ok());
+    let cuda = setting.open().unwrap();
+    assert!(work(&cuda, &Monitor::default()) == right);
+    let monitor = Monitor::default();
+    if falls_back {
+        let backend = Fallback::new(cuda, cpu());
+        let result = lose(0, loss, &monitor, || work(&backend, &monitor));
+        assert!(result == right, "{loss:?}");
+        let warnings = monitor.warnings();
+        eprintln!("{loss:?}: {warnings:?}");
+        assert_eq!(backend.name(), "cpu");
+        assert_eq!(warnings.len(), 1);
+        assert!(warnings[0].starts_with(&named));
+        assert!(warnings[0].ends_with("; its context is lost; the CPU did the rest of the work"));
+    } else {
+        let result = lose(0, loss, &monitor, || work(&cuda, &monitor));
+        drop(cuda);
+        match result {
+            Err(Error::Device(reason)) => {
+                eprintln!("{loss:?}: {reason}");
+                assert!(reason.starts_with(&named));
+                assert!(reason.ends_with("; its context is lost"));
+            }
+            Err(other) => panic!("{loss:?}: {other}"),
+            Ok(_) => panic!("{loss:?}: the device was not lost in time"),
+        }
+    }
+    // The next call works, where the driver gives this process another context.
+    match setting.open() {
+        Ok(cuda) => assert!(work(&cuda, &Monitor::default()) == right),
+        Err(Error::Device(reason)) => {
+            eprintln!("{reason}");
+            assert!(reason.contains(": its context was lost"));
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn options() -> Options {
+    Options {
+        threshold: 50.0,
+        subthreshold: Subthreshold::Mahal,
+        quick: true,
+        normalize: false,
+        apriori_intra: true,
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_a_clustering() {
+    alone("the_gpu_may_be_lost_in_a_clustering", CASES, |case| {
+        let x = draw(&mut Random(1), Data::Mixture, 6000, 6);
+        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
+            cluster(&x, None, &options(), backend, monitor)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_apriori_clusters() {
+    alone("the_gpu_may_be_lost_in_apriori_clusters", CASES, |case| {
+        let mut random = Random(2);
+        let x = draw(&mut random, Data::Mixture, 40_000, 8);
+        let labels: Vec<u32> = (0..40_000).map(|_| 1 + random.below(20) as u32).collect();
+        let setting = Setting {
+            blocks: true,
+            ..ONE
+        };
+        lose_in_the_middle_of(case, &setting, |backend, monitor| {
+            cluster(&x, Some(&labels), &options(), backend, monitor)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_a_search() {
+    alone("the_gpu_may_be_lost_in_a_search", CASES, |case| {
+        let x = draw(&mut Random(3), Data::Mixture, 80_000, 30);
+        let points = Points::new(Metric::Euclidean, &x);
+        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
+            knn::nearest(&points, 80_000, 10, backend, monitor)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_a_tree() {
+    alone("the_gpu_may_be_lost_in_a_tree", CASES, |case| {
+        let x = draw(&mut Random(3), Data::Mixture, 60_000, 30);
+        let points = Points::new(Metric::Manhattan, &x);
+        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
+            spanning::tree(&points, backend, monitor)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_distances() {
+    alone("the_gpu_may_be_lost_in_distances", CASES, |case| {
+        let n = 20_000;
+        let x = draw(&mut Random(4), Data::Mixture, n, 20);
+        let points = Points::new(Metric::Euclidean, &x);
+        let pairs = Pairs::within(n);
+        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
+            let mut out = vec![0.0; pairs.count()];
+            backend.distances(&points, &pairs, &mut out, monitor)?;
+            Ok(out)
+        });
+    });
+}
+
+/// Average linkage of 6000 points, or of the distances between them.
+fn lose_in_the_middle_of_linkage(case: usize, given: bool) {
+    let n = 6000;
+    let x = draw(&mut Random(5), Data::Mixture, n, 10);
+    let points = Points::new(Metric::Euclidean, &x);
+    let mut distances = vec![0.0; Pairs::within(n).count()];
+    let cpu = Cpu::new(4).unwrap();
+    cpu.distances(
+        &points,
+        &Pairs::within(n),
+        &mut distances,
+        &Monitor::default(),
+    )
+    .unwrap();
+    let recurrence = Recurrence {
+        linkage: Linkage::Average,
+        precision: Precision::Double,
+    };
+    let origin = if given {
+        Origin::Given(&distances)
+    } else {
+        Origin::Points(&points)
+    };
+    lose_in_the_middle_of(case, &ONE, |backend, monitor| {
+        linkage(origin, n, recurrence, None, backend, monitor)
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_linkage_of_points() {
+    alone("the_gpu_may_be_lost_in_linkage_of_points", CASES, |case| {
+        lose_in_the_middle_of_linkage(case, false);
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_linkage_of_distances() {
+    alone(
+        "the_gpu_may_be_lost_in_linkage_of_distances",
+        CASES,
+        |case| {
+            lose_in_the_middle_of_linkage(case, true);
+        },
+    );
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_may_be_lost_in_k_means() {
+    alone("the_gpu_may_be_lost_in_k_means", CASES, |case| {
+        let x = draw(&mut Random(6), Data::Mixture, 50_000, 10);
+        let mut random = Random(7);
+        let uniforms: Vec<f64> = (0..200).map(|_| random.uniform()).collect();
+        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
+            kmeans::cluster(&x, Start::Draws(&uniforms), 30, backend, monitor)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn the_gpus_are_lost_together() {
+    alone("the_gpus_are_lost_together", 4 * CASES, |case| {
+        assert!(Cuda::new(None, 4).unwrap().devices() >= 2, "there is one");
+        let x = draw(&mut Random(8), Data::Mixture, 150_000, 30);
+        let metric = [Metric::Euclidean, Metric::Manhattan][case / CASES % 2];
+        let points = Points::new(metric, &x);
+        let setting = Setting {
+            devices: None,
+            // All references on each device, or chunks of them.
+            memory: [None, Some(8 << 20)][case / CASES / 2],
+            blocks: false,
+        };
+        lose_in_the_middle_of(case % CASES, &setting, |backend, monitor| {
+            knn::nearest(&points, 150_000, 10, backend, monitor)
+        });
+    });
+}
