@@ -1,0 +1,150 @@
+//! The engine: the device that a job runs on, and the CPU where that fails.
+//!
+//! [`Engine::new`] chooses the device, by the user's word and the [`planner`]; [`Engine::run`] hands it
+//! to the work, and the CPU after it where the user left the choice to the package.
+
+pub mod gpu;
+pub mod planner;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gmhclust_core::distances::DistanceDevice;
+use gmhclust_core::kmeans::KMeansDevice;
+use gmhclust_core::linkage::LinkageDevice;
+use gmhclust_core::mahalanobis::AgglomerationDevice;
+use gmhclust_core::{Cpu, Error, Monitor, Result};
+
+use gpu::Gpu;
+use planner::{Planner, Workload};
+
+/// A device for every algorithm.
+pub trait Engines: AgglomerationDevice + DistanceDevice + KMeansDevice + LinkageDevice {
+    /// As the user names it: `"cpu"` or `"cuda"`.
+    fn name(&self) -> &'static str;
+
+    /// Learns that work on it failed, before the caller does.
+    fn failed(&self, error: Error) -> Error {
+        error
+    }
+}
+
+impl Engines for Cpu {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+}
+
+/// The user's choice.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice<'a> {
+    /// `"auto"`, `"cpu"` or `"cuda"`.
+    pub backend: &'a str,
+    /// Number of threads of the CPU.
+    pub threads: usize,
+    /// The numbers of CUDA devices, from 0; all that can be used where `None`.
+    pub devices: Option<&'a [usize]>,
+}
+
+/// A device, and perhaps another that stands in for it.
+pub struct Engine {
+    first: Box<dyn Engines>,
+    second: Option<Box<dyn Engines>>,
+    /// Whether the second had to stand in.
+    first_failed: AtomicBool,
+}
+
+impl Engine {
+    /// The device that the user asked for. `"auto"` takes a GPU where there is one and the work is
+    /// large enough to profit, with the CPU behind it.
+    ///
+    /// # Errors
+    /// `Error::Device` for `"cuda"` where no device can be used, `Error::Input` for another word and
+    /// for what [`Gpu::new`] refuses.
+    pub fn new(choice: &Choice, work: &Workload) -> Result<Self> {
+        let (devices, threads) = (choice.devices, choice.threads);
+        let cpu = || Cpu::new(threads);
+        match choice.backend {
+            "cpu" => Ok(Self::on(cpu()?)),
+            "cuda" => match Gpu::new(devices, threads) {
+                Ok(gpu) => Ok(Self::on(gpu)),
+                Err(Error::Device(reason)) => Err(Error::Device(format!(
+                    "`backend` is \"cuda\", but {reason}; \"cpu\" needs no device, and \"auto\" \
+                     does without one"
+                ))),
+                Err(other) => Err(other),
+            },
+            "auto" if !Planner::new(threads).prefers_gpu(work) => Ok(Self::on(cpu()?)),
+            "auto" => match Gpu::new(devices, threads) {
+                Ok(gpu) => Ok(Self::on(gpu).or(cpu()?)),
+                Err(error @ Error::Input(_)) => Err(error),
+                Err(_) => Ok(Self::on(cpu()?)),
+            },
+            other => Err(Error::Input(format!(
+                "`backend` is \"{other}\", it needs to be \"auto\", \"cpu\" or \"cuda\""
+            ))),
+        }
+    }
+
+    /// On a device alone.
+    pub fn on(first: impl Engines + 'static) -> Self {
+        Self {
+            first: Box::new(first),
+            second: None,
+            first_failed: AtomicBool::new(false),
+        }
+    }
+
+    /// The same with another device that stands in when the first fails or is too small.
+    pub fn or(self, second: impl Engines + 'static) -> Self {
+        Self {
+            second: Some(Box::new(second)),
+            ..self
+        }
+    }
+
+    /// The name of the device that did the work so far.
+    pub fn name(&self) -> &'static str {
+        self.present().name()
+    }
+
+    /// The threads of the CPU.
+    pub fn cpu(&self) -> &Cpu {
+        self.present().cpu()
+    }
+
+    fn present(&self) -> &dyn Engines {
+        match &self.second {
+            Some(second) if self.first_failed.load(Ordering::Relaxed) => &**second,
+            _ => &*self.first,
+        }
+    }
+
+    /// Does some work on the device; where that has failed, or fails now, on the one that stands in.
+    /// Work that may be done twice keeps what it has. The monitor learns of a device that fails,
+    /// but not of one that is too small.
+    ///
+    /// # Errors
+    /// What the work returns.
+    pub fn run<T>(
+        &self,
+        monitor: &Monitor,
+        mut work: impl FnMut(&dyn Engines) -> Result<T>,
+    ) -> Result<T> {
+        let device = self.present();
+        let error = match work(device) {
+            Err(error) => device.failed(error),
+            done => return done,
+        };
+        let is_last = self.second.is_none() || self.first_failed.load(Ordering::Relaxed);
+        match error {
+            Error::Device(_) | Error::Memory(_) if !is_last => {
+                self.first_failed.store(true, Ordering::Relaxed);
+                if let Error::Device(reason) = error {
+                    monitor.warn(format!("{reason}; the CPU did the rest of the work"));
+                }
+                work(self.present())
+            }
+            error => Err(error),
+        }
+    }
+}

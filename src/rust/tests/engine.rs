@@ -1,0 +1,298 @@
+//! The engine without R: which device a job gets, and who stands in for one that fails.
+
+#[path = "../src/engine/mod.rs"]
+mod engine;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use engine::planner::Workload;
+use engine::{Choice, Engine, Engines};
+use gmhclust_core::distances::{DistanceDevice, Pairs};
+use gmhclust_core::kmeans::{self, Assigned, KMeansDevice, Start};
+use gmhclust_core::linkage::dissimilarities::Dissimilarities;
+use gmhclust_core::linkage::{geometric, spanning, LinkageDevice, Origin, Recurrence};
+use gmhclust_core::mahalanobis::screen::{Frame, Screen};
+use gmhclust_core::mahalanobis::{
+    AgglomerationDevice, Clusterer, Options, Problem, ProblemSizes, Subthreshold, WholeProblems,
+};
+use gmhclust_core::metric::{Metric, Points};
+use gmhclust_core::neighbours::{Nearest, NeighbourDevice, Neighbours, Request, Space};
+use gmhclust_core::{knn, Cpu, Device, Error, Matrix, Merge, Monitor, Result};
+
+/// A device whose answers to some questions are an error, and to others the CPU's.
+struct Failing {
+    cpu: Cpu,
+    error: Error,
+    /// Answers before the error.
+    answers: AtomicUsize,
+}
+
+impl Failing {
+    fn after(answers: usize, error: Error) -> Self {
+        Self {
+            cpu: cpu(),
+            error,
+            answers: AtomicUsize::new(answers),
+        }
+    }
+
+    fn answer(&self) -> Result<()> {
+        let left = self.answers.load(Ordering::Relaxed);
+        match left.checked_sub(1) {
+            None => Err(self.error.clone()),
+            Some(left) => {
+                self.answers.store(left, Ordering::Relaxed);
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Device for Failing {
+    fn cpu(&self) -> &Cpu {
+        &self.cpu
+    }
+}
+
+impl Engines for Failing {
+    fn name(&self) -> &'static str {
+        "failing"
+    }
+}
+
+impl AgglomerationDevice for Failing {
+    fn screen(
+        &self,
+        number: usize,
+        problem: &Problem,
+        live: usize,
+        frame: Frame,
+    ) -> Result<Box<dyn Screen>> {
+        self.cpu.screen(number, problem, live, frame)
+    }
+
+    fn whole_problems(&self) -> Option<&dyn WholeProblems> {
+        Some(self)
+    }
+}
+
+/// One answer for all apriori clusters, and one for the tree above them.
+impl WholeProblems for Failing {
+    fn choose(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Vec<usize>> {
+        self.answer()?;
+        Ok((0..problems.len()).collect())
+    }
+
+    fn merge(&self, problems: &[&Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        let problems: Vec<Problem> = problems.iter().map(|&problem| problem.clone()).collect();
+        gmhclust_core::mahalanobis::agglomerate::agglomerate_all(&problems, &self.cpu, monitor)
+    }
+}
+
+/// Answers seven queries at a time.
+struct FewAtATime<'a> {
+    device: &'a Failing,
+    neighbours: Box<dyn Neighbours + 'a>,
+}
+
+impl Neighbours for FewAtATime<'_> {
+    fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest> {
+        self.device.answer()?;
+        self.neighbours.nearest(request)
+    }
+
+    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
+        self.neighbours.distances(pairs)
+    }
+
+    fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
+        self.neighbours.merge(lower, higher)
+    }
+
+    fn batch(&self) -> usize {
+        7
+    }
+}
+
+impl NeighbourDevice for Failing {
+    fn references<'a>(
+        &'a self,
+        space: Space<'a>,
+        monitor: &'a Monitor,
+    ) -> Result<Box<dyn Neighbours + 'a>> {
+        Ok(Box::new(FewAtATime {
+            device: self,
+            neighbours: self.cpu.references(space, monitor)?,
+        }))
+    }
+}
+
+impl DistanceDevice for Failing {
+    fn distances(
+        &self,
+        points: &Points,
+        pairs: &Pairs,
+        out: &mut [f64],
+        monitor: &Monitor,
+    ) -> Result<()> {
+        self.answer()?;
+        self.cpu.distances(points, pairs, out, monitor)
+    }
+}
+
+impl LinkageDevice for Failing {
+    fn dissimilarities<'a>(
+        &'a self,
+        origin: Origin<'a>,
+        n: usize,
+        recurrence: Recurrence,
+        monitor: &Monitor,
+    ) -> Result<Box<dyn Dissimilarities + 'a>> {
+        self.answer()?;
+        self.cpu.dissimilarities(origin, n, recurrence, monitor)
+    }
+}
+
+impl KMeansDevice for Failing {
+    fn iterate(
+        &self,
+        x: &Matrix,
+        start: Start,
+        iterations: usize,
+        monitor: &Monitor,
+    ) -> Result<Assigned> {
+        self.answer()?;
+        self.cpu.iterate(x, start, iterations, monitor)
+    }
+}
+
+fn cpu() -> Cpu {
+    Cpu::new(1).unwrap()
+}
+
+fn gone() -> Error {
+    Error::Device("gone".into())
+}
+
+fn lost() -> Engine {
+    Engine::on(Failing::after(0, gone())).or(cpu())
+}
+
+fn observations(rows: usize, modulus: i32) -> Matrix {
+    let values = (0..3 * rows as i32).map(|i| f64::from(i * i % modulus));
+    Matrix::from_row_major(values.collect(), rows, 3).unwrap()
+}
+
+fn points(metric: Metric, x: &Matrix) -> Points {
+    let values = x.values().to_vec();
+    Points::from_row_major(metric, values, x.rows(), 3, &Monitor::default()).unwrap()
+}
+
+const OPTIONS: Options = Options {
+    threshold: 5.0,
+    subthreshold: Subthreshold::Mahal,
+    quick: false,
+    normalize: false,
+    apriori_intra: true,
+};
+
+#[test]
+fn a_lost_device_is_stood_in_for_and_an_interrupt_is_not() {
+    let x = observations(20, 17);
+    let run = |engine: &Engine| {
+        let monitor = Monitor::default();
+        let mut clusterer = Clusterer::new(&x, None, &OPTIONS)?;
+        engine.run(&monitor, |device| clusterer.run(device, &monitor))
+    };
+    let expected = run(&Engine::on(cpu()));
+    for error in [gone(), Error::Memory("full".into())] {
+        let engine = Engine::on(Failing::after(0, error)).or(cpu());
+        assert_eq!(engine.name(), "failing");
+        assert_eq!(run(&engine), expected);
+        assert_eq!(engine.name(), "cpu");
+    }
+    let interrupted = Engine::on(Failing::after(0, Error::Interrupt)).or(cpu());
+    assert_eq!(run(&interrupted), Err(Error::Interrupt));
+    let alone = Engine::on(Failing::after(0, gone()));
+    assert_eq!(run(&alone), Err(gone()));
+}
+
+#[test]
+fn the_monitor_learns_of_a_lost_device_once_and_not_of_a_small_one() {
+    let warnings = |error: Error| {
+        let (monitor, engine) = (Monitor::default(), Engine::on(Failing::after(0, error)));
+        let engine = engine.or(cpu());
+        let points = points(Metric::Manhattan, &observations(9, 5));
+        for _ in 0..2 {
+            let distances = engine.run(&monitor, |device| {
+                let mut out = vec![0.0; 36];
+                device.distances(&points, &Pairs::within(9), &mut out, &monitor)?;
+                Ok(out)
+            });
+            assert!(distances.is_ok());
+        }
+        monitor.warnings()
+    };
+    assert_eq!(warnings(gone()), ["gone; the CPU did the rest of the work"]);
+    assert!(warnings(Error::Memory("full".into())).is_empty());
+}
+
+#[test]
+fn merges_within_apriori_clusters_are_kept_where_a_device_is_lost_above_them() {
+    let x = observations(40, 37);
+    let labels: Vec<u32> = (0..40).map(|i| 1 + i % 4).collect();
+    let monitor = Monitor::default();
+    let mut clusterer = Clusterer::new(&x, Some(&labels), &OPTIONS).unwrap();
+    let engine = Engine::on(Failing::after(1, gone())).or(cpu());
+    let found = engine.run(&monitor, |device| clusterer.run(device, &monitor));
+    let (done, _) = monitor.progress();
+    let mut again = Clusterer::new(&x, Some(&labels), &OPTIONS).unwrap();
+    let whole = Monitor::default();
+    assert_eq!(found, again.run(&cpu(), &whole));
+    assert_eq!(done, whole.progress().0, "nothing was done twice");
+}
+
+#[test]
+fn a_search_goes_on_where_a_device_is_lost_in_the_middle_of_it() {
+    let x = observations(30, 53);
+    let points = points(Metric::Euclidean, &x);
+    let monitor = Monitor::default();
+    let graph = |engine: &Engine| {
+        let mut search = knn::Search::new(&points, 30, 4, engine.cpu())?;
+        engine.run(&monitor, |device| search.run(device, &monitor))?;
+        Ok::<_, Error>(search.into_graph())
+    };
+    let lost = || Engine::on(Failing::after(1, gone())).or(cpu());
+    let right = Engine::on(cpu());
+    let engine = lost();
+    assert_eq!(graph(&engine), graph(&right));
+    assert_eq!(engine.name(), "cpu");
+    let tree = |engine: &Engine| engine.run(&monitor, |on| spanning::tree(&points, on, &monitor));
+    assert_eq!(tree(&lost()), tree(&right));
+    let ward = |engine: &Engine| engine.run(&monitor, |on| geometric::ward(&x, on, &monitor));
+    assert_eq!(ward(&lost()), ward(&right));
+}
+
+#[test]
+fn k_means_is_stood_in_for_as_well() {
+    let x = observations(20, 17);
+    let partition = |engine: &Engine| {
+        let monitor = Monitor::default();
+        let start = Start::Draws(&[0.5; 4]);
+        engine.run(&monitor, |on| kmeans::cluster(&x, start, 9, on, &monitor))
+    };
+    let engine = lost();
+    assert_eq!(partition(&engine), partition(&Engine::on(cpu())));
+    assert_eq!(engine.name(), "cpu");
+}
+
+#[test]
+fn an_unknown_backend_is_refused() {
+    let choice = Choice {
+        backend: "gpu",
+        threads: 1,
+        devices: None,
+    };
+    let work = Workload::Agglomeration(ProblemSizes::new(10, None));
+    assert!(matches!(Engine::new(&choice, &work), Err(Error::Input(_))));
+}
