@@ -176,12 +176,11 @@ impl Device {
 
     /// Where something failed on it, closes the device once nobody uses it any more, so that the
     /// next use opens it afresh: what has failed once keeps failing.
-    pub fn forget_on_failure<T>(&self, result: Result<T>) -> Result<T> {
-        if let Err(Error::Device(_)) = result {
+    pub fn forget_on_failure(&self, error: &Error) {
+        if let Error::Device(_) = error {
             let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
             open.retain(|device| !std::ptr::eq(&**device, self));
         }
-        result
     }
 
     /// Opens device `index`.
