@@ -23,6 +23,7 @@ use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::{draw, Data, Random};
 use gmhclust_core::{Cpu, Monitor};
 
+use super::cuda;
 use crate::device::Device;
 use crate::{Cuda, Handover};
 
@@ -348,7 +349,7 @@ fn the_gpu_may_be_lost_in_k_means() {
 #[ignore = "needs two NVIDIA GPUs"]
 fn the_gpus_are_lost_together() {
     alone("the_gpus_are_lost_together", 4 * CASES, |case| {
-        assert!(Cuda::new(None, 4).unwrap().devices() >= 2, "there is one");
+        assert!(cuda(4).devices() >= 2, "there is one");
         let x = draw(&mut Random(8), Data::Mixture, 150_000, 30);
         let metric = [Metric::Euclidean, Metric::Manhattan][case / CASES % 2];
         let points = Points::new(metric, &x);
