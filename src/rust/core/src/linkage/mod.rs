@@ -13,6 +13,7 @@ pub mod geometric;
 pub mod lance_williams;
 pub mod live;
 pub mod matrix;
+pub mod points;
 pub mod rounds;
 pub mod single;
 pub mod spanning;
