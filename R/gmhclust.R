@@ -212,9 +212,7 @@ mahalanobis_average <- function(x, apriori, options, call) {
     merges_by_workers(x, options, call)
   }
   value <- run_job(
-    job_gmhclust(
-      x, options[clustering_options], options$clusters$codes, inner, options$device
-    ),
+    job_gmhclust(x, options[clustering_options], options$clusters$codes, inner, options$device),
     options$progress, "Clustering", call
   )
   tree <- new_hclust(value$merge, value$height, value$order, labels, "mahalanobis-average", call)

@@ -2,9 +2,10 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::distances::Pairs;
+use gmhclust_core::metric::Points;
 use gmhclust_core::{matrix, Monitor, Result as CoreResult};
 
-use crate::device::Device;
+use crate::device::{on_threads, Device};
 use crate::job::Job;
 use crate::{arguments, vector, workload};
 
@@ -38,8 +39,9 @@ fn job_gdist(
         let values = matrix::row_major(&parts, columns)?;
         let work = move |monitor: &Monitor, distances: &mut [f64]| {
             let engine = device.engine(&workload::distances(&pairs, columns))?;
-            let points = engine.prepare(metric, &values, n + others, columns, monitor)?;
-            drop(values);
+            let points = on_threads(&*engine, || {
+                Points::from_row_major(metric, values, n + others, columns, monitor)
+            })?;
             engine.distances(&points, &pairs, distances, monitor)?;
             Ok(points.constant().to_vec())
         };

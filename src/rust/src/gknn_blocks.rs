@@ -9,7 +9,7 @@ use gmhclust_core::metric::Points;
 use gmhclust_core::{matrix, Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::arguments::{self, Fields};
-use crate::device::Device;
+use crate::device::{on_threads, Device};
 use crate::graph::{graph_of, graph_to_r};
 use crate::job::Job;
 use crate::results::r_integer;
@@ -52,7 +52,9 @@ fn job_gknn_points(
             let (x, query) = values.split_at(n * columns);
             let digests = [matrix::digest(x, before), matrix::digest(query, 0)];
             let engine = device.engine(&workload::preparation(rows, columns))?;
-            let points = engine.prepare(metric, &values, rows, columns, monitor)?;
+            let points = on_threads(&*engine, || {
+                Points::from_row_major(metric, values, rows, columns, monitor)
+            })?;
             let rows = suspects(&points)?;
             Ok((points, rows, digests))
         })

@@ -2,9 +2,10 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::linkage::spanning::{self, Edge};
+use gmhclust_core::metric::Points;
 use gmhclust_core::{matrix, Monitor, Result as CoreResult};
 
-use crate::device::Device;
+use crate::device::{on_threads, Device};
 use crate::job::Job;
 use crate::results::r_integer;
 use crate::{arguments, vector, workload};
@@ -24,8 +25,9 @@ fn job_gmst(x: RMatrix<f64>, metric: List, device: List) -> ExternalPtr<Job> {
         let values = matrix::row_major(&[x.data()], columns)?;
         Ok(move |monitor: &Monitor| {
             let engine = device.engine(&workload::pairs_of(n, n, columns))?;
-            let points = engine.prepare(metric, &values, n, columns, monitor)?;
-            drop(values);
+            let points = on_threads(&*engine, || {
+                Points::from_row_major(metric, values, n, columns, monitor)
+            })?;
             spanning::tree(&points, &*engine, monitor)
         })
     };
