@@ -31,11 +31,10 @@
 #define UP_TO_DATE_BIT 63
 #define SLOT_BITS 0x7fffffffu
 
-// All merges of a problem; false when it was stopped or something is wrong.
-template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate(Problem &problem) {
-  const Arrays &arrays = problem.arrays;
-  uint p = problem.p, n = problem.n;
-  ulong first = problem.first;
+// A cluster for each observation.
+template <bool MEMBER_DISTANCES>
+__device__ __forceinline__ void begin(Problem &problem, const Arrays &arrays, uint p, uint n,
+                                      ulong first) {
   FOR_EACH(i, n) {
     const double *x = problem.observation(i);
     for (uint k = 0; k < p; k++) problem.means()[(size_t)k * n + i] = x[k];
@@ -53,6 +52,14 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
     }
   }
   __syncthreads();
+}
+
+// All merges of a problem; false when it was stopped or something is wrong.
+template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate(Problem &problem) {
+  const Arrays &arrays = problem.arrays;
+  uint p = problem.p, n = problem.n;
+  ulong first = problem.first;
+  begin<MEMBER_DISTANCES>(problem, arrays, p, n, first);
   uint birth = n, shapes_used = 0, free_shapes = 0, merges = 0;
   uint below_threshold = is_full_size(arrays.threshold, 1) ? 0 : n;
   problem.all_full_size = below_threshold == 0;

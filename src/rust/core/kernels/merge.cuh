@@ -87,6 +87,32 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
   __syncthreads();
 }
 
+// Moves a cluster from the position `last` to the position `from`.
+template <bool MEMBER_DISTANCES>
+__device__ __forceinline__ void move_cluster(Problem &problem, const Arrays &arrays, uint p,
+                                             ulong first, uint last, uint from) {
+  FOR_EACH(k, p) {
+    double *means = problem.means() + (size_t)k * problem.n;
+    means[from] = means[last];
+  }
+  if (threadIdx.x == 0) {
+    uint slot = arrays.slots[first + last];
+    arrays.slots[first + from] = slot;
+    arrays.slot_positions[first + slot] = from;
+    arrays.sizes[first + from] = arrays.sizes[first + last];
+    arrays.births[first + from] = arrays.births[first + last];
+    arrays.shapes[first + from] = arrays.shapes[first + last];
+    arrays.partner_distances[first + from] = arrays.partner_distances[first + last];
+    arrays.partners[first + from] = arrays.partners[first + last];
+    arrays.partner_births[first + from] = arrays.partner_births[first + last];
+    if (MEMBER_DISTANCES) {
+      arrays.member_starts[first + from] = arrays.member_starts[first + last];
+      for (uint k = 0; k < MOMENTS; k++)
+        arrays.moments[(first + from) * MOMENTS + k] = arrays.moments[(first + last) * MOMENTS + k];
+    }
+  }
+}
+
 // Merges the clusters at the positions `to` (of the lower slot) and `from`, and says where the
 // result is.
 template <bool MEMBER_DISTANCES>
@@ -142,27 +168,7 @@ __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint bi
   __syncthreads();
   // The last position fills the gap.
   if (from != last) {
-    FOR_EACH(k, p) {
-      double *means = problem.means() + (size_t)k * problem.n;
-      means[from] = means[last];
-    }
-    if (threadIdx.x == 0) {
-      uint slot = arrays.slots[first + last];
-      arrays.slots[first + from] = slot;
-      arrays.slot_positions[first + slot] = from;
-      arrays.sizes[first + from] = arrays.sizes[first + last];
-      arrays.births[first + from] = arrays.births[first + last];
-      arrays.shapes[first + from] = arrays.shapes[first + last];
-      arrays.partner_distances[first + from] = arrays.partner_distances[first + last];
-      arrays.partners[first + from] = arrays.partners[first + last];
-      arrays.partner_births[first + from] = arrays.partner_births[first + last];
-      if (MEMBER_DISTANCES) {
-        arrays.member_starts[first + from] = arrays.member_starts[first + last];
-        for (uint k = 0; k < MOMENTS; k++)
-          arrays.moments[(first + from) * MOMENTS + k] =
-              arrays.moments[(first + last) * MOMENTS + k];
-      }
-    }
+    move_cluster<MEMBER_DISTANCES>(problem, arrays, p, first, last, from);
   }
   problem.live = last;
   __syncthreads();
