@@ -146,11 +146,7 @@ template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &array
     Problem problem = {
         arrays,        shared,          p,    mine.observations, mine.observations, mine.first,
         mine.diagonal, mine.log2_terms, false};
-    problem.factor = memory;
-    problem.work = problem.factor + banded_length(p);
-    problem.pivots = problem.work + packed_length(p);
-    problem.mean = problem.pivots + p;
-    problem.scratch = problem.mean + p; // 2p for each warp
+    problem.work_in(memory);
     if (!agglomerate<P, MEMBER_DISTANCES>(problem)) {
       if (threadIdx.x == 0) atomicAdd(arrays.failed_tasks, 1);
       if (shared.stop) return;

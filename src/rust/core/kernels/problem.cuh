@@ -21,6 +21,14 @@ struct Problem {
   // In shared memory: triangles to work in, and vectors.
   double *factor, *work, *pivots, *mean, *scratch;
 
+  __device__ __forceinline__ void work_in(double *memory) {
+    factor = memory;
+    work = factor + banded_length(p);
+    pivots = work + packed_length(p);
+    mean = pivots + p;
+    scratch = mean + p; // 2p for each warp
+  }
+
   __device__ double *shape_scatter(uint shape) const {
     return arrays.scatters + (first / 2 + shape) * packed_length(p);
   }
