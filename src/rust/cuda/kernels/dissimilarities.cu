@@ -5,22 +5,14 @@
 // The dissimilarities lie row after row, each row without those to clusters before, as R's `dist`
 // has them. They are STORED as double or as float.
 
-typedef unsigned int uint;
-typedef unsigned long long ulong;
-typedef STORED stored;
+#include "base.cuh"
+#include "dissimilarities_launch.cuh"
 
-#define WARP 32
-#define ALL_LANES 0xffffffffu
 // Values that a lane has under way at a time.
 #define AHEAD 4
-// Threads of a block that makes a chain.
-#define CHAINING 512
 // Dissimilarities of larger magnitude are refused, as in linkage/condensed.rs.
 #define LARGEST (sizeof(stored) == sizeof(double) ? 1e150 : 1e30)
-#define MOST 1.7976931348623157e308
-#define INFINITE __longlong_as_double(0x7ff0000000000000ll)
-// No slot; and of a slot, that its cluster has become part of another one.
-#define NONE 0xffffffffu
+#define GREATEST 1.7976931348623157e308
 
 // Where the row of cluster i of n starts: its dissimilarities to clusters i + 1, ....
 __device__ __forceinline__ ulong row_start(ulong n, ulong i) { return i * (2 * n - 1 - i) / 2; }
@@ -51,37 +43,24 @@ extern "C" __global__ void entries(const stored *values, const ulong *positions,
   if (at < count) out[at] = load(values, positions[at], squared);
 }
 
-// The `each` nearest clusters of each wanted one. As struct Search in
-// backend/cuda/dissimilarities.rs.
-struct Search {
-  const stored *values;
-  const uint *wanted;
-  // `each` of every wanted cluster, the nearest first.
-  double *dissimilarities;
-  uint *slots;
-  // The first position of a value, in a row of a wanted cluster, that cannot be computed with.
-  ulong *unusable;
-  uint clusters, count, each, squared;
-};
-
 // A warp's nearest ones, in order over the lanes; of equal ones the lower slot is first.
 struct Nearest {
-  double dissimilarity = INFINITE;
+  double dissimilarity = infinity();
   uint slot = NONE;
   // The farthest of the wanted ones.
-  double limit = INFINITE;
+  double limit = infinity();
 
   // Takes in the value of each lane; `first` is the slot of lane 0's, and above all before.
   __device__ __forceinline__ void take(double value, uint first, uint lane, uint each) {
-    uint near = __ballot_sync(ALL_LANES, value < limit);
+    uint near = __ballot_sync(WHOLE_WARP, value < limit);
     while (near) {
       uint from = __ffs(near) - 1;
       near &= near - 1;
-      double next = __shfl_sync(ALL_LANES, value, from);
+      double next = __shfl_sync(WHOLE_WARP, value, from);
       if (!(next < limit)) continue;
-      uint before = __popc(__ballot_sync(ALL_LANES, dissimilarity <= next));
-      double moved = __shfl_up_sync(ALL_LANES, dissimilarity, 1);
-      uint moved_slot = __shfl_up_sync(ALL_LANES, slot, 1);
+      uint before = __popc(__ballot_sync(WHOLE_WARP, dissimilarity <= next));
+      double moved = __shfl_up_sync(WHOLE_WARP, dissimilarity, 1);
+      uint moved_slot = __shfl_up_sync(WHOLE_WARP, slot, 1);
       if (lane > before) {
         dissimilarity = moved;
         slot = moved_slot;
@@ -89,7 +68,7 @@ struct Nearest {
         dissimilarity = next;
         slot = first + from;
       }
-      limit = __shfl_sync(ALL_LANES, dissimilarity, each - 1);
+      limit = __shfl_sync(WHOLE_WARP, dissimilarity, each - 1);
     }
   }
 };
@@ -107,36 +86,23 @@ extern "C" __global__ void __launch_bounds__(1024) nearest(Search search) {
 #pragma unroll
     for (uint a = 0; a < AHEAD; a++) {
       uint other = first + a * WARP + lane;
-      values[a] = INFINITE;
+      values[a] = infinity();
       if (other >= n || other == own) continue;
       ulong at = position(n, own, other);
       values[a] = load(search.values, at, search.squared);
       if (other > own && !(fabs(values[a]) <= LARGEST)) atomicMin(search.unusable, at);
       // Members without measure can make sums overflow; these clusters are the last ones then.
-      if (values[a] > MOST) values[a] = MOST;
+      if (values[a] > GREATEST) values[a] = GREATEST;
     }
 #pragma unroll
     for (uint a = 0; a < AHEAD; a++) found.take(values[a], first + a * WARP, lane, search.each);
   }
   if (lane < search.each) {
-    double dissimilarity = found.dissimilarity < MOST ? found.dissimilarity : INFINITE;
+    double dissimilarity = found.dissimilarity < GREATEST ? found.dissimilarity : infinity();
     search.dissimilarities[(ulong)which * search.each + lane] = dissimilarity;
     search.slots[(ulong)which * search.each + lane] = found.slot;
   }
 }
-
-// Two clusters becoming one in the lower slot. As struct Step in backend/cuda/dissimilarities.rs.
-struct Step {
-  double height;
-  double sizes[2];
-  uint lower, higher;
-  // Whether these have become of several by a step of an earlier batch.
-  uint merged[2];
-  __device__ __forceinline__ double size() const { return sizes[0] + sizes[1]; }
-};
-
-// As enum Linkage of linkage/lance_williams.rs, in its order.
-enum Linkage { WARD_D, SINGLE, COMPLETE, AVERAGE, MCQUITTY, MEDIAN, CENTROID, WARD_D2 };
 
 __device__ __forceinline__ double lesser(double a, double b) { return a < b ? a : b; }
 __device__ __forceinline__ double greater(double a, double b) { return a > b ? a : b; }
@@ -146,41 +112,19 @@ __device__ __forceinline__ double update(uint linkage, const Step &step, double 
                                          double second, double size) {
   double a = step.sizes[0], b = step.sizes[1], updated;
   switch (linkage) {
-  case COMPLETE:
-    updated = greater(first, second);
-    break;
-  case AVERAGE:
-    updated = greater((a * first + b * second) / (a + b), lesser(first, second));
-    break;
-  case MCQUITTY:
-    updated = (first + second) / 2.0;
-    break;
+  case COMPLETE: updated = greater(first, second); break;
+  case AVERAGE: updated = greater((a * first + b * second) / (a + b), lesser(first, second)); break;
+  case MCQUITTY: updated = (first + second) / 2.0; break;
   case WARD_D:
   case WARD_D2: {
     double sum = (a + size) * first + (b + size) * second - size * step.height;
     updated = greater(sum / (a + b + size), lesser(first, second));
     break;
   }
-  default:
-    updated = lesser(first, second);
+  default: updated = lesser(first, second);
   }
   return (double)(stored)updated;
 }
-
-// Steps in order, in batches: those of a batch have no slot in common. As struct Merging in
-// backend/cuda/dissimilarities.rs.
-struct Merging {
-  stored *values;
-  const Step *steps;
-  // By slot: its size before all steps.
-  const double *sizes;
-  // By slot: the number of the last step that it is the lower one of, counted from 1; 0 where there
-  // is none yet, and NONE where the cluster is gone.
-  uint *step_of;
-  uint clusters, linkage, squared;
-  // The batch.
-  uint first, last;
-};
 
 // Says of the slots of a batch what becomes of them.
 extern "C" __global__ void open(Merging merging) {
@@ -230,18 +174,6 @@ extern "C" __global__ void merge(Merging merging, uint chunks) {
       (stored)update(merging.linkage, later, parts[0], parts[1], step.size());
 }
 
-// Some of the rows that are left when all steps are done. As struct Rest in
-// backend/cuda/dissimilarities.rs.
-struct Rest {
-  const stored *values;
-  // By new slot, the old one; by old slot, as in struct Merging.
-  const uint *live, *step_of;
-  stored *out;
-  uint before, clusters, squared;
-  // The first row, by new slot; a block for each.
-  uint first;
-};
-
 extern "C" __global__ void gather(Rest rest) {
   uint row = rest.first + blockIdx.x, slot = rest.live[row];
   stored *out = rest.out + (row_start(rest.clusters, row) - row_start(rest.clusters, rest.first));
@@ -252,31 +184,6 @@ extern "C" __global__ void gather(Rest rest) {
     out[column - row - 1] = (stored)load(rest.values, position(rest.before, slot, other), squared);
   }
 }
-
-// The nearest-neighbour chain of linkage/chain.rs, some steps of it. As struct Chaining in
-// backend/cuda/chain.rs.
-struct Chaining {
-  stored *values;
-  // By slot.
-  double *sizes;
-  // By slot: whether its cluster is part of another one.
-  uint *gone;
-  // The chain, from where it began.
-  uint *stack;
-  // Two for each block: the nearest cluster that it found.
-  double *nearest;
-  uint *nearest_slots;
-  // Merges, in order: two slots, and the height.
-  uint *merged;
-  double *heights;
-  // How often blocks have come to a barrier; 0 at the start.
-  uint *arrived;
-  // What the next launch goes on with: how long the chain is, and how many merges are done.
-  uint *length, *done;
-  uint clusters, linkage;
-  // Steps at most.
-  uint steps;
-};
 
 // The same for all threads of a launch, block by block; all of them are resident.
 struct Barrier {
@@ -305,34 +212,35 @@ __device__ __forceinline__ void nearer(double &best, uint &slot, double other, u
 
 // The nearest of all threads of a block, for all of them.
 __device__ __forceinline__ void nearest_of_block(double &best, uint &slot) {
-  __shared__ double of_warps[CHAINING / WARP];
-  __shared__ uint slots_of_warps[CHAINING / WARP];
+  __shared__ double of_warps[CHAIN_THREADS / WARP];
+  __shared__ uint slots_of_warps[CHAIN_THREADS / WARP];
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
 #pragma unroll
   for (uint apart = WARP / 2; apart > 0; apart /= 2)
-    nearer(best, slot, __shfl_xor_sync(ALL_LANES, best, apart),
-           __shfl_xor_sync(ALL_LANES, slot, apart));
+    nearer(best, slot, __shfl_xor_sync(WHOLE_WARP, best, apart),
+           __shfl_xor_sync(WHOLE_WARP, slot, apart));
   if (lane == 0) {
     of_warps[warp] = best;
     slots_of_warps[warp] = slot;
   }
   __syncthreads();
-  for (uint other = 0; other < CHAINING / WARP; other++)
+  for (uint other = 0; other < CHAIN_THREADS / WARP; other++)
     nearer(best, slot, of_warps[other], slots_of_warps[other]);
   __syncthreads();
 }
 
 // All threads go the same way, as each knows the chain's last two slots. What one block writes and
 // another reads goes by the L2 cache; there is a barrier between, or it is known without.
-extern "C" __global__ void __launch_bounds__(CHAINING) chain(Chaining chaining) {
+extern "C" __global__ void __launch_bounds__(CHAIN_THREADS) chain(Chaining chaining) {
   uint n = chaining.clusters;
-  uint start = blockIdx.x * CHAINING + threadIdx.x, stride = gridDim.x * CHAINING;
+  uint start = blockIdx.x * CHAIN_THREADS + threadIdx.x, stride = gridDim.x * CHAIN_THREADS;
   bool writes = start == 0;
   volatile uint *gone = chaining.gone, *stack = chaining.stack;
   volatile double *sizes = chaining.sizes;
   Barrier barrier{chaining.arrived};
   uint length = *chaining.length, done = *chaining.done;
-  uint last = length > 0 ? stack[length - 1] : NONE, previous = length > 1 ? stack[length - 2] : NONE;
+  uint last = length > 0 ? stack[length - 1] : NONE,
+       previous = length > 1 ? stack[length - 2] : NONE;
   // Gone in the last step, which not all may see yet; and a slot that all before are gone.
   uint removed = NONE, lowest = 0;
   for (uint step = 0; step < chaining.steps && done + 1 < n; step++) {
@@ -343,7 +251,7 @@ extern "C" __global__ void __launch_bounds__(CHAINING) chain(Chaining chaining) 
       if (writes) stack[0] = last;
       length = 1;
     }
-    double height = INFINITE;
+    double height = infinity();
     uint other = NONE;
     for (uint slot = start; slot < n; slot += stride)
       if (slot != last && slot != removed && !gone[slot])
@@ -356,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(CHAINING) chain(Chaining chaining) 
       ((volatile uint *)chaining.nearest_slots)[place + blockIdx.x] = other;
     }
     barrier.wait();
-    for (uint block = threadIdx.x; block < gridDim.x; block += CHAINING)
+    for (uint block = threadIdx.x; block < gridDim.x; block += CHAIN_THREADS)
       nearer(height, other, ((volatile double *)chaining.nearest)[place + block],
              ((volatile uint *)chaining.nearest_slots)[place + block]);
     nearest_of_block(height, other);

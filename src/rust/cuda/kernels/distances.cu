@@ -4,33 +4,24 @@
 // Points lie coordinate after coordinate: coordinate k of point i is at k * stride + i. A block
 // makes a tile of ROWS rows by COLUMNS columns; what is outside the wanted pairs is not written.
 
-typedef unsigned int uint;
-typedef unsigned long long ulong;
+#include "base.cuh"
+#include "distances_launch.cuh"
 
-// Threads along rows and columns of a tile, and what each does.
-#define ACROSS 16
-#define DOWN 16
-#define ROWS_EACH 8
-#define COLUMNS_EACH 4
-#define ROWS (ACROSS * ROWS_EACH)
-#define COLUMNS (DOWN * COLUMNS_EACH)
-#define THREADS (ACROSS * DOWN)
 // Coordinates in shared memory at a time.
 #define DEPTH 8
-// What a thread brings there: of every so many coordinates one of a row and one of a column.
+// A thread brings there one coordinate of a row in every ROW_STEP, and one of a column in every
+// COLUMN_STEP.
 #define ROW_STEP (THREADS / ROWS)
 #define COLUMN_STEP (THREADS / COLUMNS)
 
 // What R takes as zero in Canberra's denominators: the least normal number.
-#define LEAST 2.2250738585072014e-308
+#define LEAST_NORMAL 2.2250738585072014e-308
 
 // The forms of metric/form.rs. `add` takes in one coordinate of both, `finish` makes the distance.
-// `parameter` is the form's own: the convention for 0/0, or whether magnitudes count. Where
+// `parameter` is the form's own: the convention for 0/0 (enum ZeroOverZero), or whether magnitudes count. Where
 // `zeros_count` is false, coordinates that are 0 in both change nothing.
 
-__device__ __forceinline__ double not_available() {
-  return __longlong_as_double(0x7ff00000000007a2ll);
-}
+__device__ __forceinline__ double not_available() { return __longlong_as_double(NA_BITS); }
 
 __device__ __forceinline__ double scaled_up(double sum, int count, uint columns) {
   return count == columns ? sum : sum / ((double)count / (double)columns);
@@ -100,15 +91,14 @@ struct Canberra {
   static const bool zeros_count = true;
   double sum = 0;
   int count = 0;
-  // 0: leave out what is 0/0; 1: it is 0; 2: it is 1.
   __device__ __forceinline__ void add(double a, double b, uint zero_over_zero) {
     double difference = fabs(a - b), magnitude = fabs(a) + fabs(b);
     double quotient = difference == magnitude ? 1.0 : difference / magnitude;
-    if (magnitude > LEAST && quotient == quotient) {
+    if (magnitude > LEAST_NORMAL && quotient == quotient) {
       sum += quotient;
       count += 1;
-    } else if (magnitude <= LEAST && zero_over_zero > 0) {
-      sum += zero_over_zero == 2 ? 1.0 : 0.0;
+    } else if (magnitude <= LEAST_NORMAL && zero_over_zero != OMIT) {
+      sum += zero_over_zero == ONE ? 1.0 : 0.0;
       count += 1;
     }
   }
@@ -132,7 +122,7 @@ struct CanberraInRange {
       zeros += 1;
   }
   __device__ __forceinline__ double finish(uint columns, uint zero_over_zero) const {
-    int count = zero_over_zero == 0 ? columns - zeros : columns;
+    int count = zero_over_zero == OMIT ? columns - zeros : columns;
     return count == 0 ? not_available() : scaled_up(sum, count, columns);
   }
   static __device__ __forceinline__ double divided(double a, double b) {
@@ -174,16 +164,6 @@ struct Angle {
     if (similarity < -1) similarity = -1;
     return 1.0 - similarity;
   }
-};
-
-// The pairs of a launch. As struct Piece in backend/cuda/distances.rs.
-struct Piece {
-  const double *points;
-  double *out; // for the distances of the first column's first row, and on
-  ulong stride;
-  uint rows, columns; // of points: rows that pair, coordinates
-  uint first, last;   // columns of pairs, in all pairs
-  uint triangle, parameter;
 };
 
 // As Pairs::column of distances/mod.rs: where column j starts, in all pairs.
@@ -231,7 +211,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) distances(Piece pi
   fetch(0);
   for (uint start = 0, half = 0; start < piece.columns; start += DEPTH, half ^= 1) {
 #pragma unroll
-    for (int i = 0; i < DEPTH / ROW_STEP; i++) rows[half][row_k + i * ROW_STEP][row_at] = next_row[i];
+    for (int i = 0; i < DEPTH / ROW_STEP; i++)
+      rows[half][row_k + i * ROW_STEP][row_at] = next_row[i];
 #pragma unroll
     for (int i = 0; i < DEPTH / COLUMN_STEP; i++)
       columns[half][column_k + i * COLUMN_STEP][column_at] = next_column[i];

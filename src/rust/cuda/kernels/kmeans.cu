@@ -3,37 +3,10 @@
 //
 // Observations and centers lie row after row.
 
-typedef unsigned int uint;
-typedef unsigned long long ulong;
-
-#define WARP 32
-#define NONE 0xffffffffu
-#define INFINITE __longlong_as_double(0x7ff0000000000000ll)
+#include "base.cuh"
+#include "kmeans_launch.cuh"
 
 // ---- where to start: kmeans/seed.rs --------------------------------------------------------------
-
-// Values that are summed up together.
-#define CHUNK 256
-#define DRAW_THREADS 1024
-#define WEIGH_WARPS 4
-#define WEIGH_THREADS (WEIGH_WARPS * WARP)
-
-// As struct Seeding in backend/cuda/kmeans.rs.
-struct Seeding {
-  const double *x;
-  const double *uniforms;
-  double *squares; // from the nearest centers
-  uint *nearest;   // the numbers of these centers
-  double *sums;    // of chunks of the squares
-  double *parts;   // sums of chunks of these sums
-  double *totals;  // of the parts, up to each
-  double *centers;
-  double *reaches; // of the centers: no observation nearer to one has the new one as its nearest
-  uint *drawn;     // the centers' observations; NONE where all weights are zero
-  double share;    // of the square of two centers' distance that is the reach
-  uint rows, columns;
-  uint first; // the first center's observation
-};
 
 __device__ __forceinline__ double square(const double *a, const double *b, uint columns) {
   double sum = 0;
@@ -48,12 +21,13 @@ __device__ __forceinline__ double square(const double *a, const double *b, uint 
 // A chunk's sum, given every WARP-th value's sum: sum_in_lanes.
 __device__ __forceinline__ double sum_of_lanes(double lane) {
   for (int width = WARP / 2; width > 0; width /= 2)
-    lane += __shfl_down_sync(0xffffffffu, lane, width);
+    lane += __shfl_down_sync(WHOLE_WARP, lane, width);
   return lane;
 }
 
 // Sums of the weights up to each, one after the other; one thread's.
-__device__ void add_up(const double *__restrict__ weights, double *__restrict__ totals, uint count) {
+__device__ void add_up(const double *__restrict__ weights, double *__restrict__ totals,
+                       uint count) {
   // Values that are on their way from memory together.
   const uint ahead = 16;
   double sum = 0, next[ahead];
@@ -128,7 +102,8 @@ extern "C" __global__ void __launch_bounds__(DRAW_THREADS) draw(Seeding seeding,
   for (uint k = threadIdx.x; k < s.columns; k += DRAW_THREADS)
     s.centers[(size_t)number * s.columns + k] = center[k];
   for (uint other = threadIdx.x; other < number; other += DRAW_THREADS)
-    s.reaches[other] = s.share * square(center, s.centers + (size_t)other * s.columns, s.columns);
+    s.pruned_below[other] =
+        s.pruned_share * square(center, s.centers + (size_t)other * s.columns, s.columns);
 }
 
 // Weighs the observations with the center of this number beside those before; a warp for each chunk.
@@ -148,12 +123,12 @@ extern "C" __global__ void __launch_bounds__(WEIGH_THREADS) weigh(Seeding seedin
   for (int j = 0; j < each; j++) {
     uint i = start + j * WARP + lane;
     bool there = i < s.rows;
-    weight[j] = !there ? 0 : number == 0 ? INFINITE : s.squares[i];
-    is_open[j] = there && (number == 0 || !(weight[j] < s.reaches[s.nearest[i]]));
+    weight[j] = !there ? 0 : number == 0 ? infinity() : s.squares[i];
+    is_open[j] = there && (number == 0 || !(weight[j] < s.pruned_below[s.nearest[i]]));
   }
 #pragma unroll
   for (int j = 0; j < each; j++) {
-    uint at = j * WARP + lane, all = __ballot_sync(0xffffffffu, is_open[j]);
+    uint at = j * WARP + lane, all = __ballot_sync(WHOLE_WARP, is_open[j]);
     if (is_open[j]) open[warp][count + __popc(all & ((1u << lane) - 1))] = at;
     count += __popc(all);
     weights[warp][at] = weight[j];
@@ -170,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(WEIGH_THREADS) weigh(Seeding seedin
       changed = true;
     }
   }
-  if (!__any_sync(0xffffffffu, changed)) return;
+  if (!__any_sync(WHOLE_WARP, changed)) return;
   __syncwarp();
   double sum = 0;
 #pragma unroll
@@ -181,30 +156,11 @@ extern "C" __global__ void __launch_bounds__(WEIGH_THREADS) weigh(Seeding seedin
 
 // ---- Lloyd's iterations: kmeans/mod.rs -----------------------------------------------------------
 
-// Threads along the centers and the observations of a tile, and what each does.
-#define ACROSS 16
-#define DOWN 16
-#define THREADS (ACROSS * DOWN)
-#define CENTERS_EACH 4
-#define ROWS_EACH 8
-#define CENTERS (ACROSS * CENTERS_EACH)
-#define ROWS (DOWN * ROWS_EACH)
 // Coordinates in shared memory at a time.
 #define DEPTH 4
 // Between the coordinates, so that threads which write side by side do so to different banks.
 #define GAP 8
 #define FETCHED (ROWS * DEPTH / THREADS)
-
-// As struct Lloyd in backend/cuda/kmeans.rs.
-struct Lloyd {
-  const double *x;
-  double *centers;
-  double *sums;  // of the clusters' members
-  uint *cluster; // of the observations, NONE beyond the last
-  uint *changed; // not 0 where an observation has another cluster than before
-  uint rows, columns, clusters;
-  uint first, last; // observations to assign
-};
 
 // Assigns observations to their nearest centers, of several to the one with the smallest number.
 extern "C" __global__ void __launch_bounds__(THREADS, 2) assign(Lloyd lloyd) {
@@ -218,7 +174,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) assign(Lloyd lloyd) {
   uint nearest[ROWS_EACH];
 #pragma unroll
   for (int i = 0; i < ROWS_EACH; i++) {
-    least[i] = INFINITE;
+    least[i] = infinity();
     nearest[i] = 0;
   }
 
@@ -287,8 +243,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) assign(Lloyd lloyd) {
   for (int i = 0; i < ROWS_EACH; i++) {
 #pragma unroll
     for (int step = ACROSS / 2; step > 0; step /= 2) {
-      double square = __shfl_xor_sync(0xffffffffu, least[i], step);
-      uint center = __shfl_xor_sync(0xffffffffu, nearest[i], step);
+      double square = __shfl_xor_sync(WHOLE_WARP, least[i], step);
+      uint center = __shfl_xor_sync(WHOLE_WARP, nearest[i], step);
       if (square < least[i] || (square == least[i] && center < nearest[i])) {
         least[i] = square;
         nearest[i] = center;
@@ -303,17 +259,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) assign(Lloyd lloyd) {
 }
 
 #define WARPS (THREADS / WARP)
-// Observations that a thread, and a block, look at at a time.
-#define LOOKED_AT 8
-#define SPAN (THREADS * LOOKED_AT)
-// So many members are worth being added up.
-#define ENOUGH 1024
+// Members that are added up together, at least.
+#define MEMBERS_TOGETHER 1024
 
 // Moves each center to the mean of its members, if it has any: sums in the order of their numbers. A
 // block for each, which looks for the members among all observations.
 extern "C" __global__ void __launch_bounds__(THREADS) update(Lloyd lloyd) {
   __shared__ uint found[WARPS][WARP * LOOKED_AT], counts[2][WARPS];
-  __shared__ uint members[ENOUGH + SPAN];
+  __shared__ uint members[MEMBERS_TOGETHER + SPAN];
   uint me = blockIdx.x, lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   double *sums = lloyd.sums + (size_t)me * lloyd.columns;
   for (uint k = threadIdx.x; k < lloyd.columns; k += THREADS) sums[k] = 0;
@@ -358,9 +311,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) update(Lloyd lloyd) {
 #pragma unroll
     for (int i = 0; i < LOOKED_AT; i++) mine += of[i] == me;
     uint until = mine;
-    if (__any_sync(0xffffffffu, mine > 0)) {
+    if (__any_sync(WHOLE_WARP, mine > 0)) {
       for (int step = 1; step < WARP; step *= 2) {
-        uint before = __shfl_up_sync(0xffffffffu, until, step);
+        uint before = __shfl_up_sync(WHOLE_WARP, until, step);
         if (lane >= step) until += before;
       }
       uint to = until - mine;
@@ -378,7 +331,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) update(Lloyd lloyd) {
     }
     for (uint i = lane; i < counts[half][warp]; i += WARP) members[before + i] = found[warp][i];
     __syncwarp();
-    if (waiting >= ENOUGH) add_up();
+    if (waiting >= MEMBERS_TOGETHER) add_up();
   }
   add_up();
   for (uint k = threadIdx.x; size > 0 && k < lloyd.columns; k += THREADS)

@@ -1,33 +1,24 @@
 // Sweeps for nearest neighbours, in single precision: which references may be near each query.
 //
 // backend/single.rs says what is added up, what bounds and thresholds follow from the sums, and why
-// they hold; this file computes the same. A query has room for so many candidates. Whatever may be
-// nearer than its threshold is collected there, and between the launches for one part of the
+// they hold; this file computes the same. Each query has room for `room` candidates. Every reference that
+// may be nearer than its threshold is collected there, and between the launches for one part of the
 // references and the next, `narrow` keeps the nearest and lowers the threshold.
 //
 // References and queries lie coordinate after coordinate, but for products.cu, whose views are packed.
 
+#include "base.cuh"
+#include "neighbours_launch.cuh"
 #include "sweep.cuh"
 
-// Threads along the references and the queries of a tile, and what each does.
-#define ACROSS 16
-#define DOWN 16
-#define EACH 8
-#define TILE (ACROSS * EACH)
 // Coordinates in shared memory at a time.
 #define DEPTH 8
-#define THREADS (ACROSS * DOWN)
 #define STEP (THREADS / TILE)
-#define WARP 32
 
 #define UNIT (1.0 / (1 << 24))
 #define SPLIT 1024.0
 #define SLACK (1.0 + 16.0 * UNIT)
-#define MOST_ROOM 4096
-#define NARROW_THREADS 128
 #define NOTHING 0xffffffffffffffffull
-
-enum Kind { NORM, NORM_OF_PRODUCTS, SUM, ANGLE };
 
 // Puts rows of `columns` values, one after the other, to positions of what lies coordinate after
 // coordinate.
@@ -154,7 +145,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) collect(Sweep sweep) {
   for (int j = 0; j < EACH; j++) {
     uint reference = first_reference + j * ACROSS + across;
     if (reference >= sweep.last) break;
-    float factor = sweep.reference(FACTOR, reference), allowance = sweep.reference(ALLOWANCE, reference);
+    float factor = sweep.reference(FACTOR, reference),
+          allowance = sweep.reference(ALLOWANCE, reference);
     uint group = sweep.groups[reference];
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
@@ -187,7 +179,8 @@ __device__ float bound(const Sweep &s, float single, uint query, uint reference)
   double bound;
   switch (s.kind) {
   case NORM:
-    bound = (sqrt(sum) * s.shrink - lost) * ratio(s.query(FACTOR, query), s.reference(FACTOR, reference));
+    bound = (sqrt(sum) * s.shrink - lost) *
+            ratio(s.query(FACTOR, query), s.reference(FACTOR, reference));
     break;
   case NORM_OF_PRODUCTS: {
     double square =
@@ -274,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(NARROW_THREADS) narrow(Sweep sweep)
   }
 }
 
-// Copies the candidates that are kept, `capacity` for each query, side by side.
+// Copies the candidates that are kept, `capacity` for each query, one query after the other.
 extern "C" __global__ void pack(Sweep sweep, ulong *packed) {
   uint i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= sweep.capacity) return;

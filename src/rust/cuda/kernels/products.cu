@@ -7,29 +7,11 @@
 // some tiles of references; the coordinates of both stream through shared memory. Each warp adds up
 // a square of EACH queries by EACH references.
 
+#include "base.cuh"
+#include "products_launch.cuh"
 #include "sweep.cuh"
 
-typedef unsigned short ushort;
-
-// Warps along the queries and the references of a tile, and what each does.
-#define DOWN 2
-#define ACROSS 4
-#define EACH 64
-#define QUERIES (DOWN * EACH)
-#define REFERENCES (ACROSS * EACH)
-#define WARP 32
-#define WARPS (DOWN * ACROSS)
-#define THREADS (WARPS * WARP)
-
-// Coordinates in shared memory at a time, and how many such stages there are.
-#define DEPTH 64
-#define STAGES 3
-#define STAGE_BYTES ((QUERIES + REFERENCES) * DEPTH * 2)
-// What one multiplication of matrices takes, by coordinates, queries and references.
-#define STEP 16
-#define HIGH 16
-#define WIDE 8
-// Copies are of so many coordinates.
+// Coordinates of one copy.
 #define UNIT 8
 #define UNITS (DEPTH / UNIT)
 // Rows that all threads copy together.
@@ -38,9 +20,6 @@ typedef unsigned short ushort;
 // Candidates that a warp has room for: fewer than it hands on at a time, and all that it may find
 // before it looks how many they are.
 #define FOUND (WARP + WARP * EACH / WIDE)
-
-// As HALF_SCALE in backend/single.rs, squared.
-#define SQUARED_SCALE ((float)(1 << 28))
 
 // Where a unit of a row is within a stage: such that neither copies nor `load` meet in a bank.
 __device__ __forceinline__ uint place(uint row, uint unit) {
@@ -89,10 +68,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     uint query = first_query + i;
     // All rows have the same factor. Scaling by a power of two loses nothing. Nothing is below the
     // threshold of no query.
-    thresholds[i] = query < sweep.query_count
-                        ? fmaf(sweep.slopes[query], sweep.query(FACTOR, query), sweep.bases[query]) *
-                              SQUARED_SCALE
-                        : -__int_as_float(0x7f800000);
+    thresholds[i] =
+        query < sweep.query_count
+            ? fmaf(sweep.slopes[query], sweep.query(FACTOR, query), sweep.bases[query]) *
+                  SQUARED_SCALE
+            : -single_infinity();
   }
   if (threadIdx.x < WARPS) all_counts[threadIdx.x] = 0;
 
@@ -167,7 +147,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   ulong *found = all_found[warp];
   auto hand_on = [&](uint at) {
     ulong entry = found[at];
-    uint query = first_query + ((uint)entry >> 16), reference = first_reference + ((uint)entry & 0xffff);
+    uint query = first_query + ((uint)entry >> 16),
+         reference = first_reference + ((uint)entry & 0xffff);
     if (sweep.groups[reference] == sweep.query_groups[query]) return;
     uint slot = atomicAdd(sweep.counts + query, 1);
     if (slot < sweep.room)
@@ -211,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         // No sum is below what is not a number.
         allowances[j][k] = reference < sweep.last
                                ? sweep.reference(ALLOWANCE, reference) * SQUARED_SCALE
-                               : __int_as_float(0x7fc00000);
+                               : __uint_as_float(SINGLE_QUIET_NAN_BITS);
       }
 #pragma unroll
     for (int i = 0; i < 4 * EACH / HIGH; i++) {
@@ -227,7 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       bool any = false;
 #pragma unroll
       for (int j = 0; j < EACH / WIDE; j++) any |= is_near(j);
-      if (!__any_sync(0xffffffff, any)) continue;
+      if (!__any_sync(WHOLE_WARP, any)) continue;
       if (any) {
 #pragma unroll
         for (int j = 0; j < EACH / WIDE; j++)

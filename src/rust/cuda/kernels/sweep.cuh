@@ -1,14 +1,17 @@
-// What the sweeps of neighbours.cu and products.cu work on.
+// What the host, neighbours.cu and products.cu must agree on: the argument of a sweep.
+// backend/cuda/neighbours/searcher.rs has the same, and a test compares them.
 
 #pragma once
 
-typedef unsigned int uint;
-typedef unsigned long long ulong;
+#include "base.cuh"
 
-// After the coordinates.
+// The scalars of a reference or a query, after its coordinates. SCALARS is their number.
 enum Scalar { ERROR, FACTOR, HALF, ALLOWANCE, SCALARS };
 
-// As struct Sweep in backend/cuda/neighbours/searcher.rs. Number k of reference i, coordinates and
+// How a bound follows from a sum: Kind of backend/single.rs.
+enum Kind { NORM, NORM_OF_PRODUCTS, SUM, ANGLE };
+
+// Number k of reference i, coordinates and
 // then scalars, is at k * stride + i * step.
 struct Sweep {
   double shrink, margin;

@@ -1,0 +1,72 @@
+// What the host and agglomerate.cu must agree on: the arguments, how they are laid out, and the
+// sizes of arrays and blocks. backend/cuda/blocks.rs has the same, and a test compares them.
+
+#pragma once
+
+#include "base.cuh"
+
+// Threads of a block.
+#define THREADS 128
+// What one thread has room for; problems of more dimensions are the CPU's.
+#define MOST_DIMENSIONS 64
+// Rows of a whitening factor that are stored together: see `bands` in shape.cuh.
+#define BAND 4
+
+enum Subthreshold { MAHAL, MAHAL0, EUCLID, EUCLID_MAHAL };
+
+// Moments of a cluster's members around its mean, for the lower bound on mean norms: see struct
+// Spread in backend/screen.rs. MOMENTS is their number.
+enum Moment { VARIANCE, FOURTH, LARGEST, THIRD, MOMENTS };
+
+// Of a shape: the quanta of exact sums of distances to it, a bound on what these round off, and a
+// lower bound on ‖Wy‖/‖y‖. SHAPE_SCALARS is their number.
+enum ShapeScalar { QUANTUM_HIGH, QUANTUM_LOW, ROUNDING, SMALLEST_STRETCH, SHAPE_SCALARS };
+
+// One problem: a block's work.
+struct Task {
+  double diagonal; // of the bounding box of all observations
+  ulong first;     // where the problem's observations start
+  uint observations;
+  uint log2_terms; // at most 2^log2_terms distances are summed
+};
+
+// Options and arrays of all problems. What has an entry for each cluster or observation starts, in
+// each problem, at its first observation. Clusters are at positions 0, 1, ... of a problem's arrays
+// as long as they live; slots are the numbers by which merges name them.
+struct Arrays {
+  double threshold; // members of a full-size cluster
+  uint subthreshold, normalize, dimensions, tasks;
+  const Task *task;
+  const double *x; // observation after observation
+
+  double *means;    // in each problem dimension after dimension
+  double *scatters; // by shape: packed lower triangle
+  double *factors;  // by shape: whitening factor in bands
+  double *partner_distances;
+  double *bounds;        // of the present search: lower bounds, in the order of `candidates`
+  double *to_owner;      // of the present search: directed distances to the owner, in that order
+  double *member_sums;   // of the present search: two for each cluster
+  double *moments;       // MOMENTS for each cluster
+  double *shape_scalars; // SHAPE_SCALARS by shape
+
+  uint *slots, *sizes, *births, *shapes;
+  uint *partners;                         // the slots of the nearest older clusters
+  uint *partner_births;                   // their births when they were found
+  uint *member_starts;                    // where the cluster's members start
+  uint *free_shapes;                      // a stack of shapes that can be used again
+  uint *slot_births;                      // by slot: its cluster's birth, NONE when merged away
+  uint *slot_positions;                   // by slot: its cluster's position
+  uint *members, *next_members;           // the observations of each cluster, side by side
+  uint *member_slots, *next_member_slots; // the slots of their clusters
+  uint *candidates;                       // of the present search: positions
+
+  // By merge.
+  double *heights;
+  uint *lower, *higher;
+
+  uint *next_task;         // the next task to do
+  uint *failed_tasks;      // number of tasks that could not be done
+  uint *merged;            // number of merges done
+  volatile uint *progress; // in the host's memory: as `merged`, now and then
+  volatile uint *stop;     // in the host's memory: its wish
+};

@@ -1,0 +1,28 @@
+// Integer types, the size of a warp, and special values: what all kernels use.
+
+#pragma once
+
+typedef unsigned int uint;
+typedef unsigned short ushort;
+typedef unsigned long long ulong;
+
+#define WARP 32
+#define WHOLE_WARP 0xffffffffu
+
+// No index, slot, shape or cluster.
+#define NONE 0xffffffffu
+
+// The bits of infinity, in double and in single precision. As integers they are above those of any
+// finite number that is not negative.
+#define INFINITY_BITS 0x7ff0000000000000ull
+#define SINGLE_INFINITY_BITS 0x7f800000u
+
+// The bits of R's NA_real_, a NaN with a payload of its own.
+#define NA_BITS 0x7ff00000000007a2ull
+
+// The bits of NaNs in single precision: one with all bits set, and the usual one.
+#define SINGLE_NAN_BITS 0xffffffffu
+#define SINGLE_QUIET_NAN_BITS 0x7fc00000u
+
+__device__ __forceinline__ double infinity() { return __longlong_as_double(INFINITY_BITS); }
+__device__ __forceinline__ float single_infinity() { return __uint_as_float(SINGLE_INFINITY_BITS); }

@@ -1,0 +1,100 @@
+// The threads of a block working together: maxima, sums and least keys over all of them. All
+// threads of the block call each function, and all get the result.
+
+#pragma once
+
+#include "agglomerate_launch.cuh"
+
+#define WARPS (THREADS / WARP)
+
+#define FOR_EACH(i, count) for (uint i = threadIdx.x; i < (count); i += THREADS)
+
+// What the threads exchange, in shared memory.
+struct Shared {
+  double reduced[2 * WARPS];
+  ulong keys[2 * WARPS];
+  uint sources[WARPS];
+  uint candidate_count;
+  uint task;
+  uint stop;
+  double scalar;
+  uint singular;
+};
+
+__device__ double block_max(Shared &shared, double value) {
+  for (int offset = WARP / 2; offset; offset /= 2)
+    value = fmax(value, __shfl_xor_sync(WHOLE_WARP, value, offset));
+  if (threadIdx.x % WARP == 0) shared.reduced[threadIdx.x / WARP] = value;
+  __syncthreads();
+  value = shared.reduced[0];
+  for (int w = 1; w < WARPS; w++) value = fmax(value, shared.reduced[w]);
+  __syncthreads();
+  return value;
+}
+
+// Two sums at once: of numbers whose sum does not depend on the order, or of bounds, which may.
+__device__ __noinline__ double2 block_sum(Shared &shared, double x, double y) {
+  for (int offset = WARP / 2; offset; offset /= 2) {
+    x += __shfl_xor_sync(WHOLE_WARP, x, offset);
+    y += __shfl_xor_sync(WHOLE_WARP, y, offset);
+  }
+  if (threadIdx.x % WARP == 0) {
+    shared.reduced[2 * (threadIdx.x / WARP)] = x;
+    shared.reduced[2 * (threadIdx.x / WARP) + 1] = y;
+  }
+  __syncthreads();
+  x = shared.reduced[0];
+  y = shared.reduced[1];
+  for (int w = 1; w < WARPS; w++) {
+    x += shared.reduced[2 * w];
+    y += shared.reduced[2 * w + 1];
+  }
+  __syncthreads();
+  return make_double2(x, y);
+}
+
+// A distance's bits (distances are >= 0, so their bits order them), then the slots, which decide
+// among equals.
+struct Key {
+  ulong value, tie;
+};
+
+__device__ __forceinline__ bool operator<(const Key &a, const Key &b) {
+  return a.value < b.value || (a.value == b.value && a.tie < b.tie);
+}
+
+__device__ __forceinline__ Key pair_key(double value, uint slot, uint other) {
+  uint lower = min(slot, other), higher = max(slot, other);
+  return {(ulong)__double_as_longlong(value), (ulong)lower << 32 | higher};
+}
+
+// The least key, and the index that came with it, in all threads.
+__device__ __noinline__ Key block_least(Shared &shared, Key key, uint *source) {
+  for (int offset = WARP / 2; offset; offset /= 2) {
+    Key other = {__shfl_xor_sync(WHOLE_WARP, key.value, offset),
+                 __shfl_xor_sync(WHOLE_WARP, key.tie, offset)};
+    uint other_source = __shfl_xor_sync(WHOLE_WARP, *source, offset);
+    if (other < key) {
+      key = other;
+      *source = other_source;
+    }
+  }
+  if (threadIdx.x % WARP == 0) {
+    uint w = threadIdx.x / WARP;
+    shared.keys[2 * w] = key.value;
+    shared.keys[2 * w + 1] = key.tie;
+    shared.sources[w] = *source;
+  }
+  __syncthreads();
+  key = {shared.keys[0], shared.keys[1]};
+  *source = shared.sources[0];
+  for (int w = 1; w < WARPS; w++) {
+    Key other = {shared.keys[2 * w], shared.keys[2 * w + 1]};
+    if (other < key) {
+      key = other;
+      *source = shared.sources[w];
+    }
+  }
+  __syncthreads();
+  return key;
+}

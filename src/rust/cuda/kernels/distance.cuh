@@ -1,0 +1,111 @@
+// Distances that decide, in double precision: each has the order of operations, and so the bits, of
+// mahalanobis/distance.rs. A test compiles this file for the CPU and compares.
+
+#pragma once
+
+#include "agglomerate_launch.cuh"
+#include "shape.cuh"
+
+// A difference of two points: in registers for up to P dimensions, in the thread's own memory for
+// P = 0.
+template <int P> struct Difference {
+  static constexpr int SIZE = P ? P : MOST_DIMENSIONS;
+  static constexpr int UNROLL = P ? P : 1;
+  double d[SIZE];
+  template <typename F> __host__ __device__ Difference(uint p, F difference) {
+#pragma unroll UNROLL
+    for (int k = 0; k < SIZE; k++) {
+      if (!P && k >= BAND * bands(p)) break;
+      d[k] = k < p ? difference(k) : 0;
+    }
+  }
+  __host__ __device__ __forceinline__ double to_identity(uint p) const {
+    double square = 0;
+#pragma unroll UNROLL
+    for (int k = 0; k < SIZE; k++) {
+      if (!P && k >= p) break;
+      square = fma(d[k], d[k], square);
+    }
+    return sqrt(square);
+  }
+  // The square of the distance of two points, of which this holds one.
+  __host__ __device__ __forceinline__ double square_to(uint p, const double *other) const {
+    double square = 0;
+#pragma unroll UNROLL
+    for (int k = 0; k < SIZE; k++) {
+      if (k >= p) break;
+      double difference = d[k] - other[k];
+      square = fma(difference, difference, square);
+    }
+    return square;
+  }
+  // To a cluster with this whitening factor, in bands. What fills them up changes nothing.
+  __host__ __device__ __forceinline__ double to_shape(uint p, const double *factor) const {
+    double square = 0;
+#pragma unroll 1
+    for (int band = 0; band < bands(p); band++) {
+      double whitened[BAND] = {};
+#pragma unroll UNROLL
+      for (int start = 0; start < SIZE; start += BAND) {
+        if (start > BAND * band) break;
+#pragma unroll
+        for (int k = start; k < start + BAND; k++) {
+#pragma unroll
+          for (int row = 0; row < BAND; row++)
+            whitened[row] = fma(factor[BAND * k + row], d[k], whitened[row]);
+        }
+      }
+#pragma unroll
+      for (int row = 0; row < BAND; row++) square = fma(whitened[row], whitened[row], square);
+      factor += BAND * BAND * (band + 1);
+    }
+    return sqrt(square);
+  }
+};
+
+// The quanta of an exact sum: adding and subtracting `high` (`low`) rounds to a multiple of the first
+// (second) quantum. See Quanta in distance.rs.
+struct Quanta {
+  double high, low;
+};
+
+// Those for distances to a cluster with this stretch, an upper bound on ‖Wy‖/‖y‖.
+__host__ __device__ __forceinline__ void quanta_of(double stretch, const double &diagonal,
+                                                   const uint &log2_terms, Quanta *quanta) {
+  double largest = 2.0 * stretch * diagonal;
+  double terms = (double)(1ull << log2_terms);
+  // The power of two above `largest`.
+  double bound = __longlong_as_double(((ulong)__double_as_longlong(largest) >> 52) << 52) * 2.0;
+  quanta->high = 1.5 * bound * terms;
+  quanta->low = quanta->high * terms * (0.5 * EPSILON);
+}
+
+// More than an exact sum drops of each term.
+__host__ __device__ __forceinline__ double rounding_of(const Quanta &quanta) {
+  return quanta.low * EPSILON;
+}
+
+// What a term adds to the high and the low part of an exact sum.
+__host__ __device__ __forceinline__ double2 exact_term(double term, const Quanta &quanta) {
+  double high = (term + quanta.high) - quanta.high;
+  double rest = term - high;
+  return make_double2(high, (rest + quanta.low) - quanta.low);
+}
+
+// The mean of an exact sum's terms.
+__host__ __device__ __forceinline__ double exact_mean(double high, double low, uint terms) {
+  return (high + low) / (double)terms;
+}
+
+// The distance of two clusters from the two directed distances.
+__host__ __device__ __forceinline__ double average(double to_owner, double from_owner) {
+  return 0.5 * (to_owner + from_owner);
+}
+
+// A lower bound on the mean norm E‖r + u‖, see backend/screen.rs; not a distance.
+__host__ __device__ double mean_norm(const double *moments, double square) {
+  double second = moments[VARIANCE] + square;
+  double factor = 4.0 * moments[LARGEST] + 2.0 * moments[VARIANCE] + square;
+  double total = moments[FOURTH] + factor * square + 4.0 * moments[THIRD] * sqrt(square);
+  return total > 0 ? sqrt(second) * (second / sqrt(total)) * (1 - 1e-6) : 0;
+}

@@ -1,0 +1,273 @@
+// As much of CUDA as the kernels use, for one thread of the CPU: so that a test without a GPU runs the
+// kernels as they are, and holds them against the Rust code.
+//
+// The threads of a block are coroutines. Each runs until it has to wait for others (a barrier, or an
+// exchange of values within a warp), then the next one does. They run in ascending or in descending
+// order, as `backwards` says, so that results which depend on the order show. Blocks run one after
+// the other.
+//
+// Compile without contraction of floating-point operations, as the kernels are.
+
+#pragma once
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <ucontext.h>
+#include <vector>
+
+// ---- the language ----
+
+// Kernels have names like `open`: calls must not find those of the C library.
+#define __global__ __attribute__((visibility("hidden")))
+#define __host__
+#define __device__
+#define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
+#define __launch_bounds__(...)
+#define __grid_constant__
+#define __align__(bytes) __attribute__((aligned(bytes)))
+// All threads of a block are coroutines of one thread.
+#define __shared__ thread_local
+// The C library has another one.
+#define ulong cuda_ulong
+
+// What the tests call.
+#define EXPORT extern "C" __attribute__((visibility("default")))
+
+using std::fabs;
+using std::fma;
+using std::fmax;
+using std::sqrt;
+
+// ---- types and numbers ----
+
+struct double2 {
+  double x, y;
+};
+struct alignas(16) float4 {
+  float x, y, z, w;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+};
+
+inline double2 make_double2(double x, double y) { return {x, y}; }
+
+template <class To, class From> To bits_as(From value) {
+  static_assert(sizeof(To) == sizeof(From), "as many bits");
+  To bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+inline long long __double_as_longlong(double value) { return bits_as<long long>(value); }
+inline double __longlong_as_double(long long bits) { return bits_as<double>(bits); }
+inline unsigned __float_as_uint(float value) { return bits_as<unsigned>(value); }
+inline float __uint_as_float(unsigned bits) { return bits_as<float>(bits); }
+
+inline float __fsqrt_rn(float x) { return std::sqrt(x); }
+inline float __fdiv_rn(float x, float y) { return x / y; }
+inline float __double2float_ru(double x) {
+  float rounded = (float)x;
+  return rounded < x ? std::nextafter(rounded, INFINITY) : rounded;
+}
+inline float __double2float_rd(double x) {
+  float rounded = (float)x;
+  return rounded > x ? std::nextafter(rounded, -INFINITY) : rounded;
+}
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+inline int __ffs(int bits) { return __builtin_ffs(bits); }
+
+template <class A, class B> std::common_type_t<A, B> min(A a, B b) {
+  std::common_type_t<A, B> x = a, y = b;
+  return y < x ? y : x;
+}
+template <class A, class B> std::common_type_t<A, B> max(A a, B b) {
+  std::common_type_t<A, B> x = a, y = b;
+  return x < y ? y : x;
+}
+
+// ---- threads ----
+
+inline thread_local dim3 gridDim, blockDim, blockIdx, threadIdx;
+inline thread_local bool backwards = false;
+
+// Threads that wait for each other: a block, or a warp. A thread that comes to its next meeting has
+// left the last one, so two sets of values are enough for any number of meetings.
+struct Meeting {
+  unsigned threads = 0, arrived = 0, number = 0;
+  unsigned long long values[2][32] = {};
+};
+
+struct Coroutine {
+  ucontext_t context;
+  std::unique_ptr<char[]> stack;
+  bool done = false;
+};
+
+struct Block {
+  std::vector<Coroutine> threads;
+  std::vector<Meeting> warps;
+  Meeting all;
+  ucontext_t scheduler;
+  std::function<void()> kernel;
+  // Whether a thread got anywhere since the scheduler looked.
+  bool progress = false;
+};
+
+inline thread_local Block *block = nullptr;
+
+inline void leave_coroutine() {
+  Block *present = block;
+  swapcontext(&present->threads[threadIdx.x].context, &present->scheduler);
+}
+
+// Waits until all threads have come to the meeting; returns which set of values is theirs.
+inline unsigned meet(Meeting &meeting) {
+  unsigned mine = meeting.number;
+  if (++meeting.arrived == meeting.threads) {
+    meeting.arrived = 0;
+    meeting.number += 1;
+    block->progress = true;
+  }
+  while (meeting.number == mine) leave_coroutine();
+  return mine % 2;
+}
+
+// A thread that is done counts as one that has come, with zeros, to every meeting.
+inline void leave(Meeting &meeting) {
+  meeting.threads -= 1;
+  if (meeting.threads > 0 && meeting.arrived == meeting.threads) {
+    meeting.arrived = 0;
+    meeting.number += 1;
+  }
+}
+
+inline void run_thread() {
+  block->kernel();
+  unsigned me = threadIdx.x;
+  Meeting &warp = block->warps[me / 32];
+  warp.values[0][me % 32] = warp.values[1][me % 32] = 0;
+  leave(warp);
+  leave(block->all);
+  block->threads[me].done = true;
+  block->progress = true;
+  leave_coroutine();
+}
+
+// Runs a kernel, given as a call without its launch: `launch(blocks, threads, [&] { kernel(x); })`.
+inline void launch(dim3 grid, unsigned threads, std::function<void()> kernel) {
+  constexpr size_t STACK = 1 << 17;
+  Block present;
+  present.kernel = std::move(kernel);
+  present.threads = std::vector<Coroutine>(threads);
+  for (Coroutine &thread : present.threads) thread.stack.reset(new char[STACK]);
+  block = &present;
+  gridDim = grid;
+  blockDim = {threads, 1, 1};
+  for (unsigned number = 0; number < grid.x * grid.y; number++) {
+    blockIdx = {number % grid.x, number / grid.x, 0};
+    present.all = Meeting();
+    present.all.threads = threads;
+    present.warps.assign((threads + 31) / 32, Meeting());
+    for (unsigned i = 0; i < threads; i++) {
+      Coroutine &thread = present.threads[i];
+      present.warps[i / 32].threads += 1;
+      thread.done = false;
+      getcontext(&thread.context);
+      thread.context.uc_stack.ss_sp = thread.stack.get();
+      thread.context.uc_stack.ss_size = STACK;
+      thread.context.uc_link = nullptr;
+      makecontext(&thread.context, run_thread, 0);
+    }
+    for (unsigned left = threads; left > 0;) {
+      present.progress = false;
+      left = 0;
+      for (unsigned i = 0; i < threads; i++) {
+        threadIdx = {backwards ? threads - 1 - i : i, 0, 0};
+        Coroutine &thread = present.threads[threadIdx.x];
+        if (thread.done) continue;
+        swapcontext(&present.scheduler, &thread.context);
+        left += !thread.done;
+      }
+      if (left > 0 && !present.progress) {
+        std::fprintf(stderr, "%u threads of a block wait for each other for ever\n", left);
+        std::abort();
+      }
+    }
+  }
+  block = nullptr;
+}
+
+inline void __syncthreads() { meet(block->all); }
+
+// All values of the threads of a warp, by lane.
+template <class T> const unsigned long long *exchange(T value) {
+  Meeting &warp = block->warps[threadIdx.x / 32];
+  unsigned long long bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  warp.values[warp.number % 2][threadIdx.x % 32] = bits;
+  unsigned set = meet(warp);
+  return warp.values[set];
+}
+template <class T> T from_lane(const unsigned long long *values, unsigned lane) {
+  T value;
+  std::memcpy(&value, &values[lane], sizeof value);
+  return value;
+}
+
+inline void __syncwarp() { exchange(0); }
+template <class T> T __shfl_sync(unsigned, T value, int lane) {
+  return from_lane<T>(exchange(value), lane % 32);
+}
+template <class T> T __shfl_xor_sync(unsigned, T value, int mask) {
+  return from_lane<T>(exchange(value), threadIdx.x % 32 ^ mask);
+}
+template <class T> T __shfl_up_sync(unsigned, T value, unsigned by) {
+  unsigned lane = threadIdx.x % 32;
+  return from_lane<T>(exchange(value), lane >= by ? lane - by : lane);
+}
+template <class T> T __shfl_down_sync(unsigned, T value, unsigned by) {
+  unsigned lane = threadIdx.x % 32;
+  return from_lane<T>(exchange(value), lane + by < 32 ? lane + by : lane);
+}
+inline unsigned __ballot_sync(unsigned, bool vote) {
+  const unsigned long long *votes = exchange((int)vote);
+  unsigned ballot = 0;
+  for (unsigned lane = 0; lane < 32; lane++) ballot |= (unsigned)votes[lane] << lane;
+  return ballot;
+}
+inline bool __any_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) != 0; }
+// Only for whole warps.
+inline bool __all_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vote) == ~0u; }
+
+// ---- memory ----
+
+inline void __threadfence() {}
+inline void __threadfence_system() {}
+
+template <class T, class U> T atomicAdd(T *at, U value) {
+  T old = *at;
+  *at = old + (T)value;
+  return old;
+}
+template <class T, class U> T atomicMin(T *at, U value) {
+  T old = *at;
+  *at = min(old, (T)value);
+  return old;
+}
+template <class T, class U> T atomicMax(T *at, U value) {
+  T old = *at;
+  *at = max(old, (T)value);
+  return old;
+}
+template <class T> T __ldg(const T *at) { return *at; }
+template <class T> T __ldcg(const T *at) { return *at; }
+template <class T, class U> void __stcg(T *at, U value) { *at = value; }

@@ -1,0 +1,181 @@
+// Merging two clusters: their mean, scatter, members, moments and whitening factor.
+
+#pragma once
+
+#include "block.cuh"
+#include "problem.cuh"
+#include "shape.cuh"
+#include "whitening.cuh"
+
+// Brings the members of the clusters at `to` and `from` together, those of `from` last or first.
+__device__ __noinline__ void join_members(Problem &problem, uint to, uint from) {
+  const Arrays &arrays = problem.arrays;
+  ulong first = problem.first;
+  uint to_start = arrays.member_starts[first + to], to_size = arrays.sizes[first + to];
+  uint from_start = arrays.member_starts[first + from], from_size = arrays.sizes[first + from];
+  uint slot = arrays.slots[first + to];
+  // The earlier segment stays, the later one moves to its end, what is between moves on.
+  uint head = min(to_start, from_start), tail = max(to_start, from_start);
+  uint head_size = head == to_start ? to_size : from_size;
+  uint tail_size = head == to_start ? from_size : to_size;
+  uint end = head + head_size;
+  for (uint m = end + threadIdx.x; m < tail + tail_size; m += THREADS) {
+    uint target = m < tail ? m + tail_size : end + (m - tail);
+    arrays.next_members[first + target] = arrays.members[first + m];
+    arrays.next_member_slots[first + target] = arrays.member_slots[first + m];
+  }
+  __syncthreads();
+  for (uint m = end + threadIdx.x; m < tail + tail_size; m += THREADS) {
+    arrays.members[first + m] = arrays.next_members[first + m];
+    arrays.member_slots[first + m] = arrays.next_member_slots[first + m];
+  }
+  __syncthreads();
+  FOR_EACH(m, head_size + tail_size) arrays.member_slots[first + head + m] = slot;
+  FOR_EACH(position, problem.live) {
+    uint start = arrays.member_starts[first + position];
+    if (start >= end && start < tail) arrays.member_starts[first + position] = start + tail_size;
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) arrays.member_starts[first + to] = head;
+  __syncthreads();
+}
+
+// The moments of a position's members around its mean.
+__device__ __noinline__ void measure_moments(Problem &problem, uint position,
+                                             const double *scatter) {
+  const Arrays &arrays = problem.arrays;
+  uint p = problem.p, size = arrays.sizes[problem.first + position];
+  const uint *members =
+      arrays.members + problem.first + arrays.member_starts[problem.first + position];
+  FOR_EACH(k, p) problem.mean[k] = problem.mean_at(k, position);
+  __syncthreads();
+  double2 moments = make_double2(0, 0);
+  // Squares of the distances to the mean, for the third moments.
+  FOR_EACH(m, size) {
+    const double *x = problem.observation(members[m]);
+    double square = 0;
+    for (uint k = 0; k < p; k++)
+      square = fma(x[k] - problem.mean[k], x[k] - problem.mean[k], square);
+    arrays.bounds[problem.first + m] = square;
+    moments.x += square;
+    moments.y = fma(square, square, moments.y);
+  }
+  moments = block_sum(problem.shared, moments.x, moments.y);
+  double third = 0, squares = 0, trace = 0;
+  FOR_EACH(k, p) {
+    double sum = 0;
+    for (uint m = 0; m < size; m++)
+      sum = fma(arrays.bounds[problem.first + m],
+                problem.observation(members[m])[k] - problem.mean[k], sum);
+    third = fma(sum, sum, third);
+  }
+  FOR_EACH(e, p * p) {
+    uint i = e / p, j = e % p;
+    double value = scatter[j <= i ? packed_length(i) + j : packed_length(j) + i];
+    squares = fma(value, value, squares);
+    if (i == j) trace += value;
+  }
+  double2 norms = block_sum(problem.shared, squares, trace);
+  third = block_sum(problem.shared, third, 0).x;
+  if (threadIdx.x == 0) {
+    double *stored = arrays.moments + (problem.first + position) * MOMENTS;
+    stored[VARIANCE] = moments.x / size * (1 - SLACK);
+    stored[FOURTH] = moments.y / size * (1 + SLACK);
+    stored[LARGEST] = largest_eigenvalue_bound(norms.y, norms.x, p) / size * (1 + SLACK);
+    stored[THIRD] = sqrt(third) / size * (1 + SLACK);
+  }
+  __syncthreads();
+}
+
+// Moves a cluster from the position `last` to the position `from`.
+template <bool MEMBER_DISTANCES>
+__device__ __forceinline__ void move_cluster(Problem &problem, const Arrays &arrays, uint p,
+                                             ulong first, uint last, uint from) {
+  FOR_EACH(k, p) {
+    double *means = problem.means() + (size_t)k * problem.n;
+    means[from] = means[last];
+  }
+  if (threadIdx.x == 0) {
+    uint slot = arrays.slots[first + last];
+    arrays.slots[first + from] = slot;
+    arrays.slot_positions[first + slot] = from;
+    arrays.sizes[first + from] = arrays.sizes[first + last];
+    arrays.births[first + from] = arrays.births[first + last];
+    arrays.shapes[first + from] = arrays.shapes[first + last];
+    arrays.partner_distances[first + from] = arrays.partner_distances[first + last];
+    arrays.partners[first + from] = arrays.partners[first + last];
+    arrays.partner_births[first + from] = arrays.partner_births[first + last];
+    if (MEMBER_DISTANCES) {
+      arrays.member_starts[first + from] = arrays.member_starts[first + last];
+      for (uint k = 0; k < MOMENTS; k++)
+        arrays.moments[(first + from) * MOMENTS + k] = arrays.moments[(first + last) * MOMENTS + k];
+    }
+  }
+}
+
+// Merges the clusters at the positions `to` (of the lower slot) and `from`, and says where the
+// result is.
+template <bool MEMBER_DISTANCES>
+__device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint birth,
+                                   uint *shapes_used, uint *free_shapes) {
+  const Arrays &arrays = problem.arrays;
+  uint p = problem.p;
+  ulong first = problem.first;
+  uint size_a = arrays.sizes[first + to], size_b = arrays.sizes[first + from];
+  uint shape_a = arrays.shapes[first + to], shape_b = arrays.shapes[first + from];
+  double m_a = size_a, m_b = size_b;
+  double share = share_of(m_a, m_b);
+  double weight = between_weight(m_a, m_b);
+  FOR_EACH(k, p) problem.mean[k] = problem.mean_at(k, from) - problem.mean_at(k, to);
+  // The numbers of the shapes, whether or not they are the identity.
+  if (shape_a != NONE) shape_a &= ~IDENTITY;
+  if (shape_b != NONE) shape_b &= ~IDENTITY;
+  uint shape = shape_a != NONE ? shape_a : shape_b;
+  if (shape == NONE) {
+    if (*free_shapes > 0) {
+      *free_shapes -= 1;
+      shape = arrays.free_shapes[first + *free_shapes];
+    } else {
+      shape = *shapes_used;
+      *shapes_used += 1;
+    }
+  } else if (shape_a != NONE && shape_b != NONE) {
+    if (threadIdx.x == 0) arrays.free_shapes[first + *free_shapes] = shape_b;
+    *free_shapes += 1;
+  }
+  __syncthreads();
+  double *scatter = problem.shape_scatter(shape);
+  FOR_EACH(e, p * p) {
+    uint i = e / p, j = e % p, at = packed_length(i) + j;
+    if (j > i) continue;
+    double both = shape_a == NONE ? 0.0 : problem.shape_scatter(shape_a)[at];
+    if (shape_b != NONE) both = both + problem.shape_scatter(shape_b)[at];
+    scatter[at] = merged_scatter(weight * problem.mean[i], problem.mean[j], both);
+  }
+  FOR_EACH(k, p) {
+    double *value = problem.means() + (size_t)k * problem.n + to;
+    *value = merged_mean(share, problem.mean[k], *value);
+  }
+  __syncthreads();
+  if (MEMBER_DISTANCES) join_members(problem, to, from);
+  uint size = size_a + size_b, last = problem.live - 1;
+  if (threadIdx.x == 0) {
+    arrays.slot_births[first + arrays.slots[first + to]] = birth;
+    arrays.slot_births[first + arrays.slots[first + from]] = NONE;
+    arrays.sizes[first + to] = size;
+    arrays.births[first + to] = birth;
+  }
+  __syncthreads();
+  // The last position fills the gap.
+  if (from != last) {
+    move_cluster<MEMBER_DISTANCES>(problem, arrays, p, first, last, from);
+  }
+  problem.live = last;
+  __syncthreads();
+  uint position = to == last ? from : to;
+  shape = reshape<MEMBER_DISTANCES>(problem, shape, size);
+  if (threadIdx.x == 0) arrays.shapes[first + position] = shape;
+  __syncthreads();
+  if (MEMBER_DISTANCES) measure_moments(problem, position, scatter);
+  return position;
+}

@@ -1,0 +1,224 @@
+// Lower bounds on the distances between queries and clusters, and between queries and tiles, in
+// single precision throughout.
+//
+// backend/screen.rs says what the bounds are and why they hold; this file follows
+// backend/cpu/screen.rs term by term.
+
+#pragma once
+
+#include "screen_launch.cuh"
+
+// Elements of a lower triangle of p rows.
+__device__ __forceinline__ uint packed_length(uint p) { return p * (p + 1) / 2; }
+
+// Where element (i, j), j <= i, of a packed factor is.
+__device__ __forceinline__ uint element(uint p, uint i, uint j) {
+  return j * p - j * (j + 1) / 2 + i;
+}
+
+// The whitening factor of this number.
+__device__ __forceinline__ const float *factor_of(const Clusters &clusters, uint number) {
+  return clusters.slabs[number / clusters.slab_shapes] +
+         (size_t)(number % clusters.slab_shapes) * packed_length(clusters.dimensions);
+}
+
+// The margins of the bounds.
+struct Margins {
+  float unit, shrink, cautious, moment, slack;
+  __device__ explicit Margins(uint p) {
+    unit = 1.0f / (1 << 24);
+    shrink = 1.0f - ((float)p + 8.0f) * unit;
+    cautious = shrink * 0.999999f;
+    moment = 1.0f - (4.0f * (float)p + 96.0f) * unit;
+    slack = 0.5f * (1.0f - 4.0f * unit);
+  }
+};
+
+// Hölder's bound on the mean norm, see backend/screen.rs.
+__device__ __forceinline__ float mean_norm(float square, float distance, float variance,
+                                           float fourth, float largest, float third) {
+  float second = variance + square;
+  float factor = fmaf(4.0f, largest, fmaf(2.00001f, variance, square));
+  float total = fmaf(4.0f * third, distance, fmaf(factor, square, fourth)) + 1.17549435e-38f;
+  return __fsqrt_rn(second) * __fdiv_rn(second, __fsqrt_rn(total));
+}
+
+// One cluster's coordinates: in registers for up to P dimensions, in memory for P = 0. The means
+// they are compared with are padded with zeros to P.
+template <int P> struct Point {
+  float x[P];
+  __device__ Point(const Clusters &clusters, uint position) {
+#pragma unroll
+    for (int k = 0; k < P; k++)
+      x[k] = k < clusters.dimensions ? clusters.rows[(size_t)k * clusters.capacity + position] : 0;
+  }
+  __device__ __forceinline__ float square(const Clusters &, const float *mean) const {
+    float sum = 0;
+#pragma unroll
+    for (int k = 0; k < P; k++) {
+      float d = mean[k] - x[k];
+      sum = fmaf(d, d, sum);
+    }
+    return sum;
+  }
+  // ||W d||², or less where that is enough already.
+  __device__ __forceinline__ float whitened(const Clusters &clusters, const float *mean,
+                                            const float *factor, float enough) const {
+    float d[P], sum = 0;
+#pragma unroll
+    for (int k = 0; k < P; k++) d[k] = mean[k] - x[k];
+    const float4 *row = (const float4 *)factor;
+    for (uint i = 0; i < clusters.dimensions; i++) {
+      float value = 0;
+#pragma unroll
+      for (int group = 0; group < P / 4; group++) {
+        if (4 * group <= i) {
+          float4 w = row[group];
+          value = fmaf(w.x, d[4 * group], value);
+          value = fmaf(w.y, d[4 * group + 1], value);
+          value = fmaf(w.z, d[4 * group + 2], value);
+          value = fmaf(w.w, d[4 * group + 3], value);
+        }
+      }
+      row += i / 4 + 1;
+      sum = fmaf(value, value, sum);
+      if (sum > enough) break;
+    }
+    return sum;
+  }
+};
+
+template <> struct Point<0> {
+  const float *x;
+  __device__ Point(const Clusters &clusters, uint position) : x(clusters.rows + position) {}
+  __device__ __forceinline__ float square(const Clusters &clusters, const float *mean) const {
+    float sum = 0;
+    for (uint k = 0; k < clusters.dimensions; k++) {
+      float d = mean[k] - x[(size_t)k * clusters.capacity];
+      sum = fmaf(d, d, sum);
+    }
+    return sum;
+  }
+  __device__ float whitened(const Clusters &clusters, const float *mean, const float *factor,
+                            float enough) const {
+    float sum = 0;
+    for (uint i = 0; i < clusters.dimensions; i++) {
+      float value = 0;
+      for (uint j = 0; j <= i; j++)
+        value = fmaf(factor[j], mean[j] - x[(size_t)j * clusters.capacity], value);
+      factor += (i / 4 + 1) * 4;
+      sum = fmaf(value, value, sum);
+      if (sum > enough) break;
+    }
+    return sum;
+  }
+};
+
+// A lower bound between a query and a thread's cluster; `to_target` still lacks the bound from the
+// target's own factor.
+struct Bound {
+  float to_query, to_target, distance, error;
+};
+
+// False where the bound cannot be below `limit`, always so for a cluster that is gone.
+template <int P>
+__device__ bool loose_bound(const Clusters &clusters, const Point<P> &point, uint position,
+                            const float *query, const float *factors, float limit,
+                            const Margins &margins, Bound &out) {
+  uint p = clusters.dimensions;
+  const float *mean = query + COORDINATES;
+  const float *scalars = clusters.rows + (size_t)p * clusters.capacity + position;
+  auto scalar = [&](uint which) { return scalars[(size_t)which * clusters.capacity]; };
+  float square = point.square(clusters, mean);
+  float target_low = scalar(LOW);
+  float low = query[LOW] + target_low;
+  float error = query[ERROR] + scalar(ERROR);
+  float left = low * margins.cautious;
+  float right = fmaf(low, error, 2.0f * limit);
+  // Where both sides underflow, that tells nothing.
+  if (!(left * left * square <= right * right)) return false;
+  float distance = __fsqrt_rn(square);
+  float near = fmaxf(distance * margins.shrink - error, 0.0f), far = near;
+  if (clusters.member_distances) {
+    float from_query =
+        mean_norm(square, distance, query[VARIANCE], query[FOURTH], query[LARGEST], query[THIRD]);
+    float from_target = mean_norm(square, distance, scalar(VARIANCE), scalar(FOURTH),
+                                  scalar(LARGEST), scalar(THIRD));
+    near = fmaxf(near, from_target * margins.moment - error);
+    far = fmaxf(far, from_query * margins.moment - error);
+  }
+  out.to_query = query[LOW] * near;
+  out.to_target = target_low * far;
+  uint factor = __float_as_uint(query[SHAPE]);
+  if (factor != NONE) {
+    float lost = fmaf(query[RELATIVE], distance, query[ABSOLUTE] * error);
+    // From here on the bound cannot be below the limit; a little more, for its rounding.
+    float least = fmaxf(limit * 2.00001f - out.to_target + lost, 0.0f) * 1.00001f;
+    float enough = least * least;
+    float sum = point.whitened(clusters, mean, factors + factor, enough);
+    if (sum > enough) return false;
+    out.to_query = fmaxf(out.to_query, __fsqrt_rn(sum) - lost);
+  }
+  out.distance = distance;
+  out.error = error;
+  return true;
+}
+
+// ||W d|| for the difference d between a query and the cluster at `position`, by a whole warp.
+__device__ float whole_warp_norm(const Clusters &clusters, uint position, const float *query,
+                                 const float *factor) {
+  uint p = clusters.dimensions, lane = threadIdx.x % WARP;
+  const float *cluster = clusters.rows + position;
+  float sum = 0;
+  for (uint top = 0; top < p; top += WARP) {
+    uint i = top + lane;
+    float row = 0;
+    for (uint left = 0; left <= top; left += WARP) {
+      uint k = left + lane;
+      float mine = k < p ? query[COORDINATES + k] - cluster[(size_t)k * clusters.capacity] : 0;
+      uint columns = min(p - left, (uint)WARP);
+#pragma unroll 8
+      for (uint c = 0; c < columns; c++) {
+        float d = __shfl_sync(WHOLE_WARP, mine, c);
+        uint j = left + c;
+        if (j <= i && i < p) row = fmaf(factor[element(p, i, j)], d, row);
+      }
+    }
+    sum = fmaf(row, row, sum);
+  }
+  for (int step = WARP / 2; step > 0; step /= 2) sum += __shfl_xor_sync(WHOLE_WARP, sum, step);
+  return __fsqrt_rn(sum);
+}
+
+// The bound from the target's own factor, by a whole warp; all lanes get it.
+__device__ float bound_to_target(const Clusters &clusters, uint position, const float *query,
+                                 float distance, float error) {
+  uint p = clusters.dimensions;
+  const float *scalars = clusters.rows + (size_t)p * clusters.capacity + position;
+  auto scalar = [&](uint which) { return scalars[(size_t)which * clusters.capacity]; };
+  uint number = __float_as_uint(scalar(SHAPE));
+  if (number == NONE) return 0;
+  float norm = whole_warp_norm(clusters, position, query, factor_of(clusters, number));
+  return norm - scalar(RELATIVE) * distance - scalar(ABSOLUTE) * error;
+}
+
+// Whether a tile can hold a cluster whose bound is below the limit.
+template <int P>
+__device__ bool can_compete(const Clusters &clusters, uint tile, const float *query, float limit,
+                            const Margins &margins) {
+  if (tile * TILE >= __float_as_uint(query[END])) return false;
+  if (tile >= clusters.tiles) return true;
+  uint p = clusters.dimensions, tiles = clusters.capacity / TILE;
+  const float *ball = clusters.balls + tile, *mean = query + COORDINATES;
+  float square = 0;
+#pragma unroll(P > 0 ? P : 8)
+  for (uint k = 0; k < p; k++) {
+    float d = mean[k] - __ldg(ball + (size_t)k * tiles);
+    square = fmaf(d, d, square);
+  }
+  float radius = __ldg(ball + (size_t)(p + RADIUS) * tiles);
+  float low = query[LOW] + __ldg(ball + (size_t)(p + BALL_LOW) * tiles);
+  float distance = __fsqrt_rn(square) * margins.shrink - (radius + query[ERROR]);
+  // Also where that is no number.
+  return !(fmaxf(distance, 0.0f) * low * (margins.slack * 0.999999f) >= limit);
+}

@@ -1,0 +1,170 @@
+// A cluster's shape, number by number: the full-size rule, the weight of the covariance, the
+// elements of means, scatters and effective covariances, and the geometric mean of pivots.
+//
+// All of this decides: each function has the order of operations, and so the bits, of its namesake
+// in mahalanobis/shape.rs. A test compiles this file for the CPU and compares.
+
+#pragma once
+
+#include "agglomerate_launch.cuh"
+
+#define EPSILON 2.2204460492503131e-16
+// More than the relative error of a lower bound.
+#define SLACK 1e-9
+
+// ---- layouts ----
+
+// Elements of a lower triangle packed row by row; also where row p starts.
+__host__ __device__ __forceinline__ uint packed_length(uint p) { return p * (p + 1) / 2; }
+
+// Whitening factors are kept in bands of BAND rows, each as wide as its last row and filled up with
+// zeros, column after column, so that a thread goes through the rows of a band at once.
+__host__ __device__ __forceinline__ uint bands(uint p) { return (p + BAND - 1) / BAND; }
+__host__ __device__ __forceinline__ uint band_start(uint band) {
+  return BAND * BAND * band * (band + 1) / 2;
+}
+__host__ __device__ __forceinline__ uint banded_length(uint p) { return band_start(bands(p)); }
+
+// ---- bounds ----
+
+// An upper bound on the largest eigenvalue of a symmetric p x p matrix with this trace and this sum
+// of squares of all elements (Wolkowicz and Styan 1980, "Bounds for eigenvalues using traces").
+__host__ __device__ double largest_eigenvalue_bound(double trace, double squares, uint p) {
+  double mean = trace / p;
+  // What cancels in the difference is covered by the second term.
+  double rest = fmax(squares - mean * trace, 0.0) + 1e-12 * squares;
+  return (mean + sqrt(rest * (p - 1) / p)) * (1 + SLACK);
+}
+
+// ---- the rule ----
+
+__host__ __device__ bool is_full_size(const double &threshold, uint members) {
+  return (double)members >= threshold;
+}
+
+// The weight w of the covariance in the effective covariance.
+__host__ __device__ double weight_of(const double &threshold, uint members) {
+  if (members <= 2) return 0;
+  return is_full_size(threshold, members) ? 1 : (double)members / threshold;
+}
+
+// Whether a cluster can have another shape than the identity.
+__host__ __device__ bool may_have_shape(const double &threshold, const uint &subthreshold,
+                                        bool all_full_size, uint members) {
+  double weight = weight_of(threshold, members);
+  switch (subthreshold) {
+  case EUCLID_MAHAL: return weight == 1;
+  case EUCLID: return weight == 1 && all_full_size;
+  default: return weight > 0;
+  }
+}
+
+// ---- means and scatters ----
+
+// The share of the members that the second of two clusters has in their union.
+__host__ __device__ __forceinline__ double share_of(double members_a, double members_b) {
+  return members_b / (members_a + members_b);
+}
+
+// The weight of the outer product of the difference of two means in the scatter of their union.
+__host__ __device__ __forceinline__ double between_weight(double members_a, double members_b) {
+  return members_a * members_b / (members_a + members_b);
+}
+
+// A coordinate of the mean of a union.
+__host__ __device__ __forceinline__ double merged_mean(double share, double difference,
+                                                       double mean) {
+  return fma(share, difference, mean);
+}
+
+// Element (i, j) of the scatter of a union: `scaled` is the weight times coordinate i of the
+// difference, `both` the sum of the two clusters' elements.
+__host__ __device__ __forceinline__ double merged_scatter(double scaled, const double &difference,
+                                                          double both) {
+  return fma(scaled, difference, both);
+}
+
+// ---- the effective covariance and its Cholesky factor ----
+
+__host__ __device__ __forceinline__ double covariance(double scatter, double divisor) {
+  return scatter / divisor;
+}
+
+__host__ __device__ __forceinline__ double ridge_of(double weight, double f) {
+  return (1.0 - weight) * f;
+}
+
+// An element w·cov + (1 - w)·f·I; `ridge` is 0 off the diagonal.
+__host__ __device__ __forceinline__ double effective(double weight, double covariance,
+                                                     double ridge) {
+  return fma(weight, covariance, ridge);
+}
+
+// A matrix is singular where not all pivots are above this; `largest` is the greatest element of the
+// diagonal.
+__host__ __device__ __forceinline__ double singular_pivot(uint p, double largest) {
+  return EPSILON * (double)p * largest;
+}
+
+// ---- the geometric mean ----
+
+#define LEAST_NORMAL 2.2250738585072014e-308
+#define TWO_TO_54 18014398509481984.0
+#define MANTISSA_BITS ((1ull << 52) - 1)
+#define SQRT_2 1.41421356237309504880
+#define LOG2_E 1.44269504088896340736
+#define LN_2 0.693147180559945309417
+
+// `value` = mantissa · 2^exponent with the mantissa, which is returned, in [1, 2).
+__host__ __device__ double split(double value, long long *exponent) {
+  int shift = 0;
+  if (value < LEAST_NORMAL) {
+    value = value * TWO_TO_54;
+    shift = 54;
+  }
+  ulong bits = __double_as_longlong(value);
+  *exponent = (long long)(bits >> 52) - 1023 - shift;
+  return __longlong_as_double((bits & MANTISSA_BITS) | (1023ull << 52));
+}
+
+// Of positive numbers, from additions, multiplications and divisions only.
+__host__ __device__ double geometric_mean(const double *values, uint count) {
+  double mantissa = 1;
+  long long exponent = 0;
+  for (uint i = 0; i < count; i++) {
+    long long e, carry;
+    double m = split(values[i], &e);
+    mantissa = split(mantissa * m, &carry);
+    exponent += e + carry;
+  }
+  // Rounded down, with a remainder that is not negative.
+  long long whole = exponent / (long long)count;
+  if (whole * (long long)count > exponent) whole -= 1;
+  long long rest = exponent - whole * (long long)count;
+
+  // log2 of the mantissa: 2/ln 2 · artanh((x-1)/(x+1)) by its series.
+  double x = mantissa, offset = 0;
+  if (x > SQRT_2) {
+    x = x * 0.5;
+    offset = 1;
+  }
+  double z = (x - 1) / (x + 1);
+  double square = z * z;
+  double sum = 1.0 / 23.0;
+#pragma unroll
+  for (int odd = 21; odd >= 1; odd -= 2) sum = fma(square, sum, 1.0 / odd);
+  double logarithm = fma(2.0 * LOG2_E * z, sum, offset);
+
+  double part = ((double)rest + logarithm) / (double)count;
+  // 2^part, by the exponential series around the middle.
+  double y = (part - 0.5) * LN_2;
+  sum = 1;
+#pragma unroll 1
+  for (int k = 16; k >= 1; k--) sum = fma(y / (double)k, sum, 1.0);
+  double value = SQRT_2 * sum;
+  // Times 2^whole in two steps, so that neither factor leaves the range of doubles.
+  long long half = whole / 2;
+  double first = __longlong_as_double((half + 1023) << 52);
+  double second = __longlong_as_double((whole - half + 1023) << 52);
+  return value * first * second;
+}
