@@ -16,6 +16,7 @@ use cudarc::driver::{
 };
 use rayon::prelude::*;
 
+use super::arguments::arguments;
 use super::chain;
 use super::device::Device;
 use super::distances::{self, check_memory, pieces, CudaPoints};
@@ -63,7 +64,7 @@ pub const SMALLEST: usize = 4_096;
 /// Chains of fewer clusters than this are faster on the CPU.
 const SMALLEST_CHAIN: usize = if cfg!(test) { 40 } else { 2_048 };
 
-/// No slot, as in dissimilarities.cu.
+/// No slot, as in base.cuh.
 const NONE: u32 = u32::MAX;
 
 /// How a device stores dissimilarities.
@@ -79,72 +80,60 @@ impl OnDevice for f32 {
     const KERNELS: &'static Kernels = &kernels::DISSIMILARITIES_SINGLE;
 }
 
-/// As struct Search in dissimilarities.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Search {
-    values: u64,
-    wanted: u64,
-    dissimilarities: u64,
-    slots: u64,
-    unusable: u64,
-    clusters: u32,
-    count: u32,
-    each: u32,
-    squared: u32,
+arguments! {
+    /// As in dissimilarities_launch.cuh.
+    struct Search {
+        values: u64,
+        wanted: u64,
+        dissimilarities: u64,
+        slots: u64,
+        unusable: u64,
+        clusters: u32,
+        count: u32,
+        each: u32,
+        squared: u32,
+    }
 }
 
-// SAFETY: plain old data, laid out as in dissimilarities.cu.
-unsafe impl DeviceRepr for Search {}
-
-/// As struct Step in dissimilarities.cu.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    height: f64,
-    sizes: [f64; 2],
-    lower: u32,
-    higher: u32,
-    merged: [u32; 2],
+arguments! {
+    /// As in dissimilarities_launch.cuh.
+    struct Step {
+        height: f64,
+        sizes: [f64; 2],
+        lower: u32,
+        higher: u32,
+        merged: [u32; 2],
+    }
 }
 
-// SAFETY: plain old data, laid out as in dissimilarities.cu.
-unsafe impl DeviceRepr for Step {}
-
-/// As struct Merging in dissimilarities.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Merging {
-    values: u64,
-    steps: u64,
-    sizes: u64,
-    step_of: u64,
-    clusters: u32,
-    linkage: u32,
-    squared: u32,
-    first: u32,
-    last: u32,
+arguments! {
+    /// As in dissimilarities_launch.cuh.
+    struct Merging {
+        values: u64,
+        steps: u64,
+        sizes: u64,
+        step_of: u64,
+        clusters: u32,
+        linkage: u32,
+        squared: u32,
+        first: u32,
+        last: u32,
+    }
 }
 
-// SAFETY: plain old data, laid out as in dissimilarities.cu.
-unsafe impl DeviceRepr for Merging {}
-
-/// As struct Rest in dissimilarities.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Rest {
-    values: u64,
-    live: u64,
-    step_of: u64,
-    out: u64,
-    before: u32,
-    clusters: u32,
-    squared: u32,
-    first: u32,
+arguments! {
+    /// As in dissimilarities_launch.cuh.
+    struct Rest {
+        values: u64,
+        live: u64,
+        step_of: u64,
+        out: u64,
+        before: u32,
+        clusters: u32,
+        squared: u32,
+        first: u32,
+    }
 }
-
-// SAFETY: plain old data, laid out as in dissimilarities.cu.
-unsafe impl DeviceRepr for Rest {}
 
 /// Whether the device does this linkage: those that merge by rounds.
 pub fn fits(linkage: Linkage) -> bool {

@@ -1,11 +1,14 @@
 //! NVIDIA GPUs: large problems have their screens there while the CPU decides; many small ones are
 //! there as a whole.
 
+mod arguments;
 mod blocks;
 mod chain;
 mod device;
 mod dissimilarities;
 mod distances;
+#[cfg(test)]
+mod host;
 mod kernels;
 mod kmeans;
 #[cfg(test)]

@@ -59,7 +59,7 @@ const BATCH_BYTES: usize = 1 << 31;
 /// host decides on another.
 const BATCHES_FOR_EACH: usize = 4;
 
-/// Scalars of a view, behind its coordinates. As in neighbours.cu.
+/// Scalars of a view, behind its coordinates. As in sweep.cuh.
 const SCALARS: usize = 4;
 
 /// Requests with fewer pairs of coordinates than this are faster on the CPU.
