@@ -8,10 +8,10 @@
 #include "screen_launch.cuh"
 #include "screen_sweep.cuh"
 
-// Applies a batch of changes: the positions `removed` are gone; each of the `added` entries is a
-// position, coordinates and scalars as in `rows`, and a word for the host; each of the packed
-// whitening `factors` goes to the shape of that number in `shaped`, unless it is NONE. Also
-// copies the `queries` of the sweep that follows and their factors, `words` in all, from the host.
+// Applies a batch of changes: the positions `removed` are gone; the `added` clusters are laid out
+// as enum Entry says; each of the packed whitening `factors` goes to the shape of that number in
+// `shaped`, unless it is NONE. Also copies the `queries` of the sweep that follows and their factors,
+// `words` in all, from the host.
 //
 // All this lies in the host's memory, which takes long to answer: each thread asks for what it needs
 // at once, and with a thread for each word that time passes but once.
@@ -36,8 +36,8 @@ extern "C" __global__ void update(Clusters clusters, const uint *removed, uint r
     }
     i -= removed_count;
     if (i < added_count * height) {
-      const uint *entry = added + (size_t)(i / height) * (height + 2);
-      uint k = i % height, position = entry[0], value = entry[1 + k];
+      const uint *entry = added + (size_t)(i / height) * entry_words(p);
+      uint k = i % height, position = entry[ENTRY_POSITION], value = entry[ENTRY_ROWS + k];
       clusters.rows[(size_t)k * clusters.capacity + position] = __uint_as_float(value);
       continue;
     }
@@ -130,12 +130,13 @@ __device__ void change_and_collect_for(const Clusters &clusters, const SmallBatc
     if (is_mine(position)) clusters.rows[(size_t)(p + LOW) * clusters.capacity + position] = GONE;
   }
   for (uint which = 0; which < batch.added; which++) {
-    const uint *entry = words + batch.removed + which * (height + 2);
-    uint position = entry[0];
+    const uint *entry = words + batch.removed + which * entry_words(p);
+    uint position = entry[ENTRY_POSITION];
     if (!is_mine(position)) continue;
     for (uint k = threadIdx.x; k < height; k += blockDim.x)
-      clusters.rows[(size_t)k * clusters.capacity + position] = __uint_as_float(entry[1 + k]);
-    uint number = entry[1 + p + SHAPE], factor = entry[1 + height];
+      clusters.rows[(size_t)k * clusters.capacity + position] =
+          __uint_as_float(entry[ENTRY_ROWS + k]);
+    uint number = entry[entry_scalar(p, SHAPE)], factor = entry[entry_factor(p)];
     if (number == NONE) continue;
     float *place = (float *)factor_of(clusters, number);
     const uint *packed = words + batch.packed_at + factor * length;

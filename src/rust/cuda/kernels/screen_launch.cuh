@@ -30,6 +30,15 @@ enum Scalar { ERROR, LOW, RELATIVE, ABSOLUTE, VARIANCE, FOURTH, LARGEST, THIRD, 
 // starts, then its p coordinates.
 enum Query { LIMIT = SCALARS, END, GROUPS, ROOM, OUTPUT, COORDINATES };
 
+// A cluster that is added: its position, then its coordinates and scalars as in `rows`, then the number
+// of its whitening factor among those of the batch.
+enum Entry { ENTRY_POSITION, ENTRY_ROWS };
+__host__ __device__ __forceinline__ uint entry_scalar(uint p, uint scalar) {
+  return ENTRY_ROWS + p + scalar;
+}
+__host__ __device__ __forceinline__ uint entry_factor(uint p) { return entry_scalar(p, SCALARS); }
+__host__ __device__ __forceinline__ uint entry_words(uint p) { return entry_factor(p) + 1; }
+
 // Of the ball around each tile: the centre's coordinates, then these.
 enum Ball { RADIUS, BALL_LOW, BALL_SCALARS };
 

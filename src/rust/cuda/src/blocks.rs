@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 use cudarc::driver::{
-    CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig, PinnedHostSlice,
-    PushKernelArg,
+    CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PinnedHostSlice, PushKernelArg,
 };
 use rayon::prelude::*;
 
+use crate::arguments::{arguments, named_values};
 use crate::device::Device;
 use crate::kernels::{self, Kernels};
 use gmhclust_core::distinct::Distinct;
@@ -20,18 +20,15 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
 use gmhclust_core::Merge;
 
-// As in agglomerate.cu.
+// As in agglomerate_launch.cuh.
 const THREADS: u32 = 128;
-const SPREAD: usize = 4;
-const TRAITS: usize = 4;
+const MOMENTS: usize = 4;
+const SHAPE_SCALARS: usize = 4;
 const BAND: usize = 4;
 const MOST_DIMENSIONS: usize = 64;
 
 /// With more observations, a block takes longer than the rest of the device may wait for it.
 const MOST_OBSERVATIONS: usize = 8_192;
-
-/// Arrays of words, one word for each observation: those of struct Arrays in agglomerate.cu.
-const WORDS: usize = 17;
 
 /// How often to look at the device's progress.
 const LOOK: Duration = Duration::from_micros(200);
@@ -39,44 +36,94 @@ const LOOK: Duration = Duration::from_micros(200);
 /// The share of the free memory to use.
 const MEMORY_SHARE: f64 = 0.9;
 
-/// As struct Task in agglomerate.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Task {
-    diagonal: f64,
-    first: u64,
-    observations: u32,
-    log2_terms: u32,
+arguments! {
+    /// As in agglomerate_launch.cuh.
+    struct Task {
+        diagonal: f64,
+        first: u64,
+        observations: u32,
+        log2_terms: u32,
+    }
+
+    /// As in agglomerate_launch.cuh; the pointers are addresses on the device.
+    struct Arrays {
+        threshold: f64,
+        subthreshold: u32,
+        normalize: u32,
+        dimensions: u32,
+        tasks: u32,
+        task: u64,
+        x: u64,
+        doubles: Doubles<u64>,
+        words: Words<u64>,
+        heights: u64,
+        lower: u64,
+        higher: u64,
+        next_task: u64,
+        failed_tasks: u64,
+        merged: u64,
+        progress: u64,
+        stop: u64,
+    }
 }
 
-// SAFETY: plain old data, laid out as in agglomerate.cu.
-unsafe impl DeviceRepr for Task {}
-
-/// As struct Arrays in agglomerate.cu; the pointers are addresses on the device.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Arrays {
-    threshold: f64,
-    subthreshold: u32,
-    normalize: u32,
-    dimensions: u32,
-    tasks: u32,
-    task: u64,
-    x: u64,
-    doubles: [u64; 9],
-    words: [u64; WORDS - 2],
-    heights: u64,
-    lower: u64,
-    higher: u64,
-    next: u64,
-    faults: u64,
-    merged: u64,
-    progress: u64,
-    stop: u64,
+named_values! {
+    /// The arrays of doubles that a block works in, in struct Arrays.
+    struct Doubles {
+        means,
+        scatters,
+        factors,
+        partner_distances,
+        bounds,
+        to_owner,
+        member_sums,
+        moments,
+        shape_scalars,
+    }
 }
 
-// SAFETY: plain old data, laid out as in agglomerate.cu.
-unsafe impl DeviceRepr for Arrays {}
+named_values! {
+    /// The arrays of words that a block works in, in struct Arrays: a word for each observation.
+    struct Words {
+        slots,
+        sizes,
+        births,
+        shapes,
+        partners,
+        partner_births,
+        member_starts,
+        free_shapes,
+        slot_births,
+        slot_positions,
+        members,
+        next_members,
+        member_slots,
+        next_member_slots,
+        candidates,
+    }
+}
+
+/// The lengths of all arrays of words, for each observation.
+const WORDS: Words<usize> = Words {
+    slots: 1,
+    sizes: 1,
+    births: 1,
+    shapes: 1,
+    partners: 1,
+    partner_births: 1,
+    member_starts: 1,
+    free_shapes: 1,
+    slot_births: 1,
+    slot_positions: 1,
+    members: 1,
+    next_members: 1,
+    member_slots: 1,
+    next_member_slots: 1,
+    candidates: 1,
+};
+
+/// A merge's lower and higher slot.
+const SLOTS_OF_MERGE: usize = 2;
 
 /// Whether a block can do this problem.
 pub fn fits(problem: &Problem) -> bool {
@@ -112,22 +159,30 @@ fn module(p: usize, quick: bool) -> &'static Kernels {
     }
 }
 
-/// Doubles of working memory for each observation, array after array.
-fn doubles(p: usize) -> [usize; 9] {
-    // Means, scatters and factors (one for two observations), values, bounds, forths, sums,
-    // spreads, traits.
-    let half = |length: usize| length.div_ceil(2);
-    [
-        p,
-        half(packed_len(p)),
-        half(banded_len(p)),
-        1,
-        1,
-        1,
-        2,
-        SPREAD,
-        half(TRAITS),
-    ]
+/// The lengths of the arrays of doubles, for each observation; there are at most half as many shapes.
+fn doubles(p: usize) -> Doubles<usize> {
+    let by_shape = |length: usize| length.div_ceil(2);
+    Doubles {
+        means: p,
+        scatters: by_shape(packed_len(p)),
+        factors: by_shape(banded_len(p)),
+        partner_distances: 1,
+        bounds: 1,
+        to_owner: 1,
+        member_sums: 2,
+        moments: MOMENTS,
+        shape_scalars: by_shape(SHAPE_SCALARS),
+    }
+}
+
+/// How the kernel calls it.
+fn code(subthreshold: Subthreshold) -> u32 {
+    match subthreshold {
+        Subthreshold::Mahal => 0,
+        Subthreshold::Mahal0 => 1,
+        Subthreshold::Euclid => 2,
+        Subthreshold::EuclidMahal => 3,
+    }
 }
 
 /// Doubles of a whitening factor in bands.
@@ -137,7 +192,9 @@ fn banded_len(p: usize) -> usize {
 }
 
 fn bytes_per_observation(p: usize) -> usize {
-    8 * (doubles(p).iter().sum::<usize>() + p + 1) + 4 * WORDS
+    let doubles = doubles(p).values().sum::<usize>() + p + 1;
+    let words = WORDS.values().sum::<usize>() + SLOTS_OF_MERGE;
+    8 * doubles + 4 * words
 }
 
 /// The merges of each of these problems, all of which fit ([`fits`]) and have the same options;
@@ -204,13 +261,13 @@ struct Launch {
     tasks: CudaSlice<Task>,
     x: CudaSlice<f64>,
     #[allow(dead_code)] // named by address in `arrays`
-    doubles: Vec<CudaSlice<f64>>,
+    doubles: Doubles<CudaSlice<f64>>,
     #[allow(dead_code)]
-    words: Vec<CudaSlice<u32>>,
+    words: Words<CudaSlice<u32>>,
     heights: CudaSlice<f64>,
     lower: CudaSlice<u32>,
     higher: CudaSlice<u32>,
-    /// Next task, faults, merges done.
+    /// Next task, failed tasks, merges done.
     counters: CudaSlice<u32>,
     /// In the host's memory: merges done, and whether to stop.
     watch: PinnedHostSlice<u32>,
@@ -226,13 +283,9 @@ impl Launch {
             // SAFETY: the kernel writes each array before it reads it; `x` and the tasks are
             // copied over before the launch.
             unsafe {
-                let doubles = doubles(p)
-                    .into_iter()
-                    .map(|count| stream.alloc::<f64>(count * observations))
-                    .collect::<std::result::Result<Vec<_>, _>>()?;
-                let words = (0..WORDS - 2)
-                    .map(|_| stream.alloc::<u32>(observations))
-                    .collect::<std::result::Result<Vec<_>, _>>()?;
+                let doubles =
+                    doubles(p).try_map(|length| stream.alloc::<f64>(length * observations))?;
+                let words = WORDS.try_map(|length| stream.alloc::<u32>(length * observations))?;
                 let tasks = stream.alloc(problems.len())?;
                 let x = stream.alloc(observations * p)?;
                 let heights = stream.alloc_zeros(observations)?;
@@ -246,24 +299,19 @@ impl Launch {
                 let seen = watch.as_ptr()? as u64;
                 let arrays = Arrays {
                     threshold: options.threshold,
-                    subthreshold: match options.subthreshold {
-                        Subthreshold::Mahal => 0,
-                        Subthreshold::Mahal0 => 1,
-                        Subthreshold::Euclid => 2,
-                        Subthreshold::EuclidMahal => 3,
-                    },
+                    subthreshold: code(options.subthreshold),
                     normalize: u32::from(options.normalize),
                     dimensions: p as u32,
                     tasks: problems.len() as u32,
                     task: tasks.device_ptr(&stream).0,
                     x: x.device_ptr(&stream).0,
-                    doubles: std::array::from_fn(|i| doubles[i].device_ptr(&stream).0),
-                    words: std::array::from_fn(|i| words[i].device_ptr(&stream).0),
+                    doubles: doubles.map(|array| array.device_ptr(&stream).0),
+                    words: words.map(|array| array.device_ptr(&stream).0),
                     heights: heights.device_ptr(&stream).0,
                     lower: lower.device_ptr(&stream).0,
                     higher: higher.device_ptr(&stream).0,
-                    next: address(0),
-                    faults: address(1),
+                    next_task: address(0),
+                    failed_tasks: address(1),
                     merged: address(2),
                     progress: seen,
                     stop: seen + 4,
@@ -446,8 +494,30 @@ fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::{check, constants};
     use gmhclust_core::mahalanobis::Options;
     use gmhclust_core::matrix::Matrix;
+
+    #[test]
+    fn arguments_are_laid_out_as_the_kernel_reads_them() {
+        let mut constants =
+            constants![THREADS, MOMENTS, SHAPE_SCALARS, BAND, MOST_DIMENSIONS].to_vec();
+        constants.extend([
+            ("MAHAL", code(Subthreshold::Mahal).into()),
+            ("MAHAL0", code(Subthreshold::Mahal0).into()),
+            ("EUCLID", code(Subthreshold::Euclid).into()),
+            ("EUCLID_MAHAL", code(Subthreshold::EuclidMahal).into()),
+        ]);
+        let arrays = Arrays::layout()
+            .with_fields_of("doubles", &Doubles::<u64>::fields())
+            .with_fields_of("words", &Words::<u64>::fields());
+        check(
+            "agglomerate_launch.cuh",
+            &[],
+            &[Task::layout(), arrays],
+            &constants,
+        );
+    }
 
     #[test]
     fn pairs_of_equal_observations_suit_a_block_and_large_sets_do_not() {

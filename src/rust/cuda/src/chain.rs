@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
-    PushKernelArg,
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
 };
 
+use crate::arguments::arguments;
 use crate::device::Device;
 use gmhclust_core::error::Result;
 use gmhclust_core::linkage::lance_williams::Recurrence;
@@ -15,33 +15,30 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
 /// Threads of a block, as in dissimilarities.cu.
-const CHAINING: u32 = 512;
+const CHAIN_THREADS: u32 = 512;
 
 /// Steps of a launch: a fraction of a second.
 const STEPS: u32 = if cfg!(test) { 50 } else { 1 << 14 };
 
-/// As struct Chaining in dissimilarities.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Chaining {
-    values: u64,
-    sizes: u64,
-    gone: u64,
-    stack: u64,
-    nearest: u64,
-    nearest_slots: u64,
-    merged: u64,
-    heights: u64,
-    arrived: u64,
-    length: u64,
-    done: u64,
-    clusters: u32,
-    linkage: u32,
-    steps: u32,
+arguments! {
+    /// As in dissimilarities_launch.cuh.
+    struct Chaining {
+        values: u64,
+        sizes: u64,
+        gone: u64,
+        stack: u64,
+        nearest: u64,
+        nearest_slots: u64,
+        merged: u64,
+        heights: u64,
+        arrived: u64,
+        length: u64,
+        done: u64,
+        clusters: u32,
+        linkage: u32,
+        steps: u32,
+    }
 }
-
-// SAFETY: plain old data, laid out as in dissimilarities.cu.
-unsafe impl DeviceRepr for Chaining {}
 
 /// The merges of all clusters to one, given the address of their dissimilarities, in order, and
 /// their sizes. The dissimilarities are of no use afterwards.
@@ -101,7 +98,9 @@ impl Chain {
         sizes: &[f64],
     ) -> std::result::Result<Self, DriverError> {
         let n = sizes.len();
-        let blocks = (n as u32).div_ceil(CHAINING).min(device.multiprocessors()?);
+        let blocks = (n as u32)
+            .div_ceil(CHAIN_THREADS)
+            .min(device.multiprocessors()?);
         let chain = Self {
             blocks,
             clusters: n as u32,
@@ -150,7 +149,7 @@ impl Chain {
         };
         let config = LaunchConfig {
             grid_dim: (self.blocks, 1, 1),
-            block_dim: (CHAINING, 1, 1),
+            block_dim: (CHAIN_THREADS, 1, 1),
             shared_mem_bytes: 0,
         };
         // SAFETY: the argument is as declared in dissimilarities.cu, and what it names has the sizes
@@ -178,5 +177,24 @@ impl Chain {
         };
         let count = self.clusters as usize - 1;
         Ok(merges.take(count).map(merge).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{check, constants};
+
+    #[test]
+    fn arguments_are_laid_out_as_the_kernel_reads_them() {
+        for stored in ["STORED=double", "STORED=float"] {
+            let constants = constants![CHAIN_THREADS];
+            check(
+                "dissimilarities_launch.cuh",
+                &[stored],
+                &[Chaining::layout()],
+                &constants,
+            );
+        }
     }
 }

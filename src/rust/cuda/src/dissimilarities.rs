@@ -11,11 +11,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
-    PushKernelArg,
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
 };
 use rayon::prelude::*;
 
+use crate::arguments::arguments;
 use crate::chain;
 use crate::device::Device;
 use crate::distances::{self, check_memory, pieces, CudaPoints};
@@ -54,75 +54,63 @@ const SHARE: usize = 16;
 /// Fewer entries than this are looked up by one thread.
 const PARALLEL_ENTRIES: usize = 1 << 12;
 
-/// No slot, as in dissimilarities.cu.
+/// No slot, as in base.cuh.
 const NONE: u32 = u32::MAX;
 
-/// As struct Search in dissimilarities.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Search {
-    values: u64,
-    wanted: u64,
-    dissimilarities: u64,
-    slots: u64,
-    unusable: u64,
-    clusters: u32,
-    count: u32,
-    each: u32,
-    squared: u32,
+arguments! {
+    /// As in dissimilarities_launch.cuh.
+    struct Search {
+        values: u64,
+        wanted: u64,
+        dissimilarities: u64,
+        slots: u64,
+        unusable: u64,
+        clusters: u32,
+        count: u32,
+        each: u32,
+        squared: u32,
+    }
 }
 
-// SAFETY: plain old data, laid out as in dissimilarities.cu.
-unsafe impl DeviceRepr for Search {}
-
-/// As struct Step in dissimilarities.cu.
-#[repr(C)]
-#[derive(Debug, Clone, Copy)]
-struct Step {
-    height: f64,
-    sizes: [f64; 2],
-    lower: u32,
-    higher: u32,
-    merged: [u32; 2],
+arguments! {
+    /// As in dissimilarities_launch.cuh.
+    struct Step {
+        height: f64,
+        sizes: [f64; 2],
+        lower: u32,
+        higher: u32,
+        merged: [u32; 2],
+    }
 }
 
-// SAFETY: plain old data, laid out as in dissimilarities.cu.
-unsafe impl DeviceRepr for Step {}
-
-/// As struct Merging in dissimilarities.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Merging {
-    values: u64,
-    steps: u64,
-    sizes: u64,
-    step_of: u64,
-    clusters: u32,
-    linkage: u32,
-    squared: u32,
-    first: u32,
-    last: u32,
+arguments! {
+    /// As in dissimilarities_launch.cuh.
+    struct Merging {
+        values: u64,
+        steps: u64,
+        sizes: u64,
+        step_of: u64,
+        clusters: u32,
+        linkage: u32,
+        squared: u32,
+        first: u32,
+        last: u32,
+    }
 }
 
-// SAFETY: plain old data, laid out as in dissimilarities.cu.
-unsafe impl DeviceRepr for Merging {}
-
-/// As struct Rest in dissimilarities.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Rest {
-    values: u64,
-    live: u64,
-    step_of: u64,
-    out: u64,
-    before: u32,
-    clusters: u32,
-    squared: u32,
-    first: u32,
+arguments! {
+    /// As in dissimilarities_launch.cuh.
+    struct Rest {
+        values: u64,
+        live: u64,
+        step_of: u64,
+        out: u64,
+        before: u32,
+        clusters: u32,
+        squared: u32,
+        first: u32,
+    }
 }
-
-// SAFETY: plain old data, laid out as in dissimilarities.cu.
-unsafe impl DeviceRepr for Rest {}
 
 /// The dissimilarities of `n` observations on the device, for a linkage that merges in rounds; `distances`
 /// makes those that the device cannot make. Chains of fewer clusters than `smallest_chain` are the

@@ -9,11 +9,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
-    PinnedHostSlice, PushKernelArg,
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PinnedHostSlice,
+    PushKernelArg,
 };
 use rayon::prelude::*;
 
+use crate::arguments::arguments;
 use crate::device::Device;
 use crate::kernels::{self, Kernels};
 use gmhclust_core::distances::Pairs;
@@ -23,7 +24,7 @@ use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
 
-// As in distances.cu.
+// As in distances_launch.cuh.
 const THREADS: u32 = 256;
 const ROWS: u32 = 128;
 const COLUMNS: usize = 64;
@@ -37,23 +38,29 @@ const ABREAST: usize = 3;
 /// Distances that a thread copies at a time.
 const COPY: usize = 1 << 16;
 
-/// As struct Piece in distances.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Piece {
-    points: u64,
-    out: u64,
-    stride: u64,
-    rows: u32,
-    columns: u32,
-    first: u32,
-    last: u32,
-    triangle: u32,
-    parameter: u32,
+arguments! {
+    /// As in distances_launch.cuh.
+    struct Piece {
+        points: u64,
+        out: u64,
+        stride: u64,
+        rows: u32,
+        columns: u32,
+        first: u32,
+        last: u32,
+        triangle: u32,
+        parameter: u32,
+    }
 }
 
-// SAFETY: plain old data, laid out as in distances.cu.
-unsafe impl DeviceRepr for Piece {}
+/// How the kernels call it.
+fn code(convention: ZeroOverZero) -> u32 {
+    match convention {
+        ZeroOverZero::Omitted => 0,
+        ZeroOverZero::Zero => 1,
+        ZeroOverZero::One => 2,
+    }
+}
 
 /// The kernel for these points, and its parameter; `None` where there is none: powers, and
 /// correlations where values are missing, are the CPU's.
@@ -65,14 +72,7 @@ fn kernel(points: &Points) -> Option<(&'static Kernels, u32)> {
         (Metric::Manhattan, true) => Some((&kernels::DISTANCES_MANHATTAN_HOLES, 0)),
         (Metric::Maximum, false) => Some((&kernels::DISTANCES_MAXIMUM, 0)),
         (Metric::Maximum, true) => Some((&kernels::DISTANCES_MAXIMUM_HOLES, 0)),
-        (Metric::Canberra(convention), _) => {
-            let parameter = match convention {
-                ZeroOverZero::Omitted => 0,
-                ZeroOverZero::Zero => 1,
-                ZeroOverZero::One => 2,
-            };
-            Some((&kernels::DISTANCES_CANBERRA, parameter))
-        }
+        (Metric::Canberra(convention), _) => Some((&kernels::DISTANCES_CANBERRA, code(convention))),
         (Metric::Binary, _) => Some((&kernels::DISTANCES_BINARY, 0)),
         (Metric::Minkowski(_), _) => None,
         (
@@ -390,4 +390,21 @@ pub fn check_memory(device: &Device, what: &str, bytes: usize) -> Result<()> {
     Err(Error::Memory(format!(
         "{what} {bytes} bytes on the device, which has {free} free"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{check, constants};
+
+    #[test]
+    fn arguments_are_laid_out_as_the_kernels_read_them() {
+        let mut constants = constants![THREADS, ROWS, COLUMNS].to_vec();
+        constants.extend([
+            ("OMIT", code(ZeroOverZero::Omitted).into()),
+            ("ZERO", code(ZeroOverZero::Zero).into()),
+            ("ONE", code(ZeroOverZero::One).into()),
+        ]);
+        check("distances_launch.cuh", &[], &[Piece::layout()], &constants);
+    }
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
-    PushKernelArg,
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
 };
 
+use crate::arguments::arguments;
 use crate::device::Device;
 use crate::kernels;
 use gmhclust_core::error::{Error, Result};
@@ -15,7 +15,7 @@ use gmhclust_core::kmeans::{Assigned, Start};
 use gmhclust_core::matrix::Matrix;
 use gmhclust_core::monitor::Monitor;
 
-// As in kmeans.cu.
+// As in kmeans_launch.cuh.
 const DRAW_THREADS: u32 = 1024;
 const WARP: u32 = 32;
 const WEIGH_WARPS: u32 = 4;
@@ -30,47 +30,41 @@ const DRAWN_AT_A_TIME: usize = 64;
 /// Pairs of coordinates that take a fraction of a second.
 const BATCH_COORDINATES: usize = 1 << 40;
 
-/// As struct Seeding in kmeans.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Seeding {
-    x: u64,
-    uniforms: u64,
-    squares: u64,
-    nearest: u64,
-    sums: u64,
-    parts: u64,
-    totals: u64,
-    centers: u64,
-    reaches: u64,
-    drawn: u64,
-    share: f64,
-    rows: u32,
-    columns: u32,
-    first: u32,
+arguments! {
+    /// As in kmeans_launch.cuh.
+    struct Seeding {
+        x: u64,
+        uniforms: u64,
+        squares: u64,
+        nearest: u64,
+        sums: u64,
+        parts: u64,
+        totals: u64,
+        centers: u64,
+        pruned_below: u64,
+        drawn: u64,
+        pruned_share: f64,
+        rows: u32,
+        columns: u32,
+        first: u32,
+    }
 }
 
-// SAFETY: plain old data, laid out as in kmeans.cu.
-unsafe impl DeviceRepr for Seeding {}
-
-/// As struct Lloyd in kmeans.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Lloyd {
-    x: u64,
-    centers: u64,
-    sums: u64,
-    cluster: u64,
-    changed: u64,
-    rows: u32,
-    columns: u32,
-    clusters: u32,
-    first: u32,
-    last: u32,
+arguments! {
+    /// As in kmeans_launch.cuh.
+    struct Lloyd {
+        x: u64,
+        centers: u64,
+        sums: u64,
+        cluster: u64,
+        changed: u64,
+        rows: u32,
+        columns: u32,
+        clusters: u32,
+        first: u32,
+        last: u32,
+    }
 }
-
-// SAFETY: plain old data, laid out as in kmeans.cu.
-unsafe impl DeviceRepr for Lloyd {}
 
 type DriverResult<T> = std::result::Result<T, DriverError>;
 
@@ -165,7 +159,7 @@ impl<'a> Observations<'a> {
             // SAFETY: as above.
             unsafe { stream.alloc::<u32>(count) }.map_err(|error| self.error(error))
         };
-        let (squares, sums, reaches) = (reals(n)?, reals(chunks)?, reals(k)?);
+        let (squares, sums, pruned_below) = (reals(n)?, reals(chunks)?, reals(k)?);
         let (of_parts, totals, centers) = (reals(parts)?, reals(parts)?, reals(k * p)?);
         let (nearest, drawn) = (numbers(n)?, numbers(k)?);
         let copy = stream.clone_htod(uniforms);
@@ -179,9 +173,9 @@ impl<'a> Observations<'a> {
             parts: self.at(&of_parts),
             totals: self.at(&totals),
             centers: self.at(&centers),
-            reaches: self.at(&reaches),
+            pruned_below: self.at(&pruned_below),
             drawn: self.at(&drawn),
-            share: seed::reach(p),
+            pruned_share: seed::reach(p),
             rows: n as u32,
             columns: p as u32,
             first: seed::first(self.x, uniforms[0]) as u32,
@@ -316,7 +310,24 @@ fn config(blocks: u32, threads: u32) -> LaunchConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::{check, constants};
     use gmhclust_core::testing::{draw, Data, Random};
+
+    #[test]
+    fn arguments_are_laid_out_as_the_kernels_read_them() {
+        let constants = constants![
+            DRAW_THREADS,
+            WARP,
+            WEIGH_WARPS,
+            THREADS,
+            ROWS,
+            SPAN,
+            NONE,
+            CHUNK
+        ];
+        let structs = [Seeding::layout(), Lloyd::layout()];
+        check("kmeans_launch.cuh", &[], &structs, &constants);
+    }
 
     #[test]
     #[ignore = "needs an NVIDIA GPU"]

@@ -7,6 +7,7 @@
 //!
 //! [`device`] opens devices and loads kernels; nothing above it sees a context.
 
+mod arguments;
 mod blocks;
 mod budget;
 mod chain;
@@ -14,6 +15,8 @@ mod cuda;
 mod device;
 mod dissimilarities;
 mod distances;
+#[cfg(test)]
+mod host;
 mod join;
 mod kernels;
 mod kmeans;

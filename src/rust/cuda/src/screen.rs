@@ -1,8 +1,8 @@
 //! The screen on a CUDA device; kernels/screen.cu says what the kernels do.
 //!
-//! Changes are collected on the host and go over together with the next requests. A round of
+//! Changes are collected on the host and go over together with the next requests. A batch of
 //! requests is two launches and no copy: the kernels read the requests from the host's memory and
-//! write the answers there, and the host watches for the word that is written last. A small round,
+//! write the answers there, and the host watches for the word that is written last. A small batch,
 //! as most of them are, is one launch, with the requests among the kernel's arguments.
 
 mod words;
@@ -12,10 +12,11 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUresult;
 use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
-    PinnedHostSlice, PushKernelArg,
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PinnedHostSlice,
+    PushKernelArg,
 };
 
+use crate::arguments::arguments;
 use crate::device::Device;
 use crate::kernels::{self, Kernels as Module};
 use gmhclust_core::error::{Error, Result};
@@ -23,11 +24,12 @@ use gmhclust_core::mahalanobis::screen::{Found, Frame, Precision, Request, Scree
 use gmhclust_core::mahalanobis::shape::packed_len;
 use gmhclust_core::roster::{Roster, GONE};
 use words::{
-    as_words, padded_len, scalars, Pending, Round, Staging, COORDINATES, GROUP, LOW, NO_SHAPE,
-    ROUND_WORDS, SCALARS, SHAPE,
+    as_words, entry_factor, entry_scalar, entry_words, padded_len, Answer, Pending, Scalars,
+    SmallBatch, Staging, COORDINATES, ENTRY_POSITION, GROUP, LOW, NO_SHAPE, SCALARS, SHAPE,
+    SMALL_BATCH_WORDS,
 };
 
-// As in screen.cu.
+// As in screen_launch.cuh.
 const THREADS: u32 = 256;
 const QUERIES_PER_BLOCK: u32 = 8;
 const MOST_GROUPS: usize = 64;
@@ -74,22 +76,19 @@ const LOOKS_BETWEEN_QUERIES: u32 = 1 << 14;
 /// Bytes of a slab of whitening factors.
 const SLAB: usize = 1 << 26;
 
-/// As struct Clusters in screen.cu.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Clusters {
-    rows: u64,
-    slabs: u64,
-    capacity: u32,
-    slab_shapes: u32,
-    dimensions: u32,
-    full: u32,
-    balls: u64,
-    tiles: u32,
+arguments! {
+    /// As in screen_launch.cuh.
+    struct Clusters {
+        rows: u64,
+        slabs: u64,
+        capacity: u32,
+        slab_shapes: u32,
+        dimensions: u32,
+        member_distances: u32,
+        balls: u64,
+        tiles: u32,
+    }
 }
-
-// SAFETY: plain old data, laid out as in screen.cu.
-unsafe impl DeviceRepr for Clusters {}
 
 struct Kernels {
     update: CudaFunction,
@@ -127,7 +126,7 @@ impl Sweeper {
     }
 }
 
-/// Where on the device what is used in every round lies. Asking for it there and then would have the
+/// Where on the device what is used for every batch lies. Asking for it there and then would have the
 /// driver record an event each time.
 #[derive(Default)]
 struct Addresses {
@@ -206,7 +205,7 @@ impl CudaScreen {
             enclose: kernel("enclose")?,
             compact: kernel("compact")?,
             collect: sweeper("collect", shared_bytes(padded))?,
-            change_and_collect: sweeper("change_and_collect", 4 * ROUND_WORDS)?,
+            change_and_collect: sweeper("change_and_collect", 4 * SMALL_BATCH_WORDS)?,
         };
         let infinite = vec![f32::INFINITY.to_bits(); MOST_REQUESTS * MOST_GROUPS];
         let allocate = || -> std::result::Result<Self, DriverError> {
@@ -276,7 +275,7 @@ impl CudaScreen {
             capacity: self.capacity as u32,
             slab_shapes: self.slab_shapes as u32,
             dimensions: self.frame.dimensions() as u32,
-            full: u32::from(self.frame.full()),
+            member_distances: u32::from(self.frame.full()),
             balls: self.addresses.balls,
             tiles: self.tiles as u32,
         }
@@ -330,7 +329,7 @@ impl CudaScreen {
         let answer = self.answer.as_ptr()? as u64;
         self.ticket = self.ticket.wrapping_add(1).max(1);
         let end = pending.iter().map(|request| request.end).max().unwrap_or(0);
-        if self.is_small_round(views) {
+        if self.is_small_batch(views) {
             return self.change_and_collect(views, pending, end, answer);
         }
         let factors = self.update(views, pending)?;
@@ -344,21 +343,21 @@ impl CudaScreen {
 
     /// Words of an entry of `added`.
     fn entry_words(&self) -> usize {
-        self.frame.dimensions() + SCALARS + 2
+        entry_words(self.frame.dimensions())
     }
 
     /// Whether the changes and these requests fit into a kernel's arguments.
-    fn is_small_round(&self, views: &[&View]) -> bool {
+    fn is_small_batch(&self, views: &[&View]) -> bool {
         let p = self.frame.dimensions();
         let shaped = views.iter().filter(|view| !view.whitening.is_empty());
         let queries = views.len() * (COORDINATES + self.padded) + shaped.count() * padded_len(p);
         let tiles = self.roster.positions() / TILE;
         (1..=QUERIES_PER_BLOCK as usize).contains(&views.len())
             && tiles == self.tiles
-            && self.changes() + queries + GROUP <= ROUND_WORDS
+            && self.changes() + queries + GROUP <= SMALL_BATCH_WORDS
     }
 
-    /// Launches a small round.
+    /// Launches a small batch.
     fn change_and_collect(
         &mut self,
         views: &[&View],
@@ -366,7 +365,7 @@ impl CudaScreen {
         end: usize,
         answer: u64,
     ) -> std::result::Result<(), DriverError> {
-        let mut round = Round {
+        let mut batch = SmallBatch {
             removed: self.removed.len() as u32,
             added: (self.added.len() / self.entry_words()) as u32,
             queries: pending.len() as u32,
@@ -375,18 +374,18 @@ impl CudaScreen {
             factors_at: 0,
             length: 0,
             unused: 0,
-            words: [0; ROUND_WORDS],
+            words: [0; SMALL_BATCH_WORDS],
         };
         let mut staging = Staging {
-            words: &mut round.words,
+            words: &mut batch.words,
             used: 0,
         };
         staging.put(&self.removed);
         staging.put(&self.added);
-        round.packed_at = staging.put(as_words(&self.factors)) as u32;
-        round.queries_at = staging.put_queries(views, pending, self.padded) as u32;
-        round.factors_at = staging.put_factors(views) as u32;
-        round.length = staging.used as u32;
+        batch.packed_at = staging.put(as_words(&self.factors)) as u32;
+        batch.queries_at = staging.put_queries(views, pending, self.padded) as u32;
+        batch.factors_at = staging.put_factors(views) as u32;
+        batch.length = staging.used as u32;
         self.forget_changes();
         let clusters = self.clusters();
         let sweeper = &self.kernels.change_and_collect;
@@ -397,7 +396,7 @@ impl CudaScreen {
             self.stream
                 .launch_builder(&sweeper.kernel)
                 .arg(&clusters)
-                .arg(&round)
+                .arg(&batch)
                 .arg(&self.addresses.minima)
                 .arg(&self.addresses.counts)
                 .arg(&answer)
@@ -564,22 +563,21 @@ impl CudaScreen {
             .answer
             .as_slice()
             .map_err(|error| self.device.error("an answer", &error))?;
-        let out = &out[1..];
-        let count = pending.len();
+        let answer = Answer::new(out, pending.len());
         let mut again = Vec::new();
-        let mut at = 2 * count;
+        let mut at = 0;
         for (i, mut pending) in pending.into_iter().enumerate() {
-            let found = out[i] as usize;
-            let floor = f32::from_bits(out[count + i]);
-            let entries = &out[at..][..2 * found.min(pending.room)];
-            at += 2 * pending.room;
+            let found = answer.found(i);
+            let floor = answer.limit(i);
+            let entries = answer.entries(at, found.min(pending.room));
+            at += pending.room;
             let request = &requests[pending.index];
             if found <= pending.room {
                 answers[pending.index] = Some(self.found(request, entries, floor));
                 continue;
             }
             // Too many: as many as wanted are known to be below this limit.
-            let mut bounds: Vec<u32> = entries.chunks(2).map(|entry| entry[0]).collect();
+            let mut bounds: Vec<u32> = entries.iter().map(|entry| entry[0]).collect();
             let wanted = (request.capacity + request.skip.len()).min(bounds.len()) - 1;
             let (_, &mut bound, _) = bounds.select_nth_unstable(wanted);
             let limit = f32::from_bits(bound + 1);
@@ -592,16 +590,16 @@ impl CudaScreen {
         Ok(again)
     }
 
-    fn found(&self, request: &Request, entries: &[u32], floor: f32) -> Found {
+    fn found(&self, request: &Request, entries: &[[u32; 2]], floor: f32) -> Found {
         let unit = self.frame.unit();
-        let bound = |entry: &[u32]| {
-            let slot = self.roster.slot(entry[1] as usize);
+        let bound = |&[bound, position]: &[u32; 2]| {
+            let slot = self.roster.slot(position as usize);
             let known = slot == GONE || request.skip.binary_search(&slot).is_ok();
-            let bound = f32::from_bits(entry[0]);
+            let bound = f32::from_bits(bound);
             (!known && bound < floor).then(|| (f64::from(bound) * unit, slot))
         };
-        let mut bounds = Vec::with_capacity(entries.len() / 2);
-        bounds.extend(entries.chunks(2).filter_map(bound));
+        let mut bounds = Vec::with_capacity(entries.len());
+        bounds.extend(entries.iter().filter_map(bound));
         Found {
             bounds,
             floor: f64::from(floor) * unit,
@@ -620,7 +618,8 @@ impl Screen for CudaScreen {
         let position = self.roster.push(slot);
         self.added.push(position as u32);
         self.added.extend_from_slice(as_words(&view.mean));
-        self.added.extend_from_slice(&scalars(view, shape));
+        self.added
+            .extend_from_slice(Scalars::new(view, shape).as_words());
         self.added.push(self.shaped.len() as u32);
         if shape != NO_SHAPE {
             self.shaped.push(shape);
@@ -728,14 +727,14 @@ impl CudaScreen {
         let p = self.frame.dimensions();
         let length = self.entry_words();
         let mut pending = self.added.chunks_mut(length).rev();
-        let Some(entry) = pending.find(|entry| entry[0] == position) else {
+        let Some(entry) = pending.find(|entry| entry[ENTRY_POSITION] == position) else {
             return false;
         };
-        entry[1 + p + LOW] = f32::NAN.to_bits();
-        if entry[1 + p + SHAPE] != NO_SHAPE {
-            self.shaped[entry[1 + p + SCALARS] as usize] = NO_SHAPE;
+        entry[entry_scalar(p, LOW)] = f32::NAN.to_bits();
+        if entry[entry_scalar(p, SHAPE)] != NO_SHAPE {
+            self.shaped[entry[entry_factor(p)] as usize] = NO_SHAPE;
         }
-        entry[1 + p + SHAPE] = NO_SHAPE;
+        entry[entry_scalar(p, SHAPE)] = NO_SHAPE;
         true
     }
 
@@ -797,7 +796,14 @@ fn check_memory(device: &Device, bytes: usize, live: usize, p: usize) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::{check, constants};
     use gmhclust_core::mahalanobis::screen::checks::check_answers;
+
+    #[test]
+    fn clusters_are_laid_out_as_the_kernels_read_them() {
+        let constants = constants![THREADS, QUERIES_PER_BLOCK, MOST_GROUPS, TILE, BALL_SCALARS];
+        check("screen_launch.cuh", &[], &[Clusters::layout()], &constants);
+    }
 
     #[test]
     #[ignore = "needs an NVIDIA GPU"]

@@ -218,6 +218,37 @@ fn compare_chains_with_the_gpu<T: OnDevice>(precision: Precision, numbers: &[usi
 }
 
 #[test]
+fn arguments_are_laid_out_as_the_kernels_read_them() {
+    use crate::arguments::{check, constants};
+
+    let mut constants = constants![WARP, NONE].to_vec();
+    constants.extend([
+        ("WARD_D", Linkage::WardD as u64),
+        ("SINGLE", Linkage::Single as u64),
+        ("COMPLETE", Linkage::Complete as u64),
+        ("AVERAGE", Linkage::Average as u64),
+        ("MCQUITTY", Linkage::Mcquitty as u64),
+        ("MEDIAN", Linkage::Median as u64),
+        ("CENTROID", Linkage::Centroid as u64),
+        ("WARD_D2", Linkage::WardD2 as u64),
+    ]);
+    for stored in ["STORED=double", "STORED=float"] {
+        let structs = [
+            Search::layout(),
+            Step::layout(),
+            Merging::layout(),
+            Rest::layout(),
+        ];
+        check(
+            "dissimilarities_launch.cuh",
+            &[stored],
+            &structs,
+            &constants,
+        );
+    }
+}
+
+#[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_links_by_chains_as_the_cpu_does() {
     let numbers = [40, 41, 513, 1100, 100, 2000, 30];

@@ -59,7 +59,7 @@ const BATCH_BYTES: usize = 1 << 31;
 /// host decides on another.
 const BATCHES_FOR_EACH: usize = 4;
 
-/// Scalars of a view, behind its coordinates. As in neighbours.cu.
+/// Scalars of a view, behind its coordinates. As in sweep.cuh.
 const SCALARS: usize = 4;
 
 /// Who is where on the devices. References come first, in an order that has nothing to do with

@@ -11,7 +11,7 @@ use crate::kernels;
 use gmhclust_core::error::Result;
 use gmhclust_core::neighbours::single::{half_bits, Frame, Scalars, Sums};
 
-// As in products.cu.
+// As in products_launch.cuh.
 const QUERIES: u32 = 128;
 const REFERENCES: u32 = 256;
 const THREADS: u32 = 256;
@@ -122,4 +122,16 @@ pub fn write(frame: &Frame, row: &[f64], size: f64, view: &mut [f32]) -> Scalars
             view[k / 2] = f32::from_bits(half << 16 | before);
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{check, constants};
+
+    #[test]
+    fn constants_are_those_of_the_kernel() {
+        let constants = constants![QUERIES, REFERENCES, THREADS, DEPTH, STAGES, STEP];
+        check("products_launch.cuh", &[], &[], &constants);
+    }
 }

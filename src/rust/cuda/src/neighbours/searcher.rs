@@ -4,14 +4,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{
-    sys, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
-    PushKernelArg,
+    sys, CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
 };
 
 use super::deal::Worker;
 use super::products::Collect;
 use super::references::{scatter, References, Rows};
 use super::{first_beyond, group, numbers, Copy, Sweeper, Swept, SCALARS};
+use crate::arguments::arguments;
 use crate::device::Device;
 use crate::kernels::{self, Kernels};
 use gmhclust_core::error::{Error, Result};
@@ -19,7 +19,7 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::single::{Frame, Kind, Precision, Sums};
 use gmhclust_core::neighbours::{Except, Request};
 
-// As in neighbours.cu.
+// As in neighbours_launch.cuh.
 pub const TILE: usize = 128;
 const THREADS: u32 = 256;
 const NARROW_THREADS: u32 = 128;
@@ -32,37 +32,44 @@ const QUERIES_FOR_A_COPY: usize = 1 << 14;
 /// The group of queries that leave nobody out.
 pub const NO_GROUP: u32 = u32::MAX;
 
-/// As struct Sweep in sweep.cuh.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Sweep {
-    shrink: f64,
-    margin: f64,
-    references: u64,
-    groups: u64,
-    queries: u64,
-    query_groups: u64,
-    slopes: u64,
-    bases: u64,
-    candidates: u64,
-    floors: u64,
-    counts: u64,
-    kept: u64,
-    stride: u64,
-    step: u64,
-    query_stride: u64,
-    query_step: u64,
-    columns: u32,
-    pub query_count: u32,
-    kind: u32,
-    capacity: u32,
-    room: u32,
-    pub first: u32,
-    pub last: u32,
+arguments! {
+    /// As in sweep.cuh.
+    pub struct Sweep {
+        shrink: f64,
+        margin: f64,
+        references: u64,
+        groups: u64,
+        queries: u64,
+        query_groups: u64,
+        slopes: u64,
+        bases: u64,
+        candidates: u64,
+        floors: u64,
+        counts: u64,
+        kept: u64,
+        stride: u64,
+        step: u64,
+        query_stride: u64,
+        query_step: u64,
+        columns: u32,
+        pub query_count: u32,
+        kind: u32,
+        capacity: u32,
+        room: u32,
+        pub first: u32,
+        pub last: u32,
+    }
 }
 
-// SAFETY: plain old data, laid out as in sweep.cuh.
-unsafe impl DeviceRepr for Sweep {}
+/// How the kernels call it.
+fn code(kind: Kind) -> u32 {
+    match kind {
+        Kind::Norm => 0,
+        Kind::NormOfProducts => 1,
+        Kind::Sum => 2,
+        Kind::Angle => 3,
+    }
+}
 
 #[derive(Clone)]
 struct Functions {
@@ -308,12 +315,7 @@ impl Searcher {
             query_step,
             columns: columns as u32,
             query_count: count as u32,
-            kind: match self.frame.kind() {
-                Kind::Norm => 0,
-                Kind::NormOfProducts => 1,
-                Kind::Sum => 2,
-                Kind::Angle => 3,
-            },
+            kind: code(self.frame.kind()),
             capacity: capacity as u32,
             room: room as u32,
             first: 0,
@@ -496,6 +498,21 @@ fn config(blocks: u32, rows: u32, threads: u32) -> LaunchConfig {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments::{check, constants};
+
+    #[test]
+    fn arguments_are_laid_out_as_the_kernels_read_them() {
+        let mut constants = constants![SCALARS, WARP].to_vec();
+        constants.extend([
+            ("NORM", code(Kind::Norm).into()),
+            ("NORM_OF_PRODUCTS", code(Kind::NormOfProducts).into()),
+            ("SUM", code(Kind::Sum).into()),
+            ("ANGLE", code(Kind::Angle).into()),
+        ]);
+        check("sweep.cuh", &[], &[Sweep::layout()], &constants);
+        let constants = constants![TILE, THREADS, NARROW_THREADS, MOST_ROOM];
+        check("neighbours_launch.cuh", &[], &[], &constants);
+    }
 
     #[test]
     fn queries_are_named_as_the_user_counts_them() {

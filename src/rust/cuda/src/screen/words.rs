@@ -1,38 +1,150 @@
-//! What goes over to the device, in words as kernels/screen.cu reads them.
+//! The wire format of the screen: what goes over to the device, and what comes back, as 32-bit words
+//! that kernels/screen_launch.cuh has names for.
 
-use cudarc::driver::DeviceRepr;
+use std::mem::offset_of;
 
+use crate::arguments::arguments;
+use bytemuck::{Pod, Zeroable};
 use gmhclust_core::mahalanobis::screen::View;
 use gmhclust_core::mahalanobis::shape::packed_len;
 
-// As in screen.cu.
-pub const LOW: usize = 1;
-pub const SHAPE: usize = 8;
-pub const SCALARS: usize = 9;
-pub const COORDINATES: usize = SCALARS + 5;
-pub const NO_SHAPE: u32 = u32::MAX;
-pub const ROUND_WORDS: usize = 2496;
+arguments! {
+    /// The scalars of a cluster: those of its [`View`], and the number of its whitening factor, or of
+    /// a query's first word of it. As enum Scalar in screen_launch.cuh.
+    pub struct Scalars {
+        pub error: f32,
+        pub low: f32,
+        pub relative: f32,
+        pub absolute: f32,
+        pub variance: f32,
+        pub fourth: f32,
+        pub largest: f32,
+        pub third: f32,
+        pub shape: u32,
+    }
 
-/// Whitening factors start at whole groups of so many words.
-pub const GROUP: usize = 4;
+    /// A query but for its coordinates, which follow. As enum Query in screen_launch.cuh.
+    struct QueryHead {
+        scalars: Scalars,
+        /// Bounds below this are wanted,
+        limit: f32,
+        /// of clusters at positions below this.
+        end: u32,
+        /// Groups of warps whose least bounds bring the limit down, 0 where it stays.
+        groups: u32,
+        /// Entries of the answer that there is room for, and where they start.
+        room: u32,
+        output: u32,
+    }
 
-/// A small round, as struct Round in screen.cu.
-#[repr(C, align(16))]
-#[derive(Clone, Copy)]
-pub struct Round {
-    pub removed: u32,
-    pub added: u32,
-    pub queries: u32,
-    pub packed_at: u32,
-    pub queries_at: u32,
-    pub factors_at: u32,
-    pub length: u32,
-    pub unused: u32,
-    pub words: [u32; ROUND_WORDS],
+    /// Changes and queries that fit into a kernel's arguments. As in screen_launch.cuh.
+    #[repr(align(16))]
+    pub struct SmallBatch {
+        pub removed: u32,
+        pub added: u32,
+        pub queries: u32,
+        pub packed_at: u32,
+        pub queries_at: u32,
+        pub factors_at: u32,
+        pub length: u32,
+        pub unused: u32,
+        pub words: [u32; SMALL_BATCH_WORDS],
+    }
 }
 
-// SAFETY: plain old data, laid out as in screen.cu.
-unsafe impl DeviceRepr for Round {}
+/// Bytes of a word.
+const WORD: usize = size_of::<u32>();
+
+// As in screen_launch.cuh.
+pub const LOW: usize = offset_of!(Scalars, low) / WORD;
+pub const SHAPE: usize = offset_of!(Scalars, shape) / WORD;
+pub const SCALARS: usize = size_of::<Scalars>() / WORD;
+pub const COORDINATES: usize = size_of::<QueryHead>() / WORD;
+pub const SMALL_BATCH_WORDS: usize = 2496;
+
+/// No whitening factor: NONE of base.cuh.
+pub const NO_SHAPE: u32 = u32::MAX;
+
+/// Whitening factors start at whole groups of this many words.
+pub const GROUP: usize = 4;
+
+// SAFETY: 32-bit numbers without padding between them, for which all bits are valid.
+unsafe impl Zeroable for Scalars {}
+// SAFETY: the same.
+unsafe impl Pod for Scalars {}
+// SAFETY: the same.
+unsafe impl Zeroable for QueryHead {}
+// SAFETY: the same.
+unsafe impl Pod for QueryHead {}
+
+impl Scalars {
+    /// Those of a cluster whose whitening factor has this number.
+    pub fn new(view: &View, shape: u32) -> Self {
+        Self {
+            error: view.error,
+            low: view.low,
+            relative: view.relative,
+            absolute: view.absolute,
+            variance: view.variance,
+            fourth: view.fourth,
+            largest: view.largest,
+            third: view.third,
+            shape,
+        }
+    }
+
+    pub fn as_words(&self) -> &[u32; SCALARS] {
+        bytemuck::cast_ref(self)
+    }
+}
+
+/// Words of an added cluster in `dimensions`: its position, then its coordinates and scalars, then the
+/// number of its factor among those of the batch. As in screen_launch.cuh.
+pub fn entry_words(dimensions: usize) -> usize {
+    entry_factor(dimensions) + 1
+}
+
+/// Where an added cluster's position is.
+pub const ENTRY_POSITION: usize = 0;
+
+/// Where one of its scalars is.
+pub fn entry_scalar(dimensions: usize, scalar: usize) -> usize {
+    ENTRY_POSITION + 1 + dimensions + scalar
+}
+
+/// Where the number of its factor is.
+pub fn entry_factor(dimensions: usize) -> usize {
+    entry_scalar(dimensions, SCALARS)
+}
+
+/// The answer to some queries: a ticket, the number of clusters that each has found, their limits, and
+/// bounds and positions, two words for each cluster that a query had room for.
+pub struct Answer<'a> {
+    words: &'a [u32],
+    queries: usize,
+}
+
+impl<'a> Answer<'a> {
+    pub fn new(words: &'a [u32], queries: usize) -> Self {
+        Self { words, queries }
+    }
+
+    /// Clusters that a query has found, those without room included.
+    pub fn found(&self, query: usize) -> usize {
+        self.words[1 + query] as usize
+    }
+
+    /// The limit that a query came down to.
+    pub fn limit(&self, query: usize) -> f32 {
+        f32::from_bits(self.words[1 + self.queries + query])
+    }
+
+    /// Some clusters, from the one with this number on, of all that there is room for.
+    pub fn entries(&self, first: usize, count: usize) -> &'a [[u32; 2]] {
+        let (entries, _) = self.words[1 + 2 * self.queries..].as_chunks();
+        &entries[first..][..count]
+    }
+}
 
 /// A request on its way.
 pub struct Pending {
@@ -46,21 +158,6 @@ pub struct Pending {
 /// Words of a lower triangle whose rows are padded to whole groups of four.
 pub fn padded_len(p: usize) -> usize {
     (1..=p).map(|row: usize| row.next_multiple_of(GROUP)).sum()
-}
-
-/// The scalars of a cluster as in screen.cu.
-pub fn scalars(view: &View, shape: u32) -> [u32; SCALARS] {
-    [
-        view.error.to_bits(),
-        view.low.to_bits(),
-        view.relative.to_bits(),
-        view.absolute.to_bits(),
-        view.variance.to_bits(),
-        view.fourth.to_bits(),
-        view.largest.to_bits(),
-        view.third.to_bits(),
-        shape,
-    ]
 }
 
 /// Words put one after the other.
@@ -78,7 +175,7 @@ impl Staging<'_> {
         start
     }
 
-    /// Requests as in screen.cu, with zeros for coordinates up to `padded`, but for their factors;
+    /// Requests as queries, with zeros for coordinates up to `padded`, but for their factors;
     /// where they start.
     pub fn put_queries(&mut self, views: &[&View], pending: &[Pending], padded: usize) -> usize {
         let start = self.used;
@@ -91,14 +188,15 @@ impl Staging<'_> {
                 factor += padded_len(view.mean.len()) as u32;
                 here
             };
-            self.put(&scalars(view, shape));
-            self.put(&[
-                request.limit.to_bits(),
-                request.end as u32,
-                request.groups as u32,
-                request.room as u32,
-                room as u32,
-            ]);
+            let head = QueryHead {
+                scalars: Scalars::new(view, shape),
+                limit: request.limit,
+                end: request.end as u32,
+                groups: request.groups as u32,
+                room: request.room as u32,
+                output: room as u32,
+            };
+            self.put(bytemuck::cast_ref::<_, [u32; COORDINATES]>(&head));
             let mean_at = self.put(as_words(&view.mean));
             self.words[self.used..mean_at + padded].fill(0);
             self.used = mean_at + padded;
@@ -125,8 +223,7 @@ impl Staging<'_> {
 
 /// The bits of singles.
 pub fn as_words(values: &[f32]) -> &[u32] {
-    // SAFETY: the same size and alignment, and every bit pattern is an integer.
-    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), values.len()) }
+    bytemuck::cast_slice(values)
 }
 
 #[cfg(test)]
@@ -134,6 +231,7 @@ mod tests {
     use std::sync::OnceLock;
 
     use super::*;
+    use crate::arguments::{check, constants};
 
     fn view(mean: [f32; 3], whitening: Vec<f32>) -> View {
         View {
@@ -150,6 +248,46 @@ mod tests {
             third: 7.0,
             by_columns: OnceLock::new(),
         }
+    }
+
+    #[test]
+    fn words_are_where_the_kernels_look_for_them() {
+        let names = [
+            "ERROR", "LOW", "RELATIVE", "ABSOLUTE", "VARIANCE", "FOURTH", "LARGEST", "THIRD",
+            "SHAPE",
+        ];
+        let heads = ["LIMIT", "END", "GROUPS", "ROOM", "OUTPUT"];
+        let word = |field: &(&'static str, usize, usize)| (field.1 / WORD) as u64;
+        let mut constants = vec![("NONE", u64::from(NO_SHAPE))];
+        constants.extend(constants![
+            SCALARS,
+            COORDINATES,
+            SMALL_BATCH_WORDS,
+            LOW,
+            SHAPE,
+            ENTRY_POSITION
+        ]);
+        constants.extend(
+            names
+                .into_iter()
+                .zip(Scalars::layout().fields.iter().map(word)),
+        );
+        constants.extend(
+            heads
+                .into_iter()
+                .zip(QueryHead::layout().fields[1..].iter().map(word)),
+        );
+        constants.extend([
+            ("entry_words(7)", entry_words(7) as u64),
+            ("entry_scalar(7, SHAPE)", entry_scalar(7, SHAPE) as u64),
+            ("entry_factor(7)", entry_factor(7) as u64),
+        ]);
+        check(
+            "screen_launch.cuh",
+            &[],
+            &[SmallBatch::layout()],
+            &constants,
+        );
     }
 
     #[test]
