@@ -14,11 +14,11 @@ use crate::memory;
 /// lzma-rust2, because it is maintained, needs no other crate and takes 40 ms for it.
 static PACKED: &[u8] = include_bytes!("../../../kernels/modules.ptx.lzma");
 
-/// Bytes of PTX for each packed byte, rounded up: 14.2 in fact. If it were less, the text would be
-/// copied as it grows.
+/// Bytes of memory for each packed byte: PTX has 14.2. Were there too few, the text would be copied as
+/// it grows.
 const RATIO: usize = 16;
 
-/// What the lines begin with that precede modules.
+/// A line that begins so precedes each module, as tools/kernels.py writes it: name, comma, digest.
 const MARK: &str = "//// module ";
 
 /// A module of kernels, which the driver compiles for its device at the first use.
