@@ -1,8 +1,8 @@
 """The CUDA kernels: their folder, their table of modules, and the bundle of their PTX.
 
-tools/build-kernels writes the bundle; tools/test-gpu records the digest of the bundle it tested. The
-bundle is one text, compressed: xzcat shows it. Its first line has the digest of all PTX. Each module
-follows a line with its name and the digest of what it was made from.
+tools/build-kernels writes the bundle; tools/test-gpu records the digest of the one it tested. The
+bundle is one text, compressed: xzcat shows it. Its first line has the digest of all PTX. Each
+module follows a line with its name and the digest of what it was made from.
 """
 
 import hashlib
