@@ -1,14 +1,15 @@
 //! Times searches among seeded points, without R:
-//! `cargo run --release --example time_neighbours N P METRIC K THREADS [BACKEND [DATA [DEVICES]]]`,
-//! with `tree` for K to make the minimum spanning tree, or `ward`, `centroid` or
+//! `cargo run --release -p gmhclust-cuda --example time_neighbours N P METRIC K THREADS [DEVICE [DATA
+//! [DEVICES]]]`, with `tree` for K to make the minimum spanning tree, or `ward`, `centroid` or
 //! `median` for these linkages. DATA is `clusters`, or `profiles` that follow a
 //! few common patterns, with noise of their own. DEVICES is how many, all by
 //! default. The environment variable GMHCLUST_DEVICE_MEMORY caps what a search
 //! takes of a device's memory, in bytes.
 
+mod device;
+
 use std::time::Instant;
 
-use gmhclust_core::backend::{self, Choice, Workload};
 use gmhclust_core::linkage::{geometric, spanning};
 use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::{knn, matrix, Matrix, Monitor};
@@ -68,54 +69,39 @@ fn main() {
         _ => clusters(n, p, &mut state),
     };
     let devices: Option<Vec<usize>> = arguments.get(7).map(|_| (0..number(7)).collect());
-    let choice = Choice {
-        backend: arguments.get(5).map_or("cpu", String::as_str),
-        threads,
-        devices: devices.as_deref(),
-    };
-    let work = Workload::Pairs {
-        count: n * n / 2,
-        columns: p,
-    };
-    let backend = backend::select(&choice, &work).expect("a backend");
+    let name = arguments.get(5).map_or("cpu", String::as_str);
+    let device = device::open(name, threads, devices.as_deref()).expect("a device");
     // As R has it.
     let mut by_column = vec![0.0; values.len()];
     matrix::column_major_on_threads(&values, p, &mut by_column, |value| value);
     let x = Matrix::from_row_major(values, n, p).expect("finite numbers");
     for _ in 0..3 {
         let start = Instant::now();
-        let mut points = None;
-        backend.on_threads(&mut || {
-            points = Some(Points::from_column_major(
-                metric,
-                &[&by_column],
-                p,
-                &Monitor::default(),
-            ));
-        });
-        let points = points.expect("was made").expect("whole rows");
-        let prepared = start.elapsed().as_secs_f64();
         let monitor = Monitor::default();
+        let prepare = || Points::from_column_major(metric, &[&by_column], p, &monitor);
+        let points = device.cpu().install(prepare).expect("whole rows");
+        let prepared = start.elapsed().as_secs_f64();
         let sum: f64 = match arguments[3].as_str() {
             "tree" => {
-                let tree = spanning::tree(&points, &*backend, &monitor).expect("a tree");
+                let tree = spanning::tree(&points, &*device, &monitor).expect("a tree");
                 tree.iter().map(|edge| edge.weight).sum()
             }
             name @ ("ward" | "centroid" | "median") => {
-                let linkage = match name {
-                    "ward" => geometric::ward,
-                    "centroid" => geometric::centroid,
-                    _ => geometric::median,
+                let tree = match name {
+                    "ward" => geometric::ward(&x, &*device, &monitor),
+                    "centroid" => geometric::centroid(&x, &*device, &monitor),
+                    _ => geometric::median(&x, &*device, &monitor),
                 };
-                let tree = linkage(&x, &*backend, &monitor).expect("a tree");
-                tree.height.iter().sum()
+                tree.expect("a tree").height.iter().sum()
             }
             _ => {
                 let k = number(3);
-                let graph = knn::nearest(&points, n, k, &*backend, &monitor).expect("a graph");
+                let graph = knn::nearest(&points, n, k, &*device, &monitor).expect("a graph");
                 let searched = start.elapsed().as_secs_f64();
                 let (mut index, mut distance) = (vec![0; n * k], vec![0.0; n * k]);
-                backend.on_threads(&mut || graph.write_columns(&mut index, &mut distance));
+                device
+                    .cpu()
+                    .install(|| graph.write_columns(&mut index, &mut distance));
                 let written = start.elapsed().as_secs_f64() - searched;
                 print!(
                     "searched {:.3} s, written {written:.3} s: ",

@@ -1,9 +1,10 @@
 //! Times k-means of seeded points in clusters, without R, and its parts:
-//! `cargo run --release --example time_kmeans N P K ITERATIONS THREADS [BACKEND]`.
+//! `cargo run --release -p gmhclust-cuda --example time_kmeans N P K ITERATIONS THREADS [DEVICE]`.
+
+mod device;
 
 use std::time::Instant;
 
-use gmhclust_core::backend::{self, Choice, Workload};
 use gmhclust_core::kmeans::{cluster, Partition, Start};
 use gmhclust_core::{Matrix, Monitor};
 
@@ -19,15 +20,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| arguments[i].parse::<usize>().expect("a number");
     let (n, p, k, iterations, threads) = (number(0), number(1), number(2), number(3), number(4));
-    let choice = Choice {
-        backend: arguments.get(5).map_or("cpu", String::as_str),
-        threads,
-        devices: None,
-    };
-    let work = Workload::Pairs {
-        count: n * k * iterations,
-        columns: p,
-    };
+    let name = arguments.get(5).map_or("cpu", String::as_str);
     let mut state = 42;
     // Column after column, as R has them: rows in one of 20 clusters.
     let islands: Vec<f64> = (0..n)
@@ -40,17 +33,14 @@ fn main() {
     let uniforms: Vec<f64> = (0..k).map(|_| uniform(&mut state)).collect();
     for _ in 0..3 {
         let start = Instant::now();
-        let backend = backend::select(&choice, &work).expect("a backend");
+        let device = device::open(name, threads, None).expect("a device");
         let opened = start.elapsed().as_secs_f64();
-        let mut x = None;
-        backend.on_threads(&mut || {
-            x = Some(Matrix::from_column_major_on_threads(&values, n, p).expect("finite numbers"));
-        });
-        let x = x.expect("was made");
+        let read = || Matrix::from_column_major_on_threads(&values, n, p);
+        let x = device.cpu().install(read).expect("finite numbers");
         let read = start.elapsed().as_secs_f64() - opened;
         let run = |from: Start, iterations: usize| -> (f64, Partition) {
             let start = Instant::now();
-            let found = cluster(&x, from, iterations, &*backend, &Monitor::default());
+            let found = cluster(&x, from, iterations, &*device, &Monitor::default());
             (start.elapsed().as_secs_f64(), found.expect("a partition"))
         };
         let (all, found) = run(Start::Draws(&uniforms), iterations);

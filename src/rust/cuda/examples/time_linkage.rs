@@ -1,14 +1,14 @@
 //! Times linkage of random points through the matrix of their distances, without R:
-//! `cargo run --release --example time_linkage N P METRIC LINKAGE PRECISION BACKEND THREADS`, where
-//! METRIC may be `given` for Euclidean distances that are there before.
+//! `cargo run --release -p gmhclust-cuda --example time_linkage N P METRIC LINKAGE PRECISION DEVICE
+//! THREADS`, where METRIC may be `given` for Euclidean distances that are there before.
+
+mod device;
 
 use std::time::Instant;
 
-use gmhclust_core::backend::{self, Workload};
 use gmhclust_core::distances::Pairs;
-use gmhclust_core::linkage::lance_williams::{Linkage, Precision, Recurrence};
-use gmhclust_core::linkage::matrix::{linkage as link, Origin};
-use gmhclust_core::metric::{Metric, ZeroOverZero};
+use gmhclust_core::linkage::{linkage as link, Linkage, Origin, Precision, Recurrence};
+use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::Monitor;
 
 /// Normal values (sums of twelve uniform ones) around 50 centres.
@@ -29,8 +29,8 @@ fn mixture(n: usize, p: usize) -> Vec<f64> {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [n, p, metric, linkage, precision, backend, threads] = &arguments[..] else {
-        return Err("usage: time_linkage N P METRIC LINKAGE PRECISION BACKEND THREADS".into());
+    let [n, p, metric, linkage, precision, name, threads] = &arguments[..] else {
+        return Err("usage: time_linkage N P METRIC LINKAGE PRECISION DEVICE THREADS".into());
     };
     let (n, p): (usize, usize) = (n.parse()?, p.parse()?);
     let is_given = metric == "given";
@@ -44,42 +44,32 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => return Err("PRECISION must be double or single".into()),
         },
     };
-    let choice = backend::Choice {
-        backend,
-        threads: threads.parse()?,
-        devices: None,
-    };
-    let work = Workload::Linkage {
-        linkage: recurrence.linkage,
-        observations: n,
-        columns: (!is_given).then_some(p),
-    };
-    let backend = backend::select(&choice, &work)?;
-    let backend = &*backend;
+    let device = device::open(name, threads.parse()?, None)?;
     let values = mixture(n, p);
     let monitor = Monitor::default();
+    let prepare = || Points::from_row_major(metric, values.clone(), n, p, &monitor);
     let mut given = Vec::new();
     if is_given {
-        let points = backend.prepare(metric, &values, n, p, &monitor)?;
+        let points = device.cpu().install(prepare)?;
         let pairs = Pairs::within(n);
         given = vec![0.0; pairs.count()];
-        backend.distances(&points, &pairs, &mut given, &monitor)?;
+        device.distances(&points, &pairs, &mut given, &monitor)?;
     }
 
     for _ in 0..3 {
         let start = Instant::now();
-        let points = backend.prepare(metric, &values, n, p, &monitor)?;
+        let points = device.cpu().install(prepare)?;
         let prepared = start.elapsed();
         let origin = if is_given {
             Origin::Given(&given)
         } else {
             Origin::Points(&points)
         };
-        let tree = link(origin, n, recurrence, None, backend, &monitor)?;
+        let tree = link(origin, n, recurrence, None, &*device, &monitor)?;
         println!(
             "{n} x {p} {metric:?} {recurrence:?} {}: prepared in {prepared:.3?}, all in {:.3?}, \
              last height {:?}",
-            backend.name(),
+            name,
             start.elapsed(),
             tree.height.last()
         );

@@ -1,11 +1,13 @@
 //! Times the clustering of a seeded mixture of ellipses, without R:
-//! `cargo run --release --example time_mahalanobis N P KIND cmd|fmd BACKEND THREADS [APRIORI]`,
-//! with the threshold at 1% of N and, where given, APRIORI components taken as apriori clusters.
+//! `cargo run --release -p gmhclust-cuda --example time_mahalanobis N P KIND cmd|fmd DEVICE THREADS
+//! [APRIORI]`, with the threshold at 1% of N and, where given, APRIORI components taken as apriori clusters.
+
+mod device;
 
 use std::time::Instant;
 
-use gmhclust_core::mahalanobis::{cluster, workload, Options, Subthreshold};
-use gmhclust_core::{backend, Matrix, Monitor};
+use gmhclust_core::mahalanobis::{cluster, Options, Subthreshold};
+use gmhclust_core::{Matrix, Monitor};
 
 /// Uniform numbers in [0, 1) by xorshift64*.
 struct Random(u64);
@@ -83,19 +85,14 @@ fn main() {
         normalize: false,
         apriori_intra: true,
     };
-    let choice = backend::Choice {
-        backend: &arguments[4],
-        threads: number(5),
-        devices: None,
-    };
     let labels = apriori.map(|_| labels.as_slice());
     let start = Instant::now();
-    let backend = backend::select(&choice, &workload(n, labels)).expect("a backend");
+    let device = device::open(&arguments[4], number(5), None).expect("a device");
     let opened = start.elapsed().as_secs_f64();
     let run = || {
         let start = Instant::now();
         let monitor = Monitor::default();
-        let tree = cluster(&x, labels, &options, &*backend, &monitor).expect("a tree");
+        let tree = cluster(&x, labels, &options, &*device, &monitor).expect("a tree");
         let sum: f64 = tree.dendrogram.height.iter().sum();
         (start.elapsed().as_secs_f64(), sum)
     };
