@@ -17,6 +17,9 @@ const OLDEST: (i32, i32) = (7, 0);
 /// The oldest CUDA version whose drivers take the kernels' PTX.
 const OLDEST_DRIVER: i32 = 12_040;
 
+/// What the driver returns.
+pub type DriverResult<T> = std::result::Result<T, DriverError>;
+
 /// What a device is, and why it cannot be used if so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceInfo {

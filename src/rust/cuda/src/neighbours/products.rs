@@ -5,11 +5,11 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use cudarc::driver::{CudaFunction, CudaStream, DriverError, LaunchConfig, PushKernelArg};
 
-use super::searcher::Sweep;
+use super::sweep::Sweep;
 use crate::device::Device;
 use crate::kernels;
 use gmhclust_core::error::Result;
-use gmhclust_core::neighbours::single::{half_bits, Frame, Scalars, Sums};
+use gmhclust_core::neighbours::single::{Frame, Sums};
 
 // As in products_launch.cuh.
 const QUERIES: u32 = 128;
@@ -17,7 +17,6 @@ const REFERENCES: u32 = 256;
 const THREADS: u32 = 256;
 const DEPTH: u32 = 64;
 const STAGES: u32 = 3;
-const STEP: usize = 16;
 
 /// Tiles of references that a block goes through, at most: many, so that its first copies cost
 /// little, but not so many that blocks which run side by side share no copies.
@@ -104,28 +103,9 @@ pub fn suits(device: &Device) -> Result<bool> {
     Ok(capability >= OLDEST && shared >= (SHARED_BYTES + OTHER_SHARED_BYTES) as usize)
 }
 
-/// Numbers of a view's coordinates, of which each stands for two halves.
-pub fn numbers(frame: &Frame) -> usize {
-    frame.columns().next_multiple_of(STEP) / 2
-}
-
-/// Writes the coordinates of a row's view, two halves a number: the bits of one that is finite, for
-/// the halves are.
-pub fn write(frame: &Frame, row: &[f64], size: f64, view: &mut [f32]) -> Scalars {
-    let mut before = 0;
-    frame.write(row, size, |k, value| {
-        let half = u32::from(half_bits(value));
-        if k % 2 == 0 {
-            before = half;
-            view[k / 2] = f32::from_bits(half);
-        } else {
-            view[k / 2] = f32::from_bits(half << 16 | before);
-        }
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::halves::STEP;
     use super::*;
     use crate::arguments::{check, constants};
 

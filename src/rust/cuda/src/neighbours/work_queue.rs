@@ -1,194 +1,208 @@
-//! Dealing out work to several devices.
+//! A queue of work for several devices, some of which may fail.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
-use std::sync::mpsc::channel;
+use std::ops::{ControlFlow, Range};
+use std::sync::mpsc::{channel, Receiver};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::scope;
 
 use gmhclust_core::error::{Error, Result};
 
-/// Who does pieces of work, on a device.
+/// A worker that processes pieces of work on a device.
 pub trait Worker: Send {
     /// The number of the device, which several workers may share.
     fn device(&self) -> usize;
 }
 
-/// A device that failed, and how.
+/// A device that failed, and its error.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Lost {
+pub struct DeviceLoss {
     pub device: usize,
     pub error: Error,
 }
 
 /// Whether a device is among those that failed.
-pub fn is_lost(lost: &[Lost], device: usize) -> bool {
-    lost.iter().any(|lost| lost.device == device)
+pub fn is_lost(losses: &[DeviceLoss], device: usize) -> bool {
+    losses.iter().any(|loss| loss.device == device)
 }
 
 /// Adds a device that failed, unless it has failed before.
-pub fn lose(lost: &mut Vec<Lost>, device: usize, error: Error) {
-    if !is_lost(lost, device) {
-        lost.push(Lost { device, error });
+pub fn record_loss(losses: &mut Vec<DeviceLoss>, device: usize, error: Error) {
+    if !is_lost(losses, device) {
+        losses.push(DeviceLoss { device, error });
     }
 }
 
-/// What is left of the work.
-struct Hand {
-    /// The first piece that nobody has had yet.
+/// The state of a queue.
+struct State {
+    /// The first piece that was never claimed.
     next: usize,
-    /// Where there are no more.
+    /// The end of the pieces.
     end: usize,
-    /// Pieces that were in the hands of those who failed.
-    back: BTreeSet<usize>,
-    /// How many pieces are in somebody's hands.
-    out: usize,
-    lost: BTreeSet<usize>,
+    /// Claimed pieces that devices returned when they failed.
+    returned: BTreeSet<usize>,
+    /// Number of pieces that workers are processing.
+    in_progress: usize,
+    lost_devices: BTreeSet<usize>,
 }
 
-/// The hand, and news of it.
-struct Table {
-    hand: Mutex<Hand>,
+/// Pieces of work that workers claim one at a time.
+struct WorkQueue {
+    state: Mutex<State>,
     changed: Condvar,
 }
 
-impl Table {
+impl WorkQueue {
     fn new(pieces: usize) -> Self {
         Self {
-            hand: Mutex::new(Hand {
+            state: Mutex::new(State {
                 next: 0,
                 end: pieces,
-                back: BTreeSet::new(),
-                out: 0,
-                lost: BTreeSet::new(),
+                returned: BTreeSet::new(),
+                in_progress: 0,
+                lost_devices: BTreeSet::new(),
             }),
             changed: Condvar::new(),
         }
     }
 
-    fn hand(&self) -> MutexGuard<'_, Hand> {
-        self.hand.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next piece for a worker on this device. While others are at the last ones, which may come
-    /// back, it waits.
-    fn take(&self, device: usize) -> Option<Taken<'_>> {
-        let idle = |hand: &mut Hand| {
-            let nothing = hand.back.is_empty() && hand.next >= hand.end;
-            nothing && hand.out > 0 && !hand.lost.contains(&device)
+    /// The next piece for a worker on this device. Waits while others process the last pieces, which
+    /// may be returned. `None` when all pieces are done, or the device is lost.
+    fn claim(&self, device: usize) -> Option<Claim<'_>> {
+        let must_wait = |state: &mut State| {
+            let is_empty = state.returned.is_empty() && state.next >= state.end;
+            is_empty && state.in_progress > 0 && !state.lost_devices.contains(&device)
         };
-        let mut hand = self
+        let mut state = self
             .changed
-            .wait_while(self.hand(), idle)
+            .wait_while(self.state(), must_wait)
             .unwrap_or_else(PoisonError::into_inner);
-        if hand.lost.contains(&device) {
+        if state.lost_devices.contains(&device) {
             return None;
         }
-        let piece = hand.back.pop_first().or_else(|| {
-            let next = hand.next;
-            hand.next += 1;
-            (next < hand.end).then_some(next)
+        let piece = state.returned.pop_first().or_else(|| {
+            let next = state.next;
+            state.next += 1;
+            (next < state.end).then_some(next)
         })?;
-        hand.out += 1;
-        Some(Taken { table: self, piece })
+        state.in_progress += 1;
+        Some(Claim { queue: self, piece })
     }
 
-    /// Has nobody begin another piece.
+    /// Empties the queue.
     fn stop(&self) {
-        let mut hand = self.hand();
-        hand.back.clear();
-        hand.end = 0;
+        let mut state = self.state();
+        state.returned.clear();
+        state.end = 0;
         self.changed.notify_all();
     }
 }
 
-/// A piece in the hands of a worker, until it is done, or the worker failed or panicked.
-struct Taken<'a> {
-    table: &'a Table,
+/// A piece that a worker is processing, until it is done, or the worker fails or panics.
+struct Claim<'a> {
+    queue: &'a WorkQueue,
     piece: usize,
 }
 
-impl Taken<'_> {
-    /// Hands it back, as the device failed.
-    fn hand_back(self, device: usize) {
-        let mut hand = self.table.hand();
-        if hand.end > 0 {
-            hand.back.insert(self.piece);
+impl Claim<'_> {
+    /// Returns the piece to the queue, as the device failed.
+    fn return_piece(self, device: usize) {
+        let mut state = self.queue.state();
+        if state.end > 0 {
+            state.returned.insert(self.piece);
         }
-        hand.lost.insert(device);
+        state.lost_devices.insert(device);
     }
 }
 
-impl Drop for Taken<'_> {
+impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.table.hand().out -= 1;
-        self.table.changed.notify_all();
+        self.queue.state().in_progress -= 1;
+        self.queue.changed.notify_all();
     }
 }
 
-/// Has `workers` do `work` on pieces, each in a thread of its own and each taking the next piece
-/// when it has done one: so a fast one does more of them. Meanwhile this thread takes what is done,
-/// in the order of the pieces.
+/// A worker's report: its device, the piece, and the result.
+type Report<T> = (usize, usize, Result<T>);
+
+/// Has `workers` do `work` on pieces, each worker in a thread of its own. A worker claims the next
+/// piece when it has done one, so a fast one does more of them. Meanwhile this thread hands results to
+/// `take`, in the order of the pieces, until all are done or `take` breaks off; returns which.
 ///
-/// Where a device fails, its workers get no more pieces, and what it was at goes to the others; it
-/// joins those in `lost`.
+/// Where a device fails, its workers get no more pieces, other devices do the piece that failed, and
+/// the device joins `losses`.
 ///
 /// # Errors
 /// That of the last device that failed where none is left to do all pieces; otherwise the first that
 /// a worker or `take` returns. No other piece is begun then.
-pub fn deal<W: Worker, T: Send>(
+pub fn process<W: Worker, T: Send>(
     workers: &mut [W],
     pieces: &[Range<usize>],
-    lost: &mut Vec<Lost>,
+    losses: &mut Vec<DeviceLoss>,
     work: impl Fn(&mut W, Range<usize>) -> Result<T> + Sync,
-    mut take: impl FnMut(Range<usize>, T) -> Result<()>,
-) -> Result<()> {
-    let table = Table::new(pieces.len());
+    take: impl FnMut(Range<usize>, T) -> Result<ControlFlow<()>>,
+) -> Result<ControlFlow<()>> {
+    let queue = WorkQueue::new(pieces.len());
     let (sender, receiver) = channel();
     scope(|scope| {
         for worker in workers {
             let sender = sender.clone();
-            let (table, work) = (&table, &work);
+            let (queue, work) = (&queue, &work);
             scope.spawn(move || {
                 let device = worker.device();
-                while let Some(taken) = table.take(device) {
-                    let number = taken.piece;
-                    let done = work(worker, pieces[number].clone());
+                while let Some(claim) = queue.claim(device) {
+                    let piece = claim.piece;
+                    let done = work(worker, pieces[piece].clone());
                     if let Err(Error::Device(_)) = done {
-                        taken.hand_back(device);
+                        claim.return_piece(device);
                     }
                     let failed = done.is_err();
-                    if sender.send((device, number, done)).is_err() || failed {
+                    if sender.send((device, piece, done)).is_err() || failed {
                         return;
                     }
                 }
             });
         }
-        // What is left are the threads' own: once they are through, there is nothing to receive.
+        // Only the threads hold senders now: once they end, so do the reports.
         drop(sender);
-        let mut early = BTreeMap::new();
-        let mut due = 0;
-        let taken = receiver.iter().try_for_each(|(device, number, done)| {
-            match done {
-                Err(error @ Error::Device(_)) => {
-                    lose(lost, device, error);
-                    return Ok(());
-                }
-                done => early.insert(number, done?),
-            };
-            while let Some(done) = early.remove(&due) {
-                take(pieces[due].clone(), done)?;
-                due += 1;
-            }
-            Ok(())
-        });
-        table.stop();
-        taken?;
-        match lost.last() {
-            Some(lost) if due < pieces.len() => Err(lost.error.clone()),
-            _ => Ok(()),
-        }
+        let taken = take_in_order(&receiver, pieces, losses, take);
+        queue.stop();
+        taken
     })
+}
+
+/// Hands the results of all pieces to `take`, in their order; as [`process`].
+fn take_in_order<T>(
+    reports: &Receiver<Report<T>>,
+    pieces: &[Range<usize>],
+    losses: &mut Vec<DeviceLoss>,
+    mut take: impl FnMut(Range<usize>, T) -> Result<ControlFlow<()>>,
+) -> Result<ControlFlow<()>> {
+    let mut early = BTreeMap::new();
+    let mut due = 0;
+    for (device, piece, done) in reports {
+        match done {
+            Err(error @ Error::Device(_)) => {
+                record_loss(losses, device, error);
+                continue;
+            }
+            done => early.insert(piece, done?),
+        };
+        while let Some(done) = early.remove(&due) {
+            if take(pieces[due].clone(), done)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            due += 1;
+        }
+    }
+    match losses.last() {
+        Some(loss) if due < pieces.len() => Err(loss.error.clone()),
+        _ => Ok(ControlFlow::Continue(())),
+    }
 }
 
 #[cfg(test)]
@@ -197,6 +211,8 @@ mod tests {
     use std::sync::Barrier;
     use std::thread::sleep;
     use std::time::Duration;
+
+    const DONE: Result<ControlFlow<()>> = Ok(ControlFlow::Continue(()));
 
     /// A worker that counts what it has begun.
     struct Counter {
@@ -230,11 +246,14 @@ mod tests {
         Error::Device(format!("{device} is gone"))
     }
 
-    /// Deals out so many pieces: what came of it, how many were taken, and which devices were lost.
-    fn deal_to(workers: &mut [Counter], count: usize) -> (Result<()>, usize, Vec<usize>) {
+    /// Has the workers process `count` pieces: the result, the number taken, and the lost devices.
+    fn process_by(
+        workers: &mut [Counter],
+        count: usize,
+    ) -> (Result<ControlFlow<()>>, usize, Vec<usize>) {
         let mut taken = 0;
         let mut lost = Vec::new();
-        let dealt = deal(
+        let processed = process(
             workers,
             &pieces(count),
             &mut lost,
@@ -249,7 +268,7 @@ mod tests {
                 assert_eq!(piece, 3 * taken..3 * taken + 3);
                 assert_eq!(sum, piece.sum::<usize>());
                 taken += 1;
-                Ok(())
+                DONE
             },
         );
         for lost in &lost {
@@ -257,15 +276,15 @@ mod tests {
         }
         let mut lost: Vec<usize> = lost.into_iter().map(|lost| lost.device).collect();
         lost.sort_unstable();
-        (dealt, taken, lost)
+        (processed, taken, lost)
     }
 
     #[test]
     fn every_piece_is_done_once_and_taken_in_order() {
         for (workers, count) in [(1, 5), (2, 7), (5, 100), (4, 2), (3, 0)] {
             let mut workers = counters(0..workers);
-            let (dealt, taken, lost) = deal_to(&mut workers, count);
-            assert_eq!((dealt, taken, lost), (Ok(()), count, vec![]));
+            let (processed, taken, lost) = process_by(&mut workers, count);
+            assert_eq!((processed, taken, lost), (DONE, count, vec![]));
             assert_eq!(workers.iter().map(|w| w.begun).sum::<usize>(), count);
         }
     }
@@ -280,8 +299,8 @@ mod tests {
             Ok(())
         };
         let lost = &mut Vec::new();
-        let dealt = deal(&mut workers, &pieces(3), lost, work, |_, ()| Ok(()));
-        assert_eq!(dealt, Ok(()));
+        let processed = process(&mut workers, &pieces(3), lost, work, |_, ()| DONE);
+        assert_eq!(processed, DONE);
         assert!(workers.iter().all(|worker| worker.begun == 1));
     }
 
@@ -291,7 +310,7 @@ mod tests {
         let mut workers = counters(0..2);
         let mut taken = 0;
         let mut lost = Vec::new();
-        let dealt = deal(
+        let processed = process(
             &mut workers,
             &pieces(1_000_000),
             &mut lost,
@@ -305,13 +324,13 @@ mod tests {
             |piece, ()| {
                 assert!(piece.start < 30);
                 taken += 1;
-                Ok(())
+                DONE
             },
         );
-        assert_eq!(dealt, Err(full));
+        assert_eq!(processed, Err(full));
         assert!(taken <= 10);
         for error in [Error::Interrupt, gone(7)] {
-            let refused = deal(
+            let refused = process(
                 &mut workers,
                 &pieces(1_000_000),
                 &mut lost,
@@ -331,8 +350,8 @@ mod tests {
                 let mut workers = counters(0..devices);
                 let to_fail = workers[..failing].iter_mut();
                 to_fail.for_each(|worker| worker.fails_at = Some(at));
-                let (dealt, taken, lost) = deal_to(&mut workers, 100);
-                assert_eq!((dealt, taken), (Ok(()), 100));
+                let (processed, taken, lost) = process_by(&mut workers, 100);
+                assert_eq!((processed, taken), (DONE, 100));
                 // A slow one may not have come so far; who failed began nothing any more.
                 let failed: Vec<usize> = (0..failing).filter(|&d| workers[d].begun == at).collect();
                 assert_eq!(lost, failed);
@@ -348,7 +367,7 @@ mod tests {
         let mut workers = counters(0..2);
         let mut lost = Vec::new();
         let mut taken = Vec::new();
-        let dealt = deal(
+        let processed = process(
             &mut workers,
             &pieces(2),
             &mut lost,
@@ -371,10 +390,10 @@ mod tests {
             |piece, done| {
                 assert_eq!(piece, done);
                 taken.push(piece);
-                Ok(())
+                DONE
             },
         );
-        assert_eq!(dealt, Ok(()));
+        assert_eq!(processed, DONE);
         assert_eq!(taken, pieces(2));
         assert_eq!(workers[1].begun, 2);
         assert_eq!(lost.len(), 1);
@@ -385,8 +404,8 @@ mod tests {
         for at in [1, 3] {
             let mut workers = counters([0, 0, 1, 1]);
             workers[0].fails_at = Some(at);
-            let (dealt, taken, lost) = deal_to(&mut workers, 200);
-            assert_eq!((dealt, taken), (Ok(()), 200));
+            let (processed, taken, lost) = process_by(&mut workers, 200);
+            assert_eq!((processed, taken), (DONE, 200));
             let failed = workers[0].begun == at;
             assert_eq!(lost, if failed { vec![0] } else { vec![] });
         }
@@ -405,20 +424,20 @@ mod tests {
             }
             Ok(())
         };
-        let dealt = deal(&mut workers, &pieces(50), &mut lost, work, |_, ()| Ok(()));
-        assert_eq!(dealt, Err(gone(0)));
+        let processed = process(&mut workers, &pieces(50), &mut lost, work, |_, ()| DONE);
+        assert_eq!(processed, Err(gone(0)));
         assert_eq!(lost.len(), 1);
     }
 
     #[test]
-    fn nothing_is_dealt_to_a_device_that_failed() {
-        let table = Table::new(3);
-        let (first, second) = (table.take(0).unwrap(), table.take(0).unwrap());
-        first.hand_back(0);
+    fn nothing_is_claimed_by_a_device_that_failed() {
+        let queue = WorkQueue::new(3);
+        let (first, second) = (queue.claim(0).unwrap(), queue.claim(0).unwrap());
+        first.return_piece(0);
         drop(second);
-        assert!(table.take(0).is_none());
+        assert!(queue.claim(0).is_none());
         // Another device begins with the piece that came back.
-        let pieces: Vec<usize> = std::iter::from_fn(|| table.take(1).map(|t| t.piece)).collect();
+        let pieces: Vec<usize> = std::iter::from_fn(|| queue.claim(1).map(|t| t.piece)).collect();
         assert_eq!(pieces, [0, 2]);
     }
 
@@ -428,8 +447,8 @@ mod tests {
             let mut workers = counters(0..3);
             let to_fail = workers.iter_mut();
             to_fail.for_each(|worker| worker.fails_at = Some(at));
-            let (dealt, taken, lost) = deal_to(&mut workers, 100);
-            assert!(matches!(dealt, Err(Error::Device(_))), "{dealt:?}");
+            let (processed, taken, lost) = process_by(&mut workers, 100);
+            assert!(matches!(processed, Err(Error::Device(_))), "{processed:?}");
             assert!(taken <= 3 * (at - 1));
             assert_eq!(lost, [0, 1, 2]);
         }
@@ -438,7 +457,7 @@ mod tests {
     #[test]
     fn a_panic_ends_it_too() {
         let panics = || {
-            deal(
+            process(
                 &mut counters(0..2),
                 &pieces(50),
                 &mut Vec::new(),
@@ -446,7 +465,7 @@ mod tests {
                     assert!(piece.start != 60, "piece 20");
                     Ok(())
                 },
-                |_, ()| Ok(()),
+                |_, ()| DONE,
             )
         };
         assert!(std::panic::catch_unwind(panics).is_err());

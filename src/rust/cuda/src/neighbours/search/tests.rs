@@ -1,15 +1,17 @@
-//! Searches dealt out to stand-ins for devices, against the CPU's; and what tensor cores make of sums
+//! Searches on stand-ins for devices, against the CPU's; and what tensor cores make of sums
 //! that are hard to add up.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::searcher::NO_GROUP;
+use super::super::layout::{first_beyond, row_len, NO_GROUP, SCALARS};
+use super::super::sweeper::Swept;
+use super::super::work_queue::Worker;
 use super::*;
 use gmhclust_core::knn;
 use gmhclust_core::linkage::{geometric, spanning};
 use gmhclust_core::metric::{Metric, Points};
-use gmhclust_core::neighbours::single::coordinate_of_half;
-use gmhclust_core::neighbours::NeighbourDevice;
+use gmhclust_core::neighbours::single::{coordinate_of_half, Scalars};
+use gmhclust_core::neighbours::{Except, NeighbourDevice};
 use gmhclust_core::testing::{cloud, correlations, dist_metrics, draw, sum, Data, Random};
 use gmhclust_core::Cpu;
 use gmhclust_core::Matrix;
@@ -21,7 +23,7 @@ struct Fake {
     rows: Vec<f32>,
     most_queries: usize,
     device: usize,
-    /// The sweep that fails, and those so far; twins count together.
+    /// The sweep that fails, and those so far; sweepers that share references count together.
     fails_at: Option<usize>,
     sweeps: Arc<AtomicUsize>,
 }
@@ -51,9 +53,9 @@ impl Fake {
 
     /// Coordinates and scalars.
     fn row(&self, position: usize) -> (Vec<f32>, &[f32]) {
-        let height = numbers(&self.frame) + SCALARS;
-        let row = &self.rows[position * height..][..height];
-        let (coordinates, scalars) = row.split_at(height - SCALARS);
+        let row_len = row_len(&self.frame);
+        let row = &self.rows[position * row_len..][..row_len];
+        let (coordinates, scalars) = row.split_at(row_len - SCALARS);
         let coordinates = match self.frame.precision() {
             Precision::Single => coordinates.to_vec(),
             Precision::Half => {
@@ -86,7 +88,7 @@ impl Worker for Fake {
 impl Sweeper for Fake {
     fn sweep(
         &mut self,
-        copy: &Copy,
+        positions: &Positions,
         request: &Request,
         capacity: usize,
         groups: &[u32],
@@ -108,7 +110,7 @@ impl Sweeper for Fake {
         };
         for at in batch {
             let query = request.queries[at];
-            let position = copy.positions[query as usize] as usize;
+            let position = positions.positions[query as usize] as usize;
             let own = match request.except {
                 Except::Nobody => NO_GROUP,
                 except => group(except, query),
@@ -116,10 +118,10 @@ impl Sweeper for Fake {
             let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
             let beyond = first_beyond(self.frame.limit(limit));
             let key = |reference: usize| {
-                let bound = self.bound(&copy.scalars[position], position, reference)?;
+                let bound = self.bound(&positions.scalars[position], position, reference)?;
                 Some(u64::from(bound.to_bits()) << 32 | reference as u64)
             };
-            let mut keys: Vec<u64> = (0..copy.references)
+            let mut keys: Vec<u64> = (0..positions.references)
                 .filter(|&reference| groups[reference] != own)
                 .filter_map(key)
                 .filter(|&key| key < beyond)
@@ -140,7 +142,7 @@ impl Sweeper for Fake {
         Ok(swept)
     }
 
-    fn twin(&mut self) -> Result<Option<Self>> {
+    fn share(&mut self) -> Result<Option<Self>> {
         Ok((self.most_queries > 20).then(|| Self {
             frame: self.frame.clone(),
             rows: self.rows.clone(),
@@ -158,9 +160,9 @@ impl Sweeper for Fake {
     }
 
     fn update(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
-        let height = numbers(&self.frame) + SCALARS;
-        for (row, &position) in rows.chunks_exact(height).zip(positions) {
-            self.rows[position as usize * height..][..height].copy_from_slice(row);
+        let row_len = row_len(&self.frame);
+        for (row, &position) in rows.chunks_exact(row_len).zip(positions) {
+            self.rows[position as usize * row_len..][..row_len].copy_from_slice(row);
         }
         Ok(())
     }
@@ -205,8 +207,8 @@ impl Fakes {
                 return Err(Fake::gone(device));
             }
             let mut one = Fake::new(device, frame, rows, self.most_queries, fails_at);
-            let twin = one.twin()?;
-            Ok([Some(one), twin].into_iter().flatten().collect())
+            let second = one.share()?;
+            Ok([Some(one), second].into_iter().flatten().collect())
         };
         let devices = (0..self.fail_at.len()).collect();
         CudaNeighbours::on(space, 0, true, monitor, devices, Box::new(make))
@@ -313,7 +315,7 @@ fn the_others_go_on_where_a_device_fails_and_the_monitor_learns_of_it() {
         let points = points_of_400(metric);
         let expected = knn::nearest(&points, 400, 4, &cpu, &Monitor::default());
         let expected_tree = spanning::tree(&points, &cpu, &Monitor::default());
-        // Without twins and with them; when it is opened, in the first sweep, in the middle, and
+        // With one sweeper for each device and with two; when it is opened, in the first sweep, in the middle, and
         // about the last one that there is for it.
         for most_queries in [10, 30] {
             for at in [0, 1, 4, 400 / most_queries / 3, 400 / most_queries] {
@@ -443,13 +445,13 @@ fn share_of_margin(
     let CudaNeighbours {
         sweepers,
         frames,
-        copy,
+        positions,
         ..
     } = &mut neighbours;
     let frame = &frames[0];
     assert_eq!(frame.precision(), Precision::Half);
     let capacity = capacity(frame, &request);
-    let swept = sweepers[0].sweep(copy, &request, capacity, &vec![0; n], 0..n, &monitor);
+    let swept = sweepers[0].sweep(positions, &request, capacity, &vec![0; n], 0..n, &monitor);
     let swept = swept.unwrap();
     let (_, margin) = frame.margins();
     let view = |index: u32| frame.view(points.row(index as usize), 1.0);
@@ -458,7 +460,7 @@ fn share_of_margin(
         let query = view(index);
         assert_eq!(swept.counts[i] as usize, n);
         for &key in &swept.keys[i * swept.capacity..][..n] {
-            let reference = copy.indices[key as u32 as usize];
+            let reference = positions.indices[key as u32 as usize];
             let bound = f64::from(f32::from_bits((key >> 32) as u32));
             let distance = points.distance(index as usize, reference as usize);
             assert!(bound <= distance, "{sort}, {p}: {bound} above {distance}");

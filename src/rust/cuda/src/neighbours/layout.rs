@@ -1,0 +1,68 @@
+//! Rows, keys and tiles as the host and kernels/neighbours.cu both read them.
+//!
+//! A row is the view of a point: its coordinates, then [`SCALARS`] scalars. A key is a candidate: the
+//! bits of its lower bound above those of its position, so that keys compare as bounds do.
+
+use gmhclust_core::neighbours::single::{Frame, Precision};
+use gmhclust_core::neighbours::Except;
+
+use super::halves;
+
+/// Queries, and references, that a thread block compares at a time. As in neighbours_launch.cuh.
+pub const TILE: usize = 128;
+
+/// Most candidates of a query that are collected at a time: the shared memory of the kernel `narrow`
+/// holds no more. As in neighbours_launch.cuh.
+pub const MOST_ROOM: usize = 4096;
+
+/// Threads of a warp. As in base.cuh.
+pub const WARP: u32 = 32;
+
+/// Scalars of a row, behind its coordinates. As in sweep.cuh.
+pub const SCALARS: usize = 4;
+
+/// The group of queries that exclude no reference.
+pub const NO_GROUP: u32 = u32::MAX;
+
+/// Candidates that are collected of a query before they are narrowed down to `capacity`.
+pub fn room(capacity: usize) -> usize {
+    (8 * capacity).next_power_of_two().clamp(TILE, MOST_ROOM)
+}
+
+/// Values of a row's coordinates: one for each coordinate in single precision, one for two
+/// coordinates in half precision.
+pub fn coordinate_values(frame: &Frame) -> usize {
+    match frame.precision() {
+        Precision::Single => frame.columns(),
+        Precision::Half => halves::packed_len(frame),
+    }
+}
+
+/// Values of a row.
+pub fn row_len(frame: &Frame) -> usize {
+    coordinate_values(frame) + SCALARS
+}
+
+/// The least key above all those with a bound of at most `limit`.
+pub fn first_beyond(limit: f32) -> u64 {
+    (u64::from(limit.to_bits()) + 1) << 32
+}
+
+/// The lower bound of a key.
+pub fn bound(key: u64) -> f32 {
+    f32::from_bits((key >> 32) as u32)
+}
+
+/// The position of a key.
+pub fn position(key: u64) -> usize {
+    key as u32 as usize
+}
+
+/// The group of a reference, or of a query that is a reference. A query excludes its own group.
+pub fn group(except: Except, index: u32) -> u32 {
+    match except {
+        Except::Nobody => 0,
+        Except::Itself => index,
+        Except::Group(groups) => groups[index as usize],
+    }
+}

@@ -1,0 +1,78 @@
+//! The division of a device's memory among references and queries.
+
+use super::layout::TILE;
+
+/// Most bytes that are copied at a time: as many again are reserved on the device for the copy. A larger
+/// piece leaves less for queries, a smaller one makes more launches of the kernel `scatter`.
+const PIECE_BYTES: usize = 1 << 24;
+
+/// Most bytes of a chunk. A chunk takes a fraction of a second to copy, so that the search can be
+/// interrupted between two.
+const CHUNK_BYTES: usize = 1 << 30;
+
+/// How a device's memory is divided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plan {
+    /// Most references of a chunk; all of them where they fit.
+    pub chunk: usize,
+    /// Rows that are copied at a time.
+    pub piece: usize,
+    /// Bytes that remain for queries.
+    pub left: usize,
+}
+
+impl Plan {
+    /// For references of `bytes` bytes each; `None` where `memory` does not suffice.
+    pub fn new(references: usize, bytes: usize, memory: usize) -> Option<Self> {
+        let piece = (PIECE_BYTES.min(memory / 16) / bytes).clamp(1, references.max(1));
+        // Rows with their numbers, and the references' groups.
+        let others = piece * (bytes + 4) + 4 * references;
+        let plan = |chunk: usize, buffers: usize| {
+            let left = memory.checked_sub(others + buffers * chunk * bytes)?;
+            Some(Self { chunk, piece, left })
+        };
+        if references * bytes <= memory / 4 * 3 {
+            return plan(references, 1);
+        }
+        // Every batch of queries has all chunks copied once, so many queries at a time are worth
+        // more than large chunks.
+        let most = CHUNK_BYTES.min(memory / 8) / bytes / TILE * TILE;
+        if most == 0 {
+            return None;
+        }
+        let chunks = references.div_ceil(most);
+        plan(references.div_ceil(chunks).next_multiple_of(TILE), 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn references_that_fit_are_one_chunk_and_others_are_many() {
+        let bytes = 4 * 299;
+        for (references, memory) in [
+            (384_126, 144usize << 30),
+            (384_126, 700 << 20),
+            (384_126, 192 << 20),
+            (384_126, 16 << 20),
+            (1000, 2 << 20),
+            (1, 1 << 20),
+        ] {
+            let plan = Plan::new(references, bytes, memory).unwrap();
+            let chunks = references.div_ceil(plan.chunk);
+            let buffers = if chunks > 1 { 2 } else { 1 };
+            assert_eq!(chunks > 1, references * bytes > memory / 4 * 3);
+            assert!(chunks == 1 || plan.chunk.is_multiple_of(TILE));
+            assert!(plan.chunk * bytes <= CHUNK_BYTES || chunks == 1);
+            let used = buffers * plan.chunk * bytes + plan.piece * (bytes + 4) + 4 * references;
+            assert_eq!(used + plan.left, memory);
+            assert!(plan.left >= memory / 8, "{plan:?} of {memory}");
+        }
+        let chunks =
+            |memory| 384_126usize.div_ceil(Plan::new(384_126, bytes, memory).unwrap().chunk);
+        assert!(chunks(192 << 20) >= 8);
+        assert_eq!(Plan::new(384_126, bytes, 1 << 20), None);
+    }
+}

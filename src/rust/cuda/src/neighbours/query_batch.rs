@@ -1,0 +1,177 @@
+//! A batch of queries, on the host and on the device.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
+use gmhclust_core::neighbours::single::Frame;
+use gmhclust_core::neighbours::{Except, Request};
+
+use super::layout::{coordinate_values, first_beyond, group, room, row_len, NO_GROUP};
+use super::positions::Positions;
+use super::sweep::{code, Sweep};
+use super::sweeper::Swept;
+use crate::device::DriverResult;
+
+/// A batch of queries as the device takes them.
+pub struct QueryBatch {
+    pub positions: Vec<u32>,
+    groups: Vec<u32>,
+    /// The thresholds, which sums stay below within a query's limit.
+    slopes: Vec<f32>,
+    bases: Vec<f32>,
+    /// The first keys beyond the queries' limits.
+    floors: Vec<u64>,
+}
+
+impl QueryBatch {
+    /// Some queries of a request.
+    pub fn new(
+        frame: &Frame,
+        positions: &Positions,
+        request: &Request,
+        batch: Range<usize>,
+    ) -> Self {
+        let queries = &request.queries[batch.clone()];
+        let count = queries.len();
+        let place = |&index: &u32| positions.positions[index as usize];
+        let mut queries = Self {
+            positions: queries.iter().map(place).collect(),
+            groups: match request.except {
+                Except::Nobody => vec![NO_GROUP; count],
+                except => queries.iter().map(|&query| group(except, query)).collect(),
+            },
+            slopes: Vec::with_capacity(count),
+            bases: Vec::with_capacity(count),
+            floors: Vec::with_capacity(count),
+        };
+        for (i, at) in batch.enumerate() {
+            let limit = frame.limit(request.limits.map_or(f64::INFINITY, |l| l[at]));
+            let scalars = &positions.scalars[queries.positions[i] as usize];
+            let threshold = frame.threshold(scalars, limit);
+            queries.slopes.push(threshold.slope);
+            queries.bases.push(threshold.base);
+            queries.floors.push(first_beyond(limit));
+        }
+        queries
+    }
+}
+
+/// Device memory for a batch of queries and their candidates.
+pub struct DeviceBatch {
+    groups: CudaSlice<u32>,
+    query_groups: CudaSlice<u32>,
+    slopes: CudaSlice<f32>,
+    bases: CudaSlice<f32>,
+    floors: CudaSlice<u64>,
+    /// Candidates found of each query, and keys among those collected.
+    counts: CudaSlice<u32>,
+    kept: CudaSlice<u32>,
+    pub coordinates: CudaSlice<f32>,
+    /// `room` candidates for each query, and the `capacity` that are kept.
+    candidates: CudaSlice<u64>,
+    pub packed: CudaSlice<u64>,
+    count: usize,
+    capacity: usize,
+    room: usize,
+}
+
+impl DeviceBatch {
+    /// Bytes for each query, when `capacity` candidates of it are kept: coordinates as they come and as
+    /// they are swept, candidates as they are collected and as they are kept, and a query's scalars.
+    pub fn bytes_per_query(frame: &Frame, capacity: usize) -> usize {
+        8 * row_len(frame) + 8 * (room(capacity) + capacity) + 36
+    }
+
+    /// For these queries; `groups` are those of the references. Coordinates are yet to be written. The
+    /// host's vectors must outlive the copies, which end with the stream's next synchronization.
+    pub fn new(
+        stream: &Arc<CudaStream>,
+        frame: &Frame,
+        queries: &QueryBatch,
+        groups: &[u32],
+        capacity: usize,
+    ) -> DriverResult<Self> {
+        let count = queries.positions.len();
+        let room = room(capacity);
+        let groups = stream.clone_htod(groups)?;
+        let query_groups = stream.clone_htod(&queries.groups)?;
+        let slopes = stream.clone_htod(&queries.slopes)?;
+        let bases = stream.clone_htod(&queries.bases)?;
+        let floors = stream.clone_htod(&queries.floors)?;
+        let counts = stream.alloc_zeros::<u32>(count)?;
+        let kept = stream.alloc_zeros::<u32>(count)?;
+        // SAFETY: all of the first is written, and no more of the others is read than was written.
+        let (coordinates, candidates, packed) = unsafe {
+            (
+                stream.alloc::<f32>(count * row_len(frame))?,
+                stream.alloc::<u64>(count * room)?,
+                stream.alloc::<u64>(count * capacity)?,
+            )
+        };
+        Ok(Self {
+            groups,
+            query_groups,
+            slopes,
+            bases,
+            floors,
+            counts,
+            kept,
+            coordinates,
+            candidates,
+            packed,
+            count,
+            capacity,
+            room,
+        })
+    }
+
+    /// The arguments of a sweep for these queries, whose values of a coordinate lie `query_stride`
+    /// and `query_step` apart; yet without references.
+    pub fn sweep(
+        &self,
+        stream: &Arc<CudaStream>,
+        frame: &Frame,
+        (query_stride, query_step): (u64, u64),
+    ) -> Sweep {
+        let (shrink, margin) = frame.margins();
+        Sweep {
+            shrink,
+            margin,
+            references: 0,
+            groups: self.groups.device_ptr(stream).0,
+            queries: self.coordinates.device_ptr(stream).0,
+            query_groups: self.query_groups.device_ptr(stream).0,
+            slopes: self.slopes.device_ptr(stream).0,
+            bases: self.bases.device_ptr(stream).0,
+            candidates: self.candidates.device_ptr(stream).0,
+            floors: self.floors.device_ptr(stream).0,
+            counts: self.counts.device_ptr(stream).0,
+            kept: self.kept.device_ptr(stream).0,
+            stride: 0,
+            step: 0,
+            query_stride,
+            query_step,
+            columns: coordinate_values(frame) as u32,
+            query_count: self.count as u32,
+            kind: code(frame.kind()),
+            capacity: self.capacity as u32,
+            room: self.room as u32,
+            first: 0,
+            last: 0,
+        }
+    }
+
+    /// Copies the candidates to the host.
+    pub fn fetch(&self, stream: &Arc<CudaStream>) -> DriverResult<Swept> {
+        let swept = Swept {
+            capacity: self.capacity,
+            room: self.room,
+            counts: stream.clone_dtoh(&self.counts)?,
+            floors: stream.clone_dtoh(&self.floors)?,
+            keys: stream.clone_dtoh(&self.packed)?,
+        };
+        stream.synchronize()?;
+        Ok(swept)
+    }
+}

@@ -1,0 +1,51 @@
+//! The kernel `scatter`: rows that lie row after row go to positions of a buffer that lies value after
+//! value.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
+
+use super::layout::WARP;
+use crate::device::DriverResult;
+
+/// Puts rows of the host to positions of the buffer at an address of the device, in which values of a
+/// row lie `stride` apart.
+pub fn scatter(
+    stream: &Arc<CudaStream>,
+    kernel: &CudaFunction,
+    rows: &[f32],
+    positions: &[u32],
+    address: u64,
+    stride: usize,
+) -> DriverResult<()> {
+    let count = positions.len() as u32;
+    if count == 0 {
+        return Ok(());
+    }
+    let row_len = (rows.len() / positions.len()) as u32;
+    let rows = stream.clone_htod(rows)?;
+    let positions = stream.clone_htod(positions)?;
+    // SAFETY: arguments as declared in neighbours.cu; positions are below the stride.
+    unsafe {
+        stream
+            .launch_builder(kernel)
+            .arg(&rows)
+            .arg(&positions)
+            .arg(&count)
+            .arg(&row_len)
+            .arg(&address)
+            .arg(&(stride as u64))
+            .launch(by_tiles(count, row_len))?;
+    }
+    // The host's copies must outlive the copying.
+    stream.synchronize()
+}
+
+/// The launch configuration for `count` rows: a block transposes a square of values.
+pub fn by_tiles(count: u32, row_len: u32) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (count.div_ceil(WARP), row_len.div_ceil(WARP), 1),
+        block_dim: (WARP, 8, 1),
+        shared_mem_bytes: 0,
+    }
+}

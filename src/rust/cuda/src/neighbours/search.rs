@@ -1,0 +1,382 @@
+//! A search for nearest references on CUDA devices.
+//!
+//! Half precision is many times faster than single precision, but its bounds are looser. Where it
+//! leaves too many queries open, single precision takes over.
+//!
+//! Every device sweeps all references, in chunks where its memory does not hold them
+//! ([`super::references`]), for batches of the queries, which come from a queue
+//! ([`super::work_queue`]). Where a device fails, the other devices go on.
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+use rayon::prelude::*;
+
+use super::layout::{group, room, TILE};
+use super::positions::Positions;
+use super::products;
+use super::rows::Rows;
+use super::searcher::Searcher;
+use super::settle::{Settled, Settler, BATCH_BYTES, MOST_CANDIDATES};
+use super::sweeper::Sweeper;
+use super::work_queue::{is_lost, process, record_loss, DeviceLoss};
+use crate::device::Device;
+use crate::join::join;
+use gmhclust_core::error::{Error, Result};
+use gmhclust_core::monitor::Monitor;
+use gmhclust_core::neighbours::cpu::CpuNeighbours;
+use gmhclust_core::neighbours::single::{Frame, Precision};
+use gmhclust_core::neighbours::{Nearest, Neighbours, Request, Space, Take};
+
+/// Pairs of coordinates of a batch that a device compares in a fraction of a second, in single and in
+/// half precision. With more, an interrupt would have to wait.
+const BATCH_COORDINATES: usize = 1 << 41;
+const BATCH_COORDINATES_OF_HALVES: usize = 1 << 43;
+
+/// Most queries of a batch.
+const MOST_QUERIES: usize = 1 << 18;
+
+/// Fewest batches for each device, where there are enough queries: while it sweeps for one, the host
+/// decides about another.
+const BATCHES_PER_DEVICE: usize = 4;
+
+/// Makes the sweepers of a device, given its number, a frame, all rows, and the number of references
+/// among these.
+type Make<'a, S> = dyn Fn(usize, &Frame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + Sync + 'a;
+
+/// A search on devices, and on the host.
+pub struct CudaNeighbours<'a, S = Searcher> {
+    make: Box<Make<'a, S>>,
+    /// The numbers of all devices, those that failed included.
+    devices: Vec<usize>,
+    losses: Vec<DeviceLoss>,
+    /// Of the devices that have not failed; none where all failed.
+    sweepers: Vec<S>,
+    /// Sweeps for queries that half precision leaves open.
+    second_sweeper: Option<S>,
+    /// The faster precision first and the sharper last; the sweepers use the first.
+    frames: Vec<Frame>,
+    /// Points that are no references.
+    others: Range<u32>,
+    /// Decides, and answers requests that are too small for a device or need too many candidates.
+    host: CpuNeighbours<'a>,
+    /// Of all points, or of the clusters that are left.
+    positions: Positions,
+    /// Indices of clusters that have changed since the devices' last update.
+    changed: Vec<u32>,
+    /// Requests with fewer pairs of coordinates are the host's.
+    smallest: usize,
+    monitor: &'a Monitor,
+}
+
+/// How far a request was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Progress {
+    Done,
+    /// The rest is answered faster in a sharper precision.
+    NeedsSharperPrecision,
+}
+
+impl<'a> CudaNeighbours<'a> {
+    /// For the queries and references of `space`; `None` for a metric that is not screened.
+    /// Requests with fewer pairs of coordinates than `smallest` are the CPU's. Uses at most `memory`
+    /// bytes of each device, if that is not `None`. Clusters take one device only.
+    ///
+    /// # Errors
+    /// `Error::Memory` when a device has too little, `Error::Device` when all fail.
+    pub fn new(
+        devices: &[Arc<Device>],
+        space: Space<'a>,
+        smallest: usize,
+        memory: Option<usize>,
+        monitor: &'a Monitor,
+    ) -> Result<Option<Self>> {
+        // A device that does not answer will not be used.
+        let halves = |device: &Arc<Device>| products::suits(device).unwrap_or(true);
+        let halves = devices.iter().all(halves);
+        let (devices, whole) = match space {
+            Space::Points { .. } => (devices.to_vec(), false),
+            // Requests are small, and every device would have to learn of every merge.
+            Space::Clusters(_) => (devices[..1].to_vec(), true),
+        };
+        let numbers = devices.iter().map(|device| device.index()).collect();
+        let make = move |number, frame: &Frame, rows: &Arc<Rows>, references| {
+            let device = devices.iter().find(|device| device.index() == number);
+            let device = device.expect("is one of the numbers");
+            let open = || {
+                let mut one = Searcher::new(device, frame, rows, references, memory, whole)?;
+                let second = one.share()?;
+                Ok([Some(one), second].into_iter().flatten().collect())
+            };
+            open().inspect_err(|error| device.forget_on_failure(error))
+        };
+        Self::on(space, smallest, halves, monitor, numbers, Box::new(make))
+    }
+}
+
+impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
+    /// As [`CudaNeighbours::new`], on devices of these numbers, with sweepers that `make` makes;
+    /// `halves` if they can sweep in half precision.
+    fn on(
+        space: Space<'a>,
+        smallest: usize,
+        halves: bool,
+        monitor: &'a Monitor,
+        devices: Vec<usize>,
+        make: Box<Make<'a, S>>,
+    ) -> Result<Option<Self>> {
+        let others = match space {
+            Space::Points { points, references } => references as u32..points.rows() as u32,
+            Space::Clusters(_) => 0..0,
+        };
+        let host = CpuNeighbours::new(space, monitor)?;
+        let Some(frame) = host.frame().cloned() else {
+            return Ok(None);
+        };
+        let halves = halves
+            && matches!(space, Space::Points { .. })
+            && frame.columns() >= products::FEWEST_COLUMNS;
+        let in_halves = halves.then(|| frame.in_halves()).flatten();
+        let mut neighbours = Self {
+            make,
+            devices,
+            losses: Vec::new(),
+            sweepers: Vec::new(),
+            second_sweeper: None,
+            frames: in_halves.into_iter().chain([frame]).collect(),
+            others,
+            host,
+            positions: Positions::default(),
+            changed: Vec::new(),
+            smallest,
+            monitor,
+        };
+        neighbours.open()?;
+        Ok(Some(neighbours))
+    }
+
+    /// Makes the sweepers for the first frame, after dropping the present ones, which frees their
+    /// memory.
+    fn open(&mut self) -> Result<()> {
+        self.sweepers.clear();
+        self.second_sweeper = None;
+        let frame = &self.frames[0];
+        let (positions, rows) = Positions::new(frame, &self.host, self.others.clone())?;
+        self.positions = positions;
+        let (make, rows, references) = (&self.make, &rows, self.positions.references);
+        let is_left = |number: &&usize| !is_lost(&self.losses, **number);
+        let left: Vec<usize> = self.devices.iter().filter(is_left).copied().collect();
+        // All at a time: copying and, at the first use, loading kernels takes a while.
+        let opened: Vec<Result<Vec<S>>> = std::thread::scope(|scope| {
+            let open = |&number| scope.spawn(move || make(number, frame, rows, references));
+            let threads: Vec<_> = left.iter().map(open).collect();
+            threads.into_iter().map(join).collect()
+        });
+        let losses_before = self.losses.len();
+        for (device, opened) in left.into_iter().zip(opened) {
+            match opened {
+                Err(error @ Error::Device(_)) => record_loss(&mut self.losses, device, error),
+                opened => self.sweepers.extend(opened?),
+            }
+        }
+        self.drop_lost_devices(losses_before)
+    }
+
+    /// Drops the sweepers of lost devices, and warns of the losses after the first `losses_before`.
+    ///
+    /// # Errors
+    /// That of the last device where none is left.
+    fn drop_lost_devices(&mut self, losses_before: usize) -> Result<()> {
+        let Self {
+            losses, sweepers, ..
+        } = self;
+        let is_left = |sweeper: &S| !is_lost(losses, sweeper.device());
+        sweepers.retain(is_left);
+        self.second_sweeper = self.second_sweeper.take().filter(is_left);
+        let Some(first) = sweepers.first_mut() else {
+            let last = losses.last().expect("there were devices");
+            return Err(last.error.clone());
+        };
+        for loss in &losses[losses_before..] {
+            let error = &loss.error;
+            let message = format!("{error}; the other devices did its part of the work");
+            self.monitor.warn(message);
+        }
+        if self.second_sweeper.is_none() && self.frames[0].precision() == Precision::Half {
+            // A device that fails here will fail again where it matters.
+            self.second_sweeper = first.share().unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    /// Copies changed clusters to the devices; all clusters, where a tenth was merged away.
+    fn update(&mut self) -> Result<()> {
+        if 10 * self.positions.live() < 9 * self.positions.references {
+            self.changed.clear();
+            let (positions, rows) = Positions::new(&self.frames[0], &self.host, 0..0)?;
+            self.positions = positions;
+            return self
+                .sweepers
+                .iter_mut()
+                .try_for_each(|sweeper| sweeper.restart(&rows));
+        }
+        let mut changed = std::mem::take(&mut self.changed);
+        changed.sort_unstable();
+        changed.dedup();
+        let (frame, host) = (&self.frames[0], &self.host);
+        let (rows, positions) = self.positions.update(frame, host, &changed)?;
+        self.sweepers
+            .iter_mut()
+            .try_for_each(|sweeper| sweeper.update(&rows, &positions))
+    }
+
+    /// Most queries of a batch when a device keeps `capacity` candidates of each.
+    fn most_queries(&self, capacity: usize) -> usize {
+        let most = self.sweepers.iter().map(|s| s.most_queries(capacity)).min();
+        let frame = &self.frames[0];
+        let coordinates = match frame.precision() {
+            Precision::Single => BATCH_COORDINATES,
+            Precision::Half => BATCH_COORDINATES_OF_HALVES,
+        };
+        (coordinates / (frame.columns() * self.positions.references))
+            .clamp(self.fewest_queries(), MOST_QUERIES)
+            .min(BATCH_BYTES / (8 * room(capacity)))
+            .min(most.unwrap_or(usize::MAX))
+    }
+
+    /// Fewest queries of a batch that keep every device busy.
+    fn fewest_queries(&self) -> usize {
+        let fewest = self.sweepers.iter().map(|s| s.fewest_queries()).max();
+        fewest.unwrap_or(TILE)
+    }
+
+    /// Divides `count` queries into batches.
+    fn batches(&self, count: usize, capacity: usize) -> Result<Vec<Range<usize>>> {
+        let most = self.most_queries(capacity);
+        if most == 0 {
+            return Err(Error::Memory(format!(
+                "the device's memory does not suffice for {capacity} candidates of a row"
+            )));
+        }
+        let devices = self.sweepers.len();
+        let size = count
+            .div_ceil(BATCHES_PER_DEVICE * devices)
+            .max(self.fewest_queries().min(count.div_ceil(devices)))
+            .next_multiple_of(TILE)
+            .min(most);
+        let starts = (0..count).step_by(size);
+        Ok(starts
+            .map(|start| start..(start + size).min(count))
+            .collect())
+    }
+
+    /// Answers a request in the present precision, batch after batch, until all queries are answered
+    /// or half precision leaves too many open.
+    fn answer(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<Progress> {
+        let capacity = capacity(&self.frames[0], request);
+        let batches = self.batches(request.queries.len(), capacity)?;
+        let groups: Vec<u32> = self.positions.indices[..self.positions.references]
+            .par_iter()
+            .map(|&index| group(request.except, index))
+            .collect();
+        let (groups, positions, monitor) = (&groups[..], &self.positions, self.monitor);
+        let losses_before = self.losses.len();
+        let mut settler = Settler {
+            host: &mut self.host,
+            second_sweeper: self.second_sweeper.as_mut(),
+            loss: None,
+            frame: &self.frames[0],
+            positions,
+            request,
+            groups,
+            capacity,
+            can_sharpen: self.frames.len() > 1,
+            monitor,
+        };
+        let ended = process(
+            &mut self.sweepers,
+            &batches,
+            &mut self.losses,
+            |sweeper, batch| sweeper.sweep(positions, request, capacity, groups, batch, monitor),
+            |batch, swept| match settler.settle(batch, &swept)? {
+                Settled::All(nearest) => take(&nearest).map(ControlFlow::Continue),
+                Settled::TooManyOpen => Ok(ControlFlow::Break(())),
+            },
+        )?;
+        if let Some(DeviceLoss { device, error }) = settler.loss {
+            record_loss(&mut self.losses, device, error);
+        }
+        self.drop_lost_devices(losses_before)?;
+        Ok(match ended {
+            ControlFlow::Continue(()) => Progress::Done,
+            ControlFlow::Break(()) => Progress::NeedsSharperPrecision,
+        })
+    }
+}
+
+/// Candidates that a sweep keeps of each query: more in half precision, whose bounds are looser.
+fn capacity(frame: &Frame, request: &Request) -> usize {
+    match frame.precision() {
+        Precision::Single => CpuNeighbours::capacity(request),
+        Precision::Half => request.wanted + request.wanted / 4 + 12,
+    }
+}
+
+impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
+    fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest> {
+        let mut all = Nearest::default();
+        self.nearest_in_blocks(request, &mut |nearest| {
+            nearest.iter().for_each(|found| all.push(found));
+            Ok(())
+        })?;
+        Ok(all)
+    }
+
+    fn nearest_in_blocks(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<()> {
+        let count = request.queries.len();
+        if count == 0 {
+            return Ok(());
+        }
+        let pairs = count * self.positions.live();
+        if pairs * self.frames[0].columns() < self.smallest {
+            return self.host.nearest_in_blocks(request, take);
+        }
+        self.update()?;
+        let mut done = 0;
+        loop {
+            let rest = request.part(done..count);
+            if capacity(&self.frames[0], request) <= MOST_CANDIDATES {
+                let progress = self.answer(&rest, &mut |nearest| {
+                    done += nearest.len();
+                    take(nearest)
+                })?;
+                if progress == Progress::Done {
+                    return Ok(());
+                }
+            } else if self.frames.len() == 1 {
+                return self.host.nearest_in_blocks(&rest, take);
+            }
+            // Half precision is not enough.
+            self.frames.remove(0);
+            self.open()?;
+        }
+    }
+
+    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
+        self.host.distances(pairs)
+    }
+
+    fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
+        self.host.merge(lower, higher)?;
+        self.positions.gone += 1;
+        self.changed.extend([lower, higher]);
+        Ok(())
+    }
+
+    fn batch(&self) -> usize {
+        self.most_queries(1).max(1) * self.sweepers.len()
+    }
+}

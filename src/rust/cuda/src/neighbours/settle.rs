@@ -1,0 +1,247 @@
+//! The decision about the candidates of sweeps: the CPU settles what it can, in double precision.
+//!
+//! A query stays open where its candidates do not prove which references are nearest. Open queries
+//! are swept for a second time, for more candidates; the CPU searches for those that stay open.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use gmhclust_core::error::{Error, Result};
+use gmhclust_core::monitor::Monitor;
+use gmhclust_core::neighbours::cpu::{Best, CpuNeighbours};
+use gmhclust_core::neighbours::single::Frame;
+use gmhclust_core::neighbours::{Nearest, Neighbours, Request};
+use rayon::prelude::*;
+
+use super::layout::{room, MOST_ROOM};
+use super::positions::Positions;
+use super::sweeper::{Sweeper, Swept};
+use super::work_queue::DeviceLoss;
+
+/// Most candidates of a query that a sweep may keep; the CPU searches for queries that need more.
+pub const MOST_CANDIDATES: usize = MOST_ROOM / 4;
+
+/// Most bytes of candidates that are collected at a time.
+pub const BATCH_BYTES: usize = 1 << 31;
+
+/// Factor by which a second sweep keeps more candidates than the first.
+const SECOND_SWEEP_FACTOR: usize = 8;
+
+/// At most `FEW_OPEN` queries of a batch, and 1 in `OPEN_RATIO` of it, may be swept for a second time;
+/// at most `FEW_OPEN`, and 1 in `HOST_RATIO`, may fall back to the CPU. With more, single precision is
+/// faster than half precision.
+const FEW_OPEN: usize = 64;
+const OPEN_RATIO: usize = 4;
+const HOST_RATIO: usize = 256;
+
+/// Queries that a thread settles at a time, with one set of buffers. With fewer, it allocates more
+/// often.
+const QUERIES_PER_TASK: usize = 1 << 7;
+
+/// The outcome of [`Settler::settle`].
+pub enum Settled {
+    /// The nearest references of all queries of the batch.
+    All(Nearest),
+    /// Too many queries are open: a sharper precision is faster.
+    TooManyOpen,
+}
+
+/// Settles the batches of a request.
+pub struct Settler<'s, 'a, S> {
+    pub host: &'s mut CpuNeighbours<'a>,
+    /// Sweeps for open queries, if anything does.
+    pub second_sweeper: Option<&'s mut S>,
+    /// The failure of the second sweeper's device.
+    pub loss: Option<DeviceLoss>,
+    pub frame: &'s Frame,
+    pub positions: &'s Positions,
+    pub request: &'s Request<'s>,
+    /// The groups of the references, by position.
+    pub groups: &'s [u32],
+    /// Candidates that the first sweep keeps of each query.
+    pub capacity: usize,
+    /// Whether there is a sharper precision.
+    pub can_sharpen: bool,
+    pub monitor: &'s Monitor,
+}
+
+impl<S: Sweeper> Settler<'_, '_, S> {
+    /// Settles a batch, given its candidates.
+    ///
+    /// # Errors
+    /// As [`Neighbours::nearest`], but for the failure of a device, which [`Settler::loss`] holds.
+    pub fn settle(&mut self, batch: Range<usize>, swept: &Swept) -> Result<Settled> {
+        self.monitor.check()?;
+        let first = self.decide(self.request, batch.clone(), swept);
+        let queries = &self.request.queries[batch.clone()];
+        let mut open = OpenQueries::default();
+        for (at, limit) in first.open() {
+            open.push(at, queries[at], limit);
+        }
+        if self.can_sharpen && open.len() > FEW_OPEN + batch.len() / OPEN_RATIO {
+            return Ok(Settled::TooManyOpen);
+        }
+        // Answers of later searches, by the query's place in the batch.
+        let mut later = BTreeMap::new();
+        let open = self.sweep_again(open, &mut later)?;
+        if self.can_sharpen && open.len() > FEW_OPEN + batch.len() / HOST_RATIO {
+            return Ok(Settled::TooManyOpen);
+        }
+        if open.len() > 0 {
+            let rest = self.host.nearest(&open.request(self.request))?;
+            for (&at, found) in open.at.iter().zip(rest.iter()) {
+                later.insert(at, found.to_vec());
+            }
+        }
+        let settled = |at: usize| later.get(&at).map_or(first.of(at), |found| found);
+        Ok(Settled::All(Nearest::of_all(batch.len(), settled)))
+    }
+
+    /// Sweeps for open queries for more candidates, if a device is there for it and has the memory. Adds
+    /// the answers to `later`; returns the queries that stay open.
+    fn sweep_again(
+        &mut self,
+        open: OpenQueries,
+        later: &mut BTreeMap<usize, Vec<(f64, u32)>>,
+    ) -> Result<OpenQueries> {
+        let capacity = (SECOND_SWEEP_FACTOR * self.capacity).min(MOST_CANDIDATES);
+        let most = match &self.second_sweeper {
+            Some(sweeper) if self.loss.is_none() => sweeper.most_queries(capacity),
+            _ => 0,
+        };
+        if most == 0 {
+            return Ok(open);
+        }
+        let most = most.min(BATCH_BYTES / (8 * room(capacity)));
+        let request = open.request(self.request);
+        let mut still_open = OpenQueries::default();
+        for start in (0..open.len()).step_by(most) {
+            let some = start..(start + most).min(open.len());
+            let Some(swept) = self.second_sweep(&request, capacity, some.clone())? else {
+                // The host searches for the rest.
+                for i in start..open.len() {
+                    still_open.push(open.at[i], open.queries[i], open.limits[i]);
+                }
+                break;
+            };
+            let second = self.decide(&request, some.clone(), &swept);
+            for (i, &at) in open.at[some.clone()].iter().enumerate() {
+                match second.limit(i) {
+                    Some(limit) => still_open.push(at, open.queries[some.start + i], limit),
+                    None => drop(later.insert(at, second.of(i).to_vec())),
+                }
+            }
+        }
+        Ok(still_open)
+    }
+
+    /// Candidates of some open queries; `None` where the device fails.
+    fn second_sweep(
+        &mut self,
+        request: &Request,
+        capacity: usize,
+        some: Range<usize>,
+    ) -> Result<Option<Swept>> {
+        let Some(sweeper) = &mut self.second_sweeper else {
+            return Ok(None);
+        };
+        let (positions, groups) = (self.positions, self.groups);
+        match sweeper.sweep(positions, request, capacity, groups, some, self.monitor) {
+            Err(error @ Error::Device(_)) => {
+                let device = sweeper.device();
+                self.loss = Some(DeviceLoss { device, error });
+                Ok(None)
+            }
+            swept => swept.map(Some),
+        }
+    }
+
+    /// Decides about a batch of a request's queries, as far as the candidates allow.
+    fn decide(&self, request: &Request, batch: Range<usize>, swept: &Swept) -> Decisions {
+        let (host, frame, positions) = (&*self.host, self.frame, self.positions);
+        let decide = |start: usize| {
+            let mut some = SomeDecisions::default();
+            let mut best = Best::default();
+            let mut found = Vec::new();
+            for i in start..(start + QUERIES_PER_TASK).min(batch.len()) {
+                let at = batch.start + i;
+                let floor = swept.candidates(i, frame, positions, request, at, &mut found);
+                let decided = floor.and_then(|floor| {
+                    let found = found.iter().copied();
+                    host.decide(request, at, found, floor, &mut best)
+                });
+                match decided {
+                    Ok(()) => some.nearest.push(best.sorted()),
+                    Err(_) => some.nearest.push(&[]),
+                }
+                some.limits.push(decided.err());
+            }
+            some
+        };
+        let starts = (0..batch.len().div_ceil(QUERIES_PER_TASK)).into_par_iter();
+        let parts = starts.map(|part| decide(part * QUERIES_PER_TASK));
+        Decisions(parts.collect())
+    }
+}
+
+/// Queries of a batch that are not settled yet.
+#[derive(Default)]
+struct OpenQueries {
+    /// Their places in the batch.
+    at: Vec<usize>,
+    queries: Vec<u32>,
+    /// Nothing beyond is in the answer.
+    limits: Vec<f64>,
+}
+
+impl OpenQueries {
+    fn push(&mut self, at: usize, query: u32, limit: f64) {
+        self.at.push(at);
+        self.queries.push(query);
+        self.limits.push(limit);
+    }
+
+    fn len(&self) -> usize {
+        self.at.len()
+    }
+
+    /// A request for these queries only.
+    fn request<'a>(&'a self, request: &Request<'a>) -> Request<'a> {
+        Request {
+            queries: &self.queries,
+            limits: Some(&self.limits),
+            ..*request
+        }
+    }
+}
+
+/// The decisions about a batch's queries, [`QUERIES_PER_TASK`] by [`QUERIES_PER_TASK`].
+struct Decisions(Vec<SomeDecisions>);
+
+#[derive(Default)]
+struct SomeDecisions {
+    /// Empty for a query that stays open.
+    nearest: Nearest,
+    /// The limit of a query that stays open: nothing beyond is in the answer.
+    limits: Vec<Option<f64>>,
+}
+
+impl Decisions {
+    /// The nearest references of the `i`-th query.
+    fn of(&self, i: usize) -> &[(f64, u32)] {
+        let some = &self.0[i / QUERIES_PER_TASK];
+        some.nearest.of(i % QUERIES_PER_TASK)
+    }
+
+    /// The limit of the `i`-th query, if it stays open.
+    fn limit(&self, i: usize) -> Option<f64> {
+        self.0[i / QUERIES_PER_TASK].limits[i % QUERIES_PER_TASK]
+    }
+
+    /// The open queries, and their limits.
+    fn open(&self) -> impl Iterator<Item = (usize, f64)> + '_ {
+        let limits = self.0.iter().flat_map(|some| &some.limits);
+        let limits = limits.enumerate();
+        limits.filter_map(|(i, limit)| Some((i, (*limit)?)))
+    }
+}
