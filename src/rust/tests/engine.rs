@@ -4,6 +4,7 @@
 mod engine;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Arc;
 
 use engine::planner::Workload;
 use engine::{Choice, Engine, Engines};
@@ -21,19 +22,19 @@ use gmhclust_core::{knn, Cpu, Device, Error, Matrix, Merge, Monitor, Result};
 
 /// A device whose answers to some questions are an error, and to others the CPU's.
 struct Failing {
-    cpu: Cpu,
+    cpu: Arc<Cpu>,
     error: Error,
     /// Answers before the error.
     answers: AtomicUsize,
 }
 
 impl Failing {
-    fn after(answers: usize, error: Error) -> Self {
-        Self {
+    fn after(answers: usize, error: Error) -> Arc<Self> {
+        Arc::new(Self {
             cpu: cpu(),
             error,
             answers: AtomicUsize::new(answers),
-        }
+        })
     }
 
     fn answer(&self) -> Result<()> {
@@ -85,7 +86,7 @@ impl WholeProblems for Failing {
 
     fn merge(&self, problems: &[&Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let problems: Vec<Problem> = problems.iter().map(|&problem| problem.clone()).collect();
-        gmhclust_core::mahalanobis::agglomerate::agglomerate_all(&problems, &self.cpu, monitor)
+        gmhclust_core::mahalanobis::agglomerate::agglomerate_all(&problems, self.cpu(), monitor)
     }
 }
 
@@ -166,8 +167,8 @@ impl KMeansDevice for Failing {
     }
 }
 
-fn cpu() -> Cpu {
-    Cpu::new(1).unwrap()
+fn cpu() -> Arc<Cpu> {
+    Arc::new(Cpu::new(1).unwrap())
 }
 
 fn gone() -> Error {
@@ -248,7 +249,7 @@ fn merges_within_apriori_clusters_are_kept_where_a_device_is_lost_above_them() {
     let (done, _) = monitor.progress();
     let mut again = Clusterer::new(&x, Some(&labels), &OPTIONS).unwrap();
     let whole = Monitor::default();
-    assert_eq!(found, again.run(&cpu(), &whole));
+    assert_eq!(found, again.run(&*cpu(), &whole));
     assert_eq!(done, whole.progress().0, "nothing was done twice");
 }
 

@@ -24,13 +24,13 @@ use crate::neighbours::CudaNeighbours;
 use crate::screen::CudaScreen;
 use crate::{blocks, dissimilarities, distances, kmeans, screen};
 
-/// Sizes below which the CPU does a part of the work, or takes over in the middle of it. With 0 it
-/// never does.
+/// Sizes below which the CPU does a part of the work, or takes over in the middle of it. With 0 the
+/// GPUs do all that they can.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Handover {
-    /// Clusters that are left of a problem.
+    /// Live clusters of a problem: with fewer, the CPU takes over.
     pub clusters: usize,
-    /// Problems that fit in a thread block.
+    /// Problems that fit in a thread block each: with fewer, they are merged like large ones.
     pub blocks: usize,
     /// Coordinates of the pairs in a request for neighbours.
     pub request: usize,
@@ -42,66 +42,54 @@ pub struct Handover {
     pub kmeans: usize,
 }
 
-/// Times the average size that a problem in a thread block may have: a larger one would keep its
-/// block long after the others are done.
+/// Largest size of a problem in a thread block, as a multiple of the average: a larger one would keep
+/// its block busy long after the others are done.
 const LARGEST_IN_BLOCK: usize = 4;
 
-/// One or more CUDA devices, and the CPU's threads beside them.
+/// One or more CUDA devices, and the CPU beside them.
 pub struct Cuda {
     devices: Vec<Arc<Device>>,
-    cpu: Cpu,
+    /// Does the host's part of the work, and all that the devices cannot do.
+    cpu: Arc<Cpu>,
     handover: Handover,
-    /// Bytes of a device's memory that a search for neighbours takes, at most.
+    /// Most bytes of a device's memory that a search for neighbours may take; all where `None`.
     memory: Option<usize>,
 }
 
 impl Cuda {
-    /// With these devices (all that can be used where `None`), and `threads` threads for what the
-    /// CPU does.
+    /// With the devices of these numbers, or all usable ones where `chosen` is `None`.
     ///
     /// # Errors
-    /// `Error::Device` where one cannot be used, or none is there; `Error::Input` where
+    /// `Error::Device` where one of the devices cannot be used, or there is none; `Error::Input` where
     /// `GMHCLUST_DEVICE_MEMORY` is no number of bytes.
-    pub fn new(chosen: Option<&[usize]>, threads: usize, handover: Handover) -> Result<Self> {
-        let usable = match chosen {
+    pub fn new(chosen: Option<&[usize]>, cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
+        let numbers = match chosen {
             Some(chosen) => chosen.to_vec(),
-            None => {
-                let all = devices()?;
-                let usable: Vec<usize> = all
-                    .iter()
-                    .filter(|device| device.problem.is_none())
-                    .map(|device| device.index)
-                    .collect();
-                if let (true, Some(first)) = (usable.is_empty(), all.first()) {
-                    vec![first.index]
-                } else {
-                    usable
-                }
-            }
+            None => usable_devices()?,
         };
-        if usable.is_empty() {
+        if numbers.is_empty() {
             return Err(Error::Device(
                 "there is no CUDA device on this machine".into(),
             ));
         }
         Ok(Self {
-            devices: usable
+            devices: numbers
                 .into_iter()
                 .map(Device::shared)
                 .collect::<Result<_>>()?,
-            cpu: Cpu::new(threads)?,
+            cpu,
             handover,
             memory: memory_from_environment()?,
         })
     }
 
-    /// Has no problem done as a whole in a thread block.
+    /// The same, merging no problem as a whole in a thread block.
     pub fn without_blocks(mut self) -> Self {
         self.handover.blocks = usize::MAX;
         self
     }
 
-    /// Has searches for neighbours take at most so many bytes of a device's memory.
+    /// The same, with searches for neighbours that take at most `bytes` of a device's memory.
     pub fn with_memory(mut self, bytes: usize) -> Self {
         self.memory = Some(bytes);
         self
@@ -112,7 +100,8 @@ impl Cuda {
         self.devices.len()
     }
 
-    /// Has devices opened afresh at the next use where an error is that something failed on one.
+    /// After the failure of a device, has the devices opened afresh at their next use. Other errors
+    /// change nothing.
     pub fn forget_on_failure(&self, error: &Error) {
         for device in &self.devices {
             device.forget_on_failure(error);
@@ -120,8 +109,19 @@ impl Cuda {
     }
 }
 
-/// The problems that thread blocks merge, of those that fit in one: at least `fewest`, all of about
-/// one size.
+/// The numbers of the devices that can be used. Where none can, that of the first: opening it says why.
+fn usable_devices() -> Result<Vec<usize>> {
+    let all = devices()?;
+    let usable = all.iter().filter(|device| device.problem.is_none());
+    let usable: Vec<usize> = usable.map(|device| device.index).collect();
+    Ok(match all.first() {
+        Some(first) if usable.is_empty() => vec![first.index],
+        _ => usable,
+    })
+}
+
+/// The numbers of the problems that thread blocks merge: those that `fit` and are of about one size,
+/// if at least `fewest` fit; otherwise none.
 fn in_blocks(problems: &[Problem<'_>], fit: &[bool], fewest: usize) -> Vec<usize> {
     let fitting = (0..problems.len()).filter(|&number| fit[number]);
     let fitting: Vec<usize> = fitting.collect();
@@ -175,25 +175,26 @@ impl WholeProblems for Cuda {
         Ok(in_blocks(problems, &fit, self.handover.blocks))
     }
 
-    /// Deals the problems out to the devices, a thread block each.
+    /// Merges each problem in a thread block, with the same number of problems on every device.
     fn merge(&self, problems: &[&Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let mut order: Vec<usize> = (0..problems.len()).collect();
         order.sort_by_key(|&i| Reverse(problems[i].clusters()));
         let devices = self.devices.len();
-        let hands: Vec<Vec<usize>> = (0..devices)
+        // Sorted by size and taken in turns: every device gets about the same work.
+        let shares: Vec<Vec<usize>> = (0..devices)
             .map(|d| order.iter().copied().skip(d).step_by(devices).collect())
             .collect();
-        let dealt: Vec<Vec<Vec<Merge>>> = std::thread::scope(|scope| {
-            let work = |(device, hand): (&'_ Arc<Device>, &Vec<usize>)| {
-                let mine: Vec<&Problem> = hand.iter().map(|&i| problems[i]).collect();
+        let found: Vec<Vec<Vec<Merge>>> = std::thread::scope(|scope| {
+            let work = |(device, share): (&'_ Arc<Device>, &Vec<usize>)| {
+                let mine: Vec<&Problem> = share.iter().map(|&i| problems[i]).collect();
                 let device = device.clone();
                 scope.spawn(move || blocks::agglomerate(&device, &mine, &self.cpu, monitor))
             };
-            let workers: Vec<_> = self.devices.iter().zip(&hands).map(work).collect();
+            let workers: Vec<_> = self.devices.iter().zip(&shares).map(work).collect();
             workers.into_iter().map(join).collect::<Result<_>>()
         })?;
         let mut merges = vec![Vec::new(); problems.len()];
-        for (&i, found) in hands.iter().flatten().zip(dealt.into_iter().flatten()) {
+        for (&i, found) in shares.iter().flatten().zip(found.into_iter().flatten()) {
             merges[i] = found;
         }
         Ok(merges)

@@ -6,6 +6,7 @@
 pub mod planner;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 use gmhclust_core::distances::DistanceDevice;
 use gmhclust_core::kmeans::KMeansDevice;
@@ -57,8 +58,8 @@ pub struct Choice<'a> {
 
 /// A device, and perhaps another that stands in for it.
 pub struct Engine {
-    first: Box<dyn Engines>,
-    second: Option<Box<dyn Engines>>,
+    first: Arc<dyn Engines>,
+    second: Option<Arc<dyn Engines>>,
     /// Whether the second had to stand in.
     first_failed: AtomicBool,
 }
@@ -72,12 +73,13 @@ impl Engine {
     /// for what [`Cuda::new`] refuses.
     pub fn new(choice: &Choice, work: &Workload) -> Result<Self> {
         let planner = Planner::new(choice.threads);
-        let cpu = || Cpu::new(choice.threads);
-        let gpu = || Cuda::new(choice.devices, choice.threads, planner.handover());
+        let cpu = || Cpu::new(choice.threads).map(Arc::new);
+        // The GPU and the CPU that stands in for it share the threads.
+        let gpu = |cpu: &Arc<Cpu>| Cuda::new(choice.devices, cpu.clone(), planner.handover());
         match choice.backend {
             "cpu" => Ok(Self::on(cpu()?)),
-            "cuda" => match gpu() {
-                Ok(gpu) => Ok(Self::on(gpu)),
+            "cuda" => match gpu(&cpu()?) {
+                Ok(gpu) => Ok(Self::on(Arc::new(gpu))),
                 Err(Error::Device(reason)) => Err(Error::Device(format!(
                     "`backend` is \"cuda\", but {reason}; \"cpu\" needs no device, and \"auto\" \
                      does without one"
@@ -85,11 +87,14 @@ impl Engine {
                 Err(other) => Err(other),
             },
             "auto" if !planner.prefers_gpu(work) => Ok(Self::on(cpu()?)),
-            "auto" => match gpu() {
-                Ok(gpu) => Ok(Self::on(gpu).or(cpu()?)),
-                Err(error @ Error::Input(_)) => Err(error),
-                Err(_) => Ok(Self::on(cpu()?)),
-            },
+            "auto" => {
+                let cpu = cpu()?;
+                match gpu(&cpu) {
+                    Ok(gpu) => Ok(Self::on(Arc::new(gpu)).or(cpu)),
+                    Err(error @ Error::Input(_)) => Err(error),
+                    Err(_) => Ok(Self::on(cpu)),
+                }
+            }
             other => Err(Error::Input(format!(
                 "`backend` is \"{other}\", it needs to be \"auto\", \"cpu\" or \"cuda\""
             ))),
@@ -97,18 +102,18 @@ impl Engine {
     }
 
     /// On a device alone.
-    pub fn on(first: impl Engines + 'static) -> Self {
+    pub fn on(first: Arc<dyn Engines>) -> Self {
         Self {
-            first: Box::new(first),
+            first,
             second: None,
             first_failed: AtomicBool::new(false),
         }
     }
 
     /// The same with another device that stands in when the first fails or is too small.
-    pub fn or(self, second: impl Engines + 'static) -> Self {
+    pub fn or(self, second: Arc<dyn Engines>) -> Self {
         Self {
-            second: Some(Box::new(second)),
+            second: Some(second),
             ..self
         }
     }

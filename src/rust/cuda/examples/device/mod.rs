@@ -1,6 +1,7 @@
 //! The device that an example is asked to run on.
 
 use std::error::Error;
+use std::sync::Arc;
 
 use gmhclust_core::kmeans::KMeansDevice;
 use gmhclust_core::linkage::LinkageDevice;
@@ -19,9 +20,10 @@ pub fn open(
     threads: usize,
     devices: Option<&[usize]>,
 ) -> Result<Box<dyn AnyDevice>, Box<dyn Error>> {
+    let cpu = Cpu::new(threads)?;
     Ok(match name {
-        "cpu" => Box::new(Cpu::new(threads)?),
-        "cuda" => Box::new(Cuda::new(devices, threads, Handover::default())?),
+        "cpu" => Box::new(cpu),
+        "cuda" => Box::new(Cuda::new(devices, Arc::new(cpu), Handover::default())?),
         _ => return Err("DEVICE must be cpu or cuda".into()),
     })
 }

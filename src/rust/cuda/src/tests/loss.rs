@@ -23,9 +23,9 @@ use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::{draw, Data, Random};
 use gmhclust_core::{Cpu, Monitor};
 
-use super::cuda;
+use super::{cuda, try_cuda_on};
 use crate::device::Device;
-use crate::{Cuda, Handover};
+use crate::Cuda;
 
 /// What a process that this one starts has in its environment: the number of its case.
 const CASE: &str = "GMHCLUST_TEST_CASE";
@@ -148,7 +148,7 @@ struct Setting {
 
 impl Setting {
     fn open(&self) -> Result<Cuda> {
-        let mut cuda = Cuda::new(self.devices, 4, Handover::default())?;
+        let mut cuda = try_cuda_on(self.devices, 4)?;
         if let Some(bytes) = self.memory {
             cuda = cuda.with_memory(bytes);
         }

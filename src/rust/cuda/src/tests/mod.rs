@@ -8,6 +8,11 @@ mod loss;
 mod mahalanobis;
 mod matrix;
 
+use std::sync::Arc;
+
+use gmhclust_core::error::Result;
+use gmhclust_core::Cpu;
+
 use crate::{Cuda, Handover};
 
 /// All devices that can be used, doing all that they are able to do.
@@ -17,5 +22,9 @@ fn cuda(threads: usize) -> Cuda {
 
 /// These devices, doing all that they are able to do.
 fn cuda_on(devices: Option<&[usize]>, threads: usize) -> Cuda {
-    Cuda::new(devices, threads, Handover::default()).unwrap()
+    try_cuda_on(devices, threads).unwrap()
+}
+
+fn try_cuda_on(devices: Option<&[usize]>, threads: usize) -> Result<Cuda> {
+    Cuda::new(devices, Arc::new(Cpu::new(threads)?), Handover::default())
 }
