@@ -128,7 +128,10 @@ struct CanberraInRange {
   static __device__ __forceinline__ double divided(double a, double b) {
     double inverse;
     asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(b));
-    inverse = __hiloint2double(__double2hiint(inverse), 1);
+    return refined(a, b, __hiloint2double(__double2hiint(inverse), 1));
+  }
+  // The quotient from an inverse of b whose lower half is not known.
+  static __device__ __forceinline__ double refined(double a, double b, double inverse) {
     double error = fma(-b, inverse, 1.0);
     inverse = fma(inverse, fma(error, error, error), inverse);
     inverse = fma(inverse, fma(-b, inverse, 1.0), inverse);

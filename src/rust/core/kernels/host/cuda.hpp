@@ -71,6 +71,10 @@ inline long long __double_as_longlong(double value) { return bits_as<long long>(
 inline double __longlong_as_double(long long bits) { return bits_as<double>(bits); }
 inline unsigned __float_as_uint(float value) { return bits_as<unsigned>(value); }
 inline float __uint_as_float(unsigned bits) { return bits_as<float>(bits); }
+inline int __double2hiint(double value) { return bits_as<long long>(value) >> 32; }
+inline double __hiloint2double(int high, int low) {
+  return bits_as<double>((unsigned long long)(unsigned)high << 32 | (unsigned)low);
+}
 
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 inline float __fdiv_rn(float x, float y) { return x / y; }
