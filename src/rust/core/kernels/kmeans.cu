@@ -158,7 +158,7 @@ extern "C" __global__ void __launch_bounds__(WEIGH_THREADS) weigh(Seeding seedin
 
 // Coordinates in shared memory at a time.
 #define DEPTH 4
-// Between the coordinates, so that threads which write side by side do so to different banks.
+// Between the coordinates, so that neighbouring threads write to different banks.
 #define GAP 8
 #define FETCHED (ROWS * DEPTH / THREADS)
 

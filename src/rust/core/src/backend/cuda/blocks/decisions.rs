@@ -407,7 +407,7 @@ fn host_whitening(
 fn whitening_factors_and_quanta_have_the_bits_of_the_cpu() {
     let mut random = random(6);
     let mut factors = 0;
-    for case in 0..700 {
+    for case in 0..1_200 {
         let p = DIMENSIONS[case % DIMENSIONS.len()];
         // Full-size, just so, just not, and with fewer members than dimensions.
         let members = [p, p + 1, 2 * p + 3, 3, 2][random.below(5)].max(2);
@@ -449,7 +449,7 @@ fn whitening_factors_and_quanta_have_the_bits_of_the_cpu() {
         // A bound; that of the identity is known.
         assert!(expected.is_some() || smallest == 1.0, "{smallest}: {case}");
     }
-    assert!(factors > 200, "only {factors} cases have a factor");
+    assert!(factors > 150, "only {factors} cases have a factor");
 }
 
 /// The merges of problems as the kernel makes them.
@@ -503,11 +503,11 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
 fn a_block_merges_what_the_cpu_merges_at_the_same_heights() {
     let cpu = Cpu::new(1).unwrap();
     let mut random = random(7);
-    for (case, data) in DATA.iter().cycle().take(3 * DATA.len()).enumerate() {
+    for (case, data) in DATA.iter().cycle().take(2 * DATA.len()).enumerate() {
         let p = [2, 5, 14, 1, 20, 33][case % 6];
         let sizes = [
-            2 + random.below(12),
-            3 + random.below(30),
+            2 + random.below(8),
+            3 + random.below(20),
             2 + random.below(6),
         ];
         let threshold = [1.0, 4.5, p as f64 + 2.0, 6.0, 1e6][random.below(5)];

@@ -66,8 +66,9 @@ fn updates_have_the_bits_of_the_cpu() {
                 let expected = recurrence.update(&Union { height, sizes }, first, second, third);
                 // SAFETY: the step lives as long as the call.
                 let found = unsafe { update(linkage as u32, &step, first, second, third) };
+                // The lesser or greater of two zeros may have either sign, on the CPU, too.
                 assert!(
-                    same(found, expected),
+                    same(found, expected) || found == expected,
                     "{found} is not {expected}: {recurrence:?} {step:?} {first} {second} {third}"
                 );
             }
