@@ -1,10 +1,10 @@
-// As much of CUDA as the kernels use, for one thread of the CPU: so that a test without a GPU runs the
-// kernels as they are, and holds them against the Rust code.
+// As much of CUDA as the kernels use, for one thread of the CPU: so that a test without a GPU runs
+// the kernels as they are, and holds them against the Rust code.
 //
-// The threads of a block are coroutines. Each runs until it has to wait for others (a barrier, or an
-// exchange of values within a warp), then the next one does. They run in ascending or in descending
-// order, as `backwards` says, so that results which depend on the order show. Blocks run one after
-// the other.
+// The threads of a block are coroutines. Each runs until it has to wait for others (a barrier, or
+// an exchange of values within a warp), then the next one does. They run in ascending or in
+// descending order, as `backwards` says, so that results which depend on the order show. Blocks run
+// one after the other.
 //
 // Compile without contraction of floating-point operations, as the kernels are.
 
