@@ -9,8 +9,11 @@
 // nearest of the older ones, and looks for another when that is merged away and its turn comes.
 //
 // tools/build-kernels compiles a variant for each of some DIMENSIONS that points in registers may
-// have (0: any number, not in registers), for centroid distances (FULL_DISTANCES false) and for mean
-// distances of the members.
+// have (0: any number, not in registers), for centroid distances (FULL_DISTANCES false) and for
+// mean distances of the members.
+//
+// `reshape` and `find_partner` are longer than a screen: in parts, the compiler makes other code of
+// them, and what they take was measured with this one.
 
 #include "agglomerate_launch.cuh"
 #include "base.cuh"

@@ -56,7 +56,7 @@ struct Arrays {
   uint *free_shapes;                      // a stack of shapes that can be used again
   uint *slot_births;                      // by slot: its cluster's birth, NONE when merged away
   uint *slot_positions;                   // by slot: its cluster's position
-  uint *members, *next_members;           // the observations of each cluster, side by side
+  uint *members, *next_members;           // the observations, those of a cluster in one piece
   uint *member_slots, *next_member_slots; // the slots of their clusters
   uint *candidates;                       // of the present search: positions
 

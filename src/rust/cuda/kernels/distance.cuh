@@ -63,8 +63,8 @@ template <int P> struct Difference {
   }
 };
 
-// The quanta of an exact sum: adding and subtracting `high` (`low`) rounds to a multiple of the first
-// (second) quantum. See Quanta in distance.rs.
+// The quanta of an exact sum: adding and subtracting `high` (`low`) rounds to a multiple of the
+// first (second) quantum. See Quanta in distance.rs.
 struct Quanta {
   double high, low;
 };

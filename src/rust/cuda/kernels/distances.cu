@@ -18,8 +18,8 @@
 #define LEAST_NORMAL 2.2250738585072014e-308
 
 // The forms of metric/form.rs. `add` takes in one coordinate of both, `finish` makes the distance.
-// `parameter` is the form's own: the convention for 0/0 (enum ZeroOverZero), or whether magnitudes count. Where
-// `zeros_count` is false, coordinates that are 0 in both change nothing.
+// `parameter` is the form's own: the convention for 0/0 (enum ZeroOverZero), or whether magnitudes
+// count. Where `zeros_count` is false, coordinates that are 0 in both change nothing.
 
 __device__ __forceinline__ double not_available() { return __longlong_as_double(NA_BITS); }
 
@@ -107,9 +107,10 @@ struct Canberra {
   }
 };
 
-// The same, but for 0/0 as 1, of coordinates that are 0 or have a magnitude from 2^-500 to 2^500. Then
-// all quotients but 0/0 are 0 or at least 2^-54, nothing on the way to them overflows or underflows,
-// and the instructions of the compiler's own division do without its tests of the operands.
+// The same, but for 0/0 as 1, of coordinates that are 0 or have a magnitude from 2^-500 to 2^500.
+// Then all quotients but 0/0 are 0 or at least 2^-54, nothing on the way to them overflows or
+// underflows, and the instructions of the compiler's own division do without its tests of the
+// operands.
 struct CanberraInRange {
   static const bool zeros_count = true;
   double sum = 0;
@@ -128,7 +129,10 @@ struct CanberraInRange {
   static __device__ __forceinline__ double divided(double a, double b) {
     double inverse;
     asm("rcp.approx.ftz.f64 %0, %1;" : "=d"(inverse) : "d"(b));
-    inverse = __hiloint2double(__double2hiint(inverse), 1);
+    return refined(a, b, __hiloint2double(__double2hiint(inverse), 1));
+  }
+  // The quotient from an inverse of b whose lower half is not known.
+  static __device__ __forceinline__ double refined(double a, double b, double inverse) {
     double error = fma(-b, inverse, 1.0);
     inverse = fma(inverse, fma(error, error, error), inverse);
     inverse = fma(inverse, fma(-b, inverse, 1.0), inverse);

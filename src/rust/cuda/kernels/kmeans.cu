@@ -1,12 +1,12 @@
-// k-means, in double precision, with the bits of kmeans/mod.rs and kmeans/seed.rs: every sum has one
-// order, whoever computes it.
+// k-means, in double precision, with the bits of kmeans/mod.rs and kmeans/seed.rs: every sum has
+// one order, whoever computes it.
 //
 // Observations and centers lie row after row.
 
 #include "base.cuh"
 #include "kmeans_launch.cuh"
 
-// ---- where to start: kmeans/seed.rs --------------------------------------------------------------
+// ---- where to start: kmeans/seed.rs ----
 
 __device__ __forceinline__ double square(const double *a, const double *b, uint columns) {
   double sum = 0;
@@ -106,7 +106,8 @@ extern "C" __global__ void __launch_bounds__(DRAW_THREADS) draw(Seeding seeding,
         s.pruned_share * square(center, s.centers + (size_t)other * s.columns, s.columns);
 }
 
-// Weighs the observations with the center of this number beside those before; a warp for each chunk.
+// Weighs the observations with the center of this number beside those before; a warp for each
+// chunk.
 extern "C" __global__ void __launch_bounds__(WEIGH_THREADS) weigh(Seeding seeding, uint number) {
   // Of the warps' chunks: the weights, and which observations may be nearest to the new center.
   __shared__ double weights[WEIGH_WARPS][CHUNK];
@@ -154,11 +155,11 @@ extern "C" __global__ void __launch_bounds__(WEIGH_THREADS) weigh(Seeding seedin
   if (lane == 0) s.sums[chunk] = sum;
 }
 
-// ---- Lloyd's iterations: kmeans/mod.rs -----------------------------------------------------------
+// ---- Lloyd's iterations: kmeans/mod.rs ----
 
 // Coordinates in shared memory at a time.
 #define DEPTH 4
-// Between the coordinates, so that threads which write side by side do so to different banks.
+// Between the coordinates, so that neighbouring threads write to different banks.
 #define GAP 8
 #define FETCHED (ROWS * DEPTH / THREADS)
 
@@ -262,8 +263,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2) assign(Lloyd lloyd) {
 // Members that are added up together, at least.
 #define MEMBERS_TOGETHER 1024
 
-// Moves each center to the mean of its members, if it has any: sums in the order of their numbers. A
-// block for each, which looks for the members among all observations.
+// Moves each center to the mean of its members, if it has any: sums in the order of their numbers.
+// A block for each, which looks for the members among all observations.
 extern "C" __global__ void __launch_bounds__(THREADS) update(Lloyd lloyd) {
   __shared__ uint found[WARPS][WARP * LOOKED_AT], counts[2][WARPS];
   __shared__ uint members[MEMBERS_TOGETHER + SPAN];

@@ -1,5 +1,5 @@
-// What the host and kmeans.cu must agree on. backend/cuda/kmeans.rs has the same, and a test compares
-// them.
+// What the host and kmeans.cu must agree on. backend/cuda/kmeans.rs has the same, and a test
+// compares them.
 
 #pragma once
 
@@ -12,8 +12,8 @@
 #define WEIGH_WARPS 4
 #define WEIGH_THREADS (WEIGH_WARPS * WARP)
 
-// A tile of `assign` is CENTERS by ROWS observations: ACROSS by DOWN threads, each with CENTERS_EACH
-// by ROWS_EACH.
+// A tile of `assign` is CENTERS by ROWS observations: ACROSS by DOWN threads, each with
+// CENTERS_EACH by ROWS_EACH.
 #define ACROSS 16
 #define DOWN 16
 #define THREADS (ACROSS * DOWN)

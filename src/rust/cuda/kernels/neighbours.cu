@@ -1,11 +1,12 @@
 // Sweeps for nearest neighbours, in single precision: which references may be near each query.
 //
 // backend/single.rs says what is added up, what bounds and thresholds follow from the sums, and why
-// they hold; this file computes the same. Each query has room for `room` candidates. Every reference that
-// may be nearer than its threshold is collected there, and between the launches for one part of the
-// references and the next, `narrow` keeps the nearest and lowers the threshold.
+// they hold; this file computes the same. Each query has room for `room` candidates. Every
+// reference that may be nearer than its threshold is collected there, and between the launches for
+// one part of the references and the next, `narrow` keeps the nearest and lowers the threshold.
 //
-// References and queries lie coordinate after coordinate, but for products.cu, whose views are packed.
+// References and queries lie coordinate after coordinate, but for products.cu, whose views are
+// packed.
 
 #include "base.cuh"
 #include "neighbours_launch.cuh"

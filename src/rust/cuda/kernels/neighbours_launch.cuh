@@ -1,5 +1,5 @@
-// What the host and neighbours.cu must agree on beside the argument. backend/cuda/neighbours has the
-// same, and a test compares them.
+// What the host and neighbours.cu must agree on beside the argument. backend/cuda/neighbours has
+// the same, and a test compares them.
 
 #pragma once
 

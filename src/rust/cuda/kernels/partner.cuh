@@ -2,9 +2,9 @@
 // that comes first by slots.
 //
 // The cluster that searches is the owner of the pair. Both directed distances of a pair count:
-// `to_owner`, from the other cluster's mean or members, and `from_owner`. The first takes little, as
-// the owner's mean and whitening factor are in shared memory; the second only has a lower bound at
-// first, and is computed where that competes.
+// `to_owner`, from the other cluster's mean or members, and `from_owner`. The first takes little,
+// as the owner's mean and whitening factor are in shared memory; the second only has a lower bound
+// at first, and is computed where that competes.
 
 #pragma once
 

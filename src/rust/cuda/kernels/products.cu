@@ -1,5 +1,5 @@
-// Sweeps for nearest neighbours by products of halves on tensor cores: what neighbours.cu does, in a
-// fraction of the time and with wider margins, for views that Frame::in_halves of
+// Sweeps for nearest neighbours by products of halves on tensor cores: what neighbours.cu does, in
+// a fraction of the time and with wider margins, for views that Frame::in_halves of
 // backend/single.rs makes. Only `collect` is here; the other kernels are those of neighbours.cu.
 //
 // Views lie row after row, two halves for a number, a multiple of 16 halves, with zeros beyond the

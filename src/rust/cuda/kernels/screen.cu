@@ -10,11 +10,11 @@
 
 // Applies a batch of changes: the positions `removed` are gone; the `added` clusters are laid out
 // as enum Entry says; each of the packed whitening `factors` goes to the shape of that number in
-// `shaped`, unless it is NONE. Also copies the `queries` of the sweep that follows and their factors,
-// `words` in all, from the host.
+// `shaped`, unless it is NONE. Also copies the `queries` of the sweep that follows and their
+// factors, `words` in all, from the host.
 //
-// All this lies in the host's memory, which takes long to answer: each thread asks for what it needs
-// at once, and with a thread for each word that time passes but once.
+// All this lies in the host's memory, which takes long to answer: each thread asks for what it
+// needs at once, and with a thread for each word that time passes but once.
 extern "C" __global__ void update(Clusters clusters, const uint *removed, uint removed_count,
                                   const uint *added, uint added_count, const uint *shaped,
                                   uint shaped_count, const float *factors, const uint *queries,

@@ -1,6 +1,6 @@
-// What the host and screen.cu must agree on: how clusters, queries and answers are laid out, and the
-// sizes of blocks. backend/cuda/screen.rs and backend/cuda/screen/words.rs have the same, and a test
-// compares them.
+// What the host and screen.cu must agree on: how clusters, queries and answers are laid out, and
+// the sizes of blocks. backend/cuda/screen.rs and backend/cuda/screen/words.rs have the same, and a
+// test compares them.
 
 #pragma once
 
@@ -30,8 +30,8 @@ enum Scalar { ERROR, LOW, RELATIVE, ABSOLUTE, VARIANCE, FOURTH, LARGEST, THIRD, 
 // starts, then its p coordinates.
 enum Query { LIMIT = SCALARS, END, GROUPS, ROOM, OUTPUT, COORDINATES };
 
-// A cluster that is added: its position, then its coordinates and scalars as in `rows`, then the number
-// of its whitening factor among those of the batch.
+// A cluster that is added: its position, then its coordinates and scalars as in `rows`, then the
+// number of its whitening factor among those of the batch.
 enum Entry { ENTRY_POSITION, ENTRY_ROWS };
 __host__ __device__ __forceinline__ uint entry_scalar(uint p, uint scalar) {
   return ENTRY_ROWS + p + scalar;

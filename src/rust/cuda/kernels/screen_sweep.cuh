@@ -25,8 +25,8 @@ __device__ uint load_queries(const float *queries, uint count, uint p, float *sh
   return mine;
 }
 
-// The limit of a query as far as it has come down: among the clusters at or below the maximum of its
-// minima there is at least one of each group. Each lane looks at its share of the groups.
+// The limit of a query as far as it has come down: among the clusters at or below the maximum of
+// its minima there is at least one of each group. Each lane looks at its share of the groups.
 __device__ float lowered(float limit, const volatile uint *minima, uint groups, uint lane) {
   uint most = 0;
   for (uint g = lane; g < groups; g += WARP) most = max(most, minima[g]);
@@ -80,8 +80,8 @@ __device__ __forceinline__ bool put(volatile uint *answer, uint count, const flo
   return true;
 }
 
-// What a thread does with its cluster of a tile, for each query that reaches it. Returns whether it
-// wrote to the answer.
+// What a thread does with its cluster of a tile, for each query that it can compete for. Returns
+// whether it wrote to the answer.
 template <int P>
 __device__ bool collect_from_tile(const Clusters &clusters, uint tile, uint which,
                                   const float *queries, uint mine, const uint *competing,
@@ -176,7 +176,7 @@ __device__ void sweep(const Clusters &clusters, const float *shared, uint mine,
   uint tiles = (end + TILE - 1) / TILE;
   // With one tile for each block and few queries, looking at the balls first would only take time.
   bool wrote = false, in_one_go = gridDim.y == 1 && tiles <= gridDim.x;
-  // A block takes every gridDim.x-th tile. Which of them are in reach of which queries is looked up
+  // A block takes every gridDim.x-th tile. Which of them can compete for which queries is looked up
   // for as many tiles at a time as a warp has lanes, a query for each warp.
   for (uint start = blockIdx.x; start < tiles; start += WARP * gridDim.x) {
     for (uint i = threadIdx.x / WARP; i < mine; i += blockDim.x / WARP) {

@@ -100,8 +100,8 @@ __host__ __device__ __forceinline__ double effective(double weight, double covar
   return fma(weight, covariance, ridge);
 }
 
-// A matrix is singular where not all pivots are above this; `largest` is the greatest element of the
-// diagonal.
+// A matrix is singular where not all pivots are above this; `largest` is the greatest element of
+// the diagonal.
 __host__ __device__ __forceinline__ double singular_pivot(uint p, double largest) {
   return EPSILON * (double)p * largest;
 }

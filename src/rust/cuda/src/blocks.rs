@@ -1,5 +1,8 @@
 //! Small problems on a CUDA device, a block each; kernels/agglomerate.cu says how.
 
+#[cfg(test)]
+mod decisions;
+
 use std::sync::Arc;
 use std::time::Duration;
 

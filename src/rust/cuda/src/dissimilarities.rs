@@ -5,6 +5,8 @@
 //! to the front of it.
 
 #[cfg(test)]
+mod decisions;
+#[cfg(test)]
 mod tests;
 
 use std::ops::Range;

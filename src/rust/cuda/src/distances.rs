@@ -4,6 +4,9 @@
 //! host, or from the memory that the device reaches to where they belong; so neither has to have
 //! room for all of it twice.
 
+#[cfg(test)]
+mod decisions;
+
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;

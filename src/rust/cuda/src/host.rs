@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use libloading::Library;
+use libloading::{Library, Symbol};
+
+use gmhclust_core::testing::Random;
 
 /// Where the kernels are.
 fn kernels() -> PathBuf {
@@ -65,4 +67,41 @@ pub fn compile(source: &str, definitions: &[&str]) -> Library {
     // What is loaded needs no file any more.
     std::fs::remove_dir_all(&folder).expect("the folder to be removed");
     library
+}
+
+/// A function of a library.
+///
+/// # Safety
+/// It is declared so in the library's source.
+pub unsafe fn function<'a, F>(library: &'a Library, name: &str) -> Symbol<'a, F> {
+    // SAFETY: as the caller says.
+    let found = unsafe { library.get(name) };
+    found.unwrap_or_else(|error| panic!("the kernels' code has no {name}: {error}"))
+}
+
+/// Whether two numbers have the same bits, or neither is a number.
+pub fn same(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
+}
+
+/// Finite numbers of all magnitudes: random ones, and those at the ends of the range.
+pub fn extreme(random: &mut Random) -> f64 {
+    const ENDS: [f64; 10] = [
+        0.0,
+        1.0,
+        f64::MIN_POSITIVE,
+        5e-324,
+        3e-310,
+        f64::EPSILON,
+        1e-150,
+        1e150,
+        1e300,
+        f64::MAX,
+    ];
+    let sign = if random.below(2) == 0 { 1.0 } else { -1.0 };
+    sign * match random.below(3) {
+        0 => ENDS[random.below(ENDS.len())],
+        1 => random.uniform() * 10f64.powi(random.below(600) as i32 - 300),
+        _ => random.normal(),
+    }
 }

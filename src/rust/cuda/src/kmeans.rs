@@ -1,5 +1,8 @@
 //! k-means on a CUDA device, all of it in double precision; kernels/kmeans.cu says how.
 
+#[cfg(test)]
+mod decisions;
+
 use std::sync::Arc;
 
 use cudarc::driver::{

@@ -48,8 +48,8 @@ EXPORT double host_average(double to_owner, double from_owner) {
   return average(to_owner, from_owner);
 }
 
-// The distance of a point to a cluster, whose whitening factor, if any, is in bands; and the square of
-// its distance to the mean.
+// The distance of a point to a cluster, whose whitening factor, if any, is in bands; and the square
+// of its distance to the mean.
 template <int P>
 double point_to_cluster(const double *x, const double *mean, uint p, const double *bands,
                         double *square) {

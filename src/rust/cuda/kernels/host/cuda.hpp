@@ -1,10 +1,10 @@
-// As much of CUDA as the kernels use, for one thread of the CPU: so that a test without a GPU runs the
-// kernels as they are, and holds them against the Rust code.
+// As much of CUDA as the kernels use, for one thread of the CPU: so that a test without a GPU runs
+// the kernels as they are, and holds them against the Rust code.
 //
-// The threads of a block are coroutines. Each runs until it has to wait for others (a barrier, or an
-// exchange of values within a warp), then the next one does. They run in ascending or in descending
-// order, as `backwards` says, so that results which depend on the order show. Blocks run one after
-// the other.
+// The threads of a block are coroutines. Each runs until it has to wait for others (a barrier, or
+// an exchange of values within a warp), then the next one does. They run in ascending or in
+// descending order, as `backwards` says, so that results which depend on the order show. Blocks run
+// one after the other.
 //
 // Compile without contraction of floating-point operations, as the kernels are.
 
@@ -71,6 +71,10 @@ inline long long __double_as_longlong(double value) { return bits_as<long long>(
 inline double __longlong_as_double(long long bits) { return bits_as<double>(bits); }
 inline unsigned __float_as_uint(float value) { return bits_as<unsigned>(value); }
 inline float __uint_as_float(unsigned bits) { return bits_as<float>(bits); }
+inline int __double2hiint(double value) { return bits_as<long long>(value) >> 32; }
+inline double __hiloint2double(int high, int low) {
+  return bits_as<double>((unsigned long long)(unsigned)high << 32 | (unsigned)low);
+}
 
 inline float __fsqrt_rn(float x) { return std::sqrt(x); }
 inline float __fdiv_rn(float x, float y) { return x / y; }
@@ -110,6 +114,9 @@ struct Coroutine {
   ucontext_t context;
   std::unique_ptr<char[]> stack;
   bool done = false;
+  // The meeting that it waits for, until that has another number.
+  const Meeting *meeting = nullptr;
+  unsigned number = 0;
 };
 
 struct Block {
@@ -118,8 +125,6 @@ struct Block {
   Meeting all;
   ucontext_t scheduler;
   std::function<void()> kernel;
-  // Whether a thread got anywhere since the scheduler looked.
-  bool progress = false;
 };
 
 inline thread_local Block *block = nullptr;
@@ -135,9 +140,12 @@ inline unsigned meet(Meeting &meeting) {
   if (++meeting.arrived == meeting.threads) {
     meeting.arrived = 0;
     meeting.number += 1;
-    block->progress = true;
+  } else {
+    Coroutine &me = block->threads[threadIdx.x];
+    me.meeting = &meeting;
+    me.number = mine;
+    leave_coroutine();
   }
-  while (meeting.number == mine) leave_coroutine();
   return mine % 2;
 }
 
@@ -158,7 +166,6 @@ inline void run_thread() {
   leave(warp);
   leave(block->all);
   block->threads[me].done = true;
-  block->progress = true;
   leave_coroutine();
 }
 
@@ -181,23 +188,25 @@ inline void launch(dim3 grid, unsigned threads, std::function<void()> kernel) {
       Coroutine &thread = present.threads[i];
       present.warps[i / 32].threads += 1;
       thread.done = false;
+      thread.meeting = nullptr;
       getcontext(&thread.context);
       thread.context.uc_stack.ss_sp = thread.stack.get();
       thread.context.uc_stack.ss_size = STACK;
       thread.context.uc_link = nullptr;
       makecontext(&thread.context, run_thread, 0);
     }
-    for (unsigned left = threads; left > 0;) {
-      present.progress = false;
-      left = 0;
+    for (unsigned left = threads, resumed = 0; left > 0; resumed = 0) {
       for (unsigned i = 0; i < threads; i++) {
         threadIdx = {backwards ? threads - 1 - i : i, 0, 0};
         Coroutine &thread = present.threads[threadIdx.x];
-        if (thread.done) continue;
+        bool waits = thread.meeting && thread.meeting->number == thread.number;
+        if (thread.done || waits) continue;
+        thread.meeting = nullptr;
         swapcontext(&present.scheduler, &thread.context);
-        left += !thread.done;
+        left -= thread.done;
+        resumed += 1;
       }
-      if (left > 0 && !present.progress) {
+      if (left > 0 && resumed == 0) {
         std::fprintf(stderr, "%u threads of a block wait for each other for ever\n", left);
         std::abort();
       }

@@ -1,0 +1,77 @@
+//! What dissimilarities.cu decides, held against the CPU's code bit for bit, without a GPU: the code of
+//! the kernels runs on the CPU, as kernels/host has it.
+
+use std::sync::OnceLock;
+
+use libloading::{Library, Symbol};
+
+use super::*;
+use crate::host::{self, extreme, same};
+use gmhclust_core::linkage::lance_williams::{Linkage, Union};
+use gmhclust_core::testing::Random;
+
+/// A function of host/dissimilarities.cpp, for how dissimilarities are stored.
+///
+/// # Safety
+/// As [`host::function`].
+unsafe fn function<F>(precision: Precision, name: &str) -> Symbol<'static, F> {
+    static DOUBLE: OnceLock<Library> = OnceLock::new();
+    static SINGLE: OnceLock<Library> = OnceLock::new();
+    let (library, stored) = match precision {
+        Precision::Double => (&DOUBLE, "STORED=double"),
+        Precision::Single => (&SINGLE, "STORED=float"),
+    };
+    let library = library.get_or_init(|| host::library("dissimilarities.cpp", &[stored]));
+    // SAFETY: as the caller says.
+    unsafe { host::function(library, name) }
+}
+
+#[test]
+fn updates_have_the_bits_of_the_cpu() {
+    type Function = unsafe extern "C" fn(u32, *const Step, f64, f64, f64) -> f64;
+    let mut random = Random(17);
+    for precision in [Precision::Double, Precision::Single] {
+        // SAFETY: declared so.
+        let update = unsafe { function::<Function>(precision, "host_update") };
+        for linkage in Linkage::ALL
+            .into_iter()
+            .filter(|linkage| linkage.is_reducible())
+        {
+            let recurrence = Recurrence { linkage, precision };
+            for case in 0..5_000 {
+                // What is of larger magnitude is refused.
+                let largest = if precision == Precision::Double {
+                    1e150
+                } else {
+                    1e30
+                };
+                let mut value = || match case % 3 {
+                    0 => random.normal(),
+                    1 => random.below(4) as f64,
+                    _ => extreme(&mut random).clamp(-largest, largest),
+                };
+                let [height, first, second] = [value(), value(), value()];
+                let mut size = || match case % 2 {
+                    0 => 1.0 + random.below(1_000) as f64,
+                    _ => random.uniform() * 10f64.powi(random.below(40) as i32 - 20),
+                };
+                let (sizes, third) = ([size(), size()], size());
+                let step = Step {
+                    height,
+                    sizes,
+                    lower: 0,
+                    higher: 1,
+                    merged: [0, 0],
+                };
+                let expected = recurrence.update(&Union { height, sizes }, first, second, third);
+                // SAFETY: the step lives as long as the call.
+                let found = unsafe { update(linkage as u32, &step, first, second, third) };
+                // The lesser or greater of two zeros may have either sign, on the CPU, too.
+                assert!(
+                    same(found, expected) || found == expected,
+                    "{found} is not {expected}: {recurrence:?} {step:?} {first} {second} {third}"
+                );
+            }
+        }
+    }
+}

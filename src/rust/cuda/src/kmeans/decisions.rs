@@ -1,0 +1,156 @@
+//! What kmeans.cu decides, held against the CPU's code bit for bit, without a GPU: the kernels run on
+//! the CPU, as kernels/host has it.
+
+use std::sync::OnceLock;
+
+use libloading::{Library, Symbol};
+
+use super::*;
+use crate::host;
+use gmhclust_core::kmeans::lloyd::iterate;
+use gmhclust_core::testing::{draw, Data, Random};
+use gmhclust_core::Cpu;
+
+/// A function of host/kmeans.cpp.
+///
+/// # Safety
+/// As [`host::function`].
+unsafe fn function<F>(name: &str) -> Symbol<'static, F> {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    let library = LIBRARY.get_or_init(|| host::library("kmeans.cpp", &[]));
+    // SAFETY: as the caller says.
+    unsafe { host::function(library, name) }
+}
+
+/// The centers that the kernels draw, or what is wrong, as on a device.
+fn host_seed(x: &Matrix, uniforms: &[f64]) -> Result<Vec<f64>> {
+    type Draw = unsafe extern "C" fn(*const Seeding, u32);
+    type Weigh = unsafe extern "C" fn(*const Seeding, u32, u32);
+    // SAFETY: declared so.
+    let (draw, weigh) = unsafe {
+        (
+            function::<Draw>("host_draw"),
+            function::<Weigh>("host_weigh"),
+        )
+    };
+    let (n, p, k) = (x.rows(), x.columns(), uniforms.len());
+    let chunks = n.div_ceil(CHUNK);
+    let parts = chunks.div_ceil(CHUNK);
+    let reals = |length: usize| vec![f64::NAN; length];
+    let (mut squares, mut sums, mut of_parts) = (reals(n), reals(chunks), reals(parts));
+    let (mut totals, mut centers, mut pruned_below) = (reals(parts), reals(k * p), reals(k));
+    let (mut nearest, mut drawn) = (vec![0u32; n], vec![0u32; k]);
+    let seeding = Seeding {
+        x: x.values().as_ptr() as u64,
+        uniforms: uniforms.as_ptr() as u64,
+        squares: squares.as_mut_ptr() as u64,
+        nearest: nearest.as_mut_ptr() as u64,
+        sums: sums.as_mut_ptr() as u64,
+        parts: of_parts.as_mut_ptr() as u64,
+        totals: totals.as_mut_ptr() as u64,
+        centers: centers.as_mut_ptr() as u64,
+        pruned_below: pruned_below.as_mut_ptr() as u64,
+        drawn: drawn.as_mut_ptr() as u64,
+        pruned_share: seed::reach(p),
+        rows: n as u32,
+        columns: p as u32,
+        first: seed::first(x, uniforms[0]) as u32,
+    };
+    for number in 0..k as u32 {
+        // SAFETY: all arrays have the sizes that a launch on a device gives them.
+        unsafe {
+            draw(&seeding, number);
+            weigh(&seeding, number, (chunks as u32).div_ceil(WEIGH_WARPS));
+        }
+    }
+    match drawn.iter().position(|&row| row == NONE) {
+        Some(missing) => Err(seed::too_few(missing, k)),
+        None => Ok(centers),
+    }
+}
+
+#[test]
+fn seeds_are_those_of_the_cpu() {
+    let mut random = Random(18);
+    for case in 0..24 {
+        let n = 2 + random.below([700, 60][case % 2]);
+        let p = 1 + random.below([3, 40][case % 2]);
+        let data = [Data::Plain, Data::Mixture, Data::Grid, Data::Tiny][case % 4];
+        let x = draw(&mut random, data, n, p);
+        let k = 1 + random.below(12).min(n - 1);
+        let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
+        uniforms[k / 2] = [0.0, 1.0][case % 2];
+        let expected = seed::seed(&x, &uniforms, &Monitor::default());
+        assert_eq!(host_seed(&x, &uniforms), expected, "case {case}, {data:?}");
+    }
+}
+
+/// Lloyd's iterations as the kernels make them.
+fn host_iterate(x: &Matrix, mut centers: Vec<f64>, most: usize) -> Assigned {
+    type Assign = unsafe extern "C" fn(*const Lloyd, u32);
+    type Update = unsafe extern "C" fn(*const Lloyd);
+    // SAFETY: declared so.
+    let (assign, update) = unsafe {
+        (
+            function::<Assign>("host_assign"),
+            function::<Update>("host_update"),
+        )
+    };
+    let (n, p) = (x.rows(), x.columns());
+    // The kernel reads four at a time.
+    let mut cluster: Vec<[u32; 4]> = vec![[NONE; 4]; n.next_multiple_of(SPAN) / 4];
+    let mut sums = vec![f64::NAN; centers.len()];
+    let mut changed = 0u32;
+    let lloyd = Lloyd {
+        x: x.values().as_ptr() as u64,
+        centers: centers.as_mut_ptr() as u64,
+        sums: sums.as_mut_ptr() as u64,
+        cluster: cluster.as_mut_ptr() as u64,
+        changed: &raw mut changed as u64,
+        rows: n as u32,
+        columns: p as u32,
+        clusters: (centers.len() / p) as u32,
+        first: 0,
+        last: n as u32,
+    };
+    let mut iterations = most + 1;
+    for iteration in 1..=most {
+        // SAFETY: all arrays have the sizes that a launch on a device gives them.
+        unsafe {
+            (&raw mut changed).write_volatile(0);
+            assign(&lloyd, lloyd.rows.div_ceil(ROWS));
+            if (&raw const changed).read_volatile() == 0 {
+                iterations = iteration;
+                break;
+            }
+            update(&lloyd);
+        }
+    }
+    Assigned {
+        cluster: cluster.concat()[..n].to_vec(),
+        centers,
+        iterations,
+    }
+}
+
+#[test]
+fn iterations_are_those_of_the_cpu() {
+    let cpu = Cpu::new(1).unwrap();
+    let mut random = Random(19);
+    for case in 0..16 {
+        let n = 2 + random.below([400, 60][case % 2]);
+        let p = 1 + random.below([3, 40][case % 2]);
+        let data = [Data::Plain, Data::Mixture, Data::Grid, Data::Offset][case % 4];
+        let x = draw(&mut random, data, n, p);
+        let k = 1 + random.below([5, 80][case / 8]).min(n - 1);
+        let centers: Vec<f64> = (0..k).flat_map(|i| x.row(i * n / k).to_vec()).collect();
+        let most = 1 + random.below(6);
+        let (start, monitor) = (Start::Centers(&centers), Monitor::default());
+        let expected = iterate(&x, start, most, &cpu, &monitor).unwrap();
+        let found = host_iterate(&x, centers.clone(), most);
+        let case = format!("case {case}, {data:?}, {n} x {p}, {k} centers");
+        assert_eq!(found.cluster, expected.cluster, "{case}");
+        assert_eq!(found.centers, expected.centers, "{case}");
+        assert_eq!(found.iterations, expected.iterations, "{case}");
+    }
+}
