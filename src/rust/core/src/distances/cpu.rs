@@ -10,8 +10,8 @@ use super::pairs::Pairs;
 use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::memory;
-use crate::metric::form::Form;
-use crate::metric::{Points, WithForm};
+use crate::metric::form::{Form, WithForm};
+use crate::metric::Points;
 use crate::monitor::Monitor;
 use crate::simd::{dispatch, doubles, doubles_mut};
 

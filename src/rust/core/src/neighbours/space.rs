@@ -49,7 +49,7 @@ pub fn suspects(points: &Points) -> Result<Vec<usize>> {
             points.metric().name()
         )));
     }
-    if points.holes() {
+    if points.has_missing() {
         return Err(Error::Input(
             "`X` has values that are missing or infinite; every value must be finite".into(),
         ));

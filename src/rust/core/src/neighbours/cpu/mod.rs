@@ -22,7 +22,7 @@ use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::matrix::middle;
 use crate::memory;
-use crate::metric::{Metric, Points, TOGETHER};
+use crate::metric::{Metric, Points, DISTANCES_AT_ONCE};
 use crate::monitor::Monitor;
 use crate::roster::{Roster, GONE};
 use blocks::{Blocks, LANES};
@@ -73,13 +73,13 @@ impl Place<'_> {
         }
     }
 
-    /// Distances of a query from some references, at most [`TOGETHER`].
-    fn distances(&self, query: usize, references: &[u32]) -> [f64; TOGETHER] {
-        let mut distances = [0.0; TOGETHER];
+    /// Distances of a query from some references, at most [`DISTANCES_AT_ONCE`].
+    fn distances(&self, query: usize, references: &[u32]) -> [f64; DISTANCES_AT_ONCE] {
+        let mut distances = [0.0; DISTANCES_AT_ONCE];
         match (self, references) {
             (_, []) => {}
             (Place::Points(points, _), [_, .., last]) => {
-                let mut others = [*last as usize; TOGETHER];
+                let mut others = [*last as usize; DISTANCES_AT_ONCE];
                 for (other, &reference) in others.iter_mut().zip(references) {
                     *other = reference as usize;
                 }
@@ -337,9 +337,9 @@ impl<'a> CpuNeighbours<'a> {
         best.restart(request.wanted, open.limit);
         let mut more = true;
         while more {
-            let mut some = [0; TOGETHER];
+            let mut some = [0; DISTANCES_AT_ONCE];
             let mut count = 0;
-            while more && count < TOGETHER {
+            while more && count < DISTANCES_AT_ONCE {
                 match found.next() {
                     Some((bound, reference)) if !best.is_before(bound, reference) => {
                         some[count] = reference;
