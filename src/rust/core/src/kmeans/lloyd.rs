@@ -11,7 +11,7 @@ use crate::matrix::Matrix;
 use crate::memory;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, NeighbourDevice, Request, Space};
+use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Space};
 
 /// So many observations, or members of clusters, are worth a thread.
 const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
@@ -268,11 +268,11 @@ impl<'a> Lloyd<'a> {
         let mut neighbours = device.references(space, monitor)?;
         while all.len() < queries.len() {
             let batch = neighbours.batch().min(queries.len() - all.len());
-            let nearest = neighbours.nearest(&Request {
+            let nearest = neighbours.nearest(&NeighbourRequest {
                 queries: &queries[all.len()..][..batch],
                 wanted: 2,
                 limits: Some(&limits[all.len()..][..batch]),
-                except: Except::Nobody,
+                except: Except::Nothing,
             })?;
             all.extend(nearest.iter().map(|found| Found {
                 nearest: found[0],

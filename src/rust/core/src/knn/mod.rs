@@ -18,7 +18,7 @@ use crate::matrix::column_major_on_threads;
 use crate::memory;
 use crate::metric::Points;
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, Nearest, NeighbourDevice, Request, Space};
+use crate::neighbours::{Except, NeighbourDevice, NeighbourLists, NeighbourRequest, Space};
 
 /// What needs memory here.
 const NEIGHBOURS: &str = "the neighbours need";
@@ -198,7 +198,7 @@ impl Graph {
         let except = match (&numbers, block.own) {
             (Some(numbers), _) => Except::Group(numbers),
             (None, Some(_)) if block.queries.start < block.references => Except::Itself,
-            _ => Except::Nobody,
+            _ => Except::Nothing,
         };
         let numbers = block.queries.clone().map(|query| query as u32);
         let queries = memory::collected(NEIGHBOURS, numbers)?;
@@ -211,7 +211,7 @@ impl Graph {
         let Done(before) = done;
         device.cpu().install(|| {
             let mut neighbours = device.references(space, monitor)?;
-            let request = Request {
+            let request = NeighbourRequest {
                 queries: &queries[*before..],
                 wanted: self.k,
                 limits: limits.as_ref().map(|limits| &limits[*before..]),
@@ -274,11 +274,11 @@ impl Graph {
         let Done(before) = done;
         device.cpu().install(|| {
             let mut neighbours = device.references(space, monitor)?;
-            let request = Request {
+            let request = NeighbourRequest {
                 queries: &queries[*before..],
                 wanted: wanted.min(references),
                 limits: limits.as_ref().map(|limits| &limits[*before..]),
-                except: Except::Nobody,
+                except: Except::Nothing,
             };
             neighbours.nearest_in_blocks(&request, &mut |nearest| {
                 for found in nearest.iter() {
@@ -312,7 +312,7 @@ impl Graph {
 
     /// Adds references of a block that starts with the `first` one to what is known of some
     /// queries, from this one on.
-    fn take_in(&mut self, query: usize, first: u32, nearest: &Nearest) {
+    fn take_in(&mut self, query: usize, first: u32, nearest: &NeighbourLists) {
         /// Queries that a thread takes at a time.
         const TOGETHER: usize = 1 << 8;
 

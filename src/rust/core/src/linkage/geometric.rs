@@ -24,7 +24,7 @@ use crate::matrix::{bounding_box, middle, Matrix};
 use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, NeighbourDevice, Neighbours, Request, Space};
+use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Neighbours, Space};
 
 /// How many clusters a search looks for.
 const WANTED: usize = 8;
@@ -341,7 +341,7 @@ impl<'a> Rounds<'a> {
     fn search(&mut self, slots: &[u32]) -> Result<()> {
         for queries in slots.chunks(self.neighbours.batch()) {
             self.monitor.check()?;
-            let nearest = self.neighbours.nearest(&Request {
+            let nearest = self.neighbours.nearest(&NeighbourRequest {
                 queries,
                 wanted: WANTED,
                 limits: None,

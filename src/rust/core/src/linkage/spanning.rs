@@ -23,7 +23,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::metric::Points;
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, NeighbourDevice, Neighbours, Request, Space};
+use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Neighbours, Space};
 
 /// What needs memory here.
 const COMPONENTS: &str = "the components of a spanning tree need";
@@ -293,7 +293,7 @@ impl<'a> Forest<'a> {
                 }
             }
             let limits: Vec<f64> = queries.iter().map(|&point| self.limit(point)).collect();
-            let nearest = self.neighbours.nearest(&Request {
+            let nearest = self.neighbours.nearest(&NeighbourRequest {
                 queries: &queries,
                 wanted: WANTED,
                 limits: Some(&limits),

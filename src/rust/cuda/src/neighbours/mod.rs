@@ -1,4 +1,4 @@
-//! Nearest references on CUDA devices: they sweep, in half or single precision, and the CPU decides
+//! NeighbourLists references on CUDA devices: they sweep, in half or single precision, and the CPU decides
 //! what is left. kernels/neighbours.cu says how, and kernels/products.cu for half precision.
 //!
 //! Half precision is many times faster, but its bounds are looser. A query that it leaves open is
@@ -27,9 +27,11 @@ use deal::{deal, is_lost, lose, Lost, Worker};
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::memory;
 use gmhclust_core::monitor::Monitor;
-use gmhclust_core::neighbours::cpu::{Best, CpuNeighbours};
-use gmhclust_core::neighbours::single::{Frame, Precision, Scalars};
-use gmhclust_core::neighbours::{Except, Nearest, Neighbours, Request, Space, Take};
+use gmhclust_core::neighbours::cpu::{CpuNeighbours, TopK};
+use gmhclust_core::neighbours::single::{RowFrame, Scalars, ViewPrecision};
+use gmhclust_core::neighbours::{
+    BlockSink, Except, NeighbourLists, NeighbourRequest, Neighbours, Space,
+};
 use references::Rows;
 use searcher::{room, Searcher, MOST_ROOM, TILE};
 
@@ -98,7 +100,7 @@ pub trait Sweeper: Worker {
     fn sweep(
         &mut self,
         copy: &Copy,
-        request: &Request,
+        request: &NeighbourRequest,
         capacity: usize,
         groups: &[u32],
         batch: Range<usize>,
@@ -125,7 +127,7 @@ pub trait Sweeper: Worker {
 
 /// Makes the sweepers of a device, given its number, a frame, all rows, and how many of these are
 /// references.
-type Make<'a, S> = dyn Fn(usize, &Frame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + Sync + 'a;
+type Make<'a, S> = dyn Fn(usize, &RowFrame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + Sync + 'a;
 
 /// References and queries on devices, and on the host, too.
 pub struct CudaNeighbours<'a, S = Searcher> {
@@ -139,7 +141,7 @@ pub struct CudaNeighbours<'a, S = Searcher> {
     /// Sweeps again for queries that half precision leaves open.
     again: Option<S>,
     /// The faster first and the sharper last; the first is that of the sweepers.
-    frames: Vec<Frame>,
+    frames: Vec<RowFrame>,
     /// Points that are no references.
     others: Range<u32>,
     /// Decides, and does what the devices are not made for.
@@ -176,7 +178,7 @@ impl<'a> CudaNeighbours<'a> {
             Space::Clusters(_) => (devices[..1].to_vec(), true),
         };
         let numbers = devices.iter().map(|device| device.index()).collect();
-        let make = move |number, frame: &Frame, rows: &Arc<Rows>, references| {
+        let make = move |number, frame: &RowFrame, rows: &Arc<Rows>, references| {
             let device = devices.iter().find(|device| device.index() == number);
             let device = device.expect("is one of the numbers");
             let open = || {
@@ -275,7 +277,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             let message = format!("{error}; the other devices did its part of the work");
             self.monitor.warn(message);
         }
-        if self.again.is_none() && self.frames[0].precision() == Precision::Half {
+        if self.again.is_none() && self.frames[0].precision() == ViewPrecision::Half {
             // A device that fails here will fail again where it matters.
             self.again = first.twin().unwrap_or_default();
         }
@@ -316,8 +318,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let most = self.sweepers.iter().map(|s| s.most_queries(capacity)).min();
         let frame = &self.frames[0];
         let coordinates = match frame.precision() {
-            Precision::Single => BATCH_COORDINATES,
-            Precision::Half => BATCH_COORDINATES_OF_HALVES,
+            ViewPrecision::Single => BATCH_COORDINATES,
+            ViewPrecision::Half => BATCH_COORDINATES_OF_HALVES,
         };
         (coordinates / (frame.columns() * self.copy.references))
             .clamp(self.fewest(), MOST_QUERIES)
@@ -353,7 +355,11 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
 
     /// Answers a request, batch after batch; false where half precision leaves too many queries
     /// open, and the answers that are missing are better asked for in single precision.
-    fn deal_out(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<bool> {
+    fn deal_out(
+        &mut self,
+        request: &NeighbourRequest<'_>,
+        take: &mut BlockSink<'_>,
+    ) -> Result<bool> {
         let capacity = capacity(&self.frames[0], request);
         let batches = self.batches(request.queries.len(), capacity)?;
         let groups: Vec<u32> = self.copy.indices[..self.copy.references]
@@ -438,7 +444,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
                     }
                 }
                 let settled = |at: usize| later.get(&at).map_or(first.of(at), |found| found);
-                take(&Nearest::of_all(batch.len(), settled))
+                take(&NeighbourLists::of_all(batch.len(), settled))
             },
         );
         let settled = match dealt {
@@ -476,8 +482,8 @@ impl Open {
     }
 
     /// What is left to answer of a request.
-    fn request<'a>(&'a self, request: &Request<'a>) -> Request<'a> {
-        Request {
+    fn request<'a>(&'a self, request: &NeighbourRequest<'a>) -> NeighbourRequest<'a> {
+        NeighbourRequest {
             queries: &self.queries,
             limits: Some(&self.limits),
             ..*request
@@ -486,10 +492,10 @@ impl Open {
 }
 
 /// How many candidates a sweep is to keep of each query: more where bounds are looser.
-fn capacity(frame: &Frame, request: &Request) -> usize {
+fn capacity(frame: &RowFrame, request: &NeighbourRequest) -> usize {
     match frame.precision() {
-        Precision::Single => CpuNeighbours::capacity(request),
-        Precision::Half => request.wanted + request.wanted / 4 + 12,
+        ViewPrecision::Single => CpuNeighbours::capacity(request),
+        ViewPrecision::Half => request.wanted + request.wanted / 4 + 12,
     }
 }
 
@@ -502,7 +508,7 @@ struct Settled(Vec<SettledSome>);
 #[derive(Default)]
 struct SettledSome {
     /// Nothing where a query is open.
-    nearest: Nearest,
+    nearest: NeighbourLists,
     /// Where a query is open, its limit: nothing beyond is in the answer.
     limits: Vec<Option<f64>>,
 }
@@ -530,15 +536,15 @@ impl Settled {
 /// Settles a batch of a request's queries, as far as what a sweep left of them allows.
 fn settle(
     host: &CpuNeighbours,
-    frame: &Frame,
+    frame: &RowFrame,
     copy: &Copy,
-    request: &Request,
+    request: &NeighbourRequest,
     batch: Range<usize>,
     swept: &Swept,
 ) -> Settled {
     let settle = |start: usize| {
         let mut some = SettledSome::default();
-        let mut best = Best::default();
+        let mut best = TopK::default();
         let mut found = Vec::new();
         for i in start..(start + SETTLED_TOGETHER).min(batch.len()) {
             let at = batch.start + i;
@@ -566,9 +572,9 @@ impl Swept {
     fn candidates(
         &self,
         i: usize,
-        frame: &Frame,
+        frame: &RowFrame,
         copy: &Copy,
-        request: &Request,
+        request: &NeighbourRequest,
         at: usize,
         found: &mut Vec<(f64, u32)>,
     ) -> std::result::Result<Option<f64>, f64> {
@@ -590,8 +596,8 @@ impl Swept {
 }
 
 impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
-    fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest> {
-        let mut all = Nearest::default();
+    fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists> {
+        let mut all = NeighbourLists::default();
         self.nearest_in_blocks(request, &mut |nearest| {
             nearest.iter().for_each(|found| all.push(found));
             Ok(())
@@ -599,7 +605,11 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
         Ok(all)
     }
 
-    fn nearest_in_blocks(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<()> {
+    fn nearest_in_blocks(
+        &mut self,
+        request: &NeighbourRequest<'_>,
+        take: &mut BlockSink<'_>,
+    ) -> Result<()> {
         let count = request.queries.len();
         if count == 0 {
             return Ok(());
@@ -653,7 +663,7 @@ fn first_beyond(limit: f32) -> u64 {
 /// The group of a reference, and of a query that is one.
 fn group(except: Except, index: u32) -> u32 {
     match except {
-        Except::Nobody => 0,
+        Except::Nothing => 0,
         Except::Itself => index,
         Except::Group(groups) => groups[index as usize],
     }
@@ -661,7 +671,7 @@ fn group(except: Except, index: u32) -> u32 {
 
 /// The references in an order that has nothing to do with theirs, then `others`; and the views of
 /// them all.
-fn copy(frame: &Frame, host: &CpuNeighbours, others: Range<u32>) -> Result<(Copy, Arc<Rows>)> {
+fn copy(frame: &RowFrame, host: &CpuNeighbours, others: Range<u32>) -> Result<(Copy, Arc<Rows>)> {
     let mut indices = host.references();
     shuffle(&mut indices);
     let references = indices.len();
@@ -679,7 +689,7 @@ fn copy(frame: &Frame, host: &CpuNeighbours, others: Range<u32>) -> Result<(Copy
         gone: 0,
         scalars,
     };
-    let by_row = frame.precision() == Precision::Half;
+    let by_row = frame.precision() == ViewPrecision::Half;
     let rows = Rows::new(rows, numbers(frame) + SCALARS, by_row);
     Ok((copy, Arc::new(rows)))
 }
@@ -696,16 +706,20 @@ fn shuffle(indices: &mut [u32]) {
 }
 
 /// Numbers before the scalars of a view: the coordinates, or two of them each.
-fn numbers(frame: &Frame) -> usize {
+fn numbers(frame: &RowFrame) -> usize {
     match frame.precision() {
-        Precision::Single => frame.columns(),
-        Precision::Half => products::numbers(frame),
+        ViewPrecision::Single => frame.columns(),
+        ViewPrecision::Half => products::numbers(frame),
     }
 }
 
 /// Coordinates and scalars of some rows, row after row, and the scalars again. A cluster that was
 /// merged away is where nothing finds it.
-fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> Result<(Vec<f32>, Vec<Scalars>)> {
+fn views(
+    frame: &RowFrame,
+    host: &CpuNeighbours,
+    indices: &[u32],
+) -> Result<(Vec<f32>, Vec<Scalars>)> {
     let columns = numbers(frame);
     let height = columns + SCALARS;
     let mut rows = memory::zeros::<f32>(memory::OBSERVATIONS, indices.len() * height)?;
@@ -719,8 +733,8 @@ fn views(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> Result<(Vec<f3
                 return Scalars::default();
             }
             let scalars = match frame.precision() {
-                Precision::Single => frame.write(row, size, |k, value| view[k] = value),
-                Precision::Half => products::write(frame, row, size, view),
+                ViewPrecision::Single => frame.write(row, size, |k, value| view[k] = value),
+                ViewPrecision::Half => products::write(frame, row, size, view),
             };
             let numbers = [
                 scalars.error,

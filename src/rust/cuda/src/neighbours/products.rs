@@ -9,7 +9,7 @@ use super::searcher::Sweep;
 use crate::device::Device;
 use crate::kernels;
 use gmhclust_core::error::Result;
-use gmhclust_core::neighbours::single::{half_bits, Frame, Scalars, Sums};
+use gmhclust_core::neighbours::single::{half_bits, RowFrame, RowSum, Scalars};
 
 // As in products.cu.
 const QUERIES: u32 = 128;
@@ -48,9 +48,9 @@ impl Collect {
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
-    pub fn new(device: &Device, frame: &Frame) -> Result<Self> {
+    pub fn new(device: &Device, frame: &RowFrame) -> Result<Self> {
         let module = match frame.sums() {
-            Sums::AbsoluteProducts => &kernels::PRODUCTS_ABSOLUTE,
+            RowSum::AbsoluteProducts => &kernels::PRODUCTS_ABSOLUTE,
             _ => &kernels::PRODUCTS,
         };
         let kernel = device.kernel(module, "collect")?;
@@ -105,13 +105,13 @@ pub fn suits(device: &Device) -> Result<bool> {
 }
 
 /// Numbers of a view's coordinates, of which each stands for two halves.
-pub fn numbers(frame: &Frame) -> usize {
+pub fn numbers(frame: &RowFrame) -> usize {
     frame.columns().next_multiple_of(STEP) / 2
 }
 
 /// Writes the coordinates of a row's view, two halves a number: the bits of one that is finite, for
 /// the halves are.
-pub fn write(frame: &Frame, row: &[f64], size: f64, view: &mut [f32]) -> Scalars {
+pub fn write(frame: &RowFrame, row: &[f64], size: f64, view: &mut [f32]) -> Scalars {
     let mut before = 0;
     frame.write(row, size, |k, value| {
         let half = u32::from(half_bits(value));

@@ -16,8 +16,8 @@ use crate::device::Device;
 use crate::kernels::{self, Kernels};
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::monitor::Monitor;
-use gmhclust_core::neighbours::single::{Frame, Kind, Precision, Sums};
-use gmhclust_core::neighbours::{Except, Request};
+use gmhclust_core::neighbours::single::{Epilog, RowFrame, RowSum, ViewPrecision};
+use gmhclust_core::neighbours::{Except, NeighbourRequest};
 
 // As in neighbours.cu.
 pub const TILE: usize = 128;
@@ -80,7 +80,7 @@ pub struct Searcher {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
     functions: Functions,
-    frame: Frame,
+    frame: RowFrame,
     references: References,
     /// Where queries come from that are not on the device.
     rows: Option<Arc<Rows>>,
@@ -98,7 +98,7 @@ impl Searcher {
     /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
     pub fn new(
         device: &Arc<Device>,
-        frame: &Frame,
+        frame: &RowFrame,
         rows: &Arc<Rows>,
         references: usize,
         most_memory: Option<usize>,
@@ -111,8 +111,8 @@ impl Searcher {
             gather: kernel("gather")?,
             collect: kernel("collect")?,
             collect_by_halves: match frame.precision() {
-                Precision::Single => None,
-                Precision::Half => Some(Collect::new(device, frame)?),
+                ViewPrecision::Single => None,
+                ViewPrecision::Half => Some(Collect::new(device, frame)?),
             },
             narrow: kernel("narrow")?,
             pack: kernel("pack")?,
@@ -185,7 +185,7 @@ impl Sweeper for Searcher {
     fn sweep(
         &mut self,
         copy: &Copy,
-        request: &Request,
+        request: &NeighbourRequest,
         capacity: usize,
         groups: &[u32],
         batch: Range<usize>,
@@ -238,7 +238,7 @@ impl Searcher {
     fn try_sweep(
         &mut self,
         copy: &Copy,
-        request: &Request,
+        request: &NeighbourRequest,
         capacity: usize,
         groups: &[u32],
         batch: Range<usize>,
@@ -254,7 +254,7 @@ impl Searcher {
             .map(|&index| copy.positions[index as usize])
             .collect();
         let query_groups: Vec<u32> = match request.except {
-            Except::Nobody => vec![NO_GROUP; count],
+            Except::Nothing => vec![NO_GROUP; count],
             except => queries.iter().map(|&query| group(except, query)).collect(),
         };
         let mut slopes = Vec::with_capacity(count);
@@ -308,11 +308,11 @@ impl Searcher {
             query_step,
             columns: columns as u32,
             query_count: count as u32,
-            kind: match self.frame.kind() {
-                Kind::Norm => 0,
-                Kind::NormOfProducts => 1,
-                Kind::Sum => 2,
-                Kind::Angle => 3,
+            kind: match self.frame.epilog() {
+                Epilog::Norm => 0,
+                Epilog::NormOfProducts => 1,
+                Epilog::Sum => 2,
+                Epilog::Angle => 3,
             },
             capacity: capacity as u32,
             room: room as u32,
@@ -399,12 +399,12 @@ impl Searcher {
         let stream = &self.stream;
         let (count, height) = (positions.len() as u32, numbers(&self.frame) + SCALARS);
         let (stride, step) = match self.frame.precision() {
-            Precision::Single => (positions.len() as u64, 1),
-            Precision::Half => (1, height as u64),
+            ViewPrecision::Single => (positions.len() as u64, 1),
+            ViewPrecision::Half => (1, height as u64),
         };
         if let Some(rows) = &self.rows {
             let rows = rows.at(positions);
-            if self.frame.precision() == Precision::Half {
+            if self.frame.precision() == ViewPrecision::Half {
                 stream.memcpy_htod(&rows[..], coordinates)?;
                 // The host's copy must outlive the copying.
                 stream.synchronize()?;
@@ -445,14 +445,14 @@ impl Searcher {
 }
 
 /// The kernels for these sums.
-fn module(sums: Sums) -> &'static Kernels {
+fn module(sums: RowSum) -> &'static Kernels {
     match sums {
-        Sums::Squares => &kernels::NEIGHBOURS_SQUARES,
-        Sums::Magnitudes => &kernels::NEIGHBOURS_MAGNITUDES,
-        Sums::Greatest => &kernels::NEIGHBOURS_GREATEST,
-        Sums::Quotients => &kernels::NEIGHBOURS_QUOTIENTS,
-        Sums::Products => &kernels::NEIGHBOURS_PRODUCTS,
-        Sums::AbsoluteProducts => &kernels::NEIGHBOURS_ABSOLUTE_PRODUCTS,
+        RowSum::Squares => &kernels::NEIGHBOURS_SQUARES,
+        RowSum::Magnitudes => &kernels::NEIGHBOURS_MAGNITUDES,
+        RowSum::Greatest => &kernels::NEIGHBOURS_GREATEST,
+        RowSum::Quotients => &kernels::NEIGHBOURS_QUOTIENTS,
+        RowSum::Products => &kernels::NEIGHBOURS_PRODUCTS,
+        RowSum::AbsoluteProducts => &kernels::NEIGHBOURS_ABSOLUTE_PRODUCTS,
     }
 }
 

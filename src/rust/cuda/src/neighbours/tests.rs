@@ -16,7 +16,7 @@ use gmhclust_core::Matrix;
 
 /// Sweeps as a device does, only that the host does the work.
 struct Fake {
-    frame: Frame,
+    frame: RowFrame,
     /// By position.
     rows: Vec<f32>,
     most_queries: usize,
@@ -29,7 +29,7 @@ struct Fake {
 impl Fake {
     fn new(
         device: usize,
-        frame: &Frame,
+        frame: &RowFrame,
         rows: &Rows,
         most_queries: usize,
         fails_at: Option<usize>,
@@ -55,8 +55,8 @@ impl Fake {
         let row = &self.rows[position * height..][..height];
         let (coordinates, scalars) = row.split_at(height - SCALARS);
         let coordinates = match self.frame.precision() {
-            Precision::Single => coordinates.to_vec(),
-            Precision::Half => {
+            ViewPrecision::Single => coordinates.to_vec(),
+            ViewPrecision::Half => {
                 let bits = coordinates.iter().map(|number| number.to_bits());
                 bits.flat_map(|bits| [bits as u16, (bits >> 16) as u16])
                     .map(coordinate_of_half)
@@ -87,7 +87,7 @@ impl Sweeper for Fake {
     fn sweep(
         &mut self,
         copy: &Copy,
-        request: &Request,
+        request: &NeighbourRequest,
         capacity: usize,
         groups: &[u32],
         batch: Range<usize>,
@@ -110,7 +110,7 @@ impl Sweeper for Fake {
             let query = request.queries[at];
             let position = copy.positions[query as usize] as usize;
             let own = match request.except {
-                Except::Nobody => NO_GROUP,
+                Except::Nothing => NO_GROUP,
                 except => group(except, query),
             };
             let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
@@ -199,7 +199,7 @@ impl Fakes {
         space: Space<'a>,
         monitor: &'a Monitor,
     ) -> Result<Option<CudaNeighbours<'a, Fake>>> {
-        let make = |device, frame: &Frame, rows: &Arc<Rows>, _| {
+        let make = |device, frame: &RowFrame, rows: &Arc<Rows>, _| {
             let fails_at = self.fail_at[device];
             if fails_at == Some(0) {
                 return Err(Fake::gone(device));
@@ -276,7 +276,7 @@ fn where_all_devices_fail_the_search_ends_and_what_came_before_is_right() {
     };
     let monitor = Monitor::default();
     let queries: Vec<u32> = (0..400).collect();
-    let request = Request {
+    let request = NeighbourRequest {
         queries: &queries,
         wanted: 3,
         limits: None,
@@ -434,11 +434,11 @@ fn share_of_margin(
     let neighbours = CudaNeighbours::new(devices, space, 0, None, &monitor);
     let mut neighbours = neighbours.unwrap().unwrap();
     let indices: Vec<u32> = (n as u32..2 * n as u32).collect();
-    let request = Request {
+    let request = NeighbourRequest {
         queries: &indices,
         wanted: n,
         limits: None,
-        except: Except::Nobody,
+        except: Except::Nothing,
     };
     let CudaNeighbours {
         sweepers,
@@ -447,7 +447,7 @@ fn share_of_margin(
         ..
     } = &mut neighbours;
     let frame = &frames[0];
-    assert_eq!(frame.precision(), Precision::Half);
+    assert_eq!(frame.precision(), ViewPrecision::Half);
     let capacity = capacity(frame, &request);
     let swept = sweepers[0].sweep(copy, &request, capacity, &vec![0; n], 0..n, &monitor);
     let swept = swept.unwrap();
