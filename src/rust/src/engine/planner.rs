@@ -98,7 +98,7 @@ impl Planner {
                 observations,
                 columns,
             } => match columns {
-                _ if linkage.merges_in_rounds() => self.links_on_gpu(observations),
+                _ if linkage.merges_reciprocal_pairs() => self.links_on_gpu(observations),
                 // The GPU makes the distances only.
                 Some(columns) => {
                     let count = observations.saturating_mul(observations);
