@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use extendr_api::prelude::*;
-use gmhclust_core::knn::folder::{begin, Digests, Folder, Manifest, MetricOptions, Search};
+use gmhclust_core::knn::folder::{begin, Digests, Folder, Manifest, MetricOptions, SearchDescription};
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
 
 use crate::job::Job;
@@ -169,7 +169,7 @@ fn count(count: i32) -> CoreResult<u32> {
     u32::try_from(count).map_err(|_| CoreError::Input("a count is negative".into()))
 }
 
-fn search_of(search: &List) -> CoreResult<Search> {
+fn search_of(search: &List) -> CoreResult<SearchDescription> {
     let bad = |_| CoreError::Input("`search` is no list of what describes a search".into());
     let field = |name: &str| search.dollar(name).map_err(bad);
     let number = |name: &str| count(i32::try_from(&field(name)?).map_err(bad)?);
@@ -177,7 +177,7 @@ fn search_of(search: &List) -> CoreResult<Search> {
     let of_metric = |name: &str| metric.dollar(name).map_err(bad);
     let digests = field("digests")?;
     let digests = Vec::<String>::try_from(&digests).map_err(bad)?;
-    Ok(Search {
+    Ok(SearchDescription {
         rows: number("rows")?,
         columns: number("columns")?,
         among: number("among")?,
@@ -199,7 +199,7 @@ fn folder_to_r(folder: Folder) -> CoreResult<Robj> {
     let Manifest {
         block_rows, search, ..
     } = folder.manifest;
-    let Search {
+    let SearchDescription {
         metric, digests, ..
     } = search;
     let mut names = vec!["X"];

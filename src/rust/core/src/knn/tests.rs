@@ -2,7 +2,11 @@
 
 use super::checks::{check, compare_blocks_with_the_whole, compare_with_all_distances};
 use super::*;
-use crate::metric::{Metric, ZeroOverZero};
+use crate::cpu::Cpu;
+use crate::error::Error;
+use crate::metric::{Metric, Points, ZeroOverZero};
+use crate::monitor::Monitor;
+use crate::neighbours::Space;
 use crate::testing::{correlations, dist_metrics, draw, Data, Random};
 use crate::Matrix;
 
