@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use extendr_api::prelude::*;
-use gmhclust_core::knn::folder::{begin, Digests, Folder, Manifest, MetricOptions, SearchDescription};
+use gmhclust_core::knn::folder::{
+    begin, Digests, Folder, Manifest, MetricOptions, SearchDescription,
+};
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
 
 use crate::job::Job;

@@ -181,7 +181,7 @@ impl<'a> Observations<'a> {
             centers: self.at(&centers),
             reaches: self.at(&reaches),
             drawn: self.at(&drawn),
-            share: seed::reach(p),
+            share: seed::radius_factor(p),
             rows: n as u32,
             columns: p as u32,
             first: seed::first(self.x, uniforms[0]) as u32,

@@ -5,7 +5,7 @@ use pulp::{Simd, WithSimd};
 
 use super::search_space::SearchSpace;
 use super::top_k::TopK;
-use crate::distances::cpu::{distances_of_tile, ABREAST, LANES, REGISTERS};
+use crate::distances::cpu::{distances_of_tile, LANES, REGISTERS, TILE_COLUMNS};
 use crate::error::Result;
 use crate::metric::form::{Form, Sum, Term, WithForm};
 use crate::monitor::Monitor;
@@ -121,13 +121,13 @@ impl<F: Form> WithSimd for ExactKernel<'_, F> {
                     to.zip(row).for_each(|(to, &value)| *to = value);
                 }
             }
-            for queries in search.queries.chunks_mut(ABREAST) {
+            for queries in search.queries.chunks_mut(TILE_COLUMNS) {
                 let rows = std::array::from_fn(|q| {
                     // Beyond the last query, the last one again.
                     let query = &queries[q.min(queries.len() - 1)];
                     space.row(query.index as usize).0
                 });
-                let mut tile = [[0.0; LANES]; ABREAST];
+                let mut tile = [[0.0; LANES]; TILE_COLUMNS];
                 for part in 0..LANES / (S::F64_LANES * REGISTERS) {
                     let values = doubles::<S>(&values);
                     distances_of_tile(simd, form, values, part, rows, &mut tile, search.monitor)?;
