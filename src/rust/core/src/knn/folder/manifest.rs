@@ -67,7 +67,7 @@ pub struct MetricOptions {
     pub zero_over_zero: String,
 }
 
-/// [`crate::matrix::digest`] of the data, in hexadecimal digits.
+/// [`crate::digest::digest`] of the data, in hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Digests {
