@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::device::{Assigned, KMeansDevice, Start};
-use super::members::ClusterMembers;
+use super::members::KMeansMembers;
 use crate::error::{Error, Result};
 use crate::magnitude::{check_largest, largest};
 use crate::matrix::Matrix;
@@ -77,7 +77,7 @@ impl KMeans {
             iterations,
         } = assigned;
         let k = centers.len() / x.columns();
-        let members = ClusterMembers::new(&cluster, k)?;
+        let members = KMeansMembers::new(&cluster, k)?;
         let within = |(c, center): (usize, &[f64])| {
             let mut sum = 0.0;
             for &i in members.of(c) {

@@ -4,7 +4,7 @@ use rayon::prelude::*;
 
 use super::device::{Assigned, Start};
 use super::margin::{square, Bounds, Margin};
-use super::members::ClusterMembers;
+use super::members::KMeansMembers;
 use super::seed;
 use crate::error::Result;
 use crate::matrix::Matrix;
@@ -286,7 +286,7 @@ impl<'a> Lloyd<'a> {
     /// Moves every center with members to their mean.
     fn update(&mut self) -> Result<Moves> {
         let (x, p, margin) = (self.x, self.x.columns(), self.margin);
-        let members = ClusterMembers::new(&self.cluster, self.k)?;
+        let members = KMeansMembers::new(&self.cluster, self.k)?;
         let moved = self
             .centers
             .par_chunks_mut(p)

@@ -7,14 +7,14 @@ use crate::memory;
 const CLUSTERS: &str = "the clusters of the observations need";
 
 /// The members of clusters, in compressed sparse row layout.
-pub struct ClusterMembers {
+pub struct KMeansMembers {
     /// Cluster after cluster, the observations in increasing order.
     observations: Vec<u32>,
     /// By cluster: the end of its observations.
     ends: Vec<usize>,
 }
 
-impl ClusterMembers {
+impl KMeansMembers {
     /// Groups observations by the number of their cluster, below `k`. O(n + k) time.
     pub fn new(cluster: &[u32], k: usize) -> Result<Self> {
         // The entries are starts until the loop over the observations turns them into ends.

@@ -1,4 +1,4 @@
-//! The slots of active clusters: those that are not yet part of others.
+//! The slots of active clusters, which are not yet part of others.
 
 /// Active slots, in increasing order.
 #[derive(Debug, Clone)]

@@ -172,7 +172,7 @@ impl<T: Stored> Condensed<T> {
     /// A copy of given dissimilarities, or the distances of points.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, and what the device returns.
+    /// `Error::Memory` where there is not enough, and the errors of the device.
     pub fn from_origin(
         origin: Origin,
         n: usize,
@@ -192,7 +192,7 @@ impl<T: Stored> Condensed<T> {
     /// From the values that `fill` writes for all pairs of `n` clusters, some columns at a time.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, and what `fill` returns.
+    /// `Error::Memory` where there is not enough, and the errors of `fill`.
     pub fn filled(n: usize, fill: impl Fn(&Pairs, &mut [f64]) -> Result<()>) -> Result<Self> {
         let mut matrix = Self::reusing(Vec::new(), n)?;
         let pairs = Pairs::within(n);

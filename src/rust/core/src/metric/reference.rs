@@ -47,7 +47,7 @@ pub fn distance(metric: &Metric, a: &[f64], b: &[f64]) -> f64 {
     }
 }
 
-/// R's `R_pow` (src/main/arithmetic.c) of what is not negative.
+/// R's `R_pow` (src/main/arithmetic.c), of a base that is not negative.
 fn power(base: f64, exponent: f64) -> f64 {
     if exponent == 2.0 {
         base * base

@@ -1,4 +1,4 @@
-//! The nearest clusters of a cluster, as far as they are known.
+//! The clusters near a cluster.
 
 /// The clusters near a cluster, with a lower bound on the distances of all others.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@
 //! of ever larger clusters, or many equal dissimilarities), [`super::chain`] merges the rest. So
 //! time is O(n²) whatever the data.
 
-mod candidates;
+mod known_neighbours;
 mod nodes;
 mod state;
 

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use rayon::prelude::*;
 
-use super::candidates::{Candidate, Candidates, NONE};
+use super::known_neighbours::{KnownNeighbour, KnownNeighbours, NONE};
 use super::nodes::{Nodes, UnionNode};
 use crate::error::Result;
 use crate::linkage::condensed::pairs;
@@ -60,7 +60,7 @@ pub fn merges(
 struct StaleSlot<'a> {
     slot: u32,
     /// The candidates of its node or, where that was merged just now, those of its two parts.
-    candidates: Vec<&'a Candidates>,
+    candidates: Vec<&'a KnownNeighbours>,
     /// The current slots of the candidates, in increasing order, and the dissimilarity where it is
     /// unchanged.
     neighbours: Vec<(u32, Option<f64>)>,
@@ -79,7 +79,7 @@ struct ReciprocalMerges {
     /// By slot: the current slot of its first node.
     current_slot: Vec<u32>,
     /// By slot: candidates of the node there now, or of a former one.
-    candidates: Vec<Candidates>,
+    candidates: Vec<KnownNeighbours>,
     /// By slot: the slot of the nearest neighbour, or [`NONE`] where it is not known.
     nearest: Vec<u32>,
 }
@@ -89,7 +89,7 @@ impl ReciprocalMerges {
         let n = sizes.len();
         let slots = 0..n as u32;
         let candidates = slots.clone().zip(nearest.iter());
-        let candidates = candidates.map(|(slot, nearest)| Candidates::new(slot, nearest, n));
+        let candidates = candidates.map(|(slot, nearest)| KnownNeighbours::new(slot, nearest, n));
         let mut state = Self {
             recurrence,
             merges: Vec::with_capacity(n - 1),
@@ -105,10 +105,10 @@ impl ReciprocalMerges {
     }
 
     /// Starts after a pass, with its clusters and their candidates.
-    fn restart(&mut self, sizes: Vec<f64>, candidates: Vec<Candidates>) {
+    fn restart(&mut self, sizes: Vec<f64>, candidates: Vec<KnownNeighbours>) {
         self.node = (0..sizes.len() as u32).collect();
         self.current_slot = self.node.clone();
-        let nearest = |candidates: &Candidates| {
+        let nearest = |candidates: &KnownNeighbours| {
             let first = candidates.known.first();
             first.map_or(NONE, |nearest| nearest.node)
         };
@@ -220,7 +220,7 @@ impl ReciprocalMerges {
                 part
             })
             .collect();
-        let candidates: Vec<Candidates> = stale
+        let candidates: Vec<KnownNeighbours> = stale
             .par_iter()
             .zip(parts)
             .map(|(stale, values)| {
@@ -274,7 +274,7 @@ impl ReciprocalMerges {
     }
 
     /// The new candidates of a slot, given its known neighbours.
-    fn refreshed(&self, stale: &StaleSlot, mut neighbours: Vec<Neighbour>) -> Candidates {
+    fn refreshed(&self, stale: &StaleSlot, mut neighbours: Vec<Neighbour>) -> KnownNeighbours {
         let node = self.node[stale.slot as usize];
         let mut lower_bound = match stale.candidates[..] {
             [first, second] => self.lower_bound(node, first.lower_bound, second.lower_bound),
@@ -287,11 +287,11 @@ impl ReciprocalMerges {
             neighbours.truncate(most);
             lower_bound = neighbours[most - 1];
         }
-        let known = |neighbour: &Neighbour| Candidate {
+        let known = |neighbour: &Neighbour| KnownNeighbour {
             dissimilarity: neighbour.dissimilarity,
             node: self.node[neighbour.slot as usize],
         };
-        Candidates {
+        KnownNeighbours {
             node,
             known: neighbours.iter().map(known).collect(),
             lower_bound,
@@ -316,7 +316,7 @@ impl ReciprocalMerges {
     }
 
     /// The candidates of the node in a slot or, if it has merged just now, those of its parts.
-    fn candidates_of(&self, slot: u32) -> Vec<&Candidates> {
+    fn candidates_of(&self, slot: u32) -> Vec<&KnownNeighbours> {
         let candidates = &self.candidates[slot as usize];
         match self.nodes.union(self.node[slot as usize]) {
             Some(union) if candidates.node == union.parts[0] => {
@@ -400,12 +400,12 @@ impl ReciprocalMerges {
         };
         let nearest = matrix.contract(&contraction, &wanted, monitor)?;
 
-        let mut candidates: Vec<Candidates> = active
+        let mut candidates: Vec<KnownNeighbours> = active
             .par_iter()
             .map(|&slot| self.renumbered(slot, &active))
             .collect();
         for (&slot, nearest) in wanted.iter().zip(nearest.iter()) {
-            candidates[slot as usize] = Candidates::new(slot, nearest, active.len());
+            candidates[slot as usize] = KnownNeighbours::new(slot, nearest, active.len());
         }
         let names = active.iter().map(|&slot| self.names[slot as usize]);
         self.names = names.collect();
@@ -417,18 +417,18 @@ impl ReciprocalMerges {
     }
 
     /// The candidates of a slot, with slots renumbered to the `active` ones.
-    fn renumbered(&self, slot: u32, active: &[u32]) -> Candidates {
+    fn renumbered(&self, slot: u32, active: &[u32]) -> KnownNeighbours {
         // An empty slot gets the number of the next active one below: the order stays.
         let number = |slot: u32| match slot {
             NONE => NONE,
             slot => active.partition_point(|&other| other <= slot) as u32 - 1,
         };
         let candidates = &self.candidates[slot as usize];
-        let known = |known: &Candidate| Candidate {
+        let known = |known: &KnownNeighbour| KnownNeighbour {
             node: number(self.slot_of(known.node)),
             ..*known
         };
-        Candidates {
+        KnownNeighbours {
             node: number(slot),
             known: candidates.known.iter().map(known).collect(),
             lower_bound: Neighbour {

@@ -41,8 +41,8 @@ const BATCH_COORDINATES: usize = 1 << 31;
 /// Factor by which the second sweep of a query keeps more candidates than the first.
 const SECOND_CAPACITY: usize = 8;
 
-/// A sweep abandons a query after 1 in so many references looked near without being among the
-/// nearest. Inserting these takes about as long as the rest of the sweep in a few columns; the
+/// A sweep abandons a query after 1 in FUTILE_RATIO references passed the threshold without becoming
+/// candidates. Inserting these takes about as long as the rest of the sweep in a few columns; the
 /// result does not depend on it.
 const FUTILE_RATIO: usize = 32;
 

@@ -1,4 +1,4 @@
-//! The nearest clusters of a cluster, as far as they are known.
+//! The known neighbours of a cluster.
 
 use crate::linkage::dissimilarities::{Neighbour, NEAREST};
 
@@ -17,26 +17,26 @@ const UNBOUNDED: Neighbour = Neighbour {
 
 /// A node and its dissimilarity.
 #[derive(Debug, Clone, Copy)]
-pub struct Candidate {
+pub struct KnownNeighbour {
     pub dissimilarity: f64,
     pub node: u32,
 }
 
-/// The known neighbours of a node.
+/// The known neighbours of a node, the candidates for its nearest one.
 #[derive(Debug, Clone)]
-pub struct Candidates {
+pub struct KnownNeighbours {
     /// The node that they are neighbours of.
     pub node: u32,
     /// Nearest first. Some may have become part of others since.
-    pub known: Vec<Candidate>,
+    pub known: Vec<KnownNeighbour>,
     /// All other clusters come after this.
     pub lower_bound: Neighbour,
 }
 
-impl Candidates {
+impl KnownNeighbours {
     /// Of a slot among `n` clusters, given its nearest neighbours.
     pub fn new(slot: u32, nearest: &[Neighbour], n: usize) -> Self {
-        let known = |neighbour: &Neighbour| Candidate {
+        let known = |neighbour: &Neighbour| KnownNeighbour {
             dissimilarity: neighbour.dissimilarity,
             node: neighbour.slot,
         };
