@@ -7,7 +7,7 @@ use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::{lloyd, Assigned, KMeansDevice, Start};
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
-use gmhclust_core::linkage::{Linkage, LinkageDevice, Origin, Recurrence};
+use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
 use gmhclust_core::mahalanobis::screen::cpu::CpuScreen;
 use gmhclust_core::mahalanobis::screen::{Frame, Screen};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem, WholeProblems};
@@ -120,11 +120,6 @@ impl Cuda {
         self.cpu
             .install(|| problems.par_iter().map(fits).collect::<Result<_>>())
     }
-
-    /// Whether a device can hold the dissimilarities for a linkage.
-    pub fn can_link(&self, linkage: Linkage) -> bool {
-        dissimilarities::fits(linkage)
-    }
 }
 
 impl gmhclust_core::Device for Cuda {
@@ -231,6 +226,9 @@ impl LinkageDevice for Cuda {
         recurrence: Recurrence,
         monitor: &Monitor,
     ) -> Result<Box<dyn Dissimilarities + 'a>> {
+        if !dissimilarities::fits(recurrence.linkage) {
+            return self.cpu.dissimilarities(origin, n, recurrence, monitor);
+        }
         let device = &self.devices[0];
         let chain = self.handover.chain;
         dissimilarities::dissimilarities(device, origin, n, recurrence, self, chain, monitor)
