@@ -73,8 +73,8 @@ impl Cpu {
 
 /// Starts a thread of a pool.
 fn start(thread: rayon::ThreadBuilder) -> io::Result<JoinHandle<()>> {
-    // A thread without memory for the system's own data ends the process. So memory is checked before
-    // it starts, and nothing else happens until it runs.
+    // A thread without memory for the system's own data ends the process. So memory is checked
+    // before it starts, and nothing else happens until it runs.
     memory::room::<u8>("a thread needs", THREAD_BYTES)
         .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     let mut builder = std::thread::Builder::new();

@@ -23,8 +23,8 @@ pub struct Distinct {
 }
 
 impl Distinct {
-    /// The distinct rows of row-major values without NaN. Works on the threads of the pool that it is
-    /// called from.
+    /// The distinct rows of row-major values without NaN. Works on the threads of the pool that it
+    /// is called from.
     ///
     /// Takes O(n·p + n·log n) time and O(n) memory for n rows of p values.
     ///

@@ -32,7 +32,8 @@
 //! * the base: [`error`], [`memory`], [`monitor`], [`merge`], [`dendrogram`], [`cut`], [`matrix`],
 //!   [`digest`], [`distinct`], [`cpu`], [`tasks`], [`simd`], [`single_precision`], [`roster`];
 //! * [`metric`]: the distance of two observations; [`distances`]: the distances of all pairs;
-//! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours; [`kmeans`];
+//! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
+//!   [`kmeans`];
 //! * [`mahalanobis`]: Mahalanobis-average clustering; [`linkage`]: the classic linkages.
 //!
 //! Each algorithm has a trait for the operations that it needs of a device; [`Cpu`] implements all

@@ -3,8 +3,8 @@
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
 
-/// The greatest allowed magnitude of a value. Fourth powers of distances between larger values could
-/// overflow (1e70⁴ = 1e280, which leaves room for the number of columns).
+/// The greatest allowed magnitude of a value. Fourth powers of distances between larger values
+/// could overflow (1e70⁴ = 1e280, which leaves room for the number of columns).
 const LARGEST_VALUE: f64 = 1e70;
 
 /// Checks that fourth powers of distances cannot overflow.

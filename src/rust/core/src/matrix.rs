@@ -243,8 +243,8 @@ pub fn bounding_box<'a>(
     (least, greatest)
 }
 
-/// The centre of row-major `values`: by column, the median of at most 1000 evenly spaced rows, which
-/// outliers do not move.
+/// The centre of row-major `values`: by column, the median of at most 1000 evenly spaced rows,
+/// which outliers do not move.
 pub fn middle(values: &[f64], columns: usize) -> Vec<f64> {
     middle_of(values.chunks_exact(columns), columns)
 }

@@ -25,12 +25,12 @@ pub const REGISTERS: usize = 2;
 /// additions, and few enough to stay in registers.
 pub const TILE_COLUMNS: usize = 4;
 
-/// Coordinates of a tile between two checks of the monitor: a few hundredths of a second with powers
-/// of differences, the slowest terms.
+/// Coordinates of a tile between two checks of the monitor: a few hundredths of a second with
+/// powers of differences, the slowest terms.
 const COORDINATES: usize = 1 << 14;
 
-/// Greatest number of columns that share a pass over the blocks of rows: the more, the fewer reads of
-/// blocks from memory, but they should stay in a core's own cache. Only speed depends on it.
+/// Greatest number of columns that share a pass over the blocks of rows: the more, the fewer reads
+/// of blocks from memory, but they should stay in a core's own cache. Only speed depends on it.
 const GROUP: usize = 64;
 
 /// The rows of points in blocks of [`LANES`] points: for each coordinate, one value per lane.

@@ -37,8 +37,8 @@ impl Pairs {
         }
     }
 
-    /// Each of the first `rows` points with each of the `columns` points after them, in the order of
-    /// an R matrix with these numbers of rows and columns.
+    /// Each of the first `rows` points with each of the `columns` points after them, in the order
+    /// of an R matrix with these numbers of rows and columns.
     pub fn across(rows: usize, columns: usize) -> Self {
         Self {
             rows,

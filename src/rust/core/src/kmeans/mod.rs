@@ -1,9 +1,9 @@
 //! k-means by Lloyd's algorithm (IEEE Transactions on Information Theory 28, 1982), exactly.
 //!
-//! Every assignment is the result of comparing an observation with all centers: the nearest center has
-//! the least sum of squares, in double precision and in the order of the coordinates; ties go to the
-//! smallest number. Every center is the sum of its members in the order of their numbers, divided by
-//! their number. These are exactly the operations of R's `kmeans(algorithm = "Lloyd")`.
+//! Every assignment is the result of comparing an observation with all centers: the nearest center
+//! has the least sum of squares, in double precision and in the order of the coordinates; ties go
+//! to the smallest number. Every center is the sum of its members in the order of their numbers,
+//! divided by their number. These are exactly the operations of R's `kmeans(algorithm = "Lloyd")`.
 //!
 //! Where centers have moved little, bounds on an observation's distances to its own center and to
 //! all others prove that it stays (Hamerly, SIAM International Conference on Data Mining, 2010,

@@ -77,8 +77,8 @@ pub fn too_few(distinct: usize, centers: usize) -> Error {
 }
 
 /// The factor f of a squared radius: an observation whose squared distance from one center is below
-/// f times the squared distance of that center from another is not nearer to the other. 1/4 (half the
-/// distance, by the triangle inequality), less a margin for rounding.
+/// f times the squared distance of that center from another is not nearer to the other. 1/4 (half
+/// the distance, by the triangle inequality), less a margin for rounding.
 pub fn radius_factor(columns: usize) -> f64 {
     let Margin(margin) = Margin::new(columns);
     0.25 * (1.0 - 16.0 * margin)
@@ -117,7 +117,8 @@ impl Weights {
             });
     }
 
-    /// Draws an observation with probabilities proportional to the squares; `None` where all are zero.
+    /// Draws an observation with probabilities proportional to the squares; `None` where all are
+    /// zero.
     fn draw(&self, uniform: f64) -> Option<usize> {
         let parts: Vec<f64> = self.sums.chunks(CHUNK).map(sum_in_lanes).collect();
         let target = uniform * parts.iter().sum::<f64>();

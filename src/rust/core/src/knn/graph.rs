@@ -73,8 +73,8 @@ impl Graph {
         known.then(limits).transpose()
     }
 
-    /// Merges references of a block, which starts with the `first` one of all, into the lists of the
-    /// queries from `query` on.
+    /// Merges references of a block, which starts with the `first` one of all, into the lists of
+    /// the queries from `query` on.
     pub fn merge_lists(&mut self, query: usize, first: u32, nearest: &NeighbourLists) {
         /// Queries per task: enough to be worth a thread.
         const TOGETHER: usize = 1 << 8;
@@ -101,8 +101,8 @@ impl Graph {
         merge(index, distance, first, found);
     }
 
-    /// Writes the graph in R's layout: column-major, references numbered from 1. Works on the threads
-    /// of the pool that it is called from.
+    /// Writes the graph in R's layout: column-major, references numbered from 1. Works on the
+    /// threads of the pool that it is called from.
     pub fn write_columns(&self, index: &mut [i32], distance: &mut [f64]) {
         column_major_on_threads(&self.index, self.k, index, |index| index as i32 + 1);
         column_major_on_threads(&self.distance, self.k, distance, |distance| distance);

@@ -16,9 +16,9 @@ const NEIGHBOURS: &str = "the neighbours need";
 pub struct Done(usize);
 
 impl Graph {
-    /// Adds the references of a block that are among the nearest of all. Once each reference has been
-    /// in a block, the graph has the bits of a single block with all references: the distance of a
-    /// pair depends on the pair only.
+    /// Adds the references of a block that are among the nearest of all. Once each reference has
+    /// been in a block, the graph has the bits of a single block with all references: the distance
+    /// of a pair depends on the pair only.
     ///
     /// All distances must be numbers, but for those of references to themselves (see
     /// [`rows_without_distance`](crate::neighbours::rows_without_distance)).
@@ -71,8 +71,9 @@ impl Graph {
         })
     }
 
-    /// As [`Graph::update`], but searches among the distinct points of the block, and once for equal
-    /// queries. However many points are equal, no search finds more than `k` + 1 distinct ones.
+    /// As [`Graph::update`], but searches among the distinct points of the block, and once for
+    /// equal queries. However many points are equal, no search finds more than `k` + 1 distinct
+    /// ones.
     fn update_from_distinct(
         &mut self,
         block: &Block<'_>,
@@ -126,8 +127,8 @@ impl Graph {
 struct DistinctBlock<'a> {
     block: &'a Block<'a>,
     distinct: &'a Distinct,
-    /// Number of distinct references. They come before the other distinct points, as references come
-    /// before other points.
+    /// Number of distinct references. They come before the other distinct points, as references
+    /// come before other points.
     references: usize,
     /// The distinct points that are equal to a query.
     queries: Vec<u32>,

@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, each merge after those of
-/// its parts. Overwrites `matrix`.
+/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, each merge after those
+/// of its parts. Overwrites `matrix`.
 ///
 /// The chain goes from a cluster to its nearest one, from there to that one's nearest and so on,
 /// until two are each other's nearest, which merge. It goes on with the rest of the chain, so there

@@ -152,8 +152,8 @@ pub struct Condensed<T> {
 }
 
 impl<T: Stored> Condensed<T> {
-    /// For `n` clusters, in the memory of a former matrix if that is large enough. The values are not
-    /// meaningful yet.
+    /// For `n` clusters, in the memory of a former matrix if that is large enough. The values are
+    /// not meaningful yet.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.

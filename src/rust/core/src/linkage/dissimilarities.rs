@@ -2,9 +2,9 @@
 //! [`reciprocal`](super::reciprocal).
 //!
 //! Clusters are named by slots 0, 1, …. Merging looks at few pairs only: the nearest clusters of
-//! each, which the device finds in a pass over all dissimilarities, and single entries. From time to
-//! time the device contracts the matrix: it replaces merged clusters by their unions, which get new
-//! slots, in the order of the lowest old slot in each.
+//! each, which the device finds in a pass over all dissimilarities, and single entries. From time
+//! to time the device contracts the matrix: it replaces merged clusters by their unions, which get
+//! new slots, in the order of the lowest old slot in each.
 
 use std::cmp::Ordering;
 

@@ -124,7 +124,8 @@ impl Linkage {
     /// A lower bound on [`Linkage::update`] of a reducible linkage, whatever the size of the third
     /// cluster, given lower bounds on the two dissimilarities.
     pub fn lower_bound(self, pair: &MergedPair, first: f64, second: f64) -> f64 {
-        // Ward's update is a mean of the values for sizes 0 and ∞, whose weights depend on the size.
+        // Ward's update is a mean of the values for sizes 0 and ∞, whose weights depend on the
+        // size.
         let of_tiny = self.update(pair, first, second, 0.0);
         match self {
             Self::WardD | Self::WardD2 => of_tiny.min(first + second - pair.height),

@@ -18,8 +18,8 @@ use crate::monitor::Monitor;
 /// The tree of `n` observations, with the heights of R's `hclust`. `sizes` are R's `members`, the
 /// number of members of each observation; 1 each where `None`.
 ///
-/// Takes O(n²) time. Memory: n(n − 1)/2 dissimilarities at the precision of `recurrence`, at most 1.6
-/// times for points and 0.9 times beside given ones (single linkage of given ones: O(n)).
+/// Takes O(n²) time. Memory: n(n − 1)/2 dissimilarities at the precision of `recurrence`, at most
+/// 1.6 times for points and 0.9 times beside given ones (single linkage of given ones: O(n)).
 ///
 /// # Errors
 /// `Error::Input` where the numbers disagree, fewer than 2 observations are given, a size is not

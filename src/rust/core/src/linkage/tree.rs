@@ -19,12 +19,12 @@ pub fn tree(n: usize, merges: &[Merge]) -> Result<Dendrogram> {
     tree.finish()
 }
 
-/// As [`tree`], sorted by height, of merges in any order in which parts come before their unions. Of
-/// equal heights the merge of the lowest slots comes first, as if each step had merged the nearest
-/// pair of all. O(n log n) time.
+/// As [`tree`], sorted by height, of merges in any order in which parts come before their unions.
+/// Of equal heights the merge of the lowest slots comes first, as if each step had merged the
+/// nearest pair of all. O(n log n) time.
 pub fn sorted_tree(n: usize, mut merges: Vec<Merge>) -> Result<Dendrogram> {
-    // By slot: the last merge there. By merge: the merge that it is a part of, and the number of its
-    // own parts that are not sorted yet.
+    // By slot: the last merge there. By merge: the merge that it is a part of, and the number of
+    // its own parts that are not sorted yet.
     let mut last = memory::filled(MERGES, n, None)?;
     let mut whole = memory::filled(MERGES, merges.len(), None)?;
     let mut missing = memory::filled(MERGES, merges.len(), 0u8)?;

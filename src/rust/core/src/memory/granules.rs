@@ -26,8 +26,8 @@ impl<const WORDS: usize> Granules<WORDS> {
         }
     }
 
-    /// Takes `count` adjacent granules, at least 1; returns the first of them, or `None` where there
-    /// are not enough.
+    /// Takes `count` adjacent granules, at least 1; returns the first of them, or `None` where
+    /// there are not enough.
     pub fn take(&mut self, count: usize) -> Option<usize> {
         let first = self
             .find(count, self.next)

@@ -193,7 +193,8 @@ impl Points {
         self.with_form(Pair { points: self, i, j })
     }
 
-    /// The distances of an observation from [`DISTANCES_AT_ONCE`] others, in little more time than one.
+    /// The distances of an observation from [`DISTANCES_AT_ONCE`] others, in little more time than
+    /// one.
     pub fn distances(
         &self,
         i: usize,

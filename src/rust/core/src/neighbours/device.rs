@@ -57,8 +57,8 @@ pub trait Neighbours: Send {
     /// As [`Neighbours::nearest`].
     fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>>;
 
-    /// Merges two of [`Space::Clusters`] into the lower slot. The higher slot is empty from then on,
-    /// and neither a query nor a reference.
+    /// Merges two of [`Space::Clusters`] into the lower slot. The higher slot is empty from then
+    /// on, and neither a query nor a reference.
     ///
     /// # Errors
     /// As [`Neighbours::nearest`].

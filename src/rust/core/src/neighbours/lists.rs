@@ -37,8 +37,8 @@ impl NeighbourLists {
         self.ends.is_empty()
     }
 
-    /// The list `found(i)` for each query i below `queries`, copied on the threads of the rayon pool
-    /// that it is called in.
+    /// The list `found(i)` for each query i below `queries`, copied on the threads of the rayon
+    /// pool that it is called in.
     pub fn of_all<'a>(queries: usize, found: impl Fn(usize) -> &'a [(f64, u32)] + Sync) -> Self {
         /// Queries per task: enough to be worth a thread.
         const TOGETHER: usize = 1 << 10;

@@ -35,9 +35,9 @@ impl Space<'_> {
     }
 }
 
-/// The rows, from 0, whose distances are not all numbers: constant rows under a correlation and rows
-/// of zeros under the cosine have no distance from any row; rows of zeros under a Canberra metric
-/// that omits 0/0 have none from each other.
+/// The rows, from 0, whose distances are not all numbers: constant rows under a correlation and
+/// rows of zeros under the cosine have no distance from any row; rows of zeros under a Canberra
+/// metric that omits 0/0 have none from each other.
 ///
 /// # Errors
 /// `Error::Input` where values are missing or infinite, or columns too few for any distance.

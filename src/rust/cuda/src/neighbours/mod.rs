@@ -1,4 +1,4 @@
-//! NeighbourLists references on CUDA devices: they sweep, in half or single precision, and the CPU decides
+//! Nearest references on CUDA devices: they sweep, in half or single precision, and the CPU decides
 //! what is left. kernels/neighbours.cu says how, and kernels/products.cu for half precision.
 //!
 //! Half precision is many times faster, but its bounds are looser. A query that it leaves open is

@@ -82,9 +82,9 @@ impl Folder {
         self.rows().div_ceil(self.block_rows())
     }
 
-    /// The first missing block, from 0, and the number of missing blocks; `None` where the folder is
-    /// complete. Takes time in proportion to the number of files, whatever the manifest says, and
-    /// checks only their sizes.
+    /// The first missing block, from 0, and the number of missing blocks; `None` where the folder
+    /// is complete. Takes time in proportion to the number of files, whatever the manifest says,
+    /// and checks only their sizes.
     ///
     /// # Errors
     /// `Error::Input` where the folder cannot be listed.

@@ -87,7 +87,8 @@ pub fn contract<T: Stored>(
     })
 }
 
-/// The columns that the unions of a plan need of each block of the `before` old rows, without values.
+/// The columns that the unions of a plan need of each block of the `before` old rows, without
+/// values.
 fn wanted_columns(plan: &ContractionPlan, before: usize) -> Vec<Columns> {
     let mut columns: Vec<Columns> = (0..before.div_ceil(ROWS))
         .map(|_| Columns::default())

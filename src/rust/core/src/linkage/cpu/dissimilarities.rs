@@ -27,7 +27,8 @@ pub struct CpuDissimilarities<'a, T> {
 }
 
 impl<'a, T: Stored> CpuDissimilarities<'a, T> {
-    /// The dissimilarities of `n` clusters in the order of R's `dist`; their squares where `squared`.
+    /// The dissimilarities of `n` clusters in the order of R's `dist`; their squares where
+    /// `squared`.
     pub fn given(values: &'a [f64], n: usize, squared: bool) -> Self {
         Self {
             rows: MatrixRows::given(values, n, squared),

@@ -20,7 +20,8 @@ pub enum MatrixSource<'a, T> {
 }
 
 impl<'a, T: Stored> MatrixRows<'a, T> {
-    /// The dissimilarities of `n` clusters in the order of R's `dist`; their squares where `squared`.
+    /// The dissimilarities of `n` clusters in the order of R's `dist`; their squares where
+    /// `squared`.
     pub fn given(values: &'a [f64], n: usize, squared: bool) -> Self {
         Self {
             source: MatrixSource::Given { values, n },

@@ -20,8 +20,8 @@ const LANES: usize = 8;
 /// depends on it.
 pub const FIRST: usize = 64;
 
-/// Parts of a row per neighbour that is sought: enough that the nearest ones are mostly in different
-/// parts. Only speed depends on it.
+/// Parts of a row per neighbour that is sought: enough that the nearest ones are mostly in
+/// different parts. Only speed depends on it.
 const PARTS: usize = 8;
 
 /// The nearest clusters of some among all dissimilarities that any thread visited.
@@ -127,8 +127,8 @@ impl NearestSoFar {
 /// One thread's part in a pass.
 pub struct RowVisitor<'a> {
     nearest: &'a NearestSoFar,
-    /// By slot: no greater dissimilarity matters, in rows from [`FIRST`] on. The limits of the shared
-    /// search may be lower.
+    /// By slot: no greater dissimilarity matters, in rows from [`FIRST`] on. The limits of the
+    /// shared search may be lower.
     limits: Vec<f64>,
     /// The same in a row before [`FIRST`].
     limits_in_first: Vec<f64>,

@@ -10,8 +10,8 @@ use crate::matrix::Matrix;
 use crate::monitor::Monitor;
 
 /// Centroid linkage (UPGMC) of the rows of `x`: the distance of two clusters is that of their
-/// centroids. Heights are the square roots of those of R's `hclust(dist(x)^2, "centroid")`; they need
-/// not increase. Of several nearest pairs the one with the lower slots merges.
+/// centroids. Heights are the square roots of those of R's `hclust(dist(x)^2, "centroid")`; they
+/// need not increase. Of several nearest pairs the one with the lower slots merges.
 ///
 /// Takes O(n²p) time in practice and O(np) memory.
 ///

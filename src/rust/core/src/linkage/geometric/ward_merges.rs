@@ -1,9 +1,9 @@
 //! The merges of Ward's linkage, by reciprocal nearest neighbours.
 //!
 //! In every round all pairs of clusters merge that are each other's nearest. Ward's linkage is
-//! reducible: a union is never nearer to a cluster than the nearer of its parts. So reciprocal pairs
-//! stay reciprocal until they merge, and the result is the tree of merging the nearest pair of all
-//! each time.
+//! reducible: a union is never nearer to a cluster than the nearer of its parts. So reciprocal
+//! pairs stay reciprocal until they merge, and the result is the tree of merging the nearest pair
+//! of all each time.
 //!
 //! The same property saves most searches. A search finds a few nearest clusters of a cluster and a
 //! lower bound on the distances of all others; from then on, any cluster that holds none of those
@@ -41,8 +41,8 @@ pub struct WardMerges<'a> {
     nearest: Vec<(f64, u32)>,
     /// By slot: slots that had it as their nearest.
     followers: Vec<Vec<u32>>,
-    /// An upper bound on the change of a distance of single observations by the rounding of centroids
-    /// in one round.
+    /// An upper bound on the change of a distance of single observations by the rounding of
+    /// centroids in one round.
     rounding: f64,
     rounds: f64,
     merges: Vec<Merge>,
@@ -184,7 +184,8 @@ impl<'a> WardMerges<'a> {
         Ok(())
     }
 
-    /// Finds the nearest cluster of each of these, without a search where the near clusters suffice.
+    /// Finds the nearest cluster of each of these, without a search where the near clusters
+    /// suffice.
     fn settle(&mut self, slots: &[u32]) -> Result<()> {
         let mut pairs = Vec::new();
         for &slot in slots {

@@ -23,8 +23,8 @@ const LEAST_PROGRESS: f64 = 1.0 / 16.0;
 /// up grows with their slots. Only speed depends on it.
 const MOST_SLOTS: u32 = 64;
 
-/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, each merge after those of
-/// its parts. Merges name a cluster by its lowest slot.
+/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, each merge after those
+/// of its parts. Merges name a cluster by its lowest slot.
 ///
 /// Takes O(n²) time for n clusters.
 ///
@@ -255,8 +255,8 @@ impl ReciprocalMerges {
         stale.par_iter().map(wanted).collect()
     }
 
-    /// The known neighbours of a slot; `entry` is the dissimilarity of the clusters that were in two
-    /// slots after the last pass.
+    /// The known neighbours of a slot; `entry` is the dissimilarity of the clusters that were in
+    /// two slots after the last pass.
     fn neighbours(
         &self,
         stale: &StaleSlot,

@@ -10,8 +10,8 @@ use crate::neighbours::{Except, NeighbourRequest, Neighbours};
 /// Names the request in memory errors.
 const COMPONENTS: &str = "the components of a spanning tree need";
 
-/// Points of other components that a search looks for. More make searches slower and rarer; the tree
-/// does not depend on it.
+/// Points of other components that a search looks for. More make searches slower and rarer; the
+/// tree does not depend on it.
 const WANTED: usize = 8;
 
 /// The nearest points of other components, of a point.
@@ -118,7 +118,8 @@ impl<'a> Components<'a> {
         least.map_or(f64::INFINITY, |edge| edge.weight)
     }
 
-    /// Whether a point may have an unknown edge out of its component that is less than all known ones.
+    /// Whether a point may have an unknown edge out of its component that is less than all known
+    /// ones.
     fn is_open(&self, point: u32) -> bool {
         let NearestOutside { found, lower_bound } = &self.known[point as usize];
         found.is_empty() && *lower_bound < (self.limit(point), u32::MAX)

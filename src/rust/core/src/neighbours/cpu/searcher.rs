@@ -41,9 +41,9 @@ const BATCH_COORDINATES: usize = 1 << 31;
 /// Factor by which the second sweep of a query keeps more candidates than the first.
 const SECOND_CAPACITY: usize = 8;
 
-/// A sweep abandons a query after 1 in FUTILE_RATIO references passed the threshold without becoming
-/// candidates. Inserting these takes about as long as the rest of the sweep in a few columns; the
-/// result does not depend on it.
+/// A sweep abandons a query after 1 in `FUTILE_RATIO` references passed the threshold without
+/// becoming candidates. Inserting these takes about as long as the rest of the sweep in a few
+/// columns; the result does not depend on it.
 const FUTILE_RATIO: usize = 32;
 
 /// The group of queries that exclude nothing, and of empty positions.
@@ -112,9 +112,9 @@ impl<'a> CpuNeighbours<'a> {
         capacity(request)
     }
 
-    /// Settles the `at`-th query from the candidates of a sweep elsewhere: lower bounds and indices,
-    /// in increasing order, and a lower bound on all other references within the limit, if any. The
-    /// answer is in `best`.
+    /// Settles the `at`-th query from the candidates of a sweep elsewhere: lower bounds and
+    /// indices, in increasing order, and a lower bound on all other references within the limit, if
+    /// any. The answer is in `best`.
     ///
     /// # Errors
     /// A search radius that holds the answer, where the candidates do not settle the query.

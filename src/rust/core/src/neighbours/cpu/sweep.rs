@@ -169,8 +169,8 @@ pub fn sweep(
     found.into_iter().map(|query| query.finish(frame)).collect()
 }
 
-/// The coordinates of queries, interleaved within a tile; the last query is repeated where a tile is
-/// not full.
+/// The coordinates of queries, interleaved within a tile; the last query is repeated where a tile
+/// is not full.
 fn tiles(columns: usize, queries: &[(RowView, Wanted)]) -> Vec<[f32; QUERIES]> {
     let mut coordinates = Vec::with_capacity(queries.len().div_ceil(QUERIES) * columns);
     for tile in queries.chunks(QUERIES) {

@@ -9,8 +9,8 @@ use crate::single_precision::{down, up, UNIT};
 /// root. Any positive value is right; a large one favours a, which mostly exceeds e.
 const SPLIT: f64 = 1024.0;
 
-/// Covers up to 16 roundings to single precision. Without it, thresholds could exclude a pair at the
-/// limit.
+/// Covers up to 16 roundings to single precision. Without it, thresholds could exclude a pair at
+/// the limit.
 const SLACK: f64 = 1.0 + 16.0 * UNIT;
 
 /// Coordinates of smaller magnitude are zero in a view: their squares would be near the subnormal
@@ -29,7 +29,7 @@ pub struct RowFrame {
     unit: f64,
     /// One unit of a view's distances in data units.
     distance_unit: f64,
-    /// RowSum times this are not above the exact ones.
+    /// Computed sums times this factor are not above the exact sums.
     shrink: f64,
     /// The greatest error of a cosine, of [`Epilog::Angle`].
     margin: f64,
@@ -154,8 +154,8 @@ impl RowFrame {
         RowView { values, scalars }
     }
 
-    /// As [`RowFrame::view`], but passes the index and the value of each coordinate to `put`. In half
-    /// precision, [`half_bits`](super::half_bits) are exact.
+    /// As [`RowFrame::view`], but passes the index and the value of each coordinate to `put`. In
+    /// half precision, [`half_bits`](super::half_bits) are exact.
     #[inline]
     pub fn write(&self, row: &[f64], size: f64, mut put: impl FnMut(usize, f32)) -> Scalars {
         // Half of each value, for differences of huge values can overflow.

@@ -63,7 +63,8 @@ mod tests {
 
     #[test]
     fn halves_are_the_nearest_ones() {
-        // Every finite half rounds to itself, a value between two to the nearer or else the even one.
+        // Every finite half rounds to itself, a value between two to the nearer or else the even
+        // one.
         for bits in 0..0x77ffu16 {
             let (value, next) = (from_half(bits), from_half(bits + 1));
             assert_eq!(to_half(value), bits);

@@ -1,10 +1,10 @@
 //! Observations in single or half precision, with bounds on the error of their distances.
 //!
-//! A [`RowFrame`] makes such [`RowView`]s of rows: relative to a centre and scaled by a power of two where
-//! the dissimilarity allows it, so that coordinates are at most about 1. A sweep accumulates one of
-//! the [`RowSum`] over the coordinates of two views. From that sum the frame computes a lower bound on
-//! the exact distance ([`RowFrame::bound`]), and a threshold that tells whether the distance can be
-//! within a limit ([`RowFrame::threshold`]).
+//! A [`RowFrame`] makes such [`RowView`]s of rows: relative to a centre and scaled by a power of
+//! two where the dissimilarity allows it, so that coordinates are at most about 1. A sweep
+//! accumulates a [`RowSum`] over the coordinates of two views. From that sum the frame
+//! computes a lower bound on the exact distance ([`RowFrame::bound`]), and a threshold that tells
+//! whether the distance can be within a limit ([`RowFrame::threshold`]).
 //!
 //! With u = 2⁻²⁴ and p coordinates, x the real row (in units of the frame) and x̂ its view, the
 //! margins are these. They also cover the rounding of the exact distance, about p·2⁻⁵³.
