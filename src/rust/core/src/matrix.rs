@@ -127,8 +127,8 @@ impl Matrix {
 /// The row-major values of column-major matrices with `columns` columns, stacked by rows.
 ///
 /// # Errors
-/// `Error::Input` when the length of a matrix is no multiple of `columns`, `Error::Memory` where there is not
-/// enough.
+/// `Error::Input` when the length of a matrix is no multiple of `columns`, `Error::Memory` where
+/// there is not enough.
 pub fn row_major(parts: &[&[f64]], columns: usize) -> Result<Vec<f64>> {
     joined(parts, columns, |to, part, rows| {
         for (block, some_rows) in to.chunks_mut(BLOCK * columns.max(1)).enumerate() {

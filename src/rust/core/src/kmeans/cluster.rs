@@ -37,8 +37,8 @@ pub struct KMeans {
 ///
 /// # Errors
 /// `Error::Input` where the centers do not have the columns of `x`, are none or more than the rows
-/// of `x` (its distinct rows, where they are drawn), or where squares overflow; otherwise the errors
-/// of the device.
+/// of `x` (its distinct rows, where they are drawn), or where squares overflow; otherwise the
+/// errors of the device.
 pub fn cluster(
     x: &Matrix,
     start: Start,

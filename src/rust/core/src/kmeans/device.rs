@@ -10,8 +10,8 @@ pub trait KMeansDevice: NeighbourDevice {
     /// Clusters the rows of `x`, for centers and values that [`super::cluster()`] has checked.
     ///
     /// # Errors
-    /// `Error::Input` where `x` has fewer distinct rows than centers to draw; `Error::Interrupt` when
-    /// the monitor says stop, `Error::Memory` and `Error::Device` as the device has it.
+    /// `Error::Input` where `x` has fewer distinct rows than centers to draw; `Error::Interrupt`
+    /// when the monitor says stop, `Error::Memory` and `Error::Device` as the device has it.
     fn iterate(
         &self,
         x: &Matrix,

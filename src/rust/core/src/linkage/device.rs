@@ -13,8 +13,8 @@ pub trait LinkageDevice: DistanceDevice {
     /// reciprocal pairs](super::lance_williams::Linkage::merges_reciprocal_pairs).
     ///
     /// # Errors
-    /// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor says
-    /// stop, `Error::Memory` and `Error::Device` as the device has it.
+    /// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor
+    /// says stop, `Error::Memory` and `Error::Device` as the device has it.
     fn dissimilarities<'a>(
         &'a self,
         origin: Origin<'a>,

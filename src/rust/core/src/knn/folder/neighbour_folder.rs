@@ -125,8 +125,8 @@ impl Folder {
     /// Writes a block, counted from 0, and replaces its files if there are any.
     ///
     /// # Errors
-    /// `Error::Input` where a file cannot be written, or where `graph` does not have the size of that
-    /// block; `Error::Interrupt`.
+    /// `Error::Input` where a file cannot be written, or where `graph` does not have the size of
+    /// that block; `Error::Interrupt`.
     pub fn write(&self, block: usize, graph: &Graph, monitor: &Monitor) -> Result<()> {
         let rows = self.checked_rows_of(block)?;
         if graph.k != self.k() || graph.index.len() != count(&rows) * self.k() {
