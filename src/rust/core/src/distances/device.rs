@@ -11,8 +11,8 @@ pub trait DistanceDevice: Device {
     /// Writes the distances of `pairs` of points into `out`, which is [`Pairs::count`] long.
     ///
     /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` as the
-    /// device has it.
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` from the
+    /// device.
     fn distances(
         &self,
         points: &Points,

@@ -11,7 +11,7 @@ pub trait KMeansDevice: NeighbourDevice {
     ///
     /// # Errors
     /// `Error::Input` where `x` has fewer distinct rows than centers to draw; `Error::Interrupt`
-    /// when the monitor says stop, `Error::Memory` and `Error::Device` as the device has it.
+    /// when the monitor says stop, `Error::Memory` and `Error::Device` from the device.
     fn iterate(
         &self,
         x: &Matrix,

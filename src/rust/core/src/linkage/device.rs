@@ -14,7 +14,7 @@ pub trait LinkageDevice: DistanceDevice {
     ///
     /// # Errors
     /// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor
-    /// says stop, `Error::Memory` and `Error::Device` as the device has it.
+    /// says stop, `Error::Memory` and `Error::Device` from the device.
     fn dissimilarities<'a>(
         &'a self,
         origin: Origin<'a>,

@@ -95,7 +95,7 @@ pub trait Dissimilarities: Send {
     ///
     /// # Errors
     /// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor
-    /// says stop, `Error::Memory` and `Error::Device` as the device has it.
+    /// says stop, `Error::Memory` and `Error::Device` from the device.
     fn nearest(&mut self, monitor: &Monitor) -> Result<NearestClusters>;
 
     /// Single dissimilarities, of a lower and a higher slot each.

@@ -12,8 +12,8 @@ pub trait NeighbourDevice: Device {
     /// Prepares the references of `space` for searches on the threads of [`Device::cpu`].
     ///
     /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` as the
-    /// device has it.
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` from the
+    /// device.
     fn references<'a>(
         &'a self,
         space: Space<'a>,
@@ -29,8 +29,8 @@ pub trait Neighbours: Send {
     /// Answers a request.
     ///
     /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` as the
-    /// device has it.
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` from the
+    /// device.
     fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists>;
 
     /// Answers a request of any size block by block: `sink` receives the answers of the first

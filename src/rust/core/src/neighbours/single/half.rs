@@ -12,7 +12,7 @@ pub fn rounded_to_half(coordinate: f32) -> f32 {
     from_half(half_bits(coordinate)) / HALF_SCALE
 }
 
-/// The bits of the half that is nearest to a coordinate times [`HALF_SCALE`].
+/// The bits of the half that is nearest to a coordinate times `HALF_SCALE`, 2¹⁴.
 pub fn half_bits(coordinate: f32) -> u16 {
     to_half(coordinate * HALF_SCALE)
 }
