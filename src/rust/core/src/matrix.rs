@@ -178,17 +178,17 @@ pub fn column_major_on_threads<T: Copy + Sync, U: Send>(
     convert: impl Fn(T) -> U + Sync,
 ) {
     /// Columns per task: a row's values of them share a cache line.
-    const TOGETHER: usize = 8;
+    const COLUMNS_PER_TASK: usize = 8;
 
     let rows = values.len() / columns.max(1);
     let mut tasks = Vec::new();
-    let groups = column_major.chunks_mut(TOGETHER * rows.max(1));
+    let groups = column_major.chunks_mut(COLUMNS_PER_TASK * rows.max(1));
     for (group, some_columns) in groups.enumerate() {
         let some_columns = some_columns.chunks_mut(rows);
         let mut parts: Vec<_> = some_columns.map(|c| c.chunks_mut(ROWS_AT_A_TIME)).collect();
         for first in (0..rows).step_by(ROWS_AT_A_TIME) {
             let parts: Vec<&mut [U]> = parts.iter_mut().filter_map(Iterator::next).collect();
-            tasks.push((first, group * TOGETHER, parts));
+            tasks.push((first, group * COLUMNS_PER_TASK, parts));
         }
     }
     tasks

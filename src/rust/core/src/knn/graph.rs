@@ -77,13 +77,13 @@ impl Graph {
     /// the queries from `query` on.
     pub fn merge_lists(&mut self, query: usize, first: u32, nearest: &NeighbourLists) {
         /// Queries per task: enough to be worth a thread.
-        const TOGETHER: usize = 1 << 8;
+        const QUERIES_PER_TASK: usize = 1 << 8;
 
         let k = self.k;
         let place = query * k..(query + nearest.len()) * k;
         let index = self.index[place.clone()].par_chunks_mut(k);
         let rows = index.zip(self.distance[place].par_chunks_mut(k));
-        let rows = rows.enumerate().with_min_len(TOGETHER);
+        let rows = rows.enumerate().with_min_len(QUERIES_PER_TASK);
         rows.for_each(|(i, (index, distance))| {
             merge(index, distance, first, nearest.of(i).iter().copied());
         });

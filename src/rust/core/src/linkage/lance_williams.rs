@@ -1,5 +1,8 @@
 //! The linkages, and the dissimilarities of a new cluster by Lance and Williams' recurrence (1967,
 //! doi:10.1093/comjnl/9.4.373), as in R's `hclust`.
+//!
+//! A new reducible linkage is a variant of [`Linkage`], at its end, with its recurrence in
+//! [`Linkage::update`]; the CPU computes it until a device has a kernel for it.
 
 use crate::error::{Error, Result};
 

@@ -41,7 +41,7 @@ impl NeighbourLists {
     /// pool that it is called in.
     pub fn of_all<'a>(queries: usize, found: impl Fn(usize) -> &'a [(f64, u32)] + Sync) -> Self {
         /// Queries per task: enough to be worth a thread.
-        const TOGETHER: usize = 1 << 10;
+        const QUERIES_PER_TASK: usize = 1 << 10;
 
         let mut end = 0;
         let ends = (0..queries).map(|i| {
@@ -52,10 +52,13 @@ impl NeighbourLists {
         let mut all = vec![(0.0, 0); end];
         let mut parts = Vec::new();
         let (mut rest, mut start) = (&mut all[..], 0);
-        for (part, ends) in ends.chunks(TOGETHER).enumerate() {
+        for (part, ends) in ends.chunks(QUERIES_PER_TASK).enumerate() {
             let end = ends[ends.len() - 1];
             let (place, others) = rest.split_at_mut(end - start);
-            parts.push((place, part * TOGETHER..part * TOGETHER + ends.len()));
+            parts.push((
+                place,
+                part * QUERIES_PER_TASK..part * QUERIES_PER_TASK + ends.len(),
+            ));
             (rest, start) = (others, end);
         }
         parts.into_par_iter().for_each(|(mut rest, some)| {

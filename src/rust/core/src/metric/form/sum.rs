@@ -9,10 +9,10 @@ use super::lanes::{add_where, na_where_zero, scaled_up};
 /// The term of a sum over the coordinates, and the distance that the sum makes.
 pub trait Term: Copy + Send + Sync {
     /// The term of a difference.
-    fn of<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s;
+    fn core<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s;
 
     /// The distance that a sum of terms makes.
-    fn last<S: Simd>(self, simd: S, sum: S::f64s) -> S::f64s;
+    fn epilog<S: Simd>(self, simd: S, sum: S::f64s) -> S::f64s;
 }
 
 /// Euclidean: d².
@@ -21,12 +21,12 @@ pub struct Square;
 
 impl Term for Square {
     #[inline(always)]
-    fn of<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s {
+    fn core<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s {
         simd.mul_f64s(difference, difference)
     }
 
     #[inline(always)]
-    fn last<S: Simd>(self, simd: S, sum: S::f64s) -> S::f64s {
+    fn epilog<S: Simd>(self, simd: S, sum: S::f64s) -> S::f64s {
         simd.sqrt_f64s(sum)
     }
 }
@@ -37,12 +37,12 @@ pub struct Magnitude;
 
 impl Term for Magnitude {
     #[inline(always)]
-    fn of<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s {
+    fn core<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s {
         simd.abs_f64s(difference)
     }
 
     #[inline(always)]
-    fn last<S: Simd>(self, _: S, sum: S::f64s) -> S::f64s {
+    fn epilog<S: Simd>(self, _: S, sum: S::f64s) -> S::f64s {
         sum
     }
 }
@@ -53,12 +53,12 @@ pub struct Power(pub f64);
 
 impl Term for Power {
     #[inline(always)]
-    fn of<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s {
+    fn core<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s {
         power(simd.abs_f64s(difference), self.0)
     }
 
     #[inline(always)]
-    fn last<S: Simd>(self, _: S, sum: S::f64s) -> S::f64s {
+    fn epilog<S: Simd>(self, _: S, sum: S::f64s) -> S::f64s {
         power(sum, 1.0 / self.0)
     }
 }
@@ -103,7 +103,7 @@ impl<T: Term, const MISSING: bool> Form for Sum<T, MISSING> {
         b: S::f64s,
     ) -> Self::State<S> {
         let difference = simd.sub_f64s(a, b);
-        let term = self.term.of(simd, difference);
+        let term = self.term.core(simd, difference);
         if !MISSING {
             return (simd.add_f64s(sum, term), count);
         }
@@ -115,9 +115,9 @@ impl<T: Term, const MISSING: bool> Form for Sum<T, MISSING> {
     #[inline(always)]
     fn finish<S: Simd>(self, simd: S, (sum, count): Self::State<S>) -> S::f64s {
         if !MISSING {
-            return self.term.last(simd, sum);
+            return self.term.epilog(simd, sum);
         }
         let sum = scaled_up(simd, sum, count, self.columns);
-        na_where_zero(simd, count, self.term.last(simd, sum))
+        na_where_zero(simd, count, self.term.epilog(simd, sum))
     }
 }

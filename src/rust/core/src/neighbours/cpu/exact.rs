@@ -60,12 +60,12 @@ struct SumOfSquares;
 
 impl Term for SumOfSquares {
     #[inline(always)]
-    fn of<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s {
+    fn core<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s {
         simd.mul_f64s(difference, difference)
     }
 
     #[inline(always)]
-    fn last<S: Simd>(self, _: S, sum: S::f64s) -> S::f64s {
+    fn epilog<S: Simd>(self, _: S, sum: S::f64s) -> S::f64s {
         sum
     }
 }
