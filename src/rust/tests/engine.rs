@@ -17,7 +17,9 @@ use gmhclust_core::mahalanobis::{
     AgglomerationDevice, Clusterer, Options, Problem, ProblemSizes, Subthreshold, WholeProblems,
 };
 use gmhclust_core::metric::{Metric, Points};
-use gmhclust_core::neighbours::{Nearest, NeighbourDevice, Neighbours, Request, Space};
+use gmhclust_core::neighbours::{
+    NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space,
+};
 use gmhclust_core::{knn, Cpu, Device, Error, Matrix, Merge, Monitor, Result};
 
 /// A device whose answers to some questions are an error, and to others the CPU's.
@@ -97,7 +99,7 @@ struct FewAtATime<'a> {
 }
 
 impl Neighbours for FewAtATime<'_> {
-    fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest> {
+    fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists> {
         self.device.answer()?;
         self.neighbours.nearest(request)
     }

@@ -242,7 +242,7 @@ impl LinkageDevice for Cuda {
         recurrence: Recurrence,
         monitor: &Monitor,
     ) -> Result<Box<dyn Dissimilarities + 'a>> {
-        if n < self.handover.linkage {
+        if n < self.handover.linkage || !dissimilarities::fits(recurrence.linkage) {
             return self.cpu.dissimilarities(origin, n, recurrence, monitor);
         }
         let device = &self.devices[0];

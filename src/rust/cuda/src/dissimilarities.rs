@@ -26,8 +26,10 @@ use crate::stored::OnDevice;
 use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::error::Result;
 use gmhclust_core::linkage::condensed::{self, pairs, position, row_start, Condensed};
-use gmhclust_core::linkage::dissimilarities::{Contraction, Dissimilarities, Nearest, Neighbour};
-use gmhclust_core::linkage::lance_williams::{Precision, Recurrence};
+use gmhclust_core::linkage::dissimilarities::{
+    Contraction, Dissimilarities, NearestClusters, Neighbour,
+};
+use gmhclust_core::linkage::lance_williams::{Linkage, Recurrence, StoredPrecision};
 use gmhclust_core::linkage::Origin;
 use gmhclust_core::metric::Points;
 use gmhclust_core::monitor::Monitor;
@@ -114,7 +116,15 @@ arguments! {
     }
 }
 
-/// The dissimilarities of `n` observations on the device, for a linkage that merges in rounds; `distances`
+/// Whether the kernels have this linkage.
+pub fn fits(linkage: Linkage) -> bool {
+    matches!(
+        linkage,
+        Linkage::WardD | Linkage::Complete | Linkage::Average | Linkage::Mcquitty | Linkage::WardD2
+    )
+}
+
+/// The dissimilarities of `n` observations on the device, for a linkage that [`fits`]; `distances`
 /// makes those that the device cannot make. Chains of fewer clusters than `smallest_chain` are the
 /// CPU's.
 ///
@@ -130,12 +140,12 @@ pub fn dissimilarities<'a>(
     monitor: &Monitor,
 ) -> Result<Box<dyn Dissimilarities + 'a>> {
     Ok(match recurrence.precision {
-        Precision::Double => {
+        StoredPrecision::Double => {
             let mut matrix = filled::<f64>(device, origin, n, recurrence, others, monitor)?;
             matrix.smallest_chain = smallest_chain;
             Box::new(matrix)
         }
-        Precision::Single => {
+        StoredPrecision::Single => {
             let mut matrix = filled::<f32>(device, origin, n, recurrence, others, monitor)?;
             matrix.smallest_chain = smallest_chain;
             Box::new(matrix)
@@ -190,10 +200,11 @@ fn filled<T: OnDevice>(
 /// Bytes on the device that linkage of `n` observations takes, of which so many coordinates are
 /// there, too.
 fn memory<T>(n: usize, coordinates: usize) -> usize {
-    let search = Nearest::of_each(n) * (size_of::<f64>() + size_of::<u32>()) + size_of::<u32>();
+    let search =
+        NearestClusters::of_each(n) * (size_of::<f64>() + size_of::<u32>()) + size_of::<u32>();
     let contraction = size_of::<Step>() + size_of::<f64>() + 2 * size_of::<u32>();
     // All that two merged clusters know.
-    let entries = 2 * Nearest::of_each(n) * (size_of::<u64>() + size_of::<f64>());
+    let entries = 2 * NearestClusters::of_each(n) * (size_of::<u64>() + size_of::<f64>());
     pairs(n) * size_of::<T>()
         + (room(n) + coordinates) * size_of::<f64>()
         + n * (search + contraction + entries)
@@ -320,10 +331,13 @@ impl<T: OnDevice> CudaDissimilarities<T> {
 
     /// The nearest clusters of the `wanted` ones, and the first position in a row of these of what
     /// cannot be computed with.
-    fn search(&self, wanted: &[u32]) -> std::result::Result<(Nearest, Option<usize>), DriverError> {
-        let each = Nearest::of_each(self.clusters);
+    fn search(
+        &self,
+        wanted: &[u32],
+    ) -> std::result::Result<(NearestClusters, Option<usize>), DriverError> {
+        let each = NearestClusters::of_each(self.clusters);
         if wanted.is_empty() {
-            return Ok((Nearest::new(Vec::new(), each), None));
+            return Ok((NearestClusters::new(Vec::new(), each), None));
         }
         let stream = &self.stream;
         let count = wanted.len();
@@ -370,7 +384,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         };
         let neighbours = dissimilarities.par_iter().zip(&slots).map(neighbour);
         let unusable = (unusable[0] != u64::MAX).then_some(unusable[0] as usize);
-        Ok((Nearest::new(neighbours.collect(), each), unusable))
+        Ok((NearestClusters::new(neighbours.collect(), each), unusable))
     }
 
     /// Says what cannot be computed with at this position.
@@ -482,7 +496,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
 }
 
 impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
-    fn nearest(&mut self, monitor: &Monitor) -> Result<Nearest> {
+    fn nearest(&mut self, monitor: &Monitor) -> Result<NearestClusters> {
         monitor.check()?;
         let all: Vec<u32> = (0..self.clusters as u32).collect();
         let (nearest, unusable) = self
@@ -532,7 +546,7 @@ impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
         contraction: &Contraction,
         wanted: &[u32],
         monitor: &Monitor,
-    ) -> Result<Nearest> {
+    ) -> Result<NearestClusters> {
         let plan = Plan::new(contraction);
         let done = self.contract_in_place(contraction, &plan, monitor);
         if done.is_err() {
@@ -600,8 +614,8 @@ impl Plan {
                 first = at;
             }
             steps.push(Step {
-                height: fusion.union.height,
-                sizes: fusion.union.sizes,
+                height: fusion.pair.height,
+                sizes: fusion.pair.sizes,
                 lower: fusion.lower,
                 higher: fusion.higher,
                 merged: before.map(|step| u32::from(step != NONE)),

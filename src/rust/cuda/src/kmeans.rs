@@ -178,7 +178,7 @@ impl<'a> Observations<'a> {
             centers: self.at(&centers),
             pruned_below: self.at(&pruned_below),
             drawn: self.at(&drawn),
-            pruned_share: seed::reach(p),
+            pruned_share: seed::radius_factor(p),
             rows: n as u32,
             columns: p as u32,
             first: seed::first(self.x, uniforms[0]) as u32,

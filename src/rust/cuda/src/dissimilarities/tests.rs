@@ -4,7 +4,7 @@ use super::*;
 use gmhclust_core::linkage::condensed::Stored;
 use gmhclust_core::linkage::cpu::CpuDissimilarities;
 use gmhclust_core::linkage::dissimilarities::Fusion;
-use gmhclust_core::linkage::lance_williams::{Linkage, Union};
+use gmhclust_core::linkage::lance_williams::{Linkage, MergedPair};
 use gmhclust_core::testing::Random;
 
 /// What the kernels do, one thing after the other, of a square matrix stored as `T`.
@@ -30,7 +30,7 @@ impl<T: Stored> Model<T> {
 
     fn contract(&mut self, contraction: &Contraction) {
         let plan = Plan::new(contraction);
-        let union = |step: &Step| Union {
+        let union = |step: &Step| MergedPair {
             height: step.height,
             sizes: step.sizes,
         };
@@ -64,7 +64,7 @@ impl<T: Stored> Model<T> {
         step_of: &[u32],
         batch: &Range<usize>,
         (at, slot): (usize, u32),
-        union: impl Fn(&Step) -> Union,
+        union: impl Fn(&Step) -> MergedPair,
     ) {
         let recurrence = contraction.recurrence;
         let step = plan.steps[at];
@@ -107,7 +107,7 @@ fn fuse(random: &mut Random, sizes: &[f64]) -> Vec<Fusion> {
         let a = random.below(live.len());
         let b = (a + 1 + random.below(live.len() - 1)) % live.len();
         let (lower, higher) = (live[a.min(b)], live[a.max(b)]);
-        let union = Union {
+        let union = MergedPair {
             height: random.uniform(),
             sizes: [sizes[lower as usize], sizes[higher as usize]],
         };
@@ -116,13 +116,13 @@ fn fuse(random: &mut Random, sizes: &[f64]) -> Vec<Fusion> {
         fusions.push(Fusion {
             lower,
             higher,
-            union,
+            pair: union,
         });
     }
     fusions
 }
 
-fn plans_contract_as_the_cpu_does<T: Stored>(precision: Precision) {
+fn plans_contract_as_the_cpu_does<T: Stored>(precision: StoredPrecision) {
     let mut random = Random(31);
     for round in 0..300 {
         let n = 3 + random.below(40);
@@ -172,14 +172,14 @@ fn plans_contract_as_the_cpu_does<T: Stored>(precision: Precision) {
             );
             let Plan { live, .. } = Plan::new(&contraction);
             for fusion in &fusions {
-                sizes[fusion.lower as usize] = fusion.union.size();
+                sizes[fusion.lower as usize] = fusion.pair.size();
             }
             sizes = live.iter().map(|&slot| sizes[slot as usize]).collect();
         }
     }
 }
 
-fn compare_chains_with_the_gpu<T: OnDevice>(precision: Precision, numbers: &[usize]) {
+fn compare_chains_with_the_gpu<T: OnDevice>(precision: StoredPrecision, numbers: &[usize]) {
     let device = Device::shared(0).unwrap();
     let cpu = Cpu::new(2).unwrap();
     let monitor = Monitor::default();
@@ -252,21 +252,21 @@ fn arguments_are_laid_out_as_the_kernels_read_them() {
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_links_by_chains_as_the_cpu_does() {
     let numbers = [40, 41, 513, 1100, 100, 2000, 30];
-    compare_chains_with_the_gpu::<f64>(Precision::Double, &numbers);
-    compare_chains_with_the_gpu::<f32>(Precision::Single, &numbers);
+    compare_chains_with_the_gpu::<f64>(StoredPrecision::Double, &numbers);
+    compare_chains_with_the_gpu::<f32>(StoredPrecision::Single, &numbers);
 }
 
 #[test]
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
 fn the_gpu_links_by_chains_as_the_cpu_does_on_small_data() {
-    compare_chains_with_the_gpu::<f64>(Precision::Double, &[50]);
-    compare_chains_with_the_gpu::<f32>(Precision::Single, &[50]);
+    compare_chains_with_the_gpu::<f64>(StoredPrecision::Double, &[50]);
+    compare_chains_with_the_gpu::<f32>(StoredPrecision::Single, &[50]);
 }
 
 #[test]
 fn batches_of_steps_contract_as_the_cpu_does() {
-    plans_contract_as_the_cpu_does::<f64>(Precision::Double);
-    plans_contract_as_the_cpu_does::<f32>(Precision::Single);
+    plans_contract_as_the_cpu_does::<f64>(StoredPrecision::Double);
+    plans_contract_as_the_cpu_does::<f32>(StoredPrecision::Single);
 }
 
 #[test]
@@ -274,7 +274,7 @@ fn batches_have_no_slot_twice_and_are_as_long_as_can_be() {
     let fusion = |lower, higher| Fusion {
         lower,
         higher,
-        union: Union {
+        pair: MergedPair {
             height: 1.0,
             sizes: [1.0, 1.0],
         },
@@ -290,7 +290,7 @@ fn batches_have_no_slot_twice_and_are_as_long_as_can_be() {
     let plan = Plan::new(&Contraction {
         recurrence: Recurrence {
             linkage: Linkage::Average,
-            precision: Precision::Double,
+            precision: StoredPrecision::Double,
         },
         sizes: &[1.0; 9],
         fusions: &fusions,

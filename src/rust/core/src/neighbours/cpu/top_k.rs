@@ -1,26 +1,30 @@
-//! The nearest references of a query so far.
+//! The k nearest references of a query.
 
 use std::collections::BinaryHeap;
 
-/// The nearest of the references that were decided, ties by index: of one query after the other,
-/// in the same memory.
+/// The k nearest references of a query by exact distance, ties by index. One object serves many
+/// queries, one after the other, without new allocations.
 #[derive(Default)]
-pub struct Best {
+pub struct TopK {
+    /// k.
     wanted: usize,
+    /// The search radius.
     limit: f64,
-    /// Bits of the distance (distances are ≥ 0, so their bits order them), then the index.
+    /// The nearest so far, farthest on top: bits of the distance (distances are ≥ 0, so their bits
+    /// order them), then the index.
     heap: BinaryHeap<(u64, u32)>,
     sorted: Vec<(f64, u32)>,
 }
 
-impl Best {
-    /// None yet.
+impl TopK {
+    /// Empties the list for a query that wants `wanted` references within `limit`.
     pub fn restart(&mut self, wanted: usize, limit: f64) {
         self.wanted = wanted;
         self.limit = limit;
         self.heap.clear();
     }
 
+    /// Adds a reference if it is among the nearest so far.
     pub fn insert(&mut self, distance: f64, reference: u32) {
         if distance > self.limit {
             return;
@@ -31,8 +35,8 @@ impl Best {
         }
     }
 
-    /// No reference farther away is among the nearest, if its index is above all those that came
-    /// before.
+    /// No reference farther away is among the nearest, provided that its index is above the indices
+    /// of all references so far.
     pub fn limit_of_later(&self) -> f64 {
         match self.heap.peek() {
             Some(&(last, _)) if self.heap.len() == self.wanted && last > 0 => {
@@ -51,7 +55,8 @@ impl Best {
         }
     }
 
-    /// Whether no reference from this distance and index on can be among the nearest.
+    /// Whether the list is before this distance and index: no reference from there on can be among
+    /// the nearest.
     pub fn is_before(&self, distance: f64, reference: u32) -> bool {
         match self.heap.peek() {
             Some(&last) if self.heap.len() == self.wanted => last < (distance.to_bits(), reference),
@@ -59,7 +64,7 @@ impl Best {
         }
     }
 
-    /// Distances and indices of all, nearest first; there are none from then on.
+    /// Distances and indices of the references, nearest first. Empties the list.
     pub fn sorted(&mut self) -> &[(f64, u32)] {
         let mut sorted = std::mem::take(&mut self.heap).into_sorted_vec();
         let nearest = sorted.drain(..).map(|(bits, i)| (f64::from_bits(bits), i));

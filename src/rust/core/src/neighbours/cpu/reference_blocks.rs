@@ -1,46 +1,47 @@
-//! References in single precision, side by side in blocks that vectors sweep over.
+//! References in single precision, in blocks whose lanes are different references (structure of
+//! arrays), for sweeps with vectors.
 
 use rayon::prelude::*;
 
 use crate::error::Result;
 use crate::memory;
-use crate::neighbours::single::{Frame, Scalars};
+use crate::neighbours::single::{RowFrame, Scalars};
 
-/// References in a block: two of the widest registers.
+/// References per block: the lanes of two of the widest registers (AVX-512).
 pub const LANES: usize = 32;
 
-/// One number of each reference of a block.
-pub type Row = [f32; LANES];
+/// One value of each reference of a block: a coordinate or a scalar.
+pub type LaneRow = [f32; LANES];
 
-// Rows of a block after its coordinates.
+// The rows of a block after its coordinates: fields of `Scalars`.
 pub const FACTOR: usize = 0;
 pub const ALLOWANCE: usize = 1;
 pub const ERROR: usize = 2;
 pub const HALF: usize = 3;
 const SCALARS: usize = 4;
 
-/// References in positions 0, 1, …, [`LANES`] to a block.
-pub struct Blocks {
+/// References in positions 0, 1, …, [`LANES`] per block.
+pub struct ReferenceBlocks {
     columns: usize,
     positions: usize,
-    rows: Vec<Row>,
+    rows: Vec<LaneRow>,
 }
 
-impl Blocks {
-    /// What `frame` makes of `count` positions, `row` giving the reference that is there, if any,
-    /// and its size.
+impl ReferenceBlocks {
+    /// The views of `count` positions in `frame`; `row` returns the reference in a position, if
+    /// there is one, and its size.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
     pub fn new<'a>(
-        frame: &Frame,
+        frame: &RowFrame,
         count: usize,
         row: impl Fn(usize) -> Option<(&'a [f64], f64)> + Sync,
     ) -> Result<Self> {
         let columns = frame.columns();
         let height = columns + SCALARS;
         let len = count.div_ceil(LANES) * height;
-        let mut rows: Vec<Row> = memory::zeros(memory::OBSERVATIONS, len)?;
+        let mut rows: Vec<LaneRow> = memory::zeros(memory::OBSERVATIONS, len)?;
         rows.par_chunks_mut(height)
             .enumerate()
             .for_each(|(block, rows)| {
@@ -65,18 +66,18 @@ impl Blocks {
     }
 
     /// The rows of each block: one for each coordinate, then the scalars.
-    pub fn iter(&self) -> impl Iterator<Item = &[Row]> {
+    pub fn iter(&self) -> impl Iterator<Item = &[LaneRow]> {
         self.rows.chunks_exact(self.height())
     }
 
     /// Puts another reference in a position.
-    pub fn replace(&mut self, frame: &Frame, position: usize, values: &[f64], size: f64) {
+    pub fn replace(&mut self, frame: &RowFrame, position: usize, values: &[f64], size: f64) {
         let height = self.height();
         let rows = &mut self.rows[position / LANES * height..][..height];
         write(frame, rows, position % LANES, values, size);
     }
 
-    /// Leaves a position empty: no sweep finds anything there.
+    /// Empties a position: no sweep finds a reference there.
     pub fn remove(&mut self, position: usize) {
         let height = self.height();
         clear(
@@ -101,12 +102,14 @@ impl Blocks {
         }
     }
 
+    /// Rows of a block.
     fn height(&self) -> usize {
         self.columns + SCALARS
     }
 }
 
-fn write(frame: &Frame, rows: &mut [Row], lane: usize, values: &[f64], size: f64) {
+/// Writes a reference into a lane.
+fn write(frame: &RowFrame, rows: &mut [LaneRow], lane: usize, values: &[f64], size: f64) {
     let (coordinates, scalars) = rows.split_at_mut(values.len());
     let view: Scalars = frame.write(values, size, |k, value| coordinates[k][lane] = value);
     scalars[FACTOR][lane] = view.factor;
@@ -115,8 +118,9 @@ fn write(frame: &Frame, rows: &mut [Row], lane: usize, values: &[f64], size: f64
     scalars[HALF][lane] = view.half;
 }
 
-/// A comparison with NaN is false: no sum is below a threshold made with this one.
-fn clear(rows: &mut [Row], lane: usize) {
+/// Empties a lane. Comparisons with NaN are false, so no sum is below a threshold with this
+/// allowance.
+fn clear(rows: &mut [LaneRow], lane: usize) {
     let scalars = rows.len() - SCALARS;
     rows[scalars + ALLOWANCE][lane] = f32::NAN;
 }
