@@ -797,7 +797,7 @@ fn check_memory(device: &Device, bytes: usize, live: usize, p: usize) -> Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gmhclust_core::mahalanobis::screen::tests::check_answers;
+    use gmhclust_core::mahalanobis::screen::checks::check_answers;
 
     #[test]
     #[ignore = "needs an NVIDIA GPU"]

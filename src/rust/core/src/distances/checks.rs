@@ -1,1 +1,40 @@
+//! What the tests of devices that compute distances share.
 
+use super::device::DistanceDevice;
+use super::pairs::Pairs;
+use crate::metric::form::NA;
+use crate::metric::{Metric, Points};
+use crate::monitor::Monitor;
+use crate::testing::{values, Random};
+
+/// The bits of the distances of `pairs`, as a device computes them; holds its progress to their
+/// number.
+pub fn bits(device: &(impl DistanceDevice + ?Sized), points: &Points, pairs: &Pairs) -> Vec<u64> {
+    let mut out = vec![-1.0; pairs.count()];
+    let monitor = Monitor::default();
+    device.distances(points, pairs, &mut out, &monitor).unwrap();
+    assert_eq!(monitor.progress(), (out.len() as u64, out.len() as u64));
+    out.into_iter().map(to_bits).collect()
+}
+
+/// The bits of a distance; the same ones for every NaN but NA, since they may differ by sign.
+pub fn to_bits(distance: f64) -> u64 {
+    if distance.is_nan() && distance.to_bits() as u32 != NA.to_bits() as u32 {
+        f64::NAN.to_bits()
+    } else {
+        distance.to_bits()
+    }
+}
+
+/// `n` random points in `p` dimensions, with missing values where `holes`.
+pub fn random_points(
+    random: &mut Random,
+    metric: Metric,
+    n: usize,
+    p: usize,
+    holes: bool,
+) -> Points {
+    let nan: &[f64] = if holes { &[f64::NAN] } else { &[] };
+    let values = values(random, n * p, nan);
+    Points::from_row_major(metric, values, n, p, &Monitor::default()).unwrap()
+}

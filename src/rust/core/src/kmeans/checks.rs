@@ -1,1 +1,112 @@
+//! What devices that iterate Lloyd's algorithm are held to.
 
+use super::cluster::{cluster, Partition};
+use super::device::{KMeansDevice, Start};
+use crate::matrix::Matrix;
+use crate::monitor::Monitor;
+use crate::testing::{draw, Random, DATA};
+
+fn row_of(values: &[f64], row: usize, p: usize) -> &[f64] {
+    &values[row * p..][..p]
+}
+
+/// All distances, in every iteration.
+fn plain(x: &Matrix, mut centers: Vec<f64>, most: usize) -> Partition {
+    let (n, p) = (x.rows(), x.columns());
+    let k = centers.len() / p;
+    let mut cluster = vec![u32::MAX; n];
+    let mut iterations = most + 1;
+    for iteration in 1..=most {
+        let nearest = |i: usize| {
+            let mut best = (f64::INFINITY, 0);
+            for c in 0..k {
+                let mut square = 0.0;
+                for (a, b) in x.row(i).iter().zip(row_of(&centers, c, p)) {
+                    square += (a - b) * (a - b);
+                }
+                if square < best.0 {
+                    best = (square, c as u32);
+                }
+            }
+            best.1
+        };
+        let assigned: Vec<u32> = (0..n).map(nearest).collect();
+        if assigned == cluster {
+            iterations = iteration;
+            break;
+        }
+        cluster = assigned;
+        for c in 0..k {
+            let members: Vec<usize> = (0..n).filter(|&i| cluster[i] == c as u32).collect();
+            for j in 0..p {
+                if !members.is_empty() {
+                    let sum = members.iter().fold(0.0, |sum, &i| sum + x.row(i)[j]);
+                    centers[c * p + j] = sum / members.len() as f64;
+                }
+            }
+        }
+    }
+    let mut sizes = vec![0; k];
+    let mut within = vec![0.0; k];
+    for (i, &c) in cluster.iter().enumerate() {
+        sizes[c as usize] += 1;
+        for (a, b) in x.row(i).iter().zip(row_of(&centers, c as usize, p)) {
+            within[c as usize] += (a - b) * (a - b);
+        }
+    }
+    Partition {
+        cluster,
+        centers,
+        sizes,
+        within,
+        total: f64::NAN,
+        iterations,
+    }
+}
+
+/// Holds a device to the partition of plain iterations, and returns it.
+pub fn check(
+    x: &Matrix,
+    centers: &[f64],
+    most: usize,
+    device: &(impl KMeansDevice + ?Sized),
+    case: &str,
+) -> Partition {
+    let found = cluster(
+        x,
+        Start::Centers(centers),
+        most,
+        device,
+        &Monitor::default(),
+    )
+    .unwrap();
+    let expected = plain(x, centers.to_vec(), most);
+    let total = found.total;
+    assert_eq!(Partition { total, ..expected }, found, "{case}");
+    found
+}
+
+/// Holds a device to the partitions of plain iterations, on data of every sort.
+pub fn compare_with_plain_iterations(device: &(impl KMeansDevice + ?Sized)) {
+    let mut random = Random(11);
+    for round in 0..200 {
+        let n = 2 + random.below(if round % 10 == 0 { 1500 } else { 120 });
+        let p = 1 + random.below(if round % 4 == 0 { 40 } else { 5 });
+        let k = match round % 5 {
+            0 => 1,
+            1 => n,
+            _ => 1 + random.below(n.min(60)),
+        };
+        let data = DATA[round % DATA.len()];
+        let x = draw(&mut random, data, n, p);
+        // Centers among the observations, some of them twice, or anywhere.
+        let mut centers: Vec<f64> = (0..k)
+            .flat_map(|_| x.row(random.below(n)).to_vec())
+            .collect();
+        if round % 3 == 0 {
+            centers.iter_mut().for_each(|c| *c += random.normal());
+        }
+        let most = 1 + random.below(30);
+        check(&x, &centers, most, device, &format!("{round}, {data:?}"));
+    }
+}

@@ -311,3 +311,30 @@ impl<'a> Lloyd<'a> {
         Ok(Moves::new(moved))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::Cpu;
+    use crate::kmeans::checks::check;
+    use crate::testing::{draw, Data, Random};
+
+    #[test]
+    fn bounds_spare_comparisons_in_the_end_and_change_nothing() {
+        let mut random = Random(12);
+        let x = draw(&mut random, Data::Mixture, 5000, 6);
+        let centers = &x.values()[..50 * 6];
+        let monitor = Monitor::default();
+        let partitions = [1, 2].map(|threads| {
+            let cpu = Cpu::new(threads).unwrap();
+            check(&x, centers, 40, &cpu, &format!("{threads} threads"))
+        });
+        assert_eq!(partitions[0], partitions[1]);
+        // In the last of many iterations few observations are compared with all centers.
+        let cpu = Cpu::new(1).unwrap();
+        let mut lloyd = Lloyd::new(&x, centers.to_vec()).unwrap();
+        lloyd.run(40, &cpu, &monitor).unwrap();
+        let moves = lloyd.update().unwrap();
+        assert!(lloyd.open(&moves).len() < 2500);
+    }
+}

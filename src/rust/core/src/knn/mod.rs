@@ -1,5 +1,7 @@
 //! The exact graph of the k nearest neighbours.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod checks;
 pub mod folder;
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,12 @@
 //! Linkages from points against the obvious ways.
 
 use super::{geometric, spanning};
-use crate::backend::cuda::Cuda;
-use crate::backend::Backend;
 use crate::cpu::Cpu;
 use crate::dendrogram::Dendrogram;
 use crate::error::Error;
 use crate::metric::{Metric, Points};
 use crate::neighbours::Space;
-use crate::testing::{cloud, correlations, dist_metrics, draw, Data, Random, DATA};
+use crate::testing::{cloud, correlations, dist_metrics, draw, Data, Random};
 use crate::{Matrix, Monitor};
 
 /// Kruskal's algorithm over all edges in their order.
@@ -38,44 +36,6 @@ fn spanning_tree(points: &Points, threads: usize) -> Vec<(f64, u32, u32)> {
         .iter()
         .map(|e| (e.weight, e.lower, e.higher))
         .collect()
-}
-
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn the_gpu_has_the_bits_of_the_cpu() {
-    let cuda = Cuda::new(None, 4).unwrap().without_crossover(false);
-    let cpu = Cpu::new(4).unwrap();
-    let mut random = Random(13);
-    for (round, data) in DATA.into_iter().enumerate() {
-        let n = if round % 2 == 0 { 200 } else { 3000 };
-        let p = 1 + random.below(20);
-        let x = draw(&mut random, data, n, p);
-        let ward = |on: &dyn Backend| geometric::ward(&x, on, &Monitor::default());
-        assert!(ward(&cuda) == ward(&cpu), "Ward, {data:?}");
-        for metric in [Metric::Euclidean, Metric::Manhattan, Metric::Maximum] {
-            let points = Points::new(metric, &x);
-            let tree = |on: &dyn Backend| spanning::tree(&points, on, &Monitor::default());
-            assert!(tree(&cuda) == tree(&cpu), "{metric:?}, {data:?}");
-        }
-    }
-}
-
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn the_gpu_links_points_that_do_not_fit() {
-    let cuda = Cuda::new(None, 4).unwrap().without_crossover(false);
-    // All of it takes 192,000 bytes.
-    let cuda = cuda.with_memory(160_000);
-    let cpu = Cpu::new(4).unwrap();
-    let x = draw(&mut Random(14), Data::Mixture, 3000, 12);
-    for metric in [Metric::Euclidean, Metric::Manhattan] {
-        let points = Points::new(metric, &x);
-        let tree = |on: &dyn Backend| spanning::tree(&points, on, &Monitor::default());
-        assert!(tree(&cuda) == tree(&cpu), "{metric:?}");
-    }
-    // Clusters have to fit.
-    let ward = geometric::ward(&x, &cuda, &Monitor::default());
-    assert!(matches!(ward, Err(Error::Memory(_))));
 }
 
 #[test]

@@ -3,61 +3,19 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use super::apriori::Partition;
+use super::checks::{apriori, options, run};
 use super::reference::{self, Source};
+use super::screen::cpu::CpuScreen;
+use super::screen::{Found, Frame, Request, Screen, View};
 use super::*;
-use crate::backend::cpu::{Cpu, CpuScreen};
-use crate::backend::{Merge, Task};
-use crate::distances::Pairs;
-use crate::kmeans::{Assigned, Start};
-use crate::linkage::lance_williams::Recurrence;
-use crate::linkage::matrix::Origin;
-use crate::mahalanobis::screen::{Found, Request, Roster, Screen, View};
-use crate::metric::{Metric, Points};
-use crate::neighbours::Space;
+use crate::cpu::{Cpu, Device};
+use crate::error::{Error, Result};
+use crate::matrix::Matrix;
+use crate::merge::Merge;
+use crate::monitor::Monitor;
+use crate::roster::Roster;
 use crate::testing::{draw, Data, Random, DATA};
-
-const KINDS: [Subthreshold; 4] = [
-    Subthreshold::Mahal,
-    Subthreshold::Mahal0,
-    Subthreshold::Euclid,
-    Subthreshold::EuclidMahal,
-];
-
-fn options(random: &mut Random, n: usize) -> Options {
-    let threshold = match random.below(4) {
-        0 => 1.0 + random.below(3) as f64,
-        1 => 0.5 * n as f64,
-        2 => 2.0 * n as f64,
-        _ => 1.0 + random.uniform() * 0.3 * n as f64,
-    };
-    Options {
-        threshold,
-        subthreshold: KINDS[random.below(4)],
-        quick: random.below(2) == 0,
-        normalize: random.below(4) == 0,
-        apriori_intra: random.below(4) != 0,
-    }
-}
-
-fn apriori(random: &mut Random, n: usize) -> Option<Vec<u32>> {
-    let labels = match random.below(4) {
-        0 | 1 => return None,
-        2 => 2 + random.below(4),
-        _ => 1 + n / 2,
-    };
-    Some((0..n).map(|_| random.below(labels + 1) as u32).collect())
-}
-
-/// A backend that can do nothing else.
-struct Agglomerating<F>(F);
-
-/// The oracle as a backend.
-fn exhaustive(source: Source) -> impl Backend {
-    Agglomerating(move |problems: &[Problem<'_>]| {
-        let merges = |problem| reference::agglomerate(problem, source);
-        Ok(problems.iter().map(merges).collect())
-    })
-}
 
 /// A screen that works as one on a device does: many requests at a time, and time in between.
 struct Far(CpuScreen);
@@ -94,54 +52,68 @@ impl Screen for Far {
 }
 
 /// The CPU with screens that are far.
-fn far(cpu: &Cpu) -> impl Backend + '_ {
-    Agglomerating(|problems: &[Problem<'_>]| {
-        let problems: Vec<&Problem> = problems.iter().collect();
-        cpu.agglomerate_on(&problems, &Monitor::default(), |_, problem, _, frame| {
-            Ok(Box::new(Far(CpuScreen::new(problem.clusters(), frame))))
-        })
-    })
-}
+struct FarScreens<'a>(&'a Cpu);
 
-impl<F> Backend for Agglomerating<F>
-where
-    F: Fn(&[Problem<'_>]) -> Result<Vec<Vec<Merge>>> + Send + Sync,
-{
-    fn name(&self) -> &'static str {
-        "reference"
-    }
-
-    fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
-        work();
-    }
-
-    fn agglomerate(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        (self.0)(problems)
-    }
-
-    fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize, _: &Monitor) -> Result<Points> {
-        unreachable!("this clustering asks for no distances")
-    }
-
-    fn search(&self, _: Space<'_>, _: &Monitor, _: &mut Task<'_>) -> Result<()> {
-        unreachable!("this clustering searches nothing")
-    }
-
-    fn link(&self, _: Origin, _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
-        unreachable!("this clustering has no matrix")
-    }
-
-    fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {
-        unreachable!("this clustering asks for no distances")
-    }
-
-    fn kmeans(&self, _: &Matrix, _: Start, _: usize, _: &Monitor) -> Result<Assigned> {
-        unreachable!("this clustering has no centers")
+impl Device for FarScreens<'_> {
+    fn cpu(&self) -> &Cpu {
+        self.0
     }
 }
 
-fn run(x: &Matrix, labels: Option<&[u32]>, options: &Options, backend: &dyn Backend) -> Clustering {
-    cluster(x, labels, options, backend, &Monitor::default()).unwrap()
+impl AgglomerationDevice for FarScreens<'_> {
+    fn screen(
+        &self,
+        _: usize,
+        problem: &Problem,
+        _: usize,
+        frame: Frame,
+    ) -> Result<Box<dyn Screen>> {
+        Ok(Box::new(Far(CpuScreen::new(problem.clusters(), frame))))
+    }
+}
+
+/// The oracle as a device, which does all problems as a whole.
+struct Exhaustive {
+    source: Source,
+    cpu: Cpu,
+}
+
+fn exhaustive(source: Source) -> Exhaustive {
+    let cpu = Cpu::new(1).unwrap();
+    Exhaustive { source, cpu }
+}
+
+impl Device for Exhaustive {
+    fn cpu(&self) -> &Cpu {
+        &self.cpu
+    }
+}
+
+impl AgglomerationDevice for Exhaustive {
+    fn screen(
+        &self,
+        number: usize,
+        problem: &Problem,
+        live: usize,
+        frame: Frame,
+    ) -> Result<Box<dyn Screen>> {
+        self.cpu.screen(number, problem, live, frame)
+    }
+
+    fn whole_problems(&self) -> Option<&dyn WholeProblems> {
+        Some(self)
+    }
+}
+
+impl WholeProblems for Exhaustive {
+    fn choose(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Vec<usize>> {
+        Ok((0..problems.len()).collect())
+    }
+
+    fn merge(&self, problems: &[&Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        let merges = |problem: &&Problem| reference::agglomerate(problem, self.source);
+        Ok(problems.iter().map(merges).collect())
+    }
 }
 
 #[test]
@@ -156,8 +128,8 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
         let options = options(&mut random, n);
         let labels = apriori(&mut random, n);
         let slow = run(&x, labels.as_deref(), &options, &exhaustive(Source::Merged));
-        for backend in [&cpu as &dyn Backend, &far(&cpu)] {
-            let fast = run(&x, labels.as_deref(), &options, backend);
+        for device in [&cpu as &dyn AgglomerationDevice, &FarScreens(&cpu)] {
+            let fast = run(&x, labels.as_deref(), &options, device);
             assert_eq!(fast, slow, "{data:?}, {n} × {p}, {options:?}");
         }
     }
@@ -453,86 +425,6 @@ fn a_stopped_computation_says_so() {
     let options = options(&mut Random(5), 500);
     let stopped = cluster(&x, None, &options, &Cpu::new(1).unwrap(), &monitor);
     assert_eq!(stopped, Err(Error::Interrupt));
-}
-
-/// Holds the GPU to the CPU's bits, on data of every sort.
-fn compare_with_the_gpu(rounds: usize, largest: usize) {
-    let cuda = [false, true].map(|blocks| {
-        crate::backend::cuda::Cuda::new(None, 4)
-            .unwrap()
-            .without_crossover(blocks)
-    });
-    let cpu = Cpu::new(4).unwrap();
-    let mut random = Random(99);
-    for round in 0..rounds {
-        let data = DATA[round % DATA.len()];
-        // Ties at 0 that follow from rounding have to be searched for, which takes n³.
-        let most = match data {
-            Data::Minute => largest.min(400),
-            _ => largest,
-        };
-        let n = 2 + random.below(most - 1);
-        let p = match round % 7 {
-            0 => 1 + random.below(90),
-            _ => 1 + random.below(20),
-        };
-        let x = draw(&mut random, data, n, p);
-        let options = options(&mut random, n);
-        let labels = apriori(&mut random, n);
-        let expected = run(&x, labels.as_deref(), &options, &cpu);
-        for cuda in &cuda {
-            let gpu = run(&x, labels.as_deref(), &options, cuda);
-            assert_eq!(gpu, expected, "{data:?}, {n} × {p}, {options:?}");
-        }
-    }
-}
-
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn the_gpu_has_the_bits_of_the_cpu() {
-    compare_with_the_gpu(200, 400);
-    compare_with_the_gpu(20, 4000);
-}
-
-#[test]
-#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
-fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
-    compare_with_the_gpu(14, 60);
-}
-
-#[test]
-#[ignore = "needs two NVIDIA GPUs"]
-fn the_gpus_have_the_bits_of_the_cpu_and_of_one() {
-    let blocks = |devices: Option<&[usize]>| {
-        crate::backend::cuda::Cuda::new(devices, 4)
-            .unwrap()
-            .without_crossover(true)
-    };
-    let all = blocks(None);
-    if all.devices() < 2 {
-        eprintln!("skipped: there is one GPU, and this needs two");
-        return;
-    }
-    let (first, second) = (blocks(Some(&[0])), blocks(Some(&[1])));
-    let mut random = Random(98);
-    for n in [400, 4000, 12_000] {
-        let x = draw(&mut random, Data::Mixture, n, 10);
-        // Many apriori clusters, so that every device has some.
-        let labels: Vec<u32> = (0..n).map(|_| random.below(n / 40) as u32).collect();
-        let options = options(&mut random, n);
-        let expected = run(&x, Some(&labels), &options, &Cpu::new(4).unwrap());
-        for (cuda, which) in [
-            (&all, "all"),
-            (&first, "the first"),
-            (&second, "the second"),
-        ] {
-            assert_eq!(
-                run(&x, Some(&labels), &options, cuda),
-                expected,
-                "{n}, {which}"
-            );
-        }
-    }
 }
 
 #[derive(serde::Deserialize)]

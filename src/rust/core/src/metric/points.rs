@@ -52,7 +52,7 @@ pub trait WithForm {
 
 impl Points {
     /// From finite observations, for tests.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn new(metric: Metric, x: &crate::Matrix) -> Self {
         let (values, monitor) = (x.values().to_vec(), Monitor::default());
         let points = Self::prepared(metric, values, x.rows(), x.columns(), &monitor);

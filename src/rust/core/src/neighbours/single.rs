@@ -370,7 +370,7 @@ pub fn half_bits(coordinate: f32) -> u16 {
 }
 
 /// The coordinate that such bits stand for.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub fn coordinate_of_half(bits: u16) -> f32 {
     from_half(bits) / HALF_SCALE
 }

@@ -1,6 +1,7 @@
 //! What is planned for the device against the CPU, and the device's chain.
 
 use super::*;
+use gmhclust_core::linkage::condensed::Stored;
 use gmhclust_core::linkage::cpu::CpuDissimilarities;
 use gmhclust_core::linkage::dissimilarities::Fusion;
 use gmhclust_core::linkage::lance_williams::Union;

@@ -5,16 +5,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::searcher::NO_GROUP;
 use super::*;
-use crate::backend::{Backend, Fallback, Merge, Task};
-use gmhclust_core::distances::Pairs;
-use gmhclust_core::kmeans::{Assigned, Start};
 use gmhclust_core::knn;
-use gmhclust_core::linkage::lance_williams::Recurrence;
-use gmhclust_core::linkage::matrix::Origin;
 use gmhclust_core::linkage::{geometric, spanning};
-use gmhclust_core::mahalanobis::Problem;
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::neighbours::single::coordinate_of_half;
+use gmhclust_core::neighbours::NeighbourDevice;
 use gmhclust_core::testing::{cloud, correlations, dist_metrics, draw, sum, Data, Random};
 use gmhclust_core::Cpu;
 use gmhclust_core::Matrix;
@@ -181,15 +176,21 @@ struct Fakes {
     /// For each, from which sweep on it fails, if it does; from 0 where it cannot be opened.
     fail_at: Vec<Option<usize>>,
     most_queries: usize,
+    cpu: Cpu,
 }
 
 impl Fakes {
+    fn new(fail_at: Vec<Option<usize>>, most_queries: usize) -> Self {
+        Self {
+            fail_at,
+            most_queries,
+            cpu: Cpu::new(2).unwrap(),
+        }
+    }
+
     /// So many that do not fail.
     fn good(devices: usize, most_queries: usize) -> Self {
-        Self {
-            fail_at: vec![None; devices],
-            most_queries,
-        }
+        Self::new(vec![None; devices], most_queries)
     }
 
     /// A search on them.
@@ -212,40 +213,22 @@ impl Fakes {
     }
 }
 
-impl Backend for Fakes {
-    fn name(&self) -> &'static str {
-        "fakes"
+impl gmhclust_core::Device for Fakes {
+    fn cpu(&self) -> &Cpu {
+        &self.cpu
     }
+}
 
-    fn on_threads(&self, work: &mut (dyn FnMut() + Send)) {
-        work();
-    }
-
-    fn agglomerate(&self, _: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        unreachable!("searches only")
-    }
-
-    fn prepare(&self, _: Metric, _: &[f64], _: usize, _: usize, _: &Monitor) -> Result<Points> {
-        unreachable!("searches only")
-    }
-
-    fn search(&self, space: Space<'_>, monitor: &Monitor, task: &mut Task<'_>) -> Result<()> {
-        match self.neighbours(space, monitor)? {
-            Some(mut fakes) => task(&mut fakes),
-            None => task(&mut CpuNeighbours::new(space, monitor)?),
-        }
-    }
-
-    fn link(&self, _: Origin, _: Recurrence, _: Vec<f64>, _: &Monitor) -> Result<Vec<Merge>> {
-        unreachable!("searches only")
-    }
-
-    fn distances(&self, _: &Points, _: &Pairs, _: &mut [f64], _: &Monitor) -> Result<()> {
-        unreachable!("searches only")
-    }
-
-    fn kmeans(&self, _: &Matrix, _: Start, _: usize, _: &Monitor) -> Result<Assigned> {
-        unreachable!("searches only")
+impl NeighbourDevice for Fakes {
+    fn references<'a>(
+        &'a self,
+        space: Space<'a>,
+        monitor: &'a Monitor,
+    ) -> Result<Box<dyn Neighbours + 'a>> {
+        Ok(match self.neighbours(space, monitor)? {
+            Some(fakes) => Box::new(fakes),
+            None => Box::new(CpuNeighbours::new(space, monitor)?),
+        })
     }
 }
 
@@ -269,11 +252,12 @@ fn any_number_of_devices_and_any_batches_have_the_bits_of_the_cpu() {
         let k = 1 + random.below(references - 1);
         let fakes = Fakes::good(1 + round % 4, 1 + random.below(90));
         let case = format!("{round}: {metric:?}, {n}, {references}, k = {k}");
-        let graph = |backend: &dyn Backend| knn::nearest(&points, references, k, backend, &monitor);
+        let graph =
+            |device: &dyn NeighbourDevice| knn::nearest(&points, references, k, device, &monitor);
         assert!(graph(&fakes) == graph(&cpu), "{case}");
-        let tree = |backend: &dyn Backend| spanning::tree(&points, backend, &monitor);
+        let tree = |device: &dyn NeighbourDevice| spanning::tree(&points, device, &monitor);
         assert!(tree(&fakes) == tree(&cpu), "{case}");
-        let ward = |backend: &dyn Backend| geometric::ward(&x, backend, &monitor);
+        let ward = |device: &dyn NeighbourDevice| geometric::ward(&x, device, &monitor);
         assert!(ward(&fakes) == ward(&cpu), "{case}");
     }
 }
@@ -303,10 +287,7 @@ fn where_all_devices_fail_the_search_ends_and_what_came_before_is_right() {
         .nearest(&request)
         .unwrap();
     for fails_at in [1, 2, 3] {
-        let fakes = Fakes {
-            fail_at: vec![Some(fails_at); 2],
-            most_queries: 10,
-        };
+        let fakes = Fakes::new(vec![Some(fails_at); 2], 10);
         let mut fakes = fakes.neighbours(space, &monitor).unwrap().unwrap();
         let mut taken = 0;
         let result = fakes.nearest_in_blocks(&request, &mut |nearest| {
@@ -319,10 +300,7 @@ fn where_all_devices_fail_the_search_ends_and_what_came_before_is_right() {
         assert!(matches!(result, Err(Error::Device(_))), "{result:?}");
         assert!(taken <= 20 * (fails_at - 1), "{taken}");
     }
-    let nowhere = Fakes {
-        fail_at: vec![Some(0); 2],
-        most_queries: 10,
-    };
+    let nowhere = Fakes::new(vec![Some(0); 2], 10);
     let nowhere = nowhere.neighbours(space, &monitor).err();
     assert_eq!(nowhere, Some(Fake::gone(1)));
     assert!(monitor.warnings().is_empty());
@@ -345,10 +323,7 @@ fn the_others_go_on_where_a_device_fails_and_the_monitor_learns_of_it() {
                     vec![Some(at), None, Some(at + 1)],
                 ] {
                     let case = format!("{metric:?}, {most_queries}, {fail_at:?}");
-                    let fakes = Fakes {
-                        fail_at: fail_at.clone(),
-                        most_queries,
-                    };
+                    let fakes = Fakes::new(fail_at.clone(), most_queries);
                     let monitor = Monitor::default();
                     let found = knn::nearest(&points, 400, 4, &fakes, &monitor);
                     assert_eq!(found, expected, "{case}");
@@ -367,10 +342,7 @@ fn the_others_go_on_where_a_device_fails_and_the_monitor_learns_of_it() {
             }
         }
         // Nobody goes on for the only one.
-        let only = Fakes {
-            fail_at: vec![Some(2)],
-            most_queries: 30,
-        };
+        let only = Fakes::new(vec![Some(2)], 30);
         let monitor = Monitor::default();
         let found = knn::nearest(&points, 400, 4, &only, &monitor);
         assert_eq!(found, Err(Fake::gone(0)));
@@ -390,29 +362,17 @@ fn an_interrupt_is_no_devices_failure() {
 #[test]
 fn the_cpu_goes_on_where_all_devices_fail() {
     let points = points_of_400(Metric::Manhattan);
-    let graph =
-        |backend: &dyn Backend, monitor: &Monitor| knn::nearest(&points, 400, 4, backend, monitor);
-    let tree = |backend: &dyn Backend| spanning::tree(&points, backend, &Monitor::default());
-    let cpu = || Cpu::new(2).unwrap();
+    let (cpu, monitor) = (Cpu::new(2).unwrap(), Monitor::default());
+    let expected = knn::nearest(&points, 400, 4, &cpu, &monitor).unwrap();
     for fails_at in [0, 1, 4] {
-        let lost = || {
-            let fakes = Fakes {
-                fail_at: vec![Some(fails_at); 3],
-                most_queries: 10,
-            };
-            Fallback::new(fakes, cpu())
-        };
-        let backend = lost();
-        let monitor = Monitor::default();
-        assert_eq!(graph(&backend, &monitor), graph(&cpu(), &monitor));
-        assert_eq!(backend.name(), "cpu");
-        let warnings = monitor.warnings();
-        let last = warnings.last().unwrap();
-        assert!(
-            last.ends_with(" is gone; the CPU did the rest of the work"),
-            "{last}"
-        );
-        assert_eq!(tree(&lost()), tree(&cpu()));
+        let lost = Fakes::new(vec![Some(fails_at); 3], 10);
+        let mut search = knn::Search::new(&points, 400, 4, &cpu).unwrap();
+        let failed = search.run(&lost, &monitor);
+        assert!(matches!(failed, Err(Error::Device(_))), "{failed:?}");
+        search.run(&cpu, &monitor).unwrap();
+        assert_eq!(search.into_graph(), expected);
+        let failed = spanning::tree(&points, &lost, &monitor).err();
+        assert!(matches!(failed, Some(Error::Device(_))), "{failed:?}");
     }
 }
 

@@ -4,21 +4,28 @@
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig};
 use cudarc::nvrtc::Ptx;
 
-use super::*;
-use crate::backend::Fallback;
-use gmhclust_core::kmeans;
+use gmhclust_core::distances::{DistanceDevice, Pairs};
+use gmhclust_core::error::{Error, Result};
+use gmhclust_core::kmeans::{self, KMeansDevice, Start};
 use gmhclust_core::knn;
-use gmhclust_core::linkage::lance_williams::{Linkage, Precision};
-use gmhclust_core::linkage::matrix::linkage;
-use gmhclust_core::linkage::spanning;
-use gmhclust_core::mahalanobis::{cluster, Options, Subthreshold};
+use gmhclust_core::linkage::{
+    linkage, spanning, Linkage, LinkageDevice, Origin, Precision, Recurrence,
+};
+use gmhclust_core::mahalanobis::{cluster, AgglomerationDevice, Options, Subthreshold};
+use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::{draw, Data, Random};
+use gmhclust_core::{Cpu, Monitor};
+
+use super::cuda;
+use crate::device::Device;
+use crate::{Cuda, Handover};
 
 /// What a process that this one starts has in its environment: the number of its case.
 const CASE: &str = "GMHCLUST_TEST_CASE";
@@ -39,7 +46,7 @@ fn alone(name: &str, cases: usize, test: impl FnOnce(usize)) {
 fn ends_well(name: &str, case: usize) -> bool {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "--nocapture"])
-        .arg(format!("backend::cuda::loss::{name}"))
+        .arg(format!("tests::loss::{name}"))
         .env(CASE, case.to_string())
         .stdin(Stdio::null())
         .spawn()
@@ -124,7 +131,12 @@ fn lose<T>(device: usize, loss: Loss, monitor: &Monitor, work: impl FnOnce() -> 
 }
 
 /// How many cases [`lose_in_the_middle_of`] has.
-const CASES: usize = 2 * LOSSES.len();
+const CASES: usize = LOSSES.len();
+
+/// What any of the work asks of a device.
+trait AnyDevice: AgglomerationDevice + KMeansDevice + LinkageDevice {}
+
+impl<D: AgglomerationDevice + KMeansDevice + LinkageDevice> AnyDevice for D {}
 
 /// What is used.
 struct Setting {
@@ -136,10 +148,14 @@ struct Setting {
 
 impl Setting {
     fn open(&self) -> Result<Cuda> {
-        let cuda = Cuda::new(self.devices, 4)?.without_crossover(self.blocks);
-        Ok(match self.memory {
-            Some(bytes) => cuda.with_memory(bytes),
-            None => cuda,
+        let mut cuda = Cuda::new(self.devices, 4, Handover::default())?;
+        if let Some(bytes) = self.memory {
+            cuda = cuda.with_memory(bytes);
+        }
+        Ok(if self.blocks {
+            cuda
+        } else {
+            cuda.without_blocks()
         })
     }
 }
@@ -151,48 +167,34 @@ const ONE: Setting = Setting {
     blocks: false,
 };
 
-/// Has some work lose device 0, and with it all that the process has, with `backend = "cuda"` in even
-/// cases and `"auto"` in odd ones.
+/// Has some work lose device 0, and with it all that the process has: the error names the device.
 fn lose_in_the_middle_of<T: PartialEq>(
     case: usize,
     setting: &Setting,
-    work: impl Fn(&dyn Backend, &Monitor) -> Result<T>,
+    work: impl Fn(&dyn AnyDevice, &Monitor) -> Result<T>,
 ) {
-    let (loss, falls_back) = (LOSSES[case / 2], case % 2 == 1);
-    let cpu = || Cpu::new(4).unwrap();
+    let loss = LOSSES[case];
     let named = match setting.devices {
         Some(only) => format!("CUDA device {}: ", only[0]),
         // Which of them is met first.
         None => "CUDA device ".to_owned(),
     };
-    let right = work(&cpu(), &Monitor::default());
+    let right = work(&Cpu::new(4).unwrap(), &Monitor::default());
     assert!(right.is_ok());
     let cuda = setting.open().unwrap();
     assert!(work(&cuda, &Monitor::default()) == right);
     let monitor = Monitor::default();
-    if falls_back {
-        let backend = Fallback::new(cuda, cpu());
-        let result = lose(0, loss, &monitor, || work(&backend, &monitor));
-        assert!(result == right, "{loss:?}");
-        let warnings = monitor.warnings();
-        eprintln!("{loss:?}: {warnings:?}");
-        assert_eq!(backend.name(), "cpu");
-        assert_eq!(warnings.len(), 1);
-        assert!(warnings[0].starts_with(&named));
-        assert!(warnings[0].ends_with("; its context is lost; the CPU did the rest of the work"));
-    } else {
-        let result = lose(0, loss, &monitor, || work(&cuda, &monitor));
-        drop(cuda);
-        match result {
-            Err(Error::Device(reason)) => {
-                eprintln!("{loss:?}: {reason}");
-                assert!(reason.starts_with(&named));
-                assert!(reason.ends_with("; its context is lost"));
-            }
-            Err(other) => panic!("{loss:?}: {other}"),
-            Ok(_) => panic!("{loss:?}: the device was not lost in time"),
+    let result = lose(0, loss, &monitor, || work(&cuda, &monitor));
+    match cuda.forget_on_failure(result) {
+        Err(Error::Device(reason)) => {
+            eprintln!("{loss:?}: {reason}");
+            assert!(reason.starts_with(&named));
+            assert!(reason.ends_with("; its context is lost"));
         }
+        Err(other) => panic!("{loss:?}: {other}"),
+        Ok(_) => panic!("{loss:?}: the device was not lost in time"),
     }
+    drop(cuda);
     // The next call works, where the driver gives this process another context.
     match setting.open() {
         Ok(cuda) => assert!(work(&cuda, &Monitor::default()) == right),
@@ -219,8 +221,8 @@ fn options() -> Options {
 fn the_gpu_may_be_lost_in_a_clustering() {
     alone("the_gpu_may_be_lost_in_a_clustering", CASES, |case| {
         let x = draw(&mut Random(1), Data::Mixture, 6000, 6);
-        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
-            cluster(&x, None, &options(), backend, monitor)
+        lose_in_the_middle_of(case, &ONE, |device, monitor| {
+            cluster(&x, None, &options(), device, monitor)
         });
     });
 }
@@ -236,8 +238,8 @@ fn the_gpu_may_be_lost_in_apriori_clusters() {
             blocks: true,
             ..ONE
         };
-        lose_in_the_middle_of(case, &setting, |backend, monitor| {
-            cluster(&x, Some(&labels), &options(), backend, monitor)
+        lose_in_the_middle_of(case, &setting, |device, monitor| {
+            cluster(&x, Some(&labels), &options(), device, monitor)
         });
     });
 }
@@ -248,8 +250,8 @@ fn the_gpu_may_be_lost_in_a_search() {
     alone("the_gpu_may_be_lost_in_a_search", CASES, |case| {
         let x = draw(&mut Random(3), Data::Mixture, 80_000, 30);
         let points = Points::new(Metric::Euclidean, &x);
-        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
-            knn::nearest(&points, 80_000, 10, backend, monitor)
+        lose_in_the_middle_of(case, &ONE, |device, monitor| {
+            knn::nearest(&points, 80_000, 10, device, monitor)
         });
     });
 }
@@ -260,8 +262,8 @@ fn the_gpu_may_be_lost_in_a_tree() {
     alone("the_gpu_may_be_lost_in_a_tree", CASES, |case| {
         let x = draw(&mut Random(3), Data::Mixture, 60_000, 30);
         let points = Points::new(Metric::Manhattan, &x);
-        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
-            spanning::tree(&points, backend, monitor)
+        lose_in_the_middle_of(case, &ONE, |device, monitor| {
+            spanning::tree(&points, device, monitor)
         });
     });
 }
@@ -274,9 +276,9 @@ fn the_gpu_may_be_lost_in_distances() {
         let x = draw(&mut Random(4), Data::Mixture, n, 20);
         let points = Points::new(Metric::Euclidean, &x);
         let pairs = Pairs::within(n);
-        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
+        lose_in_the_middle_of(case, &ONE, |device, monitor| {
             let mut out = vec![0.0; pairs.count()];
-            backend.distances(&points, &pairs, &mut out, monitor)?;
+            device.distances(&points, &pairs, &mut out, monitor)?;
             Ok(out)
         });
     });
@@ -305,8 +307,8 @@ fn lose_in_the_middle_of_linkage(case: usize, given: bool) {
     } else {
         Origin::Points(&points)
     };
-    lose_in_the_middle_of(case, &ONE, |backend, monitor| {
-        linkage(origin, n, recurrence, None, backend, monitor)
+    lose_in_the_middle_of(case, &ONE, |device, monitor| {
+        linkage(origin, n, recurrence, None, device, monitor)
     });
 }
 
@@ -337,8 +339,8 @@ fn the_gpu_may_be_lost_in_k_means() {
         let x = draw(&mut Random(6), Data::Mixture, 50_000, 10);
         let mut random = Random(7);
         let uniforms: Vec<f64> = (0..200).map(|_| random.uniform()).collect();
-        lose_in_the_middle_of(case, &ONE, |backend, monitor| {
-            kmeans::cluster(&x, Start::Draws(&uniforms), 30, backend, monitor)
+        lose_in_the_middle_of(case, &ONE, |device, monitor| {
+            kmeans::cluster(&x, Start::Draws(&uniforms), 30, device, monitor)
         });
     });
 }
@@ -347,7 +349,7 @@ fn the_gpu_may_be_lost_in_k_means() {
 #[ignore = "needs two NVIDIA GPUs"]
 fn the_gpus_are_lost_together() {
     alone("the_gpus_are_lost_together", 4 * CASES, |case| {
-        assert!(Cuda::new(None, 4).unwrap().devices() >= 2, "there is one");
+        assert!(cuda(4).devices() >= 2, "there is one");
         let x = draw(&mut Random(8), Data::Mixture, 150_000, 30);
         let metric = [Metric::Euclidean, Metric::Manhattan][case / CASES % 2];
         let points = Points::new(metric, &x);
@@ -357,8 +359,8 @@ fn the_gpus_are_lost_together() {
             memory: [None, Some(8 << 20)][case / CASES / 2],
             blocks: false,
         };
-        lose_in_the_middle_of(case % CASES, &setting, |backend, monitor| {
-            knn::nearest(&points, 150_000, 10, backend, monitor)
+        lose_in_the_middle_of(case % CASES, &setting, |device, monitor| {
+            knn::nearest(&points, 150_000, 10, device, monitor)
         });
     });
 }

@@ -3,12 +3,12 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::backend::cuda::Cuda;
 use crate::cpu::Cpu;
-use crate::linkage::condensed::position;
+use crate::linkage::checks::{dissimilarities, distances};
+use crate::linkage::cpu::CpuDissimilarities;
 use crate::linkage::dissimilarities::{Contraction, Dissimilarities, Nearest};
-use crate::metric::Metric;
-use crate::testing::{self, cloud, correlations, dist_metrics, Random, DATA};
+use crate::metric::{Metric, Points};
+use crate::testing::Random;
 
 fn run(d: &[f64], n: usize, linkage: Linkage, sizes: Option<&[f64]>, threads: usize) -> Dendrogram {
     let recurrence = Recurrence {
@@ -126,33 +126,12 @@ fn compare(found: &Dendrogram, expected: &[(f64, usize, usize)], case: &str) {
     }
 }
 
-/// Dissimilarities of all pairs: plain random ones, or distances of random points.
-fn draw(random: &mut Random, n: usize, of_points: bool) -> Vec<f64> {
-    if !of_points {
-        return (0..pairs(n)).map(|_| 1.0 + random.uniform()).collect();
-    }
-    let points: Vec<[f64; 3]> = (0..n)
-        .map(|_| [(); 3].map(|()| random.normal() + 4.0 * random.below(3) as f64))
-        .collect();
-    distances(&points)
-}
-
-fn distances(points: &[[f64; 3]]) -> Vec<f64> {
-    let distance = |a: &[f64; 3], b: &[f64; 3]| {
-        let squares = a.iter().zip(b).map(|(a, b)| (a - b) * (a - b));
-        squares.sum::<f64>().sqrt()
-    };
-    let rows = points.iter().enumerate();
-    rows.flat_map(|(i, a)| points[i + 1..].iter().map(move |b| distance(a, b)))
-        .collect()
-}
-
 #[test]
 fn trees_are_those_of_all_pairs_at_every_step() {
     let mut random = Random(21);
     for round in 0..90 {
         let n = 2 + random.below(if round % 9 == 0 { 280 } else { 60 });
-        let d = draw(&mut random, n, round % 2 == 0);
+        let d = dissimilarities(&mut random, n, round % 2 == 0);
         let sizes: Vec<f64> = (0..n).map(|_| 1.0 + random.below(9) as f64).collect();
         let sizes = (round % 3 == 0).then_some(&sizes[..]);
         for linkage in Linkage::ALL {
@@ -175,7 +154,7 @@ fn trees_are_those_of_kodama() {
     ];
     let mut random = Random(22);
     for n in [2, 3, 50, 700] {
-        let d = draw(&mut random, n, true);
+        let d = dissimilarities(&mut random, n, true);
         for (linkage, method) in methods {
             let expected = kodama::linkage(&mut d.clone(), n, method);
             let tree = run(&d, n, linkage, None, 2);
@@ -231,7 +210,7 @@ fn chains_and_large_matrices() {
         compare(&tree, &exhaustive(&d, 400, linkage, None), linkage.name());
     }
     let mut random = Random(24);
-    let d = draw(&mut random, 1500, true);
+    let d = dissimilarities(&mut random, 1500, true);
     for linkage in Linkage::ALL {
         assert_eq!(
             run(&d, 1500, linkage, None, 1),
@@ -244,7 +223,7 @@ fn chains_and_large_matrices() {
 #[test]
 fn single_precision_rounds_what_it_keeps() {
     let mut random = Random(25);
-    let d: Vec<f64> = draw(&mut random, 200, true);
+    let d: Vec<f64> = dissimilarities(&mut random, 200, true);
     let cpu = Cpu::new(2).unwrap();
     for linkage in Linkage::ALL {
         let recurrence = Recurrence {
@@ -340,7 +319,7 @@ fn distances_that_cannot_be_used_are_refused() {
 
 #[test]
 fn a_stopped_linkage_says_so() {
-    let d = draw(&mut Random(2), 100, true);
+    let d = dissimilarities(&mut Random(2), 100, true);
     let cpu = Cpu::new(1).unwrap();
     let monitor = Monitor::default();
     monitor.stop();
@@ -497,7 +476,7 @@ fn what_no_memory_can_hold_is_refused_with_its_size() {
 #[test]
 fn progress_comes_to_its_end() {
     let mut random = Random(28);
-    let d = draw(&mut random, 600, true);
+    let d = dissimilarities(&mut random, 600, true);
     let cpu = Cpu::new(2).unwrap();
     for linkage in Linkage::ALL {
         let recurrence = Recurrence {
@@ -512,126 +491,4 @@ fn progress_comes_to_its_end() {
             "{linkage:?}: {done} of {total}"
         );
     }
-}
-
-/// Holds the GPU's trees to those of the CPU, bit for bit: of dissimilarities that are given and of
-/// points, at both precisions, with and without members.
-fn compare_with_the_gpu(rounds: usize, sizes: &[usize]) {
-    let cuda = Cuda::new(None, 3).unwrap().without_crossover(false);
-    let cpu = Cpu::new(3).unwrap();
-    let metrics = [dist_metrics(), correlations()].concat();
-    let mut random = Random(29);
-    for round in 0..rounds {
-        let n = sizes[round % sizes.len()];
-        let given: Vec<f64> = match round % 5 {
-            0 => (0..pairs(n)).map(|_| random.below(4) as f64).collect(),
-            1 => vec![1.0; pairs(n)],
-            2 => {
-                let place = |i: usize| (i * i) as f64;
-                let pairs = (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j)));
-                pairs.map(|(i, j)| place(j) - place(i)).collect()
-            }
-            _ => draw(&mut random, n, round % 5 == 3),
-        };
-        let data = DATA[round % DATA.len()];
-        let p = 1 + random.below(30);
-        let points = Points::new(
-            metrics[round % metrics.len()],
-            &testing::draw(&mut random, data, n, p),
-        );
-        let euclidean = Points::new(Metric::Euclidean, &cloud(&mut random, n, 3));
-        let members: Vec<f64> = (0..n).map(|_| 1.0 + random.below(9) as f64).collect();
-        let members = (round % 2 == 1).then_some(members);
-        // The others are the CPU's all the same.
-        let on_gpu = |linkage: &Linkage| linkage.is_reducible() && *linkage != Linkage::Single;
-        let linkages = Linkage::ALL.into_iter();
-        for linkage in linkages.filter(|linkage| n < 30 || on_gpu(linkage)) {
-            for precision in [Precision::Double, Precision::Single] {
-                let recurrence = Recurrence { linkage, precision };
-                for (what, origin) in [
-                    ("given", Origin::Given(&given)),
-                    ("points", Origin::Points(&points)),
-                    ("Euclidean", Origin::Points(&euclidean)),
-                ] {
-                    let tree = |backend: &dyn Backend| {
-                        let (members, monitor) = (members.clone(), Monitor::default());
-                        super::linkage(origin, n, recurrence, members, backend, &monitor)
-                    };
-                    let case = format!(
-                        "{round}: {what} {:?}, {data:?}, {recurrence:?}, {n} x {p}",
-                        points.metric()
-                    );
-                    match (tree(&cuda), tree(&cpu)) {
-                        // Of several that cannot be used, either may be named.
-                        (Err(Error::Input(_)), Err(Error::Input(_))) => {}
-                        (on_gpu, on_cpu) => assert!(on_gpu == on_cpu, "{case}"),
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn the_gpu_links_as_the_cpu_does() {
-    compare_with_the_gpu(30, &[2, 3, 17, 24, 25, 26, 100, 333]);
-    compare_with_the_gpu(12, &[700, 1500]);
-}
-
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn the_gpu_links_many_as_the_cpu_does() {
-    compare_with_the_gpu(5, &[2000]);
-}
-
-#[test]
-#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
-fn the_gpu_links_as_the_cpu_does_on_small_data() {
-    compare_with_the_gpu(4, &[45, 2, 70, 33]);
-}
-
-#[test]
-#[ignore = "needs an NVIDIA GPU"]
-fn the_gpu_links_or_says_why_not() {
-    let cuda = Cuda::new(None, 2).unwrap().without_crossover(false);
-    let recurrence = Recurrence {
-        linkage: Linkage::WardD2,
-        precision: Precision::Single,
-    };
-    let run =
-        |origin, n, monitor: &Monitor| super::linkage(origin, n, recurrence, None, &cuda, monitor);
-    let mut d = vec![1.0; pairs(100)];
-    d[position(100, 40, 71)] = f64::NAN;
-    d[position(100, 41, 50)] = f64::INFINITY;
-    match run(Origin::Given(&d), 100, &Monitor::default()) {
-        Err(Error::Input(message)) => assert!(
-            message.contains("NA/NaN/Inf between observations 41 and 72"),
-            "{message}"
-        ),
-        other => panic!("{other:?}"),
-    }
-    let n = 600_000;
-    let many =
-        Points::from_row_major(Metric::Euclidean, vec![0.0; n], n, 1, &Monitor::default()).unwrap();
-    match run(Origin::Points(&many), n, &Monitor::default()) {
-        Err(Error::Memory(message)) => assert!(
-            message.starts_with("ward.D2 linkage of 600000 observations needs ")
-                && message.contains(" bytes on the device, which has "),
-            "{message}"
-        ),
-        other => panic!("{other:?}"),
-    }
-    let stopped = Monitor::default();
-    stopped.stop();
-    let result = run(Origin::Given(&d), 100, &stopped);
-    assert_eq!(result, Err(Error::Interrupt));
-    let monitor = Monitor::default();
-    let d = draw(&mut Random(30), 600, true);
-    run(Origin::Given(&d), 600, &monitor).unwrap();
-    let (done, total) = monitor.progress();
-    assert!(
-        done <= total && done as f64 > 0.99 * total as f64,
-        "{done} of {total}"
-    );
 }

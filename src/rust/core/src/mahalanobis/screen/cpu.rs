@@ -692,7 +692,7 @@ fn norm_of_product<S: Simd>(simd: S, whitening: &[f32], difference: &[S::f32s]) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::mahalanobis::screen::tests::check_answers;
+    use crate::mahalanobis::screen::checks::check_answers;
 
     #[test]
     fn answers_are_what_they_promise() {

@@ -16,6 +16,8 @@
 //! other. A frame of [`Precision::Double`] keeps each coordinate as the sum of two (Dekker 1971): the
 //! differences of the parts, added up, are exact to about 2⁻⁴⁷ of the coordinates.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod checks;
 pub mod cpu;
 
 use std::sync::OnceLock;
@@ -295,12 +297,8 @@ impl View {
 }
 
 #[cfg(test)]
-pub mod tests {
-    use std::collections::HashMap;
-
+mod tests {
     use super::*;
-    use crate::matrix::Matrix;
-    use crate::testing::{draw, Data, Random};
 
     #[test]
     fn the_nearest_are_kept_and_the_floor_is_below_the_others() {
@@ -317,140 +315,6 @@ pub mod tests {
             some.bounds.sort_by(|a, b| a.0.total_cmp(&b.0));
             let bounds = vec![(1.0, 2), (2.0, 4)];
             assert_eq!(some, Found { bounds, floor: 3.0 });
-        }
-    }
-
-    /// Some clusters in a frame, every other one with a whitening factor of a diagonal only.
-    struct Sample {
-        means: Matrix,
-        diagonals: Vec<Vec<f64>>,
-        frame: Frame,
-    }
-
-    impl Sample {
-        fn new(random: &mut Random, data: Data, n: usize, p: usize, precision: Precision) -> Self {
-            let means = draw(random, data, n, p);
-            let reach = means.values().iter().fold(0.0f64, |r, v| r.max(v.abs()));
-            let mut diagonal = |i: usize| {
-                let element = |_| {
-                    if i.is_multiple_of(2) {
-                        0.3 + random.uniform()
-                    } else {
-                        1.0
-                    }
-                };
-                (0..p).map(element).collect()
-            };
-            Self {
-                means,
-                diagonals: (0..n).map(&mut diagonal).collect(),
-                frame: Frame {
-                    precision,
-                    ..Frame::new(vec![0.0; p], reach, false, 0)
-                },
-            }
-        }
-
-        fn view(&self, i: usize) -> View {
-            let diagonal = &self.diagonals[i];
-            let mut whitening = vec![0.0; packed_len(diagonal.len())];
-            for (k, &element) in diagonal.iter().enumerate() {
-                whitening[packed_len(k) + k] = element;
-            }
-            self.frame.view(&Profile {
-                mean: self.means.row(i),
-                whitening: if i.is_multiple_of(2) { &whitening } else { &[] },
-                low: diagonal.iter().copied().fold(f64::INFINITY, f64::min),
-                stretch: diagonal.iter().copied().fold(0.0, f64::max),
-                spread: Spread::default(),
-                mean_error: 0.0,
-            })
-        }
-
-        fn distance(&self, i: usize, j: usize) -> f64 {
-            let means = self.means.row(i).iter().zip(self.means.row(j));
-            let difference: Vec<f64> = means.map(|(a, b)| a - b).collect();
-            let norm = |diagonal: &[f64]| {
-                let elements = diagonal.iter().zip(&difference);
-                elements.map(|(w, d)| (w * d).powi(2)).sum::<f64>().sqrt()
-            };
-            0.5 * (norm(&self.diagonals[i]) + norm(&self.diagonals[j]))
-        }
-    }
-
-    /// Holds screens to what [`Request`] and [`Found`] promise, however many are wanted; `new_screen`
-    /// makes one for a number of clusters.
-    pub fn check_answers(
-        precision: Precision,
-        new_screen: impl Fn(usize, Frame) -> Box<dyn Screen>,
-    ) {
-        const CAPACITIES: [usize; 5] = [1, 8, 65, 300, 2_000];
-        let mut random = Random(64);
-        for (data, n, p) in [
-            (Data::Plain, 3, 2),
-            (Data::Duplicates, 700, 5),
-            (Data::Islands, 900, 4),
-            (Data::Mixture, 6_000, 39),
-        ] {
-            let clusters = Sample::new(&mut random, data, n, p, precision);
-            let mut screen = new_screen(n, clusters.frame.clone());
-            for slot in 0..n {
-                screen.push(slot as u32, &clusters.view(slot)).unwrap();
-            }
-            // So many that the screen closes the gaps.
-            for slot in (0..n).step_by(5) {
-                screen.remove(slot as u32).unwrap();
-            }
-            for asked in 0..60 {
-                let query = random.below(n);
-                let end = screen.roster().positions() - random.below(2) * random.below(n / 2);
-                let mut others: Vec<(f64, u32)> = (0..end)
-                    .map(|position| screen.roster().slot(position))
-                    .filter(|&slot| slot != GONE)
-                    .map(|slot| (clusters.distance(query, slot as usize), slot))
-                    .collect();
-                others.sort_by(|a, b| a.0.total_cmp(&b.0));
-                // What is nearest is to be left out, as is what was found before.
-                let nearest = others.drain(..random.below(others.len() / 2 + 1));
-                let mut skip: Vec<u32> = nearest.map(|(_, slot)| slot).collect();
-                skip.sort_unstable();
-                let limit = others.get(random.below(2 * n));
-                let limit = limit.map_or(f64::INFINITY, |(distance, _)| *distance);
-                let capacity = CAPACITIES[asked % CAPACITIES.len()];
-                let request = Request {
-                    view: &clusters.view(query),
-                    end,
-                    capacity,
-                    limit,
-                    is_tight: asked % 3 == 0,
-                    skip: &skip,
-                };
-                let found = screen.sweep(&[request], &mut || ()).unwrap().swap_remove(0);
-
-                let case =
-                    format!("{data:?}, {n} x {p}, {capacity} wanted, limit {limit}, {found:?}");
-                let bounds: HashMap<u32, f64> = found
-                    .bounds
-                    .iter()
-                    .map(|&(bound, slot)| (slot, bound))
-                    .collect();
-                assert_eq!(
-                    bounds.len(),
-                    found.bounds.len(),
-                    "one is there twice: {case}"
-                );
-                let mut count = 0;
-                for &(distance, slot) in &others {
-                    match bounds.get(&slot) {
-                        Some(&bound) => assert!(bound <= distance, "{slot}: {case}"),
-                        None => assert!(found.floor <= distance, "{slot} is missing: {case}"),
-                    }
-                    count += usize::from(bounds.contains_key(&slot));
-                }
-                assert_eq!(count, bounds.len(), "others are there: {case}");
-                let enough = count >= capacity.min(others.len()) || found.floor >= limit;
-                assert!(enough, "{count} are too few: {case}");
-            }
         }
     }
 }

@@ -1,0 +1,170 @@
+//! What devices that search for neighbours are held to.
+
+use std::ops::Range;
+
+use super::{nearest, Block, Done, Graph};
+use crate::cpu::Cpu;
+use crate::matrix::Matrix;
+use crate::metric::{Metric, Points};
+use crate::monitor::Monitor;
+use crate::neighbours::{NeighbourDevice, Space};
+use crate::testing::{cloud, correlations, dist_metrics, Random};
+
+/// All distances, sorted.
+fn exhaustive(points: &Points, references: usize, k: usize) -> Graph {
+    let among_themselves = references == points.rows();
+    let first = if among_themselves { 0 } else { references };
+    let mut graph = Graph {
+        k,
+        index: Vec::new(),
+        distance: Vec::new(),
+    };
+    for query in first..points.rows() {
+        let mut all: Vec<(f64, u32)> = (0..references)
+            .filter(|&reference| reference != query)
+            .map(|reference| (points.distance(query, reference), reference as u32))
+            .collect();
+        all.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
+        graph.index.extend(all[..k].iter().map(|&(_, index)| index));
+        graph
+            .distance
+            .extend(all[..k].iter().map(|&(distance, _)| distance));
+    }
+    graph
+}
+
+/// Holds a device to the graph of all distances, sorted.
+pub fn check(
+    points: &Points,
+    references: usize,
+    k: usize,
+    device: &(impl NeighbourDevice + ?Sized),
+    case: &str,
+) {
+    let found = nearest(points, references, k, device, &Monitor::default());
+    assert_eq!(found, Ok(exhaustive(points, references, k)), "{case}");
+}
+
+/// Holds a device to the graphs of all distances, sorted, for every metric and many sorts of points.
+pub fn compare_with_all_distances(device: &(impl NeighbourDevice + ?Sized), rounds: usize) {
+    let mut random = Random(5);
+    let metrics = [dist_metrics(), correlations()].concat();
+    for round in 0..rounds {
+        let metric = metrics[round % metrics.len()];
+        let n = 2 + random.below(if round % 10 == 0 { 400 } else { 90 });
+        let p = match round % 4 {
+            0 => 1 + random.below(70),
+            _ => 1 + random.below(8),
+        };
+        let x = cloud(&mut random, n, p);
+        let points = Points::new(metric, &x);
+        let references = match random.below(3) {
+            0 if n > 2 => 1 + random.below(n - 1),
+            _ => n,
+        };
+        let most = references - usize::from(references == n);
+        let k = match random.below(4) {
+            0 => 1,
+            1 => most,
+            _ => 1 + random.below(most),
+        };
+        let space = Space::Points {
+            points: &points,
+            references,
+        };
+        if space.check().is_ok() {
+            let case = format!("{round}: {metric:?}, {n} × {p}, {references}, k = {k}");
+            check(&points, references, k, device, &case);
+        }
+    }
+}
+
+/// The neighbours of some rows of a matrix among all of its first `references`, in blocks of random
+/// sizes. `own`: whether these rows are references.
+fn in_blocks(
+    x: &Matrix,
+    references: usize,
+    own: bool,
+    k: usize,
+    metric: Metric,
+    device: &(impl NeighbourDevice + ?Sized),
+    random: &mut Random,
+) -> Graph {
+    let p = x.columns();
+    let rows = |range: Range<usize>| &x.values()[range.start * p..range.end * p];
+    let mut cut = |all: Range<usize>| {
+        let mut cuts = vec![all.start];
+        while cuts[cuts.len() - 1] < all.end {
+            let last = cuts[cuts.len() - 1];
+            cuts.push(last + 1 + random.below(all.end - last));
+        }
+        cuts
+    };
+    let all_queries = if own {
+        0..references
+    } else {
+        references..x.rows()
+    };
+    let mut graph = Graph::unknown(0, k).unwrap();
+    for queries in cut(all_queries).windows(2) {
+        let queries = queries[0]..queries[1];
+        let mut part = Graph::unknown(queries.len(), k).unwrap();
+        for block in cut(0..references).windows(2) {
+            let block = block[0]..block[1];
+            let inside = own && block.start <= queries.start && queries.end <= block.end;
+            let mut values = rows(block.clone()).to_vec();
+            if !inside {
+                values.extend(rows(queries.clone()));
+            }
+            let points = Points::from_row_major(
+                metric,
+                values.clone(),
+                values.len() / p,
+                p,
+                &Monitor::default(),
+            );
+            let start = if inside {
+                queries.start - block.start
+            } else {
+                block.len()
+            };
+            let block = Block {
+                points: &points.unwrap(),
+                references: block.len(),
+                first: block.start as u32,
+                queries: start..start + queries.len(),
+                own: own.then_some(queries.start as u32),
+            };
+            part.update(&block, &mut Done::default(), device, &Monitor::default())
+                .unwrap();
+        }
+        graph.index.extend(part.index);
+        graph.distance.extend(part.distance);
+    }
+    graph
+}
+
+/// Holds graphs that a device makes in blocks to the CPU's graphs of the whole.
+pub fn compare_blocks_with_the_whole(device: &(impl NeighbourDevice + ?Sized), rounds: usize) {
+    let cpu = Cpu::new(2).unwrap();
+    let mut random = Random(8);
+    let metrics = [dist_metrics(), correlations()].concat();
+    let mut compared = 0;
+    for round in 0..rounds {
+        let metric = metrics[round % metrics.len()];
+        let n = 3 + random.below(60);
+        let p = 1 + random.below(40);
+        let x = cloud(&mut random, n, p);
+        let own = random.below(2) == 0;
+        let references = if own { n } else { 1 + random.below(n - 1) };
+        let k = 1 + random.below(references - usize::from(own));
+        let points = Points::new(metric, &x);
+        if let Ok(whole) = nearest(&points, references, k, &cpu, &Monitor::default()) {
+            let parts = in_blocks(&x, references, own, k, metric, device, &mut random);
+            let case = format!("{round}: {metric:?}, {n} × {p}, {references}, k = {k}");
+            assert_eq!(parts, whole, "{case}");
+            compared += 1;
+        }
+    }
+    assert!(2 * compared > rounds, "{compared}");
+}

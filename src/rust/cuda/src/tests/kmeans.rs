@@ -1,0 +1,52 @@
+//! k-means on a GPU against that of the CPU.
+
+use gmhclust_core::kmeans::checks::compare_with_plain_iterations;
+use gmhclust_core::kmeans::lloyd::iterate;
+use gmhclust_core::kmeans::{cluster, KMeansDevice, Start};
+use gmhclust_core::testing::{draw, Random, DATA};
+use gmhclust_core::{Cpu, Monitor};
+
+use super::cuda;
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_has_the_bits_of_the_cpu() {
+    compare_with_plain_iterations(&cuda(2));
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_draws_and_iterates_like_the_cpu() {
+    compare_backends(12, 100_000, 300);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn backends_draw_and_iterate_alike_on_small_data() {
+    compare_backends(4, 2_000, 100);
+}
+
+fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
+    let cuda = cuda(2);
+    let cpu = Cpu::new(2).unwrap();
+    let mut random = Random(15);
+    for round in 0..rounds {
+        let n = most_centers + random.below(most_rows);
+        // Few columns, and more than a block has threads.
+        let p = 1 + random.below([3, 40, 300][round % 3]);
+        let x = draw(&mut random, DATA[round % DATA.len()], n, p);
+        let k = 1 + random.below(most_centers);
+        let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
+        let run = |device: &dyn KMeansDevice| {
+            cluster(&x, Start::Draws(&uniforms), 6, device, &Monitor::default())
+        };
+        let found = run(&cpu);
+        assert_eq!(run(&cuda), found, "{n} x {p}, {k} centers");
+        // What is done where the observations do not fit on the device.
+        let start = Start::Draws(&uniforms);
+        let searched = cpu.install(|| iterate(&x, start, 6, &cuda, &Monitor::default()));
+        let searched = searched.map(|found| (found.cluster, found.centers, found.iterations));
+        let found = found.map(|found| (found.cluster, found.centers, found.iterations));
+        assert_eq!(searched, found, "{n} x {p}, {k} centers");
+    }
+}

@@ -1,0 +1,47 @@
+//! Linkages from points on a GPU against those of the CPU.
+
+use gmhclust_core::error::Error;
+use gmhclust_core::linkage::{geometric, spanning};
+use gmhclust_core::metric::{Metric, Points};
+use gmhclust_core::neighbours::NeighbourDevice;
+use gmhclust_core::testing::{draw, Data, Random, DATA};
+use gmhclust_core::{Cpu, Monitor};
+
+use super::cuda;
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_has_the_bits_of_the_cpu() {
+    let cuda = cuda(4);
+    let cpu = Cpu::new(4).unwrap();
+    let mut random = Random(13);
+    for (round, data) in DATA.into_iter().enumerate() {
+        let n = if round % 2 == 0 { 200 } else { 3000 };
+        let p = 1 + random.below(20);
+        let x = draw(&mut random, data, n, p);
+        let ward = |on: &dyn NeighbourDevice| geometric::ward(&x, on, &Monitor::default());
+        assert!(ward(&cuda) == ward(&cpu), "Ward, {data:?}");
+        for metric in [Metric::Euclidean, Metric::Manhattan, Metric::Maximum] {
+            let points = Points::new(metric, &x);
+            let tree = |on: &dyn NeighbourDevice| spanning::tree(&points, on, &Monitor::default());
+            assert!(tree(&cuda) == tree(&cpu), "{metric:?}, {data:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_links_points_that_do_not_fit() {
+    // All of it takes 192,000 bytes.
+    let cuda = cuda(4).with_memory(160_000);
+    let cpu = Cpu::new(4).unwrap();
+    let x = draw(&mut Random(14), Data::Mixture, 3000, 12);
+    for metric in [Metric::Euclidean, Metric::Manhattan] {
+        let points = Points::new(metric, &x);
+        let tree = |on: &dyn NeighbourDevice| spanning::tree(&points, on, &Monitor::default());
+        assert!(tree(&cuda) == tree(&cpu), "{metric:?}");
+    }
+    // Clusters have to fit.
+    let ward = geometric::ward(&x, &cuda, &Monitor::default());
+    assert!(matches!(ward, Err(Error::Memory(_))));
+}

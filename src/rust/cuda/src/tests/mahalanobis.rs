@@ -1,0 +1,78 @@
+//! Mahalanobis-average clustering on GPUs against that of the CPU.
+
+use gmhclust_core::mahalanobis::checks::{apriori, options, run};
+use gmhclust_core::testing::{draw, Data, Random, DATA};
+use gmhclust_core::Cpu;
+
+use super::{cuda, cuda_on};
+
+/// Holds the GPU to the CPU's bits, on data of every sort.
+fn compare_with_the_gpu(rounds: usize, largest: usize) {
+    let cuda = [cuda(4).without_blocks(), cuda(4)];
+    let cpu = Cpu::new(4).unwrap();
+    let mut random = Random(99);
+    for round in 0..rounds {
+        let data = DATA[round % DATA.len()];
+        // Ties at 0 that follow from rounding have to be searched for, which takes n³.
+        let most = match data {
+            Data::Minute => largest.min(400),
+            _ => largest,
+        };
+        let n = 2 + random.below(most - 1);
+        let p = match round % 7 {
+            0 => 1 + random.below(90),
+            _ => 1 + random.below(20),
+        };
+        let x = draw(&mut random, data, n, p);
+        let options = options(&mut random, n);
+        let labels = apriori(&mut random, n);
+        let expected = run(&x, labels.as_deref(), &options, &cpu);
+        for cuda in &cuda {
+            let gpu = run(&x, labels.as_deref(), &options, cuda);
+            assert_eq!(gpu, expected, "{data:?}, {n} × {p}, {options:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_has_the_bits_of_the_cpu() {
+    compare_with_the_gpu(200, 400);
+    compare_with_the_gpu(20, 4000);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
+    compare_with_the_gpu(14, 60);
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn the_gpus_have_the_bits_of_the_cpu_and_of_one() {
+    let all = cuda(4);
+    if all.devices() < 2 {
+        eprintln!("skipped: there is one GPU, and this needs two");
+        return;
+    }
+    let (first, second) = (cuda_on(Some(&[0]), 4), cuda_on(Some(&[1]), 4));
+    let mut random = Random(98);
+    for n in [400, 4000, 12_000] {
+        let x = draw(&mut random, Data::Mixture, n, 10);
+        // Many apriori clusters, so that every device has some.
+        let labels: Vec<u32> = (0..n).map(|_| random.below(n / 40) as u32).collect();
+        let options = options(&mut random, n);
+        let expected = run(&x, Some(&labels), &options, &Cpu::new(4).unwrap());
+        for (cuda, which) in [
+            (&all, "all"),
+            (&first, "the first"),
+            (&second, "the second"),
+        ] {
+            assert_eq!(
+                run(&x, Some(&labels), &options, cuda),
+                expected,
+                "{n}, {which}"
+            );
+        }
+    }
+}
