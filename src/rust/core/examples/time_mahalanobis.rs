@@ -1,11 +1,11 @@
-//! Times the clustering of a seeded mixture of ellipses, without R:
-//! `cargo run --release --example time_mahalanobis N P KIND cmd|fmd BACKEND THREADS [APRIORI]`,
+//! Times the clustering of a seeded mixture of ellipses on the CPU, without R:
+//! `cargo run --release --example time_mahalanobis N P KIND cmd|fmd THREADS [APRIORI]`,
 //! with the threshold at 1% of N and, where given, APRIORI components taken as apriori clusters.
 
 use std::time::Instant;
 
-use gmhclust_core::mahalanobis::{cluster, workload, Options, Subthreshold};
-use gmhclust_core::{backend, Matrix, Monitor};
+use gmhclust_core::mahalanobis::{cluster, Distance, Options, Subthreshold};
+use gmhclust_core::{Cpu, Matrix, Monitor};
 
 /// Uniform numbers in [0, 1) by xorshift64*.
 struct Random(u64);
@@ -69,41 +69,31 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| arguments[i].parse::<usize>().expect("a number");
     let (n, p) = (number(0), number(1));
-    let apriori = arguments.get(6).map(|_| number(6));
+    let apriori = arguments.get(5).map(|_| number(5));
     let (x, labels) = mixture(n, p, apriori.unwrap_or(20), apriori.is_some());
     let options = Options {
         threshold: 0.01 * n as f64,
-        subthreshold: match arguments[2].as_str() {
-            "mahal" => Subthreshold::Mahal,
-            "mahal0" => Subthreshold::Mahal0,
-            "euclid" => Subthreshold::Euclid,
-            _ => Subthreshold::EuclidMahal,
-        },
-        quick: arguments[3] == "cmd",
+        subthreshold: Subthreshold::new(&arguments[2]).expect("a sub-threshold kind"),
+        distance: Distance::from_quick(arguments[3] == "cmd"),
         normalize: false,
         apriori_intra: true,
     };
-    let choice = backend::Choice {
-        backend: &arguments[4],
-        threads: number(5),
-        devices: None,
-    };
     let labels = apriori.map(|_| labels.as_slice());
     let start = Instant::now();
-    let backend = backend::select(&choice, &workload(n, labels)).expect("a backend");
+    let cpu = Cpu::new(number(4)).expect("threads");
     let opened = start.elapsed().as_secs_f64();
     let run = || {
         let start = Instant::now();
         let monitor = Monitor::default();
-        let tree = cluster(&x, labels, &options, &*backend, &monitor).expect("a tree");
+        let tree = cluster(&x, labels, &options, &cpu, &monitor).expect("a tree");
         let sum: f64 = tree.dendrogram.height.iter().sum();
         (start.elapsed().as_secs_f64(), sum)
     };
     let (first, sum) = run();
     let second = if first < 20.0 { run().0 } else { first };
     println!(
-        "{n} x {p} {} {} {}/{} threads: opened {opened:.3} s, first {first:.3} s, second \
-         {second:.3} s, sum of heights {sum:.17e}",
-        arguments[2], arguments[3], arguments[4], arguments[5]
+        "{n} x {p} {} {} {} threads: opened {opened:.3} s, first {first:.3} s, second {second:.3} s, \
+         sum of heights {sum:.17e}",
+        arguments[2], arguments[3], arguments[4]
     );
 }

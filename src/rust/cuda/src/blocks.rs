@@ -15,7 +15,7 @@ use crate::kernels::{self, Kernels};
 use gmhclust_core::distinct::Distinct;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::shape::packed_len;
-use gmhclust_core::mahalanobis::{agglomerate, distance, Problem, Subthreshold, Union};
+use gmhclust_core::mahalanobis::{agglomerate, distance, Problem, Subthreshold, UnionRule};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
 use gmhclust_core::Merge;
@@ -80,7 +80,7 @@ unsafe impl DeviceRepr for Arrays {}
 
 /// Whether a block can do this problem.
 pub fn fits(problem: &Problem) -> bool {
-    problem.union == Union::Shape
+    problem.union == UnionRule::Shape
         && problem.clusters() == problem.members.len()
         && problem.clusters() <= MOST_OBSERVATIONS
         && problem.x.columns() <= MOST_DIMENSIONS

@@ -19,7 +19,7 @@ use crate::dendrogram::Dendrogram;
 use crate::error::Result;
 use crate::magnitude::check_magnitude;
 use crate::mahalanobis::agglomerate::agglomerate_all;
-use crate::mahalanobis::{AgglomerationDevice, Problem, Union};
+use crate::mahalanobis::{AgglomerationDevice, Problem, UnionRule};
 use crate::matrix::{bounding_box, middle, Matrix};
 use crate::memory;
 use crate::merge::Merge;
@@ -75,7 +75,7 @@ pub fn centroid(
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
-    by_means(x, Union::Mean, device, monitor)
+    by_means(x, UnionRule::Mean, device, monitor)
 }
 
 /// Median linkage of the rows of `x`, in which a union's centre is the middle between those of its
@@ -85,12 +85,12 @@ pub fn median(
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
-    by_means(x, Union::Midpoint, device, monitor)
+    by_means(x, UnionRule::Midpoint, device, monitor)
 }
 
 fn by_means(
     x: &Matrix,
-    union: Union,
+    union: UnionRule,
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {

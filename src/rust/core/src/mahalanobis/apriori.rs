@@ -10,7 +10,7 @@ use super::agglomerate::agglomerate_all;
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
 use super::options::Options;
-use super::problem::{Problem, Union};
+use super::problem::{Problem, UnionRule};
 use crate::cpu::Cpu;
 use crate::dendrogram::{Height, TreeBuilder};
 use crate::error::{Error, Result};
@@ -21,14 +21,14 @@ use crate::monitor::Monitor;
 
 /// The observations divided into apriori clusters, in increasing label, and loose ones.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Partition {
+pub struct AprioriPartition {
     /// Label and members (in increasing index) of each cluster.
     pub clusters: Vec<(u32, Vec<u32>)>,
     /// The observations in none, in increasing index.
     pub loose: Vec<u32>,
 }
 
-impl Partition {
+impl AprioriPartition {
     /// From one label per observation, 0 for none; `None` when no label has two members or one
     /// label holds everything.
     pub fn new(labels: &[u32]) -> Option<Self> {
@@ -82,7 +82,7 @@ impl Arranged {
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
-    pub fn new(x: &Matrix, partition: &Partition, cpu: &Cpu) -> Result<Self> {
+    pub fn new(x: &Matrix, partition: &AprioriPartition, cpu: &Cpu) -> Result<Self> {
         let mut order = memory::room(memory::OBSERVATIONS, x.rows())?;
         let mut starts = vec![0];
         for (_, cluster) in &partition.clusters {
@@ -102,7 +102,7 @@ impl Arranged {
 /// apriori cluster, as [`within`] returns them.
 pub fn above(
     arranged: &Arranged,
-    partition: &Partition,
+    partition: &AprioriPartition,
     inner: &[Vec<Merge>],
     options: &Options,
     device: &(impl AgglomerationDevice + ?Sized),
@@ -123,7 +123,7 @@ pub fn above(
         starts,
         members: memory::collected(memory::OBSERVATIONS, 0..x.rows() as u32)?,
         options: *options,
-        union: Union::Shape,
+        union: UnionRule::Shape,
     };
     let merges = agglomerate_all(&[top], device, monitor)?;
     tree.append(&slots, &merges[0]);
@@ -138,7 +138,7 @@ pub fn above(
 ///
 /// # Errors
 /// `Error::Input` where they are not.
-pub fn check_merges(partition: &Partition, inner: &[Vec<Merge>]) -> Result<()> {
+pub fn check_merges(partition: &AprioriPartition, inner: &[Vec<Merge>]) -> Result<()> {
     let makes_one = |(size, merges): (usize, &Vec<Merge>)| {
         let mut live = vec![true; size];
         let joins_two = |merge: &Merge| {
@@ -189,7 +189,11 @@ pub fn within(
 
 /// Repeatedly takes the lowest next merge of all apriori clusters (ties: the smaller label);
 /// returns the label of each merge.
-fn interleave(partition: &Partition, inner: &[Vec<Merge>], tree: &mut TreeBuilder) -> Vec<u32> {
+fn interleave(
+    partition: &AprioriPartition,
+    inner: &[Vec<Merge>],
+    tree: &mut TreeBuilder,
+) -> Vec<u32> {
     let next = |cluster: usize, at: usize| {
         inner[cluster]
             .get(at)
@@ -217,11 +221,11 @@ mod tests {
 
     #[test]
     fn lonely_labels_and_zero_mean_none() {
-        let partition = Partition::new(&[7, 0, 3, 7, 5, 3, 0]).unwrap();
+        let partition = AprioriPartition::new(&[7, 0, 3, 7, 5, 3, 0]).unwrap();
         assert_eq!(partition.clusters, [(3, vec![2, 5]), (7, vec![0, 3])]);
         assert_eq!(partition.loose, [1, 4, 6]);
-        assert_eq!(Partition::new(&[1, 2, 3, 0]), None);
-        assert_eq!(Partition::new(&[4, 4, 4]), None);
-        assert!(Partition::new(&[4, 4, 0]).is_some());
+        assert_eq!(AprioriPartition::new(&[1, 2, 3, 0]), None);
+        assert_eq!(AprioriPartition::new(&[4, 4, 4]), None);
+        assert!(AprioriPartition::new(&[4, 4, 0]).is_some());
     }
 }

@@ -3,7 +3,7 @@
 use super::cluster::cluster;
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
-use super::options::Options;
+use super::options::{Distance, Options};
 use super::subthreshold::Subthreshold;
 use crate::matrix::Matrix;
 use crate::monitor::Monitor;
@@ -27,7 +27,7 @@ pub fn options(random: &mut Random, n: usize) -> Options {
     Options {
         threshold,
         subthreshold: KINDS[random.below(4)],
-        quick: random.below(2) == 0,
+        distance: Distance::from_quick(random.below(2) == 0),
         normalize: random.below(4) == 0,
         apriori_intra: random.below(4) != 0,
     }

@@ -1,7 +1,7 @@
 //! From observations to a tree: the work divided by apriori clusters, agglomerated and joined.
 
 use super::agglomerate::agglomerate_all;
-use super::apriori::{self, Arranged, Partition};
+use super::apriori::{self, AprioriPartition, Arranged};
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
 use super::input::check;
@@ -48,7 +48,7 @@ pub fn cluster_within(
     monitor: &Monitor,
 ) -> Result<Vec<Vec<Merge>>> {
     check(x, Some(apriori), options)?;
-    let arranged = Arranged::new(x, &Partition::by_label(apriori), device.cpu())?;
+    let arranged = Arranged::new(x, &AprioriPartition::by_label(apriori), device.cpu())?;
     apriori::within(&arranged, options, device, monitor)
 }
 
@@ -66,7 +66,7 @@ pub fn cluster_above(
     monitor: &Monitor,
 ) -> Result<Clustering> {
     check(x, Some(apriori), options)?;
-    let partition = Partition::new(apriori)
+    let partition = AprioriPartition::new(apriori)
         .ok_or_else(|| Error::Input("`apriori` has no clusters to go on from".into()))?;
     apriori::check_merges(&partition, inner)?;
     let arranged = Arranged::new(x, &partition, device.cpu())?;
@@ -79,7 +79,7 @@ pub fn cluster_above(
 pub struct Clusterer<'a> {
     x: &'a Matrix,
     options: &'a Options,
-    apriori: Option<Partition>,
+    apriori: Option<AprioriPartition>,
     /// The merges within the apriori clusters, once they are known.
     inner: Option<Vec<Vec<Merge>>>,
 }
@@ -94,7 +94,7 @@ impl<'a> Clusterer<'a> {
         Ok(Self {
             x,
             options,
-            apriori: apriori.and_then(Partition::new),
+            apriori: apriori.and_then(AprioriPartition::new),
             inner: None,
         })
     }
@@ -154,7 +154,7 @@ pub struct ProblemSizes {
 impl ProblemSizes {
     /// Of a clustering of `n` observations.
     pub fn new(n: usize, apriori: Option<&[u32]>) -> Self {
-        match apriori.and_then(Partition::new) {
+        match apriori.and_then(AprioriPartition::new) {
             None => Self {
                 largest: n,
                 apriori_clusters: 0,
@@ -173,7 +173,7 @@ impl ProblemSizes {
 
     /// Of a clustering where the merges within apriori clusters are known.
     pub fn above(apriori: &[u32]) -> Self {
-        let partition = Partition::by_label(apriori);
+        let partition = AprioriPartition::by_label(apriori);
         Self {
             largest: partition.clusters.len() + partition.loose.len(),
             apriori_clusters: 0,

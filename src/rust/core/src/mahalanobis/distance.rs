@@ -2,7 +2,7 @@
 
 use pulp::Simd;
 
-use super::shape::packed_len;
+use super::packed::packed_len;
 
 /// d(x → C) = ‖W(x−c)‖; `whitening` is a packed lower triangle, or empty for the identity.
 #[inline(always)]

@@ -5,15 +5,15 @@ use rayon::prelude::*;
 
 use super::distance::{ExactSum, ExactSums, Quanta};
 use super::lanes::{add_multiple, add_squares, groups, groups_mut, WIDEST};
+use super::packed::packed_len;
 use super::screen::Profile;
-use super::shape::packed_len;
 use crate::error::Result;
 use crate::matrix::Matrix;
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::simd::dispatch;
 
-/// Members in a block.
+/// ClusterMembers in a block.
 const BLOCK: usize = WIDEST;
 
 /// Rows of a whitening factor that are worked on together.
@@ -24,7 +24,7 @@ const PARALLEL_OPERATIONS: usize = 1 << 16;
 
 /// The observations of a cluster.
 #[derive(Debug, Default)]
-pub struct Members {
+pub struct ClusterMembers {
     rows: Vec<u32>,
     /// Copies of the first ones, in whole blocks: of each block, coordinate after coordinate.
     blocks: Vec<f64>,
@@ -37,7 +37,7 @@ pub struct Sums {
     pub others: ExactSum,
 }
 
-impl Members {
+impl ClusterMembers {
     /// These rows of `x`.
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl Members {
     }
 
     /// Takes in others, as the last ones.
-    pub fn append(&mut self, x: &Matrix, others: &Members) {
+    pub fn append(&mut self, x: &Matrix, others: &ClusterMembers) {
         self.extend(x, &others.rows);
     }
 
@@ -301,12 +301,12 @@ mod tests {
                 let term = distance::to_cluster(row, target.mean, target.whitening);
                 expected.add(term, &quanta);
             }
-            let mut members = Members::new(&x, &first).unwrap();
+            let mut members = ClusterMembers::new(&x, &first).unwrap();
             let (known, kept) = (
                 members.in_blocks(),
                 members.sums(&x, 0, &target, &quanta, &Monitor::default()),
             );
-            members.append(&x, &Members::new(&x, &second).unwrap());
+            members.append(&x, &ClusterMembers::new(&x, &second).unwrap());
             assert_eq!(members.len(), first.len() + second.len());
             for (known, kept) in [(0, ExactSum::default()), (known, kept.in_blocks)] {
                 let sums = members.sums(&x, known, &target, &quanta, &Monitor::default());

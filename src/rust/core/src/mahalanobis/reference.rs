@@ -2,8 +2,10 @@
 //! against, kept for tests only.
 
 use super::distance::{self, ExactSum};
+use super::options::Distance;
+use super::packed::packed_len;
 use super::problem::Problem;
-use super::shape::{self, packed_len};
+use super::shape;
 use super::subthreshold::Subthreshold;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
@@ -21,7 +23,7 @@ struct Cluster {
     members: Vec<u32>,
     mean: Vec<f64>,
     scatter: Vec<f64>,
-    /// Packed whitening factor ([`Source::Merged`]) or full matrix M ([`Source::Observations`]);
+    /// Packed whitening factor ([`Source::Merged`]) or p × p matrix M ([`Source::Observations`]);
     /// empty for the identity.
     shape: Vec<f64>,
 }
@@ -45,7 +47,7 @@ pub fn agglomerate(problem: &Problem, source: Source) -> Vec<Merge> {
     let mut all_full_size = false;
     let mut merges = Vec::new();
     let log2_terms = distance::log2_ceil(problem.members.len());
-    let diagonal = problem.diagonal();
+    let diagonal = problem.bounding_box().diagonal();
     while merges.len() + 1 < clusters.len() {
         all_full_size |= clusters
             .iter()
@@ -78,8 +80,8 @@ pub fn agglomerate(problem: &Problem, source: Source) -> Vec<Merge> {
             }
         }
         let merge = best.expect("two clusters are left");
-        let gone = clusters[merge.higher as usize].take().expect("is live");
-        let kept = clusters[merge.lower as usize].as_mut().expect("is live");
+        let gone = clusters[merge.higher as usize].take().expect("is active");
+        let kept = clusters[merge.lower as usize].as_mut().expect("is active");
         shape::merge(
             kept.members.len(),
             &mut kept.mean,
@@ -121,7 +123,7 @@ fn merged_distance(
     log2_terms: u32,
 ) -> f64 {
     let directed = |from: &Cluster, to: &Cluster| {
-        if problem.options.quick || from.members.len() == 1 {
+        if problem.options.distance == Distance::Centroid || from.members.len() == 1 {
             return distance::to_cluster(&from.mean, &to.mean, &to.shape);
         }
         let quanta = distance::quanta(distance::stretch(&to.shape), diagonal, log2_terms);
@@ -154,7 +156,7 @@ fn observed_shape(problem: &Problem, cluster: &Cluster, all_full_size: bool) -> 
     let p = problem.x.columns();
     let m = cluster.members.len();
     let options = &problem.options;
-    let full = m as f64 >= options.threshold;
+    let is_full_size = m as f64 >= options.threshold;
     let w = match m {
         0..=2 => 0.0,
         _ => (m as f64 / options.threshold).min(1.0),
@@ -164,7 +166,7 @@ fn observed_shape(problem: &Problem, cluster: &Cluster, all_full_size: bool) -> 
         Subthreshold::Mahal | Subthreshold::Mahal0
     );
     let euclid = options.subthreshold == Subthreshold::Euclid && !all_full_size;
-    if m <= 2 || euclid || (!mahal && !full) || (w == 1.0 && m <= p) {
+    if m <= 2 || euclid || (!mahal && !is_full_size) || (w == 1.0 && m <= p) {
         return Vec::new();
     }
     let mean = &cluster.mean;
@@ -249,7 +251,7 @@ fn observed_distance(problem: &Problem, a: &Cluster, b: &Cluster) -> f64 {
         square.max(0.0).sqrt()
     };
     let directed = |from: &Cluster, target: &Cluster| {
-        if problem.options.quick {
+        if problem.options.distance == Distance::Centroid {
             return to(&from.mean, target);
         }
         let sum: f64 = from
