@@ -14,8 +14,8 @@ use crate::device::Device;
 use crate::kernels::{self, Kernels};
 use gmhclust_core::distinct::Distinct;
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::mahalanobis::shape::packed_len;
-use gmhclust_core::mahalanobis::{agglomerate, distance, Problem, Subthreshold, UnionRule};
+use gmhclust_core::mahalanobis::packed::packed_len;
+use gmhclust_core::mahalanobis::{agglomerate, distance, Distance, Problem, UnionRule};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
 use gmhclust_core::Merge;
@@ -99,16 +99,16 @@ pub fn is_tied(problem: &Problem, monitor: &Monitor) -> Result<bool> {
 }
 
 /// The kernel for these dimensions: in registers up to 32 of them.
-fn module(p: usize, quick: bool) -> &'static Kernels {
-    match (p, quick) {
-        (0..=16, true) => &kernels::AGGLOMERATE_QUICK_16,
-        (17..=24, true) => &kernels::AGGLOMERATE_QUICK_24,
-        (25..=32, true) => &kernels::AGGLOMERATE_QUICK_32,
-        (_, true) => &kernels::AGGLOMERATE_QUICK_0,
-        (0..=16, false) => &kernels::AGGLOMERATE_FULL_16,
-        (17..=24, false) => &kernels::AGGLOMERATE_FULL_24,
-        (25..=32, false) => &kernels::AGGLOMERATE_FULL_32,
-        (_, false) => &kernels::AGGLOMERATE_FULL_0,
+fn module(p: usize, distance: Distance) -> &'static Kernels {
+    match (p, distance) {
+        (0..=16, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_16,
+        (17..=24, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_24,
+        (25..=32, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_32,
+        (_, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_0,
+        (0..=16, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_16,
+        (17..=24, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_24,
+        (25..=32, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_32,
+        (_, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_0,
     }
 }
 
@@ -246,12 +246,7 @@ impl Launch {
                 let seen = watch.as_ptr()? as u64;
                 let arrays = Arrays {
                     threshold: options.threshold,
-                    subthreshold: match options.subthreshold {
-                        Subthreshold::Mahal => 0,
-                        Subthreshold::Mahal0 => 1,
-                        Subthreshold::Euclid => 2,
-                        Subthreshold::EuclidMahal => 3,
-                    },
+                    subthreshold: options.subthreshold as u32,
                     normalize: u32::from(options.normalize),
                     dimensions: p as u32,
                     tasks: problems.len() as u32,
@@ -313,7 +308,7 @@ impl Launch {
         x: &[f64],
     ) -> std::result::Result<(), DriverError> {
         let p = problems[0].x.columns();
-        let module = module(p, problems[0].options.quick);
+        let module = module(p, problems[0].options.distance);
         let kernel = self.device.try_kernel(module, "agglomerate")?;
         self.stream.memcpy_htod(tasks, &mut self.tasks)?;
         self.stream.memcpy_htod(x, &mut self.x)?;
@@ -421,7 +416,7 @@ fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
         .par_iter()
         .zip(&firsts)
         .map(|(problem, &first)| Task {
-            diagonal: problem.diagonal(),
+            diagonal: problem.bounding_box().diagonal(),
             first,
             observations: problem.clusters() as u32,
             log2_terms: distance::log2_ceil(problem.members.len()),
@@ -446,7 +441,7 @@ fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gmhclust_core::mahalanobis::Options;
+    use gmhclust_core::mahalanobis::{Options, Subthreshold};
     use gmhclust_core::matrix::Matrix;
 
     #[test]
@@ -454,7 +449,7 @@ mod tests {
         let options = Options {
             threshold: 5.0,
             subthreshold: Subthreshold::Mahal,
-            quick: true,
+            distance: Distance::Centroid,
             normalize: false,
             apriori_intra: true,
         };

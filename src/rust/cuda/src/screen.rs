@@ -19,8 +19,11 @@ use cudarc::driver::{
 use crate::device::Device;
 use crate::kernels::{self, Kernels as Module};
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::mahalanobis::screen::{Found, Frame, Precision, Request, Screen, View};
-use gmhclust_core::mahalanobis::shape::packed_len;
+use gmhclust_core::mahalanobis::packed::packed_len;
+use gmhclust_core::mahalanobis::screen::{
+    ClusterFrame, ClusterView, MeanPrecision, Screen, ScreenAnswer, ScreenRequest,
+};
+use gmhclust_core::mahalanobis::Distance;
 use gmhclust_core::roster::{Roster, GONE};
 use words::{
     as_words, padded_len, scalars, Pending, Round, Staging, COORDINATES, GROUP, LOW, NO_SHAPE,
@@ -38,8 +41,8 @@ const BALL_SCALARS: usize = 2;
 const MOST_DIMENSIONS: usize = 1_500;
 
 /// Whether a device can have the screen of a frame: the kernels know means in single precision.
-pub fn fits(frame: &Frame) -> bool {
-    frame.dimensions() <= MOST_DIMENSIONS && frame.precision == Precision::Single
+pub fn fits(frame: &ClusterFrame) -> bool {
+    frame.dimensions() <= MOST_DIMENSIONS && frame.precision == MeanPrecision::Single
 }
 
 /// The kernels of a family keep the coordinates of up to so many dimensions in registers; those of
@@ -147,7 +150,7 @@ pub struct CudaScreen {
     kernels: Kernels,
     /// Coordinates of a query in shared memory.
     padded: usize,
-    frame: Frame,
+    frame: ClusterFrame,
     roster: Roster,
     /// Below this many live clusters the CPU is faster.
     least: usize,
@@ -188,7 +191,7 @@ impl CudaScreen {
         slots: usize,
         live: usize,
         least: usize,
-        frame: Frame,
+        frame: ClusterFrame,
     ) -> Result<Self> {
         let p = frame.dimensions();
         // Positions of clusters merged away are reused only when an eighth is empty.
@@ -276,7 +279,7 @@ impl CudaScreen {
             capacity: self.capacity as u32,
             slab_shapes: self.slab_shapes as u32,
             dimensions: self.frame.dimensions() as u32,
-            full: u32::from(self.frame.full()),
+            full: u32::from(self.frame.distance() == Distance::FullMahalanobis),
             balls: self.addresses.balls,
             tiles: self.tiles as u32,
         }
@@ -317,14 +320,14 @@ impl CudaScreen {
     }
 
     /// Sends the changes and the requests, if there are any.
-    fn send(&mut self, views: &[&View], pending: &[Pending]) -> Result<()> {
+    fn send(&mut self, views: &[&ClusterView], pending: &[Pending]) -> Result<()> {
         self.try_send(views, pending)
             .map_err(|error| self.device.error("a sweep", &error))
     }
 
     fn try_send(
         &mut self,
-        views: &[&View],
+        views: &[&ClusterView],
         pending: &[Pending],
     ) -> std::result::Result<(), DriverError> {
         let answer = self.answer.as_ptr()? as u64;
@@ -348,7 +351,7 @@ impl CudaScreen {
     }
 
     /// Whether the changes and these requests fit into a kernel's arguments.
-    fn is_small_round(&self, views: &[&View]) -> bool {
+    fn is_small_round(&self, views: &[&ClusterView]) -> bool {
         let p = self.frame.dimensions();
         let shaped = views.iter().filter(|view| !view.whitening.is_empty());
         let queries = views.len() * (COORDINATES + self.padded) + shaped.count() * padded_len(p);
@@ -361,7 +364,7 @@ impl CudaScreen {
     /// Launches a small round.
     fn change_and_collect(
         &mut self,
-        views: &[&View],
+        views: &[&ClusterView],
         pending: &[Pending],
         end: usize,
         answer: u64,
@@ -411,7 +414,7 @@ impl CudaScreen {
     /// whitening factors will be.
     fn update(
         &mut self,
-        views: &[&View],
+        views: &[&ClusterView],
         pending: &[Pending],
     ) -> std::result::Result<u64, DriverError> {
         let p = self.frame.dimensions();
@@ -544,13 +547,13 @@ impl CudaScreen {
     /// One launch for these requests; those whose answers found no room stay pending.
     fn launch(
         &mut self,
-        requests: &[Request<'_>],
+        requests: &[ScreenRequest<'_>],
         pending: Vec<Pending>,
-        answers: &mut [Option<Found>],
+        answers: &mut [Option<ScreenAnswer>],
         meanwhile: &mut Option<&mut dyn FnMut()>,
     ) -> Result<Vec<Pending>> {
         let view = |request: &Pending| requests[request.index].view;
-        let views: Vec<&View> = pending.iter().map(view).collect();
+        let views: Vec<&ClusterView> = pending.iter().map(view).collect();
         self.send(&views, &pending)?;
         // Clusters that are asked for are often pushed next.
         for view in views.iter().take(BATCH) {
@@ -592,7 +595,7 @@ impl CudaScreen {
         Ok(again)
     }
 
-    fn found(&self, request: &Request, entries: &[u32], floor: f32) -> Found {
+    fn found(&self, request: &ScreenRequest, entries: &[u32], floor: f32) -> ScreenAnswer {
         let unit = self.frame.unit();
         let bound = |entry: &[u32]| {
             let slot = self.roster.slot(entry[1] as usize);
@@ -602,7 +605,7 @@ impl CudaScreen {
         };
         let mut bounds = Vec::with_capacity(entries.len() / 2);
         bounds.extend(entries.chunks(2).filter_map(bound));
-        Found {
+        ScreenAnswer {
             bounds,
             floor: f64::from(floor) * unit,
         }
@@ -610,7 +613,7 @@ impl CudaScreen {
 }
 
 impl Screen for CudaScreen {
-    fn push(&mut self, slot: u32, view: &View) -> Result<()> {
+    fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
         let shape = if view.whitening.is_empty() {
             NO_SHAPE
         } else {
@@ -656,10 +659,10 @@ impl Screen for CudaScreen {
 
     fn sweep(
         &mut self,
-        requests: &[Request<'_>],
+        requests: &[ScreenRequest<'_>],
         meanwhile: &mut dyn FnMut(),
-    ) -> Result<Vec<Found>> {
-        let mut answers: Vec<Option<Found>> = vec![None; requests.len()];
+    ) -> Result<Vec<ScreenAnswer>> {
+        let mut answers: Vec<Option<ScreenAnswer>> = vec![None; requests.len()];
         let mut waiting: Vec<Pending> = requests
             .iter()
             .enumerate()
@@ -803,7 +806,7 @@ mod tests {
     #[ignore = "needs an NVIDIA GPU"]
     fn the_gpu_s_answers_are_what_they_promise_on_small_data() {
         let device = Device::shared(0).unwrap();
-        check_answers(Precision::Single, |slots, frame| {
+        check_answers(MeanPrecision::Single, |slots, frame| {
             Box::new(CudaScreen::new(&device, slots, slots, 0, frame).unwrap())
         });
     }

@@ -4,7 +4,7 @@ use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::kmeans::{Assigned, KMeansDevice, Start};
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
 use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
-use gmhclust_core::mahalanobis::screen::{Frame, Screen};
+use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem, WholeProblems};
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::{NeighbourDevice, Neighbours, Space};
@@ -55,7 +55,7 @@ impl AgglomerationDevice for Gpu {
         number: usize,
         problem: &Problem,
         live: usize,
-        frame: Frame,
+        frame: ClusterFrame,
     ) -> Result<Box<dyn Screen>> {
         self.cuda.screen(number, problem, live, frame)
     }

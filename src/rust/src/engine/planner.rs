@@ -146,7 +146,7 @@ impl Planner {
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Options, Subthreshold};
+    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
     use gmhclust_core::Matrix;
 
     use super::*;
@@ -189,7 +189,7 @@ mod tests {
         let options = Options {
             threshold: 5.0,
             subthreshold: Subthreshold::Mahal,
-            quick: true,
+            distance: Distance::Centroid,
             normalize: false,
             apriori_intra: true,
         };

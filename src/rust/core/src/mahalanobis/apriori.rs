@@ -1,6 +1,7 @@
 //! Apriori clusters: each is clustered alone, then they are the leaves of the top level.
 //!
-//! [`within`] does the first, [`above`] the second, given what the first found, here or elsewhere.
+//! [`within`] is the first part. [`above`] is the second, given the merges of the first, which may come
+//! from another machine.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -39,7 +40,7 @@ impl AprioriPartition {
         (!trivial).then_some(partition)
     }
 
-    /// The same, whatever the number of clusters.
+    /// The same, also where it is trivial.
     pub fn by_label(labels: &[u32]) -> Self {
         // Labels and indices in one number each sort several times faster.
         let labelled = labels.iter().zip(0u32..);
@@ -62,18 +63,18 @@ impl AprioriPartition {
         Self { clusters, loose }
     }
 
-    /// How many observations each cluster has.
+    /// The number of observations in each cluster.
     pub fn sizes(&self) -> impl Iterator<Item = usize> + '_ {
         self.clusters.iter().map(|(_, members)| members.len())
     }
 }
 
-/// Observations by apriori cluster: clusters with their members side by side are read much faster.
+/// Observations sorted by apriori cluster. Members in consecutive rows are read much faster.
 pub struct Arranged {
     x: Matrix,
-    /// The number of each observation in the data.
+    /// By row, the index of the observation in the data.
     order: Vec<u32>,
-    /// Where each cluster begins, and where the loose observations do.
+    /// The first row of each cluster, then of the loose observations.
     starts: Vec<usize>,
 }
 
@@ -134,25 +135,25 @@ pub fn above(
     })
 }
 
-/// That there are merges for each cluster, which make one of its members.
+/// Checks that the merges of each cluster join all its members.
 ///
 /// # Errors
-/// `Error::Input` where they are not.
+/// `Error::Input` where they do not.
 pub fn check_merges(partition: &AprioriPartition, inner: &[Vec<Merge>]) -> Result<()> {
-    let makes_one = |(size, merges): (usize, &Vec<Merge>)| {
-        let mut live = vec![true; size];
+    let joins_all = |(size, merges): (usize, &Vec<Merge>)| {
+        let mut is_active = vec![true; size];
         let joins_two = |merge: &Merge| {
             let (lower, higher) = (merge.lower as usize, merge.higher as usize);
-            let two = lower < higher && higher < size && live[lower] && live[higher];
+            let two = lower < higher && higher < size && is_active[lower] && is_active[higher];
             if two {
-                live[higher] = false;
+                is_active[higher] = false;
             }
             two && !merge.height.is_nan()
         };
         merges.len() + 1 == size && merges.iter().all(joins_two)
     };
     let fit = inner.len() == partition.clusters.len();
-    if fit && partition.sizes().zip(inner).all(makes_one) {
+    if fit && partition.sizes().zip(inner).all(joins_all) {
         return Ok(());
     }
     Err(Error::Input(
@@ -160,7 +161,7 @@ pub fn check_merges(partition: &AprioriPartition, inner: &[Vec<Merge>]) -> Resul
     ))
 }
 
-/// The merges within each apriori cluster, whose slots count its members.
+/// The merges within each apriori cluster. Slots are indices of its members.
 pub fn within(
     arranged: &Arranged,
     options: &Options,
@@ -187,8 +188,8 @@ pub fn within(
     Ok(clusters.map(joined).collect())
 }
 
-/// Repeatedly takes the lowest next merge of all apriori clusters (ties: the smaller label);
-/// returns the label of each merge.
+/// Appends the merges of all apriori clusters to the tree, by height, each cluster's in order (ties: the
+/// smaller label first). Returns the label of each merge.
 fn interleave(
     partition: &AprioriPartition,
     inner: &[Vec<Merge>],
@@ -206,7 +207,7 @@ fn interleave(
         let (label, members) = &partition.clusters[cluster];
         tree.append(members, &inner[cluster][at..=at]);
         labels.push(*label);
-        // Replaced in place: that is less work than to remove one and add another.
+        // To replace it in place is less work than to remove one and add another.
         match next(cluster, at + 1) {
             Some(later) => *top = later,
             None => drop(PeekMut::pop(top)),

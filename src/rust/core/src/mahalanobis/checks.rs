@@ -1,4 +1,4 @@
-//! What the tests of devices that agglomerate share.
+//! Helpers that tests of agglomerating devices share.
 
 use super::cluster::cluster;
 use super::clustering::Clustering;
@@ -43,7 +43,7 @@ pub fn apriori(random: &mut Random, n: usize) -> Option<Vec<u32>> {
     Some((0..n).map(|_| random.below(labels + 1) as u32).collect())
 }
 
-/// What a device makes of the rows of `x`.
+/// The clustering of the rows of `x` on a device.
 pub fn run(
     x: &Matrix,
     labels: Option<&[u32]>,

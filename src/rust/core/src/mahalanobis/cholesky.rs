@@ -35,6 +35,19 @@ pub fn cholesky<S: Simd>(
     )
 }
 
+/// The squared pivot at or below which a packed matrix is singular.
+#[inline(always)]
+fn smallest_pivot(matrix: &[f64], p: usize) -> f64 {
+    let mut largest = 0.0f64;
+    for i in 0..p {
+        let diagonal = matrix[packed_len(i) + i];
+        if diagonal > largest {
+            largest = diagonal;
+        }
+    }
+    f64::EPSILON * p as f64 * largest
+}
+
 /// As [`cholesky`], column after column, so that the elements of a row are independent of each other.
 /// Each element goes through the same operations in the same order as row after row.
 #[inline(always)]
@@ -47,14 +60,7 @@ fn cholesky_by_columns<S: Simd, const R: usize>(
     rows: &mut Vec<f64>,
     monitor: Option<&Monitor>,
 ) -> bool {
-    let mut largest = 0.0f64;
-    for i in 0..p {
-        let diagonal = matrix[packed_len(i) + i];
-        if diagonal > largest {
-            largest = diagonal;
-        }
-    }
-    let smallest = f64::EPSILON * p as f64 * largest;
+    let smallest = smallest_pivot(matrix, p);
     // The rows of the remaining matrix, of which only the triangle counts, then the current column.
     let width = row_width::<S, R>(p);
     rows.clear();
@@ -215,17 +221,9 @@ mod tests {
         }
     }
 
-    /// The Cholesky factor of a packed matrix and its squared pivots; false when it is singular, that
-    /// is when a squared pivot is ≤ ε·p·max diag.
+    /// [`cholesky`] row after row.
     fn plain_cholesky(matrix: &[f64], p: usize, factor: &mut [f64], pivots: &mut [f64]) -> bool {
-        let mut largest = 0.0f64;
-        for i in 0..p {
-            let diagonal = matrix[packed_len(i) + i];
-            if diagonal > largest {
-                largest = diagonal;
-            }
-        }
-        let smallest = f64::EPSILON * p as f64 * largest;
+        let smallest = smallest_pivot(matrix, p);
         for i in 0..p {
             let (done, rest) = factor.split_at_mut(packed_len(i));
             let row = &mut rest[..=i];
@@ -254,7 +252,7 @@ mod tests {
         true
     }
 
-    /// `out` = `scale` · L⁻¹ for the packed lower triangle L.
+    /// [`invert`] row after row.
     fn plain_inverse(factor: &[f64], p: usize, scale: f64, out: &mut [f64]) {
         for i in 0..p {
             let row = &factor[packed_len(i)..][..=i];

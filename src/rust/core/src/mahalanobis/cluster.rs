@@ -1,4 +1,4 @@
-//! From observations to a tree: the work divided by apriori clusters, agglomerated and joined.
+//! From observations to a tree: the work is divided by apriori clusters, agglomerated and joined.
 
 use super::agglomerate::agglomerate_all;
 use super::apriori::{self, AprioriPartition, Arranged};
@@ -22,8 +22,8 @@ use crate::monitor::Monitor;
 /// Takes O(n²p) time in practice and O(np + (n/3)p²) memory.
 ///
 /// # Errors
-/// `Error::Input` for a threshold that is not positive, labels of the wrong number, or values so
-/// large that fourth powers of their distances overflow; what the device returns otherwise.
+/// `Error::Input` for a threshold that is not positive, for the wrong number of labels, and for values
+/// so large that fourth powers of their distances overflow; and the errors of the device.
 pub fn cluster(
     x: &Matrix,
     apriori: Option<&[u32]>,
@@ -34,9 +34,9 @@ pub fn cluster(
     Clusterer::new(x, apriori, options)?.run(device, monitor)
 }
 
-/// Clusters within each apriori cluster, and nothing above: for each label that two observations or
-/// more have, in increasing order, the merges of its observations, whose slots they are in their
-/// order. The merges of a cluster do not depend on what else there is.
+/// Clusters within each apriori cluster, and nothing above. Returns the merges for each label of two or
+/// more observations, in increasing order of labels. The slots are the indices of the observations of
+/// that label. The merges of a cluster depend on no other observations.
 ///
 /// # Errors
 /// As [`cluster`].
@@ -52,11 +52,10 @@ pub fn cluster_within(
     apriori::within(&arranged, options, device, monitor)
 }
 
-/// As [`cluster`] with apriori clusters, given what [`cluster_within`] found in all of them.
+/// As [`cluster`] with apriori clusters, given the merges of [`cluster_within`] in all of them.
 ///
 /// # Errors
-/// As [`cluster`], and `Error::Input` where `inner` is not of these clusters, or where they amount
-/// to none.
+/// As [`cluster`], and `Error::Input` where `inner` is not of these clusters, or where there are none.
 pub fn cluster_above(
     x: &Matrix,
     apriori: &[u32],
@@ -73,8 +72,8 @@ pub fn cluster_above(
     apriori::above(&arranged, &partition, inner, options, device, monitor)
 }
 
-/// A clustering that can be run again after a device failed: what is done within apriori clusters
-/// is not done again.
+/// A clustering that can be run again after a device failed. It keeps the merges within apriori
+/// clusters.
 #[derive(Debug)]
 pub struct Clusterer<'a> {
     x: &'a Matrix,
@@ -102,7 +101,7 @@ impl<'a> Clusterer<'a> {
     /// Clusters on a device; [`cluster`].
     ///
     /// # Errors
-    /// What the device returns.
+    /// The errors of the device.
     pub fn run(
         &mut self,
         device: &(impl AgglomerationDevice + ?Sized),
@@ -140,14 +139,14 @@ fn without_apriori(
     })
 }
 
-/// The sizes of the problems that a clustering consists of, by which a device is chosen.
+/// The sizes of the problems of a clustering. The choice of a device depends on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProblemSizes {
-    /// Clusters at the start of the largest problem.
+    /// Number of clusters at the start of the largest problem.
     pub largest: usize,
     /// Number of problems within apriori clusters.
     pub apriori_clusters: usize,
-    /// Observations in those.
+    /// Number of observations in those.
     pub observations: usize,
 }
 

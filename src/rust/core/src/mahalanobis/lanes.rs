@@ -40,7 +40,7 @@ pub fn groups_mut<S: Simd, const R: usize>(values: &mut [f64]) -> &mut [[S::f64s
     doubles_mut::<S>(values).as_chunks_mut::<R>().0
 }
 
-/// Adds `factor` times some values to others.
+/// Adds `factor` · `values` to `sums`.
 #[inline(always)]
 pub fn add_multiple<S: Simd, const R: usize>(
     simd: S,

@@ -1,5 +1,5 @@
-//! The slow, obvious version: all pairs at every step. The oracle that the fast one is held
-//! against, kept for tests only.
+//! The slow, obvious version, for tests: it compares all pairs of clusters at every step. Tests hold the
+//! fast version against it.
 
 use super::distance::{self, ExactSum};
 use super::options::Distance;
@@ -10,10 +10,10 @@ use super::subthreshold::Subthreshold;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// Where the oracle takes the distances from.
+/// The source of the oracle's distances.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Source {
-    /// The decision functions and merged scatters: the same bits as the fast version.
+    /// The functions of this crate and merged scatters: the same bits as the fast version.
     Merged,
     /// The definition, straight from the observations: independent of everything in this crate.
     Observations,
@@ -62,24 +62,11 @@ pub fn agglomerate(problem: &Problem, source: Source) -> Vec<Merge> {
                 Source::Observations => observed_shape(problem, cluster, all_full_size),
             };
         }
-        let mut best: Option<Merge> = None;
-        for (i, a) in clusters.iter().enumerate() {
-            for (j, b) in clusters.iter().enumerate().skip(i + 1) {
-                let (Some(a), Some(b)) = (a, b) else { continue };
-                let height = match source {
-                    Source::Merged => merged_distance(problem, a, b, diagonal, log2_terms),
-                    Source::Observations => observed_distance(problem, a, b),
-                };
-                if best.is_none_or(|best| height < best.height) {
-                    best = Some(Merge {
-                        lower: i as u32,
-                        higher: j as u32,
-                        height,
-                    });
-                }
-            }
-        }
-        let merge = best.expect("two clusters are left");
+        let distance = |a: &Cluster, b: &Cluster| match source {
+            Source::Merged => merged_distance(problem, a, b, diagonal, log2_terms),
+            Source::Observations => observed_distance(problem, a, b),
+        };
+        let merge = nearest_pair(&clusters, distance).expect("two clusters are left");
         let gone = clusters[merge.higher as usize].take().expect("is active");
         let kept = clusters[merge.lower as usize].as_mut().expect("is active");
         shape::merge(
@@ -94,6 +81,28 @@ pub fn agglomerate(problem: &Problem, source: Source) -> Vec<Merge> {
         merges.push(merge);
     }
     merges
+}
+
+/// The merge of the two nearest clusters; of several, the first in the order of slots.
+fn nearest_pair(
+    clusters: &[Option<Cluster>],
+    distance: impl Fn(&Cluster, &Cluster) -> f64,
+) -> Option<Merge> {
+    let mut best: Option<Merge> = None;
+    for (i, a) in clusters.iter().enumerate() {
+        for (j, b) in clusters.iter().enumerate().skip(i + 1) {
+            let (Some(a), Some(b)) = (a, b) else { continue };
+            let height = distance(a, b);
+            if best.is_none_or(|best| height < best.height) {
+                best = Some(Merge {
+                    lower: i as u32,
+                    higher: j as u32,
+                    height,
+                });
+            }
+        }
+    }
+    best
 }
 
 fn merged_shape(problem: &Problem, cluster: &Cluster, all_full_size: bool) -> Vec<f64> {

@@ -1,9 +1,9 @@
-//! Clusters below the threshold: which have a shape of their own, and what replaces their covariance.
+//! Clusters below the threshold: the replacements of their covariance.
 
 use crate::error::{Error, Result};
 
-/// What replaces the covariance of a cluster below the threshold, with w = members / threshold. The
-/// CUDA code knows the kinds by these numbers.
+/// The replacement of the covariance of a cluster below the threshold, with w = members / threshold.
+/// The CUDA code knows the kinds by these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Subthreshold {

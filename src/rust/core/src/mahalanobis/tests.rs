@@ -135,7 +135,7 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
     }
 }
 
-/// A screen that counts what it finds.
+/// A screen that counts its answers.
 struct Counting {
     screen: CpuScreen,
     found: Arc<AtomicUsize>,
@@ -266,7 +266,7 @@ fn a_factorisation_of_many_columns_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn groups_that_are_out_of_reach_change_nothing() {
+fn groups_beyond_the_limit_change_nothing() {
     let cpu = Cpu::new(2).unwrap();
     let mut random = Random(11);
     for round in 0..2 {
@@ -389,7 +389,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
-fn distances_that_take_long_are_decided_side_by_side() {
+fn distances_that_take_long_are_decided_on_all_threads() {
     // Clusters of many members, in the same place: many bounds are below the next merge's height.
     let mut random = Random(17);
     let x = draw(&mut random, Data::Mixture, 9_000, 12);
@@ -408,7 +408,7 @@ fn distances_that_take_long_are_decided_side_by_side() {
 
 #[test]
 fn more_threads_than_groups_of_clusters_change_nothing() {
-    // So many columns that threads share a sweep of a few groups of 256 clusters, 16 of them full.
+    // Enough columns for threads to share a sweep of a few groups of 256 clusters, 16 of them complete.
     let x = draw(&mut Random(11), Data::Plain, 4_351, 61);
     let mut options = options(&mut Random(12), 4_351);
     options.distance = Distance::Centroid;

@@ -2,8 +2,8 @@
 
 use cudarc::driver::DeviceRepr;
 
-use gmhclust_core::mahalanobis::screen::View;
-use gmhclust_core::mahalanobis::shape::packed_len;
+use gmhclust_core::mahalanobis::packed::packed_len;
+use gmhclust_core::mahalanobis::screen::ClusterView;
 
 // As in screen.cu.
 pub const LOW: usize = 1;
@@ -49,7 +49,7 @@ pub fn padded_len(p: usize) -> usize {
 }
 
 /// The scalars of a cluster as in screen.cu.
-pub fn scalars(view: &View, shape: u32) -> [u32; SCALARS] {
+pub fn scalars(view: &ClusterView, shape: u32) -> [u32; SCALARS] {
     [
         view.error.to_bits(),
         view.low.to_bits(),
@@ -80,7 +80,12 @@ impl Staging<'_> {
 
     /// Requests as in screen.cu, with zeros for coordinates up to `padded`, but for their factors;
     /// where they start.
-    pub fn put_queries(&mut self, views: &[&View], pending: &[Pending], padded: usize) -> usize {
+    pub fn put_queries(
+        &mut self,
+        views: &[&ClusterView],
+        pending: &[Pending],
+        padded: usize,
+    ) -> usize {
         let start = self.used;
         let (mut factor, mut room) = (0, 0);
         for (view, request) in views.iter().zip(pending) {
@@ -108,7 +113,7 @@ impl Staging<'_> {
     }
 
     /// The whitening factors of requests, from a whole group on; where they start.
-    pub fn put_factors(&mut self, views: &[&View]) -> usize {
+    pub fn put_factors(&mut self, views: &[&ClusterView]) -> usize {
         self.used = self.used.next_multiple_of(GROUP);
         let start = self.used;
         for view in views.iter().filter(|view| !view.whitening.is_empty()) {
@@ -135,8 +140,8 @@ mod tests {
 
     use super::*;
 
-    fn view(mean: [f32; 3], whitening: Vec<f32>) -> View {
-        View {
+    fn view(mean: [f32; 3], whitening: Vec<f32>) -> ClusterView {
+        ClusterView {
             rest: Vec::new(),
             mean: mean.to_vec(),
             error: 0.5,
@@ -160,7 +165,7 @@ mod tests {
             view([0.4, 0.5, 0.6], rows.to_vec()),
             view([0.7, 0.8, 0.9], rows.to_vec()),
         ];
-        let views: Vec<&View> = views.iter().collect();
+        let views: Vec<&ClusterView> = views.iter().collect();
         let pending = |index| Pending {
             index,
             end: 40 + 10 * index,

@@ -38,10 +38,10 @@ impl WithSimd for InitialMoments<'_> {
             }
             return None;
         }
-        let is_full = problem.options.distance == Distance::FullMahalanobis;
-        let mut moments = Moments::zero(p, is_full);
+        let has_third = problem.options.distance == Distance::FullMahalanobis;
+        let mut moments = Moments::zero(p, has_third);
         problem.moments(slot, mean, &mut moments.scatter, monitor);
-        if is_full {
+        if has_third {
             for &member in members {
                 let x = problem.x.row(member as usize);
                 let square: f64 = x.iter().zip(&*mean).map(|(x, c)| (x - c) * (x - c)).sum();

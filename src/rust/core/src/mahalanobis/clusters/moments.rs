@@ -3,7 +3,7 @@
 use crate::mahalanobis::packed::packed_len;
 use crate::mahalanobis::screen::{Profile, Spread};
 
-/// All that follows from the members of a cluster, the mean aside.
+/// The moments of the members of a cluster, the mean aside, and its shape.
 #[derive(Debug, Clone, Default)]
 pub struct Moments {
     /// Packed scatter.
@@ -31,7 +31,7 @@ impl Moments {
         }
     }
 
-    /// A copy without the shape, and without what follows from the shape.
+    /// A copy without the shape and the bounds that follow from it.
     pub fn without_shape(&self) -> Box<Self> {
         Box::new(Self {
             scatter: self.scatter.clone(),

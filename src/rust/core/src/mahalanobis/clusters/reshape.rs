@@ -12,7 +12,7 @@ use crate::mahalanobis::shape::{self, Workspace};
 use crate::mahalanobis::subthreshold::ShapeRule;
 use crate::monitor::Monitor;
 
-/// Computes the shape of a cluster under a rule, and what the screen needs of its moments. A kernel.
+/// Computes the shape of a cluster under a rule, and the spread for the screen. A kernel.
 pub struct Reshape<'a> {
     pub monitor: &'a Monitor,
     pub rule: &'a ShapeRule,

@@ -34,37 +34,42 @@ fn bounds_are_below_the_distances_on_data_of_every_sort() {
         let monitor = Monitor::default();
         let bounding_box = problem.bounding_box();
         let clusters = Clusters::new(&problem, bounding_box.diagonal(), &rule, &monitor).unwrap();
-        let slots = 0..problem.clusters() as u32;
+        let case = format!("{data:?}, {n} x {p}, {options:?}");
         for precision in [MeanPrecision::Single, MeanPrecision::Double] {
             let mut frame = ClusterFrame::of_problem(&problem, &bounding_box);
             frame.precision = precision;
-            let mut screen = CpuScreen::new(slots.len(), frame.clone());
-            let view = |slot| frame.view(&clusters.profile(slot));
-            for slot in slots.clone() {
-                screen.push(slot, &view(slot)).unwrap();
-            }
-            for slot in slots.clone() {
-                let request = ScreenRequest {
-                    view: &view(slot),
-                    end: slot as usize,
-                    capacity: slots.len(),
-                    limit: f64::INFINITY,
-                    is_tight: false,
-                    skip: &[],
-                };
-                let found = screen.sweep(&[request], &mut || ()).unwrap().swap_remove(0);
-                assert_eq!(found.bounds.len(), slot as usize);
-                for (bound, other) in found.bounds {
-                    let distance = clusters.decide(slot, other).distance;
-                    let double = clusters.bound(slot, other);
-                    let case = format!("{data:?}, {n} x {p}, {options:?}, {precision:?}");
-                    assert!(bound <= distance, "{bound} is not below {distance}: {case}");
-                    assert!(
-                        double <= distance,
-                        "{double} is not below {distance}: {case}"
-                    );
-                }
-            }
+            check_bounds(&clusters, &frame, &format!("{case}, {precision:?}"));
+        }
+    }
+}
+
+/// Checks all bounds of a screen, and those in double precision, against the distances.
+fn check_bounds(clusters: &Clusters, frame: &ClusterFrame, case: &str) {
+    let count = clusters.active().count();
+    let mut screen = CpuScreen::new(count, frame.clone());
+    let view = |slot| frame.view(&clusters.profile(slot));
+    for slot in clusters.active() {
+        screen.push(slot, &view(slot)).unwrap();
+    }
+    for slot in clusters.active() {
+        let request = ScreenRequest {
+            view: &view(slot),
+            end: slot as usize,
+            capacity: count,
+            limit: f64::INFINITY,
+            is_tight: false,
+            skip: &[],
+        };
+        let answer = screen.sweep(&[request], &mut || ()).unwrap().swap_remove(0);
+        assert_eq!(answer.bounds.len(), slot as usize);
+        for (bound, other) in answer.bounds {
+            let distance = clusters.decide(slot, other).distance;
+            let double = clusters.bound(slot, other);
+            assert!(bound <= distance, "{bound} is not below {distance}: {case}");
+            assert!(
+                double <= distance,
+                "{double} is not below {distance}: {case}"
+            );
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What screens are held to.
+//! Checks that all screens must pass.
 
 use std::collections::HashMap;
 
@@ -68,8 +68,8 @@ impl Sample {
     }
 }
 
-/// Holds screens to what [`ScreenRequest`] and [`ScreenAnswer`] promise, however many are wanted; `new_screen`
-/// makes one for a number of clusters.
+/// Checks the answers of screens against the promises of [`ScreenRequest`] and [`ScreenAnswer`], for
+/// several capacities. `new_screen` makes a screen for a number of clusters.
 pub fn check_answers(
     precision: MeanPrecision,
     new_screen: impl Fn(usize, ClusterFrame) -> Box<dyn Screen>,
@@ -87,7 +87,7 @@ pub fn check_answers(
         for slot in 0..n {
             screen.push(slot as u32, &clusters.view(slot)).unwrap();
         }
-        // So many that the screen closes the gaps.
+        // Enough for the screen to close the gaps.
         for slot in (0..n).step_by(5) {
             screen.remove(slot as u32).unwrap();
         }
@@ -100,7 +100,7 @@ pub fn check_answers(
                 .map(|slot| (clusters.distance(query, slot as usize), slot))
                 .collect();
             others.sort_by(|a, b| a.0.total_cmp(&b.0));
-            // What is nearest is to be left out, as is what was found before.
+            // Leaves out the nearest ones, as a second sweep does.
             let nearest = others.drain(..random.below(others.len() / 2 + 1));
             let mut skip: Vec<u32> = nearest.map(|(_, slot)| slot).collect();
             skip.sort_unstable();
@@ -123,7 +123,7 @@ pub fn check_answers(
     }
 }
 
-/// Holds an answer to what it promises about these clusters at these distances, nearest first.
+/// Checks an answer about these clusters at these distances, nearest first.
 fn check_answer(
     found: &ScreenAnswer,
     others: &[(f64, u32)],

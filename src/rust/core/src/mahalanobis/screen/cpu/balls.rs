@@ -15,17 +15,17 @@ const RADIUS: usize = 0;
 const LEAST_LOW: usize = 1;
 const BALL_SCALARS: usize = 2;
 
-/// The balls around the full groups, as lanes of blocks: centres, then the radius and the least `low`
+/// The balls around the complete groups, as lanes of blocks: centres, then the radius and the least `low`
 /// of the clusters.
 #[derive(Debug, Default)]
 pub struct Balls {
     rows: Vec<Row>,
-    /// Number of full groups.
+    /// Number of complete groups.
     groups: usize,
 }
 
 impl Balls {
-    /// Number of balls, which is the number of full groups.
+    /// Number of balls, which is the number of complete groups.
     pub fn len(&self) -> usize {
         self.groups
     }
@@ -35,7 +35,7 @@ impl Balls {
         self.groups = 0;
     }
 
-    /// Adds the ball around the next group, which is full.
+    /// Adds the ball around the next group, which is complete.
     pub fn enclose_next(&mut self, blocks: &[Row], layout: &Layout) {
         let height = layout.height();
         let coordinates = layout.coordinates();
@@ -78,9 +78,9 @@ impl Balls {
         let query_low = simd.splat_f32s(query.low);
         let query_error = simd.splat_f32s(query.error);
         let groups = blocks.start / GROUP..blocks.end.div_ceil(GROUP);
-        let full = groups.start..groups.end.min(self.groups).max(groups.start);
+        let complete = groups.start..groups.end.min(self.groups).max(groups.start);
         let mut below = Vec::with_capacity(groups.len());
-        for index in full.start / LANES..full.end.div_ceil(LANES) {
+        for index in complete.start / LANES..complete.end.div_ceil(LANES) {
             let height = coordinates + BALL_SCALARS;
             let rows = &self.rows[index * height..][..height];
             let values = singles::<S>(rows.as_flattened());
@@ -97,13 +97,13 @@ impl Balls {
             for (group, bound) in (index * LANES..).zip(bounds) {
                 // An overflow to NaN bounds nothing: `max` makes it zero.
                 let bound = bound.max(0.0);
-                if full.contains(&group) && bound < limit {
+                if complete.contains(&group) && bound < limit {
                     below.push((bound.to_bits(), group as u32));
                 }
             }
         }
         below.sort_unstable();
-        below.extend((full.end..groups.end).map(|group| (0, group as u32)));
+        below.extend((complete.end..groups.end).map(|group| (0, group as u32)));
         below
     }
 }
