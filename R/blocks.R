@@ -2,9 +2,9 @@
 # into blocks of rows, and all references pass by each of them.
 #
 # In all of this, `search` is a list of what does not change from block to block: `x`, `query`, `k`,
-# `metric`, `backend`, `threads` (NULL for what the process has), `devices`, `packages` to read rows
-# with, `files` for the result or NULL, `progress` for a bar or NULL, and `kept`, an environment for
-# what a process keeps from block to block.
+# `metric`, `device` (see device_here()), `packages` to read rows with, `files` for the result or
+# NULL, `progress` for a bar or NULL, and `kept`, an environment for what a process keeps from block
+# to block.
 
 # Without workers, so many queries at a time: they take a GPU much longer than it takes to prepare
 # all references for them.
@@ -110,7 +110,7 @@ search_block <- function(rows, search) {
   found <- if (is_in_memory(search)) {
     points <- points_in_memory(search)$points
     among <- if (is.null(search$query)) rows else rows + nrow(search$x)
-    update_block(list(), rows, search, points, nrow(search$x), 1L, among)
+    update_block(NULL, rows, search, points, nrow(search$x), 1L, among)
   } else {
     queries <- read_rows(if (is.null(search$query)) search$x else search$query, rows)
     pass_rows(search$x, function(block, first, found) {
@@ -118,22 +118,22 @@ search_block <- function(rows, search) {
       on.exit(gknn_release(points))
       among <- nrow(block) + c(1, nrow(queries))
       update_block(found, rows, search, points, nrow(block), first, among)
-    }, list())
+    }, NULL)
   }
   if (is.null(search$files)) found else write_block(search$files, rows, found)
 }
 
-# Adds to what was found for a block of queries the neighbours in a block of references: the first
-# points, so many of them, which begin with reference number `first`. `among` are the first and the
-# last of the points that are queries.
+# Adds to what was found for a block of queries, or NULL, the neighbours in a block of references:
+# the first `references` of the points, which begin with reference number `first`. `among` are the
+# first and the last of the points that are queries.
 update_block <- function(found, rows, search, points, references, first, among) {
-  own <- if (is.null(search$query)) as.integer(rows[1])
+  block <- list(
+    references = references, first = first, queries = as.integer(among),
+    own = if (is.null(search$query)) as.integer(rows[1])
+  )
   pairs <- count_rows(rows) * references
   found <- run_job(
-    job_gknn_block(
-      points, references, first, as.integer(among), own, search$k, found$index, found$distance,
-      search$backend, threads_here(search$threads), search$devices
-    ),
+    job_gknn_block(points, block, search$k, found, device_here(search$device)),
     if (is.null(search$progress)) FALSE else search$progress$step(pairs), "Finding neighbours"
   )
   if (!is.null(search$progress)) search$progress$done(pairs)
@@ -143,12 +143,8 @@ update_block <- function(found, rows, search, points, references, first, among) 
 # A block of references, and queries after them, for update_block(), which gknn_release() frees;
 # with the numbers of suspicious rows, and digests of both.
 prepare_points <- function(x, query, digest, search, call = NULL) {
-  metric <- search$metric
   run_job(
-    job_gknn_points(
-      x, query, digest, metric$name, metric$p, metric$absolute, metric$zero_over_zero,
-      search$backend, threads_here(search$threads), search$devices
-    ),
+    job_gknn_points(x, query, digest, search$metric, device_here(search$device)),
     FALSE, "Finding neighbours", call
   )
 }
@@ -182,10 +178,7 @@ look_at_rows <- function(search, call) {
     x <- look_at(search$x, "X", search, call)
     query <- if (!is.null(search$query)) look_at(search$query, "query", search, call)
   }
-  metric <- search$metric
-  problem <- gknn_refusal(
-    x$rows, as.integer(query$rows), metric$name, metric$p, metric$absolute, metric$zero_over_zero
-  )
+  problem <- gknn_refusal(x$rows, as.integer(query$rows), search$metric)
   if (!is.null(problem)) stop(gmhclust_error_input(problem, call))
   c(X = x$digest, query = if (!is.null(search$query)) query$digest)
 }

@@ -170,6 +170,24 @@ format_gibibytes <- function(bytes) {
   ifelse(is.na(bytes), "unknown", sprintf("%.1f GiB", bytes / 2^30))
 }
 
+backends <- c("auto", "cpu", "cuda")
+
+# Where to compute, checked: a list of `backend`, `threads` and `devices`. With `workers` it is for
+# each of them, and their machines decide on `threads` where that is NULL.
+check_device <- function(backend, threads, devices, call, workers = NULL) {
+  list(
+    backend = check_choice(backend, backends, "backend", call),
+    threads = worker_threads(threads, workers, "threads", call),
+    devices = check_devices(devices, "devices", call)
+  )
+}
+
+# A device with the `threads` of this machine where it leaves them to a machine.
+device_here <- function(device) {
+  if (is.null(device$threads)) device$threads <- default_threads()
+  device
+}
+
 # NULL, or the numbers of CUDA devices as integers. Whether they are there, the backend says.
 check_devices <- function(devices, arg, call) {
   if (is.null(devices)) return(NULL)

@@ -109,16 +109,11 @@ gdist <- function(X, # nolint: object_name_linter.
   metric <- check_metric_options(method, p, absolute, zero_over_zero, "method", call)
   diag <- check_flag(diag, "diag", call)
   upper <- check_flag(upper, "upper", call)
-  backend <- check_choice(backend, backends, "backend", call)
-  threads <- check_threads(threads, "threads", call)
+  device <- check_device(backend, threads, devices, call)
   progress <- check_flag(progress, "progress", call)
-  devices <- check_devices(devices, "devices", call)
 
   value <- run_job(
-    job_gdist(
-      x, y, metric$name, metric$p, metric$absolute, metric$zero_over_zero, backend, threads, devices
-    ),
-    progress, "Computing distances", call
+    job_gdist(x, y, metric, device), progress, "Computing distances", call
   )
   warn_of_rows(value$constant, x, y, metric$name, call)
   attributes <- if (is.null(y)) {

@@ -118,30 +118,20 @@ ghclust <- function(x,
   call <- match.call()
   method <- check_linkage(method, call)
   single <- check_choice(precision, c("double", "single"), "precision", call) == "single"
-  backend <- check_choice(backend, backends, "backend", call)
-  threads <- check_threads(threads, "threads", call)
+  device <- check_device(backend, threads, devices, call)
   progress <- check_flag(progress, "progress", call)
-  devices <- check_devices(devices, "devices", call)
   if (inherits(x, "dist")) {
     n <- dist_size(x)
     labels <- attr(x, "Labels")
     dist_method <- attr(x, "method")
     x <- dist_values(x, n, call)
     members <- check_members(members, n, call)
-    job <- quote(
-      job_ghclust_dist(x, n, method, members, single, backend, threads, devices)
-    )
+    job <- quote(job_ghclust_dist(x, n, method, members, single, device))
   } else {
     x <- as_observations(x, "x", call)
     members <- check_members(members, nrow(x), call)
     metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
-    matrix <- needs_matrix(method, members, metric$name)
-    job <- quote(
-      job_ghclust_points(
-        x, method, members, single, metric$name, metric$p, metric$absolute,
-        metric$zero_over_zero, matrix, backend, threads, devices
-      )
-    )
+    job <- quote(job_ghclust_points(x, method, members, single, metric, device))
     labels <- rownames(x)
     dist_method <- metric$name
   }
@@ -214,12 +204,4 @@ check_members <- function(members, n, call) {
     refuse("members", paste("are", describe(members)), needs, call)
   }
   as.double(members)
-}
-
-# Whether linkage goes through a matrix of distances.
-needs_matrix <- function(method, members, metric) {
-  from_points <- method == "single" ||
-    (metric == "euclidean" && method %in% c("ward.D2", "centroid", "median"))
-  # Single linkage takes no notice of members.
-  !from_points || (!is.null(members) && method != "single")
 }

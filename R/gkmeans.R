@@ -95,10 +95,8 @@ gkmeans <- function(X, # nolint: object_name_linter.
   x <- as_observations(X, "X", call)
   options <- list(
     iterations = check_count(iter.max, .Machine$integer.max - 1, "iter.max", call),
-    backend = check_choice(backend, backends, "backend", call),
-    threads = check_threads(threads, "threads", call),
-    progress = check_flag(progress, "progress", call),
-    devices = check_devices(devices, "devices", call)
+    device = check_device(backend, threads, devices, call),
+    progress = check_flag(progress, "progress", call)
   )
   nstart <- check_count(nstart, .Machine$integer.max, "nstart", call)
   init <- check_choice(init, c("kmeans++", "random"), "init", call)
@@ -151,10 +149,7 @@ kmeans_labels <- function(x, k, options, arg, call) {
 # Lloyd's algorithm from `centers` or, where that is NULL, from centers drawn with `uniforms`.
 lloyd <- function(x, centers, uniforms, options, call) {
   run_job(
-    job_gkmeans(
-      x, centers, as.double(uniforms), options$iterations, options$backend, options$threads,
-      options$devices
-    ),
+    job_gkmeans(x, centers, as.double(uniforms), options$iterations, options$device),
     options$progress, "Clustering", call
   )
 }

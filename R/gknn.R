@@ -120,11 +120,9 @@ gknn <- function(X, # nolint: object_name_linter.
   if (!is.null(query)) query <- as_other_rows(query, x, "query", call)
   k <- check_k(k, nrow(x) - is.null(query), "k", call)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
-  backend <- check_choice(backend, backends, "backend", call)
   workers <- check_workers(BPPARAM, "BPPARAM", call)
-  threads <- worker_threads(threads, workers, "threads", call)
+  device <- check_device(backend, threads, devices, call, workers)
   progress <- check_flag(progress, "progress", call)
-  devices <- check_devices(devices, "devices", call)
   if (!is.null(output)) check_folder(output, "output", call)
   if (!is.null(block_rows)) {
     block_rows <- check_count(block_rows, .Machine$integer.max, "block_rows", call)
@@ -132,18 +130,12 @@ gknn <- function(X, # nolint: object_name_linter.
   whole <- is.null(output) && is.null(block_rows) && is.null(workers)
   if (!whole || is_delayed(x) || is_delayed(query)) {
     search <- list(
-      x = x, query = query, k = k, metric = metric, backend = backend, threads = threads,
-      devices = devices, packages = unique(c(packages_of_rows(x), packages_of_rows(query)))
+      x = x, query = query, k = k, metric = metric, device = device,
+      packages = unique(c(packages_of_rows(x), packages_of_rows(query)))
     )
     return(gknn_in_blocks(search, block_rows, output, workers, progress, call))
   }
-  run_job(
-    job_gknn(
-      x, query, k, metric$name, metric$p, metric$absolute, metric$zero_over_zero, backend, threads,
-      devices
-    ),
-    progress, "Finding neighbours", call
-  )
+  run_job(job_gknn(x, query, k, metric, device), progress, "Finding neighbours", call)
 }
 
 # A number of neighbours, of which there are `most`.

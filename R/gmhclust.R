@@ -177,6 +177,7 @@ gmhclust <- function(X, # nolint: object_name_linter.
                      BPPARAM = NULL) { # nolint: object_name_linter.
   call <- match.call()
   x <- as_observations(X, "X", call)
+  workers <- check_workers(BPPARAM, "BPPARAM", call)
   options <- list(
     threshold = threshold_members(threshold, nrow(x), "threshold", call),
     subthreshold = check_choice(subthreshold, subthreshold_kinds, "subthreshold", call),
@@ -184,14 +185,12 @@ gmhclust <- function(X, # nolint: object_name_linter.
     normalize = check_flag(normalize, "normalize", call),
     scale = check_flag(scale, "scale", call),
     apriori_intra = check_flag(apriori_intra, "apriori_intra", call),
-    backend = check_choice(backend, backends, "backend", call),
-    threads = check_threads(threads, "threads", call),
+    device = check_device(backend, threads, devices, call),
     progress = check_flag(progress, "progress", call),
-    devices = check_devices(devices, "devices", call),
-    workers = check_workers(BPPARAM, "BPPARAM", call)
+    workers = workers,
+    worker_device = check_device(backend, threads, devices, call, workers)
   )
   tell_of_width(x, options$subthreshold)
-  options$worker_threads <- worker_threads(threads, options$workers, "threads", call)
   if (is_single_number(apriori)) {
     apriori <- kmeans_labels(x, apriori, options, "apriori", call)
   }
@@ -200,7 +199,9 @@ gmhclust <- function(X, # nolint: object_name_linter.
 }
 
 subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")
-backends <- c("auto", "cpu", "cuda")
+
+# Those of gmhclust()'s options that the library takes as one list.
+clustering_options <- c("threshold", "subthreshold", "quick", "normalize", "apriori_intra")
 
 # Clusters checked input. `options` holds gmhclust()'s other arguments, checked; of them `threshold`
 # is in members, and `clusters` is what apriori_clusters() made of the labels `apriori`.
@@ -211,11 +212,7 @@ mahalanobis_average <- function(x, apriori, options, call) {
     merges_by_workers(x, options, call)
   }
   value <- run_job(
-    job_gmhclust(
-      x, options$threshold, options$subthreshold, options$quick, options$normalize,
-      options$clusters$codes, options$apriori_intra, inner, options$backend, options$threads,
-      options$devices
-    ),
+    job_gmhclust(x, options[clustering_options], options$clusters$codes, inner, options$device),
     options$progress, "Clustering", call
   )
   tree <- new_hclust(value$merge, value$height, value$order, labels, "mahalanobis-average", call)
@@ -257,8 +254,7 @@ merges_by_workers <- function(x, options, call) {
     rows <- sort(unlist(members[clusters], use.names = FALSE))
     list(x = x[rows, , drop = FALSE], codes = codes[rows], clusters = clusters)
   })
-  shared <- options[c("threshold", "subthreshold", "quick", "normalize", "backend", "devices")]
-  shared["threads"] <- list(options$worker_threads)
+  shared <- list(options = options[clustering_options], device = options$worker_device)
   found <- spread(
     tasks, "cluster_share", shared, options$workers,
     name = function(task) name_clusters(options$clusters$labels[task$clusters]),
@@ -276,10 +272,7 @@ merges_by_workers <- function(x, options, call) {
 # What a worker does with its share of the apriori clusters.
 cluster_share <- function(task, shared) {
   run_job(
-    job_gmhclust_within(
-      task$x, shared$threshold, shared$subthreshold, shared$quick, shared$normalize, task$codes,
-      shared$backend, threads_here(shared$threads), shared$devices
-    ),
+    job_gmhclust_within(task$x, shared$options, task$codes, device_here(shared$device)),
     FALSE, "Clustering"
   )
 }

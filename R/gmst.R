@@ -61,15 +61,8 @@ gmst <- function(X, # nolint: object_name_linter.
   call <- match.call()
   x <- as_observations(X, "X", call)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
-  backend <- check_choice(backend, backends, "backend", call)
-  threads <- check_threads(threads, "threads", call)
+  device <- check_device(backend, threads, devices, call)
   progress <- check_flag(progress, "progress", call)
-  devices <- check_devices(devices, "devices", call)
-  edges <- run_job(
-    job_gmst(
-      x, metric$name, metric$p, metric$absolute, metric$zero_over_zero, backend, threads, devices
-    ),
-    progress, "Building the spanning tree", call
-  )
+  edges <- run_job(job_gmst(x, metric, device), progress, "Building the spanning tree", call)
   data.frame(edges)
 }

@@ -61,6 +61,7 @@ mhclust <- function(x,
   }
   progress <- if (is.null(extra$progress)) verb > 0 else extra$progress
   warn <- check_flag(warn, "warn", call)
+  workers <- check_workers(extra$BPPARAM, "BPPARAM", call)
   options <- list(
     threshold = threshold_members(thresh, nrow(x), "thresh", call),
     clusters = apriori_clusters(g, nrow(x), "g", call),
@@ -69,13 +70,11 @@ mhclust <- function(x,
     normalize = check_flag(normalize, "normalize", call),
     scale = check_flag(scale, "scale", call),
     apriori_intra = check_flag(gIntra, "gIntra", call),
-    backend = check_choice(backend, backends, "backend", call),
-    threads = check_threads(threads, "threads", call),
+    device = check_device(backend, threads, extra$devices, call),
     progress = check_flag(progress, "progress", call),
-    devices = check_devices(extra$devices, "devices", call),
-    workers = check_workers(extra$BPPARAM, "BPPARAM", call)
+    workers = workers,
+    worker_device = check_device(backend, threads, extra$devices, call, workers)
   )
-  options$worker_threads <- worker_threads(threads, options$workers, "threads", call)
   suppressWarnings(
     mahalanobis_average(x, g, options, call),
     classes = if (warn) character(0) else "gmhclust_warning_inversions"

@@ -32,8 +32,6 @@ are_here <- function(workers) {
   is.numeric(where) || all(where %in% c("localhost", Sys.info()[["nodename"]]))
 }
 
-threads_here <- function(threads) if (is.null(threads)) default_threads() else threads
-
 # work(task, shared), given the name of a function, for each of `tasks`, here or, in equal shares,
 # on workers, to each of which `shared` is sent once. A list of its values. Where a task fails, an
 # error of the same class names it, by `name(task)`; with workers, the other shares go on to their

@@ -3,11 +3,14 @@
 use std::path::PathBuf;
 
 use extendr_api::prelude::*;
-use gmhclust_core::knn::folder::{begin, Digests, Folder, Manifest, MetricOptions, Search};
+use gmhclust_core::knn::folder::{begin, Digests, Folder, Manifest, Search};
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
 
+use crate::arguments::{self, Fields};
+use crate::graph::{graph_of, graph_to_r};
 use crate::job::Job;
-use crate::{graph_of, graph_to_r, r_integer, vector};
+use crate::results::r_integer;
+use crate::vector;
 
 /// Starts to write the manifest of a new folder.
 /// @param folder raw, the name of the folder.
@@ -170,24 +173,15 @@ fn count(count: i32) -> CoreResult<u32> {
 }
 
 fn search_of(search: &List) -> CoreResult<Search> {
-    let bad = |_| CoreError::Input("`search` is no list of what describes a search".into());
-    let field = |name: &str| search.dollar(name).map_err(bad);
-    let number = |name: &str| count(i32::try_from(&field(name)?).map_err(bad)?);
-    let metric = field("metric")?;
-    let of_metric = |name: &str| metric.dollar(name).map_err(bad);
-    let digests = field("digests")?;
-    let digests = Vec::<String>::try_from(&digests).map_err(bad)?;
+    let fields = Fields::new("search", search);
+    let number = |name: &str| count(fields.get(name)?);
+    let digests: Vec<String> = fields.get("digests")?;
     Ok(Search {
         rows: number("rows")?,
         columns: number("columns")?,
         among: number("among")?,
         k: number("k")?,
-        metric: MetricOptions {
-            name: String::try_from(&of_metric("name")?).map_err(bad)?,
-            p: f64::try_from(&of_metric("p")?).map_err(bad)?,
-            absolute: bool::try_from(&of_metric("absolute")?).map_err(bad)?,
-            zero_over_zero: String::try_from(&of_metric("zero_over_zero")?).map_err(bad)?,
-        },
+        metric: arguments::metric_options(&fields.get("metric")?)?,
         digests: Digests {
             x: digests.first().cloned().unwrap_or_default(),
             query: digests.get(1).cloned(),

@@ -335,3 +335,45 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
         "a panic without a message"
     }
 }
+
+/// Waits for a job, at most `seconds`.
+/// @return TRUE when the job has ended.
+/// @noRd
+#[extendr]
+fn job_wait(job: ExternalPtr<Job>, seconds: f64) -> bool {
+    // What is no duration, such as a negative number, means a look without waiting.
+    job.wait(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+}
+
+/// Work that a job has done and expects in all, in units of its own.
+/// @return c(done, total), doubles.
+/// @noRd
+#[extendr]
+fn job_progress(job: ExternalPtr<Job>) -> Vec<f64> {
+    let (done, total) = job.progress();
+    vec![done as f64, total as f64]
+}
+
+/// The result of a job, which can be taken once; waits for a job that still runs.
+/// @return list(ok = TRUE, value, warnings) or list(ok = FALSE, kind, message).
+/// @noRd
+#[extendr]
+fn job_take(mut job: ExternalPtr<Job>) -> Robj {
+    job.take()
+}
+
+/// Stops a job, waits until it has stopped and frees its memory.
+/// @return NULL.
+/// @noRd
+#[extendr]
+fn job_cancel(mut job: ExternalPtr<Job>) {
+    job.cancel();
+}
+
+extendr_module! {
+    mod job;
+    fn job_wait;
+    fn job_progress;
+    fn job_take;
+    fn job_cancel;
+}

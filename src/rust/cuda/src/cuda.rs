@@ -7,7 +7,7 @@ use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::{lloyd, Assigned, KMeansDevice, Start};
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
-use gmhclust_core::linkage::{Linkage, LinkageDevice, Origin, Recurrence};
+use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
 use gmhclust_core::mahalanobis::screen::cpu::CpuScreen;
 use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem, WholeProblems};
@@ -24,17 +24,27 @@ use crate::neighbours::CudaNeighbours;
 use crate::screen::CudaScreen;
 use crate::{blocks, dissimilarities, distances, kmeans, screen};
 
-/// Sizes below which the CPU takes over from a device in the middle of the work. With 0 it never
-/// does.
+/// Sizes below which the CPU does a part of the work, or takes over in the middle of it. With 0 it
+/// never does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Handover {
     /// Clusters that are left of a problem.
     pub clusters: usize,
-    /// Pairs of coordinates in a request for neighbours.
+    /// Problems that fit in a thread block.
+    pub blocks: usize,
+    /// Coordinates of the pairs in a request for neighbours.
     pub request: usize,
+    /// Observations of a linkage through a matrix.
+    pub linkage: usize,
     /// Clusters that are left for a nearest-neighbour chain.
     pub chain: usize,
+    /// Coordinates of the pairs in an iteration of k-means.
+    pub kmeans: usize,
 }
+
+/// Times the average size that a problem in a thread block may have: a larger one would keep its
+/// block long after the others are done.
+const LARGEST_IN_BLOCK: usize = 4;
 
 /// One or more CUDA devices, and the CPU's threads beside them.
 pub struct Cuda {
@@ -43,8 +53,6 @@ pub struct Cuda {
     handover: Handover,
     /// Bytes of a device's memory that a search for neighbours takes, at most.
     memory: Option<usize>,
-    /// Whether problems that fit in a thread block are done there as a whole.
-    in_blocks: bool,
 }
 
 impl Cuda {
@@ -84,13 +92,12 @@ impl Cuda {
             cpu: Cpu::new(threads)?,
             handover,
             memory: memory_from_environment()?,
-            in_blocks: true,
         })
     }
 
     /// Has no problem done as a whole in a thread block.
     pub fn without_blocks(mut self) -> Self {
-        self.in_blocks = false;
+        self.handover.blocks = usize::MAX;
         self
     }
 
@@ -105,26 +112,27 @@ impl Cuda {
         self.devices.len()
     }
 
-    /// Has devices opened afresh at the next use where the result is that something failed on one.
-    pub fn forget_on_failure<T>(&self, result: Result<T>) -> Result<T> {
-        let devices = self.devices.iter();
-        devices.fold(result, |result, device| device.forget_on_failure(result))
+    /// Has devices opened afresh at the next use where an error is that something failed on one.
+    pub fn forget_on_failure(&self, error: &Error) {
+        for device in &self.devices {
+            device.forget_on_failure(error);
+        }
     }
+}
 
-    /// Whether a thread block can do each of these problems, and is not kept busy by ties.
-    ///
-    /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory`.
-    pub fn fit_in_blocks(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<bool>> {
-        let fits = |problem| Ok(blocks::fits(problem) && !blocks::is_tied(problem, monitor)?);
-        self.cpu
-            .install(|| problems.par_iter().map(fits).collect::<Result<_>>())
+/// The problems that thread blocks merge, of those that fit in one: at least `fewest`, all of about
+/// one size.
+fn in_blocks(problems: &[Problem<'_>], fit: &[bool], fewest: usize) -> Vec<usize> {
+    let fitting = (0..problems.len()).filter(|&number| fit[number]);
+    let fitting: Vec<usize> = fitting.collect();
+    let count = fitting.len();
+    if count < fewest {
+        return Vec::new();
     }
-
-    /// Whether a device can hold the dissimilarities for a linkage.
-    pub fn can_link(&self, linkage: Linkage) -> bool {
-        dissimilarities::fits(linkage)
-    }
+    let clusters = |number: usize| problems[number].clusters();
+    let total: usize = fitting.iter().map(|&number| clusters(number)).sum();
+    let is_small = |&number: &usize| clusters(number) * count <= LARGEST_IN_BLOCK * total;
+    fitting.into_iter().filter(is_small).collect()
 }
 
 impl gmhclust_core::Device for Cuda {
@@ -151,18 +159,20 @@ impl AgglomerationDevice for Cuda {
     }
 
     fn whole_problems(&self) -> Option<&dyn WholeProblems> {
-        if self.in_blocks {
-            Some(self)
-        } else {
-            None
-        }
+        Some(self)
     }
 }
 
 impl WholeProblems for Cuda {
     fn choose(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<usize>> {
-        let fit = self.fit_in_blocks(problems, monitor)?;
-        Ok((0..problems.len()).filter(|&number| fit[number]).collect())
+        if problems.len() < self.handover.blocks {
+            return Ok(Vec::new());
+        }
+        let fits = |problem| Ok(blocks::fits(problem) && !blocks::is_tied(problem, monitor)?);
+        let fit: Vec<bool> = self
+            .cpu
+            .install(|| problems.par_iter().map(fits).collect::<Result<_>>())?;
+        Ok(in_blocks(problems, &fit, self.handover.blocks))
     }
 
     /// Deals the problems out to the devices, a thread block each.
@@ -231,6 +241,9 @@ impl LinkageDevice for Cuda {
         recurrence: Recurrence,
         monitor: &Monitor,
     ) -> Result<Box<dyn Dissimilarities + 'a>> {
+        if n < self.handover.linkage {
+            return self.cpu.dissimilarities(origin, n, recurrence, monitor);
+        }
         let device = &self.devices[0];
         let chain = self.handover.chain;
         dissimilarities::dissimilarities(device, origin, n, recurrence, self, chain, monitor)
@@ -246,10 +259,41 @@ impl KMeansDevice for Cuda {
         monitor: &Monitor,
     ) -> Result<Assigned> {
         let device = &self.devices[0];
-        if kmeans::fits(device, x, start.centers(x.columns()))? {
+        let centers = start.centers(x.columns());
+        if x.values().len().saturating_mul(centers) < self.handover.kmeans {
+            return self.cpu.iterate(x, start, iterations, monitor);
+        }
+        if kmeans::fits(device, x, centers)? {
             return kmeans::kmeans(device, x, start, iterations, monitor);
         }
         self.cpu
             .install(|| lloyd::iterate(x, start, iterations, self, monitor))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gmhclust_core::mahalanobis::{Options, Subthreshold};
+
+    use super::*;
+
+    #[test]
+    fn blocks_merge_many_small_problems_but_none_that_is_much_larger() {
+        let x = Matrix::from_row_major((0..600).map(f64::from).collect(), 600, 1).unwrap();
+        let options = Options {
+            threshold: 5.0,
+            subthreshold: Subthreshold::Mahal,
+            quick: true,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let problem = |n: u32| Problem::of_observations(&x, (0..n).collect(), options);
+        let sizes = [10, 10, 600, 10, 10, 10, 10, 10, 10];
+        let problems: Vec<Problem> = sizes.into_iter().map(problem).collect();
+        let mut fit = [true; 9];
+        fit[1] = false;
+        assert_eq!(in_blocks(&problems, &fit, 8), [0, 3, 4, 5, 6, 7, 8]);
+        fit[0] = false;
+        assert!(in_blocks(&problems, &fit, 8).is_empty());
     }
 }

@@ -8,7 +8,7 @@ use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUresult};
 use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, DriverError};
 use cudarc::nvrtc::Ptx;
 
-use crate::kernels::Kernels;
+use crate::kernels::{Bundle, Kernels};
 use gmhclust_core::error::{Error, Result};
 
 /// The oldest compute capability that the kernels are compiled for.
@@ -140,6 +140,7 @@ pub struct Device {
     pub context: Arc<CudaContext>,
     /// Loaded at their first use: a driver may take seconds to compile one it has not seen before.
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
+    bundle: Bundle,
     index: usize,
 }
 
@@ -176,12 +177,11 @@ impl Device {
 
     /// Where something failed on it, closes the device once nobody uses it any more, so that the
     /// next use opens it afresh: what has failed once keeps failing.
-    pub fn forget_on_failure<T>(&self, result: Result<T>) -> Result<T> {
-        if let Err(Error::Device(_)) = result {
+    pub fn forget_on_failure(&self, error: &Error) {
+        if let Error::Device(_) = error {
             let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
             open.retain(|device| !std::ptr::eq(&**device, self));
         }
-        result
     }
 
     /// Opens device `index`.
@@ -198,6 +198,7 @@ impl Device {
                 info.name
             )));
         }
+        let bundle = Bundle::open()?;
         guarded(|| {
             let context = CudaContext::new(index)
                 .map_err(|error| device_error(&format!("CUDA device {index}"), &error))?;
@@ -206,6 +207,7 @@ impl Device {
             Ok(Self {
                 context,
                 modules: Mutex::new(HashMap::new()),
+                bundle,
                 index,
             })
         })
@@ -235,7 +237,8 @@ impl Device {
     ) -> std::result::Result<CudaFunction, DriverError> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if !modules.contains_key(kernels.name) {
-            let module = self.context.load_module(Ptx::from_src(kernels.source))?;
+            let ptx = Ptx::from_src(self.bundle.ptx(kernels));
+            let module = self.context.load_module(ptx)?;
             modules.insert(kernels.name, module);
         }
         modules[kernels.name].load_function(name)

@@ -25,7 +25,7 @@ use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::error::Result;
 use gmhclust_core::linkage::condensed::{self, pairs, position, row_start, Condensed};
 use gmhclust_core::linkage::dissimilarities::{Contraction, Dissimilarities, Nearest, Neighbour};
-use gmhclust_core::linkage::lance_williams::{Linkage, Precision, Recurrence};
+use gmhclust_core::linkage::lance_williams::{Precision, Recurrence};
 use gmhclust_core::linkage::Origin;
 use gmhclust_core::metric::Points;
 use gmhclust_core::monitor::Monitor;
@@ -124,12 +124,7 @@ struct Rest {
 // SAFETY: plain old data, laid out as in dissimilarities.cu.
 unsafe impl DeviceRepr for Rest {}
 
-/// Whether the device does this linkage: those that merge by rounds.
-pub fn fits(linkage: Linkage) -> bool {
-    linkage.merges_in_rounds()
-}
-
-/// The dissimilarities of `n` observations on the device, for a linkage that [`fits`]; `distances`
+/// The dissimilarities of `n` observations on the device, for a linkage that merges in rounds; `distances`
 /// makes those that the device cannot make. Chains of fewer clusters than `smallest_chain` are the
 /// CPU's.
 ///

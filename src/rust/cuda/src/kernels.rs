@@ -1,18 +1,87 @@
-//! The modules of kernels, as tools/build-kernels compiles them.
+//! The modules of kernels, as tools/build-kernels compiles and packs them; kernels/modules.toml is
+//! the table of them.
+
+use std::fmt::Display;
+use std::io::Read;
+use std::sync::OnceLock;
+
+use lzma_rust2::LzmaReader;
+
+use gmhclust_core::error::{Error, Result};
+use gmhclust_core::memory;
+
+/// PTX of all modules. LZMA, because Python's standard library writes and checks it;
+/// lzma-rust2, because it is maintained, needs no other crate and takes 40 ms for it.
+static PACKED: &[u8] = include_bytes!("../kernels/modules.ptx.lzma");
+
+/// Bytes of memory for each packed byte: PTX has 14.2. Were there too few, the text would be copied as
+/// it grows.
+const RATIO: usize = 16;
+
+/// A line that begins so precedes each module, as tools/kernels.py writes it: name, comma, digest.
+const MARK: &str = "//// module ";
 
 /// A module of kernels, which the driver compiles for its device at the first use.
 #[derive(Debug)]
 pub struct Kernels {
     pub name: &'static str,
-    pub source: &'static str,
+}
+
+/// The PTX of all modules.
+#[derive(Debug, Clone, Copy)]
+pub struct Bundle(&'static str);
+
+impl Bundle {
+    /// Decompresses it at the first use.
+    ///
+    /// # Errors
+    /// `Error::Memory` or `Error::Device` where there is no memory for it.
+    pub fn open() -> Result<Self> {
+        static TEXT: OnceLock<String> = OnceLock::new();
+        if let Some(text) = TEXT.get() {
+            return Ok(Self(text));
+        }
+        let text = unpack()?;
+        Ok(Self(TEXT.get_or_init(|| text)))
+    }
+
+    /// Name and PTX of each module.
+    fn modules(self) -> impl Iterator<Item = (&'static str, &'static str)> {
+        let modules = self.0.split(MARK).skip(1);
+        modules.filter_map(|module| {
+            let (header, ptx) = module.split_once('\n')?;
+            Some((header.split_once(',')?.0, ptx))
+        })
+    }
+
+    /// The PTX of a module.
+    ///
+    /// # Panics
+    /// Where there is no such module; a test sees to it that there is.
+    pub fn ptx(self, kernels: &Kernels) -> &'static str {
+        let module = self.modules().find(|(name, _)| *name == kernels.name);
+        module.expect("every named module is in the bundle").1
+    }
+}
+
+fn unpack() -> Result<String> {
+    let mut text = memory::room("decompressing the kernels needs", RATIO * PACKED.len())?;
+    LzmaReader::new_mem_limit(PACKED, u32::MAX, None)
+        .and_then(|mut reader| reader.read_to_end(&mut text))
+        .map_err(|error| unreadable(&error))?;
+    String::from_utf8(text).map_err(|error| unreadable(&error))
+}
+
+fn unreadable(why: &dyn Display) -> Error {
+    Error::Device(format!("the kernels cannot be decompressed: {why}"))
 }
 
 macro_rules! kernels {
     ($($constant:ident = $name:literal;)*) => {
-        $(pub static $constant: Kernels = Kernels {
-            name: $name,
-            source: include_str!(concat!("../kernels/", $name, ".ptx")),
-        };)*
+        $(pub static $constant: Kernels = Kernels { name: $name };)*
+
+        #[cfg(test)]
+        const ALL: &[&Kernels] = &[$(&$constant),*];
     };
 }
 
@@ -51,4 +120,53 @@ kernels! {
     NEIGHBOURS_ABSOLUTE_PRODUCTS = "neighbours_absolute_products";
     PRODUCTS = "products";
     PRODUCTS_ABSOLUTE = "products_absolute";
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_modules_named_here_are_those_of_the_bundle() {
+        let bundle = Bundle::open().unwrap();
+        let named: Vec<&str> = ALL.iter().map(|kernels| kernels.name).collect();
+        let packed: Vec<&str> = bundle.modules().map(|(name, _)| name).collect();
+        let distinct: BTreeSet<&str> = named.iter().chain(&packed).copied().collect();
+        assert_eq!(BTreeSet::from_iter(named.iter().copied()), distinct);
+        assert_eq!(BTreeSet::from_iter(packed.iter().copied()), distinct);
+        assert_eq!(
+            (named.len(), packed.len()),
+            (distinct.len(), distinct.len())
+        );
+    }
+
+    #[test]
+    fn each_module_is_one_whole_ptx() {
+        let bundle = Bundle::open().unwrap();
+        for kernels in ALL {
+            let ptx = bundle.ptx(kernels);
+            for line in [".version ", ".target ", ".address_size 64"] {
+                let count = ptx.lines().filter(|found| found.starts_with(line)).count();
+                assert_eq!(count, 1, "{} in {}", line, kernels.name);
+            }
+            assert!(ptx.contains(".visible .entry "), "{}", kernels.name);
+            assert!(ptx.trim_end().ends_with('}'), "{}", kernels.name);
+            assert!(!ptx.contains("////"), "{}", kernels.name);
+        }
+    }
+
+    #[test]
+    fn threads_that_open_the_bundle_at_once_share_it() {
+        let open = || Bundle::open().unwrap().0.as_ptr() as usize;
+        let places: BTreeSet<usize> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4).map(|_| scope.spawn(open)).collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        assert_eq!(places.len(), 1);
+    }
 }

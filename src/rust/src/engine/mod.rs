@@ -3,7 +3,6 @@
 //! [`Engine::new`] chooses the device, by the user's word and the [`planner`]; [`Engine::run`] hands it
 //! to the work, and the CPU after it where the user left the choice to the package.
 
-pub mod gpu;
 pub mod planner;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,8 +12,8 @@ use gmhclust_core::kmeans::KMeansDevice;
 use gmhclust_core::linkage::LinkageDevice;
 use gmhclust_core::mahalanobis::AgglomerationDevice;
 use gmhclust_core::{Cpu, Error, Monitor, Result};
+use gmhclust_cuda::Cuda;
 
-use gpu::Gpu;
 use planner::{Planner, Workload};
 
 /// A device for every algorithm.
@@ -31,6 +30,17 @@ pub trait Engines: AgglomerationDevice + DistanceDevice + KMeansDevice + Linkage
 impl Engines for Cpu {
     fn name(&self) -> &'static str {
         "cpu"
+    }
+}
+
+impl Engines for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
+    fn failed(&self, error: Error) -> Error {
+        self.forget_on_failure(&error);
+        error
     }
 }
 
@@ -59,13 +69,14 @@ impl Engine {
     ///
     /// # Errors
     /// `Error::Device` for `"cuda"` where no device can be used, `Error::Input` for another word and
-    /// for what [`Gpu::new`] refuses.
+    /// for what [`Cuda::new`] refuses.
     pub fn new(choice: &Choice, work: &Workload) -> Result<Self> {
-        let (devices, threads) = (choice.devices, choice.threads);
-        let cpu = || Cpu::new(threads);
+        let planner = Planner::new(choice.threads);
+        let cpu = || Cpu::new(choice.threads);
+        let gpu = || Cuda::new(choice.devices, choice.threads, planner.handover());
         match choice.backend {
             "cpu" => Ok(Self::on(cpu()?)),
-            "cuda" => match Gpu::new(devices, threads) {
+            "cuda" => match gpu() {
                 Ok(gpu) => Ok(Self::on(gpu)),
                 Err(Error::Device(reason)) => Err(Error::Device(format!(
                     "`backend` is \"cuda\", but {reason}; \"cpu\" needs no device, and \"auto\" \
@@ -73,8 +84,8 @@ impl Engine {
                 ))),
                 Err(other) => Err(other),
             },
-            "auto" if !Planner::new(threads).prefers_gpu(work) => Ok(Self::on(cpu()?)),
-            "auto" => match Gpu::new(devices, threads) {
+            "auto" if !planner.prefers_gpu(work) => Ok(Self::on(cpu()?)),
+            "auto" => match gpu() {
                 Ok(gpu) => Ok(Self::on(gpu).or(cpu()?)),
                 Err(error @ Error::Input(_)) => Err(error),
                 Err(_) => Ok(Self::on(cpu()?)),

@@ -3,7 +3,7 @@
 //! [`MEASURED`] is the one place of all crossover figures. They change nothing but the time.
 
 use gmhclust_core::linkage::Linkage;
-use gmhclust_core::mahalanobis::{Problem, ProblemSizes};
+use gmhclust_core::mahalanobis::ProblemSizes;
 use gmhclust_cuda::Handover;
 
 /// Sizes from which on a GPU is faster.
@@ -16,9 +16,6 @@ pub struct Crossovers {
     pub clusters_per_thread: usize,
     /// Apriori clusters for each thread from which on thread blocks do them faster (gmhclust.R).
     pub blocks_per_thread: usize,
-    /// Times the average size that an apriori cluster in a thread block may have: a larger one
-    /// would keep its block long after the others are done (gmhclust.R).
-    pub largest_in_block: usize,
     /// Coordinates of the pairs to compare, for each thread (distances.R, 2 and 16 threads).
     pub coordinates_per_thread: usize,
     /// Coordinates of the pairs in one request for neighbours (neighbours.R).
@@ -37,7 +34,6 @@ pub const MEASURED: Crossovers = Crossovers {
     clusters: 8_192,
     clusters_per_thread: 1_000,
     blocks_per_thread: 4,
-    largest_in_block: 4,
     coordinates_per_thread: 1 << 31,
     request_coordinates: 1 << 26,
     kmeans_coordinates: 1 << 26,
@@ -98,7 +94,7 @@ impl Planner {
                 observations,
                 columns,
             } => match columns {
-                _ if linkage.merges_in_rounds() => self.links_on_gpu(observations),
+                _ if linkage.merges_in_rounds() => observations >= at.linkage_observations,
                 // The GPU makes the distances only.
                 Some(columns) => {
                     let count = observations.saturating_mul(observations);
@@ -109,46 +105,22 @@ impl Planner {
         }
     }
 
-    /// The problems that thread blocks should merge, of those that fit in one.
-    pub fn in_blocks(&self, problems: &[Problem<'_>], fit: &[bool]) -> Vec<usize> {
-        let at = &self.crossovers;
-        let fitting = (0..problems.len()).filter(|&number| fit[number]);
-        let fitting: Vec<usize> = fitting.collect();
-        let count = fitting.len();
-        if count < at.blocks_per_thread * self.threads {
-            return Vec::new();
-        }
-        let clusters = |number: usize| problems[number].clusters();
-        let total: usize = fitting.iter().map(|&number| clusters(number)).sum();
-        let is_small = |&number: &usize| clusters(number) * count <= at.largest_in_block * total;
-        fitting.into_iter().filter(is_small).collect()
-    }
-
-    /// Whether the GPU holds the matrix of a linkage.
-    pub fn links_on_gpu(&self, observations: usize) -> bool {
-        observations >= self.crossovers.linkage_observations
-    }
-
-    /// Whether the GPU iterates k-means.
-    pub fn iterates_on_gpu(&self, values: usize, centers: usize) -> bool {
-        values.saturating_mul(centers) >= self.crossovers.kmeans_coordinates
-    }
-
-    /// Where the CPU takes over in the middle of the work.
+    /// Below which sizes the CPU does a part of the work of a GPU.
     pub fn handover(&self) -> Handover {
+        let at = &self.crossovers;
         Handover {
-            clusters: self.crossovers.clusters,
-            request: self.crossovers.request_coordinates,
-            chain: self.crossovers.chain_clusters,
+            clusters: at.clusters,
+            blocks: at.blocks_per_thread * self.threads,
+            request: at.request_coordinates,
+            linkage: at.linkage_observations,
+            chain: at.chain_clusters,
+            kmeans: at.kmeans_coordinates,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
-    use gmhclust_core::Matrix;
-
     use super::*;
 
     #[test]
@@ -181,26 +153,5 @@ mod tests {
         assert!(!prefers(&matrix(Linkage::Single, 60_000, None), 1));
         assert!(prefers(&matrix(Linkage::Median, 60_000, Some(10)), 2));
         assert!(!prefers(&matrix(Linkage::Median, 5_000, Some(10)), 2));
-    }
-
-    #[test]
-    fn blocks_merge_many_small_problems_but_none_that_is_much_larger() {
-        let x = Matrix::from_row_major((0..600).map(f64::from).collect(), 600, 1).unwrap();
-        let options = Options {
-            threshold: 5.0,
-            subthreshold: Subthreshold::Mahal,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
-        };
-        let problem = |n: u32| Problem::of_observations(&x, (0..n).collect(), options);
-        let sizes = [10, 10, 600, 10, 10, 10, 10, 10, 10];
-        let problems: Vec<Problem> = sizes.into_iter().map(problem).collect();
-        let mut fit = [true; 9];
-        fit[1] = false;
-        let planner = Planner::new(2);
-        assert_eq!(planner.in_blocks(&problems, &fit), [0, 3, 4, 5, 6, 7, 8]);
-        fit[0] = false;
-        assert!(planner.in_blocks(&problems, &fit).is_empty());
     }
 }

@@ -82,10 +82,24 @@ pub struct Search<'a> {
     done: Done,
 }
 
-/// Number of queries of a block that a graph has been updated for, in the order in which
-/// [`Graph::update`] takes them.
+/// How far a graph has been updated with a block.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Done(usize);
+pub struct Done {
+    /// Number of queries of the block, in the order in which [`Graph::update`] takes them.
+    queries: usize,
+    /// Whether the monitor expects all of them.
+    announced: bool,
+}
+
+impl Done {
+    /// Has the monitor expect all queries of the block, once.
+    fn announce(&mut self, queries: usize, monitor: &Monitor) {
+        if !self.announced {
+            monitor.expect(queries as u64);
+            self.announced = true;
+        }
+    }
+}
 
 impl<'a> Search<'a> {
     /// For the arguments of [`nearest`].
@@ -206,9 +220,9 @@ impl Graph {
             points: block.points,
             references: block.references,
         };
-        monitor.expect((queries.len() - done.0) as u64);
+        done.announce(queries.len(), monitor);
         let limits = self.limits()?;
-        let Done(before) = done;
+        let before = &mut done.queries;
         device.cpu().install(|| {
             let mut neighbours = device.references(space, monitor)?;
             let request = Request {
@@ -264,14 +278,14 @@ impl Graph {
             points: &points,
             references,
         };
-        monitor.expect(block.queries.len() as u64);
+        done.announce(block.queries.len(), monitor);
         let numbers = block.numbers();
         let is_itself = |query: u32, reference: u32| match (&numbers, block.own) {
             (Some(numbers), _) => numbers[query as usize] == numbers[reference as usize],
             (None, Some(_)) => query == reference,
             (None, None) => false,
         };
-        let Done(before) = done;
+        let before = &mut done.queries;
         device.cpu().install(|| {
             let mut neighbours = device.references(space, monitor)?;
             let request = Request {

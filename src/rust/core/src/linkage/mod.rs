@@ -20,6 +20,7 @@ pub mod live;
 pub mod matrix;
 mod memory_check;
 pub mod origin;
+pub mod points;
 pub mod rounds;
 pub mod single;
 pub mod spanning;

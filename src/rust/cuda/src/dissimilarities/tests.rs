@@ -4,7 +4,7 @@ use super::*;
 use gmhclust_core::linkage::condensed::Stored;
 use gmhclust_core::linkage::cpu::CpuDissimilarities;
 use gmhclust_core::linkage::dissimilarities::Fusion;
-use gmhclust_core::linkage::lance_williams::Union;
+use gmhclust_core::linkage::lance_williams::{Linkage, Union};
 use gmhclust_core::testing::Random;
 
 /// What the kernels do, one thing after the other, of a square matrix stored as `T`.
@@ -126,7 +126,9 @@ fn plans_contract_as_the_cpu_does<T: Stored>(precision: Precision) {
     let mut random = Random(31);
     for round in 0..300 {
         let n = 3 + random.below(40);
-        let linkages = Linkage::ALL.into_iter().filter(|&linkage| fits(linkage));
+        let linkages = Linkage::ALL
+            .into_iter()
+            .filter(|linkage| linkage.merges_in_rounds());
         let linkages: Vec<Linkage> = linkages.collect();
         let recurrence = Recurrence {
             linkage: linkages[round % linkages.len()],
@@ -188,7 +190,10 @@ fn compare_chains_with_the_gpu<T: OnDevice>(precision: Precision, numbers: &[usi
             _ => (0..pairs(n)).map(|_| 1.0 + random.uniform()).collect(),
         };
         let sizes: Vec<f64> = (0..n).map(|_| 1.0 + random.below(5) as f64).collect();
-        for linkage in Linkage::ALL.into_iter().filter(|&linkage| fits(linkage)) {
+        for linkage in Linkage::ALL
+            .into_iter()
+            .filter(|linkage| linkage.merges_in_rounds())
+        {
             let recurrence = Recurrence { linkage, precision };
             let squared = linkage.squares();
             let mut there = CudaDissimilarities::<T>::new(&device, n, squared).unwrap();

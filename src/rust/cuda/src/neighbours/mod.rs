@@ -184,7 +184,7 @@ impl<'a> CudaNeighbours<'a> {
                 let twin = one.twin()?;
                 Ok([Some(one), twin].into_iter().flatten().collect())
             };
-            device.forget_on_failure(open())
+            open().inspect_err(|error| device.forget_on_failure(error))
         };
         Self::on(space, smallest, halves, monitor, numbers, Box::new(make))
     }

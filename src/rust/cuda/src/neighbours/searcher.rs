@@ -200,7 +200,7 @@ impl Sweeper for Searcher {
                 self.device.error(&what, &error)
             }
         });
-        self.device.forget_on_failure(swept)
+        swept.inspect_err(|error| self.device.forget_on_failure(error))
     }
 
     fn update(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {

@@ -185,7 +185,7 @@ fn lose_in_the_middle_of<T: PartialEq>(
     assert!(work(&cuda, &Monitor::default()) == right);
     let monitor = Monitor::default();
     let result = lose(0, loss, &monitor, || work(&cuda, &monitor));
-    match cuda.forget_on_failure(result) {
+    match result.inspect_err(|error| cuda.forget_on_failure(error)) {
         Err(Error::Device(reason)) => {
             eprintln!("{loss:?}: {reason}");
             assert!(reason.starts_with(&named));

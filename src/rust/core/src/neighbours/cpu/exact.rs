@@ -3,7 +3,8 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::{Best, Place};
+use super::best::Best;
+use super::place::Place;
 use crate::distances::cpu::{distances_of_tile, ABREAST, LANES, REGISTERS};
 use crate::error::Result;
 use crate::metric::form::{Form, Sum, Term};

@@ -5,11 +5,13 @@
 //! other, a sweep gives the query up early, and all of its distances are computed in double
 //! precision. That takes a few times as long as a sweep, whatever the data.
 
+mod best;
 mod blocks;
 mod exact;
+mod place;
 mod sweep;
 
-use std::collections::BinaryHeap;
+pub use best::Best;
 
 use rayon::prelude::*;
 
@@ -20,16 +22,13 @@ use super::single::{Frame, View};
 use super::space::Space;
 use crate::cpu::Cpu;
 use crate::error::Result;
-use crate::matrix::middle;
 use crate::memory;
-use crate::metric::{Metric, Points, TOGETHER};
+use crate::metric::TOGETHER;
 use crate::monitor::Monitor;
 use crate::roster::{Roster, GONE};
 use blocks::{Blocks, LANES};
+use place::Place;
 use sweep::{sweep, Wanted, QUERIES};
-
-/// From so many columns on, Euclidean distances are screened by products first.
-const BY_PRODUCTS_FROM: usize = 24;
 
 /// Single-precision coordinates of the queries of one sweep: they and a block stay in cache.
 const SWEEP_COORDINATES: usize = 1 << 16;
@@ -58,115 +57,6 @@ const SHARE_IN_VAIN: usize = 32;
 
 /// The group of queries that leave nobody out, and of empty positions.
 const NO_GROUP: u32 = u32::MAX;
-
-/// What is near what, with a copy of what changes.
-enum Place<'a> {
-    Points(&'a Points, usize),
-    Clusters(Centroids),
-}
-
-impl Place<'_> {
-    fn distance(&self, query: usize, reference: usize) -> f64 {
-        match self {
-            Place::Points(points, _) => points.distance(query, reference),
-            Place::Clusters(centroids) => centroids.distance(query, reference),
-        }
-    }
-
-    /// Distances of a query from some references, at most [`TOGETHER`].
-    fn distances(&self, query: usize, references: &[u32]) -> [f64; TOGETHER] {
-        let mut distances = [0.0; TOGETHER];
-        match (self, references) {
-            (_, []) => {}
-            (Place::Points(points, _), [_, .., last]) => {
-                let mut others = [*last as usize; TOGETHER];
-                for (other, &reference) in others.iter_mut().zip(references) {
-                    *other = reference as usize;
-                }
-                distances = points.distances(query, &others);
-            }
-            _ => {
-                for (distance, &reference) in distances.iter_mut().zip(references) {
-                    *distance = self.distance(query, reference as usize);
-                }
-            }
-        }
-        distances
-    }
-
-    /// A query or reference, and its size.
-    fn row(&self, index: usize) -> (&[f64], f64) {
-        match self {
-            Place::Points(points, _) => (points.row(index), 1.0),
-            Place::Clusters(centroids) => (centroids.row(index), centroids.size(index)),
-        }
-    }
-
-    fn references(&self) -> usize {
-        match self {
-            Place::Points(_, references) => *references,
-            Place::Clusters(centroids) => centroids.slots(),
-        }
-    }
-
-    fn columns(&self) -> usize {
-        match self {
-            Place::Points(points, _) => points.columns(),
-            Place::Clusters(centroids) => centroids.columns(),
-        }
-    }
-
-    /// The frames for sweeps, the fastest one first and the sharpest last; none for a metric that
-    /// is not screened.
-    fn frames(&self) -> Vec<Frame> {
-        let columns = self.columns();
-        let (metric, values) = match self {
-            Place::Points(points, _) => (*points.metric(), points.values()),
-            Place::Clusters(centroids) => (Metric::Euclidean, centroids.values()),
-        };
-        let around = |new: fn(Vec<f64>, f64) -> Frame| {
-            let center = middle(values, columns);
-            let reach = reach(values, &center);
-            new(center, reach)
-        };
-        match metric {
-            Metric::Euclidean => {
-                let sharp = around(Frame::squares);
-                if columns < BY_PRODUCTS_FROM || matches!(self, Place::Clusters(_)) {
-                    vec![sharp]
-                } else {
-                    vec![sharp.by_products(), sharp]
-                }
-            }
-            Metric::Manhattan => vec![around(Frame::magnitudes)],
-            Metric::Maximum => vec![around(Frame::greatest)],
-            Metric::Canberra(_) => {
-                vec![Frame::quotients(
-                    columns,
-                    reach(values, &vec![0.0; columns]),
-                )]
-            }
-            Metric::Pearson { absolute }
-            | Metric::Spearman { absolute }
-            | Metric::Cosine { absolute } => vec![Frame::products(columns, absolute)],
-            Metric::Binary | Metric::Minkowski(_) => Vec::new(),
-        }
-    }
-}
-
-/// Half the greatest distance of row-major values from their column's center; the distance itself
-/// can overflow.
-fn reach(values: &[f64], center: &[f64]) -> f64 {
-    let of_row = |row: &[f64]| {
-        let distances = row
-            .iter()
-            .zip(center)
-            .map(|(v, c)| (0.5 * v - 0.5 * c).abs());
-        distances.fold(0.0, f64::max)
-    };
-    let rows = values.par_chunks_exact(center.len());
-    rows.map(of_row).reduce(|| 0.0, f64::max)
-}
 
 /// The references in single precision.
 struct Screen {
@@ -550,73 +440,5 @@ impl Neighbours for CpuNeighbours<'_> {
     fn batch(&self) -> usize {
         let pair = self.place.columns() * self.place.references();
         (BATCH_COORDINATES / pair).max(SWEEP_QUERIES) * rayon::current_num_threads()
-    }
-}
-
-/// The nearest of the references that were decided, ties by index: of one query after the other,
-/// in the same memory.
-#[derive(Default)]
-pub struct Best {
-    wanted: usize,
-    limit: f64,
-    /// Bits of the distance (distances are ≥ 0, so their bits order them), then the index.
-    heap: BinaryHeap<(u64, u32)>,
-    sorted: Vec<(f64, u32)>,
-}
-
-impl Best {
-    /// None yet.
-    fn restart(&mut self, wanted: usize, limit: f64) {
-        self.wanted = wanted;
-        self.limit = limit;
-        self.heap.clear();
-    }
-
-    fn insert(&mut self, distance: f64, reference: u32) {
-        if distance > self.limit {
-            return;
-        }
-        self.heap.push((distance.to_bits(), reference));
-        if self.heap.len() > self.wanted {
-            self.heap.pop();
-        }
-    }
-
-    /// No reference farther away is among the nearest, if its index is above all those that came
-    /// before.
-    fn limit_of_later(&self) -> f64 {
-        match self.heap.peek() {
-            Some(&(last, _)) if self.heap.len() == self.wanted && last > 0 => {
-                f64::from_bits(last - 1)
-            }
-            Some(_) if self.heap.len() == self.wanted => f64::NEG_INFINITY,
-            _ => self.limit,
-        }
-    }
-
-    /// No reference farther away is among the nearest.
-    fn limit(&self) -> f64 {
-        match self.heap.peek() {
-            Some(&(last, _)) if self.heap.len() == self.wanted => f64::from_bits(last),
-            _ => self.limit,
-        }
-    }
-
-    /// Whether no reference from this distance and index on can be among the nearest.
-    fn is_before(&self, distance: f64, reference: u32) -> bool {
-        match self.heap.peek() {
-            Some(&last) if self.heap.len() == self.wanted => last < (distance.to_bits(), reference),
-            _ => self.limit < distance,
-        }
-    }
-
-    /// Distances and indices of all, nearest first; there are none from then on.
-    pub fn sorted(&mut self) -> &[(f64, u32)] {
-        let mut sorted = std::mem::take(&mut self.heap).into_sorted_vec();
-        let nearest = sorted.drain(..).map(|(bits, i)| (f64::from_bits(bits), i));
-        self.sorted.clear();
-        self.sorted.extend(nearest);
-        self.heap = sorted.into();
-        &self.sorted
     }
 }

@@ -1,0 +1,139 @@
+//! Linkages of observations by their distances, with or without a matrix.
+
+use super::device::LinkageDevice;
+use super::lance_williams::{Linkage, Recurrence};
+use super::origin::Origin;
+use super::{geometric, matrix, spanning};
+use crate::dendrogram::Dendrogram;
+use crate::error::Result;
+use crate::mahalanobis::AgglomerationDevice;
+use crate::matrix::{copied_on_threads, Matrix};
+use crate::metric::{Metric, Points};
+use crate::monitor::Monitor;
+use crate::neighbours::NeighbourDevice;
+
+/// An algorithm that needs no matrix of distances.
+enum MatrixFree {
+    SpanningTree,
+    Ward,
+    Centroid,
+    Median,
+}
+
+impl MatrixFree {
+    /// The one for a linkage by distances of this metric, where there is one.
+    fn new(linkage: Linkage, metric: &Metric, with_members: bool) -> Option<Self> {
+        match (linkage, metric) {
+            // Single linkage does not depend on members.
+            (Linkage::Single, _) => Some(Self::SpanningTree),
+            _ if with_members => None,
+            (Linkage::WardD2, Metric::Euclidean) => Some(Self::Ward),
+            (Linkage::Centroid, Metric::Euclidean) => Some(Self::Centroid),
+            (Linkage::Median, Metric::Euclidean) => Some(Self::Median),
+            _ => None,
+        }
+    }
+}
+
+/// Whether [`linkage`] goes through a matrix of distances, whose memory grows with the square of
+/// the number of observations. `with_members`: whether numbers of members are given.
+pub fn needs_matrix(linkage: Linkage, metric: &Metric, with_members: bool) -> bool {
+    MatrixFree::new(linkage, metric, with_members).is_none()
+}
+
+/// The tree of the rows of `x`, by an algorithm that needs no matrix where there is one. `members`
+/// are the numbers of members that rows stand for; 1 where `None`.
+///
+/// Euclidean centroid and median linkage without `members` are geometric: their heights are
+/// distances between centers (see [`geometric`]). All other trees have the heights of R's `hclust`
+/// on the distances.
+///
+/// # Errors
+/// As [`matrix::linkage`], [`spanning::single`] and [`geometric::ward`].
+pub fn linkage(
+    x: &Matrix,
+    metric: Metric,
+    recurrence: Recurrence,
+    members: Option<Vec<f64>>,
+    device: &(impl AgglomerationDevice + LinkageDevice + NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Dendrogram> {
+    let (n, columns) = (x.rows(), x.columns());
+    let prepared = || {
+        let values = copied_on_threads(x.values())?;
+        Points::from_row_major(metric, values, n, columns, monitor)
+    };
+    let points = || device.cpu().install(prepared);
+    match MatrixFree::new(recurrence.linkage, &metric, members.is_some()) {
+        Some(MatrixFree::SpanningTree) => spanning::single(&points()?, device, monitor),
+        Some(MatrixFree::Ward) => geometric::ward(x, device, monitor),
+        Some(MatrixFree::Centroid) => geometric::centroid(x, device, monitor),
+        Some(MatrixFree::Median) => geometric::median(x, device, monitor),
+        None => {
+            let points = points()?;
+            let origin = Origin::Points(&points);
+            matrix::linkage(origin, n, recurrence, members, device, monitor)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::lance_williams::Precision;
+    use super::*;
+    use crate::cpu::Cpu;
+    use crate::metric::Points;
+    use crate::testing::{draw, Data, Random};
+
+    fn matrix_free(metric: Metric, with_members: bool) -> Vec<&'static str> {
+        let mut linkages = Linkage::ALL.to_vec();
+        linkages.retain(|&linkage| !needs_matrix(linkage, &metric, with_members));
+        linkages.into_iter().map(Linkage::name).collect()
+    }
+
+    #[test]
+    fn single_linkage_and_euclidean_centroids_need_no_matrix() {
+        let by_centroids = ["single", "median", "centroid", "ward.D2"];
+        assert_eq!(matrix_free(Metric::Euclidean, false), by_centroids);
+        assert_eq!(matrix_free(Metric::Manhattan, false), ["single"]);
+        assert_eq!(matrix_free(Metric::Minkowski(2.0), false), ["single"]);
+    }
+
+    #[test]
+    fn members_need_a_matrix_but_for_single_linkage() {
+        assert_eq!(matrix_free(Metric::Euclidean, true), ["single"]);
+    }
+
+    #[test]
+    fn every_linkage_is_done_by_its_algorithm() {
+        let x = draw(&mut Random(5), Data::Plain, 40, 3);
+        let (cpu, monitor) = (Cpu::new(1).unwrap(), Monitor::default());
+        let metric = Metric::Euclidean;
+        let points = Points::new(metric, &x);
+        for linkage in Linkage::ALL {
+            let recurrence = Recurrence {
+                linkage,
+                precision: Precision::Double,
+            };
+            let by_matrix = |members| {
+                let origin = Origin::Points(&points);
+                matrix::linkage(origin, 40, recurrence, members, &cpu, &monitor)
+            };
+            let found = |members| super::linkage(&x, metric, recurrence, members, &cpu, &monitor);
+            let expected = match linkage {
+                Linkage::Single => spanning::single(&points, &cpu, &monitor),
+                Linkage::WardD2 => geometric::ward(&x, &cpu, &monitor),
+                Linkage::Centroid => geometric::centroid(&x, &cpu, &monitor),
+                Linkage::Median => geometric::median(&x, &cpu, &monitor),
+                _ => by_matrix(None),
+            };
+            assert_eq!(found(None), expected, "{}", linkage.name());
+            let members: Vec<f64> = (0..40).map(|i| f64::from(1 + i % 3)).collect();
+            let expected = match linkage {
+                Linkage::Single => expected,
+                _ => by_matrix(Some(members.clone())),
+            };
+            assert_eq!(found(Some(members)), expected, "{}", linkage.name());
+        }
+    }
+}

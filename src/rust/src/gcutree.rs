@@ -1,0 +1,59 @@
+//! gcutree(), and the order of leaves of other trees.
+
+use extendr_api::prelude::*;
+use gmhclust_core::{cut, dendrogram, Monitor};
+
+use crate::job::Job;
+use crate::results::integers_to_r;
+
+/// Starts cutting a tree into clusters.
+/// @param merge integer matrix, that of a sound hclust object.
+/// @param k integers: how many clusters, for each cut.
+/// @return External pointer to the job. Its value is the number of each observation's cluster, for
+///   one cut after the other.
+/// @noRd
+#[extendr]
+fn job_cut_tree(merge: RMatrix<i32>, k: Vec<i32>) -> ExternalPtr<Job> {
+    let prepare = || {
+        let merge = dendrogram::merge_rows(merge.data())?;
+        Ok(move |monitor: &Monitor| {
+            let clusters = k.iter().map(|&k| usize::try_from(k).unwrap_or(0));
+            cut::cuts(&merge, clusters, monitor)
+        })
+    };
+    ExternalPtr::new(Job::start(merge.nrows(), prepare(), integers_to_r))
+}
+
+/// Starts putting the leaves of a tree in an order in which no branches cross.
+/// @param merge as in job_cut_tree().
+/// @return External pointer to the job. Its value is `order` of the hclust object.
+/// @noRd
+#[extendr]
+fn job_leaf_order(merge: RMatrix<i32>) -> ExternalPtr<Job> {
+    let prepare = || {
+        let merge = dendrogram::merge_rows(merge.data())?;
+        Ok(move |_: &Monitor| dendrogram::leaf_order(&merge))
+    };
+    ExternalPtr::new(Job::start(merge.nrows(), prepare(), integers_to_r))
+}
+
+/// Starts looking for branches that cross.
+/// @param merge as in job_cut_tree().
+/// @param order integers, a permutation of the observations.
+/// @return External pointer to the job. Its value is the numbers of the merges that make them cross.
+/// @noRd
+#[extendr]
+fn job_crossings(merge: RMatrix<i32>, order: Vec<i32>) -> ExternalPtr<Job> {
+    let prepare = || {
+        let merge = dendrogram::merge_rows(merge.data())?;
+        Ok(move |_: &Monitor| dendrogram::crossings(&merge, &order))
+    };
+    ExternalPtr::new(Job::start(merge.nrows(), prepare(), integers_to_r))
+}
+
+extendr_module! {
+    mod gcutree;
+    fn job_cut_tree;
+    fn job_leaf_order;
+    fn job_crossings;
+}

@@ -1,0 +1,77 @@
+//! gdist(): distances.
+
+use extendr_api::prelude::*;
+use gmhclust_core::distances::Pairs;
+use gmhclust_core::metric::Points;
+use gmhclust_core::{matrix, Monitor, Result as CoreResult};
+
+use crate::device::Device;
+use crate::job::Job;
+use crate::{arguments, vector, workload};
+
+/// Starts the computation of distances.
+/// @param x double matrix, observations in rows.
+/// @param y NULL, or a double matrix with as many columns for distances between the two.
+/// @param metric list(name, p, absolute, zero_over_zero), as check_metric_options() makes it.
+/// @param device as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+fn job_gdist(
+    x: RMatrix<f64>,
+    y: Nullable<RMatrix<f64>>,
+    metric: List,
+    device: List,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let metric = arguments::metric("method", &metric)?;
+        let device = Device::from_list(&device)?;
+        let (n, columns) = (x.nrows(), x.ncols());
+        let (pairs, others) = match &y {
+            Nullable::NotNull(y) => (Pairs::across(n, y.nrows()), y.nrows()),
+            Nullable::Null => (Pairs::within(n), 0),
+        };
+        pairs.check_memory()?;
+        let mut parts = vec![x.data()];
+        if let Nullable::NotNull(y) = &y {
+            parts.push(y.data());
+        }
+        let values = matrix::row_major(&parts, columns)?;
+        let work = move |monitor: &Monitor, distances: &mut [f64]| {
+            let engine = device.engine(&workload::distances(&pairs, columns))?;
+            let prepare = || Points::from_row_major(metric, values, n + others, columns, monitor);
+            let points = engine.cpu().install(prepare)?;
+            engine.run(monitor, |on| {
+                on.distances(&points, &pairs, distances, monitor)
+            })?;
+            Ok(points.constant().to_vec())
+        };
+        Ok((pairs.count(), work))
+    };
+    ExternalPtr::new(Job::start_filling(x.nrows(), prepare(), distances_to_r))
+}
+
+/// Gives attributes to a vector in place, which spares a copy.
+/// @param vector a vector that nobody else refers to.
+/// @param attributes named list.
+/// @return The vector.
+/// @noRd
+#[extendr]
+fn own_attributes(mut vector: Robj, attributes: List) -> extendr_api::Result<Robj> {
+    for (name, value) in attributes.iter() {
+        vector.set_attrib(name, value)?;
+    }
+    Ok(vector)
+}
+
+/// `constant`: the rows of x, then y, that have no direction, from 0.
+fn distances_to_r(constant: Vec<usize>, distances: Robj) -> CoreResult<Robj> {
+    let constant = vector::doubles(constant.into_iter().map(|row| row as f64 + 1.0))?;
+    Ok(list!(distances = distances, constant = constant).into())
+}
+
+extendr_module! {
+    mod gdist;
+    fn job_gdist;
+    fn own_attributes;
+}

@@ -1,0 +1,108 @@
+//! ghclust(): linkage.
+
+use extendr_api::prelude::*;
+use gmhclust_core::linkage::{matrix, points, Linkage, Origin, Precision, Recurrence};
+use gmhclust_core::{memory, Error as CoreError, Matrix, Monitor, Result as CoreResult};
+
+use crate::device::Device;
+use crate::job::Job;
+use crate::results::tree_to_r;
+use crate::{arguments, workload};
+
+/// Starts linkage from dissimilarities.
+/// @param x double vector, the values of a dist object.
+/// @param n integer, its number of observations.
+/// @param method the full name of a linkage, as in hclust().
+/// @param members NULL, or a double for each observation.
+/// @param single whether to keep dissimilarities in single precision.
+/// @param device as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+fn job_ghclust_dist(
+    x: Robj,
+    n: i32,
+    method: &str,
+    members: Robj,
+    single: bool,
+    device: List,
+) -> ExternalPtr<Job> {
+    let n = usize::try_from(n).unwrap_or(0);
+    let prepare = || {
+        let recurrence = recurrence(method, single)?;
+        let device = Device::from_list(&device)?;
+        let members = members_of(&members)?;
+        Ok(move |monitor: &Monitor, values: &[f64]| {
+            let engine = device.engine(&workload::linkage(recurrence.linkage, n))?;
+            let origin = Origin::Given(values);
+            let tree = engine.run(monitor, |on| {
+                matrix::linkage(origin, n, recurrence, members.clone(), on, monitor)
+            })?;
+            Ok((tree, engine.name()))
+        })
+    };
+    ExternalPtr::new(Job::start_reading(n, x, prepare(), tree_to_r))
+}
+
+/// Starts linkage of observations.
+/// @param x double matrix of finite values, observations in rows.
+/// @param method,members,single as in job_ghclust_dist().
+/// @param metric as in job_gdist().
+/// @param device as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+fn job_ghclust_points(
+    x: RMatrix<f64>,
+    method: &str,
+    members: Robj,
+    single: bool,
+    metric: List,
+    device: List,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let recurrence = recurrence(method, single)?;
+        let metric = arguments::metric("metric", &metric)?;
+        let device = Device::from_list(&device)?;
+        let (n, columns) = (x.nrows(), x.ncols());
+        let x = Matrix::from_column_major(x.data(), n, columns)?;
+        let members = members_of(&members)?;
+        Ok(move |monitor: &Monitor| {
+            let (linkage, with_members) = (recurrence.linkage, members.is_some());
+            let work = workload::linkage_of_points(linkage, &metric, with_members, n, columns);
+            let engine = device.engine(&work)?;
+            let tree = engine.run(monitor, |on| {
+                points::linkage(&x, metric, recurrence, members.clone(), on, monitor)
+            })?;
+            Ok((tree, engine.name()))
+        })
+    };
+    ExternalPtr::new(Job::start(x.nrows(), prepare(), tree_to_r))
+}
+
+fn recurrence(method: &str, single: bool) -> CoreResult<Recurrence> {
+    Ok(Recurrence {
+        linkage: Linkage::new(method)?,
+        precision: if single {
+            Precision::Single
+        } else {
+            Precision::Double
+        },
+    })
+}
+
+/// A copy of the numbers of members where they are given.
+fn members_of(members: &Robj) -> CoreResult<Option<Vec<f64>>> {
+    if members.is_null() {
+        return Ok(None);
+    }
+    let bad = || CoreError::Input("`members` is no double vector".into());
+    let members = members.as_real_slice().ok_or_else(bad)?;
+    memory::copied("the numbers of members need", members).map(Some)
+}
+
+extendr_module! {
+    mod ghclust;
+    fn job_ghclust_dist;
+    fn job_ghclust_points;
+}

@@ -1,0 +1,73 @@
+//! gknn(): nearest neighbours, in one search.
+
+use extendr_api::prelude::*;
+use gmhclust_core::knn;
+use gmhclust_core::metric::Points;
+use gmhclust_core::{Monitor, Result as CoreResult};
+
+use crate::device::Device;
+use crate::job::Job;
+use crate::{arguments, vector, workload};
+
+/// Starts the search for nearest neighbours.
+/// @param x double matrix of finite values, observations in rows.
+/// @param query NULL, or a double matrix with as many columns.
+/// @param k integer.
+/// @param metric as in job_gdist().
+/// @param device as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+fn job_gknn(
+    x: RMatrix<f64>,
+    query: Nullable<RMatrix<f64>>,
+    k: i32,
+    metric: List,
+    device: List,
+) -> ExternalPtr<Job> {
+    let (n, columns) = (x.nrows(), x.ncols());
+    let mut queries = n;
+    let mut vectors = vec![x.into()];
+    if let Nullable::NotNull(query) = query {
+        queries = query.nrows();
+        vectors.push(query.into());
+    }
+    let prepare = || {
+        let metric = arguments::metric("metric", &metric)?;
+        let device = Device::from_list(&device)?;
+        let k = usize::try_from(k).unwrap_or(0);
+        let length = queries * k;
+        Ok((
+            length,
+            move |monitor: &Monitor, values: &[&[f64]], index: &mut [i32], distance: &mut [f64]| {
+                let engine = device.engine(&workload::pairs_of(queries, n, columns))?;
+                let cpu = engine.cpu();
+                let prepare = || Points::from_column_major(metric, values, columns, monitor);
+                let points = cpu.install(prepare)?;
+                let mut search = knn::Search::new(&points, n, k, cpu)?;
+                engine.run(monitor, |on| search.run(on, monitor))?;
+                let graph = search.into_graph();
+                engine
+                    .cpu()
+                    .install(|| graph.write_columns(index, distance));
+                Ok(queries)
+            },
+        ))
+    };
+    let job = Job::start_reading_and_filling(queries, vectors, prepare(), neighbours_to_r);
+    ExternalPtr::new(job)
+}
+
+/// Queries in rows, nearest first; indices from 1.
+fn neighbours_to_r(queries: usize, index: Robj, distance: Robj) -> CoreResult<Robj> {
+    let matrix = |vector: Robj| {
+        let k = vector.len() / queries.max(1);
+        vector::with_dimensions(vector, queries, k)
+    };
+    Ok(list!(index = matrix(index), distance = matrix(distance)).into())
+}
+
+extendr_module! {
+    mod gknn;
+    fn job_gknn;
+}

@@ -1,0 +1,204 @@
+//! gmhclust(): Mahalanobis-average clustering.
+
+use extendr_api::prelude::*;
+use gmhclust_core::mahalanobis::{self, apriori, Clusterer, Clustering, Options, Subthreshold};
+use gmhclust_core::{memory, Error as CoreError, Matrix, Merge, Monitor, Result as CoreResult};
+
+use crate::arguments::Fields;
+use crate::device::Device;
+use crate::job::Job;
+use crate::results::{merge_to_r, r_integer};
+use crate::{vector, workload};
+
+/// Starts a Mahalanobis-average clustering.
+/// @param x double matrix, observations in rows.
+/// @param options list(threshold, subthreshold, quick, normalize, apriori_intra): a double, in
+///   members; one of "mahal", "mahal0", "euclid", "euclidMahal"; flags.
+/// @param apriori NULL or an integer code for each observation, 0 for none.
+/// @param inner NULL, or the merges within all apriori clusters as job_gmhclust_within() finds them,
+///   those of one after those of another.
+/// @param device list(backend, threads, devices), as check_device() makes it: one of "auto", "cpu",
+///   "cuda"; an integer, at least 1; NULL or the numbers of CUDA devices, from 0.
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+fn job_gmhclust(
+    x: RMatrix<f64>,
+    options: List,
+    apriori: Robj,
+    inner: Nullable<List>,
+    device: List,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let options = options_of(&options)?;
+        let apriori = if apriori.is_null() {
+            None
+        } else {
+            let bad = || CoreError::Input("`apriori` has codes that are no integers".into());
+            Some(apriori_codes(apriori.as_integer_slice().ok_or_else(bad)?)?)
+        };
+        let inner = match (&apriori, &inner) {
+            (Some(codes), Nullable::NotNull(inner)) => Some(inner_merges(inner, codes)?),
+            _ => None,
+        };
+        let device = Device::from_list(&device)?;
+        let x = Matrix::from_column_major(x.data(), x.nrows(), x.ncols())?;
+        Ok(move |monitor: &Monitor| {
+            let apriori = apriori.as_deref();
+            let work = match (apriori, &inner) {
+                (Some(codes), Some(_)) => workload::clustering_above(codes),
+                _ => workload::clustering(x.rows(), apriori),
+            };
+            let engine = device.engine(&work)?;
+            let clustering = match (apriori, &inner) {
+                (Some(codes), Some(inner)) => engine.run(monitor, |on| {
+                    mahalanobis::cluster_above(&x, codes, inner, &options, on, monitor)
+                }),
+                _ => {
+                    let mut clusterer = Clusterer::new(&x, apriori, &options)?;
+                    engine.run(monitor, |on| clusterer.run(on, monitor))
+                }
+            }?;
+            Ok((clustering, engine.name()))
+        })
+    };
+    ExternalPtr::new(Job::start(x.nrows(), prepare(), clustering_to_r))
+}
+
+/// Starts clusterings within apriori clusters, and nothing above them.
+/// @param x,options as in job_gmhclust().
+/// @param apriori an integer code for each observation; each is that of two or more.
+/// @param device as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+fn job_gmhclust_within(
+    x: RMatrix<f64>,
+    options: List,
+    apriori: &[i32],
+    device: List,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let options = options_of(&options)?;
+        let apriori = apriori_codes(apriori)?;
+        let device = Device::from_list(&device)?;
+        let x = Matrix::from_column_major(x.data(), x.nrows(), x.ncols())?;
+        Ok(move |monitor: &Monitor| {
+            let engine = device.engine(&workload::clustering(x.rows(), Some(&apriori)))?;
+            engine.run(monitor, |on| {
+                mahalanobis::cluster_within(&x, &apriori, &options, on, monitor)
+            })
+        })
+    };
+    ExternalPtr::new(Job::start(x.nrows(), prepare(), merges_to_r))
+}
+
+fn options_of(list: &List) -> CoreResult<Options> {
+    let fields = Fields::new("options", list);
+    let subthreshold: String = fields.get("subthreshold")?;
+    Ok(Options {
+        threshold: fields.get("threshold")?,
+        subthreshold: parse_subthreshold(&subthreshold)?,
+        quick: fields.get("quick")?,
+        normalize: fields.get("normalize")?,
+        apriori_intra: fields.get("apriori_intra")?,
+    })
+}
+
+fn parse_subthreshold(name: &str) -> CoreResult<Subthreshold> {
+    match name {
+        "mahal" => Ok(Subthreshold::Mahal),
+        "mahal0" => Ok(Subthreshold::Mahal0),
+        "euclid" => Ok(Subthreshold::Euclid),
+        "euclidMahal" => Ok(Subthreshold::EuclidMahal),
+        other => Err(CoreError::Input(format!(
+            "`subthreshold` is {other:?}, it must be \"mahal\", \"mahal0\", \"euclid\" or \
+             \"euclidMahal\""
+        ))),
+    }
+}
+
+fn apriori_codes(codes: &[i32]) -> CoreResult<Vec<u32>> {
+    if codes.iter().any(|&code| code < 0) {
+        let message = "`apriori` has codes that are missing or negative";
+        return Err(CoreError::Input(message.into()));
+    }
+    memory::collected("the codes need", codes.iter().map(|&code| code as u32))
+}
+
+/// Merges within the clusters of these codes, from one list for all.
+fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
+    let bad = || CoreError::Input("`inner` is no list of merges".into());
+    let column = |name: &str| inner.dollar(name).map_err(|_| bad());
+    let slots = |name: &str| -> CoreResult<Vec<u32>> {
+        let slots = column(name)?.as_integer_vector().ok_or_else(bad)?;
+        let slot = |&slot: &i32| u32::try_from(slot - 1).map_err(|_| bad());
+        slots.iter().map(slot).collect()
+    };
+    let (lower, higher) = (slots("lower")?, slots("higher")?);
+    let height = column("height")?.as_real_vector().ok_or_else(bad)?;
+    let mut merges = lower.into_iter().zip(higher).zip(height);
+    let merge = |((lower, higher), height)| Merge {
+        lower,
+        higher,
+        height,
+    };
+    let partition = apriori::Partition::by_label(codes);
+    Ok(partition
+        .sizes()
+        .map(|size| merges.by_ref().take(size - 1).map(merge).collect())
+        .collect())
+}
+
+/// The merges within apriori clusters, those of one after those of another; slots from 1.
+fn merges_to_r(inner: Vec<Vec<Merge>>) -> CoreResult<Robj> {
+    let count = inner.iter().map(Vec::len).sum();
+    let merges = || Counted(inner.iter().flatten(), count);
+    Ok(list!(
+        lower = vector::integers(merges().map(|merge| r_integer(merge.lower) + 1))?,
+        higher = vector::integers(merges().map(|merge| r_integer(merge.higher) + 1))?,
+        height = vector::doubles(merges().map(|merge| merge.height))?
+    )
+    .into())
+}
+
+/// An iterator and the number of its items, which it does not know itself.
+struct Counted<I>(I, usize);
+
+impl<I: Iterator> Iterator for Counted<I> {
+    type Item = I::Item;
+
+    fn next(&mut self) -> Option<I::Item> {
+        self.1 = self.1.saturating_sub(1);
+        self.0.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.1, Some(self.1))
+    }
+}
+
+impl<I: Iterator> ExactSizeIterator for Counted<I> {}
+
+fn clustering_to_r((clustering, backend): (Clustering, &'static str)) -> CoreResult<Robj> {
+    let Clustering {
+        dendrogram,
+        apriori_merges,
+        apriori_labels,
+    } = clustering;
+    Ok(list!(
+        merge = merge_to_r(&dendrogram)?,
+        height = vector::doubles(dendrogram.height.iter().copied())?,
+        order = vector::integers(dendrogram.order.iter().copied())?,
+        n_height_apriori = r_integer(apriori_merges),
+        g_labels = vector::integers(apriori_labels.into_iter().map(r_integer))?,
+        backend = backend
+    )
+    .into())
+}
+
+extendr_module! {
+    mod clustering;
+    fn job_gmhclust;
+    fn job_gmhclust_within;
+}

@@ -1,0 +1,50 @@
+//! gmst(): minimum spanning trees.
+
+use extendr_api::prelude::*;
+use gmhclust_core::linkage::spanning::{self, Edge};
+use gmhclust_core::metric::Points;
+use gmhclust_core::{matrix, Monitor, Result as CoreResult};
+
+use crate::device::Device;
+use crate::job::Job;
+use crate::results::r_integer;
+use crate::{arguments, vector, workload};
+
+/// Starts the search for a minimum spanning tree.
+/// @param x double matrix of finite values, observations in rows.
+/// @param metric as in job_gdist().
+/// @param device as in job_gmhclust().
+/// @return External pointer to the job.
+/// @noRd
+#[extendr]
+fn job_gmst(x: RMatrix<f64>, metric: List, device: List) -> ExternalPtr<Job> {
+    let prepare = || {
+        let metric = arguments::metric("metric", &metric)?;
+        let device = Device::from_list(&device)?;
+        let (n, columns) = (x.nrows(), x.ncols());
+        let values = matrix::row_major(&[x.data()], columns)?;
+        Ok(move |monitor: &Monitor| {
+            let engine = device.engine(&workload::pairs_of(n, n, columns))?;
+            let prepare = || Points::from_row_major(metric, values, n, columns, monitor);
+            let points = engine.cpu().install(prepare)?;
+            engine.run(monitor, |on| spanning::tree(&points, on, monitor))
+        })
+    };
+    ExternalPtr::new(Job::start(x.nrows(), prepare(), edges_to_r))
+}
+
+/// Ends from 1.
+fn edges_to_r(edges: Vec<Edge>) -> CoreResult<Robj> {
+    let number = |end: u32| r_integer(end) + 1;
+    Ok(list!(
+        source = vector::integers(edges.iter().map(|edge| number(edge.lower)))?,
+        target = vector::integers(edges.iter().map(|edge| number(edge.higher)))?,
+        weight = vector::doubles(edges.iter().map(|edge| edge.weight))?
+    )
+    .into())
+}
+
+extendr_module! {
+    mod gmst;
+    fn job_gmst;
+}

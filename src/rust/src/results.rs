@@ -1,0 +1,43 @@
+//! Results that several verbs share, as R values.
+
+use extendr_api::prelude::*;
+use gmhclust_core::dendrogram::Dendrogram;
+use gmhclust_core::Result as CoreResult;
+
+use crate::vector;
+
+/// A tree as components of an `hclust` object, and the device that made it.
+pub fn tree_to_r((tree, backend): (Dendrogram, &'static str)) -> CoreResult<Robj> {
+    Ok(list!(
+        merge = merge_to_r(&tree)?,
+        height = vector::doubles(tree.height.iter().copied())?,
+        order = vector::integers(tree.order.iter().copied())?,
+        backend = backend
+    )
+    .into())
+}
+
+/// Integers as a vector of R's.
+pub fn integers_to_r(integers: Vec<i32>) -> CoreResult<Robj> {
+    vector::integers(integers.into_iter())
+}
+
+/// The merges as the matrix of R's `hclust`.
+pub fn merge_to_r(tree: &Dendrogram) -> CoreResult<Robj> {
+    let rows = tree.merge.len();
+    let columns = (0..2 * rows).map(|place| tree.merge[place % rows][place / rows]);
+    Ok(vector::with_dimensions(vector::integers(columns)?, rows, 2))
+}
+
+/// R's missing integer.
+pub const NA_INTEGER: i32 = i32::MIN;
+
+/// A count or code as R stores it; neither exceeds the number of observations, whose indices R's
+/// `hclust` stores as integers too.
+pub fn r_integer<T>(value: T) -> i32
+where
+    i32: TryFrom<T>,
+    <i32 as TryFrom<T>>::Error: std::fmt::Debug,
+{
+    i32::try_from(value).expect("counts and codes fit R's integers")
+}

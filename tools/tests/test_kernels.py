@@ -1,0 +1,130 @@
+"""Tests of tools/kernels.py: python3 -m unittest discover tools/tests"""
+
+import lzma
+import pathlib
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+import kernels  # noqa: E402, in the folder above
+
+TABLE = """
+[compiler]
+package = "compiler==1.2.3"
+options = ["--fast"]
+
+[a]
+architecture = "compute_70"
+
+[a.modules]
+a_1 = { SIZE = "1" }
+a_2 = { SIZE = "2" }
+
+[b]
+architecture = "compute_80"
+
+[b.modules]
+b = {}
+"""
+
+
+class Bundles(unittest.TestCase):
+    def setUp(self):
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
+        for name, path in (("FOLDER", "."), ("TABLE", "modules.toml"), ("BUNDLE", "bundle")):
+            self.addCleanup(setattr, kernels, name, getattr(kernels, name))
+            setattr(kernels, name, folder / path)
+        (folder / "parts").mkdir()
+        self.folder = folder
+        self.write("modules.toml", TABLE)
+        self.write("a.cu", '#include "parts/first.cuh"\nkernel\n')
+        self.write("parts/first.cuh", '#  include "second.cuh"\n')
+        self.write("parts/second.cuh", '#include "base.cuh"\n')
+        self.write("base.cuh", '#include "parts/first.cuh"\nµ\n')
+        self.write("b.cu", "other\n")
+        self.build()
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def build(self):
+        kernels.write_bundle([(m, f"// {m.name}\n.version 8\n") for m in kernels.modules()])
+
+    def repack(self, old, new):
+        text = lzma.decompress(kernels.BUNDLE.read_bytes()).decode()
+        self.assertIn(old, text)
+        kernels.BUNDLE.write_bytes(
+            lzma.compress(text.replace(old, new).encode(), lzma.FORMAT_ALONE)
+        )
+
+    def test_a_bundle_is_read_as_it_was_written(self):
+        bundle = kernels.read_bundle()
+        self.assertEqual(list(bundle.ptx), ["a_1", "a_2", "b"])
+        self.assertEqual(bundle.ptx["a_2"], "// a_2\n.version 8\n")
+        self.assertEqual(kernels.problems(), [])
+
+    def test_the_same_modules_make_the_same_bytes(self):
+        before = kernels.BUNDLE.read_bytes()
+        self.build()
+        self.assertEqual(kernels.BUNDLE.read_bytes(), before)
+
+    def test_headers_are_followed_through_headers_and_circles(self):
+        found = kernels.with_headers(self.folder / "a.cu")
+        names = [str(path.relative_to(self.folder)) for path in found]
+        self.assertEqual(names, ["a.cu", "parts/first.cuh", "parts/second.cuh", "base.cuh"])
+
+    def test_a_changed_header_makes_the_modules_above_it_stale(self):
+        self.write("base.cuh", "changed\n")
+        stale = "module {} is not made from the present a.cu"
+        self.assertEqual(kernels.problems(), [stale.format("a_1"), stale.format("a_2")])
+
+    def test_a_changed_compiler_or_definition_makes_modules_stale(self):
+        for old, new, count in (("1.2.3", "1.2.4", 3), ('"2"', '"3"', 1), ("compute_80", "90", 1)):
+            self.write("modules.toml", TABLE.replace(old, new))
+            self.assertEqual(len(kernels.problems()), count, old)
+
+    def test_table_and_sources_and_bundle_name_the_same(self):
+        self.write("c.cu", "new\n")
+        self.assertEqual(kernels.problems(), ["c.cu is not in modules.toml"])
+        (self.folder / "c.cu").unlink()
+        self.write("modules.toml", TABLE.replace("a_2", "a_3"))
+        self.assertEqual(len(kernels.problems()), 2)
+        (self.folder / "b.cu").unlink()
+        self.assertIn("b.cu", kernels.problems()[0])
+
+    def test_altered_ptx_is_found(self):
+        self.repack("// a_2\n", "// a_two\n")
+        self.assertIn("altered", kernels.problems()[0])
+
+    def test_an_altered_digest_of_sources_is_found(self):
+        digest = kernels.read_bundle().made_from["b"]
+        self.repack(digest, "0" * 64)
+        self.assertEqual(kernels.problems(), ["module b is not made from the present b.cu"])
+
+    def test_a_damaged_bundle_is_found(self):
+        good = kernels.BUNDLE.read_bytes()
+        for bad in (good[:-9], good + b"\0", b"", good[:50] + bytes([good[50] ^ 1]) + good[51:]):
+            kernels.BUNDLE.write_bytes(bad)
+            self.assertEqual(len(kernels.problems()), 1)
+        kernels.BUNDLE.unlink()
+        self.assertEqual(len(kernels.problems()), 1)
+
+    def test_ptx_that_looks_like_a_header_is_refused(self):
+        module = kernels.modules()[0]
+        with self.assertRaises(ValueError):
+            kernels.write_bundle([(module, kernels.HEADER.format("x", "0" * 64))])
+
+    def test_a_comment_in_a_source_leaves_the_digest_of_the_ptx(self):
+        before = kernels.read_bundle().digest
+        self.write("b.cu", "// why\nother\n")
+        self.assertEqual(len(kernels.problems()), 1)
+        self.build()
+        self.assertEqual(kernels.problems(), [])
+        self.assertEqual(kernels.read_bundle().digest, before)
+
+
+if __name__ == "__main__":
+    unittest.main()

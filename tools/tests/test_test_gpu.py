@@ -1,0 +1,149 @@
+"""Tests of tools/test-gpu with stand-ins for the test programs, the driver and the sanitizer:
+python3 -m unittest discover tools/tests"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+TOOLS = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(TOOLS))
+import kernels  # noqa: E402, in the folder above
+
+# A test program as cargo builds them, with the kernels after its end.
+PROGRAM = """#!/bin/sh
+case "$*" in
+*--list*)
+    for name in a::parity a::parity_on_small_data a::slow_on_small_data a::may_be_lost_here \\
+        a::two_agree a::takes_an_hour; do echo "$name: test"; done ;;
+*--ignored*)
+    shift 2
+    case "$*" in *"$BREAK"*) echo "test result: FAILED. 0 passed; 1 failed;"; exit 101 ;; esac
+    echo "test result: ok. $# passed; 0 failed; 0 ignored" ;;
+*)
+    for name; do
+        case $name in
+        *two*) needs="two NVIDIA GPUs" ;;
+        *hour) needs="patience" ;;
+        *) needs="an NVIDIA GPU" ;;
+        esac
+        echo "test $name ... ignored, needs $needs"
+    done ;;
+esac
+exit
+"""
+
+SANITIZER = """#!/bin/sh
+shift 3
+case "$*" in *slow*) sleep 60 ;; esac
+"$@"
+echo "========= $SUMMARY"
+"""
+
+CLEAN = "ERROR SUMMARY: 0 errors"
+
+
+class TestGpu(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        self.stamp = self.folder / "tested.json"
+        self.make("bin/nvidia-smi", "#!/bin/sh\nprintf '%b' \"$GPUS\"\n")
+        self.make("bin/compute-sanitizer", SANITIZER)
+        self.make("programs/tests", PROGRAM, kernels.BUNDLE.read_bytes())
+
+    def make(self, path, text, more=b""):
+        file = self.folder / path
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(text.encode() + more)
+        file.chmod(0o755)
+
+    def run_gpu(self, *options, gpus=1, broken="nothing", summary=CLEAN):
+        path = f"{self.folder}/bin:{os.environ['PATH']}"
+        listed = "NVIDIA X100, 580.1\n" * gpus
+        environment = {"PATH": path, "GPUS": listed, "BREAK": broken, "SUMMARY": summary}
+        command = [TOOLS / "test-gpu", "--stamp", self.stamp, *options]
+        if "--check" not in options:
+            command += ["--binaries", self.folder / "programs"]
+        done = subprocess.run(
+            command, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+        )
+        self.printed = done.stdout + done.stderr
+        return done.returncode
+
+    def parts(self):
+        return json.loads(self.stamp.read_text())["parts"]
+
+    def test_parts_add_up_in_the_stamp(self):
+        self.assertEqual(self.run_gpu("--only", "parity,two-gpus", gpus=2), 0)
+        self.assertEqual(self.run_gpu("--only", "losses,two-gpus"), 0)
+        parts = self.parts()
+        self.assertEqual({part: e["passed"] for part, e in parts.items()},
+                         {"parity": 3, "two-gpus": 1, "losses": 1})
+        self.assertEqual(parts["two-gpus"]["gpus"], ["NVIDIA X100"] * 2)
+        self.assertEqual(parts["losses"]["driver"], "580.1")
+        self.assertEqual(parts["parity"]["kernels"], kernels.read_bundle().digest)
+
+    def test_what_cannot_be_run_is_left_out(self):
+        self.assertEqual(self.run_gpu("--only", "two-gpus"), 0)
+        self.assertEqual(self.parts()["two-gpus"]["left_out"], "there is one GPU")
+        self.assertNotIn("passed", self.parts()["two-gpus"])
+
+    def test_what_takes_too_long_is_named(self):
+        self.assertEqual(self.run_gpu("--only", "racecheck", "--limit", "5"), 0)
+        part = self.parts()["racecheck"]
+        self.assertEqual((part["passed"], part["cut_short"]), (1, ["a::slow_on_small_data"]))
+
+    def test_a_failure_leaves_the_stamp_as_it_was(self):
+        self.assertEqual(self.run_gpu("--only", "parity", broken="small"), 1)
+        self.assertFalse(self.stamp.exists())
+        self.run_gpu("--only", "parity")
+        before = self.stamp.read_text()
+        self.assertEqual(self.run_gpu("--only", "parity,losses", broken="lost"), 1)
+        self.assertEqual(self.stamp.read_text(), before)
+
+    def test_hazards_and_missing_summaries_fail(self):
+        for summary in ("RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)",
+                        "ERROR SUMMARY: 10 errors", ""):
+            self.assertEqual(self.run_gpu("--only", "racecheck", summary=summary), 1)
+            self.assertFalse(self.stamp.exists())
+
+    def test_no_gpu_and_other_kernels_are_refused(self):
+        self.assertEqual(self.run_gpu("--only", "parity", gpus=0), 1)
+        self.assertIn("no NVIDIA GPU", self.printed)
+        self.make("programs/tests", PROGRAM, b"other kernels")
+        self.assertEqual(self.run_gpu("--only", "parity"), 1)
+        self.assertIn("not built with the kernels", self.printed)
+
+    def test_a_dry_run_names_the_tests_of_each_part(self):
+        self.assertEqual(self.run_gpu("--only", "parity,memcheck", "--dry-run", gpus=0), 0)
+        self.assertEqual(self.printed.count("a::parity_on_small_data"), 2)
+        self.assertNotIn("hour", self.printed)
+
+    def test_the_check_wants_every_part_of_these_kernels(self):
+        digest = kernels.read_bundle().digest
+        passed = {"kernels": digest, "passed": 1}
+        every = ["parity", "losses", "two-gpus", "memcheck", "racecheck", "r"]
+        good = {part: passed for part in every}
+        left_out = {"kernels": digest, "left_out": "why"}
+        for parts, wrong in (
+            (good, None),
+            ({**good, "two-gpus": left_out}, None),
+            ({**good, "initcheck": passed}, None),
+            ({**good, "parity": left_out}, "parity"),
+            ({**good, "r": {"kernels": "0", "passed": 1}}, "r "),
+            ({**good, "initcheck": {"kernels": "0", "passed": 1}}, "initcheck"),
+            ({**good, "memcheck": {"kernels": digest, "passed": 0}}, "memcheck"),
+            ({part: passed for part in every[1:]}, "parity"),
+        ):
+            self.stamp.write_text(json.dumps({"parts": parts}))
+            self.assertEqual(self.run_gpu("--check"), 1 if wrong else 0, self.printed)
+            if wrong:
+                self.assertIn(wrong, self.printed.splitlines()[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
