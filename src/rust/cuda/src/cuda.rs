@@ -273,7 +273,7 @@ impl KMeansDevice for Cuda {
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Options, Subthreshold};
+    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
 
     use super::*;
 
@@ -283,7 +283,7 @@ mod tests {
         let options = Options {
             threshold: 5.0,
             subthreshold: Subthreshold::Mahal,
-            quick: true,
+            distance: Distance::Centroid,
             normalize: false,
             apriori_intra: true,
         };
