@@ -9,13 +9,6 @@ use crate::matrix::Matrix;
 use crate::monitor::Monitor;
 use crate::testing::Random;
 
-const KINDS: [Subthreshold; 4] = [
-    Subthreshold::Mahal,
-    Subthreshold::Mahal0,
-    Subthreshold::Euclid,
-    Subthreshold::EuclidMahal,
-];
-
 /// Random options for `n` observations.
 pub fn options(random: &mut Random, n: usize) -> Options {
     let threshold = match random.below(4) {
@@ -26,7 +19,7 @@ pub fn options(random: &mut Random, n: usize) -> Options {
     };
     Options {
         threshold,
-        subthreshold: KINDS[random.below(4)],
+        subthreshold: Subthreshold::ALL[random.below(Subthreshold::ALL.len())],
         distance: Distance::from_quick(random.below(2) == 0),
         normalize: random.below(4) == 0,
         apriori_intra: random.below(4) != 0,

@@ -18,6 +18,9 @@ pub enum Subthreshold {
 }
 
 impl Subthreshold {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Mahal, Self::Mahal0, Self::Euclid, Self::EuclidMahal];
+
     /// The kind of this name, as `gmhclust()` has it.
     ///
     /// # Errors
