@@ -35,6 +35,12 @@ impl Clusters<'_> {
 
     /// The distance that decides.
     pub fn decide(&self, a: u32, b: u32) -> Decision {
+        if self.problem.options.distance == Distance::Centroid || self.size(a) + self.size(b) == 2 {
+            return Decision {
+                distance: self.part(a).centroid_distance(&self.part(b)),
+                sums: [None, None],
+            };
+        }
         let (a_to_b, first) = self.directed(a, b);
         let (b_to_a, second) = self.directed(b, a);
         Decision {
@@ -51,10 +57,9 @@ impl Clusters<'_> {
         decision.distance
     }
 
-    /// The distance from one cluster to another: from the mean, or the mean of those from the members.
+    /// The mean of the distances from the members of one cluster to another.
     fn directed(&self, from: u32, to: u32) -> (f64, Option<KeptSum>) {
-        let distance = self.problem.options.distance;
-        if distance == Distance::Centroid || self.size(from) == 1 {
+        if self.size(from) == 1 {
             return (self.part(from).distance_to(&self.part(to)), None);
         }
         let target = self.profile(to);
@@ -94,7 +99,6 @@ impl Clusters<'_> {
 
     /// The centroid distance between a part and a slot's cluster.
     pub fn centroid_distance(&self, part: Part, slot: u32) -> f64 {
-        let other = self.part(slot);
-        distance::average(part.distance_to(&other), other.distance_to(&part))
+        part.centroid_distance(&self.part(slot))
     }
 }

@@ -16,13 +16,28 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// Packed, or empty for the identity.
+    fn whitening(&self) -> &[f64] {
+        self.moments.map_or(&[], |m| &m.whitening)
+    }
+
     /// The distance from the mean of this cluster to another cluster.
     pub(super) fn distance_to(&self, other: &Part) -> f64 {
         dispatch(ToCluster {
             x: self.mean,
             mean: other.mean,
-            whitening: other.moments.map_or(&[], |m| &m.whitening),
+            whitening: other.whitening(),
         })
+    }
+
+    /// The centroid distance to another cluster.
+    pub(super) fn centroid_distance(&self, other: &Part) -> f64 {
+        let to_other = self.distance_to(other);
+        // The Euclidean distance has the same bits in both directions.
+        if self.whitening().is_empty() && other.whitening().is_empty() {
+            return to_other;
+        }
+        distance::average(to_other, other.distance_to(self))
     }
 }
 
