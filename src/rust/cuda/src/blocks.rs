@@ -17,8 +17,8 @@ use crate::device::Device;
 use crate::kernels::{self, Kernels};
 use gmhclust_core::distinct::Distinct;
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::mahalanobis::shape::packed_len;
-use gmhclust_core::mahalanobis::{agglomerate, distance, Problem, Subthreshold, Union};
+use gmhclust_core::mahalanobis::packed::packed_len;
+use gmhclust_core::mahalanobis::{agglomerate, distance, Distance, Problem, UnionRule};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
 use gmhclust_core::Merge;
@@ -130,7 +130,7 @@ const SLOTS_OF_MERGE: usize = 2;
 
 /// Whether a block can do this problem.
 pub fn fits(problem: &Problem) -> bool {
-    problem.union == Union::Shape
+    problem.union == UnionRule::Shape
         && problem.clusters() == problem.members.len()
         && problem.clusters() <= MOST_OBSERVATIONS
         && problem.x.columns() <= MOST_DIMENSIONS
@@ -149,16 +149,16 @@ pub fn is_tied(problem: &Problem, monitor: &Monitor) -> Result<bool> {
 }
 
 /// The kernel for these dimensions: in registers up to 32 of them.
-fn module(p: usize, quick: bool) -> &'static Kernels {
-    match (p, quick) {
-        (0..=16, true) => &kernels::AGGLOMERATE_QUICK_16,
-        (17..=24, true) => &kernels::AGGLOMERATE_QUICK_24,
-        (25..=32, true) => &kernels::AGGLOMERATE_QUICK_32,
-        (_, true) => &kernels::AGGLOMERATE_QUICK_0,
-        (0..=16, false) => &kernels::AGGLOMERATE_FULL_16,
-        (17..=24, false) => &kernels::AGGLOMERATE_FULL_24,
-        (25..=32, false) => &kernels::AGGLOMERATE_FULL_32,
-        (_, false) => &kernels::AGGLOMERATE_FULL_0,
+fn module(p: usize, distance: Distance) -> &'static Kernels {
+    match (p, distance) {
+        (0..=16, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_16,
+        (17..=24, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_24,
+        (25..=32, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_32,
+        (_, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_0,
+        (0..=16, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_16,
+        (17..=24, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_24,
+        (25..=32, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_32,
+        (_, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_0,
     }
 }
 
@@ -175,16 +175,6 @@ fn doubles(p: usize) -> Doubles<usize> {
         member_sums: 2,
         moments: MOMENTS,
         shape_scalars: by_shape(SHAPE_SCALARS),
-    }
-}
-
-/// How the kernel calls it.
-fn code(subthreshold: Subthreshold) -> u32 {
-    match subthreshold {
-        Subthreshold::Mahal => 0,
-        Subthreshold::Mahal0 => 1,
-        Subthreshold::Euclid => 2,
-        Subthreshold::EuclidMahal => 3,
     }
 }
 
@@ -302,7 +292,7 @@ impl Launch {
                 let seen = watch.as_ptr()? as u64;
                 let arrays = Arrays {
                     threshold: options.threshold,
-                    subthreshold: code(options.subthreshold),
+                    subthreshold: options.subthreshold as u32,
                     normalize: u32::from(options.normalize),
                     dimensions: p as u32,
                     tasks: problems.len() as u32,
@@ -364,7 +354,7 @@ impl Launch {
         x: &[f64],
     ) -> std::result::Result<(), DriverError> {
         let p = problems[0].x.columns();
-        let module = module(p, problems[0].options.quick);
+        let module = module(p, problems[0].options.distance);
         let kernel = self.device.try_kernel(module, "agglomerate")?;
         self.stream.memcpy_htod(tasks, &mut self.tasks)?;
         self.stream.memcpy_htod(x, &mut self.x)?;
@@ -472,7 +462,7 @@ fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
         .par_iter()
         .zip(&firsts)
         .map(|(problem, &first)| Task {
-            diagonal: problem.diagonal(),
+            diagonal: problem.bounding_box().diagonal(),
             first,
             observations: problem.clusters() as u32,
             log2_terms: distance::log2_ceil(problem.members.len()),
@@ -498,7 +488,7 @@ fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
 mod tests {
     use super::*;
     use crate::arguments::{check, constants};
-    use gmhclust_core::mahalanobis::Options;
+    use gmhclust_core::mahalanobis::{Options, Subthreshold};
     use gmhclust_core::matrix::Matrix;
 
     #[test]
@@ -506,10 +496,10 @@ mod tests {
         let mut constants =
             constants![THREADS, MOMENTS, SHAPE_SCALARS, BAND, MOST_DIMENSIONS].to_vec();
         constants.extend([
-            ("MAHAL", code(Subthreshold::Mahal).into()),
-            ("MAHAL0", code(Subthreshold::Mahal0).into()),
-            ("EUCLID", code(Subthreshold::Euclid).into()),
-            ("EUCLID_MAHAL", code(Subthreshold::EuclidMahal).into()),
+            ("MAHAL", (Subthreshold::Mahal as u32).into()),
+            ("MAHAL0", (Subthreshold::Mahal0 as u32).into()),
+            ("EUCLID", (Subthreshold::Euclid as u32).into()),
+            ("EUCLID_MAHAL", (Subthreshold::EuclidMahal as u32).into()),
         ]);
         let arrays = Arrays::layout()
             .with_fields_of("doubles", &Doubles::<u64>::fields())
@@ -527,7 +517,7 @@ mod tests {
         let options = Options {
             threshold: 5.0,
             subthreshold: Subthreshold::Mahal,
-            quick: true,
+            distance: Distance::Centroid,
             normalize: false,
             apriori_intra: true,
         };

@@ -20,8 +20,11 @@ use crate::arguments::arguments;
 use crate::device::Device;
 use crate::kernels::{self, Kernels as Module};
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::mahalanobis::screen::{Found, Frame, Precision, Request, Screen, View};
-use gmhclust_core::mahalanobis::shape::packed_len;
+use gmhclust_core::mahalanobis::packed::packed_len;
+use gmhclust_core::mahalanobis::screen::{
+    ClusterFrame, ClusterView, MeanPrecision, Screen, ScreenAnswer, ScreenRequest,
+};
+use gmhclust_core::mahalanobis::Distance;
 use gmhclust_core::roster::{Roster, GONE};
 use words::{
     as_words, entry_factor, entry_scalar, entry_words, padded_len, Answer, Pending, Scalars,
@@ -40,8 +43,8 @@ const BALL_SCALARS: usize = 2;
 const MOST_DIMENSIONS: usize = 1_500;
 
 /// Whether a device can have the screen of a frame: the kernels know means in single precision.
-pub fn fits(frame: &Frame) -> bool {
-    frame.dimensions() <= MOST_DIMENSIONS && frame.precision == Precision::Single
+pub fn fits(frame: &ClusterFrame) -> bool {
+    frame.dimensions() <= MOST_DIMENSIONS && frame.precision == MeanPrecision::Single
 }
 
 /// The kernels of a family keep the coordinates of up to so many dimensions in registers; those of
@@ -146,7 +149,7 @@ pub struct CudaScreen {
     kernels: Kernels,
     /// Coordinates of a query in shared memory.
     padded: usize,
-    frame: Frame,
+    frame: ClusterFrame,
     roster: Roster,
     /// Below this many live clusters the CPU is faster.
     least: usize,
@@ -187,7 +190,7 @@ impl CudaScreen {
         slots: usize,
         live: usize,
         least: usize,
-        frame: Frame,
+        frame: ClusterFrame,
     ) -> Result<Self> {
         let p = frame.dimensions();
         // Positions of clusters merged away are reused only when an eighth is empty.
@@ -275,7 +278,7 @@ impl CudaScreen {
             capacity: self.capacity as u32,
             slab_shapes: self.slab_shapes as u32,
             dimensions: self.frame.dimensions() as u32,
-            member_distances: u32::from(self.frame.full()),
+            member_distances: u32::from(self.frame.distance() == Distance::FullMahalanobis),
             balls: self.addresses.balls,
             tiles: self.tiles as u32,
         }
@@ -316,14 +319,14 @@ impl CudaScreen {
     }
 
     /// Sends the changes and the requests, if there are any.
-    fn send(&mut self, views: &[&View], pending: &[Pending]) -> Result<()> {
+    fn send(&mut self, views: &[&ClusterView], pending: &[Pending]) -> Result<()> {
         self.try_send(views, pending)
             .map_err(|error| self.device.error("a sweep", &error))
     }
 
     fn try_send(
         &mut self,
-        views: &[&View],
+        views: &[&ClusterView],
         pending: &[Pending],
     ) -> std::result::Result<(), DriverError> {
         let answer = self.answer.as_ptr()? as u64;
@@ -347,7 +350,7 @@ impl CudaScreen {
     }
 
     /// Whether the changes and these requests fit into a kernel's arguments.
-    fn is_small_batch(&self, views: &[&View]) -> bool {
+    fn is_small_batch(&self, views: &[&ClusterView]) -> bool {
         let p = self.frame.dimensions();
         let shaped = views.iter().filter(|view| !view.whitening.is_empty());
         let queries = views.len() * (COORDINATES + self.padded) + shaped.count() * padded_len(p);
@@ -360,7 +363,7 @@ impl CudaScreen {
     /// Launches a small batch.
     fn change_and_collect(
         &mut self,
-        views: &[&View],
+        views: &[&ClusterView],
         pending: &[Pending],
         end: usize,
         answer: u64,
@@ -410,7 +413,7 @@ impl CudaScreen {
     /// whitening factors will be.
     fn update(
         &mut self,
-        views: &[&View],
+        views: &[&ClusterView],
         pending: &[Pending],
     ) -> std::result::Result<u64, DriverError> {
         let p = self.frame.dimensions();
@@ -543,13 +546,13 @@ impl CudaScreen {
     /// One launch for these requests; those whose answers found no room stay pending.
     fn launch(
         &mut self,
-        requests: &[Request<'_>],
+        requests: &[ScreenRequest<'_>],
         pending: Vec<Pending>,
-        answers: &mut [Option<Found>],
+        answers: &mut [Option<ScreenAnswer>],
         meanwhile: &mut Option<&mut dyn FnMut()>,
     ) -> Result<Vec<Pending>> {
         let view = |request: &Pending| requests[request.index].view;
-        let views: Vec<&View> = pending.iter().map(view).collect();
+        let views: Vec<&ClusterView> = pending.iter().map(view).collect();
         self.send(&views, &pending)?;
         // Clusters that are asked for are often pushed next.
         for view in views.iter().take(BATCH) {
@@ -590,7 +593,7 @@ impl CudaScreen {
         Ok(again)
     }
 
-    fn found(&self, request: &Request, entries: &[[u32; 2]], floor: f32) -> Found {
+    fn found(&self, request: &ScreenRequest, entries: &[[u32; 2]], floor: f32) -> ScreenAnswer {
         let unit = self.frame.unit();
         let bound = |&[bound, position]: &[u32; 2]| {
             let slot = self.roster.slot(position as usize);
@@ -600,7 +603,7 @@ impl CudaScreen {
         };
         let mut bounds = Vec::with_capacity(entries.len());
         bounds.extend(entries.iter().filter_map(bound));
-        Found {
+        ScreenAnswer {
             bounds,
             floor: f64::from(floor) * unit,
         }
@@ -608,7 +611,7 @@ impl CudaScreen {
 }
 
 impl Screen for CudaScreen {
-    fn push(&mut self, slot: u32, view: &View) -> Result<()> {
+    fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
         let shape = if view.whitening.is_empty() {
             NO_SHAPE
         } else {
@@ -655,10 +658,10 @@ impl Screen for CudaScreen {
 
     fn sweep(
         &mut self,
-        requests: &[Request<'_>],
+        requests: &[ScreenRequest<'_>],
         meanwhile: &mut dyn FnMut(),
-    ) -> Result<Vec<Found>> {
-        let mut answers: Vec<Option<Found>> = vec![None; requests.len()];
+    ) -> Result<Vec<ScreenAnswer>> {
+        let mut answers: Vec<Option<ScreenAnswer>> = vec![None; requests.len()];
         let mut waiting: Vec<Pending> = requests
             .iter()
             .enumerate()
@@ -809,7 +812,7 @@ mod tests {
     #[ignore = "needs an NVIDIA GPU"]
     fn the_gpu_s_answers_are_what_they_promise_on_small_data() {
         let device = Device::shared(0).unwrap();
-        check_answers(Precision::Single, |slots, frame| {
+        check_answers(MeanPrecision::Single, |slots, frame| {
             Box::new(CudaScreen::new(&device, slots, slots, 0, frame).unwrap())
         });
     }

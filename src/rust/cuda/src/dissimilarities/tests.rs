@@ -128,7 +128,7 @@ fn plans_contract_as_the_cpu_does<T: Stored>(precision: StoredPrecision) {
         let n = 3 + random.below(40);
         let linkages = Linkage::ALL
             .into_iter()
-            .filter(|linkage| linkage.merges_in_rounds());
+            .filter(|linkage| linkage.merges_reciprocal_pairs());
         let linkages: Vec<Linkage> = linkages.collect();
         let recurrence = Recurrence {
             linkage: linkages[round % linkages.len()],
@@ -192,7 +192,7 @@ fn compare_chains_with_the_gpu<T: OnDevice>(precision: StoredPrecision, numbers:
         let sizes: Vec<f64> = (0..n).map(|_| 1.0 + random.below(5) as f64).collect();
         for linkage in Linkage::ALL
             .into_iter()
-            .filter(|linkage| linkage.merges_in_rounds())
+            .filter(|linkage| linkage.merges_reciprocal_pairs())
         {
             let recurrence = Recurrence { linkage, precision };
             let squared = linkage.squares();

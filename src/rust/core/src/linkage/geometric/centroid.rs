@@ -5,7 +5,7 @@ use crate::dendrogram::Dendrogram;
 use crate::error::Result;
 use crate::linkage::tree::tree;
 use crate::mahalanobis::agglomerate::agglomerate_all;
-use crate::mahalanobis::{AgglomerationDevice, Problem, Union};
+use crate::mahalanobis::{AgglomerationDevice, Problem, UnionRule};
 use crate::matrix::Matrix;
 use crate::monitor::Monitor;
 
@@ -22,7 +22,7 @@ pub fn centroid(
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
-    by_centres(x, Union::Mean, device, monitor)
+    by_centres(x, UnionRule::Mean, device, monitor)
 }
 
 /// Median linkage (WPGMC) of the rows of `x`: the centre of a union is the midpoint of its parts'
@@ -35,13 +35,13 @@ pub fn median(
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
-    by_centres(x, Union::Midpoint, device, monitor)
+    by_centres(x, UnionRule::Midpoint, device, monitor)
 }
 
 /// Merges the nearest pair of centres again and again.
 fn by_centres(
     x: &Matrix,
-    union: Union,
+    union: UnionRule,
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {

@@ -1,4 +1,4 @@
-//! A queue whose first elements can be looked at in order.
+//! A priority queue whose first elements can be read in order.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -6,21 +6,22 @@ use std::collections::BinaryHeap;
 use crate::error::Result;
 use crate::memory;
 
-/// How many elements come near at a time, and twice as many may be near: few enough to stay in the
-/// processor's caches and to make room among.
+/// Number of elements that move from the heap to the sorted part at a time; the sorted part holds up to
+/// twice as many. Few enough to stay in the processor's caches and to insert among. Only the time
+/// depends on it.
 const NEAR: usize = 128;
 
 /// Elements in increasing order: the first ones sorted, the others in a heap.
 #[derive(Debug)]
 pub struct Queue<T> {
-    /// The last is the first of all.
+    /// In decreasing order: the last one is the first of all.
     near: Vec<T>,
-    /// None of these is before one that is near.
+    /// None of these is before any in `near`.
     far: BinaryHeap<Reverse<T>>,
 }
 
 impl<T: Ord + Copy> Queue<T> {
-    /// Empty, with room for so many elements.
+    /// Empty, with room for `capacity` elements.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
@@ -53,7 +54,7 @@ impl<T: Ord + Copy> Queue<T> {
         }
     }
 
-    /// The element that so many are before.
+    /// The element at this index in increasing order.
     pub fn get(&mut self, index: usize) -> Option<T> {
         while self.near.len() <= index {
             if self.far.is_empty() {
@@ -66,7 +67,7 @@ impl<T: Ord + Copy> Queue<T> {
         Some(self.near[self.near.len() - 1 - index])
     }
 
-    /// Takes the element that so many are before.
+    /// Takes the element at this index in increasing order.
     pub fn take(&mut self, index: usize) -> Option<T> {
         self.get(index)?;
         Some(self.near.remove(self.near.len() - 1 - index))
