@@ -139,15 +139,16 @@ impl<'a> Answer<'a> {
         f32::from_bits(self.words[1 + self.queries + query])
     }
 
-    /// Some clusters, from the one with this number on, of all that there is room for.
+    /// `count` clusters from number `first` on, of all that there is room for.
     pub fn entries(&self, first: usize, count: usize) -> &'a [[u32; 2]] {
         let (entries, _) = self.words[1 + 2 * self.queries..].as_chunks();
         &entries[first..][..count]
     }
 }
 
-/// A request on its way.
+/// A request that is not answered yet; see [`QueryHead`].
 pub struct Pending {
+    /// Its place among all requests.
     pub index: usize,
     pub end: usize,
     pub limit: f32,
@@ -160,14 +161,14 @@ pub fn padded_len(p: usize) -> usize {
     (1..=p).map(|row: usize| row.next_multiple_of(GROUP)).sum()
 }
 
-/// Words put one after the other.
+/// A buffer of words that is filled from the front.
 pub struct Staging<'a> {
     pub words: &'a mut [u32],
     pub used: usize,
 }
 
 impl Staging<'_> {
-    /// Where they start.
+    /// Appends words; the index of the first.
     pub fn put(&mut self, words: &[u32]) -> usize {
         let start = self.used;
         self.words[start..][..words.len()].copy_from_slice(words);
@@ -175,8 +176,8 @@ impl Staging<'_> {
         start
     }
 
-    /// Requests as queries, with zeros for coordinates up to `padded`, but for their factors;
-    /// where they start.
+    /// Appends requests as queries without their whitening factors, with zeros for coordinates up to
+    /// `padded`; the index of the first word.
     pub fn put_queries(
         &mut self,
         views: &[&ClusterView],
@@ -210,7 +211,8 @@ impl Staging<'_> {
         start
     }
 
-    /// The whitening factors of requests, from a whole group on; where they start.
+    /// Appends the whitening factors of requests, each row from a whole group on; the index of the first
+    /// word.
     pub fn put_factors(&mut self, views: &[&ClusterView]) -> usize {
         self.used = self.used.next_multiple_of(GROUP);
         let start = self.used;
