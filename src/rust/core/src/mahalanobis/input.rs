@@ -14,7 +14,7 @@ const SHAPES_PER_OBSERVATION: f64 = 0.1;
 
 /// Where there are no more observations than dimensions, n·p³ must not exceed this, which takes about
 /// an hour: all covariances are singular, and most likely the matrix is the wrong way round.
-const MOST_DEGENERATE_WORK: f64 = 1e13;
+pub const MOST_DEGENERATE_WORK: f64 = 1e13;
 
 /// That shapes in this many dimensions can be computed.
 ///
