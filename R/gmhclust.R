@@ -190,7 +190,7 @@ gmhclust <- function(X, # nolint: object_name_linter.
     workers = workers,
     worker_device = check_device(backend, threads, devices, call, workers)
   )
-  tell_of_width(x, options$subthreshold)
+  message_if_slow(x, options$subthreshold)
   if (is_single_number(apriori)) {
     apriori <- kmeans_labels(x, apriori, options, "apriori", call)
   }
@@ -228,15 +228,15 @@ mahalanobis_average <- function(x, apriori, options, call) {
 
 # Operations in p x p covariances from which on a clustering takes minutes, and many columns are
 # told of; and those from which on the library refuses data with more columns than rows.
-many_operations <- 1e12
+slow_operations <- 1e12
 too_many_operations <- 1e13
 
-tell_of_width <- function(x, subthreshold) {
+message_if_slow <- function(x, subthreshold) {
   operations <- nrow(x) * ncol(x)^3
   is_wide <- nrow(x) <= ncol(x)
   # Such kinds make no covariance of so few rows.
   is_refused_or_fast <- operations > too_many_operations || startsWith(subthreshold, "euclid")
-  if (operations < many_operations || is_wide && is_refused_or_fast) return(invisible())
+  if (operations < slow_operations || is_wide && is_refused_or_fast) return(invisible())
   size <- paste(ncol(x), "x", ncol(x))
   message(
     "`X` has ", nrow(x), " rows and ", ncol(x), " columns, and each merge may factorise a ", size,
@@ -249,15 +249,15 @@ tell_of_width <- function(x, subthreshold) {
 merges_by_workers <- function(x, options, call) {
   codes <- options$clusters$codes
   members <- split(which(codes > 0), codes[codes > 0])
-  shares <- equal_shares(lengths(members)^2, count_workers(options$workers))
+  shares <- balance_shares(lengths(members)^2, count_workers(options$workers))
   tasks <- lapply(shares, function(clusters) {
     rows <- sort(unlist(members[clusters], use.names = FALSE))
     list(x = x[rows, , drop = FALSE], codes = codes[rows], clusters = clusters)
   })
   shared <- list(options = options[clustering_options], device = options$worker_device)
-  found <- spread(
+  found <- run_tasks(
     tasks, "cluster_share", shared, options$workers,
-    name = function(task) name_clusters(options$clusters$labels[task$clusters]),
+    name = function(task) describe_clusters(options$clusters$labels[task$clusters]),
     what = "Clustering", call = call
   )
   # Each share has its clusters in increasing order of their codes.
@@ -272,14 +272,14 @@ merges_by_workers <- function(x, options, call) {
 # What a worker does with its share of the apriori clusters.
 cluster_share <- function(task, shared) {
   run_job(
-    job_gmhclust_within(task$x, shared$options, task$codes, device_here(shared$device)),
+    job_gmhclust_within(task$x, shared$options, task$codes, with_local_threads(shared$device)),
     FALSE, "Clustering"
   )
 }
 
 # Divides jobs of these costs into so many shares, or fewer, of about equal cost: the largest first,
 # each to the share that has least. In each share the jobs' numbers increase.
-equal_shares <- function(costs, count) {
+balance_shares <- function(costs, count) {
   sums <- numeric(min(count, length(costs)))
   share <- integer(length(costs))
   for (job in order(costs, decreasing = TRUE)) {
@@ -289,7 +289,7 @@ equal_shares <- function(costs, count) {
   unname(split(seq_along(costs), share))
 }
 
-name_clusters <- function(labels) {
+describe_clusters <- function(labels) {
   shown <- as.character(utils::head(labels, 5))
   if (length(labels) > 5) shown <- c(shown, paste(length(labels) - 5, "more"))
   paste0(ngettext(length(labels), "apriori cluster ", "apriori clusters "),

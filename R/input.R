@@ -14,7 +14,7 @@ as_observations <- function(x, arg, call) {
     if (ncol(x) > 0) x <- as.matrix(x)
   } else if (is.atomic(x) && is.null(dim(x))) {
     refuse_vector(x, arg, call)
-  } else if (!is.matrix(x) || !is_number_like(x)) {
+  } else if (!is.matrix(x) || !is_numeric_type(x)) {
     refuse(arg, paste("is", describe(x)), needs, call)
   }
   if (ncol(x) == 0) refuse(arg, "has no columns", "it must have at least 1", call)
@@ -42,7 +42,7 @@ as_points <- function(x, arg, call) {
   refuse_distances(x, arg, call)
   if (is.data.frame(x)) check_columns(x, arg, call)
   points <- if (!is.null(x) && length(dim(x)) <= 2) tryCatch(as.matrix(x), error = function(e) NULL)
-  if (!is.matrix(points) || !is_number_like(points)) {
+  if (!is.matrix(points) || !is_numeric_type(points)) {
     refuse(arg, paste("is", describe(x)), needs_observations, call)
   }
   as_doubles(points)
@@ -63,12 +63,12 @@ check_not_empty <- function(x, arg, call) {
   if (nrow(x) == 0) refuse(arg, "has no rows", "it must have at least 1", call)
 }
 
-is_number_like <- function(x) {
+is_numeric_type <- function(x) {
   (is.numeric(x) || is.logical(x)) && !inherits(x, "integer64")
 }
 
 check_columns <- function(x, arg, call) {
-  bad <- which(!vapply(x, is_number_like, NA))
+  bad <- which(!vapply(x, is_numeric_type, NA))
   if (length(bad) == 0) return(invisible())
   columns <- paste0("\"", names(x)[bad], "\" (", vapply(x[bad], column_class, ""), ")")
   if (length(columns) > 5) {
@@ -93,7 +93,7 @@ refuse_distances <- function(x, arg, call) {
 }
 
 refuse_vector <- function(x, arg, call) {
-  if (!is_number_like(x)) {
+  if (!is_numeric_type(x)) {
     refuse(arg, paste("is", describe(x)), needs_observations, call)
   }
   needs <- paste0(

@@ -33,7 +33,7 @@ make_monotone <- function(h, method = c("eps", "halfway"), eps = NULL) {
   check_tree(h, "h", call)
   method <- check_choice(method, c("eps", "halfway"), "method", call)
   if (is.null(eps)) {
-    eps <- small_step(h$height)
+    eps <- default_step(h$height)
   } else if (!is_single_number(eps) || eps <= 0) {
     refuse("eps", paste("is", describe(eps)), "it must be one positive number, or NULL", call)
   }
@@ -43,7 +43,7 @@ make_monotone <- function(h, method = c("eps", "halfway"), eps = NULL) {
 
 # Smaller than every gap between two heights divided by the number of heights, but large enough to
 # tell two heights apart.
-small_step <- function(height) {
+default_step <- function(height) {
   resolution <- 4 * .Machine$double.eps * max(abs(height))
   gaps <- diff(sort(unique(height)))
   max(resolution, min(gaps, Inf)[length(gaps) > 0] / (length(height) + 1))

@@ -33,7 +33,7 @@ read_rows <- function(x, rows) {
 # Passes the rows of x by as double matrices: one where they are in memory, and otherwise blocks of
 # DelayedArray's automatic size, from the first to the last. For each, `state` becomes
 # visit(block, first, state), where `first` is the number of its first row. Returns the last state.
-pass_rows <- function(x, visit, state) {
+reduce_row_blocks <- function(x, visit, state) {
   if (!is_delayed(x)) return(visit(x, 1L, state))
   first <- 1L
   visit_next <- function(block, state) {

@@ -20,11 +20,11 @@ count_workers <- function(workers) {
 # them, or NULL for what another machine has.
 worker_threads <- function(threads, workers, arg, call) {
   if (!is.null(threads) || is.null(workers)) return(check_threads(threads, arg, call))
-  if (are_here(workers)) max(1L, default_threads() %/% count_workers(workers))
+  if (are_local(workers)) max(1L, default_threads() %/% count_workers(workers))
 }
 
 # Whether workers are known to be processes of this machine.
-are_here <- function(workers) {
+are_local <- function(workers) {
   if (inherits(workers, c("SerialParam", "MulticoreParam"))) return(TRUE)
   if (!inherits(workers, "SnowParam")) return(FALSE)
   # A number, or names of machines.
@@ -37,16 +37,16 @@ are_here <- function(workers) {
 # error of the same class names it, by `name(task)`; with workers, the other shares go on to their
 # end. `what` says what is done; `hint` ends the messages of errors, and tasks for which
 # `is_done(task)` are not at fault.
-spread <- function(tasks, work, shared, workers, name, what, call, hint = "",
+run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
                    is_done = function(task) FALSE) {
   if (length(tasks) == 0) return(list())
   if (is.null(workers)) {
-    values <- do_tasks(tasks, work, shared)
+    values <- run_share(tasks, work, shared)
   } else {
     shares <- parallel::splitIndices(length(tasks), min(length(tasks), count_workers(workers)))
     values <- tryCatch(
       BiocParallel::bplapply(
-        lapply(shares, function(share) tasks[share]), begin_tasks, work = work, shared = shared,
+        lapply(shares, function(share) tasks[share]), run_share_on_worker, work = work, shared = shared,
         library = dirname(getNamespaceInfo("gmhclust", "path")),
         version = getNamespaceVersion("gmhclust"), BPPARAM = workers
       ),
@@ -55,7 +55,7 @@ spread <- function(tasks, work, shared, workers, name, what, call, hint = "",
       },
       error = function(condition) {
         left <- Filter(Negate(is_done), tasks)
-        stop(lost_worker(condition, vapply(left, name, ""), hint, call))
+        stop(lost_worker_error(condition, vapply(left, name, ""), hint, call))
       }
     )
     values <- unlist(values, recursive = FALSE)
@@ -71,17 +71,17 @@ spread <- function(tasks, work, shared, workers, name, what, call, hint = "",
 
 # What a worker begins with: it may have gmhclust in another library, or not at all. As a function
 # of package base it takes no variables along.
-begin_tasks <- function(tasks, work, shared, library, version) {
+run_share_on_worker <- function(tasks, work, shared, library, version) {
   package <- loadNamespace("gmhclust", lib.loc = c(library[dir.exists(library)], .libPaths()))
   if (!identical(getNamespaceVersion(package), version)) {
     stop("it has version ", getNamespaceVersion(package), " of gmhclust and not ", version)
   }
-  package$do_tasks(tasks, work, shared)
+  package$run_share(tasks, work, shared)
 }
-environment(begin_tasks) <- baseenv()
+environment(run_share_on_worker) <- baseenv()
 
 # Values of work(task, shared) up to the first failure, which is one of them, and then NULL.
-do_tasks <- function(tasks, work, shared) {
+run_share <- function(tasks, work, shared) {
   work <- get(work, mode = "function")
   values <- vector("list", length(tasks))
   for (i in seq_along(tasks)) {
@@ -107,7 +107,7 @@ as_failure <- function(condition) {
 }
 
 # The condition for workers that did not answer while these tasks were to be done.
-lost_worker <- function(condition, names, hint, call) {
+lost_worker_error <- function(condition, names, hint, call) {
   if (length(names) > 5) names <- c(names[1:5], paste(length(names) - 5, "more"))
   message <- paste0(
     "a worker of `BPPARAM` was lost, and these are not done: ", paste(names, collapse = ", "),

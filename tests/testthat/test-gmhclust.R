@@ -149,10 +149,10 @@ test_that("a matrix the wrong way round is refused at once, and many columns are
   expect_identical(told, character(0))
   expect_true(check_hclust(h))
   expect_message(
-    tell_of_width(x, "mahal"),
+    message_if_slow(x, "mahal"),
     "20 rows and 4000 columns.*observations go in rows"
   )
-  expect_silent(tell_of_width(x[, 1:300], "mahal"))
+  expect_silent(message_if_slow(x[, 1:300], "mahal"))
 })
 
 test_that("equal observations merge first, in their order, whatever the options", {
