@@ -18,8 +18,8 @@
 #'   is finished. The folder must be new, empty, or from an earlier call for the same search; then
 #'   only missing or damaged blocks are computed. See [read_gknn()] for the files, which other
 #'   programs can read.
-#' @param block_rows The number of rows of `query`, or of X, in a block. `NULL` chooses the largest
-#'   that fits into memory. The result is the same, bit for bit.
+#' @param block_rows The number of rows of `query` or, without it, of X in a block. `NULL` means as
+#'   many as fit into memory, or fewer for several workers. The result is the same, bit for bit.
 #' @param BPPARAM `NULL`, or workers that share the blocks, here or on other machines: the value of
 #'   `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package \pkg{BiocParallel}.
 #' @inheritParams gdist

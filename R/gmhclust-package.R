@@ -19,7 +19,7 @@
 #' Every error is a condition of class `gmhclust_error` and of one of the classes
 #' * `gmhclust_error_input`: an argument is invalid;
 #' * `gmhclust_error_device`: the chosen backend cannot be used, or it failed;
-#' * `gmhclust_error_memory`: the memory is too small;
+#' * `gmhclust_error_memory`: there is too little memory;
 #' * `gmhclust_error_interrupt`: the user interrupted the work.
 #'
 #' So `tryCatch(gmhclust(X), gmhclust_error_input = function(e) ...)` catches one kind.
