@@ -1,5 +1,5 @@
-# Every error of this package is a condition of class "gmhclust_error" and of one class for its kind:
-# input, device, memory or interrupt.
+# Every error of this package is a condition of class "gmhclust_error" and of one class for its
+# kind: input, device, memory or interrupt.
 
 gmhclust_condition <- function(class, message, call) {
   structure(class = c(class, "condition"), list(message = message, call = call))

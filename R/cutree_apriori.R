@@ -1,8 +1,8 @@
 #' Tree above apriori clusters
 #'
 #' Cuts off the merges within apriori clusters. The remaining tree has a leaf for each apriori
-#' cluster and for each observation that is in none. It is small enough to plot, even for millions of
-#' observations.
+#' cluster and for each observation that is in none. It is small enough to plot, even for millions
+#' of observations.
 #'
 #' @param h A result of [gmhclust()] with apriori clusters.
 #'

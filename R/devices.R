@@ -19,12 +19,12 @@
 #' All decisions are computed in double precision, by the same operations in the same order as on
 #' the CPU. So `backend = "cuda"` gives the result of `"cpu"`, bit for bit.
 #'
-#' [gmhclust()]: In a large clustering, the GPU computes the *screens*: single-precision lower bounds
-#' on the distances of one cluster to all others, for a batch of merges at a time. The CPU computes
-#' the distances that a screen cannot rule out, and the shapes of the clusters, so a fast CPU still
-#' matters. The CPU alone does the last merges, from 8,192 clusters down, and data with more than
-#' 1,500 columns. If there are at least 4 apriori clusters for each CPU thread, the GPU clusters
-#' within apriori clusters entirely, each in its own thread block: those with up to 8,192
+#' [gmhclust()]: In a large clustering, the GPU computes the *screens*: single-precision lower
+#' bounds on the distances of one cluster to all others, for a batch of merges at a time. The CPU
+#' computes the distances that a screen cannot rule out, and the shapes of the clusters, so a fast
+#' CPU still matters. The CPU alone does the last merges, from 8,192 clusters down, and data with
+#' more than 1,500 columns. If there are at least 4 apriori clusters for each CPU thread, the GPU
+#' clusters within apriori clusters entirely, each in its own thread block: those with up to 8,192
 #' observations (and up to 4 times the average) in up to 64 columns. Meanwhile the CPU's threads
 #' cluster within the others. Several devices share the apriori clusters.
 #'
@@ -82,8 +82,8 @@
 #' R and changes the numbers of the others.
 #'
 #' @section Requirements and memory:
-#' An NVIDIA GPU of compute capability 7.0 (Volta) or later, and a driver for CUDA 12.4 (version 550)
-#' or later. No CUDA toolkit is needed, neither to install nor to run: the package contains the
+#' An NVIDIA GPU of compute capability 7.0 (Volta) or later, and a driver for CUDA 12.4 (version
+#' 550) or later. No CUDA toolkit is needed, neither to install nor to run: the package contains the
 #' kernels as one compressed bundle of PTX, which the driver compiles for the GPU. The first call
 #' that uses a device in an R session opens it and loads the kernels, so it takes longer than later
 #' calls. The first call on a machine takes longest; after that the driver caches the compiled
@@ -100,11 +100,11 @@
 #' A search for neighbours takes 4 (p + 4) bytes per reference, about half of that in half
 #' precision, and up to some gigabytes for the current queries. If three quarters of the free memory
 #' cannot hold all references, they stay in page-locked CPU memory, and pass through the device in
-#' chunks. Each chunk is copied while the previous one is screened, so this hardly takes longer. Only
-#' Ward's, centroid and median linkage in [ghclust()] need all references in the device's memory.
-#' The environment variable `GMHCLUST_DEVICE_MEMORY` limits the memory that searches take on each
-#' device, in bytes: `Sys.setenv(GMHCLUST_DEVICE_MEMORY = 4e9)`, for example, leaves memory for other
-#' programs.
+#' chunks. Each chunk is copied while the previous one is screened, so this hardly takes longer.
+#' Only Ward's, centroid and median linkage in [ghclust()] need all references in the device's
+#' memory. The environment variable `GMHCLUST_DEVICE_MEMORY` limits the memory that searches take on
+#' each device, in bytes: `Sys.setenv(GMHCLUST_DEVICE_MEMORY = 4e9)`, for example, leaves memory for
+#' other programs.
 #'
 #' @section I have a GPU, why does it say "cpu"?:
 #' Component `backend` of the result is the backend that was used. For the reason, print
@@ -113,8 +113,8 @@
 #' * The work is too small, see *Choosing*; `"cuda"` would probably be slower.
 #' * There is no driver: `nvidia-smi` in a terminal should list the GPU. Install NVIDIA's driver and
 #'   restart.
-#' * The driver is too old: column `driver` (or the upper right corner of the output of `nvidia-smi`)
-#'   shows less than 12.4.
+#' * The driver is too old: column `driver` (or the upper right corner of the output of
+#'   `nvidia-smi`) shows less than 12.4.
 #' * The GPU is too old: its compute capability is below 7.0, as with the GTX 10 series, P100 and
 #'   older ones. Or it is not from NVIDIA.
 #' * The device's memory is too small, or other programs hold most of it (`nvidia-smi` lists them).

@@ -40,15 +40,15 @@
 #' * `"cosine"`: 1 - c with the cosine c of the angle between a and b; 1 - |c| if `absolute`.
 #'
 #' The first six repeat the operations of [stats::dist()] in double precision, so the results are
-#' equal to the last bit. The correlations agree with `1 - cor(t(X))` up to rounding; the distance of
-#' equal rows may be some 1e-16.
+#' equal to the last bit. The correlations agree with `1 - cor(t(X))` up to rounding; the distance
+#' of equal rows may be some 1e-16.
 #'
 #' @section Missing and infinite values:
-#' The first six distances treat missing values as [stats::dist()] does. They leave out columns where
-#' a or b is missing, or where their difference is not defined (`Inf - Inf`). The sum is then scaled
-#' up in proportion to the number of columns left out, before the root is taken; the same applies to
-#' omitted Canberra terms. The distance is `NA` if no column is left. `"binary"` treats infinite
-#' values as missing, with a warning.
+#' The first six distances treat missing values as [stats::dist()] does. They leave out columns
+#' where a or b is missing, or where their difference is not defined (`Inf - Inf`). The sum is then
+#' scaled up in proportion to the number of columns left out, before the root is taken; the same
+#' applies to omitted Canberra terms. The distance is `NA` if no column is left. `"binary"` treats
+#' infinite values as missing, with a warning.
 #'
 #' The correlations treat missing values as `cor(use = "pairwise")` does: they use the columns where
 #' neither row has a missing value, and rank the values of these columns for each pair. The result
@@ -56,8 +56,8 @@
 #' slows down all correlations.
 #'
 #' A constant row has no correlation, and a row of zeros has no angle: its distances are `NaN`, and
-#' one warning of class `gmhclust_warning_constant` names these rows. With missing values, a distance
-#' is also `NaN` if one row is constant over the columns that the pair uses.
+#' one warning of class `gmhclust_warning_constant` names these rows. With missing values, a
+#' distance is also `NaN` if one row is constant over the columns that the pair uses.
 #'
 #' @section Memory:
 #' The result has n (n - 1) / 2 values of 8 bytes: 0.64 GB for 12,625 observations, 40 GB for

@@ -4,8 +4,8 @@
 #' no distances are stored in R.
 #'
 #' @param x Dissimilarities of n >= 2 observations, from [stats::dist()] or [gdist()]; or the
-#'   observations themselves: a numeric, integer or logical matrix or data frame with observations in
-#'   rows, all values finite.
+#'   observations themselves: a numeric, integer or logical matrix or data frame with observations
+#'   in rows, all values finite.
 #' @param method The linkage, which may be abbreviated: `"ward.D"`, `"ward.D2"`, `"single"`,
 #'   `"complete"`, `"average"` (UPGMA), `"mcquitty"` (WPGMA), `"median"` (WPGMC) or `"centroid"`
 #'   (UPGMC).
@@ -32,14 +32,14 @@
 #'
 #' @section Memory:
 #' From data, without `members`, no matrix is needed for `"single"` with any metric, and for
-#' `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances. Memory then grows with the size
-#' of the data only, and millions of observations are possible.
+#' `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances. Memory then grows with the
+#' size of the data only, and millions of observations are possible.
 #'
 #' All other calls need a matrix of n (n - 1) / 2 values of 8 bytes, or 4 with `precision =
 #' "single"`: 40 or 20 GB for 100,000 observations.
 #' * On the CPU, data take 1.6 times the memory of a matrix in all (`"centroid"` and `"median"`
-#'   once). A dist object is read in place and needs 0.9 times a matrix in addition (`"centroid"` and
-#'   `"median"` one matrix, `"single"` nothing).
+#'   once). A dist object is read in place and needs 0.9 times a matrix in addition (`"centroid"`
+#'   and `"median"` one matrix, `"single"` nothing).
 #' * On the GPU, the device's memory holds the matrix, and a copy of a sixteenth of its values in 8
 #'   bytes: 8.5 or 4.5 bytes for each pair of observations. The machine's memory holds only the data
 #'   or the dist object. A device with 24 GB has room for about 74,000 or 100,000 observations, one

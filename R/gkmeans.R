@@ -1,7 +1,7 @@
 #' Exact k-means clustering
 #'
-#' Lloyd's algorithm on all cores or an NVIDIA GPU. Every assignment is exact, and the result is that
-#' of `kmeans(algorithm = "Lloyd")`.
+#' Lloyd's algorithm on all cores or an NVIDIA GPU. Every assignment is exact, and the result is
+#' that of `kmeans(algorithm = "Lloyd")`.
 #'
 #' @param X Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2), all
 #'   values finite. Row names become the names of `cluster`.
@@ -37,8 +37,8 @@
 #' move, the more observations are skipped.
 #'
 #' A GPU draws the initial centers, compares all observations with all centers in double precision,
-#' and moves the centers. If its memory cannot hold the observations, it compares in single precision
-#' and the CPU does the rest.
+#' and moves the centers. If its memory cannot hold the observations, it compares in single
+#' precision and the CPU does the rest.
 #'
 #' @section Time and memory:
 #' For p columns, the time per iteration grows with n k p and falls as the centers converge. In
@@ -47,8 +47,8 @@
 #' An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @section Warnings:
-#' Conditions of class `gmhclust_warning_convergence` if the algorithm did not converge in `iter.max`
-#' iterations, and `gmhclust_warning_empty` if clusters are empty.
+#' Conditions of class `gmhclust_warning_convergence` if the algorithm did not converge in
+#' `iter.max` iterations, and `gmhclust_warning_empty` if clusters are empty.
 #'
 #' @inheritSection gmhclust Errors
 #'
@@ -62,8 +62,8 @@
 #'   \item{`tot.withinss`}{the sum of `withinss`.}
 #'   \item{`betweenss`}{`totss - tot.withinss`.}
 #'   \item{`size`}{integer vector, k: the number of members of each cluster.}
-#'   \item{`iter`}{the number of the iteration that changed no assignment; `iter.max + 1` if there was
-#'     none.}
+#'   \item{`iter`}{the number of the iteration that changed no assignment; `iter.max + 1` if there
+#'     was none.}
 #'   \item{`ifault`}{0, or 2 if the algorithm did not converge in `iter.max` iterations.}
 #' }
 #'

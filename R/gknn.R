@@ -6,17 +6,17 @@
 #' @param X Numeric, integer or logical matrix or data frame, observations in rows, all values
 #'   finite; or a `DelayedMatrix` of package \pkg{DelayedArray}, such as an `HDF5Array`, which is
 #'   read in blocks and need not fit into memory.
-#' @param k The number of neighbours: at least 1 and less than the number of rows of X; with `query`,
-#'   at most that number.
+#' @param k The number of neighbours: at least 1 and less than the number of rows of X; with
+#'   `query`, at most that number.
 #' @param query `NULL`, for the neighbours of each row of X among the others; or a second matrix
 #'   with the same number of columns, for the neighbours of its rows among the rows of X.
 #' @param metric The distance: `"euclidean"`, `"maximum"`, `"manhattan"`, `"canberra"`, `"binary"`,
-#'   `"minkowski"`, `"pearson"`, `"spearman"` or `"cosine"`, as defined on the help page of [gdist()].
-#'   It may be abbreviated.
+#'   `"minkowski"`, `"pearson"`, `"spearman"` or `"cosine"`, as defined on the help page of
+#'   [gdist()]. It may be abbreviated.
 #' @param absolute,p,zero_over_zero Options of the metric, as in [gdist()].
-#' @param output `NULL`, or a folder for the result. Each block of rows is written there as soon as it
-#'   is finished. The folder must be new, empty, or from an earlier call for the same search; then
-#'   only missing or damaged blocks are computed. See [read_gknn()] for the files, which other
+#' @param output `NULL`, or a folder for the result. Each block of rows is written there as soon as
+#'   it is finished. The folder must be new, empty, or from an earlier call for the same search;
+#'   then only missing or damaged blocks are computed. See [read_gknn()] for the files, which other
 #'   programs can read.
 #' @param block_rows The number of rows of `query` or, without it, of X in a block. `NULL` means as
 #'   many as fit into memory, or fewer for several workers. The result is the same, bit for bit.
@@ -26,8 +26,9 @@
 #'
 #' @details
 #' Distances are those of [gdist()] without missing values: those of [stats::dist()], bit for bit,
-#' or one minus the correlation. If neighbours are at the same distance, the one with the smaller row
-#' number comes first. A row is not its own neighbour, but its duplicates are its neighbours.
+#' or one minus the correlation. If neighbours are at the same distance, the one with the smaller
+#' row number comes first; this also decides which is the kth. A row is not its own neighbour, but
+#' its duplicates are its neighbours.
 #'
 #' @section How it works:
 #' All decisions are computed in double precision, in one order of operations. A screen first
@@ -49,9 +50,9 @@
 #'
 #' @section Larger than memory:
 #' If X or `query` is a `DelayedMatrix`, each block of queries is compared with all rows of X, which
-#' are read in blocks of the size that `DelayedArray::setAutoBlockSize()` sets. So X is read once for
-#' each block of queries, and once before: larger blocks need less reading. Memory is about 50 bytes
-#' for each value of a block of X and a block of queries. The result takes memory, too, unless
+#' are read in blocks of the size that `DelayedArray::setAutoBlockSize()` sets. So X is read once
+#' for each block of queries, and once before: larger blocks need less reading. Memory is about 50
+#' bytes for each value of a block of X and a block of queries. The result takes memory, too, unless
 #' `output` keeps it on disk.
 #'
 #' @section Over several processes or machines:
@@ -69,8 +70,9 @@
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return A list of two matrices, like the result of packages \pkg{FNN} and \pkg{BiocNeighbors}. They
-#'   have a row for each row of `query` or, without it, of X, and k columns, nearest neighbours first:
+#' @return A list of two matrices, like the result of packages \pkg{FNN} and \pkg{BiocNeighbors}.
+#'   They have a row for each row of `query` or, without it, of X, and k columns, nearest neighbours
+#'   first:
 #'   \describe{
 #'     \item{`index`}{integer: the row numbers of the neighbours in X.}
 #'     \item{`distance`}{double: their distances.}

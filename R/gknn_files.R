@@ -3,16 +3,17 @@
 #' Reads neighbours that [gknn()] wrote into the folder `output`, in parts or as a whole.
 #'
 #' @param output A folder that [gknn()] wrote.
-#' @param x An object of class `gknn_files`: the value of `read_gknn()`, or of [gknn()] with `output`.
+#' @param x An object of class `gknn_files`: the value of `read_gknn()`, or of [gknn()] with
+#'   `output`.
 #' @param rows The numbers of the rows of `query` or, without it, of X, whose neighbours to read.
 #' @param ... Ignored.
 #'
 #' @section Format:
 #' The folder has a manifest, `manifest.json`, and three files for each block of rows:
-#' `index-FIRST-LAST.npy`, `distance-FIRST-LAST.npy` and `rows-FIRST-LAST.sha256`. `FIRST` and `LAST`
-#' are the numbers of the block's first and last row, in ten digits. Each block has `block_rows` rows;
-#' the last one may have fewer. Rows are numbered from 1, in the files and in their names. The files
-#' of blocks take 12 bytes for each neighbour.
+#' `index-FIRST-LAST.npy`, `distance-FIRST-LAST.npy` and `rows-FIRST-LAST.sha256`. `FIRST` and
+#' `LAST` are the numbers of the block's first and last row, in ten digits. Each block has
+#' `block_rows` rows; the last one may have fewer. Rows are numbered from 1, in the files and in
+#' their names. The files of blocks take 12 bytes for each neighbour.
 #'
 #' The manifest is a JSON object of at most 4096 bytes with these fields:
 #' * `format`, `"gmhclust neighbours"`; `version`, 2; `first_row`, 1, the number of the first row.
@@ -32,8 +33,8 @@
 #'
 #' The `.sha256` file has the SHA-256 checksums of `manifest.json`, `index-FIRST-LAST.npy` and
 #' `distance-FIRST-LAST.npy`, in this order, a line for each: 64 hexadecimal digits, two spaces and
-#' the file's name. In the folder, `sha256sum -c rows-*.sha256` checks all files. This file is written
-#' last: a block is finished if its checksums match.
+#' the file's name. In the folder, `sha256sum -c rows-*.sha256` checks all files. This file is
+#' written last: a block is finished if its checksums match.
 #'
 #' All files are written under names that begin with `writing-`, and renamed when they are complete.
 #' So a file with its final name is always complete.
@@ -55,8 +56,8 @@
 #' another program wrote, is an error:
 #' * `read_gknn()` checks the manifest, and the names and sizes of the other files.
 #' * `x[rows]` checks the blocks that it reads.
-#' * `gknn()` with the folder of an earlier call checks all files, and computes damaged blocks again.
-#'   It refuses a damaged manifest.
+#' * `gknn()` with the folder of an earlier call checks all files, and computes damaged blocks
+#'   again. It refuses a damaged manifest.
 #'
 #' Checksums detect damage, but not forgery: a forger can write matching checksums.
 #'
@@ -226,7 +227,8 @@ check_folder <- function(output, arg, call) {
   }
 }
 
-# Stops if an earlier version wrote the folder, in R's own format, which readRDS() cannot read safely.
+# Stops if an earlier version wrote the folder, in R's own format, which readRDS() cannot read
+# safely.
 refuse_earlier_format <- function(folder, arg, call) {
   if (file.exists(file.path(folder, "manifest.rds"))) {
     refuse(arg, "was written by an earlier version of gmhclust",

@@ -9,13 +9,13 @@
 #'   dimensions in columns (p >= 1), all values finite. Row names become the labels of the leaves;
 #'   the automatic row names of a data frame do not.
 #' @param threshold The Mahalanobis threshold T, a number of members: a cluster of T members or more
-#'   is *full-size*, and its metric is that of its covariance. A count if >= 1; a fraction of n if
+#'   is *full-size*, and its covariance has full weight. A count if >= 1; a fraction of n if
 #'   below 1 (T = threshold * n, not rounded). T is the same within apriori clusters.
-#' @param apriori Known groups of observations: an integer, factor or character vector with one label
-#'   for each observation, for example gates, sample ids or clusters; or `NULL`. 0 and `NA` mean "in
-#'   no group". A label with one member changes no merge. If no two observations share a label, or all
-#'   have the same label, the result is that of `apriori = NULL`. Labels are ordered as numbers, as
-#'   factor levels, or as strings in the C locale.
+#' @param apriori Known groups of observations: an integer, factor or character vector with one
+#'   label for each observation, for example gates, sample ids or clusters; or `NULL`. 0 and `NA`
+#'   mean "in no group". A label with one member changes no merge. If no two observations share a
+#'   label, or all have the same label, the result is that of `apriori = NULL`. Labels are ordered
+#'   as numbers, as factor levels, or as strings in the C locale.
 #'
 #'   A whole number, such as 1000, is the number of clusters that [gkmeans()] finds in X (scaled if
 #'   `scale`) in at most ten iterations; their labels are then used. [set.seed()] makes them
@@ -28,8 +28,8 @@
 #'   for all merges. If `FALSE`, only until all clusters are full-size.
 #' @param scale If `TRUE`, columns are first centred and divided by their standard deviation;
 #'   constant columns are only centred.
-#' @param apriori_intra If `FALSE`, observations within apriori clusters are not clustered, but joined
-#'   in index order at height 0.
+#' @param apriori_intra If `FALSE`, observations within apriori clusters are not clustered, but
+#'   joined in index order at height 0.
 #' @param backend Where to compute: `"cpu"`; `"cuda"`, on the CPU and NVIDIA GPUs; or `"auto"`, with
 #'   a GPU if there is one and the data are large enough to profit. The result is the same, bit for
 #'   bit. See [gpu_devices()] for the work of the GPU, its requirements, and reasons why it is not
@@ -40,9 +40,9 @@
 #' @param progress Whether to draw a progress bar. It estimates the work of all remaining merges, so
 #'   it advances evenly.
 #' @param BPPARAM `NULL`, or workers that share the clustering within apriori clusters, here or on
-#'   other machines: the value of `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package
-#'   \pkg{BiocParallel}. All other work is done in this process. See *Workers* below. The result is
-#'   the same, bit for bit.
+#'   other machines: the value of `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
+#'   package \pkg{BiocParallel}. All other work is done in this process. See *Workers* below. The
+#'   result is the same, bit for bit.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   usable ones. They share the apriori clusters; without apriori clusters only one is used.
 #'
@@ -56,14 +56,14 @@
 #' * `"euclid"`: I for every cluster until all clusters are full-size, then S.
 #'
 #' While normalising, M is divided by det(M)^(1/p). A singular effective covariance is replaced by
-#' I. The distance of two clusters is the average of both directions. When a merge makes all clusters
-#' full-size for the first time, all distances are computed again without normalising (unless
-#' `normalize = TRUE`).
+#' I. The distance of two clusters is the average of both directions. When a merge makes all
+#' clusters full-size for the first time, all distances are computed again without normalising
+#' (unless `normalize = TRUE`).
 #'
 #' @section Heights:
 #' Heights are the distances at which clusters merged, in the order of the merges. This linkage has
-#' inversions: a merge can be lower than an earlier one. The result has the original heights, and one
-#' warning of class `gmhclust_warning_inversions` reports the inversions. `gcutree(h, k)` and
+#' inversions: a merge can be lower than an earlier one. The result has the original heights, and
+#' one warning of class `gmhclust_warning_inversions` reports the inversions. `gcutree(h, k)` and
 #' `plot()` accept them. For functions that need increasing heights, such as `gcutree(h, h = )`,
 #' [make_monotone()] removes them.
 #'
@@ -86,8 +86,8 @@
 #'   derived from it. At most n/2 such clusters exist at a time, and typically less than n/10.
 #'
 #' This is 1.1 kB per observation with 14 columns, and 2 to 4 kB with 39. With apriori clusters, all
-#' observations need the copies of X, but only the apriori clusters that are currently clustered, one
-#' for each thread, need the rest. For the memory of a GPU see [gpu_devices()].
+#' observations need the copies of X, but only the apriori clusters that are currently clustered,
+#' one for each thread, need the rest. For the memory of a GPU see [gpu_devices()].
 #'
 #' The memory for observations is requested before the work starts. If the machine, a container or
 #' `ulimit -v` refuses memory, then or later, the call stops with a `gmhclust_error_memory`, and R
@@ -99,23 +99,23 @@
 #' scale take no more time. Equal observations merge first, at height 0.
 #'
 #' With hundreds of columns, the p x p covariances take most of the time, p^3 operations a merge,
-#' and most of the memory. Reduce the dimensions first, for example with [stats::prcomp()]. Data with
-#' more columns than rows are refused if they would take hours: observations go in rows.
+#' and most of the memory. Reduce the dimensions first, for example with [stats::prcomp()]. Data
+#' with more columns than rows are refused if they would take hours: observations go in rows.
 #'
 #' @section Workers:
-#' With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means the default number
-#' on the worker's machine; workers that are known to be on this machine share its default number.
-#' The worker's machine must have the same version of \pkg{gmhclust}. Workers of `MulticoreParam()`
-#' are forks of this process, and CUDA does not work in forks of a process that has used it. So use
-#' `SnowParam()` with GPUs.
+#' With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means the default
+#' number on the worker's machine; workers that are known to be on this machine share its default
+#' number. The worker's machine must have the same version of \pkg{gmhclust}. Workers of
+#' `MulticoreParam()` are forks of this process, and CUDA does not work in forks of a process that
+#' has used it. So use `SnowParam()` with GPUs.
 #'
 #' An error on a worker has the same class as without workers, and names the worker's part of the
 #' work. If a worker was lost, the class is `gmhclust_error_worker`. Errors from outside of this
 #' package, for example from reading or writing a file, have only the class `gmhclust_error`.
 #'
 #' @section Errors:
-#' Conditions of class `gmhclust_error` and of one of the classes `gmhclust_error_input` (an argument
-#' is invalid), `gmhclust_error_device` (the chosen backend cannot be used, or it failed),
+#' Conditions of class `gmhclust_error` and of one of the classes `gmhclust_error_input` (an
+#' argument is invalid), `gmhclust_error_device` (the chosen backend cannot be used, or it failed),
 #' `gmhclust_error_memory` (too little memory) and `gmhclust_error_interrupt` (the user interrupted
 #' the work).
 #'
@@ -207,7 +207,8 @@ subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")
 clustering_options <- c("threshold", "subthreshold", "quick", "normalize", "apriori_intra")
 
 # Clusters checked input. `options` has the other arguments of gmhclust(), checked. Its `threshold`
-# is a number of members, and `clusters` is the value of apriori_clusters() for the labels `apriori`.
+# is a number of members, and `clusters` is the value of apriori_clusters() for the labels
+# `apriori`.
 mahalanobis_average <- function(x, apriori, options, call) {
   labels <- rownames(x)
   if (options$scale) x <- standardise(x)

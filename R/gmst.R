@@ -1,7 +1,7 @@
 #' Minimum spanning tree of observations
 #'
-#' Finds the edges that connect all observations with the smallest total distance, without a matrix of
-#' distances. Single linkage merges clusters along these edges.
+#' Finds the edges that connect all observations with the smallest total distance, without a matrix
+#' of distances. Single linkage merges clusters along these edges.
 #'
 #' @param X Numeric, integer or logical matrix or data frame, at least 2 observations in rows, all
 #'   values finite.
@@ -15,8 +15,8 @@
 #' other component. Neighbours are found as in [gknn()].
 #'
 #' @section Time and memory:
-#' The time is between that of [gknn()] with 8 neighbours and a few times as much. Memory is about 20
-#' bytes for each value of X and 250 for each row. An interrupt (Ctrl-C) stops the work within a
+#' The time is between that of [gknn()] with 8 neighbours and a few times as much. Memory is about
+#' 20 bytes for each value of X and 250 for each row. An interrupt (Ctrl-C) stops the work within a
 #' second.
 #'
 #' @inheritSection gmhclust Errors

@@ -143,7 +143,8 @@ standardise <- function(x) {
 
 standardise_column <- function(x) {
   if (min(x) == max(x)) return(x - x[1])
-  # Dividing by a power of two is exact, and keeps the squares of tiny and huge values representable.
+  # Dividing by a power of two is exact, and keeps the squares of tiny and huge values
+  # representable.
   x <- x / 2^floor(log2(max(abs(x))))
   x <- x - mean(x)
   x / sqrt(sum(x^2) / (length(x) - 1))

@@ -5,12 +5,13 @@
 #' all other heights stay the same.
 #'
 #' In a tree with apriori clusters, the merges within them come first, and may be higher than the
-#' first merges above them. To see the upper part only, call [cutree_apriori()] before this function.
+#' first merges above them. To see the upper part only, call [cutree_apriori()] before this
+#' function.
 #'
 #' @param h An object of class [`hclust`][stats::hclust].
-#' @param method The new value of a height that is below an earlier one: `"eps"`, the highest earlier
-#'   height plus `eps`; `"halfway"`, the mean of the highest earlier height and the next greater
-#'   height (as `"eps"` if there is none).
+#' @param method The new value of a height that is below an earlier one: `"eps"`, the highest
+#'   earlier height plus `eps`; `"halfway"`, the mean of the highest earlier height and the next
+#'   greater height (as `"eps"` if there is none).
 #' @param eps A positive number, in units of height. `NULL` chooses a number so small that raised
 #'   heights stay below the next greater height, as far as double precision allows.
 #'

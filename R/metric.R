@@ -13,8 +13,8 @@ check_metric <- function(metric, arg, call) {
   check_choice(metric, c(dist_metrics, correlations), arg, call)
 }
 
-# The checked arguments of a metric: a list of `name`, `p`, `absolute` and `zero_over_zero`. `arg` is
-# the name of the user's argument. The library refuses invalid combinations.
+# The checked arguments of a metric: a list of `name`, `p`, `absolute` and `zero_over_zero`. `arg`
+# is the name of the user's argument. The library refuses invalid combinations.
 check_metric_options <- function(metric, p, absolute, zero_over_zero, arg, call) {
   name <- check_metric(metric, arg, call)
   if (name == "minkowski" && !is_single_number(p)) {

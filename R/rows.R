@@ -1,4 +1,5 @@
-# Matrices whose rows may not fit into memory: a matrix, or a DelayedMatrix, which is read in blocks.
+# Matrices whose rows may not fit into memory: a matrix, or a DelayedMatrix, which is read in
+# blocks.
 
 is_delayed <- function(x) inherits(x, "DelayedMatrix")
 
@@ -32,8 +33,8 @@ read_rows <- function(x, rows) {
 
 # Reduces x block by block, from the first row to the last: for each block of rows, a double matrix,
 # `state` becomes visit(block, first, state), where `first` is the number of the block's first row.
-# Returns the last state. A matrix in memory is one block; a DelayedMatrix has blocks of DelayedArray's
-# automatic size.
+# Returns the last state. A matrix in memory is one block; a DelayedMatrix has blocks of
+# DelayedArray's automatic size.
 reduce_row_blocks <- function(x, visit, state) {
   if (!is_delayed(x)) return(visit(x, 1L, state))
   first <- 1L

@@ -32,12 +32,12 @@ are_local <- function(workers) {
   is.numeric(where) || all(where %in% c("localhost", Sys.info()[["nodename"]]))
 }
 
-# Calls work(task, shared) for each of `tasks`; `work` is the name of the function. The calls are made
-# here or on workers, each of which gets an equal share of the tasks and one copy of `shared`. Returns
-# a list of values. If a task fails, the call stops with an error of the same class that names the
-# task by name(task); the shares of other workers are finished first. In messages, `what` names the
-# work and `hint` comes last. If a worker is lost, the error names the tasks for which is_done(task)
-# is FALSE.
+# Calls work(task, shared) for each of `tasks`; `work` is the name of the function. The calls are
+# made here or on workers, each of which gets an equal share of the tasks and one copy of `shared`.
+# Returns a list of values. If a task fails, the call stops with an error of the same class that
+# names the task by name(task); the shares of other workers are finished first. In messages, `what`
+# names the work and `hint` comes last. If a worker is lost, the error names the tasks for which
+# is_done(task) is FALSE.
 run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
                    is_done = function(task) FALSE) {
   if (length(tasks) == 0) return(list())
@@ -81,8 +81,8 @@ run_share_on_worker <- function(tasks, work, shared, library, version) {
 }
 environment(run_share_on_worker) <- baseenv()
 
-# A list of the values of work(task, shared). The first failure is the value of its task; later tasks
-# are not run and have the value NULL.
+# A list of the values of work(task, shared). The first failure is the value of its task; later
+# tasks are not run and have the value NULL.
 run_share <- function(tasks, work, shared) {
   work <- get(work, mode = "function")
   values <- vector("list", length(tasks))
