@@ -11,7 +11,7 @@ changed <- function(component, value) {
   sound
 }
 
-test_that("trees of other packages and with inversions are sound", {
+test_that("trees of other packages and with inversions are valid", {
   for (method in c("single", "complete", "average", "ward.D2", "centroid", "median")) {
     expect_true(check_hclust(hclust(dist(USArrests), method)))
   }
@@ -19,18 +19,18 @@ test_that("trees of other packages and with inversions are sound", {
   expect_true(check_hclust(hclust(dist(1:2))))
 })
 
-test_that("mirrored trees are sound", {
+test_that("mirrored trees are valid", {
   expect_true(check_hclust(changed("order", rev(sound$order))))
 })
 
-test_that("what is not of class hclust is told", {
+test_that("an object of another class is reported", {
   expect_problem(1:3, "not an object of class \"hclust\" but a numeric vector of length 3")
   expect_problem(NULL, "but NULL")
   expect_problem(unclass(sound), "but a list")
   expect_problem(as.dendrogram(sound), "but an object of class \"dendrogram\"")
 })
 
-test_that("a broken merge is told", {
+test_that("an invalid merge is reported", {
   expect_problem(changed("merge", NULL), "`merge` is not a numeric matrix")
   expect_problem(changed("merge", sound$merge[, 1]), "`merge` is not a numeric matrix")
   expect_problem(changed("merge", sound$merge[0, ]), "at least 1 row")
@@ -44,25 +44,25 @@ test_that("a broken merge is told", {
   expect_problem(changed("merge", sound$merge[7:1, ]), "not there yet, in rows")
 })
 
-test_that("broken heights are told", {
+test_that("invalid heights are reported", {
   expect_problem(changed("height", NULL), "`height` is not numeric")
   expect_problem(changed("height", sound$height[-1]), "`height` has length 6, not 7")
   expect_problem(changed("height", replace(sound$height, c(2, 5), c(NA, Inf))),
                  "`height` is not finite at 2, 5")
 })
 
-test_that("a broken order is told", {
+test_that("an invalid order is reported", {
   expect_problem(changed("order", NULL), "`order` is not a permutation of 1 to 8")
   expect_problem(changed("order", c(1, 1:7)), "`order` is not a permutation")
   expect_problem(changed("order", 1:8), "`order` makes branches cross at merges")
 })
 
-test_that("labels of a wrong length are told", {
+test_that("labels of a wrong length are reported", {
   expect_problem(changed("labels", letters), "`labels` has length 26, not 8")
   expect_true(check_hclust(changed("labels", NULL)))
 })
 
-test_that("all problems are told at once", {
+test_that("all problems are reported at once", {
   broken <- sound
   broken$height[1] <- NaN
   broken$labels <- "a"

@@ -25,7 +25,7 @@ test_that("workers may be forks of a process that has clustered before", {
   labels <- rep(1:7, length.out = 600)
   alone <- quiet_gmhclust(cells, 60, labels)
   expect_same_tree(quiet_gmhclust(cells, 60, labels, BPPARAM = forks()), alone)
-  # Each fork does the whole, with what goes on threads of its own.
+  # Each fork runs the whole call on its own threads.
   again <- parallel::mclapply(1:2, function(i) quiet_gmhclust(cells, 60, labels), mc.cores = 2)
   for (tree in again) expect_same_tree(tree, alone)
   expect_same_tree(mhclust(cells, 60, g = labels, warn = FALSE, BPPARAM = forks()), alone)
@@ -49,7 +49,7 @@ test_that("shares are of about equal cost", {
 
 name <- function(task) paste("task", task)
 
-test_that("failures come back with their class, and the task's name", {
+test_that("errors on workers keep their class and name the task", {
   for (workers in list(NULL, forks())) {
     error <- expect_error(run_tasks(
       list("a", "b"), "stop", " is too bad", workers, name, "Working", quote(f(x)), "; go on"
@@ -65,7 +65,7 @@ test_that("failures come back with their class, and the task's name", {
   }
 })
 
-test_that("a worker that is lost is an error that names what is left", {
+test_that("a lost worker is an error that names the unfinished tasks", {
   for (workers in list(forks(), snow())) {
     done <- c(FALSE, TRUE, FALSE)
     # The workers leave with quit("no", 1).
