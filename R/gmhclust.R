@@ -9,8 +9,8 @@
 #'   dimensions in columns (p >= 1), all values finite. Row names become the labels of the leaves;
 #'   the automatic row names of a data frame do not.
 #' @param threshold The Mahalanobis threshold T, a number of members: a cluster of T members or more
-#'   is *full-size*, and its covariance has full weight. A count if >= 1; a fraction of n if
-#'   below 1 (T = threshold * n, not rounded). T is the same within apriori clusters.
+#'   is *full-size*, and its covariance has full weight. A count if >= 1; a fraction of n if below 1
+#'   (T = threshold * n, not rounded), also within apriori clusters.
 #' @param apriori Known groups of observations: an integer, factor or character vector with one
 #'   label for each observation, for example gates, sample ids or clusters; or `NULL`. 0 and `NA`
 #'   mean "in no group". A label with one member changes no merge. If no two observations share a

@@ -7,8 +7,8 @@
 #include <sys/resource.h>
 
 /* glibc reserves an arena of 64 MiB of address space for each new thread, and keeps it when the
-   thread ends. If address space is limited, the arenas of a few threads would take all of it. So the
-   number of arenas is limited to a sixteenth of the address space; threads then share arenas. The
+   thread ends. If address space is limited, the arenas of a few threads would take all of it. So
+   all arenas together may take a sixteenth of the address space, and threads then share arenas. The
    user's setting MALLOC_ARENA_MAX takes precedence. */
 void gmhclust_limit_arenas(void) {
     const rlim_t arena = (rlim_t) 1 << 26, share = 16, most = 1024;

@@ -1,5 +1,5 @@
-# Functions that the benchmarks of this folder share: measuring, reading the command line, reporting.
-# Each benchmark sets `script` to its own name and sources this file.
+# Functions that the benchmarks of this folder share: measuring, reading the command line,
+# reporting. Each benchmark sets `script` to its own name and sources this file.
 
 # ---- measuring ----------------------------------------------------------------------------------
 
@@ -12,8 +12,8 @@ process_megabytes <- function(what) {
   as.numeric(gsub("[^0-9]", "", line)) / 1024
 }
 
-# Resets VmHWM to VmRSS if the system allows it; otherwise the peak is that of the whole run, an upper
-# bound.
+# Resets VmHWM to VmRSS if the system allows it; otherwise the peak is that of the whole run, an
+# upper bound.
 reset_peak <- function() {
   try(suppressWarnings(cat("5\n", file = "/proc/self/clear_refs")), silent = TRUE)
 }
@@ -26,7 +26,8 @@ measure <- function(task) {
   c(seconds = seconds, megabytes = process_megabytes("VmHWM") - before)
 }
 
-# Runs the named tasks `repeats` times in turns, so that other load on the machine slows all of them.
+# Runs the named tasks `repeats` times in turns, so that other load on the machine slows all of
+# them.
 paired <- function(row, data, tasks, repeats) {
   runs <- lapply(seq_len(repeats), function(i) vapply(tasks, measure, numeric(2)))
   runs <- simplify2array(runs)
@@ -39,9 +40,9 @@ paired <- function(row, data, tasks, repeats) {
   )
 }
 
-# Times run("cuda") `repeats` times and, with --cpu, run("cpu") once. run() returns a list: the value
-# of measure(), and `result`. Returns a row of a table. `cold`: whether the first call is the first one
-# of this process, which is then reported separately.
+# Times run("cuda") `repeats` times and, with --cpu, run("cpu") once. run() returns a list: the
+# value of measure(), and `result`. Returns a row of a table. `cold`: whether the first call is the
+# first one of this process, which is then reported separately.
 time_on_gpu <- function(run, options, cold) {
   runs <- lapply(seq_len(options$repeats + cold), function(k) run("cuda"))
   first <- if (cold) runs[[1]]$seconds else NA
@@ -90,8 +91,8 @@ gpu_name <- function() {
 
 # ---- the command line ---------------------------------------------------------------------------
 
-# The options of every benchmark and, as text, the options --NAME=VALUE named in `valued`. `rows` and
-# `gpu_rows` are the rows that run by default without and with --gpu.
+# The options of every benchmark and, as text, the options --NAME=VALUE named in `valued`. `rows`
+# and `gpu_rows` are the rows that run by default without and with --gpu.
 parse_options <- function(arguments, rows, gpu_rows, valued = character(0)) {
   valued <- c("rows", "repeats", "threads", "out", valued)
   known <- paste0("^--(", paste(valued, collapse = "|"), ")=(.+)$")
@@ -142,8 +143,8 @@ report <- function(table, hidden, note, out) {
   if (!is.null(out)) write.csv(table, out, row.names = FALSE)
 }
 
-# Runs the chosen rows and reports them: row(name, options) without --gpu; gpu_row(name, options), in
-# a separate process for each, with --gpu.
+# Runs the chosen rows and reports them: row(name, options) without --gpu; gpu_row(name, options),
+# in a separate process for each, with --gpu.
 run_benchmark <- function(options, arguments, row, gpu_row) {
   if (options$worker) {
     write.csv(gpu_row(options$rows, options), options$out, row.names = FALSE)

@@ -11,9 +11,9 @@
 #   pearson spearman
 #   missing      euclidean and pearson on 3,000 of the probes, a hundredth of the values missing
 #
-# The second form measures with a GPU (backend = "cuda") on normal random numbers. With --cpu, it also
-# measures once without a GPU on the same data, and reports whether the distances are identical. Each
-# row runs in a separate process. Its first call is cold: it opens the device. Rows:
+# The second form measures with a GPU (backend = "cuda") on normal random numbers. With --cpu, it
+# also measures once without a GPU on the same data, and reports whether the distances are
+# identical. Each row runs in a separate process. Its first call is cold: it opens the device. Rows:
 #   metrics      16,384 x 128: euclidean, manhattan, maximum, canberra, binary, pearson, spearman,
 #                cosine
 #   spearman     21,000 x 1,000: spearman

@@ -10,8 +10,8 @@
 # ten iterations, in which none converges. Rows:
 #   cells        lymphocytes, 20,000 x 14, 1,000 centers
 #
-# The second form measures with a GPU (backend = "cuda"). With --cpu, it also measures once without a
-# GPU on the same data, and reports whether the results are identical. Each row runs in a separate
+# The second form measures with a GPU (backend = "cuda"). With --cpu, it also measures once without
+# a GPU on the same data, and reports whether the results are identical. Each row runs in a separate
 # process. Its first call is cold: it opens the device. Rows:
 #   1m           1,000,000 x 20, 1,000 centers, ten iterations
 #

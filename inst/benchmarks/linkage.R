@@ -2,8 +2,8 @@
 #        Rscript linkage.R --gpu [--cpu] [--rows=ROW,...] [--repeats=N] [--threads=N]
 #                          [--out=FILE.csv]
 #
-# Times ghclust() in R; every time includes reading the data and returning the tree. Requires R and the
-# package, and for row `dist` package ALL from Bioconductor.
+# Times ghclust() in R; every time includes reading the data and returning the tree. Requires R and
+# the package, and for row `dist` package ALL from Bioconductor.
 #
 # The first form measures the CPU and, in the same run and on the same data, stats::hclust and, if
 # installed, fastcluster for comparison. Rows:
@@ -11,9 +11,9 @@
 #                single
 #   points       lymphocytes, 20,000 x 14, no matrix: single, centroid, ward.D2, median
 #
-# The second form measures with a GPU (backend = "cuda") on mixtures. With --cpu, it also measures once
-# without a GPU on the same data, and reports whether the trees are identical. Each row runs in a
-# separate process. Its first call is cold: it opens the device. Rows:
+# The second form measures with a GPU (backend = "cuda") on mixtures. With --cpu, it also measures
+# once without a GPU on the same data, and reports whether the trees are identical. Each row runs in
+# a separate process. Its first call is cold: it opens the device. Rows:
 #   16k 100k     16,384 x 128 and 100,000 x 64: average, with a matrix
 #   1m           1,000,000 x 32: single and ward.D2, from points
 #

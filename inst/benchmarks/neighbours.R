@@ -2,8 +2,8 @@
 #        Rscript neighbours.R --gpu [--cpu] [--rows=ROW,...] [--repeats=N] [--threads=N]
 #                             [--devices=N,...] [--out=FILE.csv]
 #
-# Times gknn() and gmst() in R; every time includes reading X and returning the result. Requires R and
-# the package.
+# Times gknn() and gmst() in R; every time includes reading X and returning the result. Requires R
+# and the package.
 #
 # The first form measures the CPU and, in the same run and on the same data, FNN's kd-tree,
 # BiocNeighbors' KMKNN, and fastcluster's single linkage from points for comparison, if they are
@@ -13,9 +13,9 @@
 #   tree         lymphocytes, 20,000 x 14: the minimum spanning tree
 #
 # The second form measures with a GPU (backend = "cuda") on data with the sizes published for
-# GPU-FS-kNN (Arefin et al. 2012, doi:10.1371/journal.pone.0044000). With --cpu, it also measures once
-# without a GPU on the same data, and reports whether the results are identical. Each row runs in a
-# separate process. Its first call is cold: it opens the device. Rows:
+# GPU-FS-kNN (Arefin et al. 2012, doi:10.1371/journal.pone.0044000). With --cpu, it also measures
+# once without a GPU on the same data, and reports whether the results are identical. Each row runs
+# in a separate process. Its first call is cold: it opens the device. Rows:
 #   24k 384k 1533k     24,158, 384,126 and 1,533,876 x 295, pearson, k = 20
 #   1m                 1,000,000 x 32, euclidean, k = 64
 # --devices chooses GPUs by number.

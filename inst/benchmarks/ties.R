@@ -1,8 +1,8 @@
 # Usage: Rscript ties.R [--rows=ROW,...] [--calls=CALL;...] [--n=N] [--repeats=N] [--threads=N]
 #                       [--limit=SECONDS] [--gpu] [--out=FILE.csv]
 #
-# Times every function on data with ties, duplicates and outliers and, in the same run, on normal data
-# of the same shape. Requires R and the package.
+# Times every function on data with ties, duplicates and outliers and, in the same run, on normal
+# data of the same shape. Requires R and the package.
 #
 # Rows, each a kind of data with N rows (--n, by default 20,000):
 #   zeros        3 columns, 70% of the rows zero, the others normal
@@ -24,11 +24,11 @@
 # the rows only. Calls that are not defined for a kind of data (correlations of constant rows, more
 # centers than distinct rows) are left out.
 #
-# Every measurement is a call in a separate process, 3 times each, with tied and normal data in turns.
-# A call that takes more than --limit seconds (60) is stopped and not repeated; the limit is then a
-# lower bound on its time. With --gpu, all calls have backend = "cuda", and follow an unmeasured call
-# that opens the device. Prints a table of medians with the machine's name; writes it as CSV, too, with
-# --out.
+# Every measurement is a call in a separate process, 3 times each, with tied and normal data in
+# turns. A call that takes more than --limit seconds (60) is stopped and not repeated; the limit is
+# then a lower bound on its time. With --gpu, all calls have backend = "cuda", and follow an
+# unmeasured call that opens the device. Prints a table of medians with the machine's name; writes
+# it as CSV, too, with --out.
 
 library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])

@@ -11,8 +11,8 @@ forks <- function() {
   BiocParallel::MulticoreParam(2)
 }
 
-# The matrix x as a DelayedMatrix that is read in blocks of `rows` rows. The block size is a setting of
-# this process, on which no other test depends.
+# The matrix x as a DelayedMatrix that is read in blocks of `rows` rows. The block size is a setting
+# of this process, on which no other test depends.
 delayed <- function(x, rows) {
   skip_if_not_installed("DelayedArray")
   suppressMessages(DelayedArray::setAutoBlockSize(8 * ncol(x) * rows))

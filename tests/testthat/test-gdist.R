@@ -10,7 +10,8 @@ expect_as_dist <- function(...) {
   )
 }
 
-# n x p values of one of several kinds. An eighth of them is replaced by each of the `special` values.
+# n x p values of one of several kinds. An eighth of them is replaced by each of the `special`
+# values.
 awkward <- function(n, p, kind, special = NULL) {
   x <- switch(kind,
     normal = rnorm(n * p),

@@ -35,8 +35,8 @@ again <- suppressWarnings(gmhclust(x[1:200, ], progress = FALSE))
 say("again:", isTRUE(check_hclust(again)))
 '
 
-# Runs a command with the default handling of SIGINT, as in a terminal. Background processes and their
-# children ignore SIGINT, and a shell cannot undo that.
+# Runs a command with the default handling of SIGINT, as in a terminal. Background processes and
+# their children ignore SIGINT, and a shell cannot undo that.
 hears_interrupts <- function(command) {
   perl <- Sys.which("perl")
   if (!nzchar(perl)) return(command)

@@ -1,5 +1,5 @@
-# Shortage of address space, made by `ulimit -v` in a child R session. The limit is the address space
-# that R needs to load the package and make the data, plus a few megabytes.
+# Shortage of address space, made by `ulimit -v` in a child R session. The limit is the address
+# space that R needs to load the package and make the data, plus a few megabytes.
 
 child <- function(code, megabytes = NULL) {
   script <- tempfile(fileext = ".R")

@@ -40,7 +40,8 @@ fn job_leaf_order(merge: RMatrix<i32>) -> ExternalPtr<Job> {
 /// Starts to search for crossing branches.
 /// @param merge as in job_cut_tree().
 /// @param order integers, a permutation of the observations.
-/// @return External pointer to the job. Its value is the numbers of the merges whose branches cross.
+/// @return External pointer to the job. Its value is the numbers of the merges whose branches
+///   cross.
 /// @noRd
 #[extendr]
 fn job_crossings(merge: RMatrix<i32>, order: Vec<i32>) -> ExternalPtr<Job> {

@@ -12,8 +12,8 @@ use crate::{vector, workload};
 /// Starts a k-means clustering.
 /// @param x double matrix of finite values, observations in rows.
 /// @param centers NULL, or a double matrix with the columns of x: the initial centers.
-/// @param uniforms doubles from 0 to 1, random numbers to draw one initial center with each; used if
-///   `centers` is NULL.
+/// @param uniforms doubles from 0 to 1, random numbers to draw one initial center with each; used
+///   if `centers` is NULL.
 /// @param iterations integer, at least 1: the maximum number of iterations.
 /// @param device as in job_gmhclust().
 /// @return External pointer to the job.

@@ -26,8 +26,8 @@ pub struct Prepared(Option<Arc<Points>>);
 /// @param device as in job_gmhclust().
 /// @return External pointer to the job. Its value is list(points, rows, digests): an external
 ///   pointer to the prepared observations, which gknn_release() frees; the numbers of the rows that
-///   may have no distance, for gknn_refusal(); a digest of x and all rows before it, and a digest of
-///   query.
+///   may have no distance, for gknn_refusal(); a digest of x and all rows before it, and a digest
+///   of query.
 /// @noRd
 #[extendr]
 fn job_gknn_points(
@@ -73,11 +73,11 @@ fn gknn_release(mut points: ExternalPtr<Prepared>) {
 
 /// Starts to search a block of references for nearest neighbours.
 /// @param points as in gknn_release().
-/// @param block list(references, first, queries, own). `references`: the number of references, which
-///   are the first points. `first`: the number of the first of them among all references, from 1.
-///   `queries`: the numbers of the first and the last point that are queries. `own`: NULL or, if
-///   queries are references, the number of the first query among all references; no query is its
-///   own neighbour.
+/// @param block list(references, first, queries, own). `references`: the number of references,
+///   which are the first points. `first`: the number of the first of them among all references,
+///   from 1. `queries`: the numbers of the first and the last point that are queries. `own`: NULL
+///   or, if queries are references, the number of the first query among all references; no query is
+///   its own neighbour.
 /// @param k integer.
 /// @param found NULL, or list(index, distance), the value of this job for the previous blocks.
 /// @param device as in job_gmhclust().

@@ -7,8 +7,8 @@ use gmhclust_core::Result as CoreResult;
 use crate::results::{r_integer, NA_INTEGER};
 use crate::vector;
 
-/// list(index, distance): matrices with a row for each query, nearest neighbours first. Indices count
-/// from 1; NA stands for neighbours that the graph does not have yet.
+/// list(index, distance): matrices with a row for each query, nearest neighbours first. Indices
+/// count from 1; NA stands for neighbours that the graph does not have yet.
 pub fn graph_to_r(graph: Graph) -> CoreResult<Robj> {
     let Graph { k, index, distance } = graph;
     let queries = index.len() / k;

@@ -79,8 +79,8 @@ impl Job {
     /// Starts `work` on a new thread. `to_r` converts its result to an R value, on R's thread. The
     /// number of `observations` determines the size of the memory reserve.
     ///
-    /// If `work` is an error, the job has already ended with this error. So [`Job::take`] is the only
-    /// place where callers handle errors.
+    /// If `work` is an error, the job has already ended with this error. So [`Job::take`] is the
+    /// only place where callers handle errors.
     pub fn start<T, W>(
         observations: usize,
         work: CoreResult<W>,
@@ -96,8 +96,8 @@ impl Job {
         }
     }
 
-    /// As [`Job::start`], for work that reads a vector of doubles. The job protects the vector until
-    /// the work ends.
+    /// As [`Job::start`], for work that reads a vector of doubles. The job protects the vector
+    /// until the work ends.
     pub fn start_reading<T, W>(
         observations: usize,
         vector: Robj,

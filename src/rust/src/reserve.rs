@@ -1,11 +1,12 @@
 //! The library's memory allocator: the system's allocator, and a reserve for a memory shortage.
 //!
-//! Allocations that grow with the data are fallible (see [`memory`]). If any other allocation fails,
-//! Rust ends the process, and with it the R session. This allocator serves these allocations from a
-//! reserve, and sets [`memory::shortage`], at which computations stop. The reserve has two parts:
+//! Allocations that grow with the data are fallible (see [`memory`]). If any other allocation
+//! fails, Rust ends the process, and with it the R session. This allocator serves these allocations
+//! from a reserve, and sets [`memory::shortage`], at which computations stop. The reserve has two
+//! parts:
 //! * The [`ARENA`] serves small allocations. It always exists.
-//! * A [`Ballast`] exists while a [job](crate::job::Job) runs. It is large enough for several vectors
-//!   with an element per observation. In a shortage, the system gets its memory back.
+//! * A [`Ballast`] exists while a [job](crate::job::Job) runs. It is large enough for several
+//!   vectors with an element per observation. In a shortage, the system gets its memory back.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -241,8 +242,8 @@ impl Allocator {
     }
 }
 
-// SAFETY: memory comes from the system, or from granules of the arena that have no other owner until
-// they are freed. Memory returns to where it came from. Nothing here panics.
+// SAFETY: memory comes from the system, or from granules of the arena that have no other owner
+// until they are freed. Memory returns to where it came from. Nothing here panics.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -292,8 +293,8 @@ unsafe impl GlobalAlloc for Allocator {
                 return null_mut();
             }
         }
-        // SAFETY: the caller promises a valid size for a layout. The new memory does not overlap the
-        // old memory, which is not freed yet.
+        // SAFETY: the caller promises a valid size for a layout. The new memory does not overlap
+        // the old memory, which is not freed yet.
         unsafe {
             let wanted = Layout::from_size_align_unchecked(size, layout.align());
             let moved = self.alloc(wanted);
