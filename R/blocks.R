@@ -174,10 +174,10 @@ release_points <- function(search) {
 # whole data. Returns a digest of X and one of `query`.
 inspect_rows <- function(search, call) {
   if (is_in_memory(search)) {
-    look <- points_in_memory(search, call)
-    in_x <- look$rows <= nrow(search$x)
-    x <- list(rows = look$rows[in_x], digest = look$digests[1])
-    query <- list(rows = look$rows[!in_x] - nrow(search$x), digest = look$digests[2])
+    prepared <- points_in_memory(search, call)
+    in_x <- prepared$rows <= nrow(search$x)
+    x <- list(rows = prepared$rows[in_x], digest = prepared$digests[1])
+    query <- list(rows = prepared$rows[!in_x] - nrow(search$x), digest = prepared$digests[2])
   } else {
     x <- inspect_matrix(search$x, "X", search, call)
     query <- if (!is.null(search$query)) inspect_matrix(search$query, "query", search, call)
@@ -191,8 +191,8 @@ inspect_rows <- function(search, call) {
 inspect_matrix <- function(x, arg, search, call) {
   reduce_row_blocks(x, function(block, first, before) {
     check_finite(block, arg, call, rows_before = first - 1L)
-    look <- prepare_points(block, NULL, before$digest, search, call)
-    gknn_release(look$points)
-    list(rows = c(before$rows, look$rows + first - 1L), digest = look$digests[1])
+    prepared <- prepare_points(block, NULL, before$digest, search, call)
+    gknn_release(prepared$points)
+    list(rows = c(before$rows, prepared$rows + first - 1L), digest = prepared$digests[1])
   }, list(rows = integer(0), digest = ""))
 }

@@ -216,7 +216,7 @@ test_that("blocks that are damaged, truncated or missing are named, and computed
   folder <- tempfile()
   whole <- gknn(x, 4)
   nn <- gknn(x, 4, output = folder, block_rows = 10)
-  sound <- lapply(c(list.files(folder, full.names = TRUE)), read_bytes)
+  intact <- lapply(c(list.files(folder, full.names = TRUE)), read_bytes)
   flip_bit(file_in(folder, "distance", c(11, 20)), 8 * 200)
   truncated <- file_in(folder, "index", c(21, 30))
   writeBin(head(read_bytes(truncated), 100), truncated)
@@ -236,7 +236,7 @@ test_that("blocks that are damaged, truncated or missing are named, and computed
   expect_error(as.list(nn), "computes it anew", class = "gmhclust_error_input")
   again <- gknn(x, 4, output = folder)
   expect_identical(as.list(again), whole)
-  expect_identical(lapply(list.files(folder, full.names = TRUE), read_bytes), sound)
+  expect_identical(lapply(list.files(folder, full.names = TRUE), read_bytes), intact)
   expect_lt(file.mtime(blocks_in(folder)[1]), as.POSIXct("2020-01-02"))
 })
 
@@ -248,25 +248,25 @@ test_that("no flipped bit in any file goes unnoticed", {
   expect_length(files, 7)
   set.seed(1)
   for (file in files) {
-    sound <- read_bytes(file)
-    for (bit in sample(8 * length(sound), 60) - 1) {
+    intact <- read_bytes(file)
+    for (bit in sample(8 * length(intact), 60) - 1) {
       flip_bit(file, bit)
       result <- tryCatch(as.list(read_gknn(folder)), gmhclust_error_input = identity)
       expect_s3_class(result, "gmhclust_error_input")
-      writeBin(sound, file)
+      writeBin(intact, file)
     }
   }
   expect_identical(as.list(read_gknn(folder)), whole)
   # Random bytes: the whole file, its end or its beginning.
   for (file in rep(files, 10)) {
-    sound <- read_bytes(file)
-    noise <- as.raw(sample(0:255, length(sound), replace = TRUE))
-    keep <- seq_along(sound) %in% sample(list(0, 1:100, 100 + seq_along(sound)), 1)[[1]]
-    noise[keep] <- sound[keep]
+    intact <- read_bytes(file)
+    noise <- as.raw(sample(0:255, length(intact), replace = TRUE))
+    keep <- seq_along(intact) %in% sample(list(0, 1:100, 100 + seq_along(intact)), 1)[[1]]
+    noise[keep] <- intact[keep]
     writeBin(noise, file)
     result <- tryCatch(as.list(read_gknn(folder)), gmhclust_error_input = identity)
     expect_s3_class(result, "gmhclust_error_input")
-    writeBin(sound, file)
+    writeBin(intact, file)
   }
 })
 
@@ -287,12 +287,12 @@ test_that("a damaged or forged manifest is refused by every function", {
   whole <- gknn(x, 4)
   nn <- gknn(x, 4, output = folder, block_rows = 30)
   file <- file.path(folder, "manifest.json")
-  sound <- read_bytes(file)
+  intact <- read_bytes(file)
   refused <- function(message) {
     expect_refused(read_gknn(folder), message, by = "read_gknn")
     expect_refused(gknn(x, 4, output = folder), message, by = "gknn")
     expect_error(nn[1], message, fixed = TRUE, class = "gmhclust_error_input")
-    writeBin(sound, file)
+    writeBin(intact, file)
   }
   flip_bit(file, 300)
   refused("has a manifest.json that is damaged: it does not have its checksum")
@@ -325,11 +325,11 @@ test_that("a damaged or forged manifest is refused by every function", {
   forge_manifest(folder, "\"block_rows\": 30", "\"block_rows\": 1")
   refused_blocks <- "lacks rows 1 to 1 and 2147483646 more blocks"
   expect_refused(read_gknn(folder), refused_blocks, by = "read_gknn")
-  writeBin(sound, file)
+  writeBin(intact, file)
   forge_manifest(folder, "\"p\": 2.0", "\"p\": 3.0")
   files <- read_gknn(folder)
   expect_error(files[1], "do not have the checksums in", class = "gmhclust_error_input")
-  writeBin(sound, file)
+  writeBin(intact, file)
   expect_identical(as.list(nn), whole)
 })
 
