@@ -15,7 +15,7 @@
 #'   }
 #'   Without a device the data frame has no rows, and printing it gives the reason.
 #'
-#' @section What the GPU does:
+#' @section Work of the GPU:
 #' All decisions are computed in double precision, by the same operations in the same order as on
 #' the CPU. So `backend = "cuda"` gives the result of `"cpu"`, bit for bit.
 #'

@@ -64,7 +64,7 @@ raise_heights <- function(height, eps, halfway) {
   height
 }
 
-# The first position after `i` with a height above `level`; one past the end where there is none.
+# The first position after `i` with a height above `level`; one past the end if there is none.
 next_greater <- function(height, i, level) {
   j <- i + 1L
   while (j <= length(height) && height[j] <= level) j <- j + 1L
