@@ -65,18 +65,18 @@ job_gknn <- function(x, query, k, metric, device) .Call(wrap__job_gknn, x, query
 #' @param device as in job_gmhclust().
 #' @return External pointer to the job. Its value is list(points, rows, digests): an external
 #'   pointer to the prepared observations, which gknn_release() frees; the numbers of the rows that
-#'   may have no distance, for gknn_refusal(); a digest of x and all rows before it, and a digest of
-#'   query.
+#'   may have no distance, for gknn_refusal(); a digest of x and all rows before it, and a digest
+#'   of query.
 #' @noRd
 job_gknn_points <- function(x, query, digest, metric, device) .Call(wrap__job_gknn_points, x, query, digest, metric, device)
 
 #' Starts to search a block of references for nearest neighbours.
 #' @param points as in gknn_release().
-#' @param block list(references, first, queries, own). `references`: the number of references, which
-#'   are the first points. `first`: the number of the first of them among all references, from 1.
-#'   `queries`: the numbers of the first and the last point that are queries. `own`: NULL or, if
-#'   queries are references, the number of the first query among all references; no query is its
-#'   own neighbour.
+#' @param block list(references, first, queries, own). `references`: the number of references,
+#'   which are the first points. `first`: the number of the first of them among all references,
+#'   from 1. `queries`: the numbers of the first and the last point that are queries. `own`: NULL
+#'   or, if queries are references, the number of the first query among all references; no query is
+#'   its own neighbour.
 #' @param k integer.
 #' @param found NULL, or list(index, distance), the value of this job for the previous blocks.
 #' @param device as in job_gmhclust().
@@ -177,8 +177,8 @@ job_ghclust_points <- function(x, method, members, single, metric, device) .Call
 #' Starts a k-means clustering.
 #' @param x double matrix of finite values, observations in rows.
 #' @param centers NULL, or a double matrix with the columns of x: the initial centers.
-#' @param uniforms doubles from 0 to 1, random numbers to draw one initial center with each; used if
-#'   `centers` is NULL.
+#' @param uniforms doubles from 0 to 1, random numbers to draw one initial center with each; used
+#'   if `centers` is NULL.
 #' @param iterations integer, at least 1: the maximum number of iterations.
 #' @param device as in job_gmhclust().
 #' @return External pointer to the job.
@@ -202,7 +202,8 @@ job_leaf_order <- function(merge) .Call(wrap__job_leaf_order, merge)
 #' Starts to search for crossing branches.
 #' @param merge as in job_cut_tree().
 #' @param order integers, a permutation of the observations.
-#' @return External pointer to the job. Its value is the numbers of the merges whose branches cross.
+#' @return External pointer to the job. Its value is the numbers of the merges whose branches
+#'   cross.
 #' @noRd
 job_crossings <- function(merge, order) .Call(wrap__job_crossings, merge, order)
 
