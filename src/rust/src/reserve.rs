@@ -220,7 +220,7 @@ impl Allocator {
     /// Memory from the reserve, after the system refused it. `retry` asks the system again. A null
     /// pointer if the caller can handle a refusal, or the reserve is used up.
     #[cold]
-    fn from_reserve(&self, layout: Layout, retry: impl Fn() -> *mut u8) -> *mut u8 {
+    fn alloc_from_reserve(&self, layout: Layout, retry: impl Fn() -> *mut u8) -> *mut u8 {
         if memory::is_refusable() {
             return null_mut();
         }
@@ -251,7 +251,7 @@ unsafe impl GlobalAlloc for Allocator {
         let pointer = unsafe { System.alloc(layout) };
         if pointer.is_null() {
             // SAFETY: the caller's promises.
-            return self.from_reserve(layout, || unsafe { System.alloc(layout) });
+            return self.alloc_from_reserve(layout, || unsafe { System.alloc(layout) });
         }
         pointer
     }
@@ -262,7 +262,7 @@ unsafe impl GlobalAlloc for Allocator {
         let mut pointer = unsafe { System.alloc_zeroed(layout) };
         if pointer.is_null() {
             // SAFETY: the caller's promises.
-            pointer = self.from_reserve(layout, || unsafe { System.alloc(layout) });
+            pointer = self.alloc_from_reserve(layout, || unsafe { System.alloc(layout) });
             if !pointer.is_null() {
                 // SAFETY: the memory was allocated with this size.
                 unsafe { pointer.write_bytes(0, layout.size()) };
