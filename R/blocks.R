@@ -1,42 +1,43 @@
-# Neighbours block by block, for what is larger than memory or than one machine: the queries are cut
-# into blocks of rows, and all references pass by each of them.
+# gknn() in blocks, for data larger than memory or several processes. The queries are split into
+# blocks of rows, and each block of queries is compared with all references.
 #
-# In all of this, `search` is a list of what does not change from block to block: `x`, `query`, `k`,
-# `metric`, `device` (see device_here()), `packages` to read rows with, `files` for the result or
-# NULL, `progress` for a bar or NULL, and `kept`, an environment for what a process keeps from block
-# to block.
+# `search` is a list of the values that all blocks share: `x`, `query`, `k`, `metric`, `device` (see
+# check_device()), `packages` (needed to read the rows), `files` (for the result, or NULL),
+# `progress` (a progress bar, or NULL), and `kept` (an environment in which a process keeps prepared
+# points for its next block).
 
-# Without workers, so many queries at a time: they take a GPU much longer than it takes to prepare
-# all references for them.
-most_block_rows <- 250000
+# Most queries per block. The search for this many takes a GPU much longer than the preparation of
+# all references, which is repeated for each block.
+max_block_rows <- 250000
 
-# For several workers, blocks are smaller, so that they end together, but not smaller than this.
-fewest_block_rows <- 1000
+# Fewest queries per block. Several workers get smaller blocks, so that they finish together, but
+# not smaller than this.
+min_block_rows <- 1000
 
-# gknn() in blocks: of `block_rows` queries or, where that is NULL, as fits. With `output`, an
-# object of class "gknn_files"; otherwise what gknn() returns.
+# gknn() in blocks of `block_rows` queries; NULL chooses the number. Returns an object of class
+# "gknn_files" if `output` is given, else the list that gknn() returns.
 gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) {
   search$kept <- new.env(parent = emptyenv())
   on.exit(release_points(search))
-  digests <- look_at_rows(search, call)
-  # What is in another process's memory says nothing to workers.
+  digests <- inspect_rows(search, call)
+  # Workers cannot use points in this process's memory.
   if (!is.null(workers)) release_points(search)
   queries <- if (is.null(search$query)) search$x else search$query
-  job <- job_of(search, digests)
+  parameters <- search_parameters(search, digests)
   if (is.null(output)) {
-    if (is.null(block_rows)) block_rows <- fitting_block_rows(queries, workers)
-    left <- cut_rows(nrow(queries), block_rows)
+    if (is.null(block_rows)) block_rows <- default_block_rows(queries, workers)
+    left <- split_rows(nrow(queries), block_rows)
   } else {
-    fitting <- function() fitting_block_rows(queries, workers)
-    search$files <- open_files(output, job, block_rows, fitting, call)
+    fitting <- function() default_block_rows(queries, workers)
+    search$files <- open_files(output, parameters, block_rows, fitting, call)
     left <- unfinished_blocks(search$files, progress, call)
   }
   if (progress && is.null(workers)) {
-    search$progress <- progress_of_all(sum(vapply(left, count_rows, 0)) * nrow(search$x))
+    search$progress <- joint_progress(sum(vapply(left, count_rows, 0)) * nrow(search$x))
   }
-  found <- spread(
+  found <- run_tasks(
     left, "search_block", search, workers,
-    name = function(rows) name_rows(rows, if (is.null(search$query)) "X" else "query"),
+    name = function(rows) describe_rows(rows, if (is.null(search$query)) "X" else "query"),
     what = "Finding neighbours", call = call,
     hint = if (is.null(output)) "" else hint_to_resume(search$files),
     is_done = function(rows) !is.null(output) && is_finished(search$files, rows)
@@ -48,9 +49,10 @@ gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) 
   )
 }
 
-# One progress bar for several jobs, of `total` work in all: a list of step(work), a function for
-# run_job() with a job of so much work, and done(work), to be called after it.
-progress_of_all <- function(total, envir = parent.frame()) {
+# One progress bar for several jobs with `total` work in all. Returns a list of two functions:
+# step(work) gives the argument `progress` of run_job() for a job with this much work, and
+# done(work) must be called after the job.
+joint_progress <- function(total, envir = parent.frame()) {
   bar <- progress_bar("Finding neighbours", envir)
   before <- 0
   list(
@@ -64,8 +66,8 @@ progress_of_all <- function(total, envir = parent.frame()) {
   )
 }
 
-# What makes two searches the same, so that one can go on where the other ended.
-job_of <- function(search, digests) {
+# The parameters of a search. A call may resume an earlier search if these are equal.
+search_parameters <- function(search, digests) {
   queries <- if (is.null(search$query)) search$x else search$query
   list(
     rows = nrow(queries), columns = ncol(search$x), among = nrow(search$x), k = search$k,
@@ -73,38 +75,39 @@ job_of <- function(search, digests) {
   )
 }
 
-fitting_block_rows <- function(queries, workers) {
+# The number of rows per block if the user does not choose it.
+default_block_rows <- function(queries, workers) {
   n <- nrow(queries)
-  count <- ceiling(n / most_block_rows)
+  count <- ceiling(n / max_block_rows)
   if (!is.null(workers)) {
     shares <- count_workers(workers)
-    count <- max(count, shares, min(4 * shares, n %/% fewest_block_rows))
+    count <- max(count, shares, min(4 * shares, n %/% min_block_rows))
   }
   rows <- ceiling(n / count)
   if (is_delayed(queries)) {
-    # As many as its automatic blocks have fit into memory.
+    # At most the rows of an automatic block of DelayedArray, which fits in memory.
     rows <- min(rows, nrow(DelayedArray::rowAutoGrid(queries)[[1L]]))
   }
   as.integer(rows)
 }
 
 # The first and the last row of each block of rows 1 to n.
-cut_rows <- function(n, block_rows) {
+split_rows <- function(n, block_rows) {
   first <- seq(1, n, by = block_rows)
   lapply(first, function(first) c(first, min(n, first + block_rows - 1)))
 }
 
 count_rows <- function(rows) rows[2] - rows[1] + 1
 
-name_rows <- function(rows, arg) {
-  paste0("rows ", number(rows[1]), " to ", number(rows[2]), " of `", arg, "`")
+describe_rows <- function(rows, arg) {
+  paste0("rows ", format_number(rows[1]), " to ", format_number(rows[2]), " of `", arg, "`")
 }
 
-number <- function(x) format(x, scientific = FALSE, trim = TRUE)
+format_number <- function(x) format(x, scientific = FALSE, trim = TRUE)
 
-# ---- what a worker does -------------------------------------------------------------------------
+# ---- one block, on a worker ---------------------------------------------------------------------
 
-# The neighbours of a block of queries, rows[1] to rows[2]: returned or, with files, written.
+# Finds the neighbours of the queries rows[1] to rows[2], and returns them or writes them to files.
 search_block <- function(rows, search) {
   for (package in search$packages) loadNamespace(package)
   found <- if (is_in_memory(search)) {
@@ -113,7 +116,7 @@ search_block <- function(rows, search) {
     update_block(NULL, rows, search, points, nrow(search$x), 1L, among)
   } else {
     queries <- read_rows(if (is.null(search$query)) search$x else search$query, rows)
-    pass_rows(search$x, function(block, first, found) {
+    reduce_row_blocks(search$x, function(block, first, found) {
       points <- prepare_points(block, queries, "", search)$points
       on.exit(gknn_release(points))
       among <- nrow(block) + c(1, nrow(queries))
@@ -123,9 +126,9 @@ search_block <- function(rows, search) {
   if (is.null(search$files)) found else write_block(search$files, rows, found)
 }
 
-# Adds to what was found for a block of queries, or NULL, the neighbours in a block of references:
-# the first `references` of the points, which begin with reference number `first`. `among` are the
-# first and the last of the points that are queries.
+# Updates the neighbours `found` for a block of queries, NULL at first, with those in a block of
+# references. The references are the first `references` points; their numbers begin at `first`. The
+# queries are the points among[1] to among[2].
 update_block <- function(found, rows, search, points, references, first, among) {
   block <- list(
     references = references, first = first, queries = as.integer(among),
@@ -133,25 +136,26 @@ update_block <- function(found, rows, search, points, references, first, among) 
   )
   pairs <- count_rows(rows) * references
   found <- run_job(
-    job_gknn_block(points, block, search$k, found, device_here(search$device)),
+    job_gknn_block(points, block, search$k, found, with_local_threads(search$device)),
     if (is.null(search$progress)) FALSE else search$progress$step(pairs), "Finding neighbours"
   )
   if (!is.null(search$progress)) search$progress$done(pairs)
   found
 }
 
-# A block of references, and queries after them, for update_block(), which gknn_release() frees;
-# with the numbers of suspicious rows, and digests of both.
+# Prepares a block of references, followed by queries, for update_block(). The value is that of
+# job_gknn_points(): the points, which gknn_release() frees, the numbers of rows that may have no
+# distance, and digests.
 prepare_points <- function(x, query, digest, search, call = NULL) {
   run_job(
-    job_gknn_points(x, query, digest, search$metric, device_here(search$device)),
+    job_gknn_points(x, query, digest, search$metric, with_local_threads(search$device)),
     FALSE, "Finding neighbours", call
   )
 }
 
 is_in_memory <- function(search) !is_delayed(search$x) && !is_delayed(search$query)
 
-# All points, which this process prepares once.
+# All points, prepared. A process prepares them once.
 points_in_memory <- function(search, call = NULL) {
   if (is.null(search$kept$points)) {
     search$kept$points <- prepare_points(search$x, search$query, "", search, call)
@@ -166,28 +170,29 @@ release_points <- function(search) {
 
 # ---- before the search --------------------------------------------------------------------------
 
-# Stops where values are not finite, or where rows have no distance, naming their place in the
-# whole. Returns a digest of X and one of `query`.
-look_at_rows <- function(search, call) {
+# Stops if values are not finite, or if rows have no distance; the error names their rows in the
+# whole data. Returns a digest of X and one of `query`.
+inspect_rows <- function(search, call) {
   if (is_in_memory(search)) {
-    look <- points_in_memory(search, call)
-    in_x <- look$rows <= nrow(search$x)
-    x <- list(rows = look$rows[in_x], digest = look$digests[1])
-    query <- list(rows = look$rows[!in_x] - nrow(search$x), digest = look$digests[2])
+    prepared <- points_in_memory(search, call)
+    in_x <- prepared$rows <= nrow(search$x)
+    x <- list(rows = prepared$rows[in_x], digest = prepared$digests[1])
+    query <- list(rows = prepared$rows[!in_x] - nrow(search$x), digest = prepared$digests[2])
   } else {
-    x <- look_at(search$x, "X", search, call)
-    query <- if (!is.null(search$query)) look_at(search$query, "query", search, call)
+    x <- inspect_matrix(search$x, "X", search, call)
+    query <- if (!is.null(search$query)) inspect_matrix(search$query, "query", search, call)
   }
   problem <- gknn_refusal(x$rows, as.integer(query$rows), search$metric)
   if (!is.null(problem)) stop(gmhclust_error_input(problem, call))
   c(X = x$digest, query = if (!is.null(search$query)) query$digest)
 }
 
-look_at <- function(x, arg, search, call) {
-  pass_rows(x, function(block, first, before) {
+# The digest of a matrix, and the numbers of its rows that may have no distance.
+inspect_matrix <- function(x, arg, search, call) {
+  reduce_row_blocks(x, function(block, first, before) {
     check_finite(block, arg, call, rows_before = first - 1L)
-    look <- prepare_points(block, NULL, before$digest, search, call)
-    gknn_release(look$points)
-    list(rows = c(before$rows, look$rows + first - 1L), digest = look$digests[1])
+    prepared <- prepare_points(block, NULL, before$digest, search, call)
+    gknn_release(prepared$points)
+    list(rows = c(before$rows, prepared$rows + first - 1L), digest = prepared$digests[1])
   }, list(rows = integer(0), digest = ""))
 }

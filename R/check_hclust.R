@@ -1,16 +1,16 @@
-#' Says what is wrong with a tree
+#' Check that a tree is valid
 #'
-#' Checks that an object of class `hclust`, of whatever origin, is sound: every observation and
-#' every cluster but the last is merged exactly once and only after it came to be; heights are
-#' finite; `order` is a permutation of the leaves without crossing branches; lengths agree.
+#' Checks an object of class `hclust` from any source. In a valid tree, every observation and every
+#' cluster but the last is merged exactly once, after it was formed; heights are finite; `order` is
+#' a permutation of the leaves without crossing branches; and the lengths of all components agree.
 #'
-#' Heights that decrease are no defect: some linkages have inversions. See [make_monotone()].
-#' The check takes time proportional to the number of observations.
+#' Decreasing heights are valid, because some linkages have inversions; see [make_monotone()]. The
+#' time is proportional to the number of observations.
 #'
 #' @param h An object of class [`hclust`][stats::hclust].
 #'
-#' @return As [all.equal()] does: `TRUE`, or a character vector that says what is wrong, one problem
-#'   an element. Use `isTRUE(check_hclust(h))` for a yes or no.
+#' @return `TRUE`, or a character vector with one element per problem, as from [all.equal()]. Use
+#'   `isTRUE(check_hclust(h))` in conditions.
 #' @seealso [gmhclust()], [stats::hclust()]
 #'
 #' @examples

@@ -1,5 +1,5 @@
-# Every error of this package is a condition of class "gmhclust_error" and of one class that says
-# what kind it is: input, device, memory or interrupt.
+# Every error of this package is a condition of class "gmhclust_error" and of one class for its
+# kind: input, device, memory or interrupt.
 
 gmhclust_condition <- function(class, message, call) {
   structure(class = c(class, "condition"), list(message = message, call = call))
@@ -7,7 +7,7 @@ gmhclust_condition <- function(class, message, call) {
 
 gmhclust_error <- function(kind, message, call = NULL) {
   class <- c(paste0("gmhclust_error_", kind), "gmhclust_error", "error")
-  # An interrupt is found by the handlers that R users write for interrupts, too.
+  # Handlers for R's own interrupts also catch this condition.
   if (kind == "interrupt") class <- c(class, "interrupt")
   gmhclust_condition(class, message, call)
 }
@@ -19,13 +19,13 @@ gmhclust_error_interrupt <- function(message, call = NULL) {
   gmhclust_error("interrupt", message, call)
 }
 
-# For a device that failed on the way to a result that is right all the same.
+# The warning that a device failed although the result is complete and correct.
 gmhclust_warning_device <- function(message, call) {
   gmhclust_condition(c("gmhclust_warning_device", "warning"), message, call)
 }
 
-# The condition for a failure that the library reported: `kind` and `message` as job_take() gives
-# them. "internal" is a defect of this package, and has the general class only.
+# The condition for a failure of a job; job_take() returns its `kind` and `message`. Kind "internal"
+# is a bug in this package and has the general class only.
 failure_condition <- function(kind, message, call) {
   switch(kind,
     input = gmhclust_error_input(message, call),
@@ -40,14 +40,13 @@ failure_condition <- function(kind, message, call) {
   )
 }
 
-# Stops because argument `arg` is not what it needs to be. The message is "`arg` <what it got>;
-# <what it needs>".
+# Stops because argument `arg` is invalid. The message is "`arg` <got>; <needs>".
 refuse <- function(arg, got, needs, call) {
   stop(gmhclust_error_input(paste0("`", arg, "` ", got, "; ", needs), call))
 }
 
-# The same for mistakes that the stats function of the same purpose refuses, too: the message begins
-# as there, for code that looks for it.
+# Stops with a message that begins like that of the corresponding function in stats, for code that
+# matches the message.
 refuse_like_stats <- function(message, needs, call) {
   stop(gmhclust_error_input(paste0(message, "; ", needs), call))
 }
@@ -66,8 +65,8 @@ warn_inversions <- function(height, call) {
   ))
 }
 
-# `rows` are the numbers of rows without a direction, `labels` the names of all rows or NULL, `what`
-# these rows are, in words.
+# Warns of rows whose distances are NaN. `rows` are their numbers, `labels` the names of all rows or
+# NULL, `what` a plural noun for these rows.
 warn_constant_rows <- function(rows, labels, arg, what, call) {
   if (length(rows) == 0) return(invisible())
   names <- if (is.null(labels)) rows else dQuote(labels[rows], FALSE)

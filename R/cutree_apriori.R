@@ -1,28 +1,27 @@
-#' Cuts off what lies within apriori clusters
+#' Tree above apriori clusters
 #'
-#' The part of a tree above its apriori clusters: a tree whose leaves are the apriori clusters and
-#' the observations that are in none. It is small enough to plot, whatever the number of
-#' observations.
+#' Cuts off the merges within apriori clusters. The remaining tree has a leaf for each apriori
+#' cluster and for each observation that is in none. It is small enough to plot, even for millions
+#' of observations.
 #'
-#' @param h Result of [gmhclust()] with apriori clusters.
+#' @param h A result of [gmhclust()] with apriori clusters.
 #'
-#' @return An object of class [`hclust`][stats::hclust]. Its leaves are the apriori clusters in
-#'   increasing label order, those with one member among them, then the loose observations, those
-#'   labelled 0 or `NA`, in increasing index.
+#' @return An object of class [`hclust`][stats::hclust]. Its first leaves are the apriori clusters,
+#'   including those with one member, in increasing order of labels. Then follow the loose
+#'   observations, which have the label 0 or `NA`, in the order of their rows. Components:
 #'   \describe{
-#'     \item{`labels`}{for apriori clusters, their label, as text; for loose observations their row
-#'       name or, where there are none, `"obs "` and the row number.}
-#'     \item{`leaf`}{integer vector: for each observation, the number of the leaf that holds it;
-#'       named by row names where there are some. `gcutree(top, k)[top$leaf]` is a cluster for every
-#'       observation.}
-#'     \item{`members`}{integer vector: how many observations each leaf holds.}
+#'     \item{`labels`}{the label of an apriori cluster, as text; the row name of a loose observation
+#'       or, without row names, `"obs "` and the row number.}
+#'     \item{`leaf`}{integer vector: the number of the leaf of each observation, with row names if X
+#'       has them. `gcutree(top, k)[top$leaf]` is the cluster of every observation.}
+#'     \item{`members`}{integer vector: the number of observations in each leaf.}
 #'   }
 #'   The other components are as in `h`, without `apriori`, `n.height.apriori`, `g.labels` and
 #'   `backend`.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` when `h` is not a tree, or has no apriori part, as
-#' where the labels given to [gmhclust()] amounted to no apriori clusters. Also when its components
-#' `apriori`, `n.height.apriori` and `g.labels` were changed so that they do not fit the merges.
+#' A condition of class `gmhclust_error_input` if `h` is not a tree; if it has no apriori clusters,
+#' for example because no two observations shared a label; or if its components `apriori`,
+#' `n.height.apriori` and `g.labels` were changed and do not fit the merges.
 #' @seealso [gmhclust()], [gcutree()]
 #'
 #' @examples
@@ -57,8 +56,9 @@ cutree_apriori <- function(h) {
   top
 }
 
-# The leaves of the part above the apriori clusters: their labels, the leaf of each observation, and
-# the leaf of each id in `h$merge` up to the last merge within apriori clusters, at id + n + 1.
+# The leaves of the tree above the apriori clusters, a list of their `labels`, the leaf
+# `of_observation`, and the leaf `of_id`: element id + n + 1 is the leaf of `id` in `h$merge`, up to
+# the last merge within apriori clusters.
 apriori_leaves <- function(h, call) {
   check_apriori_part(h, call)
   labels <- label_values(h$apriori)
@@ -70,8 +70,8 @@ apriori_leaves <- function(h, call) {
   n <- length(leaf)
   of_id <- c(rev(leaf), NA, leaf_of_merge)
   joined <- of_id[h$merge[seq_along(leaf_of_merge), ] + n + 1L]
-  # Where merges join only what has their own label, and as many clusters are left as there are
-  # leaves, every leaf is one cluster.
+  # Every leaf is exactly one cluster if all merges join clusters of their own label, and the number
+  # of remaining clusters is the number of leaves.
   joins_own <- all(joined == leaf_of_merge)
   count <- length(labels) + length(loose)
   if (!isTRUE(joins_own) || n - length(leaf_of_merge) != count) refuse_apriori_part(call)

@@ -8,42 +8,48 @@ NULL
 #' @param x double matrix, observations in rows.
 #' @param options list(threshold, subthreshold, quick, normalize, apriori_intra): a double, in
 #'   members; the name of a kind, as for gmhclust(); flags.
-#' @param apriori NULL or an integer code for each observation, 0 for none.
-#' @param inner NULL, or the merges within all apriori clusters as job_gmhclust_within() finds them,
-#'   those of one after those of another.
-#' @param device list(backend, threads, devices), as check_device() makes it: one of "auto", "cpu",
+#' @param apriori NULL, or an integer code for each observation; 0 means none.
+#' @param inner NULL, or the merges within all apriori clusters, one cluster after the other, as in
+#'   the value of job_gmhclust_within().
+#' @param device list(backend, threads, devices), made by check_device(): one of "auto", "cpu",
 #'   "cuda"; an integer, at least 1; NULL or the numbers of CUDA devices, from 0.
 #' @return External pointer to the job.
 #' @noRd
 job_gmhclust <- function(x, options, apriori, inner, device) .Call(wrap__job_gmhclust, x, options, apriori, inner, device)
 
-#' Starts clusterings within apriori clusters, and nothing above them.
+#' Starts to cluster within apriori clusters only, not above them.
 #' @param x,options as in job_gmhclust().
-#' @param apriori an integer code for each observation; each is that of two or more.
+#' @param apriori an integer code for each observation; every code occurs at least twice.
 #' @param device as in job_gmhclust().
 #' @return External pointer to the job.
 #' @noRd
 job_gmhclust_within <- function(x, options, apriori, device) .Call(wrap__job_gmhclust_within, x, options, apriori, device)
 
-#' Starts the computation of distances.
+#' Limit on the cost of clustering a matrix that has no more rows than columns.
+#' @return The largest n * p^3 that job_gmhclust() accepts for n rows and p columns, n <= p, unless
+#'   its options make no covariance.
+#' @noRd
+gmhclust_degenerate_limit <- function() .Call(wrap__gmhclust_degenerate_limit)
+
+#' Starts to compute distances.
 #' @param x double matrix, observations in rows.
-#' @param y NULL, or a double matrix with as many columns for distances between the two.
-#' @param metric list(name, p, absolute, zero_over_zero), as check_metric_options() makes it.
+#' @param y NULL, or a double matrix with the columns of x, for distances between the two.
+#' @param metric list(name, p, absolute, zero_over_zero), made by check_metric_options().
 #' @param device as in job_gmhclust().
 #' @return External pointer to the job.
 #' @noRd
 job_gdist <- function(x, y, metric, device) .Call(wrap__job_gdist, x, y, metric, device)
 
-#' Gives attributes to a vector in place, which spares a copy.
-#' @param vector a vector that nobody else refers to.
+#' Sets attributes of a vector in place, which saves a copy.
+#' @param vector a vector to which no other variable refers.
 #' @param attributes named list.
 #' @return The vector.
 #' @noRd
-own_attributes <- function(vector, attributes) .Call(wrap__own_attributes, vector, attributes)
+set_attributes_in_place <- function(vector, attributes) .Call(wrap__set_attributes_in_place, vector, attributes)
 
-#' Starts the search for nearest neighbours.
+#' Starts to search for nearest neighbours.
 #' @param x double matrix of finite values, observations in rows.
-#' @param query NULL, or a double matrix with as many columns.
+#' @param query NULL, or a double matrix with the columns of x.
 #' @param k integer.
 #' @param metric as in job_gdist().
 #' @param device as in job_gmhclust().
@@ -51,46 +57,50 @@ own_attributes <- function(vector, attributes) .Call(wrap__own_attributes, vecto
 #' @noRd
 job_gknn <- function(x, query, k, metric, device) .Call(wrap__job_gknn, x, query, k, metric, device)
 
-#' Starts the preparation of observations for searches by job_gknn_block().
+#' Starts to prepare observations for job_gknn_block().
 #' @param x double matrix of finite values, references in rows.
-#' @param query NULL, or a double matrix with as many columns; its rows follow those of x.
-#' @param digest what this job returned for the rows before those of x, "" where there are none.
+#' @param query NULL, or a double matrix with the columns of x; its rows follow those of x.
+#' @param digest the digest that this job returned for the rows before x; "" if x comes first.
 #' @param metric as in job_gdist().
 #' @param device as in job_gmhclust().
 #' @return External pointer to the job. Its value is list(points, rows, digests): an external
-#'   pointer, for which see gknn_release(); the numbers of rows that gknn_refusal() has to judge; a
-#'   digest of x and what came before it, and one of query.
+#'   pointer to the prepared observations, which gknn_release() frees; the numbers of the rows that
+#'   may have no distance, for gknn_refusal(); a digest of x and all rows before it, and a digest
+#'   of query.
 #' @noRd
 job_gknn_points <- function(x, query, digest, metric, device) .Call(wrap__job_gknn_points, x, query, digest, metric, device)
 
-#' Starts the search for nearest neighbours among a block of all references.
-#' @param points what job_gknn_points() prepared.
-#' @param block list(references, first, queries, own): how many of the points, the first ones, are
-#'   references; the number of the first of them among all references, from 1; the numbers of the
-#'   first and the last of the points that are queries; NULL or, where queries are references, the
-#'   number of the first query among all references, so that none is a neighbour of its own.
+#' Starts to search a block of references for nearest neighbours.
+#' @param points as in gknn_release().
+#' @param block list(references, first, queries, own). `references`: the number of references,
+#'   which are the first points. `first`: the number of the first of them among all references,
+#'   from 1. `queries`: the numbers of the first and the last point that are queries. `own`: NULL
+#'   or, if queries are references, the number of the first query among all references; no query is
+#'   its own neighbour.
 #' @param k integer.
-#' @param found NULL, or list(index, distance), which this job returned for the blocks before.
+#' @param found NULL, or list(index, distance), the value of this job for the previous blocks.
 #' @param device as in job_gmhclust().
-#' @return External pointer to the job. Where fewer than k references were seen, the index is NA.
+#' @return External pointer to the job. Its value is list(index, distance); NA stands for
+#'   neighbours that are missing because all blocks so far have fewer than k references.
 #' @noRd
 job_gknn_block <- function(points, block, k, found, device) .Call(wrap__job_gknn_block, points, block, k, found, device)
 
-#' Frees the memory of prepared observations.
+#' Frees prepared observations.
+#' @param points the external pointer that job_gknn_points() returned.
 #' @return NULL.
 #' @noRd
 gknn_release <- function(points) .Call(wrap__gknn_release, points)
 
-#' Why rows that job_gknn_points() found cannot be.
+#' Decides whether rows that job_gknn_points() reported have a distance.
 #' @param x,query integers, the numbers of these rows in X and in `query`.
 #' @param metric as in job_gdist().
-#' @return A string, or NULL where they can.
+#' @return An error message, or NULL if the rows have a distance.
 #' @noRd
 gknn_refusal <- function(x, query, metric) .Call(wrap__gknn_refusal, x, query, metric)
 
 #' Starts to write the manifest of a new folder.
 #' @param folder raw, the name of the folder.
-#' @param search list(rows, columns, among, k, metric, digests), as gknn_in_blocks() has it.
+#' @param search list(rows, columns, among, k, metric, digests), made by search_parameters().
 #' @param block_rows integer.
 #' @return External pointer to the job, whose value is NULL.
 #' @noRd
@@ -98,32 +108,31 @@ job_folder_begin <- function(folder, search, block_rows) .Call(wrap__job_folder_
 
 #' Starts to read the manifest of a folder.
 #' @param folder raw, the name of the folder.
-#' @param arg what the caller calls the folder, for messages.
+#' @param arg the name of the user's argument, for messages.
 #' @return External pointer to the job. Its value is list(rows, columns, among, k, metric, digests,
-#'   block_rows, checksum): as it was given to job_folder_begin(), and a string which the other
-#'   functions need.
+#'   block_rows, checksum): the arguments of job_folder_begin(), and the checksum of the manifest,
+#'   a string.
 #' @noRd
 job_folder_open <- function(folder, arg) .Call(wrap__job_folder_open, folder, arg)
 
 #' Starts to look for missing blocks in a folder, by the names and sizes of files.
 #' @param folder,arg as in job_folder_open().
-#' @param checksum that of the manifest.
-#' @return External pointer to the job. Its value has the first missing block and how many are
-#'   missing, or is empty.
+#' @param checksum the checksum of the manifest.
+#' @return External pointer to the job. Its value is c(first, count): the number of the first
+#'   missing block and the number of missing blocks; empty if no block is missing.
 #' @noRd
 job_folder_missing <- function(folder, arg, checksum) .Call(wrap__job_folder_missing, folder, arg, checksum)
 
 #' Starts to compare all blocks of a folder with their checksums.
 #' @param folder,arg,checksum as in job_folder_missing().
-#' @return External pointer to the job. Its value has the numbers of blocks that are missing or
-#'   damaged.
+#' @return External pointer to the job. Its value is the numbers of the missing or damaged blocks.
 #' @noRd
 job_folder_unfinished <- function(folder, arg, checksum) .Call(wrap__job_folder_unfinished, folder, arg, checksum)
 
 #' Starts to write a block.
 #' @param folder,arg,checksum as in job_folder_missing().
 #' @param block integer.
-#' @param index,distance matrices as gknn() returns them.
+#' @param index,distance matrices, as in the result of gknn().
 #' @return External pointer to the job, whose value is NULL.
 #' @noRd
 job_folder_write <- function(folder, arg, checksum, block, index, distance) .Call(wrap__job_folder_write, folder, arg, checksum, block, index, distance)
@@ -132,11 +141,12 @@ job_folder_write <- function(folder, arg, checksum, block, index, distance) .Cal
 #' @param folder,arg,checksum as in job_folder_missing().
 #' @param block integer.
 #' @param rows integers, numbers of rows within the block.
-#' @return External pointer to the job. Its value is list(index, distance), as gknn() returns it.
+#' @return External pointer to the job. Its value is list(index, distance), as in the result of
+#'   gknn().
 #' @noRd
 job_folder_read <- function(folder, arg, checksum, block, rows) .Call(wrap__job_folder_read, folder, arg, checksum, block, rows)
 
-#' Starts the search for a minimum spanning tree.
+#' Starts to build a minimum spanning tree.
 #' @param x double matrix of finite values, observations in rows.
 #' @param metric as in job_gdist().
 #' @param device as in job_gmhclust().
@@ -144,18 +154,18 @@ job_folder_read <- function(folder, arg, checksum, block, rows) .Call(wrap__job_
 #' @noRd
 job_gmst <- function(x, metric, device) .Call(wrap__job_gmst, x, metric, device)
 
-#' Starts linkage from dissimilarities.
+#' Starts linkage of observations with given dissimilarities.
 #' @param x double vector, the values of a dist object.
 #' @param n integer, its number of observations.
 #' @param method the full name of a linkage, as in hclust().
-#' @param members NULL, or a double for each observation.
+#' @param members NULL, or doubles, the number of members of each observation.
 #' @param single whether to keep dissimilarities in single precision.
 #' @param device as in job_gmhclust().
 #' @return External pointer to the job.
 #' @noRd
 job_ghclust_dist <- function(x, n, method, members, single, device) .Call(wrap__job_ghclust_dist, x, n, method, members, single, device)
 
-#' Starts linkage of observations.
+#' Starts linkage of observations by their distances.
 #' @param x double matrix of finite values, observations in rows.
 #' @param method,members,single as in job_ghclust_dist().
 #' @param metric as in job_gdist().
@@ -166,52 +176,54 @@ job_ghclust_points <- function(x, method, members, single, metric, device) .Call
 
 #' Starts a k-means clustering.
 #' @param x double matrix of finite values, observations in rows.
-#' @param centers NULL, or a double matrix with as many columns: the centers to start from.
-#' @param uniforms doubles from 0 to 1, one for each center to draw where `centers` is NULL.
-#' @param iterations integer, at least 1: how many at most.
+#' @param centers NULL, or a double matrix with the columns of x: the initial centers.
+#' @param uniforms doubles from 0 to 1, random numbers to draw one initial center with each; used
+#'   if `centers` is NULL.
+#' @param iterations integer, at least 1: the maximum number of iterations.
 #' @param device as in job_gmhclust().
 #' @return External pointer to the job.
 #' @noRd
 job_gkmeans <- function(x, centers, uniforms, iterations, device) .Call(wrap__job_gkmeans, x, centers, uniforms, iterations, device)
 
-#' Starts cutting a tree into clusters.
-#' @param merge integer matrix, that of a sound hclust object.
-#' @param k integers: how many clusters, for each cut.
-#' @return External pointer to the job. Its value is the number of each observation's cluster, for
-#'   one cut after the other.
+#' Starts to cut a tree into clusters.
+#' @param merge integer matrix, component `merge` of a valid hclust object.
+#' @param k integers: the number of clusters of each cut.
+#' @return External pointer to the job. Its value is the cluster number of each observation, one
+#'   cut after the other.
 #' @noRd
 job_cut_tree <- function(merge, k) .Call(wrap__job_cut_tree, merge, k)
 
-#' Starts putting the leaves of a tree in an order in which no branches cross.
+#' Starts to order the leaves of a tree so that no branches cross.
 #' @param merge as in job_cut_tree().
-#' @return External pointer to the job. Its value is `order` of the hclust object.
+#' @return External pointer to the job. Its value is component `order` of the hclust object.
 #' @noRd
 job_leaf_order <- function(merge) .Call(wrap__job_leaf_order, merge)
 
-#' Starts looking for branches that cross.
+#' Starts to search for crossing branches.
 #' @param merge as in job_cut_tree().
 #' @param order integers, a permutation of the observations.
-#' @return External pointer to the job. Its value is the numbers of the merges that make them cross.
+#' @return External pointer to the job. Its value is the numbers of the merges whose branches
+#'   cross.
 #' @noRd
 job_crossings <- function(merge, order) .Call(wrap__job_crossings, merge, order)
 
 #' The CUDA devices of this machine.
-#' @return list of vectors with one element for each device, and `problem`, why there is none, or
-#'   NULL.
+#' @return list of vectors with one element for each device, and `problem`: NULL, or the reason why
+#'   no device was found.
 #' @noRd
 cuda_devices <- function() .Call(wrap__cuda_devices)
 
-#' Waits for a job, at most `seconds`.
-#' @return TRUE when the job has ended.
+#' Waits for a job, for at most `seconds`.
+#' @return TRUE if the job has ended.
 #' @noRd
 job_wait <- function(job, seconds) .Call(wrap__job_wait, job, seconds)
 
-#' Work that a job has done and expects in all, in units of its own.
+#' Progress of a job, in arbitrary units of work.
 #' @return c(done, total), doubles.
 #' @noRd
 job_progress <- function(job) .Call(wrap__job_progress, job)
 
-#' The result of a job, which can be taken once; waits for a job that still runs.
+#' Result of a job, which can be taken once. Waits for a job that still runs.
 #' @return list(ok = TRUE, value, warnings) or list(ok = FALSE, kind, message).
 #' @noRd
 job_take <- function(job) .Call(wrap__job_take, job)

@@ -1,29 +1,28 @@
-#' Cuts a tree into clusters, in linear time
+#' Cut a tree into clusters, in linear time
 #'
-#' What [stats::cutree()] does, in time and memory proportional to the number of observations. The
-#' time of [stats::cutree()] grows with the square of that number: `gcutree()` is 40 times as fast
-#' for 20,000 observations, and more than 300 times for 200,000 (`inst/benchmarks/trees.R`).
+#' A faster [stats::cutree()]: time and memory are proportional to the number of observations, and
+#' the time of [stats::cutree()] grows with its square. `gcutree()` is 40 times as fast for 20,000
+#' observations, and more than 300 times for 200,000 (`inst/benchmarks/trees.R`).
 #'
 #' @param tree An object of class [`hclust`][stats::hclust].
 #' @param k The number of clusters, from 1 to n, or a vector of such numbers; fractions are dropped.
-#' @param h The height at which to cut, or a vector of heights: merges at `h` or below are done.
-#'   Without effect where `k` is given.
+#' @param h The height at which to cut, or a vector of heights. Merges at `h` or below are applied.
+#'   Ignored if `k` is given.
 #'
 #' @details
-#' `k` clusters are what is there after the first n - `k` merges, in the order of the merges. So
-#' trees with inversions can be cut by `k`. Cutting by `h` needs heights that never decrease; see
-#' [make_monotone()].
+#' The first n - `k` merges, in their order in the tree, leave `k` clusters. So `k` also cuts trees
+#' with inversions. Cutting by `h` needs heights that never decrease; see [make_monotone()].
 #'
-#' The result is that of [stats::cutree()], with two exceptions: `h = Inf` gives one cluster, and
-#' where vectors `k` and `h` are both given, columns are named by `k`, which they are cut by.
+#' The result is that of [stats::cutree()], with two exceptions: `h = Inf` gives one cluster, and if
+#' vectors `k` and `h` are both given, columns are named by `k`, not by `h`.
 #'
-#' @return An integer vector, the number of each observation's cluster, named by the tree's labels
-#'   if it has any. Clusters are numbered in the order of their first observations. With several
-#'   numbers or heights, an integer matrix with a column for each, named by it.
+#' @return An integer vector: the cluster number of each observation, named by the tree's labels if
+#'   it has any. Clusters are numbered in the order of their first observations. For several
+#'   numbers or heights, an integer matrix with a column for each of them, named by it.
 #'
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` when `tree` is not a sound tree, neither `k` nor `h`
-#' is given, `k` is not from 1 to n, `h` is not a number, or `h` is given and heights decrease.
+#' A condition of class `gmhclust_error_input` if `tree` is not a valid tree, neither `k` nor `h` is
+#' given, `k` is not from 1 to n, `h` is not a number, or `h` is given and heights decrease.
 #' @seealso [stats::cutree()]; [cutree_apriori()], [make_monotone()], [check_hclust()].
 #'
 #' @examples
@@ -55,8 +54,8 @@ gcutree <- function(tree, k = NULL, h = NULL) {
   clusters
 }
 
-# A job returns at most so many values, unless one cut has more: 16 MB, which exist beside the
-# result. A job for each cut would take longer than the cuts of small trees.
+# Most values that one job returns, unless a single cut has more: 16 MB in addition to the result.
+# One job per cut would take longer than the cuts themselves for small trees.
 values_per_job <- 2^22
 
 check_cluster_counts <- function(k, n, call) {
@@ -72,7 +71,7 @@ check_cluster_counts <- function(k, n, call) {
   as.integer(counts)
 }
 
-# How many clusters there are once the merges at each of the heights `h` or below are done.
+# The number of clusters after all merges at height `h` or below, for each element of `h`.
 clusters_at <- function(h, height, call) {
   if (!is.numeric(h) || length(h) == 0) {
     refuse("h", paste("is", describe(h)), "it must be one or more heights", call)

@@ -1,57 +1,56 @@
 #' Hierarchical clustering by linkage
 #'
-#' What [stats::hclust()] does, many times faster, on the GPU or on all cores: from
-#' dissimilarities, or from data, whose distances then never become an object in R.
+#' A faster [stats::hclust()], on all cores or a GPU, from dissimilarities or from data. From data,
+#' no distances are stored in R.
 #'
-#' @param x Dissimilarities of n >= 2 observations as [stats::dist()] or [gdist()] makes them; or
-#'   the observations themselves, a numeric, integer or logical matrix or data frame with one in
-#'   each row and all values finite.
+#' @param x Dissimilarities of n >= 2 observations, from [stats::dist()] or [gdist()]; or the
+#'   observations themselves: a numeric, integer or logical matrix or data frame with observations
+#'   in rows, all values finite.
 #' @param method The linkage, which may be abbreviated: `"ward.D"`, `"ward.D2"`, `"single"`,
 #'   `"complete"`, `"average"` (UPGMA), `"mcquitty"` (WPGMA), `"median"` (WPGMC) or `"centroid"`
 #'   (UPGMC).
-#' @param members `NULL`, or a positive number for each observation: how many members it stands
-#'   for, as in [stats::hclust()].
-#' @param metric,absolute,p,zero_over_zero For data, the distance: `method` and the other
+#' @param members `NULL`, or a positive number for each observation: the number of members that it
+#'   represents, as in [stats::hclust()].
+#' @param metric,absolute,p,zero_over_zero The distance between rows of data: `method` and the other
 #'   arguments of [gdist()].
-#' @param precision `"single"` keeps dissimilarities in 4 bytes instead of 8, rounded to about 7
-#'   digits, also those of a dist object; they must be at most 1e30. Only where a matrix is needed,
-#'   see *Memory*.
+#' @param precision `"single"` stores dissimilarities in 4 bytes instead of 8, rounded to about 7
+#'   digits; this includes those of a dist object. They must be at most 1e30. It has an effect only
+#'   if a matrix is needed, see *Memory*.
 #' @inheritParams gmhclust
 #'
-#' @section What is equal to `hclust()`:
-#' From dissimilarities: merges, order and heights (to 1e-12) are those of [stats::hclust()] where
-#' no two candidates are equally near. Where some are, the tree is one of those that are possible,
-#' the same one for any number of threads and any backend: for `"complete"` that of
-#' [stats::hclust()], for `"single"` one with the same heights.
+#' @section Relation to `hclust()`:
+#' From dissimilarities: if no two candidates are tied, merges, order and heights (to 1e-12) are
+#' those of [stats::hclust()]. With ties, several trees are valid. The result is one of them, the
+#' same for any number of threads and any backend: for `"complete"` the tree of [stats::hclust()],
+#' for `"single"` a tree with the same heights.
 #'
-#' From data, the result is that of `ghclust(gdist(x, metric), method)`, but for two linkages:
-#' with Euclidean distances, `"centroid"` and `"median"` mean what they mean geometrically,
-#' heights being distances between centres. These are the square roots of the heights of
-#' `hclust(dist(x)^2, method)`, and what `hclust.vector()` of package \pkg{fastcluster} returns.
-#' ([stats::hclust()] on plain distances has no such meaning for them; use `gdist()` first where
-#' that is wanted.)
+#' From data: the result is that of `ghclust(gdist(x, metric), method)`, except for two linkages.
+#' With Euclidean distances, `"centroid"` and `"median"` are geometric: their heights are distances
+#' between centres. These are the square roots of the heights of `hclust(dist(x)^2, method)`, and
+#' the heights of `hclust.vector()` of package \pkg{fastcluster}. ([stats::hclust()] on plain
+#' distances has no such meaning for these linkages; for its result, call `gdist()` first.)
 #'
 #' @section Memory:
 #' From data, without `members`, no matrix is needed for `"single"` with any metric, and for
-#' `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances: memory grows with the size
-#' of the data only, and millions of observations are possible.
+#' `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances. Memory then grows with the
+#' size of the data only, and millions of observations are possible.
 #'
-#' All other calls go through a matrix, of n (n - 1) / 2 values of 8 bytes, or 4 with `precision =
+#' All other calls need a matrix of n (n - 1) / 2 values of 8 bytes, or 4 with `precision =
 #' "single"`: 40 or 20 GB for 100,000 observations.
-#' * On the CPU, data take 1.6 times as much in all (`"centroid"` and `"median"` once). A dist
-#'   object is read where R has it, and beside it they take 0.9 times a matrix (`"centroid"` and
-#'   `"median"` one, `"single"` nothing).
-#' * On the GPU, the matrix is in the device's memory, and a sixteenth of the values once more, in 8
+#' * On the CPU, data take 1.6 times the memory of a matrix in all (`"centroid"` and `"median"`
+#'   once). A dist object is read in place and needs 0.9 times a matrix in addition (`"centroid"`
+#'   and `"median"` one matrix, `"single"` nothing).
+#' * On the GPU, the device's memory holds the matrix, and a copy of a sixteenth of its values in 8
 #'   bytes: 8.5 or 4.5 bytes for each pair of observations. The machine's memory holds only the data
 #'   or the dist object. A device with 24 GB has room for about 74,000 or 100,000 observations, one
 #'   with 141 GB for 180,000 or 248,000.
 #'
-#' n may exceed 65,536, where [stats::hclust()] ends. Where the machine, or the device with
-#' `backend = "cuda"`, has less memory than it takes, the call stops beforehand with a condition of
-#' class `gmhclust_error_memory` that says how much that is.
+#' n may exceed 65,536, the limit of [stats::hclust()]. If the machine, or the device with
+#' `backend = "cuda"`, has too little memory, the call stops at once with a condition of class
+#' `gmhclust_error_memory` that names the size that it needs.
 #'
 #' @section GPU:
-#' | call | what the GPU does |
+#' | call | work on the GPU |
 #' |---|---|
 #' | data, no matrix needed (see *Memory*) | the searches for neighbours |
 #' | data, `"complete"`, `"average"`, `"mcquitty"`, `"ward.D"`, `"ward.D2"` | distances, linkage |
@@ -59,23 +58,22 @@
 #' | dist object, `"complete"`, `"average"`, `"mcquitty"`, `"ward.D"`, `"ward.D2"` | linkage |
 #' | dist object, `"single"`, `"centroid"`, `"median"` | nothing |
 #'
-#' The rest is the CPU's, and so is linkage of fewer than 4,096 observations through a matrix. On
-#' the GPU the matrix stays there from the first distance on; only the nearest few neighbours of
-#' clusters and single values come back, from which the CPU decides what merges. See
-#' [gpu_devices()].
+#' The CPU does the rest, and all linkage of fewer than 4,096 observations with a matrix. The matrix
+#' stays in the device's memory. The device sends only the few nearest neighbours of clusters and
+#' single values to the CPU, which decides the merges. See [gpu_devices()].
 #'
 #' @section Algorithms:
-#' Complete, average, mcquitty and Ward's linkage merge all pairs of clusters at a time that are
-#' each other's nearest, which gives the same tree since these linkages are reducible; where that
-#' makes slow progress, a nearest-neighbour chain does (Murtagh 1983). Single linkage is a minimum
-#' spanning tree, from data by Borůvka's algorithm ([gmst()]); centroid and median linkage use
-#' Müllner's generic algorithm. Through a matrix, time grows with n^2 whatever the data; of centroid
-#' and median linkage it does so in practice.
+#' Complete, average, mcquitty and Ward's linkage merge all reciprocal nearest neighbours at a time.
+#' This gives the same tree because these linkages are reducible. If few pairs are reciprocal, a
+#' nearest-neighbour chain continues (Murtagh 1983). Single linkage builds a minimum spanning tree,
+#' from data by Borůvka's algorithm ([gmst()]). Centroid and median linkage use Müllner's generic
+#' algorithm. With a matrix, time grows with n^2; for centroid and median linkage this holds in
+#' practice, for the others on all data.
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return An object of class [`hclust`][stats::hclust] as [stats::hclust()] returns it, and
-#'   `backend`, the one that was used.
+#' @return An object of class [`hclust`][stats::hclust] like that of [stats::hclust()], with the
+#'   additional component `backend`: the backend that was used.
 #'
 #' @references
 #' Lance GN, Williams WT (1967). A general theory of classificatory sorting strategies: 1.
@@ -147,7 +145,7 @@ linkages <- c(
   "ward.D", "single", "complete", "average", "mcquitty", "median", "centroid", "ward.D2"
 )
 
-# The full name of a linkage, matched as hclust() does.
+# The full name of a linkage, matched as in hclust().
 check_linkage <- function(method, call) {
   if (identical(method, "ward")) {
     message("The \"ward\" method has been renamed to \"ward.D\"; note new \"ward.D2\"")
@@ -182,12 +180,12 @@ dist_values <- function(x, n, call) {
   x
 }
 
-# The number of observations of a dist object; NA where it is none.
+# The number of observations of a dist object; NA if the object is invalid.
 dist_size <- function(x) {
   n <- attr(x, "Size")
-  sound <- is_single_number(n) && n == round(n) && n >= 0 && n <= .Machine$integer.max &&
+  valid <- is_single_number(n) && n == round(n) && n >= 0 && n <= .Machine$integer.max &&
     (is.numeric(x) || is.logical(x))
-  if (sound) as.integer(n) else NA_integer_
+  if (valid) as.integer(n) else NA_integer_
 }
 
 refuse_few <- function(n, call) {

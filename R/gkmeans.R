@@ -1,66 +1,70 @@
-#' k-means clustering, exactly and fast
+#' Exact k-means clustering
 #'
-#' Lloyd's algorithm on all cores or an NVIDIA GPU, with the result of
-#' `kmeans(algorithm = "Lloyd")`: every assignment is exact.
+#' Lloyd's algorithm on all cores or an NVIDIA GPU. Every assignment is exact, and the result is
+#' that of `kmeans(algorithm = "Lloyd")`.
 #'
 #' @param X Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2), all
 #'   values finite. Row names become the names of `cluster`.
 #' @param centers The number of clusters k, or a matrix of k initial centers in rows, all distinct.
-#' @param iter.max How many iterations at most.
-#' @param nstart Where `centers` is a number, how many times to start from other centers; the
-#'   result with the least `tot.withinss` is kept.
-#' @param init How initial centers are drawn where `centers` is a number: `"kmeans++"`, each row
-#'   with chances proportional to its squared distance from the centers drawn before; or
-#'   `"random"`, all with equal chances, as [stats::kmeans()] does.
+#' @param iter.max The maximum number of iterations.
+#' @param nstart The number of starts from different initial centers, if `centers` is a number. The
+#'   result is the one with the smallest `tot.withinss`.
+#' @param init The method to draw initial centers, if `centers` is a number. `"kmeans++"` draws each
+#'   row with a probability proportional to its squared distance from the centers drawn before;
+#'   `"random"` draws all rows with equal probability, as [stats::kmeans()] does.
 #' @inheritParams gmhclust
 #'
 #' @details
-#' An iteration assigns every observation to its nearest center, of several to the one with the
-#' smallest number, and then moves every center to the mean of its members. It ends with the first
-#' iteration that assigns nothing anew.
+#' An iteration assigns every observation to its nearest center, or to the one with the smallest
+#' number if several are nearest. Then it moves every center to the mean of its members. The
+#' algorithm ends with the first iteration that changes no assignment.
 #'
-#' R's random numbers draw the initial centers, so that [set.seed()] makes results repeatable. With
-#' `init = "random"` they are those that [stats::kmeans()] draws.
+#' R's random number generator draws the initial centers, so [set.seed()] makes results repeatable.
+#' With `init = "random"` the initial centers are those of [stats::kmeans()].
 #'
-#' A cluster that loses all of its members keeps its last center, which may win members again later.
-#' Clusters that are empty in the end are reported by a warning.
+#' A cluster that loses all members keeps its last center, and may get members again later. A
+#' warning reports clusters that are empty at the end.
 #'
 #' @section How it works:
-#' Whatever decides is computed in double precision and in the order of operations of
-#' `kmeans(algorithm = "Lloyd")`, with the same result for any number of threads and on a GPU. On
-#' the CPU observations are compared with all centers in single precision; bounds on rounding errors
-#' prove which few centers may be nearest, and these are compared in double precision, as in
-#' [gknn()]. Upper bounds on an observation's distance from its own center and lower bounds on those
-#' from all others, which follow the centers as they move, spare it the comparison where they prove
-#' that it stays (Hamerly 2010): the more observations, the nearer the centers are to rest. A GPU
-#' draws the initial centers, compares all observations with all centers in double precision and
-#' moves the centers itself; where the observations do not fit in its memory, it compares in single
+#' All decisions are computed in double precision, in the order of operations of
+#' `kmeans(algorithm = "Lloyd")`. So the result is the same for any number of threads and on a GPU.
+#'
+#' The CPU compares observations with all centers in single precision. Bounds on rounding errors
+#' leave a few centers that may be nearest, and these are compared in double precision, as in
+#' [gknn()]. Each observation has an upper bound on the distance from its own center, and a lower
+#' bound on the distances from all others, which are updated as the centers move. If they prove that
+#' its assignment does not change, the observation is skipped (Hamerly 2010). The slower the centers
+#' move, the more observations are skipped.
+#'
+#' A GPU draws the initial centers, compares all observations with all centers in double precision,
+#' and moves the centers. If its memory cannot hold the observations, it compares in single
 #' precision and the CPU does the rest.
 #'
 #' @section Time and memory:
-#' Time grows with n k p for each iteration, p being the number of columns, and falls as centers
-#' come to rest. Beside X, memory is about 24 bytes for each of its values and 400 bytes for each
-#' observation; with a GPU 8 bytes for each value and 20 bytes for each observation, on the device
-#' the same again. An interrupt (Ctrl-C) stops the work within a second.
+#' For p columns, the time per iteration grows with n k p and falls as the centers converge. In
+#' addition to X, memory is about 24 bytes for each value and 400 bytes for each observation. With a
+#' GPU, it is 8 bytes for each value and 20 bytes for each observation, and the same on the device.
+#' An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @section Warnings:
-#' Conditions of class `gmhclust_warning_convergence`, where `iter.max` iterations do not do, and
-#' `gmhclust_warning_empty`, where clusters are empty.
+#' Conditions of class `gmhclust_warning_convergence` if the algorithm did not converge in
+#' `iter.max` iterations, and `gmhclust_warning_empty` if clusters are empty.
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return An object of class `"kmeans"` as [stats::kmeans()] returns it, for which there are
-#'   `print()` and `fitted()`:
+#' @return An object of class `"kmeans"` like that of [stats::kmeans()]; its methods for `print()`
+#'   and `fitted()` apply:
 #' \describe{
-#'   \item{`cluster`}{integer vector, n: the number of each observation's cluster.}
-#'   \item{`centers`}{matrix, k by p: the clusters' centers.}
+#'   \item{`cluster`}{integer vector, n: the cluster number of each observation.}
+#'   \item{`centers`}{matrix, k by p: the centers of the clusters.}
 #'   \item{`totss`}{the sum of squares of all observations about their mean.}
 #'   \item{`withinss`}{vector, k: the sum of squares of each cluster's members about its center.}
-#'   \item{`tot.withinss`}{the sum of these.}
+#'   \item{`tot.withinss`}{the sum of `withinss`.}
 #'   \item{`betweenss`}{`totss - tot.withinss`.}
-#'   \item{`size`}{integer vector, k: how many members each cluster has.}
-#'   \item{`iter`}{the iteration that changed nothing; `iter.max + 1` where there was none.}
-#'   \item{`ifault`}{0, or 2 where `iter.max` iterations did not do.}
+#'   \item{`size`}{integer vector, k: the number of members of each cluster.}
+#'   \item{`iter`}{the number of the iteration that changed no assignment; `iter.max + 1` if there
+#'     was none.}
+#'   \item{`ifault`}{0, or 2 if the algorithm did not converge in `iter.max` iterations.}
 #' }
 #'
 #' @references
@@ -111,7 +115,7 @@ gkmeans <- function(X, # nolint: object_name_linter.
   new_kmeans(best, x, options$iterations)
 }
 
-# The result with the least sum of squares of `nstart` starts.
+# The result with the smallest sum of squares among `nstart` starts.
 best_start <- function(x, k, nstart, init, options, call) {
   if (init == "random") start <- random_centers(x, k, nstart, call)
   best <- NULL
@@ -126,7 +130,8 @@ best_start <- function(x, k, nstart, init, options, call) {
   best
 }
 
-# A function that draws k distinct rows at each call, by the random numbers of stats::kmeans().
+# A function that draws k distinct rows at each call, with the same random numbers as
+# stats::kmeans().
 random_centers <- function(x, k, nstart, call) {
   first <- if (nstart == 1) x[sample.int(nrow(x), k), , drop = FALSE]
   if (!is.null(first) && anyDuplicated(first) == 0) return(function() first)
@@ -138,7 +143,7 @@ random_centers <- function(x, k, nstart, call) {
   function() x[sample.int(nrow(x), k), , drop = FALSE]
 }
 
-# The labels of k clusters to start a gmhclust() with, whose checked `options` these are.
+# k-means labels as apriori clusters of gmhclust(), with its checked `options`.
 kmeans_labels <- function(x, k, options, arg, call) {
   k <- check_count(k, nrow(x), arg, call)
   if (options$scale) x <- standardise(x)
@@ -146,7 +151,8 @@ kmeans_labels <- function(x, k, options, arg, call) {
   best_start(x, k, 1, "kmeans++", options, call)$cluster
 }
 
-# Lloyd's algorithm from `centers` or, where that is NULL, from centers drawn with `uniforms`.
+# Lloyd's algorithm from `centers`, or, if NULL, from centers drawn with the random numbers
+# `uniforms`.
 lloyd <- function(x, centers, uniforms, options, call) {
   run_job(
     job_gkmeans(x, centers, as.double(uniforms), options$iterations, options$device),
@@ -199,7 +205,7 @@ warn_empty <- function(value, call) {
   ))
 }
 
-# The object of class "kmeans" for what the job returned after at most `most` iterations.
+# The object of class "kmeans" from the value of the job, which had at most `most` iterations.
 new_kmeans <- function(value, x, most) {
   within <- sum(value$within)
   structure(

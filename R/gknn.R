@@ -1,90 +1,90 @@
-#' Nearest neighbours, exactly
+#' Exact nearest neighbours
 #'
-#' The k nearest neighbours of every observation under any of several metrics: those that comparing
-#' all pairs finds, by a screen in single precision that rules out nearly all of them.
+#' Finds the k nearest neighbours of every observation under one of several metrics. The result is
+#' that of a comparison of all pairs. A screen in single precision rules out nearly all of them.
 #'
 #' @param X Numeric, integer or logical matrix or data frame, observations in rows, all values
 #'   finite; or a `DelayedMatrix` of package \pkg{DelayedArray}, such as an `HDF5Array`, which is
 #'   read in blocks and need not fit into memory.
-#' @param k How many neighbours, at least 1 and less than the number of rows of X; with `query`, at
-#'   most that number.
+#' @param k The number of neighbours: at least 1 and less than the number of rows of X; with
+#'   `query`, at most that number.
 #' @param query `NULL`, for the neighbours of each row of X among the others; or a second matrix
-#'   with as many columns, for the neighbours of its rows among those of X.
+#'   with the same number of columns, for the neighbours of its rows among the rows of X.
 #' @param metric The distance: `"euclidean"`, `"maximum"`, `"manhattan"`, `"canberra"`, `"binary"`,
-#'   `"minkowski"`, `"pearson"`, `"spearman"` or `"cosine"`, as the method of [gdist()], whose help
-#'   page defines them. It may be abbreviated.
-#' @param absolute,p,zero_over_zero Choices of the metric, as in [gdist()].
-#' @param output `NULL`, or a folder for the result, which is written there in blocks of rows as
-#'   they are finished. The folder must be new, empty, or that of an earlier call for the same: then
-#'   it is gone on with, and only blocks that are missing or damaged are computed. See [read_gknn()]
-#'   for the files, which other programs can read.
-#' @param block_rows How many rows of `query`, or of X, a block has. `NULL` means as many as fit;
-#'   the result does not depend on it, bit for bit.
-#' @param BPPARAM `NULL`, or what `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
-#'   package \pkg{BiocParallel} return: the workers, here or on other machines, that share the
-#'   blocks.
+#'   `"minkowski"`, `"pearson"`, `"spearman"` or `"cosine"`, as defined on the help page of
+#'   [gdist()]. It may be abbreviated.
+#' @param absolute,p,zero_over_zero Options of the metric, as in [gdist()].
+#' @param output `NULL`, or a folder for the result. Each block of rows is written there as soon as
+#'   it is finished. The folder must be new, empty, or from an earlier call for the same search;
+#'   then only missing or damaged blocks are computed. See [read_gknn()] for the files, which other
+#'   programs can read.
+#' @param block_rows The number of rows of `query` or, without it, of X in a block. `NULL` means as
+#'   many as fit into memory, or fewer for several workers. The result is the same, bit for bit.
+#' @param BPPARAM `NULL`, or workers that share the blocks, here or on other machines: the value of
+#'   `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package \pkg{BiocParallel}.
 #' @inheritParams gdist
 #'
 #' @details
-#' Distances are those of [gdist()] with missing values out of the question: bit for bit what
-#' [stats::dist()] computes where it knows the metric, and otherwise one minus the correlation. Of
-#' neighbours at the same distance the one with the smaller row number comes first, and is the one
-#' that is kept. A row is no neighbour of its own, but may have neighbours that are equal to it.
+#' Distances are those of [gdist()] without missing values: those of [stats::dist()], bit for bit,
+#' or one minus the correlation. If neighbours are at the same distance, the one with the smaller
+#' row number comes first; this also decides which is the kth. A row is not its own neighbour, but
+#' its duplicates are its neighbours.
 #'
 #' @section How it works:
-#' Whatever decides is computed in double precision and in one order of operations. To rule out most
-#' pairs beforehand, a screen computes lower bounds of their distances in single precision; bounds
-#' on its rounding errors are part of them. Where the screen does not prove a row's neighbours, that
-#' row is screened again for more candidates. GPUs may screen in half precision first, see
+#' All decisions are computed in double precision, in one order of operations. A screen first
+#' computes lower bounds on the distances in single precision, which include bounds on rounding
+#' errors; these rule out most pairs. If the screen does not prove the neighbours of a row, the row
+#' is screened again with more candidates. GPUs may first screen in half precision, see
 #' [gpu_devices()]. So the result is exact, and the same for any number of threads. `"binary"` and
 #' `"minkowski"` have no screen and take longer.
 #'
 #' @section Time and memory:
 #' Time grows with the number of rows of X, times that of `query` (or of X again), times the number
-#' of columns. Beside X and the result, memory is about 12 bytes for each value of X and `query`,
-#' and 20 k bytes for each row whose neighbours are looked for. An interrupt (Ctrl-C) stops the work
-#' within a second.
+#' of columns. In addition to X and the result, memory is about 12 bytes for each value of X and
+#' `query`, and 20 k bytes for each query (each row of `query` or, without it, of X). An interrupt
+#' (Ctrl-C) stops the work within a second.
 #'
-#' With several GPUs, the rows whose neighbours are looked for are dealt out to all of them, or to
-#' those that `devices` names. The memory of a GPU need not hold all rows of X: what does not fit
-#' passes through it in chunks. Neither changes the result. See [gpu_devices()].
+#' Several GPUs, all or those that `devices` names, share the queries. The memory of a GPU need not
+#' hold all rows of X: if they do not fit, they pass through it in chunks. The result is the same.
+#' See [gpu_devices()].
 #'
 #' @section Larger than memory:
-#' Where X or `query` is a `DelayedMatrix`, all rows of X pass by each block of queries, in blocks
-#' of the size that `DelayedArray::setAutoBlockSize()` sets. So X is read as often as there are
-#' blocks of queries, and once before that: the larger the blocks, the less reading. Memory is about
-#' 50 bytes for each value of a block of X and a block of queries, and the result, which `output`
-#' leaves on disk.
+#' If X or `query` is a `DelayedMatrix`, each block of queries is compared with all rows of X, which
+#' are read in blocks of the size that `DelayedArray::setAutoBlockSize()` sets. So X is read once
+#' for each block of queries, and once before: larger blocks need less reading. Memory is about 50
+#' bytes for each value of a block of X and a block of queries. The result takes memory, too, unless
+#' `output` keeps it on disk.
 #'
 #' @section Over several processes or machines:
-#' Each worker of `BPPARAM` gets an equal share of the blocks, and a copy of X and `query`, once; of
-#' an `HDF5Array`, only where its file is, which the worker must be able to read. With `output`, the
-#' workers write, so they need to see that folder, too, under the same name. No progress bar is
-#' drawn for workers.
+#' Each worker of `BPPARAM` gets an equal share of the blocks, and one copy of X and `query`. For an
+#' `HDF5Array`, it gets only the name of the file, which it must be able to read. With `output`, the
+#' workers write the files, so they must have access to that folder under the same name. No progress
+#' bar is drawn for workers.
 #'
-#' An error names the rows whose search failed; where a whole worker was lost, those that are not
-#' done. What is in `output` by then stays there, and the same call, with the same or other workers,
-#' goes on from it. The call is the same if the data have the same values, wherever they are, and
-#' `k`, the metric and its choices, and `block_rows`, where it is given, are the same.
+#' An error names the rows whose search failed; if a worker was lost, it names all rows that are not
+#' finished. Finished blocks stay in `output`, and the same call continues from them, with the same
+#' or other workers. Calls are the same if the values of the data, `k`, the metric and its options,
+#' and `block_rows`, if given, are the same.
 #'
 #' @inheritSection gmhclust Workers
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return `gknn()`: a list of two matrices with a row for each observation, or for each of `query`,
-#'   and k columns, nearest first, as \pkg{FNN} and \pkg{BiocNeighbors} return them:
+#' @return A list of two matrices, like the result of packages \pkg{FNN} and \pkg{BiocNeighbors}.
+#'   They have a row for each row of `query` or, without it, of X, and k columns, nearest neighbours
+#'   first:
 #'   \describe{
-#'     \item{`index`}{integer, the neighbours' row numbers in X.}
-#'     \item{`distance`}{double, their distances.}
+#'     \item{`index`}{integer: the row numbers of the neighbours in X.}
+#'     \item{`distance`}{double: their distances.}
 #'   }
 #'
 #'   With `output`, an object of class `gknn_files`, see [read_gknn()].
 #'
-#'   Rows that have no distance, constant ones under `"pearson"` and `"spearman"`, zeros under
-#'   `"cosine"` and more than one row of zeros under `"canberra"` (unless `zero_over_zero` says what
-#'   their terms are), are an error that names them.
+#'   Rows without a distance are an error that names them: constant rows under `"pearson"` and
+#'   `"spearman"`, rows of zeros under `"cosine"`, and more than one row of zeros under `"canberra"`
+#'   with `zero_over_zero = "omit"`.
 #'
-#' @seealso [as_edges()] and [as_igraph()] for the result as a graph, [read_gknn()] for one in
+#' @seealso [as_edges()] and [as_igraph()] for graphs of neighbours, [read_gknn()] for neighbours in
 #'   files, [gmst()] for the minimum spanning tree, [gdist()] for all distances.
 #'
 #' @examples
@@ -138,7 +138,7 @@ gknn <- function(X, # nolint: object_name_linter.
   run_job(job_gknn(x, query, k, metric, device), progress, "Finding neighbours", call)
 }
 
-# A number of neighbours, of which there are `most`.
+# The checked number of neighbours, from 1 to `most`.
 check_k <- function(k, most, arg, call) {
   if (most < 1) refuse("X", "has 1 row", "a neighbour needs a second one", call)
   if (!is_single_number(k) || k != round(k) || k < 1 || k > most) {

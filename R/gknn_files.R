@@ -1,26 +1,27 @@
 #' Neighbours in files
 #'
-#' What [gknn()] finds with `output`: the folder it wrote into, to be read in parts or as a whole.
+#' Reads neighbours that [gknn()] wrote into the folder `output`, in parts or as a whole.
 #'
-#' @param output A folder that [gknn()] has filled.
-#' @param x An object of class `gknn_files`, as [gknn()] with `output` and `read_gknn()` return it.
-#' @param rows Numbers of the observations whose neighbours are wanted, or of the rows of `query`.
-#' @param ... Nothing.
+#' @param output A folder that [gknn()] wrote.
+#' @param x An object of class `gknn_files`: the value of `read_gknn()`, or of [gknn()] with
+#'   `output`.
+#' @param rows The numbers of the rows of `query` or, without it, of X, whose neighbours to read.
+#' @param ... Ignored.
 #'
 #' @section Format:
-#' The folder has a manifest, `manifest.json`, and three files for each block of rows,
-#' `index-FIRST-LAST.npy`, `distance-FIRST-LAST.npy` and `rows-FIRST-LAST.sha256`, where `FIRST` and
-#' `LAST` are the numbers of the block's first and last row, in ten digits. The blocks have
-#' `block_rows` rows each, and the last one has what remains. Rows are numbered from 1, in the files
-#' and in their names. The files of blocks take 12 bytes for each neighbour.
+#' The folder has a manifest, `manifest.json`, and three files for each block of rows:
+#' `index-FIRST-LAST.npy`, `distance-FIRST-LAST.npy` and `rows-FIRST-LAST.sha256`. `FIRST` and
+#' `LAST` are the numbers of the block's first and last row, in ten digits. Each block has
+#' `block_rows` rows; the last one may have fewer. Rows are numbered from 1, in the files and in
+#' their names. The files of blocks take 12 bytes for each neighbour.
 #'
 #' The manifest is a JSON object of at most 4096 bytes with these fields:
 #' * `format`, `"gmhclust neighbours"`; `version`, 2; `first_row`, 1, the number of the first row.
 #' * `block_rows`.
-#' * `search`, an object: `rows`, the number of rows whose neighbours are looked for; `columns`;
+#' * `search`, an object: `rows`, the number of rows of `query` or, without it, of X; `columns`;
 #'   `among`, the number of rows of X; `k`; `metric`, an object with the arguments `name`, `p`,
-#'   `absolute` and `zero_over_zero`; and `digests`, an object with 16 hexadecimal digits that stand
-#'   for the values of `X` and of `query`, or `null` without a `query`.
+#'   `absolute` and `zero_over_zero`; and `digests`, an object with digests of the values of `X` and
+#'   of `query`, 16 hexadecimal digits each, or `null` without a `query`.
 #' * `sha256`, the last field: the SHA-256 checksum, in hexadecimal digits, of all bytes of the file
 #'   before the comma that precedes this field. The file ends with this field's line, `}` and a
 #'   newline.
@@ -28,17 +29,17 @@
 #' The `.npy` files are matrices with a row for each row of the block and k columns, in version 1.0
 #' of NumPy's format: a header of 128 bytes, then the values row after row, little-endian. `index`
 #' has 32-bit integers (`'<i4'`), numbers of rows of X, and `distance` has doubles (`'<f8'`), both
-#' nearest first.
+#' nearest neighbours first.
 #'
 #' The `.sha256` file has the SHA-256 checksums of `manifest.json`, `index-FIRST-LAST.npy` and
 #' `distance-FIRST-LAST.npy`, in this order, a line for each: 64 hexadecimal digits, two spaces and
-#' the file's name. In the folder, `sha256sum -c rows-*.sha256` compares all files with them. This
-#' file is written last: a block whose checksums are right is finished.
+#' the file's name. In the folder, `sha256sum -c rows-*.sha256` checks all files. This file is
+#' written last: a block is finished if its checksums match.
 #'
-#' All files are written under names that begin with `writing-`, and renamed once they are complete.
-#' So a file with its final name is never half-written.
+#' All files are written under names that begin with `writing-`, and renamed when they are complete.
+#' So a file with its final name is always complete.
 #'
-#' Python reads all neighbours like this, with rows numbered from 0:
+#' This Python code reads all neighbours, with rows numbered from 0:
 #'
 #' ```python
 #' import glob, numpy as np
@@ -46,26 +47,25 @@
 #' distance = np.concatenate([np.load(f) for f in sorted(glob.glob(folder + "/distance-*.npy"))])
 #' ```
 #'
-#' They check no checksums, and where blocks are missing they return fewer rows than the manifest's
+#' It does not verify checksums. If blocks are missing, it returns fewer rows than the manifest's
 #' `rows`.
 #'
 #' @section Damage:
-#' Nothing in these files is run. A file's size is compared with that expected before it is read,
-#' and its checksum before it is decoded; links in the folder are not followed. So a folder that is
-#' damaged or was not written by `gknn()` is an error:
+#' No code in these files is run. The size of a file is checked before it is read, and its checksum
+#' before it is decoded; links in the folder are not followed. So a folder that is damaged, or that
+#' another program wrote, is an error:
 #' * `read_gknn()` checks the manifest, and the names and sizes of the other files.
 #' * `x[rows]` checks the blocks that it reads.
-#' * `gknn()` checks all files of the folder that it goes on with, and computes damaged blocks anew.
-#'   It refuses a damaged manifest.
+#' * `gknn()` with the folder of an earlier call checks all files, and computes damaged blocks
+#'   again. It refuses a damaged manifest.
 #'
-#' Checksums tell damage, but not forgery: whoever writes other neighbours into a folder can write
-#' the checksums that fit.
+#' Checksums detect damage, but not forgery: a forger can write matching checksums.
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return `read_gknn()`: an object of class `gknn_files`, which holds no neighbours but where they
-#'   are. It is an error if blocks are missing, as after an interrupt; the same call of [gknn()]
-#'   computes them.
+#' @return `read_gknn()`: an object of class `gknn_files`, which refers to the folder and holds no
+#'   neighbours itself. Missing blocks, as after an interrupt, are an error; the same call of
+#'   [gknn()] computes them.
 #'
 #'   `x[rows]`: a list of `index` and `distance`, matrices as [gknn()] returns them, for these rows.
 #'
@@ -99,8 +99,8 @@ read_gknn <- function(output) {
   )
   if (length(missing) > 0) {
     first <- rows_of_block(files, missing[1])
-    got <- paste0("lacks rows ", number(first[1]), " to ", number(first[2]))
-    if (missing[2] > 1) got <- paste0(got, " and ", number(missing[2] - 1), " more blocks")
+    got <- paste0("lacks rows ", format_number(first[1]), " to ", format_number(first[2]))
+    if (missing[2] > 1) got <- paste0(got, " and ", format_number(missing[2] - 1), " more blocks")
     refuse("output", got, "the call of gknn() that began it goes on with it", call)
   }
   files
@@ -111,8 +111,8 @@ read_gknn <- function(output) {
 print.gknn_files <- function(x, ...) {
   blocks <- ceiling(x$rows / x$block_rows)
   cat(
-    "The ", x$k, ngettext(x$k, " nearest neighbour of ", " nearest neighbours of "), number(x$rows),
-    ngettext(x$rows, " row", " rows"), " (", x$metric$name, "), in ", blocks,
+    "The ", x$k, ngettext(x$k, " nearest neighbour of ", " nearest neighbours of "),
+    format_number(x$rows), ngettext(x$rows, " row", " rows"), " (", x$metric$name, "), in ", blocks,
     ngettext(blocks, " block", " blocks"), " in\n", x$folder, "\n",
     sep = ""
   )
@@ -127,7 +127,7 @@ print.gknn_files <- function(x, ...) {
   rows <- if (missing(rows)) seq_len(x$rows) else check_rows(rows, x$rows, "rows", call)
   index <- matrix(0L, length(rows), x$k)
   distance <- matrix(0, length(rows), x$k)
-  block <- block_at(x, rows)
+  block <- block_of_row(x, rows)
   for (b in unique(block)) {
     here <- which(block == b)
     at <- as.integer(rows[here] - rows_of_block(x, b)[1] + 1)
@@ -144,7 +144,7 @@ as.list.gknn_files <- function(x, ...) x[]
 
 # Row numbers from 1 to n.
 check_rows <- function(rows, n, arg, call) {
-  needs <- paste("they must be whole numbers from 1 to", number(n))
+  needs <- paste("they must be whole numbers from 1 to", format_number(n))
   if (!is.numeric(rows) || is.object(rows)) refuse(arg, paste("is", describe(rows)), needs, call)
   bad <- which(is.na(rows) | rows != round(rows) | rows < 1 | rows > n)
   if (length(bad) > 0) refuse(arg, paste("has", format(rows[bad[1]])), needs, call)
@@ -153,34 +153,34 @@ check_rows <- function(rows, n, arg, call) {
 
 # ---- the folder ---------------------------------------------------------------------------------
 
-# The library reads and writes the files. It is told the checksum of the manifest, so that all that
-# is done to a folder is done to the same search.
+# The library reads and writes the files. Each call passes the checksum of the manifest, so the
+# library notices if the folder now belongs to another search.
 
 reading <- "Reading neighbours"
 
 manifest_of <- function(folder) file.path(folder, "manifest.json")
 
-# The name of a folder as the library takes it: the system's bytes, whatever R's encoding.
+# The name of a folder for the library: bytes in the system's encoding.
 path_bytes <- function(folder) {
   charToRaw(if (.Platform$OS.type == "windows") enc2utf8(folder) else enc2native(folder))
 }
 
-# The folder, which has a manifest, as an object of class "gknn_files".
+# An object of class "gknn_files" for a folder with a manifest.
 open_folder <- function(folder, arg, call) {
   folder <- normalizePath(folder)
   files <- run_job(job_folder_open(path_bytes(folder), arg), FALSE, reading, call)
   structure(c(files, folder = folder), class = "gknn_files")
 }
 
-# The numbers of the blocks that have these rows.
-block_at <- function(files, rows) (rows - 1) %/% files$block_rows + 1
+# The number of the block of each row.
+block_of_row <- function(files, rows) (rows - 1) %/% files$block_rows + 1
 
 rows_of_block <- function(files, block) {
   before <- (block - 1) * files$block_rows
   c(before + 1, min(files$rows, before + files$block_rows))
 }
 
-# The rows of blocks that are missing or damaged.
+# The first and last rows of all missing or damaged blocks, a list.
 unfinished_blocks <- function(files, progress, call) {
   blocks <- run_job(
     job_folder_unfinished(path_bytes(files$folder), "output", files$checksum), progress,
@@ -189,18 +189,18 @@ unfinished_blocks <- function(files, progress, call) {
   lapply(blocks, function(block) rows_of_block(files, block))
 }
 
-# Whether a block is there and sound.
+# Whether a block exists and is intact.
 is_finished <- function(files, rows) {
   tryCatch(
     {
-      read_block(files, block_at(files, rows[1]), integer(0), NULL)
+      read_block(files, block_of_row(files, rows[1]), integer(0), NULL)
       TRUE
     },
     gmhclust_error = function(condition) FALSE
   )
 }
 
-# Rows `at` of a block, numbered from its first one.
+# The neighbours of rows `at` of a block, which are counted from its first row.
 read_block <- function(files, block, at, call) {
   run_job(
     job_folder_read(path_bytes(files$folder), "x", files$checksum, as.integer(block), at), FALSE,
@@ -209,7 +209,7 @@ read_block <- function(files, block, at, call) {
 }
 
 write_block <- function(files, rows, found) {
-  block <- as.integer(block_at(files, rows[1]))
+  block <- as.integer(block_of_row(files, rows[1]))
   run_job(
     job_folder_write(
       path_bytes(files$folder), "output", files$checksum, block, found$index, found$distance
@@ -227,7 +227,8 @@ check_folder <- function(output, arg, call) {
   }
 }
 
-# Stops where the folder is of a version that wrote R's own format. readRDS() would trust it.
+# Stops if an earlier version wrote the folder, in R's own format, which readRDS() cannot read
+# safely.
 refuse_earlier_format <- function(folder, arg, call) {
   if (file.exists(file.path(folder, "manifest.rds"))) {
     refuse(arg, "was written by an earlier version of gmhclust",
@@ -235,41 +236,41 @@ refuse_earlier_format <- function(folder, arg, call) {
   }
 }
 
-# The folder for the result of a search: a new one, or that of an earlier call for the same.
-# `fitting()` says how many rows fit a block where `block_rows` is NULL and nothing is there.
-open_files <- function(folder, job, block_rows, fitting, call) {
+# Opens the folder for the result of a search with these `parameters`: a new folder, or that of an
+# earlier call for the same search. If `block_rows` is NULL, fitting() chooses it for a new folder.
+open_files <- function(folder, parameters, block_rows, fitting, call) {
   dir.create(folder, showWarnings = FALSE, recursive = TRUE)
   if (!dir.exists(folder)) {
     refuse("output", paste("is", describe(folder)), "such a folder cannot be made", call)
   }
   if (file.exists(manifest_of(folder))) {
     files <- open_folder(folder, "output", call)
-    job$block_rows <- if (is.null(block_rows)) files$block_rows else block_rows
-    difference <- difference_of_jobs(files, job)
+    parameters$block_rows <- if (is.null(block_rows)) files$block_rows else block_rows
+    difference <- parameter_differences(files, parameters)
     if (length(difference) > 0) {
       got <- paste0("is the folder of another call: ", paste(difference, collapse = ", "))
       refuse("output", got, "use another folder, or delete this one", call)
     }
-    # What an earlier call was writing when it ended.
+    # Incomplete files of an earlier call.
     unlink(list.files(folder, "^writing-", full.names = TRUE))
     return(files)
   }
   refuse_earlier_format(folder, "output", call)
-  # An earlier call may have ended while it wrote the manifest.
+  # An incomplete manifest of an earlier call.
   unlink(list.files(folder, "^writing-.*-manifest[.]json$", full.names = TRUE))
   if (length(list.files(folder, all.files = TRUE, no.. = TRUE)) > 0) {
     refuse("output", "is a folder of other files", "it must be new, empty, or of such a call", call)
   }
   if (is.null(block_rows)) block_rows <- fitting()
   run_job(
-    job_folder_begin(path_bytes(normalizePath(folder)), job, block_rows), FALSE,
+    job_folder_begin(path_bytes(normalizePath(folder)), parameters, block_rows), FALSE,
     "Writing neighbours", call
   )
   open_folder(folder, "output", call)
 }
 
-# In words, what was otherwise in the job of a manifest.
-difference_of_jobs <- function(before, now) {
+# The differences between the parameters `before`, of a manifest, and `now`, as texts.
+parameter_differences <- function(before, now) {
   differ <- function(part) !identical(before[[part]], now[[part]])
   in_words <- function(what, values) paste(what, "was", values[1], "and is", values[2])
   sizes <- c(
@@ -278,7 +279,7 @@ difference_of_jobs <- function(before, now) {
   )
   changed <- Filter(differ, names(sizes))
   changed_sizes <- vapply(changed, function(part) {
-    in_words(sizes[[part]], number(c(before[[part]], now[[part]])))
+    in_words(sizes[[part]], format_number(c(before[[part]], now[[part]])))
   }, "")
   metric <- if (differ("metric")) {
     parts <- names(now$metric)

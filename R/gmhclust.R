@@ -1,137 +1,140 @@
 #' Mahalanobis-average hierarchical clustering
 #'
-#' Agglomerative hierarchical clustering in which every cluster measures distances in its own
-#' shape: once it has enough members, by the Mahalanobis distance of its covariance. It finds
-#' elongated and differently oriented populations, such as those of flow and mass cytometry, that
-#' linkages with one fixed metric cut to pieces.
+#' Agglomerative hierarchical clustering in which every cluster has its own metric: once it has
+#' enough members, the Mahalanobis distance of its covariance. It finds elongated populations of
+#' different orientation, for example in flow and mass cytometry, which linkages with one fixed
+#' metric cut to pieces.
 #'
 #' @param X Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2) by p
 #'   dimensions in columns (p >= 1), all values finite. Row names become the labels of the leaves;
 #'   the automatic row names of a data frame do not.
-#' @param threshold The Mahalanobis threshold T, in members: a cluster of T members or more is
-#'   *full-size* and its covariance is trusted entirely. A count when >= 1; a fraction of n when
-#'   below 1 (T = threshold * n, not rounded). T refers to all of X, also inside apriori clusters.
-#' @param apriori Clusters known beforehand: an integer, factor or character vector with one label
-#'   for each observation, or `NULL`. 0 and `NA` mean "in none". A label with one member changes no
-#'   merge. Where no two observations share a label, or one label holds everything, the result is as
-#'   if `apriori` were not given. Labels are ordered as numbers, as factor levels, or as strings in
-#'   the C locale.
+#' @param threshold The Mahalanobis threshold T, a number of members: a cluster of T members or more
+#'   is *full-size*, and its covariance has full weight. A count if >= 1; a fraction of n if below 1
+#'   (T = threshold * n, not rounded), also within apriori clusters.
+#' @param apriori Known groups of observations: an integer, factor or character vector with one
+#'   label for each observation, for example gates, sample ids or clusters; or `NULL`. 0 and `NA`
+#'   mean "in no group". A label with one member changes no merge. If no two observations share a
+#'   label, or all have the same label, the result is that of `apriori = NULL`. Labels are ordered
+#'   as numbers, as factor levels, or as strings in the C locale.
 #'
-#'   One whole number, such as 1000, stands for the labels of so many clusters that [gkmeans()]
-#'   finds in X, or in the scaled X where `scale`, in at most ten iterations. [set.seed()] makes
-#'   them repeatable.
-#' @param subthreshold How a cluster below the threshold measures distances; see *Shapes* below.
-#' @param quick If `FALSE`, the distance of two clusters averages over all of their members (full
-#'   Mahalanobis distance); if `TRUE`, it takes their centroids only (centroid Mahalanobis
-#'   distance), which is faster.
-#' @param normalize If `TRUE`, every cluster's metric is scaled to unit volume (determinant 1) to
-#'   the end. If `FALSE`, only as long as not all clusters are full-size.
-#' @param scale If `TRUE`, columns are centred and divided by their standard deviation first;
+#'   A whole number, such as 1000, is the number of clusters that [gkmeans()] finds in X (scaled if
+#'   `scale`) in at most ten iterations; their labels are then used. [set.seed()] makes them
+#'   repeatable.
+#' @param subthreshold The metric of a cluster below the threshold, see *Shapes* below.
+#' @param quick If `FALSE`, the distance of two clusters is the average over all of their members
+#'   (full Mahalanobis distance). If `TRUE`, it is the distance of their centroids (centroid
+#'   Mahalanobis distance), which is faster.
+#' @param normalize If `TRUE`, the metric of every cluster is scaled to unit volume (determinant 1)
+#'   for all merges. If `FALSE`, only until all clusters are full-size.
+#' @param scale If `TRUE`, columns are first centred and divided by their standard deviation;
 #'   constant columns are only centred.
-#' @param apriori_intra If `FALSE`, observations within apriori clusters are joined in index order
-#'   at height 0 instead of being clustered.
-#' @param backend Where to compute: `"cpu"`; `"cuda"`, with the help of NVIDIA GPUs; or `"auto"`,
-#'   with a GPU where there is one and the data are large enough to profit. The result does not
-#'   depend on it, bit for bit. See [gpu_devices()] for what the GPU does, what it needs, and why it
-#'   may be left out.
+#' @param apriori_intra If `FALSE`, observations within apriori clusters are not clustered, but
+#'   joined in index order at height 0.
+#' @param backend Where to compute: `"cpu"`; `"cuda"`, on the CPU and NVIDIA GPUs; or `"auto"`, with
+#'   a GPU if there is one and the data are large enough to profit. The result is the same, bit for
+#'   bit. See [gpu_devices()] for the work of the GPU, its requirements, and reasons why it is not
+#'   used.
 #' @param threads Number of CPU threads. `NULL` means `getOption("mc.cores")` if set, else the
-#'   environment's `OMP_NUM_THREADS` if set, else all cores; never more than `OMP_THREAD_LIMIT`, nor
-#'   more than two under `R CMD check`. The result does not depend on it, bit for bit.
-#' @param progress Whether to draw a progress bar. Its estimate counts the work of all merges still
-#'   to come, so it advances evenly.
-#' @param BPPARAM `NULL`, or what `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
-#'   package \pkg{BiocParallel} return: workers, here or on other machines, that share the
-#'   clustering within apriori clusters, of about equal work each. What is above them is clustered
-#'   here, and without apriori clusters all is. See *Workers* below. The result does not depend on
-#'   it, bit for bit.
-#' @param devices Which GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
-#'   that are usable. Several share apriori clusters; without apriori clusters one is used.
+#'   environment variable `OMP_NUM_THREADS` if set, else all cores; at most `OMP_THREAD_LIMIT`, and
+#'   at most two under `R CMD check`. The result is the same, bit for bit.
+#' @param progress Whether to draw a progress bar. It estimates the work of all remaining merges, so
+#'   it advances evenly.
+#' @param BPPARAM `NULL`, or workers that share the clustering within apriori clusters, here or on
+#'   other machines: the value of `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
+#'   package \pkg{BiocParallel}. All other work is done in this process. See *Workers* below. The
+#'   result is the same, bit for bit.
+#' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
+#'   usable ones. They share the apriori clusters; without apriori clusters only one is used.
 #'
 #' @section Shapes:
-#' Let a cluster have m members and covariance S (divisor m - 1), and let w = min(1, m / T), with
-#' w = 0 when m <= 2. It measures the distance of a point x from its centroid c as
-#' sqrt((x - c)' M (x - c)), where M is the inverse of its effective covariance, by `subthreshold`:
-#' * `"mahal"`: w S + (1 - w) f I, with f = det(S)^(1/p), or f = 1 where S is singular;
+#' Let a cluster have m members, centroid c and covariance S (divisor m - 1), and let w = min(1, m /
+#' T), with w = 0 if m <= 2. The distance of a point x from the cluster is sqrt((x - c)' M (x - c)).
+#' M is the inverse of the effective covariance, which depends on `subthreshold`:
+#' * `"mahal"`: w S + (1 - w) f I, with f = det(S)^(1/p), or f = 1 if S is singular;
 #' * `"mahal0"`: w S + (1 - w) I;
 #' * `"euclidMahal"`: S for full-size clusters, I for others;
 #' * `"euclid"`: I for every cluster until all clusters are full-size, then S.
 #'
 #' While normalising, M is divided by det(M)^(1/p). A singular effective covariance is replaced by
-#' I. The distance of two clusters averages the two directions. When a merge makes all clusters
-#' full-size for the first time, all distances are computed anew without normalising (unless
-#' `normalize = TRUE`).
+#' I. The distance of two clusters is the average of both directions. When a merge makes all
+#' clusters full-size for the first time, all distances are computed again without normalising
+#' (unless `normalize = TRUE`).
 #'
 #' @section Heights:
-#' Heights are the distances at which clusters merged, in the order in which they did. This linkage
-#' has inversions: a merge can be lower than an earlier one. Heights are reported as they are, with
-#' one warning of class `gmhclust_warning_inversions`; `gcutree(h, k)` and `plot()` work all the
-#' same, and [make_monotone()] removes the inversions for functions that need increasing heights,
-#' such as `gcutree(h, h = )`. Heights are in units of X while normalising, and in standard
-#' deviations of the clusters from then on, so they drop where normalising ends; `normalize = TRUE`
-#' keeps one unit. Within apriori clusters the merges of all of them come first, lowest next merge
-#' first.
+#' Heights are the distances at which clusters merged, in the order of the merges. This linkage has
+#' inversions: a merge can be lower than an earlier one. The result has the original heights, and
+#' one warning of class `gmhclust_warning_inversions` reports the inversions. `gcutree(h, k)` and
+#' `plot()` accept them. For functions that need increasing heights, such as `gcutree(h, h = )`,
+#' [make_monotone()] removes them.
 #'
-#' Ties are broken by index, so that the result is the same on every machine.
+#' The unit of heights is that of X while normalising, and standard deviations of the clusters
+#' afterwards, so heights drop where normalising ends. `normalize = TRUE` keeps one unit.
+#'
+#' The merges within apriori clusters precede all others. Among them, the next merge is always the
+#' lowest of the next merges of all apriori clusters.
+#'
+#' Ties are broken by index, so the result is the same on every machine.
 #'
 #' Cut large trees with [gcutree()]: it gives the clusters of [stats::cutree()], whose time grows
 #' with the square of n.
 #'
 #' @section Time and memory:
-#' No matrix of all distances is ever made. Beside X itself, memory is about
+#' There is no matrix of all distances. In addition to X, memory is about
 #' * 40 p + 400 bytes per observation, 56 p + 600 with full distances: copies of X, means in double
 #'   and single precision, and a few candidates for the nearest neighbour;
-#' * 12 p (p + 1) + 300 bytes per cluster of 2 members or more, for its covariance and what is made
-#'   of it. At most n/2 such clusters exist at a time, and typically less than n/10.
+#' * 12 p (p + 1) + 300 bytes per cluster of 2 members or more: its covariance and the matrices
+#'   derived from it. At most n/2 such clusters exist at a time, and typically less than n/10.
 #'
-#' That makes 1.1 kB per observation with 14 columns, and 2 to 4 kB with 39. With apriori clusters,
-#' only the copies of X count for all observations, and the rest for those apriori clusters that are
-#' worked on at the time, one for each thread. What a GPU's memory needs to hold: [gpu_devices()].
+#' This is 1.1 kB per observation with 14 columns, and 2 to 4 kB with 39. With apriori clusters, all
+#' observations need the copies of X, but only the apriori clusters that are currently clustered,
+#' one for each thread, need the rest. For the memory of a GPU see [gpu_devices()].
 #'
-#' The memory for observations is asked for before the work starts. Where that or memory on the way
-#' is refused, by the machine, a container or `ulimit -v`, the call ends with a
-#' `gmhclust_error_memory`; R goes on. A kernel that promises more memory than there is, as Linux
-#' does by default, may still end R.
+#' The memory for observations is requested before the work starts. If the machine, a container or
+#' `ulimit -v` refuses memory, then or later, the call stops with a `gmhclust_error_memory`, and R
+#' continues. But if the operating system grants more memory than it has, as Linux does by default,
+#' it may end R.
 #'
 #' Time grows with n^2 p; with G apriori clusters of about equal size, with (n^2 / G + G^2) p. An
 #' interrupt (Ctrl-C) stops the work within a second. Ties, outliers and columns of very different
-#' scale cost nothing: equal observations are found beforehand, and merge first, at height 0.
+#' scale take no more time. Equal observations merge first, at height 0.
 #'
 #' With hundreds of columns, the p x p covariances take most of the time, p^3 operations a merge,
-#' and the memory. Reduce the dimensions first, for example with [stats::prcomp()]. Data with more
-#' columns than rows are refused where they would take hours: observations go in rows.
+#' and most of the memory. Reduce the dimensions first, for example with [stats::prcomp()]. Data
+#' with more columns than rows are refused if they would take hours: observations go in rows.
 #'
 #' @section Workers:
-#' With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means, for workers that
-#' are known to be on this machine, their share of its default, and for others the default where
-#' they are. The same version of \pkg{gmhclust} has to be installed there. Workers of
-#' `MulticoreParam()` are forks of this process: CUDA does not work in them once this process has
-#' used it, so with GPUs use `SnowParam()`.
+#' With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means the default
+#' number on the worker's machine; workers that are known to be on this machine share its default
+#' number. The worker's machine must have the same version of \pkg{gmhclust}. Workers of
+#' `MulticoreParam()` are forks of this process, and CUDA does not work in forks of a process that
+#' has used it. So use `SnowParam()` with GPUs.
 #'
-#' An error on a worker has the class that it has here, and names the worker's part of the work.
-#' Where a worker was lost, the class is `gmhclust_error_worker`; what went wrong outside of this
-#' package, such as in reading or writing a file, has the class `gmhclust_error` alone.
+#' An error on a worker has the same class as without workers, and names the worker's part of the
+#' work. If a worker was lost, the class is `gmhclust_error_worker`. Errors from outside of this
+#' package, for example from reading or writing a file, have only the class `gmhclust_error`.
 #'
 #' @section Errors:
-#' Conditions of class `gmhclust_error` and of one of `gmhclust_error_input` (an argument is not
-#' what it needs to be), `gmhclust_error_device` (no such backend on this machine, or it failed),
-#' `gmhclust_error_memory` (the data do not fit) and `gmhclust_error_interrupt` (interrupted).
+#' Conditions of class `gmhclust_error` and of one of the classes `gmhclust_error_input` (an
+#' argument is invalid), `gmhclust_error_device` (the chosen backend cannot be used, or it failed),
+#' `gmhclust_error_memory` (too little memory) and `gmhclust_error_interrupt` (the user interrupted
+#' the work).
 #'
 #' @return An object of class [`hclust`][stats::hclust]:
 #' \describe{
-#'   \item{`merge`}{integer matrix, n - 1 by 2: the clusters that each step merged; negative numbers
-#'     are observations, positive ones earlier steps.}
-#'   \item{`height`}{double vector, n - 1: the distances at which they merged, see *Heights*.}
+#'   \item{`merge`}{integer matrix, n - 1 by 2: the clusters of each merge; negative numbers are
+#'     observations, positive numbers earlier merges.}
+#'   \item{`height`}{double vector, n - 1: the distance of each merge, see *Heights*.}
 #'   \item{`order`}{integer vector, n: the leaves from left to right, without crossing branches.}
-#'   \item{`labels`}{row names of X, or `NULL`.}
+#'   \item{`labels`}{the row names of X, or `NULL`.}
 #'   \item{`method`, `dist.method`}{`"mahalanobis-average"` and `"euclidean"`.}
 #'   \item{`call`}{the call.}
-#'   \item{`backend`}{`"cpu"` or `"cuda"`: the backend that was chosen.}
+#'   \item{`backend`}{`"cpu"` or `"cuda"`: the backend that was used.}
 #' }
-#' With apriori clusters in effect, also
+#' With apriori clusters, also
 #' \describe{
-#'   \item{`apriori`}{the labels as given, or as found by [gkmeans()].}
-#'   \item{`n.height.apriori`}{how many merges, the first ones, lie within apriori clusters.}
-#'   \item{`g.labels`}{for each of those merges, the label of its apriori cluster.}
+#'   \item{`apriori`}{the labels as given, or from [gkmeans()].}
+#'   \item{`n.height.apriori`}{the number of merges within apriori clusters, which come first.}
+#'   \item{`g.labels`}{the label of the apriori cluster of each of these merges.}
 #' }
 #'
 #' @references
@@ -158,7 +161,7 @@
 #' plot(h, labels = FALSE, hang = 0)
 #' table(gcutree(h, k = 6))
 #'
-#' # Clusters known beforehand make large data fast.
+#' # Apriori clusters make large data fast.
 #' h <- suppressWarnings(gmhclust(X, threshold = 50, apriori = 30))
 #' plot(cutree_apriori(h))
 #' @export
@@ -190,7 +193,7 @@ gmhclust <- function(X, # nolint: object_name_linter.
     workers = workers,
     worker_device = check_device(backend, threads, devices, call, workers)
   )
-  tell_of_width(x, options$subthreshold)
+  message_if_slow(x, options$subthreshold)
   if (is_single_number(apriori)) {
     apriori <- kmeans_labels(x, apriori, options, "apriori", call)
   }
@@ -200,11 +203,12 @@ gmhclust <- function(X, # nolint: object_name_linter.
 
 subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")
 
-# Those of gmhclust()'s options that the library takes as one list.
+# The options of gmhclust() that the library takes as one list.
 clustering_options <- c("threshold", "subthreshold", "quick", "normalize", "apriori_intra")
 
-# Clusters checked input. `options` holds gmhclust()'s other arguments, checked; of them `threshold`
-# is in members, and `clusters` is what apriori_clusters() made of the labels `apriori`.
+# Clusters checked input. `options` has the other arguments of gmhclust(), checked. Its `threshold`
+# is a number of members, and `clusters` is the value of apriori_clusters() for the labels
+# `apriori`.
 mahalanobis_average <- function(x, apriori, options, call) {
   labels <- rownames(x)
   if (options$scale) x <- standardise(x)
@@ -226,17 +230,17 @@ mahalanobis_average <- function(x, apriori, options, call) {
   tree
 }
 
-# Operations in p x p covariances from which on a clustering takes minutes, and many columns are
-# told of; and those from which on the library refuses data with more columns than rows.
-many_operations <- 1e12
-too_many_operations <- 1e13
+# Operations on p x p covariances (n p^3) from which a clustering takes minutes and gives a message.
+slow_operations <- 1e12
 
-tell_of_width <- function(x, subthreshold) {
+# Gives a message if the number of columns makes the clustering slow, and the library accepts it.
+message_if_slow <- function(x, subthreshold) {
   operations <- nrow(x) * ncol(x)^3
   is_wide <- nrow(x) <= ncol(x)
-  # Such kinds make no covariance of so few rows.
-  is_refused_or_fast <- operations > too_many_operations || startsWith(subthreshold, "euclid")
-  if (operations < many_operations || is_wide && is_refused_or_fast) return(invisible())
+  # With no more rows than columns, the kinds "euclid" and "euclidMahal" compute no covariance.
+  is_refused_or_fast <- operations > gmhclust_degenerate_limit() ||
+    startsWith(subthreshold, "euclid")
+  if (operations < slow_operations || is_wide && is_refused_or_fast) return(invisible())
   size <- paste(ncol(x), "x", ncol(x))
   message(
     "`X` has ", nrow(x), " rows and ", ncol(x), " columns, and each merge may factorise a ", size,
@@ -245,22 +249,22 @@ tell_of_width <- function(x, subthreshold) {
   )
 }
 
-# The merges within all apriori clusters, those of one after those of another, as workers find them.
+# The merges within all apriori clusters, one cluster after the other, computed by workers.
 merges_by_workers <- function(x, options, call) {
   codes <- options$clusters$codes
   members <- split(which(codes > 0), codes[codes > 0])
-  shares <- equal_shares(lengths(members)^2, count_workers(options$workers))
+  shares <- balance_shares(lengths(members)^2, count_workers(options$workers))
   tasks <- lapply(shares, function(clusters) {
     rows <- sort(unlist(members[clusters], use.names = FALSE))
     list(x = x[rows, , drop = FALSE], codes = codes[rows], clusters = clusters)
   })
   shared <- list(options = options[clustering_options], device = options$worker_device)
-  found <- spread(
+  found <- run_tasks(
     tasks, "cluster_share", shared, options$workers,
-    name = function(task) name_clusters(options$clusters$labels[task$clusters]),
+    name = function(task) describe_clusters(options$clusters$labels[task$clusters]),
     what = "Clustering", call = call
   )
-  # Each share has its clusters in increasing order of their codes.
+  # The clusters of each share are in increasing order of their codes.
   cluster <- unlist(lapply(shares, function(clusters) {
     rep(clusters, lengths(members)[clusters] - 1L)
   }))
@@ -269,27 +273,28 @@ merges_by_workers <- function(x, options, call) {
   list(lower = merges("lower"), higher = merges("higher"), height = merges("height"))
 }
 
-# What a worker does with its share of the apriori clusters.
+# The merges within a worker's share of the apriori clusters.
 cluster_share <- function(task, shared) {
   run_job(
-    job_gmhclust_within(task$x, shared$options, task$codes, device_here(shared$device)),
+    job_gmhclust_within(task$x, shared$options, task$codes, with_local_threads(shared$device)),
     FALSE, "Clustering"
   )
 }
 
-# Divides jobs of these costs into so many shares, or fewer, of about equal cost: the largest first,
-# each to the share that has least. In each share the jobs' numbers increase.
-equal_shares <- function(costs, count) {
+# Divides tasks with these costs into at most `count` shares of about equal cost: the next task in
+# order of decreasing cost goes to the share with the lowest cost (longest processing time first).
+# In each share the numbers of the tasks increase.
+balance_shares <- function(costs, count) {
   sums <- numeric(min(count, length(costs)))
   share <- integer(length(costs))
-  for (job in order(costs, decreasing = TRUE)) {
-    share[job] <- which.min(sums)
-    sums[share[job]] <- sums[share[job]] + costs[job]
+  for (task in order(costs, decreasing = TRUE)) {
+    share[task] <- which.min(sums)
+    sums[share[task]] <- sums[share[task]] + costs[task]
   }
   unname(split(seq_along(costs), share))
 }
 
-name_clusters <- function(labels) {
+describe_clusters <- function(labels) {
   shown <- as.character(utils::head(labels, 5))
   if (length(labels) > 5) shown <- c(shown, paste(length(labels) - 5, "more"))
   paste0(ngettext(length(labels), "apriori cluster ", "apriori clusters "),

@@ -1,23 +1,22 @@
-#' The minimum spanning tree of observations
+#' Minimum spanning tree of observations
 #'
-#' The edges that connect all observations at the least total distance, without a matrix of
-#' distances. Single linkage clusters merge along them.
+#' Finds the edges that connect all observations with the smallest total distance, without a matrix
+#' of distances. Single linkage merges clusters along these edges.
 #'
 #' @param X Numeric, integer or logical matrix or data frame, at least 2 observations in rows, all
 #'   values finite.
 #' @inheritParams gknn
 #'
 #' @details
-#' Distances are those of [gdist()]. Of edges of the same weight the one with the lower `source`
-#' counts as shorter, and then the one with the lower `target`; with this rule there is only one
-#' minimum spanning tree, which is the result for any number of threads.
+#' Distances are those of [gdist()]. Edges of the same weight are ordered by `source`, then by
+#' `target`. So the minimum spanning tree is unique, and the same for any number of threads.
 #'
-#' The tree is made by Borůvka's algorithm: in every round each part that is connected so far is
-#' joined to the nearest other one. Neighbours are found as [gknn()] finds them.
+#' Borůvka's algorithm builds the tree: each round joins every connected component to its nearest
+#' other component. Neighbours are found as in [gknn()].
 #'
 #' @section Time and memory:
-#' Time is that of [gknn()] with 8 neighbours, and up to a few times as much. Memory is about 20
-#' bytes for each value of X and 250 for each row. An interrupt (Ctrl-C) stops the work within a
+#' The time is between that of [gknn()] with 8 neighbours and a few times as much. Memory is about
+#' 20 bytes for each value of X and 250 for each row. An interrupt (Ctrl-C) stops the work within a
 #' second.
 #'
 #' @inheritSection gmhclust Errors
@@ -25,9 +24,9 @@
 #' @return A data frame with a row for each of the n - 1 edges, sorted by weight, `source` and
 #'   `target`, and columns
 #'   \describe{
-#'     \item{`source`}{integer, the end with the lower row number.}
-#'     \item{`target`}{integer, the other end.}
-#'     \item{`weight`}{double, their distance: the heights of `hclust(dist(X), "single")`.}
+#'     \item{`source`}{integer: the end with the lower row number.}
+#'     \item{`target`}{integer: the other end.}
+#'     \item{`weight`}{double: their distance, which is a height of `hclust(dist(X), "single")`.}
 #'   }
 #'
 #' @references

@@ -1,24 +1,24 @@
 #' Nearest neighbours as a graph
 #'
-#' `as_edges()` makes a table of what [gknn()] found, with an edge from every observation to each of
-#' its neighbours; `as_igraph()` makes a directed graph of package \pkg{igraph}.
+#' `as_edges()` makes a table of edges from the result of [gknn()]: one from every observation to
+#' each of its neighbours. `as_igraph()` makes a directed graph of package \pkg{igraph}.
 #'
-#' @param nn What [gknn()] returned: a list of the matrices `index` and `distance`, or what is in
-#'   files ([read_gknn()]). For `as_igraph()`, without `query`, for which observations and their
-#'   neighbours are different rows.
-#' @param rows `NULL`, or the numbers of the observations whose edges are wanted. So the edges of
-#'   neighbours in files can be had in parts.
+#' @param nn The result of [gknn()], a list of the matrices `index` and `distance`, or neighbours in
+#'   files ([read_gknn()]). For `as_igraph()`, a result without `query`: with `query`, observations
+#'   and neighbours are rows of different matrices.
+#' @param rows `NULL`, or the numbers of the observations whose edges to return, for example to read
+#'   neighbours in files in parts.
 #'
-#' @return `as_edges()`: a data frame with a row for each neighbour of each observation, the
-#'   observations in their order and the neighbours of each from the nearest on, and columns
+#' @return `as_edges()`: a data frame with a row for each edge. The edges are in the order of the
+#'   observations, and the edges of each observation begin with the nearest neighbour. Columns:
 #'   \describe{
-#'     \item{`source`}{integer, the observation's row number.}
-#'     \item{`target`}{integer, the neighbour's.}
-#'     \item{`weight`}{double, their distance.}
+#'     \item{`source`}{integer: the row number of the observation.}
+#'     \item{`target`}{integer: the row number of the neighbour.}
+#'     \item{`weight`}{double: their distance.}
 #'   }
 #'
-#'   `as_igraph()`: a graph with a vertex for each observation and these edges, with their
-#'   attribute `weight`.
+#'   `as_igraph()`: a graph with a vertex for each observation, these edges, and the edge attribute
+#'   `weight`.
 #'
 #' @seealso [gknn()]
 #'
@@ -66,7 +66,7 @@ as_igraph <- function(nn) {
   igraph::set_edge_attr(graph, "weight", value = edges$weight)
 }
 
-# Stops unless `nn` is what gknn() returns.
+# Stops unless `nn` is a list like that of gknn().
 check_neighbours <- function(nn, arg, call) {
   is_result <- is.list(nn) && is.matrix(nn$index) && is.numeric(nn$index) &&
     is.matrix(nn$distance) && is.numeric(nn$distance) && identical(dim(nn$index), dim(nn$distance))

@@ -1,4 +1,4 @@
-# What the functions of this package know about objects of class "hclust".
+# Objects of class "hclust": construction, checks, and conventions.
 
 new_hclust <- function(merge, height, order, labels, method, call, dist_method = "euclidean") {
   structure(class = "hclust", list(
@@ -7,7 +7,7 @@ new_hclust <- function(merge, height, order, labels, method, call, dist_method =
   ))
 }
 
-# Everything that is wrong with the hclust object `h`, one sentence each; character(0) if nothing.
+# The problems of the hclust object `h`, one sentence each; character(0) for a valid object.
 hclust_problems <- function(h) {
   problems <- merge_problems(h$merge)
   if (length(problems) > 0) return(problems)
@@ -60,7 +60,7 @@ height_problems <- function(height, merges) {
 order_problems <- function(order, merge) {
   n <- nrow(merge) + 1L
   if (!is_permutation(order, n)) return(sprintf("`order` is not a permutation of 1 to %d", n))
-  # Branches cross where the leaves of a cluster are not side by side.
+  # Branches cross if the leaves of a cluster are not contiguous in `order`.
   crossing <- run_job(
     job_crossings(as_integers(merge), as.integer(order)), FALSE, "Checking the tree"
   )
@@ -72,7 +72,7 @@ is_permutation <- function(order, n) {
     all(order == round(order) & order >= 1 & order <= n) && all(tabulate(order, n) == 1L)
 }
 
-# A matrix of whole numbers as integers, as compiled code takes it.
+# A matrix of whole numbers with storage mode integer, for compiled code.
 as_integers <- function(matrix) {
   storage.mode(matrix) <- "integer"
   matrix
@@ -86,7 +86,7 @@ sort_merge_rows <- function(merge) {
   merge
 }
 
-# The leaves from left to right: depth first, first column first.
+# The leaves from left to right: depth first, from the first column of `merge`.
 leaf_order <- function(merge, call) {
   run_job(job_leaf_order(as_integers(merge)), FALSE, "Ordering the leaves", call)
 }

@@ -1,10 +1,10 @@
-# The input layer: turns what users hold into what the library takes, or stops with an error that
-# names the argument, what it got and what it needs.
+# Checks and converts users' arguments for the library. Errors name the argument, its invalid value,
+# and the valid values.
 
 # ---- observations -------------------------------------------------------------------------------
 
-# A double matrix of finite values, observations in rows, at least 2 rows and 1 column. Row names
-# are kept, except the automatic ones of a data frame.
+# Observations as a double matrix of finite values with at least 2 rows and 1 column. It keeps row
+# names, except the automatic ones of a data frame.
 as_observations <- function(x, arg, call) {
   needs <- needs_observations
   if (is.null(x)) refuse(arg, "is NULL", needs, call)
@@ -14,7 +14,7 @@ as_observations <- function(x, arg, call) {
     if (ncol(x) > 0) x <- as.matrix(x)
   } else if (is.atomic(x) && is.null(dim(x))) {
     refuse_vector(x, arg, call)
-  } else if (!is.matrix(x) || !is_number_like(x)) {
+  } else if (!is.matrix(x) || !is_numeric_type(x)) {
     refuse(arg, paste("is", describe(x)), needs, call)
   }
   if (ncol(x) == 0) refuse(arg, "has no columns", "it must have at least 1", call)
@@ -27,8 +27,8 @@ as_observations <- function(x, arg, call) {
   x
 }
 
-# Numbers as doubles. What is double already must stay the very object: of one that went through
-# `storage.mode<-`, R makes a copy as soon as compiled code looks at its values.
+# Numbers as doubles. Doubles must stay the same object: after `storage.mode<-`, R would copy the
+# object when compiled code accesses its values.
 as_doubles <- function(x) {
   if (!is.double(x)) storage.mode(x) <- "double"
   x
@@ -36,13 +36,13 @@ as_doubles <- function(x) {
 
 needs_observations <- "it must be a numeric matrix or data frame with observations in rows"
 
-# A double matrix, observations in rows, of any size and with any values, of whatever as.matrix()
-# makes numbers of, a vector included: what dist() takes.
+# Observations as a double matrix of any size, with any values. Accepts the same objects as dist():
+# everything that as.matrix() converts to numbers, including vectors.
 as_points <- function(x, arg, call) {
   refuse_distances(x, arg, call)
   if (is.data.frame(x)) check_columns(x, arg, call)
   points <- if (!is.null(x) && length(dim(x)) <= 2) tryCatch(as.matrix(x), error = function(e) NULL)
-  if (!is.matrix(points) || !is_number_like(points)) {
+  if (!is.matrix(points) || !is_numeric_type(points)) {
     refuse(arg, paste("is", describe(x)), needs_observations, call)
   }
   as_doubles(points)
@@ -63,12 +63,12 @@ check_not_empty <- function(x, arg, call) {
   if (nrow(x) == 0) refuse(arg, "has no rows", "it must have at least 1", call)
 }
 
-is_number_like <- function(x) {
+is_numeric_type <- function(x) {
   (is.numeric(x) || is.logical(x)) && !inherits(x, "integer64")
 }
 
 check_columns <- function(x, arg, call) {
-  bad <- which(!vapply(x, is_number_like, NA))
+  bad <- which(!vapply(x, is_numeric_type, NA))
   if (length(bad) == 0) return(invisible())
   columns <- paste0("\"", names(x)[bad], "\" (", vapply(x[bad], column_class, ""), ")")
   if (length(columns) > 5) {
@@ -83,7 +83,8 @@ check_columns <- function(x, arg, call) {
 
 column_class <- function(column) class(column)[1]
 
-# Distances would pass for a vector, or as.matrix() would make one observation of each row of them.
+# Refuses dist objects. Otherwise they would count as a vector, or as.matrix() would turn them into
+# a square matrix of observations.
 refuse_distances <- function(x, arg, call) {
   if (!inherits(x, "dist")) return(invisible())
   n <- dist_size(x)
@@ -93,7 +94,7 @@ refuse_distances <- function(x, arg, call) {
 }
 
 refuse_vector <- function(x, arg, call) {
-  if (!is_number_like(x)) {
+  if (!is_numeric_type(x)) {
     refuse(arg, paste("is", describe(x)), needs_observations, call)
   }
   needs <- paste0(
@@ -103,10 +104,10 @@ refuse_vector <- function(x, arg, call) {
   refuse(arg, paste("is a vector of length", length(x)), needs, call)
 }
 
-# `rows_before` counts rows that come before those of x.
+# Stops if a value is not finite. `rows_before` is the number of rows of the whole data before x.
 check_finite <- function(x, arg, call, rows_before = 0L) {
-  # A finite sum has finite terms. It is fastest to compute; finite terms with a sum that overflows
-  # are told by their range, and the slow search runs only to name the culprit.
+  # A finite sum proves that all terms are finite, and is the fastest test. The range decides if the
+  # sum overflows. The slow search only runs to locate the value for the error.
   if (is.finite(sum(x)) || all(is.finite(range(x)))) return(invisible())
   bad <- which(!is.finite(x), arr.ind = TRUE, useNames = FALSE)
   first <- bad[order(bad[, 1], bad[, 2])[1], ]
@@ -118,7 +119,7 @@ check_finite <- function(x, arg, call, rows_before = 0L) {
   refuse(arg, got, "every value must be finite", call)
 }
 
-# What a value is, in a few words: "a list", "a character matrix", "a vector of length 3".
+# A short description of a value: "a list", "a character matrix", "a vector of length 3".
 describe <- function(x) {
   if (is.null(x)) return("NULL")
   if (is.object(x)) return(paste("an object of class", dQuote(class(x)[1], FALSE)))
@@ -142,7 +143,8 @@ standardise <- function(x) {
 
 standardise_column <- function(x) {
   if (min(x) == max(x)) return(x - x[1])
-  # A power of two loses no digit, and keeps the squares of tiny and huge values representable.
+  # Dividing by a power of two is exact, and keeps the squares of tiny and huge values
+  # representable.
   x <- x / 2^floor(log2(max(abs(x))))
   x <- x - mean(x)
   x / sqrt(sum(x^2) / (length(x) - 1))
@@ -150,8 +152,8 @@ standardise_column <- function(x) {
 
 # ---- apriori clusters ---------------------------------------------------------------------------
 
-# Codes 1..G in increasing label order (0 = in no apriori cluster) and the labels that they stand
-# for; NULL where the labels amount to no apriori clusters at all.
+# A list of the `codes` 1..G of apriori clusters in increasing label order, 0 for none, and their
+# `labels`. NULL if the labels define no apriori clusters.
 apriori_clusters <- function(apriori, n, arg, call) {
   if (is.null(apriori)) return(NULL)
   check_labels(apriori, n, arg, call)
@@ -180,8 +182,8 @@ check_labels <- function(apriori, n, arg, call) {
   }
 }
 
-# The distinct labels that occur and name an apriori cluster, in increasing order: numbers by value,
-# levels as the factor orders them, strings as the C locale does. 0 and NA name none.
+# The distinct labels of apriori clusters in increasing order: numbers by value, factor levels by
+# their order, strings by the C locale. 0 and NA are no labels of apriori clusters.
 label_values <- function(apriori) {
   values <- if (is.factor(apriori)) {
     factor(levels(apriori), levels = levels(apriori))[sort(unique(as.integer(apriori)))]
@@ -211,8 +213,8 @@ check_flag <- function(flag, arg, call) {
   as.vector(flag)
 }
 
-# One of `choices`, which may be abbreviated as in match.arg(); the first where `value` is the
-# formal default, all of them.
+# One of `choices`, which may be abbreviated as in match.arg(). The first one if `value` is the
+# vector of all choices, the default of the argument.
 check_choice <- function(value, choices, arg, call) {
   if (identical(value, choices)) return(choices[1])
   chosen <- if (is.character(value) && length(value) == 1) pmatch(value, choices) else NA
@@ -225,7 +227,7 @@ check_choice <- function(value, choices, arg, call) {
 
 is_tree <- function(h) inherits(h, "hclust") && is.list(h)
 
-# Stops unless `h` is a sound hclust object.
+# Stops unless `h` is a valid hclust object.
 check_tree <- function(h, arg, call) {
   if (!is_tree(h)) {
     refuse(arg, paste("is", describe(h)), "it must be an object of class \"hclust\"", call)

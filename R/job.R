@@ -1,13 +1,13 @@
-# Long work runs on threads of the library. R's own thread waits for it here, answers Ctrl-C and
+# Long work runs on threads of the library. Meanwhile R's thread waits here, handles Ctrl-C and
 # draws the progress bar.
 
-# Seconds between two looks at the job: short enough for Ctrl-C to feel immediate.
+# Seconds between two polls of the job: short enough for Ctrl-C to seem immediate.
 poll_seconds <- 0.05
 
 # Runs a job to its end and returns its value.
-# `job` is the call that starts it; being lazy, it is started under the interrupt handler's eyes.
-# `progress` says whether to draw a progress bar, whose title is `what`; or it is a function of the
-# work done and expected, for a bar of the caller's. `call` is the user's call for the conditions.
+# `job` is the call that starts the job. R evaluates it lazily, inside the interrupt handler.
+# `progress` is TRUE for a progress bar with the title `what`, FALSE for none, or a function that
+# gets c(done, expected) work, for a bar of the caller. `call` is the user's call for conditions.
 run_job <- function(job, progress, what, call = NULL) {
   handle <- NULL
   on.exit(if (!is.null(handle)) job_cancel(handle))
@@ -17,7 +17,7 @@ run_job <- function(job, progress, what, call = NULL) {
       bar <- if (isTRUE(progress)) progress_bar(what)
       show <- if (is.function(progress)) progress else bar$show
       while (!job_wait(handle, poll_seconds)) {
-        Sys.sleep(0) # lets R see an interrupt; a loop alone may take minutes to look
+        Sys.sleep(0) # R checks for interrupts here; in a plain loop it may not do so for minutes
         if (!is.null(show)) show(job_progress(handle))
       }
       if (!is.null(bar)) bar$close()
@@ -29,16 +29,16 @@ run_job <- function(job, progress, what, call = NULL) {
   job_value(job_take(handle), call)
 }
 
-# The value in what job_take() gave. A failure is an error of the user's call, and what went wrong
-# on the way to a value is a warning of it.
+# The value from the result of job_take(). A failure becomes an error of the user's call, and the
+# warnings of the job become warnings of it.
 job_value <- function(result, call) {
   if (!result$ok) stop(failure_condition(result$kind, result$message, call))
   for (message in result$warnings) warning(gmhclust_warning_device(message, call))
   result$value
 }
 
-# A bar over the share of the expected work that is done. The expectation may grow while the job
-# runs, which the bar waits out rather than moving backwards.
+# A progress bar for the share of the expected work that is done. If the expected work grows, the
+# bar waits instead of moving backwards.
 progress_bar <- function(what, envir = parent.frame()) {
   steps <- 1000
   furthest <- 0

@@ -1,7 +1,8 @@
 #' Human lymphocytes measured by flow cytometry
 #'
-#' 20,000 cells of 20 donors in two groups, 1,000 cells each, with 14 markers. A semi-synthetic data
-#' set made from flow cytometry of human blood lymphocytes, to try methods that compare groups.
+#' Example data: 20,000 cells with 14 markers, 1,000 cells from each of 20 donors in two groups. A
+#' semi-synthetic data set from flow cytometry of human blood lymphocytes, made for methods that
+#' compare groups.
 #'
 #' @return A data frame of 20,000 rows and 16 columns:
 #' \describe{

@@ -1,23 +1,23 @@
-#' Removes inversions from a tree
+#' Remove inversions from a tree
 #'
-#' Raises the heights that fall below an earlier one, so that heights never decrease and functions
-#' that need that, such as `gcutree(h, h = )`, take the tree. Merges, their sequence and all other
-#' heights stay as they are.
+#' Raises every height that is below an earlier one, so that heights never decrease. Functions that
+#' need increasing heights, such as `gcutree(h, h = )`, accept the result. Merges, their order and
+#' all other heights stay the same.
 #'
-#' In a tree with apriori clusters the merges within them come first and may well be higher than
-#' the first ones above them; use [cutree_apriori()] before this function to look at the upper part
-#' alone.
+#' In a tree with apriori clusters, the merges within them come first, and may be higher than the
+#' first merges above them. To see the upper part only, call [cutree_apriori()] before this
+#' function.
 #'
 #' @param h An object of class [`hclust`][stats::hclust].
-#' @param method How far a height is raised that falls below an earlier one: `"eps"`, by `eps` above
-#'   the highest before it; `"halfway"`, to the middle between that and the next greater height (by
-#'   `eps` above where nothing greater follows).
-#' @param eps A positive number, in units of height. `NULL` chooses one so small that raised heights
-#'   stay below the next greater height, as far as double precision allows.
+#' @param method The new value of a height that is below an earlier one: `"eps"`, the highest
+#'   earlier height plus `eps`; `"halfway"`, the mean of the highest earlier height and the next
+#'   greater height (as `"eps"` if there is none).
+#' @param eps A positive number, in units of height. `NULL` chooses a number so small that raised
+#'   heights stay below the next greater height, as far as double precision allows.
 #'
 #' @return `h` with non-decreasing heights.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` when `h` is not a sound tree, `method` is unknown or
+#' A condition of class `gmhclust_error_input` if `h` is not a valid tree, `method` is unknown, or
 #' `eps` is not one positive number.
 #' @seealso [gmhclust()], [gcutree()], [check_hclust()]
 #'
@@ -33,7 +33,7 @@ make_monotone <- function(h, method = c("eps", "halfway"), eps = NULL) {
   check_tree(h, "h", call)
   method <- check_choice(method, c("eps", "halfway"), "method", call)
   if (is.null(eps)) {
-    eps <- small_step(h$height)
+    eps <- default_step(h$height)
   } else if (!is_single_number(eps) || eps <= 0) {
     refuse("eps", paste("is", describe(eps)), "it must be one positive number, or NULL", call)
   }
@@ -41,9 +41,9 @@ make_monotone <- function(h, method = c("eps", "halfway"), eps = NULL) {
   h
 }
 
-# Smaller than every gap between two heights divided by the number of heights, but large enough to
-# tell two heights apart.
-small_step <- function(height) {
+# The default of `eps`: smaller than every gap between two heights divided by the number of heights,
+# but large enough to change a height.
+default_step <- function(height) {
   resolution <- 4 * .Machine$double.eps * max(abs(height))
   gaps <- diff(sort(unique(height)))
   max(resolution, min(gaps, Inf)[length(gaps) > 0] / (length(height) + 1))
@@ -54,7 +54,7 @@ raise_heights <- function(height, eps, halfway) {
   ceiling_at <- 1L
   for (i in seq_along(height)) {
     if (height[i] < highest) {
-      # What is between here and the next greater height is all lower, so it is sought once.
+      # All heights before the next greater one are lower, so one search serves all of them.
       if (halfway && ceiling_at <= i) ceiling_at <- next_greater(height, i, highest)
       ceiling <- if (halfway) height[ceiling_at] else NA
       height[i] <- if (is.na(ceiling)) highest + eps else (highest + ceiling) / 2
@@ -64,7 +64,7 @@ raise_heights <- function(height, eps, halfway) {
   height
 }
 
-# The first position after `i` with a height above `level`; one past the end where there is none.
+# The first position after `i` with a height above `level`; one past the end if there is none.
 next_greater <- function(height, i, level) {
   j <- i + 1L
   while (j <= length(height) && height[j] <= level) j <- j + 1L

@@ -1,9 +1,9 @@
-# The dissimilarities that gdist() and its relatives know, and how they are named.
+# The names of the metrics.
 
 dist_metrics <- c("euclidean", "maximum", "manhattan", "canberra", "binary", "minkowski")
 correlations <- c("pearson", "spearman", "cosine")
 
-# The full name of a metric that may be abbreviated; what dist() takes means what it means there.
+# The full name of a metric from an abbreviation; abbreviations of dist() mean the same here.
 check_metric <- function(metric, arg, call) {
   if (is.character(metric) && length(metric) == 1) {
     if (!is.na(pmatch(metric, "euclidian"))) return("euclidean")
@@ -13,8 +13,8 @@ check_metric <- function(metric, arg, call) {
   check_choice(metric, c(dist_metrics, correlations), arg, call)
 }
 
-# The arguments of a metric, checked: a list of `name`, `p`, `absolute` and `zero_over_zero`. `arg`
-# is what the user calls the metric. The library refuses what does not fit together.
+# The checked arguments of a metric: a list of `name`, `p`, `absolute` and `zero_over_zero`. `arg`
+# is the name of the user's argument. The library refuses invalid combinations.
 check_metric_options <- function(metric, p, absolute, zero_over_zero, arg, call) {
   name <- check_metric(metric, arg, call)
   if (name == "minkowski" && !is_single_number(p)) {

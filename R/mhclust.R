@@ -1,7 +1,7 @@
-#' mhca's call for Mahalanobis-average clustering
+#' Mahalanobis-average clustering with mhca's arguments
 #'
-#' [gmhclust()] under the name and the arguments of package \pkg{mhca}, so that code written for it
-#' runs after one changed `library()` line.
+#' [gmhclust()] with the name and the arguments of package \pkg{mhca}. Code written for \pkg{mhca}
+#' runs after `library(mhca)` is changed to `library(gmhclust)`.
 #'
 #' @param x The data, as `X` of [gmhclust()].
 #' @param thresh The Mahalanobis threshold, as `threshold` of [gmhclust()]: a fraction of the
@@ -11,22 +11,22 @@
 #' @param gIntra Whether to cluster within apriori clusters, as `apriori_intra` of [gmhclust()].
 #' @param gParallel If `FALSE`, a single thread does all the work.
 #' @param subthreshHandling As `subthreshold` of [gmhclust()].
-#' @param warn If `FALSE`, the warning about inversions is not given.
-#' @param verb If positive, a progress bar is drawn.
-#' @param ... `backend`, `devices`, `threads`, `progress` and `BPPARAM` go to [gmhclust()]
-#'   (`threads` and `progress` override `gParallel` and `verb`); others are ignored with a warning
-#'   that names them.
+#' @param warn Whether to warn of inversions.
+#' @param verb A number; if positive, a progress bar is drawn.
+#' @param ... Arguments `backend`, `devices`, `threads`, `progress` and `BPPARAM` of [gmhclust()];
+#'   `threads` and `progress` override `gParallel` and `verb`. Other arguments are ignored with a
+#'   warning that names them.
 #'
 #' @section Differences from mhca 0.2:
 #' * The centroid distance (`quick = TRUE`) is that of mhca's R code and of the papers; mhca's C
 #'   code, its default, gives other heights.
 #' * With `"mahal"` in three dimensions or more, mhca's results for clusters with singular
-#'   covariance depend on rounding; here such clusters use f = 1, see *Shapes* in [gmhclust()].
-#' * The covariance divides by m - 1, as in mhca and unlike in Šmelko's program.
+#'   covariance depend on rounding; here these clusters use f = 1, see *Shapes* in [gmhclust()].
+#' * The covariance has the divisor m - 1, as in mhca, unlike in Šmelko's program.
 #'
-#' Everywhere else merges are identical and heights agree to rounding.
+#' In all other cases merges are identical and heights agree up to rounding.
 #'
-#' @return As [gmhclust()].
+#' @return The value of [gmhclust()].
 #' @inheritSection gmhclust Errors
 #' @inherit gmhclust references
 #' @seealso [gmhclust()]
@@ -81,7 +81,7 @@ mhclust <- function(x,
   )
 }
 
-# Those of the extra arguments that mean something here; warns of the others.
+# The extra arguments that gmhclust() has; warns of the others.
 backend_options <- function(extra, call) {
   names <- if (is.null(names(extra))) rep("", length(extra)) else names(extra)
   known <- names %in% c("backend", "threads", "progress", "devices", "BPPARAM")

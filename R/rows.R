@@ -1,8 +1,9 @@
-# Rows of numbers that may not be in memory: a matrix, or a DelayedMatrix, which is read in blocks.
+# Matrices whose rows may not fit into memory: a matrix, or a DelayedMatrix, which is read in
+# blocks.
 
 is_delayed <- function(x) inherits(x, "DelayedMatrix")
 
-# As as_finite_points(), but a DelayedMatrix stays one, and its values are not looked at.
+# As as_finite_points(), but a DelayedMatrix is returned unchanged, and its values are not checked.
 as_rows <- function(x, arg, call) {
   if (!is_delayed(x)) return(as_finite_points(x, arg, call))
   need_package("DelayedArray", call)
@@ -23,17 +24,18 @@ as_other_rows <- function(y, x, arg, call) {
   y
 }
 
-# Some consecutive rows, from the first to the last number, as a double matrix.
+# The rows rows[1] to rows[2] as a double matrix.
 read_rows <- function(x, rows) {
   x <- as.matrix(x[seq(rows[1], rows[2]), , drop = FALSE])
   storage.mode(x) <- "double"
   x
 }
 
-# Passes the rows of x by as double matrices: one where they are in memory, and otherwise blocks of
-# DelayedArray's automatic size, from the first to the last. For each, `state` becomes
-# visit(block, first, state), where `first` is the number of its first row. Returns the last state.
-pass_rows <- function(x, visit, state) {
+# Reduces x block by block, from the first row to the last: for each block of rows, a double matrix,
+# `state` becomes visit(block, first, state), where `first` is the number of the block's first row.
+# Returns the last state. A matrix in memory is one block; a DelayedMatrix has blocks of
+# DelayedArray's automatic size.
+reduce_row_blocks <- function(x, visit, state) {
   if (!is_delayed(x)) return(visit(x, 1L, state))
   first <- 1L
   visit_next <- function(block, state) {
@@ -45,7 +47,7 @@ pass_rows <- function(x, visit, state) {
   DelayedArray::blockReduce(visit_next, x, state, grid = DelayedArray::rowAutoGrid(x))
 }
 
-# The packages that know how to read x, which another process has to load first.
+# The packages that another process must load before it can read x.
 packages_of_rows <- function(x) {
   if (!is_delayed(x)) return(character(0))
   package_of <- function(object) attr(class(object), "package")

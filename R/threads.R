@@ -1,4 +1,4 @@
-# How many CPU threads to use: what the user said, or what R users expect when they said nothing.
+# The number of CPU threads: the user's argument, or a default from R's and OpenMP's settings.
 
 check_threads <- function(threads, arg, call) {
   if (is.null(threads)) return(default_threads())

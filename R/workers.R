@@ -1,6 +1,6 @@
-# Work that is spread over processes, on this machine or on others, by package BiocParallel.
+# Work in several processes, on this machine or on others, by package BiocParallel.
 
-# NULL, or an object that says where the workers are.
+# The checked argument `BPPARAM`.
 check_workers <- function(workers, arg, call) {
   if (is.null(workers)) return(NULL)
   if (!inherits(workers, "BiocParallelParam")) {
@@ -16,38 +16,39 @@ count_workers <- function(workers) {
   if (is.null(workers)) 1L else max(1L, as.integer(BiocParallel::bpnworkers(workers)))
 }
 
-# The number of threads for each worker: what the user said; else, on this machine, its share of
-# them, or NULL for what another machine has.
+# The number of threads of each worker: the user's argument; by default, an equal share for workers
+# on this machine, and NULL, for the default of the worker's machine, on others.
 worker_threads <- function(threads, workers, arg, call) {
   if (!is.null(threads) || is.null(workers)) return(check_threads(threads, arg, call))
-  if (are_here(workers)) max(1L, default_threads() %/% count_workers(workers))
+  if (are_local(workers)) max(1L, default_threads() %/% count_workers(workers))
 }
 
 # Whether workers are known to be processes of this machine.
-are_here <- function(workers) {
+are_local <- function(workers) {
   if (inherits(workers, c("SerialParam", "MulticoreParam"))) return(TRUE)
   if (!inherits(workers, "SnowParam")) return(FALSE)
-  # A number, or names of machines.
+  # The number of workers, or the names of their machines.
   where <- BiocParallel::bpworkers(workers)
   is.numeric(where) || all(where %in% c("localhost", Sys.info()[["nodename"]]))
 }
 
-# work(task, shared), given the name of a function, for each of `tasks`, here or, in equal shares,
-# on workers, to each of which `shared` is sent once. A list of its values. Where a task fails, an
-# error of the same class names it, by `name(task)`; with workers, the other shares go on to their
-# end. `what` says what is done; `hint` ends the messages of errors, and tasks for which
-# `is_done(task)` are not at fault.
-spread <- function(tasks, work, shared, workers, name, what, call, hint = "",
+# Calls work(task, shared) for each of `tasks`; `work` is the name of the function. The calls are
+# made here or on workers, each of which gets an equal share of the tasks and one copy of `shared`.
+# Returns a list of values. If a task fails, the call stops with an error of the same class that
+# names the task by name(task); the shares of other workers are finished first. In messages, `what`
+# names the work and `hint` comes last. If a worker is lost, the error names the tasks for which
+# is_done(task) is FALSE.
+run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
                    is_done = function(task) FALSE) {
   if (length(tasks) == 0) return(list())
   if (is.null(workers)) {
-    values <- do_tasks(tasks, work, shared)
+    values <- run_share(tasks, work, shared)
   } else {
     shares <- parallel::splitIndices(length(tasks), min(length(tasks), count_workers(workers)))
     values <- tryCatch(
       BiocParallel::bplapply(
-        lapply(shares, function(share) tasks[share]), begin_tasks, work = work, shared = shared,
-        library = dirname(getNamespaceInfo("gmhclust", "path")),
+        lapply(shares, function(share) tasks[share]), run_share_on_worker, work = work,
+        shared = shared, library = dirname(getNamespaceInfo("gmhclust", "path")),
         version = getNamespaceVersion("gmhclust"), BPPARAM = workers
       ),
       interrupt = function(condition) {
@@ -55,7 +56,7 @@ spread <- function(tasks, work, shared, workers, name, what, call, hint = "",
       },
       error = function(condition) {
         left <- Filter(Negate(is_done), tasks)
-        stop(lost_worker(condition, vapply(left, name, ""), hint, call))
+        stop(lost_worker_error(condition, vapply(left, name, ""), hint, call))
       }
     )
     values <- unlist(values, recursive = FALSE)
@@ -69,19 +70,20 @@ spread <- function(tasks, work, shared, workers, name, what, call, hint = "",
   values
 }
 
-# What a worker begins with: it may have gmhclust in another library, or not at all. As a function
-# of package base it takes no variables along.
-begin_tasks <- function(tasks, work, shared, library, version) {
+# Runs a share of tasks on a worker, after loading gmhclust from the worker's libraries. Its
+# environment is that of package base, so no variables are sent to the worker with it.
+run_share_on_worker <- function(tasks, work, shared, library, version) {
   package <- loadNamespace("gmhclust", lib.loc = c(library[dir.exists(library)], .libPaths()))
   if (!identical(getNamespaceVersion(package), version)) {
     stop("it has version ", getNamespaceVersion(package), " of gmhclust and not ", version)
   }
-  package$do_tasks(tasks, work, shared)
+  package$run_share(tasks, work, shared)
 }
-environment(begin_tasks) <- baseenv()
+environment(run_share_on_worker) <- baseenv()
 
-# Values of work(task, shared) up to the first failure, which is one of them, and then NULL.
-do_tasks <- function(tasks, work, shared) {
+# A list of the values of work(task, shared). The first failure is the value of its task; later
+# tasks are not run and have the value NULL.
+run_share <- function(tasks, work, shared) {
   work <- get(work, mode = "function")
   values <- vector("list", length(tasks))
   for (i in seq_along(tasks)) {
@@ -96,7 +98,8 @@ do_tasks <- function(tasks, work, shared) {
   values
 }
 
-# What another process needs to know of an error: the message, and the class where it is ours.
+# An error as an object to send to another process: its message and, if this package raised it, its
+# class.
 as_failure <- function(condition) {
   class <- if (inherits(condition, "gmhclust_error")) {
     setdiff(class(condition), "condition")
@@ -106,8 +109,8 @@ as_failure <- function(condition) {
   structure(list(message = conditionMessage(condition), class = class), class = "gmhclust_failure")
 }
 
-# The condition for workers that did not answer while these tasks were to be done.
-lost_worker <- function(condition, names, hint, call) {
+# The error that a worker was lost, with the names of the tasks that are not done.
+lost_worker_error <- function(condition, names, hint, call) {
   if (length(names) > 5) names <- c(names[1:5], paste(length(names) - 5, "more"))
   message <- paste0(
     "a worker of `BPPARAM` was lost, and these are not done: ", paste(names, collapse = ", "),

@@ -1,4 +1,4 @@
-/* Memory of R's for results that threads of the library fill in. */
+/* Allocates R vectors that the library's threads fill in. */
 
 #include <Rinternals.h>
 
@@ -12,8 +12,8 @@ typedef struct {
     R_xlen_t length;
 } request;
 
-static SEXP allocate(void *what) {
-    request *wanted = what;
+static SEXP allocate(void *data) {
+    request *wanted = data;
     return Rf_allocVector(wanted->type, wanted->length);
 }
 
@@ -21,14 +21,13 @@ static SEXP refused(SEXP condition, void *unused) {
     return R_NilValue;
 }
 
-/* A vector that holds no particular values, or NULL where R has no memory for it: R's error is
-   caught here, for it must not jump over Rust's frames. */
+/* A vector with arbitrary values, or NULL if R has too little memory. R's error is caught here,
+   because it must not jump over Rust's stack frames. */
 static SEXP vector(SEXPTYPE type, size_t size, double length) {
     request wanted = {type, (R_xlen_t) length};
     SEXP vector = R_tryCatchError(allocate, &wanted, refused, NULL);
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-    /* Large pages, where the system has them, save most of the time that it takes to get memory.
-       It is a wish, which may be refused. */
+    /* Huge pages save most of the time of page faults. The system may ignore this advice. */
     const uintptr_t page = (uintptr_t) 1 << 21;
     if (vector != R_NilValue && wanted.length >= (R_xlen_t) (4 * page / size)) {
         uintptr_t start = (uintptr_t) (type == REALSXP ? (void *) REAL(vector)

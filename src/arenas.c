@@ -1,4 +1,4 @@
-/* Address space where it is limited (ulimit -v). */
+/* Limits glibc's use of address space under `ulimit -v`. */
 
 #include <stdlib.h>
 
@@ -6,10 +6,10 @@
 #include <malloc.h>
 #include <sys/resource.h>
 
-/* glibc reserves 64 MiB of address space for the allocations of every new thread and keeps them when
-   the thread ends. Where address space is limited, a few threads leave nothing to R, so that these
-   arenas together get at most a sixteenth of it; threads share them. The user's own setting counts
-   first. */
+/* glibc reserves an arena of 64 MiB of address space for each new thread, and keeps it when the
+   thread ends. If address space is limited, the arenas of a few threads would take all of it. So
+   all arenas together may take a sixteenth of the address space, and threads then share arenas. The
+   user's setting MALLOC_ARENA_MAX takes precedence. */
 void gmhclust_limit_arenas(void) {
     const rlim_t arena = (rlim_t) 1 << 26, share = 16, most = 1024;
     struct rlimit limit;

@@ -1,12 +1,12 @@
-/* Address space that a job keeps for a shortage of memory; see rust/src/reserve.rs. */
+/* Reserves address space for a shortage of memory; see rust/src/reserve.rs. */
 
 #include <stddef.h>
 
-/* malloc() may keep what it is given back for the thread that asked for it, so ask the system. */
+/* Not malloc(): free() may keep the memory for the thread that allocated it. */
 #ifndef _WIN32
 #include <sys/mman.h>
 
-/* NULL where the system refuses. None of it is touched, so it takes no real memory. */
+/* Returns NULL if the system refuses. Untouched pages take no physical memory. */
 void *gmhclust_ballast_take(size_t bytes) {
     void *ballast = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON, -1, 0);
     return ballast == MAP_FAILED ? NULL : ballast;

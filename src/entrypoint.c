@@ -1,4 +1,4 @@
-/* R calls R_init_gmhclust when it loads the shared library; everything behind it is Rust. */
+/* R calls R_init_gmhclust when it loads the shared library. It registers the Rust functions. */
 
 #include <R_ext/Rdynload.h>
 
@@ -8,7 +8,7 @@ void gmhclust_prepare(void);
 void gmhclust_limit_arenas(void);
 
 void R_init_gmhclust(DllInfo *dll) {
-    /* Panics become R errors that carry the message; without this they would be printed too. */
+    /* Panics become R errors with their message. Without this hook, Rust would also print them. */
     register_extendr_panic_hook();
     R_init_gmhclust_extendr(dll);
     gmhclust_limit_arenas();

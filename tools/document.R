@@ -1,7 +1,7 @@
 # Usage: Rscript tools/document.R PACKAGE
 #
-# The R part of tools/document: writes the generated files of the package in the folder PACKAGE,
-# asking the installed gmhclust about its Rust functions.
+# The R part of tools/document: writes the generated files of the package in the folder PACKAGE. The
+# installed gmhclust lists its Rust functions.
 
 package <- commandArgs(trailingOnly = TRUE)[[1L]]
 

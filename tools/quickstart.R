@@ -1,8 +1,7 @@
 # Usage: Rscript tools/quickstart.R PICTURE
 #
-# Clusters the lymphocytes that come with gmhclust, prints what came out and how long it took, and
-# draws the tree above 1,000 small clusters into PICTURE, a PNG file (man/figures/tree.png, which
-# README.md shows, was made this way).
+# Clusters the example cells of gmhclust, prints the clusters and the time, and draws the tree above
+# 1,000 small clusters into PICTURE, a PNG file. man/figures/tree.png in README.md is made this way.
 
 library(gmhclust)
 
@@ -13,8 +12,8 @@ cells <- lymphocytes()
 markers <- as.matrix(cells[setdiff(names(cells), c("ids", "label"))])
 cat(sprintf("%d lymphocytes, %d markers\n", nrow(markers), ncol(markers)))
 
-# kmeans() warns where it has not converged and gmhclust() where heights decrease; neither matters
-# for this picture.
+# kmeans() warns if it has not converged, and gmhclust() if heights decrease. Neither matters for
+# this picture.
 set.seed(1)
 time_kmeans <- seconds(small <- suppressWarnings(kmeans(markers, 1000)$cluster))
 time_tree <- seconds(tree <- suppressWarnings(gmhclust(markers, threshold = 100, apriori = small)))
@@ -32,7 +31,7 @@ print(setNames(as.vector(sizes[large]), large))
 colours <- hcl.colors(length(large), "Dark 3")[match(populations, large)]
 png(picture, width = 1000, height = 480, res = 95, type = "cairo")
 par(mar = c(3, 4, 2, 0))
-# A dendrogram with inversions has branches that cross.
+# Inversions make branches of a dendrogram cross.
 plot(
   make_monotone(top),
   labels = FALSE, hang = 0.03, sub = "", ylab = "Mahalanobis-average distance", xlab = "",

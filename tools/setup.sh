@@ -1,22 +1,22 @@
 # Usage: source tools/setup.sh
 #
-# What tools/quickstart and tools/test share: how they report and how they get what they need.
-# Works in the root folder of the checkout, and moves there.
+# Functions that tools/quickstart and tools/test share: messages, and installation of requirements.
+# Changes to the root folder of the checkout.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Everything is installed into a library of the checkout's own; the user's stays as it is.
+# gmhclust is installed into a library in the checkout, not into the user's library.
 library=$PWD/.R-library
 export R_LIBS="$library${R_LIBS:+:$R_LIBS}"
 
-# Rust's own installer puts it here, which is not on the PATH of every shell.
+# Rust's own installer puts cargo here, which is not on the PATH of every shell.
 export PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
 
-# Messages and sorting that do not depend on the machine; R CMD check wants UTF-8.
+# Messages and sorting must not depend on the machine; R CMD check needs UTF-8.
 export LC_ALL=C.UTF-8 LANGUAGE=en
 
-# What it takes to build and load the package: R, a C compiler to link with, certificates to fetch
-# crates with.
+# Requirements to build and load the package: R, a C compiler as linker, and certificates to
+# download crates.
 packages_to_build=(build-essential ca-certificates r-base-core r-cran-cli)
 
 say() {
@@ -34,10 +34,10 @@ as_root() {
     fi
 }
 
-# Installs those of the named Debian or Ubuntu packages that are missing.
+# Installs missing Debian or Ubuntu packages.
 need_system_packages() {
     if ! command -v apt-get >/dev/null; then
-        say "no apt-get here: taking it that R and its packages are installed"
+        say "no apt-get here: assuming that R and its packages are installed"
         return
     fi
     local name missing=()
@@ -56,7 +56,7 @@ need_system_packages() {
         apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 }
 
-# Stops when there is no Rust toolchain; which one is recent enough is for configure to say.
+# Stops if there is no Rust toolchain. configure checks its version.
 need_rust() {
     if ! command -v cargo >/dev/null || ! command -v rustc >/dev/null; then
         echo "Rust is missing: install it from https://rustup.rs and start again" >&2

@@ -1,7 +1,7 @@
 # Usage: Rscript tools/test.R COUNT
 #
-# Runs the tests of the installed gmhclust and writes into the file COUNT how many passed; stops
-# with an error when one did not.
+# Runs the tests of the installed gmhclust and writes the number of passed tests into the file
+# COUNT. Stops with an error if a test fails.
 
 results <- as.data.frame(testthat::test_dir(
   "tests/testthat",

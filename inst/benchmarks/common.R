@@ -1,9 +1,10 @@
-# What the benchmarks of this folder share: how they measure, and how they read the command line and
-# report. Each sources this file, and names itself `script` before.
+# Functions that the benchmarks of this folder share: measuring, reading the command line,
+# reporting. Each benchmark sets `script` to its own name and sources this file.
 
 # ---- measuring ----------------------------------------------------------------------------------
 
-# Megabytes of this process, "VmRSS" (now) or "VmHWM" (at most); NA where the system does not say.
+# Memory of this process in megabytes: "VmRSS" (now) or "VmHWM" (peak); NA if the system does not
+# report it.
 process_megabytes <- function(what) {
   status <- "/proc/self/status"
   if (!file.exists(status)) return(NA_real_)
@@ -11,7 +12,7 @@ process_megabytes <- function(what) {
   as.numeric(gsub("[^0-9]", "", line)) / 1024
 }
 
-# Sets VmHWM back to VmRSS, where the system allows; else the peak is that of the whole run, an
+# Resets VmHWM to VmRSS if the system allows it; otherwise the peak is that of the whole run, an
 # upper bound.
 reset_peak <- function() {
   try(suppressWarnings(cat("5\n", file = "/proc/self/clear_refs")), silent = TRUE)
@@ -25,7 +26,8 @@ measure <- function(task) {
   c(seconds = seconds, megabytes = process_megabytes("VmHWM") - before)
 }
 
-# Runs the named tasks `repeats` times, taking turns, so that what slows the machine slows all.
+# Runs the named tasks `repeats` times in turns, so that other load on the machine slows all of
+# them.
 paired <- function(row, data, tasks, repeats) {
   runs <- lapply(seq_len(repeats), function(i) vapply(tasks, measure, numeric(2)))
   runs <- simplify2array(runs)
@@ -38,9 +40,9 @@ paired <- function(row, data, tasks, repeats) {
   )
 }
 
-# Times run("cuda"), which returns what measure() does and `result`, a list, `repeats` times, and
-# with --cpu run("cpu") once; one row of a table. `cold`: whether the first call, which then counts
-# apart, is the first one of this process.
+# Times run("cuda") `repeats` times and, with --cpu, run("cpu") once. run() returns a list: the
+# value of measure(), and `result`. Returns a row of a table. `cold`: whether the first call is the
+# first one of this process, which is then reported separately.
 time_on_gpu <- function(run, options, cold) {
   runs <- lapply(seq_len(options$repeats + cold), function(k) run("cuda"))
   first <- if (cold) runs[[1]]$seconds else NA
@@ -57,7 +59,7 @@ time_on_gpu <- function(run, options, cold) {
   )
 }
 
-# Runs every row in a process of its own, which writes its table into a file.
+# Runs every row in a separate process, which writes its table into a file.
 gpu_rows_in_processes <- function(options, arguments) {
   arguments <- grep("^--(rows|out)=", arguments, invert = TRUE, value = TRUE)
   tables <- lapply(options$rows, function(row) {
@@ -89,8 +91,8 @@ gpu_name <- function() {
 
 # ---- the command line ---------------------------------------------------------------------------
 
-# The options that every benchmark has and, as text, those named in `valued`: --NAME=VALUE. `rows`
-# and `gpu_rows` are the rows that run by default, without --gpu and with it.
+# The options of every benchmark and, as text, the options --NAME=VALUE named in `valued`. `rows`
+# and `gpu_rows` are the rows that run by default without and with --gpu.
 parse_options <- function(arguments, rows, gpu_rows, valued = character(0)) {
   valued <- c("rows", "repeats", "threads", "out", valued)
   known <- paste0("^--(", paste(valued, collapse = "|"), ")=(.+)$")
@@ -111,7 +113,7 @@ parse_options <- function(arguments, rows, gpu_rows, valued = character(0)) {
 
 number <- function(text, default) if (is.null(text)) default else as.numeric(text)
 
-# The parts of `text`, each one of `every`; all of these without a text.
+# The comma-separated parts of `text`, which must be among `every`; all of `every` without a text.
 listed <- function(text, separator, every, what) {
   if (is.null(text)) return(every)
   chosen <- strsplit(text, separator, fixed = TRUE)[[1]]
@@ -141,8 +143,8 @@ report <- function(table, hidden, note, out) {
   if (!is.null(out)) write.csv(table, out, row.names = FALSE)
 }
 
-# Runs the chosen rows and reports: without --gpu, row(name, options) for each; with it,
-# gpu_row(name, options) in a process for each.
+# Runs the chosen rows and reports them: row(name, options) without --gpu; gpu_row(name, options),
+# in a separate process for each, with --gpu.
 run_benchmark <- function(options, arguments, row, gpu_row) {
   if (options$worker) {
     write.csv(gpu_row(options$rows, options), options$out, row.names = FALSE)

@@ -2,18 +2,18 @@
 #        Rscript distances.R --gpu [--cpu] [--rows=ROW,...] [--repeats=N] [--threads=N]
 #                            [--out=FILE.csv]
 #
-# Times gdist() through R: reading X and handing back the distances are part of every time. Needs R
-# and the package, and for the first form package ALL from Bioconductor.
+# Times gdist() in R; every time includes reading X and returning the distances. Requires R and the
+# package, and for the first form package ALL from Bioconductor.
 #
-# The first form measures the CPU on the 12,625 probes x 128 arrays of ALL, and beside it, in the
-# same run, what gdist() stands in for: stats::dist and stats::cor. Rows:
+# The first form measures the CPU on the 12,625 probes x 128 arrays of ALL and, in the same run,
+# stats::dist and stats::cor for comparison. Rows:
 #   euclidean manhattan maximum canberra binary
 #   pearson spearman
 #   missing      euclidean and pearson on 3,000 of the probes, a hundredth of the values missing
 #
-# The second form measures with a GPU (backend = "cuda"), on normal random numbers; with --cpu also
-# without, on the same data and once, and says whether the distances are identical. Each row runs
-# in a process of its own, whose first call is cold: it opens the device. Rows:
+# The second form measures with a GPU (backend = "cuda") on normal random numbers. With --cpu, it
+# also measures once without a GPU on the same data, and reports whether the distances are
+# identical. Each row runs in a separate process. Its first call is cold: it opens the device. Rows:
 #   metrics      16,384 x 128: euclidean, manhattan, maximum, canberra, binary, pearson, spearman,
 #                cosine
 #   spearman     21,000 x 1,000: spearman
@@ -38,7 +38,7 @@ gdist_task <- function(x, method, options) {
   function() gdist(x, method, threads = options$threads)
 }
 
-# gdist() and what it stands in for.
+# gdist() and the function that it replaces.
 tasks <- function(x, method, options) {
   force(x)
   peer <- if (method %in% c("pearson", "spearman")) {

@@ -3,12 +3,12 @@
 #                           [--calls=CALL;...] [--rows=ROW,...] [--repeats=N] [--threads=N]
 #                           [--out=FILE.csv]
 #
-# Times gmhclust() through R: reading X and handing back the tree are part of every time. Needs R
-# and the package only.
+# Times gmhclust() in R; every time includes reading X and returning the tree. Requires only R and
+# the package.
 #
-# The first form measures the CPU and beside it, in the same run and on the same data, what it
-# stands in for: fastcluster's matrix-free centroid linkage (as much work as a Euclidean centroid
-# distance) and mhca, where they are installed. Rows:
+# The first form measures the CPU and, in the same run and on the same data, fastcluster's
+# matrix-free centroid linkage (the same work as a Euclidean centroid distance) and mhca for
+# comparison, if they are installed. Rows:
 #   small        2,000 x 14 mixture: mahal, both distances
 #   lymphocytes  20,000 x 14 cells, threshold 100: euclidMahal and mahal, both distances
 #   apriori      the same cells in kmeans(X, 1000) apriori clusters
@@ -16,18 +16,18 @@
 #   million      1,000,000 x 20 mixture in 1,000 apriori clusters, with its peak memory
 #   growth       5,000 to 40,000 x 14 mixture: how time grows with n
 #
-# The second form measures with a GPU (backend = "cuda"), on mixtures of the shapes of published
-# experiments with a threshold of 1% of n; with --cpu also without, on the same data and once, and
-# says whether the trees are identical. Each row runs in a process of its own, whose first call is
-# cold: it opens the device. Rows:
+# The second form measures with a GPU (backend = "cuda") on mixtures with the sizes of published
+# experiments, and a threshold of 1% of n. With --cpu, it also measures once without a GPU on the
+# same data, and reports whether the trees are identical. Each row runs in a separate process. Its
+# first call is cold: it opens the device. Rows:
 #   44k 167k 265k 841k     44,000 x 14, 167,000 x 13, 265,000 x 32 and 841,000 x 39
 #   apriori1k apriori2k apriori5k
 #                          1,000 apriori clusters of 1,000, 2,000 and 5,000 points x 20
 #   crossover              9,000 to 60,000 x 14, with and without GPU
 #   csv                    the numeric columns (or those of --columns) of --csv's FILE, a table with
-#                          a header as programs for cytometry export it from FCS files
-# --threshold is a count, or a fraction of n; --calls is one or more of "euclidMahal, centroid",
-# "mahal, centroid" and "mahal, full" in place of a row's own.
+#                          a header, as exported from FCS files by programs for cytometry
+# --threshold is a count, or a fraction of n. --calls replaces the calls of each row by one or more
+# of "euclidMahal, centroid", "mahal, centroid" and "mahal, full".
 #
 # All rows run by default (csv alone with --csv), each measurement 3 times, on gmhclust()'s default
 # number of threads. Prints a table of medians with the machine's name; writes it as CSV, too, with
@@ -37,9 +37,8 @@ library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
 source(file.path(dirname(script), "common.R"))
 
-# n points in p dimensions from k elliptical clusters, each with a centre, orientation, axes and
-# weight (unless all are `equal`) of its own. Returns list(x = n x p matrix, component = integer
-# vector, 1..k).
+# n points in p dimensions from k elliptical clusters with different centres, orientations, axes and
+# (unless `equal`) weights. Returns list(x = n x p matrix, component = integer vector, 1..k).
 elliptical_mixture <- function(n, p, k, seed, equal = FALSE) {
   set.seed(seed)
   component <- if (equal) {
@@ -220,7 +219,7 @@ time_calls <- function(row, what, options, cold) {
 }
 
 run_once <- function(data, how, backend) {
-  # The tree keeps the call, so that must name the data rather than hold it.
+  # The tree keeps the call, so the call must contain the name of the data, not the data.
   named <- list(quote(data$x), apriori = quote(data$apriori))
   call <- as.call(c(quote(gmhclust), named, how, backend = backend, progress = FALSE))
   tree <- NULL

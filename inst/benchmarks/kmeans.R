@@ -2,17 +2,17 @@
 #        Rscript kmeans.R --gpu [--cpu] [--rows=ROW,...] [--repeats=N] [--threads=N]
 #                         [--out=FILE.csv]
 #
-# Times gkmeans() through R: reading X and handing back the result are part of every time. Needs R
-# and the package.
+# Times gkmeans() in R; every time includes reading X and returning the result. Requires R and the
+# package.
 #
-# The first form measures the CPU and beside it, in the same run, on the same data and from the same
-# centers, stats::kmeans(): Hartigan and Wong's algorithm, its default, and Lloyd's. Ten iterations
-# each, in which none converges. Rows:
+# The first form measures the CPU and, in the same run, on the same data and from the same centers,
+# stats::kmeans() for comparison: Hartigan and Wong's algorithm, its default, and Lloyd's. Each does
+# ten iterations, in which none converges. Rows:
 #   cells        lymphocytes, 20,000 x 14, 1,000 centers
 #
-# The second form measures with a GPU (backend = "cuda"); with --cpu also without, on the same data
-# and once, and says whether the results are identical. Each row runs in a process of its own, whose
-# first call is cold: it opens the device. Rows:
+# The second form measures with a GPU (backend = "cuda"). With --cpu, it also measures once without
+# a GPU on the same data, and reports whether the results are identical. Each row runs in a separate
+# process. Its first call is cold: it opens the device. Rows:
 #   1m           1,000,000 x 20, 1,000 centers, ten iterations
 #
 # All rows run by default, each measurement 3 times, on gkmeans()'s default number of threads.

@@ -2,19 +2,19 @@
 #        Rscript linkage.R --gpu [--cpu] [--rows=ROW,...] [--repeats=N] [--threads=N]
 #                          [--out=FILE.csv]
 #
-# Times ghclust() through R: reading what it is given and handing back the tree are part of every
-# time. Needs R and the package, and for row `dist` package ALL from Bioconductor.
+# Times ghclust() in R; every time includes reading the data and returning the tree. Requires R and
+# the package, and for row `dist` package ALL from Bioconductor.
 #
-# The first form measures the CPU and beside it, in the same run and on the same data, what
-# ghclust() stands in for: stats::hclust and, where it is installed, fastcluster. Rows:
+# The first form measures the CPU and, in the same run and on the same data, stats::hclust and, if
+# installed, fastcluster for comparison. Rows:
 #   dist         the Euclidean distances of the 12,625 probes of ALL: average, ward.D2, complete,
 #                single
 #   points       lymphocytes, 20,000 x 14, no matrix: single, centroid, ward.D2, median
 #
-# The second form measures with a GPU (backend = "cuda"), on mixtures; with --cpu also without, on
-# the same data and once, and says whether the trees are identical. Each row runs in a process of
-# its own, whose first call is cold: it opens the device. Rows:
-#   16k 100k     16,384 x 128 and 100,000 x 64: average, through a matrix
+# The second form measures with a GPU (backend = "cuda") on mixtures. With --cpu, it also measures
+# once without a GPU on the same data, and reports whether the trees are identical. Each row runs in
+# a separate process. Its first call is cold: it opens the device. Rows:
+#   16k 100k     16,384 x 128 and 100,000 x 64: average, with a matrix
 #   1m           1,000,000 x 32: single and ward.D2, from points
 #
 # All rows run by default, each measurement 3 times, on ghclust()'s default number of threads.

@@ -2,20 +2,20 @@
 #        Rscript neighbours.R --gpu [--cpu] [--rows=ROW,...] [--repeats=N] [--threads=N]
 #                             [--devices=N,...] [--out=FILE.csv]
 #
-# Times gknn() and gmst() through R: reading X and handing back the result are part of every time.
-# Needs R and the package.
+# Times gknn() and gmst() in R; every time includes reading X and returning the result. Requires R
+# and the package.
 #
-# The first form measures the CPU and beside it, in the same run and on the same data, what is
-# usual for exact neighbours: FNN's kd-tree and BiocNeighbors' KMKNN, and fastcluster's single
-# linkage from points, where they are installed. Rows:
+# The first form measures the CPU and, in the same run and on the same data, FNN's kd-tree,
+# BiocNeighbors' KMKNN, and fastcluster's single linkage from points for comparison, if they are
+# installed. Rows:
 #   cells        lymphocytes, 20,000 x 14, k = 20: euclidean, manhattan, maximum, canberra
 #   expression   24,000 x 295 of a low-rank mixture with noise, k = 20: pearson, spearman
 #   tree         lymphocytes, 20,000 x 14: the minimum spanning tree
 #
-# The second form measures with a GPU (backend = "cuda"), on data of the shapes that were published
-# for GPU-FS-kNN (Arefin et al. 2012, doi:10.1371/journal.pone.0044000); with --cpu also without, on
-# the same data and once, and says whether the results are identical. Each row runs in a process of
-# its own, whose first call is cold: it opens the device. Rows:
+# The second form measures with a GPU (backend = "cuda") on data with the sizes published for
+# GPU-FS-kNN (Arefin et al. 2012, doi:10.1371/journal.pone.0044000). With --cpu, it also measures
+# once without a GPU on the same data, and reports whether the results are identical. Each row runs
+# in a separate process. Its first call is cold: it opens the device. Rows:
 #   24k 384k 1533k     24,158, 384,126 and 1,533,876 x 295, pearson, k = 20
 #   1m                 1,000,000 x 32, euclidean, k = 64
 # --devices chooses GPUs by number.
@@ -27,7 +27,7 @@ library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
 source(file.path(dirname(script), "common.R"))
 
-# n profiles of p values that follow a few common patterns, with noise of their own.
+# n profiles of p values: mixtures of a few common patterns, with independent noise.
 profiles <- function(n, p, seed, patterns = 12) {
   set.seed(seed)
   matrix(rnorm(n * patterns), n) %*% matrix(rnorm(patterns * p), patterns) + rnorm(n * p)
@@ -59,7 +59,7 @@ bioc_task <- function(x, what, options) {
   structure(list(task), names = paste0("BiocNeighbors::findKNN, ", what))
 }
 
-# Rows of unit length around 0: their Euclidean distances are in the order of Pearson's.
+# Centred rows of unit length: their Euclidean distances have the order of Pearson's.
 unit_rows <- function(x) {
   x <- x - rowMeans(x)
   x / sqrt(rowSums(x^2))

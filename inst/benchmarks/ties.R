@@ -1,10 +1,10 @@
 # Usage: Rscript ties.R [--rows=ROW,...] [--calls=CALL;...] [--n=N] [--repeats=N] [--threads=N]
 #                       [--limit=SECONDS] [--gpu] [--out=FILE.csv]
 #
-# Times every verb on data with ties, duplicates and outliers, each beside normal data of the same
-# shape in the same run. Needs R and the package.
+# Times every function on data with ties, duplicates and outliers and, in the same run, on normal
+# data of the same shape. Requires R and the package.
 #
-# Rows, each a kind of data with N rows (20,000 unless --n says otherwise):
+# Rows, each a kind of data with N rows (--n, by default 20,000):
 #   zeros        3 columns, 70% of the rows zero, the others normal
 #   counts       Poisson(0.2) x 5
 #   constant     all rows equal, x 3
@@ -19,16 +19,16 @@
 #   groups       two groups of normal data, x 3, 1e9 apart
 #   cauchy       Cauchy x 5
 #
-# Calls, the names as in the table: gmhclust() with both distances, gknn() with k = 10, gmst(),
-# gkmeans() with 20 iterations, ghclust() from points; and ghclust() through a matrix and of a dist
-# object, for which only the first quarter of the rows is taken. A call that a kind of data does not
-# allow (correlations of constant rows, more centers than distinct rows) is left out.
+# Calls: gmhclust() with both distances, gknn() with k = 10, gmst(), gkmeans() with 20 iterations,
+# ghclust() from points; and ghclust() with a matrix and from a dist object, on the first quarter of
+# the rows only. Calls that are not defined for a kind of data (correlations of constant rows, more
+# centers than distinct rows) are left out.
 #
-# Every measurement is a call in a process of its own, tied and normal data taking turns, 3 times
-# each. A call that takes more than --limit seconds (60) is stopped and not repeated; its time is
-# then at least that. With --gpu all calls are made with backend = "cuda", after a first one that
-# opens the device and is not measured. Prints a table of medians with the machine's name; writes it
-# as CSV, too, with --out.
+# Every measurement is a call in a separate process, 3 times each, with tied and normal data in
+# turns. A call that takes more than --limit seconds (60) is stopped and not repeated; the limit is
+# then a lower bound on its time. With --gpu, all calls have backend = "cuda", and follow an
+# unmeasured call that opens the device. Prints a table of medians with the machine's name; writes
+# it as CSV, too, with --out.
 
 library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
@@ -63,7 +63,7 @@ rows <- list(
 
 # ---- the calls ----------------------------------------------------------------------------------
 
-# Each takes data and the options of all calls, and returns the call to measure.
+# Functions of the data and the options of all calls. Each returns the call to measure.
 from_rows <- function(call, ...) {
   arguments <- list(...)
   function(x, options) function() do.call(call, c(list(quote(x)), arguments, options))
@@ -116,7 +116,7 @@ calls <- c(
 
 # ---- measuring ----------------------------------------------------------------------------------
 
-# The data of a row; normal data of the same shape where not `tied`.
+# The data of a row; normal data of the same shape unless `tied`.
 data_of <- function(row, n, tied) {
   set.seed(1)
   x <- rows[[row]](n)
@@ -146,7 +146,7 @@ work <- function(options) {
   as.data.frame(as.list(measure(task)))
 }
 
-# The same in a process of its own, `NA` seconds where that took too long or failed.
+# The same in a separate process; `NA` seconds if the call took too long or failed.
 measure_apart <- function(row, call, data, options) {
   file <- tempfile(fileext = ".csv")
   on.exit(unlink(file))

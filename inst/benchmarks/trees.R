@@ -1,8 +1,8 @@
 # Usage: Rscript trees.R [--rows=ROW,...] [--repeats=N] [--out=FILE.csv]
 #
-# Times the functions for trees, on trees of gmhclust(). Needs R and the package. Beside gcutree()
-# it measures, in the same run and on the same tree, stats::cutree(), which it stands in for; that
-# takes time that grows with the square of the leaves. Rows:
+# Times the functions for trees, on trees of gmhclust(). Requires R and the package. For comparison
+# with gcutree(), it measures stats::cutree() in the same run on the same tree; the time of cutree()
+# grows with the square of the number of leaves. Rows:
 #   20k 200k     20,000 and 200,000 leaves: gcutree() and stats::cutree()
 #   1m           1,000,000 leaves: gcutree(), check_hclust(), make_monotone(), and cutree_apriori()
 #                above 1,000 apriori clusters
@@ -14,7 +14,7 @@ library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
 source(file.path(dirname(script), "common.R"))
 
-# A tree above n observations of two variables in these apriori clusters.
+# A tree of n observations of two variables in these apriori clusters.
 tree_above <- function(n, clusters) {
   set.seed(1)
   x <- matrix(rnorm(2 * n), n)

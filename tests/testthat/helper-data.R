@@ -7,7 +7,7 @@ blobs <- function(n, p, seed = 1) {
   x
 }
 
-# gmhclust() where the inversions are beside the point.
+# gmhclust() without warnings of inversions.
 quiet_gmhclust <- function(...) {
   suppressWarnings(gmhclust(...), classes = "gmhclust_warning_inversions")
 }
@@ -22,7 +22,7 @@ expect_same_tree <- function(tree, other) {
   expect_identical(unclass(tree)[same], unclass(other)[same])
 }
 
-# The tree has inversions, being made by centroid linkage.
+# The tree has inversions, because its linkage is centroid.
 inverted_tree <- function() hclust(dist(USArrests)^2, method = "centroid")
 
 # An error that names an argument, raised on behalf of the function `by`.

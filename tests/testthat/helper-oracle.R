@@ -1,5 +1,5 @@
-# The definition of Mahalanobis-average clustering, transcribed as plainly as R allows. It reads
-# every distance straight from the observations, so it is slow (n^2 memory) and easy to trust.
+# The definition of Mahalanobis-average clustering in plain R. It computes every distance directly
+# from the observations, so it is slow (n^2 memory) and easy to verify.
 
 # Squared Cholesky pivots of a symmetric matrix, up to the first one at or below `floor`.
 squared_pivots <- function(a, floor) {
@@ -123,7 +123,8 @@ oracle_agglomerate <- function(x, members, threshold, kind, quick, normalize) {
   list(merged = merged, height = height)
 }
 
-# Takes the next merge of the apriori cluster whose next merge is lowest; returns cluster numbers.
+# Interleaves the merges of apriori clusters: the lowest of their next merges comes next. Returns
+# cluster numbers.
 oracle_interleave <- function(heights) {
   taken <- integer(length(heights))
   replicate(sum(lengths(heights)), {

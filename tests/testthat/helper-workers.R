@@ -1,4 +1,4 @@
-# Workers of package BiocParallel, here, that can load the installed gmhclust.
+# Workers of package BiocParallel on this machine, which load the installed gmhclust.
 snow <- function() {
   skip_if_not_installed("BiocParallel")
   skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
@@ -11,15 +11,15 @@ forks <- function() {
   BiocParallel::MulticoreParam(2)
 }
 
-# The matrix x as a delayed one, read in blocks of so many rows. That is a setting of this process,
-# which nothing else in these tests depends on.
+# The matrix x as a DelayedMatrix that is read in blocks of `rows` rows. The block size is a setting
+# of this process, on which no other test depends.
 delayed <- function(x, rows) {
   skip_if_not_installed("DelayedArray")
   suppressMessages(DelayedArray::setAutoBlockSize(8 * ncol(x) * rows))
   DelayedArray::DelayedArray(x)
 }
 
-# The same, in a file.
+# The same as an HDF5Array, in a file.
 on_disk <- function(x, rows) {
   skip_if_not_installed("HDF5Array")
   methods::as(delayed(x, rows), "HDF5Array")

@@ -1,4 +1,4 @@
-sound <- hclust(dist(USArrests[1:8, ]))
+valid <- hclust(dist(USArrests[1:8, ]))
 
 expect_problem <- function(tree, message) {
   found <- check_hclust(tree)
@@ -7,63 +7,63 @@ expect_problem <- function(tree, message) {
 }
 
 changed <- function(component, value) {
-  sound[component] <- list(value)
-  sound
+  valid[component] <- list(value)
+  valid
 }
 
-test_that("trees of other packages and with inversions are sound", {
+test_that("trees of other packages and with inversions are valid", {
   for (method in c("single", "complete", "average", "ward.D2", "centroid", "median")) {
     expect_true(check_hclust(hclust(dist(USArrests), method)))
   }
-  expect_true(check_hclust(as.hclust(as.dendrogram(sound))))
+  expect_true(check_hclust(as.hclust(as.dendrogram(valid))))
   expect_true(check_hclust(hclust(dist(1:2))))
 })
 
-test_that("mirrored trees are sound", {
-  expect_true(check_hclust(changed("order", rev(sound$order))))
+test_that("mirrored trees are valid", {
+  expect_true(check_hclust(changed("order", rev(valid$order))))
 })
 
-test_that("what is not of class hclust is told", {
+test_that("an object of another class is reported", {
   expect_problem(1:3, "not an object of class \"hclust\" but a numeric vector of length 3")
   expect_problem(NULL, "but NULL")
-  expect_problem(unclass(sound), "but a list")
-  expect_problem(as.dendrogram(sound), "but an object of class \"dendrogram\"")
+  expect_problem(unclass(valid), "but a list")
+  expect_problem(as.dendrogram(valid), "but an object of class \"dendrogram\"")
 })
 
-test_that("a broken merge is told", {
+test_that("an invalid merge is reported", {
   expect_problem(changed("merge", NULL), "`merge` is not a numeric matrix")
-  expect_problem(changed("merge", sound$merge[, 1]), "`merge` is not a numeric matrix")
-  expect_problem(changed("merge", sound$merge[0, ]), "at least 1 row")
-  expect_problem(changed("merge", sound$merge + 0.5), "not whole numbers")
-  expect_problem(changed("merge", replace(sound$merge, 1, NA)), "not whole numbers")
-  twice <- replace(sound$merge, 1, sound$merge[2, 1])
+  expect_problem(changed("merge", valid$merge[, 1]), "`merge` is not a numeric matrix")
+  expect_problem(changed("merge", valid$merge[0, ]), "at least 1 row")
+  expect_problem(changed("merge", valid$merge + 0.5), "not whole numbers")
+  expect_problem(changed("merge", replace(valid$merge, 1, NA)), "not whole numbers")
+  twice <- replace(valid$merge, 1, valid$merge[2, 1])
   expect_problem(changed("merge", twice), "more than once")
   expect_problem(changed("merge", twice), "leaves clusters out")
-  expect_problem(changed("merge", replace(sound$merge, 1, -99)), "do not exist: -99")
-  expect_problem(changed("merge", replace(sound$merge, 1, 0)), "do not exist: 0")
-  expect_problem(changed("merge", sound$merge[7:1, ]), "not there yet, in rows")
+  expect_problem(changed("merge", replace(valid$merge, 1, -99)), "do not exist: -99")
+  expect_problem(changed("merge", replace(valid$merge, 1, 0)), "do not exist: 0")
+  expect_problem(changed("merge", valid$merge[7:1, ]), "not there yet, in rows")
 })
 
-test_that("broken heights are told", {
+test_that("invalid heights are reported", {
   expect_problem(changed("height", NULL), "`height` is not numeric")
-  expect_problem(changed("height", sound$height[-1]), "`height` has length 6, not 7")
-  expect_problem(changed("height", replace(sound$height, c(2, 5), c(NA, Inf))),
+  expect_problem(changed("height", valid$height[-1]), "`height` has length 6, not 7")
+  expect_problem(changed("height", replace(valid$height, c(2, 5), c(NA, Inf))),
                  "`height` is not finite at 2, 5")
 })
 
-test_that("a broken order is told", {
+test_that("an invalid order is reported", {
   expect_problem(changed("order", NULL), "`order` is not a permutation of 1 to 8")
   expect_problem(changed("order", c(1, 1:7)), "`order` is not a permutation")
   expect_problem(changed("order", 1:8), "`order` makes branches cross at merges")
 })
 
-test_that("labels of a wrong length are told", {
+test_that("labels of a wrong length are reported", {
   expect_problem(changed("labels", letters), "`labels` has length 26, not 8")
   expect_true(check_hclust(changed("labels", NULL)))
 })
 
-test_that("all problems are told at once", {
-  broken <- sound
+test_that("all problems are reported at once", {
+  broken <- valid
   broken$height[1] <- NaN
   broken$labels <- "a"
   expect_length(check_hclust(broken), 2)

@@ -84,7 +84,7 @@ test_that("cutting the top part is cutting the whole tree, for every number of l
       for (k in seq_along(top$labels)) {
         whole <- cutree(tree, k)
         upper <- unname(cutree(top, k)[top$leaf])
-        # The same up to the numbers of clusters.
+        # Equal up to the numbering of clusters.
         expect_identical(match(upper, unique(upper)), whole)
       }
     }
@@ -99,7 +99,7 @@ test_that("leaf is named as the observations are; mhclust()'s trees have it, too
   expect_identical(theirs$leaf, top$leaf)
 })
 
-test_that("the top part of a worked case is a sound tree", {
+test_that("the top part of a worked case is a valid tree", {
   case <- read_fixture("apriori-mahal-cmd")
   tree <- quiet_gmhclust(case$x, case$threshold, case$apriori, quick = TRUE)
   top <- cutree_apriori(tree)

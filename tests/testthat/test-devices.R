@@ -24,7 +24,7 @@ test_that("without a device there are no rows, and printing says why", {
   expect_output(print(devices[devices$usable, ]), "^No CUDA device")
 })
 
-test_that("devices are printed with their memory and what is wrong with them", {
+test_that("devices are printed with their memory and the reason why they cannot be used", {
   devices <- as_gpu_devices(list(
     device = 0:1, name = c("Fast", "Old"), compute_capability = c("9.0", "6.1"),
     memory_total = c(80, 8) * 2^30, memory_free = c(79.5 * 2^30, NaN), driver = c("12.8", "12.8"),
@@ -76,8 +76,8 @@ test_that("without a device \"cuda\" is an error that names the reason", {
   expect_error(mhclust(x, backend = "cuda"), class = "gmhclust_error_device")
 })
 
-test_that("\"auto\" is the same as \"cpu\", also when it is told of devices that are not there", {
-  # Enough observations for "auto" to look for a GPU in place of one thread.
+test_that("\"auto\" is the same as \"cpu\" without a GPU, also if `devices` names missing ones", {
+  # Enough observations for "auto" to look for a GPU rather than use one thread.
   many <- blobs(9500, 2)
   same <- c("merge", "height", "order")
   cpu <- quiet_gmhclust(many, subthreshold = "euclid", quick = TRUE, backend = "cpu")
@@ -118,7 +118,7 @@ test_that("a GPU gives the CPU's trees with apriori clusters and with normalisat
   expect_same_tree(on("cuda", apriori = apriori), on("cpu", apriori = apriori))
 })
 
-test_that("a GPU links through a matrix as the CPU does, bit for bit", {
+test_that("a GPU gives the CPU's linkage with a matrix, bit for bit", {
   skip_if_not(has_gpu(), "no usable GPU")
   cells <- some_cells(6000)
   same <- c("merge", "height", "order")
@@ -137,7 +137,7 @@ test_that("a GPU links through a matrix as the CPU does, bit for bit", {
   }
 })
 
-test_that("a device that is not there is an error on a machine with others, too", {
+test_that("a missing device is an error on a machine with other devices, too", {
   skip_if_not(has_gpu(), "no usable GPU")
   expect_error(gmhclust(blobs(10, 2), backend = "cuda", devices = 999), "CUDA device 999",
                class = "gmhclust_error_device")

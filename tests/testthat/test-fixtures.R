@@ -1,4 +1,4 @@
-test_that("all worked cases are here", {
+test_that("all worked cases exist", {
   expect_length(fixture_names(), 32)
 })
 

@@ -66,7 +66,7 @@ expect_refused_like_cutree <- function(tree, ..., more) {
   expect_refused(gcutree(tree, ...), paste0(theirs, "; ", more), by = "gcutree")
 }
 
-test_that("mistakes are refused as by stats::cutree(), and told in more detail", {
+test_that("invalid arguments have the errors of stats::cutree(), with more detail", {
   tree <- hclust(dist(USArrests))
   expect_refused_like_cutree(tree, more = "both are NULL")
   expect_refused_like_cutree(tree, 0, more = "`k` has 0 at position 1")
@@ -75,7 +75,7 @@ test_that("mistakes are refused as by stats::cutree(), and told in more detail",
   expect_length(gcutree(make_monotone(inverted_tree()), h = 5), 50)
 })
 
-test_that("what is no number of clusters, height or tree is refused", {
+test_that("arguments that are no number of clusters, height or tree are refused", {
   tree <- hclust(dist(USArrests))
   refused <- function(object, message) expect_refused(object, message, by = "gcutree")
   for (bad in list("3", TRUE, numeric(0), list(2))) {

@@ -10,15 +10,16 @@ expect_as_dist <- function(...) {
   )
 }
 
-# n x p values of one of several kinds, with some of `holes` in them.
-awkward <- function(n, p, kind, holes = NULL) {
+# n x p values of one of several kinds. An eighth of them is replaced by each of the `special`
+# values.
+awkward <- function(n, p, kind, special = NULL) {
   x <- switch(kind,
     normal = rnorm(n * p),
     ties = sample(-2:2, n * p, TRUE),
     zeros = rbinom(n * p, 1, 0.4) * rnorm(n * p),
     scales = 10^runif(n * p, -300, 300) * sample(c(-1, 1), n * p, TRUE)
   )
-  for (hole in holes) x[sample(n * p, ceiling(n * p / 8))] <- hole
+  for (value in special) x[sample(n * p, ceiling(n * p / 8))] <- value
   matrix(x, n)
 }
 
@@ -29,8 +30,8 @@ test_that("the distances of dist() are the same to the last bit", {
   set.seed(1)
   extreme <- c(NA, NaN, Inf, -Inf, .Machine$double.xmax, -.Machine$double.xmax, 1e-310)
   for (kind in kinds) {
-    for (holes in list(NULL, NA, c(NA, NaN), c(NA, Inf, -Inf), extreme)) {
-      x <- awkward(sample(2:70, 1), sample(1:40, 1), kind, holes)
+    for (special in list(NULL, NA, c(NA, NaN), c(NA, Inf, -Inf), extreme)) {
+      x <- awkward(sample(2:70, 1), sample(1:40, 1), kind, special)
       for (method in dist_metrics[1:5]) expect_as_dist(x, method)
       for (p in c(0.5, 1, 2, 3.7)) expect_as_dist(x, "minkowski", p = p)
     }
@@ -49,7 +50,7 @@ test_that("small and degenerate shapes are as in dist()", {
   }
 })
 
-test_that("everything that dist() takes is taken", {
+test_that("gdist() accepts every input of dist()", {
   set.seed(2)
   x <- matrix(sample(9, 40, TRUE), 8)
   expect_as_dist(x)
@@ -173,8 +174,8 @@ test_that("canberra's zeros count as the argument says", {
 
 test_that("Y gives the distances across", {
   set.seed(6)
-  for (holes in list(NULL, NA)) {
-    x <- awkward(37, 5, "ties", holes)
+  for (special in list(NULL, NA)) {
+    x <- awkward(37, 5, "ties", special)
     y <- awkward(18, 5, "zeros")
     rownames(x) <- paste0("x", 1:37)
     rownames(y) <- paste0("y", 1:18)
@@ -193,8 +194,8 @@ test_that("Y gives the distances across", {
 
 test_that("the result does not depend on threads", {
   set.seed(7)
-  for (holes in list(NULL, NA)) {
-    x <- awkward(150, 20, "normal", holes)
+  for (special in list(NULL, NA)) {
+    x <- awkward(150, 20, "normal", special)
     for (method in all_methods) {
       on <- function(threads) gdist(x, method, threads = threads)
       expect_identical(without_call(on(1)), without_call(on(2)))
@@ -203,7 +204,7 @@ test_that("the result does not depend on threads", {
   }
 })
 
-test_that("functions for dist objects take it", {
+test_that("functions for dist objects accept the result", {
   d <- gdist(USArrests, "manhattan")
   expect_same_tree(hclust(d, "average"), hclust(dist(USArrests, "manhattan"), "average"))
   expect_identical(hclust(d)$dist.method, "manhattan")
@@ -215,7 +216,7 @@ test_that("functions for dist objects take it", {
   expect_identical(labels(d), rownames(USArrests))
 })
 
-test_that("the result is the user's own: changing it changes nothing else", {
+test_that("changing the result changes no other object", {
   x <- blobs(4, 2)
   d <- gdist(x)
   e <- d
@@ -262,14 +263,14 @@ test_that("wrong input is refused by name", {
   refused(gdist(x, devices = -1), "`devices` has -1")
 })
 
-test_that("what no memory can hold is refused with its size, before the work", {
+test_that("a result larger than any memory is refused with its size, before the work", {
   many <- matrix(0, 1e7, 1)
   error <- expect_error(gdist(many), class = "gmhclust_error_memory")
   expect_match(conditionMessage(error), "all pairs of 10000000 observations need 400000.0 GB")
   expect_identical(conditionCall(error)[[1]], quote(gdist))
 })
 
-test_that("what R itself refuses memory for is an error of the same kind", {
+test_that("a result for which R has no memory is an error of the same kind", {
   skip_on_os("windows")
   skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
   # The distances take 0.6 GB.

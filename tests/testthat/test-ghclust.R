@@ -2,7 +2,7 @@ linkages <- c(
   "ward.D", "single", "complete", "average", "mcquitty", "median", "centroid", "ward.D2"
 )
 
-# As hclust() but for heights within 1e-12, the call and the backend.
+# Expects the result of hclust(), except for the call, the backend, and heights within 1e-12.
 expect_same_tree <- function(tree, expected) {
   expect_identical(tree$merge, expected$merge)
   expect_identical(tree$order, expected$order)
@@ -49,7 +49,7 @@ test_that("the object is built as hclust() builds it", {
   expect_identical(ghclust(d, "av")$call, quote(ghclust(x = d, method = "av")))
 })
 
-test_that("functions for trees take it", {
+test_that("functions for trees accept the result", {
   h <- ghclust(dist(USArrests), "average")
   expect_true(check_hclust(h))
   expect_identical(cutree(h, k = 5), cutree(hclust(dist(USArrests), "average"), k = 5))
@@ -108,7 +108,7 @@ test_that("trees of genes are those of hclust()", {
   }
 })
 
-test_that("where distances tie the tree is sound and the same for any number of threads", {
+test_that("with ties the tree is valid and the same for any number of threads", {
   set.seed(3)
   x <- matrix(sample(3, 600, replace = TRUE), 200, 3)
   for (method in linkages) {
@@ -123,7 +123,7 @@ test_that("where distances tie the tree is sound and the same for any number of 
   }
 })
 
-test_that("where distances tie single and complete linkage have the heights of hclust()", {
+test_that("with ties single and complete linkage have the heights of hclust()", {
   set.seed(5)
   grid <- matrix(sample(4, 500, replace = TRUE), 250, 2)
   few <- matrix(rnorm(24), 12)

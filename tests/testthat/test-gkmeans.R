@@ -15,7 +15,7 @@ expect_as_peer <- function(x, centers, ...) {
   expected <- peer(x, centers, ...)
   expect_identical(names(fit), names(expected))
   expect_identical(fit[as_in_stats[c(1, 5)]], expected[as_in_stats[c(1, 5)]])
-  # To the last bit, unless R's compiler has fused operations.
+  # Equal to the last bit, unless R's compiler fused operations.
   expect_equal(fit[as_in_stats], expected[as_in_stats], tolerance = 1e-12)
   expect_equal(fit[c("totss", "betweenss")], expected[c("totss", "betweenss")])
   if (nrow(fit$centers) > 1) expect_identical(fit$iter, expected$iter)
@@ -47,7 +47,7 @@ test_that("ties and duplicates are clustered as stats::kmeans() does", {
   expect_as_peer(rbind(x, x, x), x[1:9, ], iter.max = 50)
 })
 
-test_that("as many centers as observations are these observations", {
+test_that("with n clusters the centers are the observations", {
   x <- blobs(25, 3)
   fit <- gkmeans(x, x)
   expect_identical(fit$cluster, 1:25)
@@ -56,7 +56,7 @@ test_that("as many centers as observations are these observations", {
   expect_setequal(gkmeans(x, 25)$cluster, 1:25)
 })
 
-test_that("one cluster holds everything", {
+test_that("one cluster has all observations", {
   x <- blobs(30, 3)
   fit <- gkmeans(x, 1)
   expect_identical(fit$cluster, rep(1L, 30))
@@ -65,7 +65,7 @@ test_that("one cluster holds everything", {
   expect_equal(gkmeans(matrix(rep(0:1, 4)), 1)$totss, 2)
 })
 
-test_that("one column is taken, and its centers as a vector", {
+test_that("one column is accepted, with its centers as a vector", {
   x <- matrix(c(1, 2, 10, 11, 12))
   fit <- gkmeans(x, c(2, 11))
   expect_identical(fit$cluster, c(1L, 1L, 2L, 2L, 2L))
@@ -103,7 +103,7 @@ test_that("set.seed() makes results repeatable, and random centers are those of 
     expected <- peer(x, 5, nstart = nstart)
     expect_equal(drawn(init = "random", nstart = nstart)[as_in_stats], expected[as_in_stats])
   }
-  # Duplicates make stats::kmeans() draw anew.
+  # With duplicates, stats::kmeans() draws again.
   x <- rbind(x[1:6, ], x[1:3, ], x[1:3, ])
   set.seed(7)
   expected <- peer(x, 5)
@@ -138,7 +138,7 @@ test_that("the number of threads changes nothing", {
   expect_identical(fits[[1]], fits[[2]])
 })
 
-test_that("iterations that do not do are reported", {
+test_that("too few iterations are reported", {
   x <- blobs(200, 2)
   warned <- expect_warning(fit <- gkmeans(x, x[1:20, ], iter.max = 1),
                            "did not converge in 1 iteration$",

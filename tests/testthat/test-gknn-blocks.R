@@ -1,9 +1,9 @@
-# Searches in blocks, of data in memory, delayed and on disk, and over workers: all give what one
-# call in memory gives.
+# Searches in blocks, of data in memory, delayed or on disk, and on workers. All give the result of
+# one search in memory.
 
 every_metric <- c(dist_metrics, correlations)
 
-# A grid with duplicates: nearly every distance ties, also across the borders of blocks.
+# A grid with duplicates: nearly all distances are tied, also across block boundaries.
 ties <- unname(as.matrix(expand.grid(1:5, 1:5, 1:3)))[rep(1:75, length.out = 97), ]
 
 test_that("blocks of any size change nothing", {
@@ -37,13 +37,13 @@ test_that("delayed matrices are read in blocks, with the same result", {
     expect_identical(gknn(d, 5, metric = metric, block_rows = 33), whole)
     expect_identical(gknn(d, 5, query, metric), of_query)
   }
-  # Either of the two, or both, and more neighbours than a block has rows.
+  # X, query or both are delayed, and k exceeds the number of rows in a block.
   expect_identical(gknn(delayed(x, 9), 15, DelayedArray::DelayedArray(query)), gknn(x, 15, query))
   expect_identical(gknn(x, 5, DelayedArray::DelayedArray(query)), gknn(x, 5, query))
   expect_identical(gknn(delayed(x, 100), 5), gknn(x, 5))
-  # Ties across the borders of blocks.
+  # Ties across block boundaries.
   for (k in c(8, 96)) expect_identical(gknn(delayed(ties, 20), k), gknn(ties, k))
-  # What is delayed is done: here a transposition, a product and integers.
+  # Delayed operations: a transposition, a product and integers.
   whole <- round(t(x))
   storage.mode(whole) <- "integer"
   expect_identical(gknn(2L * DelayedArray::t(delayed(whole, 10)), 3), gknn(2 * t(whole), 3))
@@ -85,7 +85,7 @@ test_that("threads are shared by workers that are here", {
   threads <- function(threads, workers) worker_threads(threads, workers, "threads", NULL)
   before <- options(mc.cores = 7)
   on.exit(options(before))
-  # Fewer than 7 where the environment has a limit.
+  # Fewer than 7 if the environment has a limit.
   all <- default_threads()
   half <- max(1L, all %/% 2L)
   expect_identical(threads(NULL, NULL), all)
@@ -99,7 +99,7 @@ test_that("threads are shared by workers that are here", {
                  by = "gknn")
 })
 
-test_that("values and rows that cannot be are named by their place in the whole", {
+test_that("errors name the row in the whole data for invalid values and rows", {
   refused <- function(object, message) expect_refused(object, message, by = "gknn")
   x <- blobs(40, 3)
   bad <- x

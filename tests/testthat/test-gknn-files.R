@@ -1,6 +1,6 @@
 x <- blobs(50, 3)
 
-# The files that say that a block is finished.
+# The checksum files, which mark finished blocks.
 blocks_in <- function(folder) list.files(folder, "^rows-", full.names = TRUE)
 
 # The name of the file for rows `rows[1]` to `rows[2]`.
@@ -19,7 +19,7 @@ flip_bit <- function(file, bit) {
   writeBin(bytes, file)
 }
 
-# Replaces text in the manifest of a folder and gives it the checksum that fits, by Python.
+# Replaces text in the manifest of a folder and writes a matching checksum, with Python.
 forge_manifest <- function(folder, was, is) {
   file <- file.path(folder, "manifest.json")
   text <- sub(was, is, rawToChar(read_bytes(file)), fixed = TRUE)
@@ -31,7 +31,7 @@ forge_manifest <- function(folder, was, is) {
   writeBin(charToRaw(paste0(summed, ",\n  \"sha256\": \"", sum, "\"\n}\n")), file)
 }
 
-# A Python that has a module. The first on the path may be another than the system's.
+# A Python with a module. The first Python on the path may differ from the system's.
 python <- function(module = "hashlib") {
   candidates <- Sys.which(c("python3", "python", "/usr/bin/python3"))
   for (candidate in candidates[nzchar(candidates)]) {
@@ -40,7 +40,7 @@ python <- function(module = "hashlib") {
   skip(paste("no Python with", module))
 }
 
-# Its status, NULL where all went well.
+# The status of a Python program, NULL for success.
 run_python <- function(python, code) {
   output <- suppressWarnings(
     system2(python, c("-c", shQuote(paste(code, collapse = "\n"))), stdout = TRUE, stderr = TRUE)
@@ -65,7 +65,7 @@ test_that("the result in files is read in parts and as a whole", {
   }
 })
 
-test_that("files are what the help page says", {
+test_that("files have the format of the help page", {
   folder <- tempfile()
   gknn(x, 4, x[1:7, ], "canberra", output = folder, block_rows = 5)
   blocks <- c("0000000001-0000000005", "0000000006-0000000007")
@@ -97,7 +97,7 @@ test_that("files are what the help page says", {
   expect_match(unlist(search$digests), "^[0-9a-f]{16}$")
 })
 
-# The lines of Python in the help page.
+# The Python code of the help page.
 lines_of_python <- function() {
   page <- tools::Rd_db("gmhclust")[["read_gknn.Rd"]]
   skip_if(is.null(page), "no help pages are installed")
@@ -122,7 +122,7 @@ test_that("three lines of Python read them", {
   expect_identical(matrix(distance, ncol = 4, byrow = TRUE), nn$distance)
 })
 
-test_that("sha256sum finds the checksums right", {
+test_that("sha256sum confirms the checksums", {
   skip_if_not(nzchar(Sys.which("sha256sum")), "sha256sum")
   folder <- tempfile()
   gknn(x, 4, output = folder, block_rows = 25)
@@ -135,7 +135,7 @@ test_that("sha256sum finds the checksums right", {
   expect_identical(check(), 1L)
 })
 
-test_that("graphs are made of files as of lists, in parts where wanted", {
+test_that("graphs of files are those of lists, as a whole and in parts", {
   folder <- tempfile()
   nn <- gknn(x, 4, output = folder, block_rows = 15)
   edges <- as_edges(gknn(x, 4))
@@ -151,7 +151,7 @@ test_that("graphs are made of files as of lists, in parts where wanted", {
   expect_equal(igraph::ecount(as_igraph(nn)), 200)
 })
 
-test_that("delayed data go to files, and digests do not depend on where data are", {
+test_that("neighbours of delayed data go to files, and digests are those of data in memory", {
   folder <- tempfile()
   nn <- gknn(delayed(x, 8), 4, output = folder, block_rows = 15)
   expect_identical(as.list(nn), gknn(x, 4))
@@ -164,12 +164,12 @@ test_that("delayed data go to files, and digests do not depend on where data are
   expect_identical(gknn(delayed(x, 8), 4, delayed(x[9:12, ], 2), output = both), nn)
 })
 
-test_that("an error names the block, keeps what is finished, and the next call goes on", {
+test_that("an error names the block and keeps finished blocks, and the next call continues", {
   for (workers in list(NULL, forks(), snow())) {
     if (!is.null(workers)) BiocParallel::bpstart(workers)
     folder <- tempfile()
     whole <- gknn(x, 4)
-    # A folder in the place of a block: it cannot be written.
+    # A folder with the name of a block, so the block cannot be written.
     gknn(x, 4, output = folder, block_rows = 10)
     files <- blocks_in(folder)
     unlink(files[c(2, 4, 5)])
@@ -194,7 +194,7 @@ test_that("an error names the block, keeps what is finished, and the next call g
   }
 })
 
-test_that("what an interrupted call was writing is no block, and goes away", {
+test_that("incomplete files of an interrupted call are no blocks, and are deleted", {
   folder <- tempfile()
   gknn(x, 4, output = folder, block_rows = 25)
   file <- file_in(folder, "index", c(26, 50))
@@ -204,7 +204,7 @@ test_that("what an interrupted call was writing is no block, and goes away", {
   expect_error(read_gknn(folder), "lacks rows 26 to 50")
   expect_identical(as.list(gknn(x, 4, output = folder)), gknn(x, 4))
   expect_false(file.exists(half))
-  # It may have ended in the manifest.
+  # The interrupt may have come while the manifest was written.
   folder <- tempfile()
   dir.create(folder)
   writeLines("{", file.path(folder, "writing-1234-6-manifest.json"))
@@ -212,11 +212,11 @@ test_that("what an interrupted call was writing is no block, and goes away", {
   expect_length(list.files(folder, "^writing-"), 0)
 })
 
-test_that("blocks that are damaged, truncated or missing are named, and computed anew", {
+test_that("blocks that are damaged, truncated or missing are named, and computed again", {
   folder <- tempfile()
   whole <- gknn(x, 4)
   nn <- gknn(x, 4, output = folder, block_rows = 10)
-  sound <- lapply(c(list.files(folder, full.names = TRUE)), read_bytes)
+  intact <- lapply(c(list.files(folder, full.names = TRUE)), read_bytes)
   flip_bit(file_in(folder, "distance", c(11, 20)), 8 * 200)
   truncated <- file_in(folder, "index", c(21, 30))
   writeBin(head(read_bytes(truncated), 100), truncated)
@@ -236,7 +236,7 @@ test_that("blocks that are damaged, truncated or missing are named, and computed
   expect_error(as.list(nn), "computes it anew", class = "gmhclust_error_input")
   again <- gknn(x, 4, output = folder)
   expect_identical(as.list(again), whole)
-  expect_identical(lapply(list.files(folder, full.names = TRUE), read_bytes), sound)
+  expect_identical(lapply(list.files(folder, full.names = TRUE), read_bytes), intact)
   expect_lt(file.mtime(blocks_in(folder)[1]), as.POSIXct("2020-01-02"))
 })
 
@@ -248,29 +248,29 @@ test_that("no flipped bit in any file goes unnoticed", {
   expect_length(files, 7)
   set.seed(1)
   for (file in files) {
-    sound <- read_bytes(file)
-    for (bit in sample(8 * length(sound), 60) - 1) {
+    intact <- read_bytes(file)
+    for (bit in sample(8 * length(intact), 60) - 1) {
       flip_bit(file, bit)
       result <- tryCatch(as.list(read_gknn(folder)), gmhclust_error_input = identity)
       expect_s3_class(result, "gmhclust_error_input")
-      writeBin(sound, file)
+      writeBin(intact, file)
     }
   }
   expect_identical(as.list(read_gknn(folder)), whole)
-  # Random bytes, all of them, or some at the end or the beginning.
+  # Random bytes: the whole file, its end or its beginning.
   for (file in rep(files, 10)) {
-    sound <- read_bytes(file)
-    noise <- as.raw(sample(0:255, length(sound), replace = TRUE))
-    keep <- seq_along(sound) %in% sample(list(0, 1:100, 100 + seq_along(sound)), 1)[[1]]
-    noise[keep] <- sound[keep]
+    intact <- read_bytes(file)
+    noise <- as.raw(sample(0:255, length(intact), replace = TRUE))
+    keep <- seq_along(intact) %in% sample(list(0, 1:100, 100 + seq_along(intact)), 1)[[1]]
+    noise[keep] <- intact[keep]
     writeBin(noise, file)
     result <- tryCatch(as.list(read_gknn(folder)), gmhclust_error_input = identity)
     expect_s3_class(result, "gmhclust_error_input")
-    writeBin(sound, file)
+    writeBin(intact, file)
   }
 })
 
-test_that("a flipped bit in a block changes no result of the call that goes on", {
+test_that("a flipped bit in a block changes no result of the next call", {
   folder <- tempfile()
   whole <- gknn(x, 4)
   gknn(x, 4, output = folder, block_rows = 30)
@@ -282,17 +282,17 @@ test_that("a flipped bit in a block changes no result of the call that goes on",
   }
 })
 
-test_that("a damaged or forged manifest is refused, by whoever opens it", {
+test_that("a damaged or forged manifest is refused by every function", {
   folder <- tempfile()
   whole <- gknn(x, 4)
   nn <- gknn(x, 4, output = folder, block_rows = 30)
   file <- file.path(folder, "manifest.json")
-  sound <- read_bytes(file)
+  intact <- read_bytes(file)
   refused <- function(message) {
     expect_refused(read_gknn(folder), message, by = "read_gknn")
     expect_refused(gknn(x, 4, output = folder), message, by = "gknn")
     expect_error(nn[1], message, fixed = TRUE, class = "gmhclust_error_input")
-    writeBin(sound, file)
+    writeBin(intact, file)
   }
   flip_bit(file, 300)
   refused("has a manifest.json that is damaged: it does not have its checksum")
@@ -315,7 +315,7 @@ test_that("a damaged or forged manifest is refused, by whoever opens it", {
     forge_manifest(folder, words[1], words[2])
     refused(words[3])
   }
-  # What is sound, but of another search, has none of these blocks.
+  # A valid manifest of another search does not match these blocks.
   forge_manifest(folder, "\"k\": 4", "\"k\": 5")
   expect_error(nn[1], "has another manifest.json since it was opened")
   expect_error(read_gknn(folder), "lacks rows 1 to 30 and 1 more blocks")
@@ -325,15 +325,15 @@ test_that("a damaged or forged manifest is refused, by whoever opens it", {
   forge_manifest(folder, "\"block_rows\": 30", "\"block_rows\": 1")
   refused_blocks <- "lacks rows 1 to 1 and 2147483646 more blocks"
   expect_refused(read_gknn(folder), refused_blocks, by = "read_gknn")
-  writeBin(sound, file)
+  writeBin(intact, file)
   forge_manifest(folder, "\"p\": 2.0", "\"p\": 3.0")
   files <- read_gknn(folder)
   expect_error(files[1], "do not have the checksums in", class = "gmhclust_error_input")
-  writeBin(sound, file)
+  writeBin(intact, file)
   expect_identical(as.list(nn), whole)
 })
 
-test_that("links, and folders in the place of files, are not read", {
+test_that("links, and folders with names of files, are not read", {
   skip_on_os("windows")
   folder <- tempfile()
   nn <- gknn(x, 4, output = folder)
@@ -354,7 +354,7 @@ test_that("links, and folders in the place of files, are not read", {
 test_that("folders of earlier versions are refused and not read", {
   folder <- tempfile()
   dir.create(folder)
-  # Would run if it were read as R's format is.
+  # Reading this in R's format would run code.
   saveRDS(list(format = 1L), file.path(folder, "manifest.rds"))
   message <- "was written by an earlier version of gmhclust; its neighbours must be computed anew"
   expect_refused(read_gknn(folder), message, by = "read_gknn")
@@ -370,7 +370,7 @@ test_that("folders may have any name", {
   expect_identical(as.list(read_gknn(folder)), gknn(x, 4))
 })
 
-test_that("the folder of another call is refused, and what differs is said", {
+test_that("the folder of another call is refused, and the error names the differences", {
   folder <- tempfile()
   gknn(x, 4, output = folder, block_rows = 25)
   refused <- function(object, message) expect_refused(object, message, by = "gknn")
@@ -392,7 +392,7 @@ test_that("the folder of another call is refused, and what differs is said", {
   refused(gknn(x, 4, output = other), "`output` is a folder of other files")
 })
 
-test_that("what is no folder is refused", {
+test_that("an argument that is no folder is refused", {
   for (output in list(1, NA_character_, "", c("a", "b"))) {
     expect_refused(gknn(x, 4, output = output), "it must be the name of a folder", by = "gknn")
     expect_refused(read_gknn(output), "it must be the name of a folder", by = "read_gknn")

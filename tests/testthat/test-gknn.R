@@ -1,4 +1,4 @@
-# All distances sorted: the k nearest rows of `d`'s columns for each of its rows, ties by index.
+# The k nearest columns of each row of the distances `d`, by sorting; ties are broken by index.
 exhaustive <- function(d, k) {
   index <- t(apply(d, 1, function(row) order(row)[seq_len(k)]))
   if (k == 1) index <- t(index)
@@ -28,7 +28,7 @@ test_that("the result is a list of two matrices, nearest first", {
   ))
 })
 
-test_that("all metrics give what sorting all distances gives, on random data", {
+test_that("all metrics give the result of sorting all distances, on random data", {
   for (metric in every_metric) {
     for (p in c(5, 9, 40)) {
       x <- blobs(60, p, seed = p)
@@ -38,7 +38,7 @@ test_that("all metrics give what sorting all distances gives, on random data", {
   }
 })
 
-test_that("choices of the metric are those of gdist()", {
+test_that("options of the metric are those of gdist()", {
   x <- round(blobs(50, 6))
   for (metric in correlations) expect_nearest(x, 4, metric, absolute = TRUE)
   for (zeros in c("0", "1")) expect_nearest(x, 4, "canberra", zero_over_zero = zeros)
@@ -104,13 +104,13 @@ test_that("package FNN finds the same", {
   peer <- FNN::get.knn(cells, 12)
   nn <- gknn(cells, 12)
   expect_equal(nn$distance, peer$nn.dist)
-  # Where distances tie, FNN may choose otherwise.
+  # FNN may break ties differently.
   untied <- apply(cbind(0, nn$distance), 1, function(d) all(diff(d) > 1e-9 * max(d)))
   expect_gt(sum(untied), 1000)
   expect_identical(nn$index[untied, ], peer$nn.index[untied, ])
 })
 
-test_that("every form that numbers come in is taken, and row names are no matter", {
+test_that("all numeric inputs are accepted, and row names have no effect", {
   x <- round(blobs(20, 3))
   expected <- gknn(x, 2)
   expect_identical(gknn(as.data.frame(x), 2), expected)

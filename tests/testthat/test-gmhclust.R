@@ -58,7 +58,7 @@ test_that("ties go to the lower slots", {
                                         threads = 1))
 })
 
-test_that("duplicates merge at height 0 and do no harm", {
+test_that("duplicates merge at height 0 and leave the tree valid", {
   x <- blobs(15, 3)
   tree <- quiet_gmhclust(rbind(x, x, x), threshold = 8)
   expect_true(check_hclust(tree))
@@ -68,7 +68,7 @@ test_that("duplicates merge at height 0 and do no harm", {
   expect_true(check_hclust(same))
 })
 
-test_that("a constant or a repeated column does no harm", {
+test_that("a constant or repeated column leaves the tree valid", {
   x <- blobs(40, 3)
   for (y in list(cbind(x, 7), cbind(x, x[, 1]), cbind(x, x[, 1] + x[, 2]))) {
     for (kind in c("mahal", "mahal0", "euclid", "euclidMahal")) {
@@ -121,7 +121,7 @@ test_that("a progress bar changes nothing", {
   expect_same_tree(quiet_gmhclust(x, progress = TRUE), quiet_gmhclust(x, progress = FALSE))
 })
 
-test_that("2,000 cells make a sound tree that tells helper from cytotoxic T cells", {
+test_that("2,000 cells make a valid tree that separates helper from cytotoxic T cells", {
   x <- some_cells(2000)
   tree <- quiet_gmhclust(x, threshold = 50)
   expect_true(check_hclust(tree))
@@ -132,7 +132,7 @@ test_that("2,000 cells make a sound tree that tells helper from cytotoxic T cell
   expect_false(mostly(helper) == mostly(cytotoxic))
 })
 
-test_that("a matrix the wrong way round is refused at once, and many columns are told of", {
+test_that("a transposed matrix is refused at once, and many columns give a message", {
   wide <- matrix(sin(seq_len(128 * 12625)), 128)
   for (quick in c(TRUE, FALSE)) {
     expect_error(
@@ -141,7 +141,7 @@ test_that("a matrix the wrong way round is refused at once, and many columns are
       class = "gmhclust_error_input"
     )
   }
-  # Covariances that cannot count are not made.
+  # With fewer rows than columns all covariances are singular, so none is computed.
   x <- matrix(sin(seq_len(20 * 4000)^1.5), 20)
   told <- capture_messages(
     h <- suppressWarnings(gmhclust(x, subthreshold = "euclidMahal", progress = FALSE))
@@ -149,10 +149,10 @@ test_that("a matrix the wrong way round is refused at once, and many columns are
   expect_identical(told, character(0))
   expect_true(check_hclust(h))
   expect_message(
-    tell_of_width(x, "mahal"),
+    message_if_slow(x, "mahal"),
     "20 rows and 4000 columns.*observations go in rows"
   )
-  expect_silent(tell_of_width(x[, 1:300], "mahal"))
+  expect_silent(message_if_slow(x[, 1:300], "mahal"))
 })
 
 test_that("equal observations merge first, in their order, whatever the options", {

@@ -1,4 +1,4 @@
-# Prim's algorithm, as plainly as R allows; of equal edges the one with the lower ends.
+# Prim's algorithm in plain R. Edges of equal weight are ordered by their ends.
 prim <- function(d) {
   n <- nrow(d)
   edges <- which(upper.tri(d), arr.ind = TRUE)

@@ -1,4 +1,4 @@
-# What users do with a tree.
+# Functions of other packages for trees.
 x <- blobs(30, 3)
 rownames(x) <- paste0("cell", 1:30)
 tree <- quiet_gmhclust(x, threshold = 8)
@@ -49,11 +49,11 @@ test_that("rect.hclust() names the clusters, by number and by place as identify(
   expect_true(tree$order[1] %in% one[[1]])
 })
 
-test_that("cophenetic() and reorder() of the dendrogram take the tree", {
+test_that("cophenetic() and reorder() of the dendrogram accept the tree", {
   expect_length(cophenetic(tree), 30 * 29 / 2)
   expect_s3_class(reorder(as.dendrogram(tree), 30:1), "dendrogram")
 })
 
-test_that("heatmap() takes the tree", {
+test_that("heatmap() accepts the tree", {
   expect_no_error(on_no_screen(heatmap(x, Rowv = as.dendrogram(tree))))
 })

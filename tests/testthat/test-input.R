@@ -20,7 +20,7 @@ test_that("row names become labels, automatic ones do not", {
   expect_identical(quiet_gmhclust(as.data.frame(named))$labels, letters[1:10])
 })
 
-test_that("what is no matrix or data frame is refused", {
+test_that("arguments other than a matrix or data frame are refused", {
   expect_refused(gmhclust(NULL), "`X` is NULL")
   expect_refused(gmhclust(list(1, 2)), "`X` is a list")
   expect_refused(gmhclust(mean), "`X` is a function")
@@ -30,7 +30,7 @@ test_that("what is no matrix or data frame is refused", {
   expect_refused(gmhclust(matrix(1i, 2, 2)), "`X` is a complex matrix")
 })
 
-test_that("distances are no observations, for any function that wants those", {
+test_that("all functions of observations refuse distances", {
   d <- dist(x)
   message <- paste(
     "is distances (\"dist\") of 10 observations; it needs the observations themselves;",
@@ -50,13 +50,13 @@ test_that("distances are no observations, for any function that wants those", {
   expect_refused(gmhclust(structure(1:3, class = "dist")), "`X` is distances (\"dist\"); it needs")
 })
 
-test_that("a symmetric matrix of zero diagonal is observations", {
+test_that("a symmetric matrix with zero diagonal counts as observations", {
   square <- as.matrix(dist(x))
   expect_length(quiet_gmhclust(square, 4)$order, 10)
   expect_identical(attr(gdist(square), "Size"), 10L)
 })
 
-test_that("a vector is refused with a way out", {
+test_that("a vector is refused with advice", {
   expect_refused(gmhclust(1:5), "use matrix(X) for 5 observations of one variable, or cbind()")
   expect_refused(gmhclust(letters), "`X` is a character vector of length 26")
 })

@@ -1,5 +1,5 @@
-# A child R session does long work, interrupts itself as Ctrl-C would once some of the work is done,
-# and says what became of it. Only the order of events counts: on a busy machine all come later.
+# A child R session does long work, interrupts itself as Ctrl-C does after part of the work, and
+# reports the outcome. The tests depend on the order of events only, not on time.
 
 session <- '
 library(gmhclust, lib.loc = commandArgs(TRUE)[1])
@@ -35,19 +35,19 @@ again <- suppressWarnings(gmhclust(x[1:200, ], progress = FALSE))
 say("again:", isTRUE(check_hclust(again)))
 '
 
-# Runs a command with SIGINT as a terminal leaves it. A process in the background ignores it, and so
-# would its children; a shell cannot undo that.
+# Runs a command with the default handling of SIGINT, as in a terminal. Background processes and
+# their children ignore SIGINT, and a shell cannot undo that.
 hears_interrupts <- function(command) {
   perl <- Sys.which("perl")
   if (!nzchar(perl)) return(command)
   c(perl, "-e", "$SIG{INT} = \"DEFAULT\"; exec @ARGV", command)
 }
 
-# Seconds after which a child is taken to hang and is ended.
+# Seconds after which a child counts as hanging and is killed.
 most_seconds <- 1200
 
-# Expects that `work`, an expression of the data `x` as text, stops when it is interrupted with more
-# than this share of it done, and leaves R usable.
+# Expects that `work`, an expression of the data `x` as text, stops if it is interrupted after more
+# than this share of the work, and that R stays usable.
 expect_interruptible <- function(work, share = 0) {
   skip_on_os("windows")
   skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")

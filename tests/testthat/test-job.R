@@ -1,4 +1,4 @@
-test_that("what went wrong on the way to a result is told in warnings of the user's call", {
+test_that("warnings of a job become warnings of the user's call", {
   result <- list(ok = TRUE, value = 7, warnings = c("one is gone", "two is gone"))
   seen <- list()
   value <- withCallingHandlers(

@@ -1,4 +1,4 @@
-test_that("the lymphocytes are as described", {
+test_that("the lymphocytes are as documented", {
   cells <- lymphocytes()
   expect_s3_class(cells, "data.frame", exact = TRUE)
   expect_identical(dim(cells), c(20000L, 16L))

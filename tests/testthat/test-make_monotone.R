@@ -46,7 +46,7 @@ test_that("trees with inversions become monotone and change nothing else", {
   }
 })
 
-test_that("what is no tree, method or eps is refused", {
+test_that("arguments that are no tree, method or eps are refused", {
   tree <- inverted_tree()
   expect_error(make_monotone(1:3), "`h` is", class = "gmhclust_error_input")
   tree$height[3] <- NA

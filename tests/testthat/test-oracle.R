@@ -1,4 +1,4 @@
-# The slow transcription of the definition in helper-oracle.R, against the package.
+# The package against the slow implementation of the definition in helper-oracle.R.
 
 compare <- function(x, threshold, ...) {
   expected <- oracle_gmhclust(x, threshold, ...)

@@ -1,5 +1,5 @@
-# Little address space, which `ulimit -v` gives a child R once it is known how much of it that takes
-# to load the package and make the data.
+# Shortage of address space, made by `ulimit -v` in a child R session. The limit is the address
+# space that R needs to load the package and make the data, plus a few megabytes.
 
 child <- function(code, megabytes = NULL) {
   script <- tempfile(fileext = ".R")
@@ -30,8 +30,8 @@ megabytes_loaded <- function() {
   ceiling(as.numeric(said) / 1024)
 }
 
-# Class and message of what comes of `call` with so many megabytes beyond those that R takes, and
-# whether R can do anything after it.
+# The outcome of `call` with `beyond` more megabytes than R needs: "ok", or the class of the error.
+# Expects that R works afterwards.
 outcome <- function(call, beyond, loaded) {
   code <- c(
     data,
@@ -66,7 +66,7 @@ test_that("a shortage of memory ends the call and not R", {
   }
 })
 
-test_that("wherever on the way memory runs out, R goes on", {
+test_that("R continues at whatever point memory runs out", {
   skip_without_limits()
   call <- "suppressWarnings(gkmeans(x, 20, threads = 2, backend = 'cpu'))"
   loaded <- megabytes_loaded()
@@ -76,7 +76,7 @@ test_that("wherever on the way memory runs out, R goes on", {
   expect_identical(outcome(call, 1000, loaded), "ok")
 })
 
-test_that("threads that cannot be started are an error, and no wait", {
+test_that("threads that cannot be started are an error, and the call does not hang", {
   skip_without_limits()
   # A thousand stacks take 2 GB.
   call <- "gkmeans(x, 20, threads = 1000, backend = 'cpu')"

@@ -23,7 +23,7 @@ test_that("the default is every core", {
   expect_identical(threads_under(), available_cores())
 })
 
-test_that("mc.cores goes before OMP_NUM_THREADS", {
+test_that("mc.cores has precedence over OMP_NUM_THREADS", {
   expect_identical(threads_under(cores = 7), 7L)
   expect_identical(threads_under(OMP_NUM_THREADS = "5"), 5L)
   expect_identical(threads_under(OMP_NUM_THREADS = "5,2"), 5L)
@@ -39,7 +39,7 @@ test_that("OMP_THREAD_LIMIT and R CMD check's two cores are limits", {
   expect_identical(threads_under(`_R_CHECK_LIMIT_CORES_` = "FALSE", cores = 7), 7L)
 })
 
-test_that("the number of threads that the user gives is taken as it is", {
+test_that("the limits do not apply to the user's number of threads", {
   with_environment(c(clean[1:2], "_R_CHECK_LIMIT_CORES_" = "TRUE"), {
     expect_identical(check_threads(6, "threads", NULL), 6L)
   })

@@ -25,7 +25,7 @@ test_that("workers may be forks of a process that has clustered before", {
   labels <- rep(1:7, length.out = 600)
   alone <- quiet_gmhclust(cells, 60, labels)
   expect_same_tree(quiet_gmhclust(cells, 60, labels, BPPARAM = forks()), alone)
-  # Each fork does the whole, with what goes on threads of its own.
+  # Each fork runs the whole call on its own threads.
   again <- parallel::mclapply(1:2, function(i) quiet_gmhclust(cells, 60, labels), mc.cores = 2)
   for (tree in again) expect_same_tree(tree, alone)
   expect_same_tree(mhclust(cells, 60, g = labels, warn = FALSE, BPPARAM = forks()), alone)
@@ -37,21 +37,21 @@ test_that("shares are of about equal cost", {
   set.seed(1)
   costs <- rexp(200)^2
   for (count in c(1, 2, 7)) {
-    shares <- equal_shares(costs, count)
+    shares <- balance_shares(costs, count)
     expect_length(shares, count)
     expect_identical(sort(unlist(shares)), 1:200)
     expect_false(any(vapply(shares, is.unsorted, NA)))
     sums <- vapply(shares, function(share) sum(costs[share]), 0)
     expect_lt(max(sums), max(costs, sum(costs) / count * 1.1))
   }
-  expect_identical(equal_shares(c(1, 9, 1), 5), list(2L, 1L, 3L))
+  expect_identical(balance_shares(c(1, 9, 1), 5), list(2L, 1L, 3L))
 })
 
 name <- function(task) paste("task", task)
 
-test_that("failures come back with their class, and the task's name", {
+test_that("errors on workers keep their class and name the task", {
   for (workers in list(NULL, forks())) {
-    error <- expect_error(spread(
+    error <- expect_error(run_tasks(
       list("a", "b"), "stop", " is too bad", workers, name, "Working", quote(f(x)), "; go on"
     ), class = "gmhclust_error")
     expect_s3_class(error, c("gmhclust_error", "error", "condition"), exact = TRUE)
@@ -65,11 +65,11 @@ test_that("failures come back with their class, and the task's name", {
   }
 })
 
-test_that("a worker that is lost is an error that names what is left", {
+test_that("a lost worker is an error that names the unfinished tasks", {
   for (workers in list(forks(), snow())) {
     done <- c(FALSE, TRUE, FALSE)
     # The workers leave with quit("no", 1).
-    error <- expect_error(suppressWarnings(spread(
+    error <- expect_error(suppressWarnings(run_tasks(
       list("no", "no", "no"), "quit", 1, workers, name, "Working", quote(f(x)), "; go on",
       is_done = function(task) {
         first <- done[1]
@@ -81,6 +81,6 @@ test_that("a worker that is lost is an error that names what is left", {
     expect_match(conditionMessage(error), "done: task no, task no (", fixed = TRUE)
     expect_match(conditionMessage(error), "; go on$")
   }
-  many <- lost_worker(simpleError("gone"), paste("task", 1:9), "", NULL)
+  many <- lost_worker_error(simpleError("gone"), paste("task", 1:9), "", NULL)
   expect_match(conditionMessage(many), "task 4, task 5, 4 more (gone)", fixed = TRUE)
 })

@@ -1,13 +1,13 @@
-//! Arguments that are lists in R.
+//! Arguments that R passes as lists.
 
 use extendr_api::prelude::*;
 use gmhclust_core::knn::folder::MetricOptions;
 use gmhclust_core::metric::{Metric, ZeroOverZero};
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
 
-/// A list whose elements are found by their names.
+/// Access to the elements of a named list.
 pub struct Fields<'a> {
-    /// What the list is called in errors.
+    /// Name of the list in errors.
     argument: &'static str,
     list: &'a List,
 }
@@ -17,10 +17,10 @@ impl<'a> Fields<'a> {
         Self { argument, list }
     }
 
-    /// The value of the element `name`. Evaluates nothing in R, and allocates nothing there.
+    /// The value of the element `name`. R neither evaluates nor allocates anything for it.
     ///
     /// # Errors
-    /// `Error::Input` where there is no such element, or one of another type.
+    /// `Error::Input` if the element is missing or has another type.
     pub fn get<T>(&self, name: &str) -> CoreResult<T>
     where
         T: for<'r> TryFrom<&'r Robj>,
@@ -36,10 +36,10 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A metric as check_metric_options() of R describes it.
+/// The options of a metric, from the list that check_metric_options() makes in R.
 ///
 /// # Errors
-/// `Error::Input` for another list.
+/// `Error::Input` if the list has other elements.
 pub fn metric_options(list: &List) -> CoreResult<MetricOptions> {
     let fields = Fields::new("metric", list);
     Ok(MetricOptions {
@@ -50,10 +50,11 @@ pub fn metric_options(list: &List) -> CoreResult<MetricOptions> {
     })
 }
 
-/// The metric that check_metric_options() of R describes; `argument` is what the user calls it.
+/// The metric from the list that check_metric_options() makes in R. `argument` is the name of the
+/// user's argument.
 ///
 /// # Errors
-/// `Error::Input` for another list, and for options that the metric does not have.
+/// `Error::Input` if the list has other elements, or the metric does not have these options.
 pub fn metric(argument: &str, list: &List) -> CoreResult<Metric> {
     let options = metric_options(list)?;
     let zero_over_zero = ZeroOverZero::new("zero_over_zero", &options.zero_over_zero)?;

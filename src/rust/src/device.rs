@@ -1,4 +1,4 @@
-//! Where the user wants the work done.
+//! The user's choice of backend, threads and devices.
 
 use extendr_api::prelude::*;
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
@@ -7,7 +7,7 @@ use crate::arguments::Fields;
 use crate::engine::planner::Workload;
 use crate::engine::{Choice, Engine};
 
-/// The user's choice of where to compute.
+/// The arguments `backend`, `threads` and `devices`.
 pub struct Device {
     backend: String,
     threads: usize,
@@ -15,10 +15,10 @@ pub struct Device {
 }
 
 impl Device {
-    /// As check_device() of R describes it.
+    /// From the list that check_device() makes in R.
     ///
     /// # Errors
-    /// `Error::Input` for another list.
+    /// `Error::Input` if the list has other elements.
     pub fn from_list(list: &List) -> CoreResult<Self> {
         let fields = Fields::new("device", list);
         let threads: i32 = fields.get("threads")?;
@@ -33,7 +33,7 @@ impl Device {
         })
     }
 
-    /// The engine for this work.
+    /// The engine that runs this work.
     ///
     /// # Errors
     /// As [`Engine::new`].

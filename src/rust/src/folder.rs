@@ -1,4 +1,4 @@
-//! Folders of neighbours, for R. Blocks are numbered from 1.
+//! Reading and writing folders of neighbours from R. R numbers blocks from 1.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use crate::vector;
 
 /// Starts to write the manifest of a new folder.
 /// @param folder raw, the name of the folder.
-/// @param search list(rows, columns, among, k, metric, digests), as gknn_in_blocks() has it.
+/// @param search list(rows, columns, among, k, metric, digests), made by search_parameters().
 /// @param block_rows integer.
 /// @return External pointer to the job, whose value is NULL.
 /// @noRd
@@ -30,10 +30,10 @@ fn job_folder_begin(folder: Raw, search: List, block_rows: i32) -> ExternalPtr<J
 
 /// Starts to read the manifest of a folder.
 /// @param folder raw, the name of the folder.
-/// @param arg what the caller calls the folder, for messages.
+/// @param arg the name of the user's argument, for messages.
 /// @return External pointer to the job. Its value is list(rows, columns, among, k, metric, digests,
-///   block_rows, checksum): as it was given to job_folder_begin(), and a string which the other
-///   functions need.
+///   block_rows, checksum): the arguments of job_folder_begin(), and the checksum of the manifest,
+///   a string.
 /// @noRd
 #[extendr]
 fn job_folder_open(folder: Raw, arg: String) -> ExternalPtr<Job> {
@@ -46,9 +46,9 @@ fn job_folder_open(folder: Raw, arg: String) -> ExternalPtr<Job> {
 
 /// Starts to look for missing blocks in a folder, by the names and sizes of files.
 /// @param folder,arg as in job_folder_open().
-/// @param checksum that of the manifest.
-/// @return External pointer to the job. Its value has the first missing block and how many are
-///   missing, or is empty.
+/// @param checksum the checksum of the manifest.
+/// @return External pointer to the job. Its value is c(first, count): the number of the first
+///   missing block and the number of missing blocks; empty if no block is missing.
 /// @noRd
 #[extendr]
 fn job_folder_missing(folder: Raw, arg: String, checksum: String) -> ExternalPtr<Job> {
@@ -65,8 +65,7 @@ fn job_folder_missing(folder: Raw, arg: String, checksum: String) -> ExternalPtr
 
 /// Starts to compare all blocks of a folder with their checksums.
 /// @param folder,arg,checksum as in job_folder_missing().
-/// @return External pointer to the job. Its value has the numbers of blocks that are missing or
-///   damaged.
+/// @return External pointer to the job. Its value is the numbers of the missing or damaged blocks.
 /// @noRd
 #[extendr]
 fn job_folder_unfinished(folder: Raw, arg: String, checksum: String) -> ExternalPtr<Job> {
@@ -84,7 +83,7 @@ fn job_folder_unfinished(folder: Raw, arg: String, checksum: String) -> External
 /// Starts to write a block.
 /// @param folder,arg,checksum as in job_folder_missing().
 /// @param block integer.
-/// @param index,distance matrices as gknn() returns them.
+/// @param index,distance matrices, as in the result of gknn().
 /// @return External pointer to the job, whose value is NULL.
 /// @noRd
 #[extendr]
@@ -109,7 +108,8 @@ fn job_folder_write(
 /// @param folder,arg,checksum as in job_folder_missing().
 /// @param block integer.
 /// @param rows integers, numbers of rows within the block.
-/// @return External pointer to the job. Its value is list(index, distance), as gknn() returns it.
+/// @return External pointer to the job. Its value is list(index, distance), as in the result of
+///   gknn().
 /// @noRd
 #[extendr]
 fn job_folder_read(
@@ -130,7 +130,7 @@ fn job_folder_read(
     ExternalPtr::new(Job::start(rows_to_read, prepare(), graph_to_r))
 }
 
-/// Opens a folder as it was when its manifest had this checksum.
+/// A function that opens a folder, and fails if its manifest no longer has this checksum.
 fn opener(
     folder: &Raw,
     arg: String,
@@ -148,7 +148,7 @@ fn opener(
     })
 }
 
-/// A path as the system has it: any bytes on Unix, UTF-8 elsewhere.
+/// A path from the system's encoding: arbitrary bytes on Unix, UTF-8 elsewhere.
 fn path_of(bytes: &Raw) -> CoreResult<PathBuf> {
     #[cfg(unix)]
     {

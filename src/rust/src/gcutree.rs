@@ -1,4 +1,4 @@
-//! gcutree(), and the order of leaves of other trees.
+//! gcutree(), and functions that order and check the leaves of any tree.
 
 use extendr_api::prelude::*;
 use gmhclust_core::{cut, dendrogram, Monitor};
@@ -6,11 +6,11 @@ use gmhclust_core::{cut, dendrogram, Monitor};
 use crate::job::Job;
 use crate::results::integers_to_r;
 
-/// Starts cutting a tree into clusters.
-/// @param merge integer matrix, that of a sound hclust object.
-/// @param k integers: how many clusters, for each cut.
-/// @return External pointer to the job. Its value is the number of each observation's cluster, for
-///   one cut after the other.
+/// Starts to cut a tree into clusters.
+/// @param merge integer matrix, component `merge` of a valid hclust object.
+/// @param k integers: the number of clusters of each cut.
+/// @return External pointer to the job. Its value is the cluster number of each observation, one
+///   cut after the other.
 /// @noRd
 #[extendr]
 fn job_cut_tree(merge: RMatrix<i32>, k: Vec<i32>) -> ExternalPtr<Job> {
@@ -24,9 +24,9 @@ fn job_cut_tree(merge: RMatrix<i32>, k: Vec<i32>) -> ExternalPtr<Job> {
     ExternalPtr::new(Job::start(merge.nrows(), prepare(), integers_to_r))
 }
 
-/// Starts putting the leaves of a tree in an order in which no branches cross.
+/// Starts to order the leaves of a tree so that no branches cross.
 /// @param merge as in job_cut_tree().
-/// @return External pointer to the job. Its value is `order` of the hclust object.
+/// @return External pointer to the job. Its value is component `order` of the hclust object.
 /// @noRd
 #[extendr]
 fn job_leaf_order(merge: RMatrix<i32>) -> ExternalPtr<Job> {
@@ -37,10 +37,11 @@ fn job_leaf_order(merge: RMatrix<i32>) -> ExternalPtr<Job> {
     ExternalPtr::new(Job::start(merge.nrows(), prepare(), integers_to_r))
 }
 
-/// Starts looking for branches that cross.
+/// Starts to search for crossing branches.
 /// @param merge as in job_cut_tree().
 /// @param order integers, a permutation of the observations.
-/// @return External pointer to the job. Its value is the numbers of the merges that make them cross.
+/// @return External pointer to the job. Its value is the numbers of the merges whose branches
+///   cross.
 /// @noRd
 #[extendr]
 fn job_crossings(merge: RMatrix<i32>, order: Vec<i32>) -> ExternalPtr<Job> {

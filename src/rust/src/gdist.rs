@@ -1,4 +1,4 @@
-//! gdist(): distances.
+//! gdist(): distances between observations.
 
 use extendr_api::prelude::*;
 use gmhclust_core::distances::Pairs;
@@ -9,10 +9,10 @@ use crate::device::Device;
 use crate::job::Job;
 use crate::{arguments, vector, workload};
 
-/// Starts the computation of distances.
+/// Starts to compute distances.
 /// @param x double matrix, observations in rows.
-/// @param y NULL, or a double matrix with as many columns for distances between the two.
-/// @param metric list(name, p, absolute, zero_over_zero), as check_metric_options() makes it.
+/// @param y NULL, or a double matrix with the columns of x, for distances between the two.
+/// @param metric list(name, p, absolute, zero_over_zero), made by check_metric_options().
 /// @param device as in job_gmhclust().
 /// @return External pointer to the job.
 /// @noRd
@@ -51,20 +51,20 @@ fn job_gdist(
     ExternalPtr::new(Job::start_filling(x.nrows(), prepare(), distances_to_r))
 }
 
-/// Gives attributes to a vector in place, which spares a copy.
-/// @param vector a vector that nobody else refers to.
+/// Sets attributes of a vector in place, which saves a copy.
+/// @param vector a vector to which no other variable refers.
 /// @param attributes named list.
 /// @return The vector.
 /// @noRd
 #[extendr]
-fn own_attributes(mut vector: Robj, attributes: List) -> extendr_api::Result<Robj> {
+fn set_attributes_in_place(mut vector: Robj, attributes: List) -> extendr_api::Result<Robj> {
     for (name, value) in attributes.iter() {
         vector.set_attrib(name, value)?;
     }
     Ok(vector)
 }
 
-/// `constant`: the rows of x, then y, that have no direction, from 0.
+/// `constant`: the constant rows of x, then of y, counted from 0.
 fn distances_to_r(constant: Vec<usize>, distances: Robj) -> CoreResult<Robj> {
     let constant = vector::doubles(constant.into_iter().map(|row| row as f64 + 1.0))?;
     Ok(list!(distances = distances, constant = constant).into())
@@ -73,5 +73,5 @@ fn distances_to_r(constant: Vec<usize>, distances: Robj) -> CoreResult<Robj> {
 extendr_module! {
     mod gdist;
     fn job_gdist;
-    fn own_attributes;
+    fn set_attributes_in_place;
 }

@@ -1,4 +1,4 @@
-//! ghclust(): linkage.
+//! ghclust(): hierarchical clustering by linkage.
 
 use extendr_api::prelude::*;
 use gmhclust_core::linkage::{matrix, points, Linkage, Origin, Recurrence, StoredPrecision};
@@ -9,11 +9,11 @@ use crate::job::Job;
 use crate::results::tree_to_r;
 use crate::{arguments, workload};
 
-/// Starts linkage from dissimilarities.
+/// Starts linkage of observations with given dissimilarities.
 /// @param x double vector, the values of a dist object.
 /// @param n integer, its number of observations.
 /// @param method the full name of a linkage, as in hclust().
-/// @param members NULL, or a double for each observation.
+/// @param members NULL, or doubles, the number of members of each observation.
 /// @param single whether to keep dissimilarities in single precision.
 /// @param device as in job_gmhclust().
 /// @return External pointer to the job.
@@ -44,7 +44,7 @@ fn job_ghclust_dist(
     ExternalPtr::new(Job::start_reading(n, x, prepare(), tree_to_r))
 }
 
-/// Starts linkage of observations.
+/// Starts linkage of observations by their distances.
 /// @param x double matrix of finite values, observations in rows.
 /// @param method,members,single as in job_ghclust_dist().
 /// @param metric as in job_gdist().
@@ -91,7 +91,7 @@ fn recurrence(method: &str, single: bool) -> CoreResult<Recurrence> {
     })
 }
 
-/// A copy of the numbers of members where they are given.
+/// A copy of `members`, or `None` for NULL.
 fn members_of(members: &Robj) -> CoreResult<Option<Vec<f64>>> {
     if members.is_null() {
         return Ok(None);

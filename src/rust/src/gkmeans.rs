@@ -11,9 +11,10 @@ use crate::{vector, workload};
 
 /// Starts a k-means clustering.
 /// @param x double matrix of finite values, observations in rows.
-/// @param centers NULL, or a double matrix with as many columns: the centers to start from.
-/// @param uniforms doubles from 0 to 1, one for each center to draw where `centers` is NULL.
-/// @param iterations integer, at least 1: how many at most.
+/// @param centers NULL, or a double matrix with the columns of x: the initial centers.
+/// @param uniforms doubles from 0 to 1, random numbers to draw one initial center with each; used
+///   if `centers` is NULL.
+/// @param iterations integer, at least 1: the maximum number of iterations.
 /// @param device as in job_gmhclust().
 /// @return External pointer to the job.
 /// @noRd
@@ -52,7 +53,7 @@ fn job_gkmeans(
     ExternalPtr::new(Job::start_reading(n, x.into(), prepare(), partition_to_r))
 }
 
-/// Clusters from 1; their centers in rows.
+/// Clusters are numbered from 1. The matrix of centers has a row for each cluster.
 fn partition_to_r(partition: KMeans) -> CoreResult<Robj> {
     let KMeans {
         cluster,

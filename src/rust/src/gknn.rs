@@ -1,4 +1,4 @@
-//! gknn(): nearest neighbours, in one search.
+//! gknn(): nearest neighbours, in a single block.
 
 use extendr_api::prelude::*;
 use gmhclust_core::knn;
@@ -9,9 +9,9 @@ use crate::device::Device;
 use crate::job::Job;
 use crate::{arguments, vector, workload};
 
-/// Starts the search for nearest neighbours.
+/// Starts to search for nearest neighbours.
 /// @param x double matrix of finite values, observations in rows.
-/// @param query NULL, or a double matrix with as many columns.
+/// @param query NULL, or a double matrix with the columns of x.
 /// @param k integer.
 /// @param metric as in job_gdist().
 /// @param device as in job_gmhclust().
@@ -58,7 +58,7 @@ fn job_gknn(
     ExternalPtr::new(job)
 }
 
-/// Queries in rows, nearest first; indices from 1.
+/// The matrices have a row for each query, nearest neighbours first. Indices count from 1.
 fn neighbours_to_r(queries: usize, index: Robj, distance: Robj) -> CoreResult<Robj> {
     let matrix = |vector: Robj| {
         let k = vector.len() / queries.max(1);

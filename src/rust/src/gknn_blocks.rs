@@ -15,18 +15,19 @@ use crate::job::Job;
 use crate::results::r_integer;
 use crate::{vector, workload};
 
-/// Observations prepared for a metric, for several jobs; `None` once they are released.
+/// Observations prepared for a metric, which several jobs share; `None` after gknn_release().
 pub struct Prepared(Option<Arc<Points>>);
 
-/// Starts the preparation of observations for searches by job_gknn_block().
+/// Starts to prepare observations for job_gknn_block().
 /// @param x double matrix of finite values, references in rows.
-/// @param query NULL, or a double matrix with as many columns; its rows follow those of x.
-/// @param digest what this job returned for the rows before those of x, "" where there are none.
+/// @param query NULL, or a double matrix with the columns of x; its rows follow those of x.
+/// @param digest the digest that this job returned for the rows before x; "" if x comes first.
 /// @param metric as in job_gdist().
 /// @param device as in job_gmhclust().
 /// @return External pointer to the job. Its value is list(points, rows, digests): an external
-///   pointer, for which see gknn_release(); the numbers of rows that gknn_refusal() has to judge; a
-///   digest of x and what came before it, and one of query.
+///   pointer to the prepared observations, which gknn_release() frees; the numbers of the rows that
+///   may have no distance, for gknn_refusal(); a digest of x and all rows before it, and a digest
+///   of query.
 /// @noRd
 #[extendr]
 fn job_gknn_points(
@@ -64,7 +65,8 @@ fn job_gknn_points(
     ExternalPtr::new(Job::start(x.nrows(), prepare(), points_to_r))
 }
 
-/// Frees the memory of prepared observations.
+/// Frees prepared observations.
+/// @param points the external pointer that job_gknn_points() returned.
 /// @return NULL.
 /// @noRd
 #[extendr]
@@ -72,16 +74,18 @@ fn gknn_release(mut points: ExternalPtr<Prepared>) {
     points.0 = None;
 }
 
-/// Starts the search for nearest neighbours among a block of all references.
-/// @param points what job_gknn_points() prepared.
-/// @param block list(references, first, queries, own): how many of the points, the first ones, are
-///   references; the number of the first of them among all references, from 1; the numbers of the
-///   first and the last of the points that are queries; NULL or, where queries are references, the
-///   number of the first query among all references, so that none is a neighbour of its own.
+/// Starts to search a block of references for nearest neighbours.
+/// @param points as in gknn_release().
+/// @param block list(references, first, queries, own). `references`: the number of references,
+///   which are the first points. `first`: the number of the first of them among all references,
+///   from 1. `queries`: the numbers of the first and the last point that are queries. `own`: NULL
+///   or, if queries are references, the number of the first query among all references; no query is
+///   its own neighbour.
 /// @param k integer.
-/// @param found NULL, or list(index, distance), which this job returned for the blocks before.
+/// @param found NULL, or list(index, distance), the value of this job for the previous blocks.
 /// @param device as in job_gmhclust().
-/// @return External pointer to the job. Where fewer than k references were seen, the index is NA.
+/// @return External pointer to the job. Its value is list(index, distance); NA stands for
+///   neighbours that are missing because all blocks so far have fewer than k references.
 /// @noRd
 #[extendr]
 fn job_gknn_block(
@@ -129,10 +133,10 @@ fn job_gknn_block(
     ExternalPtr::new(Job::start(observations, prepare(), graph_to_r))
 }
 
-/// Why rows that job_gknn_points() found cannot be.
+/// Decides whether rows that job_gknn_points() reported have a distance.
 /// @param x,query integers, the numbers of these rows in X and in `query`.
 /// @param metric as in job_gdist().
-/// @return A string, or NULL where they can.
+/// @return An error message, or NULL if the rows have a distance.
 /// @noRd
 #[extendr]
 fn gknn_refusal(x: Vec<i32>, query: Vec<i32>, metric: List) -> Nullable<String> {
@@ -152,7 +156,7 @@ fn gknn_refusal(x: Vec<i32>, query: Vec<i32>, metric: List) -> Nullable<String> 
     }
 }
 
-/// Rows from 1.
+/// Row numbers count from 1.
 fn points_to_r((points, rows, digests): (Points, Vec<usize>, [u64; 2])) -> CoreResult<Robj> {
     let rows = vector::integers(rows.into_iter().map(|row| r_integer(row) + 1))?;
     let digests = digests.map(|digest| format!("{digest:016x}"));

@@ -16,10 +16,10 @@ use crate::{vector, workload};
 /// @param x double matrix, observations in rows.
 /// @param options list(threshold, subthreshold, quick, normalize, apriori_intra): a double, in
 ///   members; the name of a kind, as for gmhclust(); flags.
-/// @param apriori NULL or an integer code for each observation, 0 for none.
-/// @param inner NULL, or the merges within all apriori clusters as job_gmhclust_within() finds them,
-///   those of one after those of another.
-/// @param device list(backend, threads, devices), as check_device() makes it: one of "auto", "cpu",
+/// @param apriori NULL, or an integer code for each observation; 0 means none.
+/// @param inner NULL, or the merges within all apriori clusters, one cluster after the other, as in
+///   the value of job_gmhclust_within().
+/// @param device list(backend, threads, devices), made by check_device(): one of "auto", "cpu",
 ///   "cuda"; an integer, at least 1; NULL or the numbers of CUDA devices, from 0.
 /// @return External pointer to the job.
 /// @noRd
@@ -67,9 +67,9 @@ fn job_gmhclust(
     ExternalPtr::new(Job::start(x.nrows(), prepare(), clustering_to_r))
 }
 
-/// Starts clusterings within apriori clusters, and nothing above them.
+/// Starts to cluster within apriori clusters only, not above them.
 /// @param x,options as in job_gmhclust().
-/// @param apriori an integer code for each observation; each is that of two or more.
+/// @param apriori an integer code for each observation; every code occurs at least twice.
 /// @param device as in job_gmhclust().
 /// @return External pointer to the job.
 /// @noRd
@@ -95,6 +95,15 @@ fn job_gmhclust_within(
     ExternalPtr::new(Job::start(x.nrows(), prepare(), merges_to_r))
 }
 
+/// Limit on the cost of clustering a matrix that has no more rows than columns.
+/// @return The largest n * p^3 that job_gmhclust() accepts for n rows and p columns, n <= p, unless
+///   its options make no covariance.
+/// @noRd
+#[extendr]
+fn gmhclust_degenerate_limit() -> f64 {
+    mahalanobis::MOST_DEGENERATE_WORK
+}
+
 fn options_of(list: &List) -> CoreResult<Options> {
     let fields = Fields::new("options", list);
     let subthreshold: String = fields.get("subthreshold")?;
@@ -115,7 +124,8 @@ fn apriori_codes(codes: &[i32]) -> CoreResult<Vec<u32>> {
     memory::collected("the codes need", codes.iter().map(|&code| code as u32))
 }
 
-/// Merges within the clusters of these codes, from one list for all.
+/// The merges of each apriori cluster, from R's list of the merges of all clusters. `codes` has the
+/// code of each observation.
 fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
     let bad = || CoreError::Input("`inner` is no list of merges".into());
     let column = |name: &str| inner.dollar(name).map_err(|_| bad());
@@ -139,7 +149,7 @@ fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
         .collect())
 }
 
-/// The merges within apriori clusters, those of one after those of another; slots from 1.
+/// The merges within apriori clusters, one cluster after the other. Slots count from 1.
 fn merges_to_r(inner: Vec<Vec<Merge>>) -> CoreResult<Robj> {
     let count = inner.iter().map(Vec::len).sum();
     let merges = || Counted(inner.iter().flatten(), count);
@@ -151,7 +161,7 @@ fn merges_to_r(inner: Vec<Vec<Merge>>) -> CoreResult<Robj> {
     .into())
 }
 
-/// An iterator and the number of its items, which it does not know itself.
+/// An iterator with a known number of items, for iterators that do not know theirs.
 struct Counted<I>(I, usize);
 
 impl<I: Iterator> Iterator for Counted<I> {
@@ -190,4 +200,5 @@ extendr_module! {
     mod clustering;
     fn job_gmhclust;
     fn job_gmhclust_within;
+    fn gmhclust_degenerate_limit;
 }

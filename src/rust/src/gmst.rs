@@ -10,7 +10,7 @@ use crate::job::Job;
 use crate::results::r_integer;
 use crate::{arguments, vector, workload};
 
-/// Starts the search for a minimum spanning tree.
+/// Starts to build a minimum spanning tree.
 /// @param x double matrix of finite values, observations in rows.
 /// @param metric as in job_gdist().
 /// @param device as in job_gmhclust().
@@ -33,7 +33,7 @@ fn job_gmst(x: RMatrix<f64>, metric: List, device: List) -> ExternalPtr<Job> {
     ExternalPtr::new(Job::start(x.nrows(), prepare(), edges_to_r))
 }
 
-/// Ends from 1.
+/// The ends of edges count from 1.
 fn edges_to_r(edges: Vec<Edge>) -> CoreResult<Robj> {
     let number = |end: u32| r_integer(end) + 1;
     Ok(list!(

@@ -6,8 +6,8 @@ use gmhclust_cuda::{devices, DeviceInfo};
 use crate::results::r_integer;
 
 /// The CUDA devices of this machine.
-/// @return list of vectors with one element for each device, and `problem`, why there is none, or
-///   NULL.
+/// @return list of vectors with one element for each device, and `problem`: NULL, or the reason why
+///   no device was found.
 /// @noRd
 #[extendr]
 fn cuda_devices() -> Robj {

@@ -1,4 +1,4 @@
-//! Graphs of nearest neighbours as matrices of R's.
+//! Conversion between graphs of nearest neighbours and R matrices.
 
 use extendr_api::prelude::*;
 use gmhclust_core::knn::{Graph, UNKNOWN};
@@ -7,7 +7,8 @@ use gmhclust_core::Result as CoreResult;
 use crate::results::{r_integer, NA_INTEGER};
 use crate::vector;
 
-/// Queries in rows, nearest first; indices from 1. Neighbours that the graph lacks are NA.
+/// list(index, distance): matrices with a row for each query, nearest neighbours first. Indices
+/// count from 1; NA stands for neighbours that the graph does not have yet.
 pub fn graph_to_r(graph: Graph) -> CoreResult<Robj> {
     let Graph { k, index, distance } = graph;
     let queries = index.len() / k;
@@ -25,7 +26,7 @@ pub fn graph_to_r(graph: Graph) -> CoreResult<Robj> {
     .into())
 }
 
-/// What [`graph_to_r`] made a matrix each of.
+/// The graph from the two matrices that [`graph_to_r`] made.
 pub fn graph_of(index: &RMatrix<i32>, distance: &RMatrix<f64>) -> CoreResult<Graph> {
     let (queries, k) = (index.nrows(), index.ncols());
     let mut graph = Graph::unknown(queries, k)?;

@@ -1,4 +1,5 @@
-//! Long work on a thread of its own, so that R's thread stays free to poll, draw and interrupt.
+//! Jobs: long work on a separate thread. Meanwhile R's thread polls the job, draws the progress bar
+//! and handles interrupts.
 
 use std::any::Any;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -12,8 +13,8 @@ use gmhclust_core::{memory, Error as CoreError, Monitor, Result as CoreResult};
 use crate::reserve::Ballast;
 use crate::vector::{self, Source};
 
-/// Makes the R value of a finished job, given the vector that it filled in where it had to; the only
-/// part of it that may touch R, so R's thread calls it.
+/// Converts the result of a job to an R value, given the R vectors of the job. Only this part of a
+/// job may call R, so R's thread runs it.
 type ToR = Box<dyn FnOnce(Option<Robj>) -> CoreResult<Robj> + Send>;
 
 /// Why a job has no value.
@@ -41,8 +42,7 @@ impl From<CoreError> for Failure {
     }
 }
 
-/// Bytes that the stack of a job's thread takes, which is Rust's default, and what the system needs
-/// beside it.
+/// Bytes that a job's thread needs: its stack, 2 MiB by Rust's default, and 256 KiB for the system.
 const THREAD_BYTES: f64 = (9 << 18) as f64;
 
 type Outcome = std::result::Result<ToR, Failure>;
@@ -53,7 +53,7 @@ enum Phase {
     Taken,
 }
 
-/// What the worker and R's thread share.
+/// The state that the worker and R's thread share.
 struct Shared {
     monitor: Monitor,
     phase: Mutex<Phase>,
@@ -62,7 +62,7 @@ struct Shared {
 
 impl Shared {
     fn phase(&self) -> MutexGuard<'_, Phase> {
-        // Nothing panics while it holds the lock, so a poisoned phase would be whole all the same.
+        // No code panics while it holds the lock, so even a poisoned phase would be valid.
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -71,17 +71,16 @@ impl Shared {
 pub struct Job {
     shared: Arc<Shared>,
     worker: Option<JoinHandle<()>>,
-    /// The vector, or the list of those, that the worker fills in or reads, where it does. It
-    /// outlives the worker.
+    /// The R vector, or list of vectors, that the worker reads or fills in. It outlives the worker.
     kept: Option<Robj>,
 }
 
 impl Job {
-    /// Starts `work` on so many observations on a new thread; `to_r` will make its result an R value
-    /// on R's thread.
+    /// Starts `work` on a new thread. `to_r` converts its result to an R value, on R's thread. The
+    /// number of `observations` determines the size of the memory reserve.
     ///
-    /// Work that could not be prepared gives a job that has ended with that error, so that callers
-    /// meet every error in one place: [`Job::take`].
+    /// If `work` is an error, the job has already ended with this error. So [`Job::take`] is the
+    /// only place where callers handle errors.
     pub fn start<T, W>(
         observations: usize,
         work: CoreResult<W>,
@@ -97,8 +96,8 @@ impl Job {
         }
     }
 
-    /// As [`Job::start`], for work on the values of a double vector, which the job keeps as long as
-    /// it takes.
+    /// As [`Job::start`], for work that reads a vector of doubles. The job protects the vector
+    /// until the work ends.
     pub fn start_reading<T, W>(
         observations: usize,
         vector: Robj,
@@ -115,8 +114,8 @@ impl Job {
             Err(error) => return Self::failed(error.into()),
         };
         let reading = move |monitor: &Monitor| {
-            // SAFETY: the job keeps the vector until it has joined this worker; R's thread waits
-            // for it, and changes nothing that two variables refer to.
+            // SAFETY: the job keeps the vector until it has joined this worker. R does not change
+            // a vector to which two variables refer.
             work(monitor, unsafe { source.values() })
         };
         let mut job = Self::spawn(observations, reading, move |value, _| to_r(value));
@@ -124,8 +123,8 @@ impl Job {
         job
     }
 
-    /// As [`Job::start`], for work that comes with the length of a double vector that it fills in;
-    /// `to_r` gets that vector, too. So results as large as memory exist once only.
+    /// As [`Job::start`], for work that fills in a vector of doubles; `work` includes the length of
+    /// the vector, and `to_r` gets the vector. This avoids a copy of large results.
     pub fn start_filling<T, W>(
         observations: usize,
         work: CoreResult<(usize, W)>,
@@ -141,8 +140,8 @@ impl Job {
             Err(error) => return Self::failed(error.into()),
         };
         let filling = move |monitor: &Monitor| {
-            // SAFETY: the job keeps the vector until it has joined this worker, and hands it to
-            // nobody before.
+            // SAFETY: the job keeps the vector until it has joined this worker, and no other code
+            // gets it before.
             work(monitor, unsafe { destination.values() })
         };
         let mut job = Self::spawn(observations, filling, move |value, output: Option<Robj>| {
@@ -152,8 +151,9 @@ impl Job {
         job
     }
 
-    /// As [`Job::start_reading`], for work on several double vectors that comes with the length of
-    /// an integer and a double vector which it fills in; `to_r` gets these, too.
+    /// As [`Job::start_reading`], for work that reads several vectors of doubles, and fills in a
+    /// vector of integers and one of doubles; `work` includes the length of both, and `to_r` gets
+    /// both.
     pub fn start_reading_and_filling<T, W>(
         observations: usize,
         vectors: Vec<Robj>,
@@ -201,7 +201,7 @@ impl Job {
         R: FnOnce(T, Option<Robj>) -> CoreResult<Robj> + Send + 'static,
     {
         let ballast = Ballast::new(observations);
-        // A thread that has no memory for what the system keeps for it ends the process.
+        // If the system has too little memory for a thread, it may end the process.
         let room = memory::check("a thread to work on needs", THREAD_BYTES);
         let ballast = match ballast.and_then(|ballast| room.map(|()| ballast)) {
             Ok(ballast) => ballast,
@@ -212,13 +212,13 @@ impl Job {
             phase: Mutex::new(Phase::Running),
             ended: Condvar::new(),
         });
-        let theirs = Arc::clone(&shared);
+        let worker_shared = Arc::clone(&shared);
         let thread = std::thread::Builder::new().name("gmhclust".into());
         let spawned = thread.spawn(move || {
-            let outcome = run(work, to_r, &theirs.monitor);
+            let outcome = run(work, to_r, &worker_shared.monitor);
             drop(ballast);
-            *theirs.phase() = Phase::Ended(outcome);
-            theirs.ended.notify_all();
+            *worker_shared.phase() = Phase::Ended(outcome);
+            worker_shared.ended.notify_all();
         });
         match spawned {
             Ok(worker) => Self {
@@ -245,7 +245,7 @@ impl Job {
         }
     }
 
-    /// Blocks until the job has ended, but at most for `timeout`; whether it has ended.
+    /// Blocks until the job has ended, but at most for `timeout`. Returns whether it has ended.
     pub fn wait(&self, timeout: Duration) -> bool {
         let (phase, _) = self
             .shared
@@ -257,13 +257,13 @@ impl Job {
         !matches!(*phase, Phase::Running)
     }
 
-    /// Work units done and expected so far.
+    /// Units of work that are done, and that are expected in all.
     pub fn progress(&self) -> (u64, u64) {
         self.shared.monitor.progress()
     }
 
-    /// The result as an R list: `ok`, `value` and `warnings`, or `ok`, `kind` and `message`. Waits for
-    /// the worker when it still runs; the value can be taken once.
+    /// The result as an R list: `ok`, `value` and `warnings`, or `ok`, `kind` and `message`. Waits
+    /// for the worker if it still runs. The value can be taken once.
     pub fn take(&mut self) -> Robj {
         self.join();
         let phase = std::mem::replace(&mut *self.shared.phase(), Phase::Taken);
@@ -288,7 +288,7 @@ impl Job {
         }
     }
 
-    /// Asks the worker to stop, waits until it has, and frees what it made.
+    /// Asks the worker to stop, waits until it has stopped, and frees its result.
     pub fn cancel(&mut self) {
         self.shared.monitor.stop();
         self.join();
@@ -298,7 +298,7 @@ impl Job {
 
     fn join(&mut self) {
         if let Some(worker) = self.worker.take() {
-            // The worker catches its panics, so there is no error to learn of here.
+            // The worker catches its panics, so joining it gives no error.
             let _ = worker.join();
         }
     }
@@ -336,16 +336,16 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
     }
 }
 
-/// Waits for a job, at most `seconds`.
-/// @return TRUE when the job has ended.
+/// Waits for a job, for at most `seconds`.
+/// @return TRUE if the job has ended.
 /// @noRd
 #[extendr]
 fn job_wait(job: ExternalPtr<Job>, seconds: f64) -> bool {
-    // What is no duration, such as a negative number, means a look without waiting.
+    // Negative and other invalid durations count as 0.
     job.wait(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
 
-/// Work that a job has done and expects in all, in units of its own.
+/// Progress of a job, in arbitrary units of work.
 /// @return c(done, total), doubles.
 /// @noRd
 #[extendr]
@@ -354,7 +354,7 @@ fn job_progress(job: ExternalPtr<Job>) -> Vec<f64> {
     vec![done as f64, total as f64]
 }
 
-/// The result of a job, which can be taken once; waits for a job that still runs.
+/// Result of a job, which can be taken once. Waits for a job that still runs.
 /// @return list(ok = TRUE, value, warnings) or list(ok = FALSE, kind, message).
 /// @noRd
 #[extendr]

@@ -1,8 +1,8 @@
-//! The R boundary: converts arguments and results, nothing else.
+//! The boundary to R: converts arguments and results, nothing else.
 //!
-//! Every long computation is a [`job::Job`]. A file for each R verb has the functions that start
-//! its jobs: each parses its arguments, prepares the work, and names the function that makes the
-//! result an R value.
+//! Every long computation is a [`job::Job`]. Each R verb has a file with the functions that start
+//! its jobs. Such a function parses its arguments, prepares the work, and names the function that
+//! converts the result to an R value.
 
 mod arguments;
 mod device;
@@ -25,11 +25,11 @@ mod vector;
 mod workload;
 
 use extendr_api::prelude::*;
-// The name of the library is that of the whole module below.
+// extendr's top module has the name of the library, so the module of that name needs another one.
 use gmhclust as clustering;
 
 /// Makes extendr allocate its list of protected objects, several megabytes, while R loads the
-/// library, where running out of memory does no harm; later it would leave a lock behind.
+/// library. At that time running out of memory is harmless; later, a lock would stay locked.
 #[no_mangle]
 pub extern "C" fn gmhclust_prepare() {
     drop(Robj::from(0));

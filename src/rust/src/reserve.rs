@@ -1,11 +1,12 @@
-//! The allocator of the library: the system's, with a reserve for when the system has no more.
+//! The library's memory allocator: the system's allocator, and a reserve for a memory shortage.
 //!
-//! What grows with the data asks for memory that may be refused ([`memory`]). Rust ends the process
-//! where anything else is refused, and with it R and the user's session. So that is given from a
-//! reserve, and [`memory::shortage`] tells computations to stop. There are two parts:
-//! * The [`ARENA`], for small allocations, is always there.
-//! * A [`Ballast`] that is large enough for vectors with an element for each observation is kept
-//!   while a [job](crate::job::Job) runs. The system gets it back in a shortage.
+//! Allocations that grow with the data are fallible (see [`memory`]). If any other allocation
+//! fails, Rust ends the process, and with it the R session. This allocator serves these allocations
+//! from a reserve, and sets [`memory::shortage`], at which computations stop. The reserve has two
+//! parts:
+//! * The [`ARENA`] serves small allocations. It always exists.
+//! * A [`Ballast`] exists while a [job](crate::job::Job) runs. It is large enough for several
+//!   vectors with an element per observation. In a shortage, the system gets its memory back.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -18,22 +19,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gmhclust_core::memory::{self, Granules};
 use gmhclust_core::Result as CoreResult;
 
-/// Bytes of the arena. Between two looks at [`memory::shortage`], threads allocate little: 8 MiB
-/// was more than enough for 64 of them. Only what is touched takes real memory.
+/// Bytes of the arena. It must hold the small allocations that all threads make until they next
+/// check [`memory::shortage`]: 8 MiB was more than enough for 64 threads. Untouched pages take no
+/// physical memory.
 const ARENA_BYTES: usize = 8 << 20;
 
-/// Bytes of the arena are given away in multiples of this, at addresses that are multiples of it.
+/// Unit of allocation in the arena, in bytes: sizes and addresses are multiples of it.
 const GRANULE: usize = 64;
 
 const GRANULES: usize = ARENA_BYTES / GRANULE;
 
-/// Bytes of allocations that the arena is meant for; larger ones first try the ballast.
+/// Largest allocation, in bytes, for which the arena comes before the ballast.
 const SMALL: usize = 1 << 16;
 
-/// Ballast bytes for each observation: several vectors with an element of 8 bytes.
+/// Ballast bytes per observation: 8 vectors of 8-byte elements.
 const BALLAST_PER_OBSERVATION: usize = 64;
 
-/// Ballast bytes of every job, for what does not depend on the number of observations.
+/// Ballast bytes of every job, for allocations that do not grow with the number of observations.
 const BALLAST_AT_LEAST: usize = 1 << 20;
 
 extern "C" {
@@ -42,18 +44,19 @@ extern "C" {
     fn gmhclust_ballast_give_back(ballast: *mut c_void, bytes: usize);
 }
 
-/// A lock that allocates nothing, for sections of a few instructions.
-struct Spin<T> {
+/// A lock that never allocates, for critical sections of a few instructions.
+struct SpinLock<T> {
     locked: AtomicBool,
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `lock` lets one thread at a time look at the value.
-unsafe impl<T: Send> Sync for Spin<T> {}
+// SAFETY: `lock` gives one thread at a time access to the value.
+unsafe impl<T: Send> Sync for SpinLock<T> {}
 
-struct Locked<'a, T>(&'a Spin<T>);
+/// Access to the value of a lock, until it is dropped.
+struct SpinGuard<'a, T>(&'a SpinLock<T>);
 
-impl<T> Spin<T> {
+impl<T> SpinLock<T> {
     const fn new(value: T) -> Self {
         Self {
             locked: AtomicBool::new(false),
@@ -61,15 +64,15 @@ impl<T> Spin<T> {
         }
     }
 
-    fn lock(&self) -> Locked<'_, T> {
+    fn lock(&self) -> SpinGuard<'_, T> {
         while self.locked.swap(true, Ordering::Acquire) {
             spin_loop();
         }
-        Locked(self)
+        SpinGuard(self)
     }
 }
 
-impl<T> Deref for Locked<'_, T> {
+impl<T> Deref for SpinGuard<'_, T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -78,29 +81,29 @@ impl<T> Deref for Locked<'_, T> {
     }
 }
 
-impl<T> DerefMut for Locked<'_, T> {
+impl<T> DerefMut for SpinGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: this thread has the lock.
         unsafe { &mut *self.0.value.get() }
     }
 }
 
-impl<T> Drop for Locked<'_, T> {
+impl<T> Drop for SpinGuard<'_, T> {
     fn drop(&mut self) {
         self.0.locked.store(false, Ordering::Release);
     }
 }
 
-/// Bytes that are part of the library's image, so that nobody has to be asked for them.
+/// Static memory, which is part of the library's image and exists without a request to the system.
 #[repr(align(64))]
 struct Arena(UnsafeCell<[u8; ARENA_BYTES]>);
 
-// SAFETY: each byte belongs to the one who was given it; none is read or written here otherwise.
+// SAFETY: only the owner of an allocation accesses its bytes.
 unsafe impl Sync for Arena {}
 
 static ARENA: Arena = Arena(UnsafeCell::new([0; ARENA_BYTES]));
 
-static IN_USE: Spin<Granules<{ GRANULES / 64 }>> = Spin::new(Granules::new());
+static IN_USE: SpinLock<Granules<{ GRANULES / 64 }>> = SpinLock::new(Granules::new());
 
 impl Arena {
     fn start(&self) -> *mut u8 {
@@ -111,7 +114,7 @@ impl Arena {
         (pointer as usize).wrapping_sub(self.start() as usize) < ARENA_BYTES
     }
 
-    /// Some of its bytes, or a null pointer where it has not as many.
+    /// Memory of this layout, or a null pointer if the arena has no room for it.
     fn take(&self, layout: Layout) -> *mut u8 {
         if layout.align() > GRANULE || layout.size() > ARENA_BYTES {
             return null_mut();
@@ -129,79 +132,79 @@ impl Arena {
     }
 }
 
-/// Address space that is kept for a shortage.
-struct Kept {
+/// Address space that is reserved for a shortage.
+struct Reserved {
     first: *mut c_void,
     bytes: usize,
 }
 
-// SAFETY: a place in memory, which is no thread's in particular.
-unsafe impl Send for Kept {}
+// SAFETY: a pointer to memory that belongs to no particular thread.
+unsafe impl Send for Reserved {}
 
-/// What all jobs keep together, and how many jobs there are.
-struct Keeping {
-    kept: Option<Kept>,
+/// The reserve that all running jobs share, and the number of these jobs.
+struct Reserve {
+    reserved: Option<Reserved>,
     jobs: usize,
 }
 
-static KEEPING: Spin<Keeping> = Spin::new(Keeping {
-    kept: None,
+static RESERVE: SpinLock<Reserve> = SpinLock::new(Reserve {
+    reserved: None,
     jobs: 0,
 });
 
-impl Keeping {
-    /// Has the computations stop, if there are any.
-    fn fall_short(&self) {
+impl Reserve {
+    /// Tells running computations to stop.
+    fn signal_shortage(&self) {
         if self.jobs > 0 {
             memory::set_shortage(true);
         }
     }
 
-    /// Gives the system back what is kept.
-    fn give_back(&mut self) {
-        if let Some(Kept { first, bytes }) = self.kept.take() {
-            // SAFETY: it was taken with this size, and is given back once.
+    /// Returns the reserved address space to the system.
+    fn release(&mut self) {
+        if let Some(Reserved { first, bytes }) = self.reserved.take() {
+            // SAFETY: it was reserved with this size, and is returned once.
             unsafe { gmhclust_ballast_give_back(first, bytes) };
         }
     }
 }
 
-/// Keeps address space as long as it lives, or until a shortage.
+/// Address space that is reserved until this value is dropped, or until a shortage.
 pub struct Ballast(());
 
 impl Ballast {
-    /// For a job on so many observations.
+    /// The ballast of a job on this number of observations.
     ///
     /// # Errors
-    /// `Error::Memory` where the system does not give it.
+    /// `Error::Memory` if the system refuses the address space.
     pub fn new(observations: usize) -> CoreResult<Self> {
         let bytes = observations.saturating_mul(BALLAST_PER_OBSERVATION) + BALLAST_AT_LEAST;
-        let mut keeping = KEEPING.lock();
-        if keeping.kept.as_ref().is_none_or(|kept| kept.bytes < bytes) {
-            keeping.give_back();
-            // SAFETY: any size may be asked for.
+        let mut reserve = RESERVE.lock();
+        if reserve.reserved.as_ref().is_none_or(|it| it.bytes < bytes) {
+            reserve.release();
+            // SAFETY: the function accepts any size.
             let first = unsafe { gmhclust_ballast_take(bytes) };
             if first.is_null() {
-                drop(keeping);
+                drop(reserve);
                 return Err(memory::too_little(
                     "the reserve of a computation needs",
                     bytes as f64,
                 ));
             }
-            keeping.kept = Some(Kept { first, bytes });
+            reserve.reserved = Some(Reserved { first, bytes });
         }
-        keeping.jobs += 1;
+        reserve.jobs += 1;
         Ok(Self(()))
     }
 }
 
 impl Drop for Ballast {
     fn drop(&mut self) {
-        let mut keeping = KEEPING.lock();
-        keeping.jobs -= 1;
-        if keeping.jobs == 0 {
-            keeping.give_back();
-            // What computations had is the system's again.
+        let mut reserve = RESERVE.lock();
+        reserve.jobs -= 1;
+        if reserve.jobs == 0 {
+            reserve.release();
+            // The computations have ended and freed their memory.
             memory::set_shortage(false);
         }
     }
@@ -214,57 +217,58 @@ struct Allocator;
 static ALLOCATOR: Allocator = Allocator;
 
 impl Allocator {
-    /// What the system refuses; a null pointer where it may be refused, or the reserve is used up.
+    /// Memory from the reserve, after the system refused it. `retry` asks the system again. A null
+    /// pointer if the caller can handle a refusal, or the reserve is used up.
     #[cold]
-    fn reserved(&self, layout: Layout, again: impl Fn() -> *mut u8) -> *mut u8 {
+    fn alloc_from_reserve(&self, layout: Layout, retry: impl Fn() -> *mut u8) -> *mut u8 {
         if memory::is_refusable() {
             return null_mut();
         }
-        KEEPING.lock().fall_short();
+        RESERVE.lock().signal_shortage();
         let small = layout.size() <= SMALL;
-        let mut given = if small {
+        let mut pointer = if small {
             ARENA.take(layout)
         } else {
             null_mut()
         };
-        if given.is_null() {
-            KEEPING.lock().give_back();
-            given = again();
+        if pointer.is_null() {
+            RESERVE.lock().release();
+            pointer = retry();
         }
-        if given.is_null() && !small {
-            given = ARENA.take(layout);
+        if pointer.is_null() && !small {
+            pointer = ARENA.take(layout);
         }
-        given
+        pointer
     }
 }
 
-// SAFETY: memory is the system's, or granules of the arena that nobody else has until they are given
-// back; only the system's is handed to the system. Nothing here panics.
+// SAFETY: memory comes from the system, or from granules of the arena that have no other owner
+// until they are freed. Memory returns to where it came from. Nothing here panics.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises.
-        let given = unsafe { System.alloc(layout) };
-        if given.is_null() {
+        let pointer = unsafe { System.alloc(layout) };
+        if pointer.is_null() {
             // SAFETY: the caller's promises.
-            return self.reserved(layout, || unsafe { System.alloc(layout) });
+            return self.alloc_from_reserve(layout, || unsafe { System.alloc(layout) });
         }
-        given
+        pointer
     }
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises.
-        let mut given = unsafe { System.alloc_zeroed(layout) };
-        if given.is_null() {
+        let mut pointer = unsafe { System.alloc_zeroed(layout) };
+        if pointer.is_null() {
             // SAFETY: the caller's promises.
-            given = self.reserved(layout, || unsafe { System.alloc(layout) });
-            if !given.is_null() {
-                // SAFETY: it was given with this size.
-                unsafe { given.write_bytes(0, layout.size()) };
+            pointer = self.alloc_from_reserve(layout, || unsafe { System.alloc(layout) });
+            if !pointer.is_null() {
+                // SAFETY: the memory was allocated with this size.
+                unsafe { pointer.write_bytes(0, layout.size()) };
             }
         }
-        given
+        pointer
     }
 
     #[inline]
@@ -272,7 +276,7 @@ unsafe impl GlobalAlloc for Allocator {
         if ARENA.holds(pointer) {
             ARENA.give_back(pointer, layout);
         } else {
-            // SAFETY: the caller's promises, and it is the system's.
+            // SAFETY: the caller's promises, and the memory is the system's.
             unsafe { System.dealloc(pointer, layout) };
         }
     }
@@ -280,7 +284,7 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !ARENA.holds(pointer) {
-            // SAFETY: the caller's promises, and it is the system's.
+            // SAFETY: the caller's promises, and the memory is the system's.
             let moved = unsafe { System.realloc(pointer, layout, size) };
             if !moved.is_null() {
                 return moved;
@@ -289,7 +293,8 @@ unsafe impl GlobalAlloc for Allocator {
                 return null_mut();
             }
         }
-        // SAFETY: the caller promises a size that makes a layout, and that the new place is another.
+        // SAFETY: the caller promises a valid size for a layout. The new memory does not overlap
+        // the old memory, which is not freed yet.
         unsafe {
             let wanted = Layout::from_size_align_unchecked(size, layout.align());
             let moved = self.alloc(wanted);

@@ -1,4 +1,4 @@
-//! Results that several verbs share, as R values.
+//! Conversion to R of results that several verbs share.
 
 use extendr_api::prelude::*;
 use gmhclust_core::dendrogram::Dendrogram;
@@ -6,7 +6,7 @@ use gmhclust_core::Result as CoreResult;
 
 use crate::vector;
 
-/// A tree as components of an `hclust` object, and the device that made it.
+/// The components of an `hclust` object, and the name of the backend.
 pub fn tree_to_r((tree, backend): (Dendrogram, &'static str)) -> CoreResult<Robj> {
     Ok(list!(
         merge = merge_to_r(&tree)?,
@@ -17,12 +17,12 @@ pub fn tree_to_r((tree, backend): (Dendrogram, &'static str)) -> CoreResult<Robj
     .into())
 }
 
-/// Integers as a vector of R's.
+/// An R vector of integers.
 pub fn integers_to_r(integers: Vec<i32>) -> CoreResult<Robj> {
     vector::integers(integers.into_iter())
 }
 
-/// The merges as the matrix of R's `hclust`.
+/// Component `merge` of an `hclust` object, a matrix.
 pub fn merge_to_r(tree: &Dendrogram) -> CoreResult<Robj> {
     let rows = tree.merge.len();
     let columns = (0..2 * rows).map(|place| tree.merge[place % rows][place / rows]);
@@ -32,8 +32,8 @@ pub fn merge_to_r(tree: &Dendrogram) -> CoreResult<Robj> {
 /// R's missing integer.
 pub const NA_INTEGER: i32 = i32::MIN;
 
-/// A count or code as R stores it; neither exceeds the number of observations, whose indices R's
-/// `hclust` stores as integers too.
+/// A count or code as an R integer. Neither exceeds the number of observations, which fits an R
+/// integer because `hclust` objects store indices of observations as integers.
 pub fn r_integer<T>(value: T) -> i32
 where
     i32: TryFrom<T>,

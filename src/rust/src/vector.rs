@@ -1,11 +1,11 @@
-//! Vectors of R's that a worker reads or fills in, so that what is as large as memory exists once
-//! only.
+//! R vectors that a worker thread reads or fills in directly, without a copy: they may take most of
+//! the memory.
 
 use extendr_api::prelude::*;
 use extendr_api::SEXP;
 use gmhclust_core::{memory, Error as CoreError, Result as CoreResult};
 
-// R's objects are opaque here: only their address crosses.
+// R objects are opaque here: only their address crosses.
 #[allow(improper_ctypes)]
 extern "C" {
     /// See allocate.c.
@@ -13,40 +13,40 @@ extern "C" {
     fn gmhclust_allocate_integers(length: f64) -> SEXP;
 }
 
-/// The place of a vector's values.
+/// Pointer to the values of a vector that is filled in.
 pub struct Destination<T> {
     first: *mut T,
     length: usize,
 }
 
-// SAFETY: a place in memory, which is no thread's in particular.
+// SAFETY: a pointer to memory that belongs to no particular thread.
 unsafe impl<T: Send> Send for Destination<T> {}
 
 impl<T> Destination<T> {
-    /// The values, of which none has a meaning yet.
+    /// The values, which are arbitrary before they are filled in.
     ///
     /// # Safety
-    /// While the slice is in use the vector must be there, and nobody else may look into it.
+    /// While the slice is in use, the vector must exist, and no other code may access its values.
     pub unsafe fn values<'a>(self) -> &'a mut [T] {
-        // SAFETY: it was allocated with this length; the rest the caller promises.
+        // SAFETY: the vector was allocated with this length; the caller promises the rest.
         unsafe { std::slice::from_raw_parts_mut(self.first, self.length) }
     }
 }
 
-/// The place of the values of a vector that is only read.
+/// Pointer to the values of a vector that is only read.
 pub struct Source {
     first: *const f64,
     length: usize,
 }
 
-// SAFETY: as above; many threads may read.
+// SAFETY: as above; several threads may read the values.
 unsafe impl Send for Source {}
 
 impl Source {
-    /// Of a double vector of R's.
+    /// Pointer to the values of an R vector of doubles.
     ///
     /// # Errors
-    /// `Error::Input` for another object.
+    /// `Error::Input` if the object is no double vector.
     pub fn new(vector: &Robj) -> CoreResult<Self> {
         let values = vector
             .as_real_slice()
@@ -60,36 +60,36 @@ impl Source {
     /// The values.
     ///
     /// # Safety
-    /// While the slice is in use the vector must be there, and nobody may change it.
+    /// While the slice is in use, the vector must exist, and no code may change its values.
     pub unsafe fn values<'a>(&self) -> &'a [f64] {
-        // SAFETY: `new` was given a double vector of this length; the rest the caller promises.
+        // SAFETY: `new` got a double vector of this length; the caller promises the rest.
         unsafe { std::slice::from_raw_parts(self.first, self.length) }
     }
 }
 
-/// A double vector of R's without particular values, and where these are. For R's thread only.
+/// A new R vector of doubles with arbitrary values, and a pointer to them. For R's thread only.
 ///
 /// # Errors
-/// `Error::Memory` where R has no memory for it.
+/// `Error::Memory` if R has too little memory.
 pub fn allocate(length: usize) -> CoreResult<(Robj, Destination<f64>)> {
-    // SAFETY: this is R's thread, and what comes is an R object.
+    // SAFETY: this is R's thread, and the function returns an R object.
     let mut vector = unsafe { Robj::from_sexp(gmhclust_allocate_doubles(length as f64)) };
     let first = vector.as_real_slice_mut().map(<[f64]>::as_mut_ptr);
     destination(vector, first, length)
 }
 
-/// As [`allocate`], an integer vector.
+/// As [`allocate`], for integers.
 ///
 /// # Errors
-/// As there.
+/// As [`allocate`].
 pub fn allocate_integers(length: usize) -> CoreResult<(Robj, Destination<i32>)> {
-    // SAFETY: this is R's thread, and what comes is an R object.
+    // SAFETY: this is R's thread, and the function returns an R object.
     let mut vector = unsafe { Robj::from_sexp(gmhclust_allocate_integers(length as f64)) };
     let first = vector.as_integer_slice_mut().map(<[i32]>::as_mut_ptr);
     destination(vector, first, length)
 }
 
-/// A double vector of R's with these values. For R's thread only.
+/// A new R vector of doubles with these values. For R's thread only.
 ///
 /// # Errors
 /// As [`allocate`].
@@ -100,10 +100,10 @@ pub fn doubles(values: impl ExactSizeIterator<Item = f64>) -> CoreResult<Robj> {
     Ok(vector)
 }
 
-/// As [`doubles`], an integer vector.
+/// As [`doubles`], for integers.
 ///
 /// # Errors
-/// As there.
+/// As [`allocate`].
 pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> {
     let (mut vector, _) = allocate_integers(values.len())?;
     let places = vector.as_integer_slice_mut().into_iter().flatten();
@@ -111,14 +111,14 @@ pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> 
     Ok(vector)
 }
 
-/// Makes a vector a matrix.
+/// Turns a vector into a matrix by setting its dimensions.
 pub fn with_dimensions(mut vector: Robj, rows: usize, columns: usize) -> Robj {
     let dimensions = [rows as i32, columns as i32];
     vector.set_attrib("dim", dimensions).expect("lengths agree");
     vector
 }
 
-/// A vector that was allocated, unless it is none, and where its values are.
+/// A vector and a pointer to its values. `first` is `None` if R could not allocate the vector.
 fn destination<T>(
     vector: Robj,
     first: Option<*mut T>,
@@ -130,7 +130,7 @@ fn destination<T>(
             memory::in_words((size_of::<T>() * length) as f64)
         )));
     };
-    // R's pointer to no values points nowhere.
+    // R's pointer to the values of an empty vector is not a valid address.
     let first = if length == 0 {
         std::ptr::dangling_mut()
     } else {

@@ -1,4 +1,4 @@
-//! What a verb asks of a device, for the choice of one.
+//! The size of the work of each verb, from which the engine chooses a device.
 
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::kmeans::Start;
@@ -9,17 +9,17 @@ use gmhclust_core::metric::Metric;
 
 use crate::engine::planner::Workload;
 
-/// A Mahalanobis-average clustering of `n` observations, or those within its apriori clusters.
+/// Mahalanobis-average clustering of `n` observations, within and above apriori clusters if given.
 pub fn clustering(n: usize, apriori: Option<&[u32]>) -> Workload {
     Workload::Agglomeration(ProblemSizes::new(n, apriori))
 }
 
-/// The part above apriori clusters of a Mahalanobis-average clustering.
+/// Mahalanobis-average clustering above apriori clusters only.
 pub fn clustering_above(apriori: &[u32]) -> Workload {
     Workload::Agglomeration(ProblemSizes::above(apriori))
 }
 
-/// The distances of these pairs in so many columns.
+/// The distances of pairs of observations with this many columns.
 pub fn distances(pairs: &Pairs, columns: usize) -> Workload {
     Workload::Pairs {
         count: pairs.count(),
@@ -27,7 +27,7 @@ pub fn distances(pairs: &Pairs, columns: usize) -> Workload {
     }
 }
 
-/// The distances of `n` observations from `m` others, or from each other.
+/// The distances between `n` queries and `m` references.
 pub fn pairs_of(n: usize, m: usize, columns: usize) -> Workload {
     Workload::Pairs {
         count: n * m,
@@ -35,7 +35,7 @@ pub fn pairs_of(n: usize, m: usize, columns: usize) -> Workload {
     }
 }
 
-/// The preparation of observations for a metric, an operation for each value.
+/// Preparation of observations for a metric: one operation per value.
 pub fn preparation(rows: usize, columns: usize) -> Workload {
     Workload::Pairs {
         count: rows,
@@ -43,7 +43,7 @@ pub fn preparation(rows: usize, columns: usize) -> Workload {
     }
 }
 
-/// Linkage of `n` observations whose dissimilarities are given.
+/// Linkage of `n` observations with given dissimilarities.
 pub fn linkage(linkage: Linkage, n: usize) -> Workload {
     Workload::Linkage {
         linkage,
@@ -71,7 +71,7 @@ pub fn linkage_of_points(
     }
 }
 
-/// At most so many iterations of k-means.
+/// k-means clustering with at most this many iterations.
 pub fn kmeans(n: usize, start: &Start, iterations: usize, columns: usize) -> Workload {
     Workload::Pairs {
         count: (n * start.centers(columns)).saturating_mul(iterations),

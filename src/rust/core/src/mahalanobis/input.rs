@@ -16,7 +16,7 @@ const SHAPES_PER_OBSERVATION: f64 = 0.1;
 
 /// Largest n·p³, about an hour of work, with no more observations than dimensions. Then all
 /// covariances are singular, and the matrix is most likely transposed.
-const MOST_DEGENERATE_WORK: f64 = 1e13;
+pub const MOST_DEGENERATE_WORK: f64 = 1e13;
 
 /// Checks that shapes in this many dimensions can be computed.
 ///
