@@ -24,7 +24,7 @@ macro_rules! arguments {
 
         impl $name {
             #[cfg(test)]
-            fn layout() -> $crate::arguments::Layout {
+            $visibility fn layout() -> $crate::arguments::Layout {
                 $crate::arguments::Layout {
                     name: stringify!($name),
                     size: size_of::<Self>(),
