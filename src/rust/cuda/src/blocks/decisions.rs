@@ -7,14 +7,17 @@ use std::sync::OnceLock;
 use libloading::{Library, Symbol};
 use pulp::Scalar;
 
-use super::*;
+use super::arrays::{banded_len, code, doubles, Arrays, Task, BAND, SHAPE_SCALARS, WORDS};
+use super::tasks::gather;
 use crate::host::{self, extreme, same};
 use gmhclust_core::mahalanobis::distance::{ExactSum, Quanta};
-use gmhclust_core::mahalanobis::shape::{self, Workspace};
+use gmhclust_core::mahalanobis::shape::{self, packed_len, Workspace};
 use gmhclust_core::mahalanobis::subthreshold::ShapeRule;
-use gmhclust_core::mahalanobis::Options;
+use gmhclust_core::mahalanobis::{agglomerate, distance, Options, Problem, Subthreshold};
 use gmhclust_core::matrix::Matrix;
+use gmhclust_core::monitor::Monitor;
 use gmhclust_core::testing::{draw, Random, DATA};
+use gmhclust_core::{Cpu, Merge};
 
 const SUBTHRESHOLDS: [Subthreshold; 4] = [
     Subthreshold::Mahal,
