@@ -1,8 +1,8 @@
 //! The arguments of kernels: structs that have a counterpart, field by field, in a header of
 //! `kernels`, with addresses on the device where that has pointers.
 //!
-//! What is declared with [`arguments`] tells its layout, which [`check`] compares with what a C++
-//! compiler makes of the header; each module that launches kernels has a test for its own.
+//! A struct that is declared with [`arguments`] has its layout, which [`check`] compares with the layout
+//! that a C++ compiler gives it by the header; each module that launches kernels has a test for its own.
 
 /// Declares structs that kernels take as arguments.
 macro_rules! arguments {
@@ -53,7 +53,7 @@ macro_rules! named_values {
         }
 
         impl<T> $name<T> {
-            /// What `make` makes of each of them.
+            /// Applies `make` to each of them.
             $visibility fn map<U>(&self, mut make: impl FnMut(&T) -> U) -> $name<U> {
                 $name { $($field: make(&self.$field),)* }
             }

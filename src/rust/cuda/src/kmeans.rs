@@ -10,7 +10,7 @@ use cudarc::driver::{
 };
 
 use crate::arguments::arguments;
-use crate::device::Device;
+use crate::device::{Device, DriverResult};
 use crate::kernels;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::seed::{self, CHUNK};
@@ -27,10 +27,11 @@ const ROWS: u32 = 128;
 const SPAN: usize = 2048;
 const NONE: u32 = u32::MAX;
 
-/// Centers that are drawn in a fraction of a second.
+/// Centers that are drawn between two looks at the monitor: a fraction of a second. With more, an
+/// interrupt would have to wait.
 const DRAWN_AT_A_TIME: usize = 64;
 
-/// Pairs of coordinates that take a fraction of a second.
+/// Pairs of coordinates of a launch: a fraction of a second. With more, an interrupt would have to wait.
 const BATCH_COORDINATES: usize = 1 << 40;
 
 arguments! {
@@ -69,9 +70,7 @@ arguments! {
     }
 }
 
-type DriverResult<T> = std::result::Result<T, DriverError>;
-
-/// Whether the device has memory for so many centers of these observations.
+/// Whether the device has memory for this many centers of these observations.
 ///
 /// # Errors
 /// `Error::Device` when it fails.
@@ -80,7 +79,7 @@ pub fn fits(device: &Device, x: &Matrix, centers: usize) -> Result<bool> {
         return Ok(false);
     }
     let (rows, values) = (x.rows() + SPAN, x.values().len());
-    // The observations, what each has while centers are drawn, centers and their sums.
+    // The observations, the scalars of each while centers are drawn, centers and their sums.
     let bytes = 8 * values + 20 * rows + 2 * 8 * centers * (x.columns() + 2);
     Ok(bytes + (bytes >> 4) <= device.free_memory()?)
 }
@@ -155,7 +154,7 @@ impl<'a> Observations<'a> {
         let chunks = n.div_ceil(CHUNK);
         let parts = chunks.div_ceil(CHUNK);
         let reals = |count: usize| {
-            // SAFETY: what the kernels read of it they have written before.
+            // SAFETY: the kernels read only what they have written before.
             unsafe { stream.alloc::<f64>(count) }.map_err(|error| self.error(error))
         };
         let numbers = |count: usize| {

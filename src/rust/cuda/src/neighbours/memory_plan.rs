@@ -25,7 +25,7 @@ impl MemoryPlan {
     /// For references of `bytes` bytes each; `None` where `memory` does not suffice.
     pub fn new(references: usize, bytes: usize, memory: usize) -> Option<Self> {
         let piece = (PIECE_BYTES.min(memory / 16) / bytes).clamp(1, references.max(1));
-        // Rows with their numbers, and the references' groups.
+        // The rows of a piece with their places, and the references' groups.
         let others = piece * (bytes + 4) + 4 * references;
         let plan = |chunk: usize, buffers: usize| {
             let left = memory.checked_sub(others + buffers * chunk * bytes)?;
@@ -34,8 +34,8 @@ impl MemoryPlan {
         if references * bytes <= memory / 4 * 3 {
             return plan(references, 1);
         }
-        // Every batch of queries has all chunks copied once, so many queries at a time are worth
-        // more than large chunks.
+        // Every batch of queries copies all chunks once: large batches save more time than large
+        // chunks.
         let most = CHUNK_BYTES.min(memory / 8) / bytes / TILE * TILE;
         if most == 0 {
             return None;
