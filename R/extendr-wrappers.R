@@ -7,7 +7,7 @@ NULL
 #' Starts a Mahalanobis-average clustering.
 #' @param x double matrix, observations in rows.
 #' @param options list(threshold, subthreshold, quick, normalize, apriori_intra): a double, in
-#'   members; one of "mahal", "mahal0", "euclid", "euclidMahal"; flags.
+#'   members; the name of a kind, as for gmhclust(); flags.
 #' @param apriori NULL or an integer code for each observation, 0 for none.
 #' @param inner NULL, or the merges within all apriori clusters as job_gmhclust_within() finds them,
 #'   those of one after those of another.

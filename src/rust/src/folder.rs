@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use extendr_api::prelude::*;
-use gmhclust_core::knn::folder::{begin, Digests, Folder, Manifest, Search};
+use gmhclust_core::knn::folder::{begin, Digests, Folder, Manifest, SearchDescription};
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
 
 use crate::arguments::{self, Fields};
@@ -172,11 +172,11 @@ fn count(count: i32) -> CoreResult<u32> {
     u32::try_from(count).map_err(|_| CoreError::Input("a count is negative".into()))
 }
 
-fn search_of(search: &List) -> CoreResult<Search> {
+fn search_of(search: &List) -> CoreResult<SearchDescription> {
     let fields = Fields::new("search", search);
     let number = |name: &str| count(fields.get(name)?);
     let digests: Vec<String> = fields.get("digests")?;
-    Ok(Search {
+    Ok(SearchDescription {
         rows: number("rows")?,
         columns: number("columns")?,
         among: number("among")?,
@@ -193,7 +193,7 @@ fn folder_to_r(folder: Folder) -> CoreResult<Robj> {
     let Manifest {
         block_rows, search, ..
     } = folder.manifest;
-    let Search {
+    let SearchDescription {
         metric, digests, ..
     } = search;
     let mut names = vec!["X"];

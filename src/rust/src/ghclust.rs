@@ -1,7 +1,7 @@
 //! ghclust(): linkage.
 
 use extendr_api::prelude::*;
-use gmhclust_core::linkage::{matrix, points, Linkage, Origin, Precision, Recurrence};
+use gmhclust_core::linkage::{matrix, points, Linkage, Origin, Recurrence, StoredPrecision};
 use gmhclust_core::{memory, Error as CoreError, Matrix, Monitor, Result as CoreResult};
 
 use crate::device::Device;
@@ -84,9 +84,9 @@ fn recurrence(method: &str, single: bool) -> CoreResult<Recurrence> {
     Ok(Recurrence {
         linkage: Linkage::new(method)?,
         precision: if single {
-            Precision::Single
+            StoredPrecision::Single
         } else {
-            Precision::Double
+            StoredPrecision::Double
         },
     })
 }

@@ -1,7 +1,7 @@
 //! gkmeans(): k-means.
 
 use extendr_api::prelude::*;
-use gmhclust_core::kmeans::{self, Partition, Start};
+use gmhclust_core::kmeans::{self, KMeans, Start};
 use gmhclust_core::{matrix, Matrix, Monitor, Result as CoreResult};
 
 use crate::device::Device;
@@ -53,8 +53,8 @@ fn job_gkmeans(
 }
 
 /// Clusters from 1; their centers in rows.
-fn partition_to_r(partition: Partition) -> CoreResult<Robj> {
-    let Partition {
+fn partition_to_r(partition: KMeans) -> CoreResult<Robj> {
+    let KMeans {
         cluster,
         centers,
         sizes,

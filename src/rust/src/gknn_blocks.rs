@@ -5,7 +5,7 @@ use std::sync::Arc;
 use extendr_api::prelude::*;
 use gmhclust_core::knn::{Block, Done, Graph};
 use gmhclust_core::metric::Points;
-use gmhclust_core::neighbours::{refuse, suspects};
+use gmhclust_core::neighbours::{refuse_undefined, rows_without_distance};
 use gmhclust_core::{matrix, Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::arguments::{self, Fields};
@@ -50,11 +50,14 @@ fn job_gknn_points(
         let values = matrix::row_major(&parts, columns)?;
         Ok(move |monitor: &Monitor| {
             let (x, query) = values.split_at(n * columns);
-            let digests = [matrix::digest(x, before), matrix::digest(query, 0)];
+            let digests = [
+                gmhclust_core::digest::digest(x, before),
+                gmhclust_core::digest::digest(query, 0),
+            ];
             let engine = device.engine(&workload::preparation(rows, columns))?;
             let prepare = || Points::from_row_major(metric, values, rows, columns, monitor);
             let points = engine.cpu().install(prepare)?;
-            let rows = suspects(&points)?;
+            let rows = rows_without_distance(&points)?;
             Ok((points, rows, digests))
         })
     };
@@ -141,7 +144,7 @@ fn gknn_refusal(x: Vec<i32>, query: Vec<i32>, metric: List) -> Nullable<String> 
                 .filter_map(|&row| usize::try_from(row - 1).ok());
             rows.collect()
         };
-        refuse(&metric, &rows(&x), &rows(&query))
+        refuse_undefined(&metric, &rows(&x), &rows(&query))
     };
     match check() {
         Ok(()) => Nullable::Null,

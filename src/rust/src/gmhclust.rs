@@ -1,7 +1,9 @@
 //! gmhclust(): Mahalanobis-average clustering.
 
 use extendr_api::prelude::*;
-use gmhclust_core::mahalanobis::{self, apriori, Clusterer, Clustering, Options, Subthreshold};
+use gmhclust_core::mahalanobis::{
+    self, apriori, Clusterer, Clustering, Distance, Options, Subthreshold,
+};
 use gmhclust_core::{memory, Error as CoreError, Matrix, Merge, Monitor, Result as CoreResult};
 
 use crate::arguments::Fields;
@@ -13,7 +15,7 @@ use crate::{vector, workload};
 /// Starts a Mahalanobis-average clustering.
 /// @param x double matrix, observations in rows.
 /// @param options list(threshold, subthreshold, quick, normalize, apriori_intra): a double, in
-///   members; one of "mahal", "mahal0", "euclid", "euclidMahal"; flags.
+///   members; the name of a kind, as for gmhclust(); flags.
 /// @param apriori NULL or an integer code for each observation, 0 for none.
 /// @param inner NULL, or the merges within all apriori clusters as job_gmhclust_within() finds them,
 ///   those of one after those of another.
@@ -98,24 +100,11 @@ fn options_of(list: &List) -> CoreResult<Options> {
     let subthreshold: String = fields.get("subthreshold")?;
     Ok(Options {
         threshold: fields.get("threshold")?,
-        subthreshold: parse_subthreshold(&subthreshold)?,
-        quick: fields.get("quick")?,
+        subthreshold: Subthreshold::new(&subthreshold)?,
+        distance: Distance::from_quick(fields.get("quick")?),
         normalize: fields.get("normalize")?,
         apriori_intra: fields.get("apriori_intra")?,
     })
-}
-
-fn parse_subthreshold(name: &str) -> CoreResult<Subthreshold> {
-    match name {
-        "mahal" => Ok(Subthreshold::Mahal),
-        "mahal0" => Ok(Subthreshold::Mahal0),
-        "euclid" => Ok(Subthreshold::Euclid),
-        "euclidMahal" => Ok(Subthreshold::EuclidMahal),
-        other => Err(CoreError::Input(format!(
-            "`subthreshold` is {other:?}, it must be \"mahal\", \"mahal0\", \"euclid\" or \
-             \"euclidMahal\""
-        ))),
-    }
 }
 
 fn apriori_codes(codes: &[i32]) -> CoreResult<Vec<u32>> {
@@ -143,7 +132,7 @@ fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
         higher,
         height,
     };
-    let partition = apriori::Partition::by_label(codes);
+    let partition = apriori::AprioriPartition::by_label(codes);
     Ok(partition
         .sizes()
         .map(|size| merges.by_ref().take(size - 1).map(merge).collect())

@@ -1,7 +1,7 @@
 //! Graphs of nearest neighbours as matrices of R's.
 
 use extendr_api::prelude::*;
-use gmhclust_core::knn::{Graph, NOBODY};
+use gmhclust_core::knn::{Graph, UNKNOWN};
 use gmhclust_core::Result as CoreResult;
 
 use crate::results::{r_integer, NA_INTEGER};
@@ -12,7 +12,7 @@ pub fn graph_to_r(graph: Graph) -> CoreResult<Robj> {
     let Graph { k, index, distance } = graph;
     let queries = index.len() / k;
     let number = |index: u32| match index {
-        NOBODY => NA_INTEGER,
+        UNKNOWN => NA_INTEGER,
         index => r_integer(index) + 1,
     };
     let places = || (0..queries * k).map(|place| place % queries * k + place / queries);

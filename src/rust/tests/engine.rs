@@ -12,12 +12,15 @@ use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::kmeans::{self, Assigned, KMeansDevice, Start};
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
 use gmhclust_core::linkage::{geometric, spanning, LinkageDevice, Origin, Recurrence};
-use gmhclust_core::mahalanobis::screen::{Frame, Screen};
+use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
 use gmhclust_core::mahalanobis::{
-    AgglomerationDevice, Clusterer, Options, Problem, ProblemSizes, Subthreshold, WholeProblems,
+    AgglomerationDevice, Clusterer, Distance, Options, Problem, ProblemSizes, Subthreshold,
+    WholeProblems,
 };
 use gmhclust_core::metric::{Metric, Points};
-use gmhclust_core::neighbours::{Nearest, NeighbourDevice, Neighbours, Request, Space};
+use gmhclust_core::neighbours::{
+    NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space,
+};
 use gmhclust_core::{knn, Cpu, Device, Error, Matrix, Merge, Monitor, Result};
 
 /// A device whose answers to some questions are an error, and to others the CPU's.
@@ -67,7 +70,7 @@ impl AgglomerationDevice for Failing {
         number: usize,
         problem: &Problem,
         live: usize,
-        frame: Frame,
+        frame: ClusterFrame,
     ) -> Result<Box<dyn Screen>> {
         self.cpu.screen(number, problem, live, frame)
     }
@@ -97,7 +100,7 @@ struct FewAtATime<'a> {
 }
 
 impl Neighbours for FewAtATime<'_> {
-    fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest> {
+    fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists> {
         self.device.answer()?;
         self.neighbours.nearest(request)
     }
@@ -192,7 +195,7 @@ fn points(metric: Metric, x: &Matrix) -> Points {
 const OPTIONS: Options = Options {
     threshold: 5.0,
     subthreshold: Subthreshold::Mahal,
-    quick: false,
+    distance: Distance::FullMahalanobis,
     normalize: false,
     apriori_intra: true,
 };

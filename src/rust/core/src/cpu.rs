@@ -1,4 +1,4 @@
-//! The CPU: a pool of threads that rayon divides work among.
+//! The CPU as a device: a pool of threads.
 
 use std::io;
 use std::sync::mpsc;
@@ -7,34 +7,34 @@ use std::thread::JoinHandle;
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// What algorithms run on: the threads of the CPU, alone or with an accelerator beside them. Each
-/// algorithm says in a trait of its own what else it asks of a device. Every device gives the same
-/// answers, bit for bit.
+/// A device that algorithms run on: the threads of the CPU, alone or with an accelerator. Each
+/// algorithm extends this trait by its own operations. All devices return the same bits.
 pub trait Device: Send + Sync {
     /// The threads for the host's part of the work.
     fn cpu(&self) -> &Cpu;
 }
 
-/// Bytes of address space that a thread takes: its stack, 2 MiB unless the user's environment says
-/// otherwise, and what the system keeps for it.
+/// Bytes of address space of a thread: its stack, 2 MiB unless the user's environment sets another
+/// size, and 256 KiB for the system's own data. Too small a value can end the process in a shortage
+/// of memory.
 const THREAD_BYTES: usize = 9 << 18;
 
 /// A pool of threads.
 pub struct Cpu {
-    /// Dropped first, which tells the threads to end.
+    /// Dropped first, which makes the threads end.
     pool: rayon::ThreadPool,
-    /// Dropped next, so that the next computation finds their memory free.
+    /// Dropped next, which waits for the threads, so that their memory is free afterwards.
     _threads: Threads,
 }
 
-/// The threads of a pool; where they are dropped, they have been told to end.
+/// The threads of a pool, joined on drop.
 #[derive(Default)]
 struct Threads(Vec<JoinHandle<()>>);
 
 impl Drop for Threads {
     fn drop(&mut self) {
         for thread in self.0.drain(..) {
-            // The pool hands panics to those who gave the work.
+            // Panics go to the caller of `install`.
             let _ = thread.join();
         }
     }
@@ -73,8 +73,8 @@ impl Cpu {
 
 /// Starts a thread of a pool.
 fn start(thread: rayon::ThreadBuilder) -> io::Result<JoinHandle<()>> {
-    // A thread that has no memory for what the system keeps for it ends the process. So there must
-    // be enough before it starts, and nothing else is done until it has.
+    // A thread without memory for the system's own data ends the process. So memory is checked
+    // before it starts, and nothing else happens until it runs.
     memory::room::<u8>("a thread needs", THREAD_BYTES)
         .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     let mut builder = std::thread::Builder::new();
@@ -83,17 +83,17 @@ fn start(thread: rayon::ThreadBuilder) -> io::Result<JoinHandle<()>> {
     }
     let (up, is_up) = mpsc::channel();
     let started = builder.spawn(move || {
-        // Nobody listens where the starter has gone.
+        // Fails only if the receiver is gone.
         let _ = up.send(());
         thread.run();
     })?;
-    // An error would mean that it has ended.
+    // An error means that the thread has ended.
     let _ = is_up.recv();
     Ok(started)
 }
 
 impl Cpu {
-    /// Runs `work` where rayon divides it among the threads of the pool.
+    /// Runs `work` in the pool, so that rayon divides it among its threads.
     pub fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.pool.install(work)
     }

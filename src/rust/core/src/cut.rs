@@ -4,12 +4,13 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::monitor::Monitor;
 
+/// Names the request in memory errors.
 const NEEDS: &str = "cutting the tree needs";
 
-/// The cluster of each observation once all but the last `clusters - 1` merges are done.
+/// The cluster of each observation after all but the last `clusters - 1` merges.
 ///
 /// `merge` holds the `n - 1` rows of an R `hclust`, each after the rows that it refers to. Clusters
-/// are numbered from 1, in the order of their first observations. Time and memory grow with n.
+/// are numbered from 1, in the order of their first observations. O(n) time and memory.
 ///
 /// # Errors
 /// `Error::Input` unless `clusters` is from 1 to n; `Error::Memory`.
@@ -21,7 +22,8 @@ pub fn cut(merge: &[[i32; 2]], clusters: usize) -> Result<Vec<i32>> {
         )));
     }
     let done = n - clusters;
-    // The last of the merges done that holds each observation, and each merge; 0 for none.
+    // By observation and by merge: the last merge, of those before the cut, that contains it; 0 for
+    // none.
     let mut cluster = memory::zeros(NEEDS, n)?;
     let mut last = memory::zeros(NEEDS, done)?;
     for row in (0..done).rev() {
@@ -36,7 +38,7 @@ pub fn cut(merge: &[[i32; 2]], clusters: usize) -> Result<Vec<i32>> {
             }
         }
     }
-    // From here on, `last` is the number of the cluster that each of these merges made.
+    // From here on, `last` is by merge the number of its cluster.
     last.fill(0);
     let mut count = 0;
     for cluster in &mut cluster {
@@ -54,7 +56,7 @@ pub fn cut(merge: &[[i32; 2]], clusters: usize) -> Result<Vec<i32>> {
     Ok(cluster)
 }
 
-/// As [`cut`], for several numbers of clusters, one after the other.
+/// As [`cut`], for several numbers of clusters; results are concatenated.
 ///
 /// # Errors
 /// As there, and `Error::Interrupt`.

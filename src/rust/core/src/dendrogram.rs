@@ -1,19 +1,19 @@
-//! The tree: merges, heights and leaf order, in the conventions of R's `hclust`.
+//! The dendrogram: merges, heights and leaf order, in the conventions of R's `hclust`.
 
 use crate::error::Result;
 use crate::memory;
 use crate::merge::Merge;
 
-/// What needs memory here.
+/// Names the request in memory errors.
 const TREE: &str = "the tree needs";
 
 /// A binary tree over `n` observations as R's `hclust` stores it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Dendrogram {
-    /// `n - 1` rows; `-i` is observation `i`, `k` the cluster made by row `k`, both from 1. In each
-    /// row the smaller cluster id comes first, observations before clusters.
+    /// `n - 1` rows; `-i` is observation `i`, `k` the union of row `k`, both from 1. In each row
+    /// observations come before clusters, and smaller numbers before larger ones.
     pub merge: Vec<[i32; 2]>,
-    /// The height of each merge, in the order of the merges; it need not increase.
+    /// The height of each merge, in the order of the merges. Heights need not increase.
     pub height: Vec<f64>,
     /// The observations (from 1) in an order in which no branches cross.
     pub order: Vec<i32>,
@@ -21,7 +21,7 @@ pub struct Dendrogram {
 
 impl Dendrogram {
     /// From steps that each join two nodes at a height: nodes `0..n` are the observations, node
-    /// `n + k` is what step `k` made.
+    /// `n + k` is the union of step `k`.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
@@ -43,16 +43,16 @@ impl Dendrogram {
     }
 }
 
-/// Joins sequences of merges, each with slots of its own, to one tree.
+/// Builds one tree from several sequences of merges, each with its own slots.
 pub struct TreeBuilder {
     n: usize,
-    /// The node that stands for each observation's slot at present.
+    /// By observation: the current node of its slot.
     node: Vec<u32>,
     steps: Vec<(u32, u32, f64)>,
 }
 
 impl TreeBuilder {
-    /// For `n` observations, each its own node.
+    /// For `n` observations, each a node.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
@@ -64,8 +64,8 @@ impl TreeBuilder {
         })
     }
 
-    /// One merge of the clusters that the observations `lower` and `higher` stand for; `lower`
-    /// stands for the result.
+    /// Joins the clusters that the observations `lower` and `higher` represent; `lower` represents
+    /// their union.
     pub fn join(&mut self, lower: u32, higher: u32, height: f64) {
         let made = (self.n + self.steps.len()) as u32;
         self.steps.push((
@@ -76,7 +76,7 @@ impl TreeBuilder {
         self.node[lower as usize] = made;
     }
 
-    /// All of a sequence of merges; observation `slots[s]` stands for slot s.
+    /// Joins a sequence of merges; observation `slots[s]` represents slot s.
     pub fn append(&mut self, slots: &[u32], merges: &[Merge]) {
         for merge in merges {
             self.join(
@@ -87,7 +87,7 @@ impl TreeBuilder {
         }
     }
 
-    /// The tree, once all observations are joined.
+    /// The tree, after all observations are joined.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
@@ -96,7 +96,7 @@ impl TreeBuilder {
     }
 }
 
-/// The rows of a merge matrix of R's, whose values lie column by column.
+/// The rows of an R merge matrix, given its column-major values.
 ///
 /// # Errors
 /// `Error::Memory`.
@@ -107,7 +107,7 @@ pub fn merge_rows(columns: &[i32]) -> Result<Vec<[i32; 2]>> {
     Ok(rows)
 }
 
-/// The observations (from 1) from left to right: depth first, the first column first.
+/// The observations (from 1) from left to right: depth first, the first column first. O(n) time.
 ///
 /// # Errors
 /// `Error::Memory`.
@@ -126,8 +126,8 @@ pub fn leaf_order(merge: &[[i32; 2]]) -> Result<Vec<i32>> {
     Ok(order)
 }
 
-/// The merges (from 1) whose branches cross when the leaves stand in this order, a permutation of the
-/// observations (from 1): those of clusters whose leaves are not side by side.
+/// The merges (from 1) whose branches cross in this order of the leaves, a permutation of the
+/// observations (from 1): the leaves of these clusters are not contiguous.
 ///
 /// # Errors
 /// `Error::Memory`.
@@ -137,7 +137,7 @@ pub fn crossings(merge: &[[i32; 2]], order: &[i32]) -> Result<Vec<i32>> {
     for (place, &leaf) in order.iter().enumerate() {
         position[leaf as usize - 1] = place;
     }
-    // The first and the last place of each cluster's leaves, and how many it has.
+    // By cluster: the first and the last place of its leaves, and their number.
     let mut spans: Vec<(usize, usize, usize)> = memory::room(NEEDS, merge.len())?;
     for pair in merge {
         let [a, b] = pair.map(|id| match id {
@@ -154,7 +154,7 @@ pub fn crossings(merge: &[[i32; 2]], order: &[i32]) -> Result<Vec<i32>> {
     Ok(numbered.filter(crosses).map(|(merge, _)| merge).collect())
 }
 
-/// A merge height in a queue. Heights are never NaN.
+/// A merge height as the key of a priority queue; never NaN.
 #[derive(PartialEq, PartialOrd)]
 pub struct Height(pub f64);
 

@@ -1,30 +1,30 @@
-//! Which rows of a matrix are equal. Zeros are equal whatever their sign.
+//! The distinct rows of a matrix. Zeros are equal whatever their sign.
 
 use rayon::prelude::*;
 
+use crate::digest::digest;
 use crate::error::Result;
-use crate::matrix::digest;
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// Rows hashed at a time, between two questions to the monitor.
+/// Rows hashed per task, between two checks of the monitor.
 const ROWS_AT_A_TIME: usize = 1 << 10;
 
-/// What grows with the number of rows.
+/// Names the request in memory errors.
 const WHAT: &str = "finding equal rows needs";
 
 /// The distinct rows of a matrix, numbered in the order of their first rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distinct {
-    /// The rows, distinct row after distinct row, each in increasing order.
+    /// Distinct row after distinct row: the rows that are equal to it, in increasing order.
     rows: Vec<u32>,
-    /// By number: where its rows end.
+    /// By number of a distinct row: the end of its rows.
     ends: Vec<usize>,
 }
 
 impl Distinct {
-    /// Of row-major values, none of them NaN. Works on the threads of the pool that it is called
-    /// from.
+    /// The distinct rows of row-major values without NaN. Works on the threads of the pool that it
+    /// is called from.
     ///
     /// Takes O(n·p + n·log n) time and O(n) memory for n rows of p values.
     ///
@@ -35,7 +35,7 @@ impl Distinct {
         Self::of_rows(values.len() / columns, row, monitor)
     }
 
-    /// As [`Distinct::new`], of `n` rows wherever they are.
+    /// As [`Distinct::new`], of `n` rows that `row` returns.
     ///
     /// # Errors
     /// As there.
@@ -57,7 +57,7 @@ impl Distinct {
             })?;
         keyed.par_sort_unstable();
         monitor.check()?;
-        // By row: the first row that is equal to it.
+        // By row: the first equal row.
         let mut first: Vec<u32> = memory::zeros(WHAT, n)?;
         for alike in keyed.chunk_by(|a, b| a.0 == b.0) {
             first_equal(&row, alike, &mut first);
@@ -67,11 +67,11 @@ impl Distinct {
         Self::of_first(first)
     }
 
-    /// Given the first row that is equal to each.
+    /// Given the first equal row of each row.
     fn of_first(mut first: Vec<u32>) -> Result<Self> {
         let n = first.len();
         let mut ends: Vec<usize> = memory::room(WHAT, n)?;
-        // In place: a first row comes before all others that are equal to it.
+        // In place, for a first row comes before its equal rows.
         for row in 0..n {
             if first[row] as usize == row {
                 first[row] = ends.len() as u32;
@@ -84,7 +84,7 @@ impl Distinct {
         let numbers = first;
         let mut before = 0;
         for end in &mut ends {
-            // Starts, which become ends as rows come.
+            // The entries are starts until the loop over the rows turns them into ends.
             before += std::mem::replace(end, before);
         }
         let mut rows = memory::zeros(WHAT, n)?;
@@ -96,7 +96,7 @@ impl Distinct {
         Ok(Self { rows, ends })
     }
 
-    /// How many distinct rows there are.
+    /// Number of distinct rows.
     pub fn count(&self) -> usize {
         self.ends.len()
     }

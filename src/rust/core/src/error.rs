@@ -2,10 +2,10 @@
 
 use thiserror::Error;
 
-/// Why a computation did not return a result.
+/// The reason that a computation returned no result.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Error {
-    /// An argument that cannot be used.
+    /// An invalid argument.
     #[error("{0}")]
     Input(String),
     /// The requested device is missing, unusable or lost.
@@ -14,7 +14,7 @@ pub enum Error {
     /// Not enough memory, on the host or on the device.
     #[error("{0}")]
     Memory(String),
-    /// The caller asked to stop.
+    /// The caller requested a stop.
     #[error("the computation was interrupted")]
     Interrupt,
 }
@@ -31,5 +31,5 @@ impl Error {
     }
 }
 
-/// The result of everything that can fail here.
+/// The result of functions that can fail.
 pub type Result<T> = std::result::Result<T, Error>;

@@ -1,19 +1,48 @@
-//! Clustering, distances and neighbours: the library behind the R package gmhclust, with no R in
-//! it.
+//! Clustering, distances and neighbours: the library behind the R package gmhclust, without R.
 //!
-//! Modules import only from those above them in this list:
+//! # Example
 //!
-//! * the base: [`error`], [`monitor`], [`memory`], [`matrix`], [`cpu`], [`dendrogram`], [`cut`];
-//! * [`metric`]: how far two observations are apart; [`distances`]: all pairs of them;
-//! * [`neighbours`]: the search for the nearest ones; [`knn`]: their graph; [`kmeans`];
+//! Ward's linkage of four points on two threads, cut into two clusters:
+//!
+//! ```
+//! use gmhclust_core::cut::cut;
+//! use gmhclust_core::linkage::geometric::ward;
+//! use gmhclust_core::{Cpu, Matrix, Monitor, Result};
+//!
+//! fn main() -> Result<()> {
+//!     // Row-major: four observations in two dimensions.
+//!     let values = vec![0.0, 0.0, 10.0, 0.0, 0.0, 1.0, 10.0, 2.0];
+//!     let x = Matrix::from_row_major(values, 4, 2)?;
+//!     let device = Cpu::new(2)?;
+//!
+//!     let tree = ward(&x, &device, &Monitor::default())?;
+//!     assert_eq!(tree.merge, [[-1, -3], [-2, -4], [1, 2]]);
+//!     assert_eq!(tree.height[..2], [1.0, 2.0]);
+//!
+//!     let clusters = cut(&tree.merge, 2)?;
+//!     assert_eq!(clusters, [1, 2, 1, 2]);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! # Modules
+//!
+//! Modules import only from modules above them in this list:
+//!
+//! * the base: [`error`], [`memory`], [`monitor`], [`merge`], [`dendrogram`], [`cut`], [`matrix`],
+//!   [`digest`], [`distinct`], [`cpu`], [`tasks`], [`simd`], [`single_precision`], [`roster`];
+//! * [`metric`]: the distance of two observations; [`distances`]: the distances of all pairs;
+//! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
+//!   [`kmeans`];
 //! * [`mahalanobis`]: Mahalanobis-average clustering; [`linkage`]: the classic linkages.
 //!
-//! Each algorithm says in a trait of its own what it asks of a device; [`Cpu`] implements all of
-//! them, and so may an accelerator outside of this crate.
+//! Each algorithm has a trait for the operations that it needs of a device; [`Cpu`] implements all
+//! of them. Accelerators implement them in other crates.
 
 pub mod cpu;
 pub mod cut;
 pub mod dendrogram;
+pub mod digest;
 pub mod distances;
 pub mod distinct;
 pub mod error;

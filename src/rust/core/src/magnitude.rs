@@ -3,13 +3,14 @@
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
 
-/// Fourth powers of distances between values up to this magnitude do not overflow.
+/// The greatest allowed magnitude of a value. Fourth powers of distances between larger values
+/// could overflow (1e70⁴ = 1e280, which leaves room for the number of columns).
 const LARGEST_VALUE: f64 = 1e70;
 
-/// That powers of distances do not overflow.
+/// Checks that fourth powers of distances cannot overflow.
 ///
 /// # Errors
-/// `Error::Input` where they do.
+/// `Error::Input` where they can.
 pub fn check_magnitude(x: &Matrix) -> Result<()> {
     check_largest(largest(x.values()))
 }

@@ -5,10 +5,10 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// Copying fewer rows than this is not worth a thread.
+/// Rows per task: copying fewer is not worth a thread.
 const ROWS_AT_A_TIME: usize = 1 << 12;
 
-/// So many rows at a time stay in cache until their last column is there.
+/// Rows that are transposed together: few enough to stay in cache until their last column.
 const BLOCK: usize = 64;
 
 /// Observations in rows, dimensions in columns, row-major, all finite.
@@ -20,7 +20,7 @@ pub struct Matrix {
 }
 
 impl Matrix {
-    /// From R's column-major storage, `rows * columns` values.
+    /// From R's column-major storage, `rows * columns` values. O(rows · columns) time.
     ///
     /// # Errors
     /// `Error::Input` when the sizes disagree, when there are fewer than 2 rows or no columns, or
@@ -100,7 +100,7 @@ impl Matrix {
         &self.values[row * self.columns..][..self.columns]
     }
 
-    /// These observations, in this order.
+    /// The observations in `rows`, in this order.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
@@ -124,30 +124,16 @@ impl Matrix {
     }
 }
 
-/// Values in row-major order, given in R's column-major order, of matrices one below the other.
+/// The row-major values of column-major matrices with `columns` columns, stacked by rows.
 ///
 /// # Errors
-/// `Error::Input` when a matrix has no whole number of rows, `Error::Memory` where there is not
-/// enough.
+/// `Error::Input` when the length of a matrix is no multiple of `columns`, `Error::Memory` where
+/// there is not enough.
 pub fn row_major(parts: &[&[f64]], columns: usize) -> Result<Vec<f64>> {
     joined(parts, columns, |to, part, rows| {
         for (block, some_rows) in to.chunks_mut(BLOCK * columns.max(1)).enumerate() {
             fill_rows(some_rows, block, part, rows, columns);
         }
-    })
-}
-
-/// A number that stands for values in their order, for telling data from other data: that of `values`
-/// after those that `before` stands for, 0 being that of none. It does not tell -0 from 0.
-pub fn digest(values: &[f64], before: u64) -> u64 {
-    /// An odd number with bits of no pattern: those of the golden ratio.
-    const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
-
-    values.iter().fold(before, |digest, value| {
-        // Adding makes 0 of -0.
-        let bits = (value + 0.0).to_bits();
-        let product = u128::from(digest ^ bits ^ MIX) * u128::from(MIX);
-        (product >> 64) as u64 ^ (product as u64).rotate_left(29)
     })
 }
 
@@ -164,7 +150,7 @@ pub fn row_major_on_threads(parts: &[&[f64]], columns: usize) -> Result<Vec<f64>
     })
 }
 
-/// What `fill` writes for each matrix, given the matrix and its number of rows.
+/// The values that `fill` writes for each matrix, given the matrix and its number of rows.
 fn joined(
     parts: &[&[f64]],
     columns: usize,
@@ -183,26 +169,26 @@ fn joined(
     Ok(row_major)
 }
 
-/// Writes row-major values in column-major order, each as `convert` makes it, on the threads of the
-/// pool that it is called from.
+/// Writes row-major values in column-major order, each converted by `convert`. Works on the threads
+/// of the pool that it is called from.
 pub fn column_major_on_threads<T: Copy + Sync, U: Send>(
     values: &[T],
     columns: usize,
     column_major: &mut [U],
     convert: impl Fn(T) -> U + Sync,
 ) {
-    /// Columns at a time: what a row has of them is in one place.
-    const TOGETHER: usize = 8;
+    /// Columns per task: a row's values of them share a cache line.
+    const COLUMNS_PER_TASK: usize = 8;
 
     let rows = values.len() / columns.max(1);
     let mut tasks = Vec::new();
-    let groups = column_major.chunks_mut(TOGETHER * rows.max(1));
+    let groups = column_major.chunks_mut(COLUMNS_PER_TASK * rows.max(1));
     for (group, some_columns) in groups.enumerate() {
         let some_columns = some_columns.chunks_mut(rows);
         let mut parts: Vec<_> = some_columns.map(|c| c.chunks_mut(ROWS_AT_A_TIME)).collect();
         for first in (0..rows).step_by(ROWS_AT_A_TIME) {
             let parts: Vec<&mut [U]> = parts.iter_mut().filter_map(Iterator::next).collect();
-            tasks.push((first, group * TOGETHER, parts));
+            tasks.push((first, group * COLUMNS_PER_TASK, parts));
         }
     }
     tasks
@@ -217,7 +203,7 @@ pub fn column_major_on_threads<T: Copy + Sync, U: Send>(
         });
 }
 
-/// Fills in a block of row-major values.
+/// Transposes the rows of a block of [`BLOCK`] rows.
 fn fill_rows(some_rows: &mut [f64], block: usize, values: &[f64], rows: usize, columns: usize) {
     for j in 0..columns {
         let column = &values[j * rows + block * BLOCK..];
@@ -241,7 +227,7 @@ pub fn copied_on_threads(values: &[f64]) -> Result<Vec<f64>> {
     Ok(copy)
 }
 
-/// That there are `rows * columns` values.
+/// Checks that there are `rows * columns` values.
 ///
 /// # Errors
 /// `Error::Input` when there are not.
@@ -256,7 +242,7 @@ pub fn check_size(values: &[f64], rows: usize, columns: usize) -> Result<()> {
     )))
 }
 
-/// The least and the greatest value of some rows in each of their `columns`.
+/// The least and the greatest value of each column of some rows.
 pub fn bounding_box<'a>(
     rows: impl Iterator<Item = &'a [f64]>,
     columns: usize,
@@ -272,14 +258,15 @@ pub fn bounding_box<'a>(
     (least, greatest)
 }
 
-/// Where the rows of row-major `values` lie, column by column: medians of some of them, which
-/// outliers do not move.
+/// The centre of row-major `values`: by column, the median of at most 1000 evenly spaced rows,
+/// which outliers do not move.
 pub fn middle(values: &[f64], columns: usize) -> Vec<f64> {
     middle_of(values.chunks_exact(columns), columns)
 }
 
-/// As [`middle`], of rows one by one.
+/// As [`middle`], of an iterator over rows.
 pub fn middle_of<'a>(rows: impl ExactSizeIterator<Item = &'a [f64]>, columns: usize) -> Vec<f64> {
+    /// Rows of a sample, at most.
     const ROWS: usize = 1000;
 
     let step = rows.len().div_ceil(ROWS).max(1);
@@ -290,26 +277,4 @@ pub fn middle_of<'a>(rows: impl ExactSizeIterator<Item = &'a [f64]>, columns: us
         *column.select_nth_unstable_by(at, f64::total_cmp).1
     };
     (0..columns).map(median).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_digest_is_that_of_the_values_in_their_order_however_they_are_cut() {
-        let values: Vec<f64> = (0..40).map(|i| f64::from(i % 7)).collect();
-        let whole = digest(&values, 0);
-        for cut in 0..40 {
-            assert_eq!(digest(&values[cut..], digest(&values[..cut], 0)), whole);
-            let mut other = values.clone();
-            other[cut] += 1e-12;
-            assert_ne!(digest(&other, 0), whole);
-        }
-        let mut swapped = values.clone();
-        swapped.swap(3, 4);
-        assert_ne!(digest(&swapped, 0), whole);
-        assert_ne!(digest(&values[1..], 0), whole);
-        assert_eq!(digest(&[-0.0, 1.0], 0), digest(&[0.0, 1.0], 0));
-    }
 }

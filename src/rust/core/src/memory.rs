@@ -1,9 +1,9 @@
-//! Memory of the host for what grows with the data: where there is not enough, that is an error, and
-//! not the end of the process.
+//! Host memory for data that grow with the input: a shortage is an error and does not end the
+//! process.
 //!
-//! Memory that is asked for here may be refused. Everything else (small vectors, what libraries
-//! allocate) may not: Rust ends the process. So an allocator can keep a reserve for that, and tells
-//! of a [`shortage`] when it has to touch it; then computations stop with an error at the next
+//! A request made here may be refused. A refusal of any other one (small vectors, allocations of
+//! libraries) ends the process. So an allocator can keep a reserve for these, and reports a
+//! [`shortage`] when it starts to use it; then computations stop with an error at the next
 //! [`Monitor::check`](crate::Monitor::check), while the reserve lasts.
 
 mod granules;
@@ -18,28 +18,28 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 pub use granules::Granules;
 
-/// Whether an allocator lives on its reserve.
+/// Whether an allocator uses its reserve.
 static SHORTAGE: AtomicBool = AtomicBool::new(false);
 
 thread_local! {
-    /// Whether this thread asks for memory that may be refused.
+    /// Whether the current request of this thread may be refused.
     static REFUSABLE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Sets whether an allocator lives on its reserve, so that computations have to stop.
+/// Sets whether an allocator uses its reserve, so that computations have to stop.
 pub fn set_shortage(shortage: bool) {
     SHORTAGE.store(shortage, Ordering::Relaxed);
 }
 
-/// Whether an allocator lives on its reserve.
+/// Whether an allocator uses its reserve.
 pub fn shortage() -> bool {
     SHORTAGE.load(Ordering::Relaxed)
 }
 
-/// `Err(Error::Memory)` in a [`shortage`].
+/// Checks that there is no [`shortage`].
 ///
 /// # Errors
-/// As said.
+/// `Error::Memory` where there is.
 pub fn check_shortage() -> Result<()> {
     if shortage() {
         let message = "memory ran out on the way: the system gives no more";
@@ -48,13 +48,12 @@ pub fn check_shortage() -> Result<()> {
     Ok(())
 }
 
-/// Whether the memory that this thread asks for at present may be refused, so that no reserve
-/// should be touched for it.
+/// Whether the current request of this thread may be refused, so that the reserve is not for it.
 pub fn is_refusable() -> bool {
     REFUSABLE.get()
 }
 
-/// Asks for memory that may be refused.
+/// Marks the requests in `ask` as refusable.
 fn refusable<T>(ask: impl FnOnce() -> T) -> T {
     REFUSABLE.set(true);
     let answer = ask();
@@ -62,13 +61,13 @@ fn refusable<T>(ask: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// What needs memory where observations are copied or rearranged.
+/// Names requests for copies of observations in memory errors.
 pub const OBSERVATIONS: &str = "a copy of the observations needs";
 
-/// That there is memory for so many bytes; `what` needs them, in words.
+/// Checks that there is memory for `bytes` bytes. `what` names the request, as in "the tree needs".
 ///
 /// # Errors
-/// `Error::Memory` says how much that is.
+/// `Error::Memory` with the size of the request.
 pub fn check(what: &str, bytes: f64) -> Result<()> {
     match total() {
         Some(total) if bytes > total => {
@@ -79,9 +78,9 @@ pub fn check(what: &str, bytes: f64) -> Result<()> {
     }
 }
 
-/// That there is memory for `each` bytes for each of so many observations, which a computation needs
-/// beside the observations themselves; `what` needs it, in words. The bytes are measured ones, for a
-/// computation that cannot end well to end at once.
+/// Checks that there is memory for the working data of a computation, `each` bytes per observation
+/// beside the observations themselves; `what` names the computation. `each` is measured. A
+/// computation without enough memory fails at once instead of late.
 ///
 /// # Errors
 /// As [`check`].
@@ -90,10 +89,10 @@ pub fn check_working(what: &str, observations: usize, each: usize) -> Result<()>
     check(&what, observations as f64 * each as f64)
 }
 
-/// An empty vector with room for so many values; `what` needs them, in words.
+/// An empty vector with room for `len` values; `what` names the request.
 ///
 /// # Errors
-/// `Error::Memory` says how much that is where the system does not give it.
+/// `Error::Memory` with the size of the request, where the system refuses it.
 pub fn room<T>(what: &str, len: usize) -> Result<Vec<T>> {
     check_shortage()?;
     let mut values = Vec::new();
@@ -103,7 +102,7 @@ pub fn room<T>(what: &str, len: usize) -> Result<Vec<T>> {
     }
 }
 
-/// Makes room for so many more values in a vector that grows.
+/// Makes room for `more` values in a vector that grows.
 ///
 /// # Errors
 /// As [`room`].
@@ -116,18 +115,18 @@ pub fn reserve<T>(values: &mut Vec<T>, what: &str, more: usize) -> Result<()> {
     reserved.map_err(|_| refused::<T>(what, values.len() + more))
 }
 
-/// So many values that are zero.
+/// `len` zeros.
 ///
 /// # Errors
 /// As [`room`].
 pub fn zeros<T: Zeroable>(what: &str, len: usize) -> Result<Vec<T>> {
     check_shortage()?;
-    // The system has zeros at hand, while writing them into `room` would take long.
+    // The system's fresh pages are zero; writing zeros would take long.
     let zeros = refusable(|| bytemuck::allocation::try_zeroed_vec(len));
     zeros.map_err(|()| refused::<T>(what, len))
 }
 
-/// So many values that are all the same.
+/// `len` copies of a value.
 ///
 /// # Errors
 /// As [`room`].
@@ -137,7 +136,7 @@ pub fn filled<T: Clone>(what: &str, len: usize, value: T) -> Result<Vec<T>> {
     Ok(values)
 }
 
-/// What an iterator of known length gives.
+/// The values of an iterator of known length.
 ///
 /// # Errors
 /// As [`room`].
@@ -147,7 +146,7 @@ pub fn collected<T>(what: &str, values: impl ExactSizeIterator<Item = T>) -> Res
     Ok(all)
 }
 
-/// The same of what threads make.
+/// As [`collected`], of a parallel iterator.
 ///
 /// # Errors
 /// As [`room`].
@@ -160,7 +159,7 @@ pub fn collected_on_threads<T: Send>(
     Ok(all)
 }
 
-/// A copy.
+/// A copy of `values`.
 ///
 /// # Errors
 /// As [`room`].
@@ -170,9 +169,9 @@ pub fn copied<T: Clone>(what: &str, values: &[T]) -> Result<Vec<T>> {
     Ok(copy)
 }
 
-/// Asks for room for so many values and gives it back.
+/// Requests room for `len` values and releases it.
 fn probe<T>(what: &str, len: usize) -> Result<()> {
-    // The compiler may leave out asking for what nobody looks at.
+    // Without `black_box` the compiler may remove the request.
     room::<T>(what, len).map(|room| drop(black_box(room)))
 }
 
@@ -180,7 +179,7 @@ fn refused<T>(what: &str, len: usize) -> Error {
     too_little(what, len as f64 * size_of::<T>() as f64)
 }
 
-/// The error that the system does not give so many bytes; `what` needs them, in words.
+/// The error that the system refuses `bytes` bytes; `what` names the request.
 pub fn too_little(what: &str, bytes: f64) -> Error {
     too_much(what, bytes, "the system does not give so much")
 }
@@ -189,7 +188,7 @@ fn too_much(what: &str, bytes: f64, but: &str) -> Error {
     Error::Memory(format!("{what} {}, but {but}", in_words(bytes)))
 }
 
-/// So many bytes in a unit that suits them.
+/// A number of bytes in MB or GB.
 pub fn in_words(bytes: f64) -> String {
     if bytes < 1e8 {
         return format!("{:.1} MB", bytes / 1e6);
@@ -197,7 +196,7 @@ pub fn in_words(bytes: f64) -> String {
     format!("{:.1} GB", bytes / 1e9)
 }
 
-/// Bytes of memory and swap of this machine, where the system says so.
+/// Bytes of memory and swap of this machine; `None` where the system does not tell.
 fn total() -> Option<f64> {
     let table = std::fs::read_to_string("/proc/meminfo").ok()?;
     let kilobytes = |name: &str| -> Option<f64> {

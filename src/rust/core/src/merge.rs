@@ -1,6 +1,6 @@
 //! One step of an agglomeration.
 
-/// Two clusters, named by their slots, becoming one in the lower slot.
+/// Two clusters, named by their slots, merge into the lower slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Merge {
     pub lower: u32,

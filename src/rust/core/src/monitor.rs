@@ -1,4 +1,4 @@
-//! What a long computation and the one who waits for it tell each other.
+//! Progress, interruption and warnings of a long computation.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// Shared between the worker, which reports work done and asks whether to stop, and the caller,
-/// who draws the progress and may ask to stop.
+/// Shared between the worker, which reports finished work and checks for a stop, and the caller,
+/// which shows the progress and may request a stop.
 ///
-/// Work is counted in units of the computation's own choice (for agglomeration: pairs of clusters
-/// that a full sweep looks at), so that equal steps take about equal time.
+/// Each computation counts work in its own unit (agglomeration: pairs of clusters that a full sweep
+/// compares), so that equal amounts take about equal time.
 #[derive(Debug, Default)]
 pub struct Monitor {
     stop: AtomicBool,
@@ -20,20 +20,20 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Asks the worker to stop at the next opportunity.
+    /// Requests that the worker stops at its next check.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Whether somebody asked to stop.
+    /// Whether a stop was requested.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Whether to go on.
+    /// Checks whether to continue.
     ///
     /// # Errors
-    /// `Error::Interrupt` once somebody asked to stop, `Error::Memory` in a [`memory::shortage`].
+    /// `Error::Interrupt` after a stop was requested, `Error::Memory` in a [`memory::shortage`].
     pub fn check(&self) -> Result<()> {
         if self.stopped() {
             return Err(Error::Interrupt);
@@ -41,17 +41,17 @@ impl Monitor {
         memory::check_shortage()
     }
 
-    /// Announces `work` more units to do.
+    /// Adds `work` units to the expected work.
     pub fn expect(&self, work: u64) {
         self.total.fetch_add(work, Ordering::Relaxed);
     }
 
-    /// Reports `work` units done.
+    /// Reports `work` finished units.
     pub fn advance(&self, work: u64) {
         self.done.fetch_add(work, Ordering::Relaxed);
     }
 
-    /// Work units done and expected so far.
+    /// Finished and expected units so far.
     pub fn progress(&self) -> (u64, u64) {
         (
             self.done.load(Ordering::Relaxed),
@@ -59,8 +59,8 @@ impl Monitor {
         )
     }
 
-    /// Tells the caller of something that went wrong on the way to a result that is right all the
-    /// same; what is said twice is told once.
+    /// Warns the caller of a problem that does not affect the result. Repeated messages are kept
+    /// once.
     pub fn warn(&self, message: String) {
         let mut warnings = self.warnings.lock().unwrap_or_else(PoisonError::into_inner);
         if !warnings.contains(&message) {
@@ -68,7 +68,7 @@ impl Monitor {
         }
     }
 
-    /// What there was to warn of so far.
+    /// The warnings so far.
     pub fn warnings(&self) -> Vec<String> {
         let warnings = self.warnings.lock();
         warnings.unwrap_or_else(PoisonError::into_inner).clone()

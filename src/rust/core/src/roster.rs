@@ -1,15 +1,15 @@
-//! Positions of clusters or references in the memory of a device, with gaps where some were merged
-//! away.
+//! The positions of clusters or references in the memory of a device, with gaps where clusters were
+//! merged into others.
 
-/// Marks the position of a cluster that was merged away.
+/// Marks the position of a cluster that was merged into another.
 pub const GONE: u32 = u32::MAX;
 
-/// Who is where in a screen.
+/// The map between slots and positions.
 #[derive(Debug, Clone)]
 pub struct Roster {
-    /// By position, the slot, or [`GONE`].
+    /// By position: the slot, or [`GONE`].
     slots: Vec<u32>,
-    /// By slot.
+    /// By slot: the position, or [`GONE`].
     positions: Vec<u32>,
     gone: usize,
 }
@@ -24,22 +24,22 @@ impl Roster {
         }
     }
 
-    /// Number of positions in use, those of clusters merged away included.
+    /// Number of positions, gaps included.
     pub fn positions(&self) -> usize {
         self.slots.len()
     }
 
-    /// Where a slot's cluster is.
+    /// The position of a slot's cluster.
     pub fn position(&self, slot: u32) -> usize {
         self.positions[slot as usize] as usize
     }
 
-    /// Whose position it is, or [`GONE`].
+    /// The slot of a position, or [`GONE`].
     pub fn slot(&self, position: usize) -> u32 {
         self.slots[position]
     }
 
-    /// Gives the next position to a slot.
+    /// Assigns the next position to a slot; returns it.
     pub fn push(&mut self, slot: u32) -> usize {
         let position = self.slots.len();
         self.slots.push(slot);
@@ -47,7 +47,7 @@ impl Roster {
         position
     }
 
-    /// Takes a slot's position from it.
+    /// Turns a slot's position into a gap; returns it.
     pub fn remove(&mut self, slot: u32) -> usize {
         let position = self.position(slot);
         self.slots[position] = GONE;
@@ -56,12 +56,12 @@ impl Roster {
         position
     }
 
-    /// Whether so many positions are empty that closing the gaps pays.
+    /// Whether there are enough gaps that closing them pays.
     pub fn is_sparse(&self) -> bool {
         self.gone > 64 + self.slots.len() / 8
     }
 
-    /// Closes the gaps; for each new position, the old one.
+    /// Closes the gaps; returns the old position of each new one.
     pub fn compact(&mut self) -> Vec<u32> {
         let kept: Vec<u32> = (0..self.slots.len() as u32)
             .filter(|&position| self.slots[position as usize] != GONE)

@@ -1,5 +1,4 @@
-//! Runs a kernel compiled for what this processor has: AVX-512, AVX2 with FMA, NEON, or the
-//! baseline.
+//! Kernels compiled for several instruction sets: AVX-512, AVX2 with FMA, NEON and the baseline.
 
 use pulp::bytemuck::bytes_of;
 use pulp::{Arch, Simd, WithSimd};
@@ -37,7 +36,7 @@ pub fn doubles_mut<S: Simd>(values: &mut [f64]) -> &mut [S::f64s] {
     S::as_mut_simd_f64s(values).0
 }
 
-/// The lanes that are true in a mask, as bits, the first lane's lowest.
+/// The lanes of a mask as bits; the lowest bit is the first lane.
 #[inline(always)]
 pub fn lanes<S: Simd>(mask: S::m32s) -> u32 {
     let bytes = bytes_of(&mask);
@@ -45,7 +44,7 @@ pub fn lanes<S: Simd>(mask: S::m32s) -> u32 {
         let lanes = bytes.chunks_exact(4).rev();
         return lanes.fold(0, |bits, lane| (bits << 1) | u32::from(lane[0] & 1));
     }
-    // One bit for a lane.
+    // One bit per lane.
     let bits = bytes.iter().rev();
     bits.fold(0, |bits, &byte| (bits << 8) | u32::from(byte))
 }

@@ -1,4 +1,4 @@
-//! Divides tasks among threads.
+//! Tasks for the threads of a pool.
 
 use std::sync::Mutex;
 
@@ -6,12 +6,12 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 
-/// Does the tasks, in about their order, on the threads of the rayon pool it is called in; each
-/// thread takes the next one when it is done with the last, and has a state of its own, of which
-/// there should be as many as threads.
+/// Runs tasks, in about their order, on the threads of the rayon pool that it is called in. Each
+/// thread takes the next task when it has finished the last one, and has its own state; `states`
+/// should have one per thread.
 ///
 /// # Errors
-/// The first that a task returns.
+/// The first error of a task.
 pub fn share<T: Send, S: Send>(
     tasks: Vec<T>,
     states: &mut [S],
@@ -21,7 +21,7 @@ pub fn share<T: Send, S: Send>(
     let next = || {
         tasks
             .lock()
-            .expect("nothing panics while it is held")
+            .expect("no code panics while it holds the lock")
             .next()
     };
     states.par_iter_mut().with_max_len(1).try_for_each(|state| {

@@ -1,7 +1,7 @@
 //! What the tests share.
 
 use crate::metric::{Metric, ZeroOverZero};
-use crate::neighbours::single::Sums;
+use crate::neighbours::single::RowSum;
 use crate::Matrix;
 
 /// A small generator of random numbers (xorshift64*), so that every failure repeats.
@@ -218,17 +218,17 @@ pub fn cloud(random: &mut Random, n: usize, p: usize) -> Matrix {
 }
 
 /// What a sweep adds up, one after the other and without fused operations.
-pub fn sum(sums: Sums, a: &[f32], b: &[f32]) -> f32 {
+pub fn sum(sums: RowSum, a: &[f32], b: &[f32]) -> f32 {
     let pairs = a.iter().zip(b);
     match sums {
-        Sums::Squares => pairs.map(|(a, b)| (a - b) * (a - b)).sum(),
-        Sums::Magnitudes => pairs.map(|(a, b)| (a - b).abs()).sum(),
-        Sums::Greatest => pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max),
-        Sums::Quotients => pairs
+        RowSum::Squares => pairs.map(|(a, b)| (a - b) * (a - b)).sum(),
+        RowSum::Magnitudes => pairs.map(|(a, b)| (a - b).abs()).sum(),
+        RowSum::Greatest => pairs.map(|(a, b)| (a - b).abs()).fold(0.0, f32::max),
+        RowSum::Quotients => pairs
             .filter(|(a, b)| **a != 0.0 || **b != 0.0)
             .map(|(a, b)| (a - b).abs() / (a.abs() + b.abs()))
             .sum(),
-        Sums::Products => -pairs.map(|(a, b)| a * b).sum::<f32>(),
-        Sums::AbsoluteProducts => -pairs.map(|(a, b)| a * b).sum::<f32>().abs(),
+        RowSum::Products => -pairs.map(|(a, b)| a * b).sum::<f32>(),
+        RowSum::AbsoluteProducts => -pairs.map(|(a, b)| a * b).sum::<f32>().abs(),
     }
 }

@@ -5,7 +5,7 @@ mod device;
 
 use std::time::Instant;
 
-use gmhclust_core::kmeans::{cluster, Partition, Start};
+use gmhclust_core::kmeans::{cluster, KMeans, Start};
 use gmhclust_core::{Matrix, Monitor};
 
 /// Uniform numbers in [0, 1) by xorshift64*.
@@ -38,7 +38,7 @@ fn main() {
         let read = || Matrix::from_column_major_on_threads(&values, n, p);
         let x = device.cpu().install(read).expect("finite numbers");
         let read = start.elapsed().as_secs_f64() - opened;
-        let run = |from: Start, iterations: usize| -> (f64, Partition) {
+        let run = |from: Start, iterations: usize| -> (f64, KMeans) {
             let start = Instant::now();
             let found = cluster(&x, from, iterations, &*device, &Monitor::default());
             (start.elapsed().as_secs_f64(), found.expect("a partition"))

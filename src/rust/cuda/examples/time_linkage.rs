@@ -7,7 +7,7 @@ mod device;
 use std::time::Instant;
 
 use gmhclust_core::distances::Pairs;
-use gmhclust_core::linkage::{linkage as link, Linkage, Origin, Precision, Recurrence};
+use gmhclust_core::linkage::{linkage as link, Linkage, Origin, Recurrence, StoredPrecision};
 use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::Monitor;
 
@@ -39,8 +39,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let recurrence = Recurrence {
         linkage: Linkage::new(linkage)?,
         precision: match &precision[..] {
-            "double" => Precision::Double,
-            "single" => Precision::Single,
+            "double" => StoredPrecision::Double,
+            "single" => StoredPrecision::Single,
             _ => return Err("PRECISION must be double or single".into()),
         },
     };

@@ -6,7 +6,7 @@ mod device;
 
 use std::time::Instant;
 
-use gmhclust_core::mahalanobis::{cluster, Options, Subthreshold};
+use gmhclust_core::mahalanobis::{cluster, Distance, Options, Subthreshold};
 use gmhclust_core::{Matrix, Monitor};
 
 /// Uniform numbers in [0, 1) by xorshift64*.
@@ -75,13 +75,8 @@ fn main() {
     let (x, labels) = mixture(n, p, apriori.unwrap_or(20), apriori.is_some());
     let options = Options {
         threshold: 0.01 * n as f64,
-        subthreshold: match arguments[2].as_str() {
-            "mahal" => Subthreshold::Mahal,
-            "mahal0" => Subthreshold::Mahal0,
-            "euclid" => Subthreshold::Euclid,
-            _ => Subthreshold::EuclidMahal,
-        },
-        quick: arguments[3] == "cmd",
+        subthreshold: Subthreshold::new(&arguments[2]).expect("a sub-threshold kind"),
+        distance: Distance::from_quick(arguments[3] == "cmd"),
         normalize: false,
         apriori_intra: true,
     };

@@ -9,7 +9,7 @@ use gmhclust_core::kmeans::{lloyd, Assigned, KMeansDevice, Start};
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
 use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
 use gmhclust_core::mahalanobis::screen::cpu::CpuScreen;
-use gmhclust_core::mahalanobis::screen::{Frame, Screen};
+use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem, WholeProblems};
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
@@ -147,7 +147,7 @@ impl AgglomerationDevice for Cuda {
         number: usize,
         problem: &Problem,
         live: usize,
-        frame: Frame,
+        frame: ClusterFrame,
     ) -> Result<Box<dyn Screen>> {
         let least = self.handover.clusters;
         if live < least || !screen::fits(&frame) {
@@ -242,7 +242,7 @@ impl LinkageDevice for Cuda {
         recurrence: Recurrence,
         monitor: &Monitor,
     ) -> Result<Box<dyn Dissimilarities + 'a>> {
-        if n < self.handover.linkage {
+        if n < self.handover.linkage || !dissimilarities::fits(recurrence.linkage) {
             return self.cpu.dissimilarities(origin, n, recurrence, monitor);
         }
         let device = &self.devices[0];
@@ -274,7 +274,7 @@ impl KMeansDevice for Cuda {
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Options, Subthreshold};
+    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
 
     use super::*;
 
@@ -284,7 +284,7 @@ mod tests {
         let options = Options {
             threshold: 5.0,
             subthreshold: Subthreshold::Mahal,
-            quick: true,
+            distance: Distance::Centroid,
             normalize: false,
             apriori_intra: true,
         };

@@ -66,7 +66,7 @@ fn code(convention: ZeroOverZero) -> u32 {
 /// The kernel for these points, and its parameter. `None` where there is no kernel: the CPU computes
 /// Minkowski distances, and correlations where values are missing.
 fn kernel(points: &Points) -> Option<(&'static Kernels, u32)> {
-    match (*points.metric(), points.holes()) {
+    match (*points.metric(), points.has_missing()) {
         (Metric::Euclidean, false) => Some((&kernels::DISTANCES_EUCLIDEAN, 0)),
         (Metric::Euclidean, true) => Some((&kernels::DISTANCES_EUCLIDEAN_HOLES, 0)),
         (Metric::Manhattan, false) => Some((&kernels::DISTANCES_MANHATTAN, 0)),
@@ -75,14 +75,13 @@ fn kernel(points: &Points) -> Option<(&'static Kernels, u32)> {
         (Metric::Maximum, true) => Some((&kernels::DISTANCES_MAXIMUM_HOLES, 0)),
         (Metric::Canberra(convention), _) => Some((&kernels::DISTANCES_CANBERRA, code(convention))),
         (Metric::Binary, _) => Some((&kernels::DISTANCES_BINARY, 0)),
-        (Metric::Minkowski(_), _) => None,
         (
             Metric::Pearson { absolute }
             | Metric::Spearman { absolute }
             | Metric::Cosine { absolute },
             false,
         ) => Some((&kernels::DISTANCES_ANGLE, u32::from(absolute))),
-        (Metric::Pearson { .. } | Metric::Spearman { .. } | Metric::Cosine { .. }, true) => None,
+        _ => None,
     }
 }
 

@@ -182,7 +182,7 @@ impl<'a> Observations<'a> {
             centers: self.at(&memory.centers),
             pruned_below: self.at(&memory.pruned_below),
             drawn: self.at(&memory.drawn),
-            pruned_share: seed::reach(self.x.columns()),
+            pruned_share: seed::radius_factor(self.x.columns()),
             rows: self.x.rows() as u32,
             columns: self.x.columns() as u32,
             first: seed::first(self.x, first) as u32,

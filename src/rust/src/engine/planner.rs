@@ -94,7 +94,7 @@ impl Planner {
                 observations,
                 columns,
             } => match columns {
-                _ if linkage.merges_in_rounds() => observations >= at.linkage_observations,
+                _ if linkage.merges_reciprocal_pairs() => observations >= at.linkage_observations,
                 // The GPU makes the distances only.
                 Some(columns) => {
                     let count = observations.saturating_mul(observations);

@@ -10,37 +10,37 @@ use super::pairs::Pairs;
 use crate::cpu::Cpu;
 use crate::error::Result;
 use crate::memory;
-use crate::metric::form::Form;
-use crate::metric::{Points, WithForm};
+use crate::metric::form::{Form, WithForm};
+use crate::metric::Points;
 use crate::monitor::Monitor;
 use crate::simd::{dispatch, doubles, doubles_mut};
 
-/// Rows in a block: lanes of the widest registers that are worked on at a time.
+/// Rows per block: the lanes of [`REGISTERS`] of the widest registers (AVX-512).
 pub const LANES: usize = 16;
 
-/// Registers of rows worked on at a time.
+/// Registers of rows per tile.
 pub const REGISTERS: usize = 2;
 
-/// Columns worked on at a time. With [`REGISTERS`] they give enough sums that do not wait for each
-/// other, and few enough to stay in registers.
-pub const ABREAST: usize = 4;
+/// Columns per tile. With [`REGISTERS`] they give enough independent sums to hide the latency of
+/// additions, and few enough to stay in registers.
+pub const TILE_COLUMNS: usize = 4;
 
-/// Coordinates after which the monitor is asked: with powers of differences, the slowest terms, those
-/// of a tile take a few hundredths of a second.
+/// Coordinates of a tile between two checks of the monitor: a few hundredths of a second with
+/// powers of differences, the slowest terms.
 const COORDINATES: usize = 1 << 14;
 
-/// Columns that share a pass over the blocks of rows, so that blocks are read from memory rarely;
-/// few enough to stay in a core's own cache.
+/// Greatest number of columns that share a pass over the blocks of rows: the more, the fewer reads
+/// of blocks from memory, but they should stay in a core's own cache. Only speed depends on it.
 const GROUP: usize = 64;
 
-/// The rows of points in blocks: for each coordinate, that of [`LANES`] points side by side.
-struct Blocks {
+/// The rows of points in blocks of [`LANES`] points: for each coordinate, one value per lane.
+struct RowBlocks {
     values: Vec<f64>,
     columns: usize,
 }
 
-impl Blocks {
-    /// Of the first `rows` points; the last block is filled up with zeros.
+impl RowBlocks {
+    /// The first `rows` points; zeros fill up the last block.
     fn new(points: &Points, rows: usize) -> Result<Self> {
         let columns = points.columns();
         let len = rows.div_ceil(LANES) * LANES * columns;
@@ -58,6 +58,7 @@ impl Blocks {
         Ok(Self { values, columns })
     }
 
+    /// The values of a block, coordinate after coordinate.
     fn block(&self, block: usize) -> &[f64] {
         &self.values[block * LANES * self.columns..][..LANES * self.columns]
     }
@@ -81,7 +82,7 @@ impl DistanceDevice for Cpu {
 /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough.
 fn distances(points: &Points, pairs: &Pairs, out: &mut [f64], monitor: &Monitor) -> Result<()> {
     monitor.expect(pairs.count() as u64);
-    points.with_form(Everything {
+    points.with_form(AllPairs {
         points,
         pairs,
         out,
@@ -89,19 +90,19 @@ fn distances(points: &Points, pairs: &Pairs, out: &mut [f64], monitor: &Monitor)
     })
 }
 
-/// What is to be done, until it is known for which form.
-struct Everything<'a> {
+/// The arguments of [`distances`], for [`WithForm`].
+struct AllPairs<'a> {
     points: &'a Points,
     pairs: &'a Pairs,
     out: &'a mut [f64],
     monitor: &'a Monitor,
 }
 
-impl<'a> Everything<'a> {
+impl<'a> AllPairs<'a> {
     /// Groups of columns, each with its part of the output.
     fn groups(&mut self) -> Vec<(Range<usize>, &mut [f64])> {
         let columns = self.pairs.columns();
-        let size = (columns / (8 * rayon::current_num_threads())).clamp(ABREAST, GROUP);
+        let size = (columns / (8 * rayon::current_num_threads())).clamp(TILE_COLUMNS, GROUP);
         let mut rest = &mut *self.out;
         (0..columns)
             .step_by(size)
@@ -116,12 +117,12 @@ impl<'a> Everything<'a> {
     }
 }
 
-impl WithForm for Everything<'_> {
+impl WithForm for AllPairs<'_> {
     type Output = Result<()>;
 
     fn with_form<F: Form>(mut self, form: F) -> Result<()> {
         let (points, pairs, monitor) = (self.points, self.pairs, self.monitor);
-        let blocks = &Blocks::new(points, pairs.rows())?;
+        let blocks = &RowBlocks::new(points, pairs.rows())?;
         self.groups()
             .into_par_iter()
             .try_for_each(|(columns, out)| {
@@ -163,10 +164,10 @@ impl WithForm for Everything<'_> {
 struct Group<'a, F> {
     form: F,
     points: &'a Points,
-    blocks: &'a Blocks,
+    blocks: &'a RowBlocks,
     pairs: &'a Pairs,
     columns: Range<usize>,
-    /// For the distances of these columns.
+    /// Room for the distances of these columns.
     out: &'a mut [f64],
     monitor: &'a Monitor,
 }
@@ -181,11 +182,11 @@ impl<F: Form> WithSimd for Group<'_, F> {
         for block in first.rows.start / LANES..last_block {
             let values = doubles::<S>(self.blocks.block(block));
             let mut written = 0;
-            for abreast in self.columns.clone().step_by(ABREAST) {
-                let mut tile = [[0.0; LANES]; ABREAST];
-                let columns: [_; ABREAST] = std::array::from_fn(|c| {
+            for start in self.columns.clone().step_by(TILE_COLUMNS) {
+                let mut tile = [[0.0; LANES]; TILE_COLUMNS];
+                let columns: [_; TILE_COLUMNS] = std::array::from_fn(|c| {
                     // Beyond the last column, the last one again.
-                    let column = (abreast + c).min(self.columns.end - 1);
+                    let column = (start + c).min(self.columns.end - 1);
                     self.pairs.column(column)
                 });
                 let rows = columns.each_ref().map(|c| self.points.row(c.point));
@@ -193,8 +194,7 @@ impl<F: Form> WithSimd for Group<'_, F> {
                     let monitor = self.monitor;
                     distances_of_tile(simd, self.form, values, part, rows, &mut tile, monitor)?;
                 }
-                for (column, distances) in
-                    columns.iter().zip(&tile).take(self.columns.end - abreast)
+                for (column, distances) in columns.iter().zip(&tile).take(self.columns.end - start)
                 {
                     let from = column.rows.start.max(block * LANES);
                     let to = column.rows.end.min((block + 1) * LANES);
@@ -222,11 +222,11 @@ pub fn distances_of_tile<S: Simd, F: Form>(
     form: F,
     block: &[S::f64s],
     part: usize,
-    points: [&[f64]; ABREAST],
-    tile: &mut [[f64; LANES]; ABREAST],
+    points: [&[f64]; TILE_COLUMNS],
+    tile: &mut [[f64; LANES]; TILE_COLUMNS],
     monitor: &Monitor,
 ) -> Result<()> {
-    let mut states = [[form.start(simd); REGISTERS]; ABREAST];
+    let mut states = [[form.start(simd); REGISTERS]; TILE_COLUMNS];
     let registers = LANES / S::F64_LANES;
     for (k, coordinates) in block.chunks_exact(registers).enumerate() {
         if k % COORDINATES == 0 {

@@ -1,4 +1,4 @@
-//! What the distances of all pairs ask of a device.
+//! The interface of devices that compute distances.
 
 use super::pairs::Pairs;
 use crate::cpu::Device;
@@ -8,11 +8,11 @@ use crate::monitor::Monitor;
 
 /// A device that computes distances.
 pub trait DistanceDevice: Device {
-    /// Writes the distances of `pairs` of points into `out`, which has room for just these.
+    /// Writes the distances of `pairs` of points into `out`, which is [`Pairs::count`] long.
     ///
     /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` as the
-    /// device has it.
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` from the
+    /// device.
     fn distances(
         &self,
         points: &Points,

@@ -1,7 +1,8 @@
 //! The distances of all pairs of observations, as R's `dist` stores them, or of the pairs across
 //! two sets.
 //!
-//! [`Pairs`] says which pairs and where each distance goes; a [`DistanceDevice`] fills them in.
+//! [`Pairs`] defines the pairs and the positions of their distances; a [`DistanceDevice`] computes
+//! these.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::memory;
 
-/// Pairs of points, in columns that follow each other.
+/// Pairs of points, column by column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pairs {
     rows: usize,
@@ -16,12 +16,12 @@ pub struct Pairs {
     triangle: bool,
 }
 
-/// A point with each of several in a row.
+/// A point, paired with a range of points.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Column {
     pub point: usize,
     pub rows: Range<usize>,
-    /// Where the first of its distances goes.
+    /// The position of its first distance.
     pub start: usize,
 }
 
@@ -38,7 +38,7 @@ impl Pairs {
     }
 
     /// Each of the first `rows` points with each of the `columns` points after them, in the order
-    /// of a matrix of R's with so many rows and columns.
+    /// of an R matrix with these numbers of rows and columns.
     pub fn across(rows: usize, columns: usize) -> Self {
         Self {
             rows,
@@ -48,7 +48,7 @@ impl Pairs {
         }
     }
 
-    /// Those of some columns.
+    /// The pairs of some columns.
     pub fn part(&self, columns: Range<usize>) -> Self {
         Self {
             first: self.first + columns.start,
@@ -62,17 +62,17 @@ impl Pairs {
         self.before(self.end) - self.before(self.first)
     }
 
-    /// How many pairs there are in the columns before the one with this number.
+    /// Number of pairs in the columns before this one.
     fn before(&self, column: usize) -> usize {
         if self.triangle {
-            // All of the rows but the first column + 1, on average of the first and the last one.
+            // Column j has rows − 1 − j pairs.
             column * (2 * self.rows).saturating_sub(1 + column) / 2
         } else {
             column * self.rows
         }
     }
 
-    /// Number of points that are in rows: the first ones.
+    /// Number of points in rows: the first points.
     pub fn rows(&self) -> usize {
         self.rows
     }
@@ -87,7 +87,7 @@ impl Pairs {
         self.end - self.first
     }
 
-    /// The number of the first column, where these are a part of more.
+    /// The number of the first column within all columns.
     pub fn first_column(&self) -> usize {
         self.first
     }
@@ -107,7 +107,7 @@ impl Pairs {
         }
     }
 
-    /// That there is memory for as many distances.
+    /// Checks that there is memory for the distances.
     ///
     /// # Errors
     /// `Error::Memory` says how much they need.

@@ -1,6 +1,6 @@
 //! What devices that iterate Lloyd's algorithm are held to.
 
-use super::cluster::{cluster, Partition};
+use super::cluster::{cluster, KMeans};
 use super::device::{KMeansDevice, Start};
 use crate::matrix::Matrix;
 use crate::monitor::Monitor;
@@ -11,7 +11,7 @@ fn row_of(values: &[f64], row: usize, p: usize) -> &[f64] {
 }
 
 /// All distances, in every iteration.
-fn plain(x: &Matrix, mut centers: Vec<f64>, most: usize) -> Partition {
+fn plain(x: &Matrix, mut centers: Vec<f64>, most: usize) -> KMeans {
     let (n, p) = (x.rows(), x.columns());
     let k = centers.len() / p;
     let mut cluster = vec![u32::MAX; n];
@@ -54,7 +54,7 @@ fn plain(x: &Matrix, mut centers: Vec<f64>, most: usize) -> Partition {
             within[c as usize] += (a - b) * (a - b);
         }
     }
-    Partition {
+    KMeans {
         cluster,
         centers,
         sizes,
@@ -71,7 +71,7 @@ pub fn check(
     most: usize,
     device: &(impl KMeansDevice + ?Sized),
     case: &str,
-) -> Partition {
+) -> KMeans {
     let found = cluster(
         x,
         Start::Centers(centers),
@@ -82,7 +82,7 @@ pub fn check(
     .unwrap();
     let expected = plain(x, centers.to_vec(), most);
     let total = found.total;
-    assert_eq!(Partition { total, ..expected }, found, "{case}");
+    assert_eq!(KMeans { total, ..expected }, found, "{case}");
     found
 }
 

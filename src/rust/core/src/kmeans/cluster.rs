@@ -1,50 +1,51 @@
-//! The verb: observations in, a partition of them out.
+//! k-means clustering of observations.
 
 use rayon::prelude::*;
 
 use super::device::{Assigned, KMeansDevice, Start};
-use super::members::Members;
+use super::members::KMeansMembers;
 use crate::error::{Error, Result};
 use crate::magnitude::{check_largest, largest};
 use crate::matrix::Matrix;
 use crate::monitor::Monitor;
 
-/// Observations that are worth a thread.
+/// Observations per task: enough to be worth a thread. Sums are formed per task, so another number
+/// changes their last bits.
 const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
 
-/// Observations in clusters.
+/// The result of k-means.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Partition {
-    /// The number of each observation's cluster.
+pub struct KMeans {
+    /// By observation: the number of its cluster, from 0.
     pub cluster: Vec<u32>,
-    /// Means of the clusters, one after the other; where a cluster has no members, its last
-    /// center.
+    /// Means of the clusters, row-major; of a cluster without members, its last center.
     pub centers: Vec<f64>,
-    /// Members of each cluster.
+    /// By cluster: number of members.
     pub sizes: Vec<usize>,
-    /// The sum of squares of each cluster's members about its center.
+    /// By cluster: the sum of squares of its members about its center.
     pub within: Vec<f64>,
     /// The sum of squares of all observations about their mean.
     pub total: f64,
-    /// The iteration that changed nothing; one more than are allowed where all changed something.
+    /// The iteration that changed no assignment; one more than the limit where there was none.
     pub iterations: usize,
 }
 
-/// Clusters the rows of `x` in at most so many `iterations`.
+/// Clusters the rows of `x` in at most `iterations` iterations.
 ///
-/// Takes O(n·k·p) time for an iteration with k centers, often less for later ones, and O(n·p + k·p)
-/// memory.
+/// Takes O(n·k·p) time per iteration for n rows of p columns and k centers, often less in later
+/// iterations, and O(n·p + k·p) memory.
 ///
 /// # Errors
-/// `Error::Input` where centers are no rows of `x`'s length, or more than `x` has, distinct ones
-/// where they are drawn, and where squares overflow; what the device returns otherwise.
+/// `Error::Input` where the centers do not have the columns of `x`, are none or more than the rows
+/// of `x` (its distinct rows, where they are drawn), or where squares overflow; otherwise the
+/// errors of the device.
 pub fn cluster(
     x: &Matrix,
     start: Start,
     iterations: usize,
     device: &(impl KMeansDevice + ?Sized),
     monitor: &Monitor,
-) -> Result<Partition> {
+) -> Result<KMeans> {
     let k = start.centers(x.columns());
     let whole = match start {
         Start::Centers(values) => values.len() == k * x.columns(),
@@ -64,11 +65,11 @@ pub fn cluster(
     let cpu = device.cpu();
     check_largest(cpu.install(|| largest_on_threads(x)))?;
     let assigned = device.iterate(x, start, iterations, monitor)?;
-    cpu.install(|| Partition::new(x, assigned))
+    cpu.install(|| KMeans::new(x, assigned))
 }
 
-impl Partition {
-    /// What has become of the observations.
+impl KMeans {
+    /// From the result of the iterations.
     fn new(x: &Matrix, assigned: Assigned) -> Result<Self> {
         let Assigned {
             cluster,
@@ -76,7 +77,7 @@ impl Partition {
             iterations,
         } = assigned;
         let k = centers.len() / x.columns();
-        let members = Members::new(&cluster, k)?;
+        let members = KMeansMembers::new(&cluster, k)?;
         let within = |(c, center): (usize, &[f64])| {
             let mut sum = 0.0;
             for &i in members.of(c) {
@@ -117,7 +118,7 @@ fn total(x: &Matrix) -> f64 {
     squares.iter().sum()
 }
 
-/// The sums of what `term` makes of each column's values, in one order whatever the threads.
+/// The sum of `term` over each column, in one order whatever the number of threads.
 fn column_sums(x: &Matrix, term: impl Fn(usize, f64) -> f64 + Sync) -> Vec<f64> {
     let of_some_rows = |rows: &[f64]| {
         let mut sums = vec![0.0; x.columns()];

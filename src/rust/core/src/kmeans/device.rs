@@ -1,4 +1,4 @@
-//! What k-means asks of a device.
+//! The interface of devices for k-means.
 
 use crate::error::Result;
 use crate::matrix::Matrix;
@@ -10,8 +10,8 @@ pub trait KMeansDevice: NeighbourDevice {
     /// Clusters the rows of `x`, for centers and values that [`super::cluster()`] has checked.
     ///
     /// # Errors
-    /// `Error::Input` where `x` has fewer distinct rows than centers to draw; `Error::Interrupt` when
-    /// the monitor says stop, `Error::Memory` and `Error::Device` as the device has it.
+    /// `Error::Input` where `x` has fewer distinct rows than centers to draw; `Error::Interrupt`
+    /// when the monitor says stop, `Error::Memory` and `Error::Device` from the device.
     fn iterate(
         &self,
         x: &Matrix,
@@ -21,17 +21,17 @@ pub trait KMeansDevice: NeighbourDevice {
     ) -> Result<Assigned>;
 }
 
-/// Where the first iteration starts.
+/// The centers of the first iteration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Start<'a> {
-    /// From these centers, row after row.
+    /// These centers, row-major.
     Centers(&'a [f64]),
-    /// From centers that these numbers from 0 to 1 draw ([`super::seed::seed`]).
+    /// Centers drawn by these numbers from 0 to 1 ([`super::seed::seed`]).
     Draws(&'a [f64]),
 }
 
 impl Start<'_> {
-    /// How many centers there are.
+    /// Number of centers.
     pub fn centers(&self, columns: usize) -> usize {
         match self {
             Self::Centers(values) => values.len() / columns,
@@ -40,10 +40,10 @@ impl Start<'_> {
     }
 }
 
-/// What iterations come to.
+/// The result of the iterations.
 #[derive(Debug)]
 pub struct Assigned {
-    /// As the fields of [`super::Partition`].
+    /// As the fields of [`super::KMeans`].
     pub cluster: Vec<u32>,
     pub centers: Vec<f64>,
     pub iterations: usize,

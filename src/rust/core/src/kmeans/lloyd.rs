@@ -1,26 +1,26 @@
-//! Lloyd's iterations, searching only for observations that may change their cluster.
+//! Lloyd's iterations, with searches only for observations that may change their cluster.
 
 use rayon::prelude::*;
 
 use super::device::{Assigned, Start};
 use super::margin::{square, Bounds, Margin};
-use super::members::Members;
+use super::members::KMeansMembers;
 use super::seed;
 use crate::error::Result;
 use crate::matrix::Matrix;
 use crate::memory;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, NeighbourDevice, Request, Space};
+use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Space};
 
-/// So many observations, or members of clusters, are worth a thread.
+/// Observations, or members of clusters, per task: enough to be worth a thread.
 const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
 
-/// What needs memory here.
+/// Names the request in memory errors.
 const CLUSTERS: &str = "the clusters of the observations need";
 
-/// Starts and iterates, on the threads of the pool that it is called from, searching with `device`;
-/// for centers and values that [`super::cluster()`] has checked.
+/// Clusters the rows of `x` on the threads of the pool that it is called from, with searches on
+/// `device`, for centers and values that [`super::cluster()`] has checked.
 ///
 /// # Errors
 /// As [`super::KMeansDevice::iterate`].
@@ -45,12 +45,13 @@ pub fn iterate(
     })
 }
 
-/// How far centers have moved, at most.
+/// Upper bounds on the distances that centers have moved.
 struct Moves {
+    /// By center.
     of: Vec<f64>,
     /// The center that moved the farthest.
     farthest: usize,
-    /// The farthest that another one moved.
+    /// The greatest distance of the other centers.
     second: f64,
 }
 
@@ -72,7 +73,7 @@ impl Moves {
         }
     }
 
-    /// How far centers other than this one have moved.
+    /// The greatest distance of centers other than this one.
     fn of_others(&self, center: usize) -> f64 {
         if center == self.farthest {
             self.second
@@ -82,31 +83,30 @@ impl Moves {
     }
 }
 
-/// An observation to search for.
+/// An observation whose nearest center has to be searched.
 #[derive(Debug, Clone, Copy)]
-struct Open {
+struct OpenObservation {
     observation: u32,
-    /// Two centers, if there are as many, are not farther away.
+    /// The two nearest centers, if there are two, are within this distance.
     limit: f64,
 }
 
-/// What a search finds for an observation: the nearest center and the next one with their
-/// distances.
+/// The two nearest centers of an observation, with their distances.
 #[derive(Debug, Clone, Copy)]
-struct Found {
+struct TwoNearest {
     nearest: (f64, u32),
     next: (f64, u32),
 }
 
-/// Clusters on their way.
+/// The state between two iterations.
 struct Lloyd<'a> {
     x: &'a Matrix,
     k: usize,
     margin: Margin,
     centers: Vec<f64>,
-    /// The number of each observation's cluster; `k` before the first iteration.
+    /// By observation: the number of its cluster; `k` before the first iteration.
     cluster: Vec<u32>,
-    /// The center that was the next one when an observation was last searched for.
+    /// By observation: the second-nearest center in its last search.
     rivals: Vec<u32>,
     bounds: Vec<Bounds>,
 }
@@ -129,7 +129,7 @@ impl<'a> Lloyd<'a> {
         })
     }
 
-    /// Assigns and updates until nothing changes; [`super::Partition::iterations`].
+    /// Assigns and updates until no assignment changes; returns [`super::KMeans::iterations`].
     fn run(
         &mut self,
         most: usize,
@@ -138,12 +138,12 @@ impl<'a> Lloyd<'a> {
     ) -> Result<usize> {
         let n = self.x.rows();
         monitor.expect((n * most) as u64);
-        let everyone = (0..n as u32).map(|observation| Open {
+        let all = (0..n as u32).map(|observation| OpenObservation {
             observation,
             limit: f64::INFINITY,
         });
-        let mut open: Vec<Open> = memory::room(CLUSTERS, n)?;
-        open.extend(everyone);
+        let mut open: Vec<OpenObservation> = memory::room(CLUSTERS, n)?;
+        open.extend(all);
         for iteration in 1..=most {
             monitor.check()?;
             if !self.assign(&open, device, monitor)? {
@@ -156,8 +156,8 @@ impl<'a> Lloyd<'a> {
         Ok(most + 1)
     }
 
-    /// The observations that may have another nearest center now that centers have moved.
-    fn open(&mut self, moves: &Moves) -> Vec<Open> {
+    /// The observations that may have another nearest center after these moves.
+    fn open(&mut self, moves: &Moves) -> Vec<OpenObservation> {
         let Self {
             x,
             margin,
@@ -184,7 +184,7 @@ impl<'a> Lloyd<'a> {
                     margin.above(square(x.row(i), center).sqrt())
                 };
                 bounds.own = at_most(cluster);
-                (!margin.proves(bounds)).then(|| Open {
+                (!margin.proves(bounds)).then(|| OpenObservation {
                     observation: i as u32,
                     limit: bounds.own.max(at_most(rivals[i] as usize)),
                 })
@@ -192,10 +192,10 @@ impl<'a> Lloyd<'a> {
             .collect()
     }
 
-    /// Assigns the observations that are open; whether that changed anything.
+    /// Assigns the open observations; returns whether an assignment changed.
     fn assign(
         &mut self,
-        open: &[Open],
+        open: &[OpenObservation],
         device: &(impl NeighbourDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<bool> {
@@ -229,7 +229,7 @@ impl<'a> Lloyd<'a> {
         Ok(changed)
     }
 
-    /// The nearest center by the sums that decide.
+    /// The nearest center by sums of squares.
     fn nearest(&self, row: &[f64]) -> u32 {
         let (mut best, mut nearest) = (f64::INFINITY, 0);
         for (c, center) in self.centers.chunks_exact(row.len()).enumerate() {
@@ -241,13 +241,13 @@ impl<'a> Lloyd<'a> {
         nearest
     }
 
-    /// The nearest center of each of the observations and the distance of the next.
+    /// The two nearest centers of each open observation.
     fn search(
         &self,
-        open: &[Open],
+        open: &[OpenObservation],
         device: &(impl NeighbourDevice + ?Sized),
         monitor: &Monitor,
-    ) -> Result<Vec<Found>> {
+    ) -> Result<Vec<TwoNearest>> {
         let (k, p) = (self.k, self.x.columns());
         let mut values = memory::zeros(memory::OBSERVATIONS, (k + open.len()) * p)?;
         let (references, queries) = values.split_at_mut(k * p);
@@ -268,25 +268,25 @@ impl<'a> Lloyd<'a> {
         let mut neighbours = device.references(space, monitor)?;
         while all.len() < queries.len() {
             let batch = neighbours.batch().min(queries.len() - all.len());
-            let nearest = neighbours.nearest(&Request {
+            let nearest = neighbours.nearest(&NeighbourRequest {
                 queries: &queries[all.len()..][..batch],
                 wanted: 2,
                 limits: Some(&limits[all.len()..][..batch]),
-                except: Except::Nobody,
+                except: Except::Nothing,
             })?;
-            all.extend(nearest.iter().map(|found| Found {
+            all.extend(nearest.iter().map(|found| TwoNearest {
                 nearest: found[0],
-                // None where there is one center only.
+                // There is no second one of one center.
                 next: *found.get(1).unwrap_or(&(f64::INFINITY, 0)),
             }));
         }
         Ok(all)
     }
 
-    /// Moves every center to the mean of its members, if it has any.
+    /// Moves every center with members to their mean.
     fn update(&mut self) -> Result<Moves> {
         let (x, p, margin) = (self.x, self.x.columns(), self.margin);
-        let members = Members::new(&self.cluster, self.k)?;
+        let members = KMeansMembers::new(&self.cluster, self.k)?;
         let moved = self
             .centers
             .par_chunks_mut(p)

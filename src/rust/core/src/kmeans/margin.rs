@@ -1,9 +1,9 @@
-//! Bounds on real distances, from computed ones.
+//! Bounds on exact distances, given computed ones.
 
-/// More than what underflows in the squares of a distance.
+/// Exceeds the error of a distance by underflow of its squares.
 const UNDERFLOW: f64 = 1e-150;
 
-/// The sum of squared differences, the same bits wherever it is computed.
+/// The sum of squared differences; the same bits on every device.
 pub fn square(a: &[f64], b: &[f64]) -> f64 {
     let mut sum = 0.0;
     for (a, b) in a.iter().zip(b) {
@@ -13,35 +13,38 @@ pub fn square(a: &[f64], b: &[f64]) -> f64 {
     sum
 }
 
-/// What is known of an observation's real distances.
+/// Bounds on an observation's exact distances.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// That to its own center is at most this.
+    /// Upper bound on the distance to its own center.
     pub own: f64,
-    /// Those to all others are at least this.
+    /// Lower bound on the distances to all other centers.
     pub others: f64,
 }
 
-/// How bounds are made of computed distances, and computed distances are told apart by bounds.
+/// The relative error of computed distances, for the step from these to bounds and back.
 #[derive(Debug, Clone, Copy)]
 pub struct Margin(pub f64);
 
 impl Margin {
-    /// A sum of p squares is off by at most (p + 2)·2⁻⁵³ of it, and its root by half as much, both
-    /// with a few roundings more.
+    /// For p columns: the relative error of a sum of p squares is at most (p + 2)·2⁻⁵³, that of its
+    /// root half of it. The margin is twice that and covers a few more roundings.
     pub fn new(columns: usize) -> Self {
         Self((columns as f64 + 16.0) * f64::EPSILON)
     }
 
+    /// An upper bound on the exact distance.
     pub fn above(self, distance: f64) -> f64 {
         distance * (1.0 + self.0) + UNDERFLOW
     }
 
+    /// A lower bound on the exact distance.
     pub fn below(self, distance: f64) -> f64 {
         distance * (1.0 - self.0) - UNDERFLOW
     }
 
-    /// Whether every sum of squares for the own center is computed below those for all others.
+    /// Whether the computed sum of squares for the own center is certainly below those for all
+    /// others.
     pub fn proves(self, bounds: &Bounds) -> bool {
         self.above(bounds.own) < self.below(bounds.others)
     }

@@ -3,19 +3,21 @@
 use crate::error::Result;
 use crate::memory;
 
-/// What needs memory here.
+/// Names the request in memory errors.
 const CLUSTERS: &str = "the clusters of the observations need";
 
-/// The members of clusters.
-pub struct Members {
-    /// Cluster after cluster, in increasing order.
+/// The members of clusters, in compressed sparse row layout.
+pub struct KMeansMembers {
+    /// Cluster after cluster, the observations in increasing order.
     observations: Vec<u32>,
+    /// By cluster: the end of its observations.
     ends: Vec<usize>,
 }
 
-impl Members {
+impl KMeansMembers {
+    /// Groups observations by the number of their cluster, below `k`. O(n + k) time.
     pub fn new(cluster: &[u32], k: usize) -> Result<Self> {
-        // Starts that become ends as members come.
+        // The entries are starts until the loop over the observations turns them into ends.
         let mut ends = memory::filled(CLUSTERS, k + 1, 0)?;
         for &c in cluster {
             ends[c as usize + 1] += 1;
@@ -32,6 +34,7 @@ impl Members {
         Ok(Self { observations, ends })
     }
 
+    /// The members of a cluster, in increasing order.
     pub fn of(&self, cluster: usize) -> &[u32] {
         let start = if cluster == 0 {
             0

@@ -1,7 +1,7 @@
-//! Where to start: k-means++ (Arthur and Vassilvitskii, Symposium on Discrete Algorithms, 2007).
+//! Initial centers by k-means++ (Arthur and Vassilvitskii, Symposium on Discrete Algorithms, 2007).
 //!
-//! Weights are summed up in chunks, these sums in chunks again, and what that gives one after the
-//! other. This order of summation, and so what is drawn, does not depend on who does it.
+//! Weights are summed in chunks, these sums in chunks again, and the sums of those one after the
+//! other. This order of summation, and so the draw, is the same on every device.
 
 use rayon::prelude::*;
 
@@ -11,28 +11,28 @@ use crate::matrix::Matrix;
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// Values that are summed up together.
+/// Values per chunk of a sum, here and in kernels/kmeans.cu. Another number changes the draws.
 pub const CHUNK: usize = 256;
 
-/// So many chunks are worth a thread, most observations being passed over.
+/// Chunks per task: enough to be worth a thread, although most observations are skipped.
 const CHUNKS_AT_A_TIME: usize = 1 << 6;
 
-/// What needs memory here.
+/// Names the request in memory errors.
 const WEIGHTS: &str = "the weights of the observations need";
 
-/// What the observations are weighed by.
+/// The weights of the observations.
 struct Weights {
-    /// Squared distances from the nearest centers.
+    /// By observation: the squared distance from the nearest center.
     squares: Vec<f64>,
-    /// The numbers of these centers.
+    /// By observation: the number of that center.
     nearest: Vec<u32>,
     /// Sums of chunks of the squares.
     sums: Vec<f64>,
 }
 
 /// Draws one row of `x` as a center for each of `uniforms`, numbers from 0 to 1: the first with
-/// equal chances, each other with chances proportional to its squared distance from the nearest
-/// center so far. Returns the rows, one after the other.
+/// equal probabilities, each other with probabilities proportional to its squared distance from the
+/// nearest center so far. Returns the centers, row-major.
 ///
 /// Takes O(n·k·p) time, in practice less by the triangle inequality, and O(n + k) memory. Works on
 /// the threads of the pool that it is called from.
@@ -68,7 +68,7 @@ pub fn first(x: &Matrix, uniform: f64) -> usize {
     ((uniform * x.rows() as f64) as usize).min(x.rows() - 1)
 }
 
-/// What is wrong where only so many rows are distinct.
+/// The error where `x` has fewer distinct rows than centers to draw.
 pub fn too_few(distinct: usize, centers: usize) -> Error {
     Error::Input(format!(
         "`X` has {distinct} distinct rows; there are more cluster centers than distinct data \
@@ -76,9 +76,10 @@ pub fn too_few(distinct: usize, centers: usize) -> Error {
     ))
 }
 
-/// The share of the squared distance of two centers within which no observation, by its square for
-/// the one, is nearer to the other: half of the distance, but for rounding.
-pub fn reach(columns: usize) -> f64 {
+/// The factor f of a squared radius: an observation whose squared distance from one center is below
+/// f times the squared distance of that center from another is not nearer to the other. 1/4 (half
+/// the distance, by the triangle inequality), less a margin for rounding.
+pub fn radius_factor(columns: usize) -> f64 {
     let Margin(margin) = Margin::new(columns);
     0.25 * (1.0 - 16.0 * margin)
 }
@@ -88,9 +89,9 @@ impl Weights {
     fn add(&mut self, x: &Matrix, row: usize, rows: &[usize]) {
         let center = x.row(row);
         let number = rows.len() as u32;
-        let share = reach(x.columns());
-        let reach = |&other: &usize| share * square(center, x.row(other));
-        let reaches: Vec<f64> = rows.iter().map(reach).collect();
+        let factor = radius_factor(x.columns());
+        let squared_radius = |&other: &usize| factor * square(center, x.row(other));
+        let squared_radii: Vec<f64> = rows.iter().map(squared_radius).collect();
         self.squares
             .par_chunks_mut(CHUNK)
             .zip(self.nearest.par_chunks_mut(CHUNK))
@@ -100,8 +101,8 @@ impl Weights {
             .for_each(|(chunk, ((squares, nearest), sum))| {
                 let mut changed = false;
                 for (i, (least, nearest)) in squares.iter_mut().zip(nearest).enumerate() {
-                    let reach = reaches.get(*nearest as usize);
-                    if reach.is_some_and(|reach| *least < *reach) {
+                    let radius = squared_radii.get(*nearest as usize);
+                    if radius.is_some_and(|radius| *least < *radius) {
                         continue;
                     }
                     let square = square(x.row(chunk * CHUNK + i), center);
@@ -116,7 +117,8 @@ impl Weights {
             });
     }
 
-    /// Draws an observation with chances proportional to the squares; `None` where all are zero.
+    /// Draws an observation with probabilities proportional to the squares; `None` where all are
+    /// zero.
     fn draw(&self, uniform: f64) -> Option<usize> {
         let parts: Vec<f64> = self.sums.chunks(CHUNK).map(sum_in_lanes).collect();
         let target = uniform * parts.iter().sum::<f64>();
@@ -127,8 +129,8 @@ impl Weights {
     }
 }
 
-/// A chunk's sum that does not wait for itself: as several sums of every so many values, which are
-/// added up by halves in the end.
+/// The sum of a chunk, as 32 independent sums of every 32nd value, which are added pairwise at the
+/// end.
 fn sum_in_lanes(values: &[f64]) -> f64 {
     const LANES: usize = 32;
 
@@ -156,8 +158,8 @@ fn draw_in_chunk(weights: &[f64], chunk: usize, target: f64) -> Option<(usize, f
     Some((start + drawn, rest))
 }
 
-/// The first of the weights with which their sum exceeds `target`, and what is left of it for that
-/// one; the last positive weight where rounding leaves the sum below.
+/// The first weight at which the running sum exceeds `target`, and the rest of `target` for it; the
+/// last positive weight where rounding leaves the sum below.
 fn draw(weights: &[f64], target: f64) -> Option<(usize, f64)> {
     let mut before = 0.0;
     let mut drawn = None;

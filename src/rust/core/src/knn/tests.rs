@@ -4,9 +4,11 @@ use std::sync::Mutex;
 
 use super::checks::{check, compare_blocks_with_the_whole, compare_with_all_distances};
 use super::*;
-use crate::cpu::Device;
-use crate::metric::{Metric, ZeroOverZero};
-use crate::neighbours::Neighbours;
+use crate::cpu::{Cpu, Device};
+use crate::error::{Error, Result};
+use crate::metric::{Metric, Points, ZeroOverZero};
+use crate::monitor::Monitor;
+use crate::neighbours::{NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space};
 use crate::testing::{correlations, dist_metrics, draw, Data, Random};
 use crate::Matrix;
 
@@ -233,7 +235,7 @@ struct FailingNeighbours<'a> {
 }
 
 impl Neighbours for FailingNeighbours<'_> {
-    fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest> {
+    fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists> {
         let mut answered = self.device.answered.lock().unwrap();
         if answered.len() == self.device.answers {
             return Err(Error::Device("gone".into()));

@@ -1,4 +1,4 @@
-//! The dissimilarities of all pairs of clusters, in the order of R's `dist`.
+//! The condensed matrix: dissimilarities of all pairs of clusters, in the order of R's `dist`.
 
 use bytemuck::Zeroable;
 use rayon::prelude::*;
@@ -9,21 +9,24 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// How a dissimilarity is stored. All arithmetic is in double precision.
+/// The type of a stored dissimilarity. All arithmetic is in double precision.
 pub trait Stored: Copy + Default + Send + Sync + 'static + Zeroable {
     /// Dissimilarities of larger magnitude are refused: their squares and sums must not overflow.
     const LARGEST: f64;
 
+    /// Rounds a dissimilarity to its stored form.
     fn store(value: f64) -> Self;
+
+    /// The dissimilarity in double precision.
     fn load(self) -> f64;
 
-    /// Stored values as they are loaded; in `room` where that makes a difference.
+    /// Stored values as doubles; converted in `room` unless they are doubles.
     fn as_stored<'a>(stored: &'a [Self], room: &'a mut [f64]) -> &'a [f64];
 
-    /// Values to be filled in as they are stored, if that is how they come.
+    /// The stored values as doubles to be filled in, if they are doubles.
     fn as_doubles_mut(stored: &mut [Self]) -> Option<&mut [f64]>;
 
-    /// Values as they would be if they were stored; in `room` where that makes a difference.
+    /// Given values, rounded as if they were stored; converted in `room` where that changes them.
     fn as_given<'a>(values: &'a [f64], room: &'a mut [f64]) -> &'a [f64];
 }
 
@@ -82,7 +85,7 @@ impl Stored for f32 {
     }
 }
 
-/// Writes so many values to the front of `room`.
+/// Writes `len` values to the front of `room`.
 fn fill(room: &mut [f64], len: usize, values: impl Iterator<Item = f64>) -> &[f64] {
     let room = &mut room[..len];
     room.iter_mut()
@@ -91,11 +94,12 @@ fn fill(room: &mut [f64], len: usize, values: impl Iterator<Item = f64>) -> &[f6
     room
 }
 
-/// About how many dissimilarities are made at a time that are not stored as they are made.
+/// About the number of dissimilarities that are computed at a time as doubles before they are
+/// stored as singles: 128 MiB. Only memory and speed depend on it.
 const AT_A_TIME: usize = if cfg!(test) { 1 << 10 } else { 1 << 24 };
 
-/// That the dissimilarities of a cluster and those in higher slots can be computed with, stored as
-/// `T`.
+/// Checks that the dissimilarities of a cluster and those in higher slots are finite and not too
+/// large to be stored as `T`.
 ///
 /// # Errors
 /// `Error::Input` names the first that cannot.
@@ -110,7 +114,7 @@ pub fn check<T: Stored>(row: &[f64], slot: usize) -> Result<()> {
     let other = slot + 1 + at;
     let value = match row[at] {
         value if value.is_finite() => format!("{value:e}"),
-        // As R says it, which tells NA from NaN.
+        // R's words for all three.
         _ => "NA/NaN/Inf".into(),
     };
     Err(Error::Input(format!(
@@ -122,25 +126,25 @@ pub fn check<T: Stored>(row: &[f64], slot: usize) -> Result<()> {
     )))
 }
 
-/// How many pairs `n` clusters have.
+/// Number of pairs of `n` clusters.
 pub fn pairs(n: usize) -> usize {
     n * n.saturating_sub(1) / 2
 }
 
-/// Where the row of cluster `i` of `n` starts: its dissimilarities to clusters i + 1, …, n − 1.
+/// The start of the row of cluster `i` of `n`: its dissimilarities to clusters i + 1, …, n − 1.
 #[inline(always)]
 pub fn row_start(n: usize, i: usize) -> usize {
     i * (2 * n - 1 - i) / 2
 }
 
-/// Where that of two different clusters of `n` is.
+/// The position of the dissimilarity of two different clusters of `n`.
 #[inline(always)]
 pub fn position(n: usize, i: usize, j: usize) -> usize {
     let (low, high) = (i.min(j), i.max(j));
     row_start(n, low) + high - low - 1
 }
 
-/// The dissimilarities of `n` clusters, row after row, each row without those to clusters before.
+/// The dissimilarities of `n` clusters, row after row; a row holds those to later clusters only.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condensed<T> {
     values: Vec<T>,
@@ -148,8 +152,8 @@ pub struct Condensed<T> {
 }
 
 impl<T: Stored> Condensed<T> {
-    /// Of `n` clusters, in memory that a former one leaves, as far as that goes; the values have no
-    /// meaning yet.
+    /// For `n` clusters, in the memory of a former matrix if that is large enough. The values are
+    /// not meaningful yet.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
@@ -165,10 +169,10 @@ impl<T: Stored> Condensed<T> {
         Ok(Self { values, n })
     }
 
-    /// A copy of the dissimilarities that are given, or the distances of points.
+    /// A copy of given dissimilarities, or the distances of points.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, and what the device returns.
+    /// `Error::Memory` where there is not enough, and the errors of the device.
     pub fn from_origin(
         origin: Origin,
         n: usize,
@@ -185,10 +189,10 @@ impl<T: Stored> Condensed<T> {
         }
     }
 
-    /// From what `fill` writes for all pairs of `n` clusters, some of them at a time.
+    /// From the values that `fill` writes for all pairs of `n` clusters, some columns at a time.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, and what `fill` returns.
+    /// `Error::Memory` where there is not enough, and the errors of `fill`.
     pub fn filled(n: usize, fill: impl Fn(&Pairs, &mut [f64]) -> Result<()>) -> Result<Self> {
         let mut matrix = Self::reusing(Vec::new(), n)?;
         let pairs = Pairs::within(n);
@@ -235,7 +239,7 @@ impl<T: Stored> Condensed<T> {
         self.n
     }
 
-    /// Those of cluster `i` and the clusters after it.
+    /// The dissimilarities of cluster `i` and the clusters after it.
     #[inline(always)]
     pub fn row(&self, i: usize) -> &[T] {
         &self.values[row_start(self.n, i)..][..self.n - 1 - i]
@@ -253,24 +257,24 @@ impl<T: Stored> Condensed<T> {
             .collect()
     }
 
-    /// That of two different clusters.
+    /// The dissimilarity of two different clusters.
     #[inline(always)]
     pub fn get(&self, i: usize, j: usize) -> f64 {
         self.values[position(self.n, i, j)].load()
     }
 
-    /// As [`Condensed::get`].
+    /// Sets the dissimilarity of two different clusters.
     #[inline(always)]
     pub fn set(&mut self, i: usize, j: usize, value: f64) {
         self.values[position(self.n, i, j)] = T::store(value);
     }
 
-    /// All of them.
+    /// All values.
     pub fn values_mut(&mut self) -> &mut [T] {
         &mut self.values
     }
 
-    /// The memory, to be used again.
+    /// The memory, for [`Condensed::reusing`].
     pub fn into_memory(self) -> Vec<T> {
         self.values
     }

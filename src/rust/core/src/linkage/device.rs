@@ -1,4 +1,4 @@
-//! What linkage through a matrix asks of a device.
+//! The interface of devices for linkage by a matrix.
 
 use super::dissimilarities::Dissimilarities;
 use super::lance_williams::Recurrence;
@@ -9,12 +9,12 @@ use crate::monitor::Monitor;
 
 /// A device that holds the dissimilarities of all observations.
 pub trait LinkageDevice: DistanceDevice {
-    /// The dissimilarities of `n` observations in the device's memory, for a linkage that
-    /// [merges in rounds](super::lance_williams::Linkage::merges_in_rounds).
+    /// The dissimilarities of `n` observations in the device's memory, for a linkage that [merges
+    /// reciprocal pairs](super::lance_williams::Linkage::merges_reciprocal_pairs).
     ///
     /// # Errors
-    /// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor says
-    /// stop, `Error::Memory` and `Error::Device` as the device has it.
+    /// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor
+    /// says stop, `Error::Memory` and `Error::Device` from the device.
     fn dissimilarities<'a>(
         &'a self,
         origin: Origin<'a>,

@@ -1,21 +1,23 @@
-//! What linkage by rounds asks of a device that holds the dissimilarities of all clusters.
+//! The interface of a device that holds the dissimilarities of all clusters, for
+//! [`reciprocal`](super::reciprocal).
 //!
-//! Clusters are named by slots 0, 1, …. The rounds look at few pairs only: the nearest clusters of
-//! each, which the device finds while all dissimilarities go by, and single entries. From time to
-//! time the device replaces the clusters that have merged by what they became, which makes new
-//! slots, in the order of the lowest old slot in each.
+//! Clusters are named by slots 0, 1, …. Merging looks at few pairs only: the nearest clusters of
+//! each, which the device finds in a pass over all dissimilarities, and single entries. From time
+//! to time the device contracts the matrix: it replaces merged clusters by their unions, which get
+//! new slots, in the order of the lowest old slot in each.
 
 use std::cmp::Ordering;
 
-use super::lance_williams::{Recurrence, Union};
+use super::lance_williams::{MergedPair, Recurrence};
 use crate::error::Result;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// How many of the nearest clusters of each a device finds.
+/// Number of nearest clusters that a device finds of each cluster. More make passes rarer and
+/// slower; the merges do not depend on it.
 pub const NEAREST: usize = 24;
 
-/// One cluster as seen from another one. The order: the nearer first, then the lower slot.
+/// A cluster and its dissimilarity to another one. Ordered by dissimilarity, then by slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Neighbour {
     pub dissimilarity: f64,
@@ -42,46 +44,47 @@ impl Ord for Neighbour {
     }
 }
 
-/// The [`NEAREST`] nearest clusters of some, or all others where these are fewer; nearest first.
+/// For some clusters, the [`NEAREST`] nearest ones, or all others where these are fewer; nearest
+/// first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Nearest {
+pub struct NearestClusters {
     neighbours: Vec<Neighbour>,
     each: usize,
 }
 
-impl Nearest {
-    /// How many there are of each, of `clusters` clusters.
+impl NearestClusters {
+    /// Number of neighbours of each of `clusters` clusters.
     pub fn of_each(clusters: usize) -> usize {
         NEAREST.min(clusters.saturating_sub(1))
     }
 
-    /// From `each` of the first cluster, then as many of the next, ….
+    /// From `each` neighbours of the first cluster, then of the next, ….
     pub fn new(neighbours: Vec<Neighbour>, each: usize) -> Self {
         Self { neighbours, each }
     }
 
-    /// Those of the clusters, one after the other.
+    /// The neighbours of each cluster.
     pub fn iter(&self) -> impl Iterator<Item = &[Neighbour]> {
         self.neighbours.chunks_exact(self.each)
     }
 }
 
-/// Two clusters becoming one, which goes by the lower of their slots.
+/// Two clusters that merge; their union is named by the lower of their slots.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Fusion {
     pub lower: u32,
     pub higher: u32,
-    pub union: Union,
+    pub pair: MergedPair,
 }
 
-/// Fusions, in the order in which they came to be.
+/// The merges since the last pass, in order.
 ///
-/// The dissimilarity of two new clusters is defined step by step: of the two, the one that came to
-/// be later was made of clusters whose dissimilarities to the other one are taken first.
+/// The dissimilarity of two unions is defined by recursion: of the two, the later one is split into
+/// its parts, whose dissimilarities to the other one come first.
 #[derive(Debug, Clone, Copy)]
 pub struct Contraction<'a> {
     pub recurrence: Recurrence,
-    /// The sizes of the clusters before, by slot.
+    /// By slot: the sizes of the clusters after the last pass.
     pub sizes: &'a [f64],
     pub fusions: &'a [Fusion],
 }
@@ -92,8 +95,8 @@ pub trait Dissimilarities: Send {
     ///
     /// # Errors
     /// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor
-    /// says stop, `Error::Memory` and `Error::Device` as the device has it.
-    fn nearest(&mut self, monitor: &Monitor) -> Result<Nearest>;
+    /// says stop, `Error::Memory` and `Error::Device` from the device.
+    fn nearest(&mut self, monitor: &Monitor) -> Result<NearestClusters>;
 
     /// Single dissimilarities, of a lower and a higher slot each.
     ///
@@ -101,8 +104,8 @@ pub trait Dissimilarities: Send {
     /// As [`Dissimilarities::nearest`].
     fn entries(&self, pairs: &[(u32, u32)]) -> Result<Vec<f64>>;
 
-    /// Replaces what has merged by what it became; the nearest clusters of the `wanted` new slots,
-    /// which are in increasing order.
+    /// Replaces merged clusters by their unions. Returns the nearest clusters of the `wanted` new
+    /// slots, which are in increasing order.
     ///
     /// # Errors
     /// As [`Dissimilarities::nearest`].
@@ -111,11 +114,10 @@ pub trait Dissimilarities: Send {
         contraction: &Contraction,
         wanted: &[u32],
         monitor: &Monitor,
-    ) -> Result<Nearest>;
+    ) -> Result<NearestClusters>;
 
-    /// Merges all of the clusters to one, one pair after the other
-    /// ([`crate::linkage::chain`]), for clusters that rounds make no good progress with. Only after
-    /// a contraction, and the last that is asked for.
+    /// Merges all clusters to one, one pair after the other ([`crate::linkage::chain`]), where few
+    /// reciprocal pairs are known. Called after a contraction, as the last operation.
     ///
     /// # Errors
     /// As [`Dissimilarities::nearest`].

@@ -1,20 +1,20 @@
-//! Müllner's generic algorithm (arXiv:1109.2378): any linkage, also such as have inversions, the
-//! nearest pair of all being merged each time.
+//! Müllner's generic algorithm (arXiv:1109.2378): any linkage, with inversions as well; each step
+//! merges the nearest pair of all.
 
+use super::active_slots::ActiveSlots;
 use super::condensed::{check, Condensed, Stored};
 use super::dissimilarities::Neighbour;
-use super::lance_williams::{Recurrence, Union};
-use super::live::Live;
+use super::lance_williams::{MergedPair, Recurrence};
 use crate::error::Result;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, in order. `matrix` is of
-/// no use afterwards.
+/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, in order. Overwrites
+/// `matrix`.
 ///
-/// Each cluster keeps the nearest of those in higher slots. Where that one has become farther, its
-/// dissimilarity stays as a lower bound, and the nearest is only sought again when that bound is the
-/// least of all. Takes O(n²) time in practice, and never more than O(n³).
+/// Each cluster keeps its nearest one among higher slots. Where that one has become farther, its
+/// dissimilarity stays as a lower bound, and a new search is only made when that bound is the least
+/// of all. Takes O(n²) time in practice, and never more than O(n³).
 ///
 /// # Errors
 /// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor says
@@ -28,7 +28,7 @@ pub fn merges<T: Stored>(
     let n = sizes.len();
     let mut state = Generic {
         recurrence,
-        live: Live::new(n),
+        active: ActiveSlots::new(n),
         nearest: Vec::with_capacity(n),
         exact: vec![true; n],
         sizes,
@@ -38,34 +38,34 @@ pub fn merges<T: Stored>(
     for slot in 0..n - 1 {
         monitor.check()?;
         check::<T>(T::as_stored(state.matrix.row(slot), &mut room), slot)?;
-        let nearest = state.seek(slot);
+        let nearest = state.search_above(slot);
         state.nearest.push(nearest);
         monitor.advance((n - 1 - slot) as u64);
     }
     let mut merges = Vec::with_capacity(n - 1);
-    while state.live.len() > 1 {
+    while state.active.len() > 1 {
         let lower = state.least(monitor)?;
         merges.push(state.merge(lower));
-        monitor.advance(state.live.len() as u64);
+        monitor.advance(state.active.len() as u64);
     }
     Ok(merges)
 }
 
+/// The clusters between two merges.
 struct Generic<'a, T> {
     recurrence: Recurrence,
     sizes: Vec<f64>,
     matrix: &'a mut Condensed<T>,
-    live: Live,
-    /// By slot: the nearest in a higher slot; or, where it is not exact, one that none of these is
-    /// before.
+    active: ActiveSlots,
+    /// By slot: the nearest cluster in a higher slot or, where not `exact`, a lower bound on it.
     nearest: Vec<Neighbour>,
     exact: Vec<bool>,
 }
 
 impl<T: Stored> Generic<'_, T> {
-    /// The nearest in a higher slot than this, which is not the highest.
-    fn seek(&self, slot: usize) -> Neighbour {
-        let neighbours = self.live.above(slot).map(|other| Neighbour {
+    /// The nearest cluster in a higher slot than this, which is not the highest.
+    fn search_above(&self, slot: usize) -> Neighbour {
+        let neighbours = self.active.above(slot).map(|other| Neighbour {
             dissimilarity: self.matrix.get(slot, other),
             slot: other as u32,
         });
@@ -77,10 +77,10 @@ impl<T: Stored> Generic<'_, T> {
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop.
     fn least(&mut self, monitor: &Monitor) -> Result<usize> {
-        let highest = self.live.last();
+        let highest = self.active.last();
         loop {
             monitor.check()?;
-            let slots = self.live.below(highest);
+            let slots = self.active.below(highest);
             let least = slots
                 .min_by(|&a, &b| {
                     let [a, b] = [a, b].map(|slot| self.nearest[slot].dissimilarity);
@@ -90,30 +90,30 @@ impl<T: Stored> Generic<'_, T> {
             if self.exact[least] {
                 return Ok(least);
             }
-            self.nearest[least] = self.seek(least);
+            self.nearest[least] = self.search_above(least);
             self.exact[least] = true;
         }
     }
 
-    /// Merges the cluster in this slot and its nearest.
+    /// Merges the cluster in this slot with its nearest one.
     fn merge(&mut self, lower: usize) -> Merge {
         let nearest = self.nearest[lower];
         let higher = nearest.slot as usize;
-        let union = Union {
+        let pair = MergedPair {
             height: nearest.dissimilarity,
             sizes: [self.sizes[lower], self.sizes[higher]],
         };
-        self.live.remove(higher);
-        for slot in self.live.iter().filter(|&slot| slot != lower) {
+        self.active.remove(higher);
+        for slot in self.active.iter().filter(|&slot| slot != lower) {
             let first = self.matrix.get(lower, slot);
             let second = self.matrix.get(higher, slot);
             let updated = self
                 .recurrence
-                .update(&union, first, second, self.sizes[slot]);
+                .update(&pair, first, second, self.sizes[slot]);
             self.matrix.set(lower, slot, updated);
         }
-        self.sizes[lower] = union.size();
-        for slot in self.live.below(lower) {
+        self.sizes[lower] = pair.size();
+        for slot in self.active.below(lower) {
             let updated = Neighbour {
                 dissimilarity: self.matrix.get(lower, slot),
                 slot: lower as u32,
@@ -126,19 +126,19 @@ impl<T: Stored> Generic<'_, T> {
                 self.exact[slot] = false;
             }
         }
-        for slot in self.live.above(lower).take_while(|&slot| slot < higher) {
+        for slot in self.active.above(lower).take_while(|&slot| slot < higher) {
             if self.nearest[slot].slot as usize == higher {
                 self.exact[slot] = false;
             }
         }
-        if lower < self.live.last() {
-            self.nearest[lower] = self.seek(lower);
+        if lower < self.active.last() {
+            self.nearest[lower] = self.search_above(lower);
             self.exact[lower] = true;
         }
         Merge {
             lower: lower as u32,
             higher: higher as u32,
-            height: union.height,
+            height: pair.height,
         }
     }
 }

@@ -1,39 +1,43 @@
-//! The linkages, and how far a new cluster is from the others: Lance and Williams' recurrence
-//! (1967, doi:10.1093/comjnl/9.4.373), as R's `hclust` has it.
+//! The linkages, and the dissimilarities of a new cluster by Lance and Williams' recurrence (1967,
+//! doi:10.1093/comjnl/9.4.373), as in R's `hclust`.
+//!
+//! A new reducible linkage is a variant of [`Linkage`], at its end, with its recurrence in
+//! [`Linkage::update`]; the CPU computes it until a device has a kernel for it.
 
 use crate::error::{Error, Result};
 
-/// How dissimilar two clusters are, given the dissimilarities of their parts.
+/// The definition of the dissimilarity of two clusters, given the dissimilarities of their parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Linkage {
-    /// Ward's, on dissimilarities as they are given.
+    /// Ward's criterion, on unsquared dissimilarities.
     WardD,
-    /// The least of any two members.
+    /// The least dissimilarity of any two members.
     Single,
-    /// The greatest of any two members.
+    /// The greatest dissimilarity of any two members.
     Complete,
-    /// The mean over all pairs of members (UPGMA).
+    /// The mean dissimilarity over all pairs of members (UPGMA).
     Average,
-    /// The mean of the two parts, whatever their sizes (WPGMA).
+    /// The mean of the dissimilarities of the two parts, whatever their sizes (WPGMA).
     Mcquitty,
-    /// That of the midpoints (WPGMC).
+    /// The dissimilarity of the midpoints (WPGMC).
     Median,
-    /// That of the centroids (UPGMC).
+    /// The dissimilarity of the centroids (UPGMC).
     Centroid,
-    /// Ward's, on squared dissimilarities; heights are roots.
+    /// Ward's criterion, on squared dissimilarities; heights are roots.
     WardD2,
 }
 
-/// Two clusters that become one.
+/// Two clusters that merge.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Union {
-    /// How dissimilar they are.
+pub struct MergedPair {
+    /// Their dissimilarity.
     pub height: f64,
+    /// Their numbers of observations.
     pub sizes: [f64; 2],
 }
 
-impl Union {
-    /// The size of the cluster that they become.
+impl MergedPair {
+    /// Number of observations of their union.
     pub fn size(&self) -> f64 {
         self.sizes[0] + self.sizes[1]
     }
@@ -52,7 +56,7 @@ impl Linkage {
         Self::WardD2,
     ];
 
-    /// As `hclust` calls it.
+    /// Its name in `hclust`.
     pub fn name(self) -> &'static str {
         match self {
             Self::WardD => "ward.D",
@@ -66,7 +70,7 @@ impl Linkage {
         }
     }
 
-    /// By [`Linkage::name`].
+    /// Parses a [`Linkage::name`].
     ///
     /// # Errors
     /// `Error::Input` for another name.
@@ -81,15 +85,15 @@ impl Linkage {
         })
     }
 
-    /// Whether a new cluster is never nearer to another one than the nearer of its parts was, so
-    /// that clusters that are each other's nearest may merge in any order.
+    /// Whether a union is never nearer to another cluster than the nearer of its parts (Bruynooghe
+    /// 1977), so that reciprocal nearest neighbours may merge in any order.
     pub fn is_reducible(self) -> bool {
         !matches!(self, Self::Median | Self::Centroid)
     }
 
-    /// Whether clusters that are each other's nearest merge in rounds. Single linkage could, but a
-    /// spanning tree is faster.
-    pub fn merges_in_rounds(self) -> bool {
+    /// Whether [`reciprocal`](crate::linkage::reciprocal) computes it. Single linkage is reducible
+    /// as well, but a spanning tree is faster.
+    pub fn merges_reciprocal_pairs(self) -> bool {
         self.is_reducible() && self != Self::Single
     }
 
@@ -98,50 +102,51 @@ impl Linkage {
         self == Self::WardD2
     }
 
-    /// The dissimilarity of the two clusters of `union`, as one, and a third of size `size`, given
-    /// those of the two and the third.
+    /// The dissimilarity of the union of `pair` and a third cluster of `size` observations, given
+    /// the dissimilarities of the pair's first and second cluster to the third.
     ///
-    /// For reducible linkages it is never below the least of these two, also not by rounding, if
-    /// the height of the union is not.
+    /// For reducible linkages it is never below the lesser of these two, also not by rounding, if
+    /// the height of the pair is not.
     #[inline(always)]
-    pub fn update(self, union: &Union, first: f64, second: f64, size: f64) -> f64 {
-        let [a, b] = union.sizes;
+    pub fn update(self, pair: &MergedPair, first: f64, second: f64, size: f64) -> f64 {
+        let [a, b] = pair.sizes;
         match self {
             Self::Single => first.min(second),
             Self::Complete => first.max(second),
             Self::Average => ((a * first + b * second) / (a + b)).max(first.min(second)),
             Self::Mcquitty => (first + second) / 2.0,
             Self::WardD | Self::WardD2 => {
-                let sum = (a + size) * first + (b + size) * second - size * union.height;
+                let sum = (a + size) * first + (b + size) * second - size * pair.height;
                 (sum / (a + b + size)).max(first.min(second))
             }
-            Self::Median => ((first + second) - union.height / 2.0) / 2.0,
-            Self::Centroid => (a * first + b * second - a * b * union.height / (a + b)) / (a + b),
+            Self::Median => ((first + second) - pair.height / 2.0) / 2.0,
+            Self::Centroid => (a * first + b * second - a * b * pair.height / (a + b)) / (a + b),
         }
     }
 
-    /// What [`Linkage::update`] never falls below, of a reducible linkage, whatever the size of the
-    /// third cluster, given what the dissimilarities do not fall below.
-    pub fn floor(self, union: &Union, first: f64, second: f64) -> f64 {
-        // Ward's is a mean of two values, whose weights depend on the size: these.
-        let of_tiny = self.update(union, first, second, 0.0);
+    /// A lower bound on [`Linkage::update`] of a reducible linkage, whatever the size of the third
+    /// cluster, given lower bounds on the two dissimilarities.
+    pub fn lower_bound(self, pair: &MergedPair, first: f64, second: f64) -> f64 {
+        // Ward's update is a mean of the values for sizes 0 and ∞, whose weights depend on the
+        // size.
+        let of_tiny = self.update(pair, first, second, 0.0);
         match self {
-            Self::WardD | Self::WardD2 => of_tiny.min(first + second - union.height),
+            Self::WardD | Self::WardD2 => of_tiny.min(first + second - pair.height),
             _ => of_tiny,
         }
     }
 }
 
-/// How precisely dissimilarities are kept. All arithmetic is in double precision.
+/// The precision in which dissimilarities are stored. All arithmetic is in double precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Precision {
+pub enum StoredPrecision {
     Double,
-    /// Rounded to single precision whenever one is taken in or computed.
+    /// Every dissimilarity is rounded to single precision when it is read or computed.
     Single,
 }
 
-impl Precision {
-    /// A dissimilarity as it is kept.
+impl StoredPrecision {
+    /// A dissimilarity as it is stored.
     #[inline(always)]
     pub fn round(self, value: f64) -> f64 {
         match self {
@@ -155,21 +160,21 @@ impl Precision {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recurrence {
     pub linkage: Linkage,
-    pub precision: Precision,
+    pub precision: StoredPrecision,
 }
 
 impl Recurrence {
-    /// [`Linkage::update`], as it is kept.
+    /// [`Linkage::update`], rounded as stored.
     #[inline(always)]
-    pub fn update(self, union: &Union, first: f64, second: f64, size: f64) -> f64 {
-        let updated = self.linkage.update(union, first, second, size);
+    pub fn update(self, pair: &MergedPair, first: f64, second: f64, size: f64) -> f64 {
+        let updated = self.linkage.update(pair, first, second, size);
         self.precision.round(updated)
     }
 
-    /// [`Linkage::floor`], of what is kept.
-    pub fn floor(self, union: &Union, first: f64, second: f64) -> f64 {
+    /// [`Linkage::lower_bound`] of stored dissimilarities.
+    pub fn lower_bound(self, pair: &MergedPair, first: f64, second: f64) -> f64 {
         self.precision
-            .round(self.linkage.floor(union, first, second))
+            .round(self.linkage.lower_bound(pair, first, second))
     }
 }
 
@@ -201,22 +206,22 @@ mod tests {
                 0 => 1.0 + random.below(1000) as f64,
                 _ => random.uniform() + 0.001,
             });
-            let union = Union {
+            let pair = MergedPair {
                 height,
                 sizes: [a, b],
             };
             for linkage in Linkage::ALL {
-                let updated = linkage.update(&union, first, second, size);
+                let updated = linkage.update(&pair, first, second, size);
                 if linkage.is_reducible() {
                     assert!(updated >= first.min(second));
-                    let floor = linkage.floor(&union, first, second);
+                    let floor = linkage.lower_bound(&pair, first, second);
                     assert!(floor >= first.min(second));
                     assert!(
                         updated >= floor * (1.0 - 1e-14),
                         "{linkage:?} {updated} {floor}"
                     );
                 }
-                let swapped = Union {
+                let swapped = MergedPair {
                     height,
                     sizes: [b, a],
                 };

@@ -1,25 +1,25 @@
-//! Linkages from the dissimilarities of all pairs.
+//! Linkage by a matrix of dissimilarities.
 
 #[cfg(test)]
 mod tests;
 
 use super::condensed::{pairs, Condensed, Stored};
 use super::device::LinkageDevice;
-use super::lance_williams::{Linkage, Precision, Recurrence};
+use super::lance_williams::{Linkage, Recurrence, StoredPrecision};
 use super::memory_check::check_memory;
 use super::origin::Origin;
 use super::tree::{sorted_tree, tree};
-use super::{generic, rounds, single};
+use super::{generic, reciprocal, single};
 use crate::dendrogram::Dendrogram;
 use crate::error::{Error, Result};
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// The tree of `n` observations, with the heights of R's `hclust`. `sizes` are the numbers of
-/// members that observations stand for; 1 where `None`.
+/// The tree of `n` observations, with the heights of R's `hclust`. `sizes` are R's `members`, the
+/// number of members of each observation; 1 each where `None`.
 ///
-/// Takes O(n²) time. The dissimilarities of points are kept at the precision that is asked for;
-/// beside dissimilarities that are given, as many values again are kept at most.
+/// Takes O(n²) time. Memory: n(n − 1)/2 dissimilarities at the precision of `recurrence`, at most
+/// 1.6 times for points and 0.9 times beside given ones (single linkage of given ones: O(n)).
 ///
 /// # Errors
 /// `Error::Input` where the numbers disagree, fewer than 2 observations are given, a size is not
@@ -68,7 +68,7 @@ pub fn linkage(
     }
 }
 
-/// The merges, each after those that made its parts.
+/// The merges, each after those of its parts.
 fn merges(
     origin: Origin,
     recurrence: Recurrence,
@@ -76,20 +76,20 @@ fn merges(
     device: &(impl LinkageDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
-    if recurrence.linkage.merges_in_rounds() {
+    if recurrence.linkage.merges_reciprocal_pairs() {
         let n = sizes.len();
         monitor.expect(2 * pairs(n) as u64);
         let mut matrix = device.dissimilarities(origin, n, recurrence, monitor)?;
         let cpu = device.cpu();
-        return cpu.install(|| rounds::merges(recurrence, sizes, &mut *matrix, monitor));
+        return cpu.install(|| reciprocal::merges(recurrence, sizes, &mut *matrix, monitor));
     }
     match recurrence.precision {
-        Precision::Double => one_by_one::<f64>(origin, recurrence, sizes, device, monitor),
-        Precision::Single => one_by_one::<f32>(origin, recurrence, sizes, device, monitor),
+        StoredPrecision::Double => one_by_one::<f64>(origin, recurrence, sizes, device, monitor),
+        StoredPrecision::Single => one_by_one::<f32>(origin, recurrence, sizes, device, monitor),
     }
 }
 
-/// The merges of a linkage that needs the nearest pair of all each time, on the CPU.
+/// The merges of the other linkages, which go from nearest pair to nearest pair, on the CPU.
 fn one_by_one<T: Stored>(
     origin: Origin,
     recurrence: Recurrence,

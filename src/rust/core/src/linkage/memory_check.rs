@@ -1,4 +1,4 @@
-//! The host's memory that linkage through a matrix takes.
+//! The host memory of linkage by a matrix.
 
 use super::condensed::pairs;
 use super::lance_williams::Linkage;
@@ -6,7 +6,7 @@ use super::origin::Origin;
 use crate::error::Result;
 use crate::memory;
 
-/// That there is memory for linkage, the dissimilarities included.
+/// Checks that there is memory for linkage, the dissimilarities included.
 ///
 /// # Errors
 /// `Error::Memory` says how much it needs.
@@ -15,9 +15,8 @@ pub fn check_memory<T>(origin: Origin, n: usize, linkage: Linkage) -> Result<()>
         Origin::Given(values) => size_of_val(values),
         Origin::Points(_) => 0,
     };
-    // In units of a matrix as it is stored. After the first pass of the rounds somewhat more than
-    // half of one is left, in other memory; after the second a third, in memory of its own as long
-    // as the first is the caller's.
+    // In units of the stored matrix. The first contraction leaves somewhat more than half of it, in
+    // new memory; the second a third, in new memory as long as the first matrix is the caller's.
     let own = match (linkage, origin) {
         (Linkage::Single, Origin::Given(_)) => 0.0,
         (Linkage::Single | Linkage::Median | Linkage::Centroid, _) => 1.0,

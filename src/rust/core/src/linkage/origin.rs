@@ -2,7 +2,7 @@
 
 use crate::metric::Points;
 
-/// Where dissimilarities come from.
+/// The input of a linkage.
 #[derive(Debug, Clone, Copy)]
 pub enum Origin<'a> {
     /// The dissimilarities of all pairs, in the order of R's `dist`.

@@ -79,7 +79,7 @@ pub fn linkage(
 
 #[cfg(test)]
 mod tests {
-    use super::super::lance_williams::Precision;
+    use super::super::lance_williams::StoredPrecision;
     use super::*;
     use crate::cpu::Cpu;
     use crate::metric::Points;
@@ -113,7 +113,7 @@ mod tests {
         for linkage in Linkage::ALL {
             let recurrence = Recurrence {
                 linkage,
-                precision: Precision::Double,
+                precision: StoredPrecision::Double,
             };
             let by_matrix = |members| {
                 let origin = Origin::Points(&points);

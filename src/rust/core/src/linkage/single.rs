@@ -3,43 +3,37 @@
 
 use rayon::prelude::*;
 
+use super::active_slots::ActiveSlots;
 use super::condensed::{check, position, row_start};
 use super::dissimilarities::Neighbour;
-use super::lance_williams::Precision;
-use super::live::Live;
+use super::edge::Edge;
+use super::lance_williams::StoredPrecision;
 use crate::error::Result;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// An edge of a tree over observations.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Edge {
-    pub ends: [u32; 2],
-    pub weight: f64,
-}
-
 /// A minimum spanning tree of `n` observations with these dissimilarities, rounded to `precision`,
-/// by Prim's algorithm: O(n²) time.
+/// by Prim's algorithm (1957, doi:10.1002/j.1538-7305.1957.tb01515.x): O(n²) time.
 ///
 /// # Errors
 /// `Error::Interrupt` when the monitor says stop, and as [`check`].
 pub fn spanning_tree(
     dissimilarities: &[f64],
     n: usize,
-    precision: Precision,
+    precision: StoredPrecision,
     monitor: &Monitor,
 ) -> Result<Vec<Edge>> {
     let check = match precision {
-        Precision::Double => check::<f64>,
-        Precision::Single => check::<f32>,
+        StoredPrecision::Double => check::<f64>,
+        StoredPrecision::Single => check::<f32>,
     };
     (0..n).into_par_iter().with_min_len(64).try_for_each(|i| {
         monitor.check()?;
         check(&dissimilarities[row_start(n, i)..][..n - 1 - i], i)
     })?;
-    let mut outside = Live::new(n);
+    let mut outside = ActiveSlots::new(n);
     outside.remove(0);
-    // Of each outside the tree: the nearest inside.
+    // By observation outside the tree: the nearest one inside.
     let farthest = Neighbour {
         dissimilarity: f64::INFINITY,
         slot: u32::MAX,
@@ -59,10 +53,7 @@ pub fn spanning_tree(
             least = least.min((nearest[slot], slot));
         }
         let (inside, new) = least;
-        edges.push(Edge {
-            ends: [inside.slot, new as u32],
-            weight: inside.dissimilarity,
-        });
+        edges.push(Edge::new(inside.dissimilarity, inside.slot, new as u32));
         outside.remove(new);
         monitor.advance(2 * outside.len() as u64);
         last = new;
@@ -70,23 +61,13 @@ pub fn spanning_tree(
     Ok(edges)
 }
 
-/// The merges that the edges of a spanning tree of `n` observations stand for, in order. The
-/// clusters of a merge go by their lowest observation.
+/// The merges of single linkage, in order, given the edges of a minimum spanning tree of `n`
+/// observations. Merges name a cluster by its lowest observation.
 pub fn merges(n: usize, mut edges: Vec<Edge>) -> Vec<Merge> {
-    let key = |edge: &Edge| {
-        let [a, b] = edge.ends;
-        (a.min(b), a.max(b))
-    };
-    edges.sort_unstable_by(|a, b| {
-        let weights = a
-            .weight
-            .partial_cmp(&b.weight)
-            .expect("weights are numbers");
-        weights.then(key(a).cmp(&key(b)))
-    });
+    edges.sort_unstable_by(Edge::order);
     let mut parent: Vec<u32> = (0..n as u32).collect();
     let merge = |edge: Edge| {
-        let [a, b] = edge.ends.map(|end| lowest(&mut parent, end));
+        let [a, b] = [edge.lower, edge.higher].map(|end| lowest(&mut parent, end));
         let (lower, higher) = (a.min(b), a.max(b));
         parent[higher as usize] = lower;
         Merge {
@@ -98,7 +79,7 @@ pub fn merges(n: usize, mut edges: Vec<Edge>) -> Vec<Merge> {
     edges.into_iter().map(merge).collect()
 }
 
-/// The lowest observation of a cluster, given one; makes the way there shorter.
+/// The lowest observation of the cluster of `observation`; shortens the path to it.
 fn lowest(parent: &mut [u32], mut observation: u32) -> u32 {
     while parent[observation as usize] != observation {
         let above = parent[observation as usize];

@@ -1,4 +1,4 @@
-//! The tree of merges that an algorithm found in an order of its own.
+//! The tree of a sequence of merges.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::merge::Merge;
 
-/// What needs memory here.
+/// Names the request in memory errors.
 const MERGES: &str = "the merges need";
 
 /// The tree of merges of `n` observations' slots, in the order of the merges.
@@ -19,18 +19,19 @@ pub fn tree(n: usize, merges: &[Merge]) -> Result<Dendrogram> {
     tree.finish()
 }
 
-/// As [`tree`], in the order of the heights, of merges that are in any order in which parts come
-/// before their unions. Of equal heights the merge of the lowest slots comes first, as if the
-/// nearest pair of all had been sought each time.
+/// As [`tree`], sorted by height, of merges in any order in which parts come before their unions.
+/// Of equal heights the merge of the lowest slots comes first, as if each step had merged the
+/// nearest pair of all. O(n log n) time.
 pub fn sorted_tree(n: usize, mut merges: Vec<Merge>) -> Result<Dendrogram> {
-    // By slot: the last merge there. By merge: the one that it is a part of, and its own parts.
+    // By slot: the last merge there. By merge: the merge that it is a part of, and the number of
+    // its own parts that are not sorted yet.
     let mut last = memory::filled(MERGES, n, None)?;
     let mut whole = memory::filled(MERGES, merges.len(), None)?;
     let mut missing = memory::filled(MERGES, merges.len(), 0u8)?;
     for at in 0..merges.len() {
         let Merge { lower, higher, .. } = merges[at];
         for part in [lower, higher].into_iter().filter_map(|s| last[s as usize]) {
-            // Where rounding has put a union below one of its parts, it is at their height.
+            // Rounding can put a union below one of its parts; raise it to their height.
             merges[at].height = merges[at].height.max(merges[part as usize].height);
             whole[part as usize] = Some(at);
             missing[at] += 1;

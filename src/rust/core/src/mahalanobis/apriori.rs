@@ -1,6 +1,7 @@
 //! Apriori clusters: each is clustered alone, then they are the leaves of the top level.
 //!
-//! [`within`] does the first, [`above`] the second, given what the first found, here or elsewhere.
+//! [`within`] is the first part. [`above`] is the second, given the merges of the first, which may come
+//! from another machine.
 
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
@@ -10,7 +11,7 @@ use super::agglomerate::agglomerate_all;
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
 use super::options::Options;
-use super::problem::{Problem, Union};
+use super::problem::{Problem, UnionRule};
 use crate::cpu::Cpu;
 use crate::dendrogram::{Height, TreeBuilder};
 use crate::error::{Error, Result};
@@ -21,14 +22,14 @@ use crate::monitor::Monitor;
 
 /// The observations divided into apriori clusters, in increasing label, and loose ones.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Partition {
+pub struct AprioriPartition {
     /// Label and members (in increasing index) of each cluster.
     pub clusters: Vec<(u32, Vec<u32>)>,
     /// The observations in none, in increasing index.
     pub loose: Vec<u32>,
 }
 
-impl Partition {
+impl AprioriPartition {
     /// From one label per observation, 0 for none; `None` when no label has two members or one
     /// label holds everything.
     pub fn new(labels: &[u32]) -> Option<Self> {
@@ -39,7 +40,7 @@ impl Partition {
         (!trivial).then_some(partition)
     }
 
-    /// The same, whatever the number of clusters.
+    /// The same, also where it is trivial.
     pub fn by_label(labels: &[u32]) -> Self {
         // Labels and indices in one number each sort several times faster.
         let labelled = labels.iter().zip(0u32..);
@@ -62,18 +63,18 @@ impl Partition {
         Self { clusters, loose }
     }
 
-    /// How many observations each cluster has.
+    /// The number of observations in each cluster.
     pub fn sizes(&self) -> impl Iterator<Item = usize> + '_ {
         self.clusters.iter().map(|(_, members)| members.len())
     }
 }
 
-/// Observations by apriori cluster: clusters with their members side by side are read much faster.
+/// Observations sorted by apriori cluster. Members in consecutive rows are read much faster.
 pub struct Arranged {
     x: Matrix,
-    /// The number of each observation in the data.
+    /// By row, the index of the observation in the data.
     order: Vec<u32>,
-    /// Where each cluster begins, and where the loose observations do.
+    /// The first row of each cluster, then of the loose observations.
     starts: Vec<usize>,
 }
 
@@ -82,7 +83,7 @@ impl Arranged {
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
-    pub fn new(x: &Matrix, partition: &Partition, cpu: &Cpu) -> Result<Self> {
+    pub fn new(x: &Matrix, partition: &AprioriPartition, cpu: &Cpu) -> Result<Self> {
         let mut order = memory::room(memory::OBSERVATIONS, x.rows())?;
         let mut starts = vec![0];
         for (_, cluster) in &partition.clusters {
@@ -102,7 +103,7 @@ impl Arranged {
 /// apriori cluster, as [`within`] returns them.
 pub fn above(
     arranged: &Arranged,
-    partition: &Partition,
+    partition: &AprioriPartition,
     inner: &[Vec<Merge>],
     options: &Options,
     device: &(impl AgglomerationDevice + ?Sized),
@@ -123,7 +124,7 @@ pub fn above(
         starts,
         members: memory::collected(memory::OBSERVATIONS, 0..x.rows() as u32)?,
         options: *options,
-        union: Union::Shape,
+        union: UnionRule::Shape,
     };
     let merges = agglomerate_all(&[top], device, monitor)?;
     tree.append(&slots, &merges[0]);
@@ -134,25 +135,25 @@ pub fn above(
     })
 }
 
-/// That there are merges for each cluster, which make one of its members.
+/// Checks that the merges of each cluster join all its members.
 ///
 /// # Errors
-/// `Error::Input` where they are not.
-pub fn check_merges(partition: &Partition, inner: &[Vec<Merge>]) -> Result<()> {
-    let makes_one = |(size, merges): (usize, &Vec<Merge>)| {
-        let mut live = vec![true; size];
+/// `Error::Input` where they do not.
+pub fn check_merges(partition: &AprioriPartition, inner: &[Vec<Merge>]) -> Result<()> {
+    let joins_all = |(size, merges): (usize, &Vec<Merge>)| {
+        let mut is_active = vec![true; size];
         let joins_two = |merge: &Merge| {
             let (lower, higher) = (merge.lower as usize, merge.higher as usize);
-            let two = lower < higher && higher < size && live[lower] && live[higher];
+            let two = lower < higher && higher < size && is_active[lower] && is_active[higher];
             if two {
-                live[higher] = false;
+                is_active[higher] = false;
             }
             two && !merge.height.is_nan()
         };
         merges.len() + 1 == size && merges.iter().all(joins_two)
     };
     let fit = inner.len() == partition.clusters.len();
-    if fit && partition.sizes().zip(inner).all(makes_one) {
+    if fit && partition.sizes().zip(inner).all(joins_all) {
         return Ok(());
     }
     Err(Error::Input(
@@ -160,7 +161,7 @@ pub fn check_merges(partition: &Partition, inner: &[Vec<Merge>]) -> Result<()> {
     ))
 }
 
-/// The merges within each apriori cluster, whose slots count its members.
+/// The merges within each apriori cluster. Slots are indices of its members.
 pub fn within(
     arranged: &Arranged,
     options: &Options,
@@ -187,9 +188,13 @@ pub fn within(
     Ok(clusters.map(joined).collect())
 }
 
-/// Repeatedly takes the lowest next merge of all apriori clusters (ties: the smaller label);
-/// returns the label of each merge.
-fn interleave(partition: &Partition, inner: &[Vec<Merge>], tree: &mut TreeBuilder) -> Vec<u32> {
+/// Appends the merges of all apriori clusters to the tree, by height, each cluster's in order (ties: the
+/// smaller label first). Returns the label of each merge.
+fn interleave(
+    partition: &AprioriPartition,
+    inner: &[Vec<Merge>],
+    tree: &mut TreeBuilder,
+) -> Vec<u32> {
     let next = |cluster: usize, at: usize| {
         inner[cluster]
             .get(at)
@@ -202,7 +207,7 @@ fn interleave(partition: &Partition, inner: &[Vec<Merge>], tree: &mut TreeBuilde
         let (label, members) = &partition.clusters[cluster];
         tree.append(members, &inner[cluster][at..=at]);
         labels.push(*label);
-        // Replaced in place: that is less work than to remove one and add another.
+        // To replace it in place is less work than to remove one and add another.
         match next(cluster, at + 1) {
             Some(later) => *top = later,
             None => drop(PeekMut::pop(top)),
@@ -217,11 +222,11 @@ mod tests {
 
     #[test]
     fn lonely_labels_and_zero_mean_none() {
-        let partition = Partition::new(&[7, 0, 3, 7, 5, 3, 0]).unwrap();
+        let partition = AprioriPartition::new(&[7, 0, 3, 7, 5, 3, 0]).unwrap();
         assert_eq!(partition.clusters, [(3, vec![2, 5]), (7, vec![0, 3])]);
         assert_eq!(partition.loose, [1, 4, 6]);
-        assert_eq!(Partition::new(&[1, 2, 3, 0]), None);
-        assert_eq!(Partition::new(&[4, 4, 4]), None);
-        assert!(Partition::new(&[4, 4, 0]).is_some());
+        assert_eq!(AprioriPartition::new(&[1, 2, 3, 0]), None);
+        assert_eq!(AprioriPartition::new(&[4, 4, 4]), None);
+        assert!(AprioriPartition::new(&[4, 4, 0]).is_some());
     }
 }

@@ -1,20 +1,13 @@
-//! What the tests of devices that agglomerate share.
+//! Helpers that tests of agglomerating devices share.
 
 use super::cluster::cluster;
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
-use super::options::Options;
+use super::options::{Distance, Options};
 use super::subthreshold::Subthreshold;
 use crate::matrix::Matrix;
 use crate::monitor::Monitor;
 use crate::testing::Random;
-
-const KINDS: [Subthreshold; 4] = [
-    Subthreshold::Mahal,
-    Subthreshold::Mahal0,
-    Subthreshold::Euclid,
-    Subthreshold::EuclidMahal,
-];
 
 /// Random options for `n` observations.
 pub fn options(random: &mut Random, n: usize) -> Options {
@@ -26,8 +19,8 @@ pub fn options(random: &mut Random, n: usize) -> Options {
     };
     Options {
         threshold,
-        subthreshold: KINDS[random.below(4)],
-        quick: random.below(2) == 0,
+        subthreshold: Subthreshold::ALL[random.below(Subthreshold::ALL.len())],
+        distance: Distance::from_quick(random.below(2) == 0),
         normalize: random.below(4) == 0,
         apriori_intra: random.below(4) != 0,
     }
@@ -43,7 +36,7 @@ pub fn apriori(random: &mut Random, n: usize) -> Option<Vec<u32>> {
     Some((0..n).map(|_| random.below(labels + 1) as u32).collect())
 }
 
-/// What a device makes of the rows of `x`.
+/// The clustering of the rows of `x` on a device.
 pub fn run(
     x: &Matrix,
     labels: Option<&[u32]>,

@@ -1,7 +1,7 @@
-//! From observations to a tree: the work divided by apriori clusters, agglomerated and joined.
+//! From observations to a tree: the work is divided by apriori clusters, agglomerated and joined.
 
 use super::agglomerate::agglomerate_all;
-use super::apriori::{self, Arranged, Partition};
+use super::apriori::{self, AprioriPartition, Arranged};
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
 use super::input::check;
@@ -22,8 +22,8 @@ use crate::monitor::Monitor;
 /// Takes O(n²p) time in practice and O(np + (n/3)p²) memory.
 ///
 /// # Errors
-/// `Error::Input` for a threshold that is not positive, labels of the wrong number, or values so
-/// large that fourth powers of their distances overflow; what the device returns otherwise.
+/// `Error::Input` for a threshold that is not positive, for the wrong number of labels, and for values
+/// so large that fourth powers of their distances overflow; and the errors of the device.
 pub fn cluster(
     x: &Matrix,
     apriori: Option<&[u32]>,
@@ -34,9 +34,9 @@ pub fn cluster(
     Clusterer::new(x, apriori, options)?.run(device, monitor)
 }
 
-/// Clusters within each apriori cluster, and nothing above: for each label that two observations or
-/// more have, in increasing order, the merges of its observations, whose slots they are in their
-/// order. The merges of a cluster do not depend on what else there is.
+/// Clusters within each apriori cluster, and nothing above. Returns the merges for each label of two or
+/// more observations, in increasing order of labels. The slots are the indices of the observations of
+/// that label. The merges of a cluster depend on no other observations.
 ///
 /// # Errors
 /// As [`cluster`].
@@ -48,15 +48,14 @@ pub fn cluster_within(
     monitor: &Monitor,
 ) -> Result<Vec<Vec<Merge>>> {
     check(x, Some(apriori), options)?;
-    let arranged = Arranged::new(x, &Partition::by_label(apriori), device.cpu())?;
+    let arranged = Arranged::new(x, &AprioriPartition::by_label(apriori), device.cpu())?;
     apriori::within(&arranged, options, device, monitor)
 }
 
-/// As [`cluster`] with apriori clusters, given what [`cluster_within`] found in all of them.
+/// As [`cluster`] with apriori clusters, given the merges of [`cluster_within`] in all of them.
 ///
 /// # Errors
-/// As [`cluster`], and `Error::Input` where `inner` is not of these clusters, or where they amount
-/// to none.
+/// As [`cluster`], and `Error::Input` where `inner` is not of these clusters, or where there are none.
 pub fn cluster_above(
     x: &Matrix,
     apriori: &[u32],
@@ -66,20 +65,20 @@ pub fn cluster_above(
     monitor: &Monitor,
 ) -> Result<Clustering> {
     check(x, Some(apriori), options)?;
-    let partition = Partition::new(apriori)
+    let partition = AprioriPartition::new(apriori)
         .ok_or_else(|| Error::Input("`apriori` has no clusters to go on from".into()))?;
     apriori::check_merges(&partition, inner)?;
     let arranged = Arranged::new(x, &partition, device.cpu())?;
     apriori::above(&arranged, &partition, inner, options, device, monitor)
 }
 
-/// A clustering that can be run again after a device failed: what is done within apriori clusters
-/// is not done again.
+/// A clustering that can be run again after a device failed. It keeps the merges within apriori
+/// clusters.
 #[derive(Debug)]
 pub struct Clusterer<'a> {
     x: &'a Matrix,
     options: &'a Options,
-    apriori: Option<Partition>,
+    apriori: Option<AprioriPartition>,
     /// The merges within the apriori clusters, once they are known.
     inner: Option<Vec<Vec<Merge>>>,
 }
@@ -94,7 +93,7 @@ impl<'a> Clusterer<'a> {
         Ok(Self {
             x,
             options,
-            apriori: apriori.and_then(Partition::new),
+            apriori: apriori.and_then(AprioriPartition::new),
             inner: None,
         })
     }
@@ -102,7 +101,7 @@ impl<'a> Clusterer<'a> {
     /// Clusters on a device; [`cluster`].
     ///
     /// # Errors
-    /// What the device returns.
+    /// The errors of the device.
     pub fn run(
         &mut self,
         device: &(impl AgglomerationDevice + ?Sized),
@@ -140,21 +139,21 @@ fn without_apriori(
     })
 }
 
-/// The sizes of the problems that a clustering consists of, by which a device is chosen.
+/// The sizes of the problems of a clustering. The choice of a device depends on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProblemSizes {
-    /// Clusters at the start of the largest problem.
+    /// Number of clusters at the start of the largest problem.
     pub largest: usize,
     /// Number of problems within apriori clusters.
     pub apriori_clusters: usize,
-    /// Observations in those.
+    /// Number of observations in those.
     pub observations: usize,
 }
 
 impl ProblemSizes {
     /// Of a clustering of `n` observations.
     pub fn new(n: usize, apriori: Option<&[u32]>) -> Self {
-        match apriori.and_then(Partition::new) {
+        match apriori.and_then(AprioriPartition::new) {
             None => Self {
                 largest: n,
                 apriori_clusters: 0,
@@ -173,7 +172,7 @@ impl ProblemSizes {
 
     /// Of a clustering where the merges within apriori clusters are known.
     pub fn above(apriori: &[u32]) -> Self {
-        let partition = Partition::by_label(apriori);
+        let partition = AprioriPartition::by_label(apriori);
         Self {
             largest: partition.clusters.len() + partition.loose.len(),
             apriori_clusters: 0,

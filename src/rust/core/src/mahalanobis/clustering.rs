@@ -2,12 +2,12 @@
 
 use crate::dendrogram::Dendrogram;
 
-/// A clustering and where its apriori part ends.
+/// A tree, and the end of its part within apriori clusters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Clustering {
     pub dendrogram: Dendrogram,
-    /// How many merges, the first ones, lie within apriori clusters.
+    /// Number of merges within apriori clusters, which are the first ones.
     pub apriori_merges: usize,
-    /// For each of those, the label of its apriori cluster.
+    /// The label of the apriori cluster of each of those.
     pub apriori_labels: Vec<u32>,
 }

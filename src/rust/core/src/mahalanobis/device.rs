@@ -1,35 +1,35 @@
-//! What agglomeration asks of a device.
+//! The needs of agglomeration, for a device to meet.
 
 use super::problem::Problem;
 use super::screen::cpu::CpuScreen;
-use super::screen::{Frame, Screen};
+use super::screen::{ClusterFrame, Screen};
 use crate::cpu::{Cpu, Device};
 use crate::error::Result;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// A device with screens for clusters, and perhaps one that merges small problems as a whole.
+/// A device that has screens, and may merge small problems as a whole.
 pub trait AgglomerationDevice: Device {
-    /// An empty screen for the `number`-th problem, of which `live` clusters are left.
+    /// An empty screen for the `number`-th problem, of which `active` clusters are left.
     ///
     /// # Errors
-    /// `Error::Memory` and `Error::Device` as the device has it.
+    /// `Error::Memory` where the device has too little, `Error::Device` where it fails.
     fn screen(
         &self,
         number: usize,
         problem: &Problem,
-        live: usize,
-        frame: Frame,
+        active: usize,
+        frame: ClusterFrame,
     ) -> Result<Box<dyn Screen>>;
 
-    /// What merges problems as a whole, where the device has it.
+    /// The part of the device that merges whole problems, if it has one.
     fn whole_problems(&self) -> Option<&dyn WholeProblems> {
         None
     }
 }
 
-/// A device that merges problems from the first merge to the last by itself, many at a time, while
-/// the CPU is at others.
+/// A device that makes all merges of a problem by itself, of many problems at a time, while the CPU
+/// works on others.
 pub trait WholeProblems: Sync {
     /// The numbers, in increasing order, of those problems that the device should merge.
     ///
@@ -40,8 +40,8 @@ pub trait WholeProblems: Sync {
     /// The merges of each of these problems, in order.
     ///
     /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` as the
-    /// device has it.
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where the device has too
+    /// little, `Error::Device` where it fails.
     fn merge(&self, problems: &[&Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>>;
 }
 
@@ -51,7 +51,7 @@ impl AgglomerationDevice for Cpu {
         _: usize,
         problem: &Problem,
         _: usize,
-        frame: Frame,
+        frame: ClusterFrame,
     ) -> Result<Box<dyn Screen>> {
         Ok(Box::new(CpuScreen::new(problem.clusters(), frame)))
     }

@@ -1,8 +1,9 @@
-//! The distances that decide, in double precision and in one fixed order of operations.
+//! The distances that decide, in double precision and in one fixed order of operations, which the CUDA
+//! code repeats.
 
 use pulp::Simd;
 
-use super::shape::packed_len;
+use super::packed::packed_len;
 
 /// d(x → C) = ‖W(x−c)‖; `whitening` is a packed lower triangle, or empty for the identity.
 #[inline(always)]
@@ -34,9 +35,9 @@ pub fn average(a_to_b: f64, b_to_a: f64) -> f64 {
 
 /// A sum whose bits depend neither on the order nor on the grouping of its terms.
 ///
-/// Every term is split at two fixed quanta (Demmel and Nguyen's pre-rounding, "Fast reproducible
-/// floating-point summation", ARITH 2013), and multiples of one quantum add without rounding. So
-/// threads, lanes and devices may each take any share of the terms.
+/// Every term is split at two fixed quanta (pre-rounding; Demmel and Nguyen 2013, "Fast reproducible
+/// floating-point summation", doi:10.1109/ARITH.2013.9). Multiples of one quantum add without rounding.
+/// So threads, lanes and devices can each add any share of the terms.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ExactSum {
     pub high: f64,
@@ -52,8 +53,8 @@ pub struct Quanta {
 }
 
 impl Quanta {
-    /// Quanta for at most 2^`log2_terms` terms between 0 and `largest`: what is dropped of each
-    /// term is below `largest`·2^(2·`log2_terms` − 104).
+    /// Quanta for at most 2^`log2_terms` terms between 0 and `largest`. The rest of each term that is
+    /// dropped is below `largest`·2^(2·`log2_terms` − 104).
     pub fn new(largest: f64, log2_terms: u32) -> Self {
         let terms = (1u64 << log2_terms) as f64;
         // The power of two above `largest`: the exponent's bits, plus one.
@@ -70,7 +71,7 @@ impl Quanta {
         [simd.splat_f64s(self.high), simd.splat_f64s(self.low)]
     }
 
-    /// More than what is dropped of each term.
+    /// An upper bound on the rest of each term that is dropped.
     pub fn rounding(&self) -> f64 {
         self.low * f64::EPSILON
     }
@@ -93,7 +94,7 @@ impl ExactSum {
         self.low += other.low;
     }
 
-    /// The sum over `members` terms divided by their number.
+    /// The sum of `members` terms divided by their number.
     #[inline(always)]
     pub fn mean(&self, members: usize) -> f64 {
         (self.high + self.low) / members as f64
@@ -138,7 +139,7 @@ impl<S: Simd> ExactSums<S> {
     }
 }
 
-/// The number `k` for which 2^k is the least power of two ≥ `members`.
+/// Log2 of the least power of two ≥ `members`.
 pub fn log2_ceil(members: usize) -> u32 {
     members.next_power_of_two().trailing_zeros()
 }

@@ -1,4 +1,4 @@
-//! Equal observations: their merges come first, and follow from the definition without a search.
+//! Equal observations: their merges are the first, and the definition gives them without a search.
 //!
 //! Call clusters *equal* when all their members are the same point. Their distance is 0, whatever
 //! their shapes: every member of one lies on the mean of the other. Their union is again such a
@@ -7,13 +7,12 @@
 //! within sets of equal clusters, and the order of (distance, lower slot, higher slot) merges each set
 //! whole, its slots in increasing order, the sets in the order of their least slots. Merges that make
 //! all clusters full-size change nothing in this: distances are computed anew, and zeros stay zeros.
-//! So the agglomeration can start with one cluster for each set.
+//! So the agglomeration can start with one cluster per set.
 //!
-//! Two things break the condition, and [`Deduplicated::accepts`] notices both by the height of the first
-//! merge that was searched for, the least distance of all: a cluster of several different points whose
-//! mean is exactly that of another cluster (centroid distances, above apriori clusters), and points so
-//! near to each other that the computed distance is 0. Then the agglomeration starts again, with all
-//! clusters apart.
+//! Two cases break the condition: a cluster of several different points whose mean is exactly that of
+//! another cluster (centroid distances, above apriori clusters), and different points whose computed
+//! distance is 0. In both, the first merge that was searched for is at height 0, or nearly so
+//! ([`Deduplicated::accepts`]). Then the agglomeration starts again, without this shortcut.
 
 use super::distance;
 use super::problem::Problem;
@@ -23,23 +22,23 @@ use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// A problem whose equal clusters are one.
+/// A problem in which equal clusters are one cluster.
 pub struct Deduplicated<'a> {
     pub problem: Problem<'a>,
     /// The merges of equal clusters, in slots of the original problem.
     merges: Vec<Merge>,
-    /// For each slot, the one in the original problem.
+    /// By slot, the slot in the original problem.
     slots: Vec<u32>,
     /// See [`Deduplicated::accepts`].
     margin: f64,
 }
 
 impl<'a> Deduplicated<'a> {
-    /// `None` where all clusters of `problem` differ.
+    /// `None` where all clusters of `problem` differ. `diagonal` is that of its bounding box.
     ///
     /// # Errors
     /// As [`Distinct::new`].
-    pub fn new(problem: &Problem<'a>, monitor: &Monitor) -> Result<Option<Self>> {
+    pub fn new(problem: &Problem<'a>, diagonal: f64, monitor: &Monitor) -> Result<Option<Self>> {
         let (points, rows): (Vec<u32>, Vec<u32>) = (0..problem.clusters() as u32)
             .filter_map(|slot| Some((slot, point(problem, slot)?)))
             .unzip();
@@ -76,9 +75,6 @@ impl<'a> Deduplicated<'a> {
             }
             starts.push(members.len());
         }
-        let p = problem.x.columns() as f64;
-        let log2_terms = distance::log2_ceil(problem.members.len());
-        let quanta = distance::quanta(2.0 * p.sqrt(), problem.diagonal(), log2_terms);
         Ok(Some(Self {
             problem: Problem {
                 starts,
@@ -87,15 +83,14 @@ impl<'a> Deduplicated<'a> {
             },
             merges,
             slots,
-            margin: (8.0 * quanta.rounding()).max(LEAST_DISTANCE),
+            margin: margin(problem, diagonal),
         }))
     }
 
-    /// Whether no clusters but the equal ones were ever at distance 0, given the height of the first
-    /// merge of [`Deduplicated::problem`].
+    /// Whether only equal clusters were ever at distance 0, given the height of the first merge of
+    /// [`Deduplicated::problem`].
     ///
-    /// While equal clusters are merged, distances to them change by the rounding of shapes that are
-    /// the identity, and of sums of distances; the margin is larger.
+    /// While equal clusters are merged, distances to them change by rounding; `margin` is larger.
     pub fn accepts(&self, height: f64) -> bool {
         height > self.margin
     }
@@ -113,10 +108,20 @@ impl<'a> Deduplicated<'a> {
     }
 }
 
-/// Differences of coordinates far above this have squares that do not underflow.
+/// More than the change of a distance of 0 by the rounding of shapes that are the identity, and of sums
+/// of distances.
+fn margin(problem: &Problem, diagonal: f64) -> f64 {
+    let p = problem.x.columns() as f64;
+    let log2_terms = distance::log2_ceil(problem.members.len());
+    let quanta = distance::quanta(2.0 * p.sqrt(), diagonal, log2_terms);
+    (8.0 * quanta.rounding()).max(LEAST_DISTANCE)
+}
+
+/// Below it, the squares of differences of coordinates may underflow (the least normal number is
+/// 2.2e-308), so that distances are not exact.
 const LEAST_DISTANCE: f64 = 1e-140;
 
-/// The observation that a cluster's members all equal, if they do: the first of them.
+/// The first member of a cluster, if all members are equal observations.
 fn point(problem: &Problem, slot: u32) -> Option<u32> {
     let members = problem.members_of(slot as usize);
     let row = |member: &u32| problem.x.row(*member as usize);

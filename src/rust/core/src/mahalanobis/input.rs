@@ -1,4 +1,4 @@
-//! What a clustering refuses.
+//! Checks of the input of a clustering.
 
 use super::options::Options;
 use crate::error::{Error, Result};
@@ -6,28 +6,31 @@ use crate::magnitude::check_magnitude;
 use crate::matrix::Matrix;
 use crate::memory;
 
-/// In more dimensions than this, memory and time are those of p × p matrices.
+/// Most dimensions for which the memory of p × p matrices is not checked: they take less than 1 MB
+/// each.
 const WIDE: usize = 256;
 
-/// Fewer than this many p × p covariances are held at a time, for each observation.
+/// An upper bound on the number of p × p covariances held at a time, per observation. Measured; if
+/// more were held, memory could run out on the way.
 const SHAPES_PER_OBSERVATION: f64 = 0.1;
 
-/// Where there are no more observations than dimensions, n·p³ must not exceed this, which takes about
-/// an hour: all covariances are singular, and most likely the matrix is the wrong way round.
+/// Largest n·p³, about an hour of work, with no more observations than dimensions. Then all
+/// covariances are singular, and the matrix is most likely transposed.
 const MOST_DEGENERATE_WORK: f64 = 1e13;
 
-/// That shapes in this many dimensions can be computed.
+/// Checks that shapes in this many dimensions can be computed.
 ///
 /// # Errors
 /// `Error::Input` for many more dimensions than observations, `Error::Memory` where this machine has
-/// too little.
+/// too little memory.
 fn check_width(x: &Matrix, options: &Options) -> Result<()> {
     let (rows, columns) = (x.rows(), x.columns());
-    if columns <= WIDE || !options.may_have_shapes(rows, columns) {
+    if columns <= WIDE || !options.subthreshold.may_have_shapes(rows, columns) {
         return Ok(());
     }
     let (n, p) = (rows as f64, columns as f64);
-    // A scatter, a whitening factor and its forms in single precision; and what it takes to make one.
+    // Per covariance: a scatter, a whitening factor and its forms in single precision. Once: the
+    // working memory of a factorisation.
     let bytes = 12.0 * p * p * (SHAPES_PER_OBSERVATION * n).max(1.0) + 40.0 * p * p;
     let advice = "observations go in rows; reduce the dimensions first, for example to principal \
                   components";
@@ -45,7 +48,7 @@ fn check_width(x: &Matrix, options: &Options) -> Result<()> {
     })
 }
 
-/// That `x` can be clustered with these options and labels.
+/// Checks that `x` can be clustered with these options and labels.
 ///
 /// # Errors
 /// `Error::Input` where it cannot, `Error::Memory` where this machine has too little memory.

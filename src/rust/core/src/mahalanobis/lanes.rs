@@ -4,11 +4,12 @@ use pulp::Simd;
 
 use crate::simd::{doubles, doubles_mut};
 
-/// So many elements are whole registers of any processor.
+/// Doubles per register of the widest processor (AVX-512). Slices of a multiple of this length are whole
+/// registers on all processors.
 pub const WIDEST: usize = 8;
 
-/// Calls a function of `simd` whose second parameter in `::<>` is how many registers of a row to work
-/// on at a time, the best for rows of `$p` elements.
+/// Calls a function whose second generic parameter is the number of registers of a row that it works on
+/// at a time, with the fastest number for rows of `$p` elements.
 macro_rules! for_rows_of {
     ($p:expr, $function:ident::<$simd:ident>($($argument:expr),*)) => {
         match $p.div_ceil($simd::F64_LANES) {
@@ -21,7 +22,7 @@ macro_rules! for_rows_of {
 }
 pub(super) use for_rows_of;
 
-/// How many elements a row of `p` takes: whole groups of `R` registers.
+/// The length of a row of `p` elements, padded to whole groups of `R` registers.
 #[inline(always)]
 pub fn row_width<S: Simd, const R: usize>(p: usize) -> usize {
     p.next_multiple_of((R * S::F64_LANES).max(WIDEST))
@@ -39,7 +40,7 @@ pub fn groups_mut<S: Simd, const R: usize>(values: &mut [f64]) -> &mut [[S::f64s
     doubles_mut::<S>(values).as_chunks_mut::<R>().0
 }
 
-/// Adds `factor` times some values to others.
+/// Adds `factor` · `values` to `sums`.
 #[inline(always)]
 pub fn add_multiple<S: Simd, const R: usize>(
     simd: S,

@@ -5,39 +5,41 @@ use rayon::prelude::*;
 
 use super::distance::{ExactSum, ExactSums, Quanta};
 use super::lanes::{add_multiple, add_squares, groups, groups_mut, WIDEST};
+use super::packed::packed_len;
 use super::screen::Profile;
-use super::shape::packed_len;
 use crate::error::Result;
 use crate::matrix::Matrix;
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::simd::dispatch;
 
-/// Members in a block.
+/// Members per block: the doubles of the widest register, so that all processors work on whole blocks.
 const BLOCK: usize = WIDEST;
 
-/// Rows of a whitening factor that are worked on together.
+/// Rows of a whitening factor that share the loads of a block's coordinates. Measured; more run out of
+/// registers.
 const ROWS: usize = 2;
 
-/// Sums over blocks with fewer multiplications than this are not worth dividing among threads.
-const PARALLEL_OPERATIONS: usize = 1 << 16;
+/// Fewest multiplications of a sum that is divided among threads. Fewer take less time than to wake a
+/// thread.
+const MIN_PARALLEL_OPERATIONS: usize = 1 << 16;
 
 /// The observations of a cluster.
 #[derive(Debug, Default)]
-pub struct Members {
+pub struct ClusterMembers {
     rows: Vec<u32>,
-    /// Copies of the first ones, in whole blocks: of each block, coordinate after coordinate.
+    /// Copies of the first members, in whole blocks, each coordinate after coordinate.
     blocks: Vec<f64>,
 }
 
-/// A sum over members, those in whole blocks and the others apart.
+/// The sums of distances over the members in whole blocks, and over the others.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Sums {
     pub in_blocks: ExactSum,
     pub others: ExactSum,
 }
 
-impl Members {
+impl ClusterMembers {
     /// These rows of `x`.
     ///
     /// # Errors
@@ -60,13 +62,13 @@ impl Members {
         self.rows.len()
     }
 
-    /// How many of them, the first ones, are in whole blocks.
+    /// Number of members in whole blocks, which are the first ones.
     pub fn in_blocks(&self) -> usize {
         self.rows.len() / BLOCK * BLOCK
     }
 
-    /// Takes in others, as the last ones.
-    pub fn append(&mut self, x: &Matrix, others: &Members) {
+    /// Adds others as the last members.
+    pub fn append(&mut self, x: &Matrix, others: &ClusterMembers) {
         self.extend(x, &others.rows);
     }
 
@@ -80,8 +82,8 @@ impl Members {
         }
     }
 
-    /// The sums of the distances to a cluster, but for those of the first `known` members, which are
-    /// in whole blocks. Once `monitor` says stop, they lack some.
+    /// The sums of the distances to a cluster, without those of the first `known` members, which are
+    /// in whole blocks. Once `monitor` says stop, the sums end early and are meaningless.
     pub fn sums(
         &self,
         x: &Matrix,
@@ -107,7 +109,7 @@ impl Members {
         let others = &self.rows[self.in_blocks()..];
         let threads = rayon::current_num_threads();
         let operations = blocks.len() / p * p.max(target.whitening.len());
-        if threads == 1 || operations < PARALLEL_OPERATIONS {
+        if threads == 1 || operations < MIN_PARALLEL_OPERATIONS {
             return part(blocks, others);
         }
         let share = (blocks.len() / (BLOCK * p)).div_ceil(threads) * BLOCK * p;
@@ -162,8 +164,8 @@ impl WithSimd for SumTo<'_> {
 }
 
 impl SumTo<'_> {
-    /// A coordinate of a block is in `ONE` registers; as long as there are enough blocks, `R` of a
-    /// coordinate are worked on together.
+    /// Each coordinate of a block is in `ONE` registers. While there are enough blocks, `R` registers of
+    /// a coordinate are worked on together.
     #[inline(always)]
     fn sums<S: Simd, const ONE: usize, const R: usize>(&self, simd: S) -> Sums {
         let block_len = BLOCK * self.mean.len();
@@ -185,7 +187,7 @@ impl SumTo<'_> {
         }
         let mut others = ExactSums::new(simd);
         if !self.others.is_empty() {
-            // What is no member is at the mean, and adds nothing.
+            // The other lanes are at the mean, and add 0.
             for (coordinates, mean) in last.chunks_exact_mut(BLOCK).zip(self.mean) {
                 coordinates.fill(*mean);
             }
@@ -240,7 +242,7 @@ impl SumTo<'_> {
         }
     }
 
-    /// Adds the squares of `N` coordinates, from the first on, of the whitened differences.
+    /// Adds the squares of `N` coordinates of the whitened differences, from the `first` on.
     #[inline(always)]
     fn add_rows<S: Simd, const R: usize, const N: usize>(
         &self,
@@ -252,7 +254,7 @@ impl SumTo<'_> {
         let factors: [&[f64]; N] =
             std::array::from_fn(|n| &self.whitening[packed_len(first + n)..][..=first + n]);
         let mut whitened = [[simd.splat_f64s(0.0); R]; N];
-        // The rows go along together as far as the first of them goes.
+        // The columns that all `N` rows of the triangle have.
         for (j, difference) in differences[..=first].iter().enumerate() {
             for n in 0..N {
                 add_multiple(simd, &mut whitened[n], factors[n][j], difference);
@@ -301,12 +303,12 @@ mod tests {
                 let term = distance::to_cluster(row, target.mean, target.whitening);
                 expected.add(term, &quanta);
             }
-            let mut members = Members::new(&x, &first).unwrap();
+            let mut members = ClusterMembers::new(&x, &first).unwrap();
             let (known, kept) = (
                 members.in_blocks(),
                 members.sums(&x, 0, &target, &quanta, &Monitor::default()),
             );
-            members.append(&x, &Members::new(&x, &second).unwrap());
+            members.append(&x, &ClusterMembers::new(&x, &second).unwrap());
             assert_eq!(members.len(), first.len() + second.len());
             for (known, kept) in [(0, ExactSum::default()), (known, kept.in_blocks)] {
                 let sums = members.sums(&x, known, &target, &quanta, &Monitor::default());

@@ -1,29 +1,37 @@
 //! Mahalanobis-average hierarchical clustering (Fišer et al. 2012, doi:10.1002/cyto.a.21148;
 //! Šmelko et al. 2021, doi:10.1007/978-3-030-85665-6_36).
 //!
-//! [`cluster()`] is the entry: it splits the work by apriori clusters ([`apriori`]), agglomerates each
+//! [`cluster()`] is the entry. It splits the work by apriori clusters ([`apriori`]), agglomerates each
 //! part ([`agglomerate`]), and joins the results to one tree. [`cluster_within`] and
-//! [`cluster_above`] are its two halves, for work that several machines share. [`shape`] and
-//! [`distance`] say what a cluster's shape and the distance of two clusters are; [`device`] says what
-//! agglomeration asks of a device; [`reference`] finds the merges slowly and obviously.
+//! [`cluster_above`] are its two halves, for work that several machines share.
+//!
+//! Modules import only from those above them in this list:
+//!
+//! * [`subthreshold`], [`options`]: the choices; [`packed`]: the layout of matrices;
+//! * [`shape`], [`distance`]: the definitions of a cluster's shape and of distances, bit by bit;
+//! * [`problem`]: clusters to merge to one;
+//! * [`screen`]: lower bounds on many distances at a time; [`device`]: the needs of agglomeration;
+//! * [`clusters`]: the state of the clusters on the CPU;
+//! * [`agglomerate`]: the merges of a problem; [`reference`]: the same, slowly and obviously.
 
 pub mod agglomerate;
 pub mod apriori;
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;
+mod cholesky;
 pub mod cluster;
 pub mod clustering;
 pub mod clusters;
 pub mod device;
 pub mod distance;
 mod duplicates;
-mod forest;
+pub mod geometric_mean;
 mod input;
 mod lanes;
 mod members;
 pub mod options;
+pub mod packed;
 pub mod problem;
-mod queue;
 #[cfg(any(test, feature = "testing"))]
 pub mod reference;
 pub mod screen;
@@ -35,6 +43,6 @@ mod tests;
 pub use cluster::{cluster, cluster_above, cluster_within, Clusterer, ProblemSizes};
 pub use clustering::Clustering;
 pub use device::{AgglomerationDevice, WholeProblems};
-pub use options::Options;
-pub use problem::{Problem, Union};
+pub use options::{Distance, Options};
+pub use problem::{BoundingBox, Problem, UnionRule};
 pub use subthreshold::Subthreshold;

@@ -1,23 +1,23 @@
 //! Clusters to merge to one.
 
-use super::options::Options;
+use super::options::{Distance, Options};
 use super::subthreshold::Subthreshold;
 use super::{distance, shape};
 use crate::matrix::{bounding_box, Matrix};
 use crate::monitor::Monitor;
 
-/// What a union of two clusters takes from them.
+/// The mean and the shape of the union of two clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Union {
+pub enum UnionRule {
     /// The mean and the shape of all members.
     Shape,
-    /// The mean of all members, and the identity as its shape.
+    /// The mean of all members; the shape is the identity.
     Mean,
-    /// The middle between the two clusters' means, for its mean, and the identity.
+    /// The midpoint between the means of both clusters; the shape is the identity.
     Midpoint,
 }
 
-/// Clusters to merge to one: cluster s, in slot s, holds the observations
+/// Clusters to merge to one. The cluster in slot s consists of the observations
 /// `members[starts[s]..starts[s + 1]]` of `x`.
 #[derive(Debug, Clone)]
 pub struct Problem<'a> {
@@ -25,30 +25,30 @@ pub struct Problem<'a> {
     pub starts: Vec<usize>,
     pub members: Vec<u32>,
     pub options: Options,
-    /// Other than [`Union::Shape`] only where the members of each cluster at the start are equal,
-    /// none becomes full-size and distances are those of means.
-    pub union: Union,
+    /// Other than [`UnionRule::Shape`] only where the members of each cluster at the start are equal,
+    /// none becomes full-size, and distances are [`Distance::Centroid`].
+    pub union: UnionRule,
 }
 
 impl<'a> Problem<'a> {
-    /// One cluster for each of these observations.
+    /// One cluster per observation in `members`.
     pub fn of_observations(x: &'a Matrix, members: Vec<u32>, options: Options) -> Self {
         Self {
             x,
             starts: (0..=members.len()).collect(),
             members,
             options,
-            union: Union::Shape,
+            union: UnionRule::Shape,
         }
     }
 
-    /// One cluster for each observation, at the Euclidean distances of their means.
-    pub fn of_centroids(x: &'a Matrix, union: Union) -> Self {
+    /// One cluster per row of `x`, with Euclidean distances of means.
+    pub fn of_centroids(x: &'a Matrix, union: UnionRule) -> Self {
         let n = x.rows();
         let options = Options {
             threshold: n as f64 + 1.0,
             subthreshold: Subthreshold::Euclid,
-            quick: true,
+            distance: Distance::Centroid,
             normalize: true,
             apriori_intra: true,
         };
@@ -58,15 +58,14 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// Bytes that its agglomeration takes at least, beside the observations: means in double and
-    /// single precision, members for full distances, and a few candidates for each cluster. See
-    /// *Time and memory* in the help page of `gmhclust()`.
+    /// A lower bound on the bytes that agglomeration takes, the observations aside: means in double and
+    /// single precision, members for full Mahalanobis distances, and a few candidates per cluster.
+    /// Measured; see *Time and memory* in the help page of `gmhclust()`.
     pub fn working_memory(&self) -> f64 {
         let p = self.x.columns();
-        let each = if self.options.quick {
-            32 * p + 400
-        } else {
-            48 * p + 600
+        let each = match self.options.distance {
+            Distance::Centroid => 32 * p + 400,
+            Distance::FullMahalanobis => 48 * p + 600,
         };
         self.clusters() as f64 * each as f64
     }
@@ -82,8 +81,8 @@ impl<'a> Problem<'a> {
         &self.members[self.starts[slot]..self.starts[slot + 1]]
     }
 
-    /// Mean and packed scatter of a slot's cluster at the start, its members taken one by one until
-    /// `monitor` says stop.
+    /// Computes the mean and the packed scatter of a slot's cluster at the start, member by member,
+    /// until `monitor` says stop.
     #[inline(always)]
     pub fn moments(&self, slot: usize, mean: &mut [f64], scatter: &mut [f64], monitor: &Monitor) {
         let members = self.members_of(slot);
@@ -97,9 +96,10 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// The least and the greatest value of all observations of the problem in each dimension.
-    pub fn bounding_box(&self) -> (Vec<f64>, Vec<f64>) {
-        bounding_box(self.rows(), self.x.columns())
+    /// The bounding box of all observations of the problem. Takes O(n·p) operations.
+    pub fn bounding_box(&self) -> BoundingBox {
+        let (least, greatest) = bounding_box(self.rows(), self.x.columns());
+        BoundingBox { least, greatest }
     }
 
     /// The observations of all clusters.
@@ -108,18 +108,33 @@ impl<'a> Problem<'a> {
         self.members.iter().map(row)
     }
 
-    /// Whether a cluster can get another shape than the identity on the way to one. Where it cannot,
-    /// all that counts is its mean, and its members.
+    /// Whether any cluster can get another shape than the identity. Where none can, only the means
+    /// and the members count.
     pub fn has_shapes(&self) -> bool {
-        self.union == Union::Shape
-            && self
-                .options
-                .may_have_shapes(self.members.len(), self.x.columns())
+        let (n, p) = (self.members.len(), self.x.columns());
+        self.union == UnionRule::Shape && self.options.subthreshold.may_have_shapes(n, p)
+    }
+}
+
+/// The least and the greatest value of some observations in each dimension.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BoundingBox {
+    pub least: Vec<f64>,
+    pub greatest: Vec<f64>,
+}
+
+impl BoundingBox {
+    /// The length of the diagonal, an upper bound on the distances of the observations.
+    pub fn diagonal(&self) -> f64 {
+        distance::to_cluster(&self.greatest, &self.least, &[])
     }
 
-    /// The diagonal of the bounding box, an upper bound on the distances of observations.
-    pub fn diagonal(&self) -> f64 {
-        let (least, greatest) = self.bounding_box();
-        distance::to_cluster(&greatest, &least, &[])
+    /// The largest difference of a coordinate from that of `center`.
+    pub fn largest_offset(&self, center: &[f64]) -> f64 {
+        let bounds = self.least.iter().zip(&self.greatest);
+        center
+            .iter()
+            .zip(bounds)
+            .fold(0.0f64, |offset, (c, (l, g))| offset.max(c - l).max(g - c))
     }
 }

@@ -1,17 +1,19 @@
-//! The slow, obvious version: all pairs at every step. The oracle that the fast one is held
-//! against, kept for tests only.
+//! The slow, obvious version, for tests: it compares all pairs of clusters at every step. Tests hold the
+//! fast version against it.
 
 use super::distance::{self, ExactSum};
+use super::options::Distance;
+use super::packed::packed_len;
 use super::problem::Problem;
-use super::shape::{self, packed_len};
+use super::shape;
 use super::subthreshold::Subthreshold;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// Where the oracle takes the distances from.
+/// The source of the oracle's distances.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Source {
-    /// The decision functions and merged scatters: the same bits as the fast version.
+    /// The functions of this crate and merged scatters: the same bits as the fast version.
     Merged,
     /// The definition, straight from the observations: independent of everything in this crate.
     Observations,
@@ -21,7 +23,7 @@ struct Cluster {
     members: Vec<u32>,
     mean: Vec<f64>,
     scatter: Vec<f64>,
-    /// Packed whitening factor ([`Source::Merged`]) or full matrix M ([`Source::Observations`]);
+    /// Packed whitening factor ([`Source::Merged`]) or p × p matrix M ([`Source::Observations`]);
     /// empty for the identity.
     shape: Vec<f64>,
 }
@@ -45,7 +47,7 @@ pub fn agglomerate(problem: &Problem, source: Source) -> Vec<Merge> {
     let mut all_full_size = false;
     let mut merges = Vec::new();
     let log2_terms = distance::log2_ceil(problem.members.len());
-    let diagonal = problem.diagonal();
+    let diagonal = problem.bounding_box().diagonal();
     while merges.len() + 1 < clusters.len() {
         all_full_size |= clusters
             .iter()
@@ -60,26 +62,13 @@ pub fn agglomerate(problem: &Problem, source: Source) -> Vec<Merge> {
                 Source::Observations => observed_shape(problem, cluster, all_full_size),
             };
         }
-        let mut best: Option<Merge> = None;
-        for (i, a) in clusters.iter().enumerate() {
-            for (j, b) in clusters.iter().enumerate().skip(i + 1) {
-                let (Some(a), Some(b)) = (a, b) else { continue };
-                let height = match source {
-                    Source::Merged => merged_distance(problem, a, b, diagonal, log2_terms),
-                    Source::Observations => observed_distance(problem, a, b),
-                };
-                if best.is_none_or(|best| height < best.height) {
-                    best = Some(Merge {
-                        lower: i as u32,
-                        higher: j as u32,
-                        height,
-                    });
-                }
-            }
-        }
-        let merge = best.expect("two clusters are left");
-        let gone = clusters[merge.higher as usize].take().expect("is live");
-        let kept = clusters[merge.lower as usize].as_mut().expect("is live");
+        let distance = |a: &Cluster, b: &Cluster| match source {
+            Source::Merged => merged_distance(problem, a, b, diagonal, log2_terms),
+            Source::Observations => observed_distance(problem, a, b),
+        };
+        let merge = nearest_pair(&clusters, distance).expect("two clusters are left");
+        let gone = clusters[merge.higher as usize].take().expect("is active");
+        let kept = clusters[merge.lower as usize].as_mut().expect("is active");
         shape::merge(
             kept.members.len(),
             &mut kept.mean,
@@ -92,6 +81,28 @@ pub fn agglomerate(problem: &Problem, source: Source) -> Vec<Merge> {
         merges.push(merge);
     }
     merges
+}
+
+/// The merge of the two nearest clusters; of several, the first in the order of slots.
+fn nearest_pair(
+    clusters: &[Option<Cluster>],
+    distance: impl Fn(&Cluster, &Cluster) -> f64,
+) -> Option<Merge> {
+    let mut best: Option<Merge> = None;
+    for (i, a) in clusters.iter().enumerate() {
+        for (j, b) in clusters.iter().enumerate().skip(i + 1) {
+            let (Some(a), Some(b)) = (a, b) else { continue };
+            let height = distance(a, b);
+            if best.is_none_or(|best| height < best.height) {
+                best = Some(Merge {
+                    lower: i as u32,
+                    higher: j as u32,
+                    height,
+                });
+            }
+        }
+    }
+    best
 }
 
 fn merged_shape(problem: &Problem, cluster: &Cluster, all_full_size: bool) -> Vec<f64> {
@@ -121,7 +132,7 @@ fn merged_distance(
     log2_terms: u32,
 ) -> f64 {
     let directed = |from: &Cluster, to: &Cluster| {
-        if problem.options.quick || from.members.len() == 1 {
+        if problem.options.distance == Distance::Centroid || from.members.len() == 1 {
             return distance::to_cluster(&from.mean, &to.mean, &to.shape);
         }
         let quanta = distance::quanta(distance::stretch(&to.shape), diagonal, log2_terms);
@@ -154,7 +165,7 @@ fn observed_shape(problem: &Problem, cluster: &Cluster, all_full_size: bool) -> 
     let p = problem.x.columns();
     let m = cluster.members.len();
     let options = &problem.options;
-    let full = m as f64 >= options.threshold;
+    let is_full_size = m as f64 >= options.threshold;
     let w = match m {
         0..=2 => 0.0,
         _ => (m as f64 / options.threshold).min(1.0),
@@ -164,7 +175,7 @@ fn observed_shape(problem: &Problem, cluster: &Cluster, all_full_size: bool) -> 
         Subthreshold::Mahal | Subthreshold::Mahal0
     );
     let euclid = options.subthreshold == Subthreshold::Euclid && !all_full_size;
-    if m <= 2 || euclid || (!mahal && !full) || (w == 1.0 && m <= p) {
+    if m <= 2 || euclid || (!mahal && !is_full_size) || (w == 1.0 && m <= p) {
         return Vec::new();
     }
     let mean = &cluster.mean;
@@ -249,7 +260,7 @@ fn observed_distance(problem: &Problem, a: &Cluster, b: &Cluster) -> f64 {
         square.max(0.0).sqrt()
     };
     let directed = |from: &Cluster, target: &Cluster| {
-        if problem.options.quick {
+        if problem.options.distance == Distance::Centroid {
             return to(&from.mean, target);
         }
         let sum: f64 = from

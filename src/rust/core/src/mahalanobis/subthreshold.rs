@@ -1,28 +1,68 @@
-//! Clusters below the threshold: which have a shape of their own, and what stands in for their
-//! covariance.
+//! Clusters below the threshold: the replacements of their covariance.
 
-/// What stands in for the covariance of a cluster below the threshold; w = members / threshold.
+use crate::error::{Error, Result};
+
+/// The replacement of the covariance of a cluster below the threshold, with w = members / threshold.
+/// The CUDA code knows the kinds by these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 pub enum Subthreshold {
     /// w·cov + (1−w)·f·I with f = det(cov)^(1/p), and f = 1 where cov is singular.
-    Mahal,
+    Mahal = 0,
     /// The same with f = 1.
-    Mahal0,
+    Mahal0 = 1,
     /// The identity, and for every cluster until all are full-size.
-    Euclid,
+    Euclid = 2,
     /// The identity.
-    EuclidMahal,
+    EuclidMahal = 3,
 }
 
-/// What the shape of a cluster depends on beside the cluster.
+impl Subthreshold {
+    /// All kinds.
+    pub const ALL: [Self; 4] = [Self::Mahal, Self::Mahal0, Self::Euclid, Self::EuclidMahal];
+
+    /// The kind of this name, as `gmhclust()` has it.
+    ///
+    /// # Errors
+    /// `Error::Input` for other names.
+    pub fn new(name: &str) -> Result<Self> {
+        match name {
+            "mahal" => Ok(Self::Mahal),
+            "mahal0" => Ok(Self::Mahal0),
+            "euclid" => Ok(Self::Euclid),
+            "euclidMahal" => Ok(Self::EuclidMahal),
+            other => Err(Error::Input(format!(
+                "`subthreshold` is {other:?}, it must be \"mahal\", \"mahal0\", \"euclid\" or \
+                 \"euclidMahal\""
+            ))),
+        }
+    }
+
+    /// Whether the identity in the effective covariance is scaled by f = det(cov)^(1/p).
+    #[inline(always)]
+    pub fn scales_the_identity(self) -> bool {
+        self == Self::Mahal
+    }
+
+    /// Whether any of `n` observations in `p` dimensions can form a cluster with another shape than
+    /// the identity. The covariance of p members or fewer is singular.
+    pub fn may_have_shapes(self, n: usize, p: usize) -> bool {
+        match self {
+            Self::Mahal | Self::Mahal0 => n > 2,
+            Self::Euclid | Self::EuclidMahal => n > p,
+        }
+    }
+}
+
+/// All that the shape of a cluster depends on, the cluster aside.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShapeRule {
     /// The Mahalanobis threshold T, in members.
     pub threshold: f64,
     pub subthreshold: Subthreshold,
-    /// Whether distances are taken with the whitening scaled to determinant 1.
+    /// Whether the whitening is scaled to determinant 1.
     pub normalizing: bool,
-    /// Whether all current clusters are full-size (`euclid` has real shapes only then).
+    /// Whether all active clusters are full-size (`euclid` has shapes only then).
     pub all_full_size: bool,
 }
 
@@ -45,8 +85,8 @@ impl ShapeRule {
         }
     }
 
-    /// Whether a cluster of `members` can have another shape than the identity; saves the work
-    /// of asking [`whitening`].
+    /// Whether a cluster of `members` can have another shape than the identity. Where it cannot, the
+    /// whitening factor need not be computed.
     #[inline(always)]
     pub fn may_have_shape(&self, members: usize) -> bool {
         let weight = self.weight(members);

@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use super::apriori::Partition;
+use super::apriori::AprioriPartition;
 use super::checks::{apriori, options, run};
 use super::reference::{self, Source};
 use super::screen::cpu::CpuScreen;
-use super::screen::{Found, Frame, Request, Screen, View};
+use super::screen::{ClusterFrame, ClusterView, Screen, ScreenAnswer, ScreenRequest};
 use super::*;
 use crate::cpu::{Cpu, Device};
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ use crate::testing::{draw, Data, Random, DATA};
 struct Far(CpuScreen);
 
 impl Screen for Far {
-    fn push(&mut self, slot: u32, view: &View) -> Result<()> {
+    fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
         self.0.push(slot, view)
     }
 
@@ -35,9 +35,9 @@ impl Screen for Far {
 
     fn sweep(
         &mut self,
-        requests: &[Request<'_>],
+        requests: &[ScreenRequest<'_>],
         meanwhile: &mut dyn FnMut(),
-    ) -> Result<Vec<Found>> {
+    ) -> Result<Vec<ScreenAnswer>> {
         meanwhile();
         self.0.sweep(requests, &mut || ())
     }
@@ -66,7 +66,7 @@ impl AgglomerationDevice for FarScreens<'_> {
         _: usize,
         problem: &Problem,
         _: usize,
-        frame: Frame,
+        frame: ClusterFrame,
     ) -> Result<Box<dyn Screen>> {
         Ok(Box::new(Far(CpuScreen::new(problem.clusters(), frame))))
     }
@@ -95,7 +95,7 @@ impl AgglomerationDevice for Exhaustive {
         number: usize,
         problem: &Problem,
         live: usize,
-        frame: Frame,
+        frame: ClusterFrame,
     ) -> Result<Box<dyn Screen>> {
         self.cpu.screen(number, problem, live, frame)
     }
@@ -135,14 +135,14 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
     }
 }
 
-/// A screen that counts what it finds.
+/// A screen that counts its answers.
 struct Counting {
     screen: CpuScreen,
     found: Arc<AtomicUsize>,
 }
 
 impl Screen for Counting {
-    fn push(&mut self, slot: u32, view: &View) -> Result<()> {
+    fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
         self.screen.push(slot, view)
     }
 
@@ -156,9 +156,9 @@ impl Screen for Counting {
 
     fn sweep(
         &mut self,
-        requests: &[Request<'_>],
+        requests: &[ScreenRequest<'_>],
         meanwhile: &mut dyn FnMut(),
-    ) -> Result<Vec<Found>> {
+    ) -> Result<Vec<ScreenAnswer>> {
         let answers = self.screen.sweep(requests, meanwhile)?;
         let bounds = answers.iter().map(|found| found.bounds.len() + 1);
         self.found.fetch_add(bounds.sum(), Ordering::Relaxed);
@@ -193,11 +193,11 @@ fn candidates(x: &Matrix, options: &Options) -> usize {
 fn ties_and_outliers_make_no_more_candidates() {
     let mut random = Random(23);
     let (n, p) = (1_500, 3);
-    for quick in [true, false] {
+    for distance in [Distance::Centroid, Distance::FullMahalanobis] {
         let options = Options {
             threshold: 0.5 * n as f64,
             subthreshold: Subthreshold::Mahal,
-            quick,
+            distance,
             normalize: false,
             apriori_intra: true,
         };
@@ -225,7 +225,7 @@ fn more_columns_than_can_be_factorised_are_refused_with_advice() {
         let options = Options {
             threshold: 0.5 * n as f64,
             subthreshold,
-            quick: true,
+            distance: Distance::Centroid,
             normalize: false,
             apriori_intra: true,
         };
@@ -249,7 +249,7 @@ fn a_factorisation_of_many_columns_ends_when_it_is_told_to() {
     let options = Options {
         threshold: 30.0,
         subthreshold: Subthreshold::Mahal,
-        quick: true,
+        distance: Distance::Centroid,
         normalize: false,
         apriori_intra: true,
     };
@@ -266,7 +266,7 @@ fn a_factorisation_of_many_columns_ends_when_it_is_told_to() {
 }
 
 #[test]
-fn groups_that_are_out_of_reach_change_nothing() {
+fn groups_beyond_the_limit_change_nothing() {
     let cpu = Cpu::new(2).unwrap();
     let mut random = Random(11);
     for round in 0..2 {
@@ -274,7 +274,7 @@ fn groups_that_are_out_of_reach_change_nothing() {
         let p = 1 + random.below(6);
         let x = draw(&mut random, Data::Mixture, n, p);
         let options = Options {
-            quick: round % 2 == 0,
+            distance: Distance::from_quick(round % 2 == 0),
             ..options(&mut random, n)
         };
         let fast = run(&x, None, &options, &cpu);
@@ -298,7 +298,7 @@ fn apriori_clusters_that_are_clustered_elsewhere_make_the_same_tree() {
         let Some(labels) = apriori(&mut random, n) else {
             continue;
         };
-        let Some(partition) = Partition::new(&labels) else {
+        let Some(partition) = AprioriPartition::new(&labels) else {
             continue;
         };
         // Each cluster goes to one of three machines, which see nothing else.
@@ -375,11 +375,11 @@ fn decisions_agree_with_the_definition() {
 fn the_number_of_threads_changes_nothing() {
     let mut random = Random(3);
     let x = draw(&mut random, Data::Mixture, 4200, 5);
-    for quick in [true, false] {
+    for distance in [Distance::Centroid, Distance::FullMahalanobis] {
         let options = Options {
             threshold: 50.0,
             subthreshold: Subthreshold::Mahal,
-            quick,
+            distance,
             normalize: false,
             apriori_intra: true,
         };
@@ -389,7 +389,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
-fn distances_that_take_long_are_decided_side_by_side() {
+fn distances_that_take_long_are_decided_on_all_threads() {
     // Clusters of many members, in the same place: many bounds are below the next merge's height.
     let mut random = Random(17);
     let x = draw(&mut random, Data::Mixture, 9_000, 12);
@@ -397,7 +397,7 @@ fn distances_that_take_long_are_decided_side_by_side() {
     let options = Options {
         threshold: 900.0,
         subthreshold: Subthreshold::Mahal,
-        quick: false,
+        distance: Distance::FullMahalanobis,
         normalize: false,
         apriori_intra: false,
     };
@@ -408,10 +408,10 @@ fn distances_that_take_long_are_decided_side_by_side() {
 
 #[test]
 fn more_threads_than_groups_of_clusters_change_nothing() {
-    // So many columns that threads share a sweep of a few groups of 256 clusters, 16 of them full.
+    // Enough columns for threads to share a sweep of a few groups of 256 clusters, 16 of them complete.
     let x = draw(&mut Random(11), Data::Plain, 4_351, 61);
     let mut options = options(&mut Random(12), 4_351);
-    options.quick = true;
+    options.distance = Distance::Centroid;
     options.subthreshold = Subthreshold::EuclidMahal;
     let one = run(&x, None, &options, &Cpu::new(1).unwrap());
     assert!(one == run(&x, None, &options, &Cpu::new(15).unwrap()));
@@ -457,14 +457,8 @@ fn the_worked_cases_come_out_as_worked() {
         let x = Matrix::from_row_major(fixture.x.concat(), fixture.x.len(), p).unwrap();
         let options = Options {
             threshold: fixture.threshold,
-            subthreshold: match fixture.subthreshold.as_str() {
-                "mahal" => Subthreshold::Mahal,
-                "mahal0" => Subthreshold::Mahal0,
-                "euclid" => Subthreshold::Euclid,
-                "euclidMahal" => Subthreshold::EuclidMahal,
-                other => panic!("no such kind: {other}"),
-            },
-            quick: fixture.quick,
+            subthreshold: Subthreshold::new(&fixture.subthreshold).unwrap(),
+            distance: Distance::from_quick(fixture.quick),
             normalize: fixture.normalize,
             apriori_intra: fixture.apriori_intra.unwrap_or(true),
         };

@@ -1,10 +1,11 @@
-//! Which equal parts of a piece of memory are in use.
+//! A bitmap of the parts of a piece of memory that are in use.
 
-/// A bit for each of `64 * WORDS` granules. It allocates nothing, so that an allocator can use it.
+/// A bit for each of `64 * WORDS` granules, parts of equal size. Makes no allocation, so that an
+/// allocator can use it.
 #[derive(Debug, Clone)]
 pub struct Granules<const WORDS: usize> {
     used: [u64; WORDS],
-    /// Behind those that were found last: the next search starts here.
+    /// The end of the last range that was taken: the next search starts here.
     next: usize,
 }
 
@@ -17,7 +18,7 @@ impl<const WORDS: usize> Default for Granules<WORDS> {
 impl<const WORDS: usize> Granules<WORDS> {
     const COUNT: usize = 64 * WORDS;
 
-    /// None is in use.
+    /// No granule is in use.
     pub const fn new() -> Self {
         Self {
             used: [0; WORDS],
@@ -25,8 +26,8 @@ impl<const WORDS: usize> Granules<WORDS> {
         }
     }
 
-    /// Takes `count` adjacent ones, at least 1; the first of them, or `None` where there are not as
-    /// many.
+    /// Takes `count` adjacent granules, at least 1; returns the first of them, or `None` where
+    /// there are not enough.
     pub fn take(&mut self, count: usize) -> Option<usize> {
         let first = self
             .find(count, self.next)
@@ -38,19 +39,19 @@ impl<const WORDS: usize> Granules<WORDS> {
         Some(first)
     }
 
-    /// Gives back what [`Granules::take`] gave.
+    /// Releases granules that [`Granules::take`] returned.
     pub fn give_back(&mut self, first: usize, count: usize) {
         for granule in first..first + count {
             self.used[granule / 64] &= !(1 << (granule % 64));
         }
     }
 
-    /// The first of `count` adjacent ones that are free, from `start` on.
+    /// The first of `count` adjacent free granules, from `start` on.
     fn find(&self, count: usize, start: usize) -> Option<usize> {
         let (mut at, mut free) = (start, 0);
         while at < Self::COUNT && free < count {
             let word = self.used[at / 64];
-            // Most words are all free or all in use.
+            // Most words are entirely free or entirely in use.
             let (step, is_free) = match word {
                 0 if at.is_multiple_of(64) => (64, true),
                 u64::MAX if at.is_multiple_of(64) => (64, false),
@@ -59,7 +60,7 @@ impl<const WORDS: usize> Granules<WORDS> {
             at += step;
             free = if is_free { free + step } else { 0 };
         }
-        // The last word may have had more than were wanted.
+        // The last word may have more free granules than wanted.
         (free >= count).then(|| at - free)
     }
 }
@@ -70,7 +71,7 @@ mod tests {
     use crate::testing::Random;
 
     #[test]
-    fn what_is_taken_is_nobody_elses_and_is_found_where_there_is_room() {
+    fn taken_granules_do_not_overlap_and_free_ones_are_found() {
         let mut random = Random(1);
         let mut granules = Granules::<4>::new();
         let mut used = [false; 256];

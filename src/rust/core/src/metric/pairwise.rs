@@ -1,4 +1,4 @@
-//! Spearman's correlation where values are missing: ranks are taken among the coordinates that both
+//! Spearman's correlation where values are missing: ranks are those among the coordinates that both
 //! observations have, so they differ from pair to pair.
 
 use pulp::Scalar;
@@ -34,8 +34,8 @@ pub fn distance(a: Ordered<'_>, b: Ordered<'_>, absolute: bool) -> f64 {
     one_minus(Scalar, dot(&ranks_a, &ranks_b) / lengths, absolute)
 }
 
-/// Ranks among the coordinates that `other` has, too, and how many these are. The ranks are doubled
-/// and centred, which makes them whole numbers of mean 0; 0 where there is none.
+/// Ranks among the coordinates that `other` has as well, and the number of these. The ranks are
+/// doubled and centred, which makes them whole numbers of mean 0; 0 marks a missing coordinate.
 fn centred_ranks(of: Ordered<'_>, other: &[f64]) -> (Vec<f64>, usize) {
     let Ordered { row, order } = of;
     let both = |&&k: &&u32| !row[k as usize].is_nan() && !other[k as usize].is_nan();

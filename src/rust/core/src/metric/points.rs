@@ -3,13 +3,10 @@
 use pulp::{Scalar, Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::form::{
-    Angle, AngleOfCommon, Binary, Canberra, CorrelationOfCommon, Form, Magnitude, Maximum, Power,
-    Square, Sum, Term,
-};
+use super::catalogue::Metric;
+use super::form::{Form, WithForm};
 use super::pairwise::{self, Ordered};
 use super::prepare::{prepare, scale};
-use super::Metric;
 use crate::error::Result;
 use crate::matrix;
 use crate::memory;
@@ -18,10 +15,11 @@ use crate::simd::dispatch;
 
 /// Observations prepared for one metric, row-major: 0 or 1 for the binary metric; ranked for
 /// Spearman's correlation, centred for it and Pearson's, and of unit length for these and the
-/// cosine, so that each of the three is one dot product; as they were given for the others.
+/// cosine, so that each of the three is one dot product; unchanged for the others.
 ///
-/// Where the metric is a correlation and values are missing, what it compares differs from pair to
-/// pair: then the rows stay as given, but for a power of two under Pearson's and the cosine.
+/// Where the metric is a correlation and values are missing, means and lengths differ from pair to
+/// pair: then the rows are unchanged but for a factor, a power of two, under Pearson's and the
+/// cosine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
     metric: Metric,
@@ -29,26 +27,17 @@ pub struct Points {
     rows: usize,
     columns: usize,
     /// Whether a value is missing, or infinite where that matters.
-    holes: bool,
+    missing: bool,
     /// Under Spearman's correlation with missing values, the coordinates of each row by increasing
     /// value; else empty.
     orders: Vec<u32>,
+    /// See [`Points::constant`].
     constant: Vec<usize>,
 }
 
-/// How many distances are computed at a time: while one waits for its last sum, others go on.
-pub const TOGETHER: usize = 8;
-
-/// What to do with points once it is known how their distances are computed.
-pub trait WithForm {
-    type Output;
-
-    /// Called with the form that makes distances of the points' rows.
-    fn with_form<F: Form>(self, form: F) -> Self::Output;
-
-    /// Called where there is none, the points being [`Points::pairwise`].
-    fn pairwise(self) -> Self::Output;
-}
+/// Distances that [`Points::distances`] computes at a time: enough independent sums to hide the
+/// latency of an addition, few enough to stay in registers. Any number gives the same bits.
+pub const DISTANCES_AT_ONCE: usize = 8;
 
 impl Points {
     /// From finite observations, for tests.
@@ -59,8 +48,8 @@ impl Points {
         points.expect("there is memory for a test")
     }
 
-    /// From row-major storage, `rows * columns` values. NaN means missing. As the other constructor
-    /// it takes on the threads of the rayon pool it is called in.
+    /// From row-major storage, `rows * columns` values. NaN means missing. Works on the threads of
+    /// the rayon pool that it is called in, as [`Points::from_column_major`] does.
     ///
     /// # Errors
     /// `Error::Input` when the sizes disagree, `Error::Memory` where there is not enough,
@@ -76,7 +65,7 @@ impl Points {
         Self::prepared(metric, values, rows, columns, monitor)
     }
 
-    /// From column-major matrices one below the other.
+    /// From column-major matrices of `columns` columns, stacked by rows.
     ///
     /// # Errors
     /// `Error::Input` when a matrix has no whole number of rows; otherwise as
@@ -100,29 +89,14 @@ impl Points {
         monitor: &Monitor,
     ) -> Result<Self> {
         let correlation = metric.is_correlation();
-        let is_hole = |value: &f64| value.is_nan() || (!correlation && value.is_infinite());
-        let fewest = metric.fewest_coordinates();
-        let holes = columns < fewest || values.par_iter().any(is_hole);
+        let is_missing = |value: &f64| value.is_nan() || (!correlation && value.is_infinite());
+        let missing = columns < metric.fewest_coordinates() || values.par_iter().any(is_missing);
         let row_len = columns.max(1);
         let mut orders = Vec::new();
-        let constant = if holes && correlation {
-            let is_constant = |row: &[f64]| {
-                monitor.check()?;
-                let mut present: Vec<f64> = row.iter().copied().filter(|v| !v.is_nan()).collect();
-                Ok(present.len() >= fewest && !prepare(&metric, &mut present))
-            };
-            let constant = indices_where(values.par_chunks(row_len).map(is_constant))?;
+        let constant = if missing && correlation {
+            let constant = constant_where_known(&metric, &values, row_len, monitor)?;
             if matches!(metric, Metric::Spearman { .. }) {
-                orders =
-                    memory::zeros("the orders of the observations' values need", values.len())?;
-                let by_row = orders.par_chunks_mut(row_len);
-                by_row
-                    .zip(values.par_chunks(row_len))
-                    .try_for_each(|(order, row)| {
-                        monitor.check()?;
-                        pairwise::order(row, order);
-                        Ok(())
-                    })?;
+                orders = orders_of_rows(&values, row_len, monitor)?;
             } else {
                 values.par_chunks_mut(row_len).for_each(scale);
             }
@@ -139,19 +113,19 @@ impl Points {
             values,
             rows,
             columns,
-            holes,
+            missing,
             orders,
             constant,
         })
     }
 
-    /// Some of the points, in this order, whose distances are those of all of these. For points
-    /// without holes.
+    /// The points in `rows`, in this order; their distances have the same bits as here. For points
+    /// without missing values.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
     pub fn select(&self, rows: &[u32]) -> Result<Self> {
-        debug_assert!(!self.holes, "orders are not copied");
+        debug_assert!(!self.missing, "orders are not copied");
         let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * self.columns)?;
         values
             .par_chunks_mut(self.columns)
@@ -163,13 +137,13 @@ impl Points {
             values,
             rows: rows.len(),
             columns: self.columns,
-            holes: false,
+            missing: false,
             orders: Vec::new(),
             constant: indices_where(rows.par_iter().map(|row| Ok(is_constant(row))))?,
         })
     }
 
-    /// What the points are prepared for.
+    /// The metric that the points are prepared for.
     pub fn metric(&self) -> &Metric {
         &self.metric
     }
@@ -194,15 +168,16 @@ impl Points {
         &self.values
     }
 
-    /// Whether coordinates are to be looked at for being missing (NaN) or infinite.
-    pub fn holes(&self) -> bool {
-        self.holes
+    /// Whether values are missing (NaN), or infinite where that matters, or columns too few for a
+    /// distance: then every distance counts its coordinates.
+    pub fn has_missing(&self) -> bool {
+        self.missing
     }
 
     /// Whether each pair has ranks of its own: the metric is Spearman's correlation, and values are
     /// missing.
     pub fn pairwise(&self) -> bool {
-        self.holes && matches!(self.metric, Metric::Spearman { .. })
+        self.missing && matches!(self.metric, Metric::Spearman { .. })
     }
 
     /// The rows, in increasing order, that have no direction: constant ones under a correlation,
@@ -212,13 +187,19 @@ impl Points {
     }
 
     /// The distance of two observations, the same bits wherever it is computed; [`super::form::NA`]
-    /// where they share too few coordinates.
+    /// where they share too few coordinates. Takes O(p) time for p columns, O(p log p) where
+    /// [`Points::pairwise`].
     pub fn distance(&self, i: usize, j: usize) -> f64 {
         self.with_form(Pair { points: self, i, j })
     }
 
-    /// The distances of an observation from [`TOGETHER`] others, which take little longer than one.
-    pub fn distances(&self, i: usize, others: &[usize; TOGETHER]) -> [f64; TOGETHER] {
+    /// The distances of an observation from [`DISTANCES_AT_ONCE`] others, in little more time than
+    /// one.
+    pub fn distances(
+        &self,
+        i: usize,
+        others: &[usize; DISTANCES_AT_ONCE],
+    ) -> [f64; DISTANCES_AT_ONCE] {
         self.with_form(Several {
             points: self,
             i,
@@ -226,46 +207,42 @@ impl Points {
         })
     }
 
-    /// Hands the form of the metric to `visitor`.
+    /// Calls `visitor` with the form of the metric.
     pub fn with_form<V: WithForm>(&self, visitor: V) -> V::Output {
-        if self.pairwise() {
-            return visitor.pairwise();
-        }
-        let columns = self.columns as f64;
-        match self.metric {
-            Metric::Pearson { absolute } if self.holes => {
-                visitor.with_form(CorrelationOfCommon { absolute })
-            }
-            Metric::Cosine { absolute } if self.holes => {
-                visitor.with_form(AngleOfCommon { absolute })
-            }
-            Metric::Euclidean => self.with_sum(Square, visitor),
-            Metric::Manhattan => self.with_sum(Magnitude, visitor),
-            Metric::Minkowski(p) => self.with_sum(Power(p), visitor),
-            Metric::Maximum if self.holes => visitor.with_form(Maximum::<true>),
-            Metric::Maximum => visitor.with_form(Maximum::<false>),
-            Metric::Canberra(zero_over_zero) => visitor.with_form(Canberra {
-                zero_over_zero,
-                columns,
-            }),
-            Metric::Binary => visitor.with_form(Binary),
-            Metric::Pearson { absolute }
-            | Metric::Spearman { absolute }
-            | Metric::Cosine { absolute } => visitor.with_form(Angle { absolute }),
-        }
-    }
-
-    fn with_sum<T: Term, V: WithForm>(&self, term: T, visitor: V) -> V::Output {
-        let columns = self.columns as f64;
-        if self.holes {
-            visitor.with_form(Sum::<T, true> { term, columns })
-        } else {
-            visitor.with_form(Sum::<T, false> { term, columns })
-        }
+        self.metric.with_form(self.missing, self.columns, visitor)
     }
 }
 
-/// The numbers of those that are true, or an error if there is one.
+/// The rows, from 0, that have no direction in the coordinates that are not missing.
+fn constant_where_known(
+    metric: &Metric,
+    values: &[f64],
+    row_len: usize,
+    monitor: &Monitor,
+) -> Result<Vec<usize>> {
+    let is_constant = |row: &[f64]| {
+        monitor.check()?;
+        let mut present: Vec<f64> = row.iter().copied().filter(|v| !v.is_nan()).collect();
+        Ok(present.len() >= metric.fewest_coordinates() && !prepare(metric, &mut present))
+    };
+    indices_where(values.par_chunks(row_len).map(is_constant))
+}
+
+/// The coordinates of each row by increasing value, row after row.
+fn orders_of_rows(values: &[f64], row_len: usize, monitor: &Monitor) -> Result<Vec<u32>> {
+    let mut orders = memory::zeros("the orders of the observations' values need", values.len())?;
+    orders
+        .par_chunks_mut(row_len)
+        .zip(values.par_chunks(row_len))
+        .try_for_each(|(order, row)| {
+            monitor.check()?;
+            pairwise::order(row, order);
+            Ok(())
+        })?;
+    Ok(orders)
+}
+
+/// The positions of the flags that are true, or an error if there is one.
 fn indices_where(flags: impl IndexedParallelIterator<Item = Result<bool>>) -> Result<Vec<usize>> {
     let numbered = flags.enumerate();
     let number = |(i, flag): (usize, Result<bool>)| flag.map(|flag| flag.then_some(i)).transpose();
@@ -298,15 +275,15 @@ impl WithForm for Pair<'_> {
     }
 }
 
-/// One of the points and others.
+/// One of the points and several others.
 struct Several<'a> {
     points: &'a Points,
     i: usize,
-    others: &'a [usize; TOGETHER],
+    others: &'a [usize; DISTANCES_AT_ONCE],
 }
 
 impl WithForm for Several<'_> {
-    type Output = [f64; TOGETHER];
+    type Output = [f64; DISTANCES_AT_ONCE];
 
     fn with_form<F: Form>(self, form: F) -> Self::Output {
         let a = self.points.row(self.i);
@@ -319,19 +296,19 @@ impl WithForm for Several<'_> {
     }
 }
 
-/// As [`PairDistance`], of a row and others.
+/// As [`PairDistance`], of a row and several others.
 struct SeveralDistances<'a, F> {
     form: F,
     a: &'a [f64],
-    others: [&'a [f64]; TOGETHER],
+    others: [&'a [f64]; DISTANCES_AT_ONCE],
 }
 
 impl<F: Form> WithSimd for SeveralDistances<'_, F> {
-    type Output = [f64; TOGETHER];
+    type Output = [f64; DISTANCES_AT_ONCE];
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) -> Self::Output {
-        let mut states = [self.form.start(Scalar); TOGETHER];
+        let mut states = [self.form.start(Scalar); DISTANCES_AT_ONCE];
         for (k, &a) in self.a.iter().enumerate() {
             for (state, other) in states.iter_mut().zip(&self.others) {
                 *state = self.form.add(Scalar, *state, a, other[k]);
@@ -341,7 +318,7 @@ impl<F: Form> WithSimd for SeveralDistances<'_, F> {
     }
 }
 
-/// The distance of two prepared rows as a kernel: not for its vectors, but `mul_add` is an
+/// The distance of two prepared rows as a kernel. It uses no vectors, but `mul_add` is an
 /// instruction only in dispatched code.
 struct PairDistance<'a, F> {
     form: F,

@@ -1,11 +1,11 @@
-//! Makes rows such that a correlation is a dot product: ranked, centred, of unit length.
+//! Prepares rows so that a correlation is a dot product: ranked, centred, of unit length.
 
-use super::Metric;
+use super::catalogue::Metric;
 
-/// Makes the values of a row what `metric` compares; whether the row has a direction, which a
-/// constant row under a correlation (a row of zeros under the cosine) has not: it becomes NaN.
+/// Prepares a row for `metric`. Returns whether the row has a direction: a constant row under a
+/// correlation, or a row of zeros under the cosine, has none and becomes NaN.
 ///
-/// Sums are sequential, so that the bits do not depend on who prepares the row.
+/// Sums are sequential, so that the bits do not depend on the number of threads.
 pub fn prepare(metric: &Metric, row: &mut [f64]) -> bool {
     match metric {
         Metric::Binary => {
@@ -22,7 +22,7 @@ pub fn prepare(metric: &Metric, row: &mut [f64]) -> bool {
     }
 }
 
-/// 0 or 1 by whether a value is zero; R takes infinite values as missing here.
+/// 0 for zeros, 1 for other values; infinite values are missing, as in R.
 fn binary(row: &mut [f64]) {
     for value in row {
         *value = if !value.is_finite() {
@@ -40,7 +40,7 @@ fn rank(row: &mut [f64]) {
     while before < order.len() {
         let value = row[order[before] as u32 as usize];
         let rest = &order[before..];
-        // What is not yet ranked still has its value.
+        // Values that are not yet ranked are unchanged.
         let others = rest[1..].iter();
         let ties = 1 + others
             .take_while(|&&at| row[at as u32 as usize] == value)
@@ -53,10 +53,14 @@ fn rank(row: &mut [f64]) {
     }
 }
 
-/// The numbers of a row's values by increasing value, in the lower halves; it has no NaN.
+/// The positions of a row's values by increasing value, in the lower 32 bits. The row has no NaN.
+///
+/// Long rows are sorted by radix on the upper 32 bits of their keys, then by comparison where
+/// these are equal.
 fn increasing(row: &[f64]) -> Vec<u64> {
-    /// Shorter rows are sorted faster by comparing their values.
+    /// Values below which a comparison sort is faster. Only speed depends on it.
     const SHORT: usize = 64;
+    /// Bytes of the upper half of a key.
     const DIGITS: usize = 4;
 
     let value = |entry: u64| row[entry as u32 as usize];
@@ -66,7 +70,7 @@ fn increasing(row: &[f64]) -> Vec<u64> {
         order.sort_unstable_by(compare);
         return order;
     }
-    // By the upper halves of the values' keys, digit by digit from the last one.
+    // Radix sort by the upper halves of the keys, from the last digit on.
     let mut counts = [[0u32; 256]; DIGITS];
     let digit = |entry: u64, d: usize| (entry >> (32 + 8 * d)) as usize & 0xff;
     let mut order: Vec<u64> = Vec::with_capacity(row.len());
@@ -79,7 +83,7 @@ fn increasing(row: &[f64]) -> Vec<u64> {
     }
     let mut other = vec![0; row.len()];
     for (d, places) in counts.iter_mut().enumerate() {
-        // Nothing to do where all have the same digit.
+        // One digit for all values leaves the order as it is.
         if places[digit(order[0], d)] as usize == row.len() {
             continue;
         }
@@ -94,7 +98,7 @@ fn increasing(row: &[f64]) -> Vec<u64> {
         }
         std::mem::swap(&mut order, &mut other);
     }
-    // Few other values have the same upper half.
+    // Few values share an upper half.
     for alike in order.chunk_by_mut(|a, b| a >> 32 == b >> 32) {
         if alike.len() > 1 {
             alike.sort_unstable_by(compare);
@@ -103,14 +107,14 @@ fn increasing(row: &[f64]) -> Vec<u64> {
     order
 }
 
-/// Keys order as the values do, which are no NaN; zeros are one value.
+/// A key that orders as the value does; −0 has the key of 0, and NaN is not allowed.
 fn key(value: f64) -> u64 {
     let bits = (value + 0.0).to_bits();
     bits ^ (((bits as i64 >> 63) as u64) | 1 << 63)
 }
 
-/// Divides a row by a power of two such that it is at most about 1: that loses no digit, and keeps
-/// the squares of tiny and huge values representable. NaN is missing, and stays.
+/// Divides a row by a power of two, so that its magnitudes are at most about 1: the squares of tiny
+/// and huge values stay representable, and no digit is lost. Missing values stay NaN.
 pub fn scale(row: &mut [f64]) {
     let largest = row.iter().fold(0.0f64, |m, v| m.max(v.abs()));
     let exponent = ((largest.to_bits() >> 52) as i64 - 1023).clamp(-1000, 1000);
@@ -118,12 +122,12 @@ pub fn scale(row: &mut [f64]) {
     row.iter_mut().for_each(|v| *v *= scale);
 }
 
-/// Centres a row where `centred`, and divides it by its length; false where that is 0.
+/// Centres a row where `centred`, and divides it by its Euclidean length; false where that is 0.
 fn unit(row: &mut [f64], centred: bool) -> bool {
     scale(row);
     if centred {
-        // The first value goes first, so that a constant row becomes zeros, and one far from zero
-        // keeps its digits.
+        // Subtracting the first value first makes a constant row zeros, and keeps the digits of a
+        // row far from zero.
         let first = row.first().copied().unwrap_or(0.0);
         row.iter_mut().for_each(|v| *v -= first);
         let mean = row.iter().sum::<f64>() / row.len() as f64;

@@ -1,8 +1,9 @@
 //! The slow, obvious versions: R's `dist` (src/library/stats/src/distance.c) and the definitions of
 //! the correlations. The oracle that the fast ones are held against, kept for tests only.
 
+use super::catalogue::Metric;
 use super::form::NA;
-use super::{Metric, ZeroOverZero};
+use super::zero_over_zero::ZeroOverZero;
 
 /// The distance of two observations as they were given.
 pub fn distance(metric: &Metric, a: &[f64], b: &[f64]) -> f64 {
@@ -46,7 +47,7 @@ pub fn distance(metric: &Metric, a: &[f64], b: &[f64]) -> f64 {
     }
 }
 
-/// R's `R_pow` (src/main/arithmetic.c) of what is not negative.
+/// R's `R_pow` (src/main/arithmetic.c), of a base that is not negative.
 fn power(base: f64, exponent: f64) -> f64 {
     if exponent == 2.0 {
         base * base

@@ -2,6 +2,7 @@
 
 use super::reference;
 use super::*;
+use crate::error::Result;
 use crate::testing::{correlations, dist_metrics, values, Random};
 use crate::{matrix, Error, Matrix, Monitor};
 
@@ -285,7 +286,7 @@ fn some_of_the_points_have_the_distances_of_all() {
         some[8..12].fill(3.0);
         let x = Matrix::from_row_major(some, 9, 4).unwrap();
         let points = Points::new(metric, &x);
-        if points.holes() {
+        if points.has_missing() {
             continue;
         }
         let rows = [7, 2, 2, 0];

@@ -12,7 +12,9 @@ use crate::memory;
 #[derive(Debug, Clone)]
 pub struct Centroids {
     columns: usize,
+    /// Centroids, slot after slot.
     values: Vec<f64>,
+    /// By slot: number of members, 0 for an empty slot.
     sizes: Vec<f64>,
 }
 
@@ -54,7 +56,7 @@ impl Centroids {
         self.sizes[slot]
     }
 
-    /// The distance of two clusters: the same bits in either order, on any device.
+    /// The distance of two clusters: the same bits in either order, on any device. O(p) time.
     pub fn distance(&self, i: usize, j: usize) -> f64 {
         let mut square = 0.0;
         for (a, b) in self.row(i).iter().zip(self.row(j)) {

@@ -1,6 +1,7 @@
-//! What searches ask of a device.
+//! The interface of devices that search for neighbours.
 
-use super::request::{Nearest, Request};
+use super::lists::NeighbourLists;
+use super::request::NeighbourRequest;
 use super::space::Space;
 use crate::cpu::Device;
 use crate::error::Result;
@@ -8,11 +9,11 @@ use crate::monitor::Monitor;
 
 /// A device that searches for nearest references.
 pub trait NeighbourDevice: Device {
-    /// The references of `space`, to be searched on the threads of [`Device::cpu`].
+    /// Prepares the references of `space` for searches on the threads of [`Device::cpu`].
     ///
     /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` as the
-    /// device has it.
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` from the
+    /// device.
     fn references<'a>(
         &'a self,
         space: Space<'a>,
@@ -20,39 +21,49 @@ pub trait NeighbourDevice: Device {
     ) -> Result<Box<dyn Neighbours + 'a>>;
 }
 
-/// What is done with the answers for one block of queries after the other.
-pub type Take<'a> = dyn FnMut(&Nearest) -> Result<()> + Send + 'a;
+/// Receives the answers of one block of queries after the other.
+pub type BlockSink<'a> = dyn FnMut(&NeighbourLists) -> Result<()> + Send + 'a;
 
-/// References on a device, and queries to them.
+/// References on a device, ready for searches.
 pub trait Neighbours: Send {
     /// Answers a request.
     ///
     /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` as the
-    /// device has it.
-    fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest>;
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` from the
+    /// device.
+    fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists>;
 
-    /// Answers a request block by block: `take` gets the answers for the first so many queries, then
-    /// those for the next, and so on. For requests of any size.
+    /// Answers a request of any size block by block: `sink` receives the answers of the first
+    /// [`Neighbours::batch`] queries, then those of the next, and so on.
     ///
     /// # Errors
-    /// As [`Neighbours::nearest`], and what `take` returns.
-    fn nearest_in_blocks(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<()> {
+    /// As [`Neighbours::nearest`], and the errors of `sink`.
+    fn nearest_in_blocks(
+        &mut self,
+        request: &NeighbourRequest<'_>,
+        sink: &mut BlockSink<'_>,
+    ) -> Result<()> {
         let count = request.queries.len();
         let size = self.batch();
         for start in (0..count).step_by(size) {
-            take(&self.nearest(&request.part(start..(start + size).min(count)))?)?;
+            sink(&self.nearest(&request.part(start..(start + size).min(count)))?)?;
         }
         Ok(())
     }
 
-    /// The distances that decide, of queries and references.
+    /// The exact distances of pairs of a query and a reference.
+    ///
+    /// # Errors
+    /// As [`Neighbours::nearest`].
     fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>>;
 
-    /// Merges two of [`Space::Clusters`] to one in the lower slot; the higher slot is empty from
-    /// then on, and neither a query nor a reference.
+    /// Merges two of [`Space::Clusters`] into the lower slot. The higher slot is empty from then
+    /// on, and neither a query nor a reference.
+    ///
+    /// # Errors
+    /// As [`Neighbours::nearest`].
     fn merge(&mut self, lower: u32, higher: u32) -> Result<()>;
 
-    /// How many queries at a time keep the devices busy for a fraction of a second.
+    /// Number of queries that keep the device busy for a fraction of a second.
     fn batch(&self) -> usize;
 }

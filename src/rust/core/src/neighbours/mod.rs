@@ -1,18 +1,19 @@
-//! The nearest references of many queries, exactly.
+//! Exact k-nearest-neighbour search for many queries.
 //!
-//! The answers are those of the distances that decide, in double precision and one order of
-//! operations, with ties going to the smaller index: they do not depend on the device, on the
-//! number of threads or on what a device rules out beforehand ([`single`] says how that can
-//! be done in single precision).
+//! Answers follow the exact distances: double precision, one order of operations, ties to the
+//! smaller index. They do not depend on the device, on the number of threads or on the references
+//! that a device prunes beforehand ([`single`] prunes in single precision).
 
 pub mod centroids;
 pub mod cpu;
 pub mod device;
+pub mod lists;
 pub mod request;
 pub mod single;
 pub mod space;
 
 pub use centroids::Centroids;
-pub use device::{NeighbourDevice, Neighbours, Take};
-pub use request::{Except, Nearest, Request};
-pub use space::{refuse, suspects, Space};
+pub use device::{BlockSink, NeighbourDevice, Neighbours};
+pub use lists::NeighbourLists;
+pub use request::{Except, NeighbourRequest};
+pub use space::{refuse_undefined, rows_without_distance, Space};

@@ -1,46 +1,47 @@
-//! Queries and references, and which of them have distances.
+//! The queries and references of a search, and the rows that have no distance.
 
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
 use crate::metric::{Metric, Points, ZeroOverZero};
 
-/// What is near what.
+/// The queries and references of a search.
 #[derive(Debug, Clone, Copy)]
 pub enum Space<'a> {
-    /// Points, each of which can be a query, and so many references, the first ones. All distances
-    /// are numbers.
+    /// Points. Each can be a query; the first `references` of them are the references. All
+    /// distances are numbers.
     Points {
         points: &'a Points,
         references: usize,
     },
-    /// One cluster for each of these observations, which can be merged ([`Neighbours::merge`](super::Neighbours::merge)), at
-    /// the distances of [`Centroids`](super::Centroids).
+    /// One cluster for each of these observations, at the distances of
+    /// [`Centroids`](super::Centroids). Clusters can be
+    /// [merged](super::Neighbours::merge).
     Clusters(&'a Matrix),
 }
 
 impl Space<'_> {
-    /// That all distances of queries and references are numbers.
+    /// Checks that all distances of queries and references are numbers.
     ///
     /// # Errors
-    /// `Error::Input` where values are missing or infinite, and as [`refuse`].
+    /// `Error::Input` where values are missing or infinite, and as [`refuse_undefined`].
     pub fn check(&self) -> Result<()> {
         let Space::Points { points, references } = *self else {
             return Ok(());
         };
-        let rows = suspects(points)?;
+        let rows = rows_without_distance(points)?;
         let (x, query) = rows.split_at(rows.partition_point(|&row| row < references));
         let query: Vec<usize> = query.iter().map(|row| row - references).collect();
-        refuse(points.metric(), x, &query)
+        refuse_undefined(points.metric(), x, &query)
     }
 }
 
-/// The rows of points that lack a distance: from every other one under a correlation, where they are
-/// constant, or zeros under the cosine; from each other under a Canberra metric that leaves zeros
-/// out, where they are zeros.
+/// The rows, from 0, whose distances are not all numbers: constant rows under a correlation and
+/// rows of zeros under the cosine have no distance from any row; rows of zeros under a Canberra
+/// metric that omits 0/0 have none from each other.
 ///
 /// # Errors
 /// `Error::Input` where values are missing or infinite, or columns too few for any distance.
-pub fn suspects(points: &Points) -> Result<Vec<usize>> {
+pub fn rows_without_distance(points: &Points) -> Result<Vec<usize>> {
     let fewest = points.metric().fewest_coordinates();
     if points.columns() < fewest {
         return Err(Error::Input(format!(
@@ -49,14 +50,14 @@ pub fn suspects(points: &Points) -> Result<Vec<usize>> {
             points.metric().name()
         )));
     }
-    if points.holes() {
+    if points.has_missing() {
         return Err(Error::Input(
             "`X` has values that are missing or infinite; every value must be finite".into(),
         ));
     }
     Ok(match points.metric() {
         Metric::Canberra(ZeroOverZero::Omitted) => {
-            // What R takes as zero.
+            // R takes magnitudes up to this as zero.
             let is_zero = |v: &f64| v.abs() <= f64::MIN_POSITIVE;
             let zeros = (0..points.rows()).filter(|&i| points.row(i).iter().all(is_zero));
             zeros.collect()
@@ -65,12 +66,12 @@ pub fn suspects(points: &Points) -> Result<Vec<usize>> {
     })
 }
 
-/// That [`suspects`] among the rows of `X` and of `query` are too few to matter: none under a
-/// correlation or the cosine, and at most one row of zeros under the Canberra metric.
+/// Checks that [`rows_without_distance`] among the rows of `X` and of `query` are harmless: none
+/// under a correlation or the cosine, and at most one row of zeros under the Canberra metric.
 ///
 /// # Errors
-/// `Error::Input`, with their row numbers, where they are more.
-pub fn refuse(metric: &Metric, x: &[usize], query: &[usize]) -> Result<()> {
+/// `Error::Input`, with their row numbers, where there are more.
+pub fn refuse_undefined(metric: &Metric, x: &[usize], query: &[usize]) -> Result<()> {
     let harmless = usize::from(!metric.is_correlation());
     if x.len() + query.len() <= harmless {
         return Ok(());

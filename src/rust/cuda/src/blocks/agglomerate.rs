@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gmhclust_core::distinct::Distinct;
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::mahalanobis::{agglomerate, Problem, Union};
+use gmhclust_core::mahalanobis::{agglomerate, Problem, UnionRule};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::{Cpu, Merge};
 
@@ -23,7 +23,7 @@ const MEMORY_SHARE: f64 = 0.9;
 
 /// Whether a block can merge this problem.
 pub fn fits(problem: &Problem) -> bool {
-    problem.union == Union::Shape
+    problem.union == UnionRule::Shape
         && problem.clusters() == problem.members.len()
         && problem.clusters() <= MOST_OBSERVATIONS
         && problem.x.columns() <= MOST_DIMENSIONS
@@ -99,7 +99,7 @@ fn as_many_as_fit(device: &Device, problems: &[&Problem<'_>], order: &[usize]) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gmhclust_core::mahalanobis::{Options, Subthreshold};
+    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
     use gmhclust_core::matrix::Matrix;
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
         let options = Options {
             threshold: 5.0,
             subthreshold: Subthreshold::Mahal,
-            quick: true,
+            distance: Distance::Centroid,
             normalize: false,
             apriori_intra: true,
         };

@@ -1,7 +1,6 @@
 //! The arrays that the kernel of agglomerate.cu works in, and its arguments.
 
-use gmhclust_core::mahalanobis::shape::packed_len;
-use gmhclust_core::mahalanobis::Subthreshold;
+use gmhclust_core::mahalanobis::packed::packed_len;
 
 use crate::arguments::{arguments, named_values};
 
@@ -117,16 +116,6 @@ pub fn doubles(p: usize) -> Doubles<usize> {
     }
 }
 
-/// The kernel's number for a sub-threshold kind.
-pub fn code(subthreshold: Subthreshold) -> u32 {
-    match subthreshold {
-        Subthreshold::Mahal => 0,
-        Subthreshold::Mahal0 => 1,
-        Subthreshold::Euclid => 2,
-        Subthreshold::EuclidMahal => 3,
-    }
-}
-
 /// Doubles of a whitening factor in bands.
 pub fn banded_len(p: usize) -> usize {
     let bands = p.div_ceil(BAND);
@@ -149,16 +138,17 @@ pub fn shared_bytes(p: usize) -> usize {
 mod tests {
     use super::*;
     use crate::arguments::{check, constants};
+    use gmhclust_core::mahalanobis::Subthreshold;
 
     #[test]
     fn arguments_are_laid_out_as_the_kernel_reads_them() {
         let mut constants =
             constants![THREADS, MOMENTS, SHAPE_SCALARS, BAND, MOST_DIMENSIONS].to_vec();
         constants.extend([
-            ("MAHAL", code(Subthreshold::Mahal).into()),
-            ("MAHAL0", code(Subthreshold::Mahal0).into()),
-            ("EUCLID", code(Subthreshold::Euclid).into()),
-            ("EUCLID_MAHAL", code(Subthreshold::EuclidMahal).into()),
+            ("MAHAL", (Subthreshold::Mahal as u32).into()),
+            ("MAHAL0", (Subthreshold::Mahal0 as u32).into()),
+            ("EUCLID", (Subthreshold::Euclid as u32).into()),
+            ("EUCLID_MAHAL", (Subthreshold::EuclidMahal as u32).into()),
         ]);
         let arrays = Arrays::layout()
             .with_fields_of("doubles", &Doubles::<u64>::fields())

@@ -7,24 +7,19 @@ use std::sync::OnceLock;
 use libloading::{Library, Symbol};
 use pulp::Scalar;
 
-use super::arrays::{banded_len, code, doubles, Arrays, Task, BAND, SHAPE_SCALARS, WORDS};
+use super::arrays::{banded_len, doubles, Arrays, Task, BAND, SHAPE_SCALARS, WORDS};
 use super::tasks::gather;
 use crate::host::{self, extreme, same};
 use gmhclust_core::mahalanobis::distance::{ExactSum, Quanta};
-use gmhclust_core::mahalanobis::shape::{self, packed_len, Workspace};
+use gmhclust_core::mahalanobis::geometric_mean::geometric_mean;
+use gmhclust_core::mahalanobis::packed::packed_len;
+use gmhclust_core::mahalanobis::shape::{self, Workspace};
 use gmhclust_core::mahalanobis::subthreshold::ShapeRule;
-use gmhclust_core::mahalanobis::{agglomerate, distance, Options, Problem, Subthreshold};
+use gmhclust_core::mahalanobis::{agglomerate, distance, Distance, Options, Problem, Subthreshold};
 use gmhclust_core::matrix::Matrix;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::testing::{draw, Random, DATA};
 use gmhclust_core::{Cpu, Merge};
-
-const SUBTHRESHOLDS: [Subthreshold; 4] = [
-    Subthreshold::Mahal,
-    Subthreshold::Mahal0,
-    Subthreshold::Euclid,
-    Subthreshold::EuclidMahal,
-];
 
 /// Dimensions of the tests: less and more than a band, a warp, and the most that a block does.
 const DIMENSIONS: [usize; 6] = [1, 2, 3, 14, 33, 64];
@@ -99,7 +94,7 @@ fn host_to_cluster(registers: u32, x: &[f64], mean: &[f64], bands: Option<&[f64]
 fn no_arrays(options: &Options, p: usize) -> Arrays {
     Arrays {
         threshold: options.threshold,
-        subthreshold: code(options.subthreshold),
+        subthreshold: options.subthreshold as u32,
         normalize: u32::from(options.normalize),
         dimensions: p as u32,
         tasks: 0,
@@ -118,11 +113,16 @@ fn no_arrays(options: &Options, p: usize) -> Arrays {
     }
 }
 
-fn options(threshold: f64, subthreshold: Subthreshold, quick: bool, normalize: bool) -> Options {
+fn options(
+    threshold: f64,
+    subthreshold: Subthreshold,
+    distance: Distance,
+    normalize: bool,
+) -> Options {
     Options {
         threshold,
         subthreshold,
-        quick,
+        distance,
         normalize,
         apriori_intra: true,
     }
@@ -158,9 +158,9 @@ fn the_rule_for_shapes_is_that_of_the_cpu() {
     ];
     let beyond = [1e9, f64::INFINITY, f64::NAN, f64::MIN_POSITIVE];
     for threshold in thresholds.into_iter().chain(beyond) {
-        for subthreshold in SUBTHRESHOLDS {
+        for subthreshold in Subthreshold::ALL {
             for all_full_size in [false, true] {
-                let options = options(threshold, subthreshold, true, false);
+                let options = options(threshold, subthreshold, Distance::Centroid, false);
                 let rule = options.shape_rule(all_full_size);
                 for members in (1..70).chain([1 << 20]) {
                     let case = format!("{rule:?}, {members} members");
@@ -169,7 +169,7 @@ fn the_rule_for_shapes_is_that_of_the_cpu() {
                     let (full, may) = unsafe {
                         (
                             is_full_size(threshold, count),
-                            may_have_shape(threshold, code(subthreshold), all_full_size, count),
+                            may_have_shape(threshold, subthreshold as u32, all_full_size, count),
                         )
                     };
                     assert_eq!(full, rule.is_full_size(members), "{case}");
@@ -195,7 +195,7 @@ fn geometric_means_have_the_bits_of_the_cpu() {
             })
             .map(|value| value.max(5e-324))
             .collect();
-        let expected = shape::geometric_mean(&values);
+        let expected = geometric_mean(&values);
         let found = host_geometric_mean(&values);
         assert!(
             same(found, expected),
@@ -384,7 +384,12 @@ fn host_whitening(
     p: usize,
 ) -> (Option<Vec<f64>>, [f64; SHAPE_SCALARS]) {
     type Function = unsafe extern "C" fn(*const Arrays, *const Task, bool, u32) -> bool;
-    let options = options(rule.threshold, rule.subthreshold, false, normalize);
+    let options = options(
+        rule.threshold,
+        rule.subthreshold,
+        Distance::FullMahalanobis,
+        normalize,
+    );
     let mut arrays = no_arrays(&options, p);
     let mut banded = vec![f64::NAN; banded_len(p)];
     let mut scalars = [f64::NAN; SHAPE_SCALARS];
@@ -416,9 +421,14 @@ fn whitening_factors_and_quanta_have_the_bits_of_the_cpu() {
         let members = [p, p + 1, 2 * p + 3, 3, 2][random.below(5)].max(2);
         let at = members as f64;
         let threshold = [at, at + 1.0, at.next_up(), 2.5 * at, 1.0][random.below(5)];
-        let subthreshold = SUBTHRESHOLDS[random.below(4)];
+        let subthreshold = Subthreshold::ALL[random.below(4)];
         let (normalize, all_full_size) = (random.below(2) == 0, random.below(2) == 0);
-        let options = options(threshold, subthreshold, false, normalize);
+        let options = options(
+            threshold,
+            subthreshold,
+            Distance::FullMahalanobis,
+            normalize,
+        );
         let rule = options.shape_rule(all_full_size);
         let scatter = draw_scatter(&mut random, p, members);
         let task = Task {
@@ -484,7 +494,13 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     (arrays.progress, arrays.stop) = (seen, seen + 4);
     // SAFETY: declared so; all arrays have the lengths that a launch on a device gives them.
     unsafe {
-        function::<Function>("host_agglomerate")(&arrays, registers, !options.quick, 2, descending);
+        function::<Function>("host_agglomerate")(
+            &arrays,
+            registers,
+            options.distance == Distance::FullMahalanobis,
+            2,
+            descending,
+        );
     }
     assert_eq!(counters[1], 0, "a task failed");
     let mut first = 0;
@@ -514,8 +530,13 @@ fn a_block_merges_what_the_cpu_merges_at_the_same_heights() {
             2 + random.below(6),
         ];
         let threshold = [1.0, 4.5, p as f64 + 2.0, 6.0, 1e6][random.below(5)];
-        let subthreshold = SUBTHRESHOLDS[random.below(4)];
-        let options = options(threshold, subthreshold, case % 2 == 0, random.below(2) == 0);
+        let subthreshold = Subthreshold::ALL[random.below(4)];
+        let options = options(
+            threshold,
+            subthreshold,
+            Distance::from_quick(case % 2 == 0),
+            random.below(2) == 0,
+        );
         let x = draw(&mut random, *data, sizes.iter().sum(), p);
         let mut first = 0;
         let problems = sizes.map(|size| {
@@ -539,8 +560,8 @@ fn a_block_merges_what_the_cpu_merges_at_the_same_heights() {
 #[test]
 fn observations_whose_distance_underflows_merge_at_zero() {
     let x = Matrix::from_row_major(vec![-0.0, 0.0, 0.0, -0.0, 5e-324, 0.0], 6, 1).unwrap();
-    for quick in [false, true] {
-        let options = options(3.0, Subthreshold::Mahal, quick, false);
+    for distance in [Distance::FullMahalanobis, Distance::Centroid] {
+        let options = options(3.0, Subthreshold::Mahal, distance, false);
         let problem = Problem::of_observations(&x, (0..6).collect(), options);
         let found = host_merges(&[&problem], 0, false);
         let cpu = Cpu::new(1).unwrap();

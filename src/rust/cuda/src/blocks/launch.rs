@@ -8,11 +8,11 @@ use cudarc::driver::{
     CudaContext, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PinnedHostSlice, PushKernelArg,
 };
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::mahalanobis::{agglomerate, Problem};
+use gmhclust_core::mahalanobis::{agglomerate, Distance, Problem};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
-use super::arrays::{code, doubles, shared_bytes, Arrays, Doubles, Task, Words, THREADS, WORDS};
+use super::arrays::{doubles, shared_bytes, Arrays, Doubles, Task, Words, THREADS, WORDS};
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 
@@ -20,16 +20,16 @@ use crate::kernels::{self, Kernels};
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
 /// The kernel for these dimensions: in registers up to 32 of them.
-fn module(p: usize, quick: bool) -> &'static Kernels {
-    match (p, quick) {
-        (0..=16, true) => &kernels::AGGLOMERATE_QUICK_16,
-        (17..=24, true) => &kernels::AGGLOMERATE_QUICK_24,
-        (25..=32, true) => &kernels::AGGLOMERATE_QUICK_32,
-        (_, true) => &kernels::AGGLOMERATE_QUICK_0,
-        (0..=16, false) => &kernels::AGGLOMERATE_FULL_16,
-        (17..=24, false) => &kernels::AGGLOMERATE_FULL_24,
-        (25..=32, false) => &kernels::AGGLOMERATE_FULL_32,
-        (_, false) => &kernels::AGGLOMERATE_FULL_0,
+fn module(p: usize, distance: Distance) -> &'static Kernels {
+    match (p, distance) {
+        (0..=16, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_16,
+        (17..=24, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_24,
+        (25..=32, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_32,
+        (_, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_0,
+        (0..=16, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_16,
+        (17..=24, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_24,
+        (25..=32, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_32,
+        (_, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_0,
     }
 }
 
@@ -93,7 +93,7 @@ impl Memory {
         let watch = self.watch.as_ptr()? as u64;
         Ok(Arrays {
             threshold: options.threshold,
-            subthreshold: code(options.subthreshold),
+            subthreshold: options.subthreshold as u32,
             normalize: u32::from(options.normalize),
             dimensions: problems[0].x.columns() as u32,
             tasks: problems.len() as u32,
@@ -167,7 +167,7 @@ impl Launch {
     }
 
     fn start(&mut self, problems: &[&Problem<'_>], tasks: &[Task], x: &[f64]) -> DriverResult<()> {
-        let module = module(problems[0].x.columns(), problems[0].options.quick);
+        let module = module(problems[0].x.columns(), problems[0].options.distance);
         let kernel = self.device.try_kernel(module, "agglomerate")?;
         self.stream.memcpy_htod(tasks, &mut self.memory.tasks)?;
         self.stream.memcpy_htod(x, &mut self.memory.x)?;

@@ -21,7 +21,7 @@ pub fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
         .par_iter()
         .zip(&firsts)
         .map(|(problem, &first)| Task {
-            diagonal: problem.diagonal(),
+            diagonal: problem.bounding_box().diagonal(),
             first,
             observations: problem.clusters() as u32,
             log2_terms: distance::log2_ceil(problem.members.len()),

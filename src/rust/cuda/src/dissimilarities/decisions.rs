@@ -7,19 +7,19 @@ use libloading::{Library, Symbol};
 
 use super::launch::Step;
 use crate::host::{self, extreme, same};
-use gmhclust_core::linkage::lance_williams::{Linkage, Precision, Recurrence, Union};
+use gmhclust_core::linkage::lance_williams::{Linkage, MergedPair, Recurrence, StoredPrecision};
 use gmhclust_core::testing::Random;
 
 /// A function of host/dissimilarities.cpp, for how dissimilarities are stored.
 ///
 /// # Safety
 /// As [`host::function`].
-unsafe fn function<F>(precision: Precision, name: &str) -> Symbol<'static, F> {
+unsafe fn function<F>(precision: StoredPrecision, name: &str) -> Symbol<'static, F> {
     static DOUBLE: OnceLock<Library> = OnceLock::new();
     static SINGLE: OnceLock<Library> = OnceLock::new();
     let (library, stored) = match precision {
-        Precision::Double => (&DOUBLE, "STORED=double"),
-        Precision::Single => (&SINGLE, "STORED=float"),
+        StoredPrecision::Double => (&DOUBLE, "STORED=double"),
+        StoredPrecision::Single => (&SINGLE, "STORED=float"),
     };
     let library = library.get_or_init(|| host::library("dissimilarities.cpp", &[stored]));
     // SAFETY: as the caller says.
@@ -30,7 +30,7 @@ unsafe fn function<F>(precision: Precision, name: &str) -> Symbol<'static, F> {
 fn updates_have_the_bits_of_the_cpu() {
     type Function = unsafe extern "C" fn(u32, *const Step, f64, f64, f64) -> f64;
     let mut random = Random(17);
-    for precision in [Precision::Double, Precision::Single] {
+    for precision in [StoredPrecision::Double, StoredPrecision::Single] {
         // SAFETY: declared so.
         let update = unsafe { function::<Function>(precision, "host_update") };
         for linkage in Linkage::ALL
@@ -40,7 +40,7 @@ fn updates_have_the_bits_of_the_cpu() {
             let recurrence = Recurrence { linkage, precision };
             for case in 0..5_000 {
                 // What is of larger magnitude is refused.
-                let largest = if precision == Precision::Double {
+                let largest = if precision == StoredPrecision::Double {
                     1e150
                 } else {
                     1e30
@@ -63,7 +63,8 @@ fn updates_have_the_bits_of_the_cpu() {
                     higher: 1,
                     merged: [0, 0],
                 };
-                let expected = recurrence.update(&Union { height, sizes }, first, second, third);
+                let expected =
+                    recurrence.update(&MergedPair { height, sizes }, first, second, third);
                 // SAFETY: the step lives as long as the call.
                 let found = unsafe { update(linkage as u32, &step, first, second, third) };
                 // The lesser or greater of two zeros may have either sign, on the CPU, too.

@@ -6,7 +6,7 @@ use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::error::Result;
 use gmhclust_core::linkage::condensed::row_start;
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
-use gmhclust_core::linkage::lance_williams::{Precision, Recurrence};
+use gmhclust_core::linkage::lance_williams::{Linkage, Recurrence, StoredPrecision};
 use gmhclust_core::linkage::Origin;
 use gmhclust_core::monitor::Monitor;
 
@@ -24,7 +24,15 @@ const SENT: usize = 1 << 20;
 /// small data.
 const COMPUTED: usize = if cfg!(test) { 1 << 10 } else { 1 << 24 };
 
-/// The dissimilarities of `n` observations on the device, for a linkage that merges in rounds; `others`
+/// Whether the kernels have this linkage.
+pub fn fits(linkage: Linkage) -> bool {
+    matches!(
+        linkage,
+        Linkage::WardD | Linkage::Complete | Linkage::Average | Linkage::Mcquitty | Linkage::WardD2
+    )
+}
+
+/// The dissimilarities of `n` observations on the device, for a linkage that [`fits`]; `others`
 /// computes the distances that the device cannot compute. Chains of fewer clusters than
 /// `smallest_chain` are the CPU's.
 ///
@@ -40,12 +48,12 @@ pub fn dissimilarities<'a>(
     monitor: &Monitor,
 ) -> Result<Box<dyn Dissimilarities + 'a>> {
     Ok(match recurrence.precision {
-        Precision::Double => {
+        StoredPrecision::Double => {
             let mut matrix = filled::<f64>(device, origin, n, recurrence, others, monitor)?;
             matrix.set_smallest_chain(smallest_chain);
             Box::new(matrix)
         }
-        Precision::Single => {
+        StoredPrecision::Single => {
             let mut matrix = filled::<f32>(device, origin, n, recurrence, others, monitor)?;
             matrix.set_smallest_chain(smallest_chain);
             Box::new(matrix)

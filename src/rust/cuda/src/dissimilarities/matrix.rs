@@ -7,7 +7,9 @@ use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, PushKernelArg};
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::error::Result;
 use gmhclust_core::linkage::condensed::{self, pairs, position, row_start, Condensed};
-use gmhclust_core::linkage::dissimilarities::{Contraction, Dissimilarities, Nearest, Neighbour};
+use gmhclust_core::linkage::dissimilarities::{
+    Contraction, Dissimilarities, NearestClusters, Neighbour,
+};
 use gmhclust_core::linkage::lance_williams::Recurrence;
 use gmhclust_core::metric::Points;
 use gmhclust_core::monitor::Monitor;
@@ -148,10 +150,10 @@ impl<T: OnDevice> CudaDissimilarities<T> {
 
     /// The nearest clusters of the `wanted` ones, and the position of the first dissimilarity in their
     /// rows that a linkage cannot use, if any.
-    fn search(&self, wanted: &[u32]) -> DriverResult<(Nearest, Option<usize>)> {
-        let each = Nearest::of_each(self.clusters);
+    fn search(&self, wanted: &[u32]) -> DriverResult<(NearestClusters, Option<usize>)> {
+        let each = NearestClusters::of_each(self.clusters);
         if wanted.is_empty() {
-            return Ok((Nearest::new(Vec::new(), each), None));
+            return Ok((NearestClusters::new(Vec::new(), each), None));
         }
         let stream = &self.stream;
         let count = wanted.len();
@@ -193,7 +195,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         };
         let neighbours = dissimilarities.par_iter().zip(&slots).map(neighbour);
         let unusable = (unusable[0] != u64::MAX).then_some(unusable[0] as usize);
-        Ok((Nearest::new(neighbours.collect(), each), unusable))
+        Ok((NearestClusters::new(neighbours.collect(), each), unusable))
     }
 
     /// The error about the dissimilarity at this position.
@@ -342,7 +344,7 @@ impl ContractionBuffers {
 }
 
 impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
-    fn nearest(&mut self, monitor: &Monitor) -> Result<Nearest> {
+    fn nearest(&mut self, monitor: &Monitor) -> Result<NearestClusters> {
         monitor.check()?;
         let all: Vec<u32> = (0..self.clusters as u32).collect();
         let (nearest, unusable) = self
@@ -392,7 +394,7 @@ impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
         contraction: &Contraction,
         wanted: &[u32],
         monitor: &Monitor,
-    ) -> Result<Nearest> {
+    ) -> Result<NearestClusters> {
         let plan = Plan::new(contraction);
         let done = self.contract_in_place(contraction, &plan, monitor);
         if done.is_err() {

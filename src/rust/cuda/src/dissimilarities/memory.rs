@@ -1,7 +1,7 @@
 //! Memory of the device for a linkage.
 
 use gmhclust_core::linkage::condensed::pairs;
-use gmhclust_core::linkage::dissimilarities::Nearest;
+use gmhclust_core::linkage::dissimilarities::NearestClusters;
 
 use super::launch::Step;
 
@@ -14,10 +14,11 @@ const BUFFER_SHARE: usize = 16;
 
 /// Bytes on the device that linkage of `n` observations takes, with `coordinates` of the observations.
 pub fn memory<T>(n: usize, coordinates: usize) -> usize {
-    let search = Nearest::of_each(n) * (size_of::<f64>() + size_of::<u32>()) + size_of::<u32>();
+    let search =
+        NearestClusters::of_each(n) * (size_of::<f64>() + size_of::<u32>()) + size_of::<u32>();
     let contraction = size_of::<Step>() + size_of::<f64>() + 2 * size_of::<u32>();
     // All that two merged clusters know.
-    let entries = 2 * Nearest::of_each(n) * (size_of::<u64>() + size_of::<f64>());
+    let entries = 2 * NearestClusters::of_each(n) * (size_of::<u64>() + size_of::<f64>());
     pairs(n) * size_of::<T>()
         + (buffer_len(n) + coordinates) * size_of::<f64>()
         + n * (search + contraction + entries)

@@ -14,4 +14,4 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-pub use fill::dissimilarities;
+pub use fill::{dissimilarities, fits};

@@ -35,8 +35,8 @@ impl Plan {
                 first = at;
             }
             steps.push(Step {
-                height: fusion.union.height,
-                sizes: fusion.union.sizes,
+                height: fusion.pair.height,
+                sizes: fusion.pair.sizes,
                 lower: fusion.lower,
                 higher: fusion.higher,
                 merged: before.map(|step| u32::from(step != NONE)),

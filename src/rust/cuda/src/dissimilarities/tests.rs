@@ -14,8 +14,8 @@ use gmhclust_core::linkage::condensed::{pairs, position};
 use gmhclust_core::linkage::cpu::CpuDissimilarities;
 use gmhclust_core::linkage::dissimilarities::Fusion;
 use gmhclust_core::linkage::dissimilarities::{Contraction, Dissimilarities};
-use gmhclust_core::linkage::lance_williams::{Linkage, Union};
-use gmhclust_core::linkage::lance_williams::{Precision, Recurrence};
+use gmhclust_core::linkage::lance_williams::{Linkage, MergedPair};
+use gmhclust_core::linkage::lance_williams::{Recurrence, StoredPrecision};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::testing::Random;
 use gmhclust_core::Cpu;
@@ -43,7 +43,7 @@ impl<T: Stored> Model<T> {
 
     fn contract(&mut self, contraction: &Contraction) {
         let plan = Plan::new(contraction);
-        let union = |step: &Step| Union {
+        let union = |step: &Step| MergedPair {
             height: step.height,
             sizes: step.sizes,
         };
@@ -77,7 +77,7 @@ impl<T: Stored> Model<T> {
         step_of: &[u32],
         batch: &Range<usize>,
         (at, slot): (usize, u32),
-        union: impl Fn(&Step) -> Union,
+        union: impl Fn(&Step) -> MergedPair,
     ) {
         let recurrence = contraction.recurrence;
         let step = plan.steps[at];
@@ -120,7 +120,7 @@ fn fuse(random: &mut Random, sizes: &[f64]) -> Vec<Fusion> {
         let a = random.below(live.len());
         let b = (a + 1 + random.below(live.len() - 1)) % live.len();
         let (lower, higher) = (live[a.min(b)], live[a.max(b)]);
-        let union = Union {
+        let union = MergedPair {
             height: random.uniform(),
             sizes: [sizes[lower as usize], sizes[higher as usize]],
         };
@@ -129,19 +129,19 @@ fn fuse(random: &mut Random, sizes: &[f64]) -> Vec<Fusion> {
         fusions.push(Fusion {
             lower,
             higher,
-            union,
+            pair: union,
         });
     }
     fusions
 }
 
-fn plans_contract_as_the_cpu_does<T: Stored>(precision: Precision) {
+fn plans_contract_as_the_cpu_does<T: Stored>(precision: StoredPrecision) {
     let mut random = Random(31);
     for round in 0..300 {
         let n = 3 + random.below(40);
         let linkages = Linkage::ALL
             .into_iter()
-            .filter(|linkage| linkage.merges_in_rounds());
+            .filter(|linkage| linkage.merges_reciprocal_pairs());
         let linkages: Vec<Linkage> = linkages.collect();
         let recurrence = Recurrence {
             linkage: linkages[round % linkages.len()],
@@ -185,14 +185,14 @@ fn plans_contract_as_the_cpu_does<T: Stored>(precision: Precision) {
             );
             let Plan { live, .. } = Plan::new(&contraction);
             for fusion in &fusions {
-                sizes[fusion.lower as usize] = fusion.union.size();
+                sizes[fusion.lower as usize] = fusion.pair.size();
             }
             sizes = live.iter().map(|&slot| sizes[slot as usize]).collect();
         }
     }
 }
 
-fn compare_chains_with_the_gpu<T: OnDevice>(precision: Precision, numbers: &[usize]) {
+fn compare_chains_with_the_gpu<T: OnDevice>(precision: StoredPrecision, numbers: &[usize]) {
     let device = Device::shared(0).unwrap();
     let cpu = Cpu::new(2).unwrap();
     let monitor = Monitor::default();
@@ -205,7 +205,7 @@ fn compare_chains_with_the_gpu<T: OnDevice>(precision: Precision, numbers: &[usi
         let sizes: Vec<f64> = (0..n).map(|_| 1.0 + random.below(5) as f64).collect();
         for linkage in Linkage::ALL
             .into_iter()
-            .filter(|linkage| linkage.merges_in_rounds())
+            .filter(|linkage| linkage.merges_reciprocal_pairs())
         {
             let recurrence = Recurrence { linkage, precision };
             let squared = linkage.squares();
@@ -265,21 +265,21 @@ fn arguments_are_laid_out_as_the_kernels_read_them() {
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_links_by_chains_as_the_cpu_does() {
     let numbers = [40, 41, 513, 1100, 100, 2000, 30];
-    compare_chains_with_the_gpu::<f64>(Precision::Double, &numbers);
-    compare_chains_with_the_gpu::<f32>(Precision::Single, &numbers);
+    compare_chains_with_the_gpu::<f64>(StoredPrecision::Double, &numbers);
+    compare_chains_with_the_gpu::<f32>(StoredPrecision::Single, &numbers);
 }
 
 #[test]
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
 fn the_gpu_links_by_chains_as_the_cpu_does_on_small_data() {
-    compare_chains_with_the_gpu::<f64>(Precision::Double, &[50]);
-    compare_chains_with_the_gpu::<f32>(Precision::Single, &[50]);
+    compare_chains_with_the_gpu::<f64>(StoredPrecision::Double, &[50]);
+    compare_chains_with_the_gpu::<f32>(StoredPrecision::Single, &[50]);
 }
 
 #[test]
 fn batches_of_steps_contract_as_the_cpu_does() {
-    plans_contract_as_the_cpu_does::<f64>(Precision::Double);
-    plans_contract_as_the_cpu_does::<f32>(Precision::Single);
+    plans_contract_as_the_cpu_does::<f64>(StoredPrecision::Double);
+    plans_contract_as_the_cpu_does::<f32>(StoredPrecision::Single);
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn batches_have_no_slot_twice_and_are_as_long_as_can_be() {
     let fusion = |lower, higher| Fusion {
         lower,
         higher,
-        union: Union {
+        pair: MergedPair {
             height: 1.0,
             sizes: [1.0, 1.0],
         },
@@ -303,7 +303,7 @@ fn batches_have_no_slot_twice_and_are_as_long_as_can_be() {
     let plan = Plan::new(&Contraction {
         recurrence: Recurrence {
             linkage: Linkage::Average,
-            precision: Precision::Double,
+            precision: StoredPrecision::Double,
         },
         sizes: &[1.0; 9],
         fusions: &fusions,

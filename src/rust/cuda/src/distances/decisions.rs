@@ -58,7 +58,7 @@ fn every_form_has_the_bits_of_the_cpu() {
                 _ => values(&mut random, rows * columns, holes),
             };
             let points = Points::from_row_major(metric, all, rows, columns, &monitor).unwrap();
-            let form = match (points.holes(), with_holes) {
+            let form = match (points.has_missing(), with_holes) {
                 (false, _) => plain,
                 (true, Some(form)) => form,
                 (true, None) => continue,

@@ -51,7 +51,7 @@ fn host_seed(x: &Matrix, uniforms: &[f64]) -> Result<Vec<f64>> {
         centers: centers.as_mut_ptr() as u64,
         pruned_below: pruned_below.as_mut_ptr() as u64,
         drawn: drawn.as_mut_ptr() as u64,
-        pruned_share: seed::reach(p),
+        pruned_share: seed::radius_factor(p),
         rows: n as u32,
         columns: p as u32,
         first: seed::first(x, uniforms[0]) as u32,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, LaunchConfig, PushKernelArg};
 use gmhclust_core::error::Result;
-use gmhclust_core::neighbours::single::{Frame, Precision, Sums};
+use gmhclust_core::neighbours::single::{RowFrame, RowSum, ViewPrecision};
 
 use super::layout::{TILE, WARP};
 use super::products::Collect;
@@ -37,7 +37,7 @@ impl SearchKernels {
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
-    pub fn new(device: &Device, frame: &Frame) -> Result<Self> {
+    pub fn new(device: &Device, frame: &RowFrame) -> Result<Self> {
         let module = module(frame.sums());
         let kernel = |name: &str| device.kernel(module, name);
         Ok(Self {
@@ -45,8 +45,8 @@ impl SearchKernels {
             gather: kernel("gather")?,
             collect: kernel("collect")?,
             collect_halves: match frame.precision() {
-                Precision::Single => None,
-                Precision::Half => Some(Collect::new(device, frame)?),
+                ViewPrecision::Single => None,
+                ViewPrecision::Half => Some(Collect::new(device, frame)?),
             },
             narrow: kernel("narrow")?,
             pack: kernel("pack")?,
@@ -145,14 +145,14 @@ impl SearchKernels {
 }
 
 /// The kernels for these sums.
-fn module(sums: Sums) -> &'static Kernels {
+fn module(sums: RowSum) -> &'static Kernels {
     match sums {
-        Sums::Squares => &kernels::NEIGHBOURS_SQUARES,
-        Sums::Magnitudes => &kernels::NEIGHBOURS_MAGNITUDES,
-        Sums::Greatest => &kernels::NEIGHBOURS_GREATEST,
-        Sums::Quotients => &kernels::NEIGHBOURS_QUOTIENTS,
-        Sums::Products => &kernels::NEIGHBOURS_PRODUCTS,
-        Sums::AbsoluteProducts => &kernels::NEIGHBOURS_ABSOLUTE_PRODUCTS,
+        RowSum::Squares => &kernels::NEIGHBOURS_SQUARES,
+        RowSum::Magnitudes => &kernels::NEIGHBOURS_MAGNITUDES,
+        RowSum::Greatest => &kernels::NEIGHBOURS_GREATEST,
+        RowSum::Quotients => &kernels::NEIGHBOURS_QUOTIENTS,
+        RowSum::Products => &kernels::NEIGHBOURS_PRODUCTS,
+        RowSum::AbsoluteProducts => &kernels::NEIGHBOURS_ABSOLUTE_PRODUCTS,
     }
 }
 

@@ -3,7 +3,7 @@
 //! A row is the view of a point: its coordinates, then [`SCALARS`] scalars. A key is a candidate: the
 //! bits of its lower bound above those of its position, so that keys compare as bounds do.
 
-use gmhclust_core::neighbours::single::{Frame, Precision};
+use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
 use gmhclust_core::neighbours::Except;
 
 use super::halves;
@@ -31,15 +31,15 @@ pub fn room(capacity: usize) -> usize {
 
 /// Values of a row's coordinates: one for each coordinate in single precision, one for two
 /// coordinates in half precision.
-pub fn coordinate_values(frame: &Frame) -> usize {
+pub fn coordinate_values(frame: &RowFrame) -> usize {
     match frame.precision() {
-        Precision::Single => frame.columns(),
-        Precision::Half => halves::packed_len(frame),
+        ViewPrecision::Single => frame.columns(),
+        ViewPrecision::Half => halves::packed_len(frame),
     }
 }
 
 /// Values of a row.
-pub fn row_len(frame: &Frame) -> usize {
+pub fn row_len(frame: &RowFrame) -> usize {
     coordinate_values(frame) + SCALARS
 }
 
@@ -61,7 +61,7 @@ pub fn position(key: u64) -> usize {
 /// The group of a reference, or of a query that is a reference. A query excludes its own group.
 pub fn group(except: Except, index: u32) -> u32 {
     match except {
-        Except::Nobody => 0,
+        Except::Nothing => 0,
         Except::Itself => index,
         Except::Group(groups) => groups[index as usize],
     }

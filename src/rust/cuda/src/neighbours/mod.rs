@@ -1,4 +1,4 @@
-//! Nearest references on CUDA devices: devices sweep in half or single precision, and the CPU decides
+//! NeighbourLists references on CUDA devices: devices sweep in half or single precision, and the CPU decides
 //! in double precision. kernels/neighbours.cu holds the single-precision sweep, kernels/products.cu
 //! the half-precision one.
 //!

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gmhclust_core::error::Result;
 use gmhclust_core::memory;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
-use gmhclust_core::neighbours::single::{Frame, Precision, Scalars};
+use gmhclust_core::neighbours::single::{RowFrame, Scalars, ViewPrecision};
 use rayon::prelude::*;
 
 use super::halves;
@@ -35,7 +35,7 @@ impl Positions {
     /// # Errors
     /// `Error::Memory` when the host has too little for the rows.
     pub fn new(
-        frame: &Frame,
+        frame: &RowFrame,
         host: &CpuNeighbours,
         others: Range<u32>,
     ) -> Result<(Self, Arc<Rows>)> {
@@ -49,7 +49,7 @@ impl Positions {
             positions[index as usize] = position as u32;
         }
         let (rows, scalars) = rows(frame, host, &indices)?;
-        let row_major = frame.precision() == Precision::Half;
+        let row_major = frame.precision() == ViewPrecision::Half;
         let rows = Rows::new(rows, row_len(frame), row_major);
         let positions = Self {
             indices,
@@ -67,7 +67,7 @@ impl Positions {
     /// As [`Positions::new`].
     pub fn update(
         &mut self,
-        frame: &Frame,
+        frame: &RowFrame,
         host: &CpuNeighbours,
         changed: &[u32],
     ) -> Result<(Vec<f32>, Vec<u32>)> {
@@ -99,7 +99,11 @@ fn shuffle(indices: &mut [u32]) {
 
 /// The rows of some points, row after row, and their scalars once more. The scalars of a cluster that
 /// was merged away are NaN on the devices, so that no query finds it.
-fn rows(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> Result<(Vec<f32>, Vec<Scalars>)> {
+fn rows(
+    frame: &RowFrame,
+    host: &CpuNeighbours,
+    indices: &[u32],
+) -> Result<(Vec<f32>, Vec<Scalars>)> {
     let columns = coordinate_values(frame);
     let row_len = row_len(frame);
     let mut rows = memory::zeros::<f32>(memory::OBSERVATIONS, indices.len() * row_len)?;
@@ -113,8 +117,8 @@ fn rows(frame: &Frame, host: &CpuNeighbours, indices: &[u32]) -> Result<(Vec<f32
                 return Scalars::default();
             }
             let scalars = match frame.precision() {
-                Precision::Single => frame.write(row, size, |k, value| view[k] = value),
-                Precision::Half => halves::write(frame, row, size, view),
+                ViewPrecision::Single => frame.write(row, size, |k, value| view[k] = value),
+                ViewPrecision::Half => halves::write(frame, row, size, view),
             };
             let numbers = [
                 scalars.error,

@@ -9,7 +9,7 @@ use super::sweep::Sweep;
 use crate::device::{Device, DriverResult};
 use crate::kernels;
 use gmhclust_core::error::Result;
-use gmhclust_core::neighbours::single::{Frame, Sums};
+use gmhclust_core::neighbours::single::{RowFrame, RowSum};
 
 // As in products_launch.cuh.
 const QUERIES: u32 = 128;
@@ -49,9 +49,9 @@ impl Collect {
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
-    pub fn new(device: &Device, frame: &Frame) -> Result<Self> {
+    pub fn new(device: &Device, frame: &RowFrame) -> Result<Self> {
         let module = match frame.sums() {
-            Sums::AbsoluteProducts => &kernels::PRODUCTS_ABSOLUTE,
+            RowSum::AbsoluteProducts => &kernels::PRODUCTS_ABSOLUTE,
             _ => &kernels::PRODUCTS,
         };
         let kernel = device.kernel(module, "collect")?;

@@ -4,8 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
-use gmhclust_core::neighbours::single::Frame;
-use gmhclust_core::neighbours::{Except, Request};
+use gmhclust_core::neighbours::single::RowFrame;
+use gmhclust_core::neighbours::{Except, NeighbourRequest};
 
 use super::layout::{coordinate_values, first_beyond, group, room, row_len, NO_GROUP};
 use super::positions::Positions;
@@ -27,9 +27,9 @@ pub struct QueryBatch {
 impl QueryBatch {
     /// Some queries of a request.
     pub fn new(
-        frame: &Frame,
+        frame: &RowFrame,
         positions: &Positions,
-        request: &Request,
+        request: &NeighbourRequest,
         batch: Range<usize>,
     ) -> Self {
         let queries = &request.queries[batch.clone()];
@@ -38,7 +38,7 @@ impl QueryBatch {
         let mut queries = Self {
             positions: queries.iter().map(place).collect(),
             groups: match request.except {
-                Except::Nobody => vec![NO_GROUP; count],
+                Except::Nothing => vec![NO_GROUP; count],
                 except => queries.iter().map(|&query| group(except, query)).collect(),
             },
             slopes: Vec::with_capacity(count),
@@ -79,7 +79,7 @@ pub struct DeviceBatch {
 impl DeviceBatch {
     /// Bytes for each query, when `capacity` candidates of it are kept: coordinates as they come and as
     /// they are swept, candidates as they are collected and as they are kept, and a query's scalars.
-    pub fn bytes_per_query(frame: &Frame, capacity: usize) -> usize {
+    pub fn bytes_per_query(frame: &RowFrame, capacity: usize) -> usize {
         8 * row_len(frame) + 8 * (room(capacity) + capacity) + 36
     }
 
@@ -87,7 +87,7 @@ impl DeviceBatch {
     /// host's vectors must outlive the copies, which end with the stream's next synchronization.
     pub fn new(
         stream: &Arc<CudaStream>,
-        frame: &Frame,
+        frame: &RowFrame,
         queries: &QueryBatch,
         groups: &[u32],
         capacity: usize,
@@ -131,7 +131,7 @@ impl DeviceBatch {
     pub fn sweep(
         &self,
         stream: &Arc<CudaStream>,
-        frame: &Frame,
+        frame: &RowFrame,
         (query_stride, query_step): (u64, u64),
     ) -> Sweep {
         let (shrink, margin) = frame.margins();
@@ -154,7 +154,7 @@ impl DeviceBatch {
             query_step,
             columns: coordinate_values(frame) as u32,
             query_count: self.count as u32,
-            kind: code(frame.kind()),
+            kind: code(frame.epilog()),
             capacity: self.capacity as u32,
             room: self.room as u32,
             first: 0,

@@ -28,8 +28,8 @@ use crate::join::join;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
-use gmhclust_core::neighbours::single::{Frame, Precision};
-use gmhclust_core::neighbours::{Nearest, Neighbours, Request, Space, Take};
+use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
+use gmhclust_core::neighbours::{BlockSink, NeighbourLists, NeighbourRequest, Neighbours, Space};
 
 /// Pairs of coordinates of a batch that a device compares in a fraction of a second, in single and in
 /// half precision. With more, an interrupt would have to wait.
@@ -45,7 +45,7 @@ const BATCHES_PER_DEVICE: usize = 4;
 
 /// Makes the sweepers of a device, given its number, a frame, all rows, and the number of references
 /// among these.
-type Make<'a, S> = dyn Fn(usize, &Frame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + Sync + 'a;
+type Make<'a, S> = dyn Fn(usize, &RowFrame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + Sync + 'a;
 
 /// A search on devices, and on the host.
 pub struct CudaNeighbours<'a, S = Searcher> {
@@ -58,7 +58,7 @@ pub struct CudaNeighbours<'a, S = Searcher> {
     /// Sweeps for queries that half precision leaves open.
     second_sweeper: Option<S>,
     /// The faster precision first and the sharper last; the sweepers use the first.
-    frames: Vec<Frame>,
+    frames: Vec<RowFrame>,
     /// Points that are no references.
     others: Range<u32>,
     /// Decides, and answers requests that are too small for a device or need too many candidates.
@@ -103,7 +103,7 @@ impl<'a> CudaNeighbours<'a> {
             Space::Clusters(_) => (devices[..1].to_vec(), true),
         };
         let numbers = devices.iter().map(|device| device.index()).collect();
-        let make = move |number, frame: &Frame, rows: &Arc<Rows>, references| {
+        let make = move |number, frame: &RowFrame, rows: &Arc<Rows>, references| {
             let device = devices.iter().find(|device| device.index() == number);
             let device = device.expect("is one of the numbers");
             let open = || {
@@ -205,7 +205,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             let message = format!("{error}; the other devices did its part of the work");
             self.monitor.warn(message);
         }
-        if self.second_sweeper.is_none() && self.frames[0].precision() == Precision::Half {
+        if self.second_sweeper.is_none() && self.frames[0].precision() == ViewPrecision::Half {
             // A device that fails here will fail again where it matters.
             self.second_sweeper = first.share().unwrap_or_default();
         }
@@ -238,8 +238,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let most = self.sweepers.iter().map(|s| s.most_queries(capacity)).min();
         let frame = &self.frames[0];
         let coordinates = match frame.precision() {
-            Precision::Single => BATCH_COORDINATES,
-            Precision::Half => BATCH_COORDINATES_OF_HALVES,
+            ViewPrecision::Single => BATCH_COORDINATES,
+            ViewPrecision::Half => BATCH_COORDINATES_OF_HALVES,
         };
         (coordinates / (frame.columns() * self.positions.references))
             .clamp(self.fewest_queries(), MOST_QUERIES)
@@ -275,7 +275,11 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
 
     /// Answers a request in the present precision, batch after batch, until all queries are answered
     /// or half precision leaves too many open.
-    fn answer(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<Progress> {
+    fn answer(
+        &mut self,
+        request: &NeighbourRequest<'_>,
+        take: &mut BlockSink<'_>,
+    ) -> Result<Progress> {
         let capacity = capacity(&self.frames[0], request);
         let batches = self.batches(request.queries.len(), capacity)?;
         let groups: Vec<u32> = self.positions.indices[..self.positions.references]
@@ -318,16 +322,16 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
 }
 
 /// Candidates that a sweep keeps of each query: more in half precision, whose bounds are looser.
-fn capacity(frame: &Frame, request: &Request) -> usize {
+fn capacity(frame: &RowFrame, request: &NeighbourRequest) -> usize {
     match frame.precision() {
-        Precision::Single => CpuNeighbours::capacity(request),
-        Precision::Half => request.wanted + request.wanted / 4 + 12,
+        ViewPrecision::Single => CpuNeighbours::capacity(request),
+        ViewPrecision::Half => request.wanted + request.wanted / 4 + 12,
     }
 }
 
 impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
-    fn nearest(&mut self, request: &Request<'_>) -> Result<Nearest> {
-        let mut all = Nearest::default();
+    fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists> {
+        let mut all = NeighbourLists::default();
         self.nearest_in_blocks(request, &mut |nearest| {
             nearest.iter().for_each(|found| all.push(found));
             Ok(())
@@ -335,7 +339,11 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
         Ok(all)
     }
 
-    fn nearest_in_blocks(&mut self, request: &Request<'_>, take: &mut Take<'_>) -> Result<()> {
+    fn nearest_in_blocks(
+        &mut self,
+        request: &NeighbourRequest<'_>,
+        take: &mut BlockSink<'_>,
+    ) -> Result<()> {
         let count = request.queries.len();
         if count == 0 {
             return Ok(());

@@ -18,8 +18,8 @@ use super::work_queue::Worker;
 use crate::device::{Device, DriverResult};
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::monitor::Monitor;
-use gmhclust_core::neighbours::single::{Frame, Precision};
-use gmhclust_core::neighbours::Request;
+use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
+use gmhclust_core::neighbours::NeighbourRequest;
 
 /// Queries of a batch from which on a chunk takes longer to sweep than to copy. With fewer, the device
 /// waits for copies.
@@ -30,7 +30,7 @@ pub struct Searcher {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
     kernels: SearchKernels,
-    frame: Frame,
+    frame: RowFrame,
     references: References,
     /// The source of queries that are not on the device.
     rows: Option<Arc<Rows>>,
@@ -48,7 +48,7 @@ impl Searcher {
     /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
     pub fn new(
         device: &Arc<Device>,
-        frame: &Frame,
+        frame: &RowFrame,
         rows: &Arc<Rows>,
         references: usize,
         most_memory: Option<usize>,
@@ -84,7 +84,7 @@ impl Sweeper for Searcher {
     fn sweep(
         &mut self,
         positions: &Positions,
-        request: &Request,
+        request: &NeighbourRequest,
         capacity: usize,
         groups: &[u32],
         batch: Range<usize>,
@@ -172,7 +172,7 @@ impl Searcher {
     fn try_sweep(
         &mut self,
         positions: &Positions,
-        request: &Request,
+        request: &NeighbourRequest,
         capacity: usize,
         groups: &[u32],
         batch: Range<usize>,
@@ -243,8 +243,8 @@ impl Searcher {
         let stream = &self.stream;
         let (count, row_len) = (positions.len(), row_len(&self.frame));
         let strides = match self.frame.precision() {
-            Precision::Single => (count as u64, 1),
-            Precision::Half => (1, row_len as u64),
+            ViewPrecision::Single => (count as u64, 1),
+            ViewPrecision::Half => (1, row_len as u64),
         };
         let Some(rows) = &self.rows else {
             let all = self.references.whole().expect("queries are references");
@@ -264,7 +264,7 @@ impl Searcher {
         };
         let rows = rows.at(positions);
         match self.frame.precision() {
-            Precision::Single => {
+            ViewPrecision::Single => {
                 let places: Vec<u32> = (0..count as u32).collect();
                 let address = coordinates.device_ptr(stream).0;
                 scatter(
@@ -276,7 +276,7 @@ impl Searcher {
                     count,
                 )?;
             }
-            Precision::Half => {
+            ViewPrecision::Half => {
                 stream.memcpy_htod(&rows[..], coordinates)?;
                 // The host's copy must outlive the copying.
                 stream.synchronize()?;

@@ -8,9 +8,9 @@ use std::ops::Range;
 
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::monitor::Monitor;
-use gmhclust_core::neighbours::cpu::{Best, CpuNeighbours};
-use gmhclust_core::neighbours::single::Frame;
-use gmhclust_core::neighbours::{Nearest, Neighbours, Request};
+use gmhclust_core::neighbours::cpu::{CpuNeighbours, TopK};
+use gmhclust_core::neighbours::single::RowFrame;
+use gmhclust_core::neighbours::{NeighbourLists, NeighbourRequest, Neighbours};
 use rayon::prelude::*;
 
 use super::layout::{room, MOST_ROOM};
@@ -41,7 +41,7 @@ const QUERIES_PER_TASK: usize = 1 << 7;
 /// The outcome of [`Settler::settle`].
 pub enum Settled {
     /// The nearest references of all queries of the batch.
-    All(Nearest),
+    All(NeighbourLists),
     /// Too many queries are open: a sharper precision is faster.
     TooManyOpen,
 }
@@ -53,9 +53,9 @@ pub struct Settler<'s, 'a, S> {
     pub second_sweeper: Option<&'s mut S>,
     /// The failure of the second sweeper's device.
     pub loss: Option<DeviceLoss>,
-    pub frame: &'s Frame,
+    pub frame: &'s RowFrame,
     pub positions: &'s Positions,
-    pub request: &'s Request<'s>,
+    pub request: &'s NeighbourRequest<'s>,
     /// The groups of the references, by position.
     pub groups: &'s [u32],
     /// Candidates that the first sweep keeps of each query.
@@ -94,7 +94,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
             }
         }
         let settled = |at: usize| later.get(&at).map_or(first.of(at), |found| found);
-        Ok(Settled::All(Nearest::of_all(batch.len(), settled)))
+        Ok(Settled::All(NeighbourLists::of_all(batch.len(), settled)))
     }
 
     /// Sweeps for open queries for more candidates, if a device is there for it and has the memory. Adds
@@ -138,7 +138,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
     /// Candidates of some open queries; `None` where the device fails.
     fn second_sweep(
         &mut self,
-        request: &Request,
+        request: &NeighbourRequest,
         capacity: usize,
         some: Range<usize>,
     ) -> Result<Option<Swept>> {
@@ -157,11 +157,11 @@ impl<S: Sweeper> Settler<'_, '_, S> {
     }
 
     /// Decides about a batch of a request's queries, as far as the candidates allow.
-    fn decide(&self, request: &Request, batch: Range<usize>, swept: &Swept) -> Decisions {
+    fn decide(&self, request: &NeighbourRequest, batch: Range<usize>, swept: &Swept) -> Decisions {
         let (host, frame, positions) = (&*self.host, self.frame, self.positions);
         let decide = |start: usize| {
             let mut some = SomeDecisions::default();
-            let mut best = Best::default();
+            let mut best = TopK::default();
             let mut found = Vec::new();
             for i in start..(start + QUERIES_PER_TASK).min(batch.len()) {
                 let at = batch.start + i;
@@ -206,8 +206,8 @@ impl OpenQueries {
     }
 
     /// A request for these queries only.
-    fn request<'a>(&'a self, request: &Request<'a>) -> Request<'a> {
-        Request {
+    fn request<'a>(&'a self, request: &NeighbourRequest<'a>) -> NeighbourRequest<'a> {
+        NeighbourRequest {
             queries: &self.queries,
             limits: Some(&self.limits),
             ..*request
@@ -221,7 +221,7 @@ struct Decisions(Vec<SomeDecisions>);
 #[derive(Default)]
 struct SomeDecisions {
     /// Empty for a query that stays open.
-    nearest: Nearest,
+    nearest: NeighbourLists,
     /// The limit of a query that stays open: nothing beyond is in the answer.
     limits: Vec<Option<f64>>,
 }

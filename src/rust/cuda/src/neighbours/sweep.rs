@@ -1,6 +1,6 @@
 //! The kernels' description of a sweep.
 
-use gmhclust_core::neighbours::single::Kind;
+use gmhclust_core::neighbours::single::Epilog;
 
 use crate::arguments::arguments;
 
@@ -34,12 +34,12 @@ arguments! {
 }
 
 /// The kernels' number for the kind of a bound.
-pub fn code(kind: Kind) -> u32 {
+pub fn code(kind: Epilog) -> u32 {
     match kind {
-        Kind::Norm => 0,
-        Kind::NormOfProducts => 1,
-        Kind::Sum => 2,
-        Kind::Angle => 3,
+        Epilog::Norm => 0,
+        Epilog::NormOfProducts => 1,
+        Epilog::Sum => 2,
+        Epilog::Angle => 3,
     }
 }
 
@@ -53,10 +53,10 @@ mod tests {
     fn arguments_are_laid_out_as_the_kernels_read_them() {
         let mut constants = constants![SCALARS, WARP].to_vec();
         constants.extend([
-            ("NORM", code(Kind::Norm).into()),
-            ("NORM_OF_PRODUCTS", code(Kind::NormOfProducts).into()),
-            ("SUM", code(Kind::Sum).into()),
-            ("ANGLE", code(Kind::Angle).into()),
+            ("NORM", code(Epilog::Norm).into()),
+            ("NORM_OF_PRODUCTS", code(Epilog::NormOfProducts).into()),
+            ("SUM", code(Epilog::Sum).into()),
+            ("ANGLE", code(Epilog::Angle).into()),
         ]);
         check("sweep.cuh", &[], &[Sweep::layout()], &constants);
     }

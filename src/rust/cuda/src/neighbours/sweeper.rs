@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use gmhclust_core::error::Result;
 use gmhclust_core::monitor::Monitor;
-use gmhclust_core::neighbours::single::Frame;
-use gmhclust_core::neighbours::Request;
+use gmhclust_core::neighbours::single::RowFrame;
+use gmhclust_core::neighbours::NeighbourRequest;
 
 use super::layout::{bound, first_beyond, position};
 use super::positions::Positions;
@@ -24,7 +24,7 @@ pub trait Sweeper: Worker {
     fn sweep(
         &mut self,
         positions: &Positions,
-        request: &Request,
+        request: &NeighbourRequest,
         capacity: usize,
         groups: &[u32],
         batch: Range<usize>,
@@ -83,9 +83,9 @@ impl Swept {
     pub fn candidates(
         &self,
         i: usize,
-        frame: &Frame,
+        frame: &RowFrame,
         positions: &Positions,
-        request: &Request,
+        request: &NeighbourRequest,
         at: usize,
         found: &mut Vec<(f64, u32)>,
     ) -> std::result::Result<Option<f64>, f64> {

@@ -1,6 +1,6 @@
 //! Changes of the clusters that the device has not seen yet.
 
-use gmhclust_core::mahalanobis::screen::View;
+use gmhclust_core::mahalanobis::screen::ClusterView;
 
 use super::wire::{
     as_words, entry_factor, entry_scalar, entry_words, Scalars, ENTRY_POSITION, LOW, NO_SHAPE,
@@ -49,7 +49,7 @@ impl Changes {
     }
 
     /// Adds a cluster at a position.
-    pub fn add(&mut self, position: u32, view: &View, shape: u32) {
+    pub fn add(&mut self, position: u32, view: &ClusterView, shape: u32) {
         self.added.push(position);
         self.added.extend_from_slice(as_words(&view.mean));
         self.added

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::mahalanobis::screen::{Found, Frame, Request, Screen, View};
+use gmhclust_core::mahalanobis::screen::{
+    ClusterFrame, ClusterView, Screen, ScreenAnswer, ScreenRequest,
+};
 use gmhclust_core::roster::{Roster, GONE};
 
 use super::changes::Changes;
@@ -23,7 +25,7 @@ const BATCH: usize = 64;
 /// The live clusters on a CUDA device.
 pub struct CudaScreen {
     clusters: DeviceClusters,
-    frame: Frame,
+    frame: ClusterFrame,
     roster: Roster,
     /// With fewer live clusters the CPU is faster.
     fewest: usize,
@@ -41,7 +43,7 @@ impl CudaScreen {
         slots: usize,
         live: usize,
         fewest: usize,
-        frame: Frame,
+        frame: ClusterFrame,
     ) -> Result<Self> {
         Ok(Self {
             clusters: DeviceClusters::new(device, slots, live, &frame)?,
@@ -59,7 +61,7 @@ impl CudaScreen {
     }
 
     /// The `index`-th request, before its first launch.
-    fn pending(&self, index: usize, request: &Request) -> Pending {
+    fn pending(&self, index: usize, request: &ScreenRequest) -> Pending {
         let wanted = request.capacity + request.skip.len();
         Pending {
             index,
@@ -79,7 +81,7 @@ impl CudaScreen {
     ///
     /// # Errors
     /// `Error::Memory` where it can answer none.
-    fn batch_len(&self, requests: &[Request], waiting: &[Pending]) -> Result<usize> {
+    fn batch_len(&self, requests: &[ScreenRequest], waiting: &[Pending]) -> Result<usize> {
         let dimensions = self.frame.dimensions();
         let length = |pending: &Pending| {
             let shaped = !requests[pending.index].view.whitening.is_empty();
@@ -105,13 +107,13 @@ impl CudaScreen {
     /// Answers requests by one launch; returns those whose answers found no room.
     fn launch(
         &mut self,
-        requests: &[Request<'_>],
+        requests: &[ScreenRequest<'_>],
         batch: Vec<Pending>,
-        answers: &mut [Option<Found>],
+        answers: &mut [Option<ScreenAnswer>],
         meanwhile: &mut Option<&mut dyn FnMut()>,
     ) -> Result<Vec<Pending>> {
         let view = |pending: &Pending| requests[pending.index].view;
-        let views: Vec<&View> = batch.iter().map(view).collect();
+        let views: Vec<&ClusterView> = batch.iter().map(view).collect();
         let positions = self.roster.positions();
         self.clusters
             .send(&mut self.changes, &views, &batch, positions)?;
@@ -140,7 +142,7 @@ impl CudaScreen {
         Ok(unanswered)
     }
 
-    fn found(&self, request: &Request, entries: &[[u32; 2]], floor: f32) -> Found {
+    fn found(&self, request: &ScreenRequest, entries: &[[u32; 2]], floor: f32) -> ScreenAnswer {
         let unit = self.frame.unit();
         let bound = |&[bound, position]: &[u32; 2]| {
             let slot = self.roster.slot(position as usize);
@@ -150,7 +152,7 @@ impl CudaScreen {
         };
         let mut bounds = Vec::with_capacity(entries.len());
         bounds.extend(entries.iter().filter_map(bound));
-        Found {
+        ScreenAnswer {
             bounds,
             floor: f64::from(floor) * unit,
         }
@@ -161,7 +163,7 @@ impl CudaScreen {
 /// below which the entries hold as many clusters as are wanted, or with more room.
 fn with_more_room(
     mut pending: Pending,
-    request: &Request,
+    request: &ScreenRequest,
     entries: &[[u32; 2]],
     found: usize,
     floor: f32,
@@ -178,7 +180,7 @@ fn with_more_room(
 }
 
 impl Screen for CudaScreen {
-    fn push(&mut self, slot: u32, view: &View) -> Result<()> {
+    fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
         let shape = if view.whitening.is_empty() {
             NO_SHAPE
         } else {
@@ -210,10 +212,10 @@ impl Screen for CudaScreen {
 
     fn sweep(
         &mut self,
-        requests: &[Request<'_>],
+        requests: &[ScreenRequest<'_>],
         meanwhile: &mut dyn FnMut(),
-    ) -> Result<Vec<Found>> {
-        let mut answers: Vec<Option<Found>> = vec![None; requests.len()];
+    ) -> Result<Vec<ScreenAnswer>> {
+        let mut answers: Vec<Option<ScreenAnswer>> = vec![None; requests.len()];
         // The first request is last.
         let pending = requests.iter().enumerate().rev();
         let mut waiting: Vec<Pending> = pending
@@ -246,13 +248,13 @@ impl Screen for CudaScreen {
 mod tests {
     use super::*;
     use gmhclust_core::mahalanobis::screen::checks::check_answers;
-    use gmhclust_core::mahalanobis::screen::Precision;
+    use gmhclust_core::mahalanobis::screen::MeanPrecision;
 
     #[test]
     #[ignore = "needs an NVIDIA GPU"]
     fn the_gpu_s_answers_are_what_they_promise_on_small_data() {
         let device = Device::shared(0).unwrap();
-        check_answers(Precision::Single, |slots, frame| {
+        check_answers(MeanPrecision::Single, |slots, frame| {
             Box::new(CudaScreen::new(&device, slots, slots, 0, frame).unwrap())
         });
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use cudarc::driver::sys::{self, CUresult};
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, PinnedHostSlice, PushKernelArg};
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::mahalanobis::screen::{Frame, View};
+use gmhclust_core::mahalanobis::screen::{ClusterFrame, ClusterView};
+use gmhclust_core::mahalanobis::Distance;
 
 use super::changes::Changes;
 use super::factors::Factors;
@@ -77,7 +78,12 @@ impl DeviceClusters {
     ///
     /// # Errors
     /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
-    pub fn new(device: &Arc<Device>, slots: usize, live: usize, frame: &Frame) -> Result<Self> {
+    pub fn new(
+        device: &Arc<Device>,
+        slots: usize,
+        live: usize,
+        frame: &ClusterFrame,
+    ) -> Result<Self> {
         let p = frame.dimensions();
         // Positions of clusters merged away are reused only when an eighth is empty.
         let capacity = (live + live / 7 + 256).next_multiple_of(TILE);
@@ -93,7 +99,7 @@ impl DeviceClusters {
         kernels: ScreenKernels,
         slots: usize,
         capacity: usize,
-        frame: &Frame,
+        frame: &ClusterFrame,
     ) -> DriverResult<Self> {
         let p = frame.dimensions();
         let context = &device.context;
@@ -112,7 +118,7 @@ impl DeviceClusters {
             device: device.clone(),
             kernels,
             dimensions: p,
-            member_distances: frame.full(),
+            member_distances: frame.distance() == Distance::FullMahalanobis,
             capacity,
             rows: stream.alloc_zeros(words)?,
             spare: stream.alloc_zeros(words)?,
@@ -185,7 +191,7 @@ impl DeviceClusters {
     pub fn send(
         &mut self,
         changes: &mut Changes,
-        views: &[&View],
+        views: &[&ClusterView],
         pending: &[Pending],
         positions: usize,
     ) -> Result<()> {
@@ -196,7 +202,7 @@ impl DeviceClusters {
     fn try_send(
         &mut self,
         changes: &mut Changes,
-        views: &[&View],
+        views: &[&ClusterView],
         pending: &[Pending],
         positions: usize,
     ) -> DriverResult<()> {
@@ -216,7 +222,7 @@ impl DeviceClusters {
     }
 
     /// Whether the changes and these requests fit into a kernel's arguments.
-    fn is_small_batch(&self, changes: &Changes, views: &[&View], positions: usize) -> bool {
+    fn is_small_batch(&self, changes: &Changes, views: &[&ClusterView], positions: usize) -> bool {
         let shaped = views.iter().filter(|view| !view.whitening.is_empty());
         let queries = views.len() * (COORDINATES + self.kernels.padded)
             + shaped.count() * padded_len(self.dimensions);
@@ -229,7 +235,7 @@ impl DeviceClusters {
     fn change_and_collect(
         &mut self,
         changes: &mut Changes,
-        views: &[&View],
+        views: &[&ClusterView],
         pending: &[Pending],
         end: usize,
         answer: u64,
@@ -280,7 +286,7 @@ impl DeviceClusters {
     fn update(
         &mut self,
         changes: &mut Changes,
-        views: &[&View],
+        views: &[&ClusterView],
         pending: &[Pending],
     ) -> DriverResult<u64> {
         let mut staging = Staging {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
-use gmhclust_core::mahalanobis::shape::packed_len;
+use gmhclust_core::mahalanobis::packed::packed_len;
 
 use super::wire::NO_SHAPE;
 use crate::device::DriverResult;

@@ -2,7 +2,7 @@
 
 use cudarc::driver::{CudaFunction, DriverError, LaunchConfig};
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::mahalanobis::screen::{Frame, Precision};
+use gmhclust_core::mahalanobis::screen::{ClusterFrame, MeanPrecision};
 
 use super::wire::{COORDINATES, SMALL_BATCH_WORDS};
 use crate::arguments::arguments;
@@ -47,8 +47,8 @@ arguments! {
 }
 
 /// Whether a device can have the screen of a frame: the kernels hold means in single precision.
-pub fn fits(frame: &Frame) -> bool {
-    frame.dimensions() <= MOST_DIMENSIONS && frame.precision == Precision::Single
+pub fn fits(frame: &ClusterFrame) -> bool {
+    frame.dimensions() <= MOST_DIMENSIONS && frame.precision == MeanPrecision::Single
 }
 
 /// The kernels of a screen.

@@ -5,11 +5,11 @@ use std::mem::offset_of;
 
 use crate::arguments::arguments;
 use bytemuck::{Pod, Zeroable};
-use gmhclust_core::mahalanobis::screen::View;
-use gmhclust_core::mahalanobis::shape::packed_len;
+use gmhclust_core::mahalanobis::packed::packed_len;
+use gmhclust_core::mahalanobis::screen::ClusterView;
 
 arguments! {
-    /// The scalars of a cluster: those of its [`View`], and the number of its whitening factor, or of
+    /// The scalars of a cluster: those of its [`ClusterView`], and the number of its whitening factor, or of
     /// a query's first word of it. As enum Scalar in screen_launch.cuh.
     pub struct Scalars {
         pub error: f32,
@@ -79,7 +79,7 @@ unsafe impl Pod for QueryHead {}
 
 impl Scalars {
     /// Those of a cluster whose whitening factor has this number.
-    pub fn new(view: &View, shape: u32) -> Self {
+    pub fn new(view: &ClusterView, shape: u32) -> Self {
         Self {
             error: view.error,
             low: view.low,
@@ -178,7 +178,12 @@ impl Staging<'_> {
 
     /// Appends requests as queries without their whitening factors, with zeros for coordinates up to
     /// `padded`; the index of the first word.
-    pub fn put_queries(&mut self, views: &[&View], pending: &[Pending], padded: usize) -> usize {
+    pub fn put_queries(
+        &mut self,
+        views: &[&ClusterView],
+        pending: &[Pending],
+        padded: usize,
+    ) -> usize {
         let start = self.used;
         let (mut factor, mut room) = (0, 0);
         for (view, request) in views.iter().zip(pending) {
@@ -208,7 +213,7 @@ impl Staging<'_> {
 
     /// Appends the whitening factors of requests, each row from a whole group on; the index of the first
     /// word.
-    pub fn put_factors(&mut self, views: &[&View]) -> usize {
+    pub fn put_factors(&mut self, views: &[&ClusterView]) -> usize {
         self.used = self.used.next_multiple_of(GROUP);
         let start = self.used;
         for view in views.iter().filter(|view| !view.whitening.is_empty()) {
@@ -235,8 +240,8 @@ mod tests {
     use super::*;
     use crate::arguments::{check, constants};
 
-    fn view(mean: [f32; 3], whitening: Vec<f32>) -> View {
-        View {
+    fn view(mean: [f32; 3], whitening: Vec<f32>) -> ClusterView {
+        ClusterView {
             rest: Vec::new(),
             mean: mean.to_vec(),
             error: 0.5,
@@ -300,7 +305,7 @@ mod tests {
             view([0.4, 0.5, 0.6], rows.to_vec()),
             view([0.7, 0.8, 0.9], rows.to_vec()),
         ];
-        let views: Vec<&View> = views.iter().collect();
+        let views: Vec<&ClusterView> = views.iter().collect();
         let pending = |index| Pending {
             index,
             end: 40 + 10 * index,

@@ -16,9 +16,9 @@ use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::{self, KMeansDevice, Start};
 use gmhclust_core::knn;
 use gmhclust_core::linkage::{
-    linkage, spanning, Linkage, LinkageDevice, Origin, Precision, Recurrence,
+    linkage, spanning, Linkage, LinkageDevice, Origin, Recurrence, StoredPrecision,
 };
-use gmhclust_core::mahalanobis::{cluster, AgglomerationDevice, Options, Subthreshold};
+use gmhclust_core::mahalanobis::{cluster, AgglomerationDevice, Distance, Options, Subthreshold};
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::{draw, Data, Random};
 use gmhclust_core::{Cpu, Monitor};
@@ -210,7 +210,7 @@ fn options() -> Options {
     Options {
         threshold: 50.0,
         subthreshold: Subthreshold::Mahal,
-        quick: true,
+        distance: Distance::Centroid,
         normalize: false,
         apriori_intra: true,
     }
@@ -300,7 +300,7 @@ fn lose_in_the_middle_of_linkage(case: usize, given: bool) {
     .unwrap();
     let recurrence = Recurrence {
         linkage: Linkage::Average,
-        precision: Precision::Double,
+        precision: StoredPrecision::Double,
     };
     let origin = if given {
         Origin::Given(&distances)

@@ -3,7 +3,7 @@
 use gmhclust_core::error::Error;
 use gmhclust_core::linkage::checks::dissimilarities;
 use gmhclust_core::linkage::condensed::{pairs, position};
-use gmhclust_core::linkage::{matrix, Linkage, LinkageDevice, Origin, Precision, Recurrence};
+use gmhclust_core::linkage::{matrix, Linkage, LinkageDevice, Origin, Recurrence, StoredPrecision};
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::{cloud, correlations, dist_metrics, draw, Random, DATA};
 use gmhclust_core::{Cpu, Monitor};
@@ -42,7 +42,7 @@ fn compare_with_the_gpu(rounds: usize, sizes: &[usize]) {
         let on_gpu = |linkage: &Linkage| linkage.is_reducible() && *linkage != Linkage::Single;
         let linkages = Linkage::ALL.into_iter();
         for linkage in linkages.filter(|linkage| n < 30 || on_gpu(linkage)) {
-            for precision in [Precision::Double, Precision::Single] {
+            for precision in [StoredPrecision::Double, StoredPrecision::Single] {
                 let recurrence = Recurrence { linkage, precision };
                 for (what, origin) in [
                     ("given", Origin::Given(&given)),
@@ -93,7 +93,7 @@ fn the_gpu_links_or_says_why_not() {
     let cuda = cuda(2);
     let recurrence = Recurrence {
         linkage: Linkage::WardD2,
-        precision: Precision::Single,
+        precision: StoredPrecision::Single,
     };
     let run =
         |origin, n, monitor: &Monitor| matrix::linkage(origin, n, recurrence, None, &cuda, monitor);

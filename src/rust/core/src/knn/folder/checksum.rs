@@ -1,29 +1,30 @@
-//! SHA-256, which `sha256sum` and every language can check. R has it from version 4.5 on.
+//! SHA-256, which `sha256sum` and most languages can verify; R from version 4.5 on.
 
 use std::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-/// The checksum of bytes that come in parts.
+/// The checksum of bytes that arrive in parts.
 #[derive(Default)]
 pub struct Checksum(Sha256);
 
 impl Checksum {
+    /// Adds bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// In 64 hexadecimal digits.
+    /// The checksum as 64 hexadecimal digits.
     pub fn digits(self) -> String {
         let mut digits = String::new();
         for byte in self.0.finalize() {
-            write!(digits, "{byte:02x}").expect("a string takes all");
+            write!(digits, "{byte:02x}").expect("writing to a string cannot fail");
         }
         digits
     }
 }
 
-/// Of bytes that are all there.
+/// The checksum of `bytes`, as 64 hexadecimal digits.
 pub fn sha256(bytes: &[u8]) -> String {
     let mut sum = Checksum::default();
     sum.update(bytes);

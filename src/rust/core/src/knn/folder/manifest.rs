@@ -1,7 +1,8 @@
-//! The file that says what a folder holds: JSON of one form, which ends with its own checksum.
+//! The manifest, which describes the search of a folder: JSON of one form that ends with its own
+//! checksum.
 //!
-//! serde reads it, and not R's jsonlite: it takes nothing but these fields with values of these
-//! types, so what a stranger wrote is an error before anything relies on it.
+//! serde reads it, not R's jsonlite: it accepts only these fields with values of these types, so a
+//! malformed file is an error before any of its values is used.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,24 +10,27 @@ use super::checksum::sha256;
 use crate::error::Result;
 use crate::metric::{Metric, ZeroOverZero};
 
+/// The name of the file.
 pub const FILE: &str = "manifest.json";
 
-/// No manifest is as long as that, in bytes, so a longer file is not read.
+/// The greatest size of a manifest in bytes, several times that of a real one. A longer file is not
+/// read.
 pub const MOST_BYTES: u64 = 4096;
 
 const FORMAT: &str = "gmhclust neighbours";
 /// Version 1 was R's own format, in `manifest.rds`.
 const VERSION: u64 = 2;
-/// Rows are numbered from here, in arrays as in the names of files.
+/// The number of the first row, in arrays and in the names of files.
 const FIRST_ROW: u32 = 1;
 
-/// The text between the bytes that the checksum is of and the checksum, and the text after it.
+/// The text between the summed bytes and the checksum, and the text after the checksum.
 const BEFORE_SUM: &str = ",\n  \"sha256\": \"";
 const AFTER_SUM: &str = "\"\n}\n";
 const SUM_DIGITS: usize = 64;
 /// The end of the JSON without its checksum.
 const END: &str = "\n}";
 
+/// The content of the file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Manifest {
@@ -35,25 +39,25 @@ pub struct Manifest {
     first_row: u32,
     /// Rows of a block; the last one may have fewer.
     pub block_rows: u32,
-    pub search: Search,
+    pub search: SearchDescription,
 }
 
-/// The search whose neighbours these are.
+/// The search that the folder holds the neighbours of.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Search {
-    /// Queries.
+pub struct SearchDescription {
+    /// Number of queries.
     pub rows: u32,
     pub columns: u32,
-    /// References.
+    /// Number of references.
     pub among: u32,
-    /// Neighbours of each query.
+    /// Neighbours per query.
     pub k: u32,
     pub metric: MetricOptions,
     pub digests: Digests,
 }
 
-/// A metric by its name, with all options, as [`Metric::new`] takes them.
+/// The arguments of [`Metric::new`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricOptions {
@@ -63,7 +67,7 @@ pub struct MetricOptions {
     pub zero_over_zero: String,
 }
 
-/// [`crate::matrix::digest`] of the data, in hexadecimal digits.
+/// [`crate::digest::digest`] of the data, in hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Digests {
@@ -73,18 +77,19 @@ pub struct Digests {
     pub query: Option<String>,
 }
 
-/// The fields that all versions have.
+/// The fields of all versions of the format.
 #[derive(Deserialize)]
-struct Head {
+struct FormatHead {
     format: String,
     version: u64,
 }
 
-/// Why bytes are no manifest: what follows "has a manifest.json that".
+/// Why bytes are no manifest: the end of the sentence "has a manifest.json that".
 pub type Unusable = String;
 
 impl Manifest {
-    pub fn new(search: Search, block_rows: u32) -> Self {
+    /// The manifest of a new folder.
+    pub fn new(search: SearchDescription, block_rows: u32) -> Self {
         Self {
             format: FORMAT.into(),
             version: VERSION,
@@ -94,6 +99,7 @@ impl Manifest {
         }
     }
 
+    /// The content of the file.
     pub fn text(&self) -> String {
         let json = serde_json::to_string_pretty(self).expect("has nothing that JSON has not");
         let summed = json.strip_suffix(END).expect("is an object");
@@ -101,7 +107,7 @@ impl Manifest {
         format!("{summed}{BEFORE_SUM}{sum}{AFTER_SUM}")
     }
 
-    /// The manifest whose text this is. Its checksum is looked at first.
+    /// Parses a manifest; its checksum is compared first.
     pub fn read(bytes: &[u8]) -> std::result::Result<Self, Unusable> {
         let foreign = || "gknn() did not write, or that is damaged".to_string();
         let (summed, sum) = split_sum(bytes).ok_or_else(foreign)?;
@@ -109,7 +115,7 @@ impl Manifest {
             return Err("is damaged: it does not have its checksum".into());
         }
         let json = [summed, END.as_bytes()].concat();
-        let head: Head = serde_json::from_slice(&json).map_err(|_| foreign())?;
+        let head: FormatHead = serde_json::from_slice(&json).map_err(|_| foreign())?;
         if head.format != FORMAT {
             return Err(foreign());
         }
@@ -128,9 +134,9 @@ impl Manifest {
             .map_or(Ok(manifest), |why| Err(forged(why.into())))
     }
 
-    /// What is wrong with the values, if anything is.
+    /// The first invalid value, if there is one.
     fn check(&self) -> Result<Option<&'static str>> {
-        let Search {
+        let SearchDescription {
             rows,
             columns,
             among,
@@ -169,7 +175,7 @@ impl Manifest {
     }
 }
 
-/// The bytes that the checksum is of, and the checksum.
+/// The summed bytes, and the checksum.
 fn split_sum(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let rest = bytes.strip_suffix(AFTER_SUM.as_bytes())?;
     let (rest, sum) = rest.split_at(rest.len().checked_sub(SUM_DIGITS)?);

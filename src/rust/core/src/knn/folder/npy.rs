@@ -1,10 +1,10 @@
 //! Matrices as NumPy stores them, in version 1.0 of the `.npy` format: a header, then the values
 //! row after row, little-endian.
 //!
-//! A reader knows the shape beforehand, so it compares the header with the one that it expects,
-//! and parses nothing.
+//! A reader knows the shape beforehand: it compares the header with the expected one, and parses
+//! nothing.
 
-/// Bytes of every header here. NumPy asks for a multiple of 64.
+/// Bytes of a header; NumPy requires a multiple of 64.
 pub const HEADER: usize = 128;
 
 const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
@@ -15,9 +15,10 @@ pub trait Value: Copy {
     const DESCR: &'static str;
     const BYTES: usize;
 
+    /// Appends the value's bytes.
     fn put(self, to: &mut Vec<u8>);
 
-    /// Of [`Value::BYTES`] bytes.
+    /// The value of [`Value::BYTES`] bytes.
     fn get(bytes: &[u8]) -> Self;
 }
 
@@ -57,7 +58,7 @@ pub fn header<T: Value>(rows: usize, columns: usize) -> [u8; HEADER] {
     header
 }
 
-/// Bytes of a file; no file is as large as the largest of these numbers.
+/// Bytes of the file of a matrix. In 128 bits, for shapes from a manifest can overflow 64.
 pub fn size<T: Value>(rows: usize, columns: usize) -> u128 {
     HEADER as u128 + rows as u128 * columns as u128 * T::BYTES as u128
 }

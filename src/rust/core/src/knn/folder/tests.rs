@@ -1,6 +1,15 @@
 //! What is written comes back, and nothing else does.
 
+use std::fs;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::checksum::sha256;
+use super::file_names::{distance_file, index_file, sums_file};
 use super::*;
+use crate::error::{Error, Result};
+use crate::knn::graph::Graph;
+use crate::monitor::Monitor;
 use crate::testing::Random;
 
 /// A folder that goes away with the test.
@@ -40,7 +49,7 @@ const K: usize = 2;
 
 /// 11 rows in blocks of 4: the last has 3.
 fn manifest() -> Manifest {
-    let search = Search {
+    let search = SearchDescription {
         rows: 11,
         columns: 3,
         among: 11,

@@ -1,41 +1,42 @@
-//! The nearest clusters of some, while rows of dissimilarities go by in any order.
+//! The nearest clusters of some clusters, in a pass over the rows of dissimilarities in any order.
 //!
-//! Of equal dissimilarities those to lower slots count as nearer. Where many are equal, rows that go
-//! by from the last on would each bring a nearer one for every cluster. So the [`FIRST`] rows should
-//! go by before all others: where they hold the nearest of a cluster, no equal one that comes later
-//! is nearer.
+//! Of equal dissimilarities those to lower slots are nearer. Where many are equal, a pass from the
+//! last row on would find a nearer neighbour for every cluster in every row. So the [`FIRST`] rows
+//! should be visited before all others: where they hold the nearest neighbours of a cluster, no
+//! equal dissimilarity in a later row is nearer.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::super::dissimilarities::{Nearest, Neighbour};
+use crate::linkage::dissimilarities::{NearestClusters, Neighbour};
 use crate::simd::{dispatch, doubles};
 
-/// Dissimilarities looked at together: the lanes of the widest registers.
-const TOGETHER: usize = 8;
+/// Dissimilarities that are compared together: the lanes of the widest registers.
+const LANES: usize = 8;
 
-/// Rows that should go by first: as many as may hold all neighbours that are sought, and some more.
+/// Number of rows to visit first. Should exceed the number of neighbours per cluster; only speed
+/// depends on it.
 pub const FIRST: usize = 64;
 
-/// Into how many parts a row is divided for each neighbour that is sought: so many that the nearest
-/// ones are mostly in different parts.
+/// Parts of a row per neighbour that is sought: enough that the nearest ones are mostly in
+/// different parts. Only speed depends on it.
 const PARTS: usize = 8;
 
-/// The nearest of some clusters among all dissimilarities that any thread saw.
+/// The nearest clusters of some among all dissimilarities that any thread visited.
 pub struct NearestSoFar {
-    /// How many are sought of each.
+    /// Number of neighbours per cluster.
     each: usize,
-    /// By slot; only those of the wanted ones are ever filled.
-    found: Vec<Mutex<Found>>,
+    /// By slot; filled for wanted clusters only.
+    found: Vec<Mutex<NearestOfOne>>,
     wanted: Vec<u32>,
 }
 
-/// The nearest of a cluster, and some more.
-struct Found {
+/// The nearest clusters of one, and some others.
+struct NearestOfOne {
     neighbours: Vec<Neighbour>,
-    /// What comes after this is not among the nearest.
+    /// Neighbours after this are not among the nearest.
     limit: Neighbour,
 }
 
@@ -45,7 +46,7 @@ const LAST: Neighbour = Neighbour {
     slot: u32::MAX,
 };
 
-impl Found {
+impl NearestOfOne {
     fn new() -> Self {
         Self {
             neighbours: Vec::new(),
@@ -62,7 +63,7 @@ impl Found {
         }
     }
 
-    /// Takes another one in, unless it is too far.
+    /// Adds a neighbour, unless it is after the limit.
     fn keep(&mut self, neighbour: Neighbour, each: usize) {
         if neighbour > self.limit {
             return;
@@ -77,39 +78,41 @@ impl Found {
 }
 
 impl NearestSoFar {
-    /// Of the `wanted` ones among `clusters` clusters.
+    /// For the `wanted` ones of `clusters` clusters.
     pub fn new(clusters: usize, wanted: &[u32]) -> Self {
         Self {
-            each: Nearest::of_each(clusters),
-            found: (0..clusters).map(|_| Mutex::new(Found::new())).collect(),
+            each: NearestClusters::of_each(clusters),
+            found: (0..clusters)
+                .map(|_| Mutex::new(NearestOfOne::new()))
+                .collect(),
             wanted: wanted.to_vec(),
         }
     }
 
-    /// What one thread has to know.
-    pub fn watcher(&self) -> Watcher<'_> {
+    /// The state of one thread.
+    pub fn visitor(&self) -> RowVisitor<'_> {
         let mut limits = vec![f64::NEG_INFINITY; self.found.len()];
         for &slot in &self.wanted {
             limits[slot as usize] = f64::INFINITY;
         }
-        Watcher {
+        RowVisitor {
             nearest: self,
             limits,
             limits_in_first: Vec::new(),
-            own: Found::new(),
+            own: NearestOfOne::new(),
             minima: vec![0.0; PARTS * self.each],
         }
     }
 
-    fn found(&self, slot: usize) -> MutexGuard<'_, Found> {
-        // Nothing panics while it holds the lock, so what is poisoned is whole all the same.
+    fn found(&self, slot: usize) -> MutexGuard<'_, NearestOfOne> {
+        // No code panics while it holds the lock, so a poisoned value is valid.
         self.found[slot]
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Those of the wanted ones.
-    pub fn finish(self) -> Nearest {
+    /// The nearest clusters of the wanted ones.
+    pub fn finish(self) -> NearestClusters {
         let nearest = |&slot: &u32| {
             let mut neighbours = std::mem::take(&mut self.found(slot as usize).neighbours);
             neighbours.sort_unstable();
@@ -117,30 +120,30 @@ impl NearestSoFar {
             neighbours
         };
         let neighbours = self.wanted.par_iter().flat_map_iter(nearest).collect();
-        Nearest::new(neighbours, self.each)
+        NearestClusters::new(neighbours, self.each)
     }
 }
 
-/// One thread's part in a search.
-pub struct Watcher<'a> {
+/// One thread's part in a pass.
+pub struct RowVisitor<'a> {
     nearest: &'a NearestSoFar,
-    /// By slot: what is farther than this does not matter, in rows from [`FIRST`] on. Those of the
-    /// search may be lower.
+    /// By slot: no greater dissimilarity matters, in rows from [`FIRST`] on. The limits of the
+    /// shared search may be lower.
     limits: Vec<f64>,
     /// The same in a row before [`FIRST`].
     limits_in_first: Vec<f64>,
-    /// The nearest in the row that goes by.
-    own: Found,
-    /// Room for the least of each part of a row.
+    /// The nearest ones in the current row.
+    own: NearestOfOne,
+    /// Room for the minimum of each part of a row.
     minima: Vec<f64>,
 }
 
-impl Watcher<'_> {
-    /// The dissimilarities of a cluster and all in higher slots go by.
-    pub fn see(&mut self, slot: usize, row: &[f64]) {
+impl RowVisitor<'_> {
+    /// Visits the dissimilarities of a cluster and those in higher slots.
+    pub fn visit(&mut self, slot: usize, row: &[f64]) {
         let is_first = slot < FIRST;
         if is_first {
-            // What equals a limit in a later row may be nearer than that in this one.
+            // A dissimilarity in this row that equals a limit from a later row may be nearer.
             let limits = self.limits.iter().map(|limit| limit.next_up());
             self.limits_in_first.clear();
             self.limits_in_first.extend(limits);
@@ -154,8 +157,8 @@ impl Watcher<'_> {
             dissimilarity: limit,
             slot: u32::MAX,
         };
-        dispatch(See {
-            watcher: self,
+        dispatch(VisitRow {
+            visitor: self,
             slot,
             row,
         });
@@ -171,7 +174,7 @@ impl Watcher<'_> {
         }
     }
 
-    /// What at least as many values of a row as are sought are not above.
+    /// An upper bound on as many values of a row as neighbours are sought.
     fn bound(&mut self, row: &[f64]) -> f64 {
         let each = self.nearest.each;
         self.minima.fill(f64::INFINITY);
@@ -183,8 +186,8 @@ impl Watcher<'_> {
         *bound
     }
 
-    /// The dissimilarities of a cluster and those in slots from `first` on.
-    fn see_some(&mut self, slot: usize, first: usize, values: &[f64]) {
+    /// Visits the dissimilarities of a cluster and those in slots from `first` on.
+    fn visit_some(&mut self, slot: usize, first: usize, values: &[f64]) {
         let Self {
             nearest,
             limits,
@@ -209,8 +212,8 @@ impl Watcher<'_> {
     }
 }
 
-/// The least of each part of a row, as a kernel. There are as many parts as minima, each of every
-/// so-manieth value.
+/// The minimum of each part of a row, as a kernel. With m parts, part i holds the values i, i + m,
+/// i + 2m, ….
 struct Minima<'a> {
     row: &'a [f64],
     minima: &'a mut [f64],
@@ -229,34 +232,34 @@ impl WithSimd for Minima<'_> {
     }
 }
 
-/// A row going by, as a kernel.
-struct See<'w, 'a> {
-    watcher: &'w mut Watcher<'a>,
+/// Visits a row, as a kernel.
+struct VisitRow<'w, 'a> {
+    visitor: &'w mut RowVisitor<'a>,
     slot: usize,
     row: &'w [f64],
 }
 
-impl WithSimd for See<'_, '_> {
+impl WithSimd for VisitRow<'_, '_> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { watcher, slot, row } = self;
-        let (whole, rest) = row.as_chunks::<TOGETHER>();
+        let Self { visitor, slot, row } = self;
+        let (whole, rest) = row.as_chunks::<LANES>();
         for (block, values) in whole.iter().enumerate() {
-            let first = slot + 1 + block * TOGETHER;
-            let limits = doubles::<S>(&watcher.limits[first..][..TOGETHER]);
-            let own = simd.splat_f64s(watcher.own.limit_from(first));
-            // None yet.
+            let first = slot + 1 + block * LANES;
+            let limits = doubles::<S>(&visitor.limits[first..][..LANES]);
+            let own = simd.splat_f64s(visitor.own.limit_from(first));
+            // False in all lanes.
             let mut near = simd.less_than_f64s(own, own);
             for (&value, &limit) in doubles::<S>(values).iter().zip(limits) {
                 let limit = simd.max_f64s(own, limit);
                 near = simd.or_m64s(near, simd.less_than_or_equal_f64s(value, limit));
             }
             if simd.first_true_m64s(near) < S::F64_LANES {
-                watcher.see_some(slot, first, values);
+                visitor.visit_some(slot, first, values);
             }
         }
-        watcher.see_some(slot, slot + 1 + whole.len() * TOGETHER, rest);
+        visitor.visit_some(slot, slot + 1 + whole.len() * LANES, rest);
     }
 }

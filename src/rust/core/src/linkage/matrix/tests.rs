@@ -6,14 +6,14 @@ use super::*;
 use crate::cpu::Cpu;
 use crate::linkage::checks::{dissimilarities, distances};
 use crate::linkage::cpu::CpuDissimilarities;
-use crate::linkage::dissimilarities::{Contraction, Dissimilarities, Nearest};
+use crate::linkage::dissimilarities::{Contraction, Dissimilarities, NearestClusters};
 use crate::metric::{Metric, Points};
 use crate::testing::Random;
 
 fn run(d: &[f64], n: usize, linkage: Linkage, sizes: Option<&[f64]>, threads: usize) -> Dendrogram {
     let recurrence = Recurrence {
         linkage,
-        precision: Precision::Double,
+        precision: StoredPrecision::Double,
     };
     let cpu = Cpu::new(threads).unwrap();
     let sizes = sizes.map(<[f64]>::to_vec);
@@ -228,7 +228,7 @@ fn single_precision_rounds_what_it_keeps() {
     for linkage in Linkage::ALL {
         let recurrence = Recurrence {
             linkage,
-            precision: Precision::Single,
+            precision: StoredPrecision::Single,
         };
         let single = super::linkage(
             Origin::Given(&d),
@@ -257,7 +257,7 @@ fn what_cannot_be_used_is_refused() {
     let refused = |d: &[f64], n, linkage, sizes: Option<Vec<f64>>, what: &str| {
         let recurrence = Recurrence {
             linkage,
-            precision: Precision::Double,
+            precision: StoredPrecision::Double,
         };
         match super::linkage(
             Origin::Given(d),
@@ -309,12 +309,12 @@ fn distances_that_cannot_be_used_are_refused() {
     };
     let constant = vec![1.0, 2.0, 3.0, 3.0, 4.0, 1.0];
     let metric = Metric::Pearson { absolute: false };
-    refused(metric, constant, Precision::Double);
+    refused(metric, constant, StoredPrecision::Double);
     let far = vec![1.0, 2.0, 1e200, 3.0, 4.0, 1.0];
-    refused(Metric::Manhattan, far, Precision::Double);
+    refused(Metric::Manhattan, far, StoredPrecision::Double);
     // Too large for single precision only.
     let far = vec![1.0, 2.0, 1e31, 3.0, 4.0, 1.0];
-    refused(Metric::Manhattan, far, Precision::Single);
+    refused(Metric::Manhattan, far, StoredPrecision::Single);
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn a_stopped_linkage_says_so() {
     for linkage in Linkage::ALL {
         let recurrence = Recurrence {
             linkage,
-            precision: Precision::Double,
+            precision: StoredPrecision::Double,
         };
         let stopped = super::linkage(Origin::Given(&d), 100, recurrence, None, &cpu, &monitor);
         assert_eq!(stopped, Err(Error::Interrupt), "{linkage:?}");
@@ -344,7 +344,7 @@ fn points_have_the_tree_of_their_distances() {
     let distances: Vec<f64> = rows.map(|(i, j)| points.distance(i, j)).collect();
     let cpu = Cpu::new(2).unwrap();
     for linkage in Linkage::ALL {
-        for precision in [Precision::Double, Precision::Single] {
+        for precision in [StoredPrecision::Double, StoredPrecision::Single] {
             let recurrence = Recurrence { linkage, precision };
             let tree = |origin| {
                 super::linkage(origin, n, recurrence, None, &cpu, &Monitor::default()).unwrap()
@@ -372,7 +372,7 @@ impl Counted<'_> {
 }
 
 impl Dissimilarities for Counted<'_> {
-    fn nearest(&mut self, monitor: &Monitor) -> Result<Nearest> {
+    fn nearest(&mut self, monitor: &Monitor) -> Result<NearestClusters> {
         self.add(pairs(self.clusters));
         self.matrix.nearest(monitor)
     }
@@ -387,7 +387,7 @@ impl Dissimilarities for Counted<'_> {
         contraction: &Contraction,
         wanted: &[u32],
         monitor: &Monitor,
-    ) -> Result<Nearest> {
+    ) -> Result<NearestClusters> {
         self.add(pairs(self.clusters));
         self.clusters -= contraction.fusions.len();
         self.matrix.contract(contraction, wanted, monitor)
@@ -441,10 +441,10 @@ fn time_is_quadratic_whatever_the_data() {
             };
             let recurrence = Recurrence {
                 linkage,
-                precision: Precision::Double,
+                precision: StoredPrecision::Double,
             };
             let monitor = Monitor::default();
-            let merges = rounds::merges(recurrence, vec![1.0; n], &mut counted, &monitor);
+            let merges = reciprocal::merges(recurrence, vec![1.0; n], &mut counted, &monitor);
             assert_eq!(merges.unwrap().len(), n - 1);
             let each = counted.count.get() as f64 / (n * n) as f64;
             assert!(each < 12.0, "{case}, {linkage:?}: {each} times all pairs");
@@ -481,7 +481,7 @@ fn progress_comes_to_its_end() {
     for linkage in Linkage::ALL {
         let recurrence = Recurrence {
             linkage,
-            precision: Precision::Double,
+            precision: StoredPrecision::Double,
         };
         let monitor = Monitor::default();
         super::linkage(Origin::Given(&d), 600, recurrence, None, &cpu, &monitor).unwrap();

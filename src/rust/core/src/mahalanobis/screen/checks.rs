@@ -1,9 +1,12 @@
-//! What screens are held to.
+//! Checks that all screens must pass.
 
 use std::collections::HashMap;
 
-use super::{Found, Frame, Precision, Profile, Request, Screen, Spread, View};
-use crate::mahalanobis::shape::packed_len;
+use super::{
+    ClusterFrame, ClusterView, MeanPrecision, Profile, Screen, ScreenAnswer, ScreenRequest, Spread,
+};
+use crate::mahalanobis::options::Distance;
+use crate::mahalanobis::packed::packed_len;
 use crate::matrix::Matrix;
 use crate::roster::GONE;
 use crate::testing::{draw, Data, Random};
@@ -12,13 +15,13 @@ use crate::testing::{draw, Data, Random};
 struct Sample {
     means: Matrix,
     diagonals: Vec<Vec<f64>>,
-    frame: Frame,
+    frame: ClusterFrame,
 }
 
 impl Sample {
-    fn new(random: &mut Random, data: Data, n: usize, p: usize, precision: Precision) -> Self {
+    fn new(random: &mut Random, data: Data, n: usize, p: usize, precision: MeanPrecision) -> Self {
         let means = draw(random, data, n, p);
-        let reach = means.values().iter().fold(0.0f64, |r, v| r.max(v.abs()));
+        let largest = means.values().iter().fold(0.0f64, |r, v| r.max(v.abs()));
         let mut diagonal = |i: usize| {
             let element = |_| {
                 if i.is_multiple_of(2) {
@@ -29,17 +32,16 @@ impl Sample {
             };
             (0..p).map(element).collect()
         };
+        let mut frame = ClusterFrame::new(vec![0.0; p], largest, Distance::Centroid, 0);
+        frame.precision = precision;
         Self {
             means,
             diagonals: (0..n).map(&mut diagonal).collect(),
-            frame: Frame {
-                precision,
-                ..Frame::new(vec![0.0; p], reach, false, 0)
-            },
+            frame,
         }
     }
 
-    fn view(&self, i: usize) -> View {
+    fn view(&self, i: usize) -> ClusterView {
         let diagonal = &self.diagonals[i];
         let mut whitening = vec![0.0; packed_len(diagonal.len())];
         for (k, &element) in diagonal.iter().enumerate() {
@@ -66,9 +68,12 @@ impl Sample {
     }
 }
 
-/// Holds screens to what [`Request`] and [`Found`] promise, however many are wanted; `new_screen`
-/// makes one for a number of clusters.
-pub fn check_answers(precision: Precision, new_screen: impl Fn(usize, Frame) -> Box<dyn Screen>) {
+/// Checks the answers of screens against the promises of [`ScreenRequest`] and [`ScreenAnswer`], for
+/// several capacities. `new_screen` makes a screen for a number of clusters.
+pub fn check_answers(
+    precision: MeanPrecision,
+    new_screen: impl Fn(usize, ClusterFrame) -> Box<dyn Screen>,
+) {
     const CAPACITIES: [usize; 5] = [1, 8, 65, 300, 2_000];
     let mut random = Random(64);
     for (data, n, p) in [
@@ -82,7 +87,7 @@ pub fn check_answers(precision: Precision, new_screen: impl Fn(usize, Frame) -> 
         for slot in 0..n {
             screen.push(slot as u32, &clusters.view(slot)).unwrap();
         }
-        // So many that the screen closes the gaps.
+        // Enough for the screen to close the gaps.
         for slot in (0..n).step_by(5) {
             screen.remove(slot as u32).unwrap();
         }
@@ -95,14 +100,14 @@ pub fn check_answers(precision: Precision, new_screen: impl Fn(usize, Frame) -> 
                 .map(|slot| (clusters.distance(query, slot as usize), slot))
                 .collect();
             others.sort_by(|a, b| a.0.total_cmp(&b.0));
-            // What is nearest is to be left out, as is what was found before.
+            // Leaves out the nearest ones, as a second sweep does.
             let nearest = others.drain(..random.below(others.len() / 2 + 1));
             let mut skip: Vec<u32> = nearest.map(|(_, slot)| slot).collect();
             skip.sort_unstable();
             let limit = others.get(random.below(2 * n));
             let limit = limit.map_or(f64::INFINITY, |(distance, _)| *distance);
             let capacity = CAPACITIES[asked % CAPACITIES.len()];
-            let request = Request {
+            let request = ScreenRequest {
                 view: &clusters.view(query),
                 end,
                 capacity,
@@ -118,8 +123,14 @@ pub fn check_answers(precision: Precision, new_screen: impl Fn(usize, Frame) -> 
     }
 }
 
-/// Holds an answer to what it promises about these clusters at these distances, nearest first.
-fn check_answer(found: &Found, others: &[(f64, u32)], capacity: usize, limit: f64, case: &str) {
+/// Checks an answer about these clusters at these distances, nearest first.
+fn check_answer(
+    found: &ScreenAnswer,
+    others: &[(f64, u32)],
+    capacity: usize,
+    limit: f64,
+    case: &str,
+) {
     let bounds: HashMap<u32, f64> = found
         .bounds
         .iter()

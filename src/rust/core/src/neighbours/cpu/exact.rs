@@ -1,88 +1,89 @@
-//! Nearest references by the distances that decide, in double precision: for metrics that are not
-//! screened, and for queries that single precision cannot settle.
+//! Exhaustive search by exact distances, for metrics that are not screened and for queries that
+//! single precision cannot settle.
 
 use pulp::{Simd, WithSimd};
 
-use super::best::Best;
-use super::place::Place;
-use crate::distances::cpu::{distances_of_tile, ABREAST, LANES, REGISTERS};
+use super::search_space::SearchSpace;
+use super::top_k::TopK;
+use crate::distances::cpu::{distances_of_tile, LANES, REGISTERS, TILE_COLUMNS};
 use crate::error::Result;
-use crate::metric::form::{Form, Sum, Term};
-use crate::metric::WithForm;
+use crate::metric::form::{Form, Sum, Term, WithForm};
 use crate::monitor::Monitor;
-use crate::neighbours::request::{Except, Request};
+use crate::neighbours::request::{Except, NeighbourRequest};
 use crate::roster::{Roster, GONE};
 use crate::simd::{dispatch, doubles};
 
-/// Queries that share a pass over the references, so that turning these round is cheap.
+/// Greatest number of queries that share a pass over the references, which spreads the cost of
+/// transposing these.
 pub const QUERIES: usize = 64;
 
-/// A query, and what is known of its answer.
-pub struct Query {
+/// A query and its nearest references so far.
+pub struct ExactQuery {
     pub index: u32,
-    /// Begun anew with the greatest distance that is of interest.
-    pub best: Best,
+    /// [Restarted](TopK::restart) with the search radius.
+    pub best: TopK,
 }
 
 /// Finds the nearest references of some queries of a request, at most [`QUERIES`].
 ///
-/// Takes O(n·p) time for each.
+/// Takes O(n·p) time per query, for n references of p columns.
 ///
 /// # Errors
 /// `Error::Interrupt` when the monitor says stop.
 pub fn search(
-    place: &Place,
+    space: &SearchSpace,
     roster: &Roster,
-    request: &Request,
-    queries: &mut [Query],
+    request: &NeighbourRequest,
+    queries: &mut [ExactQuery],
     monitor: &Monitor,
 ) -> Result<()> {
-    let search = Search {
-        place,
+    let search = ExactSearch {
+        space,
         roster,
         except: request.except,
         queries,
         monitor,
     };
-    match place {
-        Place::Points(points, _) => points.with_form(search),
-        Place::Clusters(_) => search.with_form(Sum::<Square, false> {
-            term: Square,
-            columns: place.columns() as f64,
+    match space {
+        SearchSpace::Points(points, _) => points.with_form(search),
+        SearchSpace::Clusters(_) => search.with_form(Sum::<SumOfSquares, false> {
+            term: SumOfSquares,
+            columns: space.columns() as f64,
         }),
     }
 }
 
-/// A sum of squares, of which distances of clusters are made.
+/// A sum of squares without its root: [`Centroids`](crate::neighbours::Centroids) make distances of
+/// it.
 #[derive(Debug, Clone, Copy)]
-struct Square;
+struct SumOfSquares;
 
-impl Term for Square {
+impl Term for SumOfSquares {
     #[inline(always)]
-    fn of<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s {
+    fn core<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s {
         simd.mul_f64s(difference, difference)
     }
 
     #[inline(always)]
-    fn last<S: Simd>(self, _: S, sum: S::f64s) -> S::f64s {
+    fn epilog<S: Simd>(self, _: S, sum: S::f64s) -> S::f64s {
         sum
     }
 }
 
-/// What is to be done, until it is known for which form.
-struct Search<'a> {
-    place: &'a Place<'a>,
+/// The arguments of a search, for [`WithForm`].
+struct ExactSearch<'a> {
+    space: &'a SearchSpace<'a>,
     roster: &'a Roster,
     except: Except<'a>,
-    queries: &'a mut [Query],
+    queries: &'a mut [ExactQuery],
     monitor: &'a Monitor,
 }
 
-impl WithForm for Search<'_> {
+impl WithForm for ExactSearch<'_> {
     type Output = Result<()>;
 
     fn with_form<F: Form>(self, form: F) -> Result<()> {
-        dispatch(Over { search: self, form })
+        dispatch(ExactKernel { search: self, form })
     }
 
     fn pairwise(self) -> Result<()> {
@@ -90,19 +91,20 @@ impl WithForm for Search<'_> {
     }
 }
 
-struct Over<'a, F> {
-    search: Search<'a>,
+/// A search for one form, as a kernel.
+struct ExactKernel<'a, F> {
+    search: ExactSearch<'a>,
     form: F,
 }
 
-impl<F: Form> WithSimd for Over<'_, F> {
+impl<F: Form> WithSimd for ExactKernel<'_, F> {
     type Output = Result<()>;
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         let Self { search, form } = self;
-        let (place, roster) = (search.place, search.roster);
-        let mut values = vec![0.0; LANES * place.columns()];
+        let (space, roster) = (search.space, search.roster);
+        let mut values = vec![0.0; LANES * space.columns()];
         for first in (0..roster.positions()).step_by(LANES) {
             let references: [u32; LANES] = std::array::from_fn(|lane| {
                 let position = first + lane;
@@ -114,24 +116,24 @@ impl<F: Form> WithSimd for Over<'_, F> {
             });
             for (lane, &reference) in references.iter().enumerate() {
                 if reference != GONE {
-                    let (row, _) = place.row(reference as usize);
+                    let (row, _) = space.row(reference as usize);
                     let to = values[lane..].iter_mut().step_by(LANES);
                     to.zip(row).for_each(|(to, &value)| *to = value);
                 }
             }
-            for queries in search.queries.chunks_mut(ABREAST) {
+            for queries in search.queries.chunks_mut(TILE_COLUMNS) {
                 let rows = std::array::from_fn(|q| {
                     // Beyond the last query, the last one again.
                     let query = &queries[q.min(queries.len() - 1)];
-                    place.row(query.index as usize).0
+                    space.row(query.index as usize).0
                 });
-                let mut tile = [[0.0; LANES]; ABREAST];
+                let mut tile = [[0.0; LANES]; TILE_COLUMNS];
                 for part in 0..LANES / (S::F64_LANES * REGISTERS) {
                     let values = doubles::<S>(&values);
                     distances_of_tile(simd, form, values, part, rows, &mut tile, search.monitor)?;
                 }
                 for (query, distances) in queries.iter_mut().zip(&mut tile) {
-                    place.finish(query.index, &references, distances);
+                    space.finish_distances(query.index, &references, distances);
                     query.take(distances, &references, search.except);
                 }
             }
@@ -140,11 +142,16 @@ impl<F: Form> WithSimd for Over<'_, F> {
     }
 }
 
-impl Place<'_> {
-    /// Makes distances of what forms give for a query and some references.
+impl SearchSpace<'_> {
+    /// Turns the results of forms into distances of a query and some references.
     #[inline(always)]
-    fn finish(&self, query: u32, references: &[u32; LANES], distances: &mut [f64; LANES]) {
-        let Place::Clusters(centroids) = self else {
+    fn finish_distances(
+        &self,
+        query: u32,
+        references: &[u32; LANES],
+        distances: &mut [f64; LANES],
+    ) {
+        let SearchSpace::Clusters(centroids) = self else {
             return;
         };
         for (distance, &reference) in distances.iter_mut().zip(references) {
@@ -155,8 +162,8 @@ impl Place<'_> {
     }
 }
 
-impl Query {
-    /// Takes in what is near among some references; these come in the order of their indices.
+impl ExactQuery {
+    /// Inserts the near ones of some references, which come in the order of their indices.
     #[inline(always)]
     fn take(&mut self, distances: &[f64; LANES], references: &[u32; LANES], except: Except) {
         let limit = self.best.limit_of_later();
@@ -168,15 +175,15 @@ impl Query {
             let lane = near.trailing_zeros() as usize;
             near &= near - 1;
             let reference = references[lane];
-            let left_out = reference == GONE
+            let excluded = reference == GONE
                 || match except {
-                    Except::Nobody => false,
+                    Except::Nothing => false,
                     Except::Itself => reference == self.index,
                     Except::Group(groups) => {
                         groups[reference as usize] == groups[self.index as usize]
                     }
                 };
-            if !left_out {
+            if !excluded {
                 self.best.insert(distances[lane], reference);
             }
         }

@@ -1,54 +1,59 @@
-//! Sweeps of a few queries over all references, a register-blocked tile at a time.
+//! Sweeps of a few queries over all references, one register-blocked tile after the other.
 
 use pulp::{Simd, WithSimd};
 
-use super::blocks::{Blocks, Row, ALLOWANCE, ERROR, FACTOR, HALF, LANES};
-use crate::neighbours::single::{Frame, Scalars, Sums, Threshold, View};
+use super::reference_blocks::{LaneRow, ReferenceBlocks, ALLOWANCE, ERROR, FACTOR, HALF, LANES};
+use super::sweep_terms::{
+    AbsoluteProducts, Greatest, Magnitudes, Products, Quotients, Squares, SweepTerm,
+};
+use crate::neighbours::single::{RowFrame, RowSum, RowView, Scalars, Threshold};
 use crate::simd::{dispatch, lanes, singles, singles_mut};
 
-/// Queries in a tile.
+/// Queries per tile. With [`REGISTERS`] they give enough independent sums to hide the latency of
+/// additions, and few enough to stay in registers.
 pub const QUERIES: usize = 6;
 
-/// Registers of references in a tile.
+/// Registers of references per tile.
 const REGISTERS: usize = 2;
 
-/// Room for so many references is made before they are found.
-const MOST_ROOM: usize = 1024;
+/// Greatest number of keys that are allocated for a query in advance; more are allocated as they
+/// come.
+const KEYS_IN_ADVANCE: usize = 1024;
 
-/// What is asked for one query.
+/// The limits of the sweep for one query.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
-    /// References of this group do not count.
+    /// References of this group are excluded.
     pub group: u32,
-    /// How many of the nearest references to keep.
+    /// Number of candidates to keep.
     pub capacity: usize,
-    /// The greatest bound that is of interest, in view units.
+    /// References with a greater lower bound are no candidates; in view units.
     pub limit: f32,
-    /// How many references may come that look near and are not among the nearest, before the sweep
-    /// gives the query up. Where bounds of many references are the same, each of these takes far
-    /// longer than one that is far away.
+    /// Number of references that pass the threshold without becoming candidates after which the
+    /// sweep abandons the query. Where many references have the same bound, each of these takes far
+    /// longer than a reference that the threshold excludes.
     pub patience: usize,
 }
 
-/// A query of a sweep and what it has found.
-pub struct Query {
+/// A query of a sweep and its candidates so far.
+pub struct SweepQuery {
     view: Scalars,
     group: u32,
     capacity: usize,
-    /// The nearest references so far, and others that have come since they were last sorted out:
-    /// bits of the bound (bounds are ≥ 0, so their bits order them), then the position.
+    /// The candidates so far, and others since the last pruning: bits of the bound (bounds are ≥ 0,
+    /// so their bits order them), then the position.
     keys: Vec<u64>,
-    /// Only keys below it count.
+    /// Candidates have keys below it.
     floor: u64,
-    /// Whether references were left out for others; their keys are from the floor on.
-    left_out: bool,
+    /// Whether references within the limit were dropped; their keys are from the floor on.
+    truncated: bool,
     threshold: Threshold,
-    /// What is left of [`Wanted::patience`].
+    /// The rest of [`Wanted::patience`].
     patience: usize,
 }
 
-impl Query {
-    fn new(frame: &Frame, view: Scalars, wanted: &Wanted) -> Self {
+impl SweepQuery {
+    fn new(frame: &RowFrame, view: Scalars, wanted: &Wanted) -> Self {
         let &Wanted {
             group,
             capacity,
@@ -62,89 +67,90 @@ impl Query {
             view,
             group,
             capacity,
-            keys: Vec::with_capacity((2 * capacity).min(MOST_ROOM)),
+            keys: Vec::with_capacity((2 * capacity).min(KEYS_IN_ADVANCE)),
             floor,
-            left_out: false,
+            truncated: false,
             patience,
         }
     }
 
-    /// Whether the sweep gave it up: then it has not seen all references.
-    fn is_given_up(&self) -> bool {
+    /// Whether the sweep abandoned it: then it has not seen all references.
+    fn is_abandoned(&self) -> bool {
         self.patience == 0
     }
 
+    /// Adds a reference that passed the threshold.
     #[inline(always)]
-    fn insert(&mut self, frame: &Frame, key: u64) {
+    fn insert(&mut self, frame: &RowFrame, key: u64) {
         if key >= self.floor {
             self.patience = self.patience.saturating_sub(1);
-            if self.is_given_up() {
-                // No sum is below it.
+            if self.is_abandoned() {
+                // No sum is below −∞.
                 self.threshold.base = f32::NEG_INFINITY;
             }
             return;
         }
         self.keys.push(key);
         if self.keys.len() >= 2 * self.capacity {
-            self.sort_out(frame);
+            self.prune(frame);
         }
     }
 
-    /// Keeps the nearest of what has come.
+    /// Keeps the nearest keys, and lowers the threshold to them.
     #[inline(never)]
-    fn sort_out(&mut self, frame: &Frame) {
+    fn prune(&mut self, frame: &RowFrame) {
         if self.keys.len() <= self.capacity {
             return;
         }
-        let (_, &mut first_left_out, _) = self.keys.select_nth_unstable(self.capacity);
+        let (_, &mut first_dropped, _) = self.keys.select_nth_unstable(self.capacity);
         self.keys.truncate(self.capacity);
-        self.floor = first_left_out;
-        self.left_out = true;
-        let limit = f32::from_bits((first_left_out >> 32) as u32);
-        if !self.is_given_up() {
+        self.floor = first_dropped;
+        self.truncated = true;
+        let limit = f32::from_bits((first_dropped >> 32) as u32);
+        if !self.is_abandoned() {
             self.threshold = frame.threshold(&self.view, limit);
         }
     }
 
-    fn finish(mut self, frame: &Frame) -> Found {
-        self.sort_out(frame);
+    fn finish(mut self, frame: &RowFrame) -> SweepAnswer {
+        self.prune(frame);
         self.keys.sort_unstable();
-        Found {
-            floor: self.left_out.then_some(self.floor),
-            given_up: self.is_given_up(),
+        SweepAnswer {
+            floor: self.truncated.then_some(self.floor),
+            abandoned: self.is_abandoned(),
             keys: self.keys,
         }
     }
 }
 
-/// What a sweep found for a query. A key is the bits of a lower bound in view units, then the
+/// The result of a sweep for a query. A key is the bits of a lower bound in view units, then the
 /// position.
 #[derive(Debug)]
-pub struct Found {
-    /// The least keys of references within the limit, in increasing order.
+pub struct SweepAnswer {
+    /// The candidates: the least keys of references within the limit, in increasing order.
     pub keys: Vec<u64>,
-    /// All other keys of references within the limit are from here on; `None` without others.
+    /// A lower bound on the keys of all other references within the limit; `None` without others.
     pub floor: Option<u64>,
-    /// Whether there may be any other references beside these.
-    pub given_up: bool,
+    /// Whether any other reference may be within the limit, for the sweep abandoned the query.
+    pub abandoned: bool,
 }
 
-/// The nearest references of some queries; the groups are those of the positions. Begins at the
-/// block of the position `first`, near which the nearest ones are where the data are sorted: the
-/// earlier they are found, the fewer others are kept for a while.
+/// The candidates of some queries; `groups` are those of the positions. Begins at the block of the
+/// position `first`: where the data are sorted the nearest references are near it, and the earlier
+/// they come, the fewer others pass the threshold.
 pub fn sweep(
-    frame: &Frame,
-    blocks: &Blocks,
+    frame: &RowFrame,
+    blocks: &ReferenceBlocks,
     groups: &[[u32; LANES]],
-    queries: &[(View, Wanted)],
+    queries: &[(RowView, Wanted)],
     first: usize,
-) -> Vec<Found> {
+) -> Vec<SweepAnswer> {
     let coordinates = tiles(frame.columns(), queries);
     let mut found = queries
         .iter()
-        .map(|(view, wanted)| Query::new(frame, view.scalars, wanted))
+        .map(|(view, wanted)| SweepQuery::new(frame, view.scalars, wanted))
         .collect::<Vec<_>>();
-    let sweep = Sweep {
+    let sweep = RowSweep {
         frame,
         blocks,
         groups,
@@ -153,129 +159,48 @@ pub fn sweep(
         first: first / LANES,
     };
     match frame.sums() {
-        Sums::Squares => dispatch(Over(sweep, Squares)),
-        Sums::Magnitudes => dispatch(Over(sweep, Magnitudes)),
-        Sums::Greatest => dispatch(Over(sweep, Greatest)),
-        Sums::Quotients => dispatch(Over(sweep, Quotients)),
-        Sums::Products => dispatch(Over(sweep, Products)),
-        Sums::AbsoluteProducts => dispatch(Over(sweep, AbsoluteProducts)),
+        RowSum::Squares => dispatch(SweepKernel(sweep, Squares)),
+        RowSum::Magnitudes => dispatch(SweepKernel(sweep, Magnitudes)),
+        RowSum::Greatest => dispatch(SweepKernel(sweep, Greatest)),
+        RowSum::Quotients => dispatch(SweepKernel(sweep, Quotients)),
+        RowSum::Products => dispatch(SweepKernel(sweep, Products)),
+        RowSum::AbsoluteProducts => dispatch(SweepKernel(sweep, AbsoluteProducts)),
     }
     found.into_iter().map(|query| query.finish(frame)).collect()
 }
 
-/// The coordinates of queries, those of a tile side by side; the last query is repeated where a
-/// tile is not full.
-fn tiles(columns: usize, queries: &[(View, Wanted)]) -> Vec<[f32; QUERIES]> {
+/// The coordinates of queries, interleaved within a tile; the last query is repeated where a tile
+/// is not full.
+fn tiles(columns: usize, queries: &[(RowView, Wanted)]) -> Vec<[f32; QUERIES]> {
     let mut coordinates = Vec::with_capacity(queries.len().div_ceil(QUERIES) * columns);
     for tile in queries.chunks(QUERIES) {
         let view = |q: usize| &tile[q.min(tile.len() - 1)].0.values;
-        let side_by_side = |k| std::array::from_fn(|q| view(q)[k]);
-        coordinates.extend((0..columns).map(side_by_side));
+        let interleaved = |k| std::array::from_fn(|q| view(q)[k]);
+        coordinates.extend((0..columns).map(interleaved));
     }
     coordinates
 }
 
-/// What is added up: [`Sums`], one by one.
-trait Term: Copy {
-    /// Adds what one coordinate of two views gives.
-    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s;
-
-    /// After the last coordinate.
-    #[inline(always)]
-    fn finish<S: Simd>(self, _: S, sum: S::f32s) -> S::f32s {
-        sum
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Squares;
-
-impl Term for Squares {
-    #[inline(always)]
-    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
-        let difference = simd.sub_f32s(a, b);
-        simd.mul_add_e_f32s(difference, difference, sum)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Magnitudes;
-
-impl Term for Magnitudes {
-    #[inline(always)]
-    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
-        simd.add_f32s(sum, simd.abs_f32s(simd.sub_f32s(a, b)))
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Greatest;
-
-impl Term for Greatest {
-    #[inline(always)]
-    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
-        simd.max_f32s(sum, simd.abs_f32s(simd.sub_f32s(a, b)))
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Quotients;
-
-impl Term for Quotients {
-    #[inline(always)]
-    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
-        let difference = simd.abs_f32s(simd.sub_f32s(a, b));
-        let magnitude = simd.add_f32s(simd.abs_f32s(a), simd.abs_f32s(b));
-        // Makes 0/0 zero, and changes no other quotient: coordinates are zero or far greater.
-        let magnitude = simd.add_f32s(magnitude, simd.splat_f32s(f32::MIN_POSITIVE));
-        simd.add_f32s(sum, simd.div_f32s(difference, magnitude))
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Products;
-
-impl Term for Products {
-    #[inline(always)]
-    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
-        simd.negate_mul_add_e_f32s(a, b, sum)
-    }
-}
-
-#[derive(Clone, Copy)]
-struct AbsoluteProducts;
-
-impl Term for AbsoluteProducts {
-    #[inline(always)]
-    fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
-        simd.mul_add_e_f32s(a, b, sum)
-    }
-
-    #[inline(always)]
-    fn finish<S: Simd>(self, simd: S, sum: S::f32s) -> S::f32s {
-        simd.neg_f32s(simd.abs_f32s(sum))
-    }
-}
-
-/// Some queries, QUERIES to a tile, over all blocks.
-struct Sweep<'a> {
-    frame: &'a Frame,
-    blocks: &'a Blocks,
+/// A sweep of some queries, [`QUERIES`] per tile, over all blocks.
+struct RowSweep<'a> {
+    frame: &'a RowFrame,
+    blocks: &'a ReferenceBlocks,
     groups: &'a [[u32; LANES]],
     coordinates: &'a [[f32; QUERIES]],
-    queries: &'a mut [Query],
+    queries: &'a mut [SweepQuery],
     /// The block to begin with.
     first: usize,
 }
 
-struct Over<'a, T>(Sweep<'a>, T);
+/// A sweep that accumulates one kind of term, as a kernel.
+struct SweepKernel<'a, T>(RowSweep<'a>, T);
 
-impl<T: Term> WithSimd for Over<'_, T> {
+impl<T: SweepTerm> WithSimd for SweepKernel<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Over(sweep, term) = self;
+        let SweepKernel(sweep, term) = self;
         let columns = sweep.frame.columns();
         let blocks = || sweep.blocks.iter().zip(sweep.groups).enumerate();
         let in_turn = blocks().skip(sweep.first).chain(blocks().take(sweep.first));
@@ -283,12 +208,12 @@ impl<T: Term> WithSimd for Over<'_, T> {
             let (coordinates, scalars) = block.split_at(columns);
             let tiles = sweep.coordinates.chunks_exact(columns);
             for (queries, tile) in sweep.queries.chunks_mut(QUERIES).zip(tiles) {
-                if queries.iter().all(Query::is_given_up) {
+                if queries.iter().all(SweepQuery::is_abandoned) {
                     continue;
                 }
                 for part in 0..LANES / (REGISTERS * S::F32_LANES) {
                     let sums = tile_of_sums(simd, term, tile, coordinates, part);
-                    let target = Target {
+                    let target = TileTarget {
                         frame: sweep.frame,
                         scalars,
                         groups,
@@ -307,11 +232,11 @@ impl<T: Term> WithSimd for Over<'_, T> {
 
 /// The sums of a tile of queries with some registers of references.
 #[inline(always)]
-fn tile_of_sums<S: Simd, T: Term>(
+fn tile_of_sums<S: Simd, T: SweepTerm>(
     simd: S,
     term: T,
     tile: &[[f32; QUERIES]],
-    coordinates: &[Row],
+    coordinates: &[LaneRow],
     part: usize,
 ) -> [[S::f32s; REGISTERS]; QUERIES] {
     let mut sums = [[simd.splat_f32s(0.0); REGISTERS]; QUERIES];
@@ -330,19 +255,19 @@ fn tile_of_sums<S: Simd, T: Term>(
     sums
 }
 
-/// The references of a block as the target of a tile.
-struct Target<'a> {
-    frame: &'a Frame,
-    scalars: &'a [Row],
+/// The references of a block that a tile of queries meets.
+struct TileTarget<'a> {
+    frame: &'a RowFrame,
+    scalars: &'a [LaneRow],
     groups: &'a [u32; LANES],
     /// The position of the block's first reference.
     first: usize,
 }
 
-impl Target<'_> {
-    /// Keeps what is near among a register of references.
+impl TileTarget<'_> {
+    /// Keeps the references of a register whose sums are below the threshold.
     #[inline(always)]
-    fn collect<S: Simd>(&self, simd: S, query: &mut Query, sums: S::f32s, register: usize) {
+    fn collect<S: Simd>(&self, simd: S, query: &mut SweepQuery, sums: S::f32s, register: usize) {
         let row = |scalar: usize| singles::<S>(&self.scalars[scalar])[register];
         let slope = simd.splat_f32s(query.threshold.slope);
         let base = simd.splat_f32s(query.threshold.base);
@@ -361,9 +286,9 @@ impl Target<'_> {
         self.insert(query, &values, lanes::<S>(near), first);
     }
 
-    /// Keeps what is nearest of some `lanes` of sums; the first of these is the block's `first`.
+    /// Keeps the references in some `lanes` of `sums`, whose first lane is the block's `first`.
     #[inline(never)]
-    fn insert(&self, query: &mut Query, sums: &[f32; LANES], mut lanes: u32, first: usize) {
+    fn insert(&self, query: &mut SweepQuery, sums: &[f32; LANES], mut lanes: u32, first: usize) {
         while lanes != 0 {
             let at = lanes.trailing_zeros() as usize;
             lanes &= lanes - 1;
@@ -383,19 +308,19 @@ mod tests {
 
     const COLUMNS: usize = 5;
 
-    /// What a sweep of squares finds under one instruction set.
+    /// The result of a sweep of squares under one instruction set.
     fn found_with(
-        run: impl FnOnce(Over<Squares>),
-        frame: &Frame,
-        (blocks, groups): (&Blocks, &[[u32; LANES]]),
-        queries: &[(View, Wanted)],
-    ) -> Vec<Found> {
+        run: impl FnOnce(SweepKernel<Squares>),
+        frame: &RowFrame,
+        (blocks, groups): (&ReferenceBlocks, &[[u32; LANES]]),
+        queries: &[(RowView, Wanted)],
+    ) -> Vec<SweepAnswer> {
         let coordinates = tiles(COLUMNS, queries);
-        let mut found: Vec<Query> = queries
+        let mut found: Vec<SweepQuery> = queries
             .iter()
-            .map(|(view, wanted)| Query::new(frame, view.scalars, wanted))
+            .map(|(view, wanted)| SweepQuery::new(frame, view.scalars, wanted))
             .collect();
-        let sweep = Sweep {
+        let sweep = RowSweep {
             frame,
             blocks,
             groups,
@@ -403,7 +328,7 @@ mod tests {
             queries: &mut found,
             first: 1,
         };
-        run(Over(sweep, Squares));
+        run(SweepKernel(sweep, Squares));
         found.into_iter().map(|query| query.finish(frame)).collect()
     }
 
@@ -416,8 +341,8 @@ mod tests {
                 .collect()
         };
         let references = rows(77);
-        let frame = Frame::squares(vec![0.0; COLUMNS], 10.0);
-        let mut blocks = Blocks::new(&frame, 77, |i| Some((&references[i], 1.0))).unwrap();
+        let frame = RowFrame::squares(vec![0.0; COLUMNS], 10.0);
+        let mut blocks = ReferenceBlocks::new(&frame, 77, |i| Some((&references[i], 1.0))).unwrap();
         blocks.remove(50);
         let groups: Vec<[u32; LANES]> = (0..3)
             .map(|block| std::array::from_fn(|lane| ((block * LANES + lane) % 4) as u32))
@@ -433,7 +358,7 @@ mod tests {
             },
             patience: 1000,
         };
-        let queries: Vec<(View, Wanted)> = (0..13)
+        let queries: Vec<(RowView, Wanted)> = (0..13)
             .map(|i| (frame.view(&points[i], 1.0), wanted(i)))
             .collect();
         let expected: Vec<Vec<u32>> = (0..13)
@@ -451,9 +376,10 @@ mod tests {
                 near
             })
             .collect();
-        let check = |run: &mut dyn FnMut(Over<Squares>), name: &str| {
+        let check = |run: &mut dyn FnMut(SweepKernel<Squares>), name: &str| {
             let found = found_with(run, &frame, (&blocks, &groups), &queries);
-            let positions = |found: &Found| found.keys.iter().map(|&key| key as u32).collect();
+            let positions =
+                |found: &SweepAnswer| found.keys.iter().map(|&key| key as u32).collect();
             let found: Vec<Vec<u32>> = found.iter().map(positions).collect();
             assert_eq!(found, expected, "{name}");
         };

@@ -18,7 +18,7 @@ use gmhclust_core::Matrix;
 
 /// Sweeps as a device does, only that the host does the work.
 struct Fake {
-    frame: Frame,
+    frame: RowFrame,
     /// By position.
     rows: Vec<f32>,
     most_queries: usize,
@@ -31,7 +31,7 @@ struct Fake {
 impl Fake {
     fn new(
         device: usize,
-        frame: &Frame,
+        frame: &RowFrame,
         rows: &Rows,
         most_queries: usize,
         fails_at: Option<usize>,
@@ -57,8 +57,8 @@ impl Fake {
         let row = &self.rows[position * row_len..][..row_len];
         let (coordinates, scalars) = row.split_at(row_len - SCALARS);
         let coordinates = match self.frame.precision() {
-            Precision::Single => coordinates.to_vec(),
-            Precision::Half => {
+            ViewPrecision::Single => coordinates.to_vec(),
+            ViewPrecision::Half => {
                 let bits = coordinates.iter().map(|number| number.to_bits());
                 bits.flat_map(|bits| [bits as u16, (bits >> 16) as u16])
                     .map(coordinate_of_half)
@@ -89,7 +89,7 @@ impl Sweeper for Fake {
     fn sweep(
         &mut self,
         positions: &Positions,
-        request: &Request,
+        request: &NeighbourRequest,
         capacity: usize,
         groups: &[u32],
         batch: Range<usize>,
@@ -112,7 +112,7 @@ impl Sweeper for Fake {
             let query = request.queries[at];
             let position = positions.positions[query as usize] as usize;
             let own = match request.except {
-                Except::Nobody => NO_GROUP,
+                Except::Nothing => NO_GROUP,
                 except => group(except, query),
             };
             let limit = request.limits.map_or(f64::INFINITY, |limits| limits[at]);
@@ -201,7 +201,7 @@ impl Fakes {
         space: Space<'a>,
         monitor: &'a Monitor,
     ) -> Result<Option<CudaNeighbours<'a, Fake>>> {
-        let make = |device, frame: &Frame, rows: &Arc<Rows>, _| {
+        let make = |device, frame: &RowFrame, rows: &Arc<Rows>, _| {
             let fails_at = self.fail_at[device];
             if fails_at == Some(0) {
                 return Err(Fake::gone(device));
@@ -278,7 +278,7 @@ fn where_all_devices_fail_the_search_ends_and_what_came_before_is_right() {
     };
     let monitor = Monitor::default();
     let queries: Vec<u32> = (0..400).collect();
-    let request = Request {
+    let request = NeighbourRequest {
         queries: &queries,
         wanted: 3,
         limits: None,
@@ -436,11 +436,11 @@ fn share_of_margin(
     let neighbours = CudaNeighbours::new(devices, space, 0, None, &monitor);
     let mut neighbours = neighbours.unwrap().unwrap();
     let indices: Vec<u32> = (n as u32..2 * n as u32).collect();
-    let request = Request {
+    let request = NeighbourRequest {
         queries: &indices,
         wanted: n,
         limits: None,
-        except: Except::Nobody,
+        except: Except::Nothing,
     };
     let CudaNeighbours {
         sweepers,
@@ -449,7 +449,7 @@ fn share_of_margin(
         ..
     } = &mut neighbours;
     let frame = &frames[0];
-    assert_eq!(frame.precision(), Precision::Half);
+    assert_eq!(frame.precision(), ViewPrecision::Half);
     let capacity = capacity(frame, &request);
     let swept = sweepers[0].sweep(positions, &request, capacity, &vec![0; n], 0..n, &monitor);
     let swept = swept.unwrap();
@@ -489,7 +489,7 @@ fn the_gpu_adds_up_halves_within_the_margin() {
     for p in [8, 16, 31, 64, 295, 1024, 4096] {
         for sort in 0..7 {
             let share = share_of_margin(&mut random, &device, sort, 100, p);
-            // Sums of bounds are rounded to singles, too.
+            // RowSum of bounds are rounded to singles, too.
             assert!(
                 share < 0.5,
                 "sort {sort}, {p} columns: {share} of the margin"

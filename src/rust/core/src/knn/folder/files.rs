@@ -1,0 +1,110 @@
+//! Files that are read with a limit on their size, and written as a whole or not at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::checksum::Checksum;
+use crate::error::{Error, Result};
+
+/// The size of a regular file in bytes. A link is refused, for it may lead out of the folder.
+///
+/// # Errors
+/// The system's, and that the file is not regular.
+pub fn regular_size(path: &Path) -> io::Result<u64> {
+    let found = fs::symlink_metadata(path)?;
+    if found.is_file() {
+        Ok(found.len())
+    } else {
+        Err(io::Error::other("it is no regular file"))
+    }
+}
+
+/// The bytes of a file of at most `most` bytes.
+///
+/// # Errors
+/// The system's, and that the file is longer.
+pub fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    if regular_size(path)? > most {
+        return Err(io::Error::other("it is too long"));
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A file that is being written under a temporary name.
+pub struct Unfinished {
+    file: File,
+    sum: Checksum,
+    path: PathBuf,
+    temporary: PathBuf,
+}
+
+impl Unfinished {
+    fn new(folder: &Path, name: &str) -> Result<Self> {
+        /// Makes temporary names unique within the process.
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+
+        let path = folder.join(name);
+        loop {
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let unique = format!("writing-{}-{number}-{name}", std::process::id());
+            let temporary = folder.join(unique);
+            // A process on another machine may have the same identifier.
+            match OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&temporary)
+            {
+                Ok(file) => {
+                    return Ok(Self {
+                        file,
+                        sum: Checksum::default(),
+                        path,
+                        temporary,
+                    })
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (),
+                Err(error) => return Err(unwritable(&path, &error)),
+            }
+        }
+    }
+
+    /// Appends bytes.
+    ///
+    /// # Errors
+    /// `Error::Input` where the system refuses.
+    pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.sum.update(bytes);
+        let written = self.file.write_all(bytes);
+        written.map_err(|error| unwritable(&self.path, &error))
+    }
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // Fails after the rename, when there is no file to remove.
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
+/// Writes a file as a whole or not at all, by a rename; returns its checksum.
+///
+/// # Errors
+/// `Error::Input` where the system refuses, and the errors of `fill`.
+pub fn write_whole(
+    folder: &Path,
+    name: &str,
+    fill: impl FnOnce(&mut Unfinished) -> Result<()>,
+) -> Result<String> {
+    let mut file = Unfinished::new(folder, name)?;
+    fill(&mut file)?;
+    fs::rename(&file.temporary, &file.path).map_err(|error| unwritable(&file.path, &error))?;
+    Ok(std::mem::take(&mut file.sum).digits())
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Error {
+    Error::Input(format!("cannot write {}: {error}", path.display()))
+}

@@ -1,0 +1,94 @@
+//! The search for all neighbours at once.
+
+use super::block::Block;
+use super::graph::Graph;
+use super::update::Done;
+use crate::cpu::Cpu;
+use crate::error::{Error, Result};
+use crate::metric::Points;
+use crate::monitor::Monitor;
+use crate::neighbours::{NeighbourDevice, Space};
+
+/// The `k` nearest neighbours among the first `references` points: of each of the other points or,
+/// where there are none, of each reference among the other references.
+///
+/// Takes O(m·n·p) time for m queries and n references in p dimensions, and O((m + n)·p + m·k)
+/// memory.
+///
+/// # Errors
+/// `Error::Input` where `k` is 0 or more than a query has neighbours, or where a distance is not a
+/// number (see [`Space::check`]); otherwise the errors of the device.
+pub fn nearest(
+    points: &Points,
+    references: usize,
+    k: usize,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Graph> {
+    let mut search = Search::new(points, references, k, device.cpu())?;
+    search.run(device, monitor)?;
+    Ok(search.into_graph())
+}
+
+/// A search for nearest neighbours that can resume on another device after one failed: finished
+/// queries are not searched again.
+#[derive(Debug)]
+pub struct Search<'a> {
+    block: Block<'a>,
+    graph: Graph,
+    done: Done,
+}
+
+impl<'a> Search<'a> {
+    /// For the arguments of [`nearest`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(points: &'a Points, references: usize, k: usize, cpu: &Cpu) -> Result<Self> {
+        let among_themselves = references == points.rows();
+        let most = references - usize::from(among_themselves);
+        if k == 0 || k > most {
+            return Err(Error::Input(format!(
+                "`k` is {k}; it must be at least 1 and at most {most}, the number of neighbours \
+                 there are"
+            )));
+        }
+        Space::Points { points, references }.check()?;
+        let queries = if among_themselves {
+            0..references
+        } else {
+            references..points.rows()
+        };
+        let graph = cpu.install(|| Graph::unknown_on_threads(queries.len(), k))?;
+        let block = Block {
+            points,
+            references,
+            first: 0,
+            queries,
+            own: among_themselves.then_some(0),
+        };
+        Ok(Self {
+            block,
+            graph,
+            done: Done::default(),
+        })
+    }
+
+    /// Searches for the neighbours of all unfinished queries on a device.
+    ///
+    /// # Errors
+    /// The errors of the device.
+    pub fn run(
+        &mut self,
+        device: &(impl NeighbourDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<()> {
+        self.graph
+            .update(&self.block, &mut self.done, device, monitor)
+    }
+
+    /// The neighbours.
+    pub fn into_graph(self) -> Graph {
+        self.graph
+    }
+}

@@ -1,0 +1,211 @@
+//! Contraction of the matrix: merged clusters are replaced by their unions.
+
+use pulp::{Simd, WithSimd};
+
+use super::contraction_plan::{ClusterPart, ContractionPlan};
+use super::matrix_rows::MatrixRows;
+use super::worker::{Worker, ROWS};
+use crate::error::Result;
+use crate::linkage::condensed::{Condensed, Stored};
+use crate::monitor::Monitor;
+use crate::simd::dispatch;
+use crate::tasks::share;
+
+/// Some columns of the dissimilarities in [`ROWS`] rows, kept for the unions.
+#[derive(Default)]
+struct Columns {
+    /// The slots of the columns, in increasing order.
+    slots: Vec<u32>,
+    /// [`ROWS`] values of each.
+    values: Vec<f64>,
+}
+
+impl Columns {
+    /// The values of a column.
+    fn of(&self, slot: u32) -> &[f64] {
+        let at = self
+            .slots
+            .binary_search(&slot)
+            .expect("is one of the columns");
+        &self.values[at * ROWS..][..ROWS]
+    }
+}
+
+/// A task of the first pass: the rows of old slots from `start` on.
+struct RowBlock<'m, T> {
+    start: usize,
+    /// New slots of those that do not merge, and their new rows.
+    rows: Vec<(usize, &'m mut [T])>,
+    columns: &'m mut Columns,
+}
+
+/// Fills in the `contracted` matrix. The workers' visitors see its rows.
+///
+/// The first pass reads all rows: it writes the new rows of clusters that did not merge, and keeps
+/// the columns that the unions need. The second computes the rows of the unions.
+///
+/// # Errors
+/// `Error::Interrupt` when the monitor says stop.
+pub fn contract<T: Stored>(
+    rows: &MatrixRows<T>,
+    plan: &ContractionPlan,
+    contracted: &mut Condensed<T>,
+    workers: &mut [Worker],
+    monitor: &Monitor,
+) -> Result<()> {
+    let before = rows.clusters();
+    let mut columns = wanted_columns(plan, before);
+    let starts = (0..before).step_by(ROWS);
+    let mut blocks: Vec<RowBlock<T>> = starts
+        .zip(&mut columns)
+        .map(|(start, columns)| RowBlock {
+            start,
+            rows: Vec::new(),
+            columns,
+        })
+        .collect();
+    let mut clusters = Vec::new();
+    for (new, row) in contracted.rows_mut().into_iter().enumerate() {
+        if plan.others[new].is_empty() {
+            let block = plan.lowest[new] as usize / ROWS;
+            blocks[block].rows.push((new, row));
+        } else {
+            clusters.push((new, row));
+        }
+    }
+    blocks.reverse();
+    blocks.rotate_right(1);
+    share(blocks, workers, |worker, block| {
+        monitor.check()?;
+        contract_block(rows, plan, block, worker);
+        Ok(())
+    })?;
+    share(clusters, workers, |worker, (new, row)| {
+        monitor.check()?;
+        contract_cluster(rows, plan, &columns, (new, row), worker);
+        Ok(())
+    })
+}
+
+/// The columns that the unions of a plan need of each block of the `before` old rows, without
+/// values.
+fn wanted_columns(plan: &ContractionPlan, before: usize) -> Vec<Columns> {
+    let mut columns: Vec<Columns> = (0..before.div_ceil(ROWS))
+        .map(|_| Columns::default())
+        .collect();
+    for (&lowest, others) in plan.lowest.iter().zip(&plan.others) {
+        for &other in others {
+            for block in &mut columns[lowest as usize / ROWS..=other as usize / ROWS] {
+                block.slots.push(other);
+            }
+        }
+    }
+    columns
+}
+
+/// The new rows of a block, and its columns.
+fn contract_block<T: Stored>(
+    rows: &MatrixRows<T>,
+    plan: &ContractionPlan,
+    block: RowBlock<T>,
+    worker: &mut Worker,
+) {
+    let RowBlock {
+        start,
+        rows: new_rows,
+        columns,
+    } = block;
+    columns.slots.sort_unstable();
+    columns.values = vec![0.0; columns.slots.len() * ROWS];
+    let mut new_rows = new_rows.into_iter().peekable();
+    for slot in start..(start + ROWS).min(rows.clusters()) {
+        let row = rows.row(slot, &mut worker.room);
+        for (&column, values) in columns.slots.iter().zip(columns.values.chunks_mut(ROWS)) {
+            if column as usize > slot {
+                values[slot - start] = row[column as usize - slot - 1];
+            }
+        }
+        if let Some((new, to)) = new_rows.next_if(|(new, _)| plan.lowest[*new] as usize == slot) {
+            worker.row[slot + 1..].copy_from_slice(row);
+            let size = plan.contraction.sizes[slot];
+            let all = 0..plan.steps.len();
+            plan.merge_columns(&mut worker.row, all, slot as u32, size);
+            write(&worker.row, &plan.lowest[new + 1..], to);
+            let seen = T::as_stored(to, &mut worker.room);
+            worker.visitor.visit(new, seen);
+        }
+    }
+}
+
+/// The new row of a union.
+fn contract_cluster<T: Stored>(
+    rows: &MatrixRows<T>,
+    plan: &ContractionPlan,
+    columns: &[Columns],
+    (new, to): (usize, &mut [T]),
+    worker: &mut Worker,
+) {
+    let lowest = plan.lowest[new];
+    let slots = 1 + plan.others[new].len();
+    while worker.parts.len() < slots {
+        worker.parts.push(ClusterPart {
+            slot: 0,
+            size: 0.0,
+            row: vec![0.0; rows.clusters()],
+            done: 0,
+        });
+    }
+    let parts = &mut worker.parts[..slots];
+    let slots = std::iter::once(&lowest).chain(&plan.others[new]);
+    for (part, &slot) in parts.iter_mut().zip(slots) {
+        part.slot = slot;
+        part.size = plan.contraction.sizes[slot as usize];
+        part.done = 0;
+        rows.load_row(slot as usize, &mut part.row[slot as usize + 1..]);
+        let (first, last) = (lowest as usize, slot as usize);
+        for (block, columns) in columns
+            .iter()
+            .enumerate()
+            .take(last / ROWS + 1)
+            .skip(first / ROWS)
+        {
+            if first == last {
+                continue;
+            }
+            let from = (block * ROWS).max(first);
+            let to = ((block + 1) * ROWS).min(last);
+            part.row[from..to]
+                .copy_from_slice(&columns.of(slot)[from - block * ROWS..to - block * ROWS]);
+        }
+    }
+    plan.merge_parts(parts, new);
+    write(&parts[0].row, &plan.lowest[new + 1..], to);
+    worker
+        .visitor
+        .visit(new, T::as_stored(to, &mut worker.room));
+}
+
+/// Writes the dissimilarities of `row` in some slots into `to`.
+fn write<T: Stored>(row: &[f64], slots: &[u32], to: &mut [T]) {
+    dispatch(Write { row, slots, to });
+}
+
+/// [`write`] as a kernel.
+struct Write<'a, T> {
+    row: &'a [f64],
+    slots: &'a [u32],
+    to: &'a mut [T],
+}
+
+impl<T: Stored> WithSimd for Write<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (to, &slot) in self.to.iter_mut().zip(self.slots) {
+            // All slots are in the row. `get` without a panic lets the compiler use gathers.
+            let value = self.row.get(slot as usize).copied().unwrap_or(f64::NAN);
+            *to = T::store(value);
+        }
+    }
+}

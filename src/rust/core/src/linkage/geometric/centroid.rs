@@ -1,0 +1,51 @@
+//! Centroid and median linkage of points.
+
+use super::centred::centred;
+use crate::dendrogram::Dendrogram;
+use crate::error::Result;
+use crate::linkage::tree::tree;
+use crate::mahalanobis::agglomerate::agglomerate_all;
+use crate::mahalanobis::{AgglomerationDevice, Problem, UnionRule};
+use crate::matrix::Matrix;
+use crate::monitor::Monitor;
+
+/// Centroid linkage (UPGMC) of the rows of `x`: the distance of two clusters is that of their
+/// centroids. Heights are the square roots of those of R's `hclust(dist(x)^2, "centroid")`; they
+/// need not increase. Of several nearest pairs the one with the lower slots merges.
+///
+/// Takes O(n²p) time in practice and O(np) memory.
+///
+/// # Errors
+/// As [`ward`](super::ward()).
+pub fn centroid(
+    x: &Matrix,
+    device: &(impl AgglomerationDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Dendrogram> {
+    by_centres(x, UnionRule::Mean, device, monitor)
+}
+
+/// Median linkage (WPGMC) of the rows of `x`: the centre of a union is the midpoint of its parts'
+/// centres. Otherwise as [`centroid`], for `hclust(dist(x)^2, "median")`.
+///
+/// # Errors
+/// As [`centroid`].
+pub fn median(
+    x: &Matrix,
+    device: &(impl AgglomerationDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Dendrogram> {
+    by_centres(x, UnionRule::Midpoint, device, monitor)
+}
+
+/// Merges the nearest pair of centres again and again.
+fn by_centres(
+    x: &Matrix,
+    union: UnionRule,
+    device: &(impl AgglomerationDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Dendrogram> {
+    let x = centred(x)?;
+    let merges = agglomerate_all(&[Problem::of_centroids(&x, union)], device, monitor)?;
+    tree(x.rows(), &merges[0])
+}

@@ -1,0 +1,41 @@
+//! Ward's linkage of points.
+
+use super::centred::centred;
+use super::ward_merges::WardMerges;
+use crate::dendrogram::Dendrogram;
+use crate::error::Result;
+use crate::linkage::tree::sorted_tree;
+use crate::matrix::Matrix;
+use crate::memory;
+use crate::monitor::Monitor;
+use crate::neighbours::{NeighbourDevice, Space};
+
+/// Ward's linkage of the rows of `x`: the tree and the heights of R's
+/// `hclust(dist(x), "ward.D2")`, √(2ab/(a+b)) times the distance of the centroids of two clusters
+/// with a and b members (Ward 1963, doi:10.1080/01621459.1963.10500845). Where pairs tie, it
+/// is one of several valid trees.
+///
+/// Takes O(n²p) time, mostly in the first search, and O(np) memory.
+///
+/// # Errors
+/// `Error::Input` for values so large that powers of their distances overflow; otherwise the errors
+/// of the device.
+pub fn ward(
+    x: &Matrix,
+    device: &(impl NeighbourDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Dendrogram> {
+    let n = x.rows();
+    memory::check_working("Ward's linkage", n, 450 + 16 * x.columns())?;
+    let x = &centred(x)?;
+    // Progress: the first search, and the merges.
+    monitor.expect(2 * n as u64 - 1);
+    let merges = device.cpu().install(|| {
+        let mut neighbours = device.references(Space::Clusters(x), monitor)?;
+        let mut merges = WardMerges::new(x, &mut *neighbours, monitor)?;
+        merges.merge_duplicates(x)?;
+        merges.merge_all()?;
+        Ok(merges.into_merges())
+    })?;
+    sorted_tree(n, merges)
+}

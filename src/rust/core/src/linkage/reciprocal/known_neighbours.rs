@@ -1,0 +1,58 @@
+//! The known neighbours of a cluster.
+
+use crate::linkage::dissimilarities::{Neighbour, NEAREST};
+
+/// No slot or node.
+pub const NONE: u32 = u32::MAX;
+
+/// A cluster with fewer candidates than this gets new ones in the next pass. A third of the
+/// candidates of a pass; only speed depends on it.
+const FEWEST: usize = NEAREST / 3;
+
+/// A lower bound that is after all neighbours: there are no clusters beyond the candidates.
+const UNBOUNDED: Neighbour = Neighbour {
+    dissimilarity: f64::INFINITY,
+    slot: NONE,
+};
+
+/// A node and its dissimilarity.
+#[derive(Debug, Clone, Copy)]
+pub struct KnownNeighbour {
+    pub dissimilarity: f64,
+    pub node: u32,
+}
+
+/// The known neighbours of a node, the candidates for its nearest one.
+#[derive(Debug, Clone)]
+pub struct KnownNeighbours {
+    /// The node that they are neighbours of.
+    pub node: u32,
+    /// Nearest first. Some may have become part of others since.
+    pub known: Vec<KnownNeighbour>,
+    /// All other clusters come after this.
+    pub lower_bound: Neighbour,
+}
+
+impl KnownNeighbours {
+    /// Of a slot among `n` clusters, given its nearest neighbours.
+    pub fn new(slot: u32, nearest: &[Neighbour], n: usize) -> Self {
+        let known = |neighbour: &Neighbour| KnownNeighbour {
+            dissimilarity: neighbour.dissimilarity,
+            node: neighbour.slot,
+        };
+        let lower_bound = match nearest.last() {
+            Some(last) if nearest.len() + 1 < n => *last,
+            _ => UNBOUNDED,
+        };
+        Self {
+            node: slot,
+            known: nearest.iter().map(known).collect(),
+            lower_bound,
+        }
+    }
+
+    /// Whether the next pass should find more.
+    pub fn are_few(&self) -> bool {
+        self.known.len() < FEWEST && self.lower_bound != UNBOUNDED
+    }
+}

@@ -1,0 +1,68 @@
+//! The clusters between two passes over the dissimilarities.
+
+use crate::linkage::lance_williams::MergedPair;
+
+/// A cluster that was merged since the last pass.
+#[derive(Debug, Clone, Copy)]
+pub struct UnionNode {
+    /// The nodes that it was merged from.
+    pub parts: [u32; 2],
+    pub pair: MergedPair,
+    /// Number of slots in it, and the lowest.
+    slots: u32,
+    pub lowest: u32,
+}
+
+/// Clusters as nodes: nodes 0, 1, … are the clusters in the slots after the last pass; unions
+/// follow in the order of the merges.
+#[derive(Debug, Default)]
+pub struct Nodes {
+    /// By slot: the size of its first node.
+    pub sizes: Vec<f64>,
+    pub unions: Vec<UnionNode>,
+}
+
+impl Nodes {
+    /// Starts anew with clusters of these sizes.
+    pub fn restart(&mut self, sizes: Vec<f64>) {
+        self.sizes = sizes;
+        self.unions.clear();
+    }
+
+    /// Merges two nodes to one whose lowest slot is `lowest`; returns its number.
+    pub fn join(&mut self, parts: [u32; 2], height: f64, lowest: u32) -> u32 {
+        let [a, b] = parts;
+        self.unions.push(UnionNode {
+            parts,
+            pair: MergedPair {
+                height,
+                sizes: [self.size(a), self.size(b)],
+            },
+            slots: self.slots(a) + self.slots(b),
+            lowest,
+        });
+        (self.sizes.len() + self.unions.len() - 1) as u32
+    }
+
+    /// The union that a node is, unless it is a first node.
+    pub fn union(&self, node: u32) -> Option<&UnionNode> {
+        let at = (node as usize).checked_sub(self.sizes.len())?;
+        Some(&self.unions[at])
+    }
+
+    /// Number of observations.
+    pub fn size(&self, node: u32) -> f64 {
+        self.union(node)
+            .map_or_else(|| self.sizes[node as usize], |union| union.pair.size())
+    }
+
+    /// Number of slots.
+    pub fn slots(&self, node: u32) -> u32 {
+        self.union(node).map_or(1, |union| union.slots)
+    }
+
+    /// The lowest slot.
+    pub fn lowest(&self, node: u32) -> u32 {
+        self.union(node).map_or(node, |union| union.lowest)
+    }
+}

@@ -1,0 +1,440 @@
+//! Merging of reciprocal pairs between and across passes.
+
+use std::collections::HashMap;
+
+use rayon::prelude::*;
+
+use super::known_neighbours::{KnownNeighbour, KnownNeighbours, NONE};
+use super::nodes::{Nodes, UnionNode};
+use crate::error::Result;
+use crate::linkage::condensed::pairs;
+use crate::linkage::dissimilarities::{
+    Contraction, Dissimilarities, Fusion, NearestClusters, Neighbour,
+};
+use crate::linkage::lance_williams::{Linkage, Recurrence};
+use crate::merge::Merge;
+use crate::monitor::Monitor;
+
+/// Another pass is made only if at least this share of the clusters merged since the last one;
+/// otherwise the chain merges the rest. Only speed depends on it.
+const LEAST_PROGRESS: f64 = 1.0 / 16.0;
+
+/// Clusters of more slots wait for the next pass, for the number of entries that have to be looked
+/// up grows with their slots. Only speed depends on it.
+const MOST_SLOTS: u32 = 64;
+
+/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, each merge after those
+/// of its parts. Merges name a cluster by its lowest slot.
+///
+/// Takes O(n²) time for n clusters.
+///
+/// # Errors
+/// As [`Dissimilarities::nearest`].
+pub fn merges(
+    recurrence: Recurrence,
+    sizes: Vec<f64>,
+    matrix: &mut dyn Dissimilarities,
+    monitor: &Monitor,
+) -> Result<Vec<Merge>> {
+    let nearest = matrix.nearest(monitor)?;
+    let mut state = ReciprocalMerges::new(recurrence, sizes, &nearest);
+    loop {
+        let clusters = state.nodes.sizes.len();
+        state.merge_known_pairs(matrix, monitor)?;
+        if state.nodes.unions.len() + 1 == clusters {
+            return Ok(state.merges);
+        }
+        state.contract(matrix, monitor)?;
+        let left = state.nodes.sizes.len();
+        monitor.advance((pairs(clusters) - pairs(left)) as u64);
+        if ((clusters - left) as f64) < LEAST_PROGRESS * clusters as f64 {
+            let rest = matrix.chain(recurrence, &state.nodes.sizes, monitor)?;
+            let rest = rest.into_iter().map(|merge| state.named(merge));
+            state.merges.extend(rest.collect::<Vec<_>>());
+            return Ok(state.merges);
+        }
+    }
+}
+
+/// A slot whose nearest neighbour has to be found again.
+struct StaleSlot<'a> {
+    slot: u32,
+    /// The candidates of its node or, where that was merged just now, those of its two parts.
+    candidates: Vec<&'a KnownNeighbours>,
+    /// The current slots of the candidates, in increasing order, and the dissimilarity where it is
+    /// unchanged.
+    neighbours: Vec<(u32, Option<f64>)>,
+}
+
+/// Merges so far, and the clusters between two passes.
+struct ReciprocalMerges {
+    recurrence: Recurrence,
+    /// All so far.
+    merges: Vec<Merge>,
+    /// By slot: the name of its cluster in merges.
+    names: Vec<u32>,
+    nodes: Nodes,
+    /// By slot: the node there now, or [`NONE`].
+    node: Vec<u32>,
+    /// By slot: the current slot of its first node.
+    current_slot: Vec<u32>,
+    /// By slot: candidates of the node there now, or of a former one.
+    candidates: Vec<KnownNeighbours>,
+    /// By slot: the slot of the nearest neighbour, or [`NONE`] where it is not known.
+    nearest: Vec<u32>,
+}
+
+impl ReciprocalMerges {
+    fn new(recurrence: Recurrence, sizes: Vec<f64>, nearest: &NearestClusters) -> Self {
+        let n = sizes.len();
+        let slots = 0..n as u32;
+        let candidates = slots.clone().zip(nearest.iter());
+        let candidates = candidates.map(|(slot, nearest)| KnownNeighbours::new(slot, nearest, n));
+        let mut state = Self {
+            recurrence,
+            merges: Vec::with_capacity(n - 1),
+            names: slots.collect(),
+            nodes: Nodes::default(),
+            node: Vec::new(),
+            current_slot: Vec::new(),
+            candidates: Vec::new(),
+            nearest: Vec::new(),
+        };
+        state.restart(sizes, candidates.collect());
+        state
+    }
+
+    /// Starts after a pass, with its clusters and their candidates.
+    fn restart(&mut self, sizes: Vec<f64>, candidates: Vec<KnownNeighbours>) {
+        self.node = (0..sizes.len() as u32).collect();
+        self.current_slot = self.node.clone();
+        let nearest = |candidates: &KnownNeighbours| {
+            let first = candidates.known.first();
+            first.map_or(NONE, |nearest| nearest.node)
+        };
+        self.nearest = candidates.iter().map(nearest).collect();
+        self.nodes.restart(sizes);
+        self.candidates = candidates;
+    }
+
+    /// Merges reciprocal pairs until there is one cluster, or no pair is known.
+    fn merge_known_pairs(&mut self, matrix: &dyn Dissimilarities, monitor: &Monitor) -> Result<()> {
+        loop {
+            monitor.check()?;
+            let pairs = self.reciprocal_pairs();
+            if pairs.is_empty() {
+                return Ok(());
+            }
+            let merged = self.merge(&pairs);
+            let stale = self.stale_slots(&merged);
+            self.refresh(&stale, matrix)?;
+        }
+    }
+
+    /// The pairs of slots that are each other's nearest, the lower first.
+    fn reciprocal_pairs(&self) -> Vec<(u32, u32)> {
+        let slots = 0..self.nearest.len() as u32;
+        slots
+            .zip(&self.nearest)
+            .filter(|&(slot, &nearest)| {
+                nearest != NONE && slot < nearest && self.nearest[nearest as usize] == slot
+            })
+            .map(|(slot, &nearest)| (slot, nearest))
+            .collect()
+    }
+
+    /// Merges the pairs; returns by slot whether it took part.
+    fn merge(&mut self, pairs: &[(u32, u32)]) -> Vec<bool> {
+        let mut merged = vec![false; self.node.len()];
+        for &(lower, higher) in pairs {
+            let [a, b] = [lower, higher].map(|slot| self.node[slot as usize]);
+            let height = self.find(a, b).expect("the nearest is a candidate");
+            self.merges.push(self.named(Merge {
+                lower,
+                higher,
+                height,
+            }));
+            self.node[lower as usize] = self.nodes.join([a, b], height, lower);
+            self.node[higher as usize] = NONE;
+            self.nearest[higher as usize] = NONE;
+            merged[lower as usize] = true;
+            merged[higher as usize] = true;
+        }
+        let into: HashMap<u32, u32> = pairs.iter().map(|&(low, high)| (high, low)).collect();
+        for now in &mut self.current_slot {
+            if merged[*now as usize] {
+                *now = *into.get(now).unwrap_or(now);
+            }
+        }
+        merged
+    }
+
+    /// The slots whose nearest neighbour has to be found again after these slots merged.
+    fn stale_slots(&self, merged: &[bool]) -> Vec<u32> {
+        let is_stale = |&slot: &u32| {
+            let nearest = self.nearest[slot as usize];
+            self.node[slot as usize] != NONE
+                && (merged[slot as usize] || nearest != NONE && merged[nearest as usize])
+        };
+        (0..self.node.len() as u32).filter(is_stale).collect()
+    }
+
+    /// The candidates of a slot, by their current slots.
+    fn stale_slot(&self, slot: u32) -> StaleSlot<'_> {
+        let node = self.node[slot as usize];
+        let candidates = self.candidates_of(slot);
+        let mut neighbours: Vec<(u32, Option<f64>)> = candidates
+            .iter()
+            .flat_map(|candidates| &candidates.known)
+            .map(|known| {
+                let neighbour = self.slot_of(known.node);
+                let is_exact = candidates[0].node == node && self.is_current(known.node);
+                (neighbour, is_exact.then_some(known.dissimilarity))
+            })
+            .filter(|&(neighbour, _)| neighbour != slot)
+            .collect();
+        neighbours.sort_unstable_by_key(|&(neighbour, _)| neighbour);
+        neighbours.dedup_by_key(|&mut (neighbour, _)| neighbour);
+        StaleSlot {
+            slot,
+            candidates,
+            neighbours,
+        }
+    }
+
+    /// Finds the candidates and nearest neighbours of these slots again.
+    fn refresh(&mut self, slots: &[u32], matrix: &dyn Dissimilarities) -> Result<()> {
+        let this = &*self;
+        let stale: Vec<StaleSlot> = slots
+            .par_iter()
+            .map(|&slot| this.stale_slot(slot))
+            .collect();
+        let entries = this.wanted_entries(&stale);
+        let values = matrix.entries(&entries.concat())?;
+        let mut rest = &values[..];
+        let parts: Vec<&[f64]> = entries
+            .iter()
+            .map(|entries| {
+                let (part, after) = rest.split_at(entries.len());
+                rest = after;
+                part
+            })
+            .collect();
+        let candidates: Vec<KnownNeighbours> = stale
+            .par_iter()
+            .zip(parts)
+            .map(|(stale, values)| {
+                let mut values = values.iter();
+                let neighbours =
+                    this.neighbours(stale, &mut |_, _| *values.next().expect("as wanted"));
+                this.refreshed(stale, neighbours)
+            })
+            .collect();
+        for (&slot, candidates) in slots.iter().zip(candidates) {
+            let waits = self.nodes.slots(candidates.node) > MOST_SLOTS;
+            self.nearest[slot as usize] = match candidates.known.first() {
+                Some(nearest) if !waits => self.slot_of(nearest.node),
+                _ => NONE,
+            };
+            self.candidates[slot as usize] = candidates;
+        }
+        Ok(())
+    }
+
+    /// The entries of the matrix that [`Self::neighbours`] asks for, of each slot in order: a run
+    /// of the same code with zeros for the entries.
+    fn wanted_entries(&self, stale: &[StaleSlot]) -> Vec<Vec<(u32, u32)>> {
+        let wanted = |stale: &StaleSlot| {
+            let mut wanted = Vec::new();
+            self.neighbours(stale, &mut |i, j| {
+                wanted.push((i, j));
+                0.0
+            });
+            wanted
+        };
+        stale.par_iter().map(wanted).collect()
+    }
+
+    /// The known neighbours of a slot; `entry` is the dissimilarity of the clusters that were in
+    /// two slots after the last pass.
+    fn neighbours(
+        &self,
+        stale: &StaleSlot,
+        entry: &mut impl FnMut(u32, u32) -> f64,
+    ) -> Vec<Neighbour> {
+        let node = self.node[stale.slot as usize];
+        let neighbours = stale.neighbours.iter();
+        neighbours
+            .map(|&(slot, known)| Neighbour {
+                dissimilarity: known
+                    .unwrap_or_else(|| self.dissimilarity(node, self.node[slot as usize], entry)),
+                slot,
+            })
+            .collect()
+    }
+
+    /// The new candidates of a slot, given its known neighbours.
+    fn refreshed(&self, stale: &StaleSlot, mut neighbours: Vec<Neighbour>) -> KnownNeighbours {
+        let node = self.node[stale.slot as usize];
+        let mut lower_bound = match stale.candidates[..] {
+            [first, second] => self.lower_bound(node, first.lower_bound, second.lower_bound),
+            _ => stale.candidates[0].lower_bound,
+        };
+        neighbours.retain(|neighbour| *neighbour <= lower_bound);
+        neighbours.sort_unstable();
+        let most = NearestClusters::of_each(self.node.len());
+        if neighbours.len() > most {
+            neighbours.truncate(most);
+            lower_bound = neighbours[most - 1];
+        }
+        let known = |neighbour: &Neighbour| KnownNeighbour {
+            dissimilarity: neighbour.dissimilarity,
+            node: self.node[neighbour.slot as usize],
+        };
+        KnownNeighbours {
+            node,
+            known: neighbours.iter().map(known).collect(),
+            lower_bound,
+        }
+    }
+
+    /// The lower bound of a union whose parts have these.
+    fn lower_bound(&self, node: u32, first: Neighbour, second: Neighbour) -> Neighbour {
+        if self.recurrence.linkage == Linkage::Complete {
+            // Of equal dissimilarities only those in higher slots.
+            return first.max(second);
+        }
+        let pair = &self.nodes.union(node).expect("has parts").pair;
+        Neighbour {
+            dissimilarity: self.recurrence.lower_bound(
+                pair,
+                first.dissimilarity,
+                second.dissimilarity,
+            ),
+            slot: first.slot.max(second.slot),
+        }
+    }
+
+    /// The candidates of the node in a slot or, if it has merged just now, those of its parts.
+    fn candidates_of(&self, slot: u32) -> Vec<&KnownNeighbours> {
+        let candidates = &self.candidates[slot as usize];
+        match self.nodes.union(self.node[slot as usize]) {
+            Some(union) if candidates.node == union.parts[0] => {
+                let other = self.nodes.lowest(union.parts[1]);
+                vec![candidates, &self.candidates[other as usize]]
+            }
+            _ => vec![candidates],
+        }
+    }
+
+    /// The dissimilarity of two nodes, as [`Contraction`] defines it.
+    fn dissimilarity(&self, u: u32, v: u32, entry: &mut impl FnMut(u32, u32) -> f64) -> f64 {
+        let (older, younger) = (u.min(v), u.max(v));
+        let Some(union) = self.nodes.union(younger) else {
+            return entry(older, younger);
+        };
+        self.find(u, v)
+            .or_else(|| self.find(v, u))
+            .unwrap_or_else(|| {
+                let [first, second] = union
+                    .parts
+                    .map(|part| self.dissimilarity(part, older, entry));
+                let size = self.nodes.size(older);
+                self.recurrence.update(&union.pair, first, second, size)
+            })
+    }
+
+    /// The dissimilarity of two nodes, if the second is a candidate of the first.
+    fn find(&self, u: u32, v: u32) -> Option<f64> {
+        let candidates = &self.candidates[self.nodes.lowest(u) as usize];
+        if candidates.node != u {
+            return None;
+        }
+        let known = candidates.known.iter().find(|known| known.node == v)?;
+        Some(known.dissimilarity)
+    }
+
+    /// Whether a node has not become part of another one.
+    fn is_current(&self, node: u32) -> bool {
+        self.node[self.nodes.lowest(node) as usize] == node
+    }
+
+    /// The current slot of a node.
+    fn slot_of(&self, node: u32) -> u32 {
+        self.current_slot[self.nodes.lowest(node) as usize]
+    }
+
+    /// A merge of slots, by the names of their clusters.
+    fn named(&self, merge: Merge) -> Merge {
+        Merge {
+            lower: self.names[merge.lower as usize],
+            higher: self.names[merge.higher as usize],
+            ..merge
+        }
+    }
+
+    /// Contracts the matrix, and restarts with the clusters that are left.
+    fn contract(&mut self, matrix: &mut dyn Dissimilarities, monitor: &Monitor) -> Result<()> {
+        let active = |&slot: &u32| self.node[slot as usize] != NONE;
+        let active: Vec<u32> = (0..self.node.len() as u32).filter(active).collect();
+        let is_outdated = |&slot: &u32| {
+            let candidates = &self.candidates[slot as usize];
+            !candidates.are_few()
+                && !(candidates.known.iter()).all(|known| self.is_current(known.node))
+        };
+        let outdated: Vec<u32> = active.par_iter().copied().filter(is_outdated).collect();
+        self.refresh(&outdated, matrix)?;
+
+        let few = |new: &u32| self.candidates[active[*new as usize] as usize].are_few();
+        let wanted: Vec<u32> = (0..active.len() as u32).filter(few).collect();
+        let fusion = |union: &UnionNode| Fusion {
+            lower: union.lowest,
+            higher: self.nodes.lowest(union.parts[1]),
+            pair: union.pair,
+        };
+        let fusions: Vec<Fusion> = self.nodes.unions.iter().map(fusion).collect();
+        let contraction = Contraction {
+            recurrence: self.recurrence,
+            sizes: &self.nodes.sizes,
+            fusions: &fusions,
+        };
+        let nearest = matrix.contract(&contraction, &wanted, monitor)?;
+
+        let mut candidates: Vec<KnownNeighbours> = active
+            .par_iter()
+            .map(|&slot| self.renumbered(slot, &active))
+            .collect();
+        for (&slot, nearest) in wanted.iter().zip(nearest.iter()) {
+            candidates[slot as usize] = KnownNeighbours::new(slot, nearest, active.len());
+        }
+        let names = active.iter().map(|&slot| self.names[slot as usize]);
+        self.names = names.collect();
+        let node = |&slot: &u32| self.node[slot as usize];
+        let sizes = active.iter().map(|slot| self.nodes.size(node(slot)));
+        let sizes = sizes.collect();
+        self.restart(sizes, candidates);
+        Ok(())
+    }
+
+    /// The candidates of a slot, with slots renumbered to the `active` ones.
+    fn renumbered(&self, slot: u32, active: &[u32]) -> KnownNeighbours {
+        // An empty slot gets the number of the next active one below: the order stays.
+        let number = |slot: u32| match slot {
+            NONE => NONE,
+            slot => active.partition_point(|&other| other <= slot) as u32 - 1,
+        };
+        let candidates = &self.candidates[slot as usize];
+        let known = |known: &KnownNeighbour| KnownNeighbour {
+            node: number(self.slot_of(known.node)),
+            ..*known
+        };
+        KnownNeighbours {
+            node: number(slot),
+            known: candidates.known.iter().map(known).collect(),
+            lower_bound: Neighbour {
+                slot: number(candidates.lower_bound.slot),
+                ..candidates.lower_bound
+            },
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The active clusters of a problem, their births and their candidates.
+
+use std::cmp::Reverse;
+
+use super::candidates::{Candidate, Candidates};
+use crate::error::Result;
+use crate::mahalanobis::clusters::Clusters;
+use crate::mahalanobis::options::Distance;
+use crate::mahalanobis::problem::{BoundingBox, Problem};
+use crate::mahalanobis::screen::{ClusterFrame, ClusterView};
+use crate::mahalanobis::subthreshold::ShapeRule;
+use crate::memory;
+use crate::monitor::Monitor;
+
+/// Most members of a pair of clusters whose full Mahalanobis distance is decided only to look ahead.
+/// Decisions over more members take longer than a look-ahead saves.
+const MAX_CHEAP_MEMBERS: usize = 64;
+
+/// The birth of a cluster that does not exist: it was merged away, or is not yet made.
+pub const NEVER: u32 = u32::MAX;
+
+/// The active clusters, by slot.
+pub struct ActiveClusters<'a> {
+    pub problem: &'a Problem<'a>,
+    pub rule: ShapeRule,
+    pub frame: ClusterFrame,
+    pub clusters: Clusters<'a>,
+    /// When a slot's cluster came to be: 0, 1, … at the start, [`NEVER`] when it was merged away.
+    pub births: Vec<u32>,
+    pub next_birth: u32,
+    pub candidates: Vec<Candidates>,
+}
+
+impl<'a> ActiveClusters<'a> {
+    /// The problem's clusters at the start, with shapes under `rule` and no births yet.
+    ///
+    /// # Errors
+    /// As [`Clusters::new`].
+    pub fn new(
+        problem: &'a Problem<'a>,
+        bounding_box: &BoundingBox,
+        rule: ShapeRule,
+        monitor: &'a Monitor,
+    ) -> Result<Self> {
+        let n = problem.clusters();
+        Ok(Self {
+            problem,
+            rule,
+            frame: ClusterFrame::of_problem(problem, bounding_box),
+            clusters: Clusters::new(problem, bounding_box.diagonal(), &rule, monitor)?,
+            births: memory::filled("the clusters need", n, 0)?,
+            next_birth: 0,
+            candidates: memory::collected(
+                "the candidates of the clusters need",
+                (0..n).map(|_| Candidates::default()),
+            )?,
+        })
+    }
+
+    /// Gives the next birth to the cluster of a slot.
+    pub fn give_birth(&mut self, slot: u32) -> u32 {
+        let birth = self.next_birth;
+        self.births[slot as usize] = birth;
+        self.next_birth += 1;
+        birth
+    }
+
+    /// Whether a slot still holds the cluster of this birth.
+    pub fn is_active(&self, slot: u32, birth: u32) -> bool {
+        self.births[slot as usize] == birth
+    }
+
+    pub fn births_of(&self, pair: (u32, u32)) -> (u32, u32) {
+        (self.births[pair.0 as usize], self.births[pair.1 as usize])
+    }
+
+    /// A slot's cluster in screen units.
+    pub fn view(&self, slot: u32) -> ClusterView {
+        self.frame.view(&self.clusters.profile(slot))
+    }
+
+    /// The active candidates of `owner`, one cluster of a pair, without the other one.
+    pub fn neighbours(&self, owner: u32, pair: (u32, u32)) -> impl Iterator<Item = &Candidate> {
+        let heap = self.candidates[owner as usize].heap.iter();
+        let is_other = move |c: &&Candidate| c.partner != pair.0 && c.partner != pair.1;
+        heap.map(|Reverse(candidate)| candidate)
+            .filter(is_other)
+            .filter(|c| self.is_active(c.partner, c.partner_birth))
+    }
+
+    /// Whether the distance of a pair takes long to decide.
+    pub fn is_costly(&self, a: u32, b: u32) -> bool {
+        match self.problem.options.distance {
+            Distance::Centroid => false,
+            Distance::FullMahalanobis => {
+                self.clusters.size(a) + self.clusters.size(b) > MAX_CHEAP_MEMBERS
+            }
+        }
+    }
+
+    /// The approximate number of operations to merge a pair.
+    pub fn operations(&self, pair: (u32, u32)) -> usize {
+        let p = self.problem.x.columns();
+        let size = self.clusters.size(pair.0) + self.clusters.size(pair.1);
+        match (
+            self.rule.may_have_shape(size),
+            self.problem.options.distance,
+        ) {
+            (true, _) => p * p * p,
+            (false, Distance::FullMahalanobis) => p * p,
+            (false, Distance::Centroid) => p,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! The state of an agglomeration.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use super::active::{ActiveClusters, NEVER};
+use super::candidates::Candidates;
+use super::entry::{EntryKind, QueueEntry};
+use super::lookahead::FollowUp;
+use super::queue::Queue;
+use super::radius::RadiusFactors;
+use super::tentative::TentativeMerge;
+use crate::error::Result;
+use crate::mahalanobis::problem::{BoundingBox, Problem};
+use crate::mahalanobis::screen::{ClusterFrame, Screen};
+use crate::memory;
+use crate::merge::Merge;
+use crate::monitor::Monitor;
+
+/// Fewest operations that are divided among threads. Fewer are done before another thread has begun.
+pub const MIN_PARALLEL_OPERATIONS: usize = 1 << 17;
+
+/// A tentative merge and the candidates of its union.
+#[derive(Debug)]
+pub struct PreparedMerge {
+    pub tentative: TentativeMerge,
+    pub candidates: Candidates,
+    /// The candidates are all from before this birth.
+    pub as_of: u32,
+}
+
+/// The state of an agglomeration. `new_screen` makes an empty screen for a number of active clusters in
+/// a frame.
+pub struct Agglomeration<'a, F> {
+    pub monitor: &'a Monitor,
+    pub active: ActiveClusters<'a>,
+    /// Births and slots of the clusters made since the oldest preparation that is kept.
+    pub recent: Vec<(u32, u32)>,
+    /// Number of active clusters below the threshold.
+    pub below_threshold: usize,
+    pub queue: Queue<QueueEntry>,
+    pub new_screen: &'a F,
+    pub screen: Box<dyn Screen>,
+    pub prepared: HashMap<(u32, u32), PreparedMerge>,
+    /// Probably the first merge to be prepared next.
+    pub follow_up: Option<FollowUp>,
+    /// Number of merges to prepare at a time.
+    pub batch: usize,
+    pub radius: RadiusFactors,
+    pub merges: Vec<Merge>,
+}
+
+impl<'a, F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
+    /// Before the first sweeps.
+    ///
+    /// # Errors
+    /// As [`ActiveClusters::new`], and the errors of `new_screen`.
+    pub fn new(
+        problem: &'a Problem<'a>,
+        bounding_box: &BoundingBox,
+        new_screen: &'a F,
+        monitor: &'a Monitor,
+    ) -> Result<Self> {
+        let n = problem.clusters();
+        let full_size = problem.options.shape_rule(true);
+        let below_threshold = (0..n)
+            .filter(|&s| !full_size.is_full_size(problem.members_of(s).len()))
+            .count();
+        let rule = problem.options.shape_rule(below_threshold == 0);
+        let active = ActiveClusters::new(problem, bounding_box, rule, monitor)?;
+        Ok(Self {
+            monitor,
+            screen: new_screen(n, active.frame.clone())?,
+            active,
+            recent: Vec::new(),
+            below_threshold,
+            queue: Queue::with_capacity(n)?,
+            new_screen,
+            prepared: HashMap::new(),
+            follow_up: None,
+            batch: 1,
+            radius: RadiusFactors::default(),
+            merges: memory::room("the merges need", n - 1)?,
+        })
+    }
+
+    /// Number of active clusters.
+    pub fn count(&self) -> usize {
+        self.active.problem.clusters() - self.merges.len()
+    }
+
+    /// Puts an empty screen for the active clusters in place of the present one.
+    pub fn renew_screen(&mut self) -> Result<()> {
+        self.screen = (self.new_screen)(self.count(), self.active.frame.clone())?;
+        Ok(())
+    }
+
+    /// Queues a cluster by its least candidate or its floor.
+    pub fn enqueue(&mut self, owner: u32) {
+        let candidates = &self.active.candidates[owner as usize];
+        let floor = candidates.floor.to_bits();
+        let (value, kind, partner, partner_birth) = match candidates.heap.peek() {
+            Some(Reverse(first)) if first.value < floor => {
+                let kind = if first.decided {
+                    EntryKind::Distance
+                } else {
+                    EntryKind::Bound
+                };
+                (first.value, kind, first.partner, first.partner_birth)
+            }
+            // No older cluster is left; a younger one owns the pairs with this one.
+            None if candidates.floor == f64::INFINITY => return,
+            _ => (floor, EntryKind::Floor, owner, NEVER),
+        };
+        self.queue.push(QueueEntry {
+            value,
+            kind,
+            lower: owner.min(partner),
+            higher: owner.max(partner),
+            owner,
+            owner_birth: self.active.births[owner as usize],
+            partner_birth,
+        });
+    }
+
+    /// Drops a cluster's first candidate, whose partner was merged away.
+    pub fn drop_first(&mut self, owner: u32) {
+        self.active.candidates[owner as usize].heap.pop();
+        self.enqueue(owner);
+    }
+
+    /// Whether the owner of an entry is active.
+    pub fn has_owner(&self, entry: &QueueEntry) -> bool {
+        self.active.is_active(entry.owner, entry.owner_birth)
+    }
+
+    /// Whether the partner in an entry is active.
+    pub fn has_partner(&self, entry: &QueueEntry) -> bool {
+        self.active.is_active(entry.partner(), entry.partner_birth)
+    }
+
+    /// Whether the distance of an entry's pair takes long to decide.
+    pub fn is_costly(&self, entry: &QueueEntry) -> bool {
+        self.active.is_costly(entry.lower, entry.higher)
+    }
+}

@@ -1,0 +1,66 @@
+//! The nearest older neighbours of a cluster, as far as they are known.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::mahalanobis::screen::ScreenAnswer;
+
+/// Number of candidates that the first sweep of a cluster asks for; each further sweep asks for twice
+/// as many. Fewer mean more sweeps, more mean longer heaps; only the time depends on it.
+pub const CANDIDATES: usize = 8;
+
+/// A pair of clusters, from the view of the cluster that it belongs to. The order: the smaller value
+/// first, bounds before distances (a bound may hide a smaller slot), the lower partner first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Candidate {
+    /// The bits of the bound or distance: values are ≥ 0, so their bits order them.
+    pub value: u64,
+    /// Whether the value is the distance.
+    pub decided: bool,
+    pub partner: u32,
+    pub partner_birth: u32,
+}
+
+impl Candidate {
+    /// The same with its distance in place of the bound.
+    pub fn decided(self, distance: f64) -> Self {
+        debug_assert!(f64::from_bits(self.value) <= distance, "the bound holds");
+        Self {
+            value: distance.to_bits(),
+            decided: true,
+            ..self
+        }
+    }
+}
+
+/// The older neighbours of one cluster.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    pub heap: BinaryHeap<Reverse<Candidate>>,
+    /// A lower bound on the distances to all older clusters outside the heap.
+    pub floor: f64,
+    /// Number of sweeps so far.
+    pub sweeps: u32,
+}
+
+impl Candidates {
+    /// The candidates in the answer to a sweep; `decided` has the distances to some slots.
+    pub fn new(answer: ScreenAnswer, decided: &[(f64, u32)], births: &[u32]) -> Self {
+        let candidate = |(bound, partner): (f64, u32)| {
+            let known = decided.iter().find(|(_, slot)| *slot == partner);
+            let value = known.map_or(bound, |(distance, _)| *distance);
+            debug_assert!(bound <= value, "the bound holds");
+            Reverse(Candidate {
+                value: value.to_bits(),
+                decided: known.is_some(),
+                partner,
+                partner_birth: births[partner as usize],
+            })
+        };
+        Self {
+            heap: answer.bounds.into_iter().map(candidate).collect(),
+            floor: answer.floor,
+            sweeps: 1,
+        }
+    }
+}

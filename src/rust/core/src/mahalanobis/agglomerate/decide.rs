@@ -1,0 +1,115 @@
+//! Bounds replaced by the distances that decide.
+
+use std::cmp::Reverse;
+
+use rayon::prelude::*;
+
+use super::agglomeration::{Agglomeration, MIN_PARALLEL_OPERATIONS};
+use super::candidates::Candidate;
+use super::entry::{EntryKind, QueueEntry};
+use crate::error::Result;
+use crate::mahalanobis::clusters::Decision;
+use crate::mahalanobis::screen::{ClusterFrame, Screen};
+
+/// Number of queue entries that are searched for costly bounds to decide together. To search further
+/// takes longer than threads save.
+const MAX_QUEUE_SEARCH: usize = 64;
+
+impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
+    /// Replaces the bound of an entry by the distance.
+    pub fn decide(&mut self, entry: &QueueEntry) {
+        if self.is_costly(entry) && self.is_worth_threads(entry) {
+            return self.decide_together(entry.owner);
+        }
+        let decision = self.active.clusters.decide(entry.lower, entry.higher);
+        let distance = self.active.clusters.keep(decision);
+        let heap = &mut self.active.candidates[entry.owner as usize].heap;
+        let mut first = heap.peek_mut().expect("there is a first candidate");
+        first.0 = first.0.decided(distance);
+        drop(first);
+        self.enqueue(entry.owner);
+    }
+
+    /// Whether all threads have enough work if each decides a distance like that of an entry.
+    fn is_worth_threads(&self, entry: &QueueEntry) -> bool {
+        let threads = rayon::current_num_threads();
+        let clusters = &self.active.clusters;
+        threads > 1
+            && threads * clusters.operations_to_decide(entry.lower, entry.higher)
+                >= MIN_PARALLEL_OPERATIONS
+    }
+
+    /// Replaces a cluster's first bound, which takes long, by the distance. On the other threads,
+    /// decides further bounds that are below the next merge's height.
+    fn decide_together(&mut self, owner: u32) {
+        let most = rayon::current_num_threads();
+        let (owners, next_merge) = self.take_costly(owner, most);
+        let bounds = self.take_bounds(&owners, next_merge, most);
+        let clusters = &mut self.active.clusters;
+        let decide = |&(owner, bound): &(u32, Candidate)| {
+            let (lower, higher) = (owner.min(bound.partner), owner.max(bound.partner));
+            clusters.decide(lower, higher)
+        };
+        let decisions: Vec<Decision> = bounds.par_iter().map(decide).collect();
+        for ((owner, bound), decision) in bounds.into_iter().zip(decisions) {
+            let heap = &mut self.active.candidates[owner as usize].heap;
+            let distance = clusters.keep(decision);
+            heap.push(Reverse(bound.decided(distance)));
+        }
+        for owner in owners {
+            self.enqueue(owner);
+        }
+    }
+
+    /// Takes from the queue the clusters whose first bound is costly and below the next merge's
+    /// height: `owner` and others, at most `most`. Also returns a lower bound on that height, as far
+    /// as the queue was searched (`u64::MAX` where the queue holds no merge).
+    fn take_costly(&mut self, owner: u32, most: usize) -> (Vec<u32>, u64) {
+        let mut owners = vec![owner];
+        let mut at = 0;
+        while let Some(entry) = self.queue.get(at) {
+            let is_active = self.has_owner(&entry)
+                && (entry.kind == EntryKind::Floor || self.has_partner(&entry));
+            let is_merge = is_active && entry.kind == EntryKind::Distance;
+            if is_merge || owners.len() == most || at == MAX_QUEUE_SEARCH {
+                return (owners, entry.value);
+            }
+            if is_active && entry.kind == EntryKind::Bound && self.is_costly(&entry) {
+                self.queue.take(at);
+                owners.push(entry.owner);
+            } else {
+                at += 1;
+            }
+        }
+        (owners, u64::MAX)
+    }
+
+    /// Takes the bounds below the next merge's height from the candidates of these clusters, at most
+    /// `most`, each with its owner.
+    fn take_bounds(
+        &mut self,
+        owners: &[u32],
+        mut next_merge: u64,
+        most: usize,
+    ) -> Vec<(u32, Candidate)> {
+        let active = &mut self.active;
+        let mut bounds: Vec<(u32, Candidate)> = Vec::with_capacity(most);
+        for &owner in owners {
+            while let Some(&Reverse(first)) = active.candidates[owner as usize].heap.peek() {
+                let is_active = active.is_active(first.partner, first.partner_birth);
+                if first.decided && is_active {
+                    next_merge = next_merge.min(first.value);
+                }
+                let is_below = bounds.is_empty() || first.value < next_merge;
+                if first.decided || !is_below || bounds.len() == most {
+                    break;
+                }
+                active.candidates[owner as usize].heap.pop();
+                if is_active {
+                    bounds.push((owner, first));
+                }
+            }
+        }
+        bounds
+    }
+}

@@ -1,0 +1,118 @@
+//! Lookahead: work on probable merges, done while a device is busy.
+
+use super::active::{ActiveClusters, NEVER};
+use super::candidates::CANDIDATES;
+use super::tentative::TentativeMerge;
+use crate::mahalanobis::options::Distance;
+
+/// Number of nearest neighbours of two clusters among which the nearest neighbour of their union is
+/// sought. If it is not among them, the lookahead is in vain.
+const LIKELY_NEIGHBOURS: usize = 6;
+
+/// The result of a lookahead from some tentative merges.
+#[derive(Debug, Default)]
+pub struct Lookahead {
+    /// For each tentative merge that was looked at, distances that are decided of the union, and the
+    /// other cluster's slot.
+    pub decided: Vec<Vec<(f64, u32)>>,
+    pub follow_up: Option<FollowUp>,
+}
+
+/// A tentative merge with the union of another tentative merge.
+#[derive(Debug)]
+pub struct FollowUp {
+    /// The births of the clusters of the other tentative merge.
+    after: (u32, u32),
+    /// The slot of their union.
+    slot: u32,
+    /// One of its births is [`NEVER`] until they are merged.
+    tentative: TentativeMerge,
+}
+
+impl FollowUp {
+    /// Learns that two clusters of these births were merged to a cluster of this `birth`.
+    pub fn learn_of_merge(&mut self, parents: (u32, u32), birth: u32) {
+        if self.after == parents {
+            let tentative = &mut self.tentative;
+            if tentative.pair.0 == self.slot {
+                tentative.births.0 = birth;
+            } else {
+                tentative.births.1 = birth;
+            }
+        }
+    }
+
+    /// The tentative merge, if it is that of these clusters.
+    pub fn of(self, pair: (u32, u32), births: (u32, u32)) -> Option<TentativeMerge> {
+        let tentative = self.tentative;
+        (tentative.pair == pair && tentative.births == births).then_some(tentative)
+    }
+}
+
+impl Lookahead {
+    /// From tentative merges in the order of their `heights`. Assumes that the union of one of them is
+    /// merged next, with a cluster near to it.
+    pub fn new(active: &ActiveClusters, merges: &[TentativeMerge], heights: &[f64]) -> Self {
+        let mut lookahead = Self::default();
+        let mut nearest: Option<(f64, &TentativeMerge, u32)> = None;
+        for (merge, &height) in merges.iter().zip(heights) {
+            if nearest.is_some_and(|(distance, ..)| distance <= height) {
+                break;
+            }
+            let part = merge.merged.part();
+            let distance = |slot| (active.clusters.centroid_distance(part, slot), slot);
+            let near = likely_neighbours(active, merge.pair);
+            let near: Vec<(f64, u32)> = near.into_iter().map(distance).collect();
+            for &(distance, slot) in &near {
+                if nearest.is_none_or(|(least, ..)| distance < least) {
+                    nearest = Some((distance, merge, slot));
+                }
+            }
+            if active.problem.options.distance == Distance::Centroid {
+                lookahead.decided.push(near);
+            }
+        }
+        lookahead.follow_up = nearest.and_then(|(_, merge, slot)| follow_up(active, merge, slot));
+        lookahead
+    }
+}
+
+/// The nearest neighbours of a pair, by slot.
+fn likely_neighbours(active: &ActiveClusters, pair: (u32, u32)) -> Vec<u32> {
+    let mut near: Vec<(u64, u32)> = Vec::with_capacity(8 * CANDIDATES);
+    for owner in [pair.0, pair.1] {
+        let others = active.neighbours(owner, pair);
+        near.extend(others.map(|c| (c.value, c.partner)));
+    }
+    if near.len() > LIKELY_NEIGHBOURS {
+        near.select_nth_unstable(LIKELY_NEIGHBOURS);
+        near.truncate(LIKELY_NEIGHBOURS);
+    }
+    // A neighbour of both clusters is there twice.
+    near.sort_unstable_by_key(|(_, slot)| *slot);
+    near.dedup_by_key(|(_, slot)| *slot);
+    near.into_iter().map(|(_, slot)| slot).collect()
+}
+
+/// The merge of a tentative merge's union with a slot's cluster; `None` where the union lacks the
+/// moments for it.
+fn follow_up(active: &ActiveClusters, merge: &TentativeMerge, partner: u32) -> Option<FollowUp> {
+    let (part, other) = (merge.merged.part(), active.clusters.part(partner));
+    if active.clusters.lacks_moments(part, other, &active.rule) {
+        return None;
+    }
+    let slot = merge.pair.0;
+    let birth = active.births[partner as usize];
+    let tentative = if slot < partner {
+        let pair = (slot, partner);
+        TentativeMerge::of_parts(active, pair, (NEVER, birth), (part, other))
+    } else {
+        let pair = (partner, slot);
+        TentativeMerge::of_parts(active, pair, (birth, NEVER), (other, part))
+    };
+    Some(FollowUp {
+        after: merge.births,
+        slot,
+        tentative,
+    })
+}

@@ -1,0 +1,124 @@
+//! The steps of an agglomeration.
+
+use std::cmp::Reverse;
+
+use super::active::NEVER;
+use super::agglomeration::{Agglomeration, PreparedMerge};
+use super::candidates::{Candidate, Candidates};
+use super::entry::{EntryKind, QueueEntry};
+use crate::error::Result;
+use crate::mahalanobis::screen::{ClusterFrame, Screen};
+use crate::merge::Merge;
+
+impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
+    /// Takes the head of the queue one step further.
+    pub fn settle(&mut self, head: QueueEntry) -> Result<()> {
+        if !self.has_owner(&head) {
+            return Ok(());
+        }
+        match head.kind {
+            EntryKind::Floor => return self.sweep_again(head.owner),
+            _ if !self.has_partner(&head) => self.drop_first(head.owner),
+            EntryKind::Bound => self.decide(&head),
+            EntryKind::Distance => return self.merge(head),
+        }
+        Ok(())
+    }
+
+    /// Merges the pair of an entry.
+    fn merge(&mut self, head: QueueEntry) -> Result<()> {
+        self.monitor.check()?;
+        let prepared = self.take_prepared(&head)?;
+        let (lower, higher) = head.pair();
+        self.merges.push(Merge {
+            lower,
+            higher,
+            height: f64::from_bits(head.value),
+        });
+        self.monitor
+            .advance(self.screen.roster().positions() as u64);
+        self.screen.remove(lower)?;
+        self.screen.remove(higher)?;
+        self.active.candidates[higher as usize] = Candidates::default();
+        self.active.births[higher as usize] = NEVER;
+        let rule = self.active.rule;
+        let clusters = &mut self.active.clusters;
+        let below = |size: usize| usize::from(!rule.is_full_size(size));
+        let before = below(clusters.size(lower)) + below(clusters.size(higher));
+        clusters.replace(lower, higher, prepared.tentative.merged, &rule);
+        self.below_threshold -= before - below(clusters.size(lower));
+        if self.count() == 1 {
+            return Ok(());
+        }
+        if self.below_threshold == 0 && !rule.all_full_size {
+            return self.switch_to_full_size();
+        }
+        let birth = self.active.give_birth(lower);
+        if let Some(next) = &mut self.follow_up {
+            next.learn_of_merge(prepared.tentative.births, birth);
+        }
+        let candidates = self.with_recent(lower, prepared.candidates, prepared.as_of);
+        self.active.candidates[lower as usize] = candidates;
+        self.recent.push((birth, lower));
+        self.screen.push(lower, &prepared.tentative.view)?;
+        self.enqueue(lower);
+        if self.screen.is_outgrown(self.count()) {
+            self.change_screen()?;
+        }
+        Ok(())
+    }
+
+    /// Takes the preparation of an entry's merge, which is made where there is none.
+    fn take_prepared(&mut self, head: &QueueEntry) -> Result<PreparedMerge> {
+        let pair = head.pair();
+        let births = self.active.births_of(pair);
+        let is_valid = |p: &PreparedMerge| p.tentative.births == births;
+        if !self.prepared.get(&pair).is_some_and(is_valid) {
+            self.prepare(head)?;
+        }
+        Ok(self.prepared.remove(&pair).expect("is prepared"))
+    }
+
+    /// Candidates of a slot's cluster that were found before birth `as_of`, with the clusters born
+    /// since.
+    fn with_recent(&self, slot: u32, mut candidates: Candidates, as_of: u32) -> Candidates {
+        for &(partner_birth, partner) in &self.recent {
+            if partner_birth < as_of || !self.active.is_active(partner, partner_birth) {
+                continue;
+            }
+            let bound = self.active.clusters.bound(slot, partner);
+            if bound < candidates.floor {
+                candidates.heap.push(Reverse(Candidate {
+                    value: bound.to_bits(),
+                    decided: false,
+                    partner,
+                    partner_birth,
+                }));
+            }
+        }
+        candidates
+    }
+
+    /// Starts anew with other shapes, since all clusters have become full-size.
+    fn switch_to_full_size(&mut self) -> Result<()> {
+        self.active.rule = self.active.problem.options.shape_rule(true);
+        let slots: Vec<u32> = self.active.clusters.active().collect();
+        for slot in slots {
+            self.active.clusters.reshape(slot, &self.active.rule);
+        }
+        self.active.clusters.forget_sums();
+        self.renew_screen()?;
+        self.start()
+    }
+
+    /// Moves the active clusters to a new screen, in the order of their births.
+    fn change_screen(&mut self) -> Result<()> {
+        let mut slots: Vec<u32> = self.active.clusters.active().collect();
+        slots.sort_unstable_by_key(|&slot| self.active.births[slot as usize]);
+        self.renew_screen()?;
+        for slot in slots {
+            self.screen.push(slot, &self.active.view(slot))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,148 @@
+//! Preparation: tentative merges of the probable next merges, with the candidates of the unions.
+
+use rayon::prelude::*;
+
+use super::agglomeration::{Agglomeration, PreparedMerge, MIN_PARALLEL_OPERATIONS};
+use super::candidates::{Candidates, CANDIDATES};
+use super::entry::{EntryKind, QueueEntry};
+use super::lookahead::Lookahead;
+use super::radius::Guess;
+use super::tentative::TentativeMerge;
+use crate::error::Result;
+use crate::mahalanobis::screen::{ClusterFrame, Screen, ScreenRequest};
+
+impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
+    /// Prepares the merge of an entry and the probable next merges.
+    pub fn prepare(&mut self, entry: &QueueEntry) -> Result<()> {
+        self.forget_preparations();
+        let (pairs, heights) = self.next_pairs(entry);
+        let merges = self.tentative_merges(&pairs);
+        let skips: Vec<[u32; 2]> = pairs.iter().map(|&(l, h)| [l, h]).collect();
+        let active = &self.active;
+        let guesses: Vec<Guess> = pairs.iter().map(|&pair| Guess::new(active, pair)).collect();
+        let end = self.screen.roster().positions();
+        let requests: Vec<ScreenRequest> = merges
+            .iter()
+            .zip(&skips)
+            .zip(guesses.iter().map(|guess| self.radius.radius(guess)))
+            .map(|((merge, skip), limit)| ScreenRequest {
+                view: &merge.view,
+                end,
+                capacity: CANDIDATES,
+                limit,
+                is_tight: limit < f64::INFINITY,
+                skip,
+            })
+            .collect();
+        let mut lookahead = Lookahead::default();
+        let has_time = active.operations(pairs[0]) < MIN_PARALLEL_OPERATIONS;
+        let mut answers = self.screen.sweep(&requests, &mut || {
+            if has_time {
+                lookahead = Lookahead::new(active, &merges, &heights);
+            }
+        })?;
+        drop(requests);
+        self.follow_up = lookahead.follow_up;
+        for (answer, guess) in answers.iter_mut().zip(&guesses) {
+            self.radius.learn(guess, answer.bounds.len());
+            answer.keep_nearest(4 * CANDIDATES);
+        }
+        for (i, (tentative, answer)) in merges.into_iter().zip(answers).enumerate() {
+            let decided = lookahead.decided.get(i).map_or(&[][..], |decided| decided);
+            let prepared = PreparedMerge {
+                candidates: Candidates::new(answer, decided, &self.active.births),
+                as_of: self.active.next_birth,
+                tentative,
+            };
+            self.prepared.insert(prepared.tentative.pair, prepared);
+        }
+        Ok(())
+    }
+
+    /// The tentative merges of these pairs.
+    fn tentative_merges(&mut self, pairs: &[(u32, u32)]) -> Vec<TentativeMerge> {
+        let follow_up = self.follow_up.take();
+        let active = &self.active;
+        let ready = follow_up.and_then(|next| next.of(pairs[0], active.births_of(pairs[0])));
+        let rest = &pairs[usize::from(ready.is_some())..];
+        let mut merges: Vec<TentativeMerge> = ready.into_iter().collect();
+        let operations: usize = rest.iter().map(|&pair| active.operations(pair)).sum();
+        let merge = |&pair: &(u32, u32)| TentativeMerge::new(active, pair);
+        if operations < MIN_PARALLEL_OPERATIONS {
+            merges.extend(rest.iter().map(merge));
+        } else {
+            merges.par_extend(rest.par_iter().map(merge));
+        }
+        merges
+    }
+
+    /// Drops preparations for clusters that were merged away, and old preparations, which lack the
+    /// more candidates the more births there were since. Then drops recent births that no preparation
+    /// needs.
+    fn forget_preparations(&mut self) {
+        let age = 2 * self.screen.batch() as u32;
+        let oldest = self.active.next_birth.saturating_sub(age);
+        let mut prepared = std::mem::take(&mut self.prepared);
+        prepared.retain(|&(lower, higher), prepared| {
+            prepared.as_of >= oldest
+                && self.active.is_active(lower, prepared.tentative.births.0)
+                && self.active.is_active(higher, prepared.tentative.births.1)
+        });
+        self.prepared = prepared;
+        let oldest = self.prepared.values().map(|p| p.as_of).min();
+        self.recent
+            .retain(|&(birth, _)| oldest.is_some_and(|oldest| birth >= oldest));
+    }
+
+    /// The pair of an entry and the next pairs in the queue that share no cluster with each other, and
+    /// their heights.
+    fn next_pairs(&mut self, entry: &QueueEntry) -> (Vec<(u32, u32)>, Vec<f64>) {
+        let mut pairs = vec![entry.pair()];
+        let mut heights = vec![f64::from_bits(entry.value)];
+        let mut busy = vec![entry.lower, entry.higher];
+        let mut at = 0;
+        for _ in 1..2 * self.batch {
+            let Some(next) = self.queue.get(at) else {
+                break;
+            };
+            if !self.has_owner(&next) {
+                self.queue.take(at);
+                continue;
+            }
+            let is_bound = next.kind == EntryKind::Bound;
+            if next.kind == EntryKind::Floor || is_bound && self.is_costly(&next) {
+                at += 1;
+                continue;
+            }
+            if !self.has_partner(&next) {
+                self.queue.take(at);
+                self.drop_first(next.owner);
+                continue;
+            }
+            if is_bound {
+                self.queue.take(at);
+                self.decide(&next);
+                continue;
+            }
+            let pair = next.pair();
+            let is_free = !busy.contains(&pair.0) && !busy.contains(&pair.1);
+            if is_free && !self.prepared.contains_key(&pair) {
+                pairs.push(pair);
+                heights.push(f64::from_bits(next.value));
+            }
+            busy.extend([pair.0, pair.1]);
+            at += 1;
+        }
+        self.adapt_batch(pairs.len());
+        (pairs, heights)
+    }
+
+    /// Looks further next time while most pairs found were new, and less far while few were.
+    fn adapt_batch(&mut self, found: usize) {
+        if 2 * found >= self.batch {
+            self.batch = (2 * self.batch).min(self.screen.batch());
+        } else if 4 * found <= self.batch {
+            self.batch = (self.batch / 2).max(2);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! A priority queue whose first elements can be read in order.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::error::Result;
+use crate::memory;
+
+/// Number of elements that move from the heap to the sorted part at a time; the sorted part holds up to
+/// twice as many. Few enough to stay in the processor's caches and to insert among. Only the time
+/// depends on it.
+const NEAR: usize = 128;
+
+/// Elements in increasing order: the first ones sorted, the others in a heap.
+#[derive(Debug)]
+pub struct Queue<T> {
+    /// In decreasing order: the last one is the first of all.
+    near: Vec<T>,
+    /// None of these is before any in `near`.
+    far: BinaryHeap<Reverse<T>>,
+}
+
+impl<T: Ord + Copy> Queue<T> {
+    /// Empty, with room for `capacity` elements.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn with_capacity(capacity: usize) -> Result<Self> {
+        Ok(Self {
+            near: Vec::with_capacity(2 * NEAR + 1),
+            far: BinaryHeap::from(memory::room("the queue of the clusters needs", capacity)?),
+        })
+    }
+
+    pub fn clear(&mut self) {
+        self.near.clear();
+        self.far.clear();
+    }
+
+    pub fn push(&mut self, element: T) {
+        let is_near = match (self.near.first(), self.far.peek()) {
+            (Some(last), _) if element < *last => true,
+            (Some(_), None) => true,
+            (Some(_), Some(Reverse(first))) => element < *first,
+            (None, _) => false,
+        };
+        if !is_near {
+            return self.far.push(Reverse(element));
+        }
+        let at = self.near.partition_point(|other| *other > element);
+        self.near.insert(at, element);
+        if self.near.len() > 2 * NEAR {
+            self.far.extend(self.near.drain(..NEAR).map(Reverse));
+        }
+    }
+
+    /// The element at this index in increasing order.
+    pub fn get(&mut self, index: usize) -> Option<T> {
+        while self.near.len() <= index {
+            if self.far.is_empty() {
+                return None;
+            }
+            let next = std::iter::from_fn(|| self.far.pop()).take(NEAR);
+            let next: Vec<T> = next.map(|Reverse(element)| element).collect();
+            self.near.splice(..0, next.into_iter().rev());
+        }
+        Some(self.near[self.near.len() - 1 - index])
+    }
+
+    /// Takes the element at this index in increasing order.
+    pub fn take(&mut self, index: usize) -> Option<T> {
+        self.get(index)?;
+        Some(self.near.remove(self.near.len() - 1 - index))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Random;
+
+    #[test]
+    fn elements_come_in_order() {
+        let mut random = Random(5);
+        let mut queue = Queue::with_capacity(0).unwrap();
+        let mut sorted: Vec<usize> = Vec::new();
+        for round in 0..20_000 {
+            // Grows to some hundreds of elements, and shrinks to none, again and again.
+            let grows = (round / 1_000) % 2 == 0;
+            if random.below(4) < if grows { 3 } else { 1 } {
+                let element = random.below(100_000);
+                queue.push(element);
+                sorted.insert(sorted.partition_point(|other| *other < element), element);
+                continue;
+            }
+            let most = random.below(3 * NEAR);
+            let index = random.below(1 + most);
+            assert_eq!(queue.get(index), sorted.get(index).copied());
+            let taken = (index < sorted.len()).then(|| sorted.remove(index));
+            assert_eq!(queue.take(index), taken);
+        }
+        assert!(!sorted.is_empty() || queue.get(0).is_none());
+    }
+}

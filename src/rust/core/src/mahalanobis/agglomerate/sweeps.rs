@@ -1,0 +1,212 @@
+//! Sweeps: all clusters at the start, and single clusters whose floor is reached.
+
+use std::cmp::Reverse;
+
+use rayon::prelude::*;
+
+use super::active::ActiveClusters;
+use super::agglomeration::Agglomeration;
+use super::candidates::{Candidates, CANDIDATES};
+use super::spatial_order::{sort_spatially, SPATIAL_GROUP};
+use crate::error::Result;
+use crate::mahalanobis::screen::{
+    ClusterFrame, ClusterView, MeanPrecision, Screen, ScreenAnswer, ScreenRequest,
+};
+
+/// Fewest clusters that are sorted spatially. For fewer, sorting takes longer than it saves.
+const MIN_SORTED_CLUSTERS: usize = 16 * SPATIAL_GROUP;
+
+/// A cluster is coarse if its nearest neighbours may be nearer than this times the error of its mean.
+/// Measured; only the time depends on it.
+const COARSE_ERRORS: f64 = 8.0;
+
+/// If 1 in COARSE_RATIO clusters is coarse, the screen stores means in double precision. A sweep then
+/// takes about twice as long, while each coarse cluster costs the distances to all clusters within its
+/// error.
+const COARSE_RATIO: usize = 64;
+
+/// Largest number of clusters in the sample that estimates the share of coarse ones.
+const COARSE_SAMPLE: usize = 1024;
+
+/// Pairs of clusters that the first sweeps compare between two checks of the monitor, about 0.1 s, in up
+/// to [`DIMENSIONS_BETWEEN_CHECKS`] dimensions. Fewer in proportion in more.
+const PAIRS_BETWEEN_CHECKS: usize = 1 << 27;
+const DIMENSIONS_BETWEEN_CHECKS: usize = 64;
+
+impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
+    /// Sweeps all active clusters against each other and queues them, from scratch. Uses means in
+    /// double precision where too many clusters are coarse.
+    pub fn start(&mut self) -> Result<()> {
+        let mut slots: Vec<u32> = self.active.clusters.active().collect();
+        let is_sorted = slots.len() >= MIN_SORTED_CLUSTERS;
+        if is_sorted {
+            sort_spatially(&mut slots, &self.active.clusters);
+        }
+        // An estimate before the sweeps saves sweeps that find too many candidates.
+        if is_sorted && self.is_single() && self.is_sample_coarse(&slots) {
+            self.refine_means()?;
+        }
+        let coarse = self.sweep_all(&slots, is_sorted)?;
+        if self.is_single() && COARSE_RATIO * coarse >= slots.len() {
+            self.refine_means()?;
+            self.sweep_all(&slots, is_sorted)?;
+        }
+        Ok(())
+    }
+
+    fn is_single(&self) -> bool {
+        self.active.frame.precision == MeanPrecision::Single
+    }
+
+    /// Whether too many of a sample of clusters in spatial order are coarse.
+    fn is_sample_coarse(&self, slots: &[u32]) -> bool {
+        let step = slots.len().div_ceil(COARSE_SAMPLE);
+        let sample: Vec<usize> = (SPATIAL_GROUP..slots.len()).step_by(step).collect();
+        let active = &self.active;
+        let count = |&at: &usize| {
+            let limit = first_limit(active, &slots[..at], slots[at]);
+            usize::from(is_coarse(active, &active.view(slots[at]), limit))
+        };
+        let coarse: usize = sample.par_iter().map(count).sum();
+        COARSE_RATIO * coarse >= sample.len()
+    }
+
+    /// Takes a new screen, with means in double precision.
+    fn refine_means(&mut self) -> Result<()> {
+        self.active.frame.precision = MeanPrecision::Double;
+        self.renew_screen()
+    }
+
+    /// Sweeps all active clusters, in this order, against each other and queues them. Returns the
+    /// number of coarse clusters.
+    fn sweep_all(&mut self, slots: &[u32], is_sorted: bool) -> Result<usize> {
+        for &slot in slots {
+            self.active.give_birth(slot);
+            self.screen.push(slot, &self.active.view(slot))?;
+        }
+        self.queue.clear();
+        self.prepared.clear();
+        self.follow_up = None;
+        self.recent.clear();
+        self.batch = self.screen.batch();
+        let p = self.active.problem.x.columns();
+        let coordinates = slots.len() * p.div_ceil(DIMENSIONS_BETWEEN_CHECKS);
+        let at_a_time = (PAIRS_BETWEEN_CHECKS / coordinates).max(1);
+        let mut coarse = 0;
+        for start in (0..slots.len()).step_by(at_a_time) {
+            self.monitor.check()?;
+            let end = (start + at_a_time).min(slots.len());
+            coarse += self.sweep_some(&slots[..end], start, is_sorted)?;
+        }
+        Ok(coarse)
+    }
+
+    /// Sweeps the clusters from index `start` on against all before them, and queues them. Returns the
+    /// number of coarse clusters.
+    fn sweep_some(&mut self, slots: &[u32], start: usize, is_sorted: bool) -> Result<usize> {
+        let active = &self.active;
+        let swept: Vec<(ClusterView, f64)> = (start..slots.len())
+            .into_par_iter()
+            .map(|at| {
+                let limit = if is_sorted {
+                    first_limit(active, &slots[..at], slots[at])
+                } else {
+                    f64::INFINITY
+                };
+                (active.view(slots[at]), limit)
+            })
+            .collect();
+        let requests: Vec<ScreenRequest> = swept
+            .iter()
+            .zip(start..)
+            .map(|(&(ref view, limit), end)| ScreenRequest {
+                view,
+                end,
+                capacity: CANDIDATES,
+                limit,
+                is_tight: false,
+                skip: &[],
+            })
+            .collect();
+        let answers = self.screen.sweep(&requests, &mut || ())?;
+        let views = swept.iter().map(|(view, _)| view).zip(&answers);
+        let is_coarse =
+            |(view, answer): &(&ClusterView, &ScreenAnswer)| is_coarse(active, view, answer.floor);
+        let coarse = views.filter(is_coarse).count();
+        for (at, answer) in (start..).zip(answers) {
+            let slot = slots[at];
+            let candidates = Candidates::new(answer, &[], &self.active.births);
+            self.active.candidates[slot as usize] = candidates;
+            self.enqueue(slot);
+            self.monitor.advance(at as u64);
+        }
+        Ok(coarse)
+    }
+
+    /// Looks for more candidates of a cluster whose floor is reached.
+    pub fn sweep_again(&mut self, owner: u32) -> Result<()> {
+        self.monitor.check()?;
+        let old = std::mem::take(&mut self.active.candidates[owner as usize]);
+        let known: Vec<_> = old
+            .heap
+            .into_iter()
+            .filter(|Reverse(c)| c.decided && self.active.is_active(c.partner, c.partner_birth))
+            .collect();
+        let mut skip: Vec<u32> = known.iter().map(|Reverse(c)| c.partner).collect();
+        skip.sort_unstable();
+        let view = self.active.view(owner);
+        let end = self.screen.roster().position(owner);
+        let request = ScreenRequest {
+            view: &view,
+            end,
+            // At last all clusters and one more, so that none is at the floor.
+            capacity: (CANDIDATES << old.sweeps.min(28)).min(end + 1),
+            limit: next_limit(old.floor, old.sweeps),
+            is_tight: false,
+            skip: &skip,
+        };
+        let answer = self.screen.sweep(&[request], &mut || ())?.swap_remove(0);
+        let mut candidates = Candidates::new(answer, &[], &self.active.births);
+        candidates.sweeps = old.sweeps + 1;
+        // Otherwise a screen that breaks its promise would be asked for ever.
+        assert!(
+            candidates.floor > old.floor || !candidates.heap.is_empty(),
+            "a sweep finds something new"
+        );
+        candidates.heap.extend(known);
+        self.active.candidates[owner as usize] = candidates;
+        self.enqueue(owner);
+        Ok(())
+    }
+}
+
+/// A guess of the distance of the last of a cluster's first candidates among the `older` clusters in
+/// spatial order. A bad guess costs time only.
+fn first_limit(active: &ActiveClusters, older: &[u32], slot: u32) -> f64 {
+    let last = &older[older.len().saturating_sub(SPATIAL_GROUP / 4)..];
+    let cheap = last.iter().filter(|&&other| !active.is_costly(slot, other));
+    let distance = |&other: &u32| active.clusters.decide(slot, other).distance;
+    let mut distances: Vec<f64> = cheap.map(distance).collect();
+    if distances.len() < CANDIDATES {
+        return f64::INFINITY;
+    }
+    let (_, &mut limit, _) = distances.select_nth_unstable_by(CANDIDATES - 1, f64::total_cmp);
+    limit.next_up()
+}
+
+/// Whether a screen cannot tell a cluster's nearest neighbours, up to distance `limit`, from all
+/// clusters within the error of its mean.
+fn is_coarse(active: &ActiveClusters, view: &ClusterView, limit: f64) -> bool {
+    let error = f64::from(view.error * view.absolute) * active.frame.unit();
+    limit < COARSE_ERRORS * error
+}
+
+/// The limit of another sweep for clusters at or above `floor`. The first ones go not much further,
+/// since that is quick.
+fn next_limit(floor: f64, sweeps: u32) -> f64 {
+    if floor > 0.0 && sweeps < 4 {
+        2.0 * floor
+    } else {
+        f64::INFINITY
+    }
+}

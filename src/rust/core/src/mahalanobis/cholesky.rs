@@ -1,0 +1,277 @@
+//! The Cholesky factor of a packed matrix, and its inverse.
+//!
+//! Both are made for clusters: of few columns, in double precision, with one fixed order of operations
+//! per element that the CUDA code repeats. Libraries fix none.
+
+use pulp::Simd;
+
+use super::lanes::{add_multiple, for_rows_of, groups, groups_mut, row_width, WIDEST};
+use super::packed::packed_len;
+use crate::monitor::Monitor;
+
+/// Columns of a factorisation between two checks of the monitor. A check of each column would cost
+/// time in small matrices; smaller ones than this are not checked at all.
+const COLUMNS_BETWEEN_CHECKS: usize = 128;
+
+fn is_stopped(monitor: Option<&Monitor>) -> bool {
+    monitor.is_some_and(Monitor::stopped)
+}
+
+/// The Cholesky factor of a packed matrix and its squared pivots. Returns false where the matrix is
+/// singular, that is where a squared pivot is ≤ ε·p·max diag, and once `monitor` says stop.
+#[inline(always)]
+pub fn cholesky<S: Simd>(
+    simd: S,
+    matrix: &[f64],
+    p: usize,
+    factor: &mut [f64],
+    pivots: &mut [f64],
+    rows: &mut Vec<f64>,
+    monitor: Option<&Monitor>,
+) -> bool {
+    for_rows_of!(
+        p,
+        cholesky_by_columns::<S>(simd, matrix, p, factor, pivots, rows, monitor)
+    )
+}
+
+/// The squared pivot at or below which a packed matrix is singular.
+#[inline(always)]
+fn smallest_pivot(matrix: &[f64], p: usize) -> f64 {
+    let mut largest = 0.0f64;
+    for i in 0..p {
+        let diagonal = matrix[packed_len(i) + i];
+        if diagonal > largest {
+            largest = diagonal;
+        }
+    }
+    f64::EPSILON * p as f64 * largest
+}
+
+/// As [`cholesky`], column after column, so that the elements of a row are independent of each other.
+/// Each element goes through the same operations in the same order as row after row.
+#[inline(always)]
+fn cholesky_by_columns<S: Simd, const R: usize>(
+    simd: S,
+    matrix: &[f64],
+    p: usize,
+    factor: &mut [f64],
+    pivots: &mut [f64],
+    rows: &mut Vec<f64>,
+    monitor: Option<&Monitor>,
+) -> bool {
+    let smallest = smallest_pivot(matrix, p);
+    // The rows of the remaining matrix, of which only the triangle counts, then the current column.
+    let width = row_width::<S, R>(p);
+    rows.clear();
+    rows.resize((p + 1) * width, 0.0);
+    let (rows, column) = rows.split_at_mut(p * width);
+    for (i, row) in rows.chunks_exact_mut(width).enumerate() {
+        row[..=i].copy_from_slice(&matrix[packed_len(i)..][..=i]);
+    }
+    for k in 0..p {
+        let pivot = rows[k * width + k];
+        // NaN is refused, too.
+        let is_positive = pivot.partial_cmp(&smallest) == Some(std::cmp::Ordering::Greater);
+        if !is_positive
+            || k % COLUMNS_BETWEEN_CHECKS == COLUMNS_BETWEEN_CHECKS - 1 && is_stopped(monitor)
+        {
+            return false;
+        }
+        let root = pivot.sqrt();
+        pivots[k] = pivot;
+        for i in k + 1..p {
+            column[i] = rows[i * width + k] / root;
+        }
+        column[k] = root;
+        for i in k..p {
+            factor[packed_len(i) + k] = column[i];
+        }
+        let elements_in_group = R * S::F64_LANES;
+        for group in (k + 1) / elements_in_group..width / elements_in_group {
+            let values = groups::<S, R>(column)[group];
+            for i in (k + 1).max(group * elements_in_group)..p {
+                let row = &mut rows[i * width..][..width];
+                let sums = &mut groups_mut::<S, R>(row)[group];
+                add_multiple(simd, sums, -column[i], &values);
+            }
+        }
+    }
+    true
+}
+
+/// `out` = `scale` · L⁻¹ for the packed lower triangle L. Ends early once `monitor` says stop.
+#[inline(always)]
+pub fn invert<S: Simd>(
+    simd: S,
+    factor: &[f64],
+    p: usize,
+    scale: f64,
+    rows: &mut Vec<f64>,
+    out: &mut [f64],
+    monitor: Option<&Monitor>,
+) {
+    for_rows_of!(
+        p,
+        invert_by_rows::<S>(simd, factor, p, scale, rows, out, monitor)
+    );
+}
+
+/// As [`invert`]. Zeros follow each row of the triangle; adding multiples of them changes nothing.
+#[inline(always)]
+fn invert_by_rows<S: Simd, const R: usize>(
+    simd: S,
+    factor: &[f64],
+    p: usize,
+    scale: f64,
+    rows: &mut Vec<f64>,
+    out: &mut [f64],
+    monitor: Option<&Monitor>,
+) {
+    let width = R * S::F64_LANES;
+    rows.clear();
+    rows.resize((p * width).next_multiple_of(WIDEST), 0.0);
+    for first in (0..p).step_by(width) {
+        for i in first..p {
+            if i % COLUMNS_BETWEEN_CHECKS == COLUMNS_BETWEEN_CHECKS - 1 && is_stopped(monitor) {
+                return;
+            }
+            let row = &factor[packed_len(i)..][..=i];
+            let inverses = groups_mut::<S, R>(rows);
+            let mut sums = [simd.splat_f64s(0.0); R];
+            for (value, above) in row[first..i].iter().zip(&inverses[first..i]) {
+                add_multiple(simd, &mut sums, *value, above);
+            }
+            let divisor = simd.splat_f64s(row[i]);
+            for sum in &mut sums {
+                *sum = simd.div_f64s(simd.neg_f64s(*sum), divisor);
+            }
+            inverses[i] = sums;
+            let inverse = &mut rows[i * width..][..width];
+            if i < first + width {
+                inverse[i - first] = 1.0 / row[i];
+            }
+            let columns = first..(first + width).min(i + 1);
+            for (out, inverse) in out[packed_len(i)..][columns].iter_mut().zip(inverse) {
+                *out = *inverse * scale;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pulp::{Scalar, WithSimd};
+
+    use super::*;
+    use crate::simd::dispatch;
+
+    /// The Cholesky factor of a packed matrix, its squared pivots, and 0.7 times its inverse.
+    struct Factors<'a> {
+        matrix: &'a [f64],
+        p: usize,
+    }
+
+    type Found = Option<(Vec<f64>, Vec<f64>, Vec<f64>)>;
+
+    impl WithSimd for Factors<'_> {
+        type Output = Found;
+
+        #[inline(always)]
+        fn with_simd<S: Simd>(self, simd: S) -> Found {
+            let Self { matrix, p } = self;
+            let (mut factor, mut pivots) = (vec![0.0; packed_len(p)], vec![0.0; p]);
+            let (mut rows, mut inverse) = (Vec::new(), vec![0.0; packed_len(p)]);
+            cholesky(simd, matrix, p, &mut factor, &mut pivots, &mut rows, None).then(|| {
+                invert(simd, &factor, p, 0.7, &mut rows, &mut inverse, None);
+                (factor, pivots, inverse)
+            })
+        }
+    }
+
+    #[test]
+    fn factors_have_the_bits_of_the_plain_version() {
+        for p in [1, 2, 7, 8, 9, 16, 31, 40, 70, 129] {
+            let value = |i: usize, k: usize| ((i * 31 + k * 17) as f64 * 0.37).sin();
+            let mut matrix = vec![0.0; packed_len(p)];
+            for i in 0..p {
+                for j in 0..=i {
+                    let products = (0..p + 3).map(|k| value(i, k) * value(j, k));
+                    let ridge = if i == j { 1.0 } else { 0.0 };
+                    matrix[packed_len(i) + j] = products.sum::<f64>() + ridge;
+                }
+            }
+            let (mut factor, mut pivots) = (vec![0.0; packed_len(p)], vec![0.0; p]);
+            let mut inverse = vec![0.0; packed_len(p)];
+            assert!(plain_cholesky(&matrix, p, &mut factor, &mut pivots));
+            plain_inverse(&factor, p, 0.7, &mut inverse);
+            let plain = Some((factor, pivots, inverse));
+            let mut singular = matrix.clone();
+            singular[packed_len(p) - 1] = -1.0;
+            let both: [fn(Factors) -> Found; 2] = [
+                |factors| dispatch(factors),
+                |factors| factors.with_simd(Scalar::new()),
+            ];
+            for found in both {
+                let matrix = &matrix[..];
+                assert!(found(Factors { matrix, p }) == plain, "{p}");
+                let matrix = &singular[..];
+                assert!(found(Factors { matrix, p }).is_none(), "{p}");
+            }
+        }
+    }
+
+    /// [`cholesky`] row after row.
+    fn plain_cholesky(matrix: &[f64], p: usize, factor: &mut [f64], pivots: &mut [f64]) -> bool {
+        let smallest = smallest_pivot(matrix, p);
+        for i in 0..p {
+            let (done, rest) = factor.split_at_mut(packed_len(i));
+            let row = &mut rest[..=i];
+            for j in 0..=i {
+                let mut sum = matrix[packed_len(i) + j];
+                let other = if j < i {
+                    &done[packed_len(j)..][..=j]
+                } else {
+                    &row[..=j]
+                };
+                for k in 0..j {
+                    sum = (-row[k]).mul_add(other[k], sum);
+                }
+                if j < i {
+                    row[j] = sum / other[j];
+                } else {
+                    // A pivot that is not a number is refused, too.
+                    if sum.partial_cmp(&smallest) != Some(std::cmp::Ordering::Greater) {
+                        return false;
+                    }
+                    pivots[i] = sum;
+                    row[i] = sum.sqrt();
+                }
+            }
+        }
+        true
+    }
+
+    /// [`invert`] row after row.
+    fn plain_inverse(factor: &[f64], p: usize, scale: f64, out: &mut [f64]) {
+        for i in 0..p {
+            let row = &factor[packed_len(i)..][..=i];
+            let (done, rest) = out.split_at_mut(packed_len(i));
+            let inverse = &mut rest[..=i];
+            inverse.fill(0.0);
+            for k in 0..i {
+                let above = &done[packed_len(k)..][..=k];
+                for (sum, value) in inverse.iter_mut().zip(above) {
+                    *sum = row[k].mul_add(*value, *sum);
+                }
+            }
+            for sum in &mut inverse[..i] {
+                *sum = -*sum / row[i];
+            }
+            inverse[i] = 1.0 / row[i];
+        }
+        for value in &mut out[..packed_len(p)] {
+            *value *= scale;
+        }
+    }
+}

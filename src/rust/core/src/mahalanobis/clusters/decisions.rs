@@ -1,0 +1,104 @@
+//! The distances that decide, and lower bounds on them in double precision.
+
+use super::part::Part;
+use super::state::{Clusters, KeptSum};
+use crate::mahalanobis::distance::{self, ExactSum};
+use crate::mahalanobis::options::Distance;
+use crate::mahalanobis::screen::Profile;
+
+/// Fewest members whose sum of distances to another cluster is kept. A sum over fewer takes less time
+/// than to look it up.
+const MIN_KEPT_MEMBERS: usize = 32;
+
+/// A distance, and the sums of a full Mahalanobis distance that are worth keeping.
+#[derive(Debug)]
+pub struct Decision {
+    pub distance: f64,
+    sums: [Option<(u32, u32, KeptSum)>; 2],
+}
+
+impl Clusters<'_> {
+    /// A lower bound on the distance, as a screen's, but in double precision.
+    pub fn bound(&self, a: u32, b: u32) -> f64 {
+        let (a, b) = (self.profile(a), self.profile(b));
+        let differences = a.mean.iter().zip(b.mean).map(|(a, b)| a - b);
+        let square: f64 = differences.map(|d| d * d).sum();
+        let centroids = square.sqrt();
+        let directed = |from: &Profile, to: &Profile| {
+            let norm = centroids.max(from.spread.mean_norm(square));
+            let norm = norm * (1.0 - 1e-9) - from.mean_error;
+            let rounding = distance::quanta(to.stretch, self.diagonal, self.log2_terms).rounding();
+            (to.low * norm - rounding).max(0.0)
+        };
+        distance::average(directed(&a, &b), directed(&b, &a))
+    }
+
+    /// The distance that decides.
+    pub fn decide(&self, a: u32, b: u32) -> Decision {
+        if self.problem.options.distance == Distance::Centroid || self.size(a) + self.size(b) == 2 {
+            return Decision {
+                distance: self.part(a).centroid_distance(&self.part(b)),
+                sums: [None, None],
+            };
+        }
+        let (a_to_b, first) = self.directed(a, b);
+        let (b_to_a, second) = self.directed(b, a);
+        Decision {
+            distance: distance::average(a_to_b, b_to_a),
+            sums: [first.map(|sum| (a, b, sum)), second.map(|sum| (b, a, sum))],
+        }
+    }
+
+    /// Keeps the sums of a decision for later ones.
+    pub fn keep(&mut self, decision: Decision) -> f64 {
+        for (from, to, sum) in decision.sums.into_iter().flatten() {
+            self.sums[from as usize].insert(to, sum);
+        }
+        decision.distance
+    }
+
+    /// The mean of the distances from the members of one cluster to another.
+    fn directed(&self, from: u32, to: u32) -> (f64, Option<KeptSum>) {
+        if self.size(from) == 1 {
+            return (self.part(from).distance_to(&self.part(to)), None);
+        }
+        let target = self.profile(to);
+        let quanta = distance::quanta(target.stretch, self.diagonal, self.log2_terms);
+        let members = &self.members[from as usize];
+        let mut kept = self.kept_sum(from, to);
+        let sums = members.sums(self.problem.x, kept.members, &target, &quanta, self.monitor);
+        kept.sum.combine(&sums.in_blocks);
+        kept.members = members.in_blocks();
+        let mut sum = kept.sum;
+        sum.combine(&sums.others);
+        let worth_keeping = members.len() >= MIN_KEPT_MEMBERS;
+        (sum.mean(members.len()), worth_keeping.then_some(kept))
+    }
+
+    /// The kept sum of the distances from one cluster's members to another; 0 of no members if there
+    /// is none.
+    fn kept_sum(&self, from: u32, to: u32) -> KeptSum {
+        let version = self.versions[to as usize];
+        let kept = self.sums[from as usize].get(&to);
+        let kept = kept.filter(|kept| kept.version == version);
+        kept.copied().unwrap_or(KeptSum {
+            version,
+            members: 0,
+            sum: ExactSum::default(),
+        })
+    }
+
+    /// The approximate number of operations to decide a full Mahalanobis distance.
+    pub fn operations_to_decide(&self, a: u32, b: u32) -> usize {
+        let directed = |from: u32, to: u32| {
+            let rest = self.size(from) - self.kept_sum(from, to).members;
+            rest * self.p.max(self.profile(to).whitening.len())
+        };
+        directed(a, b) + directed(b, a)
+    }
+
+    /// The centroid distance between a part and a slot's cluster.
+    pub fn centroid_distance(&self, part: Part, slot: u32) -> f64 {
+        part.centroid_distance(&self.part(slot))
+    }
+}

@@ -1,0 +1,65 @@
+//! The moments and the shape of a cluster.
+
+use crate::mahalanobis::packed::packed_len;
+use crate::mahalanobis::screen::{Profile, Spread};
+
+/// The moments of the members of a cluster, the mean aside, and its shape.
+#[derive(Debug, Clone, Default)]
+pub struct Moments {
+    /// Packed scatter.
+    pub scatter: Vec<f64>,
+    /// Packed whitening factor W, or empty for the identity.
+    pub whitening: Vec<f64>,
+    /// A lower bound on ‖Wy‖/‖y‖.
+    pub low: f64,
+    /// An upper bound on ‖Wy‖/‖y‖.
+    pub stretch: f64,
+    /// For the bounds on full Mahalanobis distances, about the mean: E‖r‖⁴.
+    pub fourth: f64,
+    /// The vector E‖r‖²r; empty for centroid distances.
+    pub third: Vec<f64>,
+    pub spread: Spread,
+}
+
+impl Moments {
+    /// Of a cluster of equal members in `p` dimensions; with third moments if `has_third`.
+    pub fn zero(p: usize, has_third: bool) -> Self {
+        Self {
+            scatter: vec![0.0; packed_len(p)],
+            third: vec![0.0; if has_third { p } else { 0 }],
+            ..Self::default()
+        }
+    }
+
+    /// A copy without the shape and the bounds that follow from it.
+    pub fn without_shape(&self) -> Box<Self> {
+        Box::new(Self {
+            scatter: self.scatter.clone(),
+            fourth: self.fourth,
+            third: self.third.clone(),
+            ..Self::default()
+        })
+    }
+}
+
+/// The screen's source for a cluster with this mean.
+pub fn profile<'a>(mean: &'a [f64], moments: Option<&'a Moments>, mean_error: f64) -> Profile<'a> {
+    let identity = Profile {
+        mean,
+        whitening: &[],
+        low: 1.0,
+        stretch: 1.0,
+        spread: Spread::default(),
+        mean_error,
+    };
+    match moments {
+        Some(moments) => Profile {
+            whitening: &moments.whitening,
+            low: moments.low,
+            stretch: moments.stretch,
+            spread: moments.spread,
+            ..identity
+        },
+        None => identity,
+    }
+}

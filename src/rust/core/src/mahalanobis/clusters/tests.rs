@@ -1,0 +1,75 @@
+//! Bounds against distances.
+
+use super::*;
+use crate::mahalanobis::screen::cpu::CpuScreen;
+use crate::mahalanobis::screen::{ClusterFrame, MeanPrecision, Screen, ScreenRequest};
+use crate::mahalanobis::{Distance, Options, Problem, Subthreshold};
+use crate::monitor::Monitor;
+use crate::testing::{draw, Random, DATA};
+
+#[test]
+fn bounds_are_below_the_distances_on_data_of_every_sort() {
+    let mut random = Random(41);
+    for round in 0..3 * DATA.len() {
+        let data = DATA[round % DATA.len()];
+        let (n, p) = (240, 1 + random.below(4));
+        let x = draw(&mut random, data, n, p);
+        let mut starts = vec![0];
+        while starts[starts.len() - 1] < n {
+            let size = 1 + random.below(2) * random.below(12);
+            starts.push((starts[starts.len() - 1] + size).min(n));
+        }
+        let options = Options {
+            threshold: 6.0,
+            subthreshold: Subthreshold::Mahal,
+            distance: Distance::from_quick(random.below(4) == 0),
+            normalize: true,
+            apriori_intra: true,
+        };
+        let problem = Problem {
+            starts,
+            ..Problem::of_observations(&x, (0..n as u32).collect(), options)
+        };
+        let rule = options.shape_rule(false);
+        let monitor = Monitor::default();
+        let bounding_box = problem.bounding_box();
+        let clusters = Clusters::new(&problem, bounding_box.diagonal(), &rule, &monitor).unwrap();
+        let case = format!("{data:?}, {n} x {p}, {options:?}");
+        for precision in [MeanPrecision::Single, MeanPrecision::Double] {
+            let mut frame = ClusterFrame::of_problem(&problem, &bounding_box);
+            frame.precision = precision;
+            check_bounds(&clusters, &frame, &format!("{case}, {precision:?}"));
+        }
+    }
+}
+
+/// Checks all bounds of a screen, and those in double precision, against the distances.
+fn check_bounds(clusters: &Clusters, frame: &ClusterFrame, case: &str) {
+    let count = clusters.active().count();
+    let mut screen = CpuScreen::new(count, frame.clone());
+    let view = |slot| frame.view(&clusters.profile(slot));
+    for slot in clusters.active() {
+        screen.push(slot, &view(slot)).unwrap();
+    }
+    for slot in clusters.active() {
+        let request = ScreenRequest {
+            view: &view(slot),
+            end: slot as usize,
+            capacity: count,
+            limit: f64::INFINITY,
+            is_tight: false,
+            skip: &[],
+        };
+        let answer = screen.sweep(&[request], &mut || ()).unwrap().swap_remove(0);
+        assert_eq!(answer.bounds.len(), slot as usize);
+        for (bound, other) in answer.bounds {
+            let distance = clusters.decide(slot, other).distance;
+            let double = clusters.bound(slot, other);
+            assert!(bound <= distance, "{bound} is not below {distance}: {case}");
+            assert!(
+                double <= distance,
+                "{double} is not below {distance}: {case}"
+            );
+        }
+    }
+}

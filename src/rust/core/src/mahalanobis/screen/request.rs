@@ -1,0 +1,94 @@
+//! A search on a screen, its answer, and the trait of all screens.
+
+use super::view::ClusterView;
+use crate::error::Result;
+use crate::roster::Roster;
+
+/// A search for the clusters near one cluster.
+#[derive(Debug, Clone)]
+pub struct ScreenRequest<'a> {
+    pub view: &'a ClusterView,
+    /// The search covers the positions before this one.
+    pub end: usize,
+    /// Number of clusters wanted. The answer holds at least this many clusters that are not in
+    /// `skip`, or all below the limit. So a caller that doubles the capacity finds all in the end.
+    pub capacity: usize,
+    /// In data units. Clusters whose lower bound is at or above it are not wanted.
+    pub limit: f64,
+    /// Whether the caller expects about `capacity` clusters below the limit. Then a search for a
+    /// lower limit does not pay.
+    pub is_tight: bool,
+    /// Slots to leave out, in increasing order.
+    pub skip: &'a [u32],
+}
+
+/// The answer to a [`ScreenRequest`]: all clusters whose lower bound is below `floor`.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ScreenAnswer {
+    /// Lower bounds, in data units, and slots, in no order.
+    pub bounds: Vec<(f64, u32)>,
+    /// In data units.
+    pub floor: f64,
+}
+
+impl ScreenAnswer {
+    /// Keeps the `count` nearest clusters, without those that tie with the next one.
+    pub fn keep_nearest(&mut self, count: usize) {
+        if self.bounds.len() > count {
+            let by_bound = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0);
+            let (_, &mut (floor, _), _) = self.bounds.select_nth_unstable_by(count, by_bound);
+            self.bounds.retain(|&(bound, _)| bound < floor);
+            self.floor = floor;
+        }
+    }
+}
+
+/// The active clusters of one problem on a device, which finds lower bounds on their distances.
+/// Positions are in order of birth.
+pub trait Screen: Send {
+    /// Adds a cluster as the youngest.
+    fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()>;
+
+    /// Removes a cluster.
+    fn remove(&mut self, slot: u32) -> Result<()>;
+
+    /// The position of each slot.
+    fn roster(&self) -> &Roster;
+
+    /// Answers all requests. A screen that would otherwise wait for its device calls `meanwhile`,
+    /// once.
+    fn sweep(
+        &mut self,
+        requests: &[ScreenRequest<'_>],
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<Vec<ScreenAnswer>>;
+
+    /// Number of requests in one sweep that keep the device busy.
+    fn batch(&self) -> usize;
+
+    /// Whether another screen would be faster for the `active` clusters that are left.
+    fn is_outgrown(&self, active: usize) -> bool;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_are_kept_and_the_floor_is_below_the_others() {
+        let bounds = vec![(4.0, 1), (1.0, 2), (3.0, 3), (2.0, 4), (3.0, 5)];
+        let floor = 9.0;
+        let answer = ScreenAnswer { bounds, floor };
+        let mut all = answer.clone();
+        all.keep_nearest(5);
+        assert_eq!(all, answer);
+        // Of several clusters at the floor, none is below it.
+        for count in [2, 3] {
+            let mut some = answer.clone();
+            some.keep_nearest(count);
+            some.bounds.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let bounds = vec![(1.0, 2), (2.0, 4)];
+            assert_eq!(some, ScreenAnswer { bounds, floor: 3.0 });
+        }
+    }
+}

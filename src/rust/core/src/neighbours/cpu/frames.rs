@@ -1,0 +1,62 @@
+//! The single-precision frames that prune references of each metric.
+
+use rayon::prelude::*;
+
+use super::search_space::SearchSpace;
+use crate::matrix::middle;
+use crate::metric::Metric;
+use crate::neighbours::single::RowFrame;
+
+/// From this number of columns on, Euclidean distances are screened by products first: half the
+/// arithmetic, but looser bounds. The least number for which that was faster in measurements; only
+/// speed depends on it.
+const BY_PRODUCTS_FROM: usize = 24;
+
+/// The frames for sweeps, the fastest one first and the sharpest last; none for a metric that is
+/// not screened.
+pub fn frames(space: &SearchSpace) -> Vec<RowFrame> {
+    let columns = space.columns();
+    let (metric, values) = match space {
+        SearchSpace::Points(points, _) => (*points.metric(), points.values()),
+        SearchSpace::Clusters(centroids) => (Metric::Euclidean, centroids.values()),
+    };
+    let around = |new: fn(Vec<f64>, f64) -> RowFrame| {
+        let center = middle(values, columns);
+        let half_extent = half_extent(values, &center);
+        new(center, half_extent)
+    };
+    match metric {
+        Metric::Euclidean => {
+            let sharp = around(RowFrame::squares);
+            if columns < BY_PRODUCTS_FROM || matches!(space, SearchSpace::Clusters(_)) {
+                vec![sharp]
+            } else {
+                vec![sharp.by_products(), sharp]
+            }
+        }
+        Metric::Manhattan => vec![around(RowFrame::magnitudes)],
+        Metric::Maximum => vec![around(RowFrame::greatest)],
+        Metric::Canberra(_) => {
+            let half_extent = half_extent(values, &vec![0.0; columns]);
+            vec![RowFrame::quotients(columns, half_extent)]
+        }
+        Metric::Pearson { absolute }
+        | Metric::Spearman { absolute }
+        | Metric::Cosine { absolute } => vec![RowFrame::products(columns, absolute)],
+        _ => Vec::new(),
+    }
+}
+
+/// Half the greatest distance of a coordinate of row-major values from its column's centre. Half of
+/// it, for the distance itself can overflow.
+fn half_extent(values: &[f64], center: &[f64]) -> f64 {
+    let of_row = |row: &[f64]| {
+        let distances = row
+            .iter()
+            .zip(center)
+            .map(|(v, c)| (0.5 * v - 0.5 * c).abs());
+        distances.fold(0.0, f64::max)
+    };
+    let rows = values.par_chunks_exact(center.len());
+    rows.map(of_row).reduce(|| 0.0, f64::max)
+}

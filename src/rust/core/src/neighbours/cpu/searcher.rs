@@ -1,0 +1,420 @@
+//! Search among references in the CPU's memory.
+
+use rayon::prelude::*;
+
+use super::exact::{self, ExactQuery};
+use super::frames::frames;
+use super::open_query::{capacity, Answer, OpenQuery, Outcome};
+use super::reference_blocks::{ReferenceBlocks, LANES};
+use super::search_space::SearchSpace;
+use super::sweep::{sweep, SweepAnswer, Wanted, QUERIES};
+use super::top_k::TopK;
+use crate::error::Result;
+use crate::memory;
+use crate::metric::DISTANCES_AT_ONCE;
+use crate::monitor::Monitor;
+use crate::neighbours::centroids::Centroids;
+use crate::neighbours::device::Neighbours;
+use crate::neighbours::lists::NeighbourLists;
+use crate::neighbours::request::{Except, NeighbourRequest};
+use crate::neighbours::single::{RowFrame, RowView};
+use crate::neighbours::space::Space;
+use crate::roster::{Roster, GONE};
+
+/// Single-precision coordinates of the queries of one sweep (256 KiB): they and a block of
+/// references stay in a core's own cache.
+const SWEEP_COORDINATES: usize = 1 << 16;
+
+/// Greatest number of queries of one sweep.
+const SWEEP_QUERIES: usize = 32 * QUERIES;
+
+/// Pairs of coordinates of one sweep, between two checks of the monitor: about a second.
+const SWEEP_PAIRS: usize = 1 << 32;
+
+/// Requests with fewer pairs of coordinates run on one thread: more threads would cost more than
+/// they save.
+const PARALLEL_COORDINATES: usize = 1 << 18;
+
+/// Pairs of coordinates per thread that take a fraction of a second: the size of a batch.
+const BATCH_COORDINATES: usize = 1 << 31;
+
+/// Factor by which the second sweep of a query keeps more candidates than the first.
+const SECOND_CAPACITY: usize = 8;
+
+/// A sweep abandons a query after 1 in `FUTILE_RATIO` references passed the threshold without
+/// becoming candidates. Inserting these takes about as long as the rest of the sweep in a few
+/// columns; the result does not depend on it.
+const FUTILE_RATIO: usize = 32;
+
+/// The group of queries that exclude nothing, and of empty positions.
+const NO_GROUP: u32 = u32::MAX;
+
+/// The references in single precision.
+struct BlockScreen {
+    frame: RowFrame,
+    blocks: ReferenceBlocks,
+}
+
+/// References and queries in memory, searched on the rayon pool that the calls are made in.
+pub struct CpuNeighbours<'a> {
+    space: SearchSpace<'a>,
+    /// The position of each reference in the screens, in the order of the indices.
+    roster: Roster,
+    /// The fastest first and the sharpest last.
+    frames: Vec<RowFrame>,
+    /// The screens of the first frames; others are made when a sweep leaves queries open.
+    screens: Vec<BlockScreen>,
+    monitor: &'a Monitor,
+}
+
+impl<'a> CpuNeighbours<'a> {
+    /// For the queries and references of `space`. Takes O(n·p) time and memory for n rows of p
+    /// columns.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn new(space: Space<'a>, monitor: &'a Monitor) -> Result<Self> {
+        let space = match space {
+            Space::Points { points, references } => SearchSpace::Points(points, references),
+            Space::Clusters(x) => SearchSpace::Clusters(Centroids::new(x)?),
+        };
+        let mut roster = Roster::new(space.references());
+        for index in 0..space.references() as u32 {
+            roster.push(index);
+        }
+        Ok(Self {
+            frames: frames(&space),
+            screens: Vec::new(),
+            space,
+            roster,
+            monitor,
+        })
+    }
+
+    /// The first frame for sweeps; none for a metric that is not screened.
+    pub fn frame(&self) -> Option<&RowFrame> {
+        self.frames.first()
+    }
+
+    /// The indices of all references.
+    pub fn references(&self) -> Vec<u32> {
+        let slots = (0..self.roster.positions()).map(|position| self.roster.slot(position));
+        slots.filter(|&slot| slot != GONE).collect()
+    }
+
+    /// The row of a query or reference, and its size.
+    pub fn row(&self, index: u32) -> (&[f64], f64) {
+        self.space.row(index as usize)
+    }
+
+    /// Number of candidates that a sweep keeps of each query.
+    pub fn capacity(request: &NeighbourRequest) -> usize {
+        capacity(request)
+    }
+
+    /// Settles the `at`-th query from the candidates of a sweep elsewhere: lower bounds and
+    /// indices, in increasing order, and a lower bound on all other references within the limit, if
+    /// any. The answer is in `best`.
+    ///
+    /// # Errors
+    /// A search radius that holds the answer, where the candidates do not settle the query.
+    pub fn decide(
+        &self,
+        request: &NeighbourRequest,
+        at: usize,
+        candidates: impl Iterator<Item = (f64, u32)>,
+        floor: Option<f64>,
+        best: &mut TopK,
+    ) -> std::result::Result<(), f64> {
+        let open = OpenQuery::new(request, at);
+        // The bound may be that of any index, so take the lowest.
+        let floor = floor.map(|bound| (bound, 0));
+        self.settle(request, &open, candidates, floor, best)
+            .map_err(|open| open.limit)
+    }
+
+    /// Makes the screen of the `level`-th frame, or of the last one; returns its number.
+    fn screen(&mut self, level: usize) -> Result<usize> {
+        let level = level.min(self.frames.len() - 1);
+        while self.screens.len() <= level {
+            let frame = self.frames[self.screens.len()].clone();
+            let row = |position: usize| match self.roster.slot(position) {
+                GONE => None,
+                index => Some(self.space.row(index as usize)),
+            };
+            let blocks = ReferenceBlocks::new(&frame, self.roster.positions(), row)?;
+            self.screens.push(BlockScreen { frame, blocks });
+        }
+        Ok(level)
+    }
+
+    /// The groups of all positions.
+    fn groups(&self, except: Except) -> Vec<[u32; LANES]> {
+        let mut groups = vec![[NO_GROUP; LANES]; self.roster.positions().div_ceil(LANES)];
+        for position in 0..self.roster.positions() {
+            let index = self.roster.slot(position);
+            groups[position / LANES][position % LANES] = match except {
+                _ if index == GONE => NO_GROUP,
+                Except::Nothing => 0,
+                Except::Itself => index,
+                Except::Group(groups) => groups[index as usize],
+            };
+        }
+        groups
+    }
+
+    /// Computes the exact distances of candidates: lower bounds and indices, in increasing order,
+    /// and the bound and index from which on all others are. The answer is in `best`.
+    ///
+    /// # Errors
+    /// The query for the next sweep, where the candidates do not settle it.
+    fn settle(
+        &self,
+        request: &NeighbourRequest,
+        open: &OpenQuery,
+        mut candidates: impl Iterator<Item = (f64, u32)>,
+        floor: Option<(f64, u32)>,
+        best: &mut TopK,
+    ) -> std::result::Result<(), OpenQuery> {
+        best.restart(request.wanted, open.limit);
+        let mut more = true;
+        while more {
+            let mut some = [0; DISTANCES_AT_ONCE];
+            let mut count = 0;
+            while more && count < DISTANCES_AT_ONCE {
+                match candidates.next() {
+                    Some((bound, reference)) if !best.is_before(bound, reference) => {
+                        some[count] = reference;
+                        count += 1;
+                    }
+                    _ => more = false,
+                }
+            }
+            let some = &some[..count];
+            let distances = self.space.distances(open.index as usize, some);
+            for (&reference, distance) in some.iter().zip(distances) {
+                best.insert(distance, reference);
+            }
+        }
+        // No reference beyond the candidates can come before the last of the best.
+        if floor.is_none_or(|(bound, reference)| best.is_before(bound, reference)) {
+            return Ok(());
+        }
+        Err(OpenQuery {
+            limit: best.limit(),
+            capacity: SECOND_CAPACITY * open.capacity,
+            ..*open
+        })
+    }
+
+    /// The lower bound in data units and the reference's index that a key encodes.
+    fn decoded(&self, frame: &RowFrame, key: u64) -> (f64, u32) {
+        let bound = frame.in_data_units(f32::from_bits((key >> 32) as u32));
+        (bound, self.roster.slot(key as u32 as usize))
+    }
+
+    /// Settles queries by all of their exact distances.
+    fn search_exhaustively(
+        &self,
+        request: &NeighbourRequest,
+        open: &[OpenQuery],
+    ) -> Result<Vec<Answer>> {
+        let at_a_time = open.len().div_ceil(4 * rayon::current_num_threads());
+        let settled = open
+            .par_chunks(at_a_time.clamp(1, exact::QUERIES))
+            .map(|some| {
+                let query = |open: &OpenQuery| {
+                    let mut best = TopK::default();
+                    best.restart(request.wanted, open.limit);
+                    ExactQuery {
+                        index: open.index,
+                        best,
+                    }
+                };
+                let mut queries: Vec<ExactQuery> = some.iter().map(query).collect();
+                exact::search(
+                    &self.space,
+                    &self.roster,
+                    request,
+                    &mut queries,
+                    self.monitor,
+                )?;
+                let found = queries.iter_mut().map(|query| query.best.sorted().to_vec());
+                Ok(some.iter().map(|open| open.at).zip(found).collect())
+            })
+            .collect::<Result<Vec<Vec<_>>>>()?;
+        Ok(settled.into_iter().flatten().collect())
+    }
+
+    /// The view of a query, and the limits of its sweep.
+    fn swept_query(&self, frame: &RowFrame, except: Except, open: &OpenQuery) -> (RowView, Wanted) {
+        let (row, size) = self.space.row(open.index as usize);
+        let wanted = Wanted {
+            group: match except {
+                Except::Nothing => NO_GROUP,
+                Except::Itself => open.index,
+                Except::Group(groups) => groups[open.index as usize],
+            },
+            capacity: open.capacity,
+            limit: frame.limit(open.limit),
+            patience: 4 * open.capacity + self.roster.positions() / FUTILE_RATIO,
+        };
+        (frame.view(row, size), wanted)
+    }
+
+    /// Sweeps some of the queries over a screen, and settles those that it can.
+    fn sweep(
+        &self,
+        screen: &BlockScreen,
+        request: &NeighbourRequest,
+        groups: &[[u32; LANES]],
+        some: &[OpenQuery],
+    ) -> Result<Vec<Outcome>> {
+        self.monitor.check()?;
+        let frame = &screen.frame;
+        let queries: Vec<(RowView, Wanted)> = some
+            .iter()
+            .map(|open| self.swept_query(frame, request.except, open))
+            .collect();
+        let first = some[0].index as usize;
+        let first = match self.space {
+            SearchSpace::Points(_, references) if first >= references => 0,
+            _ => self.roster.position(first as u32),
+        };
+        let answers = sweep(frame, &screen.blocks, groups, &queries, first);
+        let mut best = TopK::default();
+        some.iter()
+            .zip(&answers)
+            .map(|(open, answer)| {
+                // Candidates take long where rows are long.
+                self.monitor.check()?;
+                Ok(self.outcome(frame, request, open, answer, &mut best))
+            })
+            .collect()
+    }
+
+    /// The state of a query after a sweep.
+    fn outcome(
+        &self,
+        frame: &RowFrame,
+        request: &NeighbourRequest,
+        open: &OpenQuery,
+        answer: &SweepAnswer,
+        best: &mut TopK,
+    ) -> Outcome {
+        let decoded = |&key: &u64| self.decoded(frame, key);
+        let floor = answer.floor.as_ref().map(decoded);
+        let candidates = answer.keys.iter().map(decoded);
+        match self.settle(request, open, candidates, floor, best) {
+            Ok(()) if answer.abandoned => Outcome::Open(OpenQuery {
+                limit: best.limit(),
+                abandoned: true,
+                ..*open
+            }),
+            Err(open) => Outcome::Open(OpenQuery {
+                abandoned: answer.abandoned,
+                ..open
+            }),
+            Ok(()) => Outcome::Settled((open.at, best.sorted().to_vec())),
+        }
+    }
+
+    /// Sweeps all open queries over a screen, on all threads where that pays.
+    fn sweep_all(
+        &self,
+        screen: &BlockScreen,
+        request: &NeighbourRequest,
+        groups: &[[u32; LANES]],
+        open: &[OpenQuery],
+    ) -> Result<Vec<Vec<Outcome>>> {
+        let columns = screen.frame.columns();
+        let at_a_time = (open.len().div_ceil(4 * rayon::current_num_threads()))
+            .min(SWEEP_COORDINATES / columns)
+            .min(SWEEP_PAIRS / (screen.blocks.positions() * columns))
+            .clamp(QUERIES, SWEEP_QUERIES)
+            .next_multiple_of(QUERIES);
+        let sweep = |some: &[OpenQuery]| self.sweep(screen, request, groups, some);
+        let pairs = open.len() * screen.blocks.positions();
+        if pairs * columns < PARALLEL_COORDINATES {
+            open.chunks(at_a_time).map(sweep).collect()
+        } else {
+            open.par_chunks(at_a_time).map(sweep).collect()
+        }
+    }
+}
+
+impl Neighbours for CpuNeighbours<'_> {
+    fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists> {
+        let mut open: Vec<OpenQuery> = (0..request.queries.len())
+            .map(|at| OpenQuery::new(request, at))
+            .collect();
+        let mut settled = memory::filled("the neighbours need", open.len(), Vec::new())?;
+        let groups = self.groups(request.except);
+        // Queries that no sweep settles.
+        let mut rest = Vec::new();
+        let last = self.frames.len().max(2);
+        for level in 0..last {
+            if self.frames.is_empty() || open.is_empty() {
+                break;
+            }
+            let number = self.screen(level)?;
+            let outcomes = self.sweep_all(&self.screens[number], request, &groups, &open)?;
+            open.clear();
+            for outcome in outcomes.into_iter().flatten() {
+                match outcome {
+                    Outcome::Settled((at, found)) => settled[at] = found,
+                    Outcome::Open(still) if still.abandoned && number + 1 == self.frames.len() => {
+                        rest.push(still);
+                    }
+                    Outcome::Open(still) => open.push(still),
+                }
+            }
+        }
+        rest.extend(open);
+        for (at, found) in self.search_exhaustively(request, &rest)? {
+            settled[at] = found;
+        }
+        let found = settled.iter().map(Vec::len).sum();
+        let mut nearest = NeighbourLists::with_room(settled.len(), found)?;
+        settled.iter().for_each(|found| nearest.push(found));
+        Ok(nearest)
+    }
+
+    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
+        let space = &self.space;
+        let distance = |&(i, j): &(u32, u32)| space.distance(i as usize, j as usize);
+        if pairs.len() * space.columns() < PARALLEL_COORDINATES {
+            return Ok(pairs.iter().map(distance).collect());
+        }
+        Ok(pairs.par_iter().map(distance).collect())
+    }
+
+    fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
+        let SearchSpace::Clusters(centroids) = &mut self.space else {
+            unreachable!("only clusters are merged");
+        };
+        centroids.merge(lower as usize, higher as usize);
+        let stays = self.roster.position(lower);
+        let goes = self.roster.remove(higher);
+        let (row, size) = (
+            centroids.row(lower as usize),
+            centroids.size(lower as usize),
+        );
+        for screen in &mut self.screens {
+            screen.blocks.replace(&screen.frame, stays, row, size);
+            screen.blocks.remove(goes);
+        }
+        if self.roster.is_sparse() {
+            let kept = self.roster.compact();
+            for screen in &mut self.screens {
+                screen.blocks.compact(&kept);
+            }
+        }
+        Ok(())
+    }
+
+    fn batch(&self) -> usize {
+        let pair = self.space.columns() * self.space.references();
+        (BATCH_COORDINATES / pair).max(SWEEP_QUERIES) * rayon::current_num_threads()
+    }
+}

@@ -1,0 +1,108 @@
+//! The neighbours of many queries.
+
+use rayon::prelude::*;
+
+use crate::error::Result;
+use crate::memory;
+
+/// For each query up to `wanted` references, nearest first, ties by index. A shorter list holds all
+/// references within the limit.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct NeighbourLists {
+    /// Distance and index, list after list.
+    found: Vec<(f64, u32)>,
+    /// By query: the end of its list.
+    ends: Vec<usize>,
+}
+
+impl NeighbourLists {
+    /// No lists, with room for `queries` lists of `found` references in total.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn with_room(queries: usize, found: usize) -> Result<Self> {
+        Ok(Self {
+            found: memory::room("the neighbours need", found)?,
+            ends: memory::room("the neighbours need", queries)?,
+        })
+    }
+
+    /// Number of lists.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The list `found(i)` for each query i below `queries`, copied on the threads of the rayon
+    /// pool that it is called in.
+    pub fn of_all<'a>(queries: usize, found: impl Fn(usize) -> &'a [(f64, u32)] + Sync) -> Self {
+        /// Queries per task: enough to be worth a thread.
+        const QUERIES_PER_TASK: usize = 1 << 10;
+
+        let mut end = 0;
+        let ends = (0..queries).map(|i| {
+            end += found(i).len();
+            end
+        });
+        let ends: Vec<usize> = ends.collect();
+        let mut all = vec![(0.0, 0); end];
+        let mut parts = Vec::new();
+        let (mut rest, mut start) = (&mut all[..], 0);
+        for (part, ends) in ends.chunks(QUERIES_PER_TASK).enumerate() {
+            let end = ends[ends.len() - 1];
+            let (place, others) = rest.split_at_mut(end - start);
+            parts.push((
+                place,
+                part * QUERIES_PER_TASK..part * QUERIES_PER_TASK + ends.len(),
+            ));
+            (rest, start) = (others, end);
+        }
+        parts.into_par_iter().for_each(|(mut rest, some)| {
+            for i in some {
+                let found = found(i);
+                let (place, others) = rest.split_at_mut(found.len());
+                place.copy_from_slice(found);
+                rest = others;
+            }
+        });
+        Self { found: all, ends }
+    }
+
+    /// Appends the list of the next query.
+    pub fn push(&mut self, found: &[(f64, u32)]) {
+        self.found.extend_from_slice(found);
+        self.ends.push(self.found.len());
+    }
+
+    /// Distances and indices of the `i`-th query's list.
+    pub fn of(&self, i: usize) -> &[(f64, u32)] {
+        let start = if i == 0 { 0 } else { self.ends[i - 1] };
+        &self.found[start..self.ends[i]]
+    }
+
+    /// The lists, query by query.
+    pub fn iter(&self) -> impl Iterator<Item = &[(f64, u32)]> {
+        (0..self.ends.len()).map(|i| self.of(i))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_for_all_is_what_was_found_for_one_after_the_other() {
+        let found = |i: u32| (0..i * 7 % 5).map(|j| (f64::from(j), i + j)).collect();
+        for queries in [0, 1, 5000] {
+            let all: Vec<Vec<(f64, u32)>> = (0..queries).map(found).collect();
+            let mut expected = NeighbourLists::default();
+            all.iter().for_each(|found| expected.push(found));
+            assert_eq!(NeighbourLists::of_all(all.len(), |i| &all[i]), expected);
+            assert_eq!(expected.len(), all.len());
+        }
+    }
+}
