@@ -1,8 +1,8 @@
 //! The arguments of kernels: structs that have a counterpart, field by field, in a header of
 //! `kernels`, with addresses on the device where that has pointers.
 //!
-//! What is declared with [`arguments`] tells its layout, which [`check`] compares with what a C++
-//! compiler makes of the header; each module that launches kernels has a test for its own.
+//! A struct that is declared with [`arguments`] has its layout, which [`check`] compares with the layout
+//! that a C++ compiler gives it by the header; each module that launches kernels has a test for its own.
 
 /// Declares structs that kernels take as arguments.
 macro_rules! arguments {
@@ -24,7 +24,7 @@ macro_rules! arguments {
 
         impl $name {
             #[cfg(test)]
-            fn layout() -> $crate::arguments::Layout {
+            $visibility fn layout() -> $crate::arguments::Layout {
                 $crate::arguments::Layout {
                     name: stringify!($name),
                     size: size_of::<Self>(),
@@ -44,22 +44,22 @@ pub(crate) use arguments;
 /// Declares a struct of as many values of one type, with a name for each. It may be part of a struct
 /// of arguments, whose counterpart has the fields themselves.
 macro_rules! named_values {
-    ($(#[$attribute:meta])* struct $name:ident { $($(#[$field_attribute:meta])* $field:ident,)* }) => {
+    ($(#[$attribute:meta])* $visibility:vis struct $name:ident { $($(#[$field_attribute:meta])* $field:ident,)* }) => {
         $(#[$attribute])*
         #[repr(C)]
         #[derive(Debug, Clone, Copy)]
-        struct $name<T> {
-            $($(#[$field_attribute])* $field: T,)*
+        $visibility struct $name<T> {
+            $($(#[$field_attribute])* $visibility $field: T,)*
         }
 
         impl<T> $name<T> {
-            /// What `make` makes of each of them.
-            fn map<U>(&self, mut make: impl FnMut(&T) -> U) -> $name<U> {
+            /// Applies `make` to each of them.
+            $visibility fn map<U>(&self, mut make: impl FnMut(&T) -> U) -> $name<U> {
                 $name { $($field: make(&self.$field),)* }
             }
 
             /// The same, as far as it succeeds.
-            fn try_map<U, E>(
+            $visibility fn try_map<U, E>(
                 &self,
                 mut make: impl FnMut(&T) -> std::result::Result<U, E>,
             ) -> std::result::Result<$name<U>, E> {
@@ -67,7 +67,7 @@ macro_rules! named_values {
             }
 
             /// All of them, in order.
-            fn values(&self) -> impl Iterator<Item = &T> {
+            $visibility fn values(&self) -> impl Iterator<Item = &T> {
                 [$(&self.$field),*].into_iter()
             }
         }

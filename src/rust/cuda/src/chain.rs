@@ -8,7 +8,7 @@ use cudarc::driver::{
 };
 
 use crate::arguments::arguments;
-use crate::device::Device;
+use crate::device::{Device, DriverResult};
 use gmhclust_core::error::Result;
 use gmhclust_core::linkage::lance_williams::Recurrence;
 use gmhclust_core::monitor::Monitor;
@@ -17,7 +17,8 @@ use gmhclust_core::Merge;
 /// Threads of a block, as in dissimilarities.cu.
 const CHAIN_THREADS: u32 = 512;
 
-/// Steps of a launch: a fraction of a second.
+/// Steps of a launch: a fraction of a second. With more, an interrupt would have to wait. Tests need
+/// several launches on small data.
 const STEPS: u32 = if cfg!(test) { 50 } else { 1 << 14 };
 
 arguments! {
@@ -40,8 +41,8 @@ arguments! {
     }
 }
 
-/// The merges of all clusters to one, given the address of their dissimilarities, in order, and
-/// their sizes. The dissimilarities are of no use afterwards.
+/// The merges of all clusters to one, given the address of their condensed dissimilarities, and their
+/// sizes. Overwrites the dissimilarities.
 ///
 /// # Errors
 /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
@@ -65,7 +66,7 @@ pub unsafe fn merges(
         monitor.check()?;
         // SAFETY: as the caller says.
         let now = unsafe { chain.advance(stream, kernel, values, recurrence) }.map_err(failed)?;
-        // Each merge is with all that are left.
+        // Each merge updates the dissimilarities of all clusters that are left.
         monitor.advance(
             (done..now)
                 .map(|merge| (sizes.len() - 1 - merge) as u64)
@@ -76,7 +77,7 @@ pub unsafe fn merges(
     chain.merges(stream).map_err(failed)
 }
 
-/// What the kernel works with.
+/// The kernel's memory.
 struct Chain {
     blocks: u32,
     clusters: u32,
@@ -87,16 +88,12 @@ struct Chain {
     nearest_slots: CudaSlice<u32>,
     merged: CudaSlice<u32>,
     heights: CudaSlice<f64>,
-    /// Barriers, the length of the chain, and how many merges are done.
+    /// Blocks at the barrier, the length of the chain, and the number of merges done.
     state: CudaSlice<u32>,
 }
 
 impl Chain {
-    fn new(
-        device: &Device,
-        stream: &Arc<CudaStream>,
-        sizes: &[f64],
-    ) -> std::result::Result<Self, DriverError> {
+    fn new(device: &Device, stream: &Arc<CudaStream>, sizes: &[f64]) -> DriverResult<Self> {
         let n = sizes.len();
         let blocks = (n as u32)
             .div_ceil(CHAIN_THREADS)
@@ -118,7 +115,7 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Makes some steps; returns how many merges are done in all.
+    /// Makes some steps; returns the number of merges done so far.
     ///
     /// # Safety
     /// As [`merges`].
@@ -128,7 +125,7 @@ impl Chain {
         kernel: &CudaFunction,
         values: u64,
         recurrence: Recurrence,
-    ) -> std::result::Result<usize, DriverError> {
+    ) -> DriverResult<usize> {
         stream.memset_zeros(&mut self.state.slice_mut(..1))?;
         let state = |at: usize| self.state.slice(at..).device_ptr(stream).0;
         let chaining = Chaining {
@@ -165,7 +162,7 @@ impl Chain {
         Ok(done[0] as usize)
     }
 
-    fn merges(&self, stream: &Arc<CudaStream>) -> std::result::Result<Vec<Merge>, DriverError> {
+    fn merges(&self, stream: &Arc<CudaStream>) -> DriverResult<Vec<Merge>> {
         let merged = stream.clone_dtoh(&self.merged)?;
         let heights = stream.clone_dtoh(&self.heights)?;
         stream.synchronize()?;

@@ -1,4 +1,4 @@
-//! What the algorithms ask of a device, on one or more CUDA devices.
+//! [`Cuda`]: every algorithm's device, on one or more CUDA devices.
 
 use std::cmp::Reverse;
 use std::sync::Arc;

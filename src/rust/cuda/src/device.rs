@@ -17,10 +17,10 @@ const OLDEST: (i32, i32) = (7, 0);
 /// The oldest CUDA version whose drivers take the kernels' PTX.
 const OLDEST_DRIVER: i32 = 12_040;
 
-/// What the driver returns.
+/// The result of a call of the driver.
 pub type DriverResult<T> = std::result::Result<T, DriverError>;
 
-/// What a device is, and why it cannot be used if so.
+/// A device, and why it cannot be used, if so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceInfo {
     /// Its number, from 0.
@@ -122,10 +122,10 @@ fn describe(index: usize) -> Result<DeviceInfo> {
     Ok(info)
 }
 
-/// Whether a context, and with it all that this process has on the device, is gone: what goes wrong
-/// in a kernel takes it away, and whatever is asked for after that is answered with that error.
+/// Whether a context is lost, and with it all memory of this process on the device. A kernel that fails
+/// loses the context; every later call of the driver then returns the kernel's error.
 fn is_lost(context: &CudaContext) -> bool {
-    // What freeing something met with says nothing about now.
+    // Clears errors of earlier calls that freed memory.
     let _ = context.check_err();
     if context.bind_to_thread().is_err() {
         return true;
@@ -141,13 +141,13 @@ fn is_lost(context: &CudaContext) -> bool {
 /// An open device.
 pub struct Device {
     pub context: Arc<CudaContext>,
-    /// Loaded at their first use: a driver may take seconds to compile one it has not seen before.
+    /// Loaded at their first use: a driver may take seconds to compile a module for the first time.
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
     bundle: Bundle,
     index: usize,
 }
 
-/// The devices that this process has open: opening one takes longer than many a clustering.
+/// The devices that this process has open. Opening one takes longer than a small clustering.
 static OPEN: Mutex<Vec<Arc<Device>>> = Mutex::new(Vec::new());
 
 /// The devices whose contexts this process has lost.
@@ -165,7 +165,7 @@ impl Device {
     pub fn shared(index: usize) -> Result<Arc<Self>> {
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = open.iter().position(|device| device.index == index) {
-            // A context that is lost takes the others of the process with it.
+            // The loss of one context loses the other contexts of the process.
             let others_are_lost = !lost().is_empty();
             if !(others_are_lost && is_lost(&open[at].context)) {
                 return Ok(open[at].clone());
@@ -178,8 +178,8 @@ impl Device {
         Ok(device)
     }
 
-    /// Where something failed on it, closes the device once nobody uses it any more, so that the
-    /// next use opens it afresh: what has failed once keeps failing.
+    /// After a failure on the device, closes it at the end of its present uses, so that the next use
+    /// opens it afresh: a context that has failed keeps failing.
     pub fn forget_on_failure(&self, error: &Error) {
         if let Error::Device(_) = error {
             let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -221,7 +221,7 @@ impl Device {
         self.index
     }
 
-    /// What it is called in messages.
+    /// Its name in messages.
     pub fn name(&self) -> String {
         format!("CUDA device {}", self.index)
     }
@@ -233,11 +233,7 @@ impl Device {
     }
 
     /// As [`Device::kernel`], with the driver's own error.
-    pub fn try_kernel(
-        &self,
-        kernels: &Kernels,
-        name: &str,
-    ) -> std::result::Result<CudaFunction, DriverError> {
+    pub fn try_kernel(&self, kernels: &Kernels, name: &str) -> DriverResult<CudaFunction> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         if !modules.contains_key(kernels.name) {
             let ptx = Ptx::from_src(self.bundle.ptx(kernels));
@@ -265,15 +261,15 @@ impl Device {
             .map_err(|error| self.error("asking what it is able to do", &error))
     }
 
-    /// How many multiprocessors it has.
-    pub fn multiprocessors(&self) -> std::result::Result<u32, DriverError> {
+    /// Number of multiprocessors.
+    pub fn multiprocessors(&self) -> DriverResult<u32> {
         let count = self
             .context
             .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
         Ok(count as u32)
     }
 
-    /// What an error of the driver means here.
+    /// The error for an error of the driver, during `what`.
     pub fn error(&self, what: &str, error: &DriverError) -> Error {
         let what = format!("{}: {what}", self.name());
         if error.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY {

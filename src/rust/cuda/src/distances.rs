@@ -1,8 +1,7 @@
 //! Distances on a CUDA device; kernels/distances.cu says how.
 //!
-//! The result is made in pieces. While one is computed, those before it are on their way to the
-//! host, or from the memory that the device reaches to where they belong; so neither has to have
-//! room for all of it twice.
+//! The result is computed in pieces. While the device computes one, earlier pieces go to pinned memory of
+//! the host, and from there to their place. So neither has to hold the whole result twice.
 
 #[cfg(test)]
 mod decisions;
@@ -12,13 +11,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PinnedHostSlice,
-    PushKernelArg,
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PinnedHostSlice, PushKernelArg,
 };
 use rayon::prelude::*;
 
 use crate::arguments::arguments;
-use crate::device::Device;
+use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::error::{Error, Result};
@@ -32,14 +30,14 @@ const THREADS: u32 = 256;
 const ROWS: u32 = 128;
 const COLUMNS: usize = 64;
 
-/// Distances in a piece, at least.
-const PIECE: usize = 1 << 21;
+/// Least distances of a piece, 16 MiB. With fewer, launches take longer than computing.
+const LEAST_PIECE: usize = 1 << 21;
 
-/// Pieces under way at a time.
-const ABREAST: usize = 3;
+/// Pieces under way at a time: one is computed, one fetched, one copied.
+const BUFFERS: usize = 3;
 
-/// Distances that a thread copies at a time.
-const COPY: usize = 1 << 16;
+/// Distances that a thread copies at a time: few enough to share the work evenly.
+const COPY_LEN: usize = 1 << 16;
 
 arguments! {
     /// As in distances_launch.cuh.
@@ -56,7 +54,7 @@ arguments! {
     }
 }
 
-/// How the kernels call it.
+/// The kernels' number for a convention.
 fn code(convention: ZeroOverZero) -> u32 {
     match convention {
         ZeroOverZero::Omitted => 0,
@@ -65,8 +63,8 @@ fn code(convention: ZeroOverZero) -> u32 {
     }
 }
 
-/// The kernel for these points, and its parameter; `None` where there is none: powers, and
-/// correlations where values are missing, are the CPU's.
+/// The kernel for these points, and its parameter. `None` where there is no kernel: the CPU computes
+/// Minkowski distances, and correlations where values are missing.
 fn kernel(points: &Points) -> Option<(&'static Kernels, u32)> {
     match (*points.metric(), points.has_missing()) {
         (Metric::Euclidean, false) => Some((&kernels::DISTANCES_EUCLIDEAN, 0)),
@@ -87,7 +85,7 @@ fn kernel(points: &Points) -> Option<(&'static Kernels, u32)> {
     }
 }
 
-/// Whether the device can make distances of these points.
+/// Whether the device can compute the distances of these points.
 pub fn fits(points: &Points) -> bool {
     kernel(points).is_some() && points.rows() < i32::MAX as usize
 }
@@ -109,9 +107,9 @@ pub fn distances(
     let mut rest = out;
     let mut work = Work::new(device, points, pairs, cpu)?;
     let mut under_way = VecDeque::new();
-    for columns in pieces(pairs, room(pairs)) {
+    for columns in pieces(pairs, piece_len(pairs)) {
         monitor.check()?;
-        if under_way.len() == ABREAST {
+        if under_way.len() == BUFFERS {
             rest = work.finish(under_way.pop_front().expect("is not empty"), rest, monitor)?;
         }
         let piece = work.start(columns)?;
@@ -124,13 +122,13 @@ pub fn distances(
     Ok(())
 }
 
-/// The columns of `pairs`, divided into pieces of at most `room` distances, or one column.
-pub fn pieces(pairs: &Pairs, room: usize) -> Vec<Range<usize>> {
+/// The columns of `pairs`, divided into pieces of at most `most` distances, or one column.
+pub fn pieces(pairs: &Pairs, most: usize) -> Vec<Range<usize>> {
     let mut pieces = Vec::new();
     let (mut first, mut count) = (0, 0);
     for j in 0..pairs.columns() {
         let more = pairs.column(j).rows.len();
-        if count + more > room && first < j {
+        if count + more > most && first < j {
             pieces.push(first..j);
             (first, count) = (j, 0);
         }
@@ -142,21 +140,21 @@ pub fn pieces(pairs: &Pairs, room: usize) -> Vec<Range<usize>> {
     pieces
 }
 
-/// Most distances in a piece.
-fn room(pairs: &Pairs) -> usize {
-    PIECE.max(COLUMNS * pairs.rows()).min(pairs.count())
+/// Most distances of a piece.
+fn piece_len(pairs: &Pairs) -> usize {
+    LEAST_PIECE.max(COLUMNS * pairs.rows()).min(pairs.count())
 }
 
-/// A place for a piece: on the device, and on the host where the device reaches it.
-struct Place {
+/// Memory for a piece: on the device, and pinned on the host.
+struct PieceBuffer {
     stream: Arc<CudaStream>,
     there: CudaSlice<f64>,
     here: PinnedHostSlice<f64>,
 }
 
-/// A piece on its way.
+/// A piece that the device computes or sends.
 struct Started {
-    place: usize,
+    buffer: usize,
     count: usize,
 }
 
@@ -188,7 +186,7 @@ impl CudaPoints {
         }
         let kernel = device.kernel(kernels, "distances")?;
         let by_coordinate = cpu.install(|| by_coordinate(points))?;
-        let copy = || -> std::result::Result<CudaSlice<f64>, DriverError> {
+        let copy = || -> DriverResult<CudaSlice<f64>> {
             let values = stream.clone_htod(&by_coordinate)?;
             // Other streams read the points, too; and the host's copy must outlive the copying.
             stream.synchronize()?;
@@ -216,7 +214,7 @@ impl CudaPoints {
         stream: &Arc<CudaStream>,
         pairs: &Pairs,
         out: u64,
-    ) -> std::result::Result<(), DriverError> {
+    ) -> DriverResult<()> {
         debug_assert_eq!(self.values.len(), self.rows * self.columns);
         let first = pairs.first_column();
         let piece = Piece {
@@ -255,39 +253,39 @@ struct Work<'a> {
     device: Arc<Device>,
     points: CudaPoints,
     pairs: &'a Pairs,
-    places: Vec<Place>,
+    buffers: Vec<PieceBuffer>,
     next: usize,
     cpu: &'a Cpu,
 }
 
 impl<'a> Work<'a> {
     fn new(device: &Arc<Device>, points: &Points, pairs: &'a Pairs, cpu: &'a Cpu) -> Result<Self> {
-        let room = room(pairs);
+        let len = piece_len(pairs);
         check_memory(
             device,
             "distances of these observations need",
-            8 * (points.values().len() + ABREAST * room),
+            8 * (points.values().len() + BUFFERS * len),
         )?;
-        let make = || -> std::result::Result<Vec<Place>, DriverError> {
-            let place = |_| -> std::result::Result<Place, DriverError> {
+        let make = || -> DriverResult<Vec<PieceBuffer>> {
+            let buffer = |_| -> DriverResult<PieceBuffer> {
                 let stream = device.context.new_stream()?;
                 // SAFETY: a kernel writes what is copied, and what is copied is read, no more.
                 let (there, here) =
-                    unsafe { (stream.alloc(room)?, device.context.alloc_pinned(room)?) };
-                Ok(Place {
+                    unsafe { (stream.alloc(len)?, device.context.alloc_pinned(len)?) };
+                Ok(PieceBuffer {
                     stream,
                     there,
                     here,
                 })
             };
-            (0..ABREAST).map(place).collect()
+            (0..BUFFERS).map(buffer).collect()
         };
-        let places = make().map_err(|error| device.error("making room for distances", &error))?;
+        let buffers = make().map_err(|error| device.error("making room for distances", &error))?;
         Ok(Self {
             device: device.clone(),
-            points: CudaPoints::new(device, &places[0].stream, points, cpu)?,
+            points: CudaPoints::new(device, &buffers[0].stream, points, cpu)?,
             pairs,
-            places,
+            buffers,
             next: 0,
             cpu,
         })
@@ -295,24 +293,24 @@ impl<'a> Work<'a> {
 
     /// Starts the computation of a piece.
     fn start(&mut self, columns: Range<usize>) -> Result<Started> {
-        let place = self.next;
-        self.next = (self.next + 1) % self.places.len();
+        let buffer = self.next;
+        self.next = (self.next + 1) % self.buffers.len();
         let pairs = self.pairs.part(columns);
-        self.try_start(&pairs, place)
+        self.try_start(&pairs, buffer)
             .map_err(|error| self.device.error("computing distances", &error))?;
         Ok(Started {
-            place,
+            buffer,
             count: pairs.count(),
         })
     }
 
-    fn try_start(&mut self, pairs: &Pairs, place: usize) -> std::result::Result<(), DriverError> {
-        let Place {
+    fn try_start(&mut self, pairs: &Pairs, buffer: usize) -> DriverResult<()> {
+        let PieceBuffer {
             stream,
             there,
             here,
-        } = &mut self.places[place];
-        // SAFETY: the place has room for the distances of a piece, and lives as long as `self`.
+        } = &mut self.buffers[buffer];
+        // SAFETY: the buffer has room for the distances of a piece, and lives as long as `self`.
         unsafe {
             self.points
                 .start(stream, pairs, there.device_ptr(stream).0)?;
@@ -320,23 +318,23 @@ impl<'a> Work<'a> {
         stream.memcpy_dtoh(&there.slice(..pairs.count()), here)
     }
 
-    /// Waits for a piece and puts it at the start of `out`; returns the rest of that.
+    /// Waits for a piece and copies it to the start of `out`; returns the rest of `out`.
     fn finish<'b>(
         &mut self,
         started: Started,
         out: &'b mut [f64],
         monitor: &Monitor,
     ) -> Result<&'b mut [f64]> {
-        let place = &self.places[started.place];
-        let here = place
+        let buffer = &self.buffers[started.buffer];
+        let here = buffer
             .stream
             .synchronize()
-            .and_then(|()| place.here.as_slice())
+            .and_then(|()| buffer.here.as_slice())
             .map_err(|error| self.device.error("fetching distances", &error))?;
         let (part, rest) = out.split_at_mut(started.count);
         self.cpu.install(|| {
-            part.par_chunks_mut(COPY)
-                .zip(here.par_chunks(COPY))
+            part.par_chunks_mut(COPY_LEN)
+                .zip(here.par_chunks(COPY_LEN))
                 .for_each(|(to, from)| to.copy_from_slice(&from[..to.len()]));
         });
         monitor.advance(started.count as u64);
@@ -345,22 +343,22 @@ impl<'a> Work<'a> {
 }
 
 impl Drop for Work<'_> {
-    /// What a kernel or a copy is still at must not be freed.
+    /// Buffers must outlive the kernels and copies that use them.
     fn drop(&mut self) {
-        for place in &self.places {
+        for buffer in &self.buffers {
             // A device that failed has nothing under way.
-            let _ = place.stream.synchronize();
+            let _ = buffer.stream.synchronize();
         }
     }
 }
 
-/// Whether the metric is one of Canberra's, but not that with 0/0 as 1, and coordinates are 0 or of
-/// magnitudes whose quotients need no tests on the way: CanberraInRange in distances.cu.
+/// Whether the metric is Canberra with 0/0 as 0 or omitted, and all coordinates are 0 or of magnitudes
+/// whose quotients need no tests for overflow: CanberraInRange in distances.cu.
 fn in_range(points: &Points) -> bool {
-    let reach = 2f64.powi(500);
+    let largest = 2f64.powi(500);
     let fits = |value: &f64| {
         let magnitude = value.abs();
-        magnitude == 0.0 || (magnitude >= 1.0 / reach && magnitude <= reach)
+        magnitude == 0.0 || (magnitude >= 1.0 / largest && magnitude <= largest)
     };
     matches!(
         points.metric(),
@@ -383,7 +381,7 @@ fn by_coordinate(points: &Points) -> Result<Vec<f64>> {
     Ok(values)
 }
 
-/// Refuses what would not fit on the device; `what` needs so many bytes, in words.
+/// Refuses work for which the device has too little free memory: `what`, with its verb, `bytes` bytes.
 pub fn check_memory(device: &Device, what: &str, bytes: usize) -> Result<()> {
     let free = device.free_memory()?;
     if bytes <= free {

@@ -3,6 +3,7 @@
 #[cfg(test)]
 mod decisions;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{
@@ -10,7 +11,7 @@ use cudarc::driver::{
 };
 
 use crate::arguments::arguments;
-use crate::device::Device;
+use crate::device::{Device, DriverResult};
 use crate::kernels;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::seed::{self, CHUNK};
@@ -27,10 +28,11 @@ const ROWS: u32 = 128;
 const SPAN: usize = 2048;
 const NONE: u32 = u32::MAX;
 
-/// Centers that are drawn in a fraction of a second.
+/// Centers that are drawn between two looks at the monitor: a fraction of a second. With more, an
+/// interrupt would have to wait.
 const DRAWN_AT_A_TIME: usize = 64;
 
-/// Pairs of coordinates that take a fraction of a second.
+/// Pairs of coordinates of a launch: a fraction of a second. With more, an interrupt would have to wait.
 const BATCH_COORDINATES: usize = 1 << 40;
 
 arguments! {
@@ -69,9 +71,7 @@ arguments! {
     }
 }
 
-type DriverResult<T> = std::result::Result<T, DriverError>;
-
-/// Whether the device has memory for so many centers of these observations.
+/// Whether the device has memory for this many centers of these observations.
 ///
 /// # Errors
 /// `Error::Device` when it fails.
@@ -80,7 +80,7 @@ pub fn fits(device: &Device, x: &Matrix, centers: usize) -> Result<bool> {
         return Ok(false);
     }
     let (rows, values) = (x.rows() + SPAN, x.values().len());
-    // The observations, what each has while centers are drawn, centers and their sums.
+    // The observations, the scalars of each while centers are drawn, centers and their sums.
     let bytes = 8 * values + 20 * rows + 2 * 8 * centers * (x.columns() + 2);
     Ok(bytes + (bytes >> 4) <= device.free_memory()?)
 }
@@ -149,67 +149,69 @@ impl<'a> Observations<'a> {
 
     /// The centers that [`seed::seed`] draws.
     fn draw(&self, uniforms: &[f64], monitor: &Monitor) -> Result<CudaSlice<f64>> {
-        let stream = &self.stream;
-        let (draw, weigh) = (self.kernel("draw")?, self.kernel("weigh")?);
-        let (n, p, k) = (self.x.rows(), self.x.columns(), uniforms.len());
-        let chunks = n.div_ceil(CHUNK);
-        let parts = chunks.div_ceil(CHUNK);
-        let reals = |count: usize| {
-            // SAFETY: what the kernels read of it they have written before.
-            unsafe { stream.alloc::<f64>(count) }.map_err(|error| self.error(error))
-        };
-        let numbers = |count: usize| {
-            // SAFETY: as above.
-            unsafe { stream.alloc::<u32>(count) }.map_err(|error| self.error(error))
-        };
-        let (squares, sums, pruned_below) = (reals(n)?, reals(chunks)?, reals(k)?);
-        let (of_parts, totals, centers) = (reals(parts)?, reals(parts)?, reals(k * p)?);
-        let (nearest, drawn) = (numbers(n)?, numbers(k)?);
-        let copy = stream.clone_htod(uniforms);
-        let copy = copy.map_err(|error| self.error(error))?;
-        let seeding = Seeding {
-            x: self.at(&self.values),
-            uniforms: self.at(&copy),
-            squares: self.at(&squares),
-            nearest: self.at(&nearest),
-            sums: self.at(&sums),
-            parts: self.at(&of_parts),
-            totals: self.at(&totals),
-            centers: self.at(&centers),
-            pruned_below: self.at(&pruned_below),
-            drawn: self.at(&drawn),
-            pruned_share: seed::radius_factor(p),
-            rows: n as u32,
-            columns: p as u32,
-            first: seed::first(self.x, uniforms[0]) as u32,
-        };
+        let kernels = (self.kernel("draw")?, self.kernel("weigh")?);
+        let (p, k) = (self.x.columns(), uniforms.len());
+        let memory = SeedingMemory::new(&self.stream, uniforms, self.x.rows(), p);
+        let memory = memory.map_err(|error| self.error(error))?;
+        let seeding = self.seeding(&memory, uniforms[0]);
         for start in (0..k).step_by(DRAWN_AT_A_TIME) {
             monitor.check()?;
             let batch = start..(start + DRAWN_AT_A_TIME).min(k);
-            let launched = || -> DriverResult<Vec<u32>> {
-                for number in batch.start as u32..batch.end as u32 {
-                    // SAFETY: arguments as declared in kmeans.cu; all arrays have the sizes that
-                    // `seeding` says, and live until the stream is synchronized below.
-                    unsafe {
-                        let one = config(1, DRAW_THREADS);
-                        let mut launch = stream.launch_builder(&draw);
-                        launch.arg(&seeding).arg(&number).launch(one)?;
-                        let warps =
-                            config((chunks as u32).div_ceil(WEIGH_WARPS), WEIGH_WARPS * WARP);
-                        let mut launch = stream.launch_builder(&weigh);
-                        launch.arg(&seeding).arg(&number).launch(warps)?;
-                    }
-                }
-                stream.clone_dtoh(&drawn.slice(batch.clone()))
-            };
-            let rows = launched();
-            stream.synchronize().map_err(|error| self.error(error))?;
+            let rows = self.draw_batch(&kernels, &seeding, &memory.drawn, batch);
+            self.stream
+                .synchronize()
+                .map_err(|error| self.error(error))?;
             let rows = rows.map_err(|error| self.error(error))?;
             if let Some(missing) = rows.iter().position(|&row| row == NONE) {
                 return Err(seed::too_few(start + missing, k));
             }
         }
-        Ok(centers)
+        Ok(memory.centers)
+    }
+
+    /// The kernels' argument for draws, of which the first takes the uniform number `first`.
+    fn seeding(&self, memory: &SeedingMemory, first: f64) -> Seeding {
+        Seeding {
+            x: self.at(&self.values),
+            uniforms: self.at(&memory.uniforms),
+            squares: self.at(&memory.squares),
+            nearest: self.at(&memory.nearest),
+            sums: self.at(&memory.sums),
+            parts: self.at(&memory.parts),
+            totals: self.at(&memory.totals),
+            centers: self.at(&memory.centers),
+            pruned_below: self.at(&memory.pruned_below),
+            drawn: self.at(&memory.drawn),
+            pruned_share: seed::radius_factor(self.x.columns()),
+            rows: self.x.rows() as u32,
+            columns: self.x.columns() as u32,
+            first: seed::first(self.x, first) as u32,
+        }
+    }
+
+    /// Launches the draws of some centers; the rows that they are, or [`NONE`].
+    fn draw_batch(
+        &self,
+        (draw, weigh): &(CudaFunction, CudaFunction),
+        seeding: &Seeding,
+        drawn: &CudaSlice<u32>,
+        batch: Range<usize>,
+    ) -> DriverResult<Vec<u32>> {
+        let stream = &self.stream;
+        let chunks = self.x.rows().div_ceil(CHUNK) as u32;
+        for number in batch.start as u32..batch.end as u32 {
+            // SAFETY: arguments as declared in kmeans.cu; all arrays have the sizes that
+            // `seeding` says, and live until `draw` synchronizes the stream.
+            unsafe {
+                let one = config(1, DRAW_THREADS);
+                let mut launch = stream.launch_builder(draw);
+                launch.arg(seeding).arg(&number).launch(one)?;
+                let warps = config(chunks.div_ceil(WEIGH_WARPS), WEIGH_WARPS * WARP);
+                let mut launch = stream.launch_builder(weigh);
+                launch.arg(seeding).arg(&number).launch(warps)?;
+            }
+        }
+        stream.clone_dtoh(&drawn.slice(batch))
     }
 
     /// Assigns and updates until nothing changes.
@@ -218,16 +220,8 @@ impl<'a> Observations<'a> {
         let (n, p) = (self.x.rows(), self.x.columns());
         let k = centers.len() / p;
         monitor.expect((n * most) as u64);
-        let made = || -> DriverResult<_> {
-            // SAFETY: `update` writes what it reads of the sums.
-            let sums = unsafe { stream.alloc::<f64>(k * p)? };
-            let none = vec![NONE; n.next_multiple_of(SPAN)];
-            let cluster = stream.clone_htod(&none)?;
-            // The host's copy must outlive the copying.
-            stream.synchronize()?;
-            Ok((sums, cluster, stream.alloc_zeros::<u32>(1)?))
-        };
-        let (sums, cluster, mut changed) = made().map_err(|error| self.error(error))?;
+        let (sums, cluster, mut changed) =
+            self.lloyd_memory(k).map_err(|error| self.error(error))?;
         let lloyd = Lloyd {
             x: self.at(&self.values),
             centers: self.at(&centers),
@@ -260,20 +254,41 @@ impl<'a> Observations<'a> {
             launched.map_err(|error| self.error(error))?;
             monitor.advance(n as u64);
         }
-        let fetched = || -> DriverResult<_> {
-            let fetched = (
-                stream.clone_dtoh(&cluster.slice(..n))?,
-                stream.clone_dtoh(&centers)?,
-            );
-            stream.synchronize()?;
-            Ok(fetched)
-        };
-        let (cluster, centers) = fetched().map_err(|error| self.error(error))?;
+        let fetched = self.fetch(&cluster, &centers);
+        let (cluster, centers) = fetched.map_err(|error| self.error(error))?;
         Ok(Assigned {
             cluster,
             centers,
             iterations,
         })
+    }
+
+    /// Memory for the sums of `k` clusters, for the observations' clusters, and for whether one has
+    /// changed.
+    fn lloyd_memory(
+        &self,
+        k: usize,
+    ) -> DriverResult<(CudaSlice<f64>, CudaSlice<u32>, CudaSlice<u32>)> {
+        let stream = &self.stream;
+        // SAFETY: `update` writes the sums before it reads them.
+        let sums = unsafe { stream.alloc::<f64>(k * self.x.columns())? };
+        let none = vec![NONE; self.x.rows().next_multiple_of(SPAN)];
+        let cluster = stream.clone_htod(&none)?;
+        // The host's copy must outlive the copying.
+        stream.synchronize()?;
+        Ok((sums, cluster, stream.alloc_zeros::<u32>(1)?))
+    }
+
+    /// Copies the observations' clusters and the centers to the host.
+    fn fetch(
+        &self,
+        cluster: &CudaSlice<u32>,
+        centers: &CudaSlice<f64>,
+    ) -> DriverResult<(Vec<u32>, Vec<f64>)> {
+        let cluster = self.stream.clone_dtoh(&cluster.slice(..self.x.rows()))?;
+        let centers = self.stream.clone_dtoh(centers)?;
+        self.stream.synchronize()?;
+        Ok((cluster, centers))
     }
 
     /// Assigns all observations, in launches that take a fraction of a second each.
@@ -299,6 +314,44 @@ impl<'a> Observations<'a> {
                 .map_err(|error| self.error(error))?;
         }
         Ok(())
+    }
+}
+
+/// Device memory for the draws of centers.
+struct SeedingMemory {
+    uniforms: CudaSlice<f64>,
+    squares: CudaSlice<f64>,
+    sums: CudaSlice<f64>,
+    pruned_below: CudaSlice<f64>,
+    parts: CudaSlice<f64>,
+    totals: CudaSlice<f64>,
+    centers: CudaSlice<f64>,
+    nearest: CudaSlice<u32>,
+    drawn: CudaSlice<u32>,
+}
+
+impl SeedingMemory {
+    /// For `n` observations in `p` columns. `uniforms` must outlive its copy, which ends with the
+    /// stream's next synchronization.
+    fn new(stream: &Arc<CudaStream>, uniforms: &[f64], n: usize, p: usize) -> DriverResult<Self> {
+        let k = uniforms.len();
+        let chunks = n.div_ceil(CHUNK);
+        let parts = chunks.div_ceil(CHUNK);
+        // SAFETY: the kernels read only what they have written before.
+        let reals = |count: usize| unsafe { stream.alloc::<f64>(count) };
+        // SAFETY: as above.
+        let numbers = |count: usize| unsafe { stream.alloc::<u32>(count) };
+        Ok(Self {
+            squares: reals(n)?,
+            sums: reals(chunks)?,
+            pruned_below: reals(k)?,
+            parts: reals(parts)?,
+            totals: reals(parts)?,
+            centers: reals(k * p)?,
+            nearest: numbers(n)?,
+            drawn: numbers(k)?,
+            uniforms: stream.clone_htod(uniforms)?,
+        })
     }
 }
 

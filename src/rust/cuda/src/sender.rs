@@ -1,50 +1,49 @@
-//! Sends what the host has to a CUDA device, as it is stored there.
+//! Sends dissimilarities of the host to a CUDA device, as it stores them.
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DriverError, PinnedHostSlice};
+use cudarc::driver::{CudaSlice, CudaStream, PinnedHostSlice};
 use rayon::prelude::*;
 
-use crate::device::Device;
+use crate::device::{Device, DriverResult};
 use crate::stored::OnDevice;
 use gmhclust_core::error::Result;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
 
-/// Places on the host for what is sent over.
-const ABREAST: usize = 2;
+/// Pinned buffers: while one is sent, the host fills another.
+const BUFFERS: usize = 2;
 
-/// Values that a thread copies at a time.
-const COPY: usize = 1 << 16;
+/// Values that a thread copies at a time: few enough to share the work evenly.
+const COPY_LEN: usize = 1 << 16;
 
 /// Sends values over while the host prepares the next ones.
 pub struct Sender<T> {
     device: Arc<Device>,
-    places: Vec<(Arc<CudaStream>, PinnedHostSlice<T>)>,
+    buffers: Vec<(Arc<CudaStream>, PinnedHostSlice<T>)>,
     next: usize,
-    room: usize,
+    /// Values of a buffer.
+    len: usize,
 }
 
 impl<T: OnDevice> Sender<T> {
-    /// Sends at most `room` values at a time.
+    /// Sends at most `len` values at a time.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
-    pub fn new(device: &Arc<Device>, room: usize) -> Result<Self> {
-        let place = |_| {
+    pub fn new(device: &Arc<Device>, len: usize) -> Result<Self> {
+        let buffer = |_| {
             let stream = device.context.new_stream()?;
             // SAFETY: it is written before it is sent over.
-            let here = unsafe { device.context.alloc_pinned::<T>(room)? };
+            let here = unsafe { device.context.alloc_pinned::<T>(len)? };
             Ok((stream, here))
         };
-        let places = (0..ABREAST)
-            .map(place)
-            .collect::<std::result::Result<_, _>>();
+        let buffers = (0..BUFFERS).map(buffer).collect::<DriverResult<_>>();
         Ok(Self {
             device: device.clone(),
-            places: places.map_err(|error| device.error("making room on the host", &error))?,
+            buffers: buffers.map_err(|error| device.error("making room on the host", &error))?,
             next: 0,
-            room,
+            len,
         })
     }
 
@@ -60,16 +59,18 @@ impl<T: OnDevice> Sender<T> {
         cpu: &Cpu,
         monitor: &Monitor,
     ) -> Result<()> {
-        for (at, values) in (first..).step_by(self.room).zip(values.chunks(self.room)) {
+        for (at, values) in (first..).step_by(self.len).zip(values.chunks(self.len)) {
             monitor.check()?;
-            let (stream, here) = &mut self.places[self.next];
-            self.next = (self.next + 1) % ABREAST;
-            let mut send = || -> std::result::Result<(), DriverError> {
-                // What was there before is to have arrived.
+            let (stream, here) = &mut self.buffers[self.next];
+            self.next = (self.next + 1) % BUFFERS;
+            let mut send = || -> DriverResult<()> {
+                // The buffer's last values must have arrived.
                 stream.synchronize()?;
                 let here = &mut here.as_mut_slice()?[..values.len()];
                 cpu.install(|| {
-                    let parts = here.par_chunks_mut(COPY).zip(values.par_chunks(COPY));
+                    let parts = here
+                        .par_chunks_mut(COPY_LEN)
+                        .zip(values.par_chunks(COPY_LEN));
                     parts.for_each(|(here, values)| {
                         for (here, &value) in here.iter_mut().zip(values) {
                             *here = T::store(value);
@@ -88,7 +89,7 @@ impl<T: OnDevice> Sender<T> {
     /// # Errors
     /// `Error::Device` when the device fails.
     pub fn finish(&self) -> Result<()> {
-        let mut streams = self.places.iter().map(|(stream, _)| stream);
+        let mut streams = self.buffers.iter().map(|(stream, _)| stream);
         streams
             .try_for_each(|stream| stream.synchronize())
             .map_err(|error| self.device.error("sending dissimilarities", &error))
@@ -96,9 +97,9 @@ impl<T: OnDevice> Sender<T> {
 }
 
 impl<T> Drop for Sender<T> {
-    /// What a copy is still at must not be freed.
+    /// Buffers must outlive the copies from them.
     fn drop(&mut self) {
-        for (stream, _) in &self.places {
+        for (stream, _) in &self.buffers {
             // A device that failed has nothing under way.
             let _ = stream.synchronize();
         }

@@ -7,15 +7,19 @@ use std::sync::OnceLock;
 use libloading::{Library, Symbol};
 use pulp::Scalar;
 
-use super::*;
+use super::arrays::{banded_len, doubles, Arrays, Task, BAND, SHAPE_SCALARS, WORDS};
+use super::tasks::gather;
 use crate::host::{self, extreme, same};
 use gmhclust_core::mahalanobis::distance::{ExactSum, Quanta};
 use gmhclust_core::mahalanobis::geometric_mean::geometric_mean;
+use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::mahalanobis::shape::{self, Workspace};
 use gmhclust_core::mahalanobis::subthreshold::ShapeRule;
-use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
+use gmhclust_core::mahalanobis::{agglomerate, distance, Distance, Options, Problem, Subthreshold};
 use gmhclust_core::matrix::Matrix;
+use gmhclust_core::monitor::Monitor;
 use gmhclust_core::testing::{draw, Random, DATA};
+use gmhclust_core::{Cpu, Merge};
 
 /// Dimensions of the tests: less and more than a band, a warp, and the most that a block does.
 const DIMENSIONS: [usize; 6] = [1, 2, 3, 14, 33, 64];

@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 
 use libloading::{Library, Symbol};
 
-use super::*;
+use super::launch::Step;
 use crate::host::{self, extreme, same};
-use gmhclust_core::linkage::lance_williams::{Linkage, MergedPair};
+use gmhclust_core::linkage::lance_williams::{Linkage, MergedPair, Recurrence, StoredPrecision};
 use gmhclust_core::testing::Random;
 
 /// A function of host/dissimilarities.cpp, for how dissimilarities are stored.

@@ -1,11 +1,24 @@
 //! What is planned for the device against the CPU, and the device's chain.
 
-use super::*;
+use std::ops::Range;
+
+use super::launch::{Merging, Rest, Search, Step, NONE, WARP};
+use super::matrix::CudaDissimilarities;
+use super::memory::memory;
+use super::plan::Plan;
+use crate::device::Device;
+use crate::sender::Sender;
+use crate::stored::OnDevice;
 use gmhclust_core::linkage::condensed::Stored;
+use gmhclust_core::linkage::condensed::{pairs, position};
 use gmhclust_core::linkage::cpu::CpuDissimilarities;
 use gmhclust_core::linkage::dissimilarities::Fusion;
+use gmhclust_core::linkage::dissimilarities::{Contraction, Dissimilarities};
 use gmhclust_core::linkage::lance_williams::{Linkage, MergedPair};
+use gmhclust_core::linkage::lance_williams::{Recurrence, StoredPrecision};
+use gmhclust_core::monitor::Monitor;
 use gmhclust_core::testing::Random;
+use gmhclust_core::Cpu;
 
 /// What the kernels do, one thing after the other, of a square matrix stored as `T`.
 struct Model<T> {
@@ -199,7 +212,7 @@ fn compare_chains_with_the_gpu<T: OnDevice>(precision: StoredPrecision, numbers:
             let mut there = CudaDissimilarities::<T>::new(&device, n, squared).unwrap();
             let mut sender = Sender::new(&device, 1000).unwrap();
             sender
-                .send(&mut there.values, 0, &given, &cpu, &monitor)
+                .send(there.values_mut(), 0, &given, &cpu, &monitor)
                 .unwrap();
             sender.finish().unwrap();
             let mut here = CpuDissimilarities::<T>::given(&given, n, squared);

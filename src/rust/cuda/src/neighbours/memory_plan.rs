@@ -12,7 +12,7 @@ const CHUNK_BYTES: usize = 1 << 30;
 
 /// How a device's memory is divided.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Plan {
+pub struct MemoryPlan {
     /// Most references of a chunk; all of them where they fit.
     pub chunk: usize,
     /// Rows that are copied at a time.
@@ -21,11 +21,11 @@ pub struct Plan {
     pub left: usize,
 }
 
-impl Plan {
+impl MemoryPlan {
     /// For references of `bytes` bytes each; `None` where `memory` does not suffice.
     pub fn new(references: usize, bytes: usize, memory: usize) -> Option<Self> {
         let piece = (PIECE_BYTES.min(memory / 16) / bytes).clamp(1, references.max(1));
-        // Rows with their numbers, and the references' groups.
+        // The rows of a piece with their places, and the references' groups.
         let others = piece * (bytes + 4) + 4 * references;
         let plan = |chunk: usize, buffers: usize| {
             let left = memory.checked_sub(others + buffers * chunk * bytes)?;
@@ -34,8 +34,8 @@ impl Plan {
         if references * bytes <= memory / 4 * 3 {
             return plan(references, 1);
         }
-        // Every batch of queries has all chunks copied once, so many queries at a time are worth
-        // more than large chunks.
+        // Every batch of queries copies all chunks once: large batches save more time than large
+        // chunks.
         let most = CHUNK_BYTES.min(memory / 8) / bytes / TILE * TILE;
         if most == 0 {
             return None;
@@ -60,7 +60,7 @@ mod tests {
             (1000, 2 << 20),
             (1, 1 << 20),
         ] {
-            let plan = Plan::new(references, bytes, memory).unwrap();
+            let plan = MemoryPlan::new(references, bytes, memory).unwrap();
             let chunks = references.div_ceil(plan.chunk);
             let buffers = if chunks > 1 { 2 } else { 1 };
             assert_eq!(chunks > 1, references * bytes > memory / 4 * 3);
@@ -71,8 +71,8 @@ mod tests {
             assert!(plan.left >= memory / 8, "{plan:?} of {memory}");
         }
         let chunks =
-            |memory| 384_126usize.div_ceil(Plan::new(384_126, bytes, memory).unwrap().chunk);
+            |memory| 384_126usize.div_ceil(MemoryPlan::new(384_126, bytes, memory).unwrap().chunk);
         assert!(chunks(192 << 20) >= 8);
-        assert_eq!(Plan::new(384_126, bytes, 1 << 20), None);
+        assert_eq!(MemoryPlan::new(384_126, bytes, 1 << 20), None);
     }
 }

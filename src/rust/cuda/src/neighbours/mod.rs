@@ -4,7 +4,7 @@
 //!
 //! Each module imports only from those above it:
 //! - [`layout`] and [`halves`]: rows, keys and tiles as the kernels read them;
-//! - [`rows`] and [`positions`]: the copy of all points for the devices, and who is where in it;
+//! - [`rows`] and [`positions`]: the copy of all points for the devices, and their order;
 //! - [`work_queue`]: batches of queries for several devices;
 //! - [`sweeper`]: the trait of a device that sweeps, and the candidates that a sweep finds;
 //! - [`sweep`], [`products`], [`scatter`], [`memory_plan`], [`copier`],

@@ -61,7 +61,7 @@ impl Positions {
         Ok((positions, Arc::new(rows)))
     }
 
-    /// Reads the rows of some clusters from the host again; those rows, and their positions.
+    /// Reads the rows of changed clusters from the host; returns them and their positions.
     ///
     /// # Errors
     /// As [`Positions::new`].

@@ -1,4 +1,4 @@
-//! Sweeps by products of halves, on tensor cores; kernels/products.cu says how.
+//! Sweeps in half precision, on tensor cores; kernels/products.cu has the kernel.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use cudarc::driver::sys::CUfunction_attribute as Attribute;
 use cudarc::driver::{CudaFunction, CudaStream, DriverError, LaunchConfig, PushKernelArg};
 
 use super::sweep::Sweep;
-use crate::device::Device;
+use crate::device::{Device, DriverResult};
 use crate::kernels;
 use gmhclust_core::error::Result;
 use gmhclust_core::neighbours::single::{RowFrame, RowSum};
@@ -18,24 +18,26 @@ const THREADS: u32 = 256;
 const DEPTH: u32 = 64;
 const STAGES: u32 = 3;
 
-/// Tiles of references that a block goes through, at most: many, so that its first copies cost
-/// little, but not so many that blocks which run side by side share no copies.
+/// Most tiles of references that a block compares one after the other. With fewer, its first copies cost
+/// more; with more, blocks that run at the same time share no copies in the cache.
 const MOST_TILES: u32 = 16;
 
-/// Blocks for each multiprocessor, at least, where there is so much to do.
+/// Least blocks for each multiprocessor, where there are enough tiles. With fewer, some multiprocessors
+/// idle at the end.
 const BLOCKS: u32 = 8;
 
 /// The oldest compute capability that the kernel is compiled for.
 const OLDEST: (i32, i32) = (8, 0);
 
-/// Shared memory of a block, bytes: for coordinates, and at most so much for what else there is.
+/// Bytes of a block's shared memory for coordinates, and an upper bound of those for all else.
 const SHARED_BYTES: u32 = STAGES * (QUERIES + REFERENCES) * DEPTH * 2;
 const OTHER_SHARED_BYTES: u32 = 19_200;
 
-/// With fewer columns than this, what is near is too near for half precision.
+/// Fewest columns for half precision. With fewer, near references are too near to be told apart by its
+/// bounds.
 pub const FEWEST_COLUMNS: usize = 8;
 
-/// Collects candidates.
+/// The kernel that collects candidates in half precision.
 #[derive(Clone)]
 pub struct Collect {
     kernel: CudaFunction,
@@ -69,11 +71,7 @@ impl Collect {
     /// # Safety
     /// All arrays must have the sizes that `sweep` says, on the stream's device, until the stream is
     /// synchronized.
-    pub unsafe fn launch(
-        &self,
-        stream: &Arc<CudaStream>,
-        sweep: &Sweep,
-    ) -> std::result::Result<(), DriverError> {
+    pub unsafe fn launch(&self, stream: &Arc<CudaStream>, sweep: &Sweep) -> DriverResult<()> {
         let down = sweep.query_count.div_ceil(QUERIES);
         let across = (sweep.last - sweep.first).div_ceil(REFERENCES);
         let enough = BLOCKS * self.multiprocessors;
@@ -94,7 +92,7 @@ impl Collect {
     }
 }
 
-/// Whether a device has tensor cores for halves, and what else the kernel needs.
+/// Whether a device has tensor cores for half precision, and the shared memory that the kernel needs.
 ///
 /// # Errors
 /// `Error::Device` when the device fails.

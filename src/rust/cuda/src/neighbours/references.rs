@@ -7,7 +7,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaFunction, CudaStream, DevicePtr};
 
 use super::copier::{ChunkBuffer, Copier};
-use super::memory_plan::Plan;
+use super::memory_plan::MemoryPlan;
 use super::rows::Rows;
 use super::scatter::scatter;
 use crate::device::{Device, DriverResult};
@@ -37,7 +37,7 @@ pub struct References {
     count: usize,
     row_len: usize,
     row_major: bool,
-    plan: Plan,
+    plan: MemoryPlan,
     /// One where all references fit, otherwise two.
     buffers: Vec<Arc<ChunkBuffer>>,
     /// `None` once all references are on the device for good.
@@ -64,7 +64,7 @@ impl References {
     ) -> Result<Self> {
         debug_assert!(count > 0);
         let bytes = 4 * rows.row_len();
-        let plan = Plan::new(count, bytes, memory)
+        let plan = MemoryPlan::new(count, bytes, memory)
             .filter(|plan| !whole || plan.chunk >= count)
             .ok_or_else(|| {
                 Error::Memory(format!(
@@ -88,7 +88,7 @@ impl References {
         scatter: &CudaFunction,
         rows: &Arc<Rows>,
         count: usize,
-        plan: Plan,
+        plan: MemoryPlan,
     ) -> DriverResult<Self> {
         let places: Vec<u32> = (0..plan.piece as u32).collect();
         let buffer = |_| ChunkBuffer::new(stream, plan.chunk * rows.row_len()).map(Arc::new);

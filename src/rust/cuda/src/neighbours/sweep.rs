@@ -33,7 +33,7 @@ arguments! {
     }
 }
 
-/// How the kernels call it.
+/// The kernels' number for the kind of a bound.
 pub fn code(kind: Epilog) -> u32 {
     match kind {
         Epilog::Norm => 0,

@@ -12,7 +12,7 @@ use gmhclust_core::mahalanobis::Distance;
 use super::changes::Changes;
 use super::factors::Factors;
 use super::kernels::{
-    config, update_config, Clusters, Kernels, BALL_SCALARS, MOST_GROUPS, QUERIES_PER_BLOCK,
+    config, update_config, Clusters, ScreenKernels, BALL_SCALARS, MOST_GROUPS, QUERIES_PER_BLOCK,
     THREADS, TILE,
 };
 use super::wire::{
@@ -49,7 +49,7 @@ struct Addresses {
 pub struct DeviceClusters {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
-    kernels: Kernels,
+    kernels: ScreenKernels,
     dimensions: usize,
     /// Whether bounds are those of distances to members.
     member_distances: bool,
@@ -89,14 +89,14 @@ impl DeviceClusters {
         let capacity = (live + live / 7 + 256).next_multiple_of(TILE);
         let words = (p + SCALARS) * capacity;
         check_memory(device, 2 * 4 * words + 8 * 4 * STAGING, live, p)?;
-        let kernels = Kernels::new(device, p)?;
+        let kernels = ScreenKernels::new(device, p)?;
         let clusters = Self::allocate(device, kernels, slots, capacity, frame);
         clusters.map_err(|error| device.error("making room for the clusters", &error))
     }
 
     fn allocate(
         device: &Arc<Device>,
-        kernels: Kernels,
+        kernels: ScreenKernels,
         slots: usize,
         capacity: usize,
         frame: &ClusterFrame,

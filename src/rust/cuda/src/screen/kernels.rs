@@ -7,7 +7,7 @@ use gmhclust_core::mahalanobis::screen::{ClusterFrame, MeanPrecision};
 use super::wire::{COORDINATES, SMALL_BATCH_WORDS};
 use crate::arguments::arguments;
 use crate::device::Device;
-use crate::kernels::{self, Kernels as Module};
+use crate::kernels::{self, Kernels};
 
 // As in screen_launch.cuh.
 pub const THREADS: u32 = 256;
@@ -24,7 +24,7 @@ const MOST_DIMENSIONS: usize = 1_500;
 
 /// The modules by the most dimensions whose coordinates they keep in registers. The last one keeps
 /// them in shared memory.
-const FAMILIES: [(usize, &Module); 5] = [
+const FAMILIES: [(usize, &Kernels); 5] = [
     (16, &kernels::SCREEN_16),
     (32, &kernels::SCREEN_32),
     (40, &kernels::SCREEN_40),
@@ -52,7 +52,7 @@ pub fn fits(frame: &ClusterFrame) -> bool {
 }
 
 /// The kernels of a screen.
-pub struct Kernels {
+pub struct ScreenKernels {
     pub update: CudaFunction,
     pub enclose: CudaFunction,
     pub compact: CudaFunction,
@@ -62,7 +62,7 @@ pub struct Kernels {
     pub padded: usize,
 }
 
-impl Kernels {
+impl ScreenKernels {
     /// For `p` dimensions.
     ///
     /// # Errors

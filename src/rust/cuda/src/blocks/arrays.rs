@@ -1,0 +1,163 @@
+//! The arrays that the kernel of agglomerate.cu works in, and its arguments.
+
+use gmhclust_core::mahalanobis::packed::packed_len;
+
+use crate::arguments::{arguments, named_values};
+
+// As in agglomerate_launch.cuh.
+pub const THREADS: u32 = 128;
+const MOMENTS: usize = 4;
+pub const SHAPE_SCALARS: usize = 4;
+pub const BAND: usize = 4;
+pub const MOST_DIMENSIONS: usize = 64;
+
+arguments! {
+    /// As in agglomerate_launch.cuh.
+    pub struct Task {
+        pub diagonal: f64,
+        pub first: u64,
+        pub observations: u32,
+        pub log2_terms: u32,
+    }
+
+    /// As in agglomerate_launch.cuh; the pointers are addresses on the device.
+    pub struct Arrays {
+        pub threshold: f64,
+        pub subthreshold: u32,
+        pub normalize: u32,
+        pub dimensions: u32,
+        pub tasks: u32,
+        pub task: u64,
+        pub x: u64,
+        pub doubles: Doubles<u64>,
+        pub words: Words<u64>,
+        pub heights: u64,
+        pub lower: u64,
+        pub higher: u64,
+        pub next_task: u64,
+        pub failed_tasks: u64,
+        pub merged: u64,
+        pub progress: u64,
+        pub stop: u64,
+    }
+}
+
+named_values! {
+    /// The arrays of doubles that a block works in, in struct Arrays.
+    pub struct Doubles {
+        means,
+        scatters,
+        factors,
+        partner_distances,
+        bounds,
+        to_owner,
+        member_sums,
+        moments,
+        shape_scalars,
+    }
+}
+
+named_values! {
+    /// The arrays of words that a block works in, in struct Arrays: a word for each observation.
+    pub struct Words {
+        slots,
+        sizes,
+        births,
+        shapes,
+        partners,
+        partner_births,
+        member_starts,
+        free_shapes,
+        slot_births,
+        slot_positions,
+        members,
+        next_members,
+        member_slots,
+        next_member_slots,
+        candidates,
+    }
+}
+
+/// The lengths of all arrays of words, for each observation.
+pub const WORDS: Words<usize> = Words {
+    slots: 1,
+    sizes: 1,
+    births: 1,
+    shapes: 1,
+    partners: 1,
+    partner_births: 1,
+    member_starts: 1,
+    free_shapes: 1,
+    slot_births: 1,
+    slot_positions: 1,
+    members: 1,
+    next_members: 1,
+    member_slots: 1,
+    next_member_slots: 1,
+    candidates: 1,
+};
+
+/// A merge's lower and higher slot.
+const SLOTS_OF_MERGE: usize = 2;
+
+/// The lengths of the arrays of doubles, for each observation; there are at most half as many shapes.
+pub fn doubles(p: usize) -> Doubles<usize> {
+    let by_shape = |length: usize| length.div_ceil(2);
+    Doubles {
+        means: p,
+        scatters: by_shape(packed_len(p)),
+        factors: by_shape(banded_len(p)),
+        partner_distances: 1,
+        bounds: 1,
+        to_owner: 1,
+        member_sums: 2,
+        moments: MOMENTS,
+        shape_scalars: by_shape(SHAPE_SCALARS),
+    }
+}
+
+/// Doubles of a whitening factor in bands.
+pub fn banded_len(p: usize) -> usize {
+    let bands = p.div_ceil(BAND);
+    BAND * BAND * bands * (bands + 1) / 2
+}
+
+/// Bytes of the device for each observation.
+pub fn bytes_per_observation(p: usize) -> usize {
+    let doubles = doubles(p).values().sum::<usize>() + p + 1;
+    let words = WORDS.values().sum::<usize>() + SLOTS_OF_MERGE;
+    8 * doubles + 4 * words
+}
+
+/// Bytes of shared memory of a block in `p` dimensions.
+pub fn shared_bytes(p: usize) -> usize {
+    8 * (banded_len(p) + packed_len(p) + 2 * p + 2 * p * (THREADS / 32) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{check, constants};
+    use gmhclust_core::mahalanobis::Subthreshold;
+
+    #[test]
+    fn arguments_are_laid_out_as_the_kernel_reads_them() {
+        let mut constants =
+            constants![THREADS, MOMENTS, SHAPE_SCALARS, BAND, MOST_DIMENSIONS].to_vec();
+        constants.extend([
+            ("MAHAL", (Subthreshold::Mahal as u32).into()),
+            ("MAHAL0", (Subthreshold::Mahal0 as u32).into()),
+            ("EUCLID", (Subthreshold::Euclid as u32).into()),
+            ("EUCLID_MAHAL", (Subthreshold::EuclidMahal as u32).into()),
+        ]);
+        let arrays = Arrays::layout()
+            .with_fields_of("doubles", &Doubles::<u64>::fields())
+            .with_fields_of("words", &Words::<u64>::fields());
+        check(
+            "agglomerate_launch.cuh",
+            &[],
+            &[Task::layout(), arrays],
+            &constants,
+        );
+    }
+}

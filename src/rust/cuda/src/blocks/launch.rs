@@ -1,0 +1,256 @@
+//! One launch of the kernel of agglomerate.cu.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudarc::driver::sys::{self, CUresult};
+use cudarc::driver::{
+    CudaContext, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PinnedHostSlice, PushKernelArg,
+};
+use gmhclust_core::error::{Error, Result};
+use gmhclust_core::mahalanobis::{agglomerate, Distance, Problem};
+use gmhclust_core::monitor::Monitor;
+use gmhclust_core::Merge;
+
+use super::arrays::{doubles, shared_bytes, Arrays, Doubles, Task, Words, THREADS, WORDS};
+use crate::device::{Device, DriverResult};
+use crate::kernels::{self, Kernels};
+
+/// Time between two looks at the device's progress: short against a launch, long against a look.
+const POLL_INTERVAL: Duration = Duration::from_micros(200);
+
+/// The kernel for these dimensions: in registers up to 32 of them.
+fn module(p: usize, distance: Distance) -> &'static Kernels {
+    match (p, distance) {
+        (0..=16, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_16,
+        (17..=24, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_24,
+        (25..=32, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_32,
+        (_, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_0,
+        (0..=16, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_16,
+        (17..=24, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_24,
+        (25..=32, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_32,
+        (_, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_0,
+    }
+}
+
+/// Device memory for a launch.
+struct Memory {
+    tasks: CudaSlice<Task>,
+    x: CudaSlice<f64>,
+    doubles: Doubles<CudaSlice<f64>>,
+    words: Words<CudaSlice<u32>>,
+    heights: CudaSlice<f64>,
+    lower: CudaSlice<u32>,
+    higher: CudaSlice<u32>,
+    /// Next task, failed tasks, merges done.
+    counters: CudaSlice<u32>,
+    /// In the host's memory: merges done, and whether to stop.
+    watch: PinnedHostSlice<u32>,
+}
+
+impl Memory {
+    /// For `tasks` tasks with `observations` observations in `p` dimensions.
+    fn new(
+        context: &Arc<CudaContext>,
+        stream: &Arc<CudaStream>,
+        tasks: usize,
+        observations: usize,
+        p: usize,
+    ) -> DriverResult<Self> {
+        // SAFETY: the kernel writes each array before it reads it; `x` and the tasks are
+        // copied over before the launch.
+        unsafe {
+            let doubles =
+                doubles(p).try_map(|length| stream.alloc::<f64>(length * observations))?;
+            let words = WORDS.try_map(|length| stream.alloc::<u32>(length * observations))?;
+            let tasks = stream.alloc(tasks)?;
+            let x = stream.alloc(observations * p)?;
+            let heights = stream.alloc_zeros(observations)?;
+            let lower = stream.alloc_zeros(observations)?;
+            let higher = stream.alloc_zeros(observations)?;
+            let counters = stream.alloc_zeros(3)?;
+            let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP;
+            let mut watch = context.alloc_pinned_with_flags(2, flags)?;
+            watch.as_mut_slice()?.fill(0);
+            Ok(Self {
+                tasks,
+                x,
+                doubles,
+                words,
+                heights,
+                lower,
+                higher,
+                counters,
+                watch,
+            })
+        }
+    }
+
+    /// The arguments of the kernel.
+    fn arrays(&self, stream: &Arc<CudaStream>, problems: &[&Problem<'_>]) -> DriverResult<Arrays> {
+        let options = problems[0].options;
+        let counter = |number: u64| self.counters.device_ptr(stream).0 + 4 * number;
+        let watch = self.watch.as_ptr()? as u64;
+        Ok(Arrays {
+            threshold: options.threshold,
+            subthreshold: options.subthreshold as u32,
+            normalize: u32::from(options.normalize),
+            dimensions: problems[0].x.columns() as u32,
+            tasks: problems.len() as u32,
+            task: self.tasks.device_ptr(stream).0,
+            x: self.x.device_ptr(stream).0,
+            doubles: self.doubles.map(|array| array.device_ptr(stream).0),
+            words: self.words.map(|array| array.device_ptr(stream).0),
+            heights: self.heights.device_ptr(stream).0,
+            lower: self.lower.device_ptr(stream).0,
+            higher: self.higher.device_ptr(stream).0,
+            next_task: counter(0),
+            failed_tasks: counter(1),
+            merged: counter(2),
+            progress: watch,
+            stop: watch + 4,
+        })
+    }
+}
+
+/// One launch, and the device memory that it works in.
+pub struct Launch {
+    device: Arc<Device>,
+    stream: Arc<CudaStream>,
+    arrays: Arrays,
+    /// Bytes of shared memory of a block.
+    shared: usize,
+    memory: Memory,
+}
+
+impl Launch {
+    /// For these problems, which have the same options and dimensions.
+    ///
+    /// # Errors
+    /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
+    pub fn new(device: &Arc<Device>, problems: &[&Problem<'_>]) -> Result<Self> {
+        let observations: usize = problems.iter().map(|p| p.clusters()).sum();
+        let p = problems[0].x.columns();
+        let make = || -> DriverResult<Self> {
+            let stream = device.context.new_stream()?;
+            let memory = Memory::new(&device.context, &stream, problems.len(), observations, p)?;
+            Ok(Self {
+                device: device.clone(),
+                arrays: memory.arrays(&stream, problems)?,
+                shared: shared_bytes(p),
+                memory,
+                stream,
+            })
+        };
+        make().map_err(|error| device.error("making room for apriori clusters", &error))
+    }
+
+    /// Runs the kernel; returns the merges of each problem.
+    ///
+    /// # Errors
+    /// `Error::Interrupt` when `monitor` says stop, `Error::Device` when the device fails.
+    pub fn run(
+        mut self,
+        problems: &[&Problem<'_>],
+        tasks: &[Task],
+        x: &[f64],
+        monitor: &Monitor,
+    ) -> Result<Vec<Vec<Merge>>> {
+        let ended = self
+            .start(problems, tasks, x)
+            .and_then(|()| self.watch(problems, monitor));
+        // The host's vectors must outlive their copies, and the device's memory the kernel.
+        let ended = ended.and(self.stream.synchronize());
+        ended.map_err(|error| self.device.error("clustering apriori clusters", &error))?;
+        monitor.check()?;
+        self.merges(problems)
+    }
+
+    fn start(&mut self, problems: &[&Problem<'_>], tasks: &[Task], x: &[f64]) -> DriverResult<()> {
+        let module = module(problems[0].x.columns(), problems[0].options.distance);
+        let kernel = self.device.try_kernel(module, "agglomerate")?;
+        self.stream.memcpy_htod(tasks, &mut self.memory.tasks)?;
+        self.stream.memcpy_htod(x, &mut self.memory.x)?;
+        let resident =
+            kernel.occupancy_max_active_blocks_per_multiprocessor(THREADS, self.shared, None)?;
+        let blocks = resident * self.device.multiprocessors()?;
+        let config = LaunchConfig {
+            grid_dim: (blocks.clamp(1, tasks.len() as u32), 1, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: self.shared as u32,
+        };
+        // SAFETY: the argument is as declared in agglomerate.cu, and all it names lives in `self`.
+        unsafe {
+            self.stream
+                .launch_builder(&kernel)
+                .arg(&self.arrays)
+                .launch(config)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the end. Meanwhile reports progress to the monitor, and an interrupt to the device.
+    fn watch(&mut self, problems: &[&Problem<'_>], monitor: &Monitor) -> DriverResult<()> {
+        let work: u64 = problems.iter().map(|p| agglomerate::work(p)).sum();
+        let merges: u64 = problems.iter().map(|p| p.clusters() as u64 - 1).sum();
+        let watch = self.memory.watch.as_ptr()?.cast_mut();
+        let mut reported = 0;
+        loop {
+            // SAFETY: two aligned words, alive as long as `self`; the device writes the first and
+            // reads the second while this thread does the opposite, hence volatile.
+            let done = unsafe {
+                if monitor.stopped() {
+                    watch.add(1).write_volatile(1);
+                }
+                watch.read_volatile()
+            };
+            let share = (work as f64 * (f64::from(done) / merges as f64).min(1.0)) as u64;
+            monitor.advance(share.saturating_sub(reported));
+            reported = reported.max(share);
+            // SAFETY: the stream lives as long as `self`.
+            let state = unsafe { sys::cuStreamQuery(self.stream.cu_stream()) };
+            match state {
+                CUresult::CUDA_ERROR_NOT_READY => std::thread::sleep(POLL_INTERVAL),
+                CUresult::CUDA_SUCCESS => {
+                    monitor.advance(work - reported);
+                    return Ok(());
+                }
+                failed => return failed.result(),
+            }
+        }
+    }
+
+    fn merges(&self, problems: &[&Problem<'_>]) -> Result<Vec<Vec<Merge>>> {
+        let fetch = || -> DriverResult<_> {
+            Ok((
+                self.stream.clone_dtoh(&self.memory.lower)?,
+                self.stream.clone_dtoh(&self.memory.higher)?,
+                self.stream.clone_dtoh(&self.memory.heights)?,
+                self.stream.clone_dtoh(&self.memory.counters)?,
+            ))
+        };
+        let (lower, higher, heights, counters) =
+            fetch().map_err(|error| self.device.error("fetching merges", &error))?;
+        if counters[1] > 0 {
+            return Err(Error::Device(format!(
+                "{} of {} apriori clusters could not be clustered on the device",
+                counters[1],
+                problems.len()
+            )));
+        }
+        let mut first = 0;
+        Ok(problems
+            .iter()
+            .map(|problem| {
+                let merge = |at: usize| Merge {
+                    lower: lower[at],
+                    higher: higher[at],
+                    height: heights[at],
+                };
+                let merges = (first..first + problem.clusters() - 1).map(merge).collect();
+                first += problem.clusters();
+                merges
+            })
+            .collect())
+    }
+}

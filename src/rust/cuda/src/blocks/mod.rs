@@ -1,0 +1,10 @@
+//! Small problems on a CUDA device, a thread block each; kernels/agglomerate.cu has the kernel.
+
+mod agglomerate;
+mod arrays;
+#[cfg(test)]
+mod decisions;
+mod launch;
+mod tasks;
+
+pub use agglomerate::{agglomerate, fits, is_tied};

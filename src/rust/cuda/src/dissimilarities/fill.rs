@@ -1,0 +1,106 @@
+//! The dissimilarities that a linkage begins with.
+
+use std::sync::Arc;
+
+use gmhclust_core::distances::{DistanceDevice, Pairs};
+use gmhclust_core::error::Result;
+use gmhclust_core::linkage::condensed::row_start;
+use gmhclust_core::linkage::dissimilarities::Dissimilarities;
+use gmhclust_core::linkage::lance_williams::{Linkage, Recurrence, StoredPrecision};
+use gmhclust_core::linkage::Origin;
+use gmhclust_core::monitor::Monitor;
+
+use super::matrix::CudaDissimilarities;
+use super::memory::memory;
+use crate::device::Device;
+use crate::distances::{self, check_memory, pieces};
+use crate::sender::Sender;
+use crate::stored::OnDevice;
+
+/// Most dissimilarities that are sent to the device at a time.
+const SENT: usize = 1 << 20;
+
+/// Distances that the host computes at a time, where the device cannot. Tests need several pieces of
+/// small data.
+const COMPUTED: usize = if cfg!(test) { 1 << 10 } else { 1 << 24 };
+
+/// Whether the kernels have this linkage.
+pub fn fits(linkage: Linkage) -> bool {
+    matches!(
+        linkage,
+        Linkage::WardD | Linkage::Complete | Linkage::Average | Linkage::Mcquitty | Linkage::WardD2
+    )
+}
+
+/// The dissimilarities of `n` observations on the device, for a linkage that [`fits`]; `others`
+/// computes the distances that the device cannot compute. Chains of fewer clusters than
+/// `smallest_chain` are the CPU's.
+///
+/// # Errors
+/// As [`gmhclust_core::linkage::LinkageDevice::dissimilarities`].
+pub fn dissimilarities<'a>(
+    device: &'a Arc<Device>,
+    origin: Origin<'a>,
+    n: usize,
+    recurrence: Recurrence,
+    others: &(impl DistanceDevice + ?Sized),
+    smallest_chain: usize,
+    monitor: &Monitor,
+) -> Result<Box<dyn Dissimilarities + 'a>> {
+    Ok(match recurrence.precision {
+        StoredPrecision::Double => {
+            let mut matrix = filled::<f64>(device, origin, n, recurrence, others, monitor)?;
+            matrix.set_smallest_chain(smallest_chain);
+            Box::new(matrix)
+        }
+        StoredPrecision::Single => {
+            let mut matrix = filled::<f32>(device, origin, n, recurrence, others, monitor)?;
+            matrix.set_smallest_chain(smallest_chain);
+            Box::new(matrix)
+        }
+    })
+}
+
+/// The dissimilarities stored as `T`.
+fn filled<T: OnDevice>(
+    device: &Arc<Device>,
+    origin: Origin,
+    n: usize,
+    recurrence: Recurrence,
+    others: &(impl DistanceDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<CudaDissimilarities<T>> {
+    let linkage = recurrence.linkage;
+    let copied = match origin {
+        Origin::Points(points) if distances::fits(points) => points.values().len(),
+        _ => 0,
+    };
+    let what = format!("{} linkage of {n} observations needs", linkage.name());
+    check_memory(device, &what, memory::<T>(n, copied))?;
+    let cpu = others.cpu();
+    let mut matrix = CudaDissimilarities::<T>::new(device, n, linkage.squares())?;
+    match origin {
+        Origin::Given(values) => {
+            let mut sender = Sender::new(device, matrix.buffer_len().min(SENT))?;
+            sender.send(matrix.values_mut(), 0, values, cpu, monitor)?;
+            sender.finish()?;
+        }
+        Origin::Points(points) if distances::fits(points) => {
+            matrix.compute(points, cpu, monitor)?;
+        }
+        Origin::Points(points) => {
+            let mut sender = Sender::new(device, matrix.buffer_len().min(SENT))?;
+            let mut computed = Vec::new();
+            let all = Pairs::within(n);
+            for columns in pieces(&all, COMPUTED) {
+                let first = row_start(n, columns.start);
+                let part = all.part(columns);
+                computed.resize(part.count(), 0.0);
+                others.distances(points, &part, &mut computed, monitor)?;
+                sender.send(matrix.values_mut(), first, &computed, cpu, monitor)?;
+            }
+            sender.finish()?;
+        }
+    }
+    Ok(matrix)
+}
