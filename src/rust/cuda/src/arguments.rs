@@ -1,8 +1,9 @@
 //! The arguments of kernels: structs that have a counterpart, field by field, in a header of
 //! `kernels`, with addresses on the device where that has pointers.
 //!
-//! A struct that is declared with [`arguments`] has its layout, which [`check`] compares with the layout
-//! that a C++ compiler gives it by the header; each module that launches kernels has a test for its own.
+//! A struct that is declared with [`arguments`] has its layout, which [`check`] compares with the
+//! layout that a C++ compiler gives it by the header; each module that launches kernels has a test
+//! for its own.
 
 /// Declares structs that kernels take as arguments.
 macro_rules! arguments {
@@ -41,8 +42,8 @@ macro_rules! arguments {
 }
 pub(crate) use arguments;
 
-/// Declares a struct of as many values of one type, with a name for each. It may be part of a struct
-/// of arguments, whose counterpart has the fields themselves.
+/// Declares a struct of as many values of one type, with a name for each. It may be part of a
+/// struct of arguments, whose counterpart has the fields themselves.
 macro_rules! named_values {
     ($(#[$attribute:meta])* $visibility:vis struct $name:ident { $($(#[$field_attribute:meta])* $field:ident,)* }) => {
         $(#[$attribute])*

@@ -2,8 +2,8 @@
 
 use gmhclust_core::error::{Error, Result};
 
-/// The environment variable with the most bytes of a device's memory that a search for neighbours may
-/// take.
+/// The environment variable with the most bytes of a device's memory that a search for neighbours
+/// may take.
 const MEMORY: &str = "GMHCLUST_DEVICE_MEMORY";
 
 pub fn memory_from_environment() -> Result<Option<usize>> {

@@ -1,5 +1,5 @@
-//! The nearest-neighbour chain ([`gmhclust_core::linkage::chain`]) on a CUDA device: one kernel makes many
-//! steps, on all multiprocessors; kernels/dissimilarities.cu says how.
+//! The nearest-neighbour chain ([`gmhclust_core::linkage::chain`]) on a CUDA device: one kernel
+//! makes many steps, on all multiprocessors; kernels/dissimilarities.cu says how.
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use gmhclust_core::Merge;
 /// Threads of a block, as in dissimilarities.cu.
 const CHAIN_THREADS: u32 = 512;
 
-/// Steps of a launch: a fraction of a second. With more, an interrupt would have to wait. Tests need
-/// several launches on small data.
+/// Steps of a launch: a fraction of a second. With more, an interrupt would have to wait. Tests
+/// need several launches on small data.
 const STEPS: u32 = if cfg!(test) { 50 } else { 1 << 14 };
 
 arguments! {
@@ -41,8 +41,8 @@ arguments! {
     }
 }
 
-/// The merges of all clusters to one, given the address of their condensed dissimilarities, and their
-/// sizes. Overwrites the dissimilarities.
+/// The merges of all clusters to one, given the address of their condensed dissimilarities, and
+/// their sizes. Overwrites the dissimilarities.
 ///
 /// # Errors
 /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
@@ -149,8 +149,8 @@ impl Chain {
             block_dim: (CHAIN_THREADS, 1, 1),
             shared_mem_bytes: 0,
         };
-        // SAFETY: the argument is as declared in dissimilarities.cu, and what it names has the sizes
-        // that it says and lives until the stream is synchronized below.
+        // SAFETY: the argument is as declared in dissimilarities.cu, and what it names has the
+        // sizes that it says and lives until the stream is synchronized below.
         unsafe {
             stream
                 .launch_builder(kernel)

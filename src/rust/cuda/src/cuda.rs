@@ -42,8 +42,8 @@ pub struct Handover {
     pub kmeans: usize,
 }
 
-/// Largest size of a problem in a thread block, as a multiple of the average: a larger one would keep
-/// its block busy long after the others are done.
+/// Largest size of a problem in a thread block, as a multiple of the average: a larger one would
+/// keep its block busy long after the others are done.
 const LARGEST_IN_BLOCK: usize = 4;
 
 /// One or more CUDA devices, and the CPU beside them.
@@ -60,8 +60,8 @@ impl Cuda {
     /// With the devices of these numbers, or all usable ones where `chosen` is `None`.
     ///
     /// # Errors
-    /// `Error::Device` where one of the devices cannot be used, or there is none; `Error::Input` where
-    /// `GMHCLUST_DEVICE_MEMORY` is no number of bytes.
+    /// `Error::Device` where one of the devices cannot be used, or there is none; `Error::Input`
+    /// where `GMHCLUST_DEVICE_MEMORY` is no number of bytes.
     pub fn new(chosen: Option<&[usize]>, cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
         let numbers = match chosen {
             Some(chosen) => chosen.to_vec(),
@@ -109,7 +109,8 @@ impl Cuda {
     }
 }
 
-/// The numbers of the devices that can be used. Where none can, that of the first: opening it says why.
+/// The numbers of the devices that can be used. Where none can, that of the first: opening it says
+/// why.
 fn usable_devices() -> Result<Vec<usize>> {
     let all = devices()?;
     let usable = all.iter().filter(|device| device.problem.is_none());
@@ -120,8 +121,8 @@ fn usable_devices() -> Result<Vec<usize>> {
     })
 }
 
-/// The numbers of the problems that thread blocks merge: those that `fit` and are of about one size,
-/// if at least `fewest` fit; otherwise none.
+/// The numbers of the problems that thread blocks merge: those that `fit` and are of about one
+/// size, if at least `fewest` fit; otherwise none.
 fn in_blocks(problems: &[Problem<'_>], fit: &[bool], fewest: usize) -> Vec<usize> {
     let fitting = (0..problems.len()).filter(|&number| fit[number]);
     let fitting: Vec<usize> = fitting.collect();

@@ -122,8 +122,8 @@ fn describe(index: usize) -> Result<DeviceInfo> {
     Ok(info)
 }
 
-/// Whether a context is lost, and with it all memory of this process on the device. A kernel that fails
-/// loses the context; every later call of the driver then returns the kernel's error.
+/// Whether a context is lost, and with it all memory of this process on the device. A kernel that
+/// fails loses the context; every later call of the driver then returns the kernel's error.
 fn is_lost(context: &CudaContext) -> bool {
     // Clears errors of earlier calls that freed memory.
     let _ = context.check_err();
@@ -178,8 +178,8 @@ impl Device {
         Ok(device)
     }
 
-    /// After a failure on the device, closes it at the end of its present uses, so that the next use
-    /// opens it afresh: a context that has failed keeps failing.
+    /// After a failure on the device, closes it at the end of its present uses, so that the next
+    /// use opens it afresh: a context that has failed keeps failing.
     pub fn forget_on_failure(&self, error: &Error) {
         if let Error::Device(_) = error {
             let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);

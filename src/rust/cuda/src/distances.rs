@@ -1,7 +1,8 @@
 //! Distances on a CUDA device; kernels/distances.cu says how.
 //!
-//! The result is computed in pieces. While the device computes one, earlier pieces go to pinned memory of
-//! the host, and from there to their place. So neither has to hold the whole result twice.
+//! The result is computed in pieces. While the device computes one, earlier pieces go to pinned
+//! memory of the host, and from there to their place. So neither has to hold the whole result
+//! twice.
 
 #[cfg(test)]
 mod decisions;
@@ -63,8 +64,8 @@ fn code(convention: ZeroOverZero) -> u32 {
     }
 }
 
-/// The kernel for these points, and its parameter. `None` where there is no kernel: the CPU computes
-/// Minkowski distances, and correlations where values are missing.
+/// The kernel for these points, and its parameter. `None` where there is no kernel: the CPU
+/// computes Minkowski distances, and correlations where values are missing.
 fn kernel(points: &Points) -> Option<(&'static Kernels, u32)> {
     match (*points.metric(), points.has_missing()) {
         (Metric::Euclidean, false) => Some((&kernels::DISTANCES_EUCLIDEAN, 0)),
@@ -352,8 +353,8 @@ impl Drop for Work<'_> {
     }
 }
 
-/// Whether the metric is Canberra with 0/0 as 0 or omitted, and all coordinates are 0 or of magnitudes
-/// whose quotients need no tests for overflow: CanberraInRange in distances.cu.
+/// Whether the metric is Canberra with 0/0 as 0 or omitted, and all coordinates are 0 or of
+/// magnitudes whose quotients need no tests for overflow: CanberraInRange in distances.cu.
 fn in_range(points: &Points) -> bool {
     let largest = 2f64.powi(500);
     let fits = |value: &f64| {
@@ -381,7 +382,8 @@ fn by_coordinate(points: &Points) -> Result<Vec<f64>> {
     Ok(values)
 }
 
-/// Refuses work for which the device has too little free memory: `what`, with its verb, `bytes` bytes.
+/// Refuses work for which the device has too little free memory: `what`, with its verb, `bytes`
+/// bytes.
 pub fn check_memory(device: &Device, what: &str, bytes: usize) -> Result<()> {
     let free = device.free_memory()?;
     if bytes <= free {

@@ -1,5 +1,6 @@
 //! The kernels' sources, compiled for the CPU by the system's C++ compiler: `kernels/host` says how
-//! they run there. For tests without a GPU, which must not be left out: without a compiler they fail.
+//! they run there. For tests without a GPU, which must not be left out: without a compiler they
+//! fail.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -14,8 +14,8 @@ use gmhclust_core::memory;
 /// lzma-rust2, because it is maintained, needs no other crate and takes 40 ms for it.
 static PACKED: &[u8] = include_bytes!("../kernels/modules.ptx.lzma");
 
-/// Bytes of memory for each packed byte: PTX has 14.2. Were there too few, the text would be copied as
-/// it grows.
+/// Bytes of memory for each packed byte: PTX has 14.2. Were there too few, the text would be copied
+/// as it grows.
 const RATIO: usize = 16;
 
 /// A line that begins so precedes each module, as tools/kernels.py writes it: name, comma, digest.

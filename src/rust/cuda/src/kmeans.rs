@@ -32,7 +32,8 @@ const NONE: u32 = u32::MAX;
 /// interrupt would have to wait.
 const DRAWN_AT_A_TIME: usize = 64;
 
-/// Pairs of coordinates of a launch: a fraction of a second. With more, an interrupt would have to wait.
+/// Pairs of coordinates of a launch: a fraction of a second. With more, an interrupt would have to
+/// wait.
 const BATCH_COORDINATES: usize = 1 << 40;
 
 arguments! {

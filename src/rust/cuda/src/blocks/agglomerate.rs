@@ -14,8 +14,8 @@ use super::launch::Launch;
 use super::tasks::gather;
 use crate::device::Device;
 
-/// Most observations of a problem. With more, its block takes longer than the rest of the device may
-/// wait for it.
+/// Most observations of a problem. With more, its block takes longer than the rest of the device
+/// may wait for it.
 const MOST_OBSERVATIONS: usize = 8_192;
 
 /// The share of the free memory to use.
@@ -29,8 +29,9 @@ pub fn fits(problem: &Problem) -> bool {
         && problem.x.columns() <= MOST_DIMENSIONS
 }
 
-/// Whether equal observations would keep a block busy with little else: whenever one of a set of them
-/// is merged, all others of the set look for another partner. The CPU merges them without a search.
+/// Whether equal observations would keep a block busy with little else: whenever one of a set of
+/// them is merged, all others of the set look for another partner. The CPU merges them without a
+/// search.
 ///
 /// # Errors
 /// As [`Distinct::new`].

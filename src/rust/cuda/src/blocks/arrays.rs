@@ -100,7 +100,8 @@ pub const WORDS: Words<usize> = Words {
 /// A merge's lower and higher slot.
 const SLOTS_OF_MERGE: usize = 2;
 
-/// The lengths of the arrays of doubles, for each observation; there are at most half as many shapes.
+/// The lengths of the arrays of doubles, for each observation; there are at most half as many
+/// shapes.
 pub fn doubles(p: usize) -> Doubles<usize> {
     let by_shape = |length: usize| length.div_ceil(2);
     Doubles {

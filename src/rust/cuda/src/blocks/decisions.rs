@@ -1,5 +1,5 @@
-//! What agglomerate.cu decides, held against the CPU's code bit for bit, without a GPU: the kernel runs
-//! on the CPU, as kernels/host has it.
+//! What agglomerate.cu decides, held against the CPU's code bit for bit, without a GPU: the kernel
+//! runs on the CPU, as kernels/host has it.
 
 use std::cell::Cell;
 use std::sync::OnceLock;

@@ -189,7 +189,8 @@ impl Launch {
         Ok(())
     }
 
-    /// Waits for the end. Meanwhile reports progress to the monitor, and an interrupt to the device.
+    /// Waits for the end. Meanwhile reports progress to the monitor, and an interrupt to the
+    /// device.
     fn watch(&mut self, problems: &[&Problem<'_>], monitor: &Monitor) -> DriverResult<()> {
         let work: u64 = problems.iter().map(|p| agglomerate::work(p)).sum();
         let merges: u64 = problems.iter().map(|p| p.clusters() as u64 - 1).sum();

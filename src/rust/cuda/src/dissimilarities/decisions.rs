@@ -1,5 +1,5 @@
-//! What dissimilarities.cu decides, held against the CPU's code bit for bit, without a GPU: the code of
-//! the kernels runs on the CPU, as kernels/host has it.
+//! What dissimilarities.cu decides, held against the CPU's code bit for bit, without a GPU: the
+//! code of the kernels runs on the CPU, as kernels/host has it.
 
 use std::sync::OnceLock;
 

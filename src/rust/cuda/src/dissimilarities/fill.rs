@@ -20,8 +20,8 @@ use crate::stored::OnDevice;
 /// Most dissimilarities that are sent to the device at a time.
 const SENT: usize = 1 << 20;
 
-/// Distances that the host computes at a time, where the device cannot. Tests need several pieces of
-/// small data.
+/// Distances that the host computes at a time, where the device cannot. Tests need several pieces
+/// of small data.
 const COMPUTED: usize = if cfg!(test) { 1 << 10 } else { 1 << 24 };
 
 /// Whether the kernels have this linkage.

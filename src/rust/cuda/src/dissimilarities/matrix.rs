@@ -44,7 +44,8 @@ pub struct CudaDissimilarities<T> {
 }
 
 impl<T: OnDevice> CudaDissimilarities<T> {
-    /// Memory for the dissimilarities of `n` clusters, the squares of the stored values if `squared`.
+    /// Memory for the dissimilarities of `n` clusters, the squares of the stored values if
+    /// `squared`.
     ///
     /// # Errors
     /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
@@ -148,8 +149,8 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         Ok(())
     }
 
-    /// The nearest clusters of the `wanted` ones, and the position of the first dissimilarity in their
-    /// rows that a linkage cannot use, if any.
+    /// The nearest clusters of the `wanted` ones, and the position of the first dissimilarity in
+    /// their rows that a linkage cannot use, if any.
     fn search(&self, wanted: &[u32]) -> DriverResult<(NearestClusters, Option<usize>)> {
         let each = NearestClusters::of_each(self.clusters);
         if wanted.is_empty() {

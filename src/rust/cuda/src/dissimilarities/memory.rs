@@ -5,14 +5,15 @@ use gmhclust_core::linkage::dissimilarities::NearestClusters;
 
 use super::launch::Step;
 
-/// Least length of the buffer beside all dissimilarities. With less, large launches become many small
-/// ones. Tests need several pieces of small data.
+/// Least length of the buffer beside all dissimilarities. With less, large launches become many
+/// small ones. Tests need several pieces of small data.
 const LEAST_BUFFER: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 
 /// The length of the buffer is 1 in this many of all dissimilarities.
 const BUFFER_SHARE: usize = 16;
 
-/// Bytes on the device that linkage of `n` observations takes, with `coordinates` of the observations.
+/// Bytes on the device that linkage of `n` observations takes, with `coordinates` of the
+/// observations.
 pub fn memory<T>(n: usize, coordinates: usize) -> usize {
     let search =
         NearestClusters::of_each(n) * (size_of::<f64>() + size_of::<u32>()) + size_of::<u32>();

@@ -1,5 +1,5 @@
-//! The distances of distances.cu, held against the CPU's bit for bit, without a GPU: the code of the
-//! kernel runs on the CPU, as kernels/host has it.
+//! The distances of distances.cu, held against the CPU's bit for bit, without a GPU: the code of
+//! the kernel runs on the CPU, as kernels/host has it.
 
 use std::sync::OnceLock;
 
@@ -21,8 +21,8 @@ unsafe fn function<F>(name: &str) -> Symbol<'static, F> {
     unsafe { host::function(library, name) }
 }
 
-/// Metrics, the number of their form in host/distances.cpp without missing values and with them, and
-/// its parameter.
+/// Metrics, the number of their form in host/distances.cpp without missing values and with them,
+/// and its parameter.
 fn forms() -> Vec<(Metric, u32, Option<u32>, u32)> {
     let canberra = [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One];
     let canberra =

@@ -1,5 +1,5 @@
-//! What kmeans.cu decides, held against the CPU's code bit for bit, without a GPU: the kernels run on
-//! the CPU, as kernels/host has it.
+//! What kmeans.cu decides, held against the CPU's code bit for bit, without a GPU: the kernels run
+//! on the CPU, as kernels/host has it.
 
 use std::sync::OnceLock;
 

@@ -46,8 +46,9 @@ pub struct Copier {
 }
 
 impl Copier {
-    /// Copies as many rows at a time as there are `places`, which are the numbers from 0. It allocates on
-    /// `stream`, which the caller must synchronize before the first copy and before `places` go.
+    /// Copies as many rows at a time as there are `places`, which are the numbers from 0. It
+    /// allocates on `stream`, which the caller must synchronize before the first copy and before
+    /// `places` go.
     pub fn new(
         stream: &Arc<CudaStream>,
         scatter: &CudaFunction,

@@ -11,8 +11,8 @@ pub fn packed_len(frame: &RowFrame) -> usize {
     frame.columns().next_multiple_of(STEP) / 2
 }
 
-/// Writes the packed coordinates of a row's view. Halves are finite, and so is the single that a pair
-/// of them makes: no copy changes its bits.
+/// Writes the packed coordinates of a row's view. Halves are finite, and so is the single that a
+/// pair of them makes: no copy changes its bits.
 pub fn write(frame: &RowFrame, row: &[f64], size: f64, view: &mut [f32]) -> Scalars {
     let mut before = 0;
     frame.write(row, size, |k, value| {

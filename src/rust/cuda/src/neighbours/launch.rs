@@ -57,8 +57,8 @@ impl SearchKernels {
     /// are kept.
     ///
     /// # Safety
-    /// All arrays must have the sizes that `sweep` says, on the stream's device, until the stream is
-    /// synchronized.
+    /// All arrays must have the sizes that `sweep` says, on the stream's device, until the stream
+    /// is synchronized.
     pub unsafe fn collect(&self, stream: &Arc<CudaStream>, sweep: &Sweep) -> DriverResult<()> {
         // SAFETY: arguments as declared in neighbours.cu; the caller promises the rest.
         unsafe {
@@ -110,8 +110,8 @@ impl SearchKernels {
         Ok(())
     }
 
-    /// Copies rows of `row_len` values at some positions of a chunk to `coordinates`, where values of a
-    /// row lie `stride` apart and rows `step`.
+    /// Copies rows of `row_len` values at some positions of a chunk to `coordinates`, where values
+    /// of a row lie `stride` apart and rows `step`.
     ///
     /// # Safety
     /// The positions, on the device, are the chunk's; `coordinates` has room for the rows.

@@ -1,7 +1,7 @@
 //! Rows, keys and tiles as the host and kernels/neighbours.cu both read them.
 //!
-//! A row is the view of a point: its coordinates, then [`SCALARS`] scalars. A key is a candidate: the
-//! bits of its lower bound above those of its position, so that keys compare as bounds do.
+//! A row is the view of a point: its coordinates, then [`SCALARS`] scalars. A key is a candidate:
+//! the bits of its lower bound above those of its position, so that keys compare as bounds do.
 
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
 use gmhclust_core::neighbours::Except;
@@ -11,8 +11,8 @@ use super::halves;
 /// Queries, and references, that a thread block compares at a time. As in neighbours_launch.cuh.
 pub const TILE: usize = 128;
 
-/// Most candidates of a query that are collected at a time: the shared memory of the kernel `narrow`
-/// holds no more. As in neighbours_launch.cuh.
+/// Most candidates of a query that are collected at a time: the shared memory of the kernel
+/// `narrow` holds no more. As in neighbours_launch.cuh.
 pub const MOST_ROOM: usize = 4096;
 
 /// Threads of a warp. As in base.cuh.

@@ -2,8 +2,8 @@
 
 use super::layout::TILE;
 
-/// Most bytes that are copied at a time: as many again are reserved on the device for the copy. A larger
-/// piece leaves less for queries, a smaller one makes more launches of the kernel `scatter`.
+/// Most bytes that are copied at a time: as many again are reserved on the device for the copy. A
+/// larger piece leaves less for queries, a smaller one makes more launches of the kernel `scatter`.
 const PIECE_BYTES: usize = 1 << 24;
 
 /// Most bytes of a chunk. A chunk takes a fraction of a second to copy, so that the search can be

@@ -97,8 +97,8 @@ fn shuffle(indices: &mut [u32]) {
     }
 }
 
-/// The rows of some points, row after row, and their scalars once more. The scalars of a cluster that
-/// was merged away are NaN on the devices, so that no query finds it.
+/// The rows of some points, row after row, and their scalars once more. The scalars of a cluster
+/// that was merged away are NaN on the devices, so that no query finds it.
 fn rows(
     frame: &RowFrame,
     host: &CpuNeighbours,

@@ -18,12 +18,12 @@ const THREADS: u32 = 256;
 const DEPTH: u32 = 64;
 const STAGES: u32 = 3;
 
-/// Most tiles of references that a block compares one after the other. With fewer, its first copies cost
-/// more; with more, blocks that run at the same time share no copies in the cache.
+/// Most tiles of references that a block compares one after the other. With fewer, its first copies
+/// cost more; with more, blocks that run at the same time share no copies in the cache.
 const MOST_TILES: u32 = 16;
 
-/// Least blocks for each multiprocessor, where there are enough tiles. With fewer, some multiprocessors
-/// idle at the end.
+/// Least blocks for each multiprocessor, where there are enough tiles. With fewer, some
+/// multiprocessors idle at the end.
 const BLOCKS: u32 = 8;
 
 /// The oldest compute capability that the kernel is compiled for.
@@ -33,8 +33,8 @@ const OLDEST: (i32, i32) = (8, 0);
 const SHARED_BYTES: u32 = STAGES * (QUERIES + REFERENCES) * DEPTH * 2;
 const OTHER_SHARED_BYTES: u32 = 19_200;
 
-/// Fewest columns for half precision. With fewer, near references are too near to be told apart by its
-/// bounds.
+/// Fewest columns for half precision. With fewer, near references are too near to be told apart by
+/// its bounds.
 pub const FEWEST_COLUMNS: usize = 8;
 
 /// The kernel that collects candidates in half precision.
@@ -69,8 +69,8 @@ impl Collect {
     /// Sweeps the references of `sweep`.
     ///
     /// # Safety
-    /// All arrays must have the sizes that `sweep` says, on the stream's device, until the stream is
-    /// synchronized.
+    /// All arrays must have the sizes that `sweep` says, on the stream's device, until the stream
+    /// is synchronized.
     pub unsafe fn launch(&self, stream: &Arc<CudaStream>, sweep: &Sweep) -> DriverResult<()> {
         let down = sweep.query_count.div_ceil(QUERIES);
         let across = (sweep.last - sweep.first).div_ceil(REFERENCES);
@@ -92,7 +92,8 @@ impl Collect {
     }
 }
 
-/// Whether a device has tensor cores for half precision, and the shared memory that the kernel needs.
+/// Whether a device has tensor cores for half precision, and the shared memory that the kernel
+/// needs.
 ///
 /// # Errors
 /// `Error::Device` when the device fails.

@@ -77,14 +77,16 @@ pub struct DeviceBatch {
 }
 
 impl DeviceBatch {
-    /// Bytes for each query, when `capacity` candidates of it are kept: coordinates as they come and as
-    /// they are swept, candidates as they are collected and as they are kept, and a query's scalars.
+    /// Bytes for each query, when `capacity` candidates of it are kept: coordinates as they come
+    /// and as they are swept, candidates as they are collected and as they are kept, and a query's
+    /// scalars.
     pub fn bytes_per_query(frame: &RowFrame, capacity: usize) -> usize {
         8 * row_len(frame) + 8 * (room(capacity) + capacity) + 36
     }
 
-    /// For these queries; `groups` are those of the references. Coordinates are yet to be written. The
-    /// host's vectors must outlive the copies, which end with the stream's next synchronization.
+    /// For these queries; `groups` are those of the references. Coordinates are yet to be written.
+    /// The host's vectors must outlive the copies, which end with the stream's next
+    /// synchronization.
     pub fn new(
         stream: &Arc<CudaStream>,
         frame: &RowFrame,

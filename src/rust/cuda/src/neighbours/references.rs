@@ -13,7 +13,8 @@ use super::scatter::scatter;
 use crate::device::{Device, DriverResult};
 use gmhclust_core::error::{Error, Result};
 
-/// Bytes from which on locking the pages of rows that are copied once takes less time than it saves.
+/// Bytes from which on locking the pages of rows that are copied once takes less time than it
+/// saves.
 const LOCKED_FROM: usize = 1 << 26;
 
 /// Consecutive references on the device.
@@ -81,7 +82,8 @@ impl References {
             .map_err(|error| device.error("copying points", &error))
     }
 
-    /// Allocates the buffers and begins to copy: the first chunk, or all references, which are there then.
+    /// Allocates the buffers and begins to copy: the first chunk, or all references, which are
+    /// there then.
     fn open(
         device: &Arc<Device>,
         stream: &Arc<CudaStream>,
@@ -118,8 +120,8 @@ impl References {
     }
 
     /// The same references for a second stream, where the device holds them all: while one stream
-    /// begins or ends a batch of queries, the other keeps the device busy. Both share the memory for
-    /// queries evenly.
+    /// begins or ends a batch of queries, the other keeps the device busy. Both share the memory
+    /// for queries evenly.
     pub fn share(&mut self, stream: &Arc<CudaStream>) -> Option<Self> {
         if self.copier.is_some() {
             return None;
@@ -156,8 +158,8 @@ impl References {
         Ok(self.chunk(self.swept))
     }
 
-    /// Ends a turn, once all sweeps of the chunk are launched, and begins to copy the next chunk. The
-    /// host waits for a free buffer, so that it is not far ahead of the device.
+    /// Ends a turn, once all sweeps of the chunk are launched, and begins to copy the next chunk.
+    /// The host waits for a free buffer, so that it is not far ahead of the device.
     pub fn end_turn(&mut self) -> DriverResult<()> {
         if self.chunks() > 1 {
             self.buffer(self.swept).swept.record(&self.stream)?;
@@ -204,7 +206,8 @@ impl References {
         Ok(())
     }
 
-    /// Overwrites the rows at some positions, where the device holds all references value after value.
+    /// Overwrites the rows at some positions, where the device holds all references value after
+    /// value.
     pub fn replace(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
         debug_assert!(!self.row_major);
         let values = &self.buffers[0].values;

@@ -1,5 +1,5 @@
-//! The kernel `scatter`: rows that lie row after row go to positions of a buffer that lies value after
-//! value.
+//! The kernel `scatter`: rows that lie row after row go to positions of a buffer that lies value
+//! after value.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use super::layout::WARP;
 use crate::device::DriverResult;
 
-/// Puts rows of the host to positions of the buffer at an address of the device, in which values of a
-/// row lie `stride` apart.
+/// Puts rows of the host to positions of the buffer at an address of the device, in which values of
+/// a row lie `stride` apart.
 pub fn scatter(
     stream: &Arc<CudaStream>,
     kernel: &CudaFunction,

@@ -31,20 +31,20 @@ use gmhclust_core::neighbours::cpu::CpuNeighbours;
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
 use gmhclust_core::neighbours::{BlockSink, NeighbourLists, NeighbourRequest, Neighbours, Space};
 
-/// Pairs of coordinates of a batch that a device compares in a fraction of a second, in single and in
-/// half precision. With more, an interrupt would have to wait.
+/// Pairs of coordinates of a batch that a device compares in a fraction of a second, in single and
+/// in half precision. With more, an interrupt would have to wait.
 const BATCH_COORDINATES: usize = 1 << 41;
 const BATCH_COORDINATES_OF_HALVES: usize = 1 << 43;
 
 /// Most queries of a batch.
 const MOST_QUERIES: usize = 1 << 18;
 
-/// Fewest batches for each device, where there are enough queries: while it sweeps for one, the host
-/// decides about another.
+/// Fewest batches for each device, where there are enough queries: while it sweeps for one, the
+/// host decides about another.
 const BATCHES_PER_DEVICE: usize = 4;
 
-/// Makes the sweepers of a device, given its number, a frame, all rows, and the number of references
-/// among these.
+/// Makes the sweepers of a device, given its number, a frame, all rows, and the number of
+/// references among these.
 type Make<'a, S> = dyn Fn(usize, &RowFrame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + Sync + 'a;
 
 /// A search on devices, and on the host.
@@ -82,8 +82,8 @@ enum Progress {
 
 impl<'a> CudaNeighbours<'a> {
     /// For the queries and references of `space`; `None` for a metric that is not screened.
-    /// Requests with fewer pairs of coordinates than `smallest` are the CPU's. Uses at most `memory`
-    /// bytes of each device, if that is not `None`. Clusters take one device only.
+    /// Requests with fewer pairs of coordinates than `smallest` are the CPU's. Uses at most
+    /// `memory` bytes of each device, if that is not `None`. Clusters take one device only.
     ///
     /// # Errors
     /// `Error::Memory` when a device has too little, `Error::Device` when all fail.
@@ -273,8 +273,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             .collect())
     }
 
-    /// Answers a request in the present precision, batch after batch, until all queries are answered
-    /// or half precision leaves too many open.
+    /// Answers a request in the present precision, batch after batch, until all queries are
+    /// answered or half precision leaves too many open.
     fn answer(
         &mut self,
         request: &NeighbourRequest<'_>,

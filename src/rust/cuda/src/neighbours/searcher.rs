@@ -21,8 +21,8 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
 use gmhclust_core::neighbours::NeighbourRequest;
 
-/// Queries of a batch from which on a chunk takes longer to sweep than to copy. With fewer, the device
-/// waits for copies.
+/// Queries of a batch from which on a chunk takes longer to sweep than to copy. With fewer, the
+/// device waits for copies.
 const QUERIES_FOR_A_COPY: usize = 1 << 14;
 
 /// A device that sweeps references.
@@ -102,8 +102,8 @@ impl Sweeper for Searcher {
         swept.inspect_err(|error| self.device.forget_on_failure(error))
     }
 
-    /// A second one on a stream of its own, where the device holds all references for good: while one
-    /// copies queries or candidates, the device sweeps for the other.
+    /// A second one on a stream of its own, where the device holds all references for good: while
+    /// one copies queries or candidates, the device sweeps for the other.
     fn share(&mut self) -> Result<Option<Self>> {
         if self.whole {
             return Ok(None);
@@ -189,7 +189,8 @@ impl Searcher {
             self.sweep_chunks(&mut sweep, monitor)?;
             self.kernels.pack(&self.stream, &sweep, &buffers.packed)?;
         }
-        // Sleeps, so that the host's threads can decide meanwhile; the copies below would have it spin.
+        // Sleeps, so that the host's threads can decide meanwhile; the copies below would have it
+        // spin.
         let blocking = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
         self.stream.record_event(Some(blocking))?.synchronize()?;
         Ok(buffers.fetch(&self.stream)?)
@@ -233,8 +234,8 @@ impl Searcher {
         Ok(())
     }
 
-    /// Copies the rows of queries, by their positions, to `coordinates`. Returns how far the values of a
-    /// query lie apart, and the same values of two queries.
+    /// Copies the rows of queries, by their positions, to `coordinates`. Returns how far the values
+    /// of a query lie apart, and the same values of two queries.
     fn copy_queries(
         &self,
         positions: &[u32],

@@ -27,9 +27,9 @@ pub const BATCH_BYTES: usize = 1 << 31;
 /// Factor by which a second sweep keeps more candidates than the first.
 const SECOND_SWEEP_FACTOR: usize = 8;
 
-/// At most `FEW_OPEN` queries of a batch, and 1 in `OPEN_RATIO` of it, may be swept for a second time;
-/// at most `FEW_OPEN`, and 1 in `HOST_RATIO`, may fall back to the CPU. With more, single precision is
-/// faster than half precision.
+/// At most `FEW_OPEN` queries of a batch, and 1 in `OPEN_RATIO` of it, may be swept for a second
+/// time; at most `FEW_OPEN`, and 1 in `HOST_RATIO`, may fall back to the CPU. With more, single
+/// precision is faster than half precision.
 const FEW_OPEN: usize = 64;
 const OPEN_RATIO: usize = 4;
 const HOST_RATIO: usize = 256;
@@ -97,8 +97,8 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         Ok(Settled::All(NeighbourLists::of_all(batch.len(), settled)))
     }
 
-    /// Sweeps for open queries for more candidates, if a device is there for it and has the memory. Adds
-    /// the answers to `later`; returns the queries that stay open.
+    /// Sweeps for open queries for more candidates, if a device is there for it and has the memory.
+    /// Adds the answers to `later`; returns the queries that stay open.
     fn sweep_again(
         &mut self,
         open: OpenQueries,

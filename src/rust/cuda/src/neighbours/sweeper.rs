@@ -19,8 +19,8 @@ pub trait Sweeper: Worker {
     /// each. `groups` are those of the references, by position.
     ///
     /// # Errors
-    /// As [`gmhclust_core::neighbours::Neighbours::nearest`]; where a device fails, the error names it
-    /// and the queries.
+    /// As [`gmhclust_core::neighbours::Neighbours::nearest`]; where a device fails, the error names
+    /// it and the queries.
     fn sweep(
         &mut self,
         positions: &Positions,
@@ -39,8 +39,8 @@ pub trait Sweeper: Worker {
     where
         Self: Sized;
 
-    /// Most queries of a batch that the device has memory for when it keeps `capacity` candidates of
-    /// each.
+    /// Most queries of a batch that the device has memory for when it keeps `capacity` candidates
+    /// of each.
     fn most_queries(&self, capacity: usize) -> usize;
 
     /// Fewest queries of a batch that keep the device busy.

@@ -70,8 +70,8 @@ impl WorkQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next piece for a worker on this device. Waits while others process the last pieces, which
-    /// may be returned. `None` when all pieces are done, or the device is lost.
+    /// The next piece for a worker on this device. Waits while others process the last pieces,
+    /// which may be returned. `None` when all pieces are done, or the device is lost.
     fn claim(&self, device: usize) -> Option<Claim<'_>> {
         let must_wait = |state: &mut State| {
             let is_empty = state.returned.is_empty() && state.next >= state.end;
@@ -130,15 +130,15 @@ impl Drop for Claim<'_> {
 type Report<T> = (usize, usize, Result<T>);
 
 /// Has `workers` do `work` on pieces, each worker in a thread of its own. A worker claims the next
-/// piece when it has done one, so a fast one does more of them. Meanwhile this thread hands results to
-/// `take`, in the order of the pieces, until all are done or `take` breaks off; returns which.
+/// piece when it has done one, so a fast one does more of them. Meanwhile this thread hands results
+/// to `take`, in the order of the pieces, until all are done or `take` breaks off; returns which.
 ///
-/// Where a device fails, its workers get no more pieces, other devices do the piece that failed, and
-/// the device joins `losses`.
+/// Where a device fails, its workers get no more pieces, other devices do the piece that failed,
+/// and the device joins `losses`.
 ///
 /// # Errors
-/// That of the last device that failed where none is left to do all pieces; otherwise the first that
-/// a worker or `take` returns. No other piece is begun then.
+/// That of the last device that failed where none is left to do all pieces; otherwise the first
+/// that a worker or `take` returns. No other piece is begun then.
 pub fn process<W: Worker, T: Send>(
     workers: &mut [W],
     pieces: &[Range<usize>],

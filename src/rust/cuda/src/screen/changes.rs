@@ -68,8 +68,8 @@ impl Changes {
         }
     }
 
-    /// Invalidates the entry of a cluster that the device has not seen yet, if there is one: the memory
-    /// of its factor may already be another's. Returns whether there was an entry.
+    /// Invalidates the entry of a cluster that the device has not seen yet, if there is one: the
+    /// memory of its factor may already be another's. Returns whether there was an entry.
     fn withdraw(&mut self, position: u32) -> bool {
         let p = self.dimensions;
         let mut entries = self.added.chunks_mut(entry_words(p)).rev();

@@ -1,5 +1,5 @@
-//! The screen of clusters: requests are answered in batches, and asked for a second time where an answer
-//! found no room.
+//! The screen of clusters: requests are answered in batches, and asked for a second time where an
+//! answer found no room.
 
 use std::sync::Arc;
 
@@ -159,8 +159,8 @@ impl CudaScreen {
     }
 }
 
-/// A request that `found` more clusters than had room, of which `entries` are some: with a lower limit,
-/// below which the entries hold as many clusters as are wanted, or with more room.
+/// A request that `found` more clusters than had room, of which `entries` are some: with a lower
+/// limit, below which the entries hold as many clusters as are wanted, or with more room.
 fn with_more_room(
     mut pending: Pending,
     request: &ScreenRequest,

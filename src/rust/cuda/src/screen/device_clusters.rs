@@ -33,8 +33,8 @@ const MAPPED: u32 = sys::CU_MEMHOSTALLOC_DEVICEMAP;
 /// Polls of an answer between two queries of the driver, which take longer.
 const POLLS_PER_QUERY: u32 = 1 << 14;
 
-/// Addresses on the device of the memory that every batch uses. `device_ptr` for every launch would have
-/// the driver record an event each time.
+/// Addresses on the device of the memory that every batch uses. `device_ptr` for every launch would
+/// have the driver record an event each time.
 #[derive(Default)]
 struct Addresses {
     rows: u64,
@@ -183,8 +183,8 @@ impl DeviceClusters {
         self.factors.release(slot);
     }
 
-    /// Sends the changes and the requests, if there are any, which are about clusters at positions below
-    /// `positions`.
+    /// Sends the changes and the requests, if there are any, which are about clusters at positions
+    /// below `positions`.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.

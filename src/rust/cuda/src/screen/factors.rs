@@ -1,7 +1,7 @@
 //! Device memory for the whitening factors of clusters.
 //!
-//! A factor's number is its cluster's *shape* in the wire format. Slabs of memory hold the factors; a
-//! table on the device has the address of each slab.
+//! A factor's number is its cluster's *shape* in the wire format. Slabs of memory hold the factors;
+//! a table on the device has the address of each slab.
 
 use std::sync::Arc;
 
@@ -11,8 +11,8 @@ use gmhclust_core::mahalanobis::packed::packed_len;
 use super::wire::NO_SHAPE;
 use crate::device::DriverResult;
 
-/// Bytes of a slab. A larger one wastes more memory, a smaller one is allocated more often, for which
-/// the device has to wait.
+/// Bytes of a slab. A larger one wastes more memory, a smaller one is allocated more often, for
+/// which the device has to wait.
 const SLAB_BYTES: usize = 1 << 26;
 
 /// Whitening factors on the device.

@@ -2,8 +2,8 @@
 //!
 //! The host collects changes and sends them with the next requests. A batch of requests takes two
 //! launches and no copy: the kernels read the requests from the host's memory and write the answers
-//! there, and the host polls the word that is written last. A small batch, as most of them are, takes
-//! one launch, with the requests among the kernel's arguments.
+//! there, and the host polls the word that is written last. A small batch, as most of them are,
+//! takes one launch, with the requests among the kernel's arguments.
 
 mod changes;
 mod cuda_screen;

@@ -1,5 +1,5 @@
-//! The wire format of the screen: what goes over to the device, and what comes back, as 32-bit words
-//! that kernels/screen_launch.cuh has names for.
+//! The wire format of the screen: what goes over to the device, and what comes back, as 32-bit
+//! words that kernels/screen_launch.cuh has names for.
 
 use std::mem::offset_of;
 
@@ -9,8 +9,8 @@ use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::mahalanobis::screen::ClusterView;
 
 arguments! {
-    /// The scalars of a cluster: those of its [`ClusterView`], and the number of its whitening factor, or of
-    /// a query's first word of it. As enum Scalar in screen_launch.cuh.
+    /// The scalars of a cluster: those of its [`ClusterView`], and the number of its whitening
+    /// factor, or of a query's first word of it. As enum Scalar in screen_launch.cuh.
     pub struct Scalars {
         pub error: f32,
         pub low: f32,
@@ -98,8 +98,8 @@ impl Scalars {
     }
 }
 
-/// Words of an added cluster in `dimensions`: its position, then its coordinates and scalars, then the
-/// number of its factor among those of the batch. As in screen_launch.cuh.
+/// Words of an added cluster in `dimensions`: its position, then its coordinates and scalars, then
+/// the number of its factor among those of the batch. As in screen_launch.cuh.
 pub fn entry_words(dimensions: usize) -> usize {
     entry_factor(dimensions) + 1
 }
@@ -117,8 +117,8 @@ pub fn entry_factor(dimensions: usize) -> usize {
     entry_scalar(dimensions, SCALARS)
 }
 
-/// The answer to some queries: a ticket, the number of clusters that each has found, their limits, and
-/// bounds and positions, two words for each cluster that a query had room for.
+/// The answer to some queries: a ticket, the number of clusters that each has found, their limits,
+/// and bounds and positions, two words for each cluster that a query had room for.
 pub struct Answer<'a> {
     words: &'a [u32],
     queries: usize,
@@ -176,8 +176,8 @@ impl Staging<'_> {
         start
     }
 
-    /// Appends requests as queries without their whitening factors, with zeros for coordinates up to
-    /// `padded`; the index of the first word.
+    /// Appends requests as queries without their whitening factors, with zeros for coordinates up
+    /// to `padded`; the index of the first word.
     pub fn put_queries(
         &mut self,
         views: &[&ClusterView],
@@ -211,8 +211,8 @@ impl Staging<'_> {
         start
     }
 
-    /// Appends the whitening factors of requests, each row from a whole group on; the index of the first
-    /// word.
+    /// Appends the whitening factors of requests, each row from a whole group on; the index of the
+    /// first word.
     pub fn put_factors(&mut self, views: &[&ClusterView]) -> usize {
         self.used = self.used.next_multiple_of(GROUP);
         let start = self.used;

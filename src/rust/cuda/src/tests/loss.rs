@@ -1,6 +1,6 @@
-//! What becomes of work whose device is lost in the middle of it: a kernel that traps takes away the
-//! context, as one that fails would, and those on other devices. Each case is tried in a process of its
-//! own, for the process may not get another context.
+//! What becomes of work whose device is lost in the middle of it: a kernel that traps takes away
+//! the context, as one that fails would, and those on other devices. Each case is tried in a
+//! process of its own, for the process may not get another context.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -33,8 +33,8 @@ const CASE: &str = "GMHCLUST_TEST_CASE";
 /// After how long such a process is taken to hang: far more than it needs on a busy machine.
 const MOST_SECONDS: u64 = 600;
 
-/// Runs so many cases of `test`, whose name in this file this is, each in a process of its own, which
-/// has to end well.
+/// Runs so many cases of `test`, whose name in this file this is, each in a process of its own,
+/// which has to end well.
 fn alone(name: &str, cases: usize, test: impl FnOnce(usize)) {
     if let Ok(case) = std::env::var(CASE) {
         return test(case.parse().unwrap());
@@ -96,7 +96,8 @@ impl Trap {
 enum Loss {
     /// Before the work begins.
     Before,
-    /// As soon as a part of the work is done: more than so many hundredths of what is expected then.
+    /// As soon as a part of the work is done: more than so many hundredths of what is expected
+    /// then.
     During(u64),
 }
 

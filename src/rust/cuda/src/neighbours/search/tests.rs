@@ -315,8 +315,8 @@ fn the_others_go_on_where_a_device_fails_and_the_monitor_learns_of_it() {
         let points = points_of_400(metric);
         let expected = knn::nearest(&points, 400, 4, &cpu, &Monitor::default());
         let expected_tree = spanning::tree(&points, &cpu, &Monitor::default());
-        // With one sweeper for each device and with two; when it is opened, in the first sweep, in the middle, and
-        // about the last one that there is for it.
+        // With one sweeper for each device and with two; when it is opened, in the first sweep, in
+        // the middle, and about the last one that there is for it.
         for most_queries in [10, 30] {
             for at in [0, 1, 4, 400 / most_queries / 3, 400 / most_queries] {
                 for fail_at in [
