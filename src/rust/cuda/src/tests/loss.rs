@@ -33,17 +33,29 @@ const CASE: &str = "GMHCLUST_TEST_CASE";
 /// After how long such a process is taken to hang: far more than it needs on a busy machine.
 const MOST_SECONDS: u64 = 600;
 
-/// Runs so many cases of `test`, whose name in this file this is, each in a process of its own,
-/// which has to end well.
+/// Exit status of a process whose work ended before the device was lost.
+const TOO_LATE: i32 = 3;
+
+/// Most processes for a case, until one loses its device in time. On a fast device a search may end
+/// between two looks at its progress.
+const TRIES: usize = 8;
+
+/// Runs that many cases of `test`, which has this name, each in a process of its own, which has to
+/// end well.
 fn alone(name: &str, cases: usize, test: impl FnOnce(usize)) {
     if let Ok(case) = std::env::var(CASE) {
         return test(case.parse().unwrap());
     }
-    let failed: Vec<usize> = (0..cases).filter(|&case| !ends_well(name, case)).collect();
+    let ends_well = |&case: &usize| {
+        let mut tries = (0..TRIES).map(|_| exit_status(name, case));
+        tries.find(|&status| status != Some(TOO_LATE)) == Some(Some(0))
+    };
+    let failed: Vec<usize> = (0..cases).filter(|case| !ends_well(case)).collect();
     assert!(failed.is_empty(), "{name}: {failed:?} of {cases} cases");
 }
 
-fn ends_well(name: &str, case: usize) -> bool {
+/// The exit status of a process that runs a case; `None` where a signal ended it.
+fn exit_status(name: &str, case: usize) -> Option<i32> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "--nocapture"])
         .arg(format!("tests::loss::{name}"))
@@ -54,7 +66,7 @@ fn ends_well(name: &str, case: usize) -> bool {
     let deadline = Instant::now() + Duration::from_secs(MOST_SECONDS);
     loop {
         if let Some(status) = child.try_wait().unwrap() {
-            return status.success();
+            return status.code();
         }
         if Instant::now() > deadline {
             child.kill().unwrap();
@@ -193,7 +205,10 @@ fn lose_in_the_middle_of<T: PartialEq>(
             assert!(reason.ends_with("; its context is lost"));
         }
         Err(other) => panic!("{loss:?}: {other}"),
-        Ok(_) => panic!("{loss:?}: the device was not lost in time"),
+        Ok(_) => {
+            eprintln!("{loss:?}: the device was not lost in time");
+            std::process::exit(TOO_LATE);
+        }
     }
     drop(cuda);
     // The next call works, where the driver gives this process another context.
