@@ -1,5 +1,5 @@
 // What the host and agglomerate.cu must agree on: the arguments, how they are laid out, and the
-// sizes of arrays and blocks. backend/cuda/blocks.rs has the same, and a test compares them.
+// sizes of arrays and blocks. src/blocks/arrays.rs has the same, and a test compares them.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// What the host and dissimilarities.cu must agree on. backend/cuda/dissimilarities.rs and
-// backend/cuda/chain.rs have the same, and a test compares them.
+// What the host and dissimilarities.cu must agree on. src/dissimilarities/launch.rs and
+// src/chain.rs have the same, and a test compares them.
 //
 // The dissimilarities are STORED as double or as float.
 

@@ -1,4 +1,4 @@
-// What the host and distances.cu must agree on. backend/cuda/distances.rs has the same, and a test
+// What the host and distances.cu must agree on. src/distances.rs has the same, and a test
 // compares them.
 
 #pragma once

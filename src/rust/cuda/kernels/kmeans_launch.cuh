@@ -1,4 +1,4 @@
-// What the host and kmeans.cu must agree on. backend/cuda/kmeans.rs has the same, and a test
+// What the host and kmeans.cu must agree on. src/kmeans.rs has the same, and a test
 // compares them.
 
 #pragma once

@@ -1,4 +1,4 @@
-// What the host and neighbours.cu must agree on beside the argument. backend/cuda/neighbours has
+// What the host and neighbours.cu must agree on beside the argument. src/neighbours/layout.rs has
 // the same, and a test compares them.
 
 #pragma once

@@ -1,5 +1,5 @@
 // What the host and products.cu must agree on beside the argument.
-// backend/cuda/neighbours/products.rs has the same, and a test compares them.
+// src/neighbours/products.rs has the same, and a test compares them.
 
 #pragma once
 

@@ -1,5 +1,5 @@
 // What the host and screen.cu must agree on: how clusters, queries and answers are laid out, and
-// the sizes of blocks. backend/cuda/screen.rs and backend/cuda/screen/words.rs have the same, and a
+// the sizes of blocks. src/screen/kernels.rs and src/screen/wire.rs have the same, and a
 // test compares them.
 
 #pragma once

@@ -1,5 +1,5 @@
 // What the host, neighbours.cu and products.cu must agree on: the argument of a sweep.
-// backend/cuda/neighbours/searcher.rs has the same, and a test compares them.
+// src/neighbours/sweep.rs has the same, and a test compares them.
 
 #pragma once
 
