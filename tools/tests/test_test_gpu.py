@@ -22,6 +22,9 @@ case "$*" in
         a::two_agree a::takes_an_hour; do echo "$name: test"; done ;;
 *--ignored*)
     shift 2
+    case "$1" in --test-threads=1) shift ;; esac
+    # Tests that lose the context print the counts of their own processes first.
+    case "$*" in *lost*) echo "test result: ok. 9 passed; 0 failed; 0 ignored" ;; esac
     case "$*" in *"$BREAK"*) echo "test result: FAILED. 0 passed; 1 failed;"; exit 101 ;; esac
     echo "test result: ok. $# passed; 0 failed; 0 ignored" ;;
 *)
