@@ -212,21 +212,6 @@ fn fill_rows(some_rows: &mut [f64], block: usize, values: &[f64], rows: usize, c
     }
 }
 
-/// A copy of values, made by all threads of the pool that this is called from.
-///
-/// # Errors
-/// `Error::Memory` where there is not enough.
-pub fn copied_on_threads(values: &[f64]) -> Result<Vec<f64>> {
-    /// Values that are worth a thread.
-    const AT_A_TIME: usize = 1 << 16;
-
-    let mut copy = memory::zeros(memory::OBSERVATIONS, values.len())?;
-    copy.par_chunks_mut(AT_A_TIME)
-        .zip(values.par_chunks(AT_A_TIME))
-        .for_each(|(to, from)| to.copy_from_slice(from));
-    Ok(copy)
-}
-
 /// Checks that there are `rows * columns` values.
 ///
 /// # Errors

@@ -1,6 +1,8 @@
-//! Tasks for the threads of a pool.
+//! Tasks for threads.
 
+use std::panic::resume_unwind;
 use std::sync::Mutex;
+use std::thread::ScopedJoinHandle;
 
 use rayon::prelude::*;
 
@@ -30,4 +32,9 @@ pub fn share<T: Send, S: Send>(
         }
         Ok(())
     })
+}
+
+/// Waits for a thread and returns its result; a panic of the thread goes on in this one.
+pub fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }

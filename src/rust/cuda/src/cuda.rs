@@ -14,12 +14,12 @@ use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem, WholeProblems};
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
 use gmhclust_core::neighbours::{NeighbourDevice, Neighbours, Space};
+use gmhclust_core::tasks::join;
 use gmhclust_core::{Cpu, Matrix, Merge, Monitor};
 use rayon::prelude::*;
 
 use crate::budget::memory_from_environment;
 use crate::device::{devices, Device};
-use crate::join::join;
 use crate::neighbours::CudaNeighbours;
 use crate::screen::CudaScreen;
 use crate::{blocks, dissimilarities, distances, kmeans, screen};

@@ -18,7 +18,6 @@ mod dissimilarities;
 mod distances;
 #[cfg(test)]
 mod host;
-mod join;
 mod kernels;
 mod kmeans;
 mod neighbours;

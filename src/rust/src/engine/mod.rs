@@ -23,9 +23,7 @@ pub trait Engines: AgglomerationDevice + DistanceDevice + KMeansDevice + Linkage
     fn name(&self) -> &'static str;
 
     /// Learns that work on it failed, before the caller does.
-    fn failed(&self, error: Error) -> Error {
-        error
-    }
+    fn failed(&self, _: &Error) {}
 }
 
 impl Engines for Cpu {
@@ -39,9 +37,8 @@ impl Engines for Cuda {
         "cuda"
     }
 
-    fn failed(&self, error: Error) -> Error {
-        self.forget_on_failure(&error);
-        error
+    fn failed(&self, error: &Error) {
+        self.forget_on_failure(error);
     }
 }
 
@@ -147,20 +144,17 @@ impl Engine {
         mut work: impl FnMut(&dyn Engines) -> Result<T>,
     ) -> Result<T> {
         let device = self.present();
-        let error = match work(device) {
-            Err(error) => device.failed(error),
-            done => return done,
-        };
+        let done = work(device).inspect_err(|error| device.failed(error));
         let is_last = self.second.is_none() || self.first_failed.load(Ordering::Relaxed);
-        match error {
-            Error::Device(_) | Error::Memory(_) if !is_last => {
+        match done {
+            Err(error @ (Error::Device(_) | Error::Memory(_))) if !is_last => {
                 self.first_failed.store(true, Ordering::Relaxed);
                 if let Error::Device(reason) = error {
                     monitor.warn(format!("{reason}; the CPU did the rest of the work"));
                 }
                 work(self.present())
             }
-            error => Err(error),
+            done => done,
         }
     }
 }

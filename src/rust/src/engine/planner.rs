@@ -62,23 +62,19 @@ pub enum Workload {
 /// The crossovers beside a number of threads.
 #[derive(Debug, Clone, Copy)]
 pub struct Planner {
-    crossovers: Crossovers,
     threads: usize,
 }
 
 impl Planner {
     /// With the measured crossovers.
     pub fn new(threads: usize) -> Self {
-        Self {
-            crossovers: MEASURED,
-            threads,
-        }
+        Self { threads }
     }
 
     /// Whether a GPU does the job faster: one large problem, many small ones that together are as
     /// large, many pairs, or a large matrix.
     pub fn prefers_gpu(&self, work: &Workload) -> bool {
-        let at = &self.crossovers;
+        let at = &MEASURED;
         match *work {
             Workload::Agglomeration(sizes) => {
                 let clusters = at.clusters + at.clusters_per_thread * self.threads;
@@ -107,7 +103,7 @@ impl Planner {
 
     /// Below which sizes the CPU does a part of the work of a GPU.
     pub fn handover(&self) -> Handover {
-        let at = &self.crossovers;
+        let at = &MEASURED;
         Handover {
             clusters: at.clusters,
             blocks: at.blocks_per_thread * self.threads,

@@ -1,5 +1,7 @@
 //! Linkages of observations by their distances, with or without a matrix.
 
+use rayon::prelude::*;
+
 use super::device::LinkageDevice;
 use super::lance_williams::{Linkage, Recurrence};
 use super::origin::Origin;
@@ -7,7 +9,8 @@ use super::{geometric, matrix, spanning};
 use crate::dendrogram::Dendrogram;
 use crate::error::Result;
 use crate::mahalanobis::AgglomerationDevice;
-use crate::matrix::{copied_on_threads, Matrix};
+use crate::matrix::Matrix;
+use crate::memory;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 use crate::neighbours::NeighbourDevice;
@@ -60,7 +63,8 @@ pub fn linkage(
 ) -> Result<Dendrogram> {
     let (n, columns) = (x.rows(), x.columns());
     let prepared = || {
-        let values = copied_on_threads(x.values())?;
+        let values =
+            memory::collected_on_threads(memory::OBSERVATIONS, x.values().par_iter().copied())?;
         Points::from_row_major(metric, values, n, columns, monitor)
     };
     let points = || device.cpu().install(prepared);

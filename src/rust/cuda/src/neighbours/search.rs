@@ -24,12 +24,12 @@ use super::settle::{Settled, Settler, BATCH_BYTES, MOST_CANDIDATES};
 use super::sweeper::Sweeper;
 use super::work_queue::{is_lost, process, record_loss, DeviceLoss};
 use crate::device::Device;
-use crate::join::join;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
 use gmhclust_core::neighbours::{BlockSink, NeighbourLists, NeighbourRequest, Neighbours, Space};
+use gmhclust_core::tasks::join;
 
 /// Pairs of coordinates of a batch that a device compares in a fraction of a second, in single and
 /// in half precision. With more, an interrupt would have to wait.

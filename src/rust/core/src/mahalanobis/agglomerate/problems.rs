@@ -10,6 +10,7 @@ use crate::mahalanobis::problem::Problem;
 use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
+use crate::tasks::join;
 
 /// The merges of each problem's clusters to one, in order.
 ///
@@ -34,9 +35,7 @@ pub fn agglomerate_all(
             whole.merge(&problems, monitor)
         });
         let on_screens = agglomerate_on_screens(problems, &left, device, monitor);
-        let by_device = by_device.join();
-        let by_device = by_device.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok((by_device?, on_screens?))
+        Ok((join(by_device)?, on_screens?))
     })?;
     let mut merges = vec![Vec::new(); problems.len()];
     let numbers = chosen.iter().chain(&left);
