@@ -1,9 +1,12 @@
 //! gdist(): distances between observations.
 
+use std::iter;
+
 use extendr_api::prelude::*;
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::metric::Points;
 use gmhclust_core::{matrix, Monitor, Result as CoreResult};
+use ndarray::ArrayView2;
 
 use crate::device::Device;
 use crate::job::Job;
@@ -18,28 +21,27 @@ use crate::{arguments, vector, workload};
 /// @noRd
 #[extendr]
 fn job_gdist(
-    x: RMatrix<f64>,
-    y: Nullable<RMatrix<f64>>,
+    x: ArrayView2<f64>,
+    y: Nullable<ArrayView2<f64>>,
     metric: List,
     device: List,
 ) -> ExternalPtr<Job> {
     let prepare = || {
         let metric = arguments::metric("method", &metric)?;
         let device = Device::from_list(&device)?;
-        let (n, columns) = (x.nrows(), x.ncols());
-        let (pairs, others) = match &y {
-            Nullable::NotNull(y) => (Pairs::across(n, y.nrows()), y.nrows()),
-            Nullable::Null => (Pairs::within(n), 0),
+        let (n, columns) = x.dim();
+        let y = y.into_option();
+        let pairs = match &y {
+            Some(y) => Pairs::across(n, y.nrows()),
+            None => Pairs::within(n),
         };
         pairs.check_memory()?;
-        let mut parts = vec![x.data()];
-        if let Nullable::NotNull(y) = &y {
-            parts.push(y.data());
-        }
-        let values = matrix::row_major(&parts, columns)?;
+        let y = y.as_ref().map(ArrayView2::view);
+        let parts: Vec<ArrayView2<f64>> = iter::once(x.view()).chain(y).collect();
+        let all = matrix::stacked(&parts, columns)?;
         let work = move |monitor: &Monitor, distances: &mut [f64]| {
             let engine = device.engine(&workload::distances(&pairs, columns))?;
-            let prepare = || Points::from_row_major(metric, values, n + others, columns, monitor);
+            let prepare = || Points::prepare(metric, all, monitor);
             let points = engine.cpu().install(prepare)?;
             engine.run(monitor, |on| {
                 on.distances(&points, &pairs, distances, monitor)

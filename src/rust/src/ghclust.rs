@@ -2,7 +2,8 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::linkage::{matrix, points, Linkage, Origin, Recurrence, StoredPrecision};
-use gmhclust_core::{memory, Error as CoreError, Matrix, Monitor, Result as CoreResult};
+use gmhclust_core::{memory, Error as CoreError, Monitor, Observations, Result as CoreResult};
+use ndarray::ArrayView2;
 
 use crate::device::Device;
 use crate::job::Job;
@@ -53,7 +54,7 @@ fn job_ghclust_dist(
 /// @noRd
 #[extendr]
 fn job_ghclust_points(
-    x: RMatrix<f64>,
+    x: ArrayView2<f64>,
     method: &str,
     members: Robj,
     single: bool,
@@ -64,8 +65,8 @@ fn job_ghclust_points(
         let recurrence = recurrence(method, single)?;
         let metric = arguments::metric("metric", &metric)?;
         let device = Device::from_list(&device)?;
-        let (n, columns) = (x.nrows(), x.ncols());
-        let x = Matrix::from_column_major(x.data(), n, columns)?;
+        let (n, columns) = x.dim();
+        let x = Observations::copied(x)?;
         let members = members_of(&members)?;
         Ok(move |monitor: &Monitor| {
             let (linkage, with_members) = (recurrence.linkage, members.is_some());

@@ -2,7 +2,8 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::kmeans::{self, KMeans, Start};
-use gmhclust_core::{matrix, Matrix, Monitor, Result as CoreResult};
+use gmhclust_core::{matrix, Monitor, Observations, Result as CoreResult};
+use ndarray::ArrayView2;
 
 use crate::device::Device;
 use crate::job::Job;
@@ -21,7 +22,7 @@ use crate::{vector, workload};
 #[extendr]
 fn job_gkmeans(
     x: RMatrix<f64>,
-    centers: Nullable<RMatrix<f64>>,
+    centers: Nullable<ArrayView2<f64>>,
     uniforms: Vec<f64>,
     iterations: i32,
     device: List,
@@ -30,21 +31,18 @@ fn job_gkmeans(
     let prepare = || {
         let device = Device::from_list(&device)?;
         let iterations = usize::try_from(iterations).unwrap_or(1);
-        let centers = match &centers {
-            Nullable::NotNull(centers) => {
-                Some(matrix::row_major(&[centers.data()], centers.ncols())?)
-            }
-            Nullable::Null => None,
-        };
+        let centers = centers.into_option();
+        let centers = centers.map(|centers| matrix::stacked(&[centers], centers.ncols()));
+        let centers = centers.transpose()?;
         Ok(move |monitor: &Monitor, values: &[f64]| {
             let start = match &centers {
-                Some(centers) => Start::Centers(centers),
+                Some(centers) => Start::Centers(centers.view()),
                 None => Start::Draws(&uniforms),
             };
             let engine = device.engine(&workload::kmeans(n, &start, iterations, columns))?;
             let x = engine
                 .cpu()
-                .install(|| Matrix::from_column_major_on_threads(values, n, columns))?;
+                .install(|| Observations::copied_on_threads(vector::matrix(values, columns)))?;
             engine.run(monitor, |on| {
                 kmeans::cluster(&x, start, iterations, on, monitor)
             })
@@ -63,10 +61,9 @@ fn partition_to_r(partition: KMeans) -> CoreResult<Robj> {
         total,
         iterations,
     } = partition;
-    let (k, p) = (sizes.len(), centers.len() / sizes.len());
+    let (k, p) = centers.dim();
     let number = |cluster: u32| r_integer(cluster) + 1;
-    let places = (0..k * p).map(|place| place % k * p + place / k);
-    let columns = vector::doubles(places.map(|at| centers[at]))?;
+    let columns = vector::doubles(centers.t().iter().copied())?;
     Ok(list!(
         cluster = vector::integers(cluster.into_iter().map(number))?,
         centers = vector::with_dimensions(columns, k, p),

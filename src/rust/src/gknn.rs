@@ -1,9 +1,11 @@
 //! gknn(): nearest neighbours, in a single block.
 
+use std::iter;
+
 use extendr_api::prelude::*;
 use gmhclust_core::knn;
 use gmhclust_core::metric::Points;
-use gmhclust_core::{Monitor, Result as CoreResult};
+use gmhclust_core::{matrix, Monitor, Result as CoreResult};
 
 use crate::device::Device;
 use crate::job::Job;
@@ -26,12 +28,9 @@ fn job_gknn(
     device: List,
 ) -> ExternalPtr<Job> {
     let (n, columns) = (x.nrows(), x.ncols());
-    let mut queries = n;
-    let mut vectors = vec![x.into()];
-    if let Nullable::NotNull(query) = query {
-        queries = query.nrows();
-        vectors.push(query.into());
-    }
+    let query = query.into_option();
+    let queries = query.as_ref().map_or(n, RMatrix::nrows);
+    let vectors = iter::once(x).chain(query).map(Robj::from).collect();
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
         let device = Device::from_list(&device)?;
@@ -42,7 +41,11 @@ fn job_gknn(
             move |monitor: &Monitor, values: &[&[f64]], index: &mut [i32], distance: &mut [f64]| {
                 let engine = device.engine(&workload::pairs_of(queries, n, columns))?;
                 let cpu = engine.cpu();
-                let prepare = || Points::from_column_major(metric, values, columns, monitor);
+                let prepare = || {
+                    let parts: Vec<_> = values.iter().map(|v| vector::matrix(v, columns)).collect();
+                    let all = matrix::stacked_on_threads(&parts, columns)?;
+                    Points::prepare(metric, all, monitor)
+                };
                 let points = cpu.install(prepare)?;
                 let mut search = knn::Search::new(&points, n, k, cpu)?;
                 engine.run(monitor, |on| search.run(on, monitor))?;

@@ -1,12 +1,15 @@
 //! gknn() in blocks of references and queries.
 
+use std::iter;
 use std::sync::Arc;
 
 use extendr_api::prelude::*;
 use gmhclust_core::knn::{Block, Done, Graph};
+use gmhclust_core::matrix::Rows;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::{refuse_undefined, rows_without_distance};
 use gmhclust_core::{matrix, Error as CoreError, Monitor, Result as CoreResult};
+use ndarray::ArrayView2;
 
 use crate::arguments::{self, Fields};
 use crate::device::Device;
@@ -31,8 +34,8 @@ pub struct Prepared(Option<Arc<Points>>);
 /// @noRd
 #[extendr]
 fn job_gknn_points(
-    x: RMatrix<f64>,
-    query: Nullable<RMatrix<f64>>,
+    x: ArrayView2<f64>,
+    query: Nullable<ArrayView2<f64>>,
     digest: &str,
     metric: List,
     device: List,
@@ -40,23 +43,20 @@ fn job_gknn_points(
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
         let device = Device::from_list(&device)?;
-        let (n, columns) = (x.nrows(), x.ncols());
+        let (n, columns) = x.dim();
         let before = u64::from_str_radix(digest, 16).unwrap_or(0);
-        let mut parts = vec![x.data()];
-        let mut rows = n;
-        if let Nullable::NotNull(query) = &query {
-            parts.push(query.data());
-            rows += query.nrows();
-        }
-        let values = matrix::row_major(&parts, columns)?;
+        let query = query.into_option();
+        let query = query.as_ref().map(ArrayView2::view);
+        let parts: Vec<ArrayView2<f64>> = iter::once(x.view()).chain(query).collect();
+        let all = matrix::stacked(&parts, columns)?;
         Ok(move |monitor: &Monitor| {
-            let (x, query) = values.split_at(n * columns);
+            let (x, query) = all.values().split_at(n * columns);
             let digests = [
                 gmhclust_core::digest::digest(x, before),
                 gmhclust_core::digest::digest(query, 0),
             ];
-            let engine = device.engine(&workload::preparation(rows, columns))?;
-            let prepare = || Points::from_row_major(metric, values, rows, columns, monitor);
+            let engine = device.engine(&workload::preparation(all.nrows(), columns))?;
+            let prepare = || Points::prepare(metric, all, monitor);
             let points = engine.cpu().install(prepare)?;
             let rows = rows_without_distance(&points)?;
             Ok((points, rows, digests))

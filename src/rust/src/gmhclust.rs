@@ -4,7 +4,10 @@ use extendr_api::prelude::*;
 use gmhclust_core::mahalanobis::{
     self, apriori, Clusterer, Clustering, Distance, Options, Subthreshold,
 };
-use gmhclust_core::{memory, Error as CoreError, Matrix, Merge, Monitor, Result as CoreResult};
+use gmhclust_core::{
+    memory, Error as CoreError, Merge, Monitor, Observations, Result as CoreResult,
+};
+use ndarray::ArrayView2;
 
 use crate::arguments::Fields;
 use crate::device::Device;
@@ -25,7 +28,7 @@ use crate::{vector, workload};
 /// @noRd
 #[extendr]
 fn job_gmhclust(
-    x: RMatrix<f64>,
+    x: ArrayView2<f64>,
     options: List,
     apriori: Robj,
     inner: Nullable<List>,
@@ -44,12 +47,12 @@ fn job_gmhclust(
             _ => None,
         };
         let device = Device::from_list(&device)?;
-        let x = Matrix::from_column_major(x.data(), x.nrows(), x.ncols())?;
+        let x = Observations::copied(x)?;
         Ok(move |monitor: &Monitor| {
             let apriori = apriori.as_deref();
             let work = match (apriori, &inner) {
                 (Some(codes), Some(_)) => workload::clustering_above(codes),
-                _ => workload::clustering(x.rows(), apriori),
+                _ => workload::clustering(x.nrows(), apriori),
             };
             let engine = device.engine(&work)?;
             let clustering = match (apriori, &inner) {
@@ -75,7 +78,7 @@ fn job_gmhclust(
 /// @noRd
 #[extendr]
 fn job_gmhclust_within(
-    x: RMatrix<f64>,
+    x: ArrayView2<f64>,
     options: List,
     apriori: &[i32],
     device: List,
@@ -84,9 +87,9 @@ fn job_gmhclust_within(
         let options = options_of(&options)?;
         let apriori = apriori_codes(apriori)?;
         let device = Device::from_list(&device)?;
-        let x = Matrix::from_column_major(x.data(), x.nrows(), x.ncols())?;
+        let x = Observations::copied(x)?;
         Ok(move |monitor: &Monitor| {
-            let engine = device.engine(&workload::clustering(x.rows(), Some(&apriori)))?;
+            let engine = device.engine(&workload::clustering(x.nrows(), Some(&apriori)))?;
             engine.run(monitor, |on| {
                 mahalanobis::cluster_within(&x, &apriori, &options, on, monitor)
             })

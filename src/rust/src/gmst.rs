@@ -4,6 +4,7 @@ use extendr_api::prelude::*;
 use gmhclust_core::linkage::spanning::{self, Edge};
 use gmhclust_core::metric::Points;
 use gmhclust_core::{matrix, Monitor, Result as CoreResult};
+use ndarray::ArrayView2;
 
 use crate::device::Device;
 use crate::job::Job;
@@ -17,15 +18,15 @@ use crate::{arguments, vector, workload};
 /// @return External pointer to the job.
 /// @noRd
 #[extendr]
-fn job_gmst(x: RMatrix<f64>, metric: List, device: List) -> ExternalPtr<Job> {
+fn job_gmst(x: ArrayView2<f64>, metric: List, device: List) -> ExternalPtr<Job> {
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
         let device = Device::from_list(&device)?;
-        let (n, columns) = (x.nrows(), x.ncols());
-        let values = matrix::row_major(&[x.data()], columns)?;
+        let (n, columns) = x.dim();
+        let x = matrix::stacked(&[x], columns)?;
         Ok(move |monitor: &Monitor| {
             let engine = device.engine(&workload::pairs_of(n, n, columns))?;
-            let prepare = || Points::from_row_major(metric, values, n, columns, monitor);
+            let prepare = || Points::prepare(metric, x, monitor);
             let points = engine.cpu().install(prepare)?;
             engine.run(monitor, |on| spanning::tree(&points, on, monitor))
         })

@@ -4,6 +4,7 @@
 use extendr_api::prelude::*;
 use extendr_api::SEXP;
 use gmhclust_core::{memory, Error as CoreError, Result as CoreResult};
+use ndarray::{ArrayView2, ShapeBuilder};
 
 // R objects are opaque here: only their address crosses.
 #[allow(improper_ctypes)]
@@ -109,6 +110,15 @@ pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> 
     let places = vector.as_integer_slice_mut().into_iter().flatten();
     places.zip(values).for_each(|(to, value)| *to = value);
     Ok(vector)
+}
+
+/// The values of an R matrix with this many columns.
+///
+/// # Panics
+/// If there are none for some of the columns.
+pub fn matrix(values: &[f64], columns: usize) -> ArrayView2<'_, f64> {
+    let rows = values.len() / columns.max(1);
+    ArrayView2::from_shape((rows, columns).f(), values).expect("R's matrices are complete")
 }
 
 /// Turns a vector into a matrix by setting its dimensions.

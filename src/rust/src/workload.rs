@@ -74,7 +74,7 @@ pub fn linkage_of_points(
 /// k-means clustering with at most this many iterations.
 pub fn kmeans(n: usize, start: &Start, iterations: usize, columns: usize) -> Workload {
     Workload::Pairs {
-        count: (n * start.centers(columns)).saturating_mul(iterations),
+        count: (n * start.centers()).saturating_mul(iterations),
         columns,
     }
 }

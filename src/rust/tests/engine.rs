@@ -21,7 +21,8 @@ use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::neighbours::{
     NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space,
 };
-use gmhclust_core::{knn, Cpu, Device, Error, Matrix, Merge, Monitor, Result};
+use gmhclust_core::{knn, Cpu, Device, Error, Merge, Monitor, Observations, Result};
+use ndarray::Array2;
 
 /// A device whose answers to some questions are an error, and to others the CPU's.
 struct Failing {
@@ -160,7 +161,7 @@ impl LinkageDevice for Failing {
 impl KMeansDevice for Failing {
     fn iterate(
         &self,
-        x: &Matrix,
+        x: &Observations,
         start: Start,
         iterations: usize,
         monitor: &Monitor,
@@ -182,14 +183,14 @@ fn lost() -> Engine {
     Engine::on(Failing::after(0, gone())).or(cpu())
 }
 
-fn observations(rows: usize, modulus: i32) -> Matrix {
+fn observations(rows: usize, modulus: i32) -> Observations {
     let values = (0..3 * rows as i32).map(|i| f64::from(i * i % modulus));
-    Matrix::from_row_major(values.collect(), rows, 3).unwrap()
+    let x = Array2::from_shape_vec((rows, 3), values.collect()).unwrap();
+    Observations::new(x).unwrap()
 }
 
-fn points(metric: Metric, x: &Matrix) -> Points {
-    let values = x.values().to_vec();
-    Points::from_row_major(metric, values, x.rows(), 3, &Monitor::default()).unwrap()
+fn points(metric: Metric, x: &Observations) -> Points {
+    Points::prepare(metric, Array2::clone(x), &Monitor::default()).unwrap()
 }
 
 const OPTIONS: Options = Options {

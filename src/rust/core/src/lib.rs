@@ -7,12 +7,12 @@
 //! ```
 //! use gmhclust_core::cut::cut;
 //! use gmhclust_core::linkage::geometric::ward;
-//! use gmhclust_core::{Cpu, Matrix, Monitor, Result};
+//! use gmhclust_core::{Cpu, Monitor, Observations, Result};
+//! use ndarray::array;
 //!
 //! fn main() -> Result<()> {
-//!     // Row-major: four observations in two dimensions.
-//!     let values = vec![0.0, 0.0, 10.0, 0.0, 0.0, 1.0, 10.0, 2.0];
-//!     let x = Matrix::from_row_major(values, 4, 2)?;
+//!     let x = array![[0.0, 0.0], [10.0, 0.0], [0.0, 1.0], [10.0, 2.0]];
+//!     let x = Observations::new(x)?;
 //!     let device = Cpu::new(2)?;
 //!
 //!     let tree = ward(&x, &device, &Monitor::default())?;
@@ -30,7 +30,8 @@
 //! Modules import only from modules above them in this list:
 //!
 //! * the base: [`error`], [`memory`], [`monitor`], [`merge`], [`dendrogram`], [`cut`], [`matrix`],
-//!   [`digest`], [`distinct`], [`cpu`], [`tasks`], [`simd`], [`single_precision`], [`roster`];
+//!   [`observations`], [`digest`], [`distinct`], [`cpu`], [`tasks`], [`simd`],
+//!   [`single_precision`], [`roster`];
 //! * [`metric`]: the distance of two observations; [`distances`]: the distances of all pairs;
 //! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
 //!   [`kmeans`];
@@ -57,6 +58,7 @@ pub mod merge;
 pub mod metric;
 pub mod monitor;
 pub mod neighbours;
+pub mod observations;
 pub mod roster;
 pub mod simd;
 pub mod single_precision;
@@ -66,6 +68,6 @@ pub mod testing;
 
 pub use cpu::{Cpu, Device};
 pub use error::{Error, Result};
-pub use matrix::Matrix;
 pub use merge::Merge;
 pub use monitor::Monitor;
+pub use observations::Observations;

@@ -1,7 +1,8 @@
 //! The range of values within which powers of distances do not overflow.
 
 use crate::error::{Error, Result};
-use crate::matrix::Matrix;
+use crate::matrix::Rows;
+use crate::observations::Observations;
 
 /// The greatest allowed magnitude of a value. Fourth powers of distances between larger values
 /// could overflow (1e70⁴ = 1e280, which leaves room for the number of columns).
@@ -11,7 +12,7 @@ const LARGEST_VALUE: f64 = 1e70;
 ///
 /// # Errors
 /// `Error::Input` where they can.
-pub fn check_magnitude(x: &Matrix) -> Result<()> {
+pub fn check_magnitude(x: &Observations) -> Result<()> {
     check_largest(largest(x.values()))
 }
 

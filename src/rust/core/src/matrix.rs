@@ -1,175 +1,149 @@
-//! Row-major matrices of observations.
+//! What ndarray lacks: rows as slices, fallible copies in standard layout, and columns by threads.
+//!
+//! Matrices are [`Array2`] in standard layout, which is row-major.
 
+use ndarray::{s, Array2, ArrayBase, ArrayView2, Data, Ix2};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use crate::memory;
 
 /// Rows per task: copying fewer is not worth a thread.
-const ROWS_AT_A_TIME: usize = 1 << 12;
+pub const ROWS_AT_A_TIME: usize = 1 << 12;
 
 /// Rows that are transposed together: few enough to stay in cache until their last column.
 const BLOCK: usize = 64;
 
-/// Observations in rows, dimensions in columns, row-major, all finite.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Matrix {
-    values: Vec<f64>,
-    rows: usize,
-    columns: usize,
-}
+/// Says why a slice of a matrix is expected to exist.
+pub const STANDARD_LAYOUT: &str = "the matrix is in standard layout";
 
-impl Matrix {
-    /// From R's column-major storage, `rows * columns` values. O(rows · columns) time.
+/// A matrix in standard layout, by slices.
+pub trait Rows {
+    /// What the matrix has.
+    type Value;
+
+    /// A row.
     ///
-    /// # Errors
-    /// `Error::Input` when the sizes disagree, when there are fewer than 2 rows or no columns, or
-    /// when a value is not finite (the first one in row order is named, counting from 1);
-    /// `Error::Memory` where there is not enough.
-    pub fn from_column_major(values: &[f64], rows: usize, columns: usize) -> Result<Self> {
-        check_size(values, rows, columns)?;
-        let row_major = row_major(&[values], columns)?;
-        Self::from_row_major(row_major, rows, columns)
-    }
-
-    /// As [`Matrix::from_column_major`], on the threads of the pool that it is called from.
-    ///
-    /// # Errors
-    /// As there.
-    pub fn from_column_major_on_threads(
-        values: &[f64],
-        rows: usize,
-        columns: usize,
-    ) -> Result<Self> {
-        check_size(values, rows, columns)?;
-        let row_major = row_major_on_threads(&[values], columns)?;
-        // A finite sum has finite terms.
-        let is_finite = |some: &[f64]| some.iter().sum::<f64>().is_finite();
-        let finite = row_major.par_chunks(ROWS_AT_A_TIME).all(is_finite);
-        if rows < 2 || columns == 0 || !finite {
-            return Self::from_row_major(row_major, rows, columns);
-        }
-        Ok(Self {
-            values: row_major,
-            rows,
-            columns,
-        })
-    }
-
-    /// From row-major storage, `rows * columns` values; errors as [`Matrix::from_column_major`].
-    pub fn from_row_major(values: Vec<f64>, rows: usize, columns: usize) -> Result<Self> {
-        if rows < 2 {
-            return Err(Error::Input(format!(
-                "`X` has {rows} row(s), clustering needs at least 2"
-            )));
-        }
-        if columns == 0 {
-            return Err(Error::Input(
-                "`X` has no columns, clustering needs at least 1".into(),
-            ));
-        }
-        check_size(&values, rows, columns)?;
-        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
-            return Err(Error::Input(format!(
-                "`X` has {} in row {}, column {}, clustering needs finite values",
-                values[at],
-                at / columns + 1,
-                at % columns + 1
-            )));
-        }
-        Ok(Self {
-            values,
-            rows,
-            columns,
-        })
-    }
-
-    /// Number of observations.
-    pub fn rows(&self) -> usize {
-        self.rows
-    }
-
-    /// Number of dimensions.
-    pub fn columns(&self) -> usize {
-        self.columns
-    }
-
-    /// One observation.
-    #[inline(always)]
-    pub fn row(&self, row: usize) -> &[f64] {
-        &self.values[row * self.columns..][..self.columns]
-    }
-
-    /// The observations in `rows`, in this order.
-    ///
-    /// # Errors
-    /// `Error::Memory` where there is not enough.
-    pub fn select(&self, rows: &[u32]) -> Result<Self> {
-        let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * self.columns)?;
-        values
-            .par_chunks_mut(self.columns)
-            .zip(rows)
-            .with_min_len(ROWS_AT_A_TIME)
-            .for_each(|(copy, &row)| copy.copy_from_slice(self.row(row as usize)));
-        Ok(Self {
-            values,
-            rows: rows.len(),
-            columns: self.columns,
-        })
-    }
+    /// # Panics
+    /// If there is no such row, or if the matrix is not in standard layout.
+    fn row_slice(&self, row: usize) -> &[Self::Value];
 
     /// All values, row after row.
-    pub fn values(&self) -> &[f64] {
-        &self.values
+    ///
+    /// # Panics
+    /// If the matrix is not in standard layout.
+    fn values(&self) -> &[Self::Value];
+}
+
+impl<S: Data> Rows for ArrayBase<S, Ix2> {
+    type Value = S::Elem;
+
+    #[inline(always)]
+    fn row_slice(&self, row: usize) -> &[S::Elem] {
+        self.row(row).to_slice().expect(STANDARD_LAYOUT)
+    }
+
+    fn values(&self) -> &[S::Elem] {
+        self.as_slice().expect(STANDARD_LAYOUT)
     }
 }
 
-/// The row-major values of column-major matrices with `columns` columns, stacked by rows.
+/// A matrix of zeros.
 ///
 /// # Errors
-/// `Error::Input` when the length of a matrix is no multiple of `columns`, `Error::Memory` where
-/// there is not enough.
-pub fn row_major(parts: &[&[f64]], columns: usize) -> Result<Vec<f64>> {
-    joined(parts, columns, |to, part, rows| {
-        for (block, some_rows) in to.chunks_mut(BLOCK * columns.max(1)).enumerate() {
-            fill_rows(some_rows, block, part, rows, columns);
-        }
+/// `Error::Memory` where there is not enough.
+pub fn zeros(rows: usize, columns: usize) -> Result<Array2<f64>> {
+    let values = memory::zeros(memory::OBSERVATIONS, rows * columns)?;
+    Ok(of_rows(values, rows, columns))
+}
+
+/// The matrix with these values, row after row.
+fn of_rows(values: Vec<f64>, rows: usize, columns: usize) -> Array2<f64> {
+    Array2::from_shape_vec((rows, columns), values).expect("there are this many values")
+}
+
+/// The rows of `x` in `rows`, in this order.
+///
+/// # Errors
+/// `Error::Memory` where there is not enough.
+pub fn take_rows(x: &Array2<f64>, rows: &[u32]) -> Result<Array2<f64>> {
+    let columns = x.ncols();
+    let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * columns)?;
+    values
+        .par_chunks_mut(columns.max(1))
+        .zip(rows)
+        .with_min_len(ROWS_AT_A_TIME)
+        .for_each(|(copy, &row)| copy.copy_from_slice(x.row_slice(row as usize)));
+    Ok(of_rows(values, rows.len(), columns))
+}
+
+/// A copy of matrices with `columns` columns each, one below the other, in standard layout.
+///
+/// # Errors
+/// `Error::Input` where a matrix has another number of columns, `Error::Memory` where there is not
+/// enough.
+pub fn stacked(parts: &[ArrayView2<f64>], columns: usize) -> Result<Array2<f64>> {
+    stacked_by(parts, columns, |to, part| {
+        let blocks = to.chunks_mut(BLOCK * columns.max(1)).enumerate();
+        blocks.for_each(|(block, to)| copy_block(to, block, part));
     })
 }
 
-/// As [`row_major`], on the threads of the pool that it is called from.
+/// As [`stacked`], on the threads of the pool that it is called from.
 ///
 /// # Errors
 /// As there.
-pub fn row_major_on_threads(parts: &[&[f64]], columns: usize) -> Result<Vec<f64>> {
-    joined(parts, columns, |to, part, rows| {
+pub fn stacked_on_threads(parts: &[ArrayView2<f64>], columns: usize) -> Result<Array2<f64>> {
+    stacked_by(parts, columns, |to, part| {
         to.par_chunks_mut(BLOCK * columns.max(1))
             .enumerate()
             .with_min_len((ROWS_AT_A_TIME / BLOCK / columns.max(1)).max(1))
-            .for_each(|(block, some_rows)| fill_rows(some_rows, block, part, rows, columns));
+            .for_each(|(block, to)| copy_block(to, block, part));
     })
 }
 
-/// The values that `fill` writes for each matrix, given the matrix and its number of rows.
-fn joined(
-    parts: &[&[f64]],
+/// As [`stacked`]; `copy` writes the values of one of the matrices.
+fn stacked_by(
+    parts: &[ArrayView2<f64>],
     columns: usize,
-    fill: impl Fn(&mut [f64], &[f64], usize),
-) -> Result<Vec<f64>> {
-    let len = parts.iter().map(|part| part.len()).sum();
-    let mut row_major = memory::zeros(memory::OBSERVATIONS, len)?;
-    let mut rest = &mut row_major[..];
+    copy: impl Fn(&mut [f64], &ArrayView2<f64>),
+) -> Result<Array2<f64>> {
+    let rows = parts.iter().map(|part| part.nrows()).sum();
+    let mut values = memory::zeros(memory::OBSERVATIONS, rows * columns)?;
+    let mut rest = &mut values[..];
     for part in parts {
-        let rows = part.len() / columns.max(1);
-        check_size(part, rows, columns)?;
+        if part.ncols() != columns {
+            return Err(Error::Input(format!(
+                "a matrix has {} column(s); it needs {columns}, as the others",
+                part.ncols()
+            )));
+        }
         let (some, others) = rest.split_at_mut(part.len());
-        fill(some, part, rows);
+        copy(some, part);
         rest = others;
     }
-    Ok(row_major)
+    Ok(of_rows(values, rows, columns))
 }
 
-/// Writes row-major values in column-major order, each converted by `convert`. Works on the threads
+/// Copies a block of [`BLOCK`] rows, column after column where they are not in standard layout.
+fn copy_block(to: &mut [f64], block: usize, from: &ArrayView2<f64>) {
+    let columns = from.ncols();
+    let rows = block * BLOCK..(block * BLOCK + to.len() / columns.max(1));
+    if let Some(values) = from.as_slice() {
+        return to.copy_from_slice(&values[rows.start * columns..rows.end * columns]);
+    }
+    for (j, column) in from.columns().into_iter().enumerate() {
+        let to = to[j..].iter_mut().step_by(columns);
+        match column.to_slice() {
+            Some(column) => to.zip(&column[rows.clone()]).for_each(|(to, &v)| *to = v),
+            None => to
+                .zip(column.slice(s![rows.clone()]))
+                .for_each(|(to, &v)| *to = v),
+        }
+    }
+}
+
+/// Writes values that lie row after row in column-major order, each converted by `convert`. Works on the threads
 /// of the pool that it is called from.
 pub fn column_major_on_threads<T: Copy + Sync, U: Send>(
     values: &[T],
@@ -203,30 +177,6 @@ pub fn column_major_on_threads<T: Copy + Sync, U: Send>(
         });
 }
 
-/// Transposes the rows of a block of [`BLOCK`] rows.
-fn fill_rows(some_rows: &mut [f64], block: usize, values: &[f64], rows: usize, columns: usize) {
-    for j in 0..columns {
-        let column = &values[j * rows + block * BLOCK..];
-        let to = some_rows[j..].iter_mut().step_by(columns);
-        to.zip(column).for_each(|(to, &value)| *to = value);
-    }
-}
-
-/// Checks that there are `rows * columns` values.
-///
-/// # Errors
-/// `Error::Input` when there are not.
-pub fn check_size(values: &[f64], rows: usize, columns: usize) -> Result<()> {
-    if values.len() == rows * columns {
-        return Ok(());
-    }
-    Err(Error::Input(format!(
-        "`X` has {} values, but {rows} rows and {columns} columns need {}",
-        values.len(),
-        rows * columns
-    )))
-}
-
 /// The least and the greatest value of each column of some rows.
 pub fn bounding_box<'a>(
     rows: impl Iterator<Item = &'a [f64]>,
@@ -243,7 +193,7 @@ pub fn bounding_box<'a>(
     (least, greatest)
 }
 
-/// The centre of row-major `values`: by column, the median of at most 1000 evenly spaced rows,
+/// The centre of values that lie row after row: by column, the median of at most 1000 evenly spaced rows,
 /// which outliers do not move.
 pub fn middle(values: &[f64], columns: usize) -> Vec<f64> {
     middle_of(values.chunks_exact(columns), columns)

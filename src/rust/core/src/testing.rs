@@ -1,8 +1,10 @@
 //! What the tests share.
 
+use ndarray::Array2;
+
 use crate::metric::{Metric, ZeroOverZero};
 use crate::neighbours::single::RowSum;
-use crate::Matrix;
+use crate::Observations;
 
 /// A small generator of random numbers (xorshift64*), so that every failure repeats.
 pub struct Random(pub u64);
@@ -26,6 +28,16 @@ impl Random {
     pub fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.uniform()).sum::<f64>() - 6.0
     }
+}
+
+/// A matrix of these values, row after row.
+pub fn array(values: Vec<f64>, rows: usize, columns: usize) -> Array2<f64> {
+    Array2::from_shape_vec((rows, columns), values).expect("there are this many values")
+}
+
+/// As [`array`], checked.
+pub fn observations(values: Vec<f64>, rows: usize, columns: usize) -> Observations {
+    Observations::new(array(values, rows, columns)).expect("the values are finite")
 }
 
 /// Sorts of data.
@@ -78,7 +90,7 @@ pub const DATA: [Data; 18] = [
 ];
 
 /// `n` points in `p` dimensions.
-pub fn draw(random: &mut Random, data: Data, n: usize, p: usize) -> Matrix {
+pub fn draw(random: &mut Random, data: Data, n: usize, p: usize) -> Observations {
     let mut values: Vec<f64> = (0..n * p).map(|_| random.normal()).collect();
     match data {
         Data::Plain => {}
@@ -144,7 +156,7 @@ pub fn draw(random: &mut Random, data: Data, n: usize, p: usize) -> Matrix {
             }
         }
     }
-    Matrix::from_row_major(values, n, p).unwrap()
+    observations(values, n, p)
 }
 
 /// The metrics of R's `dist`.
@@ -194,7 +206,7 @@ pub fn values(random: &mut Random, size: usize, holes: &[f64]) -> Vec<f64> {
 }
 
 /// Points of many sorts, those that single precision can hardly tell apart among them.
-pub fn cloud(random: &mut Random, n: usize, p: usize) -> Matrix {
+pub fn cloud(random: &mut Random, n: usize, p: usize) -> Observations {
     let sort = random.below(DATA.len() + 4);
     if sort < DATA.len() {
         return draw(random, DATA[sort], n, p);
@@ -214,7 +226,7 @@ pub fn cloud(random: &mut Random, n: usize, p: usize) -> Matrix {
             row.iter_mut().for_each(|v| *v += island);
         }
     }
-    Matrix::from_row_major(values, n, p).unwrap()
+    observations(values, n, p)
 }
 
 /// What a sweep adds up, one after the other and without fused operations.

@@ -8,6 +8,7 @@ use std::time::Instant;
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::Monitor;
+use ndarray::Array2;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -18,12 +19,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let metric = Metric::new("METRIC", metric, 3.0, false, ZeroOverZero::Omitted)?;
     let device = device::open(name, threads.parse()?, None)?;
     // The fractional parts of multiples of the golden ratio: spread out, and none the same.
-    let values: Vec<f64> = (0..n * p)
-        .map(|i| (i as f64 * 0.618_033_988_749_895).fract())
-        .collect();
+    let x = Array2::from_shape_fn((n, p), |(i, j)| {
+        ((i * p + j) as f64 * 0.618_033_988_749_895).fract()
+    });
 
     let start = Instant::now();
-    let points = || Points::from_row_major(metric, values, n, p, &Monitor::default());
+    let points = || Points::prepare(metric, x, &Monitor::default());
     let points = device.cpu().install(points)?;
     let prepared = start.elapsed();
     let pairs = Pairs::within(n);

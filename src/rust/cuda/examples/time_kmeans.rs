@@ -6,7 +6,8 @@ mod device;
 use std::time::Instant;
 
 use gmhclust_core::kmeans::{cluster, KMeans, Start};
-use gmhclust_core::{Matrix, Monitor};
+use gmhclust_core::{Monitor, Observations};
+use ndarray::{s, ArrayView2, ShapeBuilder};
 
 /// Uniform numbers in [0, 1) by xorshift64*.
 fn uniform(state: &mut u64) -> f64 {
@@ -35,7 +36,8 @@ fn main() {
         let start = Instant::now();
         let device = device::open(name, threads, None).expect("a device");
         let opened = start.elapsed().as_secs_f64();
-        let read = || Matrix::from_column_major_on_threads(&values, n, p);
+        let by_column = ArrayView2::from_shape((n, p).f(), &values).expect("n × p values");
+        let read = || Observations::copied_on_threads(by_column);
         let x = device.cpu().install(read).expect("finite numbers");
         let read = start.elapsed().as_secs_f64() - opened;
         let run = |from: Start, iterations: usize| -> (f64, KMeans) {
@@ -45,7 +47,7 @@ fn main() {
         };
         let (all, found) = run(Start::Draws(&uniforms), iterations);
         let (drawn_and_one, _) = run(Start::Draws(&uniforms), 1);
-        let first = &x.values()[..k * p];
+        let first = x.slice(s![..k, ..]);
         let (one, _) = run(Start::Centers(first), 1);
         let (many, _) = run(Start::Centers(first), iterations);
         println!(

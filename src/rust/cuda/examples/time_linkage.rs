@@ -10,6 +10,7 @@ use gmhclust_core::distances::Pairs;
 use gmhclust_core::linkage::{linkage as link, Linkage, Origin, Recurrence, StoredPrecision};
 use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::Monitor;
+use ndarray::Array2;
 
 /// Normal values (sums of twelve uniform ones) around 50 centres.
 fn mixture(n: usize, p: usize) -> Vec<f64> {
@@ -45,9 +46,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         },
     };
     let device = device::open(name, threads.parse()?, None)?;
-    let values = mixture(n, p);
+    let values = Array2::from_shape_vec((n, p), mixture(n, p)).expect("n × p values");
     let monitor = Monitor::default();
-    let prepare = || Points::from_row_major(metric, values.clone(), n, p, &monitor);
+    let prepare = || Points::prepare(metric, values.clone(), &monitor);
     let mut given = Vec::new();
     if is_given {
         let points = device.cpu().install(prepare)?;

@@ -7,7 +7,8 @@ mod device;
 use std::time::Instant;
 
 use gmhclust_core::mahalanobis::{cluster, Distance, Options, Subthreshold};
-use gmhclust_core::{Matrix, Monitor};
+use gmhclust_core::{Monitor, Observations};
+use ndarray::Array2;
 
 /// Uniform numbers in [0, 1) by xorshift64*.
 struct Random(u64);
@@ -28,7 +29,7 @@ impl Random {
 
 /// `n` points in `p` dimensions from `components` normal distributions of random shape and, where
 /// `equal` is false, random weight; and the component of each.
-fn mixture(n: usize, p: usize, components: usize, equal: bool) -> (Matrix, Vec<u32>) {
+fn mixture(n: usize, p: usize, components: usize, equal: bool) -> (Observations, Vec<u32>) {
     let mut random = Random(42);
     let shapes: Vec<(Vec<f64>, Vec<f64>)> = (0..components)
         .map(|_| {
@@ -63,7 +64,8 @@ fn mixture(n: usize, p: usize, components: usize, equal: bool) -> (Matrix, Vec<u
             values.push(mean[k] + shaped + 0.3 * z[k]);
         }
     }
-    let x = Matrix::from_row_major(values, n, p).expect("finite numbers");
+    let x = Array2::from_shape_vec((n, p), values).expect("n × p values");
+    let x = Observations::new(x).expect("finite numbers");
     (x, labels)
 }
 

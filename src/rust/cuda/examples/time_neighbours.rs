@@ -12,7 +12,8 @@ use std::time::Instant;
 
 use gmhclust_core::linkage::{geometric, spanning};
 use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
-use gmhclust_core::{knn, matrix, Matrix, Monitor};
+use gmhclust_core::{knn, matrix, Monitor, Observations};
+use ndarray::{Array2, ArrayView2, ShapeBuilder};
 
 /// Uniform numbers in [0, 1) by xorshift64*.
 fn uniform(state: &mut u64) -> f64 {
@@ -74,11 +75,16 @@ fn main() {
     // As R has it.
     let mut by_column = vec![0.0; values.len()];
     matrix::column_major_on_threads(&values, p, &mut by_column, |value| value);
-    let x = Matrix::from_row_major(values, n, p).expect("finite numbers");
+    let x = Array2::from_shape_vec((n, p), values).expect("n × p values");
+    let x = Observations::new(x).expect("finite numbers");
     for _ in 0..3 {
         let start = Instant::now();
         let monitor = Monitor::default();
-        let prepare = || Points::from_column_major(metric, &[&by_column], p, &monitor);
+        let prepare = || {
+            let x = ArrayView2::from_shape((n, p).f(), &by_column).expect("n × p values");
+            let copy = matrix::stacked_on_threads(&[x], p)?;
+            Points::prepare(metric, copy, &monitor)
+        };
         let points = device.cpu().install(prepare).expect("whole rows");
         let prepared = start.elapsed().as_secs_f64();
         let sum: f64 = match arguments[3].as_str() {

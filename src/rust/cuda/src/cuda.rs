@@ -11,11 +11,12 @@ use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
 use gmhclust_core::mahalanobis::screen::cpu::CpuScreen;
 use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem, WholeProblems};
+use gmhclust_core::matrix::Rows;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
 use gmhclust_core::neighbours::{NeighbourDevice, Neighbours, Space};
 use gmhclust_core::tasks::join;
-use gmhclust_core::{Cpu, Matrix, Merge, Monitor};
+use gmhclust_core::{Cpu, Merge, Monitor, Observations};
 use rayon::prelude::*;
 
 use crate::budget::memory_from_environment;
@@ -255,13 +256,13 @@ impl LinkageDevice for Cuda {
 impl KMeansDevice for Cuda {
     fn iterate(
         &self,
-        x: &Matrix,
+        x: &Observations,
         start: Start,
         iterations: usize,
         monitor: &Monitor,
     ) -> Result<Assigned> {
         let device = &self.devices[0];
-        let centers = start.centers(x.columns());
+        let centers = start.centers();
         if x.values().len().saturating_mul(centers) < self.handover.kmeans {
             return self.cpu.iterate(x, start, iterations, monitor);
         }
@@ -276,12 +277,13 @@ impl KMeansDevice for Cuda {
 #[cfg(test)]
 mod tests {
     use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
+    use gmhclust_core::testing::observations;
 
     use super::*;
 
     #[test]
     fn blocks_merge_many_small_problems_but_none_that_is_much_larger() {
-        let x = Matrix::from_row_major((0..600).map(f64::from).collect(), 600, 1).unwrap();
+        let x = observations((0..600).map(f64::from).collect(), 600, 1);
         let options = Options {
             threshold: 5.0,
             subthreshold: Subthreshold::Mahal,

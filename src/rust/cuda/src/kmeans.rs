@@ -13,11 +13,14 @@ use cudarc::driver::{
 use crate::arguments::arguments;
 use crate::device::{Device, DriverResult};
 use crate::kernels;
+use ndarray::Array2;
+
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::seed::{self, CHUNK};
 use gmhclust_core::kmeans::{Assigned, Start};
-use gmhclust_core::matrix::Matrix;
+use gmhclust_core::matrix::Rows;
 use gmhclust_core::monitor::Monitor;
+use gmhclust_core::observations::Observations;
 
 // As in kmeans_launch.cuh.
 const DRAW_THREADS: u32 = 1024;
@@ -76,13 +79,13 @@ arguments! {
 ///
 /// # Errors
 /// `Error::Device` when it fails.
-pub fn fits(device: &Device, x: &Matrix, centers: usize) -> Result<bool> {
-    if x.rows() > i32::MAX as usize {
+pub fn fits(device: &Device, x: &Observations, centers: usize) -> Result<bool> {
+    if x.nrows() > i32::MAX as usize {
         return Ok(false);
     }
-    let (rows, values) = (x.rows() + SPAN, x.values().len());
+    let (rows, values) = (x.nrows() + SPAN, x.values().len());
     // The observations, the scalars of each while centers are drawn, centers and their sums.
-    let bytes = 8 * values + 20 * rows + 2 * 8 * centers * (x.columns() + 2);
+    let bytes = 8 * values + 20 * rows + 2 * 8 * centers * (x.ncols() + 2);
     Ok(bytes + (bytes >> 4) <= device.free_memory()?)
 }
 
@@ -92,15 +95,18 @@ pub fn fits(device: &Device, x: &Matrix, centers: usize) -> Result<bool> {
 /// As there.
 pub fn kmeans(
     device: &Arc<Device>,
-    x: &Matrix,
+    x: &Observations,
     start: Start,
     iterations: usize,
     monitor: &Monitor,
 ) -> Result<Assigned> {
-    let observations = Observations::new(device, x)?;
+    let observations = DeviceObservations::new(device, x)?;
+    // Outlives the copying to the device.
+    let rows;
     let centers = match start {
-        Start::Centers(values) => {
-            let copy = observations.stream.clone_htod(values);
+        Start::Centers(centers) => {
+            rows = centers.as_standard_layout();
+            let copy = observations.stream.clone_htod(rows.values());
             copy.map_err(|error| observations.error(error))?
         }
         Start::Draws(uniforms) => observations.draw(uniforms, monitor)?,
@@ -109,15 +115,15 @@ pub fn kmeans(
 }
 
 /// Observations on a device.
-struct Observations<'a> {
+struct DeviceObservations<'a> {
     device: &'a Device,
     stream: Arc<CudaStream>,
-    x: &'a Matrix,
+    x: &'a Observations,
     values: CudaSlice<f64>,
 }
 
-impl<'a> Observations<'a> {
-    fn new(device: &'a Device, x: &'a Matrix) -> Result<Self> {
+impl<'a> DeviceObservations<'a> {
+    fn new(device: &'a Device, x: &'a Observations) -> Result<Self> {
         let copied = || -> DriverResult<_> {
             let stream = device.context.new_stream()?;
             let values = stream.clone_htod(x.values())?;
@@ -151,8 +157,8 @@ impl<'a> Observations<'a> {
     /// The centers that [`seed::seed`] draws.
     fn draw(&self, uniforms: &[f64], monitor: &Monitor) -> Result<CudaSlice<f64>> {
         let kernels = (self.kernel("draw")?, self.kernel("weigh")?);
-        let (p, k) = (self.x.columns(), uniforms.len());
-        let memory = SeedingMemory::new(&self.stream, uniforms, self.x.rows(), p);
+        let (p, k) = (self.x.ncols(), uniforms.len());
+        let memory = SeedingMemory::new(&self.stream, uniforms, self.x.nrows(), p);
         let memory = memory.map_err(|error| self.error(error))?;
         let seeding = self.seeding(&memory, uniforms[0]);
         for start in (0..k).step_by(DRAWN_AT_A_TIME) {
@@ -183,9 +189,9 @@ impl<'a> Observations<'a> {
             centers: self.at(&memory.centers),
             pruned_below: self.at(&memory.pruned_below),
             drawn: self.at(&memory.drawn),
-            pruned_share: seed::radius_factor(self.x.columns()),
-            rows: self.x.rows() as u32,
-            columns: self.x.columns() as u32,
+            pruned_share: seed::radius_factor(self.x.ncols()),
+            rows: self.x.nrows() as u32,
+            columns: self.x.ncols() as u32,
             first: seed::first(self.x, first) as u32,
         }
     }
@@ -199,7 +205,7 @@ impl<'a> Observations<'a> {
         batch: Range<usize>,
     ) -> DriverResult<Vec<u32>> {
         let stream = &self.stream;
-        let chunks = self.x.rows().div_ceil(CHUNK) as u32;
+        let chunks = self.x.nrows().div_ceil(CHUNK) as u32;
         for number in batch.start as u32..batch.end as u32 {
             // SAFETY: arguments as declared in kmeans.cu; all arrays have the sizes that
             // `seeding` says, and live until `draw` synchronizes the stream.
@@ -218,7 +224,7 @@ impl<'a> Observations<'a> {
     /// Assigns and updates until nothing changes.
     fn iterate(&self, centers: CudaSlice<f64>, most: usize, monitor: &Monitor) -> Result<Assigned> {
         let stream = &self.stream;
-        let (n, p) = (self.x.rows(), self.x.columns());
+        let (n, p) = (self.x.nrows(), self.x.ncols());
         let k = centers.len() / p;
         monitor.expect((n * most) as u64);
         let (sums, cluster, mut changed) =
@@ -272,8 +278,8 @@ impl<'a> Observations<'a> {
     ) -> DriverResult<(CudaSlice<f64>, CudaSlice<u32>, CudaSlice<u32>)> {
         let stream = &self.stream;
         // SAFETY: `update` writes the sums before it reads them.
-        let sums = unsafe { stream.alloc::<f64>(k * self.x.columns())? };
-        let none = vec![NONE; self.x.rows().next_multiple_of(SPAN)];
+        let sums = unsafe { stream.alloc::<f64>(k * self.x.ncols())? };
+        let none = vec![NONE; self.x.nrows().next_multiple_of(SPAN)];
         let cluster = stream.clone_htod(&none)?;
         // The host's copy must outlive the copying.
         stream.synchronize()?;
@@ -285,11 +291,13 @@ impl<'a> Observations<'a> {
         &self,
         cluster: &CudaSlice<u32>,
         centers: &CudaSlice<f64>,
-    ) -> DriverResult<(Vec<u32>, Vec<f64>)> {
-        let cluster = self.stream.clone_dtoh(&cluster.slice(..self.x.rows()))?;
+    ) -> DriverResult<(Vec<u32>, Array2<f64>)> {
+        let cluster = self.stream.clone_dtoh(&cluster.slice(..self.x.nrows()))?;
         let centers = self.stream.clone_dtoh(centers)?;
         self.stream.synchronize()?;
-        Ok((cluster, centers))
+        let shape = (centers.len() / self.x.ncols(), self.x.ncols());
+        let centers = Array2::from_shape_vec(shape, centers);
+        Ok((cluster, centers.expect("there is a value for each column")))
     }
 
     /// Assigns all observations, in launches that take a fraction of a second each.
@@ -368,7 +376,7 @@ fn config(blocks: u32, threads: u32) -> LaunchConfig {
 mod tests {
     use super::*;
     use crate::arguments::{check, constants};
-    use gmhclust_core::testing::{draw, Data, Random};
+    use gmhclust_core::testing::{array, draw, Data, Random};
 
     #[test]
     fn arguments_are_laid_out_as_the_kernels_read_them() {
@@ -410,9 +418,10 @@ mod tests {
             let k = 1 + random.below(most_centers);
             let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
             uniforms[k / 2] = [0.0, 1.0][round % 2];
-            let observations = Observations::new(&device, &x).unwrap();
+            let observations = DeviceObservations::new(&device, &x).unwrap();
             let drawn = observations.draw(&uniforms, &monitor);
-            let drawn = drawn.map(|centers| observations.stream.clone_dtoh(&centers).unwrap());
+            let drawn =
+                drawn.map(|centers| array(observations.stream.clone_dtoh(&centers).unwrap(), k, p));
             // Grids may have too few distinct rows: an error, too.
             assert_eq!(
                 drawn,

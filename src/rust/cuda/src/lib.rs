@@ -1,8 +1,8 @@
 //! The devices of gmhclust-core on NVIDIA GPUs.
 //!
-//! [`Cuda`] implements every algorithm's device trait: screens for clusters ([`screen`]) and whole
-//! problems in thread blocks ([`blocks`]), searches for neighbours ([`neighbours`]), distances
-//! ([`distances`]), dissimilarities of clusters ([`dissimilarities`]) and k-means ([`kmeans`]). It
+//! [`Cuda`] implements every algorithm's device trait: screens for clusters (`screen`) and whole
+//! problems in thread blocks (`blocks`), searches for neighbours (`neighbours`), distances
+//! (`distances`), dissimilarities of clusters (`dissimilarities`) and k-means (`kmeans`). It
 //! does everything that the devices can do; the caller decides, by a [`Handover`], from which size
 //! on that is faster than the CPU.
 //!

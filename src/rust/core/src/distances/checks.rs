@@ -5,7 +5,7 @@ use super::pairs::Pairs;
 use crate::metric::form::NA;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
-use crate::testing::{values, Random};
+use crate::testing::{array, values, Random};
 
 /// The bits of the distances of `pairs`, as a device computes them; holds its progress to their
 /// number.
@@ -36,5 +36,5 @@ pub fn random_points(
 ) -> Points {
     let nan: &[f64] = if holes { &[f64::NAN] } else { &[] };
     let values = values(random, n * p, nan);
-    Points::from_row_major(metric, values, n, p, &Monitor::default()).unwrap()
+    Points::prepare(metric, array(values, n, p), &Monitor::default()).unwrap()
 }

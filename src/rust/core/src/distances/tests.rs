@@ -6,7 +6,7 @@ use crate::cpu::Cpu;
 use crate::error::Error;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
-use crate::testing::{correlations, dist_metrics, Random};
+use crate::testing::{array, correlations, dist_metrics, Random};
 
 fn bits(points: &Points, pairs: &Pairs, threads: usize) -> Vec<u64> {
     checks::bits(&Cpu::new(threads).unwrap(), points, pairs)
@@ -77,11 +77,9 @@ fn columns_follow_each_other() {
 
 #[test]
 fn distances_are_in_the_order_of_dist() {
-    let points = Points::from_row_major(
+    let points = Points::prepare(
         Metric::Manhattan,
-        vec![0.0, 1.0, 3.0, 7.0],
-        4,
-        1,
+        array(vec![0.0, 1.0, 3.0, 7.0], 4, 1),
         &Monitor::default(),
     )
     .unwrap();

@@ -1,19 +1,18 @@
 //! What devices that iterate Lloyd's algorithm are held to.
 
+use ndarray::{Array2, ArrayView2, Axis};
+
 use super::cluster::{cluster, KMeans};
 use super::device::{KMeansDevice, Start};
-use crate::matrix::Matrix;
+use crate::matrix::Rows;
 use crate::monitor::Monitor;
+use crate::observations::Observations;
 use crate::testing::{draw, Random, DATA};
 
-fn row_of(values: &[f64], row: usize, p: usize) -> &[f64] {
-    &values[row * p..][..p]
-}
-
 /// All distances, in every iteration.
-fn plain(x: &Matrix, mut centers: Vec<f64>, most: usize) -> KMeans {
-    let (n, p) = (x.rows(), x.columns());
-    let k = centers.len() / p;
+fn plain(x: &Observations, mut centers: Array2<f64>, most: usize) -> KMeans {
+    let (n, p) = (x.nrows(), x.ncols());
+    let k = centers.nrows();
     let mut cluster = vec![u32::MAX; n];
     let mut iterations = most + 1;
     for iteration in 1..=most {
@@ -21,7 +20,7 @@ fn plain(x: &Matrix, mut centers: Vec<f64>, most: usize) -> KMeans {
             let mut best = (f64::INFINITY, 0);
             for c in 0..k {
                 let mut square = 0.0;
-                for (a, b) in x.row(i).iter().zip(row_of(&centers, c, p)) {
+                for (a, b) in x.row_slice(i).iter().zip(centers.row(c)) {
                     square += (a - b) * (a - b);
                 }
                 if square < best.0 {
@@ -40,8 +39,8 @@ fn plain(x: &Matrix, mut centers: Vec<f64>, most: usize) -> KMeans {
             let members: Vec<usize> = (0..n).filter(|&i| cluster[i] == c as u32).collect();
             for j in 0..p {
                 if !members.is_empty() {
-                    let sum = members.iter().fold(0.0, |sum, &i| sum + x.row(i)[j]);
-                    centers[c * p + j] = sum / members.len() as f64;
+                    let sum = members.iter().fold(0.0, |sum, &i| sum + x.row_slice(i)[j]);
+                    centers[[c, j]] = sum / members.len() as f64;
                 }
             }
         }
@@ -50,7 +49,7 @@ fn plain(x: &Matrix, mut centers: Vec<f64>, most: usize) -> KMeans {
     let mut within = vec![0.0; k];
     for (i, &c) in cluster.iter().enumerate() {
         sizes[c as usize] += 1;
-        for (a, b) in x.row(i).iter().zip(row_of(&centers, c as usize, p)) {
+        for (a, b) in x.row_slice(i).iter().zip(centers.row(c as usize)) {
             within[c as usize] += (a - b) * (a - b);
         }
     }
@@ -66,8 +65,8 @@ fn plain(x: &Matrix, mut centers: Vec<f64>, most: usize) -> KMeans {
 
 /// Holds a device to the partition of plain iterations, and returns it.
 pub fn check(
-    x: &Matrix,
-    centers: &[f64],
+    x: &Observations,
+    centers: ArrayView2<f64>,
     most: usize,
     device: &(impl KMeansDevice + ?Sized),
     case: &str,
@@ -80,7 +79,7 @@ pub fn check(
         &Monitor::default(),
     )
     .unwrap();
-    let expected = plain(x, centers.to_vec(), most);
+    let expected = plain(x, centers.to_owned(), most);
     let total = found.total;
     assert_eq!(KMeans { total, ..expected }, found, "{case}");
     found
@@ -100,13 +99,18 @@ pub fn compare_with_plain_iterations(device: &(impl KMeansDevice + ?Sized)) {
         let data = DATA[round % DATA.len()];
         let x = draw(&mut random, data, n, p);
         // Centers among the observations, some of them twice, or anywhere.
-        let mut centers: Vec<f64> = (0..k)
-            .flat_map(|_| x.row(random.below(n)).to_vec())
-            .collect();
+        let drawn: Vec<usize> = (0..k).map(|_| random.below(n)).collect();
+        let mut centers = x.select(Axis(0), &drawn);
         if round % 3 == 0 {
             centers.iter_mut().for_each(|c| *c += random.normal());
         }
         let most = 1 + random.below(30);
-        check(&x, &centers, most, device, &format!("{round}, {data:?}"));
+        check(
+            &x,
+            centers.view(),
+            most,
+            device,
+            &format!("{round}, {data:?}"),
+        );
     }
 }

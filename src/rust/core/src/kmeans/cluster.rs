@@ -1,13 +1,15 @@
 //! k-means clustering of observations.
 
+use ndarray::Array2;
 use rayon::prelude::*;
 
 use super::device::{Assigned, KMeansDevice, Start};
 use super::members::KMeansMembers;
 use crate::error::{Error, Result};
 use crate::magnitude::{check_largest, largest};
-use crate::matrix::Matrix;
+use crate::matrix::Rows;
 use crate::monitor::Monitor;
+use crate::observations::Observations;
 
 /// Observations per task: enough to be worth a thread. Sums are formed per task, so another number
 /// changes their last bits.
@@ -18,8 +20,8 @@ const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
 pub struct KMeans {
     /// By observation: the number of its cluster, from 0.
     pub cluster: Vec<u32>,
-    /// Means of the clusters, row-major; of a cluster without members, its last center.
-    pub centers: Vec<f64>,
+    /// Means of the clusters, in rows; of a cluster without members, its last center.
+    pub centers: Array2<f64>,
     /// By cluster: number of members.
     pub sizes: Vec<usize>,
     /// By cluster: the sum of squares of its members about its center.
@@ -40,26 +42,21 @@ pub struct KMeans {
 /// of `x` (its distinct rows, where they are drawn), or where squares overflow; otherwise the
 /// errors of the device.
 pub fn cluster(
-    x: &Matrix,
+    x: &Observations,
     start: Start,
     iterations: usize,
     device: &(impl KMeansDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<KMeans> {
-    let k = start.centers(x.columns());
-    let whole = match start {
-        Start::Centers(values) => values.len() == k * x.columns(),
-        Start::Draws(_) => true,
+    let (n, p) = x.dim();
+    let (k, columns) = match start {
+        Start::Centers(centers) => centers.dim(),
+        Start::Draws(uniforms) => (uniforms.len(), p),
     };
-    if !whole || k == 0 || k > x.rows() {
+    if columns != p || k == 0 || k > n {
         return Err(Error::Input(format!(
-            "`centers` has {} values; it must have at least 1 row and at most {}, of {} values",
-            match start {
-                Start::Centers(values) => values.len(),
-                Start::Draws(_) => k * x.columns(),
-            },
-            x.rows(),
-            x.columns()
+            "`centers` has {k} row(s) and {columns} column(s); it must have 1 to {n} rows and {p} \
+             column(s)"
         )));
     }
     let cpu = device.cpu();
@@ -70,18 +67,18 @@ pub fn cluster(
 
 impl KMeans {
     /// From the result of the iterations.
-    fn new(x: &Matrix, assigned: Assigned) -> Result<Self> {
+    fn new(x: &Observations, assigned: Assigned) -> Result<Self> {
         let Assigned {
             cluster,
             centers,
             iterations,
         } = assigned;
-        let k = centers.len() / x.columns();
+        let k = centers.nrows();
         let members = KMeansMembers::new(&cluster, k)?;
         let within = |(c, center): (usize, &[f64])| {
             let mut sum = 0.0;
             for &i in members.of(c) {
-                for (v, center) in x.row(i as usize).iter().zip(center) {
+                for (v, center) in x.row_slice(i as usize).iter().zip(center) {
                     sum += (v - center) * (v - center);
                 }
             }
@@ -89,7 +86,8 @@ impl KMeans {
         };
         Ok(Self {
             within: centers
-                .par_chunks(x.columns())
+                .values()
+                .par_chunks(x.ncols())
                 .enumerate()
                 .map(within)
                 .collect(),
@@ -103,26 +101,26 @@ impl KMeans {
 }
 
 /// The largest magnitude of a value.
-fn largest_on_threads(x: &Matrix) -> f64 {
-    let parts = x.values().par_chunks(OBSERVATIONS_AT_A_TIME * x.columns());
+fn largest_on_threads(x: &Observations) -> f64 {
+    let parts = x.values().par_chunks(OBSERVATIONS_AT_A_TIME * x.ncols());
     parts.map(largest).reduce(|| 0.0, f64::max)
 }
 
 /// The sum of squares about the mean.
-fn total(x: &Matrix) -> f64 {
+fn total(x: &Observations) -> f64 {
     let mean: Vec<f64> = column_sums(x, |_, value| value)
         .into_iter()
-        .map(|sum| sum / x.rows() as f64)
+        .map(|sum| sum / x.nrows() as f64)
         .collect();
     let squares = column_sums(x, |k, value| (value - mean[k]) * (value - mean[k]));
     squares.iter().sum()
 }
 
 /// The sum of `term` over each column, in one order whatever the number of threads.
-fn column_sums(x: &Matrix, term: impl Fn(usize, f64) -> f64 + Sync) -> Vec<f64> {
+fn column_sums(x: &Observations, term: impl Fn(usize, f64) -> f64 + Sync) -> Vec<f64> {
     let of_some_rows = |rows: &[f64]| {
-        let mut sums = vec![0.0; x.columns()];
-        for row in rows.chunks_exact(x.columns()) {
+        let mut sums = vec![0.0; x.ncols()];
+        for row in rows.chunks_exact(x.ncols()) {
             for (k, (sum, &value)) in sums.iter_mut().zip(row).enumerate() {
                 *sum += term(k, value);
             }
@@ -131,10 +129,10 @@ fn column_sums(x: &Matrix, term: impl Fn(usize, f64) -> f64 + Sync) -> Vec<f64> 
     };
     let parts: Vec<Vec<f64>> = x
         .values()
-        .par_chunks(OBSERVATIONS_AT_A_TIME * x.columns())
+        .par_chunks(OBSERVATIONS_AT_A_TIME * x.ncols())
         .map(of_some_rows)
         .collect();
-    let mut sums = vec![0.0; x.columns()];
+    let mut sums = vec![0.0; x.ncols()];
     for part in parts {
         sums.iter_mut()
             .zip(part)

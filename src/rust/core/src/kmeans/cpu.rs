@@ -4,13 +4,13 @@ use super::device::{Assigned, KMeansDevice, Start};
 use super::lloyd;
 use crate::cpu::Cpu;
 use crate::error::Result;
-use crate::matrix::Matrix;
 use crate::monitor::Monitor;
+use crate::observations::Observations;
 
 impl KMeansDevice for Cpu {
     fn iterate(
         &self,
-        x: &Matrix,
+        x: &Observations,
         start: Start,
         iterations: usize,
         monitor: &Monitor,

@@ -1,9 +1,11 @@
 //! The interface of devices for k-means.
 
+use ndarray::{Array2, ArrayView2};
+
 use crate::error::Result;
-use crate::matrix::Matrix;
 use crate::monitor::Monitor;
 use crate::neighbours::NeighbourDevice;
+use crate::observations::Observations;
 
 /// A device that iterates Lloyd's algorithm.
 pub trait KMeansDevice: NeighbourDevice {
@@ -14,7 +16,7 @@ pub trait KMeansDevice: NeighbourDevice {
     /// when the monitor says stop, `Error::Memory` and `Error::Device` from the device.
     fn iterate(
         &self,
-        x: &Matrix,
+        x: &Observations,
         start: Start,
         iterations: usize,
         monitor: &Monitor,
@@ -24,17 +26,17 @@ pub trait KMeansDevice: NeighbourDevice {
 /// The centers of the first iteration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Start<'a> {
-    /// These centers, row-major.
-    Centers(&'a [f64]),
+    /// These centers, in rows.
+    Centers(ArrayView2<'a, f64>),
     /// Centers drawn by these numbers from 0 to 1 ([`super::seed::seed`]).
     Draws(&'a [f64]),
 }
 
 impl Start<'_> {
     /// Number of centers.
-    pub fn centers(&self, columns: usize) -> usize {
+    pub fn centers(&self) -> usize {
         match self {
-            Self::Centers(values) => values.len() / columns,
+            Self::Centers(centers) => centers.nrows(),
             Self::Draws(uniforms) => uniforms.len(),
         }
     }
@@ -45,6 +47,6 @@ impl Start<'_> {
 pub struct Assigned {
     /// As the fields of [`super::KMeans`].
     pub cluster: Vec<u32>,
-    pub centers: Vec<f64>,
+    pub centers: Array2<f64>,
     pub iterations: usize,
 }

@@ -1,5 +1,6 @@
 //! Lloyd's iterations, with searches only for observations that may change their cluster.
 
+use ndarray::Array2;
 use rayon::prelude::*;
 
 use super::device::{Assigned, Start};
@@ -7,11 +8,12 @@ use super::margin::{square, Bounds, Margin};
 use super::members::KMeansMembers;
 use super::seed;
 use crate::error::Result;
-use crate::matrix::Matrix;
+use crate::matrix::{self, Rows, STANDARD_LAYOUT};
 use crate::memory;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Space};
+use crate::observations::Observations;
 
 /// Observations, or members of clusters, per task: enough to be worth a thread.
 const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
@@ -25,15 +27,15 @@ const CLUSTERS: &str = "the clusters of the observations need";
 /// # Errors
 /// As [`super::KMeansDevice::iterate`].
 pub fn iterate(
-    x: &Matrix,
+    x: &Observations,
     start: Start,
     iterations: usize,
     device: &(impl NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Assigned> {
-    memory::check_working("k-means", x.rows(), 120 + 8 * x.columns())?;
+    memory::check_working("k-means", x.nrows(), 120 + 8 * x.ncols())?;
     let centers = match start {
-        Start::Centers(values) => memory::copied(memory::OBSERVATIONS, values)?,
+        Start::Centers(centers) => matrix::stacked(&[centers], x.ncols())?,
         Start::Draws(uniforms) => seed::seed(x, uniforms, monitor)?,
     };
     let mut lloyd = Lloyd::new(x, centers)?;
@@ -100,10 +102,10 @@ struct TwoNearest {
 
 /// The state between two iterations.
 struct Lloyd<'a> {
-    x: &'a Matrix,
+    x: &'a Observations,
     k: usize,
     margin: Margin,
-    centers: Vec<f64>,
+    centers: Array2<f64>,
     /// By observation: the number of its cluster; `k` before the first iteration.
     cluster: Vec<u32>,
     /// By observation: the second-nearest center in its last search.
@@ -112,8 +114,8 @@ struct Lloyd<'a> {
 }
 
 impl<'a> Lloyd<'a> {
-    fn new(x: &'a Matrix, centers: Vec<f64>) -> Result<Self> {
-        let k = centers.len() / x.columns();
+    fn new(x: &'a Observations, centers: Array2<f64>) -> Result<Self> {
+        let k = centers.nrows();
         let unknown = Bounds {
             own: f64::INFINITY,
             others: 0.0,
@@ -121,11 +123,11 @@ impl<'a> Lloyd<'a> {
         Ok(Self {
             x,
             k,
-            margin: Margin::new(x.columns()),
+            margin: Margin::new(x.ncols()),
             centers,
-            cluster: memory::filled(CLUSTERS, x.rows(), k as u32)?,
-            rivals: memory::filled(CLUSTERS, x.rows(), 0)?,
-            bounds: memory::filled(CLUSTERS, x.rows(), unknown)?,
+            cluster: memory::filled(CLUSTERS, x.nrows(), k as u32)?,
+            rivals: memory::filled(CLUSTERS, x.nrows(), 0)?,
+            bounds: memory::filled(CLUSTERS, x.nrows(), unknown)?,
         })
     }
 
@@ -136,7 +138,7 @@ impl<'a> Lloyd<'a> {
         device: &(impl NeighbourDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<usize> {
-        let n = self.x.rows();
+        let n = self.x.nrows();
         monitor.expect((n * most) as u64);
         let all = (0..n as u32).map(|observation| OpenObservation {
             observation,
@@ -167,7 +169,6 @@ impl<'a> Lloyd<'a> {
             bounds,
             ..
         } = self;
-        let p = x.columns();
         bounds
             .par_iter_mut()
             .enumerate()
@@ -180,8 +181,7 @@ impl<'a> Lloyd<'a> {
                     return None;
                 }
                 let at_most = |center: usize| {
-                    let center = &centers[center * p..][..p];
-                    margin.above(square(x.row(i), center).sqrt())
+                    margin.above(square(x.row_slice(i), centers.row_slice(center)).sqrt())
                 };
                 bounds.own = at_most(cluster);
                 (!margin.proves(bounds)).then(|| OpenObservation {
@@ -211,7 +211,7 @@ impl<'a> Lloyd<'a> {
                 if found.nearest.0 >= found.next.0 {
                     // Sums of squares can differ where their roots do not.
                     monitor.check()?;
-                    *center = self.nearest(self.x.row(open.observation as usize));
+                    *center = self.nearest(self.x.row_slice(open.observation as usize));
                 }
                 Ok(())
             })?;
@@ -232,7 +232,7 @@ impl<'a> Lloyd<'a> {
     /// The nearest center by sums of squares.
     fn nearest(&self, row: &[f64]) -> u32 {
         let (mut best, mut nearest) = (f64::INFINITY, 0);
-        for (c, center) in self.centers.chunks_exact(row.len()).enumerate() {
+        for (c, center) in self.centers.values().chunks_exact(row.len()).enumerate() {
             let square = square(row, center);
             if square < best {
                 (best, nearest) = (square, c as u32);
@@ -248,16 +248,19 @@ impl<'a> Lloyd<'a> {
         device: &(impl NeighbourDevice + ?Sized),
         monitor: &Monitor,
     ) -> Result<Vec<TwoNearest>> {
-        let (k, p) = (self.k, self.x.columns());
-        let mut values = memory::zeros(memory::OBSERVATIONS, (k + open.len()) * p)?;
-        let (references, queries) = values.split_at_mut(k * p);
-        references.copy_from_slice(&self.centers);
+        let (k, p) = (self.k, self.x.ncols());
+        let mut values = matrix::zeros(k + open.len(), p)?;
+        let all = values.as_slice_mut().expect(STANDARD_LAYOUT);
+        let (references, queries) = all.split_at_mut(k * p);
+        references.copy_from_slice(self.centers.values());
         queries
             .par_chunks_mut(p)
             .zip(open)
             .with_min_len(OBSERVATIONS_AT_A_TIME)
-            .for_each(|(copy, open)| copy.copy_from_slice(self.x.row(open.observation as usize)));
-        let points = Points::from_row_major(Metric::Euclidean, values, k + open.len(), p, monitor)?;
+            .for_each(|(copy, open)| {
+                copy.copy_from_slice(self.x.row_slice(open.observation as usize))
+            });
+        let points = Points::prepare(Metric::Euclidean, values, monitor)?;
         let space = Space::Points {
             points: &points,
             references: k,
@@ -285,13 +288,13 @@ impl<'a> Lloyd<'a> {
 
     /// Moves every center with members to their mean.
     fn update(&mut self) -> Result<Moves> {
-        let (x, p, margin) = (self.x, self.x.columns(), self.margin);
+        let (x, p, margin) = (self.x, self.x.ncols(), self.margin);
         let members = KMeansMembers::new(&self.cluster, self.k)?;
-        let moved = self
-            .centers
+        let centers = self.centers.as_slice_mut().expect(STANDARD_LAYOUT);
+        let moved = centers
             .par_chunks_mut(p)
             .enumerate()
-            .with_min_len(OBSERVATIONS_AT_A_TIME.div_ceil(x.rows() / self.k))
+            .with_min_len(OBSERVATIONS_AT_A_TIME.div_ceil(x.nrows() / self.k))
             .map(|(c, center)| {
                 let members = members.of(c);
                 if members.is_empty() {
@@ -299,7 +302,7 @@ impl<'a> Lloyd<'a> {
                 }
                 let mut mean = vec![0.0; p];
                 for &i in members {
-                    let row = x.row(i as usize);
+                    let row = x.row_slice(i as usize);
                     mean.iter_mut().zip(row).for_each(|(sum, v)| *sum += v);
                 }
                 mean.iter_mut().for_each(|sum| *sum /= members.len() as f64);
@@ -314,6 +317,8 @@ impl<'a> Lloyd<'a> {
 
 #[cfg(test)]
 mod tests {
+    use ndarray::s;
+
     use super::*;
     use crate::cpu::Cpu;
     use crate::kmeans::checks::check;
@@ -323,7 +328,7 @@ mod tests {
     fn bounds_spare_comparisons_in_the_end_and_change_nothing() {
         let mut random = Random(12);
         let x = draw(&mut random, Data::Mixture, 5000, 6);
-        let centers = &x.values()[..50 * 6];
+        let centers = x.slice(s![..50, ..]);
         let monitor = Monitor::default();
         let partitions = [1, 2].map(|threads| {
             let cpu = Cpu::new(threads).unwrap();
@@ -332,7 +337,7 @@ mod tests {
         assert_eq!(partitions[0], partitions[1]);
         // In the last of many iterations few observations are compared with all centers.
         let cpu = Cpu::new(1).unwrap();
-        let mut lloyd = Lloyd::new(&x, centers.to_vec()).unwrap();
+        let mut lloyd = Lloyd::new(&x, centers.to_owned()).unwrap();
         lloyd.run(40, &cpu, &monitor).unwrap();
         let moves = lloyd.update().unwrap();
         assert!(lloyd.open(&moves).len() < 2500);

@@ -3,13 +3,15 @@
 //! Weights are summed in chunks, these sums in chunks again, and the sums of those one after the
 //! other. This order of summation, and so the draw, is the same on every device.
 
+use ndarray::Array2;
 use rayon::prelude::*;
 
 use super::margin::{square, Margin};
 use crate::error::{Error, Result};
-use crate::matrix::Matrix;
+use crate::matrix::{self, Rows};
 use crate::memory;
 use crate::monitor::Monitor;
+use crate::observations::Observations;
 
 /// Values per chunk of a sum, here and in kernels/kmeans.cu. Another number changes the draws.
 pub const CHUNK: usize = 256;
@@ -32,21 +34,21 @@ struct Weights {
 
 /// Draws one row of `x` as a center for each of `uniforms`, numbers from 0 to 1: the first with
 /// equal probabilities, each other with probabilities proportional to its squared distance from the
-/// nearest center so far. Returns the centers, row-major.
+/// nearest center so far. Returns the centers, in rows.
 ///
 /// Takes O(n·k·p) time, in practice less by the triangle inequality, and O(n + k) memory. Works on
 /// the threads of the pool that it is called from.
 ///
 /// # Errors
 /// `Error::Input` where `x` has fewer distinct rows, `Error::Interrupt` when the monitor says stop.
-pub fn seed(x: &Matrix, uniforms: &[f64], monitor: &Monitor) -> Result<Vec<f64>> {
-    let n = x.rows();
+pub fn seed(x: &Observations, uniforms: &[f64], monitor: &Monitor) -> Result<Array2<f64>> {
+    let n = x.nrows();
     let mut weights = Weights {
         squares: memory::filled(WEIGHTS, n, f64::INFINITY)?,
         nearest: memory::filled(WEIGHTS, n, 0)?,
         sums: vec![0.0; n.div_ceil(CHUNK)],
     };
-    let mut rows: Vec<usize> = Vec::with_capacity(uniforms.len());
+    let mut rows = Vec::with_capacity(uniforms.len());
     for &uniform in uniforms {
         monitor.check()?;
         let row = match rows.len() {
@@ -58,14 +60,16 @@ pub fn seed(x: &Matrix, uniforms: &[f64], monitor: &Monitor) -> Result<Vec<f64>>
         weights.add(x, row, &rows);
         rows.push(row);
     }
-    let mut centers = memory::room(WEIGHTS, rows.len() * x.columns())?;
-    centers.extend(rows.iter().flat_map(|&row| x.row(row)));
+    let mut centers = matrix::zeros(rows.len(), x.ncols())?;
+    for (mut center, &row) in centers.rows_mut().into_iter().zip(&rows) {
+        center.assign(&x.row(row));
+    }
     Ok(centers)
 }
 
 /// The row of the first center.
-pub fn first(x: &Matrix, uniform: f64) -> usize {
-    ((uniform * x.rows() as f64) as usize).min(x.rows() - 1)
+pub fn first(x: &Observations, uniform: f64) -> usize {
+    ((uniform * x.nrows() as f64) as usize).min(x.nrows() - 1)
 }
 
 /// The error where `x` has fewer distinct rows than centers to draw.
@@ -86,11 +90,11 @@ pub fn radius_factor(columns: usize) -> f64 {
 
 impl Weights {
     /// Makes `row` a center beside those of `rows`.
-    fn add(&mut self, x: &Matrix, row: usize, rows: &[usize]) {
-        let center = x.row(row);
+    fn add(&mut self, x: &Observations, row: usize, rows: &[usize]) {
+        let center = x.row_slice(row);
         let number = rows.len() as u32;
-        let factor = radius_factor(x.columns());
-        let squared_radius = |&other: &usize| factor * square(center, x.row(other));
+        let factor = radius_factor(x.ncols());
+        let squared_radius = |&other: &usize| factor * square(center, x.row_slice(other));
         let squared_radii: Vec<f64> = rows.iter().map(squared_radius).collect();
         self.squares
             .par_chunks_mut(CHUNK)
@@ -105,7 +109,7 @@ impl Weights {
                     if radius.is_some_and(|radius| *least < *radius) {
                         continue;
                     }
-                    let square = square(x.row(chunk * CHUNK + i), center);
+                    let square = square(x.row_slice(chunk * CHUNK + i), center);
                     if square < *least {
                         (*least, *nearest) = (square, number);
                         changed = true;

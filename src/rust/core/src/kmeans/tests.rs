@@ -1,14 +1,17 @@
 //! Against Lloyd's algorithm as it is written down.
 
+use ndarray::{arr2, Array2, Axis};
+
 use super::checks::{check, compare_with_plain_iterations};
 use super::margin::square;
 use super::seed::seed;
 use super::*;
 use crate::cpu::Cpu;
 use crate::error::Error;
-use crate::matrix::Matrix;
+use crate::matrix::Rows;
 use crate::monitor::Monitor;
-use crate::testing::{draw, Data, Random};
+use crate::observations::Observations;
+use crate::testing::{draw, observations, Data, Random};
 
 #[test]
 fn the_partition_is_that_of_plain_iterations() {
@@ -18,25 +21,31 @@ fn the_partition_is_that_of_plain_iterations() {
 #[test]
 fn ties_go_to_the_smaller_number_and_sums_decide_where_roots_tie() {
     let cpu = Cpu::new(1).unwrap();
-    let x = Matrix::from_row_major(vec![0.0, 1.0, 2.0, 3.0, 4.0], 5, 1).unwrap();
-    let found = check(&x, &[3.0, 1.0], 1, &cpu, "a tie");
+    let x = observations(vec![0.0, 1.0, 2.0, 3.0, 4.0], 5, 1);
+    let found = check(&x, arr2(&[[3.0], [1.0]]).view(), 1, &cpu, "a tie");
     assert_eq!(found.cluster, [1, 1, 0, 0, 0]);
     // The squares of these two are 1 + 2⁻⁵² and 1; so is the root of either 1.
-    let centers = [1.0, f64::EPSILON.sqrt(), 1.0, 0.0];
-    let x = Matrix::from_row_major(vec![0.0, 0.0, 5.0, 5.0], 2, 2).unwrap();
-    assert!(square(x.row(0), &centers[..2]) > 1.0);
-    assert_eq!(square(x.row(0), &centers[..2]).sqrt(), 1.0);
-    let found = check(&x, &centers, 1, &cpu, "roots tie");
+    let centers = arr2(&[[1.0, f64::EPSILON.sqrt()], [1.0, 0.0]]);
+    let x = observations(vec![0.0, 0.0, 5.0, 5.0], 2, 2);
+    assert!(square(x.row_slice(0), centers.row_slice(0)) > 1.0);
+    assert_eq!(square(x.row_slice(0), centers.row_slice(0)).sqrt(), 1.0);
+    let found = check(&x, centers.view(), 1, &cpu, "roots tie");
     assert_eq!(found.cluster[0], 1);
 }
 
 #[test]
 fn an_empty_cluster_keeps_its_center() {
     let cpu = Cpu::new(1).unwrap();
-    let x = Matrix::from_row_major(vec![0.0, 1.0, 10.0, 11.0], 4, 1).unwrap();
-    let found = check(&x, &[0.0, 100.0, 10.0], 10, &cpu, "empty");
+    let x = observations(vec![0.0, 1.0, 10.0, 11.0], 4, 1);
+    let found = check(
+        &x,
+        arr2(&[[0.0], [100.0], [10.0]]).view(),
+        10,
+        &cpu,
+        "empty",
+    );
     assert_eq!(found.sizes, [2, 0, 2]);
-    assert_eq!(found.centers, [0.5, 100.0, 10.5]);
+    assert_eq!(found.centers, arr2(&[[0.5], [100.0], [10.5]]));
     assert_eq!((found.iterations, found.total), (2, 101.0));
 }
 
@@ -44,31 +53,40 @@ fn an_empty_cluster_keeps_its_center() {
 fn wrong_input_is_refused_and_a_stop_is_heard() {
     let cpu = Cpu::new(1).unwrap();
     let x = draw(&mut Random(1), Data::Plain, 500, 2);
-    let run = |x: &Matrix, centers: &[f64], monitor: &Monitor| {
-        cluster(x, Start::Centers(centers), 5, &cpu, monitor).map(|found| found.iterations)
+    let run = |x: &Observations, centers: &Array2<f64>, monitor: &Monitor| {
+        cluster(x, Start::Centers(centers.view()), 5, &cpu, monitor).map(|found| found.iterations)
     };
     let monitor = Monitor::default();
-    for centers in [&[][..], &[1.0, 2.0, 3.0], &[0.0; 1002]] {
+    for rows_and_columns in [(0, 2), (1, 3), (501, 2)] {
+        let centers = Array2::zeros(rows_and_columns);
         assert!(matches!(
-            run(&x, centers, &monitor),
+            run(&x, &centers, &monitor),
             Err(Error::Input(message)) if message.contains("`centers` has")
         ));
     }
-    let huge = Matrix::from_row_major(vec![1e200, -1e200], 2, 1).unwrap();
-    assert!(matches!(run(&huge, &[0.0], &monitor), Err(Error::Input(_))));
+    let huge = observations(vec![1e200, -1e200], 2, 1);
+    assert!(matches!(
+        run(&huge, &Array2::zeros((1, 1)), &monitor),
+        Err(Error::Input(_))
+    ));
     monitor.stop();
-    assert_eq!(run(&x, &[0.0; 2], &monitor), Err(Error::Interrupt));
+    assert_eq!(
+        run(&x, &Array2::zeros((1, 2)), &monitor),
+        Err(Error::Interrupt)
+    );
     let draws = cluster(&x, Start::Draws(&[0.5; 3]), 5, &cpu, &monitor);
     assert_eq!(draws, Err(Error::Interrupt));
 }
 
 /// k-means++ as it is written down, with the weights in one sum.
-fn plain_seed(x: &Matrix, uniforms: &[f64]) -> Vec<f64> {
-    let n = x.rows();
+fn plain_seed(x: &Observations, uniforms: &[f64]) -> Array2<f64> {
+    let n = x.nrows();
     let mut rows = vec![(uniforms[0] * n as f64) as usize];
     for uniform in &uniforms[1..] {
         let weight = |i: usize| {
-            let squares = rows.iter().map(|&row| square(x.row(i), x.row(row)));
+            let squares = rows
+                .iter()
+                .map(|&row| square(x.row_slice(i), x.row_slice(row)));
             squares.fold(f64::INFINITY, f64::min)
         };
         let weights: Vec<f64> = (0..n).map(weight).collect();
@@ -84,7 +102,7 @@ fn plain_seed(x: &Matrix, uniforms: &[f64]) -> Vec<f64> {
                 .unwrap(),
         );
     }
-    rows.iter().flat_map(|&row| x.row(row)).copied().collect()
+    x.select(Axis(0), &rows)
 }
 
 #[test]
@@ -115,11 +133,11 @@ fn seeds_are_drawn_by_their_squared_distances() {
 #[test]
 fn every_distinct_observation_can_be_drawn_and_no_more() {
     let values = [1.0, 5.0, 1.0, 2.0, 5.0, 5.0];
-    let x = Matrix::from_row_major(values.to_vec(), 6, 1).unwrap();
+    let x = observations(values.to_vec(), 6, 1);
     // The greatest uniforms leave the sum of weights at most at the target.
     for uniform in [0.0, 0.3, 1.0 - f64::EPSILON / 2.0, 1.0] {
         let drawn = |k: usize| seed(&x, &vec![uniform; k], &Monitor::default());
-        let mut three = drawn(3).unwrap();
+        let mut three = drawn(3).unwrap().into_iter().collect::<Vec<f64>>();
         three.sort_by(f64::total_cmp);
         assert_eq!(three, [1.0, 2.0, 5.0]);
         let message = "`X` has 3 distinct rows; there are more cluster centers than distinct data \

@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use super::{nearest, Block, Done, Graph};
 use crate::cpu::Cpu;
-use crate::matrix::Matrix;
+use crate::matrix::Rows;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 use crate::neighbours::{NeighbourDevice, Space};
-use crate::testing::{cloud, correlations, dist_metrics, Random};
+use crate::observations::Observations;
+use crate::testing::{array, cloud, correlations, dist_metrics, Random};
 
 /// All distances, sorted.
 fn exhaustive(points: &Points, references: usize, k: usize) -> Graph {
@@ -82,7 +83,7 @@ pub fn compare_with_all_distances(device: &(impl NeighbourDevice + ?Sized), roun
 /// The neighbours of some rows of a matrix among all of its first `references`, in blocks of random
 /// sizes. `own`: whether these rows are references.
 fn in_blocks(
-    x: &Matrix,
+    x: &Observations,
     references: usize,
     own: bool,
     k: usize,
@@ -90,7 +91,7 @@ fn in_blocks(
     device: &(impl NeighbourDevice + ?Sized),
     random: &mut Random,
 ) -> Graph {
-    let p = x.columns();
+    let p = x.ncols();
     let rows = |range: Range<usize>| &x.values()[range.start * p..range.end * p];
     let mut cut = |all: Range<usize>| {
         let mut cuts = vec![all.start];
@@ -103,7 +104,7 @@ fn in_blocks(
     let all_queries = if own {
         0..references
     } else {
-        references..x.rows()
+        references..x.nrows()
     };
     let mut graph = Graph::unknown(0, k).unwrap();
     for queries in cut(all_queries).windows(2) {
@@ -116,11 +117,9 @@ fn in_blocks(
             if !inside {
                 values.extend(rows(queries.clone()));
             }
-            let points = Points::from_row_major(
+            let points = Points::prepare(
                 metric,
-                values.clone(),
-                values.len() / p,
-                p,
+                array(values.clone(), values.len() / p, p),
                 &Monitor::default(),
             );
             let start = if inside {

@@ -6,11 +6,12 @@ use super::checks::{check, compare_blocks_with_the_whole, compare_with_all_dista
 use super::*;
 use crate::cpu::{Cpu, Device};
 use crate::error::{Error, Result};
+use crate::matrix::Rows;
 use crate::metric::{Metric, Points, ZeroOverZero};
 use crate::monitor::Monitor;
 use crate::neighbours::{NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space};
-use crate::testing::{correlations, dist_metrics, draw, Data, Random};
-use crate::Matrix;
+use crate::testing::{array, correlations, dist_metrics, draw, observations, Data, Random};
+use crate::Observations;
 
 #[test]
 fn the_nearest_are_those_of_all_distances_sorted() {
@@ -51,7 +52,7 @@ fn tight_groups_far_apart_are_settled_in_double_precision() {
         }
         // Among them equal ones, and queries that are no references.
         values.copy_within(0..20 * p, 40 * p);
-        let x = Matrix::from_row_major(values, n, p).unwrap();
+        let x = observations(values, n, p);
         for metric in [Metric::Euclidean, Metric::Manhattan, Metric::Maximum] {
             let points = Points::new(metric, &x);
             for (references, k) in [(n, 1), (n, 10), (n - 70, 60)] {
@@ -62,7 +63,7 @@ fn tight_groups_far_apart_are_settled_in_double_precision() {
         // Nearly the same direction.
         let mut values = draw(&mut random, Data::Plain, n, p).values().to_vec();
         values.iter_mut().step_by(p).for_each(|v| *v += 1e7);
-        let x = Matrix::from_row_major(values, n, p).unwrap();
+        let x = observations(values, n, p);
         for metric in correlations() {
             let points = Points::new(metric, &x);
             check(
@@ -96,7 +97,7 @@ fn equal_rows_are_neighbours_in_the_order_of_their_numbers() {
         for row in values.chunks_mut(p) {
             row[0] = if random.below(2) == 0 { 0.0 } else { -0.0 };
         }
-        let points = Points::new(metric, &Matrix::from_row_major(values, n, p).unwrap());
+        let points = Points::new(metric, &observations(values, n, p));
         for (references, k) in [(n, 1), (n, n - 1), (n / 2, 30)] {
             let space = Space::Points {
                 points: &points,
@@ -120,7 +121,7 @@ fn a_zero_may_be_a_query_and_a_reference() {
     // Its distance from itself is not a number, which is nothing to anybody.
     let values = vec![1.0, 2.0, 0.0, 0.0, 3.0, 1.0, 5.0, 5.0, 0.0, 0.0];
     let metric = Metric::Canberra(ZeroOverZero::Omitted);
-    let points = Points::from_row_major(metric, values, 5, 2, &Monitor::default()).unwrap();
+    let points = Points::prepare(metric, array(values, 5, 2), &Monitor::default()).unwrap();
     let block = Block {
         points: &points,
         references: 4,
@@ -141,9 +142,9 @@ fn a_zero_may_be_a_query_and_a_reference() {
 fn wrong_input_is_refused() {
     let cpu = Cpu::new(1).unwrap();
     let x = draw(&mut Random(1), Data::Plain, 5, 3);
-    let message = |metric, x: &Matrix, k| {
+    let message = |metric, x: &Observations, k| {
         let points = Points::new(metric, x);
-        nearest(&points, x.rows(), k, &cpu, &Monitor::default()).unwrap_err()
+        nearest(&points, x.nrows(), k, &cpu, &Monitor::default()).unwrap_err()
     };
     for k in [0, 5] {
         let error = message(Metric::Euclidean, &x, k).to_string();
@@ -152,11 +153,11 @@ fn wrong_input_is_refused() {
     let mut values = x.values().to_vec();
     values[3..6].fill(7.0);
     values[12..].fill(-1.0);
-    let x = Matrix::from_row_major(values, 5, 3).unwrap();
+    let x = observations(values, 5, 3);
     let pearson = Metric::Pearson { absolute: false };
     let error = message(pearson, &x, 1).to_string();
     assert!(error.contains("rows 2 and 5"), "{error}");
-    let zeros = Matrix::from_row_major(vec![0.0; 6], 3, 2).unwrap();
+    let zeros = observations(vec![0.0; 6], 3, 2);
     let canberra = Metric::Canberra(ZeroOverZero::Omitted);
     let error = message(canberra, &zeros, 1).to_string();
     assert!(error.contains("rows 1, 2 and 3"), "{error}");

@@ -1,7 +1,5 @@
 //! Linkages of observations by their distances, with or without a matrix.
 
-use rayon::prelude::*;
-
 use super::device::LinkageDevice;
 use super::lance_williams::{Linkage, Recurrence};
 use super::origin::Origin;
@@ -9,11 +7,11 @@ use super::{geometric, matrix, spanning};
 use crate::dendrogram::Dendrogram;
 use crate::error::Result;
 use crate::mahalanobis::AgglomerationDevice;
-use crate::matrix::Matrix;
-use crate::memory;
+use crate::matrix::stacked_on_threads;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 use crate::neighbours::NeighbourDevice;
+use crate::observations::Observations;
 
 /// An algorithm that needs no matrix of distances.
 enum MatrixFree {
@@ -54,18 +52,16 @@ pub fn needs_matrix(linkage: Linkage, metric: &Metric, with_members: bool) -> bo
 /// # Errors
 /// As [`matrix::linkage`], [`spanning::single`] and [`geometric::ward`].
 pub fn linkage(
-    x: &Matrix,
+    x: &Observations,
     metric: Metric,
     recurrence: Recurrence,
     members: Option<Vec<f64>>,
     device: &(impl AgglomerationDevice + LinkageDevice + NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
-    let (n, columns) = (x.rows(), x.columns());
     let prepared = || {
-        let values =
-            memory::collected_on_threads(memory::OBSERVATIONS, x.values().par_iter().copied())?;
-        Points::from_row_major(metric, values, n, columns, monitor)
+        let copy = stacked_on_threads(&[x.view()], x.ncols())?;
+        Points::prepare(metric, copy, monitor)
     };
     let points = || device.cpu().install(prepared);
     match MatrixFree::new(recurrence.linkage, &metric, members.is_some()) {
@@ -76,7 +72,7 @@ pub fn linkage(
         None => {
             let points = points()?;
             let origin = Origin::Points(&points);
-            matrix::linkage(origin, n, recurrence, members, device, monitor)
+            matrix::linkage(origin, x.nrows(), recurrence, members, device, monitor)
         }
     }
 }

@@ -4,10 +4,11 @@ use super::{geometric, spanning};
 use crate::cpu::Cpu;
 use crate::dendrogram::Dendrogram;
 use crate::error::Error;
+use crate::matrix::Rows;
 use crate::metric::{Metric, Points};
 use crate::neighbours::Space;
-use crate::testing::{cloud, correlations, dist_metrics, draw, Data, Random};
-use crate::{Matrix, Monitor};
+use crate::testing::{cloud, correlations, dist_metrics, draw, observations, Data, Random};
+use crate::{Monitor, Observations};
 
 /// Kruskal's algorithm over all edges in their order.
 fn all_edges_tree(points: &Points) -> Vec<(f64, u32, u32)> {
@@ -83,7 +84,7 @@ fn equal_points_join_first_unless_others_are_as_near() {
         let first = random.below(values.len());
         let some = &values[first..(first + 3).min(values.len())];
         let values = (0..n * p).map(|_| some[random.below(some.len())]).collect();
-        let points = Points::new(metric, &Matrix::from_row_major(values, n, p).unwrap());
+        let points = Points::new(metric, &observations(values, n, p));
         let space = Space::Points {
             points: &points,
             references: n,
@@ -105,7 +106,7 @@ fn tight_groups_far_apart_have_the_tree_of_all_edges() {
     for row in values.chunks_mut(3).step_by(2) {
         row.iter_mut().for_each(|v| *v += 1e9);
     }
-    let x = Matrix::from_row_major(values, 900, 3).unwrap();
+    let x = observations(values, 900, 3);
     for metric in [Metric::Euclidean, Metric::Manhattan] {
         let points = Points::new(metric, &x);
         assert_eq!(spanning_tree(&points, 2), all_edges_tree(&points));
@@ -128,7 +129,7 @@ fn clusters_far_apart_and_many_points() {
 
 #[test]
 fn single_linkage_joins_what_the_edges_join() {
-    let x = Matrix::from_row_major(vec![10.0, 0.0, 1.0, 10.5, 3.0], 5, 1).unwrap();
+    let x = observations(vec![10.0, 0.0, 1.0, 10.5, 3.0], 5, 1);
     let points = Points::new(Metric::Euclidean, &x);
     let cpu = Cpu::new(1).unwrap();
     let tree = spanning::single(&points, &cpu, &Monitor::default()).unwrap();
@@ -163,11 +164,11 @@ const MEDIAN: Formula = |_, [from_a, from_b, between]| (from_a + from_b) / 2.0 -
 /// Merges over all squared distances, by one of the formulas: those pairs that `choose` says,
 /// given the squares and the slots of live clusters.
 fn lance_williams(
-    x: &Matrix,
+    x: &Observations,
     formula: Formula,
     mut choose: impl FnMut(&[Vec<f64>], &[usize]) -> (f64, usize, usize),
 ) -> Vec<(f64, usize, usize)> {
-    let n = x.rows();
+    let n = x.nrows();
     let points = Points::new(Metric::Euclidean, x);
     let mut squares: Vec<Vec<f64>> = (0..n)
         .map(|i| (0..n).map(|j| points.distance(i, j).powi(2)).collect())
@@ -215,7 +216,7 @@ fn merges_of(tree: &Dendrogram) -> Vec<(f64, usize, usize)> {
     merges
 }
 
-fn ward(x: &Matrix, threads: usize) -> Dendrogram {
+fn ward(x: &Observations, threads: usize) -> Dendrogram {
     geometric::ward(x, &Cpu::new(threads).unwrap(), &Monitor::default()).unwrap()
 }
 
@@ -255,21 +256,21 @@ fn where_distances_tie_ward_merges_one_of_the_nearest_pairs() {
     let mut random = Random(14);
     let grid = |n: usize| {
         let values = (0..n * n).flat_map(|i| [(i / n) as f64, (i % n) as f64]);
-        Matrix::from_row_major(values.collect(), n * n, 2).unwrap()
+        observations(values.collect(), n * n, 2)
     };
     let line = (0..64).map(f64::from).collect();
     // All as far apart as their unions are.
     let simplex = |n: usize| {
         let values = (0..n * n).map(|i| f64::from(u8::from(i % (n + 1) == 0)));
-        Matrix::from_row_major(values.collect(), n, n).unwrap()
+        observations(values.collect(), n, n)
     };
     let mut cases = vec![
         grid(5),
         grid(12),
         simplex(7),
         simplex(40),
-        Matrix::from_row_major(line, 64, 1).unwrap(),
-        Matrix::from_row_major(vec![3.5; 40], 20, 2).unwrap(),
+        observations(line, 64, 1),
+        observations(vec![3.5; 40], 20, 2),
     ];
     for data in [Data::Grid, Data::Duplicates, Data::Constant] {
         cases.extend((0..8).map(|p| draw(&mut random, data, 20 + 15 * p, 1 + p / 2)));
@@ -296,14 +297,14 @@ fn where_distances_tie_ward_merges_one_of_the_nearest_pairs() {
 fn points_on_a_line_that_grows_apart_chain() {
     // Each union's nearest is the next point, one merge a round.
     let values = (0..600).map(|i| f64::from(i).powi(2)).collect();
-    let x = Matrix::from_row_major(values, 600, 1).unwrap();
+    let x = observations(values, 600, 1);
     let expected = lance_williams(&x, WARD, nearest_pair);
     compare(&merges_of(&ward(&x, 2)), &expected, "600 points");
 }
 
 #[test]
 fn values_that_overflow_are_refused() {
-    let x = Matrix::from_row_major(vec![0.0, 1e200], 2, 1).unwrap();
+    let x = observations(vec![0.0, 1e200], 2, 1);
     let refused = geometric::ward(&x, &Cpu::new(1).unwrap(), &Monitor::default());
     assert!(matches!(refused, Err(Error::Input(message)) if message.contains("1e200")));
 }

@@ -15,10 +15,10 @@ use super::problem::{Problem, UnionRule};
 use crate::cpu::Cpu;
 use crate::dendrogram::{Height, TreeBuilder};
 use crate::error::{Error, Result};
-use crate::matrix::Matrix;
 use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
+use crate::observations::Observations;
 
 /// The observations divided into apriori clusters, in increasing label, and loose ones.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,7 +71,7 @@ impl AprioriPartition {
 
 /// Observations sorted by apriori cluster. Members in consecutive rows are read much faster.
 pub struct Arranged {
-    x: Matrix,
+    x: Observations,
     /// By row, the index of the observation in the data.
     order: Vec<u32>,
     /// The first row of each cluster, then of the loose observations.
@@ -83,8 +83,8 @@ impl Arranged {
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
-    pub fn new(x: &Matrix, partition: &AprioriPartition, cpu: &Cpu) -> Result<Self> {
-        let mut order = memory::room(memory::OBSERVATIONS, x.rows())?;
+    pub fn new(x: &Observations, partition: &AprioriPartition, cpu: &Cpu) -> Result<Self> {
+        let mut order = memory::room(memory::OBSERVATIONS, x.nrows())?;
         let mut starts = vec![0];
         for (_, cluster) in &partition.clusters {
             order.extend_from_slice(cluster);
@@ -92,7 +92,7 @@ impl Arranged {
         }
         order.extend_from_slice(&partition.loose);
         Ok(Self {
-            x: cpu.install(|| x.select(&order))?,
+            x: cpu.install(|| x.take_rows(&order))?,
             order,
             starts,
         })
@@ -110,11 +110,11 @@ pub fn above(
     monitor: &Monitor,
 ) -> Result<Clustering> {
     let Arranged { x, order, starts } = arranged;
-    let mut tree = TreeBuilder::new(x.rows())?;
+    let mut tree = TreeBuilder::new(x.nrows())?;
     let apriori_labels = interleave(partition, inner, &mut tree);
 
     let mut starts = starts.clone();
-    let loose = starts[starts.len() - 1] + 1..=x.rows();
+    let loose = starts[starts.len() - 1] + 1..=x.nrows();
     memory::reserve(&mut starts, memory::OBSERVATIONS, partition.loose.len())?;
     starts.extend(loose);
     let first = starts[..starts.len() - 1].iter().map(|&start| order[start]);
@@ -122,7 +122,7 @@ pub fn above(
     let top = Problem {
         x,
         starts,
-        members: memory::collected(memory::OBSERVATIONS, 0..x.rows() as u32)?,
+        members: memory::collected(memory::OBSERVATIONS, 0..x.nrows() as u32)?,
         options: *options,
         union: UnionRule::Shape,
     };

@@ -5,8 +5,8 @@ use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
 use super::options::{Distance, Options};
 use super::subthreshold::Subthreshold;
-use crate::matrix::Matrix;
 use crate::monitor::Monitor;
+use crate::observations::Observations;
 use crate::testing::Random;
 
 /// Random options for `n` observations.
@@ -38,7 +38,7 @@ pub fn apriori(random: &mut Random, n: usize) -> Option<Vec<u32>> {
 
 /// The clustering of the rows of `x` on a device.
 pub fn run(
-    x: &Matrix,
+    x: &Observations,
     labels: Option<&[u32]>,
     options: &Options,
     device: &(impl AgglomerationDevice + ?Sized),

@@ -9,10 +9,10 @@ use super::options::Options;
 use super::problem::Problem;
 use crate::dendrogram::TreeBuilder;
 use crate::error::{Error, Result};
-use crate::matrix::Matrix;
 use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
+use crate::observations::Observations;
 
 /// Clusters the rows of `x`.
 ///
@@ -25,7 +25,7 @@ use crate::monitor::Monitor;
 /// `Error::Input` for a threshold that is not positive, for the wrong number of labels, and for values
 /// so large that fourth powers of their distances overflow; and the errors of the device.
 pub fn cluster(
-    x: &Matrix,
+    x: &Observations,
     apriori: Option<&[u32]>,
     options: &Options,
     device: &(impl AgglomerationDevice + ?Sized),
@@ -41,7 +41,7 @@ pub fn cluster(
 /// # Errors
 /// As [`cluster`].
 pub fn cluster_within(
-    x: &Matrix,
+    x: &Observations,
     apriori: &[u32],
     options: &Options,
     device: &(impl AgglomerationDevice + ?Sized),
@@ -57,7 +57,7 @@ pub fn cluster_within(
 /// # Errors
 /// As [`cluster`], and `Error::Input` where `inner` is not of these clusters, or where there are none.
 pub fn cluster_above(
-    x: &Matrix,
+    x: &Observations,
     apriori: &[u32],
     inner: &[Vec<Merge>],
     options: &Options,
@@ -76,7 +76,7 @@ pub fn cluster_above(
 /// clusters.
 #[derive(Debug)]
 pub struct Clusterer<'a> {
-    x: &'a Matrix,
+    x: &'a Observations,
     options: &'a Options,
     apriori: Option<AprioriPartition>,
     /// The merges within the apriori clusters, once they are known.
@@ -88,7 +88,7 @@ impl<'a> Clusterer<'a> {
     ///
     /// # Errors
     /// As there.
-    pub fn new(x: &'a Matrix, apriori: Option<&[u32]>, options: &'a Options) -> Result<Self> {
+    pub fn new(x: &'a Observations, apriori: Option<&[u32]>, options: &'a Options) -> Result<Self> {
         check(x, apriori, options)?;
         Ok(Self {
             x,
@@ -122,15 +122,15 @@ impl<'a> Clusterer<'a> {
 }
 
 fn without_apriori(
-    x: &Matrix,
+    x: &Observations,
     options: &Options,
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Clustering> {
-    let problem = Problem::of_observations(x, (0..x.rows() as u32).collect(), *options);
+    let problem = Problem::of_observations(x, (0..x.nrows() as u32).collect(), *options);
     let merges = agglomerate_all(&[problem], device, monitor)?;
-    let mut tree = TreeBuilder::new(x.rows())?;
-    let slots = memory::collected(memory::OBSERVATIONS, 0..x.rows() as u32)?;
+    let mut tree = TreeBuilder::new(x.nrows())?;
+    let slots = memory::collected(memory::OBSERVATIONS, 0..x.nrows() as u32)?;
     tree.append(&slots, &merges[0]);
     Ok(Clustering {
         dendrogram: tree.finish()?,

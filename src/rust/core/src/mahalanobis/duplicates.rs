@@ -18,6 +18,7 @@ use super::distance;
 use super::problem::Problem;
 use crate::distinct::Distinct;
 use crate::error::Result;
+use crate::matrix::Rows;
 use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
@@ -42,7 +43,7 @@ impl<'a> Deduplicated<'a> {
         let (points, rows): (Vec<u32>, Vec<u32>) = (0..problem.clusters() as u32)
             .filter_map(|slot| Some((slot, point(problem, slot)?)))
             .unzip();
-        let row = |at: u32| problem.x.row(rows[at as usize] as usize);
+        let row = |at: u32| problem.x.row_slice(rows[at as usize] as usize);
         let distinct = Distinct::of_rows(rows.len(), row, monitor)?;
         if distinct.count() == rows.len() {
             return Ok(None);
@@ -111,7 +112,7 @@ impl<'a> Deduplicated<'a> {
 /// More than the change of a distance of 0 by the rounding of shapes that are the identity, and of sums
 /// of distances.
 fn margin(problem: &Problem, diagonal: f64) -> f64 {
-    let p = problem.x.columns() as f64;
+    let p = problem.x.ncols() as f64;
     let log2_terms = distance::log2_ceil(problem.members.len());
     let quanta = distance::quanta(2.0 * p.sqrt(), diagonal, log2_terms);
     (8.0 * quanta.rounding()).max(LEAST_DISTANCE)
@@ -124,7 +125,7 @@ const LEAST_DISTANCE: f64 = 1e-140;
 /// The first member of a cluster, if all members are equal observations.
 fn point(problem: &Problem, slot: u32) -> Option<u32> {
     let members = problem.members_of(slot as usize);
-    let row = |member: &u32| problem.x.row(*member as usize);
+    let row = |member: &u32| problem.x.row_slice(*member as usize);
     let all_equal = members[1..].iter().all(|m| row(m) == row(&members[0]));
     all_equal.then_some(members[0])
 }

@@ -3,8 +3,8 @@
 use super::options::Options;
 use crate::error::{Error, Result};
 use crate::magnitude::check_magnitude;
-use crate::matrix::Matrix;
 use crate::memory;
+use crate::observations::Observations;
 
 /// Most dimensions for which the memory of p × p matrices is not checked: they take less than 1 MB
 /// each.
@@ -23,8 +23,8 @@ pub const MOST_DEGENERATE_WORK: f64 = 1e13;
 /// # Errors
 /// `Error::Input` for many more dimensions than observations, `Error::Memory` where this machine has
 /// too little memory.
-fn check_width(x: &Matrix, options: &Options) -> Result<()> {
-    let (rows, columns) = (x.rows(), x.columns());
+fn check_width(x: &Observations, options: &Options) -> Result<()> {
+    let (rows, columns) = (x.nrows(), x.ncols());
     if columns <= WIDE || !options.subthreshold.may_have_shapes(rows, columns) {
         return Ok(());
     }
@@ -52,7 +52,7 @@ fn check_width(x: &Matrix, options: &Options) -> Result<()> {
 ///
 /// # Errors
 /// `Error::Input` where it cannot, `Error::Memory` where this machine has too little memory.
-pub fn check(x: &Matrix, apriori: Option<&[u32]>, options: &Options) -> Result<()> {
+pub fn check(x: &Observations, apriori: Option<&[u32]>, options: &Options) -> Result<()> {
     check_width(x, options)?;
     if !(options.threshold > 0.0 && options.threshold.is_finite()) {
         return Err(Error::Input(format!(
@@ -61,11 +61,11 @@ pub fn check(x: &Matrix, apriori: Option<&[u32]>, options: &Options) -> Result<(
         )));
     }
     if let Some(labels) = apriori {
-        if labels.len() != x.rows() {
+        if labels.len() != x.nrows() {
             return Err(Error::Input(format!(
                 "`apriori` has {} labels, it needs one for each of the {} rows of `X`",
                 labels.len(),
-                x.rows()
+                x.nrows()
             )));
         }
     }

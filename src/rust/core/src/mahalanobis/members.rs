@@ -8,9 +8,10 @@ use super::lanes::{add_multiple, add_squares, groups, groups_mut, WIDEST};
 use super::packed::packed_len;
 use super::screen::Profile;
 use crate::error::Result;
-use crate::matrix::Matrix;
+use crate::matrix::Rows;
 use crate::memory;
 use crate::monitor::Monitor;
+use crate::observations::Observations;
 use crate::simd::dispatch;
 
 /// Members per block: the doubles of the widest register, so that all processors work on whole blocks.
@@ -44,9 +45,9 @@ impl ClusterMembers {
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough for the copies.
-    pub fn new(x: &Matrix, rows: &[u32]) -> Result<Self> {
+    pub fn new(x: &Observations, rows: &[u32]) -> Result<Self> {
         let mut members = Self::default();
-        let copies = rows.len() / BLOCK * BLOCK * x.columns();
+        let copies = rows.len() / BLOCK * BLOCK * x.ncols();
         memory::reserve(&mut members.blocks, "the members of clusters need", copies)?;
         memory::reserve(
             &mut members.rows,
@@ -68,16 +69,16 @@ impl ClusterMembers {
     }
 
     /// Adds others as the last members.
-    pub fn append(&mut self, x: &Matrix, others: &ClusterMembers) {
+    pub fn append(&mut self, x: &Observations, others: &ClusterMembers) {
         self.extend(x, &others.rows);
     }
 
-    fn extend(&mut self, x: &Matrix, rows: &[u32]) {
+    fn extend(&mut self, x: &Observations, rows: &[u32]) {
         let before = self.in_blocks();
         self.rows.extend_from_slice(rows);
         for rows in self.rows[before..].chunks_exact(BLOCK) {
             let start = self.blocks.len();
-            self.blocks.resize(start + BLOCK * x.columns(), 0.0);
+            self.blocks.resize(start + BLOCK * x.ncols(), 0.0);
             copy(x, rows, &mut self.blocks[start..]);
         }
     }
@@ -86,14 +87,14 @@ impl ClusterMembers {
     /// in whole blocks. Once `monitor` says stop, the sums end early and are meaningless.
     pub fn sums(
         &self,
-        x: &Matrix,
+        x: &Observations,
         known: usize,
         target: &Profile,
         quanta: &Quanta,
         monitor: &Monitor,
     ) -> Sums {
         debug_assert!(known.is_multiple_of(BLOCK) && known <= self.in_blocks());
-        let p = x.columns();
+        let p = x.ncols();
         let part = |blocks, others| {
             dispatch(SumTo {
                 x,
@@ -128,10 +129,10 @@ impl ClusterMembers {
 }
 
 /// Copies the coordinates of at most `BLOCK` rows of `x` to a block.
-fn copy(x: &Matrix, rows: &[u32], block: &mut [f64]) {
+fn copy(x: &Observations, rows: &[u32], block: &mut [f64]) {
     let (coordinates, _) = block.as_chunks_mut::<BLOCK>();
     for (l, &row) in rows.iter().enumerate() {
-        for (coordinate, value) in coordinates.iter_mut().zip(x.row(row as usize)) {
+        for (coordinate, value) in coordinates.iter_mut().zip(x.row_slice(row as usize)) {
             // The remainder is `l`, and spares a check.
             coordinate[l % BLOCK] = *value;
         }
@@ -139,7 +140,7 @@ fn copy(x: &Matrix, rows: &[u32], block: &mut [f64]) {
 }
 
 struct SumTo<'a> {
-    x: &'a Matrix,
+    x: &'a Observations,
     blocks: &'a [f64],
     /// Fewer than a block.
     others: &'a [u32],
@@ -289,7 +290,7 @@ mod tests {
             let (first, second) = (some(100), some(if round % 20 == 0 { 5_000 } else { 100 }));
             let whitening: Vec<f64> = (0..packed_len(p)).map(|_| random.normal()).collect();
             let target = Profile {
-                mean: x.row(0),
+                mean: x.row_slice(0),
                 whitening: if round % 3 == 0 { &[] } else { &whitening },
                 low: 0.0,
                 stretch: distance::stretch(&whitening),
@@ -299,7 +300,7 @@ mod tests {
             let quanta = Quanta::new(1e6, distance::log2_ceil(8_000));
             let mut expected = ExactSum::default();
             for &row in first.iter().chain(&second) {
-                let row = x.row(row as usize);
+                let row = x.row_slice(row as usize);
                 let term = distance::to_cluster(row, target.mean, target.whitening);
                 expected.add(term, &quanta);
             }

@@ -3,8 +3,9 @@
 use super::options::{Distance, Options};
 use super::subthreshold::Subthreshold;
 use super::{distance, shape};
-use crate::matrix::{bounding_box, Matrix};
+use crate::matrix::{bounding_box, Rows};
 use crate::monitor::Monitor;
+use crate::observations::Observations;
 
 /// The mean and the shape of the union of two clusters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,7 +22,7 @@ pub enum UnionRule {
 /// `members[starts[s]..starts[s + 1]]` of `x`.
 #[derive(Debug, Clone)]
 pub struct Problem<'a> {
-    pub x: &'a Matrix,
+    pub x: &'a Observations,
     pub starts: Vec<usize>,
     pub members: Vec<u32>,
     pub options: Options,
@@ -32,7 +33,7 @@ pub struct Problem<'a> {
 
 impl<'a> Problem<'a> {
     /// One cluster per observation in `members`.
-    pub fn of_observations(x: &'a Matrix, members: Vec<u32>, options: Options) -> Self {
+    pub fn of_observations(x: &'a Observations, members: Vec<u32>, options: Options) -> Self {
         Self {
             x,
             starts: (0..=members.len()).collect(),
@@ -43,8 +44,8 @@ impl<'a> Problem<'a> {
     }
 
     /// One cluster per row of `x`, with Euclidean distances of means.
-    pub fn of_centroids(x: &'a Matrix, union: UnionRule) -> Self {
-        let n = x.rows();
+    pub fn of_centroids(x: &'a Observations, union: UnionRule) -> Self {
+        let n = x.nrows();
         let options = Options {
             threshold: n as f64 + 1.0,
             subthreshold: Subthreshold::Euclid,
@@ -62,7 +63,7 @@ impl<'a> Problem<'a> {
     /// single precision, members for full Mahalanobis distances, and a few candidates per cluster.
     /// Measured; see *Time and memory* in the help page of `gmhclust()`.
     pub fn working_memory(&self) -> f64 {
-        let p = self.x.columns();
+        let p = self.x.ncols();
         let each = match self.options.distance {
             Distance::Centroid => 32 * p + 400,
             Distance::FullMahalanobis => 48 * p + 600,
@@ -86,32 +87,39 @@ impl<'a> Problem<'a> {
     #[inline(always)]
     pub fn moments(&self, slot: usize, mean: &mut [f64], scatter: &mut [f64], monitor: &Monitor) {
         let members = self.members_of(slot);
-        mean.copy_from_slice(self.x.row(members[0] as usize));
+        mean.copy_from_slice(self.x.row_slice(members[0] as usize));
         scatter.fill(0.0);
         for (count, &member) in members.iter().enumerate().skip(1) {
             if monitor.stopped() {
                 return;
             }
-            shape::merge(count, mean, scatter, 1, self.x.row(member as usize), &[]);
+            shape::merge(
+                count,
+                mean,
+                scatter,
+                1,
+                self.x.row_slice(member as usize),
+                &[],
+            );
         }
     }
 
     /// The bounding box of all observations of the problem. Takes O(n·p) operations.
     pub fn bounding_box(&self) -> BoundingBox {
-        let (least, greatest) = bounding_box(self.rows(), self.x.columns());
+        let (least, greatest) = bounding_box(self.rows(), self.x.ncols());
         BoundingBox { least, greatest }
     }
 
     /// The observations of all clusters.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
-        let row = |&member: &u32| self.x.row(member as usize);
+        let row = |&member: &u32| self.x.row_slice(member as usize);
         self.members.iter().map(row)
     }
 
     /// Whether any cluster can get another shape than the identity. Where none can, only the means
     /// and the members count.
     pub fn has_shapes(&self) -> bool {
-        let (n, p) = (self.members.len(), self.x.columns());
+        let (n, p) = (self.members.len(), self.x.ncols());
         self.union == UnionRule::Shape && self.options.subthreshold.may_have_shapes(n, p)
     }
 }

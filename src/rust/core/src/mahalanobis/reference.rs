@@ -7,6 +7,7 @@ use super::packed::packed_len;
 use super::problem::Problem;
 use super::shape;
 use super::subthreshold::Subthreshold;
+use crate::matrix::Rows;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
@@ -30,7 +31,7 @@ struct Cluster {
 
 /// The merges of `problem` by exhaustive search.
 pub fn agglomerate(problem: &Problem, source: Source) -> Vec<Merge> {
-    let p = problem.x.columns();
+    let p = problem.x.ncols();
     let mut clusters: Vec<Option<Cluster>> = (0..problem.clusters())
         .map(|slot| {
             let mut mean = vec![0.0; p];
@@ -106,7 +107,7 @@ fn nearest_pair(
 }
 
 fn merged_shape(problem: &Problem, cluster: &Cluster, all_full_size: bool) -> Vec<f64> {
-    let p = problem.x.columns();
+    let p = problem.x.ncols();
     let mut whitening = vec![0.0; packed_len(p)];
     let shaped = shape::whitening(
         pulp::Scalar::new(),
@@ -138,7 +139,7 @@ fn merged_distance(
         let quanta = distance::quanta(distance::stretch(&to.shape), diagonal, log2_terms);
         let mut sum = ExactSum::default();
         for &member in &from.members {
-            let x = problem.x.row(member as usize);
+            let x = problem.x.row_slice(member as usize);
             sum.add(distance::to_cluster(x, &to.mean, &to.shape), &quanta);
         }
         sum.mean(from.members.len())
@@ -148,12 +149,12 @@ fn merged_distance(
 
 fn observed_mean(problem: &Problem, cluster: &Cluster) -> Vec<f64> {
     let m = cluster.members.len() as f64;
-    (0..problem.x.columns())
+    (0..problem.x.ncols())
         .map(|k| {
             let sum: f64 = cluster
                 .members
                 .iter()
-                .map(|&i| problem.x.row(i as usize)[k])
+                .map(|&i| problem.x.row_slice(i as usize)[k])
                 .sum();
             sum / m
         })
@@ -162,7 +163,7 @@ fn observed_mean(problem: &Problem, cluster: &Cluster) -> Vec<f64> {
 
 /// M of the definition, p × p, or empty for the identity.
 fn observed_shape(problem: &Problem, cluster: &Cluster, all_full_size: bool) -> Vec<f64> {
-    let p = problem.x.columns();
+    let p = problem.x.ncols();
     let m = cluster.members.len();
     let options = &problem.options;
     let is_full_size = m as f64 >= options.threshold;
@@ -181,7 +182,7 @@ fn observed_shape(problem: &Problem, cluster: &Cluster, all_full_size: bool) -> 
     let mean = &cluster.mean;
     let mut e = vec![vec![0.0; p]; p];
     for &member in &cluster.members {
-        let x = problem.x.row(member as usize);
+        let x = problem.x.row_slice(member as usize);
         for (i, row) in e.iter_mut().enumerate() {
             for (j, value) in row.iter_mut().enumerate() {
                 *value += (x[i] - mean[i]) * (x[j] - mean[j]) / (m as f64 - 1.0);
@@ -266,7 +267,7 @@ fn observed_distance(problem: &Problem, a: &Cluster, b: &Cluster) -> f64 {
         let sum: f64 = from
             .members
             .iter()
-            .map(|&i| to(problem.x.row(i as usize), target))
+            .map(|&i| to(problem.x.row_slice(i as usize), target))
             .sum();
         sum / from.members.len() as f64
     };

@@ -11,11 +11,11 @@ use super::screen::{ClusterFrame, ClusterView, Screen, ScreenAnswer, ScreenReque
 use super::*;
 use crate::cpu::{Cpu, Device};
 use crate::error::{Error, Result};
-use crate::matrix::Matrix;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
+use crate::observations::Observations;
 use crate::roster::Roster;
-use crate::testing::{draw, Data, Random, DATA};
+use crate::testing::{draw, observations, Data, Random, DATA};
 
 /// A screen that works as one on a device does: many requests at a time, and time in between.
 struct Far(CpuScreen);
@@ -175,13 +175,13 @@ impl Screen for Counting {
 }
 
 /// How many sweeps a clustering makes, and candidates it finds in them.
-fn candidates(x: &Matrix, options: &Options) -> usize {
+fn candidates(x: &Observations, options: &Options) -> usize {
     let found = Arc::new(AtomicUsize::new(0));
-    let members = (0..x.rows() as u32).collect();
+    let members = (0..x.nrows() as u32).collect();
     let problem = Problem::of_observations(x, members, *options);
     let new_screen = |_, frame| -> Result<Box<dyn Screen>> {
         Ok(Box::new(Counting {
-            screen: CpuScreen::new(x.rows(), frame),
+            screen: CpuScreen::new(x.nrows(), frame),
             found: found.clone(),
         }))
     };
@@ -316,8 +316,13 @@ fn apriori_clusters_that_are_clustered_elsewhere_make_the_same_tree() {
                 continue;
             }
             let theirs: Vec<u32> = rows.iter().map(|&row| labels[row as usize]).collect();
-            let found =
-                cluster_within(&x.select(&rows).unwrap(), &theirs, &options, &cpu, &monitor);
+            let found = cluster_within(
+                &x.take_rows(&rows).unwrap(),
+                &theirs,
+                &options,
+                &cpu,
+                &monitor,
+            );
             for (c, merges) in clusters.into_iter().zip(found.unwrap()) {
                 inner[c] = merges;
             }
@@ -454,7 +459,7 @@ fn the_worked_cases_come_out_as_worked() {
         let fixture: Fixture =
             serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
         let p = fixture.x[0].len();
-        let x = Matrix::from_row_major(fixture.x.concat(), fixture.x.len(), p).unwrap();
+        let x = observations(fixture.x.concat(), fixture.x.len(), p);
         let options = Options {
             threshold: fixture.threshold,
             subthreshold: Subthreshold::new(&fixture.subthreshold).unwrap(),

@@ -1,5 +1,6 @@
 //! Observations prepared for one metric.
 
+use ndarray::Array2;
 use pulp::{Scalar, Simd, WithSimd};
 use rayon::prelude::*;
 
@@ -8,12 +9,12 @@ use super::form::{Form, WithForm};
 use super::pairwise::{self, Ordered};
 use super::prepare::{prepare, scale};
 use crate::error::Result;
-use crate::matrix;
+use crate::matrix::{self, Rows, STANDARD_LAYOUT};
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::simd::dispatch;
 
-/// Observations prepared for one metric, row-major: 0 or 1 for the binary metric; ranked for
+/// Observations prepared for one metric: 0 or 1 for the binary metric; ranked for
 /// Spearman's correlation, centred for it and Pearson's, and of unit length for these and the
 /// cosine, so that each of the three is one dot product; unchanged for the others.
 ///
@@ -23,9 +24,7 @@ use crate::simd::dispatch;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
     metric: Metric,
-    values: Vec<f64>,
-    rows: usize,
-    columns: usize,
+    values: Array2<f64>,
     /// Whether a value is missing, or infinite where that matters.
     missing: bool,
     /// Under Spearman's correlation with missing values, the coordinates of each row by increasing
@@ -42,61 +41,31 @@ pub const DISTANCES_AT_ONCE: usize = 8;
 impl Points {
     /// From finite observations, for tests.
     #[cfg(any(test, feature = "testing"))]
-    pub fn new(metric: Metric, x: &crate::Matrix) -> Self {
-        let (values, monitor) = (x.values().to_vec(), Monitor::default());
-        let points = Self::prepared(metric, values, x.rows(), x.columns(), &monitor);
+    pub fn new(metric: Metric, x: &crate::Observations) -> Self {
+        let points = Self::prepare(metric, Array2::clone(x), &Monitor::default());
         points.expect("there is memory for a test")
     }
 
-    /// From row-major storage, `rows * columns` values. NaN means missing. Works on the threads of
-    /// the rayon pool that it is called in, as [`Points::from_column_major`] does.
+    /// From observations in rows, in standard layout. NaN means missing. Works on the threads of the
+    /// rayon pool that it is called in.
     ///
     /// # Errors
-    /// `Error::Input` when the sizes disagree, `Error::Memory` where there is not enough,
-    /// `Error::Interrupt` when the monitor says stop.
-    pub fn from_row_major(
-        metric: Metric,
-        values: Vec<f64>,
-        rows: usize,
-        columns: usize,
-        monitor: &Monitor,
-    ) -> Result<Self> {
-        matrix::check_size(&values, rows, columns)?;
-        Self::prepared(metric, values, rows, columns, monitor)
-    }
-
-    /// From column-major matrices of `columns` columns, stacked by rows.
+    /// `Error::Memory` where there is not enough, `Error::Interrupt` when the monitor says stop.
     ///
-    /// # Errors
-    /// `Error::Input` when a matrix has no whole number of rows; otherwise as
-    /// [`Points::from_row_major`].
-    pub fn from_column_major(
-        metric: Metric,
-        parts: &[&[f64]],
-        columns: usize,
-        monitor: &Monitor,
-    ) -> Result<Self> {
-        let values = matrix::row_major_on_threads(parts, columns)?;
-        let rows = values.len() / columns.max(1);
-        Self::prepared(metric, values, rows, columns, monitor)
-    }
-
-    fn prepared(
-        metric: Metric,
-        mut values: Vec<f64>,
-        rows: usize,
-        columns: usize,
-        monitor: &Monitor,
-    ) -> Result<Self> {
+    /// # Panics
+    /// If the matrix is not in standard layout.
+    pub fn prepare(metric: Metric, mut x: Array2<f64>, monitor: &Monitor) -> Result<Self> {
+        let columns = x.ncols();
+        let values = x.as_slice_mut().expect(STANDARD_LAYOUT);
         let correlation = metric.is_correlation();
         let is_missing = |value: &f64| value.is_nan() || (!correlation && value.is_infinite());
         let missing = columns < metric.fewest_coordinates() || values.par_iter().any(is_missing);
         let row_len = columns.max(1);
         let mut orders = Vec::new();
         let constant = if missing && correlation {
-            let constant = constant_where_known(&metric, &values, row_len, monitor)?;
+            let constant = constant_where_known(&metric, values, row_len, monitor)?;
             if matches!(metric, Metric::Spearman { .. }) {
-                orders = orders_of_rows(&values, row_len, monitor)?;
+                orders = orders_of_rows(values, row_len, monitor)?;
             } else {
                 values.par_chunks_mut(row_len).for_each(scale);
             }
@@ -110,9 +79,7 @@ impl Points {
         };
         Ok(Self {
             metric,
-            values,
-            rows,
-            columns,
+            values: x,
             missing,
             orders,
             constant,
@@ -126,17 +93,10 @@ impl Points {
     /// `Error::Memory` where there is not enough.
     pub fn select(&self, rows: &[u32]) -> Result<Self> {
         debug_assert!(!self.missing, "orders are not copied");
-        let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * self.columns)?;
-        values
-            .par_chunks_mut(self.columns)
-            .zip(rows)
-            .for_each(|(copy, &row)| copy.copy_from_slice(self.row(row as usize)));
         let is_constant = |row: &u32| self.constant.binary_search(&(*row as usize)).is_ok();
         Ok(Self {
             metric: self.metric,
-            values,
-            rows: rows.len(),
-            columns: self.columns,
+            values: matrix::take_rows(&self.values, rows)?,
             missing: false,
             orders: Vec::new(),
             constant: indices_where(rows.par_iter().map(|row| Ok(is_constant(row))))?,
@@ -150,22 +110,22 @@ impl Points {
 
     /// Number of observations.
     pub fn rows(&self) -> usize {
-        self.rows
+        self.values.nrows()
     }
 
     /// Number of coordinates.
     pub fn columns(&self) -> usize {
-        self.columns
+        self.values.ncols()
     }
 
     /// One observation, prepared.
     pub fn row(&self, row: usize) -> &[f64] {
-        &self.values[row * self.columns..][..self.columns]
+        self.values.row_slice(row)
     }
 
     /// All observations, prepared, row after row.
     pub fn values(&self) -> &[f64] {
-        &self.values
+        self.values.values()
     }
 
     /// Whether values are missing (NaN), or infinite where that matters, or columns too few for a
@@ -209,7 +169,7 @@ impl Points {
 
     /// Calls `visitor` with the form of the metric.
     pub fn with_form<V: WithForm>(&self, visitor: V) -> V::Output {
-        self.metric.with_form(self.missing, self.columns, visitor)
+        self.metric.with_form(self.missing, self.columns(), visitor)
     }
 }
 
@@ -265,7 +225,7 @@ impl WithForm for Pair<'_> {
     }
 
     fn pairwise(self) -> f64 {
-        let columns = self.points.columns;
+        let columns = self.points.columns();
         let ordered = |i: usize| Ordered {
             row: self.points.row(i),
             order: &self.points.orders[i * columns..][..columns],

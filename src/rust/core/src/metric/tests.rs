@@ -2,9 +2,12 @@
 
 use super::reference;
 use super::*;
+use ndarray::{s, ArrayView2, ShapeBuilder};
+
 use crate::error::Result;
-use crate::testing::{correlations, dist_metrics, values, Random};
-use crate::{matrix, Error, Matrix, Monitor};
+use crate::matrix::Rows;
+use crate::testing::{array, correlations, dist_metrics, observations, values, Random};
+use crate::{matrix, Error, Monitor, Observations};
 
 const RULES: [ZeroOverZero; 3] = [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One];
 
@@ -37,7 +40,7 @@ fn the_metrics_of_dist_have_the_bits_of_the_slow_version() {
         let values = values(&mut random, n * p, holes);
         for metric in dist_metrics() {
             let points =
-                Points::from_row_major(metric, values.clone(), n, p, &Monitor::default()).unwrap();
+                Points::prepare(metric, array(values.clone(), n, p), &Monitor::default()).unwrap();
             for (i, j) in (0..n).flat_map(|i| (0..n).map(move |j| (i, j))) {
                 let row = |i: usize| &values[i * p..][..p];
                 let expected = reference::distance(&metric, row(i), row(j));
@@ -62,7 +65,7 @@ fn correlations_are_those_of_the_slow_version_to_rounding() {
         let values = values(&mut random, n * p, holes);
         for metric in correlations() {
             let points =
-                Points::from_row_major(metric, values.clone(), n, p, &Monitor::default()).unwrap();
+                Points::prepare(metric, array(values.clone(), n, p), &Monitor::default()).unwrap();
             for (i, j) in (0..n).flat_map(|i| (0..i).map(move |j| (i, j))) {
                 let row = |i: usize| &values[i * p..][..p];
                 let expected = reference::distance(&metric, row(i), row(j));
@@ -86,7 +89,7 @@ fn correlations_far_from_zero_and_at_any_scale_keep_their_digits() {
     let correlate = |shift: f64, scale: f64| {
         let values = a.iter().chain(&b).map(|v| (v + shift) * scale).collect();
         let metric = Metric::Pearson { absolute: false };
-        Points::from_row_major(metric, values, 2, 4, &Monitor::default())
+        Points::prepare(metric, array(values, 2, 4), &Monitor::default())
             .unwrap()
             .distance(0, 1)
     };
@@ -110,7 +113,7 @@ fn constant_rows_have_no_correlation_and_are_known() {
     let values = vec![1.0, 2.0, 3.0, 0.1, 0.1, 0.1, 0.0, 0.0, 0.0, 5.0, 1.0, 2.0];
     let constant = |metric, values: &[f64]| {
         let points =
-            Points::from_row_major(metric, values.to_vec(), 4, 3, &Monitor::default()).unwrap();
+            Points::prepare(metric, array(values.to_vec(), 4, 3), &Monitor::default()).unwrap();
         for (i, j) in (0..4).flat_map(|i| (0..i).map(move |j| (i, j))) {
             let is_constant = points.constant().contains(&i) || points.constant().contains(&j);
             assert_eq!(points.distance(i, j).is_nan(), is_constant, "{i} {j}");
@@ -132,9 +135,12 @@ fn too_few_common_coordinates_are_na_and_no_row_is_blamed() {
     let nan = f64::NAN;
     let is_missing = |metric: Metric, values: &[f64]| {
         let columns = values.len() / 2;
-        let points =
-            Points::from_row_major(metric, values.to_vec(), 2, columns, &Monitor::default())
-                .unwrap();
+        let points = Points::prepare(
+            metric,
+            array(values.to_vec(), 2, columns),
+            &Monitor::default(),
+        )
+        .unwrap();
         assert_eq!(points.constant(), [0usize; 0], "{metric:?}");
         is_na(points.distance(0, 1))
     };
@@ -160,15 +166,15 @@ fn too_few_common_coordinates_are_na_and_no_row_is_blamed() {
 #[test]
 fn points_are_the_same_from_values_and_from_a_matrix() {
     let by_column = [1.0, 4.0, 2.0, 0.0, 3.0, 6.0];
-    let by_row = crate::matrix::row_major(&[&by_column], 3).unwrap();
-    assert_eq!(by_row, [1.0, 2.0, 3.0, 4.0, 0.0, 6.0]);
-    let matrix = Matrix::from_column_major(&by_column, 2, 3).unwrap();
+    let by_column = ArrayView2::from_shape((2, 3).f(), &by_column).unwrap();
+    let by_row = matrix::stacked(&[by_column], 3).unwrap();
+    assert_eq!(by_row.values(), [1.0, 2.0, 3.0, 4.0, 0.0, 6.0]);
+    let matrix = Observations::copied(by_column).unwrap();
     for metric in dist_metrics().into_iter().chain(correlations()) {
-        let points =
-            Points::from_row_major(metric, by_row.clone(), 2, 3, &Monitor::default()).unwrap();
+        let points = Points::prepare(metric, by_row.clone(), &Monitor::default()).unwrap();
         assert_eq!(points, Points::new(metric, &matrix));
     }
-    let wrong = Points::from_row_major(Metric::Euclidean, vec![0.0; 5], 2, 3, &Monitor::default());
+    let wrong = matrix::stacked(&[by_column, by_row.slice(s![.., 1..])], 3);
     assert!(matches!(wrong, Err(Error::Input(_))));
 }
 
@@ -222,7 +228,7 @@ fn distances_side_by_side_have_the_bits_of_single_ones() {
         for metric in [dist_metrics(), correlations()].concat() {
             let (n, p) = (12, 1 + random.below(40));
             let values = values(&mut random, n * p, holes);
-            let points = Points::from_row_major(metric, values, n, p, &Monitor::default()).unwrap();
+            let points = Points::prepare(metric, array(values, n, p), &Monitor::default()).unwrap();
             for i in 0..n {
                 let others = std::array::from_fn(|_| random.below(n));
                 let together = points.distances(i, &others);
@@ -236,7 +242,7 @@ fn distances_side_by_side_have_the_bits_of_single_ones() {
 }
 
 #[test]
-fn points_from_columns_are_those_from_rows() {
+fn matrices_of_any_layout_are_stacked() {
     let mut random = Random(24);
     for (n, m, p) in [(1, 0, 3), (5, 2, 1), (5000, 130, 3), (130, 300, 20)] {
         let rows = values(&mut random, (n + m) * p, &[]);
@@ -248,21 +254,17 @@ fn points_from_columns_are_those_from_rows() {
             columns
         };
         let parts = [columns(&rows[..n * p]), columns(&rows[n * p..])];
-        let metric = Metric::Manhattan;
-        let of_columns =
-            Points::from_column_major(metric, &[&parts[0], &parts[1]], p, &Monitor::default());
-        assert_eq!(
-            of_columns,
-            Points::from_row_major(metric, rows, n + m, p, &Monitor::default())
-        );
+        let views = [(n, &parts[0]), (m, &parts[1])]
+            .map(|(rows, values)| ArrayView2::from_shape((rows, p).f(), values).unwrap());
+        let rows = array(rows, n + m, p);
+        assert_eq!(matrix::stacked(&views, p).unwrap(), rows);
+        assert_eq!(matrix::stacked_on_threads(&views, p).unwrap(), rows);
+        // In standard layout, and in none.
+        let backwards = rows.slice(s![..;-1, ..]);
+        for view in [rows.view(), backwards] {
+            assert_eq!(matrix::stacked(&[view], p).unwrap(), view);
+        }
     }
-    let odd = Points::from_column_major(
-        Metric::Euclidean,
-        &[&[1.0, 2.0, 3.0]],
-        2,
-        &Monitor::default(),
-    );
-    assert!(matches!(odd, Err(Error::Input(_))));
 }
 
 #[test]
@@ -272,7 +274,7 @@ fn preparing_stops_when_it_is_told_to() {
     for metric in correlations() {
         for hole in [1.0, f64::NAN] {
             let values = vec![hole, 2.0, 5.0, 4.0, 3.0, 7.0];
-            let points = Points::from_row_major(metric, values, 2, 3, &monitor);
+            let points = Points::prepare(metric, array(values, 2, 3), &monitor);
             assert_eq!(points, Err(Error::Interrupt), "{metric:?}");
         }
     }
@@ -284,7 +286,7 @@ fn some_of_the_points_have_the_distances_of_all() {
     for metric in [dist_metrics(), correlations()].concat() {
         let mut some = values(&mut random, 9 * 4, &[]);
         some[8..12].fill(3.0);
-        let x = Matrix::from_row_major(some, 9, 4).unwrap();
+        let x = observations(some, 9, 4);
         let points = Points::new(metric, &x);
         if points.has_missing() {
             continue;

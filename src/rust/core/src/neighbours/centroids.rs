@@ -1,8 +1,11 @@
 //! Clusters at the distances of Ward's linkage.
 
+use ndarray::{s, Array2};
+
 use crate::error::Result;
-use crate::matrix::Matrix;
+use crate::matrix::{self, Rows};
 use crate::memory;
+use crate::observations::Observations;
 
 /// Clusters by centroid and size, in slots.
 ///
@@ -11,9 +14,8 @@ use crate::memory;
 /// `hclust(method = "ward.D2")`).
 #[derive(Debug, Clone)]
 pub struct Centroids {
-    columns: usize,
-    /// Centroids, slot after slot.
-    values: Vec<f64>,
+    /// A row for each slot.
+    centroids: Array2<f64>,
     /// By slot: number of members, 0 for an empty slot.
     sizes: Vec<f64>,
 }
@@ -23,11 +25,10 @@ impl Centroids {
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
-    pub fn new(x: &Matrix) -> Result<Self> {
+    pub fn new(x: &Observations) -> Result<Self> {
         Ok(Self {
-            columns: x.columns(),
-            values: memory::copied(memory::OBSERVATIONS, x.values())?,
-            sizes: memory::filled(memory::OBSERVATIONS, x.rows(), 1.0)?,
+            centroids: matrix::stacked(&[x.view()], x.ncols())?,
+            sizes: memory::filled(memory::OBSERVATIONS, x.nrows(), 1.0)?,
         })
     }
 
@@ -38,17 +39,17 @@ impl Centroids {
 
     /// Number of coordinates.
     pub fn columns(&self) -> usize {
-        self.columns
+        self.centroids.ncols()
     }
 
     /// The centroid of a slot's cluster.
     pub fn row(&self, slot: usize) -> &[f64] {
-        &self.values[slot * self.columns..][..self.columns]
+        self.centroids.row_slice(slot)
     }
 
     /// All centroids, slot after slot.
     pub fn values(&self) -> &[f64] {
-        &self.values
+        self.centroids.values()
     }
 
     /// Number of members of a slot's cluster, 0 for an empty slot.
@@ -76,11 +77,9 @@ impl Centroids {
     /// Merges two clusters to one in the lower slot and empties the higher one.
     pub fn merge(&mut self, lower: usize, higher: usize) {
         let (a, b) = (self.sizes[lower], self.sizes[higher]);
-        let (before, after) = self.values.split_at_mut(higher * self.columns);
-        let centroid = &mut before[lower * self.columns..][..self.columns];
-        for (to, from) in centroid.iter_mut().zip(&after[..self.columns]) {
-            *to += b / (a + b) * (from - *to);
-        }
+        let rows = (s![lower, ..], s![higher, ..]);
+        let (mut centroid, other) = self.centroids.multi_slice_mut(rows);
+        centroid.zip_mut_with(&other, |to, from| *to += b / (a + b) * (from - *to));
         self.sizes[lower] = a + b;
         self.sizes[higher] = 0.0;
     }

@@ -1,8 +1,8 @@
 //! The queries and references of a search, and the rows that have no distance.
 
 use crate::error::{Error, Result};
-use crate::matrix::Matrix;
 use crate::metric::{Metric, Points, ZeroOverZero};
+use crate::observations::Observations;
 
 /// The queries and references of a search.
 #[derive(Debug, Clone, Copy)]
@@ -16,7 +16,7 @@ pub enum Space<'a> {
     /// One cluster for each of these observations, at the distances of
     /// [`Centroids`](super::Centroids). Clusters can be
     /// [merged](super::Neighbours::merge).
-    Clusters(&'a Matrix),
+    Clusters(&'a Observations),
 }
 
 impl Space<'_> {

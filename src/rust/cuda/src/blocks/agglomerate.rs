@@ -6,6 +6,7 @@ use std::sync::Arc;
 use gmhclust_core::distinct::Distinct;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::{agglomerate, Problem, UnionRule};
+use gmhclust_core::matrix::Rows;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::{Cpu, Merge};
 
@@ -26,7 +27,7 @@ pub fn fits(problem: &Problem) -> bool {
     problem.union == UnionRule::Shape
         && problem.clusters() == problem.members.len()
         && problem.clusters() <= MOST_OBSERVATIONS
-        && problem.x.columns() <= MOST_DIMENSIONS
+        && problem.x.ncols() <= MOST_DIMENSIONS
 }
 
 /// Whether equal observations would keep a block busy with little else: whenever one of a set of
@@ -36,7 +37,11 @@ pub fn fits(problem: &Problem) -> bool {
 /// # Errors
 /// As [`Distinct::new`].
 pub fn is_tied(problem: &Problem, monitor: &Monitor) -> Result<bool> {
-    let row = |member: u32| problem.x.row(problem.members[member as usize] as usize);
+    let row = |member: u32| {
+        problem
+            .x
+            .row_slice(problem.members[member as usize] as usize)
+    };
     let distinct = Distinct::of_rows(problem.members.len(), row, monitor)?;
     let searches: usize = distinct.sets().map(|set| set.len() * set.len() / 2).sum();
     Ok(searches > problem.clusters())
@@ -79,7 +84,7 @@ pub fn agglomerate(
 /// Number of problems, in this order, that fit in the device's memory at a time.
 fn as_many_as_fit(device: &Device, problems: &[&Problem<'_>], order: &[usize]) -> Result<usize> {
     let free = device.free_memory()?;
-    let bytes = bytes_per_observation(problems[order[0]].x.columns());
+    let bytes = bytes_per_observation(problems[order[0]].x.ncols());
     let capacity = (free as f64 * MEMORY_SHARE) as usize / bytes;
     let mut observations = 0;
     let fitting = order.iter().take_while(|&&i| {
@@ -101,7 +106,7 @@ fn as_many_as_fit(device: &Device, problems: &[&Problem<'_>], order: &[usize]) -
 mod tests {
     use super::*;
     use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
-    use gmhclust_core::matrix::Matrix;
+    use gmhclust_core::testing::observations;
 
     #[test]
     fn pairs_of_equal_observations_suit_a_block_and_large_sets_do_not() {
@@ -114,7 +119,7 @@ mod tests {
         };
         let is_tied_with_sets_of = |size: usize| {
             let values = (0..60).map(|i| (i / size) as f64).collect();
-            let x = Matrix::from_row_major(values, 60, 1).unwrap();
+            let x = observations(values, 60, 1);
             let problem = Problem::of_observations(&x, (0..60).collect(), options);
             is_tied(&problem, &Monitor::default()).unwrap()
         };

@@ -16,9 +16,8 @@ use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::mahalanobis::shape::{self, Workspace};
 use gmhclust_core::mahalanobis::subthreshold::ShapeRule;
 use gmhclust_core::mahalanobis::{agglomerate, distance, Distance, Options, Problem, Subthreshold};
-use gmhclust_core::matrix::Matrix;
 use gmhclust_core::monitor::Monitor;
-use gmhclust_core::testing::{draw, Random, DATA};
+use gmhclust_core::testing::{draw, observations, Random, DATA};
 use gmhclust_core::{Cpu, Merge};
 
 /// Dimensions of the tests: less and more than a band, a warp, and the most that a block does.
@@ -469,7 +468,7 @@ fn whitening_factors_and_quanta_have_the_bits_of_the_cpu() {
 fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<Vec<Merge>> {
     type Function = unsafe extern "C" fn(*const Arrays, u32, bool, u32, bool);
     let options = problems[0].options;
-    let p = problems[0].x.columns();
+    let p = problems[0].x.ncols();
     let (tasks, x) = gather(problems);
     let observations: usize = problems.iter().map(|problem| problem.clusters()).sum();
     // What a block reads it has written; what it should not read is no number.
@@ -559,7 +558,7 @@ fn a_block_merges_what_the_cpu_merges_at_the_same_heights() {
 
 #[test]
 fn observations_whose_distance_underflows_merge_at_zero() {
-    let x = Matrix::from_row_major(vec![-0.0, 0.0, 0.0, -0.0, 5e-324, 0.0], 6, 1).unwrap();
+    let x = observations(vec![-0.0, 0.0, 0.0, -0.0, 5e-324, 0.0], 6, 1);
     for distance in [Distance::FullMahalanobis, Distance::Centroid] {
         let options = options(3.0, Subthreshold::Mahal, distance, false);
         let problem = Problem::of_observations(&x, (0..6).collect(), options);

@@ -95,7 +95,7 @@ impl Memory {
             threshold: options.threshold,
             subthreshold: options.subthreshold as u32,
             normalize: u32::from(options.normalize),
-            dimensions: problems[0].x.columns() as u32,
+            dimensions: problems[0].x.ncols() as u32,
             tasks: problems.len() as u32,
             task: self.tasks.device_ptr(stream).0,
             x: self.x.device_ptr(stream).0,
@@ -130,7 +130,7 @@ impl Launch {
     /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
     pub fn new(device: &Arc<Device>, problems: &[&Problem<'_>]) -> Result<Self> {
         let observations: usize = problems.iter().map(|p| p.clusters()).sum();
-        let p = problems[0].x.columns();
+        let p = problems[0].x.ncols();
         let make = || -> DriverResult<Self> {
             let stream = device.context.new_stream()?;
             let memory = Memory::new(&device.context, &stream, problems.len(), observations, p)?;
@@ -167,7 +167,7 @@ impl Launch {
     }
 
     fn start(&mut self, problems: &[&Problem<'_>], tasks: &[Task], x: &[f64]) -> DriverResult<()> {
-        let module = module(problems[0].x.columns(), problems[0].options.distance);
+        let module = module(problems[0].x.ncols(), problems[0].options.distance);
         let kernel = self.device.try_kernel(module, "agglomerate")?;
         self.stream.memcpy_htod(tasks, &mut self.memory.tasks)?;
         self.stream.memcpy_htod(x, &mut self.memory.x)?;

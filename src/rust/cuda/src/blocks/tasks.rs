@@ -1,13 +1,14 @@
 //! Problems as the kernel takes them.
 
 use gmhclust_core::mahalanobis::{distance, Problem};
+use gmhclust_core::matrix::Rows;
 use rayon::prelude::*;
 
 use super::arrays::Task;
 
 /// The tasks, and their observations one after the other.
 pub fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
-    let p = problems[0].x.columns();
+    let p = problems[0].x.ncols();
     let mut first = 0;
     let firsts: Vec<u64> = problems
         .iter()
@@ -37,7 +38,7 @@ pub fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
     }
     problems.par_iter().zip(parts).for_each(|(problem, part)| {
         for (&member, row) in problem.members.iter().zip(part.chunks_mut(p)) {
-            row.copy_from_slice(problem.x.row(member as usize));
+            row.copy_from_slice(problem.x.row_slice(member as usize));
         }
     });
     (tasks, x)

@@ -7,8 +7,7 @@ use libloading::{Library, Symbol};
 
 use super::*;
 use crate::host::{self, extreme, same};
-use gmhclust_core::matrix::Matrix;
-use gmhclust_core::testing::{values, Random};
+use gmhclust_core::testing::{array, observations, values, Random};
 
 /// A function of host/distances.cpp.
 ///
@@ -57,7 +56,7 @@ fn every_form_has_the_bits_of_the_cpu() {
                 0 => (0..rows * columns).map(|_| extreme(&mut random)).collect(),
                 _ => values(&mut random, rows * columns, holes),
             };
-            let points = Points::from_row_major(metric, all, rows, columns, &monitor).unwrap();
+            let points = Points::prepare(metric, array(all, rows, columns), &monitor).unwrap();
             let form = match (points.has_missing(), with_holes) {
                 (false, _) => plain,
                 (true, Some(form)) => form,
@@ -120,7 +119,7 @@ fn tiles_hold_all_pairs_and_only_those() {
         (66, 17, 1),
     ] {
         let all = values(&mut random, points * columns, &[]);
-        let x = Matrix::from_row_major(all, points, columns).unwrap();
+        let x = observations(all, points, columns);
         let points = Points::new(Metric::Euclidean, &x);
         let (n, p) = (points.rows(), columns);
         let across: Vec<f64> = (0..p)

@@ -4,11 +4,13 @@
 use std::sync::OnceLock;
 
 use libloading::{Library, Symbol};
+use ndarray::Axis;
 
 use super::*;
 use crate::host;
 use gmhclust_core::kmeans::lloyd::iterate;
-use gmhclust_core::testing::{draw, Data, Random};
+use gmhclust_core::matrix::Rows;
+use gmhclust_core::testing::{array, draw, Data, Random};
 use gmhclust_core::Cpu;
 
 /// A function of host/kmeans.cpp.
@@ -23,7 +25,7 @@ unsafe fn function<F>(name: &str) -> Symbol<'static, F> {
 }
 
 /// The centers that the kernels draw, or what is wrong, as on a device.
-fn host_seed(x: &Matrix, uniforms: &[f64]) -> Result<Vec<f64>> {
+fn host_seed(x: &Observations, uniforms: &[f64]) -> Result<Array2<f64>> {
     type Draw = unsafe extern "C" fn(*const Seeding, u32);
     type Weigh = unsafe extern "C" fn(*const Seeding, u32, u32);
     // SAFETY: declared so.
@@ -33,7 +35,7 @@ fn host_seed(x: &Matrix, uniforms: &[f64]) -> Result<Vec<f64>> {
             function::<Weigh>("host_weigh"),
         )
     };
-    let (n, p, k) = (x.rows(), x.columns(), uniforms.len());
+    let (n, p, k) = (x.nrows(), x.ncols(), uniforms.len());
     let chunks = n.div_ceil(CHUNK);
     let parts = chunks.div_ceil(CHUNK);
     let reals = |length: usize| vec![f64::NAN; length];
@@ -65,7 +67,7 @@ fn host_seed(x: &Matrix, uniforms: &[f64]) -> Result<Vec<f64>> {
     }
     match drawn.iter().position(|&row| row == NONE) {
         Some(missing) => Err(seed::too_few(missing, k)),
-        None => Ok(centers),
+        None => Ok(array(centers, k, p)),
     }
 }
 
@@ -86,7 +88,7 @@ fn seeds_are_those_of_the_cpu() {
 }
 
 /// Lloyd's iterations as the kernels make them.
-fn host_iterate(x: &Matrix, mut centers: Vec<f64>, most: usize) -> Assigned {
+fn host_iterate(x: &Observations, mut centers: Array2<f64>, most: usize) -> Assigned {
     type Assign = unsafe extern "C" fn(*const Lloyd, u32);
     type Update = unsafe extern "C" fn(*const Lloyd);
     // SAFETY: declared so.
@@ -96,7 +98,7 @@ fn host_iterate(x: &Matrix, mut centers: Vec<f64>, most: usize) -> Assigned {
             function::<Update>("host_update"),
         )
     };
-    let (n, p) = (x.rows(), x.columns());
+    let (n, p) = (x.nrows(), x.ncols());
     // The kernel reads four at a time.
     let mut cluster: Vec<[u32; 4]> = vec![[NONE; 4]; n.next_multiple_of(SPAN) / 4];
     let mut sums = vec![f64::NAN; centers.len()];
@@ -109,7 +111,7 @@ fn host_iterate(x: &Matrix, mut centers: Vec<f64>, most: usize) -> Assigned {
         changed: &raw mut changed as u64,
         rows: n as u32,
         columns: p as u32,
-        clusters: (centers.len() / p) as u32,
+        clusters: centers.nrows() as u32,
         first: 0,
         last: n as u32,
     };
@@ -143,9 +145,10 @@ fn iterations_are_those_of_the_cpu() {
         let data = [Data::Plain, Data::Mixture, Data::Grid, Data::Offset][case % 4];
         let x = draw(&mut random, data, n, p);
         let k = 1 + random.below([5, 80][case / 8]).min(n - 1);
-        let centers: Vec<f64> = (0..k).flat_map(|i| x.row(i * n / k).to_vec()).collect();
+        let rows: Vec<usize> = (0..k).map(|i| i * n / k).collect();
+        let centers = x.select(Axis(0), &rows);
         let most = 1 + random.below(6);
-        let (start, monitor) = (Start::Centers(&centers), Monitor::default());
+        let (start, monitor) = (Start::Centers(centers.view()), Monitor::default());
         let expected = iterate(&x, start, most, &cpu, &monitor).unwrap();
         let found = host_iterate(&x, centers.clone(), most);
         let case = format!("case {case}, {data:?}, {n} x {p}, {k} centers");

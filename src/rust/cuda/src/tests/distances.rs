@@ -3,7 +3,7 @@
 use gmhclust_core::distances::checks::{bits, random_points};
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
-use gmhclust_core::testing::{correlations, dist_metrics, Random};
+use gmhclust_core::testing::{array, correlations, dist_metrics, Random};
 use gmhclust_core::{Cpu, Monitor};
 
 use super::cuda;
@@ -95,7 +95,7 @@ fn the_gpu_divides_like_the_cpu() {
         for convention in [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One] {
             let metric = Metric::Canberra(convention);
             let points =
-                Points::from_row_major(metric, values.clone(), n, p, &Monitor::default()).unwrap();
+                Points::prepare(metric, array(values.clone(), n, p), &Monitor::default()).unwrap();
             let pairs = Pairs::within(n);
             assert_eq!(
                 bits(&cuda, &points, &pairs),

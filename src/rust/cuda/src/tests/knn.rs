@@ -5,10 +5,11 @@ use gmhclust_core::knn::checks::{
     check, compare_blocks_with_the_whole, compare_with_all_distances,
 };
 use gmhclust_core::knn::nearest;
+use gmhclust_core::matrix::Rows;
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::neighbours::NeighbourDevice;
-use gmhclust_core::testing::{correlations, dist_metrics, draw, Data, Random};
-use gmhclust_core::{Cpu, Matrix, Monitor};
+use gmhclust_core::testing::{correlations, dist_metrics, draw, observations, Data, Random};
+use gmhclust_core::{Cpu, Monitor};
 
 use super::{cuda, cuda_on};
 use crate::Cuda;
@@ -53,7 +54,7 @@ fn the_gpu_has_the_bits_of_the_cpu_where_half_precision_is_too_little() {
                     .enumerate()
                     .for_each(|(k, v)| *v += 1e3 * (k % 2) as f64);
             }
-            let x = Matrix::from_row_major(values, 2500, 100).unwrap();
+            let x = observations(values, 2500, 100);
             let points = Points::new(metric, &x);
             let on = |device: &dyn NeighbourDevice| {
                 nearest(&points, 2500, 7, device, &Monitor::default()).unwrap()

@@ -5,7 +5,7 @@ use gmhclust_core::linkage::checks::dissimilarities;
 use gmhclust_core::linkage::condensed::{pairs, position};
 use gmhclust_core::linkage::{matrix, Linkage, LinkageDevice, Origin, Recurrence, StoredPrecision};
 use gmhclust_core::metric::{Metric, Points};
-use gmhclust_core::testing::{cloud, correlations, dist_metrics, draw, Random, DATA};
+use gmhclust_core::testing::{array, cloud, correlations, dist_metrics, draw, Random, DATA};
 use gmhclust_core::{Cpu, Monitor};
 
 use super::cuda;
@@ -108,8 +108,12 @@ fn the_gpu_links_or_says_why_not() {
         other => panic!("{other:?}"),
     }
     let n = 600_000;
-    let many =
-        Points::from_row_major(Metric::Euclidean, vec![0.0; n], n, 1, &Monitor::default()).unwrap();
+    let many = Points::prepare(
+        Metric::Euclidean,
+        array(vec![0.0; n], n, 1),
+        &Monitor::default(),
+    )
+    .unwrap();
     match run(Origin::Points(&many), n, &Monitor::default()) {
         Err(Error::Memory(message)) => assert!(
             message.starts_with("ward.D2 linkage of 600000 observations needs ")

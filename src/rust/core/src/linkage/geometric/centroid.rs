@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::linkage::tree::tree;
 use crate::mahalanobis::agglomerate::agglomerate_all;
 use crate::mahalanobis::{AgglomerationDevice, Problem, UnionRule};
-use crate::matrix::Matrix;
 use crate::monitor::Monitor;
+use crate::observations::Observations;
 
 /// Centroid linkage (UPGMC) of the rows of `x`: the distance of two clusters is that of their
 /// centroids. Heights are the square roots of those of R's `hclust(dist(x)^2, "centroid")`; they
@@ -18,7 +18,7 @@ use crate::monitor::Monitor;
 /// # Errors
 /// As [`ward`](super::ward()).
 pub fn centroid(
-    x: &Matrix,
+    x: &Observations,
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
@@ -31,7 +31,7 @@ pub fn centroid(
 /// # Errors
 /// As [`centroid`].
 pub fn median(
-    x: &Matrix,
+    x: &Observations,
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
@@ -40,12 +40,12 @@ pub fn median(
 
 /// Merges the nearest pair of centres again and again.
 fn by_centres(
-    x: &Matrix,
+    x: &Observations,
     union: UnionRule,
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
     let x = centred(x)?;
     let merges = agglomerate_all(&[Problem::of_centroids(&x, union)], device, monitor)?;
-    tree(x.rows(), &merges[0])
+    tree(x.nrows(), &merges[0])
 }

@@ -5,10 +5,10 @@ use super::ward_merges::WardMerges;
 use crate::dendrogram::Dendrogram;
 use crate::error::Result;
 use crate::linkage::tree::sorted_tree;
-use crate::matrix::Matrix;
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::neighbours::{NeighbourDevice, Space};
+use crate::observations::Observations;
 
 /// Ward's linkage of the rows of `x`: the tree and the heights of R's
 /// `hclust(dist(x), "ward.D2")`, √(2ab/(a+b)) times the distance of the centroids of two clusters
@@ -21,12 +21,12 @@ use crate::neighbours::{NeighbourDevice, Space};
 /// `Error::Input` for values so large that powers of their distances overflow; otherwise the errors
 /// of the device.
 pub fn ward(
-    x: &Matrix,
+    x: &Observations,
     device: &(impl NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
-    let n = x.rows();
-    memory::check_working("Ward's linkage", n, 450 + 16 * x.columns())?;
+    let n = x.nrows();
+    memory::check_working("Ward's linkage", n, 450 + 16 * x.ncols())?;
     let x = &centred(x)?;
     // Progress: the first search, and the merges.
     monitor.expect(2 * n as u64 - 1);

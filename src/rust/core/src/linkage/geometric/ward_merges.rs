@@ -12,11 +12,12 @@
 
 use super::near_clusters::NearClusters;
 use crate::error::Result;
-use crate::matrix::{bounding_box, Matrix};
+use crate::matrix::{bounding_box, Rows};
 use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::neighbours::{Except, NeighbourRequest, Neighbours};
+use crate::observations::Observations;
 
 /// Clusters that a search looks for. More make searches slower and rarer; the tree does not depend
 /// on it, ties aside.
@@ -51,13 +52,13 @@ pub struct WardMerges<'a> {
 impl<'a> WardMerges<'a> {
     /// A cluster for each row of `x`.
     pub fn new(
-        x: &Matrix,
+        x: &Observations,
         neighbours: &'a mut dyn Neighbours,
         monitor: &'a Monitor,
     ) -> Result<Self> {
-        let n = x.rows();
-        let rows = x.values().chunks_exact(x.columns());
-        let (least, greatest) = bounding_box(rows, x.columns());
+        let n = x.nrows();
+        let rows = x.values().chunks_exact(x.ncols());
+        let (least, greatest) = bounding_box(rows, x.ncols());
         let spans = least.iter().zip(&greatest).map(|(l, g)| g - l);
         let diagonal = spans.map(|span| span * span).sum::<f64>().sqrt();
         Ok(Self {
@@ -85,13 +86,13 @@ impl<'a> WardMerges<'a> {
     }
 
     /// Merges equal observations, which would otherwise form cycles of nearest neighbours.
-    pub fn merge_duplicates(&mut self, x: &Matrix) -> Result<()> {
+    pub fn merge_duplicates(&mut self, x: &Observations) -> Result<()> {
         let order = |&i: &u32, &j: &u32| {
-            let (a, b) = (x.row(i as usize), x.row(j as usize));
+            let (a, b) = (x.row_slice(i as usize), x.row_slice(j as usize));
             let pairs = a.iter().zip(b).map(|(a, b)| a.total_cmp(b));
             pairs.fold(std::cmp::Ordering::Equal, |all, one| all.then(one))
         };
-        let mut slots = memory::collected(CLUSTERS, 0..x.rows() as u32)?;
+        let mut slots = memory::collected(CLUSTERS, 0..x.nrows() as u32)?;
         slots.sort_by(order);
         let mut groups: Vec<&[u32]> = slots.chunk_by(|i, j| order(i, j).is_eq()).collect();
         groups.sort_unstable_by_key(|equal| equal[0]);

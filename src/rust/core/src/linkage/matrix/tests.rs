@@ -8,7 +8,7 @@ use crate::linkage::checks::{dissimilarities, distances};
 use crate::linkage::cpu::CpuDissimilarities;
 use crate::linkage::dissimilarities::{Contraction, Dissimilarities, NearestClusters};
 use crate::metric::{Metric, Points};
-use crate::testing::Random;
+use crate::testing::{array, Random};
 
 fn run(d: &[f64], n: usize, linkage: Linkage, sizes: Option<&[f64]>, threads: usize) -> Dendrogram {
     let recurrence = Recurrence {
@@ -297,7 +297,7 @@ fn distances_that_cannot_be_used_are_refused() {
     let cpu = Cpu::new(2).unwrap();
     let refused = |metric, values: Vec<f64>, precision| {
         let n = values.len() / 2;
-        let points = Points::from_row_major(metric, values, n, 2, &Monitor::default()).unwrap();
+        let points = Points::prepare(metric, array(values, n, 2), &Monitor::default()).unwrap();
         for linkage in Linkage::ALL {
             let recurrence = Recurrence { linkage, precision };
             let (origin, monitor) = (Origin::Points(&points), Monitor::default());
@@ -339,7 +339,7 @@ fn points_have_the_tree_of_their_distances() {
     let (n, p) = (130, 3);
     let values = (0..n * p).map(|_| random.normal()).collect();
     let points =
-        Points::from_row_major(Metric::Manhattan, values, n, p, &Monitor::default()).unwrap();
+        Points::prepare(Metric::Manhattan, array(values, n, p), &Monitor::default()).unwrap();
     let rows = (0..n).flat_map(|j| (j + 1..n).map(move |i| (i, j)));
     let distances: Vec<f64> = rows.map(|(i, j)| points.distance(i, j)).collect();
     let cpu = Cpu::new(2).unwrap();
@@ -454,8 +454,12 @@ fn time_is_quadratic_whatever_the_data() {
 
 #[test]
 fn what_no_memory_can_hold_is_refused_with_its_size() {
-    let points =
-        Points::from_row_major(Metric::Euclidean, vec![0.0; 4], 2, 2, &Monitor::default()).unwrap();
+    let points = Points::prepare(
+        Metric::Euclidean,
+        array(vec![0.0; 4], 2, 2),
+        &Monitor::default(),
+    )
+    .unwrap();
     let refused = |linkage, origin, size: &str| match check_memory::<f32>(origin, 1 << 26, linkage)
     {
         Err(Error::Memory(message)) => assert!(message.contains(size), "{message}"),

@@ -100,7 +100,7 @@ impl<'a> ActiveClusters<'a> {
 
     /// The approximate number of operations to merge a pair.
     pub fn operations(&self, pair: (u32, u32)) -> usize {
-        let p = self.problem.x.columns();
+        let p = self.problem.x.ncols();
         let size = self.clusters.size(pair.0) + self.clusters.size(pair.1);
         match (
             self.rule.may_have_shape(size),

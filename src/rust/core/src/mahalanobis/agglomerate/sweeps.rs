@@ -89,7 +89,7 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         self.follow_up = None;
         self.recent.clear();
         self.batch = self.screen.batch();
-        let p = self.active.problem.x.columns();
+        let p = self.active.problem.x.ncols();
         let coordinates = slots.len() * p.div_ceil(DIMENSIONS_BETWEEN_CHECKS);
         let at_a_time = (PAIRS_BETWEEN_CHECKS / coordinates).max(1);
         let mut coarse = 0;

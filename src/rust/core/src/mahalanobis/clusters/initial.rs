@@ -6,6 +6,7 @@ use super::moments::Moments;
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::problem::Problem;
 use crate::mahalanobis::shape;
+use crate::matrix::Rows;
 use crate::monitor::Monitor;
 
 /// Computes the mean and the moments of a slot's cluster at the start; `None` where only the mean is
@@ -31,10 +32,10 @@ impl WithSimd for InitialMoments<'_> {
         let p = mean.len();
         let members = problem.members_of(slot);
         if members.len() == 1 || !problem.has_shapes() {
-            mean.copy_from_slice(problem.x.row(members[0] as usize));
+            mean.copy_from_slice(problem.x.row_slice(members[0] as usize));
             for (count, &member) in members.iter().enumerate().skip(1) {
                 let share = shape::share(count, 1);
-                shape::move_towards(share, mean, problem.x.row(member as usize));
+                shape::move_towards(share, mean, problem.x.row_slice(member as usize));
             }
             return None;
         }
@@ -43,7 +44,7 @@ impl WithSimd for InitialMoments<'_> {
         problem.moments(slot, mean, &mut moments.scatter, monitor);
         if has_third {
             for &member in members {
-                let x = problem.x.row(member as usize);
+                let x = problem.x.row_slice(member as usize);
                 let square: f64 = x.iter().zip(&*mean).map(|(x, c)| (x - c) * (x - c)).sum();
                 moments.fourth += square * square / members.len() as f64;
                 for k in 0..p {

@@ -69,7 +69,7 @@ impl<'a> Clusters<'a> {
         rule: &ShapeRule,
         monitor: &'a Monitor,
     ) -> Result<Self> {
-        let p = problem.x.columns();
+        let p = problem.x.ncols();
         let n = problem.clusters();
         let with_members = match problem.options.distance {
             Distance::Centroid => 0,

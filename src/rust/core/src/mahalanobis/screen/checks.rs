@@ -7,13 +7,14 @@ use super::{
 };
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::packed::packed_len;
-use crate::matrix::Matrix;
+use crate::matrix::Rows;
+use crate::observations::Observations;
 use crate::roster::GONE;
 use crate::testing::{draw, Data, Random};
 
 /// Some clusters in a frame, every other one with a whitening factor of a diagonal only.
 struct Sample {
-    means: Matrix,
+    means: Observations,
     diagonals: Vec<Vec<f64>>,
     frame: ClusterFrame,
 }
@@ -48,7 +49,7 @@ impl Sample {
             whitening[packed_len(k) + k] = element;
         }
         self.frame.view(&Profile {
-            mean: self.means.row(i),
+            mean: self.means.row_slice(i),
             whitening: if i.is_multiple_of(2) { &whitening } else { &[] },
             low: diagonal.iter().copied().fold(f64::INFINITY, f64::min),
             stretch: diagonal.iter().copied().fold(0.0, f64::max),
@@ -58,7 +59,7 @@ impl Sample {
     }
 
     fn distance(&self, i: usize, j: usize) -> f64 {
-        let means = self.means.row(i).iter().zip(self.means.row(j));
+        let means = self.means.row_slice(i).iter().zip(self.means.row_slice(j));
         let difference: Vec<f64> = means.map(|(a, b)| a - b).collect();
         let norm = |diagonal: &[f64]| {
             let elements = diagonal.iter().zip(&difference);

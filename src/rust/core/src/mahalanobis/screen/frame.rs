@@ -50,7 +50,7 @@ impl ClusterFrame {
     /// For the clusters of a problem in this bounding box. The centre is the median: around it, single
     /// precision resolves the bulk of the data, however far outliers are.
     pub fn of_problem(problem: &Problem, bounding_box: &BoundingBox) -> Self {
-        let center = middle_of(problem.rows(), problem.x.columns());
+        let center = middle_of(problem.rows(), problem.x.ncols());
         let largest_offset = bounding_box.largest_offset(&center);
         let log2_terms = log2_ceil(problem.members.len());
         Self::new(center, largest_offset, problem.options.distance, log2_terms)

@@ -14,9 +14,10 @@ use gmhclust_core::linkage::{geometric, spanning};
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::neighbours::single::{coordinate_of_half, Scalars};
 use gmhclust_core::neighbours::{Except, NeighbourDevice};
-use gmhclust_core::testing::{cloud, correlations, dist_metrics, draw, sum, Data, Random};
+use gmhclust_core::testing::{
+    cloud, correlations, dist_metrics, draw, observations, sum, Data, Random,
+};
 use gmhclust_core::Cpu;
-use gmhclust_core::Matrix;
 
 /// Sweeps as a device does, only that the host does the work.
 struct Fake {
@@ -439,7 +440,7 @@ fn share_of_margin(
     let queries = adversarial(random, sort, n, p);
     let mut values: Vec<f64> = queries.iter().map(|value| -value).collect();
     values.extend(queries);
-    let x = Matrix::from_row_major(values, 2 * n, p).unwrap();
+    let x = observations(values, 2 * n, p);
     let points = Points::new(Metric::Cosine { absolute: false }, &x);
     let space = Space::Points {
         points: &points,
