@@ -6,7 +6,7 @@
 //! does everything that the devices can do; the caller decides, by a [`Handover`], from which size
 //! on that is faster than the CPU.
 //!
-//! [`device`] opens devices and loads kernels; nothing above it sees a context.
+//! `device` opens devices and loads kernels; nothing above it sees a context.
 
 mod arguments;
 mod blocks;
