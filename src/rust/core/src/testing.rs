@@ -1,5 +1,9 @@
 //! What the tests share.
 
+mod failing;
+
+pub use failing::FailingDevice;
+
 use crate::metric::{Metric, ZeroOverZero};
 use crate::neighbours::single::RowSum;
 use crate::Matrix;
