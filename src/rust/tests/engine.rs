@@ -2,6 +2,8 @@
 
 #[path = "../src/engine/mod.rs"]
 mod engine;
+#[path = "engine/loss.rs"]
+mod loss;
 
 use std::sync::Arc;
 
