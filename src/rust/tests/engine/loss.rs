@@ -171,7 +171,7 @@ fn the_cpu_goes_on_where_the_gpus_are_lost_together() {
 fn the_cpu_goes_on_where_the_gpu_is_lost_in_a_tree() {
     let name = "the_cpu_goes_on_where_the_gpu_is_lost_in_a_tree";
     alone(name, CASES, |case| {
-        let n = 60_000;
+        let n = 20_000;
         let x = draw(&mut Random(4), Data::Mixture, n, 30);
         let points = Points::new(Metric::Manhattan, &x);
         let size = Workload::Pairs {
