@@ -171,8 +171,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_case_has_a_process_and_those_without_success_are_told() {
-        let test = "testing::tests::each_case_has_a_process_and_those_without_success_are_told";
+    fn each_case_has_a_process_and_failures_are_reported() {
+        let test = "testing::tests::each_case_has_a_process_and_failures_are_reported";
         let failed = failed_in_processes(test, 4, |case| match case {
             0 | 3 => {}
             1 => std::process::exit(0),
