@@ -23,7 +23,7 @@ case "$*" in
 *--ignored*)
     shift 2
     case "$1" in --test-threads=1) shift ;; esac
-    # Tests that lose the context print the counts of their own processes first.
+    # Before its own count are those of processes that its tests started.
     case "$*" in *lost*) echo "test result: ok. 9 passed; 0 failed; 0 ignored" ;; esac
     case "$*" in *"$BREAK"*) echo "test result: FAILED. 0 passed; 1 failed;"; exit 101 ;; esac
     echo "test result: ok. $# passed; 0 failed; 0 ignored" ;;
@@ -56,13 +56,16 @@ class TestGpu(unittest.TestCase):
         self.stamp = self.folder / "tested.json"
         self.make("bin/nvidia-smi", "#!/bin/sh\nprintf '%b' \"$GPUS\"\n")
         self.make("bin/compute-sanitizer", SANITIZER)
-        self.make("programs/tests", PROGRAM, kernels.BUNDLE.read_bytes())
+        self.make_program("tests")
 
     def make(self, path, text, more=b""):
         file = self.folder / path
         file.parent.mkdir(exist_ok=True)
         file.write_bytes(text.encode() + more)
         file.chmod(0o755)
+
+    def make_program(self, name):
+        self.make(f"programs/{name}", PROGRAM, kernels.BUNDLE.read_bytes())
 
     def run_gpu(self, *options, gpus=1, broken="nothing", summary=CLEAN):
         path = f"{self.folder}/bin:{os.environ['PATH']}"
@@ -89,6 +92,21 @@ class TestGpu(unittest.TestCase):
         self.assertEqual(parts["two-gpus"]["gpus"], ["NVIDIA X100"] * 2)
         self.assertEqual(parts["losses"]["driver"], "580.1")
         self.assertEqual(parts["parity"]["kernels"], kernels.read_bundle().digest)
+
+    def test_a_part_has_the_tests_of_all_programs(self):
+        self.make_program("engine")
+        self.assertEqual(self.run_gpu("--only", "losses"), 0)
+        self.assertEqual(self.parts()["losses"]["passed"], 2)
+
+    def test_programs_with_tests_for_a_gpu_are_collected(self):
+        self.make_program("engine")
+        self.make("programs/structure", "#!/bin/sh\n")
+        built = sorted((self.folder / "programs").iterdir())
+        lines = [json.dumps({"executable": str(p), "profile": {"test": True}}) for p in built]
+        self.make("bin/cargo", "#!/bin/sh\ncat <<'END'\n" + "\n".join(lines) + "\nEND\n")
+        collected = self.folder / "collected"
+        self.assertEqual(self.run_gpu("--collect", collected, gpus=0), 0, self.printed)
+        self.assertEqual(sorted(p.name for p in collected.iterdir()), ["engine", "tests"])
 
     def test_what_cannot_be_run_is_left_out(self):
         self.assertEqual(self.run_gpu("--only", "two-gpus"), 0)

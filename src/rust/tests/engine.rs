@@ -2,172 +2,25 @@
 
 #[path = "../src/engine/mod.rs"]
 mod engine;
+#[path = "engine/loss.rs"]
+mod loss;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
 use engine::planner::Workload;
 use engine::{Choice, Engine, Engines};
-use gmhclust_core::distances::{DistanceDevice, Pairs};
-use gmhclust_core::kmeans::{self, Assigned, KMeansDevice, Start};
-use gmhclust_core::linkage::dissimilarities::Dissimilarities;
-use gmhclust_core::linkage::{geometric, spanning, LinkageDevice, Origin, Recurrence};
-use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
-use gmhclust_core::mahalanobis::{
-    AgglomerationDevice, Clusterer, Distance, Options, Problem, ProblemSizes, Subthreshold,
-    WholeProblems,
-};
+use gmhclust_core::distances::Pairs;
+use gmhclust_core::kmeans::{self, Start};
+use gmhclust_core::linkage::{geometric, spanning};
+use gmhclust_core::mahalanobis::{Clusterer, Distance, Options, ProblemSizes, Subthreshold};
 use gmhclust_core::metric::{Metric, Points};
-use gmhclust_core::neighbours::{
-    NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space,
-};
-use gmhclust_core::{knn, Cpu, Device, Error, Merge, Monitor, Observations, Result};
+use gmhclust_core::testing::FailingDevice;
+use gmhclust_core::{knn, Cpu, Error, Monitor, Observations};
 use ndarray::Array2;
 
-/// A device whose answers to some questions are an error, and to others the CPU's.
-struct Failing {
-    cpu: Arc<Cpu>,
-    error: Error,
-    /// Answers before the error.
-    answers: AtomicUsize,
-}
-
-impl Failing {
-    fn after(answers: usize, error: Error) -> Arc<Self> {
-        Arc::new(Self {
-            cpu: cpu(),
-            error,
-            answers: AtomicUsize::new(answers),
-        })
-    }
-
-    fn answer(&self) -> Result<()> {
-        let left = self.answers.load(Ordering::Relaxed);
-        match left.checked_sub(1) {
-            None => Err(self.error.clone()),
-            Some(left) => {
-                self.answers.store(left, Ordering::Relaxed);
-                Ok(())
-            }
-        }
-    }
-}
-
-impl Device for Failing {
-    fn cpu(&self) -> &Cpu {
-        &self.cpu
-    }
-}
-
-impl Engines for Failing {
+impl Engines for FailingDevice {
     fn name(&self) -> &'static str {
         "failing"
-    }
-}
-
-impl AgglomerationDevice for Failing {
-    fn screen(
-        &self,
-        number: usize,
-        problem: &Problem,
-        live: usize,
-        frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>> {
-        self.cpu.screen(number, problem, live, frame)
-    }
-
-    fn whole_problems(&self) -> Option<&dyn WholeProblems> {
-        Some(self)
-    }
-}
-
-/// One answer for all apriori clusters, and one for the tree above them.
-impl WholeProblems for Failing {
-    fn choose(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Vec<usize>> {
-        self.answer()?;
-        Ok((0..problems.len()).collect())
-    }
-
-    fn merge(&self, problems: &[&Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        let problems: Vec<Problem> = problems.iter().map(|&problem| problem.clone()).collect();
-        gmhclust_core::mahalanobis::agglomerate::agglomerate_all(&problems, self.cpu(), monitor)
-    }
-}
-
-/// Answers seven queries at a time.
-struct FewAtATime<'a> {
-    device: &'a Failing,
-    neighbours: Box<dyn Neighbours + 'a>,
-}
-
-impl Neighbours for FewAtATime<'_> {
-    fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists> {
-        self.device.answer()?;
-        self.neighbours.nearest(request)
-    }
-
-    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
-        self.neighbours.distances(pairs)
-    }
-
-    fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
-        self.neighbours.merge(lower, higher)
-    }
-
-    fn batch(&self) -> usize {
-        7
-    }
-}
-
-impl NeighbourDevice for Failing {
-    fn references<'a>(
-        &'a self,
-        space: Space<'a>,
-        monitor: &'a Monitor,
-    ) -> Result<Box<dyn Neighbours + 'a>> {
-        Ok(Box::new(FewAtATime {
-            device: self,
-            neighbours: self.cpu.references(space, monitor)?,
-        }))
-    }
-}
-
-impl DistanceDevice for Failing {
-    fn distances(
-        &self,
-        points: &Points,
-        pairs: &Pairs,
-        out: &mut [f64],
-        monitor: &Monitor,
-    ) -> Result<()> {
-        self.answer()?;
-        self.cpu.distances(points, pairs, out, monitor)
-    }
-}
-
-impl LinkageDevice for Failing {
-    fn dissimilarities<'a>(
-        &'a self,
-        origin: Origin<'a>,
-        n: usize,
-        recurrence: Recurrence,
-        monitor: &Monitor,
-    ) -> Result<Box<dyn Dissimilarities + 'a>> {
-        self.answer()?;
-        self.cpu.dissimilarities(origin, n, recurrence, monitor)
-    }
-}
-
-impl KMeansDevice for Failing {
-    fn iterate(
-        &self,
-        x: &Observations,
-        start: Start,
-        iterations: usize,
-        monitor: &Monitor,
-    ) -> Result<Assigned> {
-        self.answer()?;
-        self.cpu.iterate(x, start, iterations, monitor)
     }
 }
 
@@ -179,8 +32,12 @@ fn gone() -> Error {
     Error::Device("gone".into())
 }
 
+fn failing_after(answers: usize, error: Error) -> Arc<FailingDevice> {
+    Arc::new(FailingDevice::after(answers, error))
+}
+
 fn lost() -> Engine {
-    Engine::on(Failing::after(0, gone())).or(cpu())
+    Engine::on(failing_after(0, gone())).or(cpu())
 }
 
 fn observations(rows: usize, modulus: i32) -> Observations {
@@ -211,21 +68,21 @@ fn a_lost_device_is_stood_in_for_and_an_interrupt_is_not() {
     };
     let expected = run(&Engine::on(cpu()));
     for error in [gone(), Error::Memory("full".into())] {
-        let engine = Engine::on(Failing::after(0, error)).or(cpu());
+        let engine = Engine::on(failing_after(0, error)).or(cpu());
         assert_eq!(engine.name(), "failing");
         assert_eq!(run(&engine), expected);
         assert_eq!(engine.name(), "cpu");
     }
-    let interrupted = Engine::on(Failing::after(0, Error::Interrupt)).or(cpu());
+    let interrupted = Engine::on(failing_after(0, Error::Interrupt)).or(cpu());
     assert_eq!(run(&interrupted), Err(Error::Interrupt));
-    let alone = Engine::on(Failing::after(0, gone()));
+    let alone = Engine::on(failing_after(0, gone()));
     assert_eq!(run(&alone), Err(gone()));
 }
 
 #[test]
 fn the_monitor_learns_of_a_lost_device_once_and_not_of_a_small_one() {
     let warnings = |error: Error| {
-        let (monitor, engine) = (Monitor::default(), Engine::on(Failing::after(0, error)));
+        let (monitor, engine) = (Monitor::default(), Engine::on(failing_after(0, error)));
         let engine = engine.or(cpu());
         let points = points(Metric::Manhattan, &observations(9, 5));
         for _ in 0..2 {
@@ -248,7 +105,7 @@ fn merges_within_apriori_clusters_are_kept_where_a_device_is_lost_above_them() {
     let labels: Vec<u32> = (0..40).map(|i| 1 + i % 4).collect();
     let monitor = Monitor::default();
     let mut clusterer = Clusterer::new(&x, Some(&labels), &OPTIONS).unwrap();
-    let engine = Engine::on(Failing::after(1, gone())).or(cpu());
+    let engine = Engine::on(failing_after(1, gone())).or(cpu());
     let found = engine.run(&monitor, |device| clusterer.run(device, &monitor));
     let (done, _) = monitor.progress();
     let mut again = Clusterer::new(&x, Some(&labels), &OPTIONS).unwrap();
@@ -267,7 +124,7 @@ fn a_search_goes_on_where_a_device_is_lost_in_the_middle_of_it() {
         engine.run(&monitor, |device| search.run(device, &monitor))?;
         Ok::<_, Error>(search.into_graph())
     };
-    let lost = || Engine::on(Failing::after(1, gone())).or(cpu());
+    let lost = || Engine::on(failing_after(1, gone())).or(cpu());
     let right = Engine::on(cpu());
     let engine = lost();
     assert_eq!(graph(&engine), graph(&right));

@@ -1,5 +1,9 @@
 //! What the tests share.
 
+mod failing;
+
+pub use failing::FailingDevice;
+
 use ndarray::Array2;
 
 use crate::metric::{Metric, ZeroOverZero};

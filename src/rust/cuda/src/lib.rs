@@ -24,6 +24,8 @@ mod neighbours;
 mod screen;
 mod sender;
 mod stored;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
 mod tests;
 

@@ -1,16 +1,16 @@
 //! The engine against the obvious way.
 
-use std::sync::Mutex;
-
 use super::checks::{check, compare_blocks_with_the_whole, compare_with_all_distances};
 use super::*;
-use crate::cpu::{Cpu, Device};
-use crate::error::{Error, Result};
+use crate::cpu::Cpu;
+use crate::error::Error;
 use crate::matrix::Rows;
 use crate::metric::{Metric, Points, ZeroOverZero};
 use crate::monitor::Monitor;
-use crate::neighbours::{NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space};
-use crate::testing::{array, correlations, dist_metrics, draw, observations, Data, Random};
+use crate::neighbours::Space;
+use crate::testing::{
+    array, correlations, dist_metrics, draw, observations, Data, FailingDevice, Random,
+};
 use crate::Observations;
 
 #[test]
@@ -188,96 +188,28 @@ fn a_stopped_search_says_so() {
     }
 }
 
-/// The CPU as a device that fails once it has answered so many requests, of few queries each.
-struct Failing {
-    cpu: Cpu,
-    answers: usize,
-    /// The queries of each request that it has answered.
-    answered: Mutex<Vec<Vec<u32>>>,
-}
-
-impl Failing {
-    fn after(answers: usize) -> Self {
-        Self {
-            cpu: Cpu::new(2).unwrap(),
-            answers,
-            answered: Mutex::default(),
-        }
-    }
-
-    /// The queries that it has answered.
-    fn queries(&self) -> Vec<u32> {
-        self.answered.lock().unwrap().concat()
-    }
-}
-
-impl Device for Failing {
-    fn cpu(&self) -> &Cpu {
-        &self.cpu
-    }
-}
-
-impl NeighbourDevice for Failing {
-    fn references<'a>(
-        &'a self,
-        space: Space<'a>,
-        monitor: &'a Monitor,
-    ) -> Result<Box<dyn Neighbours + 'a>> {
-        Ok(Box::new(FailingNeighbours {
-            neighbours: self.cpu.references(space, monitor)?,
-            device: self,
-        }))
-    }
-}
-
-struct FailingNeighbours<'a> {
-    neighbours: Box<dyn Neighbours + 'a>,
-    device: &'a Failing,
-}
-
-impl Neighbours for FailingNeighbours<'_> {
-    fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists> {
-        let mut answered = self.device.answered.lock().unwrap();
-        if answered.len() == self.device.answers {
-            return Err(Error::Device("gone".into()));
-        }
-        answered.push(request.queries.to_vec());
-        self.neighbours.nearest(request)
-    }
-
-    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
-        self.neighbours.distances(pairs)
-    }
-
-    fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
-        self.neighbours.merge(lower, higher)
-    }
-
-    fn batch(&self) -> usize {
-        7
-    }
-}
-
 #[test]
 fn a_search_that_failed_goes_on_where_it_was() {
     let mut random = Random(12);
     let cpu = Cpu::new(2).unwrap();
+    let gone = || Error::Device("gone".into());
+    let failing_after = |answers| FailingDevice::after(answers, gone());
     for (data, is_distinct) in [(Data::Plain, true), (Data::Duplicates, false)] {
         let points = Points::new(Metric::Manhattan, &draw(&mut random, data, 120, 2));
         for references in [120, 60] {
             let graph = nearest(&points, references, 4, &cpu, &Monitor::default()).unwrap();
-            let whole = Failing::after(usize::MAX);
+            let whole = failing_after(usize::MAX);
             nearest(&points, references, 4, &whole, &Monitor::default()).unwrap();
             let queries = graph.index.len() / 4;
             // Equal points are one query.
             assert_eq!(whole.queries().len() == queries, is_distinct);
             for answers in [0, 1, 3] {
                 let case = format!("{data:?}, {references} references, {answers} answers");
-                let (first, second) = (Failing::after(answers), Failing::after(usize::MAX));
+                let (first, second) = (failing_after(answers), failing_after(usize::MAX));
                 let monitor = Monitor::default();
                 let mut search = Search::new(&points, references, 4, &cpu).unwrap();
                 let failed = search.run(&first, &monitor);
-                assert_eq!(failed, Err(Error::Device("gone".into())), "{case}");
+                assert_eq!(failed, Err(gone()), "{case}");
                 search.run(&second, &monitor).unwrap();
                 assert_eq!(search.into_graph(), graph, "{case}");
                 assert_eq!(first.queries().len(), 7 * answers, "{case}");

@@ -1,15 +1,4 @@
-//! What becomes of work whose device is lost in the middle of it: a kernel that traps takes away
-//! the context, as one that fails would, and those on other devices. Each case is tried in a
-//! process of its own, for the process may not get another context.
-
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::Arc;
-use std::thread::{scope, sleep};
-use std::time::{Duration, Instant};
-
-use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig};
-use cudarc::nvrtc::Ptx;
+//! What becomes of work whose device is lost in the middle of it.
 
 use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::error::{Error, Result};
@@ -24,123 +13,12 @@ use gmhclust_core::testing::{draw, Data, Random};
 use gmhclust_core::{Cpu, Monitor};
 
 use super::{cuda, try_cuda_on};
-use crate::device::Device;
+use crate::testing::{in_processes, lose, too_late, LOSSES};
 use crate::Cuda;
 
-/// What a process that this one starts has in its environment: the number of its case.
-const CASE: &str = "GMHCLUST_TEST_CASE";
-
-/// After how long such a process is taken to hang: far more than it needs on a busy machine.
-const MOST_SECONDS: u64 = 600;
-
-/// Exit status of a process whose work ended before the device was lost.
-const TOO_LATE: i32 = 3;
-
-/// Most processes for a case, until one loses its device in time. On a fast device a search may end
-/// between two looks at its progress.
-const TRIES: usize = 8;
-
-/// Runs that many cases of `test`, which has this name, each in a process of its own, which has to
-/// end well.
+/// Runs that many cases of the test with this name, each in a process of its own.
 fn alone(name: &str, cases: usize, test: impl FnOnce(usize)) {
-    if let Ok(case) = std::env::var(CASE) {
-        return test(case.parse().unwrap());
-    }
-    let ends_well = |&case: &usize| {
-        let mut tries = (0..TRIES).map(|_| exit_status(name, case));
-        tries.find(|&status| status != Some(TOO_LATE)) == Some(Some(0))
-    };
-    let failed: Vec<usize> = (0..cases).filter(|case| !ends_well(case)).collect();
-    assert!(failed.is_empty(), "{name}: {failed:?} of {cases} cases");
-}
-
-/// The exit status of a process that runs a case; `None` where a signal ended it.
-fn exit_status(name: &str, case: usize) -> Option<i32> {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture"])
-        .arg(format!("tests::loss::{name}"))
-        .env(CASE, case.to_string())
-        .stdin(Stdio::null())
-        .spawn()
-        .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(MOST_SECONDS);
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return status.code();
-        }
-        if Instant::now() > deadline {
-            child.kill().unwrap();
-            panic!("case {case} of {name} hangs");
-        }
-        sleep(Duration::from_millis(20));
-    }
-}
-
-/// A kernel that takes away the context of a device.
-struct Trap {
-    stream: Arc<CudaStream>,
-    kernel: CudaFunction,
-}
-
-impl Trap {
-    fn new(device: usize) -> Self {
-        let source = ".version 7.0\n.target sm_70\n.address_size 64\n\
-                      .visible .entry lose() {\n    trap;\n}\n";
-        let context = &Device::shared(device).unwrap().context;
-        let module = context.load_module(Ptx::from_src(source)).unwrap();
-        Self {
-            stream: context.new_stream().unwrap(),
-            kernel: module.load_function("lose").unwrap(),
-        }
-    }
-
-    fn spring(self) {
-        let config = LaunchConfig::for_num_elems(1);
-        // SAFETY: the kernel has no arguments.
-        let launched = unsafe { self.stream.launch_builder(&self.kernel).launch(config) };
-        let sprung = launched.and_then(|_| self.stream.synchronize());
-        assert!(sprung.is_err(), "the context is not lost");
-    }
-}
-
-/// When a device is lost.
-#[derive(Debug, Clone, Copy)]
-enum Loss {
-    /// Before the work begins.
-    Before,
-    /// As soon as a part of the work is done: more than so many hundredths of what is expected
-    /// then.
-    During(u64),
-}
-
-const LOSSES: [Loss; 3] = [Loss::Before, Loss::During(0), Loss::During(20)];
-
-/// What comes of work during which a device is lost.
-fn lose<T>(device: usize, loss: Loss, monitor: &Monitor, work: impl FnOnce() -> T) -> T {
-    let trap = Trap::new(device);
-    let hundredths = match loss {
-        Loss::Before => {
-            trap.spring();
-            return work();
-        }
-        Loss::During(hundredths) => hundredths,
-    };
-    let ended = AtomicBool::new(false);
-    scope(|scope| {
-        scope.spawn(|| {
-            let is_due = || {
-                let (done, expected) = monitor.progress();
-                done > 0 && 100 * done > hundredths * expected
-            };
-            while !is_due() && !ended.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-            trap.spring();
-        });
-        let result = work();
-        ended.store(true, Ordering::Relaxed);
-        result
-    })
+    in_processes(&format!("tests::loss::{name}"), cases, test);
 }
 
 /// How many cases [`lose_in_the_middle_of`] has.
@@ -205,10 +83,7 @@ fn lose_in_the_middle_of<T: PartialEq>(
             assert!(reason.ends_with("; its context is lost"));
         }
         Err(other) => panic!("{loss:?}: {other}"),
-        Ok(_) => {
-            eprintln!("{loss:?}: the device was not lost in time");
-            std::process::exit(TOO_LATE);
-        }
+        Ok(_) => too_late(loss),
     }
     drop(cuda);
     // The next call works, where the driver gives this process another context.

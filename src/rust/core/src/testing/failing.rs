@@ -1,0 +1,169 @@
+//! A device that fails, as one that is lost would.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+
+use crate::cpu::{Cpu, Device};
+use crate::distances::{DistanceDevice, Pairs};
+use crate::error::{Error, Result};
+use crate::kmeans::{Assigned, KMeansDevice, Start};
+use crate::linkage::dissimilarities::Dissimilarities;
+use crate::linkage::{LinkageDevice, Origin, Recurrence};
+use crate::mahalanobis::agglomerate::agglomerate_all;
+use crate::mahalanobis::screen::{ClusterFrame, Screen};
+use crate::mahalanobis::{AgglomerationDevice, Problem, WholeProblems};
+use crate::metric::Points;
+use crate::neighbours::{NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space};
+use crate::{Merge, Monitor, Observations};
+
+/// A device that gives the CPU's answers, and after a number of them an error.
+///
+/// An answer is the neighbours of one request, or all that another algorithm asks of a device; for
+/// an agglomeration, the merges of its problems.
+pub struct FailingDevice {
+    cpu: Cpu,
+    error: Error,
+    /// Answers before the error.
+    answers: AtomicUsize,
+    /// The queries of the requests for neighbours that it has answered.
+    queries: Mutex<Vec<u32>>,
+}
+
+impl FailingDevice {
+    /// Fails with `error` after this number of answers.
+    pub fn after(answers: usize, error: Error) -> Self {
+        Self {
+            cpu: Cpu::new(2).unwrap(),
+            error,
+            answers: AtomicUsize::new(answers),
+            queries: Mutex::default(),
+        }
+    }
+
+    /// The queries whose neighbours it has found, in order.
+    pub fn queries(&self) -> Vec<u32> {
+        self.queries.lock().unwrap().clone()
+    }
+
+    fn answer(&self) -> Result<()> {
+        let one_less = |left: usize| left.checked_sub(1);
+        self.answers
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less)
+            .map(drop)
+            .map_err(|_| self.error.clone())
+    }
+}
+
+impl Device for FailingDevice {
+    fn cpu(&self) -> &Cpu {
+        &self.cpu
+    }
+}
+
+impl AgglomerationDevice for FailingDevice {
+    fn screen(
+        &self,
+        number: usize,
+        problem: &Problem,
+        active: usize,
+        frame: ClusterFrame,
+    ) -> Result<Box<dyn Screen>> {
+        self.cpu.screen(number, problem, active, frame)
+    }
+
+    fn whole_problems(&self) -> Option<&dyn WholeProblems> {
+        Some(self)
+    }
+}
+
+/// One answer for all apriori clusters, and one for the tree above them.
+impl WholeProblems for FailingDevice {
+    fn choose(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Vec<usize>> {
+        self.answer()?;
+        Ok((0..problems.len()).collect())
+    }
+
+    fn merge(&self, problems: &[&Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        let problems: Vec<Problem> = problems.iter().map(|&problem| problem.clone()).collect();
+        agglomerate_all(&problems, &self.cpu, monitor)
+    }
+}
+
+/// Answers requests of seven queries.
+struct FailingNeighbours<'a> {
+    device: &'a FailingDevice,
+    neighbours: Box<dyn Neighbours + 'a>,
+}
+
+impl Neighbours for FailingNeighbours<'_> {
+    fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists> {
+        self.device.answer()?;
+        let mut queries = self.device.queries.lock().unwrap();
+        queries.extend_from_slice(request.queries);
+        self.neighbours.nearest(request)
+    }
+
+    fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>> {
+        self.neighbours.distances(pairs)
+    }
+
+    fn merge(&mut self, lower: u32, higher: u32) -> Result<()> {
+        self.neighbours.merge(lower, higher)
+    }
+
+    fn batch(&self) -> usize {
+        7
+    }
+}
+
+impl NeighbourDevice for FailingDevice {
+    fn references<'a>(
+        &'a self,
+        space: Space<'a>,
+        monitor: &'a Monitor,
+    ) -> Result<Box<dyn Neighbours + 'a>> {
+        Ok(Box::new(FailingNeighbours {
+            device: self,
+            neighbours: self.cpu.references(space, monitor)?,
+        }))
+    }
+}
+
+impl DistanceDevice for FailingDevice {
+    fn distances(
+        &self,
+        points: &Points,
+        pairs: &Pairs,
+        out: &mut [f64],
+        monitor: &Monitor,
+    ) -> Result<()> {
+        self.answer()?;
+        self.cpu.distances(points, pairs, out, monitor)
+    }
+}
+
+impl LinkageDevice for FailingDevice {
+    fn dissimilarities<'a>(
+        &'a self,
+        origin: Origin<'a>,
+        n: usize,
+        recurrence: Recurrence,
+        monitor: &Monitor,
+    ) -> Result<Box<dyn Dissimilarities + 'a>> {
+        self.answer()?;
+        self.cpu.dissimilarities(origin, n, recurrence, monitor)
+    }
+}
+
+impl KMeansDevice for FailingDevice {
+    fn iterate(
+        &self,
+        x: &Observations,
+        start: Start,
+        iterations: usize,
+        monitor: &Monitor,
+    ) -> Result<Assigned> {
+        self.answer()?;
+        self.cpu.iterate(x, start, iterations, monitor)
+    }
+}

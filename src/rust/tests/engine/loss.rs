@@ -1,0 +1,272 @@
+//! A GPU that is lost in the middle of work under `backend = "auto"`: the CPU does the rest.
+
+use gmhclust_core::distances::{DistanceDevice, Pairs};
+use gmhclust_core::kmeans::{self, Start};
+use gmhclust_core::linkage::{linkage, spanning, Linkage, Origin, Recurrence, StoredPrecision};
+use gmhclust_core::mahalanobis::{Clusterer, Distance, Options, ProblemSizes, Subthreshold};
+use gmhclust_core::metric::{Metric, Points};
+use gmhclust_core::testing::{draw, Data, Random};
+use gmhclust_core::{knn, Cpu, Error, Monitor, Result};
+use gmhclust_cuda::testing::{in_processes, lose, too_late, LOSSES};
+
+use crate::engine::planner::Workload;
+use crate::engine::{Choice, Engine};
+
+/// Threads of the CPU.
+const THREADS: usize = 4;
+
+/// Number of cases of [`fall_back_in_the_middle_of`].
+const CASES: usize = LOSSES.len();
+
+/// Runs the cases of the test with this name, each in a process of its own.
+fn alone(name: &str, cases: usize, test: impl FnOnce(usize)) {
+    in_processes(&format!("loss::{name}"), cases, test);
+}
+
+/// The choice of a backend, on the first device or on all.
+fn choice(backend: &str, on_all: bool) -> Choice<'_> {
+    Choice {
+        backend,
+        threads: THREADS,
+        devices: if on_all { None } else { Some(&[0]) },
+    }
+}
+
+/// Loses device 0, and with it all other devices of this process, in the middle of some work. The
+/// planner must prefer a GPU for work of this size.
+fn fall_back_in_the_middle_of<T: PartialEq>(
+    case: usize,
+    size: &Workload,
+    on_all: bool,
+    work: impl Fn(&Engine, &Monitor) -> Result<T>,
+) {
+    let open = |backend| Engine::new(&choice(backend, on_all), size);
+    let right = work(&open("cpu").unwrap(), &Monitor::default());
+    assert!(right.is_ok());
+    let engine = open("auto").unwrap();
+    must_work_on_the_gpu(&engine, &right, &work);
+    let (loss, monitor) = (LOSSES[case], Monitor::default());
+    let result = lose(0, loss, &monitor, || work(&engine, &monitor));
+    assert!(result == right, "{loss:?}");
+    let warnings = monitor.warnings();
+    eprintln!("{loss:?}: {warnings:?}");
+    if engine.name() == "cuda" {
+        assert!(warnings.is_empty());
+        too_late(loss);
+    }
+    assert_eq!(engine.name(), "cpu");
+    assert_eq!(warnings.len(), 1);
+    // With several devices, the warning is of the one whose loss was noticed last.
+    let device = if on_all {
+        "CUDA device "
+    } else {
+        "CUDA device 0: "
+    };
+    assert!(warnings[0].starts_with(device));
+    assert!(warnings[0].ends_with("; its context is lost; the CPU did the rest of the work"));
+    drop(engine);
+    // The next call works, or says why not. That depends on whether the driver gives this process
+    // another context.
+    match open("cuda") {
+        Ok(_) => must_work_on_the_gpu(&open("auto").unwrap(), &right, &work),
+        Err(Error::Device(reason)) => {
+            eprintln!("{reason}");
+            assert!(reason.contains(": its context was lost"));
+            assert_eq!(open("auto").unwrap().name(), "cpu");
+        }
+        Err(other) => panic!("{other}"),
+    }
+}
+
+fn must_work_on_the_gpu<T: PartialEq>(
+    engine: &Engine,
+    right: &Result<T>,
+    work: impl Fn(&Engine, &Monitor) -> Result<T>,
+) {
+    assert_eq!(engine.name(), "cuda");
+    let monitor = Monitor::default();
+    assert!(work(engine, &monitor) == *right);
+    assert!(monitor.warnings().is_empty());
+    assert_eq!(engine.name(), "cuda");
+}
+
+const OPTIONS: Options = Options {
+    threshold: 50.0,
+    subthreshold: Subthreshold::Mahal,
+    distance: Distance::Centroid,
+    normalize: false,
+    apriori_intra: true,
+};
+
+/// Clustering of a mixture in this many dimensions.
+fn fall_back_in_a_clustering(case: usize, n: usize, columns: usize, apriori: Option<&[u32]>) {
+    let x = draw(&mut Random(1), Data::Mixture, n, columns);
+    let size = Workload::Agglomeration(ProblemSizes::new(n, apriori));
+    fall_back_in_the_middle_of(case, &size, false, |engine, monitor| {
+        let mut clusterer = Clusterer::new(&x, apriori, &OPTIONS)?;
+        engine.run(monitor, |on| clusterer.run(on, monitor))
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_cpu_goes_on_where_the_gpu_is_lost_in_a_clustering() {
+    let name = "the_cpu_goes_on_where_the_gpu_is_lost_in_a_clustering";
+    alone(name, CASES, |case| {
+        fall_back_in_a_clustering(case, 14_000, 6, None);
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_cpu_goes_on_where_the_gpu_is_lost_in_apriori_clusters() {
+    let name = "the_cpu_goes_on_where_the_gpu_is_lost_in_apriori_clusters";
+    alone(name, CASES, |case| {
+        // As many problems as the planner leaves to thread blocks.
+        let mut random = Random(2);
+        let labels: Vec<u32> = (0..40_000).map(|_| 1 + random.below(20) as u32).collect();
+        fall_back_in_a_clustering(case, 40_000, 8, Some(&labels));
+    });
+}
+
+/// The graph of the 10 nearest neighbours of `n` points in 30 dimensions.
+fn fall_back_in_a_search(case: usize, metric: Metric, n: usize, on_all: bool) {
+    let x = draw(&mut Random(3), Data::Mixture, n, 30);
+    let points = Points::new(metric, &x);
+    let size = Workload::Pairs {
+        count: n * n,
+        columns: 30,
+    };
+    fall_back_in_the_middle_of(case, &size, on_all, |engine, monitor| {
+        let mut search = knn::Search::new(&points, n, 10, engine.cpu())?;
+        engine.run(monitor, |on| search.run(on, monitor))?;
+        Ok(search.into_graph())
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_cpu_goes_on_where_the_gpu_is_lost_in_a_search() {
+    let name = "the_cpu_goes_on_where_the_gpu_is_lost_in_a_search";
+    alone(name, CASES, |case| {
+        fall_back_in_a_search(case, Metric::Euclidean, 80_000, false);
+    });
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn the_cpu_goes_on_where_the_gpus_are_lost_together() {
+    let name = "the_cpu_goes_on_where_the_gpus_are_lost_together";
+    alone(name, 2 * CASES, |case| {
+        let usable = gmhclust_cuda::devices().unwrap();
+        let usable = usable.iter().filter(|device| device.problem.is_none());
+        assert!(usable.count() >= 2, "there is one");
+        let metric = [Metric::Euclidean, Metric::Manhattan][case / CASES];
+        fall_back_in_a_search(case % CASES, metric, 150_000, true);
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_cpu_goes_on_where_the_gpu_is_lost_in_a_tree() {
+    let name = "the_cpu_goes_on_where_the_gpu_is_lost_in_a_tree";
+    alone(name, CASES, |case| {
+        let n = 20_000;
+        let x = draw(&mut Random(4), Data::Mixture, n, 30);
+        let points = Points::new(Metric::Manhattan, &x);
+        let size = Workload::Pairs {
+            count: n * n,
+            columns: 30,
+        };
+        fall_back_in_the_middle_of(case, &size, false, |engine, monitor| {
+            engine.run(monitor, |on| spanning::tree(&points, on, monitor))
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_cpu_goes_on_where_the_gpu_is_lost_in_distances() {
+    let name = "the_cpu_goes_on_where_the_gpu_is_lost_in_distances";
+    alone(name, CASES, |case| {
+        let (n, columns) = (20_000, 45);
+        let x = draw(&mut Random(5), Data::Mixture, n, columns);
+        let points = Points::new(Metric::Euclidean, &x);
+        let pairs = Pairs::within(n);
+        let count = pairs.count();
+        let size = Workload::Pairs { count, columns };
+        fall_back_in_the_middle_of(case, &size, false, |engine, monitor| {
+            let mut out = vec![0.0; count];
+            engine.run(monitor, |on| {
+                on.distances(&points, &pairs, &mut out, monitor)
+            })?;
+            Ok(out)
+        });
+    });
+}
+
+/// Average linkage of points, or of the distances between them.
+fn fall_back_in_a_linkage(case: usize, given: bool) {
+    let (n, columns) = (6_000, 10);
+    let x = draw(&mut Random(6), Data::Mixture, n, columns);
+    let points = Points::new(Metric::Euclidean, &x);
+    let pairs = Pairs::within(n);
+    let mut distances = vec![0.0; pairs.count()];
+    let cpu = Cpu::new(THREADS).unwrap();
+    cpu.distances(&points, &pairs, &mut distances, &Monitor::default())
+        .unwrap();
+    let recurrence = Recurrence {
+        linkage: Linkage::Average,
+        precision: StoredPrecision::Double,
+    };
+    let size = Workload::Linkage {
+        linkage: recurrence.linkage,
+        observations: n,
+        columns: if given { None } else { Some(columns) },
+    };
+    let origin = if given {
+        Origin::Given(&distances)
+    } else {
+        Origin::Points(&points)
+    };
+    fall_back_in_the_middle_of(case, &size, false, |engine, monitor| {
+        engine.run(monitor, |on| {
+            linkage(origin, n, recurrence, None, on, monitor)
+        })
+    });
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_cpu_goes_on_where_the_gpu_is_lost_in_linkage_of_points() {
+    let name = "the_cpu_goes_on_where_the_gpu_is_lost_in_linkage_of_points";
+    alone(name, CASES, |case| fall_back_in_a_linkage(case, false));
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_cpu_goes_on_where_the_gpu_is_lost_in_linkage_of_distances() {
+    let name = "the_cpu_goes_on_where_the_gpu_is_lost_in_linkage_of_distances";
+    alone(name, CASES, |case| fall_back_in_a_linkage(case, true));
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_cpu_goes_on_where_the_gpu_is_lost_in_k_means() {
+    let name = "the_cpu_goes_on_where_the_gpu_is_lost_in_k_means";
+    alone(name, CASES, |case| {
+        let (n, columns, centers, iterations) = (100_000, 15, 200, 30);
+        let x = draw(&mut Random(7), Data::Mixture, n, columns);
+        let mut random = Random(8);
+        let uniforms: Vec<f64> = (0..centers).map(|_| random.uniform()).collect();
+        let size = Workload::Pairs {
+            count: n * centers * iterations,
+            columns,
+        };
+        fall_back_in_the_middle_of(case, &size, false, |engine, monitor| {
+            engine.run(monitor, |on| {
+                kmeans::cluster(&x, Start::Draws(&uniforms), iterations, on, monitor)
+            })
+        });
+    });
+}
