@@ -1,5 +1,9 @@
 //! What the tests share.
 
+pub mod rows;
+#[cfg(test)]
+pub mod shrink;
+
 use crate::metric::{Metric, ZeroOverZero};
 use crate::neighbours::single::RowSum;
 use crate::Matrix;

@@ -76,29 +76,49 @@ impl<T: Ord + Copy> Queue<T> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::{prop_oneof, Strategy};
+
     use super::*;
-    use crate::testing::Random;
+    use crate::testing::shrink::for_all;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Push(usize),
+        Take(usize),
+    }
+
+    /// As many steps, so many of four of which push.
+    fn steps(count: usize, pushes: u32) -> impl Strategy<Value = Vec<Step>> {
+        let push = (0..100_000usize).prop_map(Step::Push);
+        // Rather a low index.
+        let take = (0..3 * NEAR).prop_flat_map(|most| 0..=most);
+        let take = take.prop_map(Step::Take);
+        vec(prop_oneof![pushes => push, 4 - pushes => take], 0..=count)
+    }
 
     #[test]
     fn elements_come_in_order() {
-        let mut random = Random(5);
-        let mut queue = Queue::with_capacity(0).unwrap();
-        let mut sorted: Vec<usize> = Vec::new();
-        for round in 0..20_000 {
-            // Grows to some hundreds of elements, and shrinks to none, again and again.
-            let grows = (round / 1_000) % 2 == 0;
-            if random.below(4) < if grows { 3 } else { 1 } {
-                let element = random.below(100_000);
-                queue.push(element);
-                sorted.insert(sorted.partition_point(|other| *other < element), element);
-                continue;
+        // Grows to some hundreds of elements, and shrinks to none, and grows again.
+        let steps = (steps(1_000, 3), steps(2_000, 1), steps(1_000, 3));
+        for_all(20, steps, |(growing, shrinking, again)| {
+            let mut queue = Queue::with_capacity(0).unwrap();
+            let mut sorted: Vec<usize> = Vec::new();
+            for step in growing.into_iter().chain(shrinking).chain(again) {
+                match step {
+                    Step::Push(element) => {
+                        queue.push(element);
+                        let at = sorted.partition_point(|other| *other < element);
+                        sorted.insert(at, element);
+                    }
+                    Step::Take(index) => {
+                        assert_eq!(queue.get(index), sorted.get(index).copied());
+                        let taken = (index < sorted.len()).then(|| sorted.remove(index));
+                        assert_eq!(queue.take(index), taken);
+                    }
+                }
             }
-            let most = random.below(3 * NEAR);
-            let index = random.below(1 + most);
-            assert_eq!(queue.get(index), sorted.get(index).copied());
-            let taken = (index < sorted.len()).then(|| sorted.remove(index));
-            assert_eq!(queue.take(index), taken);
-        }
-        assert!(!sorted.is_empty() || queue.get(0).is_none());
+            assert_eq!(queue.get(0), sorted.first().copied());
+        });
     }
 }
