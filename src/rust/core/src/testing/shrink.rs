@@ -170,6 +170,15 @@ pub fn simpler_number(number: f64) -> impl Iterator<Item = f64> {
         })
 }
 
+impl<T: Clone + fmt::Debug + 'static> Shrink for Vec<T> {
+    /// Shorter ones.
+    fn simpler(&self) -> Simpler<Self> {
+        with_each(self, parts(self.len()), |some, part| {
+            drop(some.drain(part));
+        })
+    }
+}
+
 impl Rows {
     /// With fewer rows or columns, but at least two and one.
     pub fn fewer(&self) -> Simpler<Self> {

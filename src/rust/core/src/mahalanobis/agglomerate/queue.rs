@@ -76,11 +76,9 @@ impl<T: Ord + Copy> Queue<T> {
 
 #[cfg(test)]
 mod tests {
-    use proptest::collection::vec;
-    use proptest::prelude::{prop_oneof, Strategy};
-
     use super::*;
-    use crate::testing::shrink::for_all;
+    use crate::testing::shrink::{cases, for_all};
+    use crate::testing::Random;
 
     #[derive(Debug, Clone)]
     enum Step {
@@ -88,23 +86,26 @@ mod tests {
         Take(usize),
     }
 
-    /// As many steps, so many of four of which push.
-    fn steps(count: usize, pushes: u32) -> impl Strategy<Value = Vec<Step>> {
-        let push = (0..100_000usize).prop_map(Step::Push);
-        // Rather a low index.
-        let take = (0..3 * NEAR).prop_flat_map(|most| 0..=most);
-        let take = take.prop_map(Step::Take);
-        vec(prop_oneof![pushes => push, 4 - pushes => take], 0..=count)
+    /// Steps from which a queue grows to some hundreds of elements, and shrinks to none, again and
+    /// again.
+    fn steps(random: &mut Random, _: usize) -> Vec<Step> {
+        let mut step = |number: usize| {
+            let grows = (number / 1_000).is_multiple_of(2);
+            if random.below(4) < if grows { 3 } else { 1 } {
+                return Step::Push(random.below(100_000));
+            }
+            let most = random.below(3 * NEAR);
+            Step::Take(random.below(1 + most))
+        };
+        (0..4_000).map(&mut step).collect()
     }
 
     #[test]
     fn elements_come_in_order() {
-        // Grows to some hundreds of elements, and shrinks to none, and grows again.
-        let steps = (steps(1_000, 3), steps(2_000, 1), steps(1_000, 3));
-        for_all(20, steps, |(growing, shrinking, again)| {
+        for_all(10, cases(steps), |steps| {
             let mut queue = Queue::with_capacity(0).unwrap();
             let mut sorted: Vec<usize> = Vec::new();
-            for step in growing.into_iter().chain(shrinking).chain(again) {
+            for step in steps {
                 match step {
                     Step::Push(element) => {
                         queue.push(element);
