@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use extendr_api::prelude::*;
 use gmhclust_core::knn::{Block, Done, Graph};
-use gmhclust_core::matrix::Rows;
+use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::{refuse_undefined, rows_without_distance};
 use gmhclust_core::{matrix, Error as CoreError, Monitor, Result as CoreResult};

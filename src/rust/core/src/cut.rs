@@ -75,9 +75,13 @@ pub fn cuts(
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::{any, Strategy};
+    use proptest::sample::Index;
+
     use super::*;
     use crate::dendrogram::Dendrogram;
-    use crate::testing::Random;
+    use crate::testing::shrink::for_all;
 
     /// All merges in turn, each of which renames the clusters of all observations.
     fn cut_slowly(merge: &[[i32; 2]], clusters: usize) -> Vec<i32> {
@@ -102,12 +106,14 @@ mod tests {
         name
     }
 
-    fn random_tree(n: usize, random: &mut Random) -> Dendrogram {
+    /// The tree in which each merge joins these two of the clusters that there are then.
+    fn tree(merged: Vec<(Index, Index)>) -> Dendrogram {
+        let n = merged.len() + 1;
         let mut nodes: Vec<u32> = (0..n as u32).collect();
         let mut steps = Vec::new();
-        while nodes.len() > 1 {
-            let mut draw = || nodes.swap_remove(random.below(nodes.len()));
-            let (a, b) = (draw(), draw());
+        for (a, b) in merged {
+            let mut take = |which: Index| nodes.swap_remove(which.index(nodes.len()));
+            let (a, b) = (take(a), take(b));
             nodes.push((n + steps.len()) as u32);
             steps.push((a, b, 0.0));
         }
@@ -116,15 +122,15 @@ mod tests {
 
     #[test]
     fn every_cut_of_random_trees_is_that_of_merging_one_by_one() {
-        let mut random = Random(1);
-        for n in 2..40 {
-            let tree = random_tree(n, &mut random);
-            let found = cuts(&tree.merge, 1..n + 1, &Monitor::default()).unwrap();
+        let trees = vec(any::<(Index, Index)>(), 1..40).prop_map(|merged| tree(merged).merge);
+        for_all(80, trees, |merge| {
+            let n = merge.len() + 1;
+            let found = cuts(&merge, 1..n + 1, &Monitor::default()).unwrap();
             for (clusters, found) in (1..).zip(found.chunks(n)) {
-                let expected = cut_slowly(&tree.merge, clusters);
+                let expected = cut_slowly(&merge, clusters);
                 assert_eq!(found, expected, "{clusters} of {n}");
             }
-        }
+        });
     }
 
     #[test]

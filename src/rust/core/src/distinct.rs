@@ -157,22 +157,30 @@ fn first_equal<'a>(row: &impl Fn(u32) -> &'a [f64], alike: &[(u64, u32)], first:
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::{Just, Strategy};
+
     use super::*;
-    use crate::testing::Random;
+    use crate::testing::shrink::for_all;
+
+    /// The number of columns, and values, of which there are few.
+    fn rows() -> impl Strategy<Value = (usize, Vec<f64>)> {
+        let value = |number: i32| match number {
+            0 => 0.0,
+            1 => -0.0,
+            other => f64::from(other) / 3.0,
+        };
+        let sizes = (1..=3usize, 1..=5);
+        sizes.prop_flat_map(move |(p, most)| {
+            let row = vec((0..=most).prop_map(value), p);
+            (Just(p), vec(row, 1..=60).prop_map(|rows| rows.concat()))
+        })
+    }
 
     #[test]
     fn distinct_rows_are_those_of_comparing_all_pairs() {
-        let mut random = Random(3);
-        for round in 0..200 {
-            let (n, p) = (1 + random.below(60), 1 + random.below(3));
-            let most = 1 + random.below(5);
-            let values: Vec<f64> = (0..n * p)
-                .map(|_| match random.below(most + 1) {
-                    0 => -0.0,
-                    1 => 0.0,
-                    other => other as f64 / 3.0,
-                })
-                .collect();
+        for_all(200, rows(), |(p, values)| {
+            let n = values.len() / p;
             let distinct = Distinct::new(&values, p, &Monitor::default()).unwrap();
             let row = |i: usize| &values[i * p..][..p];
             let first = |i: usize| (0..n).find(|&j| row(j) == row(i)).unwrap() as u32;
@@ -180,12 +188,12 @@ mod tests {
             for number in 0..distinct.count() {
                 let i = distinct.first(number) as usize;
                 let equal = (0..n).filter(|&j| row(j) == row(i)).map(|j| j as u32);
-                assert!(equal.eq(distinct.rows(number).iter().copied()), "{round}");
+                assert!(equal.eq(distinct.rows(number).iter().copied()), "{number}");
             }
             firsts.sort_unstable();
             firsts.dedup();
             assert_eq!(distinct.firsts(), firsts);
-        }
+        });
     }
 
     #[test]

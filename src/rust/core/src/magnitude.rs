@@ -1,7 +1,7 @@
 //! The range of values within which powers of distances do not overflow.
 
 use crate::error::{Error, Result};
-use crate::matrix::Rows;
+use crate::matrix::RowSlices;
 use crate::observations::Observations;
 
 /// The greatest allowed magnitude of a value. Fourth powers of distances between larger values

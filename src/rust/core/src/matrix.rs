@@ -18,7 +18,7 @@ const BLOCK: usize = 64;
 pub const STANDARD_LAYOUT: &str = "the matrix is in standard layout";
 
 /// A matrix in standard layout, by slices.
-pub trait Rows {
+pub trait RowSlices {
     /// What the matrix has.
     type Value;
 
@@ -35,7 +35,7 @@ pub trait Rows {
     fn values(&self) -> &[Self::Value];
 }
 
-impl<S: Data> Rows for ArrayBase<S, Ix2> {
+impl<S: Data> RowSlices for ArrayBase<S, Ix2> {
     type Value = S::Elem;
 
     #[inline(always)]

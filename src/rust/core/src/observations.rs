@@ -6,7 +6,7 @@ use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-use crate::matrix::{self, Rows, ROWS_AT_A_TIME};
+use crate::matrix::{self, RowSlices, ROWS_AT_A_TIME};
 
 /// Observations in rows: at least two rows and one column of finite values, in standard layout.
 #[derive(Debug, Clone, PartialEq)]

@@ -5,6 +5,9 @@ mod failing;
 pub use failing::FailingDevice;
 
 use ndarray::Array2;
+pub mod rows;
+#[cfg(test)]
+pub mod shrink;
 
 use crate::metric::{Metric, ZeroOverZero};
 use crate::neighbours::single::RowSum;

@@ -2,33 +2,26 @@
 //! `cargo run --release -p gmhclust-cuda --example time_linkage N P METRIC LINKAGE PRECISION DEVICE
 //! THREADS`, where METRIC may be `given` for Euclidean distances that are there before.
 
-mod device;
+mod common;
 
-use std::time::Instant;
-
+use common::Result;
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::linkage::{linkage as link, Linkage, Origin, Recurrence, StoredPrecision};
 use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
+use gmhclust_core::testing::Random;
 use gmhclust_core::Monitor;
 use ndarray::Array2;
 
-/// Normal values (sums of twelve uniform ones) around 50 centres.
+/// Normal values around 50 centres.
 fn mixture(n: usize, p: usize) -> Vec<f64> {
-    let mut state = 1u64;
-    let mut uniform = move || {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        (state.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1u64 << 53) as f64
-    };
-    let mut normal = move || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
-    let centres: Vec<f64> = (0..50 * p).map(|_| 3.0 * normal()).collect();
+    let mut random = Random(1);
+    let centres: Vec<f64> = (0..50 * p).map(|_| 3.0 * random.normal()).collect();
     (0..n * p)
-        .map(|at| centres[at / p % 50 * p + at % p] + normal())
+        .map(|at| centres[at / p % 50 * p + at % p] + random.normal())
         .collect()
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [n, p, metric, linkage, precision, name, threads] = &arguments[..] else {
         return Err("usage: time_linkage N P METRIC LINKAGE PRECISION DEVICE THREADS".into());
@@ -45,8 +38,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             _ => return Err("PRECISION must be double or single".into()),
         },
     };
-    let device = device::open(name, threads.parse()?, None)?;
-    let values = Array2::from_shape_vec((n, p), mixture(n, p)).expect("n × p values");
+    let device = common::open(name, threads.parse()?, None)?;
+    let values = Array2::from_shape_vec((n, p), mixture(n, p))?;
     let monitor = Monitor::default();
     let prepare = || Points::prepare(metric, values.clone(), &monitor);
     let mut given = Vec::new();
@@ -57,23 +50,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         device.distances(&points, &pairs, &mut given, &monitor)?;
     }
 
-    for _ in 0..3 {
-        let start = Instant::now();
+    let title = format!("{n} x {p} {metric:?} {recurrence:?} {name}, last height");
+    common::time(&title, |clock| {
         let points = device.cpu().install(prepare)?;
-        let prepared = start.elapsed();
+        clock.end("prepared");
         let origin = if is_given {
             Origin::Given(&given)
         } else {
             Origin::Points(&points)
         };
         let tree = link(origin, n, recurrence, None, &*device, &monitor)?;
-        println!(
-            "{n} x {p} {metric:?} {recurrence:?} {}: prepared in {prepared:.3?}, all in {:.3?}, \
-             last height {:?}",
-            name,
-            start.elapsed(),
-            tree.height.last()
-        );
-    }
+        Ok(tree.height.last().copied().unwrap_or(f64::NAN))
+    })?;
     Ok(())
 }

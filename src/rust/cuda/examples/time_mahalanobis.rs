@@ -2,29 +2,17 @@
 //! `cargo run --release -p gmhclust-cuda --example time_mahalanobis N P KIND cmd|fmd DEVICE THREADS
 //! [APRIORI]`, with the threshold at 1% of N and, where given, APRIORI components taken as apriori clusters.
 
-mod device;
+mod common;
 
-use std::time::Instant;
-
+use common::Result;
 use gmhclust_core::mahalanobis::{cluster, Distance, Options, Subthreshold};
+use gmhclust_core::testing::Random;
 use gmhclust_core::{Monitor, Observations};
 use ndarray::Array2;
 
-/// Uniform numbers in [0, 1) by xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn uniform(&mut self) -> f64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        let radius = (-2.0 * (1.0 - self.uniform()).ln()).sqrt();
-        radius * (2.0 * std::f64::consts::PI * self.uniform()).cos()
-    }
+fn normal(random: &mut Random) -> f64 {
+    let radius = (-2.0 * (1.0 - random.uniform()).ln()).sqrt();
+    radius * (2.0 * std::f64::consts::PI * random.uniform()).cos()
 }
 
 /// `n` points in `p` dimensions from `components` normal distributions of random shape and, where
@@ -33,8 +21,8 @@ fn mixture(n: usize, p: usize, components: usize, equal: bool) -> (Observations,
     let mut random = Random(42);
     let shapes: Vec<(Vec<f64>, Vec<f64>)> = (0..components)
         .map(|_| {
-            let mean = (0..p).map(|_| 6.0 * random.normal()).collect();
-            let factor = (0..p * p).map(|_| 0.4 * random.normal()).collect();
+            let mean = (0..p).map(|_| 6.0 * normal(&mut random)).collect();
+            let factor = (0..p * p).map(|_| 0.4 * normal(&mut random)).collect();
             (mean, factor)
         })
         .collect();
@@ -57,7 +45,7 @@ fn mixture(n: usize, p: usize, components: usize, equal: bool) -> (Observations,
         };
         labels.push(component as u32 + 1);
         let (mean, factor) = &shapes[component];
-        let z: Vec<f64> = (0..p).map(|_| random.normal()).collect();
+        let z: Vec<f64> = (0..p).map(|_| normal(&mut random)).collect();
         for k in 0..p {
             let row = &factor[k * p..][..p];
             let shaped: f64 = row.iter().zip(&z).map(|(f, z)| f * z).sum();
@@ -69,7 +57,7 @@ fn mixture(n: usize, p: usize, components: usize, equal: bool) -> (Observations,
     (x, labels)
 }
 
-fn main() {
+fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| arguments[i].parse::<usize>().expect("a number");
     let (n, p) = (number(0), number(1));
@@ -83,21 +71,21 @@ fn main() {
         apriori_intra: true,
     };
     let labels = apriori.map(|_| labels.as_slice());
-    let start = Instant::now();
-    let device = device::open(&arguments[4], number(5), None).expect("a device");
-    let opened = start.elapsed().as_secs_f64();
-    let run = || {
-        let start = Instant::now();
-        let monitor = Monitor::default();
-        let tree = cluster(&x, labels, &options, &*device, &monitor).expect("a tree");
-        let sum: f64 = tree.dendrogram.height.iter().sum();
-        (start.elapsed().as_secs_f64(), sum)
-    };
-    let (first, sum) = run();
-    let second = if first < 20.0 { run().0 } else { first };
-    println!(
-        "{n} x {p} {} {} {}/{} threads: opened {opened:.3} s, first {first:.3} s, second \
-         {second:.3} s, sum of heights {sum:.17e}",
+    let title = format!(
+        "{n} x {p} {} {} {}/{} threads, sum of heights",
         arguments[2], arguments[3], arguments[4], arguments[5]
     );
+    let mut device = None;
+    common::time(&title, |clock| {
+        // Once: the first run has the time of a device that was not used before.
+        if device.is_none() {
+            device = Some(common::open(&arguments[4], number(5), None)?);
+        }
+        clock.end("opened");
+        let device = device.as_deref().expect("was opened");
+        let tree = cluster(&x, labels, &options, device, &Monitor::default())?;
+        clock.end("clustered");
+        Ok(tree.dendrogram.height.iter().sum())
+    })?;
+    Ok(())
 }

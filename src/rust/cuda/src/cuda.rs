@@ -11,7 +11,7 @@ use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
 use gmhclust_core::mahalanobis::screen::cpu::CpuScreen;
 use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem, WholeProblems};
-use gmhclust_core::matrix::Rows;
+use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
 use gmhclust_core::neighbours::{NeighbourDevice, Neighbours, Space};

@@ -18,7 +18,7 @@ use ndarray::Array2;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::seed::{self, CHUNK};
 use gmhclust_core::kmeans::{Assigned, Start};
-use gmhclust_core::matrix::Rows;
+use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::observations::Observations;
 

@@ -6,7 +6,9 @@ use crate::cpu::Cpu;
 use crate::error::Error;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
-use crate::testing::{array, correlations, dist_metrics, Random};
+use crate::testing::rows::Rows;
+use crate::testing::shrink::{cases, for_all};
+use crate::testing::{array, correlations, dist_metrics, values, Random};
 
 fn bits(points: &Points, pairs: &Pairs, threads: usize) -> Vec<u64> {
     checks::bits(&Cpu::new(threads).unwrap(), points, pairs)
@@ -21,36 +23,35 @@ fn expected_bits(points: &Points, pairs: &[(usize, usize)]) -> Vec<u64> {
 
 #[test]
 fn tiles_have_the_bits_of_one_distance_at_a_time() {
-    let mut random = Random(4);
-    for round in 0..24 {
+    // The second ones of the pairs of two groups have the label 1.
+    let draw = |random: &mut Random, round: usize| {
         let n = [0, 1, 2, 3, 15, 16, 17, 18, 31, 33, 64, 65, 70, 97, 130][random.below(15)];
         let p = [0, 1, 2, 7, 40][random.below(5)];
-        let within: Vec<_> = (0..n)
-            .flat_map(|j| (j + 1..n).map(move |i| (i, j)))
-            .collect();
-        let first = random.below(n + 1);
-        let across: Vec<_> = (first..n)
-            .flat_map(|j| (0..first).map(move |i| (i, j)))
-            .collect();
+        let holes = [&[][..], &[f64::NAN]][round % 2];
+        let rows = Rows {
+            columns: p,
+            ..Rows::new(&values(random, n * p, holes), n)
+        };
+        rows.label(random.below(n + 1)..n, 1)
+    };
+    for_all(24, cases(draw), |rows| {
+        let rows = rows.sorted();
+        let (n, p, first) = (rows.count(), rows.columns, rows.labelled(0).count());
+        let within = (0..n).flat_map(|j| (j + 1..n).map(move |i| (i, j)));
+        let across = (first..n).flat_map(|j| (0..first).map(move |i| (i, j)));
+        let (within, across): (Vec<_>, Vec<_>) = (within.collect(), across.collect());
         for metric in dist_metrics().into_iter().chain(correlations()) {
-            let points = random_points(&mut random, metric, n, p, round % 2 == 1);
+            let points = Points::prepare(metric, rows.array(), &Monitor::default());
+            let points = points.unwrap();
             for threads in [1, 3] {
                 let what = format!("{metric:?}, {n} x {p}, {first} first, {threads} threads");
-                let all = Pairs::within(n);
-                assert_eq!(
-                    bits(&points, &all, threads),
-                    expected_bits(&points, &within),
-                    "{what}"
-                );
-                let some = Pairs::across(first, n - first);
-                assert_eq!(
-                    bits(&points, &some, threads),
-                    expected_bits(&points, &across),
-                    "{what}"
-                );
+                let found = bits(&points, &Pairs::within(n), threads);
+                assert_eq!(found, expected_bits(&points, &within), "{what}");
+                let found = bits(&points, &Pairs::across(first, n - first), threads);
+                assert_eq!(found, expected_bits(&points, &across), "{what}");
             }
         }
-    }
+    });
 }
 
 #[test]

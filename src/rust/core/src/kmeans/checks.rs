@@ -1,12 +1,13 @@
 //! What devices that iterate Lloyd's algorithm are held to.
 
-use ndarray::{Array2, ArrayView2, Axis};
+use ndarray::{Array2, ArrayView2};
 
 use super::cluster::{cluster, KMeans};
 use super::device::{KMeansDevice, Start};
-use crate::matrix::Rows;
+use crate::matrix::RowSlices;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
+use crate::testing::rows::Rows;
 use crate::testing::{draw, Random, DATA};
 
 /// All distances, in every iteration.
@@ -85,32 +86,51 @@ pub fn check(
     found
 }
 
-/// Holds a device to the partitions of plain iterations, on data of every sort.
-pub fn compare_with_plain_iterations(device: &(impl KMeansDevice + ?Sized)) {
-    let mut random = Random(11);
-    for round in 0..200 {
-        let n = 2 + random.below(if round % 10 == 0 { 1500 } else { 120 });
-        let p = 1 + random.below(if round % 4 == 0 { 40 } else { 5 });
+/// Observations, with the label 0, and centers to start from, with the label 1.
+#[derive(Debug, Clone)]
+pub struct LloydCase {
+    pub most: usize,
+    pub rows: Rows,
+}
+
+impl LloydCase {
+    /// Random observations and centers; `round` is how many were drawn before.
+    pub fn draw(random: &mut Random, round: usize) -> Self {
+        let n = 2 + random.below(if round.is_multiple_of(10) { 1500 } else { 120 });
+        let p = 1 + random.below(if round.is_multiple_of(4) { 40 } else { 5 });
         let k = match round % 5 {
             0 => 1,
             1 => n,
             _ => 1 + random.below(n.min(60)),
         };
-        let data = DATA[round % DATA.len()];
-        let x = draw(&mut random, data, n, p);
+        let x = draw(random, DATA[round % DATA.len()], n, p);
         // Centers among the observations, some of them twice, or anywhere.
-        let drawn: Vec<usize> = (0..k).map(|_| random.below(n)).collect();
-        let mut centers = x.select(Axis(0), &drawn);
-        if round % 3 == 0 {
+        let mut centers: Vec<f64> = (0..k)
+            .flat_map(|_| x.row_slice(random.below(n)).to_vec())
+            .collect();
+        if round.is_multiple_of(3) {
             centers.iter_mut().for_each(|c| *c += random.normal());
         }
-        let most = 1 + random.below(30);
-        check(
-            &x,
-            centers.view(),
-            most,
-            device,
-            &format!("{round}, {data:?}"),
-        );
+        let rows = Rows::new(&[x.values(), &centers].concat(), n + k);
+        Self {
+            most: 1 + random.below(30),
+            rows: rows.label(n..n + k, 1),
+        }
     }
+
+    /// Holds a device to the partition of plain iterations.
+    pub fn check(&self, device: &(impl KMeansDevice + ?Sized)) {
+        let (x, centers) = (self.rows.labelled(0), self.rows.labelled(1));
+        if x.count() >= 2 && (1..=x.count()).contains(&centers.count()) {
+            let case = format!("{} of {}", centers.count(), x.count());
+            let (x, centers) = (x.observations(), centers.array());
+            check(&x, centers.view(), self.most, device, &case);
+        }
+    }
+}
+
+/// Holds a device to the partitions of plain iterations, on data of every sort.
+pub fn compare_with_plain_iterations(device: &(impl KMeansDevice + ?Sized)) {
+    let mut random = Random(11);
+    (0..200).for_each(|round| LloydCase::draw(&mut random, round).check(device));
 }

@@ -7,7 +7,7 @@ use super::device::{Assigned, KMeansDevice, Start};
 use super::members::KMeansMembers;
 use crate::error::{Error, Result};
 use crate::magnitude::{check_largest, largest};
-use crate::matrix::Rows;
+use crate::matrix::RowSlices;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 

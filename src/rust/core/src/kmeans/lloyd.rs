@@ -8,7 +8,7 @@ use super::margin::{square, Bounds, Margin};
 use super::members::KMeansMembers;
 use super::seed;
 use crate::error::Result;
-use crate::matrix::{self, Rows, STANDARD_LAYOUT};
+use crate::matrix::{self, RowSlices, STANDARD_LAYOUT};
 use crate::memory;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;

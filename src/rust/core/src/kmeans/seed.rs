@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::margin::{square, Margin};
 use crate::error::{Error, Result};
-use crate::matrix::{self, Rows};
+use crate::matrix::{self, RowSlices};
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::observations::Observations;

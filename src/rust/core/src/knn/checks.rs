@@ -4,11 +4,12 @@ use std::ops::Range;
 
 use super::{nearest, Block, Done, Graph};
 use crate::cpu::Cpu;
-use crate::matrix::Rows;
+use crate::matrix::RowSlices;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 use crate::neighbours::{NeighbourDevice, Space};
 use crate::observations::Observations;
+use crate::testing::rows::Rows;
 use crate::testing::{array, cloud, correlations, dist_metrics, Random};
 
 /// All distances, sorted.
@@ -46,19 +47,26 @@ pub fn check(
     assert_eq!(found, Ok(exhaustive(points, references, k)), "{case}");
 }
 
-/// Holds a device to the graphs of all distances, sorted, for every metric and many sorts of points.
-pub fn compare_with_all_distances(device: &(impl NeighbourDevice + ?Sized), rounds: usize) {
-    let mut random = Random(5);
-    let metrics = [dist_metrics(), correlations()].concat();
-    for round in 0..rounds {
-        let metric = metrics[round % metrics.len()];
-        let n = 2 + random.below(if round % 10 == 0 { 400 } else { 90 });
+/// A search for the `k` nearest references of each query.
+#[derive(Debug, Clone)]
+pub struct SearchCase {
+    pub metric: Metric,
+    /// At most all that there are.
+    pub k: usize,
+    /// References have the label 0, queries 1; without queries, references are queries.
+    pub rows: Rows,
+}
+
+impl SearchCase {
+    /// A random search; `round` is how many were drawn before.
+    pub fn draw(random: &mut Random, round: usize) -> Self {
+        let metrics = [dist_metrics(), correlations()].concat();
+        let n = 2 + random.below(if round.is_multiple_of(10) { 400 } else { 90 });
         let p = match round % 4 {
             0 => 1 + random.below(70),
             _ => 1 + random.below(8),
         };
-        let x = cloud(&mut random, n, p);
-        let points = Points::new(metric, &x);
+        let rows = Rows::of(&cloud(random, n, p));
         let references = match random.below(3) {
             0 if n > 2 => 1 + random.below(n - 1),
             _ => n,
@@ -69,15 +77,48 @@ pub fn compare_with_all_distances(device: &(impl NeighbourDevice + ?Sized), roun
             1 => most,
             _ => 1 + random.below(most),
         };
+        Self {
+            metric: metrics[round % metrics.len()],
+            k,
+            rows: rows.label(references..n, 1),
+        }
+    }
+
+    /// The number of references, and that of neighbours; none if nobody can have any.
+    fn size(&self) -> Option<(usize, usize)> {
+        let references = self.rows.labelled(0).count();
+        let own = references == self.rows.count();
+        let most = references.saturating_sub(usize::from(own));
+        (most > 0).then(|| (references, self.k.min(most)))
+    }
+
+    /// References, then queries.
+    fn observations(&self) -> Observations {
+        self.rows.clone().sorted().observations()
+    }
+
+    /// Holds a device to the graph of all distances, sorted.
+    pub fn check(&self, device: &(impl NeighbourDevice + ?Sized)) {
+        let Some((references, k)) = self.size() else {
+            return;
+        };
+        let points = Points::new(self.metric, &self.observations());
         let space = Space::Points {
             points: &points,
             references,
         };
         if space.check().is_ok() {
-            let case = format!("{round}: {metric:?}, {n} × {p}, {references}, k = {k}");
+            let n = self.rows.count();
+            let case = format!("{:?}, {n} rows, {references}, k = {k}", self.metric);
             check(&points, references, k, device, &case);
         }
     }
+}
+
+/// Holds a device to the graphs of all distances, sorted, for every metric and many sorts of points.
+pub fn compare_with_all_distances(device: &(impl NeighbourDevice + ?Sized), rounds: usize) {
+    let mut random = Random(5);
+    (0..rounds).for_each(|round| SearchCase::draw(&mut random, round).check(device));
 }
 
 /// The neighbours of some rows of a matrix among all of its first `references`, in blocks of random
@@ -143,27 +184,57 @@ fn in_blocks(
     graph
 }
 
+/// A search in blocks.
+#[derive(Debug, Clone)]
+pub struct BlocksCase {
+    pub search: SearchCase,
+    /// Of the random sizes of blocks.
+    pub seed: u64,
+}
+
+impl BlocksCase {
+    /// A random search in blocks; `round` is how many were drawn before.
+    pub fn draw(random: &mut Random, round: usize) -> Self {
+        let metrics = [dist_metrics(), correlations()].concat();
+        let n = 3 + random.below(60);
+        let p = 1 + random.below(40);
+        let rows = Rows::of(&cloud(random, n, p));
+        let own = random.below(2) == 0;
+        let references = if own { n } else { 1 + random.below(n - 1) };
+        let search = SearchCase {
+            metric: metrics[round % metrics.len()],
+            k: 1 + random.below(references - usize::from(own)),
+            rows: rows.label(references..n, 1),
+        };
+        let seed = 1 + random.below(1 << 30) as u64;
+        Self { search, seed }
+    }
+
+    /// Holds a graph that a device makes in blocks to the CPU's graph of the whole. Whether there is
+    /// such a graph.
+    pub fn check(&self, device: &(impl NeighbourDevice + ?Sized), cpu: &Cpu) -> bool {
+        let Some((references, k)) = self.search.size() else {
+            return false;
+        };
+        let (x, metric) = (self.search.observations(), self.search.metric);
+        let points = Points::new(metric, &x);
+        let Ok(whole) = nearest(&points, references, k, cpu, &Monitor::default()) else {
+            return false;
+        };
+        let own = references == x.nrows();
+        let mut random = Random(self.seed);
+        let parts = in_blocks(&x, references, own, k, metric, device, &mut random);
+        let size = format!("{} rows, {references}, k = {k}", x.nrows());
+        assert_eq!(parts, whole, "{metric:?}, {size}");
+        true
+    }
+}
+
 /// Holds graphs that a device makes in blocks to the CPU's graphs of the whole.
 pub fn compare_blocks_with_the_whole(device: &(impl NeighbourDevice + ?Sized), rounds: usize) {
     let cpu = Cpu::new(2).unwrap();
     let mut random = Random(8);
-    let metrics = [dist_metrics(), correlations()].concat();
-    let mut compared = 0;
-    for round in 0..rounds {
-        let metric = metrics[round % metrics.len()];
-        let n = 3 + random.below(60);
-        let p = 1 + random.below(40);
-        let x = cloud(&mut random, n, p);
-        let own = random.below(2) == 0;
-        let references = if own { n } else { 1 + random.below(n - 1) };
-        let k = 1 + random.below(references - usize::from(own));
-        let points = Points::new(metric, &x);
-        if let Ok(whole) = nearest(&points, references, k, &cpu, &Monitor::default()) {
-            let parts = in_blocks(&x, references, own, k, metric, device, &mut random);
-            let case = format!("{round}: {metric:?}, {n} × {p}, {references}, k = {k}");
-            assert_eq!(parts, whole, "{case}");
-            compared += 1;
-        }
-    }
+    let mut check = |round: &usize| BlocksCase::draw(&mut random, *round).check(device, &cpu);
+    let compared = (0..rounds).filter(|round| check(round)).count();
     assert!(2 * compared > rounds, "{compared}");
 }

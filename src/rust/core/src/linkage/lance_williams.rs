@@ -180,8 +180,10 @@ impl Recurrence {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::{prop_oneof, Just, Strategy};
+
     use super::*;
-    use crate::testing::Random;
+    use crate::testing::shrink::for_all;
 
     #[test]
     fn names_are_those_of_hclust() {
@@ -191,43 +193,52 @@ mod tests {
         assert!(matches!(Linkage::new("ward"), Err(Error::Input(_))));
     }
 
+    /// The height of a merge, the dissimilarities of its parts to a third cluster, which are no
+    /// less, and the sizes of the three.
+    fn merges() -> impl Strategy<Value = (f64, [f64; 2], [f64; 3])> {
+        let share = || prop_oneof![Just(1.0), 0.0..1.0];
+        // A factor of the height, and a share of the scale that is added.
+        let farther = || {
+            let near =
+                prop_oneof![Just(1.0), Just(1.0 + f64::EPSILON)].prop_map(|near| (near, 0.0));
+            prop_oneof![2 => near, 1 => share().prop_map(|more| (1.0, more))]
+        };
+        let size = || prop_oneof![(1..=1000).prop_map(f64::from), 0.001..1.001];
+        let sizes = [size(), size(), size()];
+        let scale = prop_oneof![0..6, -6..0].prop_map(|power| 10f64.powi(power));
+        let merge = (scale, share(), [farther(), farther()], sizes);
+        merge.prop_map(|(scale, share, farther, sizes)| {
+            let height = share * scale;
+            let distances = farther.map(|(near, more)| height * near + more * scale);
+            (height, distances, sizes)
+        })
+    }
+
     #[test]
     fn reducible_linkages_never_bring_clusters_nearer() {
-        let mut random = Random(3);
-        for _ in 0..20_000 {
-            let scale = 10f64.powi(random.below(12) as i32 - 6);
-            let height = random.uniform() * scale;
-            let [first, second] = [(); 2].map(|()| match random.below(3) {
-                0 => height,
-                1 => height * (1.0 + f64::EPSILON),
-                _ => height + random.uniform() * scale,
-            });
-            let [a, b, size] = [(); 3].map(|()| match random.below(2) {
-                0 => 1.0 + random.below(1000) as f64,
-                _ => random.uniform() + 0.001,
-            });
-            let pair = MergedPair {
-                height,
-                sizes: [a, b],
-            };
-            for linkage in Linkage::ALL {
-                let updated = linkage.update(&pair, first, second, size);
-                if linkage.is_reducible() {
-                    assert!(updated >= first.min(second));
-                    let floor = linkage.lower_bound(&pair, first, second);
-                    assert!(floor >= first.min(second));
-                    assert!(
-                        updated >= floor * (1.0 - 1e-14),
-                        "{linkage:?} {updated} {floor}"
-                    );
+        for_all(
+            20_000,
+            merges(),
+            |(height, [first, second], [a, b, size])| {
+                let sizes = [a, b];
+                let pair = MergedPair { height, sizes };
+                for linkage in Linkage::ALL {
+                    let updated = linkage.update(&pair, first, second, size);
+                    if linkage.is_reducible() {
+                        assert!(updated >= first.min(second), "{linkage:?} {updated}");
+                        let floor = linkage.lower_bound(&pair, first, second);
+                        assert!(floor >= first.min(second), "{linkage:?} {floor}");
+                        assert!(
+                            updated >= floor * (1.0 - 1e-14),
+                            "{linkage:?} {updated} {floor}"
+                        );
+                    }
+                    let sizes = [b, a];
+                    let swapped = MergedPair { height, sizes };
+                    let swapped = linkage.update(&swapped, second, first, size);
+                    assert!((updated - swapped).abs() <= 1e-13 * updated.abs());
                 }
-                let swapped = MergedPair {
-                    height,
-                    sizes: [b, a],
-                };
-                let swapped = linkage.update(&swapped, second, first, size);
-                assert!((updated - swapped).abs() <= 1e-13 * updated.abs());
-            }
-        }
+            },
+        );
     }
 }

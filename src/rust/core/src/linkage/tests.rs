@@ -4,9 +4,11 @@ use super::{geometric, spanning};
 use crate::cpu::Cpu;
 use crate::dendrogram::Dendrogram;
 use crate::error::Error;
-use crate::matrix::Rows;
+use crate::matrix::RowSlices;
 use crate::metric::{Metric, Points};
 use crate::neighbours::Space;
+use crate::testing::rows::Rows;
+use crate::testing::shrink::{cases, for_all, with_each, Shrink, Simpler};
 use crate::testing::{cloud, correlations, dist_metrics, draw, observations, Data, Random};
 use crate::{Monitor, Observations};
 
@@ -39,36 +41,64 @@ fn spanning_tree(points: &Points, threads: usize) -> Vec<(f64, u32, u32)> {
         .collect()
 }
 
-#[test]
-fn the_spanning_tree_is_that_of_all_edges() {
-    let mut random = Random(11);
-    let metrics = [dist_metrics(), correlations()].concat();
-    for round in 0..200 {
-        let metric = metrics[round % metrics.len()];
-        let n = 2 + random.below(if round % 10 == 0 { 400 } else { 60 });
-        let p = 1 + random.below(if round % 4 == 0 { 50 } else { 6 });
-        let points = Points::new(metric, &cloud(&mut random, n, p));
+#[derive(Debug, Clone)]
+struct TreeCase {
+    metric: Metric,
+    threads: usize,
+    rows: Rows,
+}
+
+impl TreeCase {
+    /// The metric is the next, and the threads are one or two, in turns.
+    fn new(round: usize, rows: Rows) -> Self {
+        let metrics = [dist_metrics(), correlations()].concat();
+        Self {
+            metric: metrics[round % metrics.len()],
+            threads: 1 + round % 2,
+            rows,
+        }
+    }
+
+    /// Compares the tree with that of all edges, if all distances are numbers.
+    fn check(&self) {
+        let points = Points::new(self.metric, &self.rows.observations());
         let space = Space::Points {
             points: &points,
-            references: n,
+            references: points.rows(),
         };
         if space.check().is_ok() {
-            let tree = spanning_tree(&points, 1 + round % 2);
             assert_eq!(
-                tree,
-                all_edges_tree(&points),
-                "{round}: {metric:?}, {n} × {p}"
+                spanning_tree(&points, self.threads),
+                all_edges_tree(&points)
             );
         }
     }
 }
 
+impl Shrink for TreeCase {
+    fn simpler(&self) -> Simpler<Self> {
+        let rows = with_each(self, self.rows.simpler(), |case, rows| case.rows = rows);
+        let alone = (self.threads > 1).then_some(1);
+        let threads = with_each(self, alone.into_iter(), |case, one| case.threads = one);
+        let euclidean = (self.metric != Metric::Euclidean).then_some(Metric::Euclidean);
+        let metric = with_each(self, euclidean.into_iter(), |case, one| case.metric = one);
+        Box::new(threads.chain(metric).chain(rows))
+    }
+}
+
+#[test]
+fn the_spanning_tree_is_that_of_all_edges() {
+    let draw = |random: &mut Random, round: usize| {
+        let n = 2 + random.below(if round.is_multiple_of(10) { 400 } else { 60 });
+        let p = 1 + random.below(if round.is_multiple_of(4) { 50 } else { 6 });
+        TreeCase::new(round, Rows::of(&cloud(random, n, p)))
+    };
+    for_all(200, cases(draw), |case| case.check());
+}
+
 #[test]
 fn equal_points_join_first_unless_others_are_as_near() {
-    let mut random = Random(13);
-    let metrics = [dist_metrics(), correlations()].concat();
-    for round in 0..300 {
-        let metric = metrics[round % metrics.len()];
+    let draw = |random: &mut Random, round: usize| {
         let (n, p) = (2 + random.below(80), 1 + random.below(4));
         // Some differences are so small that their powers are zero, or that cosines do not tell.
         let values = [
@@ -83,20 +113,10 @@ fn equal_points_join_first_unless_others_are_as_near() {
         ];
         let first = random.below(values.len());
         let some = &values[first..(first + 3).min(values.len())];
-        let values = (0..n * p).map(|_| some[random.below(some.len())]).collect();
-        let points = Points::new(metric, &observations(values, n, p));
-        let space = Space::Points {
-            points: &points,
-            references: n,
-        };
-        if space.check().is_ok() {
-            assert_eq!(
-                spanning_tree(&points, 1 + round % 2),
-                all_edges_tree(&points),
-                "{round}: {metric:?}, {n} × {p}"
-            );
-        }
-    }
+        let values: Vec<f64> = (0..n * p).map(|_| some[random.below(some.len())]).collect();
+        TreeCase::new(round, Rows::new(&values, n))
+    };
+    for_all(300, cases(draw), |case| case.check());
 }
 
 #[test]
@@ -220,35 +240,45 @@ fn ward(x: &Observations, threads: usize) -> Dendrogram {
     geometric::ward(x, &Cpu::new(threads).unwrap(), &Monitor::default()).unwrap()
 }
 
+/// Points whose values do not shrink, for whole numbers have ties.
+#[derive(Debug, Clone)]
+struct Untied(Rows);
+
+impl Shrink for Untied {
+    fn simpler(&self) -> Simpler<Self> {
+        Box::new(self.0.fewer().map(Self))
+    }
+}
+
 #[test]
 fn trees_of_centroids_are_those_of_lance_and_williams() {
-    let sorts = [
-        Data::Plain,
-        Data::Mixture,
-        Data::Tiny,
-        Data::Huge,
-        Data::Collinear,
-    ];
     let cpus = [1, 2].map(|threads| Cpu::new(threads).unwrap());
     let monitor = Monitor::default();
-    let mut random = Random(13);
-    for round in 0..60 {
-        let data = sorts[round % sorts.len()];
-        let n = 2 + random.below(if round % 10 == 0 { 250 } else { 50 });
+    let draw = |random: &mut Random, round: usize| {
+        let sorts = [
+            Data::Plain,
+            Data::Mixture,
+            Data::Tiny,
+            Data::Huge,
+            Data::Collinear,
+        ];
+        let n = 2 + random.below(if round.is_multiple_of(10) { 250 } else { 50 });
         let p = 2 + random.below(12);
-        let x = draw(&mut random, data, n, p);
-        let case = format!("{data:?}, {n} × {p}");
-        let cpu = &cpus[round % 2];
+        Untied(Rows::of(&draw(random, sorts[round % sorts.len()], n, p)))
+    };
+    for_all(60, cases(draw), |Untied(rows)| {
+        let x = rows.observations();
+        let cpu = &cpus[rows.count() % 2];
         let ward = geometric::ward(&x, cpu, &monitor).unwrap();
         let expected = lance_williams(&x, WARD, nearest_pair);
-        compare(&merges_of(&ward), &expected, &case);
+        compare(&merges_of(&ward), &expected, "ward");
         let centroid = geometric::centroid(&x, cpu, &monitor).unwrap();
         let expected = lance_williams(&x, CENTROID, nearest_pair);
-        compare(&merges_of(&centroid), &expected, &case);
+        compare(&merges_of(&centroid), &expected, "centroid");
         let median = geometric::median(&x, cpu, &monitor).unwrap();
         let expected = lance_williams(&x, MEDIAN, nearest_pair);
-        compare(&merges_of(&median), &expected, &case);
-    }
+        compare(&merges_of(&median), &expected, "median");
+    });
 }
 
 #[test]

@@ -18,7 +18,7 @@ use super::distance;
 use super::problem::Problem;
 use crate::distinct::Distinct;
 use crate::error::Result;
-use crate::matrix::Rows;
+use crate::matrix::RowSlices;
 use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;

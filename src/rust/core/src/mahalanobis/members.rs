@@ -8,7 +8,7 @@ use super::lanes::{add_multiple, add_squares, groups, groups_mut, WIDEST};
 use super::packed::packed_len;
 use super::screen::Profile;
 use crate::error::Result;
-use crate::matrix::Rows;
+use crate::matrix::RowSlices;
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::observations::Observations;

@@ -3,7 +3,7 @@
 use super::options::{Distance, Options};
 use super::subthreshold::Subthreshold;
 use super::{distance, shape};
-use crate::matrix::{bounding_box, Rows};
+use crate::matrix::{bounding_box, RowSlices};
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 

@@ -7,7 +7,7 @@ use super::packed::packed_len;
 use super::problem::Problem;
 use super::shape;
 use super::subthreshold::Subthreshold;
-use crate::matrix::Rows;
+use crate::matrix::RowSlices;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 

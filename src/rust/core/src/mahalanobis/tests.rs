@@ -1,10 +1,14 @@
 //! The fast version against the slow one, and the worked cases.
 
+mod cases;
+
+use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use self::cases::{ClusteringCase, UntiedCase};
 use super::apriori::AprioriPartition;
-use super::checks::{apriori, options, run};
+use super::checks::{options, run};
 use super::reference::{self, Source};
 use super::screen::cpu::CpuScreen;
 use super::screen::{ClusterFrame, ClusterView, Screen, ScreenAnswer, ScreenRequest};
@@ -15,6 +19,7 @@ use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 use crate::roster::Roster;
+use crate::testing::shrink::{cases, for_all};
 use crate::testing::{draw, observations, Data, Random, DATA};
 
 /// A screen that works as one on a device does: many requests at a time, and time in between.
@@ -119,20 +124,19 @@ impl WholeProblems for Exhaustive {
 #[test]
 fn the_fast_version_has_the_bits_of_the_slow_one() {
     let cpu = Cpu::new(2).unwrap();
-    let mut random = Random(20260101);
-    for round in 0..400 {
-        let data = DATA[round % DATA.len()];
+    let draw = |random: &mut Random, round: usize| {
         let n = 2 + random.below(if round % 20 < 10 { 40 } else { 199 });
         let p = 1 + random.below(20);
-        let x = draw(&mut random, data, n, p);
-        let options = options(&mut random, n);
-        let labels = apriori(&mut random, n);
-        let slow = run(&x, labels.as_deref(), &options, &exhaustive(Source::Merged));
+        ClusteringCase::draw(random, DATA[round % DATA.len()], n, p)
+    };
+    for_all(400, cases(draw), |case| {
+        let (x, labels, options) = (case.observations(), case.apriori(), &case.options);
+        let slow = run(&x, labels.as_deref(), options, &exhaustive(Source::Merged));
         for device in [&cpu as &dyn AgglomerationDevice, &FarScreens(&cpu)] {
-            let fast = run(&x, labels.as_deref(), &options, device);
-            assert_eq!(fast, slow, "{data:?}, {n} × {p}, {options:?}");
+            let fast = run(&x, labels.as_deref(), options, device);
+            assert_eq!(fast, slow);
         }
-    }
+    });
 }
 
 /// A screen that counts its answers.
@@ -283,54 +287,55 @@ fn groups_beyond_the_limit_change_nothing() {
     }
 }
 
+/// The merges in each apriori cluster, found on three machines that see nothing else.
+fn merges_elsewhere(
+    case: &ClusteringCase,
+    clusters: &[(u32, Vec<u32>)],
+    cpu: &Cpu,
+) -> Vec<Vec<Merge>> {
+    let (x, labels) = (case.observations(), case.rows.labels());
+    let mut random = Random(case.seed);
+    let machine: Vec<usize> = clusters.iter().map(|_| random.below(3)).collect();
+    let mut inner = vec![Vec::new(); machine.len()];
+    for here in 0..3 {
+        let chosen = |c: &usize| machine[*c] == here;
+        let some: Vec<usize> = (0..machine.len()).filter(chosen).collect();
+        let mut rows: Vec<u32> = some.iter().flat_map(|&c| clusters[c].1.clone()).collect();
+        rows.sort_unstable();
+        if rows.is_empty() {
+            continue;
+        }
+        let theirs: Vec<u32> = rows.iter().map(|&row| labels[row as usize]).collect();
+        let x = x.take_rows(&rows).unwrap();
+        let found = cluster_within(&x, &theirs, &case.options, cpu, &Monitor::default());
+        for (c, merges) in some.into_iter().zip(found.unwrap()) {
+            inner[c] = merges;
+        }
+    }
+    inner
+}
+
 #[test]
 fn apriori_clusters_that_are_clustered_elsewhere_make_the_same_tree() {
     let cpu = Cpu::new(2).unwrap();
-    let monitor = Monitor::default();
-    let mut random = Random(11);
-    let mut compared = 0;
-    for round in 0..200 {
-        let data = DATA[round % DATA.len()];
+    let compared = Cell::new(0);
+    let draw = |random: &mut Random, round: usize| {
         let n = 4 + random.below(120);
         let p = 1 + random.below(6);
-        let x = draw(&mut random, data, n, p);
-        let options = options(&mut random, n);
-        let Some(labels) = apriori(&mut random, n) else {
-            continue;
-        };
+        ClusteringCase::draw(random, DATA[round % DATA.len()], n, p)
+    };
+    for_all(200, cases(draw), |case| {
+        let (x, labels, options) = (case.observations(), case.rows.labels(), &case.options);
         let Some(partition) = AprioriPartition::new(&labels) else {
-            continue;
+            return;
         };
-        // Each cluster goes to one of three machines, which see nothing else.
-        let machine: Vec<usize> = partition.clusters.iter().map(|_| random.below(3)).collect();
-        let mut inner = vec![Vec::new(); machine.len()];
-        for here in 0..3 {
-            let chosen = |c: &usize| machine[*c] == here;
-            let clusters: Vec<usize> = (0..machine.len()).filter(chosen).collect();
-            let mut rows: Vec<u32> = clusters
-                .iter()
-                .flat_map(|&c| partition.clusters[c].1.clone())
-                .collect();
-            rows.sort_unstable();
-            if rows.is_empty() {
-                continue;
-            }
-            let theirs: Vec<u32> = rows.iter().map(|&row| labels[row as usize]).collect();
-            let found = cluster_within(
-                &x.take_rows(&rows).unwrap(),
-                &theirs,
-                &options,
-                &cpu,
-                &monitor,
-            );
-            for (c, merges) in clusters.into_iter().zip(found.unwrap()) {
-                inner[c] = merges;
-            }
-        }
-        let joined = cluster_above(&x, &labels, &inner, &options, &cpu, &monitor).unwrap();
-        let whole = run(&x, Some(&labels), &options, &cpu);
-        assert_eq!(joined, whole, "{data:?}, {n} × {p}, {options:?}");
-        compared += 1;
+        let inner = merges_elsewhere(&case, &partition.clusters, &cpu);
+        let above = |inner: &[Vec<Merge>]| {
+            cluster_above(&x, &labels, inner, options, &cpu, &Monitor::default())
+        };
+        let whole = run(&x, Some(&labels), options, &cpu);
+        assert_eq!(above(&inner).unwrap(), whole);
+        compared.set(compared.get() + 1);
 
         let mut wrong = inner.clone();
         wrong[0][0].higher = u32::MAX;
@@ -343,37 +348,31 @@ fn apriori_clusters_that_are_clustered_elsewhere_make_the_same_tree() {
             twice[0].clear();
         }
         for inner in [wrong, short, twice] {
-            let refused = cluster_above(&x, &labels, &inner, &options, &cpu, &monitor);
-            assert!(matches!(refused, Err(Error::Input(_))));
+            assert!(matches!(above(&inner), Err(Error::Input(_))));
         }
-    }
-    assert!(compared > 50, "{compared}");
+    });
+    assert!(compared.get() > 50, "{}", compared.get());
 }
 
 #[test]
 fn decisions_agree_with_the_definition() {
     let cpu = Cpu::new(1).unwrap();
-    let mut random = Random(7);
-    for round in 0..100 {
-        let data = [Data::Plain, Data::Mixture][round % 2];
+    let draw = |random: &mut Random, round: usize| {
         let n = 2 + random.below(80);
         let p = 1 + random.below(8);
-        let x = draw(&mut random, data, n, p);
-        let options = options(&mut random, n);
-        let labels = apriori(&mut random, n);
-        let fast = run(&x, labels.as_deref(), &options, &cpu);
-        let slow = run(
-            &x,
-            labels.as_deref(),
-            &options,
-            &exhaustive(Source::Observations),
-        );
-        let case = format!("{data:?}, {n} × {p}, {options:?}");
-        assert_eq!(fast.dendrogram.merge, slow.dendrogram.merge, "{case}");
+        let data = [Data::Plain, Data::Mixture][round % 2];
+        UntiedCase(ClusteringCase::draw(random, data, n, p))
+    };
+    for_all(100, cases(draw), |UntiedCase(case)| {
+        let (x, labels) = (case.observations(), case.apriori());
+        let by_definition = exhaustive(Source::Observations);
+        let fast = run(&x, labels.as_deref(), &case.options, &cpu);
+        let slow = run(&x, labels.as_deref(), &case.options, &by_definition);
+        assert_eq!(fast.dendrogram.merge, slow.dendrogram.merge);
         for (a, b) in fast.dendrogram.height.iter().zip(&slow.dendrogram.height) {
-            assert!((a - b).abs() <= 1e-10 * b, "{a} is not {b}: {case}");
+            assert!((a - b).abs() <= 1e-10 * b, "{a} is not {b}");
         }
-    }
+    });
 }
 
 #[test]

@@ -67,41 +67,61 @@ impl<const WORDS: usize> Granules<WORDS> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
+    use crate::testing::shrink::{cases, for_all};
     use crate::testing::Random;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Take(usize),
+        /// One of those that are taken, if any is; they are counted round and round.
+        GiveBack(usize),
+    }
+
+    fn steps(random: &mut Random, _: usize) -> Vec<Step> {
+        let mut step = || {
+            if random.below(2) == 0 {
+                return Step::GiveBack(random.below(256));
+            }
+            let most = if random.below(4) == 0 { 130 } else { 6 };
+            Step::Take(1 + random.below(most))
+        };
+        (0..1_000).map(|_| step()).collect()
+    }
 
     #[test]
     fn taken_granules_do_not_overlap_and_free_ones_are_found() {
-        let mut random = Random(1);
-        let mut granules = Granules::<4>::new();
-        let mut used = [false; 256];
-        let mut taken: Vec<(usize, usize)> = Vec::new();
-        let mut refused = 0;
-        for _ in 0..20_000 {
-            if random.below(2) == 0 && !taken.is_empty() {
-                let (first, count) = taken.swap_remove(random.below(taken.len()));
-                granules.give_back(first, count);
-                used[first..first + count].fill(false);
-                continue;
-            }
-            let most = if random.below(4) == 0 { 130 } else { 6 };
-            let count = 1 + random.below(most);
-            match granules.take(count) {
-                Some(first) => {
+        let refused = Cell::new(0);
+        for_all(20, cases(steps), |steps| {
+            let mut granules = Granules::<4>::new();
+            let mut used = [false; 256];
+            let mut taken: Vec<(usize, usize)> = Vec::new();
+            for step in steps {
+                let count = match step {
+                    Step::Take(count) => count,
+                    Step::GiveBack(_) if taken.is_empty() => continue,
+                    Step::GiveBack(which) => {
+                        let (first, count) = taken.swap_remove(which % taken.len());
+                        granules.give_back(first, count);
+                        used[first..first + count].fill(false);
+                        continue;
+                    }
+                };
+                if let Some(first) = granules.take(count) {
                     let place = &mut used[first..first + count];
                     assert!(place.iter().all(|used| !used));
                     place.fill(true);
                     taken.push((first, count));
-                }
-                None => {
-                    assert!(!used
-                        .windows(count)
-                        .any(|place| place.iter().all(|used| !used)));
-                    refused += 1;
+                } else {
+                    let mut places = used.windows(count);
+                    assert!(!places.any(|place| place.iter().all(|used| !used)));
+                    refused.set(refused.get() + 1);
                 }
             }
-        }
-        assert!(refused > 100);
+        });
+        assert!(refused.get() > 100);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use super::form::{Form, WithForm};
 use super::pairwise::{self, Ordered};
 use super::prepare::{prepare, scale};
 use crate::error::Result;
-use crate::matrix::{self, Rows, STANDARD_LAYOUT};
+use crate::matrix::{self, RowSlices, STANDARD_LAYOUT};
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::simd::dispatch;

@@ -140,33 +140,42 @@ fn unit(row: &mut [f64], centred: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::{prop_oneof, Strategy};
+    use proptest::sample::select;
+
     use super::*;
-    use crate::testing::Random;
+    use crate::testing::shrink::for_all;
+
+    /// Rows of values of one sort.
+    fn rows() -> impl Strategy<Value = Vec<f64>> {
+        let special = [
+            -0.0,
+            0.0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            5e-324,
+            -5e-324,
+            1.0,
+        ];
+        let near_one = [1.0, 1.0 + f64::EPSILON, 1.0 - f64::EPSILON, -1.0];
+        let powers = (-1.0..1.0, -1070..1020).prop_map(|(one, power)| one * 2f64.powi(power));
+        let length = || 1..=300usize;
+        prop_oneof![
+            // Many ties.
+            vec((-4..5).prop_map(f64::from), length()),
+            vec(-3.0..3.0, length()),
+            // Keys that differ in their lower halves only.
+            vec((0.0..1.0).prop_map(|more: f64| 1e9 + more), length()),
+            vec(powers, length()),
+            vec(select(special.to_vec()), length()),
+            vec(select(near_one.to_vec()), length()),
+        ]
+    }
 
     #[test]
     fn ranks_are_those_of_counting() {
-        let mut random = Random(16);
-        for round in 0..300 {
-            let n = 1 + random.below(300);
-            let mut value = || match round % 6 {
-                0 => random.normal(),
-                // Many ties.
-                1 => random.below(9) as f64 - 4.0,
-                // Keys that differ in their lower halves only.
-                2 => 1e9 + random.uniform(),
-                3 => random.normal() * 2f64.powi(random.below(2090) as i32 - 1070),
-                4 => [
-                    -0.0,
-                    0.0,
-                    f64::INFINITY,
-                    f64::NEG_INFINITY,
-                    5e-324,
-                    -5e-324,
-                    1.0,
-                ][random.below(7)],
-                _ => [1.0, 1.0 + f64::EPSILON, 1.0 - f64::EPSILON, -1.0][random.below(4)],
-            };
-            let row: Vec<f64> = (0..n).map(|_| value()).collect();
+        for_all(300, rows(), |row| {
             let count = |test: &dyn Fn(&f64) -> bool| row.iter().filter(|v| test(v)).count() as f64;
             let expected: Vec<f64> = row
                 .iter()
@@ -174,7 +183,7 @@ mod tests {
                 .collect();
             let mut ranks = row.clone();
             rank(&mut ranks);
-            assert_eq!(ranks, expected, "{row:?}");
-        }
+            assert_eq!(ranks, expected);
+        });
     }
 }

@@ -3,7 +3,7 @@
 use ndarray::{s, Array2};
 
 use crate::error::Result;
-use crate::matrix::{self, Rows};
+use crate::matrix::{self, RowSlices};
 use crate::memory;
 use crate::observations::Observations;
 

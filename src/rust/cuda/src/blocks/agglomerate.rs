@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gmhclust_core::distinct::Distinct;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::{agglomerate, Problem, UnionRule};
-use gmhclust_core::matrix::Rows;
+use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::{Cpu, Merge};
 

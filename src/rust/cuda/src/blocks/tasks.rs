@@ -1,7 +1,7 @@
 //! Problems as the kernel takes them.
 
 use gmhclust_core::mahalanobis::{distance, Problem};
-use gmhclust_core::matrix::Rows;
+use gmhclust_core::matrix::RowSlices;
 use rayon::prelude::*;
 
 use super::arrays::Task;

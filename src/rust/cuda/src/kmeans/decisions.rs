@@ -9,7 +9,7 @@ use ndarray::Axis;
 use super::*;
 use crate::host;
 use gmhclust_core::kmeans::lloyd::iterate;
-use gmhclust_core::matrix::Rows;
+use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::testing::{array, draw, Data, Random};
 use gmhclust_core::Cpu;
 

@@ -5,7 +5,7 @@ use gmhclust_core::knn::checks::{
     check, compare_blocks_with_the_whole, compare_with_all_distances,
 };
 use gmhclust_core::knn::nearest;
-use gmhclust_core::matrix::Rows;
+use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::neighbours::NeighbourDevice;
 use gmhclust_core::testing::{correlations, dist_metrics, draw, observations, Data, Random};

@@ -4,7 +4,7 @@ use ndarray::Array1;
 
 use crate::error::Result;
 use crate::magnitude::check_magnitude;
-use crate::matrix::{self, middle, Rows};
+use crate::matrix::{self, middle, RowSlices};
 use crate::observations::Observations;
 
 /// The rows of `x` minus the medians of its columns, so that means of rows lose no digits.

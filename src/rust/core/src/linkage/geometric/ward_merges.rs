@@ -12,7 +12,7 @@
 
 use super::near_clusters::NearClusters;
 use crate::error::Result;
-use crate::matrix::{bounding_box, Rows};
+use crate::matrix::{bounding_box, RowSlices};
 use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;

@@ -1,13 +1,17 @@
 //! Linkages of matrices against the slow, obvious way, and against the crate kodama.
 
+mod cases;
+
 use std::cell::Cell;
 
+use self::cases::{DissimilaritiesCase, UntiedCase};
 use super::*;
 use crate::cpu::Cpu;
 use crate::linkage::checks::{dissimilarities, distances};
 use crate::linkage::cpu::CpuDissimilarities;
 use crate::linkage::dissimilarities::{Contraction, Dissimilarities, NearestClusters};
 use crate::metric::{Metric, Points};
+use crate::testing::shrink::{cases, for_all};
 use crate::testing::{array, Random};
 
 fn run(d: &[f64], n: usize, linkage: Linkage, sizes: Option<&[f64]>, threads: usize) -> Dendrogram {
@@ -128,18 +132,21 @@ fn compare(found: &Dendrogram, expected: &[(f64, usize, usize)], case: &str) {
 
 #[test]
 fn trees_are_those_of_all_pairs_at_every_step() {
-    let mut random = Random(21);
-    for round in 0..90 {
-        let n = 2 + random.below(if round % 9 == 0 { 280 } else { 60 });
-        let d = dissimilarities(&mut random, n, round % 2 == 0);
-        let sizes: Vec<f64> = (0..n).map(|_| 1.0 + random.below(9) as f64).collect();
-        let sizes = (round % 3 == 0).then_some(&sizes[..]);
+    let draw = |random: &mut Random, round: usize| {
+        let n = 2 + random.below(if round.is_multiple_of(9) { 280 } else { 60 });
+        let d = dissimilarities(random, n, round.is_multiple_of(2));
+        let sizes = (0..n).map(|_| 1.0 + random.below(9) as f64).collect();
+        let sizes = (round.is_multiple_of(3)).then_some(sizes);
+        UntiedCase(DissimilaritiesCase { n, d, sizes })
+    };
+    for_all(90, cases(draw), |UntiedCase(case)| {
+        let (n, sizes) = (case.n, case.sizes.as_deref());
         for linkage in Linkage::ALL {
-            let case = format!("{round}: {linkage:?}, {n}, {}", sizes.is_some());
-            let tree = run(&d, n, linkage, sizes, 1 + round % 2);
-            compare(&tree, &exhaustive(&d, n, linkage, sizes), &case);
+            let tree = run(&case.d, n, linkage, sizes, 1 + n % 2);
+            let expected = exhaustive(&case.d, n, linkage, sizes);
+            compare(&tree, &expected, linkage.name());
         }
-    }
+    });
 }
 
 #[test]
@@ -168,19 +175,8 @@ fn trees_are_those_of_kodama() {
 
 #[test]
 fn ties_change_no_heights_of_single_and_complete_and_no_bits_with_threads() {
-    let mut random = Random(23);
-    for round in 0..44 {
-        let n = 2 + random.below(if round < 40 { 150 } else { 500 });
-        let d: Vec<f64> = match round % 4 {
-            0 => vec![1.0; pairs(n)],
-            1 => (0..pairs(n)).map(|_| random.below(4) as f64).collect(),
-            _ => {
-                let points: Vec<[f64; 3]> = (0..n)
-                    .map(|_| [(); 3].map(|()| random.below(4) as f64))
-                    .collect();
-                distances(&points)
-            }
-        };
+    for_all(44, cases(DissimilaritiesCase::tied), |case| {
+        let (n, d) = (case.n, case.d);
         for linkage in Linkage::ALL {
             let tree = run(&d, n, linkage, None, 1);
             assert_eq!(tree, run(&d, n, linkage, None, 3), "{linkage:?}");
@@ -197,7 +193,7 @@ fn ties_change_no_heights_of_single_and_complete_and_no_bits_with_threads() {
                 }
             }
         }
-    }
+    });
 }
 
 #[test]

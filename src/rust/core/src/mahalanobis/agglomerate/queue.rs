@@ -77,28 +77,49 @@ impl<T: Ord + Copy> Queue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::shrink::{cases, for_all};
     use crate::testing::Random;
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Push(usize),
+        Take(usize),
+    }
+
+    /// Steps from which a queue grows to some hundreds of elements, and shrinks to none, again and
+    /// again.
+    fn steps(random: &mut Random, _: usize) -> Vec<Step> {
+        let mut step = |number: usize| {
+            let grows = (number / 1_000).is_multiple_of(2);
+            if random.below(4) < if grows { 3 } else { 1 } {
+                return Step::Push(random.below(100_000));
+            }
+            let most = random.below(3 * NEAR);
+            Step::Take(random.below(1 + most))
+        };
+        (0..4_000).map(&mut step).collect()
+    }
 
     #[test]
     fn elements_come_in_order() {
-        let mut random = Random(5);
-        let mut queue = Queue::with_capacity(0).unwrap();
-        let mut sorted: Vec<usize> = Vec::new();
-        for round in 0..20_000 {
-            // Grows to some hundreds of elements, and shrinks to none, again and again.
-            let grows = (round / 1_000) % 2 == 0;
-            if random.below(4) < if grows { 3 } else { 1 } {
-                let element = random.below(100_000);
-                queue.push(element);
-                sorted.insert(sorted.partition_point(|other| *other < element), element);
-                continue;
+        for_all(10, cases(steps), |steps| {
+            let mut queue = Queue::with_capacity(0).unwrap();
+            let mut sorted: Vec<usize> = Vec::new();
+            for step in steps {
+                match step {
+                    Step::Push(element) => {
+                        queue.push(element);
+                        let at = sorted.partition_point(|other| *other < element);
+                        sorted.insert(at, element);
+                    }
+                    Step::Take(index) => {
+                        assert_eq!(queue.get(index), sorted.get(index).copied());
+                        let taken = (index < sorted.len()).then(|| sorted.remove(index));
+                        assert_eq!(queue.take(index), taken);
+                    }
+                }
             }
-            let most = random.below(3 * NEAR);
-            let index = random.below(1 + most);
-            assert_eq!(queue.get(index), sorted.get(index).copied());
-            let taken = (index < sorted.len()).then(|| sorted.remove(index));
-            assert_eq!(queue.take(index), taken);
-        }
-        assert!(!sorted.is_empty() || queue.get(0).is_none());
+            assert_eq!(queue.get(0), sorted.first().copied());
+        });
     }
 }

@@ -6,7 +6,7 @@ use super::moments::Moments;
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::problem::Problem;
 use crate::mahalanobis::shape;
-use crate::matrix::Rows;
+use crate::matrix::RowSlices;
 use crate::monitor::Monitor;
 
 /// Computes the mean and the moments of a slot's cluster at the start; `None` where only the mean is

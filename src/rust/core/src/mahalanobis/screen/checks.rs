@@ -7,7 +7,7 @@ use super::{
 };
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::packed::packed_len;
-use crate::matrix::Rows;
+use crate::matrix::RowSlices;
 use crate::observations::Observations;
 use crate::roster::GONE;
 use crate::testing::{draw, Data, Random};

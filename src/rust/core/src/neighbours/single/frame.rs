@@ -302,7 +302,7 @@ fn power_above(half_extent: f64) -> f64 {
 mod tests {
     use super::*;
     use crate::matrix::middle;
-    use crate::matrix::Rows;
+    use crate::matrix::RowSlices;
     use crate::metric::{Metric, Points, ZeroOverZero};
     use crate::testing::{draw, sum, Data, Random};
 
