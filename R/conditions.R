@@ -42,7 +42,9 @@ failure_condition <- function(kind, message, call) {
 
 # Stops because argument `arg` is invalid. The message is "`arg` <got>; <needs>".
 refuse <- function(arg, got, needs, call) {
-  stop(gmhclust_error_input(paste0("`", arg, "` ", got, "; ", needs), call))
+  error <- gmhclust_error_input(paste0("`", arg, "` ", got, "; ", needs), call)
+  error$refused <- list(arg = arg, got = got, needs = needs)
+  stop(error)
 }
 
 # Stops with a message that begins like that of the corresponding function in stats, for code that

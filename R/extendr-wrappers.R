@@ -232,3 +232,10 @@ job_take <- function(job) .Call(wrap__job_take, job)
 #' @return NULL.
 #' @noRd
 job_cancel <- function(job) .Call(wrap__job_cancel, job)
+
+#' Asks for memory.
+#' @param what what needs the memory, with its verb: "all values of `X` need".
+#' @param bytes number.
+#' @return The reason why there is too little, or NULL.
+#' @noRd
+memory_refusal <- function(what, bytes) .Call(wrap__memory_refusal, what, bytes)

@@ -101,10 +101,12 @@ gdist <- function(X, # nolint: object_name_linter.
                   backend = c("auto", "cpu", "cuda"),
                   threads = NULL,
                   progress = interactive(),
-                  devices = NULL) {
+                  devices = NULL,
+                  ...) {
   call <- match.call()
-  x <- as_points(X, "X", call)
-  y <- if (!is.null(Y)) as_other_points(Y, x, "Y", call)
+  x <- as_points(X, "X", call, ...)
+  message_if_doubtful(x, "X", call)
+  y <- if (!is.null(Y)) as_other_points(Y, x, "Y", call, ...)
   metric <- check_metric_options(method, p, absolute, zero_over_zero, "method", call)
   diag <- check_flag(diag, "diag", call)
   upper <- check_flag(upper, "upper", call)
@@ -127,8 +129,8 @@ gdist <- function(X, # nolint: object_name_linter.
   set_attributes_in_place(value$distances, attributes)
 }
 
-as_other_points <- function(y, x, arg, call) {
-  points <- as_points(y, arg, call)
+as_other_points <- function(y, x, arg, call, ...) {
+  points <- as_points(y, arg, call, ...)
   check_same_columns(points, x, arg, call)
   points
 }

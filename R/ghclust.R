@@ -112,7 +112,8 @@ ghclust <- function(x,
                     backend = c("auto", "cpu", "cuda"),
                     threads = NULL,
                     progress = interactive(),
-                    devices = NULL) {
+                    devices = NULL,
+                    ...) {
   call <- match.call()
   method <- check_linkage(method, call)
   single <- check_choice(precision, c("double", "single"), "precision", call) == "single"
@@ -126,7 +127,7 @@ ghclust <- function(x,
     members <- check_members(members, n, call)
     job <- quote(job_ghclust_dist(x, n, method, members, single, device))
   } else {
-    x <- as_observations(x, "x", call)
+    x <- as_observations(x, "x", call, ...)
     members <- check_members(members, nrow(x), call)
     metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
     job <- quote(job_ghclust_points(x, method, members, single, metric, device))

@@ -94,9 +94,10 @@ gkmeans <- function(X, # nolint: object_name_linter.
                     backend = c("auto", "cpu", "cuda"),
                     threads = NULL,
                     progress = interactive(),
-                    devices = NULL) {
+                    devices = NULL,
+                    ...) {
   call <- match.call()
-  x <- as_observations(X, "X", call)
+  x <- as_observations(X, "X", call, ..., wide = TRUE)
   options <- list(
     iterations = check_count(iter.max, .Machine$integer.max - 1, "iter.max", call),
     device = check_device(backend, threads, devices, call),

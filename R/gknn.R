@@ -114,10 +114,12 @@ gknn <- function(X, # nolint: object_name_linter.
                  devices = NULL,
                  output = NULL,
                  block_rows = NULL,
-                 BPPARAM = NULL) { # nolint: object_name_linter.
+                 BPPARAM = NULL, # nolint: object_name_linter.
+                 ...) {
   call <- match.call()
-  x <- as_rows(X, "X", call)
-  if (!is.null(query)) query <- as_other_rows(query, x, "query", call)
+  x <- as_rows(X, "X", call, ...)
+  if (!is_delayed(x)) message_if_doubtful(x, "X", call)
+  if (!is.null(query)) query <- as_other_rows(query, x, "query", call, ...)
   k <- check_k(k, nrow(x) - is.null(query), "k", call)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
   workers <- check_workers(BPPARAM, "BPPARAM", call)

@@ -5,14 +5,16 @@
 #' different orientation, for example in flow and mass cytometry, which linkages with one fixed
 #' metric cut to pieces.
 #'
-#' @param X Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2) by p
-#'   dimensions in columns (p >= 1), all values finite. Row names become the labels of the leaves;
-#'   the automatic row names of a data frame do not.
+#' @param X The observations: a numeric matrix or data frame, n observations in rows (n >= 2) by p
+#'   dimensions in columns (p >= 1), all values finite; or flow cytometry data, an experiment of
+#'   Bioconductor or another object that [observations()] takes. Row names become the labels of the
+#'   leaves; the automatic row names of a data frame do not.
 #' @param threshold The Mahalanobis threshold T, a number of members: a cluster of T members or more
 #'   is *full-size*, and its covariance has full weight. A count if >= 1; a fraction of n if below 1
 #'   (T = threshold * n, not rounded), also within apriori clusters.
 #' @param apriori Known groups of observations: an integer, factor or character vector with one
-#'   label for each observation, for example gates, sample ids or clusters; or `NULL`. 0 and `NA`
+#'   label for each observation, for example gates, sample ids or clusters; the result of
+#'   [stats::kmeans()] or [gkmeans()]; or `NULL`. 0 and `NA`
 #'   mean "in no group". A label with one member changes no merge. If no two observations share a
 #'   label, or all have the same label, the result is that of `apriori = NULL`. Labels are ordered
 #'   as numbers, as factor levels, or as strings in the C locale.
@@ -21,9 +23,9 @@
 #'   `scale`) in at most ten iterations; their labels are then used. [set.seed()] makes them
 #'   repeatable.
 #' @param subthreshold The metric of a cluster below the threshold, see *Shapes* below.
-#' @param quick If `FALSE`, the distance of two clusters is the average over all of their members
-#'   (full Mahalanobis distance). If `TRUE`, it is the distance of their centroids (centroid
-#'   Mahalanobis distance), which is faster.
+#' @param distance The distance of two clusters: `"full"`, the average over all of their members
+#'   (full Mahalanobis distance); or `"centroid"`, that of their centroids (centroid Mahalanobis
+#'   distance), which is faster.
 #' @param normalize If `TRUE`, the metric of every cluster is scaled to unit volume (determinant 1)
 #'   for all merges. If `FALSE`, only until all clusters are full-size.
 #' @param scale If `TRUE`, columns are first centred and divided by their standard deviation;
@@ -43,6 +45,9 @@
 #'   other machines: the value of `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
 #'   package \pkg{BiocParallel}. All other work is done in this process. See *Workers* below. The
 #'   result is the same, bit for bit.
+#' @param quick `NULL`, or the former form of `distance`: `TRUE` means `"centroid"`, `FALSE` means
+#'   `"full"`.
+#' @param ... Arguments of [observations()] for X.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   usable ones. They share the apriori clusters; without apriori clusters only one is used.
 #'
@@ -169,7 +174,7 @@ gmhclust <- function(X, # nolint: object_name_linter.
                      threshold = 0.5,
                      apriori = NULL,
                      subthreshold = c("mahal", "mahal0", "euclid", "euclidMahal"),
-                     quick = FALSE,
+                     distance = c("full", "centroid"),
                      normalize = FALSE,
                      scale = FALSE,
                      apriori_intra = TRUE,
@@ -177,14 +182,16 @@ gmhclust <- function(X, # nolint: object_name_linter.
                      threads = NULL,
                      progress = interactive(),
                      devices = NULL,
-                     BPPARAM = NULL) { # nolint: object_name_linter.
+                     BPPARAM = NULL, # nolint: object_name_linter.
+                     quick = NULL,
+                     ...) {
   call <- match.call()
-  x <- as_observations(X, "X", call)
+  x <- as_observations(X, "X", call, ..., wide = TRUE)
   workers <- check_workers(BPPARAM, "BPPARAM", call)
   options <- list(
     threshold = threshold_members(threshold, nrow(x), "threshold", call),
     subthreshold = check_choice(subthreshold, subthreshold_kinds, "subthreshold", call),
-    quick = check_flag(quick, "quick", call),
+    quick = check_distance(distance, quick, call) == "centroid",
     normalize = check_flag(normalize, "normalize", call),
     scale = check_flag(scale, "scale", call),
     apriori_intra = check_flag(apriori_intra, "apriori_intra", call),
@@ -194,11 +201,27 @@ gmhclust <- function(X, # nolint: object_name_linter.
     worker_device = check_device(backend, threads, devices, call, workers)
   )
   message_if_slow(x, options$subthreshold)
-  if (is_single_number(apriori)) {
-    apriori <- kmeans_labels(x, apriori, options, "apriori", call)
+  apriori <- if (is_single_number(apriori)) {
+    kmeans_labels(x, apriori, options, "apriori", call)
+  } else {
+    labels_of(apriori)
   }
   options$clusters <- apriori_clusters(apriori, nrow(x), "apriori", call)
   mahalanobis_average(x, apriori, options, call)
+}
+
+distances_of_clusters <- c("full", "centroid")
+
+# One of these distances. `quick` is the former argument for it, a flag or NULL.
+check_distance <- function(distance, quick, call) {
+  chosen <- check_choice(distance, distances_of_clusters, "distance", call)
+  if (is.null(quick)) return(chosen)
+  meant <- if (check_flag(quick, "quick", call)) "centroid" else "full"
+  if (!identical(distance, distances_of_clusters) && meant != chosen) {
+    needs <- paste0("leave it out: it means distance = ", dQuote(meant, FALSE))
+    refuse("quick", paste("is", quick, "but `distance` is", dQuote(chosen, FALSE)), needs, call)
+  }
+  meant
 }
 
 subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")

@@ -7,14 +7,14 @@
 #' @param thresh The Mahalanobis threshold, as `threshold` of [gmhclust()]: a fraction of the
 #'   observations when below 1, else a count.
 #' @param scale,quick,normalize As in [gmhclust()].
-#' @param g Apriori clusters, as `apriori` of [gmhclust()].
+#' @param g Apriori clusters, as `apriori` of [gmhclust()], but no number of them.
 #' @param gIntra Whether to cluster within apriori clusters, as `apriori_intra` of [gmhclust()].
 #' @param gParallel If `FALSE`, a single thread does all the work.
 #' @param subthreshHandling As `subthreshold` of [gmhclust()].
 #' @param warn Whether to warn of inversions.
 #' @param verb A number; if positive, a progress bar is drawn.
-#' @param ... Arguments `backend`, `devices`, `threads`, `progress` and `BPPARAM` of [gmhclust()];
-#'   `threads` and `progress` override `gParallel` and `verb`. Other arguments are ignored with a
+#' @param ... Arguments `backend`, `devices`, `threads`, `progress` and `BPPARAM` of [gmhclust()],
+#'   and those of [observations()]; `threads` and `progress` override `gParallel` and `verb`. Other arguments are ignored with a
 #'   warning that names them.
 #'
 #' @section Differences from mhca 0.2:
@@ -51,8 +51,8 @@ mhclust <- function(x,
                     ...) {
   # nolint end
   call <- match.call()
-  x <- as_observations(x, "x", call)
   extra <- backend_options(list(...), call)
+  x <- do.call(as_observations, c(list(x, "x", call, wide = TRUE), extra[names(extra) %in% observation_options]))
   backend <- if (is.null(extra$backend)) backends else extra$backend
   threads <- extra$threads
   if (!check_flag(gParallel, "gParallel", call) && is.null(threads)) threads <- 1L
@@ -64,7 +64,7 @@ mhclust <- function(x,
   workers <- check_workers(extra$BPPARAM, "BPPARAM", call)
   options <- list(
     threshold = threshold_members(thresh, nrow(x), "thresh", call),
-    clusters = apriori_clusters(g, nrow(x), "g", call),
+    clusters = apriori_clusters(labels_of(g), nrow(x), "g", call),
     subthreshold = check_choice(subthreshHandling, subthreshold_kinds, "subthreshHandling", call),
     quick = check_flag(quick, "quick", call),
     normalize = check_flag(normalize, "normalize", call),
@@ -76,15 +76,20 @@ mhclust <- function(x,
     worker_device = check_device(backend, threads, extra$devices, call, workers)
   )
   suppressWarnings(
-    mahalanobis_average(x, g, options, call),
+    mahalanobis_average(x, labels_of(g), options, call),
     classes = if (warn) character(0) else "gmhclust_warning_inversions"
   )
 }
 
+# Arguments of the methods of observations().
+observation_options <- c("channels", "use", "of", "assay", "features", "dimred", "altexp")
+
 # The extra arguments that gmhclust() has; warns of the others.
 backend_options <- function(extra, call) {
   names <- if (is.null(names(extra))) rep("", length(extra)) else names(extra)
-  known <- names %in% c("backend", "threads", "progress", "devices", "BPPARAM")
+  known <- names %in% c(
+    "backend", "threads", "progress", "devices", "BPPARAM", observation_options
+  )
   if (!all(known)) {
     ignored <- ifelse(nzchar(names), paste0("`", names, "`"), "unnamed")[!known]
     text <- paste0(

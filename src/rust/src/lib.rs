@@ -19,6 +19,7 @@ mod gmst;
 mod gpu_devices;
 mod graph;
 mod job;
+mod memory;
 mod reserve;
 mod results;
 mod vector;
@@ -48,4 +49,5 @@ extendr_module! {
     use gcutree;
     use gpu_devices;
     use job;
+    use memory;
 }
