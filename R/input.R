@@ -135,7 +135,7 @@ standardise_column <- function(x) {
 # ---- apriori clusters ---------------------------------------------------------------------------
 
 # The labels of a k-means clustering; anything else unchanged.
-labels_of <- function(apriori) if (inherits(apriori, "kmeans")) apriori$cluster else apriori
+labels_of <- function(apriori) if (inherits(apriori, "kmeans")) unname(apriori$cluster) else apriori
 
 # A list of the `codes` 1..G of apriori clusters in increasing label order, 0 for none, and their
 # `labels`. NULL if the labels define no apriori clusters.

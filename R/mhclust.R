@@ -52,7 +52,8 @@ mhclust <- function(x,
   # nolint end
   call <- match.call()
   extra <- backend_options(list(...), call)
-  x <- do.call(as_observations, c(list(x, "x", call, wide = TRUE), extra[names(extra) %in% observation_options]))
+  of_data <- extra[names(extra) %in% observation_options]
+  x <- do.call(as_observations, c(list(x, "x", call, wide = TRUE), of_data), quote = TRUE)
   backend <- if (is.null(extra$backend)) backends else extra$backend
   threads <- extra$threads
   if (!check_flag(gParallel, "gParallel", call) && is.null(threads)) threads <- 1L

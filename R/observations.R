@@ -125,6 +125,7 @@ observations.sparseMatrix <- function(x, ...) {
 # The observations of the user's argument `arg`. Errors of the methods of this package are raised on
 # behalf of `call`, and name `arg`.
 as_data <- function(x, arg, call, ...) {
+  if (is_number_vector(x)) refuse_vector(x, arg, call)
   tryCatch(
     observations(x, ...),
     gmhclust_error_input = function(e) {
@@ -163,7 +164,7 @@ read_all <- function(x, arg, call) {
   bytes <- 8 * nrow(x) * ncol(x)
   refusal <- memory_refusal(paste0("all values of `", arg, "` need"), bytes)
   if (!is.null(refusal)) stop(gmhclust_error_memory(refusal, call))
-  if (is_sparse(x)) {
+  if (is_sparse(x) && bytes >= 1e6) {
     message(gmhclust_condition(
       c("gmhclust_message_dense", "message"),
       paste0("`", arg, "` is sparse; as a dense matrix, its ", nrow(x), " x ", ncol(x),
@@ -177,26 +178,31 @@ read_all <- function(x, arg, call) {
 in_megabytes <- function(bytes) paste(format(signif(bytes / 1e6, 2), big.mark = ","), "MB")
 
 # Gives one message if a column may be none of the data, or, with `wide`, if there are more columns
-# than rows.
+# than rows, unless the library refuses such a matrix.
 message_if_doubtful <- function(x, arg, call, wide = FALSE) {
-  counters <- if (ncol(x) > 1) which(vapply(seq_len(ncol(x)), function(j) is_counter(x[, j]), NA))
-  text <- c(
-    if (wide && ncol(x) > nrow(x)) {
-      paste0("`", arg, "` has ", nrow(x), " rows and ", ncol(x), " columns; observations go in ",
-             "rows, see t()")
-    },
-    if (length(counters) > 0) {
-      shown <- column_names(x, utils::head(counters, 5))
-      if (length(counters) > 5) shown <- c(shown, paste(length(counters) - 5, "more"))
-      paste0("`", arg, "` has ", ngettext(length(counters), "a column that looks", "columns that look"),
-             " like an identifier or a time: ", paste(shown, collapse = ", "),
-             "; leave out what does not describe an observation")
-    }
-  )
+  text <- c(if (wide) message_of_shape(x, arg), message_of_counters(x, arg))
   if (length(text) == 0) return(invisible())
   message(gmhclust_condition(
     c("gmhclust_message_columns", "message"), paste0(paste(text, collapse = "\n"), "\n"), call
   ))
+}
+
+message_of_shape <- function(x, arg) {
+  if (ncol(x) <= nrow(x) || nrow(x) * ncol(x)^3 > gmhclust_degenerate_limit()) return(NULL)
+  paste0("`", arg, "` has ", nrow(x), " rows and ", ncol(x), " columns; observations go in rows: ",
+         "use t(", arg, ") if they are in columns")
+}
+
+# More such columns than these are the nature of the data, for example counts.
+most_counters <- 5L
+
+message_of_counters <- function(x, arg) {
+  if (ncol(x) < 2) return(NULL)
+  counters <- which(vapply(seq_len(ncol(x)), function(j) is_counter(x[, j]), NA))
+  if (length(counters) == 0 || length(counters) > most_counters) return(NULL)
+  paste0("`", arg, "` has ", ngettext(length(counters), "a column that looks", "columns that look"),
+         " like an identifier or a time: ", paste(column_names(x, counters), collapse = ", "),
+         "; leave out what does not describe an observation")
 }
 
 # Columns by name, or by number where they have none.
@@ -206,15 +212,20 @@ column_names <- function(x, columns) {
   ifelse(is.na(names) | !nzchar(names), columns, dQuote(names, FALSE))
 }
 
-# Fewer values than these, or fewer distinct ones, say nothing about a column.
+# Fewer values, or fewer distinct ones, say nothing about a column. Counts of fewer observations than
+# the last may all be different, too.
 fewest_counted <- 20L
 fewest_ticks <- 10L
+fewest_identified <- 100L
 
 # Whether values are like those of an identifier (whole numbers, all different) or of a time (never
 # decreasing).
 is_counter <- function(x) {
-  if (length(x) < fewest_counted || anyNA(x)) return(FALSE)
+  n <- length(x)
+  if (n < fewest_counted || anyNA(x)) return(FALSE)
   some <- x[seq_len(fewest_counted)]
-  if (all(some == round(some)) && all(x == round(x)) && anyDuplicated(x) == 0) return(TRUE)
+  if (all(some == round(some)) && all(x == round(x)) && anyDuplicated(x) == 0) {
+    return(n >= fewest_identified || max(x) - min(x) == n - 1)
+  }
   !is.unsorted(some) && !is.unsorted(x) && length(unique(x)) >= fewest_ticks
 }

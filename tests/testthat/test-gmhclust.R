@@ -1,7 +1,7 @@
 test_that("the signature is the published one", {
   expect_named(formals(gmhclust), c(
-    "X", "threshold", "apriori", "subthreshold", "quick", "normalize", "scale", "apriori_intra",
-    "backend", "threads", "progress", "devices", "BPPARAM"
+    "X", "threshold", "apriori", "subthreshold", "distance", "normalize", "scale", "apriori_intra",
+    "backend", "threads", "progress", "devices", "BPPARAM", "quick", "..."
   ))
 })
 

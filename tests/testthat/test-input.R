@@ -114,8 +114,10 @@ test_that("unknown choices are refused with the list of choices", {
 })
 
 test_that("flags that are not TRUE or FALSE are refused", {
+  no_flags <- list(NA, 1, "TRUE", c(TRUE, FALSE), logical(0), NULL)
   for (flag in c("quick", "normalize", "scale", "apriori_intra", "progress")) {
-    for (bad in list(NA, 1, "TRUE", c(TRUE, FALSE), logical(0), NULL)) {
+    # `quick = NULL` is its default.
+    for (bad in no_flags[if (flag == "quick") 1:5 else 1:6]) {
       call <- c(list(x), structure(list(bad), names = flag))
       error <- expect_error(do.call(gmhclust, call), class = "gmhclust_error_input")
       expect_match(conditionMessage(error), paste0("`", flag, "` is "), fixed = TRUE)
