@@ -1,10 +1,15 @@
 # Objects of class "hclust": construction, checks, and conventions.
 
-new_hclust <- function(merge, height, order, labels, method, call, dist_method = "euclidean") {
-  structure(class = "hclust", list(
+# A tree of this package. `settings` lists what was done, for print(); see ?gmhclust. NULL if that
+# is not known, as for the top of another package's tree.
+new_hclust <- function(merge, height, order, labels, method, call, dist_method = "euclidean",
+                       settings = NULL) {
+  tree <- structure(class = c("gmhclust", "hclust"), list(
     merge = merge, height = height, order = order, labels = labels,
     method = method, call = call, dist.method = dist_method
   ))
+  tree$settings <- settings
+  tree
 }
 
 # The problems of the hclust object `h`, one sentence each; character(0) for a valid object.

@@ -11,7 +11,7 @@
 #' @param gIntra Whether to cluster within apriori clusters, as `apriori_intra` of [gmhclust()].
 #' @param gParallel If `FALSE`, a single thread does all the work.
 #' @param subthreshHandling As `subthreshold` of [gmhclust()].
-#' @param warn Whether to warn of inversions.
+#' @param warn As in [gmhclust()].
 #' @param verb A number; if positive, a progress bar is drawn.
 #' @param ... Arguments `backend`, `devices`, `threads`, `progress` and `BPPARAM` of [gmhclust()];
 #'   `threads` and `progress` override `gParallel` and `verb`. Other arguments are ignored with a
@@ -50,6 +50,7 @@ mhclust <- function(x,
                     verb = 0,
                     ...) {
   # nolint end
+  started <- elapsed()
   call <- match.call()
   x <- as_observations(x, "x", call)
   extra <- backend_options(list(...), call)
@@ -60,7 +61,6 @@ mhclust <- function(x,
     refuse("verb", paste("is", describe(verb)), "it must be one number", call)
   }
   progress <- if (is.null(extra$progress)) verb > 0 else extra$progress
-  warn <- check_flag(warn, "warn", call)
   workers <- check_workers(extra$BPPARAM, "BPPARAM", call)
   options <- list(
     threshold = threshold_members(thresh, nrow(x), "thresh", call),
@@ -73,12 +73,11 @@ mhclust <- function(x,
     device = check_device(backend, threads, extra$devices, call),
     progress = check_flag(progress, "progress", call),
     workers = workers,
-    worker_device = check_device(backend, threads, extra$devices, call, workers)
+    worker_device = check_device(backend, threads, extra$devices, call, workers),
+    warn = check_flag(warn, "warn", call),
+    started = started
   )
-  suppressWarnings(
-    mahalanobis_average(x, g, options, call),
-    classes = if (warn) character(0) else "gmhclust_warning_inversions"
-  )
+  mahalanobis_average(x, g, options, call)
 }
 
 # The extra arguments that gmhclust() has; warns of the others.
