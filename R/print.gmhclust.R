@@ -38,8 +38,10 @@ shown_objects <- function(x) {
   }
   leaves <- length(x$order)
   # Only the top of a tree has members.
-  if (is.null(x$members)) return(paste0(leaves, of_columns))
-  paste0(leaves, " clusters of ", sum(x$members), " observations", of_columns)
+  if (is.null(x$members)) return(paste0(shown_count(leaves), of_columns))
+  paste0(
+    shown_count(leaves), " clusters of ", shown_count(sum(x$members)), " observations", of_columns
+  )
 }
 
 # What gmhclust() did, one element for each line; for ghclust() only inversions.
@@ -48,17 +50,17 @@ shown_settings <- function(settings) {
     if (!is.null(settings$threshold)) {
       c(
         "Threshold" = paste0(
-          format(settings$threshold), " members, below \"", settings$subthreshold, "\""
+          shown_count(settings$threshold), " members, below \"", settings$subthreshold, "\""
         ),
         "Normalised" = if (settings$normalize) "always" else "until all clusters are full-size",
         if (settings$scale) c("Scaled" = "columns to standard deviation 1")
       )
     },
     if (isTRUE(settings$apriori_clusters > 0)) {
-      c("Apriori clusters" = format(settings$apriori_clusters))
+      c("Apriori clusters" = shown_count(settings$apriori_clusters))
     },
     if (isTRUE(settings$inversions > 0)) {
-      c("Inversions" = paste(settings$inversions, "heights are below an earlier one"))
+      c("Inversions" = paste(shown_count(settings$inversions), "heights are below an earlier one"))
     }
   )
 }
@@ -70,3 +72,6 @@ shown_work <- function(x) {
     if (!is.null(x$backend)) paste0(", backend \"", x$backend, "\"")
   )
 }
+
+# A count for a reader: 20,000.
+shown_count <- function(count) format(count, big.mark = ",", scientific = FALSE, trim = TRUE)
