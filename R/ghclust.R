@@ -74,7 +74,8 @@
 #'
 #' @return An object of class `c("gmhclust", "hclust")` like that of [stats::hclust()], with the
 #'   additional components `backend`, the backend that was used, and `settings`, a list: the numbers
-#'   of `observations`, of `columns` (from data) and of `inversions`, and the `seconds` that it took.
+#'   of `observations`, of `columns` (from data) and of `inversions`, and the `seconds` that it
+#'   took.
 #'
 #' @references
 #' Lance GN, Williams WT (1967). A general theory of classificatory sorting strategies: 1.
