@@ -196,10 +196,11 @@ draw_top <- function(picture, labels = NULL, hang = NULL, check = NULL, axes = T
   graphics::title(main = main, sub = sub, xlab = xlab, ylab = ylab, ...)
 }
 
-# Heights at which every merge is above its parts, so that no branch leads down.
-raised_for_drawing <- function(tree, inside) {
+# Heights at which every merge is above its parts, so that no branch leads down. A merge that would
+# be lower is `step` above them, a share of the greatest height.
+raised_for_drawing <- function(tree, inside, step = 0.01) {
   n <- length(inside)
-  step <- max(tree$height) / 100
+  step <- step * max(tree$height)
   at <- c(inside, tree$height)
   child <- ifelse(tree$merge < 0, -tree$merge, tree$merge + n)
   for (j in seq_len(n - 1)) {
@@ -262,27 +263,31 @@ draw_leaves <- function(picture, place, colours) {
   )
 }
 
-# The number of each population below the middle of its members, without overlaps.
+# The number of each population below the middle of its members, in its colour, without overlaps.
+# Many numbers alternate between two lines.
 label_populations <- function(picture, place, y) {
   middle <- vapply(seq_len(picture$k), function(p) {
     here <- picture$population == p
     if (any(here)) stats::weighted.mean(place$centre[here], picture$width[here]) else NA_real_
   }, 0)
   shown <- order(middle, na.last = NA)
-  at <- spread(middle[shown], graphics::strwidth(paste0(shown, "  ")))
-  graphics::text(at, y, shown, pos = 1, offset = 0.2, xpd = NA)
+  lines <- if (length(shown) > 12) 2 else 1
+  width <- graphics::strwidth(paste0(shown, " "), font = 2) / lines
+  at <- spread(middle[shown], width, sum(picture$width))
+  drop <- (seq_along(shown) - 1) %% lines * 1.3 * graphics::strheight("0")
+  # Letters need darker colours than areas.
+  colours <- grDevices::adjustcolor(population_colours(picture$k), 1, 0.8, 0.8, 0.8)
+  graphics::text(at, y - drop, shown, pos = 1, offset = 0.25, xpd = NA, font = 2,
+                 col = colours[shown])
 }
 
-# Increasing positions, moved apart until each has `width` around it.
-spread <- function(at, width) {
+# Increasing positions from 0 to `end`, moved apart until each has `width` around it, by the least
+# sum of squares.
+spread <- function(at, width, end) {
   if (length(at) < 2) return(at)
-  gap <- (width[-1] + width[-length(width)]) / 2
-  from_left <- Reduce(function(last, i) max(at[i + 1], last + gap[i]), seq_along(gap), at[1],
-                      accumulate = TRUE)
-  last <- length(at)
-  from_right <- Reduce(function(i, last) min(at[i], last - gap[i]), seq_along(gap), at[last],
-                       accumulate = TRUE, right = TRUE)
-  (from_left + from_right) / 2
+  apart <- cumsum(c(0, (width[-1] + width[-length(width)]) / 2))
+  moved <- stats::isoreg(at - apart)$yf
+  pmax(pmin(moved, end - apart[length(apart)]), 0) + apart
 }
 
 # Colours of k populations that differ in hue and lightness. The first seven are Okabe and Ito's,

@@ -94,11 +94,9 @@ population_tree <- function(h, shown, arg, call) {
   for (j in seq_len(n - 1L)) {
     a <- content[first[j]]
     b <- content[second[j]]
-    content[n + j] <- if (a == 0L || a == b) b else if (b == 0L) a else {
-      merges <- merges + 1L
-      joins[j] <- TRUE
-      -merges
-    }
+    joins[j] <- a != 0L && b != 0L && a != b
+    merges <- merges + joins[j]
+    content[n + j] <- if (joins[j]) -merges else if (a == 0L) b else a
   }
   if (merges != k - 1L) {
     refuse(arg, "are no clusters of `h`", "use cut_populations() or gcutree()", call)
@@ -246,6 +244,6 @@ colour_scale <- function(palette, limits) {
 
 # The tree with heights at which no branch leads down.
 drawn_tree <- function(tree) {
-  tree$height <- raised_for_drawing(tree, numeric(length(tree$order)))
+  tree$height <- raised_for_drawing(tree, numeric(length(tree$order)), step = 0.03)
   tree
 }

@@ -45,12 +45,11 @@ row_panel <- function(k, from, to, title) {
 # The tree from left to right, its leaves at the right.
 draw_side_tree <- function(tree, k) {
   if (is.null(tree)) return(row_panel(1, 0, 1, ""))
-  none <- numeric(k)
-  tree$height <- raised_for_drawing(tree, none)
+  tree <- drawn_tree(tree)
   row_panel(k, max(tree$height) * 1.03, 0, "")
   place <- numeric(k)
   place[tree$order] <- rev(seq_len(k))
-  lines <- branches(tree, place, none)
+  lines <- branches(tree, place, numeric(k))
   for (side in 1:2) {
     graphics::segments(lines$from[, side], lines$at[, side], lines$height, lines$at[, side])
   }

@@ -5,9 +5,8 @@ random_tree <- function(n) {
   merge <- matrix(0L, n - 1, 2)
   for (j in seq_len(n - 1)) {
     # Often the latest cluster and a leaf, so that there are chains, too.
-    pair <- if (j > 1 && stats::runif(1) < 0.4) c(1, 1 + sample(length(clusters) - 1, 1)) else {
-      sample(length(clusters), 2)
-    }
+    pair <- sample(length(clusters), 2)
+    if (j > 1 && stats::runif(1) < 0.4) pair <- c(1, 1 + sample(length(clusters) - 1, 1))
     merge[j, ] <- clusters[pair]
     clusters <- c(j, clusters[-pair])
   }

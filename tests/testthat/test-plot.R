@@ -86,10 +86,13 @@ test_that("drawn merges are above their parts, and unchanged without inversions"
   }
 })
 
-test_that("numbers below the tree do not overlap", {
-  expect_identical(spread(c(1, 5, 9), c(1, 1, 1)), c(1, 5, 9))
-  expect_true(all(diff(spread(c(1, 1.1, 1.2, 9), rep(1, 4))) >= 1 - 1e-12))
-  expect_identical(spread(numeric(0), numeric(0)), numeric(0))
+test_that("numbers below the tree do not overlap, and stay below it", {
+  expect_equal(spread(c(1, 5, 9), c(1, 1, 1), 10), c(1, 5, 9))
+  expect_equal(spread(c(2, 2.1, 2.2, 9), rep(1, 4), 10), c(1.1, 2.1, 3.1, 9))
+  expect_equal(spread(c(3, 3), c(1, 3), 10), c(2, 4))
+  expect_equal(spread(c(0, 0, 0), rep(1, 3), 10), c(0, 1, 2))
+  expect_equal(spread(c(10, 10, 10), rep(1, 3), 10), c(8, 9, 10))
+  expect_identical(spread(numeric(0), numeric(0), 1), numeric(0))
 })
 
 test_that("colours are distinct, and do not depend on the number of populations", {
