@@ -45,7 +45,7 @@
 #' covariance of any population is singular, all distances are Euclidean distances to means.
 #'
 #' @section Time and memory:
-#' Time and memory grow with the number of leaves: 2 to 5 seconds for a million.
+#' Time and memory are proportional to the number of leaves.
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
 #'   each leaf, 0 for none, named by the tree's labels if it has any. Populations are numbered by

@@ -205,7 +205,7 @@ complex_medians <- function(content, colours, scale) {
   sizes <- ComplexHeatmap::rowAnnotation(
     members = ComplexHeatmap::anno_barplot(
       content$sizes, which = "row", gp = bar_colours(population_colours(length(content$sizes))),
-      border = FALSE, add_numbers = TRUE, width = grid::unit(2.6, "cm")
+      border = FALSE, add_numbers = TRUE, axis = FALSE, width = grid::unit(2.6, "cm")
     ),
     annotation_name_rot = 0
   )
