@@ -76,6 +76,12 @@
 #'
 #'   With Y, a matrix with a row for each row of X and a column for each row of Y, and their names.
 #'
+#' @section Heat maps:
+#' `Heatmap(clustering_distance_rows = )` of package \pkg{ComplexHeatmap} takes functions of one or
+#' two arguments, and counts them. So wrap `gdist()`, which has more, in a function of the matrix:
+#' `clustering_distance_rows = function(m) gdist(m, "spearman")`. A result of `gdist()` is taken,
+#' too.
+#'
 #' @seealso [stats::dist()], [stats::cor()]; [gmhclust()].
 #'
 #' @examples

@@ -72,8 +72,10 @@
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return An object of class [`hclust`][stats::hclust] like that of [stats::hclust()], with the
-#'   additional component `backend`: the backend that was used.
+#' @return An object of class `c("gmhclust", "hclust")` like that of [stats::hclust()], with the
+#'   additional components `backend`, the backend that was used, and `settings`, a list: the numbers
+#'   of `observations`, of `columns` (from data) and of `inversions`, and the `seconds` that it
+#'   took.
 #'
 #' @references
 #' Lance GN, Williams WT (1967). A general theory of classificatory sorting strategies: 1.
@@ -114,6 +116,7 @@ ghclust <- function(x,
                     progress = interactive(),
                     devices = NULL,
                     ...) {
+  started <- elapsed()
   call <- match.call()
   method <- check_linkage(method, call)
   single <- check_choice(precision, c("double", "single"), "precision", call) == "single"
@@ -121,6 +124,7 @@ ghclust <- function(x,
   progress <- check_flag(progress, "progress", call)
   if (inherits(x, "dist")) {
     n <- dist_size(x)
+    columns <- NULL
     labels <- attr(x, "Labels")
     dist_method <- attr(x, "method")
     x <- dist_values(x, n, call)
@@ -131,12 +135,17 @@ ghclust <- function(x,
     members <- check_members(members, nrow(x), call)
     metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
     job <- quote(job_ghclust_points(x, method, members, single, metric, device))
+    columns <- ncol(x)
     labels <- rownames(x)
     dist_method <- metric$name
   }
   value <- run_job(eval(job), progress, "Clustering", call)
+  settings <- c(
+    list(observations = length(value$order)), if (!is.null(columns)) list(columns = columns),
+    list(inversions = count_inversions(value$height), seconds = elapsed() - started)
+  )
   tree <- new_hclust(
-    value$merge, value$height, value$order, labels, method, call, dist_method
+    value$merge, value$height, value$order, labels, method, call, dist_method, settings
   )
   tree$backend <- value$backend
   tree

@@ -6,8 +6,10 @@
 #'
 #' * [gmhclust()] clusters; [mhclust()] is the same with the arguments of package \pkg{mhca}.
 #' * [ghclust()] clusters by the linkages of [stats::hclust()].
-#' * [gcutree()] cuts a tree into clusters, [cutree_apriori()] cuts off the merges within apriori
-#'   clusters, [make_monotone()] removes inversions, [check_hclust()] checks that a tree is valid.
+#' * [cut_populations()] finds the populations of a minimum size, [plot_populations()] shows them
+#'   with the medians of all markers, and `plot()` shows the top of a tree.
+#' * [gcutree()] cuts a tree into clusters, [cutree_top()] and [cutree_apriori()] cut off its lower
+#'   part, [make_monotone()] removes inversions, [check_hclust()] checks that a tree is valid.
 #' * [gdist()] computes distances: those of [stats::dist()], and correlation distances.
 #' * [gknn()] finds nearest neighbours, [as_edges()] and [as_igraph()] make graphs of them, and
 #'   [gmst()] builds the minimum spanning tree.

@@ -50,6 +50,7 @@
 #' @param ... Arguments of [observations()] for X.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   usable ones. They share the apriori clusters; without apriori clusters only one is used.
+#' @param warn Whether to tell of inversions, once a session, by a message; see *Heights* below.
 #'
 #' @section Shapes:
 #' Let a cluster have m members, centroid c and covariance S (divisor m - 1), and let w = min(1, m /
@@ -68,9 +69,10 @@
 #' @section Heights:
 #' Heights are the distances at which clusters merged, in the order of the merges. This linkage has
 #' inversions: a merge can be lower than an earlier one. The result has the original heights, and
-#' one warning of class `gmhclust_warning_inversions` reports the inversions. `gcutree(h, k)` and
-#' `plot()` accept them. For functions that need increasing heights, such as `gcutree(h, h = )`,
-#' [make_monotone()] removes them.
+#' `h$settings$inversions` counts the heights that are below an earlier one. The first result of a
+#' session that has some comes with a message of class `gmhclust_message_inversions`, unless `warn`
+#' is `FALSE`. `gcutree(h, k)`, [cut_populations()] and `plot()` accept inversions. For functions
+#' that need increasing heights, such as `gcutree(h, h = )`, [make_monotone()] removes them.
 #'
 #' The unit of heights is that of X while normalising, and standard deviations of the clusters
 #' afterwards, so heights drop where normalising ends. `normalize = TRUE` keeps one unit.
@@ -124,7 +126,8 @@
 #' `gmhclust_error_memory` (too little memory) and `gmhclust_error_interrupt` (the user interrupted
 #' the work).
 #'
-#' @return An object of class [`hclust`][stats::hclust]:
+#' @return An object of class `c("gmhclust", "hclust")`, which every function for
+#'   [`hclust`][stats::hclust] objects takes:
 #' \describe{
 #'   \item{`merge`}{integer matrix, n - 1 by 2: the clusters of each merge; negative numbers are
 #'     observations, positive numbers earlier merges.}
@@ -134,6 +137,10 @@
 #'   \item{`method`, `dist.method`}{`"mahalanobis-average"` and `"euclidean"`.}
 #'   \item{`call`}{the call.}
 #'   \item{`backend`}{`"cpu"` or `"cuda"`: the backend that was used.}
+#'   \item{`settings`}{a list of what was done, which `print()` shows: `threshold` (in members),
+#'     `subthreshold`, `distance` (`"full"` or `"centroid"`), `normalize`, `scale`, the numbers of
+#'     `observations`, `columns`, `apriori_clusters` and `inversions`, and the `seconds` that it
+#'     took.}
 #' }
 #' With apriori clusters, also
 #' \describe{
@@ -155,7 +162,8 @@
 #' Müllner D (2011). Modern hierarchical, agglomerative clustering algorithms. arXiv:1109.2378 (the
 #' algorithm).
 #'
-#' @seealso [gkmeans()], [gcutree()], [cutree_apriori()], [make_monotone()], [check_hclust()];
+#' @seealso [cut_populations()], [plot_populations()], [gcutree()], [cutree_apriori()], [gkmeans()],
+#'   [make_monotone()], [check_hclust()];
 #'   [gpu_devices()]; [mhclust()] for the arguments of package \pkg{mhca}; [stats::hclust()].
 #'
 #' @examples
@@ -167,7 +175,7 @@
 #' table(gcutree(h, k = 6))
 #'
 #' # Apriori clusters make large data fast.
-#' h <- suppressWarnings(gmhclust(X, threshold = 50, apriori = 30))
+#' h <- gmhclust(X, threshold = 50, apriori = 30)
 #' plot(cutree_apriori(h))
 #' @export
 gmhclust <- function(X, # nolint: object_name_linter.
@@ -183,8 +191,10 @@ gmhclust <- function(X, # nolint: object_name_linter.
                      progress = interactive(),
                      devices = NULL,
                      BPPARAM = NULL, # nolint: object_name_linter.
+                     warn = TRUE,
                      quick = NULL,
                      ...) {
+  started <- elapsed()
   call <- match.call()
   x <- as_observations(X, "X", call, ..., wide = TRUE)
   workers <- check_workers(BPPARAM, "BPPARAM", call)
@@ -198,7 +208,9 @@ gmhclust <- function(X, # nolint: object_name_linter.
     device = check_device(backend, threads, devices, call),
     progress = check_flag(progress, "progress", call),
     workers = workers,
-    worker_device = check_device(backend, threads, devices, call, workers)
+    worker_device = check_device(backend, threads, devices, call, workers),
+    warn = check_flag(warn, "warn", call),
+    started = started
   )
   message_if_slow(x, options$subthreshold)
   apriori <- if (is_single_number(apriori)) {
@@ -231,7 +243,7 @@ clustering_options <- c("threshold", "subthreshold", "quick", "normalize", "apri
 
 # Clusters checked input. `options` has the other arguments of gmhclust(), checked. Its `threshold`
 # is a number of members, and `clusters` is the value of apriori_clusters() for the labels
-# `apriori`.
+# `apriori`. `started` is the time at which the call began, as of elapsed().
 mahalanobis_average <- function(x, apriori, options, call) {
   labels <- rownames(x)
   if (options$scale) x <- standardise(x)
@@ -242,16 +254,38 @@ mahalanobis_average <- function(x, apriori, options, call) {
     job_gmhclust(x, options[clustering_options], options$clusters$codes, inner, options$device),
     options$progress, "Clustering", call
   )
-  tree <- new_hclust(value$merge, value$height, value$order, labels, "mahalanobis-average", call)
+  tree <- new_hclust(
+    value$merge, value$height, value$order, labels, "mahalanobis-average", call,
+    settings = clustering_settings(value$height, x, options)
+  )
   tree$backend <- value$backend
   if (!is.null(options$clusters)) {
     tree$apriori <- apriori
     tree$n.height.apriori <- value$n_height_apriori
     tree$g.labels <- options$clusters$labels[value$g_labels]
   }
-  warn_inversions(tree$height, call)
+  if (options$warn) tell_inversions(tree$height, call)
   tree
 }
+
+# Component `settings` of the tree of checked `options`.
+clustering_settings <- function(height, x, options) {
+  list(
+    threshold = options$threshold,
+    subthreshold = options$subthreshold,
+    distance = if (options$quick) "centroid" else "full",
+    normalize = options$normalize,
+    scale = options$scale,
+    observations = nrow(x),
+    columns = ncol(x),
+    apriori_clusters = length(options$clusters$labels),
+    inversions = count_inversions(height),
+    seconds = elapsed() - options$started
+  )
+}
+
+# Seconds since some fixed time.
+elapsed <- function() proc.time()[["elapsed"]]
 
 # Operations on p x p covariances (n p^3) from which a clustering takes minutes and gives a message.
 slow_operations <- 1e12

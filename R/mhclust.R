@@ -11,11 +11,11 @@
 #' @param gIntra Whether to cluster within apriori clusters, as `apriori_intra` of [gmhclust()].
 #' @param gParallel If `FALSE`, a single thread does all the work.
 #' @param subthreshHandling As `subthreshold` of [gmhclust()].
-#' @param warn Whether to warn of inversions.
+#' @param warn As in [gmhclust()].
 #' @param verb A number; if positive, a progress bar is drawn.
 #' @param ... Arguments `backend`, `devices`, `threads`, `progress` and `BPPARAM` of [gmhclust()],
-#'   and those of [observations()]; `threads` and `progress` override `gParallel` and `verb`. Other arguments are ignored with a
-#'   warning that names them.
+#'   and those of [observations()]; `threads` and `progress` override `gParallel` and `verb`. Other
+#'   arguments are ignored with a warning that names them.
 #'
 #' @section Differences from mhca 0.2:
 #' * The centroid distance (`quick = TRUE`) is that of mhca's R code and of the papers; mhca's C
@@ -50,6 +50,7 @@ mhclust <- function(x,
                     verb = 0,
                     ...) {
   # nolint end
+  started <- elapsed()
   call <- match.call()
   extra <- backend_options(list(...), call)
   of_data <- extra[names(extra) %in% observation_options]
@@ -61,7 +62,6 @@ mhclust <- function(x,
     refuse("verb", paste("is", describe(verb)), "it must be one number", call)
   }
   progress <- if (is.null(extra$progress)) verb > 0 else extra$progress
-  warn <- check_flag(warn, "warn", call)
   workers <- check_workers(extra$BPPARAM, "BPPARAM", call)
   options <- list(
     threshold = threshold_members(thresh, nrow(x), "thresh", call),
@@ -74,12 +74,11 @@ mhclust <- function(x,
     device = check_device(backend, threads, extra$devices, call),
     progress = check_flag(progress, "progress", call),
     workers = workers,
-    worker_device = check_device(backend, threads, extra$devices, call, workers)
+    worker_device = check_device(backend, threads, extra$devices, call, workers),
+    warn = check_flag(warn, "warn", call),
+    started = started
   )
-  suppressWarnings(
-    mahalanobis_average(x, labels_of(g), options, call),
-    classes = if (warn) character(0) else "gmhclust_warning_inversions"
-  )
+  mahalanobis_average(x, labels_of(g), options, call)
 }
 
 # Arguments of the methods of observations().
