@@ -132,7 +132,7 @@ fn in_blocks(
                 references: block.len(),
                 first: block.start as u32,
                 queries: start..start + queries.len(),
-                own: own.then_some(queries.start as u32),
+                own: own.then(|| queries.clone().map(|row| row as u32).collect()),
             };
             part.update(&block, &mut Done::default(), device, &Monitor::default())
                 .unwrap();

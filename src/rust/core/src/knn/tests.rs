@@ -127,7 +127,7 @@ fn a_zero_may_be_a_query_and_a_reference() {
         references: 4,
         first: 0,
         queries: 4..5,
-        own: Some(1),
+        own: Some(vec![1]),
     };
     let mut graph = Graph::unknown(1, 3).unwrap();
     let (cpu, monitor) = (Cpu::new(1).unwrap(), Monitor::default());
