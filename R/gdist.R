@@ -25,7 +25,7 @@
 #'   at most two under `R CMD check`. The result is the same, bit for bit.
 #' @param progress Whether to draw a progress bar.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
-#'   usable ones.
+#'   usable ones. [gpu_devices()] says which functions use more than one.
 #'
 #' @section Distances:
 #' Between rows a and b, with sums over the columns:

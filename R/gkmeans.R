@@ -12,7 +12,7 @@
 #' @param init The method to draw initial centers, if `centers` is a number. `"kmeans++"` draws each
 #'   row with a probability proportional to its squared distance from the centers drawn before;
 #'   `"random"` draws all rows with equal probability, as [stats::kmeans()] does.
-#' @inheritParams gmhclust
+#' @inheritParams gdist
 #'
 #' @details
 #' An iteration assigns every observation to its nearest center, or to the one with the smallest

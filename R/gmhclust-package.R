@@ -11,7 +11,8 @@
 #' * [gcutree()] cuts a tree into clusters, [cutree_top()] and [cutree_apriori()] cut off its lower
 #'   part, [make_monotone()] removes inversions, [check_hclust()] checks that a tree is valid.
 #' * [gdist()] computes distances: those of [stats::dist()], and correlation distances.
-#' * [gknn()] finds nearest neighbours, [as_edges()] and [as_igraph()] make graphs of them, and
+#' * [gknn()] finds the nearest neighbours, and [gneighbours()] all neighbours within a radius;
+#'   [as_igraph()], [as_uwot()], [as_hits()] and [as_edges()] convert them for other packages;
 #'   [gmst()] builds the minimum spanning tree.
 #' * [gkmeans()] finds k-means clusters, for example as apriori clusters of [gmhclust()].
 #' * [gpu_devices()] lists GPUs, and the reasons why some cannot be used.

@@ -84,6 +84,10 @@ test_that("Ctrl-C stops a search for neighbours", {
   expect_interruptible("gknn(x, 20, backend = \"cpu\", progress = FALSE)")
 })
 
+test_that("Ctrl-C stops a search within a radius", {
+  expect_interruptible("gneighbours(x, 0.5, backend = \"cpu\", progress = FALSE)")
+})
+
 test_that("Ctrl-C stops a search in blocks", {
   expect_interruptible("gknn(x, 20, block_rows = 30000, backend = \"cpu\", progress = FALSE)")
 })

@@ -16,6 +16,7 @@ mod gknn;
 mod gknn_blocks;
 mod gmhclust;
 mod gmst;
+mod gneighbours;
 mod gpu_devices;
 mod graph;
 mod job;
@@ -44,6 +45,7 @@ extendr_module! {
     use gknn_blocks;
     use folder;
     use gmst;
+    use gneighbours;
     use ghclust;
     use gkmeans;
     use gcutree;
