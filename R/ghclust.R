@@ -83,10 +83,11 @@
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return An object of class `c("gmhclust", "hclust")` like that of [stats::hclust()], with the
-#'   additional components `backend`, the backend that was used, and `settings`, a list: the numbers
-#'   of `observations`, of `columns` (from data) and of `inversions`, and the `seconds` that it
-#'   took.
+#' @return An object of class [`hclust`][stats::hclust] like that of [stats::hclust()], for which
+#'   `ghclust()` can stand in. Its additional components are `backend`, the backend that was used,
+#'   and `settings`, a list: the numbers of `observations`, of `columns` (from data) and of
+#'   `inversions`, and the `seconds` that it took. To see the top of a large tree, plot
+#'   [`cutree_top(h, 50)`][cutree_top()].
 #'
 #' @references
 #' Lance GN, Williams WT (1967). A general theory of classificatory sorting strategies: 1.
@@ -166,7 +167,8 @@ ghclust <- function(x,
     value$merge, value$height, value$order, labels, method, call, dist_method, settings
   )
   tree$backend <- value$backend
-  tree
+  # Stands in for hclust() where functions compare the whole class of its value.
+  as.hclust(tree)
 }
 
 # The distances of the rows of x, which have missing values, as an object of class "dist" without

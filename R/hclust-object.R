@@ -17,10 +17,9 @@ new_hclust <- function(merge, height, order, labels, method, call, dist_method =
 #' Removes class `"gmhclust"`. Functions that ask `inherits(h, "hclust")`, as most do, take a tree
 #' of this package as it is. Some others compare the whole of `class(h)`: `pheatmap(cluster_rows =
 #' )` of package \pkg{pheatmap}, and, for the value of a function, `Heatmap(cluster_rows = )` of
-#' package \pkg{ComplexHeatmap}.
+#' package \pkg{ComplexHeatmap}. Trees of [ghclust()] are plain already.
 #'
-#' @param x A tree, from [gmhclust()], [mhclust()], [ghclust()], [cutree_top()] or
-#'   [cutree_apriori()].
+#' @param x A tree, from [gmhclust()], [mhclust()], [cutree_top()] or [cutree_apriori()].
 #' @param ... Not used.
 #' @return `x` with class `"hclust"` only. All components stay.
 #' @examples

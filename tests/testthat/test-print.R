@@ -13,13 +13,6 @@ test_that("print() shows what was done", {
   expect_match(shown(gmhclust(blobs(20, 2), 5, normalize = TRUE)), "Normalised       : always")
 })
 
-test_that("print() of ghclust() is that of hclust() and more", {
-  text <- shown(ghclust(dist(USArrests), "average"))
-  theirs <- capture.output(print(hclust(dist(USArrests), "average")))
-  for (line in grep(" : |objects", theirs, value = TRUE)) expect_match(text, trimws(line))
-  expect_no_match(text, "Threshold")
-})
-
 test_that("print() of a top counts its leaves and their members", {
   h <- gmhclust(blobs(90, 3), 10, rep(1:9, 10))
   for (top in list(cutree_top(h, 9), cutree_apriori(h))) {
