@@ -1,10 +1,11 @@
 # gknn() in blocks, for data larger than memory or several processes. The queries are split into
 # blocks of rows, and each block of queries is compared with all references.
 #
-# `search` is a list of the values that all blocks share: `x`, `query`, `k`, `metric`, `device` (see
-# check_device()), `packages` (needed to read the rows), `files` (for the result, or NULL),
-# `progress` (a progress bar, or NULL), and `kept` (an environment in which a process keeps prepared
-# points for its next block).
+# `search` is a list of the values that all blocks share: `x`, `query`, `own` (the row numbers in x
+# of the rows of `query`, for a subset of x as the queries; else NULL), `k`, `metric`, `device` (see
+# check_device()), `get_distance`, `packages` (needed to read the rows), `files` (for the result, or
+# NULL), `progress` (a progress bar, or NULL), and `kept` (an environment in which a process keeps
+# prepared points for its next block).
 
 # Most queries per block. The search for this many takes a GPU much longer than the preparation of
 # all references, which is repeated for each block.
@@ -37,16 +38,19 @@ gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) 
   }
   found <- run_tasks(
     left, "search_block", search, workers,
-    name = function(rows) describe_rows(rows, if (is.null(search$query)) "X" else "query"),
+    name = function(rows) describe_rows(rows, name_of_queries(search)),
     what = "Finding neighbours", call = call,
     hint = if (is.null(output)) "" else hint_to_resume(search$files),
     is_done = function(rows) !is.null(output) && is_finished(search$files, rows)
   )
   if (!is.null(output)) return(search$files)
-  list(
-    index = do.call(rbind, lapply(found, `[[`, "index")),
-    distance = do.call(rbind, lapply(found, `[[`, "distance"))
-  )
+  parts <- c("index", if (search$get_distance) "distance")
+  names(parts) <- parts
+  lapply(parts, function(part) do.call(rbind, lapply(found, `[[`, part)))
+}
+
+name_of_queries <- function(search) {
+  if (is.null(search$query)) "X" else if (is.null(search$own)) "query" else "subset"
 }
 
 # One progress bar for several jobs with `total` work in all. Returns a list of two functions:
@@ -123,16 +127,18 @@ search_block <- function(rows, search) {
       update_block(found, rows, search, points, nrow(block), first, among)
     }, NULL)
   }
-  if (is.null(search$files)) found else write_block(search$files, rows, found)
+  if (!is.null(search$files)) return(write_block(search$files, rows, found))
+  if (search$get_distance) found else found["index"]
 }
 
 # Updates the neighbours `found` for a block of queries, NULL at first, with those in a block of
 # references. The references are the first `references` points; their numbers begin at `first`. The
 # queries are the points among[1] to among[2].
 update_block <- function(found, rows, search, points, references, first, among) {
+  queries <- seq.int(rows[1], rows[2])
   block <- list(
     references = references, first = first, queries = as.integer(among),
-    own = if (is.null(search$query)) as.integer(rows[1])
+    own = if (is.null(search$query)) as.integer(queries) else search$own[queries]
   )
   pairs <- count_rows(rows) * references
   found <- run_job(
@@ -173,18 +179,23 @@ release_points <- function(search) {
 # Stops if values are not finite, or if rows have no distance; the error names their rows in the
 # whole data. Returns a digest of X and one of `query`.
 inspect_rows <- function(search, call) {
+  # Rows of X that are queries are inspected with X.
+  has_query <- !is.null(search$query) && is.null(search$own)
+  query <- NULL
   if (is_in_memory(search)) {
     prepared <- points_in_memory(search, call)
     in_x <- prepared$rows <= nrow(search$x)
     x <- list(rows = prepared$rows[in_x], digest = prepared$digests[1])
-    query <- list(rows = prepared$rows[!in_x] - nrow(search$x), digest = prepared$digests[2])
+    if (has_query) {
+      query <- list(rows = prepared$rows[!in_x] - nrow(search$x), digest = prepared$digests[2])
+    }
   } else {
     x <- inspect_matrix(search$x, "X", search, call)
-    query <- if (!is.null(search$query)) inspect_matrix(search$query, "query", search, call)
+    if (has_query) query <- inspect_matrix(search$query, "query", search, call)
   }
   problem <- gknn_refusal(x$rows, as.integer(query$rows), search$metric)
   if (!is.null(problem)) stop(gmhclust_error_input(problem, call))
-  c(X = x$digest, query = if (!is.null(search$query)) query$digest)
+  c(X = x$digest, query = query$digest)
 }
 
 # The digest of a matrix, and the numbers of its rows that may have no distance.

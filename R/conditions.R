@@ -42,7 +42,9 @@ failure_condition <- function(kind, message, call) {
 
 # Stops because argument `arg` is invalid. The message is "`arg` <got>; <needs>".
 refuse <- function(arg, got, needs, call) {
-  stop(gmhclust_error_input(paste0("`", arg, "` ", got, "; ", needs), call))
+  error <- gmhclust_error_input(paste0("`", arg, "` ", got, "; ", needs), call)
+  error$refused <- list(arg = arg, got = got, needs = needs)
+  stop(error)
 }
 
 # Stops with a message that begins like that of the corresponding function in stats, for code that
@@ -51,19 +53,29 @@ refuse_like_stats <- function(message, needs, call) {
   stop(gmhclust_error_input(paste0(message, "; ", needs), call))
 }
 
-warn_inversions <- function(height, call) {
-  below <- sum(height < cummax(height))
-  if (below == 0) return(invisible())
-  warning(gmhclust_condition(
-    c("gmhclust_warning_inversions", "warning"),
+# The number of heights below an earlier one.
+count_inversions <- function(height) sum(height < cummax(height))
+
+# Tells of inversions, once a session: they are normal, but new to most users.
+tell_inversions <- function(height, call) {
+  below <- count_inversions(height)
+  if (below == 0 || told$inversions) return(invisible())
+  told$inversions <- TRUE
+  message(gmhclust_condition(
+    c("gmhclust_message_inversions", "message"),
     paste0(
-      "clusters form non-monotonic tree: ", below, " of ", length(height),
-      ngettext(below, " heights is", " heights are"),
-      " below an earlier one (see make_monotone())"
+      below, " of ", length(height), ngettext(below, " heights is", " heights are"),
+      " below an earlier one (inversions). This is normal for this linkage; cutting by k works. ",
+      "For functions that need increasing heights, see make_monotone(). ",
+      "(This message comes once a session; `warn = FALSE` turns it off.)\n"
     ),
     call
   ))
 }
+
+# What users were told in this R session.
+told <- new.env(parent = emptyenv())
+told$inversions <- FALSE
 
 # Warns of rows whose distances are NaN. `rows` are their numbers, `labels` the names of all rows or
 # NULL, `what` a plural noun for these rows.

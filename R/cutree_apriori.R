@@ -6,7 +6,7 @@
 #'
 #' @param h A result of [gmhclust()] with apriori clusters.
 #'
-#' @return An object of class [`hclust`][stats::hclust]. Its first leaves are the apriori clusters,
+#' @return An object of class `c("gmhclust", "hclust")`. Its first leaves are the apriori clusters,
 #'   including those with one member, in increasing order of labels. Then follow the loose
 #'   observations, which have the label 0 or `NA`, in the order of their rows. Components:
 #'   \describe{
@@ -22,11 +22,11 @@
 #' A condition of class `gmhclust_error_input` if `h` is not a tree; if it has no apriori clusters,
 #' for example because no two observations shared a label; or if its components `apriori`,
 #' `n.height.apriori` and `g.labels` were changed and do not fit the merges.
-#' @seealso [gmhclust()], [gcutree()]
+#' @seealso [cutree_top()] for the top of any tree; [gmhclust()], [gcutree()]
 #'
 #' @examples
 #' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 20), 1:14])
-#' h <- suppressWarnings(gmhclust(X, threshold = 50, apriori = kmeans(X, 25)$cluster))
+#' h <- gmhclust(X, threshold = 50, apriori = kmeans(X, 25)$cluster)
 #' top <- cutree_apriori(h)
 #' plot(top)
 #' population <- gcutree(top, k = 5)[top$leaf]
@@ -40,20 +40,7 @@ cutree_apriori <- function(h) {
   call <- match.call()
   check_tree(h, "h", call)
   leaves <- apriori_leaves(h, call)
-  n <- nrow(h$merge) + 1L
-  inner <- seq_along(h$g.labels)
-  above <- h$merge[-inner, , drop = FALSE]
-
-  leaf <- leaves$of_id[above + n + 1L]
-  merge <- ifelse(above > length(inner), above - length(inner), -leaf)
-  merge <- sort_merge_rows(matrix(as.integer(merge), ncol = 2))
-  top <- new_hclust(
-    merge, h$height[-inner], leaf_order(merge, call), labels = leaves$labels, method = h$method,
-    call = h$call
-  )
-  top$leaf <- stats::setNames(leaves$of_observation, h$labels)
-  top$members <- tabulate(leaves$of_observation, length(leaves$labels))
-  top
+  top_tree(h, length(h$g.labels), leaves, call)
 }
 
 # The leaves of the tree above the apriori clusters, a list of their `labels`, the leaf

@@ -32,11 +32,11 @@
 #' while it computes the next ones, so neither memory holds them twice. The CPU computes Minkowski
 #' distances, correlations of data with missing values, ranks and other preparations.
 #'
-#' [gknn()], [gmst()], and [ghclust()] from data without a matrix: The GPU screens all observations
-#' for the neighbours of each one, and the CPU decides among the few remaining candidates. Data
-#' center GPUs such as A100 and H100 screen in half precision on tensor cores if that is precise
-#' enough: for Euclidean distances, correlations and cosines in 8 columns or more. The CPU does all
-#' work for the binary and Minkowski metrics.
+#' [gknn()], [gneighbours()], [gmst()], and [ghclust()] from data without a matrix: The GPU screens
+#' all observations for the neighbours of each one, and the CPU decides among the few remaining
+#' candidates. Data center GPUs such as A100 and H100 screen in half precision on tensor cores if
+#' that is precise enough: for Euclidean distances, correlations and cosines in 8 columns or more.
+#' The CPU does all work for the binary and Minkowski metrics.
 #'
 #' [gkmeans()]: The GPU draws the initial centers and computes all iterations in double precision.
 #' The CPU computes the final sums of squares.
@@ -50,10 +50,11 @@
 #'
 #' @section Several devices:
 #' [gmhclust()] shares apriori clusters among all chosen devices. Searches for neighbours ([gknn()],
-#' [gmst()] and `ghclust(method = "single")`) share the queries, the rows whose neighbours are
-#' searched: each device takes the next batch from a work queue, so a faster device does more. Each
-#' device has a copy of the references, the rows among which neighbours are searched. All other work
-#' uses one device, the first chosen one. The result does not depend on the number of devices.
+#' [gneighbours()], [gmst()] and `ghclust(method = "single")`) share the queries, the rows whose
+#' neighbours are searched: each device takes the next batch from a work queue, so a faster device
+#' does more. Each device has a copy of the references, the rows among which neighbours are
+#' searched. All other work uses one device, the first chosen one. The result does not depend on the
+#' number of devices.
 #'
 #' @section When a device fails:
 #' When one of several devices fails during a search, the others take over its work. A warning of

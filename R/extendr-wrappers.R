@@ -75,8 +75,8 @@ job_gknn_points <- function(x, query, digest, metric, device) .Call(wrap__job_gk
 #' @param block list(references, first, queries, own). `references`: the number of references,
 #'   which are the first points. `first`: the number of the first of them among all references,
 #'   from 1. `queries`: the numbers of the first and the last point that are queries. `own`: NULL
-#'   or, if queries are references, the number of the first query among all references; no query is
-#'   its own neighbour.
+#'   or, if queries are references, the number of each query among all references; no query is its
+#'   own neighbour.
 #' @param k integer.
 #' @param found NULL, or list(index, distance), the value of this job for the previous blocks.
 #' @param device as in job_gmhclust().
@@ -153,6 +153,18 @@ job_folder_read <- function(folder, arg, checksum, block, rows) .Call(wrap__job_
 #' @return External pointer to the job.
 #' @noRd
 job_gmst <- function(x, metric, device) .Call(wrap__job_gmst, x, metric, device)
+
+#' Starts to search for all neighbours within a radius.
+#' @param x double matrix of finite values, observations in rows.
+#' @param query NULL, or a double matrix with the columns of x.
+#' @param subset NULL, or integers: the rows of query or, without it, of x to search for.
+#' @param radius doubles, one for all searches or one for each.
+#' @param metric as in job_gdist().
+#' @param device as in job_gmhclust().
+#' @return External pointer to the job. Its value is list(counts, index, distance): the number of
+#'   neighbours of each query, and the neighbours' numbers and distances, query after query.
+#' @noRd
+job_gneighbours <- function(x, query, subset, radius, metric, device) .Call(wrap__job_gneighbours, x, query, subset, radius, metric, device)
 
 #' Starts linkage of observations with given dissimilarities.
 #' @param x double vector, the values of a dist object.
@@ -232,3 +244,10 @@ job_take <- function(job) .Call(wrap__job_take, job)
 #' @return NULL.
 #' @noRd
 job_cancel <- function(job) .Call(wrap__job_cancel, job)
+
+#' Asks for memory.
+#' @param what what needs the memory, with its verb: "all values of `X` need".
+#' @param bytes number.
+#' @return The reason why there is too little, or NULL.
+#' @noRd
+memory_refusal <- function(what, bytes) .Call(wrap__memory_refusal, what, bytes)

@@ -23,7 +23,8 @@
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `tree` is not a valid tree, neither `k` nor `h` is
 #' given, `k` is not from 1 to n, `h` is not a number, or `h` is given and heights decrease.
-#' @seealso [stats::cutree()]; [cutree_apriori()], [make_monotone()], [check_hclust()].
+#' @seealso [cut_populations()] for clusters of a minimum size; [stats::cutree()]; [cutree_top()],
+#'   [cutree_apriori()], [make_monotone()], [check_hclust()].
 #'
 #' @examples
 #' h <- hclust(dist(USArrests), "average")

@@ -25,7 +25,7 @@
 #'   at most two under `R CMD check`. The result is the same, bit for bit.
 #' @param progress Whether to draw a progress bar.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
-#'   usable ones.
+#'   usable ones. [gpu_devices()] says which functions use more than one.
 #'
 #' @section Distances:
 #' Between rows a and b, with sums over the columns:
@@ -76,6 +76,12 @@
 #'
 #'   With Y, a matrix with a row for each row of X and a column for each row of Y, and their names.
 #'
+#' @section Heat maps:
+#' `Heatmap(clustering_distance_rows = )` of package \pkg{ComplexHeatmap} takes functions of one or
+#' two arguments, and counts them. So wrap `gdist()`, which has more, in a function of the matrix:
+#' `clustering_distance_rows = function(m) gdist(m, "spearman")`. A result of `gdist()` is taken,
+#' too.
+#'
 #' @seealso [stats::dist()], [stats::cor()]; [gmhclust()].
 #'
 #' @examples
@@ -101,10 +107,12 @@ gdist <- function(X, # nolint: object_name_linter.
                   backend = c("auto", "cpu", "cuda"),
                   threads = NULL,
                   progress = interactive(),
-                  devices = NULL) {
+                  devices = NULL,
+                  ...) {
   call <- match.call()
-  x <- as_points(X, "X", call)
-  y <- if (!is.null(Y)) as_other_points(Y, x, "Y", call)
+  x <- as_points(X, "X", call, ...)
+  message_if_doubtful(x, "X", call)
+  y <- if (!is.null(Y)) as_other_points(Y, x, "Y", call, ...)
   metric <- check_metric_options(method, p, absolute, zero_over_zero, "method", call)
   diag <- check_flag(diag, "diag", call)
   upper <- check_flag(upper, "upper", call)
@@ -127,8 +135,8 @@ gdist <- function(X, # nolint: object_name_linter.
   set_attributes_in_place(value$distances, attributes)
 }
 
-as_other_points <- function(y, x, arg, call) {
-  points <- as_points(y, arg, call)
+as_other_points <- function(y, x, arg, call, ...) {
+  points <- as_points(y, arg, call, ...)
   check_same_columns(points, x, arg, call)
   points
 }

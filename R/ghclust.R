@@ -5,7 +5,7 @@
 #'
 #' @param x Dissimilarities of n >= 2 observations, from [stats::dist()] or [gdist()]; or the
 #'   observations themselves: a numeric, integer or logical matrix or data frame with observations
-#'   in rows, all values finite.
+#'   in rows, all values finite. Values may be `NA` with `missing = "pairwise"`.
 #' @param method The linkage, which may be abbreviated: `"ward.D"`, `"ward.D2"`, `"single"`,
 #'   `"complete"`, `"average"` (UPGMA), `"mcquitty"` (WPGMA), `"median"` (WPGMC) or `"centroid"`
 #'   (UPGMC).
@@ -16,7 +16,10 @@
 #' @param precision `"single"` stores dissimilarities in 4 bytes instead of 8, rounded to about 7
 #'   digits; this includes those of a dist object. They must be at most 1e30. It has an effect only
 #'   if a matrix is needed, see *Memory*.
-#' @inheritParams gmhclust
+#' @param missing What to do if data have missing values: `"refuse"` stops with an error;
+#'   `"pairwise"` computes each distance from the columns where both rows have values, see *Missing
+#'   values*.
+#' @inheritParams gdist
 #'
 #' @section Relation to `hclust()`:
 #' From dissimilarities: if no two candidates are tied, merges, order and heights (to 1e-12) are
@@ -29,6 +32,14 @@
 #' between centres. These are the square roots of the heights of `hclust(dist(x)^2, method)`, and
 #' the heights of `hclust.vector()` of package \pkg{fastcluster}. ([stats::hclust()] on plain
 #' distances has no such meaning for these linkages; for its result, call `gdist()` first.)
+#'
+#' @section Missing values:
+#' With `missing = "pairwise"`, the result for data with missing values is that of `ghclust(gdist(x,
+#' metric), method)`. [gdist()] leaves out the columns where either row has no value and scales up
+#' the rest, as [stats::dist()] does. An error names a pair of rows that share too few columns, or
+#' that has no distance for another reason. R then holds the distances: 8 bytes for each pair, in
+#' addition to the memory that a dist object needs (see *Memory*). `"centroid"` and `"median"`
+#' linkage of Euclidean distances need the coordinates of centres, so they refuse missing values.
 #'
 #' @section Memory:
 #' From data, without `members`, no matrix is needed for `"single"` with any metric, and for
@@ -72,8 +83,11 @@
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return An object of class [`hclust`][stats::hclust] like that of [stats::hclust()], with the
-#'   additional component `backend`: the backend that was used.
+#' @return An object of class [`hclust`][stats::hclust] like that of [stats::hclust()], for which
+#'   `ghclust()` can stand in. Its additional components are `backend`, the backend that was used,
+#'   and `settings`, a list: the numbers of `observations`, of `columns` (from data) and of
+#'   `inversions`, and the `seconds` that it took. To see the top of a large tree, plot
+#'   [`cutree_top(h, 50)`][cutree_top()].
 #'
 #' @references
 #' Lance GN, Williams WT (1967). A general theory of classificatory sorting strategies: 1.
@@ -112,14 +126,24 @@ ghclust <- function(x,
                     backend = c("auto", "cpu", "cuda"),
                     threads = NULL,
                     progress = interactive(),
-                    devices = NULL) {
+                    devices = NULL,
+                    missing = c("refuse", "pairwise"),
+                    ...) {
+  started <- elapsed()
   call <- match.call()
   method <- check_linkage(method, call)
   single <- check_choice(precision, c("double", "single"), "precision", call) == "single"
   device <- check_device(backend, threads, devices, call)
   progress <- check_flag(progress, "progress", call)
+  missing <- check_choice(missing, c("refuse", "pairwise"), "missing", call)
+  if (!inherits(x, "dist")) x <- read_all(as_data(x, "x", call, ...), "x", call)
+  if (missing == "pairwise" && !inherits(x, "dist") && anyNA(x)) {
+    options <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
+    x <- pairwise_distances(x, method, options, device, progress, call)
+  }
   if (inherits(x, "dist")) {
     n <- dist_size(x)
+    columns <- NULL
     labels <- attr(x, "Labels")
     dist_method <- attr(x, "method")
     x <- dist_values(x, n, call)
@@ -130,15 +154,60 @@ ghclust <- function(x,
     members <- check_members(members, nrow(x), call)
     metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
     job <- quote(job_ghclust_points(x, method, members, single, metric, device))
+    columns <- ncol(x)
     labels <- rownames(x)
     dist_method <- metric$name
   }
   value <- run_job(eval(job), progress, "Clustering", call)
+  settings <- c(
+    list(observations = length(value$order)), if (!is.null(columns)) list(columns = columns),
+    list(inversions = count_inversions(value$height), seconds = elapsed() - started)
+  )
   tree <- new_hclust(
-    value$merge, value$height, value$order, labels, method, call, dist_method
+    value$merge, value$height, value$order, labels, method, call, dist_method, settings
   )
   tree$backend <- value$backend
-  tree
+  # Stands in for hclust() where functions compare the whole class of its value.
+  as.hclust(tree)
+}
+
+# The distances of the rows of x, which have missing values, as an object of class "dist" without
+# missing values. `metric` is the value of check_metric_options().
+pairwise_distances <- function(x, method, metric, device, progress, call) {
+  if (nrow(x) < 2) refuse("x", "has 1 row", "clustering needs at least 2 observations", call)
+  infinite <- which(is.infinite(x), arr.ind = TRUE)
+  if (length(infinite) > 0) {
+    refuse("x", paste("has", x[infinite[1, , drop = FALSE]], "in row", infinite[1, 1]),
+           "every value must be finite or missing", call)
+  }
+  if (metric$name == "euclidean" && method %in% c("centroid", "median")) {
+    refuse("x", "has missing values", paste0("linkage \"", method, "\" needs the coordinates of ",
+                                             "centres; use another linkage, or impute"), call)
+  }
+  value <- run_job(job_gdist(x, NULL, metric, device), progress, "Computing distances", call)
+  distances <- value$distances
+  if (anyNA(distances)) refuse_pair_without_distance(distances, x, call)
+  attributes <- list(
+    Size = nrow(x), Labels = rownames(x), method = metric$name, class = "dist"
+  )
+  set_attributes_in_place(distances, attributes)
+}
+
+# Stops with the names of the first pair of rows of x whose distance is missing.
+refuse_pair_without_distance <- function(distances, x, call) {
+  bad <- which(is.na(distances))
+  n <- nrow(x)
+  # The number of pairs before those whose first row is i.
+  before <- function(i) (i - 1) * n - i * (i - 1) / 2
+  first <- findInterval(bad[1] - 1, before(seq_len(n - 1)))
+  pair <- c(first, bad[1] - before(first) + first)
+  names <- if (is.null(rownames(x))) pair else dQuote(rownames(x)[pair], FALSE)
+  got <- paste("has no distance between rows", names[1], "and", names[2])
+  if (length(bad) > 1) {
+    more <- length(bad) - 1
+    got <- paste0(got, " (and ", format_number(more), ngettext(more, " more pair)", " more pairs)"))
+  }
+  refuse("x", got, "leave out rows with few values, or impute", call)
 }
 
 linkages <- c(

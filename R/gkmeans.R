@@ -12,7 +12,7 @@
 #' @param init The method to draw initial centers, if `centers` is a number. `"kmeans++"` draws each
 #'   row with a probability proportional to its squared distance from the centers drawn before;
 #'   `"random"` draws all rows with equal probability, as [stats::kmeans()] does.
-#' @inheritParams gmhclust
+#' @inheritParams gdist
 #'
 #' @details
 #' An iteration assigns every observation to its nearest center, or to the one with the smallest
@@ -94,9 +94,10 @@ gkmeans <- function(X, # nolint: object_name_linter.
                     backend = c("auto", "cpu", "cuda"),
                     threads = NULL,
                     progress = interactive(),
-                    devices = NULL) {
+                    devices = NULL,
+                    ...) {
   call <- match.call()
-  x <- as_observations(X, "X", call)
+  x <- as_observations(X, "X", call, ..., wide = TRUE)
   options <- list(
     iterations = check_count(iter.max, .Machine$integer.max - 1, "iter.max", call),
     device = check_device(backend, threads, devices, call),

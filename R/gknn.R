@@ -6,8 +6,9 @@
 #' @param X Numeric, integer or logical matrix or data frame, observations in rows, all values
 #'   finite; or a `DelayedMatrix` of package \pkg{DelayedArray}, such as an `HDF5Array`, which is
 #'   read in blocks and need not fit into memory.
-#' @param k The number of neighbours: at least 1 and less than the number of rows of X; with
-#'   `query`, at most that number.
+#' @param k The number of neighbours, at least 1. If there are fewer (one less than the rows of X;
+#'   with `query`, as many as the rows of X), the result has these, and a warning of class
+#'   `gmhclust_warning` says so.
 #' @param query `NULL`, for the neighbours of each row of X among the others; or a second matrix
 #'   with the same number of columns, for the neighbours of its rows among the rows of X.
 #' @param metric The distance: `"euclidean"`, `"maximum"`, `"manhattan"`, `"canberra"`, `"binary"`,
@@ -22,6 +23,10 @@
 #'   many as fit into memory, or fewer for several workers. The result is the same, bit for bit.
 #' @param BPPARAM `NULL`, or workers that share the blocks, here or on other machines: the value of
 #'   `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package \pkg{BiocParallel}.
+#' @param subset `NULL`, or the rows of `query` or, without it, of X whose neighbours to find: their
+#'   numbers, their names, or a logical value for each. All rows of X may be neighbours. It cannot
+#'   be combined with `output`.
+#' @param get.distance Whether to return the distances. With `output`, they are always written.
 #' @inheritParams gdist
 #'
 #' @details
@@ -72,11 +77,15 @@
 #'
 #' @return A list of two matrices, like the result of packages \pkg{FNN} and \pkg{BiocNeighbors}.
 #'   They have a row for each row of `query` or, without it, of X, and k columns, nearest neighbours
-#'   first:
+#'   first. With `subset`, they have a row for each row of it, in its order.
 #'   \describe{
 #'     \item{`index`}{integer: the row numbers of the neighbours in X.}
-#'     \item{`distance`}{double: their distances.}
+#'     \item{`distance`}{double: their distances; only if `get.distance`.}
 #'   }
+#'
+#'   The list has the attribute `labels`, the row names of X, if X has row names and there is no
+#'   `query`; and the attribute `rows`, the row numbers, if there is a `subset`. [as_igraph()] and
+#'   [as_edges()] use them.
 #'
 #'   With `output`, an object of class `gknn_files`, see [read_gknn()].
 #'
@@ -84,8 +93,9 @@
 #'   `"spearman"`, rows of zeros under `"cosine"`, and more than one row of zeros under `"canberra"`
 #'   with `zero_over_zero = "omit"`.
 #'
-#' @seealso [as_edges()] and [as_igraph()] for graphs of neighbours, [read_gknn()] for neighbours in
-#'   files, [gmst()] for the minimum spanning tree, [gdist()] for all distances.
+#' @seealso [gneighbours()] for all neighbours within a radius; [as_igraph()], [as_uwot()],
+#'   [as_hits()] and [as_edges()] for other packages, [read_gknn()] for neighbours in files,
+#'   [gmst()] for the minimum spanning tree, [gdist()] for all distances.
 #'
 #' @examples
 #' x <- as.matrix(iris[1:4])
@@ -114,37 +124,102 @@ gknn <- function(X, # nolint: object_name_linter.
                  devices = NULL,
                  output = NULL,
                  block_rows = NULL,
-                 BPPARAM = NULL) { # nolint: object_name_linter.
+                 BPPARAM = NULL, # nolint: object_name_linter.
+                 subset = NULL,
+                 get.distance = TRUE, # nolint: object_name_linter.
+                 ...) {
   call <- match.call()
-  x <- as_rows(X, "X", call)
-  if (!is.null(query)) query <- as_other_rows(query, x, "query", call)
+  x <- as_rows(X, "X", call, ...)
+  if (!is_delayed(x)) message_if_doubtful(x, "X", call)
+  if (!is.null(query)) query <- as_other_rows(query, x, "query", call, ...)
+  rows <- check_subset(subset, if (is.null(query)) x else query, "subset", call)
   k <- check_k(k, nrow(x) - is.null(query), "k", call)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
   workers <- check_workers(BPPARAM, "BPPARAM", call)
   device <- check_device(backend, threads, devices, call, workers)
   progress <- check_flag(progress, "progress", call)
-  if (!is.null(output)) check_folder(output, "output", call)
+  get_distance <- check_flag(get.distance, "get.distance", call)
+  if (!is.null(output)) check_output(output, rows, get_distance, call)
   if (!is.null(block_rows)) {
     block_rows <- check_count(block_rows, .Machine$integer.max, "block_rows", call)
   }
-  whole <- is.null(output) && is.null(block_rows) && is.null(workers)
-  if (!whole || is_delayed(x) || is_delayed(query)) {
+  labels <- if (is.null(query)) rownames(x)
+  # The numbers of queries that are rows of X.
+  own <- if (is.null(query)) rows
+  if (!is.null(rows)) query <- (if (is.null(query)) x else query)[rows, , drop = FALSE]
+  whole <- is.null(output) && is.null(block_rows) && is.null(workers) && is.null(own)
+  if (whole && !is_delayed(x) && !is_delayed(query)) {
+    nn <- run_job(job_gknn(x, query, k, metric, device), progress, "Finding neighbours", call)
+    if (!get_distance) nn$distance <- NULL
+  } else {
     search <- list(
-      x = x, query = query, k = k, metric = metric, device = device,
+      x = x, query = query, own = own, k = k, metric = metric, device = device,
+      get_distance = get_distance,
       packages = unique(c(packages_of_rows(x), packages_of_rows(query)))
     )
-    return(gknn_in_blocks(search, block_rows, output, workers, progress, call))
+    nn <- gknn_in_blocks(search, block_rows, output, workers, progress, call)
   }
-  run_job(job_gknn(x, query, k, metric, device), progress, "Finding neighbours", call)
+  if (!is.null(output)) return(nn)
+  describe_result(nn, labels, rows)
 }
 
-# The checked number of neighbours, from 1 to `most`.
+# The checked number of neighbours, from 1 to `most`. A greater number becomes `most`, with a
+# warning.
 check_k <- function(k, most, arg, call) {
   if (most < 1) refuse("X", "has 1 row", "a neighbour needs a second one", call)
-  if (!is_single_number(k) || k != round(k) || k < 1 || k > most) {
-    needs <- paste("it must be a whole number of at least 1 and at most", most)
-    refuse(arg, paste("is", describe(k)), paste0(needs, ", the number of neighbours there are"),
-           call)
+  if (!is_single_number(k) || k != round(k) || k < 1) {
+    needs <- "it must be a whole number of at least 1 and at most"
+    refuse(arg, paste("is", describe(k)),
+           paste0(needs, " ", most, ", the number of neighbours there are"), call)
   }
-  as.integer(k)
+  if (k > most) {
+    warning(gmhclust_condition(
+      c("gmhclust_warning_k", "gmhclust_warning", "warning"),
+      paste0("`", arg, "` is ", format_number(k), " and was capped at ", format_number(most),
+             ", the number of neighbours there are"),
+      call
+    ))
+  }
+  as.integer(min(k, most))
+}
+
+# The numbers of the rows of x that the user's `subset` selects; NULL for all rows.
+check_subset <- function(subset, x, arg, call) {
+  if (is.null(subset)) return(NULL)
+  n <- nrow(x)
+  if (is.logical(subset) && !is.object(subset)) {
+    if (length(subset) != n || anyNA(subset)) {
+      needs <- paste("a logical one must have TRUE or FALSE for each of", format_number(n), "rows")
+      refuse(arg, paste("is", describe(subset)), needs, call)
+    }
+    subset <- which(subset)
+  } else if (is.character(subset)) {
+    rows <- match(subset, rownames(x))
+    unknown <- subset[is.na(rows)]
+    if (length(unknown) > 0) {
+      refuse(arg, paste("has", dQuote(unknown[1], FALSE)), "that is not the name of a row", call)
+    }
+    subset <- rows
+  }
+  rows <- as.integer(check_rows(subset, n, arg, call))
+  if (length(rows) == 0) refuse(arg, "selects no rows", "it must select at least 1", call)
+  rows
+}
+
+check_output <- function(output, rows, get_distance, call) {
+  check_folder(output, "output", call)
+  if (!is.null(rows)) {
+    refuse("subset", "is given with `output`", "files hold the neighbours of all rows", call)
+  }
+  if (!get_distance) {
+    refuse("get.distance", "is FALSE with `output`", "files hold distances, too", call)
+  }
+}
+
+# Neighbours with the attributes for other functions: the row names of X, and the numbers of the
+# rows of a subset.
+describe_result <- function(nn, labels, rows) {
+  attr(nn, "labels") <- labels
+  attr(nn, "rows") <- rows
+  nn
 }

@@ -6,10 +6,13 @@
 #'
 #' * [gmhclust()] clusters; [mhclust()] is the same with the arguments of package \pkg{mhca}.
 #' * [ghclust()] clusters by the linkages of [stats::hclust()].
-#' * [gcutree()] cuts a tree into clusters, [cutree_apriori()] cuts off the merges within apriori
-#'   clusters, [make_monotone()] removes inversions, [check_hclust()] checks that a tree is valid.
+#' * [cut_populations()] finds the populations of a minimum size, [plot_populations()] shows them
+#'   with the medians of all markers, and `plot()` shows the top of a tree.
+#' * [gcutree()] cuts a tree into clusters, [cutree_top()] and [cutree_apriori()] cut off its lower
+#'   part, [make_monotone()] removes inversions, [check_hclust()] checks that a tree is valid.
 #' * [gdist()] computes distances: those of [stats::dist()], and correlation distances.
-#' * [gknn()] finds nearest neighbours, [as_edges()] and [as_igraph()] make graphs of them, and
+#' * [gknn()] finds the nearest neighbours, and [gneighbours()] all neighbours within a radius;
+#'   [as_igraph()], [as_uwot()], [as_hits()] and [as_edges()] convert them for other packages;
 #'   [gmst()] builds the minimum spanning tree.
 #' * [gkmeans()] finds k-means clusters, for example as apriori clusters of [gmhclust()].
 #' * [gpu_devices()] lists GPUs, and the reasons why some cannot be used.

@@ -5,14 +5,16 @@
 #' different orientation, for example in flow and mass cytometry, which linkages with one fixed
 #' metric cut to pieces.
 #'
-#' @param X Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2) by p
-#'   dimensions in columns (p >= 1), all values finite. Row names become the labels of the leaves;
-#'   the automatic row names of a data frame do not.
+#' @param X The observations: a numeric matrix or data frame, n observations in rows (n >= 2) by p
+#'   dimensions in columns (p >= 1), all values finite; or flow cytometry data, an experiment of
+#'   Bioconductor or another object that [observations()] takes. Row names become the labels of the
+#'   leaves; the automatic row names of a data frame do not.
 #' @param threshold The Mahalanobis threshold T, a number of members: a cluster of T members or more
 #'   is *full-size*, and its covariance has full weight. A count if >= 1; a fraction of n if below 1
 #'   (T = threshold * n, not rounded), also within apriori clusters.
 #' @param apriori Known groups of observations: an integer, factor or character vector with one
-#'   label for each observation, for example gates, sample ids or clusters; or `NULL`. 0 and `NA`
+#'   label for each observation, for example gates, sample ids or clusters; the result of
+#'   [stats::kmeans()] or [gkmeans()]; or `NULL`. 0 and `NA`
 #'   mean "in no group". A label with one member changes no merge. If no two observations share a
 #'   label, or all have the same label, the result is that of `apriori = NULL`. Labels are ordered
 #'   as numbers, as factor levels, or as strings in the C locale.
@@ -21,9 +23,9 @@
 #'   `scale`) in at most ten iterations; their labels are then used. [set.seed()] makes them
 #'   repeatable.
 #' @param subthreshold The metric of a cluster below the threshold, see *Shapes* below.
-#' @param quick If `FALSE`, the distance of two clusters is the average over all of their members
-#'   (full Mahalanobis distance). If `TRUE`, it is the distance of their centroids (centroid
-#'   Mahalanobis distance), which is faster.
+#' @param distance The distance of two clusters: `"full"`, the average over all of their members
+#'   (full Mahalanobis distance); or `"centroid"`, that of their centroids (centroid Mahalanobis
+#'   distance), which is faster.
 #' @param normalize If `TRUE`, the metric of every cluster is scaled to unit volume (determinant 1)
 #'   for all merges. If `FALSE`, only until all clusters are full-size.
 #' @param scale If `TRUE`, columns are first centred and divided by their standard deviation;
@@ -43,8 +45,12 @@
 #'   other machines: the value of `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
 #'   package \pkg{BiocParallel}. All other work is done in this process. See *Workers* below. The
 #'   result is the same, bit for bit.
+#' @param quick `NULL`, or the former form of `distance`: `TRUE` means `"centroid"`, `FALSE` means
+#'   `"full"`.
+#' @param ... Arguments of [observations()] for X.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   usable ones. They share the apriori clusters; without apriori clusters only one is used.
+#' @param warn Whether to tell of inversions, once a session, by a message; see *Heights* below.
 #'
 #' @section Shapes:
 #' Let a cluster have m members, centroid c and covariance S (divisor m - 1), and let w = min(1, m /
@@ -63,9 +69,10 @@
 #' @section Heights:
 #' Heights are the distances at which clusters merged, in the order of the merges. This linkage has
 #' inversions: a merge can be lower than an earlier one. The result has the original heights, and
-#' one warning of class `gmhclust_warning_inversions` reports the inversions. `gcutree(h, k)` and
-#' `plot()` accept them. For functions that need increasing heights, such as `gcutree(h, h = )`,
-#' [make_monotone()] removes them.
+#' `h$settings$inversions` counts the heights that are below an earlier one. The first result of a
+#' session that has some comes with a message of class `gmhclust_message_inversions`, unless `warn`
+#' is `FALSE`. `gcutree(h, k)`, [cut_populations()] and `plot()` accept inversions. For functions
+#' that need increasing heights, such as `gcutree(h, h = )`, [make_monotone()] removes them.
 #'
 #' The unit of heights is that of X while normalising, and standard deviations of the clusters
 #' afterwards, so heights drop where normalising ends. `normalize = TRUE` keeps one unit.
@@ -119,7 +126,8 @@
 #' `gmhclust_error_memory` (too little memory) and `gmhclust_error_interrupt` (the user interrupted
 #' the work).
 #'
-#' @return An object of class [`hclust`][stats::hclust]:
+#' @return An object of class `c("gmhclust", "hclust")`, which every function for
+#'   [`hclust`][stats::hclust] objects takes:
 #' \describe{
 #'   \item{`merge`}{integer matrix, n - 1 by 2: the clusters of each merge; negative numbers are
 #'     observations, positive numbers earlier merges.}
@@ -129,6 +137,10 @@
 #'   \item{`method`, `dist.method`}{`"mahalanobis-average"` and `"euclidean"`.}
 #'   \item{`call`}{the call.}
 #'   \item{`backend`}{`"cpu"` or `"cuda"`: the backend that was used.}
+#'   \item{`settings`}{a list of what was done, which `print()` shows: `threshold` (in members),
+#'     `subthreshold`, `distance` (`"full"` or `"centroid"`), `normalize`, `scale`, the numbers of
+#'     `observations`, `columns`, `apriori_clusters` and `inversions`, and the `seconds` that it
+#'     took.}
 #' }
 #' With apriori clusters, also
 #' \describe{
@@ -150,7 +162,8 @@
 #' Müllner D (2011). Modern hierarchical, agglomerative clustering algorithms. arXiv:1109.2378 (the
 #' algorithm).
 #'
-#' @seealso [gkmeans()], [gcutree()], [cutree_apriori()], [make_monotone()], [check_hclust()];
+#' @seealso [cut_populations()], [plot_populations()], [gcutree()], [cutree_apriori()], [gkmeans()],
+#'   [make_monotone()], [check_hclust()];
 #'   [gpu_devices()]; [mhclust()] for the arguments of package \pkg{mhca}; [stats::hclust()].
 #'
 #' @examples
@@ -162,14 +175,14 @@
 #' table(gcutree(h, k = 6))
 #'
 #' # Apriori clusters make large data fast.
-#' h <- suppressWarnings(gmhclust(X, threshold = 50, apriori = 30))
+#' h <- gmhclust(X, threshold = 50, apriori = 30)
 #' plot(cutree_apriori(h))
 #' @export
 gmhclust <- function(X, # nolint: object_name_linter.
                      threshold = 0.5,
                      apriori = NULL,
                      subthreshold = c("mahal", "mahal0", "euclid", "euclidMahal"),
-                     quick = FALSE,
+                     distance = c("full", "centroid"),
                      normalize = FALSE,
                      scale = FALSE,
                      apriori_intra = TRUE,
@@ -177,28 +190,50 @@ gmhclust <- function(X, # nolint: object_name_linter.
                      threads = NULL,
                      progress = interactive(),
                      devices = NULL,
-                     BPPARAM = NULL) { # nolint: object_name_linter.
+                     BPPARAM = NULL, # nolint: object_name_linter.
+                     warn = TRUE,
+                     quick = NULL,
+                     ...) {
+  started <- elapsed()
   call <- match.call()
-  x <- as_observations(X, "X", call)
+  x <- as_observations(X, "X", call, ..., wide = TRUE)
   workers <- check_workers(BPPARAM, "BPPARAM", call)
   options <- list(
     threshold = threshold_members(threshold, nrow(x), "threshold", call),
     subthreshold = check_choice(subthreshold, subthreshold_kinds, "subthreshold", call),
-    quick = check_flag(quick, "quick", call),
+    quick = check_distance(distance, quick, call) == "centroid",
     normalize = check_flag(normalize, "normalize", call),
     scale = check_flag(scale, "scale", call),
     apriori_intra = check_flag(apriori_intra, "apriori_intra", call),
     device = check_device(backend, threads, devices, call),
     progress = check_flag(progress, "progress", call),
     workers = workers,
-    worker_device = check_device(backend, threads, devices, call, workers)
+    worker_device = check_device(backend, threads, devices, call, workers),
+    warn = check_flag(warn, "warn", call),
+    started = started
   )
   message_if_slow(x, options$subthreshold)
-  if (is_single_number(apriori)) {
-    apriori <- kmeans_labels(x, apriori, options, "apriori", call)
+  apriori <- if (is_single_number(apriori)) {
+    kmeans_labels(x, apriori, options, "apriori", call)
+  } else {
+    labels_of(apriori)
   }
   options$clusters <- apriori_clusters(apriori, nrow(x), "apriori", call)
   mahalanobis_average(x, apriori, options, call)
+}
+
+distances_of_clusters <- c("full", "centroid")
+
+# One of these distances. `quick` is the former argument for it, a flag or NULL.
+check_distance <- function(distance, quick, call) {
+  chosen <- check_choice(distance, distances_of_clusters, "distance", call)
+  if (is.null(quick)) return(chosen)
+  meant <- if (check_flag(quick, "quick", call)) "centroid" else "full"
+  if (!identical(distance, distances_of_clusters) && meant != chosen) {
+    needs <- paste0("leave it out: it means distance = ", dQuote(meant, FALSE))
+    refuse("quick", paste("is", quick, "but `distance` is", dQuote(chosen, FALSE)), needs, call)
+  }
+  meant
 }
 
 subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")
@@ -208,7 +243,7 @@ clustering_options <- c("threshold", "subthreshold", "quick", "normalize", "apri
 
 # Clusters checked input. `options` has the other arguments of gmhclust(), checked. Its `threshold`
 # is a number of members, and `clusters` is the value of apriori_clusters() for the labels
-# `apriori`.
+# `apriori`. `started` is the time at which the call began, as of elapsed().
 mahalanobis_average <- function(x, apriori, options, call) {
   labels <- rownames(x)
   if (options$scale) x <- standardise(x)
@@ -219,16 +254,38 @@ mahalanobis_average <- function(x, apriori, options, call) {
     job_gmhclust(x, options[clustering_options], options$clusters$codes, inner, options$device),
     options$progress, "Clustering", call
   )
-  tree <- new_hclust(value$merge, value$height, value$order, labels, "mahalanobis-average", call)
+  tree <- new_hclust(
+    value$merge, value$height, value$order, labels, "mahalanobis-average", call,
+    settings = clustering_settings(value$height, x, options)
+  )
   tree$backend <- value$backend
   if (!is.null(options$clusters)) {
     tree$apriori <- apriori
     tree$n.height.apriori <- value$n_height_apriori
     tree$g.labels <- options$clusters$labels[value$g_labels]
   }
-  warn_inversions(tree$height, call)
+  if (options$warn) tell_inversions(tree$height, call)
   tree
 }
+
+# Component `settings` of the tree of checked `options`.
+clustering_settings <- function(height, x, options) {
+  list(
+    threshold = options$threshold,
+    subthreshold = options$subthreshold,
+    distance = if (options$quick) "centroid" else "full",
+    normalize = options$normalize,
+    scale = options$scale,
+    observations = nrow(x),
+    columns = ncol(x),
+    apriori_clusters = length(options$clusters$labels),
+    inversions = count_inversions(height),
+    seconds = elapsed() - options$started
+  )
+}
+
+# Seconds since some fixed time.
+elapsed <- function() proc.time()[["elapsed"]]
 
 # Operations on p x p covariances (n p^3) from which a clustering takes minutes and gives a message.
 slow_operations <- 1e12

@@ -56,9 +56,10 @@ gmst <- function(X, # nolint: object_name_linter.
                  backend = c("auto", "cpu", "cuda"),
                  threads = NULL,
                  progress = interactive(),
-                 devices = NULL) {
+                 devices = NULL,
+                 ...) {
   call <- match.call()
-  x <- as_observations(X, "X", call)
+  x <- as_observations(X, "X", call, ...)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
   device <- check_device(backend, threads, devices, call)
   progress <- check_flag(progress, "progress", call)

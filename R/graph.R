@@ -1,77 +1,230 @@
-#' Nearest neighbours as a graph
+#' Neighbours for other packages
 #'
-#' `as_edges()` makes a table of edges from the result of [gknn()]: one from every observation to
-#' each of its neighbours. `as_igraph()` makes a directed graph of package \pkg{igraph}.
+#' Converts the result of [gknn()] or [gneighbours()]: `as_edges()` makes a table of edges, from
+#' every observation to each of its neighbours; `as_igraph()` a graph of package \pkg{igraph}, for
+#' example to find communities; `as_uwot()` the argument `nn_method` of package \pkg{uwot}, for
+#' UMAP; and `as_hits()` a `Hits` object of package \pkg{S4Vectors}.
 #'
-#' @param nn The result of [gknn()], a list of the matrices `index` and `distance`, or neighbours in
-#'   files ([read_gknn()]). For `as_igraph()`, a result without `query`: with `query`, observations
-#'   and neighbours are rows of different matrices.
-#' @param rows `NULL`, or the numbers of the observations whose edges to return, for example to read
+#' @param nn The result of [gknn()] or [gneighbours()], or neighbours in files ([read_gknn()]).
+#'   `as_igraph()` needs the neighbours of all rows of X among each other: a result without `query`
+#'   and `subset`. `as_uwot()` needs the result of [gknn()].
+#' @param rows `NULL`, or the numbers of the rows of `nn` whose edges to return, for example to read
 #'   neighbours in files in parts.
+#' @param undirected If `TRUE`, two observations share one edge if either is a neighbour of the
+#'   other. If `FALSE`, an edge leads from every observation to each of its neighbours.
+#' @param weight The edge attribute `weight`, which most functions of \pkg{igraph} read. Modularity
+#'   and communities (`cluster_louvain()`, `cluster_leiden()`) need a `"similarity"`: 1 / (1 + d /
+#'   m) for an edge of distance d, where m is the median of the distances above 0. Paths
+#'   (`distances()`) and `mst()` need the `"distance"`.
+#' @param labels `NULL`, or the names of the vertices, one for each row of X. By default the row
+#'   names of X, if it has any. Neighbours in files have no names.
+#' @param self Whether each observation is its own first neighbour, at distance 0, as \pkg{uwot}
+#'   expects. `FALSE` for neighbours of a `query`, for `umap_transform()`.
+#' @param n `NULL` for neighbours of the rows of X among each other. For neighbours of a `query` or
+#'   a `subset`: the number of rows of X.
 #'
 #' @return `as_edges()`: a data frame with a row for each edge. The edges are in the order of the
 #'   observations, and the edges of each observation begin with the nearest neighbour. Columns:
 #'   \describe{
-#'     \item{`source`}{integer: the row number of the observation.}
-#'     \item{`target`}{integer: the row number of the neighbour.}
+#'     \item{`source`}{integer: the row number of the observation in `query` or, without it, in X.}
+#'     \item{`target`}{integer: the row number of the neighbour in X.}
 #'     \item{`weight`}{double: their distance.}
 #'   }
 #'
-#'   `as_igraph()`: a graph with a vertex for each observation, these edges, and the edge attribute
-#'   `weight`.
+#'   `as_igraph()`: a graph with a vertex for each row of X. Its vertex attribute is `name`, if
+#'   there are labels; its edge attributes are `weight` and `distance`.
 #'
-#' @seealso [gknn()]
+#'   `as_uwot()`: a list of two matrices, `idx` and `dist`, with a row for each observation.
+#'
+#'   `as_hits()`: a `SelfHits` object or, with `n`, a `Hits` object from the rows of `nn` to the
+#'   rows of X, both sorted by query. Their metadata column `distance` has the distances.
+#'
+#' @seealso [gknn()], [gneighbours()]
 #'
 #' @examples
-#' nn <- gknn(as.matrix(iris[1:4]), 2)
+#' nn <- gknn(as.matrix(iris[1:4]), 10)
 #' head(as_edges(nn))
-#' as_edges(nn, rows = 150)
+#' as_edges(nn, rows = 150)[1:2, ]
 #'
+#' # Communities of the graph of neighbours:
 #' if (requireNamespace("igraph", quietly = TRUE)) {
-#'   # Groups of observations that neighbours connect:
-#'   table(igraph::components(as_igraph(nn), mode = "weak")$membership, iris$Species)
+#'   communities <- igraph::cluster_louvain(as_igraph(nn))
+#'   table(igraph::membership(communities), iris$Species)
+#' }
+#'
+#' # UMAP from exact neighbours:
+#' if (requireNamespace("uwot", quietly = TRUE)) {
+#'   layout <- uwot::umap(NULL, nn_method = as_uwot(nn), n_threads = 1)
+#'   plot(layout, col = iris$Species, asp = 1)
 #' }
 #' @export
 as_edges <- function(nn, rows = NULL) {
   call <- match.call()
   in_files <- inherits(nn, "gknn_files")
   if (!in_files) check_neighbours(nn, "nn", call)
-  n <- if (in_files) nn$rows else nrow(nn$index)
+  n <- if (in_files) nn$rows else count_queries(nn)
   rows <- if (is.null(rows)) seq_len(n) else as.integer(check_rows(rows, n, "rows", call))
-  nn <- if (in_files) nn[rows] else lapply(nn, function(part) part[rows, , drop = FALSE])
-  data.frame(
-    source = rep(rows, each = ncol(nn$index)),
-    target = as.vector(t(nn$index)),
-    weight = as.vector(t(nn$distance))
+  found <- if (in_files) nn[rows] else lapply(nn[c("index", "distance")], take_rows, rows)
+  # The row numbers of a result for a subset.
+  numbers <- if (in_files) NULL else attr(nn, "rows")
+  data.frame(list_edges(found, if (is.null(numbers)) rows else numbers[rows]))
+}
+
+#' @rdname as_edges
+#' @export
+as_igraph <- function(nn,
+                      undirected = TRUE,
+                      weight = c("similarity", "distance"),
+                      labels = attr(nn, "labels")) {
+  call <- match.call()
+  force(labels)
+  undirected <- check_flag(undirected, "undirected", call)
+  weight <- check_choice(weight, c("similarity", "distance"), "weight", call)
+  nn <- neighbours_in_memory(nn, "nn", call)
+  n <- count_queries(nn)
+  if (!is.null(labels) && (!is.atomic(labels) || length(labels) != n)) {
+    refuse("labels", paste("is", describe(labels)), paste("it must have one name for each of the",
+                                                          n, "vertices"), call)
+  }
+  need_cran_package("igraph", call)
+  needs <- "a graph has one set of vertices; as_edges() makes a table of it"
+  edges <- edges_within(nn, "nn", needs, call)
+  if (undirected) edges <- without_direction(edges, n)
+  graph <- igraph::make_graph(
+    rbind(edges$source, edges$target), n = n, directed = !undirected
+  )
+  if (!is.null(labels)) {
+    graph <- igraph::set_vertex_attr(graph, "name", value = as.character(labels))
+  }
+  value <- if (weight == "similarity") similarity(edges$weight) else edges$weight
+  graph <- igraph::set_edge_attr(graph, "weight", value = value)
+  igraph::set_edge_attr(graph, "distance", value = edges$weight)
+}
+
+#' @rdname as_edges
+#' @export
+as_uwot <- function(nn, self = TRUE) {
+  call <- match.call()
+  self <- check_flag(self, "self", call)
+  nn <- neighbours_in_memory(nn, "nn", call)
+  if (!is.matrix(nn$index)) {
+    refuse("nn", "has observations with different numbers of neighbours",
+           "uwot needs the same number for each, as gknn() finds", call)
+  }
+  if (!self) return(list(idx = nn$index, dist = nn$distance))
+  edges_within(nn, "nn", "use `self = FALSE` for these", call)
+  list(
+    idx = unname(cbind(seq_len(nrow(nn$index)), nn$index)),
+    dist = unname(cbind(0, nn$distance))
   )
 }
 
 #' @rdname as_edges
 #' @export
-as_igraph <- function(nn) {
+as_hits <- function(nn, n = NULL) {
   call <- match.call()
-  if (inherits(nn, "gknn_files")) nn <- as.list(nn)
-  check_neighbours(nn, "nn", call)
-  if (!requireNamespace("igraph", quietly = TRUE)) {
-    stop(gmhclust_error_input("as_igraph() needs package igraph; install.packages(\"igraph\")",
-                              call))
+  nn <- neighbours_in_memory(nn, "nn", call)
+  need_package("S4Vectors", call)
+  if (is.null(n)) {
+    edges <- edges_within(nn, "nn", "these need `n`, the number of rows of X", call)
+    return(S4Vectors::SelfHits(
+      edges$source, edges$target, nnode = count_queries(nn), distance = edges$weight,
+      sort.by.query = TRUE
+    ))
   }
-  n <- nrow(nn$index)
-  if (any(nn$index > n) || any(nn$index == row(nn$index))) {
-    refuse("nn", "is of queries and of other rows as their neighbours",
-           "a graph has one set of vertices; as_edges() makes a table of it", call)
+  n <- check_count(n, .Machine$integer.max, "n", call)
+  edges <- list_edges(nn, seq_len(count_queries(nn)))
+  if (any(edges$target > n)) {
+    refuse("n", paste("is", n), paste("`nn` has the neighbour", max(edges$target)), call)
   }
-  edges <- as_edges(nn)
-  graph <- igraph::make_graph(rbind(edges$source, edges$target), n = n, directed = TRUE)
-  igraph::set_edge_attr(graph, "weight", value = edges$weight)
+  S4Vectors::Hits(
+    edges$source, edges$target, nLnode = count_queries(nn), nRnode = n, distance = edges$weight,
+    sort.by.query = TRUE
+  )
 }
 
-# Stops unless `nn` is a list like that of gknn().
+# The neighbours `index` and `distance` have one of two forms: matrices with a row for each query,
+# or lists with a vector for each.
+
+# Stops if `nn` is not like the value of gknn() or gneighbours().
 check_neighbours <- function(nn, arg, call) {
-  is_result <- is.list(nn) && is.matrix(nn$index) && is.numeric(nn$index) &&
-    is.matrix(nn$distance) && is.numeric(nn$distance) && identical(dim(nn$index), dim(nn$distance))
+  is_form <- function(part) {
+    is.matrix(part) && is.numeric(part) || is.list(part) && all(vapply(part, is.numeric, NA))
+  }
+  is_result <- is.list(nn) && !is.data.frame(nn) && is_form(nn$index)
+  if (is_result && is.null(nn$distance)) {
+    refuse(arg, "has no distances", "search with `get.distance = TRUE`", call)
+  }
+  is_result <- is_result && is_form(nn$distance) &&
+    identical(dim(nn$index), dim(nn$distance)) &&
+    identical(lengths(nn$index), lengths(nn$distance))
   if (!is_result) {
-    needs <- "it must be what gknn() returns: a list of matrices `index` and `distance`"
+    needs <- paste("it must be what gknn() returns: a list of matrices `index` and `distance`,",
+                   "or what gneighbours() returns")
     refuse(arg, paste("is", describe(nn)), needs, call)
+  }
+}
+
+# Checked neighbours; those in files are read.
+neighbours_in_memory <- function(nn, arg, call) {
+  if (inherits(nn, "gknn_files")) nn <- as.list(nn)
+  check_neighbours(nn, arg, call)
+  nn
+}
+
+count_queries <- function(nn) if (is.matrix(nn$index)) nrow(nn$index) else length(nn$index)
+
+take_rows <- function(part, rows) if (is.matrix(part)) part[rows, , drop = FALSE] else part[rows]
+
+# A list of the ends and distances of all edges; `numbers` are those of the queries.
+list_edges <- function(nn, numbers) {
+  if (is.matrix(nn$index)) {
+    return(list(
+      source = rep(numbers, each = ncol(nn$index)),
+      target = as.vector(t(nn$index)),
+      weight = as.vector(t(nn$distance))
+    ))
+  }
+  list(
+    source = rep.int(numbers, lengths(nn$index)),
+    target = as.integer(unlist(nn$index, use.names = FALSE)),
+    weight = as.double(unlist(nn$distance, use.names = FALSE))
+  )
+}
+
+# As list_edges(), for neighbours of all rows of X among each other. Others are refused.
+edges_within <- function(nn, arg, needs, call) {
+  n <- count_queries(nn)
+  edges <- list_edges(nn, seq_len(n))
+  if (!is.null(attr(nn, "rows"))) {
+    refuse(arg, "is of a subset of the rows", needs, call)
+  }
+  if (any(edges$target > n) || any(edges$target == edges$source)) {
+    refuse(arg, "is of queries and of other rows as their neighbours", needs, call)
+  }
+  edges
+}
+
+# One edge for each pair of vertices, at its first place. `n` is the number of vertices.
+without_direction <- function(edges, n) {
+  lower <- pmin(edges$source, edges$target)
+  higher <- pmax(edges$source, edges$target)
+  # A double holds the number of a pair exactly up to n = 94,906,265.
+  first <- !duplicated((lower - 1) * n + higher)
+  list(source = lower[first], target = higher[first], weight = edges$weight[first])
+}
+
+# A strength in [0, 1] for each distance: 1 at 0, and 1/2 at the median. It does not depend on the
+# unit of the distances.
+similarity <- function(distance) {
+  positive <- distance[distance > 0]
+  if (length(positive) == 0) return(rep(1, length(distance)))
+  1 / (1 + distance / stats::median(positive))
+}
+
+need_cran_package <- function(package, call) {
+  if (!requireNamespace(package, quietly = TRUE)) {
+    message <- paste0("this needs package ", package, "; install.packages(\"", package, "\")")
+    stop(gmhclust_error_input(message, call))
   }
 }

@@ -3,27 +3,17 @@
 
 # ---- observations -------------------------------------------------------------------------------
 
-# Observations as a double matrix of finite values with at least 2 rows and 1 column. It keeps row
-# names, except the automatic ones of a data frame.
-as_observations <- function(x, arg, call) {
-  needs <- needs_observations
-  if (is.null(x)) refuse(arg, "is NULL", needs, call)
-  refuse_distances(x, arg, call)
-  if (is.data.frame(x)) {
-    check_columns(x, arg, call)
-    if (ncol(x) > 0) x <- as.matrix(x)
-  } else if (is.atomic(x) && is.null(dim(x))) {
-    refuse_vector(x, arg, call)
-  } else if (!is.matrix(x) || !is_numeric_type(x)) {
-    refuse(arg, paste("is", describe(x)), needs, call)
-  }
+# The observations of `x` as a double matrix of finite values with at least 2 rows and 1 column.
+# `...` are arguments of observations(); `wide` as in message_if_doubtful().
+as_observations <- function(x, arg, call, ..., wide = FALSE) {
+  x <- read_all(as_data(x, arg, call, ...), arg, call)
   if (ncol(x) == 0) refuse(arg, "has no columns", "it must have at least 1", call)
   if (nrow(x) < 2) {
     got <- if (nrow(x) == 0) "has no rows" else "has 1 row"
     refuse(arg, got, "clustering needs at least 2 observations", call)
   }
-  x <- as_doubles(x)
   check_finite(x, arg, call)
+  message_if_doubtful(x, arg, call, wide)
   x
 }
 
@@ -34,33 +24,25 @@ as_doubles <- function(x) {
   x
 }
 
-needs_observations <- "it must be a numeric matrix or data frame with observations in rows"
+needs_observations <- paste(
+  "it must be a numeric matrix or data frame with observations in rows, or another object that",
+  "observations() takes"
+)
 
-# Observations as a double matrix of any size, with any values. Accepts the same objects as dist():
-# everything that as.matrix() converts to numbers, including vectors.
-as_points <- function(x, arg, call) {
-  refuse_distances(x, arg, call)
-  if (is.data.frame(x)) check_columns(x, arg, call)
-  points <- if (!is.null(x) && length(dim(x)) <= 2) tryCatch(as.matrix(x), error = function(e) NULL)
-  if (!is.matrix(points) || !is_numeric_type(points)) {
-    refuse(arg, paste("is", describe(x)), needs_observations, call)
-  }
-  as_doubles(points)
-}
-
-# As as_points(), with at least 1 row and 1 column and all values finite.
-as_finite_points <- function(x, arg, call) {
-  refuse_distances(x, arg, call)
-  if (is.atomic(x) && !is.null(x) && is.null(dim(x))) refuse_vector(x, arg, call)
-  points <- as_points(x, arg, call)
-  check_not_empty(points, arg, call)
-  check_finite(points, arg, call)
-  points
+# The observations of `x` as a double matrix of any size, with any values. Also takes vectors, as
+# dist() does: observations of one variable.
+as_points <- function(x, arg, call, ...) {
+  if (is_number_vector(x)) x <- as.matrix(x)
+  read_all(as_data(x, arg, call, ...), arg, call)
 }
 
 check_not_empty <- function(x, arg, call) {
   if (ncol(x) == 0) refuse(arg, "has no columns", "it must have at least 1", call)
   if (nrow(x) == 0) refuse(arg, "has no rows", "it must have at least 1", call)
+}
+
+is_number_vector <- function(x) {
+  is.null(dim(x)) && is_numeric_type(x) && !inherits(x, "dist")
 }
 
 is_numeric_type <- function(x) {
@@ -151,6 +133,9 @@ standardise_column <- function(x) {
 }
 
 # ---- apriori clusters ---------------------------------------------------------------------------
+
+# The labels of a k-means clustering; anything else unchanged.
+labels_of <- function(apriori) if (inherits(apriori, "kmeans")) unname(apriori$cluster) else apriori
 
 # A list of the `codes` 1..G of apriori clusters in increasing label order, 0 for none, and their
 # `labels`. NULL if the labels define no apriori clusters.

@@ -7,15 +7,15 @@
 #' @param thresh The Mahalanobis threshold, as `threshold` of [gmhclust()]: a fraction of the
 #'   observations when below 1, else a count.
 #' @param scale,quick,normalize As in [gmhclust()].
-#' @param g Apriori clusters, as `apriori` of [gmhclust()].
+#' @param g Apriori clusters, as `apriori` of [gmhclust()], but no number of them.
 #' @param gIntra Whether to cluster within apriori clusters, as `apriori_intra` of [gmhclust()].
 #' @param gParallel If `FALSE`, a single thread does all the work.
 #' @param subthreshHandling As `subthreshold` of [gmhclust()].
-#' @param warn Whether to warn of inversions.
+#' @param warn As in [gmhclust()].
 #' @param verb A number; if positive, a progress bar is drawn.
-#' @param ... Arguments `backend`, `devices`, `threads`, `progress` and `BPPARAM` of [gmhclust()];
-#'   `threads` and `progress` override `gParallel` and `verb`. Other arguments are ignored with a
-#'   warning that names them.
+#' @param ... Arguments `backend`, `devices`, `threads`, `progress` and `BPPARAM` of [gmhclust()],
+#'   and those of [observations()]; `threads` and `progress` override `gParallel` and `verb`. Other
+#'   arguments are ignored with a warning that names them.
 #'
 #' @section Differences from mhca 0.2:
 #' * The centroid distance (`quick = TRUE`) is that of mhca's R code and of the papers; mhca's C
@@ -50,9 +50,11 @@ mhclust <- function(x,
                     verb = 0,
                     ...) {
   # nolint end
+  started <- elapsed()
   call <- match.call()
-  x <- as_observations(x, "x", call)
   extra <- backend_options(list(...), call)
+  of_data <- extra[names(extra) %in% observation_options]
+  x <- do.call(as_observations, c(list(x, "x", call, wide = TRUE), of_data), quote = TRUE)
   backend <- if (is.null(extra$backend)) backends else extra$backend
   threads <- extra$threads
   if (!check_flag(gParallel, "gParallel", call) && is.null(threads)) threads <- 1L
@@ -60,11 +62,10 @@ mhclust <- function(x,
     refuse("verb", paste("is", describe(verb)), "it must be one number", call)
   }
   progress <- if (is.null(extra$progress)) verb > 0 else extra$progress
-  warn <- check_flag(warn, "warn", call)
   workers <- check_workers(extra$BPPARAM, "BPPARAM", call)
   options <- list(
     threshold = threshold_members(thresh, nrow(x), "thresh", call),
-    clusters = apriori_clusters(g, nrow(x), "g", call),
+    clusters = apriori_clusters(labels_of(g), nrow(x), "g", call),
     subthreshold = check_choice(subthreshHandling, subthreshold_kinds, "subthreshHandling", call),
     quick = check_flag(quick, "quick", call),
     normalize = check_flag(normalize, "normalize", call),
@@ -73,18 +74,22 @@ mhclust <- function(x,
     device = check_device(backend, threads, extra$devices, call),
     progress = check_flag(progress, "progress", call),
     workers = workers,
-    worker_device = check_device(backend, threads, extra$devices, call, workers)
+    worker_device = check_device(backend, threads, extra$devices, call, workers),
+    warn = check_flag(warn, "warn", call),
+    started = started
   )
-  suppressWarnings(
-    mahalanobis_average(x, g, options, call),
-    classes = if (warn) character(0) else "gmhclust_warning_inversions"
-  )
+  mahalanobis_average(x, labels_of(g), options, call)
 }
+
+# Arguments of the methods of observations().
+observation_options <- c("channels", "use", "of", "assay", "features", "dimred", "altexp")
 
 # The extra arguments that gmhclust() has; warns of the others.
 backend_options <- function(extra, call) {
   names <- if (is.null(names(extra))) rep("", length(extra)) else names(extra)
-  known <- names %in% c("backend", "threads", "progress", "devices", "BPPARAM")
+  known <- names %in% c(
+    "backend", "threads", "progress", "devices", "BPPARAM", observation_options
+  )
   if (!all(known)) {
     ignored <- ifelse(nzchar(names), paste0("`", names, "`"), "unnamed")[!known]
     text <- paste0(

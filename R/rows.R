@@ -1,27 +1,35 @@
-# Matrices whose rows may not fit into memory: a matrix, or a DelayedMatrix, which is read in
-# blocks.
+# Matrices whose rows may not fit into memory: a matrix; or a DelayedMatrix or a sparse matrix, which
+# are read in blocks.
 
 is_delayed <- function(x) inherits(x, "DelayedMatrix")
 
-# As as_finite_points(), but a DelayedMatrix is returned unchanged, and its values are not checked.
-as_rows <- function(x, arg, call) {
-  if (!is_delayed(x)) return(as_finite_points(x, arg, call))
-  need_package("DelayedArray", call)
-  type <- DelayedArray::type(x)
-  if (!type %in% c("double", "integer", "logical")) {
-    refuse(arg, paste("is", describe(x), "of type", type), needs_observations, call)
-  }
-  check_not_empty(x, arg, call)
-  x
+# The observations of `x`, at least one row and one column. What is read in blocks stays as it is, and
+# its values are not checked; all others are finite.
+as_rows <- function(x, arg, call, ...) {
+  check_rows_of(as_unchecked_rows(x, arg, call, ...), arg, call)
 }
 
 # As as_rows(), for rows to be compared with those of x.
-as_other_rows <- function(y, x, arg, call) {
-  y <- if (is_delayed(y)) as_rows(y, arg, call) else as_points(y, arg, call)
+as_other_rows <- function(y, x, arg, call, ...) {
+  if (is_number_vector(y)) y <- as.matrix(y)
+  y <- as_unchecked_rows(y, arg, call, ...)
   check_same_columns(y, x, arg, call)
-  check_not_empty(y, arg, call)
-  if (!is_delayed(y)) check_finite(y, arg, call)
-  y
+  check_rows_of(y, arg, call)
+}
+
+# A sparse matrix becomes a DelayedMatrix; without package DelayedArray it is read at once.
+as_unchecked_rows <- function(x, arg, call, ...) {
+  x <- as_data(x, arg, call, ...)
+  if (is_sparse(x) && requireNamespace("DelayedArray", quietly = TRUE)) {
+    x <- DelayedArray::DelayedArray(x)
+  }
+  if (is_delayed(x)) x else read_all(x, arg, call)
+}
+
+check_rows_of <- function(x, arg, call) {
+  check_not_empty(x, arg, call)
+  if (!is_delayed(x)) check_finite(x, arg, call)
+  x
 }
 
 # The rows rows[1] to rows[2] as a double matrix.

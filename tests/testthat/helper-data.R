@@ -7,14 +7,15 @@ blobs <- function(n, p, seed = 1) {
   x
 }
 
-# gmhclust() without warnings of inversions.
-quiet_gmhclust <- function(...) {
-  suppressWarnings(gmhclust(...), classes = "gmhclust_warning_inversions")
-}
-
 some_cells <- function(n = 2000) {
   cells <- lymphocytes()
   as.matrix(cells[seq(1, nrow(cells), length.out = n), 1:14])
+}
+
+# A tree without what differs from call to call.
+as_computed <- function(tree) {
+  tree$call <- tree$settings$seconds <- NULL
+  tree
 }
 
 expect_same_tree <- function(tree, other) {

@@ -3,29 +3,29 @@ labels <- rep(c(10L, 2L, 0L), c(9, 12, 3))
 as_given <- c("merge", "height", "order", "n.height.apriori")
 
 test_that("integer, numeric, factor and character labels mean the same clusters", {
-  tree <- quiet_gmhclust(x, 6, labels)
+  tree <- gmhclust(x, 6, labels)
   expect_identical(tree$n.height.apriori, 19L)
-  expect_identical(unclass(quiet_gmhclust(x, 6, labels + 0))[as_given], unclass(tree)[as_given])
+  expect_identical(unclass(gmhclust(x, 6, labels + 0))[as_given], unclass(tree)[as_given])
   by_level <- factor(labels, levels = c(2, 10, 0))
-  expect_identical(unclass(quiet_gmhclust(x, 6, by_level))[as_given], unclass(tree)[as_given])
+  expect_identical(unclass(gmhclust(x, 6, by_level))[as_given], unclass(tree)[as_given])
   named <- c("b", "a", NA)[match(labels, c(10, 2, 0))]
-  expect_identical(unclass(quiet_gmhclust(x, 6, named))[as_given], unclass(tree)[as_given])
+  expect_identical(unclass(gmhclust(x, 6, named))[as_given], unclass(tree)[as_given])
 })
 
 test_that("g.labels are labels, of the type given", {
   counts <- c(11L, 8L)
-  inner <- quiet_gmhclust(x, 6, labels)$g.labels
+  inner <- gmhclust(x, 6, labels)$g.labels
   expect_type(inner, "integer")
   expect_identical(as.vector(table(inner)), counts)
-  by_level <- quiet_gmhclust(x, 6, factor(labels, levels = c(10, 2, 0)))$g.labels
+  by_level <- gmhclust(x, 6, factor(labels, levels = c(10, 2, 0)))$g.labels
   expect_s3_class(by_level, "factor")
   expect_identical(as.vector(table(by_level)), c(8L, 11L, 0L))
-  expect_type(quiet_gmhclust(x, 6, as.character(labels))$g.labels, "character")
+  expect_type(gmhclust(x, 6, as.character(labels))$g.labels, "character")
 })
 
 test_that("apriori is returned as given", {
   for (given in list(labels, labels + 0, factor(labels), as.character(labels))) {
-    expect_identical(quiet_gmhclust(x, 6, given)$apriori, given)
+    expect_identical(gmhclust(x, 6, given)$apriori, given)
   }
 })
 
@@ -54,15 +54,15 @@ test_that("0 and NA mean none, in every type", {
 test_that("labels with one member count as none", {
   alone <- labels
   alone[24] <- 99L
-  tree <- quiet_gmhclust(x, 6, alone)
-  expect_same_tree(tree, quiet_gmhclust(x, 6, labels))
-  expect_identical(tree$g.labels, quiet_gmhclust(x, 6, labels)$g.labels)
+  tree <- gmhclust(x, 6, alone)
+  expect_same_tree(tree, gmhclust(x, 6, labels))
+  expect_identical(tree$g.labels, gmhclust(x, 6, labels)$g.labels)
 })
 
 test_that("labels that amount to no clusters are as if they were not given", {
-  plain <- quiet_gmhclust(x, 6)
+  plain <- gmhclust(x, 6)
   for (apriori in list(NULL, 1:24, rep(1, 24), rep(0, 24), rep(NA, 24), factor(rep("a", 24)))) {
-    tree <- quiet_gmhclust(x, 6, apriori)
+    tree <- gmhclust(x, 6, apriori)
     expect_same_tree(tree, plain)
     expect_null(tree$apriori)
     expect_null(tree$n.height.apriori)
@@ -71,21 +71,21 @@ test_that("labels that amount to no clusters are as if they were not given", {
 })
 
 test_that("one label with loose observations beside it is an apriori cluster", {
-  tree <- quiet_gmhclust(x, 6, rep(1:0, c(23, 1)))
+  tree <- gmhclust(x, 6, rep(1:0, c(23, 1)))
   expect_identical(tree$n.height.apriori, 22L)
   expect_true(24 %in% -tree$merge[23, ])
 })
 
 test_that("merges within apriori clusters stay within them and keep their order", {
-  tree <- quiet_gmhclust(x, 6, labels)
-  alone <- quiet_gmhclust(x[labels == 2, ], threshold = 6)
+  tree <- gmhclust(x, 6, labels)
+  alone <- gmhclust(x[labels == 2, ], threshold = 6)
   expect_equal(tree$height[1:19][tree$g.labels == 2], alone$height)
   members <- cutree(tree, k = 24 - 19)
   expect_identical(nrow(unique(data.frame(labels, members))), 5L)
 })
 
 test_that("apriori_intra = FALSE joins in index order at height 0", {
-  tree <- quiet_gmhclust(x, 6, labels, apriori_intra = FALSE)
+  tree <- gmhclust(x, 6, labels, apriori_intra = FALSE)
   expect_identical(tree$height[1:19], numeric(19))
   expect_identical(tree$g.labels, rep(c(2L, 10L), c(11, 8)))
   expect_identical(tree$merge[1:3, ], rbind(c(-10L, -11L), c(-12L, 1L), c(-13L, 2L)))
@@ -95,13 +95,13 @@ test_that("a number of apriori clusters stands for those of gkmeans()", {
   cells <- some_cells(500)
   for (scale in c(FALSE, TRUE)) {
     set.seed(2)
-    tree <- quiet_gmhclust(cells, 50, 20, scale = scale)
+    tree <- gmhclust(cells, 50, 20, scale = scale)
     set.seed(2)
     fit <- suppressWarnings(gkmeans(if (scale) standardise(cells) else cells, 20))
     expect_identical(tree$apriori, unname(fit$cluster))
-    expect_same_tree(tree, quiet_gmhclust(cells, 50, fit$cluster, scale = scale))
+    expect_same_tree(tree, gmhclust(cells, 50, fit$cluster, scale = scale))
   }
-  expect_null(quiet_gmhclust(cells, 50, 1)$apriori)
+  expect_null(gmhclust(cells, 50, 1)$apriori)
   for (k in list(0, 501, 1.5, -1L)) {
     expect_refused(gmhclust(cells, 50, k), "a whole number of at least 1 and at most 500")
   }

@@ -2,9 +2,9 @@ x <- blobs(24, 2)
 labels <- rep(c(10L, 0L, 2L), c(9, 3, 12))
 
 test_that("leaves are the apriori clusters by label, then the loose observations", {
-  tree <- quiet_gmhclust(x, 6, labels)
+  tree <- gmhclust(x, 6, labels)
   top <- cutree_apriori(tree)
-  expect_s3_class(top, "hclust", exact = TRUE)
+  expect_s3_class(top, c("gmhclust", "hclust"), exact = TRUE)
   expect_true(check_hclust(top))
   expect_identical(top$labels, c("2", "10", "obs 10", "obs 11", "obs 12"))
   expect_identical(top$members, c(12L, 9L, 1L, 1L, 1L))
@@ -19,15 +19,15 @@ test_that("row names label the loose observations, levels order the clusters", {
   rownames(x) <- letters[1:24]
   apriori <- factor(c("big", "none", "small")[match(labels, c(10, 0, 2))],
                     levels = c("big", "small"))
-  top <- cutree_apriori(quiet_gmhclust(x, 6, apriori))
+  top <- cutree_apriori(gmhclust(x, 6, apriori))
   expect_identical(top$labels, c("big", "small", "j", "k", "l"))
 })
 
 test_that("no loose observation, or a single cluster with loose ones, is fine", {
-  top <- cutree_apriori(quiet_gmhclust(x, 6, rep(1:2, 12)))
+  top <- cutree_apriori(gmhclust(x, 6, rep(1:2, 12)))
   expect_identical(top$labels, c("1", "2"))
   expect_identical(top$merge, rbind(c(-1L, -2L)))
-  top <- cutree_apriori(quiet_gmhclust(x, 6, rep(1:0, c(22, 2))))
+  top <- cutree_apriori(gmhclust(x, 6, rep(1:0, c(22, 2))))
   expect_identical(top$members, c(22L, 1L, 1L))
 })
 
@@ -39,7 +39,7 @@ mixed_labels <- function(seed) {
 
 test_that("labels with one member are leaves like others, in the order of the labels", {
   apriori <- c(rep(7L, 5), 3L, rep(10L, 8), 0L, 1L, rep(7L, 3), NA, 12L, 0L, 10L, 10L)
-  tree <- quiet_gmhclust(x, 6, apriori)
+  tree <- gmhclust(x, 6, apriori)
   top <- cutree_apriori(tree)
   expect_true(check_hclust(top))
   expect_identical(top$labels, c("1", "3", "7", "10", "12", "obs 15", "obs 20", "obs 22"))
@@ -49,7 +49,7 @@ test_that("labels with one member are leaves like others, in the order of the la
 })
 
 test_that("leaves come in the order of numbers, of levels in use, and of strings in the C locale", {
-  labelled <- function(apriori) cutree_apriori(quiet_gmhclust(x, 6, apriori))$labels
+  labelled <- function(apriori) cutree_apriori(gmhclust(x, 6, apriori))$labels
   expect_identical(labelled(c(rep(10, 11), rep(9, 11), -1, 100)), c("-1", "9", "10", "100"))
   strings <- c(rep("b", 11), rep("B", 11), "a", "10")
   expect_identical(labelled(strings), c("10", "B", "a", "b"))
@@ -61,7 +61,7 @@ test_that("leaves come in the order of numbers, of levels in use, and of strings
 
 test_that("a row for each label, made by rowsum(), goes with the leaves", {
   apriori <- c(rep(c(30L, 20L, 10L), 7), 25L, 5L, 15L)
-  top <- cutree_apriori(quiet_gmhclust(x, 6, apriori))
+  top <- cutree_apriori(gmhclust(x, 6, apriori))
   centres <- rowsum(x, apriori) / as.vector(table(apriori))
   expect_identical(rownames(centres[top$labels, ]), rownames(centres))
   by_leaf <- rowsum(x, top$leaf) / top$members
@@ -74,7 +74,7 @@ test_that("cutting the top part is cutting the whole tree, for every number of l
   for (seed in 1:5) {
     for (kind in kinds) {
       apriori <- kind(mixed_labels(seed))
-      tree <- quiet_gmhclust(x, 6, apriori)
+      tree <- gmhclust(x, 6, apriori)
       top <- cutree_apriori(tree)
       expect_true(check_hclust(top))
       expect_identical(top$members, tabulate(top$leaf, length(top$labels)))
@@ -93,7 +93,7 @@ test_that("cutting the top part is cutting the whole tree, for every number of l
 
 test_that("leaf is named as the observations are; mhclust()'s trees have it, too", {
   rownames(x) <- letters[1:24]
-  top <- cutree_apriori(quiet_gmhclust(x, 6, labels))
+  top <- cutree_apriori(gmhclust(x, 6, labels))
   expect_identical(names(top$leaf), letters[1:24])
   theirs <- cutree_apriori(mhclust(x, 6, g = labels, warn = FALSE))
   expect_identical(theirs$leaf, top$leaf)
@@ -101,7 +101,7 @@ test_that("leaf is named as the observations are; mhclust()'s trees have it, too
 
 test_that("the top part of a worked case is a valid tree", {
   case <- read_fixture("apriori-mahal-cmd")
-  tree <- quiet_gmhclust(case$x, case$threshold, case$apriori, quick = TRUE)
+  tree <- gmhclust(case$x, case$threshold, case$apriori, quick = TRUE)
   top <- cutree_apriori(tree)
   expect_true(check_hclust(top))
   expect_identical(sum(top$members), nrow(case$x))
@@ -111,18 +111,18 @@ test_that("the top part of a worked case is a valid tree", {
 })
 
 test_that("a tree without apriori part is refused", {
-  error <- expect_error(cutree_apriori(quiet_gmhclust(x)), class = "gmhclust_error_input")
+  error <- expect_error(cutree_apriori(gmhclust(x)), class = "gmhclust_error_input")
   expect_match(conditionMessage(error), "`h` has no part within apriori clusters", fixed = TRUE)
   expect_error(cutree_apriori(1), class = "gmhclust_error_input")
 })
 
 test_that("labels that do not fit the tree are refused", {
   expect_refusal <- function(component, value) {
-    tree <- quiet_gmhclust(x, 6, labels)
+    tree <- gmhclust(x, 6, labels)
     tree[component] <- list(value)
     expect_refused(cutree_apriori(tree), "that do not fit", by = "cutree_apriori")
   }
-  tree <- quiet_gmhclust(x, 6, labels)
+  tree <- gmhclust(x, 6, labels)
   expect_refusal("g.labels", tree$g.labels[-1])
   expect_refusal("g.labels", rev(tree$g.labels))
   expect_refusal("g.labels", replace(tree$g.labels, 3, 77L))

@@ -80,17 +80,17 @@ test_that("\"auto\" is the same as \"cpu\" without a GPU, also if `devices` name
   # Enough observations for "auto" to look for a GPU rather than use one thread.
   many <- blobs(9500, 2)
   same <- c("merge", "height", "order")
-  cpu <- quiet_gmhclust(many, subthreshold = "euclid", quick = TRUE, backend = "cpu")
+  cpu <- gmhclust(many, subthreshold = "euclid", quick = TRUE, backend = "cpu")
   expect_identical(cpu$backend, "cpu")
   for (devices in list(NULL, 999)) {
-    auto <- quiet_gmhclust(many, subthreshold = "euclid", quick = TRUE, devices = devices,
+    auto <- gmhclust(many, subthreshold = "euclid", quick = TRUE, devices = devices,
                            threads = 1)
     expect_identical(unclass(auto)[same], unclass(cpu)[same])
   }
   expect_identical(auto$backend, "cpu")
-  few <- quiet_gmhclust(many[1:100, ], 10)
+  few <- gmhclust(many[1:100, ], 10)
   expect_identical(few$backend, "cpu")
-  expect_same_tree(few, quiet_gmhclust(many[1:100, ], 10, backend = "cpu"))
+  expect_same_tree(few, gmhclust(many[1:100, ], 10, backend = "cpu"))
 })
 
 test_that("a GPU gives the CPU's trees of the lymphocytes, bit for bit", {
@@ -99,7 +99,7 @@ test_that("a GPU gives the CPU's trees of the lymphocytes, bit for bit", {
   for (kind in c("mahal", "mahal0", "euclid", "euclidMahal")) {
     for (quick in c(TRUE, FALSE)) {
       on <- function(backend) {
-        quiet_gmhclust(cells, 100, subthreshold = kind, quick = quick, backend = backend)
+        gmhclust(cells, 100, subthreshold = kind, quick = quick, backend = backend)
       }
       expect_same_tree(on("cuda"), on("cpu"))
     }
@@ -110,7 +110,7 @@ test_that("a GPU gives the CPU's trees with apriori clusters and with normalisat
   skip_if_not(has_gpu(), "no usable GPU")
   cells <- some_cells(20000)
   on <- function(backend, ...) {
-    quiet_gmhclust(cells, 100, quick = TRUE, backend = backend, ...)
+    gmhclust(cells, 100, quick = TRUE, backend = backend, ...)
   }
   expect_same_tree(on("cuda", normalize = TRUE), on("cpu", normalize = TRUE))
   # One apriori cluster for the device, one for the CPU, and loose observations.

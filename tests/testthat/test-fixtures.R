@@ -5,7 +5,7 @@ test_that("all worked cases exist", {
 for (name in fixture_names()) {
   test_that(paste(name, "gives the merges and heights of the definition"), {
     case <- read_fixture(name)
-    tree <- quiet_gmhclust(
+    tree <- gmhclust(
       case$x,
       threshold = case$threshold, apriori = case$apriori, subthreshold = case$subthreshold,
       quick = case$quick, normalize = case$normalize,

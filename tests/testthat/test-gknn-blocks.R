@@ -49,6 +49,30 @@ test_that("delayed matrices are read in blocks, with the same result", {
   expect_identical(gknn(2L * DelayedArray::t(delayed(whole, 10)), 3), gknn(2 * t(whole), 3))
 })
 
+test_that("a subset of delayed rows has the neighbours that these rows have", {
+  x <- round(blobs(61, 4))
+  rows <- c(61L, 3L, 3L, 17L, 41L, 20L)
+  # A row of zeros has no Canberra distance from itself.
+  x[17, ] <- 0
+  for (metric in c("euclidean", "canberra", "spearman")) {
+    if (metric == "spearman") x[17, ] <- 1:4
+    whole <- gknn(x, 5, metric = metric)
+    for (data in list(x, delayed(x, 22))) {
+      for (block_rows in list(NULL, 2)) {
+        found <- gknn(data, 5, metric = metric, subset = rows, block_rows = block_rows)
+        expect_identical(found$index, whole$index[rows, ])
+        expect_identical(found$distance, whole$distance[rows, ])
+      }
+    }
+  }
+  found <- gknn(delayed(x, 22), 5, delayed(x, 9), subset = rows, get.distance = FALSE)
+  expect_identical(found$index, gknn(x, 5, x)$index[rows, ])
+  expect_null(found$distance)
+  bad <- x
+  bad[33, 2] <- NA
+  expect_refused(gknn(delayed(bad, 6), 1, subset = 33), "`X` has NA in row 33, column 2", "gknn")
+})
+
 test_that("data may be on disk", {
   x <- some_cells(300)
   h <- on_disk(x, 70)
@@ -66,6 +90,7 @@ test_that("workers share the blocks, with the same result", {
     expect_identical(gknn(x, 6, metric = metric, BPPARAM = workers), gknn(x, 6, metric = metric))
   }
   expect_identical(gknn(x, 6, query, block_rows = 17, BPPARAM = workers), gknn(x, 6, query))
+  expect_identical(gknn(x, 6, subset = 250:100, BPPARAM = workers), gknn(x, 6, subset = 250:100))
   expect_identical(gknn(x, 6, query[1, , drop = FALSE], BPPARAM = workers),
                    gknn(x, 6, query[1, , drop = FALSE]))
   skip_if_not_installed("HDF5Array")
@@ -137,7 +162,7 @@ test_that("wrong input is refused by name", {
   }
   refused(gknn(x, 1, x[0, ]), "`query` has no rows")
   d <- delayed(x, 4)
-  refused(gknn(d, 10), "a whole number of at least 1 and at most 9")
+  refused(gknn(d, 0), "a whole number of at least 1 and at most 9")
   refused(gknn(d, 1, x[, 1:2]), "`query` has 2 columns; it must have as many as `X`, 3")
   refused(gknn(x, 1, d[, 1:2]), "`query` has 2 columns")
   refused(gknn(d[, 0], 1), "`X` has no columns")

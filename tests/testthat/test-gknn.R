@@ -15,7 +15,8 @@ among_themselves <- function(x, metric, ...) {
 
 expect_nearest <- function(x, k, metric = "euclidean", ...) {
   expected <- exhaustive(among_themselves(x, metric, ...), k)
-  expect_identical(gknn(x, k, metric = metric, ...), expected)
+  # Without the attribute `labels`.
+  expect_identical(gknn(x, k, metric = metric, ...)[c("index", "distance")], expected)
 }
 
 every_metric <- c(dist_metrics, correlations)
@@ -110,14 +111,17 @@ test_that("package FNN finds the same", {
   expect_identical(nn$index[untied, ], peer$nn.index[untied, ])
 })
 
-test_that("all numeric inputs are accepted, and row names have no effect", {
+test_that("all numeric inputs are accepted, and row names change no neighbour", {
   x <- round(blobs(20, 3))
   expected <- gknn(x, 2)
   expect_identical(gknn(as.data.frame(x), 2), expected)
   whole <- x
   storage.mode(whole) <- "integer"
   rownames(whole) <- letters[1:20]
-  expect_identical(gknn(whole, 2L), expected)
+  named <- gknn(whole, 2L)
+  expect_identical(attr(named, "labels"), letters[1:20])
+  attr(named, "labels") <- NULL
+  expect_identical(named, expected)
   expect_identical(gknn(x > 0, 2, metric = "binary"), gknn((x > 0) + 0, 2, metric = "binary"))
   expect_identical(gknn(x, 2, progress = TRUE), expected)
 })
@@ -125,10 +129,10 @@ test_that("all numeric inputs are accepted, and row names have no effect", {
 test_that("wrong input is refused by name", {
   refused <- function(object, message) expect_refused(object, message, by = "gknn")
   x <- blobs(10, 3)
-  for (k in list(0, 10, 2.5, NA, Inf, c(1, 2), "3", NULL)) {
+  for (k in list(0, 2.5, NA, Inf, c(1, 2), "3", NULL)) {
     refused(gknn(x, k), "it must be a whole number of at least 1 and at most 9")
   }
-  refused(gknn(x, 11, x), "`k` is 11; it must be a whole number of at least 1 and at most 10")
+  refused(gknn(x, 0, x), "`k` is 0; it must be a whole number of at least 1 and at most 10")
   refused(gknn(x[1, , drop = FALSE], 1), "`X` has 1 row; a neighbour needs a second one")
   refused(gknn(x[0, ], 1), "`X` has no rows")
   refused(gknn(x[, 0], 1), "`X` has no columns")
@@ -148,6 +152,81 @@ test_that("wrong input is refused by name", {
   refused(gknn(blobs(10, 3), 1, backend = "gpu"), "`backend` is \"gpu\"")
 })
 
+test_that("k is capped at the number of neighbours there are, with a warning", {
+  x <- blobs(10, 3)
+  for (k in c(10, 1e12)) {
+    warning <- expect_warning(nn <- gknn(x, k), class = "gmhclust_warning")
+    expect_match(conditionMessage(warning), "was capped at 9, the number of neighbours there are")
+    expect_identical(as.character(conditionCall(warning)[[1]]), "gknn")
+    expect_identical(nn, gknn(x, 9))
+  }
+  expect_warning(nn <- gknn(x, 11, x), "`k` is 11 and was capped at 10")
+  expect_identical(nn, gknn(x, 10, x))
+  expect_warning(gknn(x, 12, block_rows = 4), "capped at 9")
+})
+
+# The neighbours of some rows of a result.
+of_rows <- function(nn, rows) {
+  list(index = nn$index[rows, , drop = FALSE], distance = nn$distance[rows, , drop = FALSE])
+}
+
+test_that("a subset of the rows has the neighbours that these rows have", {
+  x <- round(blobs(60, 4))
+  query <- blobs(15, 4, seed = 2)
+  rownames(query) <- letters[1:15]
+  rows <- c(60L, 3L, 3L, 17L, 41L)
+  for (metric in every_metric) {
+    found <- gknn(x, 5, metric = metric, subset = rows)
+    expect_identical(attr(found, "rows"), rows)
+    expect_identical(found[1:2], of_rows(gknn(x, 5, metric = metric), rows))
+  }
+  for (k in c(1, 59)) {
+    expect_identical(gknn(x, k, subset = rows)[1:2], of_rows(gknn(x, k), rows))
+    expect_identical(gknn(x, k, subset = rows, block_rows = 2)[1:2], of_rows(gknn(x, k), rows))
+  }
+  whole <- gknn(x, 7, query)
+  expect_identical(gknn(x, 7, query, subset = c(9, 2))[1:2], of_rows(whole, c(9, 2)))
+  expect_identical(gknn(x, 7, query, subset = c("i", "b")), gknn(x, 7, query, subset = c(9, 2)))
+  chosen <- rep(c(TRUE, FALSE), length.out = 60)
+  expect_identical(gknn(x, 2, subset = chosen), gknn(x, 2, subset = which(chosen)))
+  # A row of zeros has no Canberra distance from itself, but from all others.
+  x[8, ] <- 0
+  expect_identical(gknn(x, 3, metric = "canberra", subset = 7:9)[1:2],
+                   of_rows(gknn(x, 3, metric = "canberra"), 7:9))
+  refused <- function(object, message) expect_refused(object, message, by = "gknn")
+  refused(gknn(x, 1, subset = 61), "`subset` has 61; they must be whole numbers from 1 to 60")
+  refused(gknn(x, 1, query, subset = 16), "`subset` has 16")
+  refused(gknn(x, 1, subset = "a"), "`subset` has \"a\"; that is not the name of a row")
+  refused(gknn(x, 1, subset = c(TRUE, NA)), "a logical one must have TRUE or FALSE for each of 60")
+  refused(gknn(x, 1, subset = integer(0)), "`subset` selects no rows")
+  refused(gknn(x, 1, subset = 3, output = tempfile()), "`subset` is given with `output`")
+  x[c(2, 5), ] <- 3
+  refused(gknn(x, 1, metric = "pearson", subset = 5:6), "constant in rows 2, 5 and 8;")
+})
+
+test_that("distances can be left out", {
+  x <- blobs(40, 3)
+  expect_identical(gknn(x, 3, get.distance = FALSE), gknn(x, 3)["index"])
+  expect_identical(gknn(x, 3, block_rows = 7, get.distance = FALSE), gknn(x, 3)["index"])
+  expect_identical(gknn(x, 3, x, subset = 1:4, get.distance = FALSE)$index,
+                   gknn(x, 3, x)$index[1:4, ])
+  refused <- function(object, message) expect_refused(object, message, by = "gknn")
+  refused(gknn(x, 3, get.distance = NA), "`get.distance` is NA; it must be TRUE or FALSE")
+  refused(gknn(x, 3, get.distance = FALSE, output = tempfile()), "`get.distance` is FALSE with")
+})
+
+test_that("package BiocNeighbors finds the same", {
+  skip_if_not_installed("BiocNeighbors")
+  x <- blobs(500, 6)
+  for (subset in list(NULL, c(7, 400, 33))) {
+    peer <- BiocNeighbors::findKNN(x, 9, subset = subset)
+    nn <- gknn(x, 9, subset = subset)
+    expect_identical(nn$index, peer$index)
+    expect_equal(nn$distance, peer$distance)
+    expect_identical(names(nn), names(peer))
+  }
+})
+
 test_that("rows without a distance are refused by number", {
   x <- blobs(30, 3)
   x[c(2, 5), ] <- 3
@@ -162,29 +241,4 @@ test_that("rows without a distance are refused by number", {
   x[3, ] <- 0
   expect_error(gknn(x, 1, metric = "canberra"), "zero in rows 3 and 7;")
   expect_nearest(x, 1, "canberra", zero_over_zero = "0")
-})
-
-test_that("as_edges() makes a table with a row for each neighbour", {
-  nn <- gknn(matrix(c(0, 1, 3, 7)), 2)
-  expect_identical(as_edges(nn), data.frame(
-    source = rep(1:4, each = 2L), target = c(2L, 3L, 1L, 3L, 2L, 1L, 3L, 2L),
-    weight = c(1, 3, 1, 2, 2, 3, 4, 6)
-  ))
-  expect_refused(as_edges(1), "`nn` is 1; it must be what gknn() returns", by = "as_edges")
-  expect_refused(as_edges(nn[1]), "`nn` is a list", by = "as_edges")
-})
-
-test_that("as_igraph() makes a directed graph", {
-  skip_if_not_installed("igraph")
-  nn <- gknn(blobs(20, 3), 3)
-  graph <- as_igraph(nn)
-  expect_true(igraph::is_directed(graph))
-  expect_equal(igraph::vcount(graph), 20)
-  ends <- igraph::as_edgelist(graph)
-  edges <- as_edges(nn)
-  expect_equal(ends, cbind(edges$source, edges$target))
-  expect_identical(igraph::E(graph)$weight, edges$weight)
-  x <- blobs(20, 3)
-  expect_refused(as_igraph(gknn(x, 1, x[1:5, ])), "`nn` is of queries", by = "as_igraph")
-  expect_refused(as_igraph(NULL), "`nn` is NULL", by = "as_igraph")
 })

@@ -1,35 +1,51 @@
 test_that("the signature is the published one", {
   expect_named(formals(gmhclust), c(
-    "X", "threshold", "apriori", "subthreshold", "quick", "normalize", "scale", "apriori_intra",
-    "backend", "threads", "progress", "devices", "BPPARAM"
+    "X", "threshold", "apriori", "subthreshold", "distance", "normalize", "scale", "apriori_intra",
+    "backend", "threads", "progress", "devices", "BPPARAM", "warn", "quick", "..."
   ))
 })
 
 test_that("the result is an hclust object with its components", {
   x <- blobs(20, 3)
   rownames(x) <- letters[1:20]
-  tree <- quiet_gmhclust(x, threshold = 6)
-  expect_s3_class(tree, "hclust", exact = TRUE)
+  tree <- gmhclust(x, threshold = 6)
+  expect_s3_class(tree, c("gmhclust", "hclust"), exact = TRUE)
   expect_named(tree, c("merge", "height", "order", "labels", "method", "call", "dist.method",
-                       "backend"), ignore.order = TRUE)
+                       "settings", "backend"), ignore.order = TRUE)
   expect_type(tree$merge, "integer")
   expect_identical(dim(tree$merge), c(19L, 2L))
   expect_type(tree$height, "double")
   expect_type(tree$order, "integer")
   expect_identical(tree$method, "mahalanobis-average")
   expect_identical(tree$dist.method, "euclidean")
-  expect_identical(as.list(suppressWarnings(gmhclust(x, 6, quick = TRUE))$call)[-1],
+  expect_identical(as.list(gmhclust(x, 6, quick = TRUE)$call)[-1],
                    list(X = quote(x), threshold = 6, quick = TRUE))
-  expect_output(print(tree), "Number of objects: 20")
+})
+
+test_that("settings keep what was done", {
+  x <- blobs(60, 3)
+  settings <- gmhclust(x, 0.1, subthreshold = "mahal0")$settings
+  expect_identical(settings[c("threshold", "subthreshold", "distance", "normalize", "scale")], list(
+    threshold = 6, subthreshold = "mahal0", distance = "full", normalize = FALSE, scale = FALSE
+  ))
+  tree <- gmhclust(x, 7, rep(0:3, 15), quick = TRUE, normalize = TRUE, scale = TRUE)
+  settings <- tree$settings
+  expect_gte(settings$seconds, 0)
+  settings$seconds <- NULL
+  expect_identical(settings, list(
+    threshold = 7, subthreshold = "mahal", distance = "centroid", normalize = TRUE, scale = TRUE,
+    observations = 60L, columns = 3L, apriori_clusters = 3L,
+    inversions = sum(tree$height < cummax(tree$height))
+  ))
 })
 
 test_that("in each row observations come before clusters, each in increasing number", {
-  tree <- quiet_gmhclust(blobs(80, 3), threshold = 10)
+  tree <- gmhclust(blobs(80, 3), threshold = 10)
   expect_identical(sort_merge_rows(tree$merge), tree$merge)
 })
 
 test_that("leaves are ordered depth first, first column first", {
-  tree <- quiet_gmhclust(blobs(80, 3), threshold = 10, apriori = rep(0:3, 20))
+  tree <- gmhclust(blobs(80, 3), threshold = 10, apriori = rep(0:3, 20))
   expect_identical(leaf_order(tree$merge), tree$order)
 })
 
@@ -43,7 +59,7 @@ test_that("two observations make a tree", {
 
 test_that("one column is enough", {
   x <- matrix(c(0, 1, 10, 12, 100))
-  tree <- quiet_gmhclust(x)
+  tree <- gmhclust(x)
   expect_true(check_hclust(tree))
   expect_identical(tree$merge[1, ], c(-1L, -2L))
   expect_identical(tree$height[1], 1)
@@ -51,19 +67,19 @@ test_that("one column is enough", {
 
 test_that("ties go to the lower slots", {
   grid <- as.matrix(expand.grid(1:4, 1:4))
-  tree <- quiet_gmhclust(grid, threshold = 100, subthreshold = "euclid")
+  tree <- gmhclust(grid, threshold = 100, subthreshold = "euclid")
   expect_identical(tree$merge[1, ], c(-1L, -2L))
   expect_identical(tree$merge[2, ], c(-3L, -4L))
-  expect_same_tree(tree, quiet_gmhclust(grid, threshold = 100, subthreshold = "euclid",
+  expect_same_tree(tree, gmhclust(grid, threshold = 100, subthreshold = "euclid",
                                         threads = 1))
 })
 
 test_that("duplicates merge at height 0 and leave the tree valid", {
   x <- blobs(15, 3)
-  tree <- quiet_gmhclust(rbind(x, x, x), threshold = 8)
+  tree <- gmhclust(rbind(x, x, x), threshold = 8)
   expect_true(check_hclust(tree))
   expect_identical(tree$height[1:30], numeric(30))
-  same <- quiet_gmhclust(matrix(1, 12, 3))
+  same <- gmhclust(matrix(1, 12, 3))
   expect_identical(same$height, numeric(11))
   expect_true(check_hclust(same))
 })
@@ -72,7 +88,7 @@ test_that("a constant or repeated column leaves the tree valid", {
   x <- blobs(40, 3)
   for (y in list(cbind(x, 7), cbind(x, x[, 1]), cbind(x, x[, 1] + x[, 2]))) {
     for (kind in c("mahal", "mahal0", "euclid", "euclidMahal")) {
-      tree <- quiet_gmhclust(y, threshold = 10, subthreshold = kind)
+      tree <- gmhclust(y, threshold = 10, subthreshold = kind)
       expect_true(check_hclust(tree))
       expect_true(all(tree$height >= 0))
     }
@@ -81,8 +97,8 @@ test_that("a constant or repeated column leaves the tree valid", {
 
 test_that("a big offset changes nothing", {
   x <- round(blobs(50, 3) * 1024) / 1024
-  tree <- quiet_gmhclust(x, threshold = 12)
-  moved <- quiet_gmhclust(x + 2^20, threshold = 12)
+  tree <- gmhclust(x, threshold = 12)
+  moved <- gmhclust(x + 2^20, threshold = 12)
   expect_identical(moved$merge, tree$merge)
   expect_equal(moved$height, tree$height, tolerance = 1e-6)
 })
@@ -90,40 +106,63 @@ test_that("a big offset changes nothing", {
 test_that("tiny and huge values keep the merges where the shape is scale-free", {
   x <- blobs(50, 3)
   # mahal scales with the data as long as the distances are not real Mahalanobis distances.
-  tree <- quiet_gmhclust(x, threshold = 100, subthreshold = "euclid")
+  tree <- gmhclust(x, threshold = 100, subthreshold = "euclid")
   for (factor in c(2^-27, 2^27)) {
-    scaled <- quiet_gmhclust(x * factor, threshold = 100, subthreshold = "euclid")
+    scaled <- gmhclust(x * factor, threshold = 100, subthreshold = "euclid")
     expect_identical(scaled$merge, tree$merge)
     expect_equal(scaled$height, tree$height * factor)
     for (kind in c("mahal", "mahal0", "euclidMahal")) {
-      expect_true(check_hclust(quiet_gmhclust(x * factor, 12, subthreshold = kind)))
+      expect_true(check_hclust(gmhclust(x * factor, 12, subthreshold = kind)))
     }
   }
 })
 
-test_that("inversions give one warning of their own class and keep the heights", {
+# Evaluates `code` as the first call of a session.
+in_new_session <- function(code) {
+  was <- told$inversions
+  on.exit(told$inversions <- was)
+  told$inversions <- FALSE
+  code
+}
+
+test_that("inversions give a message of their own class, once a session, and keep the heights", {
   x <- some_cells(300)
-  warnings <- testthat::capture_warnings(tree <- gmhclust(x, threshold = 30))
-  expect_length(warnings, 1)
-  expect_match(warnings, "clusters form non-monotonic tree: [0-9]+ of 299 heights")
-  expect_warning(gmhclust(x, threshold = 30), class = "gmhclust_warning_inversions")
+  in_new_session({
+    expect_message(tree <- gmhclust(x, threshold = 30), class = "gmhclust_message_inversions")
+    expect_no_message(gmhclust(x, threshold = 30))
+  })
+  in_new_session(expect_message(
+    gmhclust(x, threshold = 30),
+    "^[0-9]+ of 299 heights are below .* This is normal for this linkage; cutting by k works\\."
+  ))
   expect_true(is.unsorted(tree$height))
-  expect_no_warning(suppressWarnings(gmhclust(x, threshold = 30)))
+  expect_gt(tree$settings$inversions, 0)
 })
 
-test_that("monotone heights give no warning", {
-  expect_no_warning(gmhclust(matrix(c(0, 1, 10, 12, 100)), 100, subthreshold = "euclid",
-                             quick = TRUE))
+test_that("warn = FALSE leaves the message to the next call", {
+  x <- some_cells(300)
+  in_new_session({
+    expect_no_message(gmhclust(x, threshold = 30, warn = FALSE))
+    expect_message(gmhclust(x, threshold = 30), class = "gmhclust_message_inversions")
+  })
+})
+
+test_that("monotone heights give no message", {
+  x <- matrix(c(0, 1, 10, 12, 100))
+  in_new_session(expect_silent(
+    tree <- gmhclust(x, 100, subthreshold = "euclid", quick = TRUE, progress = FALSE)
+  ))
+  expect_identical(tree$settings$inversions, 0L)
 })
 
 test_that("a progress bar changes nothing", {
   x <- blobs(60, 3)
-  expect_same_tree(quiet_gmhclust(x, progress = TRUE), quiet_gmhclust(x, progress = FALSE))
+  expect_same_tree(gmhclust(x, progress = TRUE), gmhclust(x, progress = FALSE))
 })
 
 test_that("2,000 cells make a valid tree that separates helper from cytotoxic T cells", {
   x <- some_cells(2000)
-  tree <- quiet_gmhclust(x, threshold = 50)
+  tree <- gmhclust(x, threshold = 50)
   expect_true(check_hclust(tree))
   helper <- x[, "CD4"] > 60 & x[, "CD8"] < 50 & x[, "CD3"] > 50
   cytotoxic <- x[, "CD4"] < 40 & x[, "CD8"] > 60 & x[, "CD3"] > 50
@@ -144,7 +183,7 @@ test_that("a transposed matrix is refused at once, and many columns give a messa
   # With fewer rows than columns all covariances are singular, so none is computed.
   x <- matrix(sin(seq_len(20 * 4000)^1.5), 20)
   told <- capture_messages(
-    h <- suppressWarnings(gmhclust(x, subthreshold = "euclidMahal", progress = FALSE))
+    h <- gmhclust(x, subthreshold = "euclidMahal", progress = FALSE, warn = FALSE)
   )
   expect_identical(told, character(0))
   expect_true(check_hclust(h))
@@ -159,7 +198,7 @@ test_that("equal observations merge first, in their order, whatever the options"
   x <- rbind(c(1, 2), c(0, 3), c(1, 2), c(-0, 3), c(5, 5), c(1, 2))
   for (kind in c("mahal", "mahal0", "euclid", "euclidMahal")) {
     for (quick in c(TRUE, FALSE)) {
-      h <- suppressWarnings(gmhclust(x, 2, subthreshold = kind, quick = quick, progress = FALSE))
+      h <- gmhclust(x, 2, subthreshold = kind, quick = quick, progress = FALSE)
       expect_identical(h$merge[1:3, ], rbind(c(-1L, -3L), c(-6L, 1L), c(-2L, -4L)))
       expect_identical(h$height[1:3], c(0, 0, 0))
       expect_true(all(h$height[4:5] > 0))

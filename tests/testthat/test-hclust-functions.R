@@ -1,13 +1,8 @@
 # Functions of other packages for trees.
 x <- blobs(30, 3)
 rownames(x) <- paste0("cell", 1:30)
-tree <- quiet_gmhclust(x, threshold = 8)
-
-on_no_screen <- function(code) {
-  grDevices::pdf(NULL)
-  on.exit(grDevices::dev.off())
-  code
-}
+tree <- gmhclust(x, threshold = 8)
+top <- cutree_top(tree, 12)
 
 test_that("cutree(k = ) gives every number of clusters, nested", {
   cuts <- cutree(tree, k = 1:30)
@@ -56,4 +51,62 @@ test_that("cophenetic() and reorder() of the dendrogram accept the tree", {
 
 test_that("heatmap() accepts the tree", {
   expect_no_error(on_no_screen(heatmap(x, Rowv = as.dendrogram(tree))))
+})
+
+test_that("as.hclust() makes a plain tree, also of the dendrogram", {
+  plain <- as.hclust(tree)
+  expect_s3_class(plain, "hclust", exact = TRUE)
+  expect_identical(unclass(plain), unclass(tree))
+  again <- as.hclust(as.dendrogram(ghclust(x, "average")))
+  expect_identical(again$height, ghclust(x, "average")$height)
+})
+
+test_that("dendextend colours, cuts and compares the tree", {
+  skip_if_not_installed("dendextend")
+  dendrogram <- dendextend::color_branches(as.dendrogram(tree), k = 3)
+  expect_identical(labels(dendrogram), rownames(x)[tree$order])
+  monotone <- make_monotone(tree)
+  expect_identical(
+    unname(dendextend::cutree(monotone, k = 4, order_clusters_as_data = TRUE)),
+    unname(cutree(monotone, k = 4))
+  )
+  expect_equal(dendextend::cor_cophenetic(tree, tree), 1)
+  expect_s3_class(dendextend::rotate(tree, rev(rownames(x))), "hclust")
+})
+
+test_that("ape makes a phylogenetic tree of it", {
+  skip_if_not_installed("ape")
+  for (h in list(tree, top)) {
+    phylo <- ape::as.phylo(h)
+    expect_s3_class(phylo, "phylo")
+    expect_setequal(phylo$tip.label, h$labels)
+    expect_identical(nrow(phylo$edge), 2L * length(h$order) - 2L)
+  }
+})
+
+test_that("pheatmap() takes the plain tree for rows and columns", {
+  skip_if_not_installed("pheatmap")
+  # pheatmap() compares the whole class attribute with "hclust".
+  plain <- as.hclust(tree)
+  drawn <- on_no_screen(pheatmap::pheatmap(x, cluster_rows = plain, silent = TRUE))
+  expect_identical(drawn$tree_row$order, tree$order)
+  drawn <- on_no_screen(pheatmap::pheatmap(t(x), cluster_cols = plain, cutree_cols = 3,
+                                           silent = TRUE))
+  expect_identical(drawn$tree_col$order, tree$order)
+})
+
+test_that("ComplexHeatmap takes the tree, ghclust() and, with one argument, gdist()", {
+  skip_if_not_installed("ComplexHeatmap")
+  rows <- function(...) {
+    on_no_screen(ComplexHeatmap::row_order(ComplexHeatmap::draw(
+      ComplexHeatmap::Heatmap(x, row_dend_reorder = FALSE, ...)
+    )))
+  }
+  expect_identical(rows(cluster_rows = tree), tree$order)
+  expect_identical(rows(cluster_rows = as.dendrogram(tree)), tree$order)
+  expect_identical(rows(cluster_rows = function(m) ghclust(m, "average")),
+                   ghclust(x, "average")$order)
+  by_gdist <- rows(clustering_distance_rows = function(m) gdist(m, "pearson"))
+  expect_identical(by_gdist, hclust(gdist(x, "pearson"))$order)
+  expect_identical(rows(clustering_distance_rows = gdist(x, "pearson")), by_gdist)
 })

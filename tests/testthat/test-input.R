@@ -1,23 +1,23 @@
 x <- blobs(10, 3)
 
 test_that("observations come as numeric, integer and logical matrices and data frames", {
-  tree <- quiet_gmhclust(x, 4, quick = TRUE)
-  expect_same_tree(quiet_gmhclust(as.data.frame(x), 4, quick = TRUE), tree)
+  tree <- gmhclust(x, 4, quick = TRUE)
+  expect_same_tree(gmhclust(as.data.frame(x), 4, quick = TRUE), tree)
   whole <- round(x)
   storage.mode(whole) <- "integer"
-  expect_same_tree(quiet_gmhclust(whole), quiet_gmhclust(whole + 0))
-  expect_same_tree(quiet_gmhclust(x > 0), quiet_gmhclust((x > 0) + 0))
+  expect_same_tree(gmhclust(whole), gmhclust(whole + 0))
+  expect_same_tree(gmhclust(x > 0), gmhclust((x > 0) + 0))
   mixed <- data.frame(a = 1:4, b = c(TRUE, FALSE, TRUE, TRUE), c = c(0.5, 1, 3, 9))
-  expect_same_tree(quiet_gmhclust(mixed), quiet_gmhclust(as.matrix(mixed) + 0))
+  expect_same_tree(gmhclust(mixed), gmhclust(as.matrix(mixed) + 0))
 })
 
 test_that("row names become labels, automatic ones do not", {
-  expect_null(quiet_gmhclust(x)$labels)
-  expect_null(quiet_gmhclust(as.data.frame(x))$labels)
+  expect_null(gmhclust(x)$labels)
+  expect_null(gmhclust(as.data.frame(x))$labels)
   named <- x
   rownames(named) <- letters[1:10]
-  expect_identical(quiet_gmhclust(named)$labels, letters[1:10])
-  expect_identical(quiet_gmhclust(as.data.frame(named))$labels, letters[1:10])
+  expect_identical(gmhclust(named)$labels, letters[1:10])
+  expect_identical(gmhclust(as.data.frame(named))$labels, letters[1:10])
 })
 
 test_that("arguments other than a matrix or data frame are refused", {
@@ -52,7 +52,7 @@ test_that("all functions of observations refuse distances", {
 
 test_that("a symmetric matrix with zero diagonal counts as observations", {
   square <- as.matrix(dist(x))
-  expect_length(quiet_gmhclust(square, 4)$order, 10)
+  expect_length(gmhclust(square, 4)$order, 10)
   expect_identical(attr(gdist(square), "Size"), 10L)
 })
 
@@ -110,12 +110,14 @@ test_that("unknown choices are refused with the list of choices", {
   for (bad in list(NULL, 1, NA, NA_character_, c("mahal", "euclid"), character(0))) {
     expect_refused(gmhclust(x, subthreshold = bad), "`subthreshold` is ")
   }
-  expect_same_tree(quiet_gmhclust(x, backend = "cp"), quiet_gmhclust(x, backend = "cpu"))
+  expect_same_tree(gmhclust(x, backend = "cp"), gmhclust(x, backend = "cpu"))
 })
 
 test_that("flags that are not TRUE or FALSE are refused", {
+  no_flags <- list(NA, 1, "TRUE", c(TRUE, FALSE), logical(0), NULL)
   for (flag in c("quick", "normalize", "scale", "apriori_intra", "progress")) {
-    for (bad in list(NA, 1, "TRUE", c(TRUE, FALSE), logical(0), NULL)) {
+    # `quick = NULL` is its default.
+    for (bad in no_flags[if (flag == "quick") 1:5 else 1:6]) {
       call <- c(list(x), structure(list(bad), names = flag))
       error <- expect_error(do.call(gmhclust, call), class = "gmhclust_error_input")
       expect_match(conditionMessage(error), paste0("`", flag, "` is "), fixed = TRUE)
@@ -147,7 +149,7 @@ test_that("scale = TRUE standardises columns and only centres constant ones", {
   expected[, 4] <- 0
   attributes(expected) <- list(dim = dim(y))
   expect_equal(standardise(y), expected)
-  expect_equal(quiet_gmhclust(y, scale = TRUE)$height, quiet_gmhclust(expected)$height)
+  expect_equal(gmhclust(y, scale = TRUE)$height, gmhclust(expected)$height)
   tiny_and_huge <- cbind(x[, 1] * 1e-200, x[, 2] * 1e200)
   expect_equal(standardise(tiny_and_huge), standardise(x[, 1:2]))
 })

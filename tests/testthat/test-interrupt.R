@@ -31,7 +31,7 @@ outcome <- tryCatch(
 say("outcome:", outcome)
 left <- if (!is.null(interrupted)) diff(progress(interrupted)) > 0
 say("work was left:", left)
-again <- suppressWarnings(gmhclust(x[1:200, ], progress = FALSE))
+again <- gmhclust(x[1:200, ], progress = FALSE)
 say("again:", isTRUE(check_hclust(again)))
 '
 
@@ -82,6 +82,10 @@ test_that("Ctrl-C stops distances, whose memory R frees", {
 
 test_that("Ctrl-C stops a search for neighbours", {
   expect_interruptible("gknn(x, 20, backend = \"cpu\", progress = FALSE)")
+})
+
+test_that("Ctrl-C stops a search within a radius", {
+  expect_interruptible("gneighbours(x, 0.5, backend = \"cpu\", progress = FALSE)")
 })
 
 test_that("Ctrl-C stops a search in blocks", {

@@ -2,7 +2,7 @@
 
 compare <- function(x, threshold, ...) {
   expected <- oracle_gmhclust(x, threshold, ...)
-  tree <- quiet_gmhclust(x, threshold, ...)
+  tree <- gmhclust(x, threshold, ...)
   expect_tree(tree, expected$merge, expected$height)
   expect_true(check_hclust(tree))
 }
@@ -40,7 +40,7 @@ for (kind in c("mahal", "mahal0", "euclid", "euclidMahal")) {
 
 test_that("threshold is a count from 1 on, a fraction of n below", {
   x <- blobs(30, 2)
-  expect_same_tree(quiet_gmhclust(x, 0.25), quiet_gmhclust(x, 7.5))
+  expect_same_tree(gmhclust(x, 0.25), gmhclust(x, 7.5))
   compare(x, 0.25)
   compare(x, 1)
   compare(x, 1000)

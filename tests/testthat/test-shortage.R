@@ -55,6 +55,7 @@ test_that("a shortage of memory ends the call and not R", {
     "gkmeans(x, 20, threads = 2, backend = 'cpu')",
     "gmst(x, threads = 2, backend = 'cpu')",
     "gknn(x, 20, threads = 2, backend = 'cpu')",
+    "gneighbours(x, 1, threads = 2, backend = 'cpu')",
     "ghclust(x, 'ward.D2', threads = 2, backend = 'cpu')",
     "ghclust(x, 'centroid', threads = 2, backend = 'cpu')"
   )

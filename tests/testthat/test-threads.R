@@ -50,12 +50,12 @@ test_that("results do not depend on the number of threads, bit for bit", {
   apriori <- rep(0:5, each = 100)
   for (quick in c(TRUE, FALSE)) {
     expect_same_tree(
-      quiet_gmhclust(x, 60, quick = quick, threads = 1),
-      quiet_gmhclust(x, 60, quick = quick, threads = 2)
+      gmhclust(x, 60, quick = quick, threads = 1),
+      gmhclust(x, 60, quick = quick, threads = 2)
     )
     expect_same_tree(
-      quiet_gmhclust(x, 60, apriori, quick = quick, threads = 1),
-      quiet_gmhclust(x, 60, apriori, quick = quick, threads = 3)
+      gmhclust(x, 60, apriori, quick = quick, threads = 1),
+      gmhclust(x, 60, apriori, quick = quick, threads = 3)
     )
   }
 })

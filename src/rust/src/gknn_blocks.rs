@@ -79,8 +79,8 @@ fn gknn_release(mut points: ExternalPtr<Prepared>) {
 /// @param block list(references, first, queries, own). `references`: the number of references,
 ///   which are the first points. `first`: the number of the first of them among all references,
 ///   from 1. `queries`: the numbers of the first and the last point that are queries. `own`: NULL
-///   or, if queries are references, the number of the first query among all references; no query is
-///   its own neighbour.
+///   or, if queries are references, the number of each query among all references; no query is its
+///   own neighbour.
 /// @param k integer.
 /// @param found NULL, or list(index, distance), the value of this job for the previous blocks.
 /// @param device as in job_gmhclust().
@@ -106,8 +106,10 @@ fn job_gknn_block(
         let first = count(fields.get::<i32>("first")? - 1) as u32;
         let queries: Vec<i32> = fields.get("queries")?;
         let queries = count(queries[0] - 1)..count(queries[1]);
-        let own: Nullable<i32> = fields.get("own")?;
-        let own = own.into_option().map(|number| count(number - 1) as u32);
+        let own: Nullable<Vec<i32>> = fields.get("own")?;
+        let number = |number: i32| count(number - 1) as u32;
+        let own = own.into_option();
+        let own = own.map(|numbers| numbers.into_iter().map(number).collect());
         let mut graph = match &found {
             Nullable::NotNull(found) => {
                 let found = Fields::new("found", found);

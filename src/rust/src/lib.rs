@@ -16,9 +16,11 @@ mod gknn;
 mod gknn_blocks;
 mod gmhclust;
 mod gmst;
+mod gneighbours;
 mod gpu_devices;
 mod graph;
 mod job;
+mod memory;
 mod reserve;
 mod results;
 mod vector;
@@ -43,9 +45,11 @@ extendr_module! {
     use gknn_blocks;
     use folder;
     use gmst;
+    use gneighbours;
     use ghclust;
     use gkmeans;
     use gcutree;
     use gpu_devices;
     use job;
+    use memory;
 }

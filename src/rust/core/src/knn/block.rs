@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::graph::UNKNOWN;
 use crate::metric::Points;
 
 /// Some of all references, and queries.
@@ -14,20 +15,25 @@ pub struct Block<'a> {
     pub first: u32,
     /// The points that are queries: some of the references, or points after them.
     pub queries: Range<usize>,
-    /// The number of the first query among all references, if queries are references, in this block
-    /// or another; the other queries follow it. No query is a neighbour of itself.
-    pub own: Option<u32>,
+    /// The number of each query among all references, if queries are references, in this block or
+    /// another. No query is a neighbour of itself.
+    pub own: Option<Vec<u32>>,
 }
 
 impl Block<'_> {
     /// The number of each point among all references, where a query occurs a second time as a
-    /// reference of the block; else `None`.
+    /// reference of the block; else `None`. Points that are neither have the number [`UNKNOWN`].
     pub fn numbers(&self) -> Option<Vec<u32>> {
-        let own = self.own?;
+        let own = self.own.as_ref()?;
         let references = self.first..self.first + self.references as u32;
-        let queries = own..own + self.queries.len() as u32;
-        let apart = queries.end <= references.start || references.end <= queries.start;
-        (self.queries.start >= self.references && !apart)
-            .then(|| references.chain(queries).collect())
+        let others = self.queries.start.checked_sub(self.references)?;
+        let occurs_twice = own.iter().any(|number| references.contains(number));
+        let others = std::iter::repeat_n(UNKNOWN, others);
+        occurs_twice.then(|| {
+            references
+                .chain(others)
+                .chain(own.iter().copied())
+                .collect()
+        })
     }
 }

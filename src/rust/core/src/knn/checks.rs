@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{nearest, Block, Done, Graph};
+use super::{nearest, Block, Done, Graph, RangeSearch, Within};
 use crate::cpu::Cpu;
 use crate::matrix::RowSlices;
 use crate::metric::{Metric, Points};
@@ -173,7 +173,7 @@ fn in_blocks(
                 references: block.len(),
                 first: block.start as u32,
                 queries: start..start + queries.len(),
-                own: own.then_some(queries.start as u32),
+                own: own.then(|| queries.clone().map(|row| row as u32).collect()),
             };
             part.update(&block, &mut Done::default(), device, &Monitor::default())
                 .unwrap();
@@ -237,4 +237,90 @@ pub fn compare_blocks_with_the_whole(device: &(impl NeighbourDevice + ?Sized), r
     let mut check = |round: &usize| BlocksCase::draw(&mut random, *round).check(device, &cpu);
     let compared = (0..rounds).filter(|round| check(round)).count();
     assert!(2 * compared > rounds, "{compared}");
+}
+
+/// All references within the radius of each query, by all distances.
+fn exhaustive_within(points: &Points, references: usize, queries: &[u32], radii: &[f64]) -> Within {
+    let mut within = Within::default();
+    for (i, &query) in queries.iter().enumerate() {
+        let radius = radii[if radii.len() == 1 { 0 } else { i }];
+        let mut near: Vec<(f64, u32)> = (0..references as u32)
+            .filter(|&reference| reference != query)
+            .map(|reference| {
+                (
+                    points.distance(query as usize, reference as usize),
+                    reference,
+                )
+            })
+            .filter(|&(distance, _)| distance <= radius)
+            .collect();
+        near.sort_by(|a, b| a.partial_cmp(b).expect("distances are numbers"));
+        within.index.extend(near.iter().map(|&(_, index)| index));
+        within
+            .distance
+            .extend(near.iter().map(|&(distance, _)| distance));
+        within.ends.push(within.index.len());
+    }
+    within
+}
+
+/// Holds the range searches of a device to all distances. Radii are distances of pairs, so that
+/// references are on the border.
+pub fn compare_within_with_all_distances(device: &(impl NeighbourDevice + ?Sized), rounds: usize) {
+    let mut random = Random(14);
+    let metrics = [dist_metrics(), correlations()].concat();
+    let mut found = 0;
+    for round in 0..rounds {
+        let metric = metrics[round % metrics.len()];
+        let n = 2 + random.below(if round % 10 == 0 { 700 } else { 120 });
+        let p = match round % 4 {
+            0 => 1 + random.below(70),
+            _ => 1 + random.below(8),
+        };
+        let points = Points::new(metric, &cloud(&mut random, n, p));
+        let references = match random.below(3) {
+            0 if n > 2 => 1 + random.below(n - 1),
+            _ => n,
+        };
+        let space = Space::Points {
+            points: &points,
+            references,
+        };
+        if space.check().is_err() {
+            continue;
+        }
+        let queries: Vec<u32> = match random.below(3) {
+            0 => (0..random.below(9))
+                .map(|_| random.below(n) as u32)
+                .collect(),
+            _ => (0..n as u32).collect(),
+        };
+        let count = if random.below(2) == 0 {
+            1
+        } else {
+            queries.len()
+        };
+        let radii: Vec<f64> = (0..count)
+            .map(|_| match random.below(8) {
+                0 => 0.0,
+                1 => f64::INFINITY,
+                _ => {
+                    let radius = points.distance(random.below(n), random.below(n));
+                    if radius.is_nan() {
+                        1.0
+                    } else {
+                        radius
+                    }
+                }
+            })
+            .collect();
+        let case = format!("{round}: {metric:?}, {n} × {p}, {references}, {radii:?}");
+        let mut search = RangeSearch::new(&points, references, queries.clone(), &radii).unwrap();
+        search.run(device, &Monitor::default()).unwrap();
+        let within = search.into_within();
+        found += within.index.len();
+        let expected = exhaustive_within(&points, references, &queries, &radii);
+        assert_eq!(within, expected, "{case}");
+    }
+    assert!(found > 100 * rounds, "{found}");
 }

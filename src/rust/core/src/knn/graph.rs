@@ -9,7 +9,7 @@ use crate::memory;
 use crate::neighbours::NeighbourLists;
 
 /// Names the request in memory errors.
-const NEIGHBOURS: &str = "the neighbours need";
+pub(super) const NEIGHBOURS: &str = "the neighbours need";
 
 /// The index of a neighbour that is not known yet; its distance is infinite. It comes after all
 /// others.

@@ -1,4 +1,4 @@
-//! The exact graph of the k nearest neighbours.
+//! Exact neighbours: the graph of the k nearest, and all within a radius.
 
 pub mod block;
 #[cfg(any(test, feature = "testing"))]
@@ -9,8 +9,10 @@ pub mod search;
 #[cfg(test)]
 mod tests;
 pub mod update;
+pub mod within;
 
 pub use block::Block;
 pub use graph::{Graph, UNKNOWN};
 pub use search::{nearest, Search};
 pub use update::Done;
+pub use within::{RangeSearch, Within};

@@ -1,10 +1,11 @@
 //! The search for all neighbours at once.
 
 use super::block::Block;
-use super::graph::Graph;
+use super::graph::{Graph, NEIGHBOURS};
 use super::update::Done;
 use crate::cpu::Cpu;
 use crate::error::{Error, Result};
+use crate::memory;
 use crate::metric::Points;
 use crate::monitor::Monitor;
 use crate::neighbours::{NeighbourDevice, Space};
@@ -60,12 +61,13 @@ impl<'a> Search<'a> {
             references..points.rows()
         };
         let graph = cpu.install(|| Graph::unknown_on_threads(queries.len(), k))?;
+        let own = || memory::collected(NEIGHBOURS, 0..references as u32);
         let block = Block {
             points,
             references,
             first: 0,
             queries,
-            own: among_themselves.then_some(0),
+            own: among_themselves.then(own).transpose()?,
         };
         Ok(Self {
             block,

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::checks::{check, BlocksCase, SearchCase};
+use super::checks::{check, compare_within_with_all_distances, BlocksCase, SearchCase};
 use super::*;
 use crate::cpu::Cpu;
 use crate::error::Error;
@@ -143,6 +143,101 @@ fn blocks_change_nothing() {
 }
 
 #[test]
+fn queries_may_be_any_references_in_any_order() {
+    let mut random = Random(13);
+    let (n, p, k) = (90, 3, 5);
+    let cpu = Cpu::new(2).unwrap();
+    for data in [Data::Plain, Data::Duplicates] {
+        let x = draw(&mut random, data, n, p);
+        let points = Points::new(Metric::Euclidean, &x);
+        let whole = nearest(&points, n, k, &cpu, &Monitor::default()).unwrap();
+        let own: Vec<u32> = (0..40).map(|_| random.below(n) as u32).collect();
+        let mut graph = Graph::unknown(own.len(), k).unwrap();
+        for first in [0, 60] {
+            let references = if first == 0 { 60 } else { n - 60 };
+            let mut values = x.values()[first * p..(first + references) * p].to_vec();
+            // A point that is neither a reference nor a query, then the queries.
+            for &row in [&[7], &own[..]].concat().iter() {
+                values.extend_from_slice(&x.values()[row as usize * p..][..p]);
+            }
+            let rows = references + 1 + own.len();
+            let points = Points::new(Metric::Euclidean, &observations(values, rows, p));
+            let block = Block {
+                points: &points,
+                references,
+                first: first as u32,
+                queries: references + 1..rows,
+                own: Some(own.clone()),
+            };
+            graph
+                .update(&block, &mut Done::default(), &cpu, &Monitor::default())
+                .unwrap();
+        }
+        for (i, &row) in own.iter().enumerate() {
+            let of_row = row as usize * k..(row as usize + 1) * k;
+            assert_eq!(graph.index[i * k..][..k], whole.index[of_row.clone()]);
+            assert_eq!(graph.distance[i * k..][..k], whole.distance[of_row]);
+        }
+    }
+}
+
+#[test]
+fn those_within_a_radius_are_those_of_all_distances() {
+    compare_within_with_all_distances(&Cpu::new(2).unwrap(), 300);
+}
+
+#[test]
+fn hundreds_of_neighbours_within_a_radius_are_all_found() {
+    let mut random = Random(15);
+    let n = 2000;
+    let points = Points::new(Metric::Euclidean, &draw(&mut random, Data::Mixture, n, 4));
+    let radius = [points.distance(0, 1).max(points.distance(2, 3))];
+    let mut first = None;
+    for threads in [1, 2] {
+        let mut search = RangeSearch::new(&points, n, (0..n as u32).collect(), &radius).unwrap();
+        search
+            .run(&Cpu::new(threads).unwrap(), &Monitor::default())
+            .unwrap();
+        let within = search.into_within();
+        assert!(within.index.len() > 300 * n);
+        for (query, of_query) in within.ends.iter().enumerate().step_by(77) {
+            let start = if query == 0 {
+                0
+            } else {
+                within.ends[query - 1]
+            };
+            let near =
+                |&other: &usize| other != query && points.distance(query, other) <= radius[0];
+            let mut found = within.index[start..*of_query].to_vec();
+            found.sort_unstable();
+            let expected: Vec<u32> = (0..n).filter(near).map(|other| other as u32).collect();
+            assert_eq!(found, expected);
+        }
+        assert_eq!(*first.get_or_insert_with(|| within.clone()), within);
+    }
+}
+
+#[test]
+fn a_range_search_refuses_wrong_radii_and_can_be_stopped() {
+    let points = Points::new(Metric::Euclidean, &draw(&mut Random(1), Data::Plain, 50, 3));
+    let search = |radii: &[f64]| RangeSearch::new(&points, 50, vec![0, 1, 2], radii);
+    for radii in [
+        &[f64::NAN][..],
+        &[-1.0],
+        &[1.0, -0.5, 1.0],
+        &[1.0, 2.0],
+        &[],
+    ] {
+        let refused = search(radii).unwrap_err().to_string();
+        assert!(refused.starts_with("`radius` has "), "{refused}");
+    }
+    let monitor = Monitor::default();
+    monitor.stop();
+    let stopped = search(&[1.0]).unwrap().run(&Cpu::new(1).unwrap(), &monitor);
+    assert_eq!(stopped, Err(Error::Interrupt));
+}
+
+#[test]
 fn a_zero_may_be_a_query_and_a_reference() {
     // Its distance from itself is not a number, which is nothing to anybody.
     let values = vec![1.0, 2.0, 0.0, 0.0, 3.0, 1.0, 5.0, 5.0, 0.0, 0.0];
@@ -153,7 +248,7 @@ fn a_zero_may_be_a_query_and_a_reference() {
         references: 4,
         first: 0,
         queries: 4..5,
-        own: Some(1),
+        own: Some(vec![1]),
     };
     let mut graph = Graph::unknown(1, 3).unwrap();
     let (cpu, monitor) = (Cpu::new(1).unwrap(), Monitor::default());
@@ -245,5 +340,29 @@ fn a_search_that_failed_goes_on_where_it_was() {
                 assert_eq!(monitor.progress(), (all, all), "{case}");
             }
         }
+    }
+}
+
+#[test]
+fn a_range_search_that_failed_goes_on_where_it_was() {
+    let points = Points::new(
+        Metric::Manhattan,
+        &draw(&mut Random(16), Data::Plain, 120, 2),
+    );
+    let radius = [points.distance(0, 1)];
+    let search = || RangeSearch::new(&points, 120, (0..120).collect(), &radius).unwrap();
+    let cpu = Cpu::new(2).unwrap();
+    let mut whole = search();
+    whole.run(&cpu, &Monitor::default()).unwrap();
+    let whole = whole.into_within();
+    let gone = Error::Device("gone".into());
+    for answers in [0, 1, 3] {
+        let monitor = Monitor::default();
+        let mut search = search();
+        let failed = search.run(&FailingDevice::after(answers, gone.clone()), &monitor);
+        assert_eq!(failed, Err(gone.clone()));
+        search.run(&cpu, &monitor).unwrap();
+        assert_eq!(search.into_within(), whole);
+        assert_eq!(monitor.progress(), (120, 120));
     }
 }

@@ -1,15 +1,12 @@
 //! Adding a block to a graph.
 
 use super::block::Block;
-use super::graph::Graph;
+use super::graph::{Graph, NEIGHBOURS};
 use crate::distinct::Distinct;
 use crate::error::Result;
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Space};
-
-/// Names the request in memory errors.
-const NEIGHBOURS: &str = "the neighbours need";
 
 /// How far a graph has been updated with a block.
 #[derive(Debug, Clone, Copy, Default)]
@@ -55,7 +52,7 @@ impl Graph {
         }
         drop(distinct);
         let numbers = block.numbers();
-        let except = match (&numbers, block.own) {
+        let except = match (&numbers, &block.own) {
             (Some(numbers), _) => Except::Group(numbers),
             (None, Some(_)) if block.queries.start < block.references => Except::Itself,
             _ => Except::Nothing,
@@ -184,7 +181,7 @@ impl<'a> DistinctBlock<'a> {
 
     /// Whether a query and a reference, as rows of the block, are the same point.
     fn is_itself(&self, query: u32, reference: u32) -> bool {
-        match (&self.numbers, self.block.own) {
+        match (&self.numbers, &self.block.own) {
             (Some(numbers), _) => numbers[query as usize] == numbers[reference as usize],
             (None, Some(_)) => query == reference,
             (None, None) => false,

@@ -3,6 +3,7 @@
 use gmhclust_core::error::Error;
 use gmhclust_core::knn::checks::{
     check, compare_blocks_with_the_whole, compare_with_all_distances,
+    compare_within_with_all_distances,
 };
 use gmhclust_core::knn::nearest;
 use gmhclust_core::matrix::RowSlices;
@@ -149,4 +150,10 @@ fn the_gpu_streams_references_that_do_not_fit_on_small_data() {
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
 fn the_gpu_has_the_bits_of_the_cpu_in_blocks_on_small_data() {
     compare_blocks_with_the_whole(&cuda(2), 32);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_has_the_bits_of_the_cpu_within_a_radius_on_small_data() {
+    compare_within_with_all_distances(&cuda(2), 32);
 }

@@ -1,0 +1,149 @@
+# The condensed tree: the splits of a tree, from its top, that leave enough members on both sides.
+# After Campello, Moulavi and Sander (2013), section "Hierarchy simplification", but for the merges
+# of any hclust tree.
+#
+# Nodes of a tree of n leaves: leaf i is node i, and merge j is node n + j.
+
+# The two children of each merge, as nodes, and the number of members of each node.
+tree_nodes <- function(merge, members) {
+  n <- length(members)
+  child <- ifelse(merge < 0, -merge, merge + n)
+  first <- child[, 1]
+  second <- child[, 2]
+  size <- c(as.double(members), numeric(n - 1))
+  for (j in seq_along(first)) size[n + j] <- size[first[j]] + size[second[j]]
+  list(count = n, first = first, second = second, size = size)
+}
+
+# The members of each leaf: 1 each, except in the result of cutree_top() or cutree_apriori().
+leaf_members <- function(h) {
+  n <- nrow(h$merge) + 1L
+  if (is.numeric(h$members) && length(h$members) == n) h$members else rep(1L, n)
+}
+
+# The height of each merge, or of the highest merge below if that is higher. Without inversions it
+# is `height`.
+heights_above_children <- function(height, nodes) {
+  n <- nodes$count
+  top <- c(rep(-Inf, n), height)
+  first <- nodes$first
+  second <- nodes$second
+  for (j in seq_along(first)) {
+    node <- n + j
+    below <- max(top[first[j]], top[second[j]])
+    if (below > top[node]) top[node] <- below
+  }
+  top[n + seq_along(first)]
+}
+
+# Clusters of the condensed tree, parents first. A cluster begins as one side of a split (cluster 1
+# at the root), loses members as branches of fewer than `least` fall off, and ends at a split into
+# clusters 2 s and 2 s + 1, where s counts splits from the top. A list of, by cluster, its `node`
+# at the beginning, its `parent`, the number s of the split that ends it (0 for none), and its
+# `mass`, see stable_clusters().
+condense <- function(h, nodes, least) {
+  n <- nodes$count
+  first <- nodes$first
+  second <- nodes$second
+  size <- nodes$size
+  is_big <- size >= least
+  is_split <- is_big[first] & is_big[second]
+  level <- log_levels(heights_above_children(h$height, nodes))
+  count <- 2L * sum(is_split) + 1L
+  node <- parent <- split <- integer(count)
+  birth <- mass <- numeric(count)
+  node[1] <- 2L * n - 1L
+  birth[1] <- level$merge[n - 1]
+  of_node <- integer(2L * n - 1L)
+  of_node[node[1]] <- 1L
+  splits <- 0L
+  for (j in rev(which(is_big[-seq_len(n)]))) {
+    cluster <- of_node[n + j]
+    a <- first[j]
+    b <- second[j]
+    here <- level$merge[j]
+    if (is_split[j]) {
+      mass[cluster] <- mass[cluster] + size[n + j] * (birth[cluster] - here)
+      splits <- splits + 1L
+      split[cluster] <- splits
+      new <- 2L * splits + 0:1
+      node[new] <- c(a, b)
+      of_node[node[new]] <- new
+      parent[new] <- cluster
+      birth[new] <- here
+    } else {
+      # At most one side is big, and the cluster goes on with it.
+      if (is_big[a]) of_node[a] <- cluster
+      if (is_big[b]) of_node[b] <- cluster
+      fallen <- size[n + j] - is_big[a] * size[a] - is_big[b] * size[b]
+      mass[cluster] <- mass[cluster] + fallen * (birth[cluster] - here)
+    }
+  }
+  # Leaves that are big by themselves never fall apart.
+  leaves <- which(is_big[seq_len(n)])
+  last <- of_node[leaves]
+  mass[last] <- mass[last] + size[leaves] * (birth[last] - level$leaf)
+  list(node = node, parent = parent, split = split, mass = mass)
+}
+
+# Logarithms of the heights of merges, and of the level of a leaf. Heights of 0 or less count as the
+# lowest positive one.
+log_levels <- function(height) {
+  lowest <- min(height[height > 0], Inf)
+  if (lowest == Inf) lowest <- 1
+  list(merge = log(pmax(height, lowest)), leaf = log(lowest))
+}
+
+# The clusters after the first k - 1 splits from the top.
+top_clusters <- function(condensed, k) {
+  with(condensed, {
+    begun <- seq_along(node) <= 2 * k - 1
+    which(begun & (split == 0 | split >= k))
+  })
+}
+
+# The clusters that no other choice exceeds in mass: none contains another, and the sum of their
+# masses is the greatest. The mass of a cluster is the sum over its members of the logarithm of the
+# ratio of two heights: where the cluster begins, and where the member leaves it. This is the
+# "excess of mass" of Campello, Moulavi and Sander with log(height) in place of -1/height, so that
+# the unit of heights does not matter. As there, the root is chosen only if it is alone.
+stable_clusters <- function(condensed) {
+  parent <- condensed$parent
+  count <- length(parent)
+  best <- condensed$mass
+  below <- numeric(count)
+  is_kept <- rep(TRUE, count)
+  for (cluster in rev(seq_len(count))) {
+    if (condensed$split[cluster] > 0 && (below[cluster] > best[cluster] || cluster == 1L)) {
+      best[cluster] <- below[cluster]
+      is_kept[cluster] <- FALSE
+    }
+    up <- parent[cluster]
+    if (up > 0) below[up] <- below[up] + best[cluster]
+  }
+  # What is below a chosen cluster is not chosen.
+  is_covered <- logical(count)
+  for (cluster in seq_len(count)[-1]) {
+    up <- parent[cluster]
+    is_covered[cluster] <- is_covered[up] || is_kept[up]
+  }
+  which(is_kept & !is_covered)
+}
+
+# For each leaf, the number of the one of `roots`, nodes of which none contains another, that
+# contains it; 0 for none.
+leaves_below <- function(nodes, roots) {
+  n <- nodes$count
+  first <- nodes$first
+  second <- nodes$second
+  owner <- integer(2L * n - 1L)
+  owner[roots] <- seq_along(roots)
+  for (j in rev(seq_len(n - 1L))) {
+    above <- owner[n + j]
+    if (above > 0L) {
+      owner[first[j]] <- above
+      owner[second[j]] <- above
+    }
+  }
+  owner[seq_len(n)]
+}

@@ -1,0 +1,113 @@
+#' All neighbours within a radius
+#'
+#' Finds all rows of X whose distance from an observation is at most a radius, under any of the
+#' metrics of [gdist()]. The result is that of a comparison of all pairs.
+#'
+#' @param X Numeric, integer or logical matrix or data frame, observations in rows, all values
+#'   finite.
+#' @param radius The greatest distance of a neighbour, at least 0: one number, or one for each row
+#'   of `query` or, without it, of X. With `subset`, one for each row of it.
+#' @param query `NULL`, for the neighbours of each row of X among the others; or a second matrix
+#'   with the same number of columns, for the neighbours of its rows among the rows of X.
+#' @param subset `NULL`, or the rows of `query` or, without it, of X whose neighbours to find: their
+#'   numbers, their names, or a logical value for each.
+#' @param get.distance Whether to return the distances.
+#' @inheritParams gknn
+#'
+#' @details
+#' Distances are those of [gdist()], bit for bit. A row at exactly the radius is a neighbour. A row
+#' is not its own neighbour, but its duplicates are its neighbours.
+#'
+#' Rows without a distance are an error that names them, as in [gknn()].
+#'
+#' @section Time and memory:
+#' Time is that of [gknn()] and grows with the number of neighbours. An observation with more than
+#' 64 neighbours may be searched again, each time for 8 times as many.
+#'
+#' The number of neighbours is not known before the search, and may be that of all pairs: start with
+#' a small radius, or look at some rows (`subset`) first. While the search runs, memory is at most
+#' 40 bytes for each neighbour, in addition to about 20 bytes for each value of X and `query`. The
+#' result takes 12 bytes for each neighbour, or 4 without distances, and about 110 bytes for each
+#' observation. If there is too little memory, the call stops with an error of class
+#' `gmhclust_error_memory`. An interrupt (Ctrl-C) stops the work within a second.
+#'
+#' @inheritSection gmhclust Errors
+#'
+#' @return A list like that of `findNeighbors()` of package \pkg{BiocNeighbors}, with a vector for
+#'   each row of `query` or, without it, of X. In each vector the nearest neighbour comes first;
+#'   neighbours at the same distance are in the order of their row numbers.
+#'   \describe{
+#'     \item{`index`}{a list of integer vectors: the row numbers of the neighbours in X.}
+#'     \item{`distance`}{a list of double vectors: their distances; only if `get.distance`.}
+#'   }
+#'   `findNeighbors()` of \pkg{BiocNeighbors} 1 also lists the observation itself.
+#'
+#'   Attributes are those of [gknn()]: `labels` and `rows`.
+#'
+#' @seealso [gknn()] for a number of neighbours; [as_edges()], [as_igraph()] and [as_hits()] to
+#'   convert the result.
+#'
+#' @examples
+#' x <- as.matrix(iris[1:4])
+#' near <- gneighbours(x, 0.3)
+#' near$index[[1]]
+#' near$distance[[1]]
+#'
+#' # The density around each observation:
+#' summary(lengths(near$index))
+#' @export
+gneighbours <- function(X, # nolint: object_name_linter.
+                        radius,
+                        query = NULL,
+                        metric = "euclidean",
+                        absolute = FALSE,
+                        p = 2,
+                        zero_over_zero = c("omit", "0", "1"),
+                        subset = NULL,
+                        get.distance = TRUE, # nolint: object_name_linter.
+                        backend = c("auto", "cpu", "cuda"),
+                        threads = NULL,
+                        progress = interactive(),
+                        devices = NULL,
+                        ...) {
+  call <- match.call()
+  x <- check_rows_of(read_all(as_data(X, "X", call, ...), "X", call), "X", call)
+  message_if_doubtful(x, "X", call)
+  if (!is.null(query)) {
+    query <- check_rows_of(as_other_points(query, x, "query", call, ...), "query", call)
+  }
+  rows <- check_subset(subset, if (is.null(query)) x else query, "subset", call)
+  searches <- if (is.null(rows)) nrow(if (is.null(query)) x else query) else length(rows)
+  radius <- check_radius(radius, searches, "radius", call)
+  get_distance <- check_flag(get.distance, "get.distance", call)
+  metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
+  device <- check_device(backend, threads, devices, call)
+  progress <- check_flag(progress, "progress", call)
+  found <- run_job(
+    job_gneighbours(x, query, rows, radius, metric, device), progress, "Finding neighbours", call
+  )
+  nn <- list(index = split_in_turn(found$index, found$counts))
+  found$index <- NULL
+  if (get_distance) nn$distance <- split_in_turn(found$distance, found$counts)
+  describe_result(nn, if (is.null(query)) rownames(x), rows)
+}
+
+# The checked search radius: one number for each of `n` searches, or one for all.
+check_radius <- function(radius, n, arg, call) {
+  needs <- paste("it must be a number of at least 0, or one for each of", format_number(n), "rows")
+  if (!is.numeric(radius) || is.object(radius) || !length(radius) %in% c(1, n)) {
+    refuse(arg, paste("is", describe(radius)), needs, call)
+  }
+  bad <- which(is.na(radius) | radius < 0)
+  if (length(bad) > 0) refuse(arg, paste("has", format(radius[bad[1]])), needs, call)
+  as.double(radius)
+}
+
+# A list of the first counts[1] values, the next counts[2] values, and so on. split() would first
+# need a factor as long as the values, and refuses long vectors.
+split_in_turn <- function(values, counts) {
+  first <- cumsum(as.double(counts)) - counts + 1
+  lapply(seq_along(counts), function(i) {
+    values[seq.int(first[i], by = 1, length.out = counts[i])]
+  })
+}

@@ -1,0 +1,106 @@
+# Methods of observations() for the experiments of Bioconductor.
+
+#' @rdname observations
+#' @export
+observations.SummarizedExperiment <- function(x, of = c("columns", "rows"), assay = NULL,
+                                              features = NULL, ...) {
+  call <- sys.call()
+  check_no_more(x, ..., call = call)
+  need_package("SummarizedExperiment", call)
+  assays <- SummarizedExperiment::assayNames(x)
+  count <- length(SummarizedExperiment::assays(x, withDimnames = FALSE))
+  if (count == 0) refuse("x", "has no assays", "it must have at least 1", call)
+  chosen <- check_part(assay, assays, count, "assay", "assays", call)
+  values <- SummarizedExperiment::assay(x, chosen)
+  of_experiment(values, check_choice(of, c("columns", "rows"), "of", call), features, call)
+}
+
+#' @rdname observations
+#' @export
+observations.SingleCellExperiment <- function(x, of = c("columns", "rows"), assay = NULL,
+                                              features = NULL, dimred = NULL, altexp = NULL, ...) {
+  call <- sys.call()
+  check_no_more(x, ..., call = call)
+  need_package("SingleCellExperiment", call)
+  of <- check_choice(of, c("columns", "rows"), "of", call)
+  if (!is.null(altexp)) {
+    names <- SingleCellExperiment::altExpNames(x)
+    x <- SingleCellExperiment::altExp(
+      x, check_part(altexp, names, length(names), "altexp", "alternative experiments", call)
+    )
+  }
+  if (!is.null(dimred)) return(reduced_dimension(x, dimred, of, assay, features, call))
+  if (is.null(assay) && "logcounts" %in% SummarizedExperiment::assayNames(x)) assay <- "logcounts"
+  observations.SummarizedExperiment(x, of, assay, features)
+}
+
+#' @rdname observations
+#' @export
+observations.ExpressionSet <- function(x, of = c("columns", "rows"), features = NULL, ...) {
+  call <- sys.call()
+  check_no_more(x, ..., call = call)
+  need_package("Biobase", call)
+  of_experiment(
+    Biobase::exprs(x), check_choice(of, c("columns", "rows"), "of", call), features, call
+  )
+}
+
+reduced_dimension <- function(x, dimred, of, assay, features, call) {
+  unused <- c("of", "assay", "features")[c(of == "rows", !is.null(assay), !is.null(features))]
+  if (length(unused) > 0) {
+    needs <- paste0("a reduced dimension has cells in rows and no features: leave out `", unused[1],
+                    "`")
+    refuse("dimred", "is given", needs, call)
+  }
+  names <- SingleCellExperiment::reducedDimNames(x)
+  chosen <- check_part(dimred, names, length(names), "dimred", "reduced dimensions", call)
+  observations(SingleCellExperiment::reducedDim(x, chosen))
+}
+
+# The observations among `values` with features in rows.
+of_experiment <- function(values, of, features, call) {
+  if (!is.null(features)) {
+    values <- values[check_features(features, values, call), , drop = FALSE]
+  }
+  observations(if (of == "columns") t(values) else values)
+}
+
+# The numbers of the chosen features.
+check_features <- function(features, values, call) {
+  count <- nrow(values)
+  if (is.logical(features) && length(features) == count && !anyNA(features)) {
+    return(which(features))
+  }
+  rows <- if (is.character(features)) {
+    match(features, rownames(values))
+  } else if (is.numeric(features)) {
+    match(features, seq_len(count))
+  } else {
+    NA_integer_
+  }
+  bad <- which(is.na(rows))
+  if (length(bad) > 0) {
+    got <- if (is.character(features) || is.numeric(features)) {
+      paste("has", shown_value(features[bad[1]]))
+    } else {
+      paste("is", describe(features))
+    }
+    needs <- paste("it must be names or numbers of the", count, "features, or a logical for each")
+    refuse("features", got, needs, call)
+  }
+  rows
+}
+
+# The checked name or number of one of `count` parts with these names; the first if `part` is NULL.
+check_part <- function(part, names, count, arg, what, call) {
+  if (is.null(part)) return(1L)
+  is_one <- length(part) == 1 && !is.na(part)
+  valid <- is_one && (is.character(part) && part %in% names ||
+    is.numeric(part) && part %in% seq_len(count))
+  if (!valid) {
+    known <- if (length(names) > 0) paste(dQuote(names, FALSE), collapse = ", ") else count
+    refuse(arg, paste("is", describe(part)), paste0("it must be one of the ", what, ": ", known),
+           call)
+  }
+  part
+}

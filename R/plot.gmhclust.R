@@ -1,0 +1,299 @@
+#' Plot a tree
+#'
+#' A small tree is drawn by the plot method of [stats::hclust()]. Of a large one, or to show
+#' populations, the top is drawn: the width of a leaf is its number of members, and the branches of
+#' each population have its colour.
+#'
+#' @param x A tree, from [gmhclust()], [mhclust()], [ghclust()], [cutree_top()] or
+#'   [cutree_apriori()].
+#' @param ... Arguments of the plot method of [stats::hclust()]: `labels`, `hang`, `check`, `axes`,
+#'   `frame.plot`, `ann`, `main`, `sub`, `xlab`, `ylab`, and graphical parameters. When the top is
+#'   drawn, `labels = FALSE` leaves out the numbers of the populations, and `hang` and `check` have
+#'   no effect.
+#' @param populations The populations to show: a result of [cut_populations()], or other cluster
+#'   numbers of the leaves, such as those of [gcutree()]; a single number `k` means
+#'   `cut_populations(x, k)`. `NULL` means `cut_populations(x)` if the top is drawn, and no
+#'   populations for a small tree. `FALSE` shows none.
+#' @param leaves The number of leaves to draw. `NULL` means all of a tree of at most 1,000 leaves;
+#'   of a larger one 200, or as many as it takes to show each population by itself, at most 2,000.
+#'
+#' @details
+#' In the drawing of the top, a triangle stands for the merges within a leaf. Its apex is at the
+#' last of them, and its base is as wide as the leaf. A bar below has the colour of the population
+#' to which most of its members belong. Branches of one population and of no population are coloured
+#' and grey, those above are black. A merge that is lower than one of its parts (an inversion) is
+#' drawn a little above it; the plot method of [stats::hclust()] draws it lower, with branches that
+#' cross. The time is proportional to the number of leaves of `x`.
+#'
+#' [stats::rect.hclust()] and [stats::identify.hclust()] work with the plot of a small tree.
+#'
+#' @return `x`, invisibly.
+#' @section Errors:
+#' A condition of class `gmhclust_error_input` if `x` is not a valid tree, or `populations` or
+#' `leaves` is invalid.
+#' @seealso [plot_populations()], [cut_populations()], [cutree_top()]
+#' @examples
+#' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 5), 1:14])
+#' h <- gmhclust(X, threshold = 50, apriori = 300)
+#' plot(h, populations = 7)
+#'
+#' top <- cutree_top(h, 20)
+#' plot(top, hang = -1)
+#' @export
+plot.gmhclust <- function(x, ..., populations = NULL, leaves = NULL) {
+  call <- match.call()
+  check_tree(x, "x", call)
+  n <- length(x$order)
+  shows_all <- n <= largest_plain_plot || isTRUE(leaves >= n)
+  if (shows_all && (is.null(populations) || isFALSE(populations))) {
+    plot(stats::as.hclust(x), ...)
+    return(invisible(x))
+  }
+  shown <- if (isFALSE(populations)) {
+    list(core = integer(n), k = 0L)
+  } else {
+    shown_populations(x, populations, "populations", call)
+  }
+  leaves <- check_leaves(leaves, x, shown$core, call)
+  draw_top(top_picture(x, leaves, shown, call), ...)
+  invisible(x)
+}
+
+# Above this number of leaves, labels and branches of a plot on a screen run into each other.
+largest_plain_plot <- 1000L
+
+# The number of leaves at which a picture shows the shape of the top, and the most that are drawn.
+default_leaves <- 200L
+most_leaves <- 2000L
+
+check_leaves <- function(leaves, h, population, call) {
+  n <- length(h$order)
+  if (is.null(leaves)) {
+    if (n <= largest_plain_plot) return(n)
+    apart <- n - lowest_join(h$merge, population) + 1L
+    return(min(n, most_leaves, max(default_leaves, apart)))
+  }
+  if (!is_single_number(leaves) || leaves < 2 || leaves != round(leaves)) {
+    refuse("leaves", paste("is", describe(leaves)), "it must be one whole number >= 2", call)
+  }
+  as.integer(min(leaves, n))
+}
+
+# The populations to show: a list of the `population` of each leaf, 0 for none; their number `k`;
+# and `core`, as `population`, but 0 for leaves that only rest = "nearest" gave a population.
+shown_populations <- function(h, populations, arg, call) {
+  n <- length(h$order)
+  if (is.null(populations) || is_single_number(populations)) {
+    populations <- cut_populations(h, populations)
+  }
+  is_whole <- is.numeric(populations) && is.null(dim(populations)) && !anyNA(populations) &&
+    all(populations >= 0 & populations == round(populations))
+  if (!is_whole || length(populations) != n) {
+    got <- if (is_whole) "has length" else "is"
+    needs <- paste(
+      "it must be a number of populations, or whole numbers >= 0, one for each of the", n, "leaves"
+    )
+    refuse(arg, paste(got, if (is_whole) length(populations) else describe(populations)), needs,
+           call)
+  }
+  population <- as.integer(populations)
+  k <- max(population)
+  if (k == 0 || any(tabulate(population, k) == 0)) {
+    refuse(arg, "leaves out numbers", "populations must be numbered 1, 2, ...", call)
+  }
+  list(population = population, k = k, core = core_populations(h, populations, population))
+}
+
+core_populations <- function(h, populations, population) {
+  if (!isTRUE(attr(populations, "nearest"))) return(population)
+  roots <- attr(populations, "roots")
+  nodes <- tree_nodes(h$merge, leaf_members(h))
+  leaves_below(nodes, ifelse(roots > 0, roots + nodes$count, -roots))
+}
+
+# What each node of a tree contains, given what each leaf contains: 0 nothing, p > 0 population p
+# only, -1 several populations. As children come before parents, one pass is enough.
+contents <- function(merge, leaf) {
+  n <- length(leaf)
+  node <- c(leaf, integer(n - 1L))
+  child <- ifelse(merge < 0, -merge, merge + n)
+  first <- child[, 1]
+  second <- child[, 2]
+  for (j in seq_len(n - 1L)) {
+    a <- node[first[j]]
+    b <- node[second[j]]
+    node[n + j] <- if (a == 0L || a == b) b else if (b == 0L) a else -1L
+  }
+  node
+}
+
+# The first merge of members of different populations; one past the last if there is none.
+lowest_join <- function(merge, population) {
+  inside <- contents(merge, population)[-seq_along(population)]
+  match(-1L, inside, nomatch = length(inside) + 1L)
+}
+
+# What draw_top() draws: the tree `top`; by leaf of it, the `width`, the height of the last merge
+# `inside`, and the `population` of most members; and the content of each node, see contents().
+top_picture <- function(h, leaves, shown, call) {
+  n <- length(h$order)
+  if (leaves == n) {
+    top <- h
+    leaf <- seq_len(n)
+    inside <- numeric(n)
+  } else {
+    leaf <- cut_once(h$merge, leaves, call)
+    top <- top_of(h, leaf, leaves, call)
+    inside <- heights_inside(h, leaf, leaves)
+  }
+  counts <- matrix(0, leaves, shown$k + 1)
+  sums <- rowsum(as.double(leaf_members(h)), leaf + leaves * shown$core)
+  counts[as.integer(rownames(sums))] <- sums
+  several <- rowSums(counts[, -1, drop = FALSE] > 0) > 1
+  # Members of no population do not count if there are others, as in contents().
+  population <- max.col(cbind(0.5, counts[, -1, drop = FALSE]), "first") - 1L
+  list(
+    top = top, width = rowSums(counts), inside = inside, population = population, k = shown$k,
+    content = contents(top$merge, ifelse(several, -1L, population)), method = h$method
+  )
+}
+
+# The height of the last merge within each leaf of the top; 0 for a single leaf of the tree.
+heights_inside <- function(h, leaf, leaves) {
+  inner <- length(leaf) - leaves
+  some <- some_leaf(h$merge, inner)
+  last <- which(!is.na(some))
+  inside <- numeric(leaves)
+  inside[leaf[some[last]]] <- h$height[last]
+  inside
+}
+
+# Draws the top of a tree from a top_picture(). Arguments are those of the plot method of hclust().
+draw_top <- function(picture, labels = NULL, hang = NULL, check = NULL, axes = TRUE,
+                     frame.plot = FALSE, ann = TRUE, # nolint: object_name_linter.
+                     main = "Cluster Dendrogram", sub = NULL, xlab = NULL, ylab = "Height", ...) {
+  top <- picture$top
+  top$height <- raised_for_drawing(top, picture$inside)
+  place <- leaf_places(top$order, picture$width)
+  total <- sum(picture$width)
+  highest <- max(top$height)
+  bar <- highest / 20
+  colours <- c("grey65", population_colours(picture$k))
+  graphics::plot.new()
+  graphics::plot.window(c(0, total), c(min(0, top$height) - 2 * bar, highest), xaxs = "i")
+  draw_leaves(picture, place, colours)
+  draw_branches(branches(top, place$centre, picture$inside), picture$content, colours)
+  graphics::rect(
+    place$left, -1.4 * bar, place$right, -0.4 * bar,
+    col = colours[picture$population + 1], border = NA
+  )
+  if (!isFALSE(labels)) label_populations(picture, place, -1.4 * bar)
+  if (axes) graphics::axis(2, at = pretty(c(0, highest)))
+  if (frame.plot) graphics::box()
+  if (!ann) return(invisible())
+  if (is.null(sub)) sub <- paste0("top of ", length(top$order), " leaves (*, \"", top$method, "\")")
+  if (is.null(xlab)) xlab <- paste(shown_count(total), "observations")
+  graphics::title(main = main, sub = sub, xlab = xlab, ylab = ylab, ...)
+}
+
+# Heights at which every merge is above its parts, so that no branch leads down. A merge that would
+# be lower is `step` above them, a share of the greatest height.
+raised_for_drawing <- function(tree, inside, step = 0.01) {
+  n <- length(inside)
+  step <- step * max(tree$height)
+  at <- c(inside, tree$height)
+  child <- ifelse(tree$merge < 0, -tree$merge, tree$merge + n)
+  for (j in seq_len(n - 1)) {
+    below <- max(at[child[j, ]])
+    if (at[n + j] < below) at[n + j] <- below + step
+  }
+  at[n + seq_len(n - 1)]
+}
+
+# Where the leaves are: side by side in `order`, as wide as `width`.
+leaf_places <- function(order, width) {
+  right <- numeric(length(order))
+  right[order] <- cumsum(width[order])
+  list(left = right - width, right = right, centre = right - width / 2)
+}
+
+# The lines of a tree: for each merge the places of its two branches, from which heights they come
+# (`inside` for leaves), and the height of the merge.
+branches <- function(tree, centre, inside) {
+  n <- length(centre)
+  child <- ifelse(tree$merge < 0, -tree$merge, tree$merge + n)
+  at <- c(centre, numeric(n - 1))
+  for (j in seq_len(n - 1)) at[n + j] <- (at[child[j, 1]] + at[child[j, 2]]) / 2
+  from <- c(inside, tree$height)
+  list(
+    child = child, at = cbind(at[child[, 1]], at[child[, 2]]),
+    from = cbind(from[child[, 1]], from[child[, 2]]), height = tree$height
+  )
+}
+
+# Each branch in the colour of its content. Branches of several populations are black, and the
+# horizontal line of a merge has the colour of the merge.
+draw_branches <- function(lines, content, colours) {
+  colour <- function(content) ifelse(content < 0, "black", colours[pmax(content, 0) + 1])
+  n <- nrow(lines$child) + 1
+  # Branches of no population are many: they are drawn first, under the others.
+  for (side in 1:2) {
+    inside <- content[lines$child[, side]]
+    first <- order(inside != 0)
+    graphics::segments(
+      lines$at[first, side], lines$from[first, side], lines$at[first, side], lines$height[first],
+      col = colour(inside[first])
+    )
+  }
+  graphics::segments(
+    lines$at[, 1], lines$height, lines$at[, 2], lines$height, col = colour(content[-seq_len(n)])
+  )
+}
+
+# A triangle for the merges within each leaf.
+draw_leaves <- function(picture, place, colours) {
+  is_drawn <- picture$inside > 0
+  corners <- function(left, middle, right) {
+    c(rbind(left[is_drawn], middle[is_drawn], right[is_drawn], NA))
+  }
+  none <- numeric(length(is_drawn))
+  graphics::polygon(
+    corners(place$left, place$centre, place$right), corners(none, picture$inside, none),
+    col = grDevices::adjustcolor(colours, 0.35)[picture$population[is_drawn] + 1], border = NA
+  )
+}
+
+# The number of each population below the middle of its members, in its colour, without overlaps.
+# Many numbers alternate between two lines.
+label_populations <- function(picture, place, y) {
+  middle <- vapply(seq_len(picture$k), function(p) {
+    here <- picture$population == p
+    if (any(here)) stats::weighted.mean(place$centre[here], picture$width[here]) else NA_real_
+  }, 0)
+  shown <- order(middle, na.last = NA)
+  lines <- if (length(shown) > 12) 2 else 1
+  width <- graphics::strwidth(paste0(shown, " "), font = 2) / lines
+  at <- spread(middle[shown], width, sum(picture$width))
+  drop <- (seq_along(shown) - 1) %% lines * 1.3 * graphics::strheight("0")
+  # Letters need darker colours than areas.
+  colours <- grDevices::adjustcolor(population_colours(picture$k), 1, 0.8, 0.8, 0.8)
+  graphics::text(at, y - drop, shown, pos = 1, offset = 0.25, xpd = NA, font = 2,
+                 col = colours[shown])
+}
+
+# Increasing positions from 0 to `end`, moved apart until each has `width` around it, by the least
+# sum of squares.
+spread <- function(at, width, end) {
+  if (length(at) < 2) return(at)
+  apart <- cumsum(c(0, (width[-1] + width[-length(width)]) / 2))
+  moved <- stats::isoreg(at - apart)$yf
+  pmax(pmin(moved, end - apart[length(apart)]), 0) + apart
+}
+
+# Colours of k populations that differ in hue and lightness. The first seven are Okabe and Ito's,
+# which colour-blind readers can tell apart; hues of the others advance by the golden angle.
+population_colours <- function(k) {
+  first <- unname(grDevices::palette.colors(palette = "Okabe-Ito")[c(6, 3, 4, 7, 2, 8, 5)])
+  more <- seq_len(max(0, k - length(first)))
+  c(first, grDevices::hcl(more * 137.5, 75, c(45, 72)[more %% 2 + 1]))[seq_len(k)]
+}

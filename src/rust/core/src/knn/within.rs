@@ -1,0 +1,212 @@
+//! All neighbours within a radius.
+
+use std::ops::Range;
+
+use super::graph::NEIGHBOURS;
+use crate::error::{Error, Result};
+use crate::memory;
+use crate::metric::Points;
+use crate::monitor::Monitor;
+use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Neighbours, Space};
+
+/// Most neighbours that the first search of a query asks for. A query with more is searched again,
+/// so too few cost further searches, and too many make batches small (see [`MOST_FOUND`]). The
+/// result does not depend on it.
+const FIRST_WANTED: usize = 64;
+
+/// Factor by which each further search asks for more neighbours. A search of n neighbours thus
+/// takes about log(n / [`FIRST_WANTED`]) / log(8) searches.
+const WANTED_FACTOR: usize = 8;
+
+/// Most neighbours that one request can find: about 100 MB in the lists of a device.
+const MOST_FOUND: usize = 1 << 21;
+
+/// The references within a radius of each query, nearest first, ties by index.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Within {
+    /// By query: the end of its neighbours in `index` and `distance`.
+    pub ends: Vec<usize>,
+    /// Query after query: the references' numbers from 0.
+    pub index: Vec<u32>,
+    /// Query after query: the distances.
+    pub distance: Vec<f64>,
+}
+
+impl Within {
+    /// Appends the neighbours of the next queries.
+    fn extend(&mut self, lists: &[Vec<(f64, u32)>]) -> Result<()> {
+        let more = lists.iter().map(Vec::len).sum();
+        memory::reserve(&mut self.index, NEIGHBOURS, more)?;
+        memory::reserve(&mut self.distance, NEIGHBOURS, more)?;
+        for found in lists {
+            self.index.extend(found.iter().map(|&(_, index)| index));
+            let distances = found.iter().map(|&(distance, _)| distance);
+            self.distance.extend(distances);
+            self.ends.push(self.index.len());
+        }
+        Ok(())
+    }
+}
+
+/// A search for all references within a radius of each query. It can resume on another device after
+/// one failed: finished queries are not searched again.
+///
+/// Takes O(m·n·p) time for m queries and n references in p dimensions, times the number of searches
+/// of each query (see [`WANTED_FACTOR`]), and O((m + n)·p) memory beside the result.
+#[derive(Debug)]
+pub struct RangeSearch<'a> {
+    points: &'a Points,
+    references: usize,
+    queries: Vec<u32>,
+    radii: Vec<f64>,
+    found: Within,
+    announced: bool,
+}
+
+impl<'a> RangeSearch<'a> {
+    /// For the references among the first `references` points whose distance from a query is at
+    /// most its radius. `queries` are numbers of points; one that is a reference is no neighbour of
+    /// itself. `radii` has one value for all queries, or one for each.
+    ///
+    /// # Errors
+    /// `Error::Input` where a radius is negative or no number, where their number is wrong, or where
+    /// a distance is not a number (see [`Space::check`]); `Error::Memory`.
+    pub fn new(
+        points: &'a Points,
+        references: usize,
+        queries: Vec<u32>,
+        radii: &[f64],
+    ) -> Result<Self> {
+        if let Some(radius) = radii
+            .iter()
+            .find(|radius| radius.is_nan() || **radius < 0.0)
+        {
+            return Err(Error::Input(format!(
+                "`radius` has {radius}; it must be at least 0"
+            )));
+        }
+        let radii = match radii {
+            [radius] => memory::filled(NEIGHBOURS, queries.len(), *radius)?,
+            radii if radii.len() == queries.len() => memory::copied(NEIGHBOURS, radii)?,
+            radii => {
+                return Err(Error::Input(format!(
+                    "`radius` has {} values; it must have 1 or {}, one for each query",
+                    radii.len(),
+                    queries.len()
+                )))
+            }
+        };
+        Space::Points { points, references }.check()?;
+        let found = Within {
+            ends: memory::room(NEIGHBOURS, queries.len())?,
+            ..Within::default()
+        };
+        Ok(Self {
+            points,
+            references,
+            queries,
+            radii,
+            found,
+            announced: false,
+        })
+    }
+
+    /// Searches for the neighbours of all unfinished queries on a device.
+    ///
+    /// # Errors
+    /// The errors of the device; `Error::Memory` where the result does not fit.
+    pub fn run(
+        &mut self,
+        device: &(impl NeighbourDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<()> {
+        if !self.announced {
+            monitor.expect(self.queries.len() as u64);
+            self.announced = true;
+        }
+        let space = Space::Points {
+            points: self.points,
+            references: self.references,
+        };
+        device.cpu().install(|| {
+            let mut neighbours = device.references(space, monitor)?;
+            let mut wanted = FIRST_WANTED;
+            loop {
+                monitor.check()?;
+                let done = self.found.ends.len();
+                let most = queries_per_request(wanted).min(neighbours.batch());
+                let end = self.queries.len().min(done + most);
+                if done == end {
+                    return Ok(());
+                }
+                let lists = self.search(done..end, wanted, &mut *neighbours)?;
+                self.found.extend(&lists)?;
+                monitor.advance(lists.len() as u64);
+                wanted = usual_wanted(&lists);
+            }
+        })
+    }
+
+    /// The neighbours.
+    pub fn into_within(self) -> Within {
+        self.found
+    }
+
+    /// The neighbours of some queries, of which the first search asks for `wanted`.
+    fn search(
+        &self,
+        some: Range<usize>,
+        mut wanted: usize,
+        neighbours: &mut dyn Neighbours,
+    ) -> Result<Vec<Vec<(f64, u32)>>> {
+        let mut lists = memory::filled(NEIGHBOURS, some.len(), Vec::new())?;
+        let mut open: Vec<usize> = some.clone().collect();
+        while !open.is_empty() {
+            wanted = wanted.min(self.references);
+            let mut still_open = Vec::new();
+            for part in open.chunks(queries_per_request(wanted)) {
+                let queries: Vec<u32> = part.iter().map(|&at| self.queries[at]).collect();
+                let limits: Vec<f64> = part.iter().map(|&at| self.radii[at]).collect();
+                let request = NeighbourRequest {
+                    queries: &queries,
+                    wanted,
+                    limits: Some(&limits),
+                    except: Except::Itself,
+                };
+                let mut part = part.iter();
+                neighbours.nearest_in_blocks(&request, &mut |nearest| {
+                    for (found, &at) in nearest.iter().zip(&mut part) {
+                        // A shorter list holds all references within the radius.
+                        if found.len() < wanted || wanted == self.references {
+                            lists[at - some.start] = memory::copied(NEIGHBOURS, found)?;
+                        } else {
+                            still_open.push(at);
+                        }
+                    }
+                    Ok(())
+                })?;
+            }
+            open = still_open;
+            wanted *= WANTED_FACTOR;
+        }
+        Ok(lists)
+    }
+}
+
+/// Most queries of a request that asks for `wanted` neighbours of each.
+fn queries_per_request(wanted: usize) -> usize {
+    (MOST_FOUND / wanted).max(1)
+}
+
+/// Neighbours to ask for at first, so that about 7 in 8 queries like those of these lists need one
+/// search.
+fn usual_wanted(lists: &[Vec<(f64, u32)>]) -> usize {
+    let mut lengths: Vec<usize> = lists.iter().map(Vec::len).collect();
+    let rank = lengths.len() * 7 / 8;
+    let (_, &mut length, _) = lengths.select_nth_unstable(rank);
+    let mut wanted = FIRST_WANTED;
+    while wanted <= length {
+        wanted *= WANTED_FACTOR;
+    }
+    wanted
+}

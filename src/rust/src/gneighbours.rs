@@ -1,0 +1,98 @@
+//! gneighbours(): all neighbours within a radius.
+
+use extendr_api::prelude::*;
+use gmhclust_core::knn::{RangeSearch, Within};
+use gmhclust_core::metric::Points;
+use gmhclust_core::{matrix, memory, Error as CoreError, Monitor, Result as CoreResult};
+use ndarray::ArrayView2;
+
+use crate::device::Device;
+use crate::job::Job;
+use crate::results::r_integer;
+use crate::{arguments, vector, workload};
+
+/// Starts to search for all neighbours within a radius.
+/// @param x double matrix of finite values, observations in rows.
+/// @param query NULL, or a double matrix with the columns of x.
+/// @param subset NULL, or integers: the rows of query or, without it, of x to search for.
+/// @param radius doubles, one for all searches or one for each.
+/// @param metric as in job_gdist().
+/// @param device as in job_gmhclust().
+/// @return External pointer to the job. Its value is list(counts, index, distance): the number of
+///   neighbours of each query, and the neighbours' numbers and distances, query after query.
+/// @noRd
+#[extendr]
+fn job_gneighbours(
+    x: ArrayView2<f64>,
+    query: Nullable<ArrayView2<f64>>,
+    subset: Nullable<Vec<i32>>,
+    radius: Vec<f64>,
+    metric: List,
+    device: List,
+) -> ExternalPtr<Job> {
+    let prepare = || {
+        let metric = arguments::metric("metric", &metric)?;
+        let device = Device::from_list(&device)?;
+        let (n, columns) = x.dim();
+        let query = query.into_option();
+        let query = query.as_ref().map(ArrayView2::view);
+        let rows = match &query {
+            Some(query) => n..n + query.nrows(),
+            None => 0..n,
+        };
+        let queries = match subset.into_option() {
+            Some(subset) => chosen(&subset, rows.start, rows.len())?,
+            None => memory::collected("the neighbours need", rows.start as u32..rows.end as u32)?,
+        };
+        let parts: Vec<ArrayView2<f64>> = std::iter::once(x.view()).chain(query).collect();
+        let all = matrix::stacked(&parts, columns)?;
+        Ok(move |monitor: &Monitor| {
+            let engine = device.engine(&workload::pairs_of(queries.len(), n, columns))?;
+            let prepare = || Points::prepare(metric, all, monitor);
+            let points = engine.cpu().install(prepare)?;
+            let mut search = RangeSearch::new(&points, n, queries, &radius)?;
+            engine.run(monitor, |on| search.run(on, monitor))?;
+            Ok(search.into_within())
+        })
+    };
+    ExternalPtr::new(Job::start(x.nrows(), prepare(), within_to_r))
+}
+
+/// The numbers, from 0, of some of `count` rows that begin at the row `first`.
+fn chosen(subset: &[i32], first: usize, count: usize) -> CoreResult<Vec<u32>> {
+    let number = |&row: &i32| match usize::try_from(row) {
+        Ok(row) if (1..=count).contains(&row) => Ok((first + row - 1) as u32),
+        _ => Err(CoreError::Input(format!(
+            "`subset` has {row}; it must be from 1 to {count}"
+        ))),
+    };
+    subset.iter().map(number).collect()
+}
+
+/// Indices count from 1.
+fn within_to_r(within: Within) -> CoreResult<Robj> {
+    let Within {
+        ends,
+        index,
+        distance,
+    } = within;
+    let starts = std::iter::once(&0).chain(&ends);
+    let counts: Vec<i32> = ends
+        .iter()
+        .zip(starts)
+        .map(|(end, start)| r_integer(end - start))
+        .collect();
+    let index_to_r = vector::integers(index.iter().map(|&index| r_integer(index) + 1))?;
+    drop(index);
+    Ok(list!(
+        counts = vector::integers(counts.into_iter())?,
+        index = index_to_r,
+        distance = vector::doubles(distance.into_iter())?
+    )
+    .into())
+}
+
+extendr_module! {
+    mod gneighbours;
+    fn job_gneighbours;
+}

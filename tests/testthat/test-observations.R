@@ -1,0 +1,218 @@
+# Every class gives the results of the plain matrix, and wrong use a clear error.
+x <- some_cells(200)[, 1:4]
+rownames(x) <- paste0("cell", 1:200)
+
+refused <- function(object, message, by = "observations") {
+  error <- expect_error(object, class = "gmhclust_error_input")
+  expect_match(conditionMessage(error), message, fixed = TRUE)
+}
+
+# All functions of observations, on data and on its plain matrix.
+expect_same_results <- function(data, plain, ...) {
+  expect_same_tree(gmhclust(data, threshold = 20, ...), gmhclust(plain, threshold = 20))
+  expect_same_tree(mhclust(data, thresh = 20, warn = FALSE, ...),
+                   mhclust(plain, thresh = 20, warn = FALSE))
+  expect_same_tree(ghclust(data, "average", ...), ghclust(plain, "average"))
+  expect_identical(gknn(data, 3, ...), gknn(plain, 3))
+  expect_identical(gknn(data, 3, query = data, ...), gknn(plain, 3, query = plain))
+  expect_identical(as.vector(gdist(data, ...)), as.vector(gdist(plain)))
+  expect_identical(gdist(data, Y = data, ...), gdist(plain, Y = plain))
+  expect_identical(gmst(data, ...), gmst(plain))
+  centers <- plain[1:4, ]
+  expect_identical(gkmeans(data, centers, ...)$cluster, gkmeans(plain, centers)$cluster)
+}
+
+test_that("matrices and data frames are taken as they are", {
+  expect_identical(observations(x), x)
+  expect_identical(observations(as.data.frame(x)), x)
+  expect_identical(observations(round(x) > 2), (round(x) > 2) + 0)
+  skip_if_not_installed("tibble")
+  expect_same_results(tibble::as_tibble(x), x)
+})
+
+test_that("what is no matrix is refused by name, and so are arguments that it does not have", {
+  refused(observations(1:3), "`x` is a vector of length 3; use matrix(x)")
+  refused(observations(NULL), "`x` is NULL; it must be")
+  refused(observations("a"), "`x` is \"a\"; it must be")
+  refused(observations(dist(x)), "`x` is distances (\"dist\") of 200 observations")
+  refused(observations(data.frame(a = 1:3, b = letters[1:3])), "non-numeric column: \"b\" (character)")
+  refused(observations(x, channels = "CD3"), "unused argument: `channels`; see the arguments")
+  expect_refused(gmhclust(x, treshold = 3), "unused argument: `treshold`; see the arguments")
+  expect_refused(gknn(x, 2, query = "b"), "`query` is \"b\"; it must be", "gknn")
+  expect_refused(gmhclust(x, , , , , , , , , , , , , , 7), "unused argument: one without a name")
+})
+
+test_that("a method of a user's own class is found, and its errors come through", {
+  assign("observations.gmhclust_test", function(x, ...) {
+    if (is.null(x$values)) stop("no values here")
+    observations(x$values, ...)
+  }, envir = globalenv())
+  on.exit(rm("observations.gmhclust_test", envir = globalenv()))
+  mine <- structure(list(values = x), class = "gmhclust_test")
+  expect_identical(gmst(mine), gmst(x))
+  expect_error(gmst(structure(list(), class = "gmhclust_test")), "no values here")
+})
+
+test_that("a flowFrame gives its markers, without scatter and time", {
+  cells <- flow_cells()
+  expect_identical(observations(cells$frame), cells$plain)
+  expect_same_results(cells$frame, cells$plain)
+  by_channel <- observations(cells$frame, use = "channel")
+  expect_identical(colnames(by_channel), paste0("FL", 1:5, "-A"))
+})
+
+test_that("channels are chosen by name, marker or number, scatter and time among them", {
+  cells <- flow_cells()
+  chosen <- observations(cells$frame, channels = c("CD4", "FL1-A", "FSC-A", "Time"))
+  expect_identical(colnames(chosen), c("CD4", "CD3", "FSC-A", "Time"))
+  expect_identical(unname(chosen[, 2]), unname(cells$plain[, 1]))
+  expect_identical(observations(cells$frame, channels = 4:3),
+                   observations(cells$frame, channels = c("CD4", "CD3")))
+  expect_refused(gmhclust(cells$frame, channels = "CD99"),
+                 "`channels` has \"CD99\"; it must be among the 8 channels")
+  refused(observations(cells$frame, channels = 9), "`channels` has 9; it must be among")
+  refused(observations(cells$frame, channels = list(1)), "`channels` is no vector")
+  refused(observations(cells$frame, use = "color"), "`use` is \"color\"; it must be one of")
+  refused(observations(cells$frame, assay = 1), "unused argument: `assay`")
+  bare <- flow_frame(matrix(1:6, 2), c("FSC-A", "SSC-A", "Time"), c(NA, NA, NA))
+  refused(observations(bare), "`x` has no channels but scatter, time and events")
+})
+
+test_that("scatter, time and event parameters are known by their usual names", {
+  is_taken <- function(channels) !grepl(no_marker, channels, ignore.case = TRUE)
+  expect_false(any(is_taken(c(
+    "FSC-A", "FSC-H", "SSC-W", "FSC", "FS Lin", "SS-A", "FS INT", "Time", "TIME", "Time1",
+    "Event_length", "Event #", "event_count", "Cell_length", "Center", "Offset", "Width",
+    "Residual", "SSC-B-H"
+  ))))
+  expect_true(all(is_taken(c(
+    "FL1-A", "B515-A", "Yb176Di", "(Ce140)Dd", "FITC-A", "SSEA-4", "PE-A", "FSHR", "V450", "CD45",
+    "Sm149Di", "Timd4", "Ir191Di", "CD57"
+  ))))
+})
+
+test_that("a flowSet gives the cells of all samples, and says which each is of", {
+  cells <- flow_cells()
+  other <- flow_cells(100)
+  set <- flow_set(list(b = cells$frame, a = other$frame))
+  all <- rbind(cells$plain, other$plain)
+  found <- observations(set)
+  expect_identical(attr(found, "sample"), factor(rep(c("b", "a"), c(300, 100)), levels = c("b", "a")))
+  expect_equal(found, all, ignore_attr = "sample")
+  expect_same_results(set, all)
+  strange <- flow_frame(matrix(0, 4, 2), c("FL1-A", "FL2-A"), c("CD3", "CD19"))
+  refused(observations(flow_set(list(a = cells$frame, b = strange))),
+          "`x` has other columns in sample \"b\" than in \"a\"")
+})
+
+test_that("a DelayedMatrix is read in blocks by gknn(), and else at once", {
+  skip_if_not_installed("DelayedArray")
+  delayed <- DelayedArray::DelayedArray(x)
+  expect_identical(observations(delayed), delayed)
+  expect_same_results(delayed, x)
+  words <- DelayedArray::DelayedArray(matrix("a", 2, 2))
+  expect_refused(gmst(words), "`X` is an object of class \"DelayedMatrix\" of type character", "gmst")
+})
+
+test_that("a sparse matrix is the dense one, and functions say where they make it so", {
+  skip_if_not_installed("Matrix")
+  counts <- round(abs(x)) + 0
+  sparse <- Matrix::Matrix(counts, sparse = TRUE)
+  expect_s4_class(observations(sparse), "dgCMatrix")
+  expect_same_results(sparse, counts)
+  wide <- Matrix::sparseMatrix(i = c(1, 50), j = c(2, 3000), x = c(1, 2), dims = c(50, 3000))
+  expect_message(gdist(wide), "`X` is sparse; as a dense matrix, its 50 x 3000 values take 1.2 MB",
+                 class = "gmhclust_message_dense")
+  huge <- Matrix::sparseMatrix(i = 1, j = 1, x = 1, dims = c(2e6, 2e6))
+  error <- expect_error(gdist(huge), class = "gmhclust_error_memory")
+  expect_match(conditionMessage(error), "all values of `X` need", fixed = TRUE)
+})
+
+test_that("cells and genes of experiments are observations", {
+  skip_if_not_installed("SummarizedExperiment")
+  se <- SummarizedExperiment::SummarizedExperiment(list(raw = 2 * t(x), exprs = t(x)))
+  expect_identical(observations(se, assay = "exprs"), x)
+  expect_identical(observations(se), 2 * x)
+  expect_same_results(se, x, assay = 2)
+  expect_same_results(se, t(x), assay = 2, of = "rows")
+  expect_identical(observations(se, features = c("CD57", "SYK"), assay = 2), x[, c("CD57", "SYK")])
+  expect_identical(observations(se, features = c(TRUE, FALSE, TRUE, FALSE), assay = 2), x[, c(1, 3)])
+  refused(observations(se, assay = "counts"), "`assay` is \"counts\"; it must be one of the assays: \"raw\", \"exprs\"")
+  refused(observations(se, features = "CD99"), "`features` has \"CD99\"; it must be names or numbers of the 4 features")
+  refused(observations(se, features = mean), "`features` is a function")
+  refused(observations(se, of = "cells"), "`of` is \"cells\"; it must be one of \"columns\", \"rows\"")
+  refused(observations(se, dimred = "PCA"), "unused argument: `dimred`")
+})
+
+test_that("reduced dimensions and alternative experiments of single cells are taken", {
+  skip_if_not_installed("SingleCellExperiment")
+  sce <- SingleCellExperiment::SingleCellExperiment(list(counts = 2 * t(x)))
+  expect_identical(observations(sce), 2 * x)
+  SummarizedExperiment::assay(sce, "logcounts") <- t(x)
+  expect_identical(observations(sce), x)
+  pca <- stats::prcomp(x)$x[, 1:2]
+  SingleCellExperiment::reducedDim(sce, "PCA") <- pca
+  expect_same_results(sce, pca, dimred = "PCA")
+  antibodies <- SummarizedExperiment::SummarizedExperiment(list(adt = 3 * t(x)))
+  SingleCellExperiment::altExp(sce, "ADT") <- antibodies
+  expect_identical(observations(sce, altexp = "ADT"), 3 * x)
+  refused(observations(sce, dimred = "UMAP"), "`dimred` is \"UMAP\"; it must be one of the reduced dimensions: \"PCA\"")
+  refused(observations(sce, dimred = "PCA", of = "rows"), "`dimred` is given; a reduced dimension has cells in rows")
+  refused(observations(sce, altexp = "RNA"), "`altexp` is \"RNA\"; it must be one of the alternative")
+})
+
+test_that("samples and probes of an ExpressionSet are observations", {
+  skip_if_not_installed("Biobase")
+  eset <- Biobase::ExpressionSet(t(x))
+  expect_identical(observations(eset), x)
+  expect_same_results(eset, t(x), of = "rows")
+  refused(observations(eset, assay = "exprs"), "unused argument: `assay`")
+})
+
+test_that("identifiers and times are noticed, counts and grids of few values are not", {
+  told <- function(call) {
+    messages <- character(0)
+    withCallingHandlers(call, gmhclust_message_columns = function(m) {
+      messages <<- c(messages, conditionMessage(m))
+      invokeRestart("muffleMessage")
+    })
+    messages
+  }
+  expect_identical(told(gdist(x)), character(0))
+  expect_match(told(gdist(cbind(x, id = sample(1e6, 200)))), "an identifier or a time: \"id\"; leave")
+  expect_match(told(gmst(cbind(x, cumsum(runif(200))))), "an identifier or a time: 5; leave")
+  expect_match(told(gknn(cbind(Time = floor(1:200 / 3), x), 2)), "\"Time\"; leave")
+  expect_identical(told(gdist(matrix(1:200))), character(0))
+  expect_identical(told(gdist(cbind(x, sort(rbinom(200, 3, 0.5))))), character(0))
+  expect_identical(told(gdist(matrix(rpois(50 * 30, 1e6), 50))), character(0))
+  expect_identical(told(gdist(matrix(sample(1e7, 6000), 200))), character(0))
+  expect_identical(told(gdist(cbind(c(x[, 1], NA), 1:201)[c(1:10, 201), ])), character(0))
+})
+
+test_that("more columns than rows are noticed where they cannot be meant", {
+  wide <- t(x[1:50, ])
+  expect_message(gmhclust(wide, threshold = 2), "`X` has 4 rows and 50 columns; observations go in rows: use t(X)",
+                 fixed = TRUE, class = "gmhclust_message_columns")
+  expect_message(gkmeans(wide, 2), "use t(X)", fixed = TRUE)
+  expect_no_message(ghclust(wide, "average"))
+})
+
+test_that("a k-means clustering is taken for its labels", {
+  set.seed(1)
+  found <- kmeans(x, 5)
+  tree <- gmhclust(x, threshold = 20, apriori = found)
+  expect_same_tree(tree, gmhclust(x, threshold = 20, apriori = unname(found$cluster)))
+  expect_identical(tree$apriori, unname(found$cluster))
+  expect_same_tree(mhclust(x, g = found, warn = FALSE), mhclust(x, g = found$cluster, warn = FALSE))
+})
+
+test_that("`distance` is the readable form of `quick`", {
+  centroid <- gmhclust(x, threshold = 20, distance = "centroid")
+  expect_same_tree(centroid, gmhclust(x, threshold = 20, quick = TRUE))
+  expect_same_tree(gmhclust(x, threshold = 20, distance = "full", quick = FALSE),
+                   gmhclust(x, threshold = 20))
+  expect_false(identical(centroid$height, gmhclust(x, threshold = 20)$height))
+  expect_refused(gmhclust(x, distance = "full", quick = TRUE),
+                 "`quick` is TRUE but `distance` is \"full\"; leave it out")
+  expect_refused(gmhclust(x, distance = "median"), "one of \"full\", \"centroid\"")
+})

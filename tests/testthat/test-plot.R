@@ -1,0 +1,118 @@
+x <- blobs(1500, 3)
+large <- gmhclust(x, 30, rep(1:30, 50))
+small <- cutree_top(large, 40)
+
+# The calls by which `code` draws: names of primitive functions of graphics.
+drawn_by <- function(code) {
+  on_no_screen({
+    grDevices::dev.control("enable")
+    code
+    calls <- grDevices::recordPlot()[[1]]
+  })
+  vapply(calls, function(call) call[[2]][[1]]$name, "")
+}
+
+test_that("a small tree is drawn by the method of hclust, with its arguments", {
+  expect_identical(
+    drawn_by(plot(small, hang = -1, labels = FALSE, main = "top", xlab = "x", sub = "")),
+    drawn_by(plot(as.hclust(small), hang = -1, labels = FALSE, main = "top", xlab = "x", sub = ""))
+  )
+  expect_identical(drawn_by(plot(small, populations = FALSE)), drawn_by(plot(as.hclust(small))))
+  expect_identical(drawn_by(plot(large, leaves = 1500)), drawn_by(plot(as.hclust(large))))
+})
+
+test_that("of a large tree the top is drawn, with arguments of plot.hclust()", {
+  expect_true("C_polygon" %in% drawn_by(plot(large)))
+  expect_false("C_dend" %in% drawn_by(plot(large)))
+  expect_silent(on_no_screen(plot(large, labels = FALSE, hang = -1, check = FALSE, axes = FALSE,
+                                  frame.plot = TRUE, ann = FALSE)))
+  expect_silent(on_no_screen(plot(large, main = "cells", sub = "", xlab = "", ylab = "d",
+                                  cex.main = 2)))
+  expect_identical(on_no_screen(plot(large)), large)
+})
+
+test_that("leaves are as wide as their members, and have the population of most of them", {
+  picture <- top_picture(large, 50L, shown_populations(large, 3, "populations", NULL), NULL)
+  top <- cutree_top(large, 50)
+  population <- cut_populations(large, 3)
+  expect_identical(picture$width, as.double(top$members))
+  for (leaf in 1:50) {
+    inside <- population[top$leaf == leaf]
+    inside <- inside[inside > 0]
+    most <- if (length(inside) == 0) 0L else as.integer(names(which.max(table(inside))))
+    expect_identical(as.integer(picture$population[leaf]), most)
+  }
+  # The last merge of several observations, and nothing for one.
+  below <- leaves_of_merges(large)
+  for (leaf in 1:50) {
+    members <- which(top$leaf == leaf)
+    merge <- Position(function(leaves) setequal(leaves, members), below)
+    expect_identical(picture$inside[leaf], if (is.na(merge)) 0 else large$height[merge])
+  }
+})
+
+test_that("contents() says which populations each node contains", {
+  set.seed(4)
+  for (h in some_trees()) {
+    n <- length(h$order)
+    population <- sample(0:3, n, replace = TRUE, prob = c(6, 2, 1, 1))
+    found <- contents(h$merge, population)
+    expect_identical(found[seq_len(n)], population)
+    expected <- vapply(leaves_of_merges(h), function(leaves) {
+      inside <- setdiff(population[leaves], 0L)
+      if (length(inside) > 1) -1L else sum(inside)
+    }, 0L)
+    expect_identical(found[-seq_len(n)], expected)
+  }
+})
+
+test_that("as many leaves are drawn as it takes to show each population", {
+  expect_identical(check_leaves(NULL, large, integer(1500), NULL), default_leaves)
+  by_pair <- integer(1500)
+  first <- which(large$merge[, 1] < 0 & large$merge[, 2] < 0)[3]
+  by_pair[-large$merge[first, ]] <- 1:2
+  expect_identical(check_leaves(NULL, large, by_pair, NULL), as.integer(1500 - first + 1))
+})
+
+test_that("drawn merges are above their parts, and unchanged without inversions", {
+  for (h in some_trees()) {
+    n <- length(h$order)
+    height <- raised_for_drawing(h, numeric(n))
+    for (j in seq_len(n - 1)) {
+      parts <- h$merge[j, ][h$merge[j, ] > 0]
+      expect_true(all(height[parts] <= height[j]))
+    }
+    if (!is.unsorted(h$height)) expect_identical(height, h$height)
+  }
+})
+
+test_that("numbers below the tree do not overlap, and stay below it", {
+  expect_equal(spread(c(1, 5, 9), c(1, 1, 1), 10), c(1, 5, 9))
+  expect_equal(spread(c(2, 2.1, 2.2, 9), rep(1, 4), 10), c(1.1, 2.1, 3.1, 9))
+  expect_equal(spread(c(3, 3), c(1, 3), 10), c(2, 4))
+  expect_equal(spread(c(0, 0, 0), rep(1, 3), 10), c(0, 1, 2))
+  expect_equal(spread(c(10, 10, 10), rep(1, 3), 10), c(8, 9, 10))
+  expect_identical(spread(numeric(0), numeric(0), 1), numeric(0))
+})
+
+test_that("colours are distinct, and do not depend on the number of populations", {
+  expect_identical(anyDuplicated(population_colours(40)), 0L)
+  expect_identical(population_colours(40)[1:9], population_colours(9))
+  expect_identical(population_colours(0), character(0))
+})
+
+test_that("wrong populations, leaves and trees are refused", {
+  refused <- function(object, message) {
+    error <- expect_error(on_no_screen(object), class = "gmhclust_error_input")
+    expect_match(conditionMessage(error), message, fixed = TRUE)
+  }
+  refused(plot(small, populations = 1:3), "`populations` has length 3")
+  refused(plot(small, populations = "a"), "`populations` is \"a\"")
+  refused(plot(small, populations = rep(c(1, 3), 20)), "`populations` leaves out numbers")
+  refused(plot(small, populations = rep(0, 40)), "`populations` leaves out numbers")
+  refused(plot(small, populations = 40), "populations of at least")
+  refused(plot(large, leaves = 1), "`leaves` is 1")
+  broken <- small
+  broken$merge[1, 1] <- 99L
+  refused(plot(broken), "`x` is no sound tree")
+})
