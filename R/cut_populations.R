@@ -12,9 +12,9 @@
 #'   choose a count somewhat below the size of the smallest one expected.
 #' @param rest The cells outside of all populations: `"none"` gives them 0; `"nearest"` gives them
 #'   the nearest population, which needs `X`.
-#' @param X The observations of the tree: a numeric matrix or data frame with a row for each leaf.
-#'   Only used for `rest = "nearest"`.
-#' @param ... Not used; other arguments are refused.
+#' @param X The observations of the tree: a numeric matrix or data frame with a row for each leaf, or
+#'   another object that [observations()] takes. Only used for `rest = "nearest"`.
+#' @param ... Arguments of [observations()] for X.
 #'
 #' @section Definition:
 #' Follow the tree from its top. A merge of two clusters is a *split* if both have at least
@@ -88,11 +88,11 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
                             ...) {
   call <- match.call()
   check_tree(h, "h", call)
-  refuse_extra(list(...), call)
+  if (missing(X)) check_no_more(h, ..., call = call)
   members <- leaf_members(h)
   least <- check_min_members(min_members, sum(members), call)
   rest <- check_choice(rest, c("none", "nearest"), "rest", call)
-  x <- if (rest == "nearest") points_of_leaves(X, length(members), "X", call)
+  x <- if (rest == "nearest") points_of_leaves(X, length(members), "X", call, ...)
   nodes <- tree_nodes(h$merge, members)
   condensed <- condense(h, nodes, least)
   chosen <- if (is.null(k)) {
@@ -122,12 +122,6 @@ new_populations <- function(population, roots, members, least, nearest, labels) 
   )
 }
 
-refuse_extra <- function(extra, call) {
-  if (length(extra) == 0) return(invisible())
-  name <- if (is.null(names(extra)) || !nzchar(names(extra)[1])) "..." else names(extra)[1]
-  refuse(name, "is no argument of this function", "leave it out", call)
-}
-
 check_min_members <- function(min_members, total, call) {
   if (is.null(min_members)) return(min(max(5, total / 100), total))
   least <- threshold_members(min_members, total, "min_members", call)
@@ -154,8 +148,8 @@ check_population_count <- function(k, condensed, least, call) {
 }
 
 # The data matrix of a tree of n leaves.
-points_of_leaves <- function(x, n, arg, call) {
-  x <- as_observations(x, arg, call)
+points_of_leaves <- function(x, n, arg, call, ...) {
+  x <- as_observations(x, arg, call, ...)
   if (nrow(x) != n) {
     refuse(arg, paste("has", nrow(x), "rows"), paste("the tree has", n, "leaves"), call)
   }

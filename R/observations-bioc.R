@@ -25,9 +25,8 @@ observations.SingleCellExperiment <- function(x, of = c("columns", "rows"), assa
   of <- check_choice(of, c("columns", "rows"), "of", call)
   if (!is.null(altexp)) {
     names <- SingleCellExperiment::altExpNames(x)
-    x <- SingleCellExperiment::altExp(
-      x, check_part(altexp, names, length(names), "altexp", "alternative experiments", call)
-    )
+    altexp <- check_part(altexp, names, length(names), "altexp", "alternative experiments", call)
+    x <- SingleCellExperiment::altExp(x, altexp)
   }
   if (!is.null(dimred)) return(reduced_dimension(x, dimred, of, assay, features, call))
   if (is.null(assay) && "logcounts" %in% SummarizedExperiment::assayNames(x)) assay <- "logcounts"

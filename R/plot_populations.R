@@ -5,21 +5,21 @@
 #'
 #' @param h A tree, an object of class [`hclust`][stats::hclust].
 #' @param X The observations: a numeric matrix or data frame with a row for each observation of the
-#'   tree. If `h` is the top of a tree, from [cutree_top()] or [cutree_apriori()], the observations
+#'   tree, or another object that [observations()] takes. If `h` is the top of a tree, from [cutree_top()] or [cutree_apriori()], the observations
 #'   of the whole tree.
 #' @param populations The populations: a result of [cut_populations()], or other cluster numbers,
 #'   from 1, of the leaves of `h`, such as those of [gcutree()], with 0 for none; a single number
 #'   `k` means `cut_populations(h, k)`, and `NULL` means `cut_populations(h)`.
 #' @param gates `NULL`, or a label for each observation, such as the gate that it is in. Bars show
 #'   the shares of the labels in each population.
-#' @param samples `NULL`, or a label for each observation: the sample or donor that it is from. A
-#'   second heat map shows the share of each population in each sample.
+#' @param samples `NULL`, or a label for each observation: the sample or donor that it is from; the
+#'   samples of a `flowSet` are known. A second heat map shows the share of each population in each sample.
 #' @param scale If `TRUE`, colours show medians on a scale from 0 to 1 for each marker, from its 1st
 #'   to its 99th percentile over all observations. If `FALSE`, one scale for all markers.
 #' @param engine What draws: package \pkg{ComplexHeatmap} or base graphics. `"auto"` is
 #'   ComplexHeatmap if it is installed.
 #' @param main The title.
-#' @param ... Not used; other arguments are refused.
+#' @param ... Arguments of [observations()] for X.
 #'
 #' @details
 #' Heights of the tree are those of the merges that join two populations; outliers that merge in
@@ -58,14 +58,14 @@ plot_populations <- function(h,
                              ...) {
   call <- match.call()
   check_tree(h, "h", call)
-  refuse_extra(list(...), call)
   scale <- check_flag(scale, "scale", call)
   draw <- heatmap_engine(check_choice(engine, c("auto", "ComplexHeatmap", "base"), "engine", call),
                          call)
   shown <- shown_populations(h, populations, "populations", call)
   tree <- population_tree(h, shown, "populations", call)
   leaf <- if (is.null(h$leaf)) seq_along(h$order) else h$leaf
-  x <- points_of_leaves(X, length(leaf), "X", call)
+  x <- points_of_leaves(X, length(leaf), "X", call, ...)
+  if (is.null(samples)) samples <- attr(x, "sample")
   population <- shown$population[leaf]
   content <- list(
     tree = tree,

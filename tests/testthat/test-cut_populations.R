@@ -216,5 +216,5 @@ test_that("wrong arguments are refused", {
   refused(cut_populations(h, rest = "nearest"), "`X` is NULL")
   refused(cut_populations(h, rest = "nearest", X = USArrests[1:9, ]),
           "`X` has 9 rows; the tree has 50 leaves")
-  refused(cut_populations(h, size = 3), "`size` is no argument of this function")
+  refused(cut_populations(h, size = 3), "unused argument: `size`")
 })

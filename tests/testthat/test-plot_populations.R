@@ -102,3 +102,16 @@ test_that("wrong arguments are refused", {
   refused(plot_populations(h, x, scale = 2), "`scale` is 2")
   refused(plot_populations(h, x, gate = gate, colour = 2), "`colour` is no argument")
 })
+
+test_that("the samples of a flowSet are known", {
+  cells <- flow_cells()
+  set <- flow_set(list(a = cells$frame, b = flow_cells(100)$frame))
+  h <- gmhclust(set, threshold = 30)
+  population <- cut_populations(h, 3, 20)
+  found <- on_no_screen(plot_populations(h, set, population, engine = "base"))
+  expect_identical(colnames(found$samples), c("a", "b"))
+  expect_identical(
+    cut_populations(h, 3, 20, rest = "nearest", X = set, channels = c("CD3", "CD4"))[],
+    cut_populations(h, 3, 20, rest = "nearest", X = observations(set)[, c("CD3", "CD4")])[]
+  )
+})
