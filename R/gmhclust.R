@@ -179,7 +179,7 @@
 #' plot(cutree_apriori(h))
 #' @export
 gmhclust <- function(X, # nolint: object_name_linter.
-                     threshold = 0.5,
+                     threshold = NULL,
                      apriori = NULL,
                      subthreshold = c("mahal", "mahal0", "euclid", "euclidMahal"),
                      distance = c("full", "centroid"),
@@ -199,7 +199,11 @@ gmhclust <- function(X, # nolint: object_name_linter.
   x <- as_observations(X, "X", call, ..., wide = TRUE)
   workers <- check_workers(BPPARAM, "BPPARAM", call)
   options <- list(
-    threshold = threshold_members(threshold, nrow(x), "threshold", call),
+    threshold = if (is.null(threshold)) {
+      default_threshold(nrow(x), ncol(x))
+    } else {
+      threshold_members(threshold, nrow(x), "threshold", call)
+    },
     subthreshold = check_choice(subthreshold, subthreshold_kinds, "subthreshold", call),
     quick = check_distance(distance, quick, call) == "centroid",
     normalize = check_flag(normalize, "normalize", call),
