@@ -5,7 +5,8 @@
 #'
 #' @param x The data, as `X` of [gmhclust()].
 #' @param thresh The Mahalanobis threshold, as `threshold` of [gmhclust()]: a fraction of the
-#'   observations when below 1, else a count.
+#'   observations when below 1, else a count. The default, 0.5, is that of \pkg{mhca}; *Threshold*
+#'   in [gmhclust()] recommends less.
 #' @param scale,quick,normalize As in [gmhclust()].
 #' @param g Apriori clusters, as `apriori` of [gmhclust()], but no number of them.
 #' @param gIntra Whether to cluster within apriori clusters, as `apriori_intra` of [gmhclust()].

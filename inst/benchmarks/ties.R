@@ -91,8 +91,8 @@ of_each <- function(what, make, names) {
 
 calls <- c(
   list(
-    "gmhclust, centroid" = from_rows(gmhclust, quick = TRUE),
-    "gmhclust, full" = from_rows(gmhclust),
+    "gmhclust, centroid" = from_rows(gmhclust, threshold = 0.5, quick = TRUE),
+    "gmhclust, full" = from_rows(gmhclust, threshold = 0.5),
     "gknn, euclidean" = from_rows(gknn, 10),
     "gknn, manhattan" = from_rows(gknn, 10, metric = "manhattan"),
     "gknn, pearson" = from_rows(gknn, 10, metric = "pearson"),

@@ -39,6 +39,34 @@ test_that("settings keep what was done", {
   ))
 })
 
+test_that("the threshold without a value follows from the numbers of columns and rows", {
+  threshold <- function(n, p) gmhclust(blobs(n, p))$settings$threshold
+  # 5 p from 50 p observations on, n / 10 below that, but at least 2 p, and at most n / 2.
+  expect_identical(threshold(400, 3), 15)
+  expect_identical(threshold(1000, 3), 15)
+  expect_identical(threshold(90, 3), 9)
+  expect_identical(threshold(40, 3), 6)
+  expect_identical(threshold(9, 3), 4.5)
+  x <- blobs(400, 3)
+  for (how in list(list(), list(apriori = rep(1:8, 50)), list(distance = "centroid"))) {
+    tree <- do.call(gmhclust, c(list(x), how))
+    expect_identical(tree$settings$threshold, 15)
+    expect_same_tree(tree, do.call(gmhclust, c(list(x, 15), how)))
+  }
+  expect_identical(mhclust(x)$settings$threshold, 200)
+})
+
+test_that("the threshold without a value separates two long parallel populations", {
+  set.seed(1)
+  x <- cbind(rnorm(1000, sd = 10), rnorm(1000, sd = 0.5) + rep(c(0, 5), each = 500))
+  # The share of observations that are in the majority of their cluster.
+  purity <- function(h) {
+    sum(apply(table(cut_populations(h, 2, 50), rep(1:2, each = 500)), 1, max)) / 1000
+  }
+  expect_gt(purity(gmhclust(x)), 0.95)
+  expect_lt(purity(gmhclust(x, 0.5)), 0.75)
+})
+
 test_that("in each row observations come before clusters, each in increasing number", {
   tree <- gmhclust(blobs(80, 3), threshold = 10)
   expect_identical(sort_merge_rows(tree$merge), tree$merge)

@@ -97,7 +97,9 @@ test_that("values so large that their powers overflow are refused", {
 
 test_that("a threshold that is not one positive number is refused", {
   for (bad in list(0, -1, NA, NA_real_, NaN, Inf, c(1, 2), numeric(0), "5", NULL, TRUE, list(1))) {
-    expect_refused(gmhclust(x, threshold = bad), "`threshold` is ")
+    expect_refused(mhclust(x, thresh = bad), "`thresh` is ", by = "mhclust")
+    # NULL is the default of gmhclust().
+    if (!is.null(bad)) expect_refused(gmhclust(x, threshold = bad), "`threshold` is ")
   }
 })
 

@@ -66,12 +66,12 @@ expect_interruptible <- function(work, share = 0) {
 }
 
 test_that("Ctrl-C stops a clustering and leaves R usable", {
-  expect_interruptible("gmhclust(x, backend = \"cpu\", progress = FALSE)")
+  expect_interruptible("gmhclust(x, 0.5, backend = \"cpu\", progress = FALSE)")
 })
 
 test_that("Ctrl-C stops a clustering on a GPU", {
   skip_if_not(any(gpu_devices()$usable), "a GPU")
-  expect_interruptible("gmhclust(x, backend = \"cuda\", progress = FALSE)")
+  expect_interruptible("gmhclust(x, 0.5, backend = \"cuda\", progress = FALSE)")
 })
 
 test_that("Ctrl-C stops distances, whose memory R frees", {

@@ -12,7 +12,7 @@ test_that("every argument maps onto gmhclust's", {
   expect_same <- function(tree, other) {
     expect_identical(as_computed(tree), as_computed(other))
   }
-  expect_same(mhclust(x, warn = FALSE), gmhclust(x))
+  expect_same(mhclust(x, warn = FALSE), gmhclust(x, 0.5))
   expect_same(mhclust(x, 10, TRUE, TRUE, warn = FALSE),
               gmhclust(x, 10, scale = TRUE, quick = TRUE))
   expect_same(mhclust(x, 10, g = apriori, gIntra = FALSE, warn = FALSE),

@@ -50,8 +50,8 @@ test_that("a shortage of memory ends the call and not R", {
   skip_without_limits()
   loaded <- megabytes_loaded()
   calls <- c(
-    "gmhclust(x, quick = TRUE, threads = 2, backend = 'cpu')",
-    "gmhclust(x, threads = 2, backend = 'cpu')",
+    "gmhclust(x, 0.5, quick = TRUE, threads = 2, backend = 'cpu')",
+    "gmhclust(x, 0.5, threads = 2, backend = 'cpu')",
     "gkmeans(x, 20, threads = 2, backend = 'cpu')",
     "gmst(x, threads = 2, backend = 'cpu')",
     "gknn(x, 20, threads = 2, backend = 'cpu')",
