@@ -59,7 +59,10 @@ define_flow_stand_ins <- function(where = globalenv()) {
   setClass("flowSet", where = where, representation(
     frames = "environment", phenoData = "flow_parameters"
   ))
-  setMethod("[[", "flowSet", function(x, i, ...) x@frames[[i]], where = where)
+  setMethod("[[", "flowSet", function(x, i, ...) {
+    if (is.numeric(i)) i <- rownames(x@phenoData@data)[i]
+    x@frames[[i]]
+  }, where = where)
   list2env(flow_stand_ins, where)
 }
 
@@ -72,6 +75,7 @@ flow_stand_ins <- list(
   },
   write.FCS = function(x, filename) {
     write_fcs(x@exprs, x@parameters@data$desc, x@description$SPILL, filename)
+    filename
   },
   read.flowSet = function(files, ...) {
     frames <- stats::setNames(lapply(files, read.FCS), basename(files))
