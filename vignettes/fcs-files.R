@@ -42,7 +42,7 @@ read_fcs <- function(file) {
   channels <- spill[1 + seq_len(size)]
   list(
     values = matrix(values, ncol = length(number), byrow = TRUE,
-                    dimnames = list(NULL, text[paste0("$P", number, "N")])),
+                    dimnames = list(NULL, unname(text[paste0("$P", number, "N")]))),
     markers = unname(text[paste0("$P", number, "S")]),
     spill = matrix(as.numeric(spill[-seq_len(size + 1)]), size, byrow = TRUE,
                    dimnames = list(channels, channels))
