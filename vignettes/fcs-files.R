@@ -1,7 +1,7 @@
 # What fcs.Rmd needs to make its own FCS file, and to run where package flowCore is not installed.
 
-# Writes `values`, a matrix with a named column for each channel, as an FCS 3.0 file of 32-bit floats.
-# `markers` has NA for channels without one.
+# Writes `values`, a matrix with a named column for each channel, as an FCS 3.0 file of 32-bit
+# floats. `markers` has NA for channels without one.
 write_fcs <- function(values, markers, spill, file) {
   number <- seq_len(ncol(values))
   keys <- function(name, value) {
