@@ -1,42 +1,23 @@
 # Usage: Rscript tools/quickstart.R PICTURE
 #
-# Clusters the example cells of gmhclust, prints the clusters and the time, and draws the tree above
-# 1,000 small clusters into PICTURE, a PNG file. man/figures/tree.png in README.md is made this way.
-
-library(gmhclust)
+# Runs the example in README.md, which clusters the example cells of gmhclust, and saves its picture
+# as PICTURE, a PNG file. man/figures/populations.png is made this way.
 
 picture <- commandArgs(trailingOnly = TRUE)[[1L]]
-seconds <- function(expression) system.time(expression)[["elapsed"]]
 
-cells <- lymphocytes()
-markers <- as.matrix(cells[setdiff(names(cells), c("ids", "label"))])
-cat(sprintf("%d lymphocytes, %d markers\n", nrow(markers), ncol(markers)))
+# The lines of the first block of R code in the file.
+first_example <- function(file) {
+  lines <- readLines(file, encoding = "UTF-8")
+  begin <- match("```r", lines)
+  end <- begin + match("```", lines[-seq_len(begin)])
+  lines[(begin + 1L):(end - 1L)]
+}
 
-# kmeans() warns if it has not converged, which does not matter for this picture.
-set.seed(1)
-time_kmeans <- seconds(small <- suppressWarnings(kmeans(markers, 1000)$cluster))
-time_tree <- seconds(tree <- gmhclust(markers, threshold = 100, apriori = small))
-print(tree)
-cat(sprintf("kmeans(), 1,000 clusters:         %6.2f s\n", time_kmeans))
-cat(sprintf("gmhclust(), full Mahalanobis:     %6.2f s\n", time_tree))
-
-top <- cutree_apriori(tree)
-populations <- gcutree(top, k = 60)
-sizes <- tapply(top$members, populations, sum)
-large <- names(sort(sizes[sizes >= 100], decreasing = TRUE))
-cat(sprintf("\nCut into 60 clusters, %d have at least 100 cells:\n", length(large)))
-print(setNames(as.vector(sizes[large]), large))
-
-colours <- hcl.colors(length(large), "Dark 3")[match(populations, large)]
-png(picture, width = 1000, height = 480, res = 95, type = "cairo")
-par(mar = c(3, 4, 2, 0))
-# Inversions make branches of a dendrogram cross.
-plot(
-  make_monotone(top),
-  labels = FALSE, hang = 0.03, sub = "", ylab = "Mahalanobis-average distance", xlab = "",
-  main = "20,000 lymphocytes, 14 markers"
-)
-mtext("1,000 small clusters; colours: the largest of 60 clusters", side = 1, line = 1)
-points(seq_along(top$order), rep(0, length(top$order)), pch = 15, col = colours[top$order])
+example <- first_example("README.md")
+writeLines(c(example, ""))
+png(picture, width = 1000, height = 430, res = 110, type = "cairo")
+eval(parse(text = example))
 saved <- dev.off()
-cat(sprintf("\nPicture of the tree: %s\n", normalizePath(picture)))
+print(h)
+print(cut_populations(h, 7))
+cat(sprintf("\nPicture of the populations: %s\n", normalizePath(picture)))
