@@ -35,7 +35,10 @@ test_that("what is no matrix is refused by name, and so are arguments that it do
   refused(observations(NULL), "`x` is NULL; it must be")
   refused(observations("a"), "`x` is \"a\"; it must be")
   refused(observations(dist(x)), "`x` is distances (\"dist\") of 200 observations")
-  refused(observations(data.frame(a = 1:3, b = letters[1:3])), "non-numeric column: \"b\" (character)")
+  refused(
+    observations(data.frame(a = 1:3, b = letters[1:3])),
+    "non-numeric column: \"b\" (character)"
+  )
   refused(observations(x, channels = "CD3"), "unused argument: `channels`; see the arguments")
   expect_refused(gmhclust(x, treshold = 3), "unused argument: `treshold`; see the arguments")
   expect_refused(gknn(x, 2, query = "b"), "`query` is \"b\"; it must be", "gknn")
@@ -110,7 +113,10 @@ test_that("a DelayedMatrix is read in blocks by gknn(), and else at once", {
   expect_identical(observations(delayed), delayed)
   expect_same_results(delayed, x)
   words <- DelayedArray::DelayedArray(matrix("a", 2, 2))
-  expect_refused(gmst(words), "`X` is an object of class \"DelayedMatrix\" of type character", "gmst")
+  expect_refused(
+    gmst(words), "`X` is an object of class \"DelayedMatrix\" of type character",
+    "gmst"
+  )
 })
 
 test_that("a sparse matrix is the dense one, and functions say where they make it so", {
@@ -136,10 +142,19 @@ test_that("cells and genes of experiments are observations", {
   expect_same_results(se, t(x), assay = 2, of = "rows")
   expect_identical(observations(se, features = c("CD57", "SYK"), assay = 2), x[, c("CD57", "SYK")])
   expect_identical(observations(se, features = c(TRUE, FALSE, TRUE, FALSE), assay = 2), x[, c(1, 3)])
-  refused(observations(se, assay = "counts"), "`assay` is \"counts\"; it must be one of the assays: \"raw\", \"exprs\"")
-  refused(observations(se, features = "CD99"), "`features` has \"CD99\"; it must be names or numbers of the 4 features")
+  refused(
+    observations(se, assay = "counts"),
+    "`assay` is \"counts\"; it must be one of the assays: \"raw\", \"exprs\""
+  )
+  refused(
+    observations(se, features = "CD99"),
+    "`features` has \"CD99\"; it must be names or numbers of the 4 features"
+  )
   refused(observations(se, features = mean), "`features` is a function")
-  refused(observations(se, of = "cells"), "`of` is \"cells\"; it must be one of \"columns\", \"rows\"")
+  refused(
+    observations(se, of = "cells"),
+    "`of` is \"cells\"; it must be one of \"columns\", \"rows\""
+  )
   refused(observations(se, dimred = "PCA"), "unused argument: `dimred`")
 })
 
@@ -150,14 +165,23 @@ test_that("reduced dimensions and alternative experiments of single cells are ta
   SummarizedExperiment::assay(sce, "logcounts") <- t(x)
   expect_identical(observations(sce), x)
   pca <- stats::prcomp(x)$x[, 1:2]
-  SingleCellExperiment::reducedDim(sce, "PCA") <- pca
+  SingleCellExperiment::reducedDim(sce, "PCA") <- pca # nolint: object_name_linter.
   expect_same_results(sce, pca, dimred = "PCA")
   antibodies <- SummarizedExperiment::SummarizedExperiment(list(adt = 3 * t(x)))
-  SingleCellExperiment::altExp(sce, "ADT") <- antibodies
+  SingleCellExperiment::altExp(sce, "ADT") <- antibodies # nolint: object_name_linter.
   expect_identical(observations(sce, altexp = "ADT"), 3 * x)
-  refused(observations(sce, dimred = "UMAP"), "`dimred` is \"UMAP\"; it must be one of the reduced dimensions: \"PCA\"")
-  refused(observations(sce, dimred = "PCA", of = "rows"), "`dimred` is given; a reduced dimension has cells in rows")
-  refused(observations(sce, altexp = "RNA"), "`altexp` is \"RNA\"; it must be one of the alternative")
+  refused(
+    observations(sce, dimred = "UMAP"),
+    "`dimred` is \"UMAP\"; it must be one of the reduced dimensions: \"PCA\""
+  )
+  refused(
+    observations(sce, dimred = "PCA", of = "rows"),
+    "`dimred` is given; a reduced dimension has cells in rows"
+  )
+  refused(
+    observations(sce, altexp = "RNA"),
+    "`altexp` is \"RNA\"; it must be one of the alternative"
+  )
 })
 
 test_that("samples and probes of an ExpressionSet are observations", {
@@ -178,7 +202,10 @@ test_that("identifiers and times are noticed, counts and grids of few values are
     messages
   }
   expect_identical(told(gdist(x)), character(0))
-  expect_match(told(gdist(cbind(x, id = sample(1e6, 200)))), "an identifier or a time: \"id\"; leave")
+  expect_match(
+    told(gdist(cbind(x, id = sample(1e6, 200)))),
+    "an identifier or a time: \"id\"; leave"
+  )
   expect_match(told(gmst(cbind(x, cumsum(runif(200))))), "an identifier or a time: 5; leave")
   expect_match(told(gknn(cbind(Time = floor(1:200 / 3), x), 2)), "\"Time\"; leave")
   expect_identical(told(gdist(matrix(1:200))), character(0))
@@ -190,8 +217,11 @@ test_that("identifiers and times are noticed, counts and grids of few values are
 
 test_that("more columns than rows are noticed where they cannot be meant", {
   wide <- t(x[1:50, ])
-  expect_message(gmhclust(wide, threshold = 2), "`X` has 4 rows and 50 columns; observations go in rows: use t(X)",
-                 fixed = TRUE, class = "gmhclust_message_columns")
+  expect_message(
+    gmhclust(wide, threshold = 2),
+    "`X` has 4 rows and 50 columns; observations go in rows: use t(X)",
+    fixed = TRUE, class = "gmhclust_message_columns"
+  )
   expect_message(gkmeans(wide, 2), "use t(X)", fixed = TRUE)
   expect_no_message(ghclust(wide, "average"))
 })
