@@ -20,9 +20,9 @@
 # would take more than --limit seconds (20), or more than half of the machine's memory, by its growth
 # up to then.
 #
-# All rows run by default, each measurement 3 times, on the default number of threads; the other
-# packages use one thread. --quick measures once, with a limit of 2 seconds. Prints a table of medians
-# with the machine's name; writes it as CSV, too, with --out.
+# All rows run by default, each measurement 3 times and in a fork of its own, on the default number of
+# threads; the other packages use one thread. --quick measures once, with a limit of 2 seconds. Prints
+# a table of medians with the machine's name; writes it as CSV, too, with --out.
 
 library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
@@ -138,7 +138,7 @@ measure_row <- function(row, options) {
     x <- smoothed_cells(n)
     tasks <- lapply(active[n >= first], function(call) function() call(x, options))
     data <- paste(format(n, big.mark = ",", scientific = FALSE), "x 14")
-    now <- cbind(paired(row, data, tasks, options$repeats), n = n)
+    now <- cbind(paired(row, data, tasks, options$repeats, measure_in_fork), n = n)
     print(now[c("data", "call", "seconds", "megabytes")], row.names = FALSE, right = FALSE)
     done <- rbind(done, now)
   }
