@@ -7,6 +7,9 @@
 #
 #   Rscript sizes.R --out=results/$(date +%F)-cpu-sizes.csv
 #
+# On a machine that other programs use at the same time, add --threads=1: a call with one thread waits
+# for them as the other packages do, a call with several waits longer.
+#
 # The cells are lymphocytes(), smoothed to size: a random cell, moved by a random share of the way to
 # one of its 10 nearest neighbours, with normal noise of a twentieth of each marker's standard
 # deviation. Rows; other packages are measured if they are installed:
@@ -138,7 +141,9 @@ measure_row <- function(row, options) {
     x <- smoothed_cells(n)
     tasks <- lapply(active[n >= first], function(call) function() call(x, options))
     data <- paste(format(n, big.mark = ",", scientific = FALSE), "x 14")
-    now <- cbind(paired(row, data, tasks, options$repeats, measure_in_fork), n = n)
+    now <- paired(row, data, tasks, options$repeats, measure_in_fork)
+    now$n <- n
+    now$threads <- if (is.null(options$threads)) "all" else options$threads
     print(now[c("data", "call", "seconds", "megabytes")], row.names = FALSE, right = FALSE)
     done <- rbind(done, now)
   }
