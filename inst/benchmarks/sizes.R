@@ -19,13 +19,13 @@
 #   kmeans       100 clusters, at most 10 iterations: gkmeans, stats::kmeans
 #   neighbours   20 nearest: gknn, FNN::get.knn, BiocNeighbors::findKNN (KMKNN)
 #
-# n is 1,000, 2,000, 5,000 and so on, up to 1,000,000. A call leaves out all n from the first one that
-# would take more than --limit seconds (20), or more than half of the machine's memory, by its growth
-# up to then.
+# n is 1,000, 2,000, 5,000 and so on, up to 1,000,000. A call leaves out all n from the first one
+# that would take more than --limit seconds (20), or more than half of the machine's memory, by its
+# growth up to then.
 #
-# All rows run by default, each measurement 3 times and in a fork of its own, on the default number of
-# threads; the other packages use one thread. --quick measures once, with a limit of 2 seconds. Prints
-# a table of medians with the machine's name; writes it as CSV, too, with --out.
+# All rows run by default, each measurement 3 times and in a fork of its own, on the default number
+# of threads; the other packages use one thread. --quick measures once, with a limit of 2 seconds.
+# Prints a table of medians with the machine's name; writes it as CSV, too, with --out.
 
 library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
@@ -117,7 +117,8 @@ affordable <- function(done, n, options) {
   times <- n / done$n[last]
   growth <- 2
   if (last > 1 && done$seconds[last - 1] > 0.2) {
-    growth <- log(done$seconds[last] / done$seconds[last - 1]) / log(done$n[last] / done$n[last - 1])
+    before <- done[last - 1, ]
+    growth <- log(done$seconds[last] / before$seconds) / log(done$n[last] / before$n)
     growth <- min(max(growth, 1), 3)
   }
   done$seconds[last] * times^growth <= options$limit &&
