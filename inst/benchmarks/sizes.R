@@ -7,13 +7,13 @@
 #
 #   Rscript sizes.R --out=results/$(date +%F)-cpu-sizes.csv
 #
-# On a machine that other programs use at the same time, add --threads=1: a call with one thread waits
-# for them as the other packages do, a call with several waits longer.
+# On a machine that other programs use at the same time, add --threads=1: a call with one thread
+# waits for them as the other packages do, a call with several waits longer.
 #
-# The cells are lymphocytes(), smoothed to size: a random cell, moved by a random share of the way to
-# one of its 10 nearest neighbours, with normal noise of a twentieth of each marker's standard
+# The cells are lymphocytes(), smoothed to size: a random cell, moved by a random share of the way
+# to one of its 10 nearest neighbours, with normal noise of a twentieth of each marker's standard
 # deviation. Rows; other packages are measured if they are installed:
-#   mahalanobis  gmhclust: full, centroid, and full above 1,000 apriori clusters; mhca::mhclust, full
+#   mahalanobis  gmhclust: full, centroid, and full above 1,000 apriori clusters; and mhca::mhclust
 #   linkage      average: ghclust, and stats::hclust and fastcluster::hclust with dist;
 #                ward.D2: ghclust, and fastcluster::hclust.vector
 #   kmeans       100 clusters, at most 10 iterations: gkmeans, stats::kmeans
