@@ -51,21 +51,26 @@ smoothed_cells <- function(n) {
 
 # ---- the calls ----------------------------------------------------------------------------------
 
+# The default of gmhclust() for 14 columns, for mhca, too.
+threshold <- 70
+
 # Functions of the cells and the options, by row. Names of other packages' calls begin with the
 # package, which must be installed.
 calls <- list(
   mahalanobis = list(
     "gmhclust, full" = function(x, options) {
-      gmhclust(x, backend = "cpu", threads = options$threads, warn = FALSE)
+      gmhclust(x, threshold, backend = "cpu", threads = options$threads, warn = FALSE)
     },
     "gmhclust, centroid" = function(x, options) {
-      gmhclust(x, distance = "centroid", backend = "cpu", threads = options$threads, warn = FALSE)
+      gmhclust(x, threshold, distance = "centroid", backend = "cpu", threads = options$threads,
+               warn = FALSE)
     },
     "gmhclust, apriori = 1000" = function(x, options) {
-      gmhclust(x, apriori = 1000, backend = "cpu", threads = options$threads, warn = FALSE)
+      gmhclust(x, threshold, apriori = 1000, backend = "cpu", threads = options$threads,
+               warn = FALSE)
     },
     "mhca::mhclust, full" = function(x, options) {
-      getExportedValue("mhca", "mhclust")(x, warn = FALSE)
+      getExportedValue("mhca", "mhclust")(x, threshold, warn = FALSE)
     }
   ),
   linkage = list(
