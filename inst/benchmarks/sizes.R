@@ -70,7 +70,7 @@ calls <- list(
                warn = FALSE)
     },
     "mhca::mhclust, full" = function(x, options) {
-      getExportedValue("mhca", "mhclust")(x, threshold, warn = FALSE)
+      getExportedValue("mhca", "mhclust")(x, threshold / nrow(x), warn = FALSE)
     }
   ),
   linkage = list(
