@@ -26,10 +26,17 @@ measure <- function(task) {
   c(seconds = seconds, megabytes = process_megabytes("VmHWM") - before)
 }
 
+# The same in a fork of this process, where no earlier call has left memory that this one would take
+# over and so hide from the measurement. Not for GPUs.
+measure_in_fork <- function(task) {
+  job <- parallel::mcparallel(measure(task))
+  parallel::mccollect(job)[[1]]
+}
+
 # Runs the named tasks `repeats` times in turns, so that other load on the machine slows all of
-# them.
-paired <- function(row, data, tasks, repeats) {
-  runs <- lapply(seq_len(repeats), function(i) vapply(tasks, measure, numeric(2)))
+# them. `measurement` is measure() or measure_in_fork().
+paired <- function(row, data, tasks, repeats, measurement = measure) {
+  runs <- lapply(seq_len(repeats), function(i) vapply(tasks, measurement, numeric(2)))
   runs <- simplify2array(runs)
   medians <- apply(runs, 1:2, median)
   data.frame(
