@@ -42,7 +42,11 @@
 #'
 #' # Build once, search several times:
 #' index <- buildIndex(x, BNPARAM = GknnParam("Manhattan"))
-#' str(queryKNN(BNINDEX = index, query = x[1:2, ], k = 3))
+#' if (packageVersion("BiocNeighbors") >= "2.0.0") {
+#'   str(queryKNN(index, query = x[1:2, ], k = 3))
+#' } else {
+#'   str(queryKNN(BNINDEX = index, query = x[1:2, ], k = 3))
+#' }
 #'
 #' # Clusters of the graph of shared neighbours:
 #' library(bluster)

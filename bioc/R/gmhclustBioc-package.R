@@ -9,14 +9,18 @@
 #'   \pkg{scater}, \pkg{bluster} and \pkg{BiocNeighbors} itself.
 #'
 #' @section Linkages of hclust:
-#' [gmhclust::ghclust()] takes the place of [stats::hclust()] in `HclustParam()`, which has an
-#' argument `clust.fun` in \pkg{bluster} 1.10 and later. For Ward's linkage of the rows of `x`:
+#' [gmhclust::ghclust()] takes the place of [stats::hclust()] in `HclustParam()`, by its arguments
+#' `clust.fun` and `dist.fun`, which \pkg{bluster} has since Bioconductor 3.20 at the latest. For
+#' Ward's linkage of the rows of `x`:
 #' ```
-#' param <- HclustParam(clust.fun = ghclust, method = "ward.D2", cut.params = list(k = 5))
+#' param <- HclustParam(
+#'   clust.fun = ghclust, dist.fun = identity, method = "ward.D2", cut.params = list(k = 5)
+#' )
 #' clusterRows(x, param)
 #' ```
-#' \pkg{bluster} passes a matrix of all distances, whose memory grows with the square of the number
-#' of rows. Call `ghclust(x, "ward.D2")` directly where that is too much.
+#' `dist.fun = identity` passes the rows themselves: there is no matrix of all distances, whose memory
+#' grows with the square of the number of rows. `dist.fun = gdist` passes distances, for
+#' `cut.dynamic = TRUE`. `cut.fun = gcutree` cuts large trees faster.
 #'
 #' @aliases gmhclustBioc gmhclustBioc-package
 #' @keywords internal

@@ -105,18 +105,18 @@ rows_of_subset <- function(subset, index) {
   rows
 }
 
-# The numbers of neighbours, as integers.
+# The numbers of neighbours. Fractions are dropped, as in BiocNeighbors.
 check_counts <- function(k, searches) {
   is_one <- length(k) == 1 && !inherits(k, "AsIs")
-  if (!is.numeric(k) || anyNA(k) || any(k < 0) || any(k != round(k))) {
+  if (!is.numeric(k) || anyNA(k) || any(k < 0)) {
     stop("`k` is ", paste(utils::head(format(k), 3), collapse = ", "),
-         "; it must be whole numbers of at least 0", call. = FALSE)
+         "; it must be numbers of at least 0", call. = FALSE)
   }
   if (!is_one && length(k) != searches) {
     stop("`k` has length ", length(k), "; it must have one number, or one for each of ", searches,
          " searches", call. = FALSE)
   }
-  pmin(as.double(k), .Machine$integer.max)
+  trunc(as.double(k))
 }
 
 # The words of the warning are those of BiocNeighbors, for callers who suppress it.
