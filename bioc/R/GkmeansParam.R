@@ -88,6 +88,6 @@ methods::setMethod("clusterRows", c("ANY", "GkmeansParam"), function(x, BLUSPARA
     ),
     BLUSPARAM@more
   ))
-  clusters <- factor(unname(fit$cluster))
+  clusters <- factor(fit$cluster)
   if (full) list(clusters = clusters, objects = list(kmeans = fit)) else clusters
 })

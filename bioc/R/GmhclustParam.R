@@ -160,13 +160,20 @@ cut_tree <- function(tree, x, param) {
       X = if (param@rest == "nearest") x
     )
   }
-  n <- nrow(tree$merge) + 1L
-  if (!is.atomic(clusters) && !is.factor(clusters) || length(clusters) != n) {
-    stop("`cut` returned ", if (is.atomic(clusters)) "a vector of length ", if (is.atomic(clusters))
-      length(clusters) else paste("an object of class", dQuote(class(clusters)[1], FALSE)),
-      "; it must return the cluster of each of ", n, " rows", call. = FALSE)
+  check_cut(clusters, nrow(tree$merge) + 1L)
+  # Also removes the class and the attributes of populations.
+  numbers <- if (is.factor(clusters)) as.character(clusters) else as.vector(clusters)
+  numbers[numbers %in% 0] <- NA
+  factor(stats::setNames(numbers, names(clusters)))
+}
+
+check_cut <- function(clusters, n) {
+  if (is.atomic(clusters) && length(clusters) == n) return(invisible())
+  got <- if (is.atomic(clusters)) {
+    paste("a vector of length", length(clusters))
+  } else {
+    paste("an object of class", dQuote(class(clusters)[1], FALSE))
   }
-  clusters <- unname(if (is.factor(clusters)) as.character(clusters) else as.vector(clusters))
-  clusters[clusters %in% 0] <- NA
-  factor(clusters)
+  stop("`cut` returned ", got, "; it must return the cluster of each of ", n, " rows",
+       call. = FALSE)
 }

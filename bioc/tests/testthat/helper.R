@@ -17,12 +17,10 @@ some_cells <- function(n = 1000) {
   as.matrix(cells[seq(1, nrow(cells), length.out = n), 1:14])
 }
 
-# Cells of two kinds with coordinates "PCA".
-two_kinds <- function(n = 200) {
-  x <- whole_numbers(n, 6)
-  x[seq_len(n / 2), 1] <- x[seq_len(n / 2), 1] + 5e5
+# Cells with coordinates "PCA" in the rows of x.
+cells_at <- function(x) {
   sce <- SingleCellExperiment::SingleCellExperiment(
-    list(logcounts = matrix(0, 3, n, dimnames = list(letters[1:3], NULL)))
+    list(logcounts = matrix(0, 3, nrow(x), dimnames = list(letters[1:3], NULL)))
   )
   SingleCellExperiment::reducedDim(sce, "PCA") <- x
   sce

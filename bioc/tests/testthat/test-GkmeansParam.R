@@ -7,7 +7,7 @@ test_that("clusters are those of gkmeans()", {
   set.seed(1)
   result <- clusterRows(x, GkmeansParam(5, iter.max = 100, nstart = 2), full = TRUE)
   expect_identical(result$objects$kmeans, fit)
-  expect_identical(result$clusters, factor(unname(fit$cluster)))
+  expect_identical(result$clusters, factor(fit$cluster))
 })
 
 test_that("random starts give the clusters of KmeansParam()", {

@@ -40,18 +40,28 @@ test_that("neighbours within a distance are those of BiocNeighbors", {
 
 test_that("the radius is inclusive, may differ by row, and may be 0 among duplicates", {
   x <- rbind(c(0, 0), c(3, 4), c(3, 4), c(6, 8))
-  for (threshold in list(5, 0, c(0, 5, 0, 5))) {
-    ours <- findNeighbors(x, threshold, BNPARAM = GknnParam())
-    theirs <- findNeighbors(x, threshold, BNPARAM = KmknnParam())
-    expect_identical(lapply(ours$index, sort), lapply(theirs$index, sort))
+  # With the row itself, as in version 1.
+  reached <- list(1:3, 1:4, 1:4, 2:4)
+  alone <- list(1L, 2:3, 2:3, 4L)
+  cases <- list(list(5, reached), list(0, alone),
+                list(c(0, 5, 0, 5), list(1L, 1:4, 2:3, 2:4)))
+  for (case in cases) {
+    threshold <- case[[1]]
+    expected <- if (is_version_1) case[[2]] else Map(setdiff, case[[2]], 1:4)
+    found <- findNeighbors(x, threshold, BNPARAM = GknnParam())
+    expect_identical(lapply(found$index, sort), unname(expected))
+    expect_identical(lengths(found$distance), lengths(expected))
     count <- findNeighbors(x, threshold, get.index = FALSE, get.distance = FALSE,
                            BNPARAM = GknnParam())
-    expect_identical(count, findNeighbors(x, threshold, get.index = FALSE, get.distance = FALSE,
-                                          BNPARAM = KmknnParam()))
+    expect_identical(count, lengths(expected))
+    if (is_version_1) next
+    # KmknnParam() misses some whose distance is the radius itself.
+    theirs <- findNeighbors(x, threshold, BNPARAM = ExhaustiveParam())
+    expect_identical(lapply(theirs$index, sort), expected)
   }
-  ours <- findNeighbors(x, c(5, 0), subset = c(4, 2), BNPARAM = GknnParam())
-  theirs <- findNeighbors(x, c(5, 0), subset = c(4, 2), BNPARAM = KmknnParam())
-  expect_identical(lapply(ours$index, sort), lapply(theirs$index, sort))
+  found <- findNeighbors(x, c(5, 0), subset = c(4, 2), BNPARAM = GknnParam())
+  expect_identical(lapply(found$index, sort),
+                   if (is_version_1) list(2:4, 2:3) else list(2:3, 3L))
   expect_identical(
     queryNeighbors(x, x, 5, get.index = FALSE, get.distance = FALSE, BNPARAM = GknnParam()),
     c(3L, 4L, 4L, 3L)
@@ -105,9 +115,9 @@ test_that("a large k is capped with the warning of BiocNeighbors", {
     expect_identical(dim(found$index), c(5L, 4L))
     expect_warning(found <- queryKNN(x, x, 7, BNPARAM = param), "capped")
     expect_identical(dim(found$distance), c(5L, 5L))
-    expect_warning(found <- findKNN(x[1, , drop = FALSE], 2, BNPARAM = param), "capped")
-    expect_identical(dim(found$index), c(1L, 0L))
   }
+  expect_warning(found <- findKNN(x[1, , drop = FALSE], 2, BNPARAM = GknnParam()), "capped")
+  expect_identical(found, list(index = matrix(0L, 1, 0), distance = matrix(0, 1, 0)))
   expect_identical(findKNN(x, 0, BNPARAM = GknnParam())$index, matrix(0L, 5, 0))
 })
 

@@ -8,7 +8,9 @@ test_that("clusters are those of gmhclust() and cut_populations()", {
   clusters <- clusterRows(x, param)
   expect_s3_class(clusters, "factor")
   expect_identical(levels(clusters), as.character(1:4))
-  expect_identical(as.integer(clusters), ifelse(populations == 0, NA, as.integer(populations)))
+  expected <- as.integer(populations)
+  expect_identical(as.integer(clusters), replace(expected, expected == 0, NA))
+  expect_identical(names(clusters), rownames(x))
   expect_true(anyNA(clusters))
 
   full <- clusterRows(x, param, full = TRUE)
@@ -33,7 +35,7 @@ test_that("trees are cut by number or by a function", {
   x <- some_cells(300)
   tree <- gmhclust(x, 20, warn = FALSE)
   clusters <- clusterRows(x, GmhclustParam(20, k = 6, cut = "tree", warn = FALSE))
-  expect_identical(clusters, factor(unname(gcutree(tree, 6))))
+  expect_identical(clusters, factor(gcutree(tree, 6)))
 
   first_outlier <- function(h) replace(rep("rest", 300), 1, NA)
   clusters <- clusterRows(x, GmhclustParam(20, cut = first_outlier, warn = FALSE))
