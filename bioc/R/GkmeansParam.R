@@ -79,7 +79,8 @@ methods::setMethod("show", "GkmeansParam", function(object) {
 #' @rdname GkmeansParam-class
 #' @export
 #' @importFrom bluster centers
-methods::setMethod("clusterRows", c("ANY", "GkmeansParam"), function(x, BLUSPARAM, full = FALSE) {
+methods::setMethod("clusterRows", c("ANY", "GkmeansParam"), function(x, BLUSPARAM, # nolint
+                                                                     full = FALSE) {
   x <- observations_of(x)
   fit <- run_gmhclust("gkmeans", x, c(
     list(

@@ -16,9 +16,11 @@
 #'
 #' @details
 #' The results are those of \pkg{BiocNeighbors}' exact searches, `KmknnParam()` and `VptreeParam()`.
-#' Of neighbours at the same distance, the one with the smaller row number comes first. Unlike
-#' theirs, the time does not depend on the number of dimensions in which the data are spread out,
-#' and does not fall for data with few; a search compares all pairs in single precision.
+#' Of neighbours at the same distance, the one with the smaller row number comes first.
+#' Their searches skip parts of the data, which helps most with few dimensions; `gknn()` compares
+#' all pairs, in single precision at first, and its time does not depend on how the data are spread.
+#' At a distance of exactly the threshold, theirs may miss neighbours of `findNeighbors()` by
+#' rounding.
 #'
 #' `buildIndex()` makes an index of class `GknnIndex`. It holds the data, for Cosine scaled to
 #' length 1, and can be saved like any R object. Rows of zeros have no direction; for Cosine they
@@ -65,8 +67,8 @@ methods::setClass(
 )
 
 # The points and how to search among them. Slots `data`, which has an observation in each column,
-# `NAMES` and `distance` are those of the class BiocNeighborIndex in BiocNeighbors 1; in version 2 it
-# has none.
+# `NAMES` and `distance` are those of the class BiocNeighborIndex in BiocNeighbors 1; in version 2
+# it has none.
 #' @rdname GknnParam-class
 #' @export
 #' @importClassesFrom BiocNeighbors BiocNeighborIndex
@@ -74,7 +76,9 @@ methods::setClass(
 methods::setClass(
   "GknnIndex",
   contains = "BiocNeighborIndex",
-  slots = c(data = "matrix", NAMES = "character_OR_NULL", distance = "character", param = "GknnParam")
+  slots = c(
+    data = "matrix", NAMES = "character_OR_NULL", distance = "character", param = "GknnParam"
+  )
 )
 
 # The metric of gknn() for each distance.
@@ -90,7 +94,7 @@ S4Vectors::setValidity2("GknnParam", function(object) {
 
 #' @rdname GknnParam-class
 #' @export
-GknnParam <- function(distance = c("Euclidean", "Manhattan", "Cosine"), # nolint: object_name_linter.
+GknnParam <- function(distance = c("Euclidean", "Manhattan", "Cosine"), # nolint
                       threads = NULL,
                       backend = c("auto", "cpu", "cuda"),
                       devices = NULL) {

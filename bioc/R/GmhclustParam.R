@@ -114,8 +114,9 @@ GmhclustParam <- function(threshold = 0.5, # nolint: object_name_linter.
                           ...) {
   methods::new(
     "GmhclustParam",
-    threshold = threshold, k = k, min_members = min_members, rest = first_choice(rest, missing(rest)),
-    cut = cut, apriori = apriori, subthreshold = first_choice(subthreshold, missing(subthreshold)),
+    threshold = threshold, k = k, min_members = min_members,
+    rest = first_choice(rest, missing(rest)), cut = cut, apriori = apriori,
+    subthreshold = first_choice(subthreshold, missing(subthreshold)),
     distance = first_choice(distance, missing(distance)), more = list(...)
   )
 }
@@ -135,7 +136,8 @@ methods::setMethod("show", "GmhclustParam", function(object) {
 #' @rdname GmhclustParam-class
 #' @export
 #' @importFrom bluster clusterRows
-methods::setMethod("clusterRows", c("ANY", "GmhclustParam"), function(x, BLUSPARAM, full = FALSE) {
+methods::setMethod("clusterRows", c("ANY", "GmhclustParam"), function(x, BLUSPARAM, # nolint
+                                                                      full = FALSE) {
   x <- observations_of(x)
   tree <- run_gmhclust("gmhclust", x, c(
     list(

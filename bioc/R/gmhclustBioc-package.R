@@ -18,8 +18,8 @@
 #' )
 #' clusterRows(x, param)
 #' ```
-#' `dist.fun = identity` passes the rows themselves: there is no matrix of all distances, whose memory
-#' grows with the square of the number of rows. `dist.fun = gdist` passes distances, for
+#' `dist.fun = identity` passes the rows themselves: there is no matrix of all distances, whose
+#' memory grows with the square of the number of rows. `dist.fun = gdist` passes distances, for
 #' `cut.dynamic = TRUE`. `cut.fun = gcutree` cuts large trees faster.
 #'
 #' @aliases gmhclustBioc gmhclustBioc-package

@@ -6,6 +6,8 @@
 #' @include GknnParam.R search.R
 NULL
 
+# nolint start: object_name_linter. The names of arguments are those of BiocNeighbors.
+
 has_export <- function(name) name %in% getNamespaceExports("BiocNeighbors")
 
 set_method <- function(name, signature, definition) {
@@ -15,38 +17,38 @@ set_method <- function(name, signature, definition) {
 }
 
 # What the methods do. `...` has arguments for buildIndex(), which the index does not need.
-find_knn <- function(index, k, get.index = TRUE, get.distance = TRUE, num.threads = 1, # nolint
-                     subset = NULL, ..., BPPARAM = NULL) { # nolint: object_name_linter.
+find_knn <- function(index, k, get.index = TRUE, get.distance = TRUE, num.threads = 1,
+                     subset = NULL, ..., BPPARAM = NULL) {
   threads <- threads_for(num.threads, BPPARAM)
   nearest(index, k, NULL, subset, get.index, get.distance, threads)
 }
 
-query_knn <- function(index, query, k, get.index = TRUE, get.distance = TRUE, num.threads = 1, # nolint
-                      subset = NULL, transposed = FALSE, ..., BPPARAM = NULL) { # nolint
+query_knn <- function(index, query, k, get.index = TRUE, get.distance = TRUE, num.threads = 1,
+                      subset = NULL, transposed = FALSE, ..., BPPARAM = NULL) {
   query <- points_in_rows(query, transposed, index@distance, subset)
   threads <- threads_for(num.threads, BPPARAM)
   nearest(index, k, query, NULL, get.index, get.distance, threads)
 }
 
-find_neighbors <- function(index, threshold, get.index = TRUE, get.distance = TRUE, # nolint
-                           num.threads = 1, subset = NULL, ..., BPPARAM = NULL) { # nolint
+find_neighbors <- function(index, threshold, get.index = TRUE, get.distance = TRUE,
+                           num.threads = 1, subset = NULL, ..., BPPARAM = NULL) {
   threads <- threads_for(num.threads, BPPARAM)
   within_threshold(index, threshold, NULL, subset, get.index, get.distance, threads)
 }
 
-query_neighbors <- function(index, query, threshold, get.index = TRUE, get.distance = TRUE, # nolint
-                            num.threads = 1, subset = NULL, transposed = FALSE, ..., # nolint
-                            BPPARAM = NULL) { # nolint: object_name_linter.
+query_neighbors <- function(index, query, threshold, get.index = TRUE, get.distance = TRUE,
+                            num.threads = 1, subset = NULL, transposed = FALSE, ...,
+                            BPPARAM = NULL) {
   query <- points_in_rows(query, transposed, index@distance, subset)
   threads <- threads_for(num.threads, BPPARAM)
   within_threshold(index, threshold, query, NULL, get.index, get.distance, threads)
 }
 
-find_distance <- function(index, k, num.threads = 1, subset = NULL, ...) { # nolint
+find_distance <- function(index, k, num.threads = 1, subset = NULL, ...) {
   distance_to_kth(index, k, NULL, subset, num.threads)
 }
 
-query_distance <- function(index, query, k, num.threads = 1, subset = NULL, # nolint
+query_distance <- function(index, query, k, num.threads = 1, subset = NULL,
                            transposed = FALSE, ...) {
   query <- points_in_rows(query, transposed, index@distance, subset)
   distance_to_kth(index, k, query, NULL, num.threads)
@@ -78,20 +80,20 @@ set_methods_of_version_1 <- function(name, of) {
   set_method(name, c("GknnIndex", "GknnParam"), method(quote(BNINDEX)))
 }
 
-index_of_data <- function(X, param, transposed = FALSE, ...) { # nolint: object_name_linter.
+index_of_data <- function(X, param, transposed = FALSE, ...) {
   new_index(X, transposed, param)
 }
 
 # Version 1 lists the observation itself among its neighbours, and has an argument `last`.
-find_knn_1 <- function(index, k, get.index = TRUE, get.distance = TRUE, subset = NULL, # nolint
-                       last = k, ..., BPPARAM = NULL) { # nolint: object_name_linter.
+find_knn_1 <- function(index, k, get.index = TRUE, get.distance = TRUE, subset = NULL,
+                       last = k, ..., BPPARAM = NULL) {
   threads <- threads_for(1, BPPARAM)
   last_columns(nearest(index, k, NULL, subset, get.index, get.distance, threads), last)
 }
 
-query_knn_1 <- function(index, query, k, get.index = TRUE, get.distance = TRUE, # nolint
+query_knn_1 <- function(index, query, k, get.index = TRUE, get.distance = TRUE,
                         subset = NULL, transposed = FALSE, last = k, ...,
-                        BPPARAM = NULL) { # nolint: object_name_linter.
+                        BPPARAM = NULL) {
   query <- points_in_rows(query, transposed, index@distance, subset)
   threads <- threads_for(1, BPPARAM)
   last_columns(nearest(index, k, query, NULL, get.index, get.distance, threads), last)
@@ -103,8 +105,8 @@ last_columns <- function(found, last) {
   })
 }
 
-find_neighbors_1 <- function(index, threshold, get.index = TRUE, get.distance = TRUE, # nolint
-                             subset = NULL, ..., BPPARAM = NULL) { # nolint: object_name_linter.
+find_neighbors_1 <- function(index, threshold, get.index = TRUE, get.distance = TRUE,
+                             subset = NULL, ..., BPPARAM = NULL) {
   threads <- threads_for(1, BPPARAM)
   found <- within_threshold(index, threshold, NULL, subset, get.index, get.distance, threads)
   if (!get.index && !get.distance) return(found + 1L)
@@ -115,7 +117,7 @@ find_neighbors_1 <- function(index, threshold, get.index = TRUE, get.distance = 
   found
 }
 
-no_builder <- function(BNPARAM) { # nolint: object_name_linter.
+no_builder <- function(BNPARAM) {
   stop("`BNPARAM` is a GknnParam, which has no builder for C++ code; use buildIndex(), or a ",
        "parameter of BiocNeighbors such as KmknnParam()", call. = FALSE)
 }
@@ -151,3 +153,4 @@ if (has_export("bndata")) {
   set_method_on_index(paste0("findDistance", suffix), "find_distance")
   set_method_on_index(paste0("queryDistance", suffix), "query_distance")
 }
+# nolint end

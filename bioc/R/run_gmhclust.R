@@ -10,8 +10,7 @@ observations_of <- function(x) {
 # values and long ones, such as the data, as names.
 run_gmhclust <- function(of, x, arguments) {
   values <- c(list(X = x), utils::modifyList(list(progress = FALSE), arguments, keep.null = TRUE))
-  is_short <- vapply(values, function(value) is.null(value) || is.atomic(value) &&
-                       length(value) == 1, NA)
+  is_short <- vapply(values, is.atomic, NA) & lengths(values) == 1 | vapply(values, is.null, NA)
   shown <- lapply(names(values), as.name)
   shown[is_short] <- values[is_short]
   names(shown) <- names(values)

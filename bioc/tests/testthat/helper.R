@@ -19,9 +19,8 @@ some_cells <- function(n = 1000) {
 
 # Cells with coordinates "PCA" in the rows of x.
 cells_at <- function(x) {
-  sce <- SingleCellExperiment::SingleCellExperiment(
-    list(logcounts = matrix(0, 3, nrow(x), dimnames = list(letters[1:3], NULL)))
+  SingleCellExperiment::SingleCellExperiment(
+    list(logcounts = matrix(0, 3, nrow(x), dimnames = list(letters[1:3], NULL))),
+    reducedDims = list(PCA = x)
   )
-  SingleCellExperiment::reducedDim(sce, "PCA") <- x
-  sce
 }

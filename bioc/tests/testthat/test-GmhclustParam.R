@@ -43,7 +43,7 @@ test_that("trees are cut by number or by a function", {
   expect_identical(levels(clusterRows(x, GmhclustParam(20, cut = function(h) 0:299, warn = FALSE))),
                    as.character(1:299))
   expect_error(clusterRows(x, GmhclustParam(20, cut = function(h) 1:3, warn = FALSE)),
-               "`cut` returned a vector of length 3; it must return the cluster of each of 300 rows",
+               "`cut` returned a vector of length 3; it must return the cluster of each of 300",
                fixed = TRUE)
 })
 
