@@ -151,13 +151,14 @@ methods::setMethod("clusterRows", c("ANY", "GmhclustParam"), function(x, BLUSPAR
 })
 
 # A factor with the cluster of each row, NA for none.
+#' @importFrom gmhclust cut_populations gcutree
 cut_tree <- function(tree, x, param) {
   clusters <- if (is.function(param@cut)) {
     param@cut(tree)
   } else if (param@cut == "tree") {
-    gmhclust::gcutree(tree, k = param@k)
+    gcutree(tree, k = param@k)
   } else {
-    gmhclust::cut_populations(
+    cut_populations(
       tree, k = param@k, min_members = param@min_members, rest = param@rest,
       X = if (param@rest == "nearest") x
     )

@@ -1,7 +1,7 @@
 # Methods for the generics of BiocNeighbors, which differ by its version:
 # * version 1: each function is a generic on its arguments `BNINDEX` and `BNPARAM`;
 # * version 2.0: each is a generic on `X`, the data or an index, and on `BNPARAM`;
-# * later: they are functions that call a generic on the index, whose name ends in FromIndex.
+# * by version 2.6: they are functions that call a generic on the index, named ...FromIndex.
 # The generics that the installed version exports decide which methods are made.
 #' @include GknnParam.R search.R
 NULL
@@ -122,7 +122,15 @@ no_builder <- function(BNPARAM) {
        "parameter of BiocNeighbors such as KmknnParam()", call. = FALSE)
 }
 
-if (has_export("bndata")) {
+# The kind of generics that BiocNeighbors has, by the version that introduced it.
+kind_of_generics <- function() {
+  if (has_export("bndata")) return("1")
+  if (has_export("findKnnFromIndex")) "2.6" else "2.0"
+}
+
+made_for <- kind_of_generics()
+
+if (made_for == "1") {
   set_method("buildIndex", "GknnParam", function(X, ..., BNPARAM) index_of_data(X, BNPARAM, ...))
   set_method("bnorder", "GknnIndex", function(x) seq_len(ncol(x@data)))
   set_methods_of_version_1("findKNN", "find_knn_1")
@@ -131,8 +139,7 @@ if (has_export("bndata")) {
   set_methods_of_version_1("queryNeighbors", "query_neighbors")
 } else {
   set_method("defineBuilder", "GknnParam", no_builder)
-  suffix <- if (has_export("findKnnFromIndex")) "FromIndex" else ""
-  if (nzchar(suffix)) {
+  if (made_for == "2.6") {
     set_method("buildIndex", "GknnParam", function(X, BNPARAM, transposed = FALSE, ...) {
       new_index(X, transposed, BNPARAM)
     })
@@ -146,11 +153,25 @@ if (has_export("bndata")) {
       )
     }
   }
-  set_method_on_index(if (nzchar(suffix)) "findKnnFromIndex" else "findKNN", "find_knn")
-  set_method_on_index(if (nzchar(suffix)) "queryKnnFromIndex" else "queryKNN", "query_knn")
-  set_method_on_index(paste0("findNeighbors", suffix), "find_neighbors")
-  set_method_on_index(paste0("queryNeighbors", suffix), "query_neighbors")
-  set_method_on_index(paste0("findDistance", suffix), "find_distance")
-  set_method_on_index(paste0("queryDistance", suffix), "query_distance")
+  of_index <- if (made_for == "2.6") {
+    function(name) paste0(sub("KNN", "Knn", name), "FromIndex")
+  } else {
+    identity
+  }
+  set_method_on_index(of_index("findKNN"), "find_knn")
+  set_method_on_index(of_index("queryKNN"), "query_knn")
+  set_method_on_index(of_index("findNeighbors"), "find_neighbors")
+  set_method_on_index(of_index("queryNeighbors"), "query_neighbors")
+  set_method_on_index(of_index("findDistance"), "find_distance")
+  set_method_on_index(of_index("queryDistance"), "query_distance")
 }
+
+# Methods for generics that are gone would fail without a reason.
+check_generics <- function(made, found) {
+  if (made == found) return(invisible())
+  stop("this gmhclustBioc was installed for BiocNeighbors ", made, ", and the generics are now ",
+       "those of ", found, ": install gmhclustBioc again", call. = FALSE)
+}
+
+.onLoad <- function(libname, pkgname) check_generics(made_for, kind_of_generics())
 # nolint end

@@ -217,3 +217,8 @@ test_that("wrong settings are named", {
   expect_output(show(GknnParam("Manhattan", threads = 3)), "distance: Manhattan\nthreads: 3\n")
   expect_identical(bndistance(GknnParam("Manhattan")), "Manhattan")
 })
+
+test_that("another kind of generics than at installation is an error", {
+  expect_silent(check_generics("2.0", "2.0"))
+  expect_error(check_generics("2.0", "2.6"), "install gmhclustBioc again", fixed = TRUE)
+})
