@@ -1,8 +1,8 @@
 #' Mahalanobis-average clustering for clusterRows()
 #'
 #' Runs [gmhclust::gmhclust()] from `clusterRows()` of package \pkg{bluster}, and so from
-#' `clusterCells()` of package \pkg{scran}. It clusters the rows and cuts the tree into populations
-#' or into a number of clusters.
+#' `clusterCells()` of package \pkg{scran}, where it is not deprecated. It clusters the rows and
+#' cuts the tree into populations or into a number of clusters.
 #'
 #' @param threshold,apriori,subthreshold,distance The arguments of [gmhclust::gmhclust()].
 #' @param cut How to cut the tree: `"populations"` by [gmhclust::cut_populations()], which leaves

@@ -24,3 +24,8 @@ cells_at <- function(x) {
     reducedDims = list(PCA = x)
   )
 }
+
+# Later versions of scran refer to bluster for graphs and clusters, and warn.
+scran_clusters <- function() {
+  requireNamespace("scran", quietly = TRUE) && packageVersion("scran") < "1.36"
+}

@@ -1,6 +1,6 @@
 test_that("ghclust() takes the place of hclust() in HclustParam()", {
-  skip_if_not("clust.fun" %in% names(formals(bluster::HclustParam)),
-              "HclustParam(clust.fun =), which this bluster lacks")
+  skip_if(!"clust.fun" %in% names(formals(bluster::HclustParam)),
+          "this bluster has no HclustParam(clust.fun =)")
   x <- some_cells(300)
   theirs <- bluster::HclustParam(method = "ward.D2", cut.params = list(k = 5))
   expected <- bluster::clusterRows(x, theirs, full = TRUE)

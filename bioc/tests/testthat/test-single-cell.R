@@ -20,8 +20,7 @@ test_that("scater draws the same UMAP and t-SNE", {
 test_that("scran and bluster build the same graphs", {
   x <- whole_numbers()
   builders <- list(bluster::makeSNNGraph, bluster::makeKNNGraph)
-  # Later versions of scran refer to those of bluster.
-  if (requireNamespace("scran", quietly = TRUE) && packageVersion("scran") < "1.36") {
+  if (scran_clusters()) {
     of_transposed <- function(build) function(x, ...) build(t(x), ...)
     builders <- c(builders, lapply(list(scran::buildSNNGraph, scran::buildKNNGraph), of_transposed))
   }
@@ -35,7 +34,7 @@ test_that("scran and bluster build the same graphs", {
 })
 
 test_that("scran clusters cells", {
-  skip_if_not_installed("scran")
+  skip_if(!scran_clusters(), "no scran before 1.36, whose clusterCells() is not deprecated")
   kinds <- rep(1:2, each = 100)
   set.seed(1)
   sce <- cells_at(matrix(rnorm(200 * 3), 200) + 20 * kinds)
