@@ -1,0 +1,4 @@
+library(testthat)
+library(gmhclustBioc)
+
+test_check("gmhclustBioc")
