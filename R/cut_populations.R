@@ -12,8 +12,8 @@
 #'   choose a count somewhat below the size of the smallest one expected.
 #' @param rest The cells outside of all populations: `"none"` gives them 0; `"nearest"` gives them
 #'   the nearest population, which needs `X`.
-#' @param X The observations of the tree: a numeric matrix or data frame with a row for each leaf, or
-#'   another object that [observations()] takes. Only used for `rest = "nearest"`.
+#' @param X The observations of the tree: a numeric matrix or data frame with a row for each leaf,
+#'   or another object that [observations()] takes. Only used for `rest = "nearest"`.
 #' @param ... Arguments of [observations()] for X.
 #'
 #' @section Definition:

@@ -1,5 +1,7 @@
 # Methods of observations() for the experiments of Bioconductor.
 
+# nolint start: object_name_linter, object_length_linter. The classes' names.
+
 #' @rdname observations
 #' @export
 observations.SummarizedExperiment <- function(x, of = c("columns", "rows"), assay = NULL,
@@ -43,6 +45,8 @@ observations.ExpressionSet <- function(x, of = c("columns", "rows"), features = 
     Biobase::exprs(x), check_choice(of, c("columns", "rows"), "of", call), features, call
   )
 }
+
+# nolint end
 
 reduced_dimension <- function(x, dimred, of, assay, features, call) {
   unused <- c("of", "assay", "features")[c(of == "rows", !is.null(assay), !is.null(features))]

@@ -1,6 +1,8 @@
 # Methods of observations() for flow cytometry. They read the slots of a flowFrame and a flowSet, so
 # they do not load flowCore.
 
+# nolint start: object_name_linter, object_length_linter. The classes' names.
+
 #' @rdname observations
 #' @export
 observations.flowFrame <- function(x, channels = NULL, use = c("marker", "channel"), ...) {
@@ -31,6 +33,8 @@ observations.cytoset <- function(x, channels = NULL, use = c("marker", "channel"
   need_package("flowWorkspace", sys.call())
   observations(flowWorkspace::cytoset_to_flowSet(x), channels = channels, use = use, ...)
 }
+
+# nolint end
 
 # The observations of a named list of flowFrames, one after the other.
 stack_frames <- function(frames, channels, use, ..., call) {

@@ -1,8 +1,8 @@
 #' Observations of an object
 #'
 #' The functions of this package call `observations()` on their data, so they take all objects that
-#' it takes: matrices, data frames, flow cytometry data, and the experiments of Bioconductor. Call it
-#' to see what they compute with, and write a method for a class to teach it to them.
+#' it takes: matrices, data frames, flow cytometry data, and the experiments of Bioconductor. Call
+#' it to see what they compute with, and write a method for a class to teach it to them.
 #'
 #' @param x An object:
 #'   * a numeric, integer or logical **matrix** or **data frame** (also a tibble), observations in
@@ -212,8 +212,8 @@ column_names <- function(x, columns) {
   ifelse(is.na(names) | !nzchar(names), columns, dQuote(names, FALSE))
 }
 
-# Fewer values, or fewer distinct ones, say nothing about a column. Counts of fewer observations than
-# the last may all be different, too.
+# Fewer values, or fewer distinct ones, say nothing about a column. Counts of fewer observations
+# than the last may all be different, too.
 fewest_counted <- 20L
 fewest_ticks <- 10L
 fewest_identified <- 100L

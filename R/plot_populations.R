@@ -5,15 +5,16 @@
 #'
 #' @param h A tree, an object of class [`hclust`][stats::hclust].
 #' @param X The observations: a numeric matrix or data frame with a row for each observation of the
-#'   tree, or another object that [observations()] takes. If `h` is the top of a tree, from [cutree_top()] or [cutree_apriori()], the observations
-#'   of the whole tree.
+#'   tree, or another object that [observations()] takes. If `h` is the top of a tree, from
+#'   [cutree_top()] or [cutree_apriori()], the observations of the whole tree.
 #' @param populations The populations: a result of [cut_populations()], or other cluster numbers,
 #'   from 1, of the leaves of `h`, such as those of [gcutree()], with 0 for none; a single number
 #'   `k` means `cut_populations(h, k)`, and `NULL` means `cut_populations(h)`.
 #' @param gates `NULL`, or a label for each observation, such as the gate that it is in. Bars show
 #'   the shares of the labels in each population.
 #' @param samples `NULL`, or a label for each observation: the sample or donor that it is from; the
-#'   samples of a `flowSet` are known. A second heat map shows the share of each population in each sample.
+#'   samples of a `flowSet` are known. A second heat map shows the share of each population in each
+#'   sample.
 #' @param scale If `TRUE`, colours show medians on a scale from 0 to 1 for each marker, from its 1st
 #'   to its 99th percentile over all observations. If `FALSE`, one scale for all markers.
 #' @param engine What draws: package \pkg{ComplexHeatmap} or base graphics. `"auto"` is

@@ -1,10 +1,10 @@
-# Matrices whose rows may not fit into memory: a matrix; or a DelayedMatrix or a sparse matrix, which
-# are read in blocks.
+# Matrices whose rows may not fit into memory: a matrix; or a DelayedMatrix or a sparse matrix,
+# which are read in blocks.
 
 is_delayed <- function(x) inherits(x, "DelayedMatrix")
 
-# The observations of `x`, at least one row and one column. What is read in blocks stays as it is, and
-# its values are not checked; all others are finite.
+# The observations of `x`, at least one row and one column. What is read in blocks stays as it is,
+# and its values are not checked; all others are finite.
 as_rows <- function(x, arg, call, ...) {
   check_rows_of(as_unchecked_rows(x, arg, call, ...), arg, call)
 }

@@ -11,7 +11,7 @@ expect_same_tree <- function(tree, expected) {
     expect_identical(tree[[name]], expected[[name]])
   }
   expect_identical(names(tree), c(names(expected), "settings", "backend"))
-  expect_s3_class(tree, c("gmhclust", "hclust"), exact = TRUE)
+  expect_s3_class(tree, "hclust", exact = TRUE)
 }
 
 test_that("trees of dissimilarities are those of hclust()", {
