@@ -100,7 +100,7 @@ test_that("wrong arguments are refused", {
   refused(plot_populations(h, x, samples = list(1)), "`samples` is a list")
   refused(plot_populations(h, x, engine = "ggplot"), "`engine` is \"ggplot\"")
   refused(plot_populations(h, x, scale = 2), "`scale` is 2")
-  refused(plot_populations(h, x, gate = gate, colour = 2), "`colour` is no argument")
+  refused(plot_populations(h, x, gate = gate, colour = 2), "unused argument: `colour`")
 })
 
 test_that("the samples of a flowSet are known", {
