@@ -9,6 +9,9 @@ test_that("the top has the clusters of gcutree() as leaves, and its last merges"
       expect_identical(top$members, tabulate(top$leaf, k))
       expect_identical(top$height, h$height[seq(n - k + 1, n - 1)])
       expect_identical(top$labels, as.character(seq_len(k)))
+      if (!is.null(h$settings)) {
+        expect_identical(top$settings$inversions, sum(top$height < cummax(top$height)))
+      }
       for (fewer in seq_len(k)) {
         expect_identical(unname(gcutree(top, fewer)[top$leaf]), unname(gcutree(h, fewer)))
       }
