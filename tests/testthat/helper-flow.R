@@ -7,7 +7,7 @@ with_flow_classes <- function() {
   if (requireNamespace("flowCore", quietly = TRUE) || isTRUE(flow_classes$defined)) {
     return(invisible())
   }
-  if (!methods::isClass("AnnotatedDataFrame")) {
+  if (!requireNamespace("Biobase", quietly = TRUE)) {
     methods::setClass("AnnotatedDataFrame", where = flow_classes,
                       representation(varMetadata = "data.frame", data = "data.frame"))
   }

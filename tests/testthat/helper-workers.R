@@ -12,7 +12,7 @@ forks <- function() {
 }
 
 # The matrix x as a DelayedMatrix that is read in blocks of `rows` rows. The block size is a setting
-# of this process, on which no other test depends.
+# of this process, so every test of blocks sets it.
 delayed <- function(x, rows) {
   skip_if_not_installed("DelayedArray")
   suppressMessages(DelayedArray::setAutoBlockSize(8 * ncol(x) * rows))
