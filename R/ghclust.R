@@ -19,6 +19,7 @@
 #' @param missing What to do if data have missing values: `"refuse"` stops with an error;
 #'   `"pairwise"` computes each distance from the columns where both rows have values, see *Missing
 #'   values*.
+#' @param ... Arguments of [observations()] for x.
 #' @inheritParams gdist
 #'
 #' @section Relation to `hclust()`:
