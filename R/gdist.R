@@ -26,7 +26,7 @@
 #' @param progress Whether to draw a progress bar.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   usable ones. [gpu_devices()] says which functions use more than one.
-#' @param ... Arguments of [observations()] for X and Y.
+#' @param ... Arguments of [observations()] for the data.
 #'
 #' @section Distances:
 #' Between rows a and b, with sums over the columns:
