@@ -88,10 +88,10 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
                             ...) {
   call <- match.call()
   check_tree(h, "h", call)
-  if (missing(X)) check_no_more(h, ..., call = call)
   members <- leaf_members(h)
   least <- check_min_members(min_members, sum(members), call)
   rest <- check_choice(rest, c("none", "nearest"), "rest", call)
+  if (rest == "none") check_no_more(h, ..., call = call)
   x <- if (rest == "nearest") points_of_leaves(X, length(members), "X", call, ...)
   nodes <- tree_nodes(h$merge, members)
   condensed <- condense(h, nodes, least)

@@ -86,7 +86,7 @@ as_igraph <- function(nn,
     refuse("labels", paste("is", describe(labels)), paste("it must have one name for each of the",
                                                           n, "vertices"), call)
   }
-  need_cran_package("igraph", call)
+  need_package("igraph", call, install = "install.packages")
   needs <- "a graph has one set of vertices; as_edges() makes a table of it"
   edges <- edges_within(nn, "nn", needs, call)
   if (undirected) edges <- without_direction(edges, n)
@@ -220,11 +220,4 @@ similarity <- function(distance) {
   positive <- distance[distance > 0]
   if (length(positive) == 0) return(rep(1, length(distance)))
   1 / (1 + distance / stats::median(positive))
-}
-
-need_cran_package <- function(package, call) {
-  if (!requireNamespace(package, quietly = TRUE)) {
-    message <- paste0("this needs package ", package, "; install.packages(\"", package, "\")")
-    stop(gmhclust_error_input(message, call))
-  }
 }

@@ -116,7 +116,7 @@ observations.DelayedMatrix <- function(x, ...) {
 observations.sparseMatrix <- function(x, ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
-  need_package("Matrix", call)
+  need_package("Matrix", call, install = "install.packages")
   x
 }
 
@@ -197,8 +197,11 @@ message_of_shape <- function(x, arg) {
 most_counters <- 5L
 
 message_of_counters <- function(x, arg) {
-  if (ncol(x) < 2) return(NULL)
-  counters <- which(vapply(seq_len(ncol(x)), function(j) is_counter(x[, j]), NA))
+  if (ncol(x) < 2 || nrow(x) < fewest_counted) return(NULL)
+  # Few columns begin like one, so most are not copied.
+  begin <- x[seq_len(fewest_counted), , drop = FALSE]
+  counters <- which(apply(begin, 2, is_whole_or_sorted))
+  counters <- counters[vapply(counters, function(j) is_counter(x[, j]), NA)]
   if (length(counters) == 0 || length(counters) > most_counters) return(NULL)
   paste0("`", arg, "` has ", ngettext(length(counters), "a column that looks", "columns that look"),
          " like an identifier or a time: ", paste(column_names(x, counters), collapse = ", "),
@@ -222,10 +225,11 @@ fewest_identified <- 100L
 # decreasing).
 is_counter <- function(x) {
   n <- length(x)
-  if (n < fewest_counted || anyNA(x)) return(FALSE)
-  some <- x[seq_len(fewest_counted)]
-  if (all(some == round(some)) && all(x == round(x)) && anyDuplicated(x) == 0) {
+  if (anyNA(x)) return(FALSE)
+  if (all(x == round(x)) && anyDuplicated(x) == 0) {
     return(n >= fewest_identified || max(x) - min(x) == n - 1)
   }
-  !is.unsorted(some) && !is.unsorted(x) && length(unique(x)) >= fewest_ticks
+  !is.unsorted(x) && length(unique(x)) >= fewest_ticks
 }
+
+is_whole_or_sorted <- function(x) !anyNA(x) && (all(x == round(x)) || !is.unsorted(x))

@@ -63,9 +63,10 @@ packages_of_rows <- function(x) {
   setdiff(packages, ".GlobalEnv")
 }
 
-need_package <- function(package, call) {
+# Stops with the call that installs a missing package, of Bioconductor unless `install` says other.
+need_package <- function(package, call, install = "BiocManager::install") {
   if (!requireNamespace(package, quietly = TRUE)) {
-    message <- paste0("this needs package ", package, "; BiocManager::install(\"", package, "\")")
+    message <- paste0("this needs package ", package, "; ", install, "(\"", package, "\")")
     stop(gmhclust_error_input(message, call))
   }
 }

@@ -1,11 +1,9 @@
 //! gdist(): distances between observations.
 
-use std::iter;
-
 use extendr_api::prelude::*;
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::metric::Points;
-use gmhclust_core::{matrix, Monitor, Result as CoreResult};
+use gmhclust_core::{Monitor, Result as CoreResult};
 use ndarray::ArrayView2;
 
 use crate::device::Device;
@@ -36,9 +34,7 @@ fn job_gdist(
             None => Pairs::within(n),
         };
         pairs.check_memory()?;
-        let y = y.as_ref().map(ArrayView2::view);
-        let parts: Vec<ArrayView2<f64>> = iter::once(x.view()).chain(y).collect();
-        let all = matrix::stacked(&parts, columns)?;
+        let all = vector::stacked(&x, y.as_ref())?;
         let work = move |monitor: &Monitor, distances: &mut [f64]| {
             let engine = device.engine(&workload::distances(&pairs, columns))?;
             let prepare = || Points::prepare(metric, all, monitor);

@@ -1,6 +1,5 @@
 //! gknn() in blocks of references and queries.
 
-use std::iter;
 use std::sync::Arc;
 
 use extendr_api::prelude::*;
@@ -8,7 +7,7 @@ use gmhclust_core::knn::{Block, Done, Graph};
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::{refuse_undefined, rows_without_distance};
-use gmhclust_core::{matrix, Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 use ndarray::ArrayView2;
 
 use crate::arguments::{self, Fields};
@@ -45,10 +44,7 @@ fn job_gknn_points(
         let device = Device::from_list(&device)?;
         let (n, columns) = x.dim();
         let before = u64::from_str_radix(digest, 16).unwrap_or(0);
-        let query = query.into_option();
-        let query = query.as_ref().map(ArrayView2::view);
-        let parts: Vec<ArrayView2<f64>> = iter::once(x.view()).chain(query).collect();
-        let all = matrix::stacked(&parts, columns)?;
+        let all = vector::stacked(&x, query.into_option().as_ref())?;
         Ok(move |monitor: &Monitor| {
             let (x, query) = all.values().split_at(n * columns);
             let digests = [

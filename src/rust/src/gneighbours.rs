@@ -3,7 +3,7 @@
 use extendr_api::prelude::*;
 use gmhclust_core::knn::{RangeSearch, Within};
 use gmhclust_core::metric::Points;
-use gmhclust_core::{matrix, memory, Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_core::{memory, Error as CoreError, Monitor, Result as CoreResult};
 use ndarray::ArrayView2;
 
 use crate::device::Device;
@@ -35,7 +35,6 @@ fn job_gneighbours(
         let device = Device::from_list(&device)?;
         let (n, columns) = x.dim();
         let query = query.into_option();
-        let query = query.as_ref().map(ArrayView2::view);
         let rows = match &query {
             Some(query) => n..n + query.nrows(),
             None => 0..n,
@@ -44,8 +43,7 @@ fn job_gneighbours(
             Some(subset) => chosen(&subset, rows.start, rows.len())?,
             None => memory::collected("the neighbours need", rows.start as u32..rows.end as u32)?,
         };
-        let parts: Vec<ArrayView2<f64>> = std::iter::once(x.view()).chain(query).collect();
-        let all = matrix::stacked(&parts, columns)?;
+        let all = vector::stacked(&x, query.as_ref())?;
         Ok(move |monitor: &Monitor| {
             let engine = device.engine(&workload::pairs_of(queries.len(), n, columns))?;
             let prepare = || Points::prepare(metric, all, monitor);

@@ -1,10 +1,12 @@
 //! R vectors that a worker thread reads or fills in directly, without a copy: they may take most of
 //! the memory.
 
+use std::iter;
+
 use extendr_api::prelude::*;
 use extendr_api::SEXP;
 use gmhclust_core::{memory, Error as CoreError, Result as CoreResult};
-use ndarray::{ArrayView2, ShapeBuilder};
+use ndarray::{Array2, ArrayView2, ShapeBuilder};
 
 // R objects are opaque here: only their address crosses.
 #[allow(improper_ctypes)]
@@ -119,6 +121,17 @@ pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> 
 pub fn matrix(values: &[f64], columns: usize) -> ArrayView2<'_, f64> {
     let rows = values.len() / columns.max(1);
     ArrayView2::from_shape((rows, columns).f(), values).expect("R's matrices are complete")
+}
+
+/// A copy of `x`, with `others` below it if there are any, in standard layout.
+///
+/// # Errors
+/// As [`matrix::stacked`](gmhclust_core::matrix::stacked).
+pub fn stacked(x: &ArrayView2<f64>, others: Option<&ArrayView2<f64>>) -> CoreResult<Array2<f64>> {
+    let parts: Vec<_> = iter::once(x.view())
+        .chain(others.map(ArrayView2::view))
+        .collect();
+    gmhclust_core::matrix::stacked(&parts, x.ncols())
 }
 
 /// Turns a vector into a matrix by setting its dimensions.
