@@ -22,7 +22,7 @@ test_that("README has the lines from an FCS file to a picture that the vignette 
 })
 
 test_that("the vignette's FCS file has the values, markers and spillover that were written", {
-  helpers <- document("vignettes", "fcs-files.R")
+  helpers <- document("vignettes", "flow-files.R")
   skip_if_not(file.exists(helpers), "the source repository is not here")
   written <- new.env()
   sys.source(helpers, written)
