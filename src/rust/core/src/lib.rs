@@ -31,7 +31,7 @@
 //!
 //! * the base: [`error`], [`memory`], [`monitor`], [`merge`], [`dendrogram`], [`cut`], [`matrix`],
 //!   [`observations`], [`digest`], [`distinct`], [`cpu`], [`tasks`], [`simd`],
-//!   [`single_precision`], [`roster`];
+//!   [`next_float`], [`single_precision`], [`roster`];
 //! * [`metric`]: the distance of two observations; [`distances`]: the distances of all pairs;
 //! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
 //!   [`kmeans`];
@@ -58,6 +58,7 @@ pub mod merge;
 pub mod metric;
 pub mod monitor;
 pub mod neighbours;
+pub mod next_float;
 pub mod observations;
 pub mod roster;
 pub mod simd;

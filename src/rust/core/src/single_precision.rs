@@ -1,14 +1,16 @@
 //! Directed rounding of doubles to single precision, for bounds.
 
+use crate::next_float::NextFloat;
+
 /// The unit roundoff of single precision.
 pub const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
 
 /// A single that is not below the value.
 pub fn up(value: f64) -> f32 {
-    (value as f32).next_up()
+    (value as f32).next_above()
 }
 
 /// A single that is not above a value from 0 on, and not below 0.
 pub fn down(value: f64) -> f32 {
-    (value as f32).next_down().max(0.0)
+    (value as f32).next_below().max(0.0)
 }

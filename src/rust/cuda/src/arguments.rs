@@ -170,7 +170,7 @@ pub fn check(header: &str, definitions: &[&str], structs: &[Layout], constants: 
     // SAFETY: declared so in the source above, which writes as many numbers.
     unsafe {
         let layout = library
-            .get::<unsafe extern "C" fn(*mut u64)>("host_layout")
+            .get::<unsafe extern "C" fn(*mut u64)>(b"host_layout")
             .unwrap();
         layout(found.as_mut_ptr());
     }

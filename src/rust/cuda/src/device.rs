@@ -111,7 +111,7 @@ fn describe(index: usize) -> Result<DeviceInfo> {
         ));
         return Ok(info);
     }
-    match CudaContext::new(index).and_then(|context| context.mem_get_info()) {
+    match CudaContext::new(index).and_then(|context| memory_info(&context)) {
         Ok((free, _)) => info.free_memory = Some(free),
         Err(error) if lost().contains(&index) => {
             let what = "its context was lost, and this process does not get another";
@@ -245,9 +245,7 @@ impl Device {
 
     /// Bytes of free memory.
     pub fn free_memory(&self) -> Result<usize> {
-        let (free, _) = self
-            .context
-            .mem_get_info()
+        let (free, _) = memory_info(&self.context)
             .map_err(|error| self.error("asking for its free memory", &error))?;
         Ok(free)
     }
@@ -285,6 +283,12 @@ impl Device {
 
 fn device_error(what: &str, error: &DriverError) -> Error {
     Error::Device(format!("{what}: {}", say(error)))
+}
+
+/// Bytes of a device's memory: free, and in all.
+fn memory_info(context: &CudaContext) -> DriverResult<(usize, usize)> {
+    context.bind_to_thread()?;
+    result::mem_get_info()
 }
 
 fn say(error: &DriverError) -> String {

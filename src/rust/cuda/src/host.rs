@@ -76,7 +76,7 @@ pub fn compile(source: &str, definitions: &[&str]) -> Library {
 /// It is declared so in the library's source.
 pub unsafe fn function<'a, F>(library: &'a Library, name: &str) -> Symbol<'a, F> {
     // SAFETY: as the caller says.
-    let found = unsafe { library.get(name) };
+    let found = unsafe { library.get(name.as_bytes()) };
     found.unwrap_or_else(|error| panic!("the kernels' code has no {name}: {error}"))
 }
 

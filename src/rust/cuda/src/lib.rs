@@ -20,6 +20,7 @@ mod distances;
 mod host;
 mod kernels;
 mod kmeans;
+mod mapped;
 mod neighbours;
 mod screen;
 mod sender;

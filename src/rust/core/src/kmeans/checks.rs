@@ -96,8 +96,8 @@ pub struct LloydCase {
 impl LloydCase {
     /// Random observations and centers; `round` is how many were drawn before.
     pub fn draw(random: &mut Random, round: usize) -> Self {
-        let n = 2 + random.below(if round.is_multiple_of(10) { 1500 } else { 120 });
-        let p = 1 + random.below(if round.is_multiple_of(4) { 40 } else { 5 });
+        let n = 2 + random.below(if round % 10 == 0 { 1500 } else { 120 });
+        let p = 1 + random.below(if round % 4 == 0 { 40 } else { 5 });
         let k = match round % 5 {
             0 => 1,
             1 => n,
@@ -108,7 +108,7 @@ impl LloydCase {
         let mut centers: Vec<f64> = (0..k)
             .flat_map(|_| x.row_slice(random.below(n)).to_vec())
             .collect();
-        if round.is_multiple_of(3) {
+        if round % 3 == 0 {
             centers.iter_mut().for_each(|c| *c += random.normal());
         }
         let rows = Rows::new(&[x.values(), &centers].concat(), n + k);

@@ -61,7 +61,7 @@ impl SearchCase {
     /// A random search; `round` is how many were drawn before.
     pub fn draw(random: &mut Random, round: usize) -> Self {
         let metrics = [dist_metrics(), correlations()].concat();
-        let n = 2 + random.below(if round.is_multiple_of(10) { 400 } else { 90 });
+        let n = 2 + random.below(if round % 10 == 0 { 400 } else { 90 });
         let p = match round % 4 {
             0 => 1 + random.below(70),
             _ => 1 + random.below(8),

@@ -89,8 +89,8 @@ impl Shrink for TreeCase {
 #[test]
 fn the_spanning_tree_is_that_of_all_edges() {
     let draw = |random: &mut Random, round: usize| {
-        let n = 2 + random.below(if round.is_multiple_of(10) { 400 } else { 60 });
-        let p = 1 + random.below(if round.is_multiple_of(4) { 50 } else { 6 });
+        let n = 2 + random.below(if round % 10 == 0 { 400 } else { 60 });
+        let p = 1 + random.below(if round % 4 == 0 { 50 } else { 6 });
         TreeCase::new(round, Rows::of(&cloud(random, n, p)))
     };
     for_all(200, cases(draw), |case| case.check());
@@ -262,7 +262,7 @@ fn trees_of_centroids_are_those_of_lance_and_williams() {
             Data::Huge,
             Data::Collinear,
         ];
-        let n = 2 + random.below(if round.is_multiple_of(10) { 250 } else { 50 });
+        let n = 2 + random.below(if round % 10 == 0 { 250 } else { 50 });
         let p = 2 + random.below(12);
         Untied(Rows::of(&draw(random, sorts[round % sorts.len()], n, p)))
     };

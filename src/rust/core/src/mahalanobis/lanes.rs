@@ -1,6 +1,6 @@
 //! Rows of matrices as registers.
 
-use pulp::Simd;
+use pulp::{as_arrays, as_arrays_mut, Simd};
 
 use crate::simd::{doubles, doubles_mut};
 
@@ -31,13 +31,13 @@ pub fn row_width<S: Simd, const R: usize>(p: usize) -> usize {
 /// Groups of `R` registers; `values` are whole groups.
 #[inline(always)]
 pub fn groups<S: Simd, const R: usize>(values: &[f64]) -> &[[S::f64s; R]] {
-    doubles::<S>(values).as_chunks::<R>().0
+    as_arrays(doubles::<S>(values)).0
 }
 
 /// As [`groups`].
 #[inline(always)]
 pub fn groups_mut<S: Simd, const R: usize>(values: &mut [f64]) -> &mut [[S::f64s; R]] {
-    doubles_mut::<S>(values).as_chunks_mut::<R>().0
+    as_arrays_mut(doubles_mut::<S>(values)).0
 }
 
 /// Adds `factor` · `values` to `sums`.

@@ -1,6 +1,6 @@
 //! The members of clusters, and the sums of their distances to other clusters.
 
-use pulp::{Simd, WithSimd};
+use pulp::{as_arrays_mut, Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::distance::{ExactSum, ExactSums, Quanta};
@@ -93,7 +93,7 @@ impl ClusterMembers {
         quanta: &Quanta,
         monitor: &Monitor,
     ) -> Sums {
-        debug_assert!(known.is_multiple_of(BLOCK) && known <= self.in_blocks());
+        debug_assert!(known % BLOCK == 0 && known <= self.in_blocks());
         let p = x.ncols();
         let part = |blocks, others| {
             dispatch(SumTo {
@@ -130,7 +130,7 @@ impl ClusterMembers {
 
 /// Copies the coordinates of at most `BLOCK` rows of `x` to a block.
 fn copy(x: &Observations, rows: &[u32], block: &mut [f64]) {
-    let (coordinates, _) = block.as_chunks_mut::<BLOCK>();
+    let (coordinates, _) = as_arrays_mut::<BLOCK, _>(block);
     for (l, &row) in rows.iter().enumerate() {
         for (coordinate, value) in coordinates.iter_mut().zip(x.row_slice(row as usize)) {
             // The remainder is `l`, and spares a check.

@@ -53,8 +53,8 @@ impl<const WORDS: usize> Granules<WORDS> {
             let word = self.used[at / 64];
             // Most words are entirely free or entirely in use.
             let (step, is_free) = match word {
-                0 if at.is_multiple_of(64) => (64, true),
-                u64::MAX if at.is_multiple_of(64) => (64, false),
+                0 if at % 64 == 0 => (64, true),
+                u64::MAX if at % 64 == 0 => (64, false),
                 _ => (1, word >> (at % 64) & 1 == 0),
             };
             at += step;

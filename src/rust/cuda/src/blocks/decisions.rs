@@ -17,6 +17,7 @@ use gmhclust_core::mahalanobis::shape::{self, Workspace};
 use gmhclust_core::mahalanobis::subthreshold::ShapeRule;
 use gmhclust_core::mahalanobis::{agglomerate, distance, Distance, Options, Problem, Subthreshold};
 use gmhclust_core::monitor::Monitor;
+use gmhclust_core::next_float::NextFloat;
 use gmhclust_core::testing::{draw, observations, Random, DATA};
 use gmhclust_core::{Cpu, Merge};
 
@@ -151,8 +152,8 @@ fn the_rule_for_shapes_is_that_of_the_cpu() {
         2.0,
         2.5,
         3.0,
-        3.0f64.next_up(),
-        3.0f64.next_down(),
+        3.0f64.next_above(),
+        3.0f64.next_below(),
         64.0,
     ];
     let beyond = [1e9, f64::INFINITY, f64::NAN, f64::MIN_POSITIVE];
@@ -419,7 +420,7 @@ fn whitening_factors_and_quanta_have_the_bits_of_the_cpu() {
         // Full-size, just so, just not, and with fewer members than dimensions.
         let members = [p, p + 1, 2 * p + 3, 3, 2][random.below(5)].max(2);
         let at = members as f64;
-        let threshold = [at, at + 1.0, at.next_up(), 2.5 * at, 1.0][random.below(5)];
+        let threshold = [at, at + 1.0, at.next_above(), 2.5 * at, 1.0][random.below(5)];
         let subthreshold = Subthreshold::ALL[random.below(4)];
         let (normalize, all_full_size) = (random.below(2) == 0, random.below(2) == 0);
         let options = options(

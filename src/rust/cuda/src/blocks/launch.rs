@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cudarc::driver::sys::{self, CUresult};
-use cudarc::driver::{
-    CudaContext, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PinnedHostSlice, PushKernelArg,
-};
+use cudarc::driver::{CudaContext, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg};
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::{agglomerate, Distance, Problem};
 use gmhclust_core::monitor::Monitor;
@@ -15,6 +13,7 @@ use gmhclust_core::Merge;
 use super::arrays::{doubles, shared_bytes, Arrays, Doubles, Task, Words, THREADS, WORDS};
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
+use crate::mapped::MappedWords;
 
 /// Time between two looks at the device's progress: short against a launch, long against a look.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
@@ -45,7 +44,7 @@ struct Memory {
     /// Next task, failed tasks, merges done.
     counters: CudaSlice<u32>,
     /// In the host's memory: merges done, and whether to stop.
-    watch: PinnedHostSlice<u32>,
+    watch: MappedWords,
 }
 
 impl Memory {
@@ -69,9 +68,7 @@ impl Memory {
             let lower = stream.alloc_zeros(observations)?;
             let higher = stream.alloc_zeros(observations)?;
             let counters = stream.alloc_zeros(3)?;
-            let flags = sys::CU_MEMHOSTALLOC_DEVICEMAP;
-            let mut watch = context.alloc_pinned_with_flags(2, flags)?;
-            watch.as_mut_slice()?.fill(0);
+            let watch = MappedWords::new(context, 2)?;
             Ok(Self {
                 tasks,
                 x,
@@ -90,7 +87,7 @@ impl Memory {
     fn arrays(&self, stream: &Arc<CudaStream>, problems: &[&Problem<'_>]) -> DriverResult<Arrays> {
         let options = problems[0].options;
         let counter = |number: u64| self.counters.device_ptr(stream).0 + 4 * number;
-        let watch = self.watch.as_ptr()? as u64;
+        let watch = self.watch.as_ptr() as u64;
         Ok(Arrays {
             threshold: options.threshold,
             subthreshold: options.subthreshold as u32,
@@ -194,7 +191,7 @@ impl Launch {
     fn watch(&mut self, problems: &[&Problem<'_>], monitor: &Monitor) -> DriverResult<()> {
         let work: u64 = problems.iter().map(|p| agglomerate::work(p)).sum();
         let merges: u64 = problems.iter().map(|p| p.clusters() as u64 - 1).sum();
-        let watch = self.memory.watch.as_ptr()?.cast_mut();
+        let watch = self.memory.watch.as_ptr();
         let mut reported = 0;
         loop {
             // SAFETY: two aligned words, alive as long as `self`; the device writes the first and

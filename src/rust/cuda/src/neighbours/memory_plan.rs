@@ -64,7 +64,7 @@ mod tests {
             let chunks = references.div_ceil(plan.chunk);
             let buffers = if chunks > 1 { 2 } else { 1 };
             assert_eq!(chunks > 1, references * bytes > memory / 4 * 3);
-            assert!(chunks == 1 || plan.chunk.is_multiple_of(TILE));
+            assert!(chunks == 1 || plan.chunk % TILE == 0);
             assert!(plan.chunk * bytes <= CHUNK_BYTES || chunks == 1);
             let used = buffers * plan.chunk * bytes + plan.piece * (bytes + 4) + 4 * references;
             assert_eq!(used + plan.left, memory);

@@ -7,6 +7,7 @@ use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::screen::{
     ClusterFrame, ClusterView, Screen, ScreenAnswer, ScreenRequest,
 };
+use gmhclust_core::next_float::NextFloat;
 use gmhclust_core::roster::{Roster, GONE};
 
 use super::changes::Changes;
@@ -66,7 +67,7 @@ impl CudaScreen {
         Pending {
             index,
             end: request.end,
-            limit: ((request.limit / self.frame.unit()) as f32).next_up(),
+            limit: ((request.limit / self.frame.unit()) as f32).next_above(),
             // With fewer groups than are wanted, too few would be found.
             groups: if request.is_tight || wanted > MOST_GROUPS {
                 0
@@ -125,7 +126,7 @@ impl CudaScreen {
             work();
         }
         self.clusters.wait()?;
-        let answer = self.clusters.answer(batch.len())?;
+        let answer = self.clusters.answer(batch.len());
         let mut unanswered = Vec::new();
         let mut first = 0;
         for (i, pending) in batch.into_iter().enumerate() {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
 use cudarc::driver::sys::{self, CUresult};
-use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, PinnedHostSlice, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, PushKernelArg};
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::mahalanobis::screen::{ClusterFrame, ClusterView};
 use gmhclust_core::mahalanobis::Distance;
@@ -20,15 +20,13 @@ use super::wire::{
     SMALL_BATCH_WORDS,
 };
 use crate::device::{Device, DriverResult};
+use crate::mapped::MappedWords;
 
 /// Most requests of a launch: the length of the device's arrays of counts and least bounds.
 pub const MOST_REQUESTS: usize = 4096;
 
 /// Words of each of the buffers for requests and for answers, 16 MiB.
 pub const STAGING: usize = 1 << 22;
-
-/// Memory of the host that the device reads and writes.
-const MAPPED: u32 = sys::CU_MEMHOSTALLOC_DEVICEMAP;
 
 /// Polls of an answer between two queries of the driver, which take longer.
 const POLLS_PER_QUERY: u32 = 1 << 14;
@@ -62,10 +60,10 @@ pub struct DeviceClusters {
     /// Number of tiles that have a ball.
     tiles: usize,
     factors: Factors,
-    requests: PinnedHostSlice<u32>,
+    requests: MappedWords,
     /// The requests on the device.
     copied: CudaSlice<u32>,
-    answer: PinnedHostSlice<u32>,
+    answer: MappedWords,
     /// The number of the last batch, which the device writes in front of a complete answer.
     ticket: u32,
     counts: CudaSlice<u32>,
@@ -106,14 +104,6 @@ impl DeviceClusters {
         let stream = context.new_stream()?;
         let words = (p + SCALARS) * capacity;
         let infinite = vec![f32::INFINITY.to_bits(); MOST_REQUESTS * MOST_GROUPS];
-        // SAFETY: the host writes requests before the kernels read them, and the kernels an answer
-        // before the host reads it.
-        let (requests, answer) = unsafe {
-            (
-                context.alloc_pinned_with_flags(STAGING, MAPPED)?,
-                context.alloc_pinned_with_flags(STAGING, MAPPED)?,
-            )
-        };
         let mut clusters = Self {
             device: device.clone(),
             kernels,
@@ -125,16 +115,15 @@ impl DeviceClusters {
             balls: stream.alloc_zeros((p + BALL_SCALARS) * (capacity / TILE))?,
             tiles: 0,
             factors: Factors::new(&stream, slots, p)?,
-            requests,
+            requests: MappedWords::new(context, STAGING)?,
             copied: stream.alloc_zeros(STAGING)?,
-            answer,
+            answer: MappedWords::new(context, STAGING)?,
             ticket: 0,
             counts: stream.alloc_zeros(MOST_REQUESTS + 1)?,
             minima: stream.clone_htod(&infinite)?,
             addresses: Addresses::default(),
             stream,
         };
-        clusters.answer.as_mut_slice()?.fill(0);
         // All streams see the zeros from here on.
         clusters.stream.synchronize()?;
         clusters.find_addresses();
@@ -206,7 +195,7 @@ impl DeviceClusters {
         pending: &[Pending],
         positions: usize,
     ) -> DriverResult<()> {
-        let answer = self.answer.as_ptr()? as u64;
+        let answer = self.answer.as_ptr() as u64;
         self.ticket = self.ticket.wrapping_add(1).max(1);
         let end = pending.iter().map(|request| request.end).max().unwrap_or(0);
         if self.is_small_batch(changes, views, positions) {
@@ -290,7 +279,7 @@ impl DeviceClusters {
         pending: &[Pending],
     ) -> DriverResult<u64> {
         let mut staging = Staging {
-            words: self.requests.as_mut_slice()?,
+            words: self.requests.as_mut_slice(),
             used: 0,
         };
         let removed_at = staging.put(&changes.removed);
@@ -383,7 +372,7 @@ impl DeviceClusters {
     fn try_wait(&self) -> DriverResult<()> {
         // SAFETY: the first word of the answer, aligned and alive as long as `self`; the device
         // writes it, which is what an atomic load is for.
-        let first = unsafe { AtomicU32::from_ptr(self.answer.as_ptr()?.cast_mut()) };
+        let first = unsafe { AtomicU32::from_ptr(self.answer.as_ptr()) };
         loop {
             for _ in 0..POLLS_PER_QUERY {
                 if first.load(Ordering::Acquire) == self.ticket {
@@ -403,13 +392,8 @@ impl DeviceClusters {
     }
 
     /// The answer to the last batch of requests, once [`DeviceClusters::wait`] has returned.
-    ///
-    /// # Errors
-    /// `Error::Device` when the device fails.
-    pub fn answer(&self, requests: usize) -> Result<Answer<'_>> {
-        let words = self.answer.as_slice();
-        let words = words.map_err(|error| self.device.error("an answer", &error))?;
-        Ok(Answer::new(words, requests))
+    pub fn answer(&self, requests: usize) -> Answer<'_> {
+        Answer::new(self.answer.as_slice(), requests)
     }
 
     /// Moves the clusters at positions `from` to positions 0, 1, …

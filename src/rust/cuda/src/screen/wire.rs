@@ -141,8 +141,8 @@ impl<'a> Answer<'a> {
 
     /// `count` clusters from number `first` on, of all that there is room for.
     pub fn entries(&self, first: usize, count: usize) -> &'a [[u32; 2]] {
-        let (entries, _) = self.words[1 + 2 * self.queries..].as_chunks();
-        &entries[first..][..count]
+        let start = 1 + 2 * self.queries + 2 * first;
+        bytemuck::cast_slice(&self.words[start..][..2 * count])
     }
 }
 
@@ -325,7 +325,7 @@ mod tests {
         let used = staging.used;
         let length = COORDINATES + 4;
         assert_eq!((queries, factors), (1, 56));
-        assert!(factors >= queries + 3 * length && factors.is_multiple_of(GROUP));
+        assert!(factors >= queries + 3 * length && factors % GROUP == 0);
         assert_eq!(used, factors + 2 * padded_len(3));
         let single = |at: usize| f32::from_bits(words[at]);
         for (i, view) in views.iter().enumerate() {

@@ -7,10 +7,11 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pulp::{Simd, WithSimd};
+use pulp::{as_arrays, Simd, WithSimd};
 use rayon::prelude::*;
 
 use crate::linkage::dissimilarities::{NearestClusters, Neighbour};
+use crate::next_float::NextFloat;
 use crate::simd::{dispatch, doubles};
 
 /// Dissimilarities that are compared together: the lanes of the widest registers.
@@ -57,7 +58,7 @@ impl NearestOfOne {
     /// The greatest dissimilarity of any from this slot on that can be among the nearest.
     fn limit_from(&self, slot: usize) -> f64 {
         if (self.limit.slot as usize) < slot {
-            self.limit.dissimilarity.next_down()
+            self.limit.dissimilarity.next_below()
         } else {
             self.limit.dissimilarity
         }
@@ -144,7 +145,7 @@ impl RowVisitor<'_> {
         let is_first = slot < FIRST;
         if is_first {
             // A dissimilarity in this row that equals a limit from a later row may be nearer.
-            let limits = self.limits.iter().map(|limit| limit.next_up());
+            let limits = self.limits.iter().map(|limit| limit.next_above());
             self.limits_in_first.clear();
             self.limits_in_first.extend(limits);
             std::mem::swap(&mut self.limits, &mut self.limits_in_first);
@@ -245,7 +246,7 @@ impl WithSimd for VisitRow<'_, '_> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { visitor, slot, row } = self;
-        let (whole, rest) = row.as_chunks::<LANES>();
+        let (whole, rest) = as_arrays::<LANES, _>(row);
         for (block, values) in whole.iter().enumerate() {
             let first = slot + 1 + block * LANES;
             let limits = doubles::<S>(&visitor.limits[first..][..LANES]);

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::mahalanobis::screen::{
     ClusterFrame, ClusterView, MeanPrecision, Screen, ScreenAnswer, ScreenRequest,
 };
+use crate::next_float::NextFloat;
 
 /// Fewest clusters that are sorted spatially. For fewer, sorting takes longer than it saves.
 const MIN_SORTED_CLUSTERS: usize = 16 * SPATIAL_GROUP;
@@ -191,7 +192,7 @@ fn first_limit(active: &ActiveClusters, older: &[u32], slot: u32) -> f64 {
         return f64::INFINITY;
     }
     let (_, &mut limit, _) = distances.select_nth_unstable_by(CANDIDATES - 1, f64::total_cmp);
-    limit.next_up()
+    limit.next_above()
 }
 
 /// Whether a screen cannot tell a cluster's nearest neighbours, up to distance `limit`, from all

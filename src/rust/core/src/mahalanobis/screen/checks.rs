@@ -25,7 +25,7 @@ impl Sample {
         let largest = means.values().iter().fold(0.0f64, |r, v| r.max(v.abs()));
         let mut diagonal = |i: usize| {
             let element = |_| {
-                if i.is_multiple_of(2) {
+                if i % 2 == 0 {
                     0.3 + random.uniform()
                 } else {
                     1.0
@@ -50,7 +50,7 @@ impl Sample {
         }
         self.frame.view(&Profile {
             mean: self.means.row_slice(i),
-            whitening: if i.is_multiple_of(2) { &whitening } else { &[] },
+            whitening: if i % 2 == 0 { &whitening } else { &[] },
             low: diagonal.iter().copied().fold(f64::INFINITY, f64::min),
             stretch: diagonal.iter().copied().fold(0.0, f64::max),
             spread: Spread::default(),

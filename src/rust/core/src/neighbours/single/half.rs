@@ -60,6 +60,7 @@ fn from_half(half: u16) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::next_float::NextFloat;
 
     #[test]
     fn halves_are_the_nearest_ones() {
@@ -71,8 +72,8 @@ mod tests {
             assert_eq!(to_half(-value), bits | 0x8000);
             let middle = 0.5 * (value + next);
             assert_eq!(to_half(middle), bits + (bits & 1));
-            assert_eq!(to_half(middle.next_down()), bits);
-            assert_eq!(to_half(middle.next_up()), bits + 1);
+            assert_eq!(to_half(middle.next_below()), bits);
+            assert_eq!(to_half(middle.next_above()), bits + 1);
         }
         assert_eq!(from_half(to_half(1.0)), 1.0);
         assert_eq!(from_half(1), 2f32.powi(-24));

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::mahalanobis::screen::frame::ClusterFrame;
 use crate::mahalanobis::screen::request::{Screen, ScreenAnswer, ScreenRequest};
 use crate::mahalanobis::screen::view::ClusterView;
+use crate::next_float::NextFloat;
 use crate::roster::Roster;
 use crate::simd::dispatch;
 
@@ -39,7 +40,7 @@ impl CpuScreen {
         let ceiling = (request.limit / self.unit) as f32;
         let store = &self.store;
         let part = |blocks: Range<usize>| {
-            let nearest = LeastBounds::new(request.capacity, ceiling.next_up());
+            let nearest = LeastBounds::new(request.capacity, ceiling.next_above());
             if store.layout.is_double {
                 dispatch(ClusterSweep::<true>::new(store, request, blocks, nearest))
             } else {

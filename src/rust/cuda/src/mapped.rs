@@ -1,0 +1,64 @@
+//! Memory of the host that a device reads and writes while a kernel runs.
+
+use std::slice;
+use std::sync::Arc;
+
+use cudarc::driver::{result, sys, CudaContext};
+
+use crate::device::DriverResult;
+
+/// Words of the host at the same address on the device, page-locked, at first 0.
+pub struct MappedWords {
+    words: *mut u32,
+    len: usize,
+    context: Arc<CudaContext>,
+}
+
+// SAFETY: the memory belongs to no thread; shared use reads it.
+unsafe impl Send for MappedWords {}
+// SAFETY: as above.
+unsafe impl Sync for MappedWords {}
+
+impl MappedWords {
+    pub fn new(context: &Arc<CudaContext>, len: usize) -> DriverResult<Self> {
+        context.bind_to_thread()?;
+        let bytes = len * size_of::<u32>();
+        // SAFETY: the memory is free until `drop`, aligned to pages, and filled before it is read.
+        let words = unsafe {
+            let words = result::malloc_host(bytes, sys::CU_MEMHOSTALLOC_DEVICEMAP)?.cast::<u32>();
+            words.write_bytes(0, len);
+            words
+        };
+        Ok(Self {
+            words,
+            len,
+            context: context.clone(),
+        })
+    }
+
+    /// The address, here and on the device.
+    pub fn as_ptr(&self) -> *mut u32 {
+        self.words
+    }
+
+    /// The words. The caller sees to it that no kernel writes them at the same time.
+    pub fn as_slice(&self) -> &[u32] {
+        // SAFETY: allocated and filled in `new`.
+        unsafe { slice::from_raw_parts(self.words, self.len) }
+    }
+
+    /// As [`MappedWords::as_slice`]; no kernel may read them at the same time either.
+    pub fn as_mut_slice(&mut self) -> &mut [u32] {
+        // SAFETY: allocated and filled in `new`.
+        unsafe { slice::from_raw_parts_mut(self.words, self.len) }
+    }
+}
+
+impl Drop for MappedWords {
+    fn drop(&mut self) {
+        // A device that was lost cannot free the memory; nothing else can, either.
+        let _ = self.context.bind_to_thread();
+        // SAFETY: allocated by `malloc_host`; nothing uses it any more.
+        let _ = unsafe { result::free_host(self.words.cast()) };
+    }
+}
