@@ -154,6 +154,12 @@ class Configure(unittest.TestCase):
         message = self.refused(VERSION=f"{major}.{minor - 1}.9")
         self.assertIn(f"version {major}.{minor} or later. Found: rustc {major}.{minor - 1}.9", message)
 
+    def test_avx512_is_left_out_for_compilers_that_lack_it(self):
+        for version, left_out in [("1.88.5", True), ("1.89.0", False)]:
+            self.configure(VERSION=version)
+            arguments, _ = self.build(LINUX_LIBRARY)
+            self.assertEqual("--no-default-features" in arguments, left_out)
+
     def test_macos_takes_the_oldest_version_of_the_environment(self):
         self.configure(SYSTEM="Darwin", MACOSX_DEPLOYMENT_TARGET="12.3",
                        CFLAGS="-mmacosx-version-min=11.0")
