@@ -1,4 +1,4 @@
-#' Fast hierarchical clustering on CPU and GPU
+#' Clustering, distances and nearest neighbours on CPU and GPU
 #'
 #' Mahalanobis-average hierarchical clustering ([gmhclust()]) of up to millions of observations. The
 #' result works with every function for [stats::hclust()] trees. A library written in Rust and CUDA
