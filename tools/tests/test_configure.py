@@ -210,7 +210,8 @@ class Configure(unittest.TestCase):
         before = sorted(self.package.rglob("*"))
         for script, configure in [("cleanup", "configure"), ("cleanup.win", "configure.win")]:
             self.configure(configure, PLATFORM="x86_64-w64-mingw32")
-            (self.package / "src/rust/target").mkdir()
+            for folder in ["target", ".cargo"]:
+                (self.package / "src/rust" / folder).mkdir()
             (self.package / "src/allocate.o").touch()
             self.assertNotEqual(sorted(self.package.rglob("*")), before)
             result = self.run_script(script)
