@@ -67,6 +67,11 @@ class Configure(unittest.TestCase):
         file.write_text(text)
         file.chmod(0o755)
 
+    def move_rust_to(self, folder):
+        for name in ["cargo", "rustc"]:
+            self.make(f"{folder}/.cargo/bin/{name}", (self.folder / "bin" / name).read_text())
+            (self.folder / "bin" / name).unlink()
+
     def run_script(self, name, **environment):
         return subprocess.run(["sh", f"./{name}"], cwd=self.package, capture_output=True, text=True,
                               env={**self.environment, **environment})
@@ -138,12 +143,20 @@ class Configure(unittest.TestCase):
             (self.folder / name).rename(self.folder / "bin" / name)
 
     def test_rust_is_found_in_the_home_folder(self):
-        for name in ["cargo", "rustc"]:
-            self.make(f"home/.cargo/bin/{name}", (self.folder / "bin" / name).read_text())
-            (self.folder / "bin" / name).unlink()
+        self.move_rust_to("home")
         self.configure()
         _, environment = self.build(LINUX_LIBRARY)
         self.assertTrue(environment["PATH"].startswith(f"{self.folder}/home/.cargo/bin:"))
+
+    def test_rust_is_found_in_the_folder_of_the_windows_user(self):
+        self.move_rust_to("Users/Ann O")
+        self.make("bin/cygpath", f"""#!/bin/sh
+[ "$1" = 'C:\\Ann O' ] && echo "{self.folder}/Users/Ann O"
+""")
+        self.configure("configure.win", PLATFORM="x86_64-w64-mingw32", USERPROFILE="C:\\Ann O")
+        _, environment = self.build("rust/target/x86_64-pc-windows-gnu/release/libgmhclust.a",
+                                    "Makevars.win")
+        self.assertTrue(environment["PATH"].startswith(f"{self.folder}/Users/Ann O/.cargo/bin:"))
 
     def test_the_oldest_rust_is_that_of_the_manifest(self):
         manifest = (ROOT / "src/rust/Cargo.toml").read_text()
