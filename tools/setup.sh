@@ -17,7 +17,7 @@ export LC_ALL=C.UTF-8 LANGUAGE=en
 
 # Requirements to build and load the package: R, a C compiler as linker, and certificates to
 # download crates.
-packages_to_build=(build-essential ca-certificates r-base-core r-cran-cli)
+packages_to_build=(build-essential ca-certificates r-base-core r-cran-cli r-cran-parallelly)
 
 say() {
     printf '[%4ds] %s\n' "$SECONDS" "$*"

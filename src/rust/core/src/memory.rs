@@ -6,6 +6,7 @@
 //! [`shortage`] when it starts to use it; then computations stop with an error at the next
 //! [`Monitor::check`](crate::Monitor::check), while the reserve lasts.
 
+mod available;
 mod granules;
 
 use std::cell::Cell;
@@ -16,6 +17,7 @@ use bytemuck::Zeroable;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+use available::available;
 pub use granules::Granules;
 
 /// Whether an allocator uses its reserve.
@@ -64,18 +66,23 @@ fn refusable<T>(ask: impl FnOnce() -> T) -> T {
 /// Names requests for copies of observations in memory errors.
 pub const OBSERVATIONS: &str = "a copy of the observations needs";
 
-/// Checks that there is memory for `bytes` bytes. `what` names the request, as in "the tree needs".
+/// Bytes of a request up to which the limits on memory are not read. A machine or a container that
+/// is full gets memory for small work by swapping; without this, all calls would fail there. Too
+/// large a value lets requests pass that end the process.
+const SMALL: f64 = (64 << 20) as f64;
+
+/// Checks that there is memory for `bytes` bytes, by the limits of the machine, its containers and
+/// jobs, and by a request. `what` names it, as in "the tree needs".
 ///
 /// # Errors
-/// `Error::Memory` with the size of the request.
+/// `Error::Memory` with the size of the request and the memory that is left.
 pub fn check(what: &str, bytes: f64) -> Result<()> {
-    match total() {
-        Some(total) if bytes > total => {
-            let has = in_words(total);
-            Err(too_much(what, bytes, &format!("this machine has {has}")))
+    if bytes > SMALL {
+        if let Some(available) = available().filter(|available| available.left < bytes) {
+            return Err(too_much(what, bytes, &available.to_string()));
         }
-        _ => probe::<u8>(what, bytes as usize),
     }
+    probe::<u8>(what, bytes as usize)
 }
 
 /// Checks that there is memory for the working data of a computation, `each` bytes per observation
@@ -196,16 +203,6 @@ pub fn in_words(bytes: f64) -> String {
     format!("{:.1} GB", bytes / 1e9)
 }
 
-/// Bytes of memory and swap of this machine; `None` where the system does not tell.
-fn total() -> Option<f64> {
-    let table = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let kilobytes = |name: &str| -> Option<f64> {
-        let line = table.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse().ok()
-    };
-    Some(1024.0 * (kilobytes("MemTotal:")? + kilobytes("SwapTotal:").unwrap_or(0.0)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,5 +228,16 @@ mod tests {
         assert!(zeros::<f64>("all need", usize::MAX).is_err());
         assert!(check("all need", f64::MAX).is_err());
         assert_eq!(check("all need", 1000.0), Ok(()));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn more_than_the_limits_leave_is_refused_with_what_is_left() {
+        let left = available().expect("Linux tells the memory of the machine");
+        let too_much = Err(Error::Memory(format!("all need 100000.0 GB, but {left}")));
+        let digits = |text: String| text.replace(|c: char| c.is_ascii_digit(), "");
+        let words = |of: Result<()>| digits(format!("{of:?}"));
+        // The numbers change between the calls.
+        assert_eq!(words(check("all need", 1e14)), words(too_much));
     }
 }
