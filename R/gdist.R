@@ -69,11 +69,11 @@
 #' or R gets none, the call stops at once with an error of class `gmhclust_error_memory`.
 #'
 #' The functions of this package count the memory that is available on the machine and, on Linux, in
-#' its container or job: the memory limits of control groups (Docker, Kubernetes, SLURM, systemd), or
-#' else the memory that a SLURM job asked for (`SLURM_MEM_PER_NODE`, `SLURM_MEM_PER_CPU`). Free swap
-#' counts as memory, and so does the file cache, which the system gives up. On Windows and under
-#' `ulimit -v`, the system itself refuses memory that there is not; on macOS, the physical memory
-#' counts.
+#' its container or job: the memory limits of control groups (Docker, Kubernetes, SLURM, systemd),
+#' or else the memory that a SLURM job asked for (`SLURM_MEM_PER_NODE`, `SLURM_MEM_PER_CPU`). Free
+#' swap counts as available, and so does the file cache, which the system gives up. On Windows and
+#' under `ulimit -v`, the system itself refuses memory that is not there. On macOS, the physical
+#' memory counts.
 #'
 #' An interrupt (Ctrl-C) stops the work within a second.
 #'

@@ -15,9 +15,9 @@
 //! [`super::check`] also requests the memory and releases it, which finds the limits that refuse a
 //! request: `ulimit -v`, `ulimit -d`, and all of Windows, which grants no memory that it lacks.
 //!
-//! No crate does this. Of those that Rust 1.85 compiles, sysinfo reads control groups of containers
-//! only, without ancestors and file cache, and would add 8 MB of Windows bindings to the source
-//! package of 5 MB; effective-limits reads no control groups.
+//! No crate does this. Of those that Rust 1.85 compiles, sysinfo (0.36) reads the control groups of
+//! containers only, without ancestors and file cache, and would add 8 MB to the source package of
+//! 5 MB, mostly Windows bindings; effective-limits (0.7) reads no control groups.
 
 use std::process::Command;
 use std::{env, fmt, fs, iter};
@@ -132,7 +132,7 @@ impl System<'_> {
     fn hierarchy(&self, line: &str) -> Option<Available> {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
-        let folders = iter::successors(Some(path.trim_end_matches('/')), |path| {
+        let folders = iter::successors(Some(path), |path| {
             path.rsplit_once('/').map(|(parent, _)| parent)
         });
         if controllers.is_empty() {

@@ -193,6 +193,11 @@ fn version_1_is_read_with_its_ancestors() {
         (&names[0], "1000000000\n"),
         (&names[1], "900000000\n"),
         (&names[2], stat),
+        // No group of memory of this process.
+        (
+            "/sys/fs/cgroup/memory/other/memory.limit_in_bytes",
+            "1000\n",
+        ),
     ];
     assert_eq!(left(&listed), 400.0 * MB);
     let step = [
@@ -268,6 +273,15 @@ fn a_slurm_job_without_a_group_has_what_it_asked_for() {
     // All memory of a node.
     assert_eq!(left(&[process, ("SLURM_MEM_PER_NODE", "0")]), OF_MACHINE);
     assert_eq!(left(&[process, ("SLURM_MEM_PER_NODE", "many")]), OF_MACHINE);
+    let unlimited = [
+        ("/proc/self/cgroup", "4:memory:/\n"),
+        (
+            "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+            "9223372036854771712\n",
+        ),
+    ];
+    let asked = left(&[&[process, node], &unlimited[..]].concat());
+    assert_eq!(asked, megabytes(950));
     // The job's group is the limit, though it leaves more.
     let group = [
         ("/proc/self/cgroup", "0::/job_1\n"),
