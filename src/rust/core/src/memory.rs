@@ -77,12 +77,18 @@ const SMALL: f64 = (64 << 20) as f64;
 /// # Errors
 /// `Error::Memory` with the size of the request and the memory that is left.
 pub fn check(what: &str, bytes: f64) -> Result<()> {
+    check_limits(what, bytes)?;
+    probe::<u8>(what, bytes as usize)
+}
+
+/// Checks that the limits leave `bytes` bytes: the system may grant more, and end the process later.
+fn check_limits(what: &str, bytes: f64) -> Result<()> {
     if bytes > SMALL {
         if let Some(available) = available().filter(|available| available.left < bytes) {
             return Err(too_much(what, bytes, &available.to_string()));
         }
     }
-    probe::<u8>(what, bytes as usize)
+    Ok(())
 }
 
 /// Checks that there is memory for the working data of a computation, `each` bytes per observation
@@ -99,14 +105,14 @@ pub fn check_working(what: &str, observations: usize, each: usize) -> Result<()>
 /// An empty vector with room for `len` values; `what` names the request.
 ///
 /// # Errors
-/// `Error::Memory` with the size of the request, where the system refuses it.
+/// `Error::Memory` with the size of the request, where the system refuses it or its limits leave
+/// less.
 pub fn room<T>(what: &str, len: usize) -> Result<Vec<T>> {
     check_shortage()?;
     let mut values = Vec::new();
-    match refusable(|| values.try_reserve_exact(len)) {
-        Ok(()) => Ok(values),
-        Err(_) => Err(refused::<T>(what, len)),
-    }
+    refusable(|| values.try_reserve_exact(len)).map_err(|_| refused::<T>(what, len))?;
+    check_limits(what, bytes_of::<T>(len))?;
+    Ok(values)
 }
 
 /// Makes room for `more` values in a vector that grows.
@@ -119,7 +125,8 @@ pub fn reserve<T>(values: &mut Vec<T>, what: &str, more: usize) -> Result<()> {
     }
     check_shortage()?;
     let reserved = refusable(|| values.try_reserve(more));
-    reserved.map_err(|_| refused::<T>(what, values.len() + more))
+    reserved.map_err(|_| refused::<T>(what, values.len() + more))?;
+    check_limits(what, bytes_of::<T>(more))
 }
 
 /// `len` zeros.
@@ -130,7 +137,9 @@ pub fn zeros<T: Zeroable>(what: &str, len: usize) -> Result<Vec<T>> {
     check_shortage()?;
     // The system's fresh pages are zero; writing zeros would take long.
     let zeros = refusable(|| bytemuck::allocation::try_zeroed_vec(len));
-    zeros.map_err(|()| refused::<T>(what, len))
+    let zeros = zeros.map_err(|()| refused::<T>(what, len))?;
+    check_limits(what, bytes_of::<T>(len))?;
+    Ok(zeros)
 }
 
 /// `len` copies of a value.
@@ -183,7 +192,11 @@ fn probe<T>(what: &str, len: usize) -> Result<()> {
 }
 
 fn refused<T>(what: &str, len: usize) -> Error {
-    too_little(what, len as f64 * size_of::<T>() as f64)
+    too_little(what, bytes_of::<T>(len))
+}
+
+fn bytes_of<T>(len: usize) -> f64 {
+    len as f64 * size_of::<T>() as f64
 }
 
 /// The error that the system refuses `bytes` bytes; `what` names the request.
