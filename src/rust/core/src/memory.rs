@@ -7,6 +7,7 @@
 //! [`Monitor::check`](crate::Monitor::check), while the reserve lasts.
 
 mod available;
+mod bytes;
 mod granules;
 
 use std::cell::Cell;
@@ -18,6 +19,7 @@ use rayon::prelude::*;
 
 use crate::error::{Error, Result};
 use available::available;
+pub use bytes::in_words;
 pub use granules::Granules;
 
 /// Whether an allocator uses its reserve.
@@ -206,14 +208,6 @@ pub fn too_little(what: &str, bytes: f64) -> Error {
 
 fn too_much(what: &str, bytes: f64, but: &str) -> Error {
     Error::Memory(format!("{what} {}, but {but}", in_words(bytes)))
-}
-
-/// A number of bytes in MB or GB.
-pub fn in_words(bytes: f64) -> String {
-    if bytes < 1e8 {
-        return format!("{:.1} MB", bytes / 1e6);
-    }
-    format!("{:.1} GB", bytes / 1e9)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@
 use std::process::Command;
 use std::{env, fmt, fs, iter};
 
-use super::in_words;
+use super::bytes::in_words;
 
 /// Bytes from which on a control group's limit is none: version 1 writes "no limit" as the largest
 /// number of whole pages below 2^63.
