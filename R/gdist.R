@@ -21,8 +21,10 @@
 #'   there is one and the data are large enough to profit. The result is the same, bit for bit. See
 #'   [gpu_devices()].
 #' @param threads Number of CPU threads. `NULL` means `getOption("mc.cores")` if set, else the
-#'   environment variable `OMP_NUM_THREADS` if set, else all cores; at most `OMP_THREAD_LIMIT`, and
-#'   at most two under `R CMD check`. The result is the same, bit for bit.
+#'   environment variable `OMP_NUM_THREADS` if set, else all cores that this process may use, by
+#'   [parallelly::availableCores()]: the machine's, or fewer in a container, a cluster's job or with
+#'   a CPU quota. It is at most `OMP_THREAD_LIMIT`, and at most two under `R CMD check`. The result
+#'   is the same, bit for bit.
 #' @param progress Whether to draw a progress bar.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   usable ones. [gpu_devices()] says which functions use more than one.
@@ -63,8 +65,15 @@
 #' @section Memory:
 #' The result has n (n - 1) / 2 values of 8 bytes: 0.64 GB for 12,625 observations, 40 GB for
 #' 100,000. It may be longer than 2^31 (n > 65,536). The library writes the distances directly into
-#' R's memory and needs two copies of X in addition. If the machine has too little memory for the
-#' result, or R gets none, the call stops at once with an error of class `gmhclust_error_memory`.
+#' R's memory and needs two copies of X in addition. If there is too little memory for the result,
+#' or R gets none, the call stops at once with an error of class `gmhclust_error_memory`.
+#'
+#' The functions of this package count the memory that is available on the machine and, on Linux, in
+#' its container or job: the memory limits of control groups (Docker, Kubernetes, SLURM, systemd),
+#' or else the memory that a SLURM job asked for (`SLURM_MEM_PER_NODE`, `SLURM_MEM_PER_CPU`). Free
+#' swap counts as available, and so does the file cache, which the system gives up. On Windows and
+#' under `ulimit -v`, the system itself refuses memory that is not there. On macOS, the physical
+#' memory counts.
 #'
 #' An interrupt (Ctrl-C) stops the work within a second.
 #'

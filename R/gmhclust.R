@@ -38,8 +38,10 @@
 #'   bit. See [gpu_devices()] for the work of the GPU, its requirements, and reasons why it is not
 #'   used.
 #' @param threads Number of CPU threads. `NULL` means `getOption("mc.cores")` if set, else the
-#'   environment variable `OMP_NUM_THREADS` if set, else all cores; at most `OMP_THREAD_LIMIT`, and
-#'   at most two under `R CMD check`. The result is the same, bit for bit.
+#'   environment variable `OMP_NUM_THREADS` if set, else all cores that this process may use, by
+#'   [parallelly::availableCores()]: the machine's, or fewer in a container, a cluster's job or with
+#'   a CPU quota. It is at most `OMP_THREAD_LIMIT`, and at most two under `R CMD check`. The result
+#'   is the same, bit for bit.
 #' @param progress Whether to draw a progress bar. It estimates the work of all remaining merges, so
 #'   it advances evenly.
 #' @param BPPARAM `NULL`, or workers that share the clustering within apriori clusters, here or on
@@ -133,10 +135,10 @@
 #' observations need the copies of X, but only the apriori clusters that are currently clustered,
 #' one for each thread, need the rest. For the memory of a GPU see [gpu_devices()].
 #'
-#' The memory for observations is requested before the work starts. If the machine, a container or
-#' `ulimit -v` refuses memory, then or later, the call stops with a `gmhclust_error_memory`, and R
-#' continues. But if the operating system grants more memory than it has, as Linux does by default,
-#' it may end R.
+#' The memory for observations is requested before the work starts. If there is too little, on the
+#' machine, in its container or job, or by `ulimit -v` (see *Memory* of [gdist()]), then or later,
+#' the call stops with a `gmhclust_error_memory`, and R continues. But if other programs take the
+#' memory meanwhile, the operating system may end R, as it grants more memory than it has.
 #'
 #' Time grows with n^2 p; with G apriori clusters of about equal size, with (n^2 / G + G^2) p. An
 #' interrupt (Ctrl-C) stops the work within a second. Ties, outliers and columns of very different

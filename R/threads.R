@@ -13,8 +13,8 @@ is_thread_count <- function(x) {
   is_single_number(x) && x >= 1 && x == round(x) && x <= .Machine$integer.max
 }
 
-# getOption("mc.cores"), else OMP_NUM_THREADS, else every core; never more than OMP_THREAD_LIMIT,
-# nor more than 2 under R CMD check.
+# getOption("mc.cores"), else OMP_NUM_THREADS, else every core that this process may use; never more
+# than OMP_THREAD_LIMIT, nor more than 2 under R CMD check.
 default_threads <- function() {
   wanted <- c(
     as_thread_count(getOption("mc.cores")),
@@ -42,7 +42,5 @@ check_limits_cores <- function() {
   nzchar(setting) && setting != "false"
 }
 
-available_cores <- function() {
-  cores <- parallel::detectCores()
-  if (is.na(cores)) 1L else cores
-}
+# A container's quota, the cores of a job and the like may be fewer than the machine's.
+available_cores <- function() as.integer(parallelly::availableCores())

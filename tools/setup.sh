@@ -17,7 +17,7 @@ export LC_ALL=C.UTF-8 LANGUAGE=en
 
 # Requirements to build and load the package: R, a C compiler as linker, and certificates to
 # download crates.
-packages_to_build=(build-essential ca-certificates r-base-core r-cran-cli)
+packages_to_build=(build-essential ca-certificates r-base-core r-cran-cli r-cran-parallelly)
 
 # What the tests, vignettes and R's checks need besides.
 packages_to_test=(fonts-dejavu-core git pandoc python3 python3-numpy qpdf r-bioc-all

@@ -20,7 +20,7 @@
 #   neighbours   20 nearest: gknn, FNN::get.knn, BiocNeighbors::findKNN (KMKNN)
 #
 # n is 1,000, 2,000, 5,000 and so on, up to 1,000,000. A call leaves out all n from the first one
-# that would take more than --limit seconds (20), or more than half of the machine's memory, by its
+# that would take more than --limit seconds (20), or more than half of the available memory, by its
 # growth up to then.
 #
 # All rows run by default, each measurement 3 times and in a fork of its own, on the default number
@@ -107,13 +107,6 @@ first_size <- c("gmhclust, apriori = 1000" = 5000)
 
 # ---- measuring ----------------------------------------------------------------------------------
 
-machine_megabytes <- function() {
-  memory <- "/proc/meminfo"
-  if (!file.exists(memory)) return(Inf)
-  line <- grep("^MemTotal", readLines(memory), value = TRUE)
-  as.numeric(gsub("[^0-9]", "", line)) / 1024
-}
-
 # Whether n cells are expected to be within both limits, by the measurements `done` of one call.
 # Times that are too short to show growth count as quadratic.
 affordable <- function(done, n, options) {
@@ -126,8 +119,9 @@ affordable <- function(done, n, options) {
     growth <- log(done$seconds[last] / before$seconds) / log(done$n[last] / before$n)
     growth <- min(max(growth, 1), 3)
   }
+  bytes <- 1e6 * max(0, done$megabytes[last]) * times^2
   done$seconds[last] * times^growth <= options$limit &&
-    max(0, done$megabytes[last]) * times^2 <= options$megabytes
+    is.null(gmhclust:::memory_refusal("twice the memory is", 2 * bytes))
 }
 
 # Measures all calls of a row, all of one n in turns.
@@ -161,6 +155,5 @@ quick <- "--quick" %in% arguments
 settings <- parse_options(setdiff(arguments, "--quick"), names(calls), character(0), "limit")
 if (settings$gpu) stop("sizes.R measures the CPU; the other benchmarks have --gpu", call. = FALSE)
 settings$limit <- number(settings$limit, if (quick) 2 else 20)
-settings$megabytes <- machine_megabytes() / 2
 if (quick) settings$repeats <- 1
 run_benchmark(settings, arguments, measure_row)

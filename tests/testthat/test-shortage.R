@@ -83,3 +83,20 @@ test_that("threads that cannot be started are an error, and the call does not ha
   call <- "gkmeans(x, 20, threads = 1000, backend = 'cpu')"
   expect_identical(outcome(call, 400, megabytes_loaded()), "gmhclust_error_memory")
 })
+
+test_that("a SLURM job that asked for less memory is a limit of all but small requests", {
+  skip_if_not(file.exists("/proc/meminfo"), "Linux")
+  asked <- Sys.getenv("SLURM_MEM_PER_NODE", NA)
+  on.exit(if (is.na(asked)) Sys.unsetenv("SLURM_MEM_PER_NODE") else
+    Sys.setenv(SLURM_MEM_PER_NODE = asked))
+  Sys.setenv(SLURM_MEM_PER_NODE = "1")
+  refusal <- memory_refusal("All need", 8e7)
+  skip_if_not(grepl("SLURM", paste(refusal)), "a machine without a limit by a control group")
+  left <- "80.0 MB, but only 0.0 MB of the 1.0 MB that this SLURM job asked for are available"
+  expect_identical(refusal, paste("All need", left))
+  expect_null(memory_refusal("All need", 6e7))
+  # The distance needs little, the copy of the data more.
+  error <- expect_error(gdist(matrix(0, 2, 5e6), backend = "cpu"), class = "gmhclust_error_memory")
+  expect_match(conditionMessage(error), paste("a copy of the observations needs", left),
+               fixed = TRUE)
+})

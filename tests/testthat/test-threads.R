@@ -31,6 +31,12 @@ test_that("mc.cores has precedence over OMP_NUM_THREADS", {
   expect_identical(threads_under(OMP_NUM_THREADS = "many"), available_cores())
 })
 
+test_that("the default is at most the cores that a job got", {
+  expect_identical(threads_under(SLURM_CPUS_PER_TASK = "1"), 1L)
+  expect_identical(threads_under(SLURM_CPUS_PER_TASK = "1", OMP_NUM_THREADS = "5"), 5L)
+  expect_identical(threads_under(SLURM_CPUS_PER_TASK = "1", cores = 7), 7L)
+})
+
 test_that("OMP_THREAD_LIMIT and R CMD check's two cores are limits", {
   expect_identical(threads_under(OMP_THREAD_LIMIT = "3", cores = 7), 3L)
   for (setting in c("TRUE", "true", "warn")) {

@@ -6,6 +6,8 @@
 //! [`shortage`] when it starts to use it; then computations stop with an error at the next
 //! [`Monitor::check`](crate::Monitor::check), while the reserve lasts.
 
+mod available;
+mod bytes;
 mod granules;
 
 use std::cell::Cell;
@@ -16,6 +18,8 @@ use bytemuck::Zeroable;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
+use available::available;
+pub use bytes::in_words;
 pub use granules::Granules;
 
 /// Whether an allocator uses its reserve.
@@ -64,18 +68,29 @@ fn refusable<T>(ask: impl FnOnce() -> T) -> T {
 /// Names requests for copies of observations in memory errors.
 pub const OBSERVATIONS: &str = "a copy of the observations needs";
 
-/// Checks that there is memory for `bytes` bytes. `what` names the request, as in "the tree needs".
+/// Bytes of a request up to which the limits on memory are not read. A machine or a container that
+/// is full gets memory for small work by swapping; without this, all calls would fail there. Too
+/// large a value lets requests pass that end the process.
+const SMALL: f64 = (64 << 20) as f64;
+
+/// Checks that there is memory for `bytes` bytes, by the limits of the machine, its containers and
+/// jobs, and by a request. `what` names it, as in "the tree needs".
 ///
 /// # Errors
-/// `Error::Memory` with the size of the request.
+/// `Error::Memory` with the size of the request and the memory that is left.
 pub fn check(what: &str, bytes: f64) -> Result<()> {
-    match total() {
-        Some(total) if bytes > total => {
-            let has = in_words(total);
-            Err(too_much(what, bytes, &format!("this machine has {has}")))
+    check_limits(what, bytes)?;
+    probe::<u8>(what, bytes as usize)
+}
+
+/// Checks that the limits leave `bytes` bytes: the system may grant more, and end the process later.
+fn check_limits(what: &str, bytes: f64) -> Result<()> {
+    if bytes > SMALL {
+        if let Some(available) = available().filter(|available| available.left < bytes) {
+            return Err(too_much(what, bytes, &available.to_string()));
         }
-        _ => probe::<u8>(what, bytes as usize),
     }
+    Ok(())
 }
 
 /// Checks that there is memory for the working data of a computation, `each` bytes per observation
@@ -92,14 +107,14 @@ pub fn check_working(what: &str, observations: usize, each: usize) -> Result<()>
 /// An empty vector with room for `len` values; `what` names the request.
 ///
 /// # Errors
-/// `Error::Memory` with the size of the request, where the system refuses it.
+/// `Error::Memory` with the size of the request, where the system refuses it or its limits leave
+/// less.
 pub fn room<T>(what: &str, len: usize) -> Result<Vec<T>> {
     check_shortage()?;
     let mut values = Vec::new();
-    match refusable(|| values.try_reserve_exact(len)) {
-        Ok(()) => Ok(values),
-        Err(_) => Err(refused::<T>(what, len)),
-    }
+    refusable(|| values.try_reserve_exact(len)).map_err(|_| refused::<T>(what, len))?;
+    check_limits(what, bytes_of::<T>(len))?;
+    Ok(values)
 }
 
 /// Makes room for `more` values in a vector that grows.
@@ -112,7 +127,8 @@ pub fn reserve<T>(values: &mut Vec<T>, what: &str, more: usize) -> Result<()> {
     }
     check_shortage()?;
     let reserved = refusable(|| values.try_reserve(more));
-    reserved.map_err(|_| refused::<T>(what, values.len() + more))
+    reserved.map_err(|_| refused::<T>(what, values.len() + more))?;
+    check_limits(what, bytes_of::<T>(more))
 }
 
 /// `len` zeros.
@@ -123,7 +139,9 @@ pub fn zeros<T: Zeroable>(what: &str, len: usize) -> Result<Vec<T>> {
     check_shortage()?;
     // The system's fresh pages are zero; writing zeros would take long.
     let zeros = refusable(|| bytemuck::allocation::try_zeroed_vec(len));
-    zeros.map_err(|()| refused::<T>(what, len))
+    let zeros = zeros.map_err(|()| refused::<T>(what, len))?;
+    check_limits(what, bytes_of::<T>(len))?;
+    Ok(zeros)
 }
 
 /// `len` copies of a value.
@@ -176,7 +194,11 @@ fn probe<T>(what: &str, len: usize) -> Result<()> {
 }
 
 fn refused<T>(what: &str, len: usize) -> Error {
-    too_little(what, len as f64 * size_of::<T>() as f64)
+    too_little(what, bytes_of::<T>(len))
+}
+
+fn bytes_of<T>(len: usize) -> f64 {
+    len as f64 * size_of::<T>() as f64
 }
 
 /// The error that the system refuses `bytes` bytes; `what` names the request.
@@ -186,24 +208,6 @@ pub fn too_little(what: &str, bytes: f64) -> Error {
 
 fn too_much(what: &str, bytes: f64, but: &str) -> Error {
     Error::Memory(format!("{what} {}, but {but}", in_words(bytes)))
-}
-
-/// A number of bytes in MB or GB.
-pub fn in_words(bytes: f64) -> String {
-    if bytes < 1e8 {
-        return format!("{:.1} MB", bytes / 1e6);
-    }
-    format!("{:.1} GB", bytes / 1e9)
-}
-
-/// Bytes of memory and swap of this machine; `None` where the system does not tell.
-fn total() -> Option<f64> {
-    let table = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let kilobytes = |name: &str| -> Option<f64> {
-        let line = table.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse().ok()
-    };
-    Some(1024.0 * (kilobytes("MemTotal:")? + kilobytes("SwapTotal:").unwrap_or(0.0)))
 }
 
 #[cfg(test)]
@@ -231,5 +235,16 @@ mod tests {
         assert!(zeros::<f64>("all need", usize::MAX).is_err());
         assert!(check("all need", f64::MAX).is_err());
         assert_eq!(check("all need", 1000.0), Ok(()));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn more_than_the_limits_leave_is_refused_with_what_is_left() {
+        let left = available().expect("Linux tells the memory of the machine");
+        let too_much = Err(Error::Memory(format!("all need 100000.0 GB, but {left}")));
+        let digits = |text: String| text.replace(|c: char| c.is_ascii_digit(), "");
+        let words = |of: Result<()>| digits(format!("{of:?}"));
+        // The numbers change between the calls.
+        assert_eq!(words(check("all need", 1e14)), words(too_much));
     }
 }

@@ -1,0 +1,9 @@
+//! Numbers of bytes for messages.
+
+/// A number of bytes in MB or GB.
+pub fn in_words(bytes: f64) -> String {
+    if bytes < 1e8 {
+        return format!("{:.1} MB", bytes / 1e6);
+    }
+    format!("{:.1} GB", bytes / 1e9)
+}
