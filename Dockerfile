@@ -13,7 +13,7 @@ ARG RUST=1.95.0
 # hadolint ignore=DL3008
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
-        build-essential ca-certificates r-base-dev r-cran-cli rustup \
+        build-essential ca-certificates r-base-dev r-cran-cli r-cran-parallelly rustup \
     && rm -rf /var/lib/apt/lists/* \
     && rustup toolchain install "$RUST" --profile minimal \
     && rustup default "$RUST"
@@ -28,7 +28,7 @@ FROM nvidia/cuda:12.8.1-base-ubuntu24.04
 # hadolint ignore=DL3008
 RUN apt-get update \
     && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
-        fonts-dejavu-core r-base-core r-cran-cli \
+        fonts-dejavu-core r-base-core r-cran-cli r-cran-parallelly \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 1001 analyst
 
