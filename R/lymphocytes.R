@@ -13,7 +13,7 @@
 #'   \item{`label`}{integer, the donor's group: 0 for donors 1 to 10, 1 for donors 68 to 77. Not the
 #'     type of the cell: the data have no gates.}
 #' }
-#' The file itself is `system.file("extdata", "lymphocytes.csv.gz", package = "gmhclust")`.
+#' The file itself is `system.file("extdata", "lymphocytes.csv.bz2", package = "gmhclust")`.
 #'
 #' @source `testData` of the Bioconductor package \pkg{DepecheR} by Jakob Theorell and Axel Theorell
 #'   (MIT licence).
@@ -28,7 +28,7 @@
 #' plot(cells[seq(1, 20000, by = 10), c("CD4", "CD8")], pch = ".")
 #' @export
 lymphocytes <- function() {
-  file <- system.file("extdata", "lymphocytes.csv.gz", package = "gmhclust", mustWork = TRUE)
+  file <- system.file("extdata", "lymphocytes.csv.bz2", package = "gmhclust", mustWork = TRUE)
   cells <- utils::read.csv(file)
   of_donor <- c("ids", "label")
   cells[c(setdiff(names(cells), of_donor), of_donor)]
