@@ -66,7 +66,7 @@
 #' # A method for a class of your own:
 #' observations.my_cells <- function(x, ...) observations(x$values, ...)
 #' mine <- structure(list(values = cells[1:100, 1:14]), class = "my_cells")
-#' if (getRversion() >= "4.0.0") registerS3method("observations", "my_cells", observations.my_cells)
+#' registerS3method("observations", "my_cells", observations.my_cells)
 #' dim(observations(mine))
 #' @export
 observations <- function(x, ...) {
