@@ -93,6 +93,9 @@ observations.default <- function(x, ...) {
 observations.data.frame <- function(x, ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
+  if (length(x) != ncol(x) || any(vapply(x, NROW, 0L) != nrow(x))) {
+    refuse("x", "has columns of different lengths", "a data frame has as many values in each", call)
+  }
   check_columns(x, "x", call)
   as_doubles(if (ncol(x) > 0) as.matrix(x) else matrix(0, nrow(x), 0))
 }
@@ -122,8 +125,8 @@ observations.sparseMatrix <- function(x, ...) {
 
 # ---- what the verbs do with it ------------------------------------------------------------------
 
-# The observations of the user's argument `arg`. Errors of the methods of this package are raised on
-# behalf of `call`, and name `arg`.
+# The observations of the user's argument `arg`. Errors are raised on behalf of `call`, and name
+# `arg`: those of the methods of this package, and those of other packages about their objects.
 as_data <- function(x, arg, call, ...) {
   if (is_number_vector(x)) refuse_vector(x, arg, call)
   tryCatch(
@@ -134,6 +137,11 @@ as_data <- function(x, arg, call, ...) {
       }
       e$call <- call
       stop(e)
+    },
+    gmhclust_error = function(e) stop(e),
+    error = function(e) {
+      got <- paste0("is ", describe(x), ", which cannot be read: ", conditionMessage(e))
+      refuse(arg, got, needs_observations, call)
     }
   )
 }
