@@ -86,6 +86,8 @@ observations.default <- function(x, ...) {
   if (!is.matrix(x) || !is_numeric_type(x)) {
     refuse("x", paste("is", describe(x)), needs_observations, call)
   }
+  # A matrix of another class has methods of its own.
+  if (is.object(x)) x <- unclass(asS4(x, FALSE))
   as_doubles(x)
 }
 
@@ -129,21 +131,17 @@ observations.sparseMatrix <- function(x, ...) {
 # `arg`: those of the methods of this package, and those of other packages about their objects.
 as_data <- function(x, arg, call, ...) {
   if (is_number_vector(x)) refuse_vector(x, arg, call)
-  tryCatch(
-    observations(x, ...),
-    gmhclust_error_input = function(e) {
-      if (!is.null(e$refused) && e$refused$arg == "x") {
-        refuse(arg, e$refused$got, e$refused$needs, call)
-      }
-      e$call <- call
-      stop(e)
-    },
-    gmhclust_error = function(e) stop(e),
-    error = function(e) {
+  tryCatch(observations(x, ...), error = function(e) {
+    if (!inherits(e, "gmhclust_error")) {
       got <- paste0("is ", describe(x), ", which cannot be read: ", conditionMessage(e))
       refuse(arg, got, needs_observations, call)
     }
-  )
+    if (!is.null(e$refused) && e$refused$arg == "x") {
+      refuse(arg, e$refused$got, e$refused$needs, call)
+    }
+    e$call <- call
+    stop(e)
+  })
 }
 
 # Stops if there are arguments that the method for x does not have.

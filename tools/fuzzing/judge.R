@@ -14,7 +14,8 @@ judge <- function(call, env) {
     ),
     error = identity
   )
-  if (inherits(outcome, "error")) return(if (!is_of_others(call, env)) judge_error(outcome))
+  if (is_of_others(call, env)) return(NULL)
+  if (inherits(outcome, "error")) return(judge_error(outcome))
   warnings <- warnings[!grepl(known_warnings, warnings)]
   wrong <- tryCatch(
     invalid_value(as.character(call[[1]]), outcome$value, call, env),

@@ -4,7 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use gmhclust_core::knn::folder::{begin, Digests, Folder, Manifest, MetricOptions, SearchDescription};
+use gmhclust_core::knn::folder::{
+    begin, Digests, Folder, Manifest, MetricOptions, SearchDescription,
+};
 use gmhclust_core::knn::Graph;
 use gmhclust_core::{Error, Monitor};
 
@@ -12,7 +14,18 @@ use crate::bytes::{sha256, Bytes};
 
 /// Counts of a manifest: small ones, whose blocks are written, and some at limits of types.
 const COUNTS: [u32; 12] = [
-    1, 2, 3, 4, 5, 7, 65_536, 65_537, 1 << 29, 1 << 30, (1 << 31) - 2, (1 << 31) - 1,
+    1,
+    2,
+    3,
+    4,
+    5,
+    7,
+    65_536,
+    65_537,
+    1 << 29,
+    1 << 30,
+    (1 << 31) - 2,
+    (1 << 31) - 1,
 ];
 
 /// Most values of a block that is written.
@@ -44,7 +57,9 @@ pub fn check(input: &[u8]) {
             index: (0..values as u32).map(|value| value % among).collect(),
             distance: (0..values).map(|value| value as f64).collect(),
         };
-        folder.write(block, &graph, &Monitor::default()).expect("fits");
+        folder
+            .write(block, &graph, &Monitor::default())
+            .expect("fits");
         let queries: Vec<usize> = (0..queries).collect();
         assert_eq!(folder.read(block, &queries, &Monitor::default()), Ok(graph));
         written.push(block);
@@ -184,7 +199,10 @@ fn sign(path: &Path) {
     }
     for entry in fs::read_dir(path).expect("the folder is there") {
         let file = entry.expect("is listed").path();
-        if file.extension().is_none_or(|extension| extension != "sha256") {
+        if file
+            .extension()
+            .is_none_or(|extension| extension != "sha256")
+        {
             continue;
         }
         let Ok(text) = fs::read(&file) else { continue };

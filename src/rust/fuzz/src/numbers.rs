@@ -7,7 +7,9 @@ use gmhclust_core::dendrogram::{crossings, Dendrogram};
 use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::kmeans::{self, Start};
 use gmhclust_core::knn::{RangeSearch, Search};
-use gmhclust_core::linkage::{matrix, points, spanning, Linkage, Origin, Recurrence, StoredPrecision};
+use gmhclust_core::linkage::{
+    matrix, points, spanning, Linkage, Origin, Recurrence, StoredPrecision,
+};
 use gmhclust_core::mahalanobis::{self, Distance, Options, Subthreshold};
 use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::{Cpu, Error, Monitor, Observations, Result};
@@ -18,12 +20,42 @@ use crate::bytes::Bytes;
 /// Values at which arithmetic changes: limits, and numbers whose squares, cubes or fourth powers are
 /// limits.
 const VALUES: [f64; 24] = [
-    0.0, -0.0, 1.0, -1.0, 2.0, 0.5, 3.0, 1.0 + f64::EPSILON, 1e-8, 1e8, 1e16, -1e16, 1e38, 1e-38, 1e77,
-    -1e77, 1e154, 1e-154, 1e155, 1e-162, f64::MAX, f64::MIN, f64::MIN_POSITIVE, 5e-324,
+    0.0,
+    -0.0,
+    1.0,
+    -1.0,
+    2.0,
+    0.5,
+    3.0,
+    1.0 + f64::EPSILON,
+    1e-8,
+    1e8,
+    1e16,
+    -1e16,
+    1e38,
+    1e-38,
+    1e77,
+    -1e77,
+    1e154,
+    1e-154,
+    1e155,
+    1e-162,
+    f64::MAX,
+    f64::MIN,
+    f64::MIN_POSITIVE,
+    5e-324,
 ];
 
 const METRICS: [&str; 9] = [
-    "euclidean", "maximum", "manhattan", "canberra", "binary", "minkowski", "pearson", "spearman", "cosine",
+    "euclidean",
+    "maximum",
+    "manhattan",
+    "canberra",
+    "binary",
+    "minkowski",
+    "pearson",
+    "spearman",
+    "cosine",
 ];
 
 /// Runs an algorithm and checks what must hold of every result.
@@ -105,8 +137,14 @@ fn nearest(input: &mut Bytes) -> Result<()> {
     let mut search = Search::new(&points, references, k, cpu())?;
     search.run(cpu(), &Monitor::default())?;
     let graph = search.into_graph();
-    assert!(graph.index.iter().all(|&index| (index as usize) < references));
-    assert!(graph.distance.chunks(k).all(|row| row.windows(2).all(|pair| pair[0] <= pair[1])));
+    assert!(graph
+        .index
+        .iter()
+        .all(|&index| (index as usize) < references));
+    assert!(graph
+        .distance
+        .chunks(k)
+        .all(|row| row.windows(2).all(|pair| pair[0] <= pair[1])));
     Ok(())
 }
 
@@ -123,7 +161,10 @@ fn within(input: &mut Bytes) -> Result<()> {
     let mut search = RangeSearch::new(&points, references, queries, &[radius])?;
     search.run(cpu(), &Monitor::default())?;
     let found = search.into_within();
-    assert!(found.index.iter().all(|&index| (index as usize) < references));
+    assert!(found
+        .index
+        .iter()
+        .all(|&index| (index as usize) < references));
     assert!(found.distance.iter().all(|&distance| distance <= radius));
     Ok(())
 }
@@ -132,7 +173,9 @@ fn spanning_tree(input: &mut Bytes) -> Result<()> {
     let points = prepared(input)?;
     let edges = spanning::tree(&points, cpu(), &Monitor::default())?;
     assert_eq!(edges.len(), points.rows() - 1);
-    assert!(edges.windows(2).all(|pair| pair[0].weight <= pair[1].weight));
+    assert!(edges
+        .windows(2)
+        .all(|pair| pair[0].weight <= pair[1].weight));
     Ok(())
 }
 
@@ -156,7 +199,9 @@ fn members(input: &mut Bytes, n: usize) -> Option<Vec<f64>> {
             1.0
         }
     };
-    input.flag().then(|| (0..n).map(|_| positive(value(input))).collect())
+    input
+        .flag()
+        .then(|| (0..n).map(|_| positive(value(input))).collect())
 }
 
 fn linkage_of_points(input: &mut Bytes) -> Result<()> {
@@ -185,7 +230,10 @@ fn centers(input: &mut Bytes) -> Result<()> {
     let draws: Vec<f64> = (0..k).map(|_| f64::from(input.byte()) / 256.0).collect();
     let found = kmeans::cluster(&x, Start::Draws(&draws), 10, cpu(), &Monitor::default())?;
     assert!(found.cluster.iter().all(|&cluster| (cluster as usize) < k));
-    assert_eq!(found.sizes.iter().map(|&size| size as usize).sum::<usize>(), x.nrows());
+    assert_eq!(
+        found.sizes.iter().map(|&size| size as usize).sum::<usize>(),
+        x.nrows()
+    );
     Ok(())
 }
 
@@ -199,7 +247,9 @@ fn clusters(input: &mut Bytes) -> Result<()> {
     };
     let x = Observations::new(data(input))?;
     let with_labels = input.flag();
-    let labels: Vec<u32> = (0..x.nrows()).map(|_| u32::from(input.byte() % 4)).collect();
+    let labels: Vec<u32> = (0..x.nrows())
+        .map(|_| u32::from(input.byte() % 4))
+        .collect();
     let labels = with_labels.then_some(&labels[..]);
     let found = mahalanobis::cluster(&x, labels, &options, cpu(), &Monitor::default())?;
     check_tree(&found.dendrogram, x.nrows());
@@ -208,7 +258,10 @@ fn clusters(input: &mut Bytes) -> Result<()> {
 
 /// Every cluster but the last is merged once, heights are finite, and no branches cross.
 fn check_tree(tree: &Dendrogram, n: usize) {
-    assert_eq!((tree.merge.len(), tree.height.len(), tree.order.len()), (n - 1, n - 1, n));
+    assert_eq!(
+        (tree.merge.len(), tree.height.len(), tree.order.len()),
+        (n - 1, n - 1, n)
+    );
     let mut merged: Vec<i32> = tree.merge.concat();
     merged.sort_unstable();
     let expected: Vec<i32> = (-(n as i32)..0).chain(1..n as i32 - 1).collect();
@@ -216,7 +269,11 @@ fn check_tree(tree: &Dendrogram, n: usize) {
     for (row, pair) in (1..).zip(&tree.merge) {
         assert!(pair[0] < row && pair[1] < row);
     }
-    assert!(tree.height.iter().all(|height| height.is_finite()), "{:?}", tree.height);
+    assert!(
+        tree.height.iter().all(|height| height.is_finite()),
+        "{:?}",
+        tree.height
+    );
     assert_eq!(crossings(&tree.merge, &tree.order), Ok(Vec::new()));
     for clusters in 1..=n {
         let cut = cut(&tree.merge, clusters).expect("there are as many");
