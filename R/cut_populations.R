@@ -191,6 +191,13 @@ population_shape <- function(x) {
 print.populations <- function(x, ...) {
   sizes <- attr(x, "sizes")
   k <- attr(x, "k")
+  is_number <- function(value) is_single_number(value) && !is.object(value)
+  is_sound <- is.numeric(sizes) && !is.object(sizes) && all(is.finite(sizes)) && is_number(k) &&
+    length(sizes) == k && is_number(attr(x, "rest")) && is_number(attr(x, "min_members"))
+  if (!is_sound) {
+    refuse("x", "has attributes that do not fit", "it must be the value of cut_populations()",
+           match.call())
+  }
   total <- sum(sizes) + attr(x, "rest")
   cat(
     k, ngettext(k, " population", " populations"), " of at least ",
@@ -207,8 +214,8 @@ print.populations <- function(x, ...) {
 
 # Populations without the attributes that only print() uses.
 plain_populations <- function(x) {
-  if (!inherits(x, "populations")) return(x)
-  stats::setNames(as.integer(x), names(x))
+  if (inherits(x, "populations")) attributes(x) <- list(names = names(x))
+  x
 }
 
 #' @export

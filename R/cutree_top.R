@@ -80,7 +80,7 @@ top_tree <- function(h, inner, leaves, call) {
     merge, h$height[kept], leaf_order(merge, call), labels = leaves$labels, method = h$method,
     call = h$call, dist_method = h$dist.method, settings = h$settings
   )
-  if (!is.null(top$settings)) top$settings$inversions <- count_inversions(top$height)
+  if (is.list(top$settings)) top$settings$inversions <- count_inversions(top$height)
   of_observation <- leaves$of_observation
   top$members <- as.vector(rowsum(leaf_members(h), of_observation))
   top$leaf <- if (is.null(h$leaf)) {

@@ -158,6 +158,9 @@ as_gpu_devices <- function(found) {
 
 #' @export
 print.gpu_devices <- function(x, ...) {
+  if (!is.data.frame(x)) {
+    refuse("x", paste("is", describe(x)), "it must be the value of gpu_devices()", match.call())
+  }
   if (nrow(x) == 0) {
     problem <- attr(x, "problem")
     cat(paste0("No CUDA device", if (!is.null(problem)) paste0(": ", problem)), "\n", sep = "")

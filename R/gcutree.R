@@ -60,7 +60,7 @@ gcutree <- function(tree, k = NULL, h = NULL) {
 values_per_job <- 2^22
 
 check_cluster_counts <- function(k, n, call) {
-  if (!is.numeric(k) || length(k) == 0) {
+  if (!is.numeric(k) || is.object(k) || length(k) == 0) {
     refuse("k", paste("is", describe(k)), paste("it must be numbers between 1 and", n), call)
   }
   counts <- trunc(k)
@@ -74,7 +74,7 @@ check_cluster_counts <- function(k, n, call) {
 
 # The number of clusters after all merges at height `h` or below, for each element of `h`.
 clusters_at <- function(h, height, call) {
-  if (!is.numeric(h) || length(h) == 0) {
+  if (!is.numeric(h) || is.object(h) || length(h) == 0) {
     refuse("h", paste("is", describe(h)), "it must be one or more heights", call)
   }
   if (anyNA(h)) {

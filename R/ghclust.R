@@ -217,13 +217,15 @@ linkages <- c(
 
 # The full name of a linkage, matched as in hclust().
 check_linkage <- function(method, call) {
+  method <- plain_text(method)
   if (identical(method, "ward")) {
     message("The \"ward\" method has been renamed to \"ward.D\"; note new \"ward.D2\"")
     return("ward.D")
   }
   chosen <- if (is.character(method) && length(method) == 1) pmatch(method, linkages) else NA
   if (is.na(chosen)) {
-    got <- if (is.character(method)) paste(method, collapse = ", ") else describe(method)
+    is_one <- is.character(method) && length(method) == 1
+    got <- if (is_one) shortened(method) else describe(method)
     refuse_like_stats(
       paste("invalid clustering method", got),
       paste("`method` must be one of", paste(dQuote(linkages, FALSE), collapse = ", ")), call

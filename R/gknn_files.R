@@ -109,6 +109,7 @@ read_gknn <- function(output) {
 #' @rdname read_gknn
 #' @export
 print.gknn_files <- function(x, ...) {
+  check_files(x, "x", match.call())
   blocks <- ceiling(x$rows / x$block_rows)
   cat(
     "The ", x$k, ngettext(x$k, " nearest neighbour of ", " nearest neighbours of "),
@@ -122,8 +123,9 @@ print.gknn_files <- function(x, ...) {
 #' @rdname read_gknn
 #' @export
 `[.gknn_files` <- function(x, rows) {
-  x <- unclass(x)
   call <- match.call()
+  x <- check_files(x, "x", call)
+  check_fits_manifest(x, "x", call)
   rows <- if (missing(rows)) seq_len(x$rows) else check_rows(rows, x$rows, "rows", call)
   index <- matrix(0L, length(rows), x$k)
   distance <- matrix(0, length(rows), x$k)
@@ -141,6 +143,31 @@ print.gknn_files <- function(x, ...) {
 #' @rdname read_gknn
 #' @export
 as.list.gknn_files <- function(x, ...) x[]
+
+# The components of an object of class "gknn_files".
+check_files <- function(x, arg, call) {
+  x <- unclass(x)
+  is_text <- function(part) is.character(part) && length(part) == 1 && !is.na(part)
+  is_count <- function(part) is_thread_count(part) && is.integer(part)
+  is_sound <- is.list(x) && all(vapply(counts_of_files, function(part) is_count(x[[part]]), NA)) &&
+    is_text(x$folder) && is_text(x$checksum) && is.list(x$metric) && is_text(x$metric$name)
+  if (!is_sound) refuse(arg, "has components that do not fit", needs_files, call)
+  x
+}
+
+counts_of_files <- c("rows", "columns", "among", "k", "block_rows")
+
+needs_files <- "it must be the value of read_gknn(), or of gknn() with `output`"
+
+# Stops if checked components differ from the manifest that they come from. Another manifest is an
+# error of whatever reads the folder.
+check_fits_manifest <- function(x, arg, call) {
+  files <- run_job(job_folder_open(path_bytes(x$folder), arg), FALSE, reading, call)
+  is_same <- identical(files[counts_of_files], x[counts_of_files])
+  if (files$checksum == x$checksum && !is_same) {
+    refuse(arg, "has components that differ from its manifest.json", needs_files, call)
+  }
+}
 
 # Row numbers from 1 to n.
 check_rows <- function(rows, n, arg, call) {
@@ -221,6 +248,9 @@ write_block <- function(files, rows, found) {
 check_folder <- function(output, arg, call) {
   if (!is.character(output) || length(output) != 1 || is.na(output) || !nzchar(output)) {
     refuse(arg, paste("is", describe(output)), "it must be the name of a folder", call)
+  }
+  if (!validEnc(output) || Encoding(output) == "bytes") {
+    refuse(arg, paste("is", describe(output)), "its bytes must be text in its encoding", call)
   }
   if (utils::file_test("-f", output)) {
     refuse(arg, paste("is the file", describe(output)), "it must be the name of a folder", call)

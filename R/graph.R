@@ -61,7 +61,7 @@
 as_edges <- function(nn, rows = NULL) {
   call <- match.call()
   in_files <- inherits(nn, "gknn_files")
-  if (!in_files) check_neighbours(nn, "nn", call)
+  if (in_files) check_files(nn, "nn", call) else check_neighbours(nn, "nn", call)
   n <- if (in_files) nn$rows else count_queries(nn)
   rows <- if (is.null(rows)) seq_len(n) else as.integer(check_rows(rows, n, "rows", call))
   found <- if (in_files) nn[rows] else lapply(nn[c("index", "distance")], take_rows, rows)
@@ -82,7 +82,9 @@ as_igraph <- function(nn,
   weight <- check_choice(weight, c("similarity", "distance"), "weight", call)
   nn <- neighbours_in_memory(nn, "nn", call)
   n <- count_queries(nn)
-  if (!is.null(labels) && (!is.atomic(labels) || length(labels) != n)) {
+  is_fit <- is.atomic(labels) && (!is.factor(labels) || is_sound_factor(labels)) &&
+    length(labels) == n
+  if (!is.null(labels) && !is_fit) {
     refuse("labels", paste("is", describe(labels)), paste("it must have one name for each of the",
                                                           n, "vertices"), call)
   }
@@ -148,8 +150,11 @@ as_hits <- function(nn, n = NULL) {
 
 # Stops if `nn` is not like the value of gknn() or gneighbours().
 check_neighbours <- function(nn, arg, call) {
+  # For objects of S4, lengths() can end R.
+  is_plain <- function(part) is.numeric(part) && !is.object(part) && !isS4(part)
   is_form <- function(part) {
-    is.matrix(part) && is.numeric(part) || is.list(part) && all(vapply(part, is.numeric, NA))
+    is.matrix(part) && is_plain(part) ||
+      is.list(part) && !is.object(part) && !isS4(part) && all(vapply(part, is_plain, NA))
   }
   is_result <- is.list(nn) && !is.data.frame(nn) && is_form(nn$index)
   if (is_result && is.null(nn$distance)) {
@@ -163,11 +168,30 @@ check_neighbours <- function(nn, arg, call) {
                    "or what gneighbours() returns")
     refuse(arg, paste("is", describe(nn)), needs, call)
   }
+  check_values_of_neighbours(nn, arg, call)
+}
+
+check_values_of_neighbours <- function(nn, arg, call) {
+  index <- unlist(nn$index, use.names = FALSE)
+  bad <- which(is.na(index) | index < 1 | index > .Machine$integer.max | index != round(index))
+  if (length(bad) > 0) {
+    refuse(arg, paste("has", index[bad[1]], "in `index`"), "indices must be numbers of rows", call)
+  }
+  if (anyNA(unlist(nn$distance, use.names = FALSE))) {
+    refuse(arg, "has missing values in `distance`", "there must be one for each of `index`", call)
+  }
+  rows <- attr(nn, "rows")
+  if (!is.null(rows) && !(is.numeric(rows) && length(rows) == count_queries(nn))) {
+    refuse(arg, "has an attribute `rows` that does not fit", "it must number the queries", call)
+  }
 }
 
 # Checked neighbours; those in files are read.
 neighbours_in_memory <- function(nn, arg, call) {
-  if (inherits(nn, "gknn_files")) nn <- as.list(nn)
+  if (inherits(nn, "gknn_files")) {
+    check_files(nn, arg, call)
+    nn <- as.list(nn)
+  }
   check_neighbours(nn, arg, call)
   nn
 }

@@ -47,7 +47,23 @@ hclust_problems <- function(h) {
     order_problems(h$order, h$merge),
     if (!is.null(h$labels) && length(h$labels) != merges + 1) {
       sprintf("`labels` has length %d, not %d", length(h$labels), merges + 1L)
-    }
+    },
+    top_problems(h, merges + 1L)
+  )
+}
+
+# The problems of the components that only the top of a tree has.
+top_problems <- function(h, n) {
+  has_members <- is.numeric(h$members) && length(h$members) == n
+  leaf <- h$leaf
+  is_leaf <- is.null(leaf) ||
+    (is.numeric(leaf) && !is.object(leaf) && all(is.finite(leaf)) &&
+       all(leaf == round(leaf) & leaf >= 1 & leaf <= n))
+  c(
+    if (has_members && !all(is.finite(h$members) & h$members > 0)) {
+      "`members` are not all positive numbers"
+    },
+    if (!is_leaf) sprintf("`leaf` has values that are not from 1 to %d", n)
   )
 }
 

@@ -32,7 +32,7 @@ needs_observations <- paste(
 # The observations of `x` as a double matrix of any size, with any values. Also takes vectors, as
 # dist() does: observations of one variable.
 as_points <- function(x, arg, call, ...) {
-  if (is_number_vector(x)) x <- as.matrix(x)
+  if (is_number_vector(x)) x <- as.matrix(unclass(x))
   read_all(as_data(x, arg, call, ...), arg, call)
 }
 
@@ -104,7 +104,7 @@ check_finite <- function(x, arg, call, rows_before = 0L) {
 # A short description of a value: "a list", "a character matrix", "a vector of length 3".
 describe <- function(x) {
   if (is.null(x)) return("NULL")
-  if (is.object(x)) return(paste("an object of class", dQuote(class(x)[1], FALSE)))
+  if (is.object(x)) return(paste("an object of class", quoted(class(x)[1])))
   if (is.function(x)) return("a function")
   if (is.list(x)) return(if (is.null(dim(x))) "a list" else "a list with dimensions")
   shape <- if (is.matrix(x)) "matrix" else if (is.array(x)) "array" else "vector"
@@ -115,7 +115,29 @@ describe <- function(x) {
   paste(article, type, shape, "of", size)
 }
 
-shown_value <- function(x) if (is.character(x)) dQuote(x, FALSE) else format(x)
+shown_value <- function(x) if (is.character(x)) quoted(x) else format(x)
+
+quoted <- function(text) dQuote(shortened(text), FALSE)
+
+# A user's text for a message: at most 60 characters, and bytes that are none in hexadecimal.
+shortened <- function(text) {
+  bad <- !validEnc(text) | Encoding(text) == "bytes"
+  text[bad] <- iconv(text[bad], "ASCII", "UTF-8", sub = "byte")
+  long <- nchar(text) > 60
+  text[long] <- paste0(substr(text[long], 1, 57), "...")
+  text
+}
+
+# Text without attributes; anything else unchanged.
+plain_text <- function(x) if (is.character(x)) as.vector(unclass(x)) else x
+
+# Whether x is a factor that has a level for each of its codes.
+is_sound_factor <- function(x) {
+  if (!is.factor(x)) return(FALSE)
+  codes <- unclass(x)
+  is.integer(codes) && is.character(levels(x)) && anyDuplicated(levels(x)) == 0 &&
+    all(is.na(codes) | (codes >= 1 & codes <= nlevels(x)))
+}
 
 # Columns centred and divided by their standard deviation; constant columns only centred.
 standardise <- function(x) {
@@ -153,8 +175,8 @@ apriori_clusters <- function(apriori, n, arg, call) {
 check_labels <- function(apriori, n, arg, call) {
   needs <- paste("it must be an integer, factor or character vector, one label for each of the", n,
                  "observations")
-  is_vector <- (is.atomic(apriori) || is.factor(apriori)) && is.null(dim(apriori))
-  kind_fits <- is.factor(apriori) || is.numeric(apriori) || is.character(apriori) ||
+  is_vector <- is.atomic(apriori) && is.null(dim(apriori))
+  kind_fits <- is_sound_factor(apriori) || is.numeric(apriori) || is.character(apriori) ||
     (is.logical(apriori) && all(is.na(apriori)))
   if (!is_vector || !kind_fits) refuse(arg, paste("is", describe(apriori)), needs, call)
   if (length(apriori) != n) refuse(arg, paste("has length", length(apriori)), needs, call)
@@ -207,6 +229,7 @@ check_flag <- function(flag, arg, call) {
 # One of `choices`, which may be abbreviated as in match.arg(). The first one if `value` is the
 # vector of all choices, the default of the argument.
 check_choice <- function(value, choices, arg, call) {
+  value <- plain_text(value)
   if (identical(value, choices)) return(choices[1])
   chosen <- if (is.character(value) && length(value) == 1) pmatch(value, choices) else NA
   if (is.na(chosen)) {
@@ -216,12 +239,14 @@ check_choice <- function(value, choices, arg, call) {
   choices[chosen]
 }
 
+needs_tree <- "it must be an object of class \"hclust\""
+
 is_tree <- function(h) inherits(h, "hclust") && is.list(h)
 
 # Stops unless `h` is a valid hclust object.
 check_tree <- function(h, arg, call) {
   if (!is_tree(h)) {
-    refuse(arg, paste("is", describe(h)), "it must be an object of class \"hclust\"", call)
+    refuse(arg, paste("is", describe(h)), needs_tree, call)
   }
   problems <- hclust_problems(h)
   if (length(problems) > 0) {

@@ -37,7 +37,12 @@ make_monotone <- function(h, method = c("eps", "halfway"), eps = NULL) {
   } else if (!is_single_number(eps) || eps <= 0) {
     refuse("eps", paste("is", describe(eps)), "it must be one positive number, or NULL", call)
   }
-  h$height <- raise_heights(h$height, eps, method == "halfway")
+  raised <- raise_heights(h$height, eps, method == "halfway")
+  if (!all(is.finite(raised))) {
+    got <- paste("is", format(eps), "for heights up to", format(max(h$height)))
+    refuse("eps", got, "the sum overflows: use a smaller one, or rescale the heights", call)
+  }
+  h$height <- raised
   h
 }
 

@@ -5,6 +5,7 @@ correlations <- c("pearson", "spearman", "cosine")
 
 # The full name of a metric from an abbreviation; abbreviations of dist() mean the same here.
 check_metric <- function(metric, arg, call) {
+  metric <- plain_text(metric)
   if (is.character(metric) && length(metric) == 1) {
     if (!is.na(pmatch(metric, "euclidian"))) return("euclidean")
     known <- dist_metrics[pmatch(metric, dist_metrics)]

@@ -9,15 +9,19 @@ observations.flowFrame <- function(x, channels = NULL, use = c("marker", "channe
   call <- sys.call()
   check_no_more(x, ..., call = call)
   use <- check_choice(use, c("marker", "channel"), "use", call)
-  flow_values(methods::slot(x, "exprs"), flow_parameters(x), channels, use, call)
+  flow_values(flow_expressions(x, call), flow_parameters(x, call), channels, use, call)
 }
 
 #' @rdname observations
 #' @export
 observations.flowSet <- function(x, channels = NULL, use = c("marker", "channel"), ...) {
-  frames <- methods::slot(x, "frames")
-  names <- rownames(methods::slot(methods::slot(x, "phenoData"), "data"))
-  stack_frames(mget(names, envir = frames), channels, use, ..., call = sys.call())
+  call <- sys.call()
+  frames <- read_slot(x, "frames", call)
+  names <- rownames(read_slot(read_slot(x, "phenoData", call), "data", call))
+  if (!is.environment(frames) || !all(vapply(names, exists, NA, frames, inherits = FALSE))) {
+    refuse("x", "has slots `frames` and `phenoData` that do not fit", needs_observations, call)
+  }
+  stack_frames(mget(names, envir = frames), channels, use, ..., call = call)
 }
 
 #' @rdname observations
@@ -53,9 +57,29 @@ stack_frames <- function(frames, channels, use, ..., call) {
   all
 }
 
+# The value of a slot, which an object of another package may lack.
+read_slot <- function(x, name, call) {
+  if (!isS4(x) || !methods::.hasSlot(x, name)) {
+    refuse("x", paste0("has no slot `", name, "`"), needs_observations, call)
+  }
+  methods::slot(x, name)
+}
+
+flow_expressions <- function(x, call) {
+  values <- read_slot(x, "exprs", call)
+  if (!is.matrix(values) || !is_numeric_type(values)) {
+    refuse("x", paste("has a slot `exprs` that is", describe(values)), needs_observations, call)
+  }
+  values
+}
+
 # A list of the names of the `channel`s, and of the `marker`s, NA where a channel has none.
-flow_parameters <- function(x) {
-  parameters <- methods::slot(methods::slot(x, "parameters"), "data")
+flow_parameters <- function(x, call) {
+  parameters <- read_slot(read_slot(x, "parameters", call), "data", call)
+  if (!is.data.frame(parameters) || nrow(parameters) != ncol(read_slot(x, "exprs", call))) {
+    refuse("x", "has a slot `parameters` that does not describe its columns", needs_observations,
+           call)
+  }
   marker <- unname(as.character(parameters$desc))
   marker[!is.na(marker) & !nzchar(trimws(marker))] <- NA
   list(channel = unname(as.character(parameters$name)), marker = marker)

@@ -86,6 +86,8 @@ observations.default <- function(x, ...) {
   if (!is.matrix(x) || !is_numeric_type(x)) {
     refuse("x", paste("is", describe(x)), needs_observations, call)
   }
+  # A matrix of another class has methods of its own.
+  if (is.object(x)) x <- unclass(asS4(x, FALSE))
   as_doubles(x)
 }
 
@@ -93,6 +95,9 @@ observations.default <- function(x, ...) {
 observations.data.frame <- function(x, ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
+  if (length(x) != ncol(x) || any(vapply(x, NROW, 0L) != nrow(x))) {
+    refuse("x", "has columns of different lengths", "a data frame has as many values in each", call)
+  }
   check_columns(x, "x", call)
   as_doubles(if (ncol(x) > 0) as.matrix(x) else matrix(0, nrow(x), 0))
 }
@@ -122,20 +127,21 @@ observations.sparseMatrix <- function(x, ...) {
 
 # ---- what the verbs do with it ------------------------------------------------------------------
 
-# The observations of the user's argument `arg`. Errors of the methods of this package are raised on
-# behalf of `call`, and name `arg`.
+# The observations of the user's argument `arg`. Errors are raised on behalf of `call`, and name
+# `arg`: those of the methods of this package, and those of other packages about their objects.
 as_data <- function(x, arg, call, ...) {
   if (is_number_vector(x)) refuse_vector(x, arg, call)
-  tryCatch(
-    observations(x, ...),
-    gmhclust_error_input = function(e) {
-      if (!is.null(e$refused) && e$refused$arg == "x") {
-        refuse(arg, e$refused$got, e$refused$needs, call)
-      }
-      e$call <- call
-      stop(e)
+  tryCatch(observations(x, ...), error = function(e) {
+    if (!inherits(e, "gmhclust_error")) {
+      got <- paste0("is ", describe(x), ", which cannot be read: ", conditionMessage(e))
+      refuse(arg, got, needs_observations, call)
     }
-  )
+    if (!is.null(e$refused) && e$refused$arg == "x") {
+      refuse(arg, e$refused$got, e$refused$needs, call)
+    }
+    e$call <- call
+    stop(e)
+  })
 }
 
 # Stops if there are arguments that the method for x does not have.

@@ -86,8 +86,9 @@ shown_populations <- function(h, populations, arg, call) {
   if (is.null(populations) || is_single_number(populations)) {
     populations <- cut_populations(h, populations)
   }
-  is_whole <- is.numeric(populations) && is.null(dim(populations)) && !anyNA(populations) &&
-    all(populations >= 0 & populations == round(populations))
+  numbers <- plain_populations(populations)
+  is_whole <- is.numeric(numbers) && !is.object(numbers) && is.null(dim(numbers)) &&
+    all(is.finite(numbers)) && all(numbers >= 0 & numbers == round(numbers))
   if (!is_whole || length(populations) != n) {
     got <- if (is_whole) "has length" else "is"
     needs <- paste(
@@ -96,17 +97,25 @@ shown_populations <- function(h, populations, arg, call) {
     refuse(arg, paste(got, if (is_whole) length(populations) else describe(populations)), needs,
            call)
   }
-  population <- as.integer(populations)
-  k <- max(population)
-  if (k == 0 || any(tabulate(population, k) == 0)) {
+  k <- max(numbers)
+  if (k == 0 || k > n || any(tabulate(numbers, k) == 0)) {
     refuse(arg, "leaves out numbers", "populations must be numbered 1, 2, ...", call)
   }
-  list(population = population, k = k, core = core_populations(h, populations, population))
+  population <- as.integer(numbers)
+  core <- core_populations(h, populations, population, arg, call)
+  list(population = population, k = as.integer(k), core = core)
 }
 
-core_populations <- function(h, populations, population) {
+core_populations <- function(h, populations, population, arg, call) {
   if (!isTRUE(attr(populations, "nearest"))) return(population)
   roots <- attr(populations, "roots")
+  n <- length(population)
+  is_sound <- is.numeric(roots) && length(roots) == max(population) && anyDuplicated(roots) == 0 &&
+    all(roots %in% c(-seq_len(n), seq_len(n - 1)))
+  if (!is_sound) {
+    needs <- "it must be the value of cut_populations() for this tree"
+    refuse(arg, "has an attribute `roots` that does not fit", needs, call)
+  }
   nodes <- tree_nodes(h$merge, leaf_members(h))
   leaves_below(nodes, ifelse(roots > 0, roots + nodes$count, -roots))
 }

@@ -11,6 +11,8 @@
 #' gmhclust(lymphocytes()[1:500, 1:14], threshold = 50)
 #' @export
 print.gmhclust <- function(x, ...) {
+  if (!is_tree(x)) refuse("x", paste("is", describe(x)), needs_tree, match.call())
+  if (!is.list(x$settings)) x$settings <- NULL
   if (!is.null(x$call)) cat("\nCall:\n", paste(deparse(x$call), collapse = "\n"), "\n\n", sep = "")
   lines <- c(
     "Cluster method" = x$method,

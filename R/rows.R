@@ -11,7 +11,7 @@ as_rows <- function(x, arg, call, ...) {
 
 # As as_rows(), for rows to be compared with those of x.
 as_other_rows <- function(y, x, arg, call, ...) {
-  if (is_number_vector(y)) y <- as.matrix(y)
+  if (is_number_vector(y)) y <- as.matrix(unclass(y))
   y <- as_unchecked_rows(y, arg, call, ...)
   check_same_columns(y, x, arg, call)
   check_rows_of(y, arg, call)

@@ -3,7 +3,7 @@
 # The checked argument `BPPARAM`.
 check_workers <- function(workers, arg, call) {
   if (is.null(workers)) return(NULL)
-  if (!inherits(workers, "BiocParallelParam")) {
+  if (!inherits(workers, "BiocParallelParam") || !isS4(workers)) {
     needs <- paste("it must be what BiocParallel's SnowParam(), MulticoreParam() or",
                    "BatchtoolsParam() return, or NULL")
     refuse(arg, paste("is", describe(workers)), needs, call)

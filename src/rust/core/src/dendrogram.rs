@@ -1,6 +1,6 @@
 //! The dendrogram: merges, heights and leaf order, in the conventions of R's `hclust`.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::memory;
 use crate::merge::Merge;
 
@@ -41,6 +41,25 @@ impl Dendrogram {
             merge,
         })
     }
+
+    /// The same tree, if no height overflowed. `arg` is the caller's name of the data.
+    ///
+    /// # Errors
+    /// `Error::Input` where one did.
+    pub fn finite(self, arg: &str) -> Result<Self> {
+        if self.height.iter().all(|height| height.is_finite()) {
+            return Ok(self);
+        }
+        Err(overflow(arg))
+    }
+}
+
+/// The error that distances of the argument `arg` overflow.
+pub fn overflow(arg: &str) -> Error {
+    Error::Input(format!(
+        "`{arg}` has values so far apart, or so close together, that distances overflow; rescale or \
+         round them"
+    ))
 }
 
 /// Builds one tree from several sequences of merges, each with its own slots.

@@ -1,6 +1,8 @@
 //! Müllner's generic algorithm (arXiv:1109.2378): any linkage, with inversions as well; each step
 //! merges the nearest pair of all.
 
+use std::cmp::Ordering;
+
 use super::active_slots::ActiveSlots;
 use super::condensed::{check, Condensed, Stored};
 use super::dissimilarities::Neighbour;
@@ -84,7 +86,8 @@ impl<T: Stored> Generic<'_, T> {
             let least = slots
                 .min_by(|&a, &b| {
                     let [a, b] = [a, b].map(|slot| self.nearest[slot].dissimilarity);
-                    a.partial_cmp(&b).expect("is a number")
+                    // NaN after an overflow in single precision; its height is refused at last.
+                    a.partial_cmp(&b).unwrap_or(Ordering::Equal)
                 })
                 .expect("there are two");
             if self.exact[least] {

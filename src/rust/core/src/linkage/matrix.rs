@@ -15,6 +15,11 @@ use crate::error::{Error, Result};
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
+/// Largest number of members that an observation stands for, and the inverse of the smallest. The
+/// products of two sums of them and a dissimilarity of 1e150 do not overflow (1e60² · 1e150 = 1e270,
+/// which leaves room for 2³¹ observations), and no product of two sums underflows to 0.
+const LARGEST_SIZE: f64 = 1e60;
+
 /// The tree of `n` observations, with the heights of R's `hclust`. `sizes` are R's `members`, the
 /// number of members of each observation; 1 each where `None`.
 ///
@@ -23,8 +28,8 @@ use crate::monitor::Monitor;
 ///
 /// # Errors
 /// `Error::Input` where the numbers disagree, fewer than 2 observations are given, a size is not
-/// positive and finite, or a dissimilarity is NaN or of magnitude above 1e150, or 1e30 in single
-/// precision;
+/// from 1e-60 to 1e60, a dissimilarity is NaN or of magnitude above 1e150, or 1e30 in single
+/// precision, or a height overflows;
 /// `Error::Memory` where there is not enough; `Error::Interrupt` when the monitor says stop.
 pub fn linkage(
     origin: Origin,
@@ -50,9 +55,12 @@ pub fn linkage(
         _ => {}
     }
     let sizes = sizes.unwrap_or_else(|| vec![1.0; n]);
-    if sizes.len() != n || sizes.iter().any(|size| !(*size > 0.0 && size.is_finite())) {
+    let is_usable = |size: &f64| (1.0 / LARGEST_SIZE..=LARGEST_SIZE).contains(size);
+    if sizes.len() != n || !sizes.iter().all(is_usable) {
         return Err(Error::Input(format!(
-            "`members` must be {n} positive numbers, one for each observation"
+            "`members` must be {n} positive numbers, one for each observation, from {:e} to \
+             {LARGEST_SIZE:e}",
+            1.0 / LARGEST_SIZE
         )));
     }
     let mut merges = merges(origin, recurrence, sizes, device, monitor)?;
@@ -61,11 +69,12 @@ pub fn linkage(
             merge.height = merge.height.sqrt();
         }
     }
-    if recurrence.linkage.is_reducible() {
+    let tree = if recurrence.linkage.is_reducible() {
         sorted_tree(n, merges)
     } else {
         tree(n, &merges)
-    }
+    };
+    tree?.finite("x")
 }
 
 /// The merges, each after those of its parts.

@@ -129,7 +129,7 @@ pub fn above(
     let merges = agglomerate_all(&[top], device, monitor)?;
     tree.append(&slots, &merges[0]);
     Ok(Clustering {
-        dendrogram: tree.finish()?,
+        dendrogram: tree.finish()?.finite("X")?,
         apriori_merges: apriori_labels.len(),
         apriori_labels,
     })

@@ -30,5 +30,5 @@ pub fn single(
         let root = sets.unite(a, b);
         tree.join(root, a + b - root, edge.weight);
     }
-    tree.finish()
+    tree.finish()?.finite("x")
 }

@@ -24,7 +24,11 @@ pub struct Candidate {
 impl Candidate {
     /// The same with its distance in place of the bound.
     pub fn decided(self, distance: f64) -> Self {
-        debug_assert!(f64::from_bits(self.value) <= distance, "the bound holds");
+        // NaN after an overflow; the tree is refused at last.
+        debug_assert!(
+            f64::from_bits(self.value) <= distance || distance.is_nan(),
+            "the bound holds"
+        );
         Self {
             value: distance.to_bits(),
             decided: true,

@@ -8,6 +8,7 @@ use super::active::ActiveClusters;
 use super::agglomeration::Agglomeration;
 use super::candidates::{Candidates, CANDIDATES};
 use super::spatial_order::{sort_spatially, SPATIAL_GROUP};
+use crate::dendrogram::overflow;
 use crate::error::Result;
 use crate::mahalanobis::screen::{
     ClusterFrame, ClusterView, MeanPrecision, Screen, ScreenAnswer, ScreenRequest,
@@ -169,6 +170,9 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         let answer = self.screen.sweep(&[request], &mut || ())?.swap_remove(0);
         let mut candidates = Candidates::new(answer, &[], &self.active.births);
         candidates.sweeps = old.sweeps + 1;
+        if old.floor == f64::INFINITY {
+            return Err(overflow("X"));
+        }
         // Otherwise a screen that breaks its promise would be asked for ever.
         assert!(
             candidates.floor > old.floor || !candidates.heap.is_empty(),

@@ -57,16 +57,41 @@ impl WithSimd for Reshape<'_> {
     }
 }
 
+/// Smallest fourth moment that a bound uses. Smaller ones, of members at distances below 1e-72, may
+/// have lost digits to underflow, and with them the squares of second moments.
+const LEAST_FOURTH: f64 = 1e-290;
+
 /// Bounds on the central moments of a cluster of `size` members.
 #[inline(always)]
 fn spread(moments: &Moments, size: f64, p: usize) -> Spread {
-    let third: f64 = moments.third.iter().map(|t| t * t).sum();
+    let variance = trace(&moments.scatter, p) / size;
+    let is_usable = variance == 0.0 || moments.fourth >= LEAST_FOURTH;
     Spread {
-        variance: trace(&moments.scatter, p) / size,
-        fourth: moments.fourth,
+        variance,
+        // An infinite one makes the bound 0.
+        fourth: if is_usable {
+            moments.fourth
+        } else {
+            f64::INFINITY
+        },
         largest: frobenius_norm(&moments.scatter, p) / size,
-        third: third.sqrt(),
+        third: norm(&moments.third),
     }
+}
+
+/// ‖v‖, also where squares overflow or underflow.
+#[inline(always)]
+fn norm(v: &[f64]) -> f64 {
+    let square: f64 = v.iter().map(|x| x * x).sum();
+    if (1e-290..1e290).contains(&square) {
+        return square.sqrt();
+    }
+    let longest = v.iter().fold(0.0f64, |longest, x| longest.max(x.abs()));
+    if longest == 0.0 {
+        return 0.0;
+    }
+    let square: f64 = v.iter().map(|x| (x / longest) * (x / longest)).sum();
+    longest * square.sqrt()
 }
 
 /// A lower bound on ‖Wy‖/‖y‖, given the effective covariance, the scale of W, and its stretch.

@@ -1,0 +1,163 @@
+# Whether the outcome of a call is as it should be.
+
+# The outcome of a call: a list of `kind` and `text`; NULL if nothing is wrong.
+judge <- function(call, env) {
+  warnings <- character(0)
+  outcome <- tryCatch(
+    withCallingHandlers(
+      list(value = eval(call, env)),
+      warning = function(w) {
+        if (!inherits(w, "gmhclust_warning") && !any(grepl("^gmhclust_", class(w)))) warnings <<- c(warnings, conditionMessage(w))
+        invokeRestart("muffleWarning")
+      },
+      message = function(m) invokeRestart("muffleMessage")
+    ),
+    error = identity
+  )
+  if (is_of_others(call, env)) return(NULL)
+  if (inherits(outcome, "error")) return(judge_error(outcome))
+  warnings <- warnings[!grepl(known_warnings, warnings)]
+  wrong <- tryCatch(
+    invalid_value(as.character(call[[1]]), outcome$value, call, env),
+    error = function(e) paste("the check failed:", conditionMessage(e))
+  )
+  if (!is.null(wrong)) return(list(kind = "nonsense", text = wrong))
+  if (length(warnings) > 0) list(kind = "warning", text = warnings[1])
+}
+
+# Errors and warnings of R that say what is wrong.
+known_errors <- "class name too long|is missing, with no default|a method of the user's class failed|unused argument"
+known_warnings <- "treating non-finite values as NA"
+
+# Whether the call goes to a method of another package.
+is_of_others <- function(call, env) {
+  ours <- switch(as.character(call[[1]]),
+    as.hclust = , plot = "gmhclust", as.list = , get_rows = "gknn_files",
+    print = c("gmhclust", "populations", "gknn_files", "gpu_devices"),
+    compare = , as.data.frame = "populations"
+  )
+  # Objects of other packages that are not what their classes say fail in these packages.
+  if (identical(call[[1]], quote(observations))) return(!class(eval(call$x, env))[1] %in% c("flowFrame", "flowSet", "data.frame"))
+  if (is.null(ours)) return(FALSE)
+  x <- eval(call$x, env)
+  isS4(x) || !class(x)[1] %in% ours
+}
+
+judge_error <- function(error) {
+  message <- conditionMessage(error)
+  if (inherits(error, "gmhclust_error")) {
+    if (grepl("internal error", message)) return(list(kind = "internal", text = message))
+    if (nchar(message, "bytes") > 2000) return(list(kind = "long message", text = substr(message, 1, 300)))
+    return(NULL)
+  }
+  if (any(grepl(known_errors, message))) return(NULL)
+  list(kind = "error of R", text = paste(message, "in", deparse(conditionCall(error))[1]))
+}
+
+# What is wrong with the value of a call; NULL for nothing.
+invalid_value <- function(verb, value, call, env) {
+  arg <- function(name) eval(call[[name]], env)
+  switch(verb,
+    gdist = invalid_dist(value),
+    ghclust = , gmhclust = , mhclust = , cutree_top = , cutree_apriori = invalid_tree(value),
+    make_monotone = if (is.unsorted(value$height)) "heights decrease" else invalid_tree(value),
+    gkmeans = invalid_kmeans(value),
+    gknn = if (!inherits(value, "gknn_files")) invalid_neighbours(value),
+    gneighbours = invalid_ranges(value),
+    gmst = invalid_spanning_tree(value),
+    gcutree = if (!is.integer(value) || anyNA(value) || any(value < 1L)) "no clusters",
+    cut_populations = invalid_populations(value),
+    check_hclust = invalid_check(value, arg("h")),
+    as_edges = if (!is.data.frame(value) || anyNA(value) || any(value$source != round(value$source)) || any(value$target < 1)) "no edges",
+    as_igraph = if (!igraph::is_igraph(value) || anyNA(igraph::E(value)$weight)) "no graph",
+    as_uwot = if (!is.matrix(value$idx) || !is.numeric(value$idx) || anyNA(value$idx) || anyNA(value$dist) ||
+                    any(value$idx < 1)) "no neighbours",
+    as_hits = if (anyNA(S4Vectors::mcols(value)$distance)) "missing distances",
+    observations = if (!is.double(value) && !isVirtualClass(class(value)) && !methods::is(value, "Matrix") && !methods::is(value, "DelayedMatrix")) "no doubles",
+    # What is forged may decrease.
+    get_rows = , as.list = if (inherits(arg("x"), "gknn_files")) {
+      invalid_neighbours(value, is_sorted = !isTRUE(env$is_forged))
+    },
+    resumed = invalid_neighbours(value, is_sorted = !isTRUE(env$is_forged)),
+    read_gknn = if (!inherits(value, "gknn_files")) "no files"
+  )
+}
+
+invalid_dist <- function(d) {
+  if (!is.double(d)) return("no doubles")
+  if (is.matrix(d)) return(NULL)
+  n <- attr(d, "Size")
+  if (!inherits(d, "dist") || length(d) != n * (n - 1) / 2) return("no dist object")
+  if (any(unclass(d) < 0, na.rm = TRUE)) return("negative distances")
+  names <- attr(d, "Labels")
+  if (!is.null(names) && (!is.character(names) || length(names) != n)) "wrong labels"
+}
+
+# By the definition of stats::hclust(), independently of check_hclust().
+invalid_tree <- function(h) {
+  if (!inherits(h, "hclust") || !is.list(h)) return("no hclust")
+  merge <- h$merge
+  if (!is.matrix(merge) || !is.numeric(merge) || ncol(merge) != 2 || nrow(merge) < 1) return("merge is no matrix")
+  n <- nrow(merge) + 1
+  if (anyNA(merge) || !setequal(merge, c(-seq_len(n), seq_len(n - 2))) || anyDuplicated(as.vector(merge))) return("merge is no tree")
+  if (any(merge >= row(merge))) return("merge refers to later rows")
+  if (!is.numeric(h$height) || length(h$height) != n - 1 || !all(is.finite(h$height))) return("wrong heights")
+  if (!is.numeric(h$order) || length(h$order) != n || !setequal(h$order, seq_len(n))) return("wrong order")
+  if (!is.null(h$labels) && length(h$labels) != n) return("wrong labels")
+  place <- order(h$order)
+  low <- high <- size <- numeric(n - 1)
+  for (j in seq_len(n - 1)) {
+    of <- function(inner, leaf) ifelse(merge[j, ] < 0, leaf[pmax(-merge[j, ], 1)], inner[pmax(merge[j, ], 1)])
+    low[j] <- min(of(low, place))
+    high[j] <- max(of(high, place))
+    size[j] <- sum(of(size, rep(1, n)))
+    if (high[j] - low[j] + 1 != size[j]) return("branches cross")
+  }
+  NULL
+}
+
+invalid_check <- function(value, h) {
+  if (!isTRUE(value) && !is.character(value)) return("neither TRUE nor text")
+  wrong <- tryCatch(invalid_tree(h), error = conditionMessage)
+  if (isTRUE(value) == is.null(wrong)) return(NULL)
+  paste("check_hclust() says", value[1], "but:", wrong)
+}
+
+invalid_kmeans <- function(km) {
+  if (!inherits(km, "kmeans") || anyNA(unlist(km[c("cluster", "size", "withinss")]))) return("no kmeans")
+  if (sum(km$size) != length(km$cluster) || !identical(as.integer(tabulate(km$cluster, length(km$size))), as.integer(km$size))) return("wrong sizes")
+  if (!all(is.finite(km$centers[km$size > 0, ]))) "centers are not finite"
+}
+
+invalid_neighbours <- function(nn, is_sorted = TRUE) {
+  if (!is.matrix(nn$index) || !is.integer(nn$index) || anyNA(nn$index) || any(nn$index < 1L)) return("wrong index")
+  if (is_sorted && any(apply(nn$index, 1, anyDuplicated) > 0)) return("a neighbour twice")
+  if (is.null(nn$distance)) return(NULL)
+  if (!identical(dim(nn$index), dim(nn$distance)) || anyNA(nn$distance)) return("wrong distances")
+  if (is_sorted && ncol(nn$distance) > 1 && any(apply(nn$distance, 1, is.unsorted))) "distances decrease"
+}
+
+invalid_ranges <- function(nn) {
+  index <- unlist(nn$index)
+  if (!is.list(nn$index) || anyNA(index) || any(index < 1L)) return("wrong index")
+  if (!is.null(nn$distance) && !identical(lengths(nn$distance), lengths(nn$index))) return("wrong lengths")
+  if (anyNA(unlist(nn$distance))) "wrong distances"
+}
+
+invalid_spanning_tree <- function(edges) {
+  n <- nrow(edges) + 1L
+  group <- seq_len(n)
+  for (i in seq_len(nrow(edges))) {
+    ends <- group[c(edges[[1]][i], edges[[2]][i])]
+    if (anyNA(ends) || ends[1] == ends[2]) return("no tree")
+    group[group == ends[2]] <- ends[1]
+  }
+  if (anyNA(edges[[3]])) "missing weights"
+}
+
+invalid_populations <- function(value) {
+  k <- attr(value, "k")
+  sizes <- attr(value, "sizes")
+  if (!is.integer(value) || anyNA(value) || any(value < 0L | value > k)) return("no populations")
+  if (length(sizes) != k || anyNA(sizes) || (k > 0 && any(tabulate(value, k) == 0))) "wrong sizes"
+}
