@@ -17,8 +17,8 @@ use ndarray::Array2;
 
 use crate::bytes::Bytes;
 
-/// Values at which arithmetic changes: limits, and numbers whose squares, cubes or fourth powers are
-/// limits.
+/// Values at which arithmetic changes: limits, and numbers whose squares, cubes or fourth powers
+/// are limits.
 const VALUES: [f64; 24] = [
     0.0,
     -0.0,
