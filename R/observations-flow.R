@@ -9,7 +9,8 @@ observations.flowFrame <- function(x, channels = NULL, use = c("marker", "channe
   call <- sys.call()
   check_no_more(x, ..., call = call)
   use <- check_choice(use, c("marker", "channel"), "use", call)
-  flow_values(flow_expressions(x, call), flow_parameters(x, call), channels, use, call)
+  values <- flow_expressions(x, call)
+  flow_values(values, flow_parameters(x, ncol(values), call), channels, use, call)
 }
 
 #' @rdname observations
@@ -73,10 +74,10 @@ flow_expressions <- function(x, call) {
   values
 }
 
-# A list of the names of the `channel`s, and of the `marker`s, NA where a channel has none.
-flow_parameters <- function(x, call) {
+# A list of the names of the `count` `channel`s, and of the `marker`s, NA where a channel has none.
+flow_parameters <- function(x, count, call) {
   parameters <- read_slot(read_slot(x, "parameters", call), "data", call)
-  if (!is.data.frame(parameters) || nrow(parameters) != ncol(read_slot(x, "exprs", call))) {
+  if (!is.data.frame(parameters) || nrow(parameters) != count) {
     refuse("x", "has a slot `parameters` that does not describe its columns", needs_observations,
            call)
   }

@@ -71,7 +71,7 @@ shown_work <- function(x) {
   if (is.null(x$settings$seconds)) return(NULL)
   paste0(
     "in ", format(signif(x$settings$seconds, 2)), " s",
-    if (!is.null(x$backend)) paste0(", backend \"", x$backend, "\"")
+    if (is.character(x$backend)) paste0(", backend \"", x$backend, "\"")
   )
 }
 

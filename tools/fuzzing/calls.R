@@ -4,8 +4,10 @@ fixtures <- function(scratch) {
   set.seed(1)
   x <- matrix(rnorm(120), 30, 4, dimnames = list(NULL, c("a", "b", "c", "d")))
   x[1:10, ] <- x[1:10, ] + 5
-  env <- list2env(list(x = x, y = matrix(rnorm(20), 5, 4), labels = rep(1:3, 10), scratch = scratch), parent = globalenv())
+  env <- list2env(list(x = x, scratch = scratch), parent = globalenv())
   evalq({
+    y <- matrix(rnorm(20), 5, 4)
+    labels <- rep(1:3, 10)
     d <- stats::dist(x)
     tree <- stats::hclust(d)
     inverted <- gmhclust::ghclust(d^2, "centroid")
@@ -23,36 +25,53 @@ fixtures <- function(scratch) {
 }
 
 base_calls <- alist(
-  gdist(X = x), gdist(X = x, Y = y), gdist(X = x, method = "minkowski", p = 3), gdist(X = x, method = "binary"), gdist(X = x, method = "spearman"),
-  gdist(X = x, method = "canberra", zero_over_zero = "1"),
-  ghclust(x = d), ghclust(x = x, method = "average"), ghclust(x = d, method = "centroid", members = labels), ghclust(x = x, metric = "pearson"),
-  ghclust(x = with_element(x, 1, NA), missing = "pairwise"), ghclust(x = d, precision = "single"), ghclust(x = x, method = "ward.D2", members = labels),
-  ghclust(x = x, method = "single"),
-  gmhclust(X = x), gmhclust(X = x, threshold = 5, apriori = labels), gmhclust(X = x, threshold = 0.2, distance = "centroid"),
-  gmhclust(X = x, apriori = 3), gmhclust(X = x, subthreshold = "euclidMahal", normalize = TRUE, scale = TRUE), gmhclust(X = x, apriori = km),
-  mhclust(x = x), mhclust(x = x, thresh = 0.2, g = labels, quick = TRUE),
-  gkmeans(X = x, centers = 3), gkmeans(X = x, centers = x[c(1, 15, 30), ]), gkmeans(X = x, centers = 3, init = "random", nstart = 2),
-  gknn(X = x, k = 3), gknn(X = x, k = 3, query = y), gknn(X = x, k = 2, subset = 1:5), gknn(X = x, k = 3, block_rows = 7), gknn(X = x, k = 3, metric = "cosine"),
-  gknn(X = x, k = 3, output = tempfile()), gknn(X = x, k = 3, output = folder), gknn(X = x, k = 3, query = y, metric = "minkowski", p = 3, block_rows = 2),
-  gneighbours(X = x, radius = 2), gneighbours(X = x, radius = 2, query = y), gneighbours(X = x, radius = 1:5, subset = 1:5),
-  gmst(X = x), gmst(X = x, metric = "manhattan"),
-  cutree_apriori(h = joined), cutree_top(h = grown, k = 4), cutree_top(h = top, k = 2), cutree_top(h = inverted, k = 29), gcutree(tree = tree, k = 4), gcutree(tree = tree, k = 2:6),
-  gcutree(tree = tree, h = 2), gcutree(tree = tree, h = c(1, 3)),
-  cut_populations(h = grown), cut_populations(h = grown, k = 2, min_members = 3), cut_populations(h = tree, k = 2, min_members = 3, rest = "nearest", X = x),
-  cut_populations(h = top, min_members = 2),
-  make_monotone(h = inverted), make_monotone(h = inverted, method = "halfway"), make_monotone(h = inverted, eps = 0.1),
-  check_hclust(h = tree), check_hclust(h = joined), as.hclust(x = joined),
-  as_edges(nn = nn), as_edges(nn = ranges, rows = 1:3), as_edges(nn = files, rows = 1:3), as_igraph(nn = nn), as_igraph(nn = ranges, labels = 1:30), as_uwot(nn = nn),
-  as_hits(nn = nn), as_hits(nn = ranges), as_hits(nn = nn, n = 30), as_uwot(nn = nn, self = FALSE), as_hits(nn = files), as_igraph(nn = files, undirected = FALSE, weight = "distance"),
-  read_gknn(output = folder), as.list(x = files), get_rows(x = files, rows = 1:3), print(x = files),
-  print(x = grown), print(x = joined), print(x = top), print(x = pops), as.data.frame(x = pops), compare(x = pops, with = 1L), print(x = gmhclust::gpu_devices()),
-  observations(x = x), observations(x = as.data.frame(x)), observations(x = Matrix::Matrix(x, sparse = TRUE)),
-  observations(x = DelayedArray::DelayedArray(x)), observations(x = experiment(x)), observations(x = experiment(x), of = "rows", assay = "counts", features = 1:3),
-  observations(x = cells(x)), observations(x = cells(x), dimred = "PCA"), observations(x = expression_set(x), features = c("a", "b")),
-  observations(x = flow_frame(x)), observations(x = flow_frame(x), channels = c("a", "b"), use = "channel"), observations(x = flow_set(x)),
-  plot(x = grown), plot(x = grown, populations = 2), plot(x = grown, leaves = 6), plot(x = joined, populations = pops, leaves = 7),
+  gdist(X = x), gdist(X = x, Y = y), gdist(X = x, method = "minkowski", p = 3),
+  gdist(X = x, method = "binary"), gdist(X = x, method = "spearman"),
+  gdist(X = x, method = "canberra", zero_over_zero = "1"), ghclust(x = d),
+  ghclust(x = x, method = "average"), ghclust(x = d, method = "centroid", members = labels),
+  ghclust(x = x, metric = "pearson"), ghclust(x = with_element(x, 1, NA), missing = "pairwise"),
+  ghclust(x = d, precision = "single"), ghclust(x = x, method = "ward.D2", members = labels),
+  ghclust(x = x, method = "single"), gmhclust(X = x),
+  gmhclust(X = x, threshold = 5, apriori = labels),
+  gmhclust(X = x, threshold = 0.2, distance = "centroid"), gmhclust(X = x, apriori = 3),
+  gmhclust(X = x, subthreshold = "euclidMahal", normalize = TRUE, scale = TRUE),
+  gmhclust(X = x, apriori = km), mhclust(x = x),
+  mhclust(x = x, thresh = 0.2, g = labels, quick = TRUE), gkmeans(X = x, centers = 3),
+  gkmeans(X = x, centers = x[c(1, 15, 30), ]),
+  gkmeans(X = x, centers = 3, init = "random", nstart = 2), gknn(X = x, k = 3),
+  gknn(X = x, k = 3, query = y), gknn(X = x, k = 2, subset = 1:5),
+  gknn(X = x, k = 3, block_rows = 7), gknn(X = x, k = 3, metric = "cosine"),
+  gknn(X = x, k = 3, output = tempfile()), gknn(X = x, k = 3, output = folder),
+  gknn(X = x, k = 3, query = y, metric = "minkowski", p = 3, block_rows = 2),
+  gneighbours(X = x, radius = 2), gneighbours(X = x, radius = 2, query = y),
+  gneighbours(X = x, radius = 1:5, subset = 1:5), gmst(X = x), gmst(X = x, metric = "manhattan"),
+  cutree_apriori(h = joined), cutree_top(h = grown, k = 4), cutree_top(h = top, k = 2),
+  cutree_top(h = inverted, k = 29), gcutree(tree = tree, k = 4), gcutree(tree = tree, k = 2:6),
+  gcutree(tree = tree, h = 2), gcutree(tree = tree, h = c(1, 3)), cut_populations(h = grown),
+  cut_populations(h = grown, k = 2, min_members = 3),
+  cut_populations(h = tree, k = 2, min_members = 3, rest = "nearest", X = x),
+  cut_populations(h = top, min_members = 2), make_monotone(h = inverted),
+  make_monotone(h = inverted, method = "halfway"), make_monotone(h = inverted, eps = 0.1),
+  check_hclust(h = tree), check_hclust(h = joined), as.hclust(x = joined), as_edges(nn = nn),
+  as_edges(nn = ranges, rows = 1:3), as_edges(nn = files, rows = 1:3), as_igraph(nn = nn),
+  as_igraph(nn = ranges, labels = 1:30), as_uwot(nn = nn), as_hits(nn = nn), as_hits(nn = ranges),
+  as_hits(nn = nn, n = 30), as_uwot(nn = nn, self = FALSE), as_hits(nn = files),
+  as_igraph(nn = files, undirected = FALSE, weight = "distance"), read_gknn(output = folder),
+  as.list(x = files), get_rows(x = files, rows = 1:3), print(x = files), print(x = grown),
+  print(x = joined), print(x = top), print(x = pops), as.data.frame(x = pops),
+  compare(x = pops, with = 1L), print(x = gmhclust::gpu_devices()), observations(x = x),
+  observations(x = as.data.frame(x)), observations(x = Matrix::Matrix(x, sparse = TRUE)),
+  observations(x = DelayedArray::DelayedArray(x)), observations(x = experiment(x)),
+  observations(x = experiment(x), of = "rows", assay = "counts", features = 1:3),
+  observations(x = cells(x)), observations(x = cells(x), dimred = "PCA"),
+  observations(x = expression_set(x), features = c("a", "b")), observations(x = flow_frame(x)),
+  observations(x = flow_frame(x), channels = c("a", "b"), use = "channel"),
+  observations(x = flow_set(x)), plot(x = grown), plot(x = grown, populations = 2),
+  plot(x = grown, leaves = 6), plot(x = joined, populations = pops, leaves = 7),
   plot(x = top, populations = 2),
-  plot_populations(h = grown, X = x, populations = pops, engine = "base"), plot_populations(h = tree, X = x, populations = 2, gates = labels, samples = labels, engine = "base"),
+  plot_populations(h = grown, X = x, populations = pops, engine = "base"),
+  plot_populations(h = tree, X = x, populations = 2, gates = labels, samples = labels,
+    engine = "base"),
   plot_populations(h = top, X = x, populations = 1, engine = "base", scale = FALSE)
 )
 
@@ -63,15 +82,16 @@ compare <- function(x, with) x == with
 experiment <- function(x) SummarizedExperiment::SummarizedExperiment(list(counts = t(x)))
 
 cells <- function(x) {
-  SingleCellExperiment::SingleCellExperiment(list(counts = t(x)), reducedDims = list(PCA = x[, 1:2]))
+  reduced <- list(PCA = x[, 1:2])
+  SingleCellExperiment::SingleCellExperiment(list(counts = t(x)), reducedDims = reduced)
 }
 
 expression_set <- function(x) Biobase::ExpressionSet(t(x))
 
 # Stand-ins for flowCore's classes, of which only slots are read.
-methods::setClass("flowFrame", representation(exprs = "ANY", parameters = "ANY"), where = globalenv())
-methods::setClass("flowSet", representation(frames = "ANY", phenoData = "ANY"), where = globalenv())
-methods::setClass("fuzz_data", representation(data = "ANY"), where = globalenv())
+methods::setClass("flowFrame", representation(exprs = "ANY", parameters = "ANY"))
+methods::setClass("flowSet", representation(frames = "ANY", phenoData = "ANY"))
+methods::setClass("fuzz_data", representation(data = "ANY"))
 
 flow_frame <- function(x) {
   parameters <- data.frame(name = colnames(x), desc = c("CD3", NA, "", "CD4"))
@@ -91,6 +111,6 @@ with_slot <- function(x, name, value) {
 
 # Arguments that are not replaced by these values, because the call would be valid and long.
 is_too_long <- function(arg, value) {
-  is_number <- is.numeric(value) && length(value) == 1 && is.finite(suppressWarnings(as.numeric(value)))
-  arg %in% c("nstart", "threads", "centers") && is_number && !is.object(value) && value > 100
+  is_number <- is.numeric(value) && length(value) == 1 && !is.object(value) && is.finite(value)
+  arg %in% c("nstart", "threads", "centers") && is_number && value > 100
 }

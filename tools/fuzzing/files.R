@@ -14,7 +14,8 @@ run_damaged_folder <- function(seed, case, env) {
   local <- list2env(list(folder = folder), parent = env)
   first <- sample.int(31, 1) - 1
   calls <- list(
-    quote(read_gknn(output = folder)), bquote(get_rows(x = with_part(files, "folder", folder), rows = .(first))),
+    quote(read_gknn(output = folder)),
+    bquote(get_rows(x = with_part(files, "folder", folder), rows = .(first))),
     quote(as_edges(nn = read_gknn(folder))), quote(resumed(x = x))
   )
   # Resuming computes damaged blocks again; all values must then be right.
@@ -36,12 +37,14 @@ damage <- function(folder, env) {
   name <- pick(list.files(folder))
   file <- file.path(folder, name)
   other <- file.path(folder, pick(list.files(folder)))
-  bytes <- if (dir.exists(file) || !file.exists(file)) raw(0) else readBin(file, "raw", file.size(file))
+  is_file <- file.exists(file) && !dir.exists(file)
+  bytes <- if (is_file) readBin(file, "raw", file.size(file)) else raw(0)
   n <- length(bytes)
   at <- if (n > 0) sample.int(n, 1) else 0L
   step <- pick(c(
-    "truncated", "flipped", "random byte", "extended", "emptied", "deleted", "swapped", "reversed", "folder", "link", "dangling",
-    "zeros", "renamed", "copied", "forged manifest", "forged block", "written by another"
+    "truncated", "flipped", "random byte", "extended", "emptied", "deleted", "swapped", "reversed",
+    "folder", "link", "dangling", "zeros", "renamed", "copied", "forged manifest", "forged block",
+    "written by another"
   ))
   unlink_any <- function(path) unlink(path, recursive = TRUE)
   write <- function(bytes, to = file) {
@@ -60,7 +63,8 @@ damage <- function(folder, env) {
       if (file.exists(other)) file.rename(other, file)
       file.rename(paste0(file, "~"), other)
     },
-    reversed = if (n > 0) write(c(bytes[seq_len(min(n, 128))], rev(bytes[-seq_len(min(n, 128))]))),
+    # The other order of bytes, after the header.
+    reversed = if (n > 128) write(c(bytes[1:128], rev(bytes[-(1:128)]))),
     folder = {
       unlink_any(file)
       dir.create(file)
@@ -76,7 +80,9 @@ damage <- function(folder, env) {
     zeros = write(raw(n)),
     renamed = file.rename(file, file.path(folder, paste0(name, pick(c("~", ".bak", "x"))))),
     # Never from a link, which may lead to /dev/zero.
-    copied = if (other != file && !nzchar(Sys.readlink(file)) && !nzchar(Sys.readlink(other))) file.copy(file, other, overwrite = TRUE),
+    copied = if (other != file && !any(nzchar(Sys.readlink(c(file, other))))) {
+      file.copy(file, other, overwrite = TRUE)
+    },
     "forged manifest" = forge_manifest(file.path(folder, "manifest.json")),
     "forged block" = forge_block(folder),
     "written by another" = write(charToRaw("x"), file.path(folder, pick(c(
@@ -89,14 +95,19 @@ damage <- function(folder, env) {
 
 # Replaces a number or a word in the manifest, and writes a matching checksum.
 forge_manifest <- function(file) {
-  text <- tryCatch(readChar(file, 4096, useBytes = TRUE), error = function(e) "", warning = function(w) "")
+  nothing <- function(condition) ""
+  text <- tryCatch(
+    readChar(file, 4096, useBytes = TRUE), error = nothing, warning = nothing
+  )
   summed <- strsplit(text, ",\n  \"sha256\"", fixed = TRUE)[[1]][1]
   if (is.na(summed) || !nzchar(summed)) return(invisible())
   places <- gregexpr("(?<=: )[^,\n{]+", summed, perl = TRUE)[[1]]
   at <- sample.int(length(places), 1)
   new <- pick(c(
-    "0", "-1", "1", "2", "7", "29", "2147483647", "2147483648", "4294967295", "18446744073709551616", "1e3", "1e999", "1.5", "null", "true", "\"\"",
-    "[]", "{}", "\"\\u0000\"", "\"\\ud800\"", "\"euclidean\"", "NaN", strrep("[", 2000), strrep("9", 500), "\"0123456789abcdef\""
+    "0", "-1", "1", "2", "7", "29", "2147483647", "2147483648", "4294967295",
+    "18446744073709551616", "1e3", "1e999", "1.5", "null", "true", "\"\"", "[]", "{}",
+    "\"\\u0000\"", "\"\\ud800\"", "\"euclidean\"", "NaN", strrep("[", 2000), strrep("9", 500),
+    "\"0123456789abcdef\""
   ))
   end <- places[at] + attr(places, "match.length")[at]
   summed <- paste0(substr(summed, 1, places[at] - 1), new, substring(summed, end))
@@ -117,8 +128,9 @@ forge_block <- function(folder) {
     bytes <- readBin(path, "raw", file.size(path))
     if (grepl("npy$", path) && length(bytes) > 0 && runif(1) < 0.7) {
       at <- sample.int(length(bytes), min(length(bytes), 4))
-      bytes[at] <- pick(list(as.raw(0), as.raw(255), as.raw(127), as.raw(240), as.raw(sample(0:255, 1))))
-      if (runif(1) < 0.3) bytes[-seq_len(min(128, length(bytes)))] <- rev(bytes[-seq_len(min(128, length(bytes)))])
+      bytes[at] <- as.raw(pick(c(0, 255, 127, 240, sample(0:255, 1))))
+      header <- seq_len(min(128, length(bytes)))
+      if (runif(1) < 0.3) bytes[-header] <- rev(bytes[-header])
       writeBin(bytes, path)
     }
     lines[[i]][1] <- cli::hash_raw_sha256(bytes)

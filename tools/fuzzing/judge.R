@@ -7,7 +7,8 @@ judge <- function(call, env) {
     withCallingHandlers(
       list(value = eval(call, env)),
       warning = function(w) {
-        if (!inherits(w, "gmhclust_warning") && !any(grepl("^gmhclust_", class(w)))) warnings <<- c(warnings, conditionMessage(w))
+        is_ours <- any(startsWith(class(w), "gmhclust_"))
+        if (!is_ours) warnings <<- c(warnings, conditionMessage(w))
         invokeRestart("muffleWarning")
       },
       message = function(m) invokeRestart("muffleMessage")
@@ -26,8 +27,11 @@ judge <- function(call, env) {
 }
 
 # Errors and warnings of R that say what is wrong.
-known_errors <- "class name too long|is missing, with no default|a method of the user's class failed|unused argument"
-known_warnings <- "treating non-finite values as NA"
+known_errors <- paste(
+  "class name too long", "is missing, with no default", "a method of the user's class failed",
+  "unused argument", sep = "|"
+)
+known_warnings <- "treating non-finite values as NA|conversion failure on"
 
 # Whether the call goes to a method of another package.
 is_of_others <- function(call, env) {
@@ -37,7 +41,9 @@ is_of_others <- function(call, env) {
     compare = , as.data.frame = "populations"
   )
   # Objects of other packages that are not what their classes say fail in these packages.
-  if (identical(call[[1]], quote(observations))) return(!class(eval(call$x, env))[1] %in% c("flowFrame", "flowSet", "data.frame"))
+  if (identical(call[[1]], quote(observations))) {
+    return(!class(eval(call$x, env))[1] %in% c("flowFrame", "flowSet", "data.frame"))
+  }
   if (is.null(ours)) return(FALSE)
   x <- eval(call$x, env)
   isS4(x) || !class(x)[1] %in% ours
@@ -47,8 +53,8 @@ judge_error <- function(error) {
   message <- conditionMessage(error)
   if (inherits(error, "gmhclust_error")) {
     if (grepl("internal error", message)) return(list(kind = "internal", text = message))
-    if (nchar(message, "bytes") > 2000) return(list(kind = "long message", text = substr(message, 1, 300)))
-    return(NULL)
+    if (nchar(message, "bytes") < 2000) return(NULL)
+    return(list(kind = "long message", text = substr(message, 1, 300)))
   }
   if (any(grepl(known_errors, message))) return(NULL)
   list(kind = "error of R", text = paste(message, "in", deparse(conditionCall(error))[1]))
@@ -68,12 +74,15 @@ invalid_value <- function(verb, value, call, env) {
     gcutree = if (!is.integer(value) || anyNA(value) || any(value < 1L)) "no clusters",
     cut_populations = invalid_populations(value),
     check_hclust = invalid_check(value, arg("h")),
-    as_edges = if (!is.data.frame(value) || anyNA(value) || any(value$source != round(value$source)) || any(value$target < 1)) "no edges",
+    as_edges = if (!is.data.frame(value) || anyNA(value) || any(value$target < 1)) "no edges",
     as_igraph = if (!igraph::is_igraph(value) || anyNA(igraph::E(value)$weight)) "no graph",
-    as_uwot = if (!is.matrix(value$idx) || !is.numeric(value$idx) || anyNA(value$idx) || anyNA(value$dist) ||
-                    any(value$idx < 1)) "no neighbours",
+    as_uwot = if (!is.numeric(value$idx) || anyNA(unlist(value)) || any(value$idx < 1)) {
+      "no neighbours"
+    },
     as_hits = if (anyNA(S4Vectors::mcols(value)$distance)) "missing distances",
-    observations = if (!is.double(value) && !isVirtualClass(class(value)) && !methods::is(value, "Matrix") && !methods::is(value, "DelayedMatrix")) "no doubles",
+    observations = if (!is.double(value) && !inherits(value, c("sparseMatrix", "DelayedMatrix"))) {
+      "no doubles"
+    },
     # What is forged may decrease.
     get_rows = , as.list = if (inherits(arg("x"), "gknn_files")) {
       invalid_neighbours(value, is_sorted = !isTRUE(env$is_forged))
@@ -97,17 +106,24 @@ invalid_dist <- function(d) {
 invalid_tree <- function(h) {
   if (!inherits(h, "hclust") || !is.list(h)) return("no hclust")
   merge <- h$merge
-  if (!is.matrix(merge) || !is.numeric(merge) || ncol(merge) != 2 || nrow(merge) < 1) return("merge is no matrix")
+  is_matrix <- is.matrix(merge) && is.numeric(merge) && ncol(merge) == 2 && nrow(merge) >= 1
+  if (!is_matrix) return("merge is no matrix")
   n <- nrow(merge) + 1
-  if (anyNA(merge) || !setequal(merge, c(-seq_len(n), seq_len(n - 2))) || anyDuplicated(as.vector(merge))) return("merge is no tree")
+  is_of <- function(x, values) {
+    is.numeric(x) && !anyNA(x) && length(x) == length(values) && setequal(x, values)
+  }
+  if (!is_of(merge, c(-seq_len(n), seq_len(n - 2)))) return("merge is no tree")
   if (any(merge >= row(merge))) return("merge refers to later rows")
-  if (!is.numeric(h$height) || length(h$height) != n - 1 || !all(is.finite(h$height))) return("wrong heights")
-  if (!is.numeric(h$order) || length(h$order) != n || !setequal(h$order, seq_len(n))) return("wrong order")
+  is_height <- is.numeric(h$height) && length(h$height) == n - 1 && all(is.finite(h$height))
+  if (!is_height) return("wrong heights")
+  if (!is_of(h$order, seq_len(n))) return("wrong order")
   if (!is.null(h$labels) && length(h$labels) != n) return("wrong labels")
   place <- order(h$order)
   low <- high <- size <- numeric(n - 1)
   for (j in seq_len(n - 1)) {
-    of <- function(inner, leaf) ifelse(merge[j, ] < 0, leaf[pmax(-merge[j, ], 1)], inner[pmax(merge[j, ], 1)])
+    of <- function(inner, leaf) {
+      ifelse(merge[j, ] < 0, leaf[pmax(-merge[j, ], 1)], inner[pmax(merge[j, ], 1)])
+    }
     low[j] <- min(of(low, place))
     high[j] <- max(of(high, place))
     size[j] <- sum(of(size, rep(1, n)))
@@ -124,23 +140,26 @@ invalid_check <- function(value, h) {
 }
 
 invalid_kmeans <- function(km) {
-  if (!inherits(km, "kmeans") || anyNA(unlist(km[c("cluster", "size", "withinss")]))) return("no kmeans")
-  if (sum(km$size) != length(km$cluster) || !identical(as.integer(tabulate(km$cluster, length(km$size))), as.integer(km$size))) return("wrong sizes")
+  if (!inherits(km, "kmeans") || anyNA(km$cluster) || anyNA(km$withinss)) return("no kmeans")
+  sizes <- tabulate(km$cluster, length(km$size))
+  if (sum(sizes) != length(km$cluster) || any(sizes != km$size)) return("wrong sizes")
   if (!all(is.finite(km$centers[km$size > 0, ]))) "centers are not finite"
 }
 
 invalid_neighbours <- function(nn, is_sorted = TRUE) {
-  if (!is.matrix(nn$index) || !is.integer(nn$index) || anyNA(nn$index) || any(nn$index < 1L)) return("wrong index")
+  is_index <- is.matrix(nn$index) && is.integer(nn$index) && !anyNA(nn$index)
+  if (!is_index || any(nn$index < 1L)) return("wrong index")
   if (is_sorted && any(apply(nn$index, 1, anyDuplicated) > 0)) return("a neighbour twice")
   if (is.null(nn$distance)) return(NULL)
   if (!identical(dim(nn$index), dim(nn$distance)) || anyNA(nn$distance)) return("wrong distances")
-  if (is_sorted && ncol(nn$distance) > 1 && any(apply(nn$distance, 1, is.unsorted))) "distances decrease"
+  if (is_sorted && any(apply(nn$distance, 1, is.unsorted))) "distances decrease"
 }
 
 invalid_ranges <- function(nn) {
   index <- unlist(nn$index)
   if (!is.list(nn$index) || anyNA(index) || any(index < 1L)) return("wrong index")
-  if (!is.null(nn$distance) && !identical(lengths(nn$distance), lengths(nn$index))) return("wrong lengths")
+  if (is.null(nn$distance)) return(NULL)
+  if (!identical(lengths(nn$distance), lengths(nn$index))) return("wrong lengths")
   if (anyNA(unlist(nn$distance))) "wrong distances"
 }
 

@@ -1,11 +1,11 @@
 # The loop of tools/fuzz r, see there. Arguments: SECONDS SEED, or --case SEED NUMBER.
 
 here <- dirname(sub("^--file=", "", grep("^--file=", commandArgs(FALSE), value = TRUE)))
-for (file in c("values.R", "calls.R", "judge.R", "files.R")) source(file.path(here, file), encoding = "UTF-8")
+for (file in c("values.R", "calls.R", "judge.R", "files.R")) source(file.path(here, file))
 suppressMessages(library(gmhclust))
 # In this process, so that not every child loads them.
-for (package in c("Biobase", "ComplexHeatmap", "DelayedArray", "Matrix", "S4Vectors", "SingleCellExperiment",
-                  "BiocParallel", "circlize", "igraph", "tibble")) {
+for (package in c("Biobase", "BiocParallel", "ComplexHeatmap", "DelayedArray", "Matrix",
+                  "S4Vectors", "SingleCellExperiment", "circlize", "igraph", "tibble")) {
   suppressMessages(requireNamespace(package, quietly = TRUE))
 }
 
@@ -31,7 +31,8 @@ mutated <- function(base, env, depth = 0) {
   }
   if (way <= 5 && is.list(value) && length(names(value)) > 0) {
     name <- pick(names(value))
-    return(call("with_part", base, name, changed(call("[[", call("unclass", base), name), env, depth)))
+    part <- changed(call("[[", call("unclass", base), name), env, depth)
+    return(call("with_part", base, name, part))
   }
   if (way <= 5 && length(value) > 0 && (is.atomic(value) || is.list(value))) {
     return(call("with_element", base, sample.int(length(value), 1), pick(hostile_elements)))
@@ -42,19 +43,23 @@ mutated <- function(base, env, depth = 0) {
 }
 
 # A changed or another expression for a part of a value.
-changed <- function(base, env, depth) if (depth > 2) pick(hostile_values) else mutated(base, env, depth + 1)
+changed <- function(base, env, depth) {
+  if (depth > 2) pick(hostile_values) else mutated(base, env, depth + 1)
+}
 
 # Call number `case`: a valid call with one or two arguments replaced, sometimes three.
 random_call <- function(seed, case, env) {
   set.seed((seed * 1000003 + case) %% 2147483647)
   call <- pick(base_calls)
-  verb <- get(as.character(call[[1]]), envir = globalenv())
-  method <- if (as.character(call[[1]]) %in% c("plot", "print", "as.list")) NULL else formals(verb)
+  name <- as.character(call[[1]])
+  method <- if (!name %in% c("plot", "print", "as.list")) formals(get(name, envir = globalenv()))
   args <- setdiff(unique(c(names(call)[-1], names(method))), c("...", ""))
-  if (as.character(call[[1]]) == "observations") args <- c(args, "channels", "use", "of", "assay", "features", "dimred", "altexp")
-  if (as.character(call[[1]]) %in% c("gdist", "gknn", "gmhclust", "ghclust")) args <- c(args, "features")
+  of_data <- c("channels", "use", "of", "assay", "features", "dimred", "altexp")
+  if (name == "observations") args <- c(args, of_data)
+  if (name %in% c("gdist", "gknn", "gmhclust", "ghclust")) args <- c(args, "features")
   # main, with, row.names and optional are arguments of R's own functions.
-  args <- setdiff(args, c("progress", "main", "with", "row.names", "optional", if (runif(1) < 0.9) "BPPARAM"))
+  args <- setdiff(args, c("progress", "main", "with", "row.names", "optional",
+                          if (runif(1) < 0.9) "BPPARAM"))
   count <- sample.int(3, 1, prob = c(0.65, 0.28, 0.07))
   for (arg in sample(args, min(count, length(args)))) {
     base <- call[[arg]]
@@ -138,7 +143,9 @@ run_in_child <- function(seed, first, env) {
     }
   }
   found <- if (file.exists(results)) readRDS(results) else list()
-  if (identical(value[[1]], "done")) return(list(found = found, following = first + calls_per_child))
+  if (identical(value[[1]], "done")) {
+    return(list(found = found, following = first + calls_per_child))
+  }
   case <- if (file.exists(progress)) as.integer(readLines(progress, warn = FALSE)) else first
   kind <- if (identical(value[[1]], "hang")) "hang" else "crash"
   call <- paste(readLines(file.path(env$scratch, "call")), collapse = " ")
@@ -151,11 +158,13 @@ run_in_child <- function(seed, first, env) {
 # Findings with the same signature count as one.
 signature_of <- function(finding) {
   text <- gsub("\"[^\"]*\"|'[^']*'|[0-9.e+-]+", "_", finding$text, useBytes = TRUE)
-  paste(sub("\\(.*", "", finding$call, useBytes = TRUE), finding$kind, substr(iconv(text, "", "ASCII", "?"), 1, 120), sep = " | ")
+  text <- substr(iconv(text, "", "ASCII", "?"), 1, 120)
+  paste(sub("\\(.*", "", finding$call, useBytes = TRUE), finding$kind, text, sep = " | ")
 }
 
 show_finding <- function(finding, seed) {
-  cat("\n", finding$kind, " (case ", seed, " ", finding$case, ")\n  ", finding$call, "\n  ", finding$text, "\n", sep = "")
+  cat("\n", finding$kind, " (case ", seed, " ", finding$case, ")\n  ", finding$call, "\n  ",
+      finding$text, "\n", sep = "")
 }
 
 fuzz <- function(seconds, seed, env) {
@@ -171,7 +180,8 @@ fuzz <- function(seconds, seed, env) {
       seen[[signature]] <- c(seen[[signature]], finding$case)
     }
   }
-  cat("\n", case - 1, " cases with seed ", seed, "; ", length(seen), " kinds of findings\n", sep = "")
+  cat("\n", case - 1, " cases with seed ", seed, "; ", length(seen), " kinds of findings\n",
+      sep = "")
   for (signature in names(seen)) cat(sprintf("%6d  %s\n", length(seen[[signature]]), signature))
   length(seen)
 }

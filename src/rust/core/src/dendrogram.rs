@@ -57,8 +57,8 @@ impl Dendrogram {
 /// The error that distances of the argument `arg` overflow.
 pub fn overflow(arg: &str) -> Error {
     Error::Input(format!(
-        "`{arg}` has values so far apart, or so close together, that distances overflow; rescale or \
-         round them"
+        "`{arg}` has values so far apart, or so close together, that distances overflow; rescale \
+         or round them"
     ))
 }
 

@@ -1,5 +1,5 @@
-//! The checks of the fuzz targets, one module each. `core/tests/fuzz.rs` includes them, to repeat the
-//! inputs in `corpus`.
+//! The checks of the fuzz targets, one module each. `core/tests/fuzz.rs` includes them, to repeat
+//! the inputs in `corpus`.
 
 pub mod bytes;
 pub mod folder;

@@ -17,8 +17,8 @@ use ndarray::Array2;
 
 use crate::bytes::Bytes;
 
-/// Values at which arithmetic changes: limits, and numbers whose squares, cubes or fourth powers are
-/// limits.
+/// Values at which arithmetic changes: limits, and numbers whose squares, cubes or fourth powers
+/// are limits.
 const VALUES: [f64; 24] = [
     0.0,
     -0.0,
@@ -230,10 +230,7 @@ fn centers(input: &mut Bytes) -> Result<()> {
     let draws: Vec<f64> = (0..k).map(|_| f64::from(input.byte()) / 256.0).collect();
     let found = kmeans::cluster(&x, Start::Draws(&draws), 10, cpu(), &Monitor::default())?;
     assert!(found.cluster.iter().all(|&cluster| (cluster as usize) < k));
-    assert_eq!(
-        found.sizes.iter().map(|&size| size as usize).sum::<usize>(),
-        x.nrows()
-    );
+    assert_eq!(found.sizes.iter().sum::<usize>(), x.nrows());
     Ok(())
 }
 

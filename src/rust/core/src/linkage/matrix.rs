@@ -16,8 +16,8 @@ use crate::merge::Merge;
 use crate::monitor::Monitor;
 
 /// Largest number of members that an observation stands for, and the inverse of the smallest. The
-/// products of two sums of them and a dissimilarity of 1e150 do not overflow (1e60² · 1e150 = 1e270,
-/// which leaves room for 2³¹ observations), and no product of two sums underflows to 0.
+/// products of two sums of them and a dissimilarity of 1e150 do not overflow: 1e60² · 1e150 = 1e270
+/// leaves room for 2³¹ observations. No product of two sums underflows to 0.
 const LARGEST_SIZE: f64 = 1e60;
 
 /// The tree of `n` observations, with the heights of R's `hclust`. `sizes` are R's `members`, the

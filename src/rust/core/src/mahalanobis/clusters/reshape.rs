@@ -159,3 +159,27 @@ fn largest_eigenvalue_bound_by_rows<S: Simd, const R: usize>(
     // Underflow in the powers is far below the rounding, which 1e-9 covers.
     trace * norm * (1.0 + 1e-9)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn norms_neither_overflow_nor_underflow() {
+        for scale in [1e-200, 1e-100, 1.0, 1e100, 1e200] {
+            let found = norm(&[3.0 * scale, 4.0 * scale]);
+            assert!((found / scale - 5.0).abs() < 1e-12, "{scale:e}: {found:e}");
+        }
+        assert_eq!(norm(&[0.0, 0.0]), 0.0);
+    }
+
+    #[test]
+    fn a_fourth_moment_that_may_have_lost_digits_gives_no_bound() {
+        let mut moments = Moments::zero(1, true);
+        assert_eq!(spread(&moments, 2.0, 1).fourth, 0.0);
+        moments.scatter[0] = 1e-160;
+        moments.fourth = 1e-320;
+        let tiny = spread(&moments, 2.0, 1);
+        assert_eq!(tiny.mean_norm(1e-160), 0.0);
+    }
+}
