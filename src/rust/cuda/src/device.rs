@@ -53,13 +53,16 @@ pub fn devices() -> Result<Vec<DeviceInfo>> {
 /// Runs `body` where a CUDA driver can be loaded. A driver that lacks a function makes cudarc
 /// panic; here that becomes an error.
 fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
-    // SAFETY: only tries to load the driver's library.
-    if !unsafe { sys::is_culib_present() } {
-        return Err(Error::Device(
-            "no CUDA driver was found on this machine".into(),
-        ));
-    }
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+    let guarded = || {
+        // SAFETY: only tries to load the driver's library and its functions.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(Error::Device(
+                "no CUDA driver was found on this machine".into(),
+            ));
+        }
+        body()
+    };
+    catch_unwind(AssertUnwindSafe(guarded)).unwrap_or_else(|_| {
         Err(Error::Device(
             "the CUDA driver of this machine is too old, the kernels need one for CUDA 12.4 \
              (version 550) or newer"
