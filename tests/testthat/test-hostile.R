@@ -70,6 +70,15 @@ test_that("the top of a tree is checked", {
   expect_refused(print(structure(1, class = "gmhclust")), "`x` is", "print.gmhclust")
 })
 
+test_that("a tree is drawn whatever its call is", {
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  for (call in list(NULL, 3, quote(f()))) {
+    drawn <- with_part(tree, "call", call)
+    expect_identical(plot(drawn), drawn)
+  }
+})
+
 test_that("populations are checked", {
   for (value in list(-Inf, NaN, NA, 2^40, .Machine$integer.max, 0.5, -1)) {
     expect_refused(plot(tree, populations = with_first(populations, value)), "`populations`",
