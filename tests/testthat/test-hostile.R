@@ -101,8 +101,10 @@ test_that("numbers and names may have no class of their own", {
 test_that("factors have a level for each code", {
   broken <- structure(rep(7L, 30), levels = c("a", "b"), class = "factor")
   expect_refused(gmhclust(x, apriori = broken), "`apriori` is", "gmhclust")
-  expect_refused(plot_populations(tree, x, populations, gates = broken), "`gates` is",
-                 "plot_populations")
+  for (gates in list(broken, rep(NA, 30))) {
+    expect_refused(plot_populations(tree, x, populations, gates = gates), "`gates` ",
+                   "plot_populations")
+  }
 })
 
 test_that("data of other classes that cannot be read is refused", {
