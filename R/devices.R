@@ -163,7 +163,7 @@ print.gpu_devices <- function(x, ...) {
   }
   if (nrow(x) == 0) {
     problem <- attr(x, "problem")
-    cat(paste0("No CUDA device", if (!is.null(problem)) paste0(": ", problem)), "\n", sep = "")
+    cat(paste0("No CUDA device", if (is.character(problem)) paste0(": ", problem)), "\n", sep = "")
     return(invisible(x))
   }
   shown <- as.data.frame(x)

@@ -19,7 +19,8 @@ observations.flowSet <- function(x, channels = NULL, use = c("marker", "channel"
   call <- sys.call()
   frames <- read_slot(x, "frames", call)
   names <- rownames(read_slot(read_slot(x, "phenoData", call), "data", call))
-  if (!is.environment(frames) || !all(vapply(names, exists, NA, frames, inherits = FALSE))) {
+  is_named <- is.environment(frames) && is.character(names)
+  if (!is_named || !all(vapply(names, exists, NA, frames, inherits = FALSE))) {
     refuse("x", "has slots `frames` and `phenoData` that do not fit", needs_observations, call)
   }
   stack_frames(mget(names, envir = frames), channels, use, ..., call = call)

@@ -46,7 +46,10 @@ plot.gmhclust <- function(x, ..., populations = NULL, leaves = NULL) {
   n <- length(x$order)
   shows_all <- n <= largest_plain_plot || isTRUE(leaves >= n)
   if (shows_all && (is.null(populations) || isFALSE(populations))) {
-    plot(stats::as.hclust(x), ...)
+    drawn <- stats::as.hclust(x)
+    # stats writes the function and the data of the call below the plot.
+    if (!is.call(x$call) || length(x$call) < 2) drawn$call <- quote(gmhclust(X))
+    plot(drawn, ...)
     return(invisible(x))
   }
   shown <- if (isFALSE(populations)) {

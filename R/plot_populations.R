@@ -144,6 +144,9 @@ check_groups <- function(labels, n, arg, call) {
   if (is.factor(labels) && !is_sound_factor(labels)) {
     refuse(arg, "is a factor with codes of no level", "its levels must name all codes", call)
   }
+  if (all(is.na(labels))) {
+    refuse(arg, "has no label but NA", "it must be NULL, or label some observations", call)
+  }
   labels <- as.factor(labels)
   labels[, drop = TRUE]
 }

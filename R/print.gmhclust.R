@@ -40,7 +40,7 @@ shown_objects <- function(x) {
   }
   leaves <- length(x$order)
   # Only the top of a tree has members.
-  if (is.null(x$members)) return(paste0(shown_count(leaves), of_columns))
+  if (!is.numeric(x$members)) return(paste0(shown_count(leaves), of_columns))
   paste0(
     shown_count(leaves), " clusters of ", shown_count(sum(x$members)), " observations", of_columns
   )
@@ -54,8 +54,12 @@ shown_settings <- function(settings) {
         "Threshold" = paste0(
           shown_count(settings$threshold), " members, below \"", settings$subthreshold, "\""
         ),
-        "Normalised" = if (settings$normalize) "always" else "until all clusters are full-size",
-        if (settings$scale) c("Scaled" = "columns to standard deviation 1")
+        "Normalised" = if (isTRUE(settings$normalize)) {
+          "always"
+        } else {
+          "until all clusters are full-size"
+        },
+        if (isTRUE(settings$scale)) c("Scaled" = "columns to standard deviation 1")
       )
     },
     if (isTRUE(settings$apriori_clusters > 0)) {

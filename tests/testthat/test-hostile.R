@@ -70,6 +70,15 @@ test_that("the top of a tree is checked", {
   expect_refused(print(structure(1, class = "gmhclust")), "`x` is", "print.gmhclust")
 })
 
+test_that("a tree is drawn whatever its call is", {
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  for (call in list(NULL, 3, quote(f()))) {
+    drawn <- with_part(tree, "call", call)
+    expect_identical(plot(drawn), drawn)
+  }
+})
+
 test_that("populations are checked", {
   for (value in list(-Inf, NaN, NA, 2^40, .Machine$integer.max, 0.5, -1)) {
     expect_refused(plot(tree, populations = with_first(populations, value)), "`populations`",
@@ -92,8 +101,10 @@ test_that("numbers and names may have no class of their own", {
 test_that("factors have a level for each code", {
   broken <- structure(rep(7L, 30), levels = c("a", "b"), class = "factor")
   expect_refused(gmhclust(x, apriori = broken), "`apriori` is", "gmhclust")
-  expect_refused(plot_populations(tree, x, populations, gates = broken), "`gates` is",
-                 "plot_populations")
+  for (gates in list(broken, rep(NA, 30))) {
+    expect_refused(plot_populations(tree, x, populations, gates = gates), "`gates` ",
+                   "plot_populations")
+  }
 })
 
 test_that("data of other classes that cannot be read is refused", {

@@ -99,8 +99,10 @@ forge_manifest <- function(file) {
   text <- tryCatch(
     readChar(file, 4096, useBytes = TRUE), error = nothing, warning = nothing
   )
-  summed <- strsplit(text, ",\n  \"sha256\"", fixed = TRUE)[[1]][1]
-  if (is.na(summed) || !nzchar(summed)) return(invisible())
+  if (length(text) == 0 || !grepl("[^,\n{]: [^,\n{]", text, useBytes = TRUE)) {
+    return(invisible())
+  }
+  summed <- strsplit(text, ",\n  \"sha256\"", fixed = TRUE, useBytes = TRUE)[[1]][1]
   places <- gregexpr("(?<=: )[^,\n{]+", summed, perl = TRUE)[[1]]
   at <- sample.int(length(places), 1)
   new <- pick(c(

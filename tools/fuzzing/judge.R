@@ -28,8 +28,9 @@ judge <- function(call, env) {
 
 # Errors and warnings of R that say what is wrong.
 known_errors <- paste(
-  "class name too long", "is missing, with no default", "a method of the user's class failed",
-  "unused argument", sep = "|"
+  "class name too long", "malformed factor", "translating strings with \"bytes\" encoding",
+  "is missing, with no default", "a method of the user's class failed", "unused argument",
+  sep = "|"
 )
 known_warnings <- "treating non-finite values as NA|conversion failure on"
 

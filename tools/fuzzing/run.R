@@ -147,9 +147,11 @@ run_in_child <- function(seed, first, env) {
     return(list(found = found, following = first + calls_per_child))
   }
   case <- if (file.exists(progress)) as.integer(readLines(progress, warn = FALSE)) else first
-  kind <- if (identical(value[[1]], "hang")) "hang" else "crash"
+  is_failed <- inherits(value[[1]], "try-error")
+  kind <- if (is_failed) "error of the fuzzer" else if (is.null(value[[1]])) "crash" else "hang"
+  text <- if (is_failed) as.character(value[[1]]) else ""
   call <- paste(readLines(file.path(env$scratch, "call")), collapse = " ")
-  found <- c(found, list(list(case = case, call = call, kind = kind, text = "")))
+  found <- c(found, list(list(case = case, call = call, kind = kind, text = text)))
   list(found = found, following = case + 1L)
 }
 
