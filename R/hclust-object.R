@@ -96,7 +96,7 @@ id_problem <- function(ids, text) {
 }
 
 height_problems <- function(height, merges) {
-  if (!is.numeric(height)) return("`height` is not numeric")
+  if (!is.numeric(height) || is.object(height)) return("`height` is not numeric")
   if (length(height) != merges) {
     return(sprintf("`height` has length %d, not %d", length(height), merges))
   }

@@ -58,6 +58,11 @@ test_that("files agree with their manifest", {
   }
 })
 
+test_that("heights may have no class of their own", {
+  classed <- with_part(tree, "height", structure(tree$height, class = "data.frame"))
+  expect_identical(check_hclust(classed), "`height` is not numeric")
+})
+
 test_that("the top of a tree is checked", {
   wrong_leaf <- with_part(top, "leaf", with_first(top$leaf, -1))
   expect_refused(cutree_top(wrong_leaf, 2), "`leaf`", "cutree_top")
