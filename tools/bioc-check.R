@@ -5,7 +5,7 @@
 
 # BiocManager asks a server which Bioconductor belongs to this R; this file answers instead. With
 # every release of Bioconductor from 3.20 on, the minor versions of its packages grew by 2.
-minor <- packageVersion("BiocGenerics")[[c(1, 2)]]
+minor <- unlist(packageVersion("BiocGenerics"))[[2]]
 release <- 20 + (minor - 52) %/% 2
 versions <- sprintf("3.%d", release + 0:1)
 config <- tempfile(fileext = ".yaml")

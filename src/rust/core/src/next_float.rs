@@ -52,14 +52,14 @@ mod tests {
             f64::MIN_POSITIVE,
             -1e300,
             4.9e-324,
-            f64::MAX / 2.0,
+            f64::MAX / 4.0,
         ] {
             let (above, below) = (value.next_above(), value.next_below());
             assert!(below < value && value < above);
             for middle in [value / 2.0 + above / 2.0, (value + above) / 2.0] {
                 assert!(
                     middle == value || middle == above,
-                    "{middle} is above {value}"
+                    "{middle:e} is not beside {value:e}"
                 );
             }
             assert_eq!(above.next_below(), value);
