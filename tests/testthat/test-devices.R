@@ -146,25 +146,16 @@ test_that("a missing device is an error on a machine with other devices, too", {
 test_that("a driver that lacks functions is too old", {
   skip_on_os(c("windows", "mac"))
   skip_if_not(nzchar(Sys.which("cc")), "a C compiler")
-  skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
   folder <- tempfile()
   dir.create(folder)
   on.exit(unlink(folder, recursive = TRUE))
   source <- file.path(folder, "driver.c")
   writeLines("int cuInit(unsigned flags) { return flags; }", source)
   system2("cc", shQuote(c("-shared", "-fPIC", "-o", file.path(folder, "libcuda.so"), source)))
-  code <- paste(
+  said <- in_new_session(c(
     "library(gmhclust, lib.loc = commandArgs(TRUE)); cat(attr(gpu_devices(), \"problem\"))",
-    "stopifnot(gdist(matrix(c(1, 2, 4))) == c(1, 3, 2))",
-    sep = "\n"
-  )
-  script <- file.path(folder, "ask.R")
-  writeLines(code, script)
-  said <- system2(
-    file.path(R.home("bin"), "Rscript"),
-    shQuote(c("--vanilla", script, dirname(system.file(package = "gmhclust")))),
-    stdout = TRUE, stderr = FALSE, env = paste0("LD_LIBRARY_PATH=", shQuote(folder))
-  )
+    "stopifnot(gdist(matrix(c(1, 2, 4))) == c(1, 3, 2))"
+  ), env = paste0("LD_LIBRARY_PATH=", shQuote(folder)))
   expect_match(said, "^the CUDA driver of this machine is too old.*version 550", all = FALSE)
   expect_null(attr(said, "status"))
 })

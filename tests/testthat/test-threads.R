@@ -32,9 +32,8 @@ test_that("mc.cores has precedence over OMP_NUM_THREADS", {
 })
 
 test_that("the default is at most the cores that a job got", {
-  skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
   # In a new session, because parallelly keeps what it has found.
-  code <- paste(
+  said <- in_new_session(c(
     "loadNamespace(\"gmhclust\", lib.loc = commandArgs(TRUE))",
     "options(mc.cores = NULL)",
     "Sys.unsetenv(c(\"OMP_NUM_THREADS\", \"OMP_THREAD_LIMIT\", \"_R_CHECK_LIMIT_CORES_\"))",
@@ -42,17 +41,8 @@ test_that("the default is at most the cores that a job got", {
     "Sys.setenv(OMP_NUM_THREADS = 5)",
     "counts <- c(counts, gmhclust:::default_threads())",
     "options(mc.cores = 7)",
-    "cat(counts, gmhclust:::default_threads())",
-    sep = "\n"
-  )
-  script <- tempfile(fileext = ".R")
-  on.exit(unlink(script))
-  writeLines(code, script)
-  said <- system2(
-    file.path(R.home("bin"), "Rscript"),
-    shQuote(c("--vanilla", script, dirname(system.file(package = "gmhclust")))),
-    stdout = TRUE, env = "SLURM_CPUS_PER_TASK=1"
-  )
+    "cat(counts, gmhclust:::default_threads())"
+  ), env = "SLURM_CPUS_PER_TASK=1")
   expect_identical(said[length(said)], "1 5 7")
 })
 

@@ -11,6 +11,7 @@ use gmhclust_core::linkage::{
     matrix, points, spanning, Linkage, Origin, Recurrence, StoredPrecision,
 };
 use gmhclust_core::mahalanobis::{self, Distance, Options, Subthreshold};
+use gmhclust_core::metric::catalogue::NAMES;
 use gmhclust_core::metric::{Metric, Points, ZeroOverZero};
 use gmhclust_core::{Cpu, Error, Monitor, Observations, Result};
 use ndarray::Array2;
@@ -44,18 +45,6 @@ const VALUES: [f64; 24] = [
     f64::MIN,
     f64::MIN_POSITIVE,
     5e-324,
-];
-
-const METRICS: [&str; 9] = [
-    "euclidean",
-    "maximum",
-    "manhattan",
-    "canberra",
-    "binary",
-    "minkowski",
-    "pearson",
-    "spearman",
-    "cosine",
 ];
 
 /// Runs an algorithm and checks what must hold of every result.
@@ -99,7 +88,7 @@ fn data(input: &mut Bytes) -> Array2<f64> {
 }
 
 fn metric(input: &mut Bytes) -> Result<Metric> {
-    let name = input.one_of(&METRICS);
+    let name = input.one_of(&NAMES);
     let p = value(input);
     let zero_over_zero = ZeroOverZero::new("zero_over_zero", input.one_of(&["omit", "0", "1"]))?;
     Metric::new("metric", name, p, input.flag(), zero_over_zero)
@@ -130,6 +119,10 @@ fn distances(input: &mut Bytes) -> Result<()> {
     Ok(())
 }
 
+fn assert_among(index: &[u32], references: usize) {
+    assert!(index.iter().all(|&index| (index as usize) < references));
+}
+
 fn nearest(input: &mut Bytes) -> Result<()> {
     let points = prepared(input)?;
     let references = input.number(1, points.rows());
@@ -137,10 +130,7 @@ fn nearest(input: &mut Bytes) -> Result<()> {
     let mut search = Search::new(&points, references, k, cpu())?;
     search.run(cpu(), &Monitor::default())?;
     let graph = search.into_graph();
-    assert!(graph
-        .index
-        .iter()
-        .all(|&index| (index as usize) < references));
+    assert_among(&graph.index, references);
     assert!(graph
         .distance
         .chunks(k)
@@ -161,10 +151,7 @@ fn within(input: &mut Bytes) -> Result<()> {
     let mut search = RangeSearch::new(&points, references, queries, &[radius])?;
     search.run(cpu(), &Monitor::default())?;
     let found = search.into_within();
-    assert!(found
-        .index
-        .iter()
-        .all(|&index| (index as usize) < references));
+    assert_among(&found.index, references);
     assert!(found.distance.iter().all(|&distance| distance <= radius));
     Ok(())
 }

@@ -107,7 +107,8 @@ impl System<'_> {
         let table = (self.file)("/proc/meminfo")?;
         let bytes = |name| kilobytes(&table, name);
         let limit = bytes("MemTotal:")? + bytes("SwapTotal:").unwrap_or(0.0);
-        let free = bytes("MemAvailable:").map(|memory| memory + self.free_swap());
+        let free_swap = bytes("SwapFree:").unwrap_or(0.0);
+        let free = bytes("MemAvailable:").map(|memory| memory + free_swap);
         Some(Available {
             left: free.unwrap_or(limit),
             limit,

@@ -31,7 +31,7 @@ pub enum Metric {
 }
 
 /// The names that [`Metric::new`] takes, in the order of the error message.
-const NAMES: [&str; 9] = [
+pub const NAMES: [&str; 9] = [
     "euclidean",
     "maximum",
     "manhattan",
