@@ -60,9 +60,16 @@ fn mixture(n: usize, p: usize, components: usize, equal: bool) -> (Observations,
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| arguments[i].parse::<usize>().expect("a number");
-    let (n, p) = (number(0), number(1));
+    let file = arguments[0].parse::<usize>().is_err();
+    let (n, p, values) = if file {
+        let bytes = std::fs::read(&arguments[0])?;
+        let all: Vec<f64> = bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect();
+        (all[0] as usize, all[1] as usize, all[2..].to_vec())
+    } else { (number(0), number(1), vec![]) };
     let apriori = arguments.get(6).map(|_| number(6));
-    let (x, labels) = mixture(n, p, apriori.unwrap_or(20), apriori.is_some());
+    let (x, labels) = if file {
+        (Observations::new(Array2::from_shape_vec((n, p), values)?)?, vec![])
+    } else { mixture(n, p, apriori.unwrap_or(20), apriori.is_some()) };
     let options = Options {
         threshold: 0.01 * n as f64,
         subthreshold: Subthreshold::new(&arguments[2]).expect("a sub-threshold kind"),

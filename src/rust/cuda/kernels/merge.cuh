@@ -79,10 +79,10 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
   third = block_sum(problem.shared, third, 0).x;
   if (threadIdx.x == 0) {
     double *stored = arrays.moments + (problem.first + position) * MOMENTS;
-    stored[VARIANCE] = moments.x / size * (1 - SLACK);
-    stored[FOURTH] = moments.y / size * (1 + SLACK);
-    stored[LARGEST] = largest_eigenvalue_bound(norms.y, norms.x, p) / size * (1 + SLACK);
-    stored[THIRD] = sqrt(third) / size * (1 + SLACK);
+    stored[MOMENT_VARIANCE] = moments.x / size * (1 - SLACK);
+    stored[MOMENT_FOURTH] = moments.y / size * (1 + SLACK);
+    stored[MOMENT_LARGEST] = largest_eigenvalue_bound(norms.y, norms.x, p) / size * (1 + SLACK);
+    stored[MOMENT_THIRD] = sqrt(third) / size * (1 + SLACK);
   }
   __syncthreads();
 }

@@ -6,10 +6,8 @@
 
 #pragma once
 
+#include "mahalanobis.cuh"
 #include "screen_launch.cuh"
-
-// Elements of a lower triangle of p rows.
-__device__ __forceinline__ uint packed_length(uint p) { return p * (p + 1) / 2; }
 
 // Where element (i, j), j <= i, of a packed factor is.
 __device__ __forceinline__ uint element(uint p, uint i, uint j) {
@@ -213,11 +211,11 @@ __device__ bool can_compete(const Clusters &clusters, uint tile, const float *qu
   float square = 0;
 #pragma unroll(P > 0 ? P : 8)
   for (uint k = 0; k < p; k++) {
-    float d = mean[k] - __ldg(ball + (size_t)k * tiles);
+    float d = mean[k] - ball[(size_t)k * tiles];
     square = fmaf(d, d, square);
   }
-  float radius = __ldg(ball + (size_t)(p + RADIUS) * tiles);
-  float low = query[LOW] + __ldg(ball + (size_t)(p + BALL_LOW) * tiles);
+  float radius = ball[(size_t)(p + RADIUS) * tiles];
+  float low = query[LOW] + ball[(size_t)(p + BALL_LOW) * tiles];
   float distance = __fsqrt_rn(square) * margins.shrink - (radius + query[ERROR]);
   // Also where that is no number.
   return !(fmaxf(distance, 0.0f) * low * (margins.slack * 0.999999f) >= limit);

@@ -178,18 +178,43 @@ impl Screen for Counting {
     }
 }
 
+/// A CPU with such screens.
+struct CountingDevice {
+    cpu: Cpu,
+    found: Arc<AtomicUsize>,
+}
+
+impl Device for CountingDevice {
+    fn cpu(&self) -> &Cpu {
+        &self.cpu
+    }
+}
+
+impl AgglomerationDevice for CountingDevice {
+    fn screen(
+        &self,
+        _: usize,
+        problem: &Problem,
+        _: usize,
+        frame: ClusterFrame,
+    ) -> Result<Box<dyn Screen>> {
+        Ok(Box::new(Counting {
+            screen: CpuScreen::new(problem.clusters(), frame),
+            found: self.found.clone(),
+        }))
+    }
+}
+
 /// How many sweeps a clustering makes, and candidates it finds in them.
 fn candidates(x: &Observations, options: &Options) -> usize {
     let found = Arc::new(AtomicUsize::new(0));
     let members = (0..x.nrows() as u32).collect();
     let problem = Problem::of_observations(x, members, *options);
-    let new_screen = |_, frame| -> Result<Box<dyn Screen>> {
-        Ok(Box::new(Counting {
-            screen: CpuScreen::new(x.nrows(), frame),
-            found: found.clone(),
-        }))
+    let device = CountingDevice {
+        cpu: Cpu::new(1).unwrap(),
+        found: found.clone(),
     };
-    agglomerate::agglomerate(&problem, new_screen, &Monitor::default()).unwrap();
+    agglomerate::agglomerate(0, &problem, &device, &Monitor::default()).unwrap();
     found.load(Ordering::Relaxed)
 }
 

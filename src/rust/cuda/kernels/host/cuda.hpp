@@ -259,12 +259,18 @@ inline bool __all_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vo
 
 // ---- memory ----
 
+inline long long clock64() { return 0; }
 inline void __threadfence() {}
 inline void __threadfence_system() {}
 
 template <class T, class U> T atomicAdd(T *at, U value) {
   T old = *at;
   *at = old + (T)value;
+  return old;
+}
+template <class T, class U> T atomicExch(T *at, U value) {
+  T old = *at;
+  *at = (T)value;
   return old;
 }
 template <class T, class U> T atomicMin(T *at, U value) {

@@ -1,0 +1,13 @@
+//! Whole trees on a CUDA device: all merges of a large problem are made there; kernels/tree.cu says
+//! how.
+
+mod arrays;
+#[cfg(test)]
+mod host;
+mod launch;
+mod start;
+
+pub use launch::{fits, grow};
+
+/// Unions to prepare ahead, about.
+const BATCH: u32 = 24;
