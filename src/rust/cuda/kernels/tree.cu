@@ -36,6 +36,7 @@ __device__ void load_chain(const Tree &tree, Chain &chain) {
     chain.searches = chain.has_queue = 0;
     chain.status = RUNNING;
     chain.width = tree.tuning[WIDTH];
+    chain.level = 0;
   }
   __syncthreads();
 }

@@ -38,7 +38,7 @@ struct Chain {
   uint selected, listed, found, unused_count, few, many;
   uint merges, below_threshold, next_id, shapes_used, free_shapes, next_start, searches, status;
   uint has_queue;
-  double width;
+  double width, level;
 };
 static_assert(sizeof(Chain) <= CHAIN_BYTES, "the host reserves enough");
 

@@ -107,10 +107,12 @@ __device__ __forceinline__ uint skip_of(const Tree &tree, const Chain &chain, ui
       if (skipped < SKIPPED) skip[skipped] = one;
       skipped += 1;
     }
-    bool lower_is_union = chain.lower_nodes[number] >= tree.clusters &&
-                          tree.ids[chain.lower_nodes[number]] == chain.lower_ids[number];
-    node = lower_is_union ? chain.lower_nodes[number] : chain.higher_nodes[number];
-    if (node >= tree.clusters && tree.ids[node] == NONE) break;
+    uint lower = chain.lower_nodes[number], higher = chain.higher_nodes[number];
+    // The number of one that is made by now may be another's.
+    bool lower_is_union = lower >= tree.clusters && tree.ids[lower] == chain.lower_ids[number];
+    bool higher_is_union = higher >= tree.clusters && tree.ids[higher] == chain.higher_ids[number];
+    if (!lower_is_union && !higher_is_union) break;
+    node = lower_is_union ? lower : higher;
     if (skipped >= SKIPPED) break;
   }
   return skipped;
@@ -302,7 +304,8 @@ __device__ void search_at_start(const Tree &tree, Chain &chain) {
 
 // Chooses what the next round does, given the first of the queue and its owner.
 __device__ void plan(const Tree &tree, Chain &chain, Key head, uint owner) {
-  double first = __longlong_as_double(head.value);
+  // Unions may be nearer than what was merged before: the horizon stays where it was.
+  double first = fmax(__longlong_as_double(head.value), chain.level);
   ulong horizon = __double_as_longlong(first + chain.width);
   sort_out(tree, chain, false, false);
   if (chain.unused_count < SEARCHES) sort_out(tree, chain, true, false);
@@ -312,9 +315,11 @@ __device__ void plan(const Tree &tree, Chain &chain, Key head, uint owner) {
   if (threadIdx.x == 0) {
     chain.listed = 0;
     provide(tree, chain, 0);
-    double wider = 8 * chain.selected < tree.batch ? 4 : 2 * chain.selected < tree.batch ? 1.25 : 1;
-    if (wider > 1) chain.width = fmax(chain.width * wider, first * 1e-6 + 1e-300);
+    chain.level = first;
+    if (2 * chain.selected < tree.batch)
+      chain.width = fmax(chain.width * 1.25, first * 1e-3 + 1e-300);
     if (chain.selected > 2 * tree.batch) chain.width = chain.width * 0.8;
+    if (chain.selected > 4 * tree.batch) chain.level = chain.level * 0.99;
   }
   __syncthreads();
   FOR_EACH(rank, count) {

@@ -230,6 +230,31 @@ __device__ void lower_limit(const Tree &tree, Search &search, uint number, float
   }
 }
 
+// Clusters whose distances a search decides: those with the least bounds.
+#define MOST_DECIDED 24
+
+// Brings what a search has found with the least bounds to the front of a list of indices; returns
+// how many they are, and lowers the limit to the least bound of the others.
+__device__ uint choose_least(const uint *found, uint count, uint *chosen, float *limit) {
+  __shared__ float bounds[FOUND_ROOM];
+  __shared__ uint least_left;
+  FOR_EACH(i, count) bounds[i] = __uint_as_float(found[2 * i]);
+  if (threadIdx.x == 0) least_left = SINGLE_INFINITY_BITS;
+  __syncthreads();
+  FOR_EACH(i, count) {
+    uint rank = 0;
+    for (uint j = 0; j < count; j++)
+      rank += bounds[j] < bounds[i] || (bounds[j] == bounds[i] && j < i);
+    if (rank < MOST_DECIDED)
+      chosen[rank] = i;
+    else
+      atomicMin(&least_left, __float_as_uint(bounds[i]));
+  }
+  __syncthreads();
+  if (count > MOST_DECIDED) *limit = fminf(*limit, __uint_as_float(least_left));
+  return min(count, (uint)MOST_DECIDED);
+}
+
 // Makes what a search has found the candidates of its node, by a block.
 template <int P>
 __device__ void decide(const Tree &tree, Search &search, uint number, Entries &entries,
@@ -245,9 +270,12 @@ __device__ void decide(const Tree &tree, Search &search, uint number, Entries &e
   }
   __syncthreads();
   if (count > FOUND_ROOM) return lower_limit(tree, search, number, limit);
+  __shared__ uint chosen[MOST_DECIDED];
+  const uint *found = tree.found + 2 * (size_t)number * FOUND_ROOM;
+  count = choose_least(found, count, chosen, &limit);
   uint lane = threadIdx.x % WARP;
   for (uint i = threadIdx.x / WARP; i < count; i += WARPS) {
-    uint position = tree.found[2 * ((size_t)number * FOUND_ROOM + i) + 1];
+    uint position = found[2 * chosen[i] + 1];
     uint slot = tree.slots_at[position], id = tree.ids[slot];
     if (id == NONE || is_skipped(search, slot)) continue;
     double distance = node_distance(tree, node, slot, room.of_warp());

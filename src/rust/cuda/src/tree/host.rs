@@ -111,6 +111,7 @@ fn host_grow(
                 // SAFETY: as above.
                 unsafe { (tree.arrays.control as *mut u32).add(control::NEXT_START).write(0) };
                 run(&tree, 2);
+                run(&tree, 0);
             }
             Status::AllMerged => break,
             status => {

@@ -73,6 +73,7 @@ struct Growing {
     stream: Arc<CudaStream>,
     grow: CudaFunction,
     start_anew: CudaFunction,
+    enclose: CudaFunction,
     arrays: Arrays<CudaSlice<u8>>,
     tree: Tree,
     clusters: Clusters,
@@ -117,6 +118,7 @@ impl Growing {
         };
         let grow = device.try_kernel(module, "grow")?;
         let start_anew = device.try_kernel(module, "start_anew")?;
+        let enclose = device.try_kernel(module, "enclose")?;
         let shared = sizes.shared_bytes(2);
         allow_shared(&grow, shared)?;
         allow_shared(&start_anew, sizes.start_bytes())?;
@@ -127,6 +129,7 @@ impl Growing {
             shared,
             grow,
             start_anew,
+            enclose,
             arrays,
             tree,
             clusters,
@@ -136,13 +139,32 @@ impl Growing {
             watch,
             stream,
         };
-        growing.fill(module)?;
+        growing.fill()?;
         Ok(growing)
     }
 
+    /// Draws the balls around all tiles.
+    fn enclose(&self) -> DriverResult<()> {
+        let config = LaunchConfig {
+            grid_dim: (self.clusters.tiles, 1, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        // SAFETY: the arguments are as declared in tiles.cuh, and what they name lives in `self`.
+        unsafe {
+            self.stream
+                .launch_builder(&self.enclose)
+                .arg(&self.clusters)
+                .arg(&0u32)
+                .launch(config)?;
+        }
+        Ok(())
+    }
+
     /// Copies the state at the start to the device.
-    fn fill(&mut self, module: &Kernels) -> DriverResult<()> {
-        let (stream, start) = (&self.stream, &self.start);
+    fn fill(&mut self) -> DriverResult<()> {
+        let (stream, start) = (self.stream.clone(), &self.start);
+        let stream = &stream;
         let n = start.sizes.clusters;
         let infinite = vec![f32::INFINITY; n];
         let arrays = &mut self.arrays;
@@ -176,20 +198,7 @@ impl Growing {
         ] {
             stream.memset_zeros(zeros)?;
         }
-        let enclose = self.device.try_kernel(module, "enclose")?;
-        let config = LaunchConfig {
-            grid_dim: (self.clusters.tiles, 1, 1),
-            block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: 0,
-        };
-        // SAFETY: the arguments are as declared in tiles.cuh, and what they name lives in `self`.
-        unsafe {
-            stream
-                .launch_builder(&enclose)
-                .arg(&self.clusters)
-                .arg(&0u32)
-                .launch(config)?;
-        }
+        self.enclose()?;
         // The host's copies must outlive the copying.
         stream.synchronize()
     }
@@ -291,7 +300,8 @@ impl Growing {
                 .arg(&self.clusters)
                 .launch(config)?;
         }
-        Ok(())
+        // The shapes' least stretches are other ones now.
+        self.enclose()
     }
 
     fn merges(&mut self) -> DriverResult<Vec<Merge>> {
