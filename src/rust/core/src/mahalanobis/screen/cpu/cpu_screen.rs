@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::layout::{Layout, GROUP, LANES};
+use super::layout::{Layout, GROUP};
 use super::least_bounds::LeastBounds;
 use super::store::ClusterStore;
 use super::sweep::ClusterSweep;
@@ -47,7 +47,7 @@ impl CpuScreen {
                 dispatch(ClusterSweep::<false>::new(store, request, blocks, nearest))
             }
         };
-        let blocks = request.end.div_ceil(LANES);
+        let blocks = store.blocks_before(request.end);
         let threads = rayon::current_num_threads();
         let coordinates = request.end * store.layout.dimensions;
         let nearest = if threads == 1 || coordinates < MIN_PARALLEL_COORDINATES {

@@ -48,18 +48,12 @@ impl<const DOUBLE: bool> WithSimd for ClusterSweep<'_, DOUBLE> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) -> LeastBounds {
-        let ClusterStore { layout, balls, .. } = self.store;
+        let layout = &self.store.layout;
         let mut room = vec![0.0f32; layout.dimensions * S::F32_LANES];
-        let limit = self.nearest.limit();
-        let groups = balls.groups_below::<S, DOUBLE>(simd, layout, self.query, &self.blocks, limit);
-        for (bound, group) in groups {
-            let start = group as usize * GROUP;
-            for index in start..(start + GROUP).min(self.blocks.end) {
-                // The limit has come down since the groups were compared.
-                if f32::from_bits(bound) >= self.nearest.limit() {
-                    break;
-                }
-                self.sweep_block(simd, index, &mut room);
+        for (bound, group) in self.groups_below(simd) {
+            // The limit has come down since the groups were compared.
+            if f32::from_bits(bound) < self.nearest.limit() {
+                self.sweep_group(simd, group as usize, &mut room);
             }
         }
         self.nearest
@@ -67,6 +61,52 @@ impl<const DOUBLE: bool> WithSimd for ClusterSweep<'_, DOUBLE> {
 }
 
 impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
+    /// The groups that can hold a cluster whose bound is below the limit: the bits of a lower bound for
+    /// the whole group, and its number. The nearest are first, an incomplete one, which has no ball, is
+    /// last.
+    #[inline(always)]
+    fn groups_below<S: Simd>(&self, simd: S) -> Vec<(u32, u32)> {
+        let ClusterStore {
+            layout,
+            group_balls: balls,
+            ..
+        } = self.store;
+        let limit = self.nearest.limit();
+        let groups = self.blocks.start / GROUP..self.blocks.end.div_ceil(GROUP);
+        let complete = groups.start..groups.end.min(balls.len()).max(groups.start);
+        let mut below = Vec::with_capacity(groups.len());
+        for index in complete.start / LANES..complete.end.div_ceil(LANES) {
+            let bounds = balls.bounds::<S, DOUBLE>(simd, layout, self.query, index);
+            for (group, bound) in (index * LANES..).zip(bounds) {
+                if complete.contains(&group) && bound < limit {
+                    below.push((bound.to_bits(), group as u32));
+                }
+            }
+        }
+        below.sort_unstable();
+        below.extend((complete.end..groups.end).map(|group| (0, group as u32)));
+        below
+    }
+
+    /// Keeps the clusters of a group whose bounds are below the limit.
+    #[inline(always)]
+    fn sweep_group<S: Simd>(&mut self, simd: S, group: usize, room: &mut [f32]) {
+        // The balls of a group's blocks are one block of balls.
+        const { assert!(GROUP == LANES) };
+        let balls = &self.store.block_balls;
+        let start = group * GROUP;
+        let bounds = if start < balls.len() {
+            balls.bounds::<S, DOUBLE>(simd, &self.store.layout, self.query, group)
+        } else {
+            [0.0; LANES]
+        };
+        for (index, bound) in (start..self.blocks.end).zip(bounds) {
+            if bound < self.nearest.limit() {
+                self.sweep_block(simd, index, room);
+            }
+        }
+    }
+
     /// Keeps the clusters of a block whose bounds are below the limit.
     #[inline(always)]
     fn sweep_block<S: Simd>(&mut self, simd: S, index: usize, room: &mut [f32]) {
@@ -109,7 +149,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         }
     }
 
-    /// Keeps the clusters of a register, from this position on, whose bounds are below the limit.
+    /// Keeps the clusters of a register, from this place on, whose bounds are below the limit.
     #[inline(always)]
     fn collect<S: Simd>(
         &mut self,
@@ -121,6 +161,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         let ClusterStore {
             layout,
             roster,
+            places,
             blocks,
             targets,
             ..
@@ -132,16 +173,21 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         singles_mut::<S>(&mut errors)[0] = register.error;
         let slack = 0.5 * (1.0 - 4.0 * UNIT as f32);
         let block = &blocks[first / LANES * layout.height()..][..layout.coordinates()];
-        for (l, position) in (first..self.end).take(S::F32_LANES).enumerate() {
+        let last = (first + S::F32_LANES).min(places.positions());
+        for (l, place) in (first..last).enumerate() {
             let limit = self.nearest.limit();
-            let slot = roster.slot(position);
+            let slot = places.slot(place);
             // An overflow to NaN bounds nothing: `max` makes it zero.
             let (to_query, to_target) = (to_queries[l].max(0.0), to_targets[l].max(0.0));
             let loose = slack * (to_query + to_target);
-            if slot == GONE || loose >= limit || self.skip.binary_search(&slot).is_ok() {
+            let is_wanted = slot != GONE
+                && loose < limit
+                && roster.position(slot) < self.end
+                && self.skip.binary_search(&slot).is_err();
+            if !is_wanted {
                 continue;
             }
-            let lane = (block, position % LANES);
+            let lane = (block, place % LANES);
             // A closure might not be compiled for the instruction set of `simd`.
             let tighter = match &targets[slot as usize] {
                 Some(target) => {
