@@ -94,7 +94,8 @@ impl Balls {
         )
     }
 
-    /// Lower bounds on the distances from a query to all clusters in each ball of a block of balls.
+    /// Lower bounds on the distances from a query to all clusters in each ball of a block of balls. Below
+    /// zero in a ball, the lower the farther from its edge.
     #[inline(always)]
     pub fn bounds<S: Simd, const DOUBLE: bool>(
         &self,
@@ -107,7 +108,6 @@ impl Balls {
         let registers = LANES / S::F32_LANES;
         let shrink = simd.splat_f32s(1.0 - (p as f32 + 8.0) * UNIT as f32);
         let half = simd.splat_f32s(0.5 * 0.999_999);
-        let zero = simd.splat_f32s(0.0);
         let height = coordinates + BALL_SCALARS;
         let values = singles::<S>(self.rows[index * height..][..height].as_flattened());
         let mut bounds = [0.0f32; LANES];
@@ -116,12 +116,12 @@ impl Balls {
             let square = squared_distance::<S, DOUBLE>(simd, query, values, part);
             let distance = simd.mul_f32s(simd.sqrt_f32s(square), shrink);
             let radius = simd.add_f32s(simd.splat_f32s(query.error), row(coordinates + RADIUS));
-            let distance = simd.max_f32s(simd.sub_f32s(distance, radius), zero);
+            let distance = simd.sub_f32s(distance, radius);
             let low = simd.add_f32s(simd.splat_f32s(query.low), row(coordinates + LEAST_LOW));
             *bound = simd.mul_f32s(simd.mul_f32s(low, distance), half);
         }
-        // An overflow to NaN bounds nothing: `max` makes it zero.
-        bounds.map(|bound| bound.max(0.0))
+        // An overflow to NaN bounds nothing.
+        bounds.map(|bound| if bound.is_nan() { 0.0 } else { bound })
     }
 }
 

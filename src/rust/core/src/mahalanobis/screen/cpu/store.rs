@@ -11,6 +11,9 @@ use crate::mahalanobis::screen::view::ClusterView;
 use crate::memory;
 use crate::roster::Roster;
 
+/// The user of the memory, for errors.
+const SCREEN: &str = "the screen of the clusters needs";
+
 /// The active clusters, in places of a spatial order: clusters that are near each other are often in one
 /// block.
 #[derive(Debug)]
@@ -31,8 +34,8 @@ pub struct ClusterStore {
     pub group_balls: Balls,
     /// Around the blocks of these groups.
     pub block_balls: Balls,
-    /// By slot; `None` for the identity.
-    pub targets: Vec<Option<Box<WhitenedTarget>>>,
+    /// By place; `None` for the identity.
+    pub targets: Vec<Option<WhitenedTarget>>,
 }
 
 impl ClusterStore {
@@ -47,7 +50,7 @@ impl ClusterStore {
             blocks: Vec::new(),
             group_balls: Balls::new(GROUP),
             block_balls: Balls::new(1),
-            targets: vec![None; slots],
+            targets: Vec::new(),
         }
     }
 
@@ -63,7 +66,7 @@ impl ClusterStore {
         };
         self.vacated.clear();
         self.write(place, view);
-        self.targets[slot as usize] = WhitenedTarget::new(view);
+        self.targets[place] = WhitenedTarget::new(view);
         self.enclose(place);
         if self.places.is_sparse() {
             self.compact();
@@ -81,7 +84,7 @@ impl ClusterStore {
         let low = place / LANES * self.layout.height() + self.layout.coordinates() + LOW;
         // A comparison with NaN is false, so no bound of this lane passes a sweep.
         self.blocks[low][place % LANES] = f32::NAN;
-        self.targets[slot as usize] = None;
+        self.targets[place] = None;
         self.vacated.push(place);
         self.is_in_order = false;
     }
@@ -113,9 +116,11 @@ impl ClusterStore {
     /// Gives a slot the place after the last one.
     fn append(&mut self, slot: u32) -> Result<usize> {
         let place = self.places.push(slot);
+        memory::reserve(&mut self.targets, SCREEN, 1)?;
+        self.targets.push(None);
         if place % LANES == 0 {
             let height = self.layout.height();
-            memory::reserve(&mut self.blocks, "the screen of the clusters needs", height)?;
+            memory::reserve(&mut self.blocks, SCREEN, height)?;
             self.blocks.resize(self.blocks.len() + height, [0.0; LANES]);
             let low = self.blocks.len() - height + self.layout.coordinates() + LOW;
             self.blocks[low] = [f32::NAN; LANES];
@@ -170,7 +175,9 @@ impl ClusterStore {
                 self.blocks[to / LANES * height + k][to % LANES] =
                     self.blocks[from / LANES * height + k][from % LANES];
             }
+            self.targets.swap(to, from);
         }
+        self.targets.truncate(kept.len());
         self.blocks.truncate(kept.len().div_ceil(LANES) * height);
         for lane in kept.len()..kept.len().next_multiple_of(LANES) {
             let low = kept.len() / LANES * height + self.layout.coordinates() + LOW;
