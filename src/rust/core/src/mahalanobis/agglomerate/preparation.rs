@@ -7,6 +7,7 @@ use super::candidates::{Candidates, CANDIDATES};
 use super::entry::{EntryKind, QueueEntry};
 use super::lookahead::Lookahead;
 use super::radius::Guess;
+use super::successors::tentative_successors;
 use super::tentative::TentativeMerge;
 use crate::error::Result;
 use crate::mahalanobis::screen::{ClusterFrame, Screen, ScreenRequest};
@@ -17,16 +18,32 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         self.forget_preparations();
         let (pairs, heights) = self.next_pairs(entry);
         let merges = self.tentative_merges(&pairs);
-        let skips: Vec<[u32; 2]> = pairs.iter().map(|&(l, h)| [l, h]).collect();
         let active = &self.active;
-        let guesses: Vec<Guess> = pairs.iter().map(|&pair| Guess::new(active, pair)).collect();
-        let end = self.screen.roster().positions();
-        let requests: Vec<ScreenRequest> = merges
+        let successors = if self.screen.sweeps_on_threads() {
+            tentative_successors(active, &merges, &heights)
+        } else {
+            Vec::new()
+        };
+        let skips: Vec<Vec<u32>> = pairs
             .iter()
+            .map(|&(lower, higher)| vec![lower, higher])
+            .chain(successors.iter().map(|next| next.slots().to_vec()))
+            .collect();
+        let next_pairs = successors.iter().map(|next| next.tentative.pair);
+        let guesses: Vec<Guess> = pairs
+            .iter()
+            .copied()
+            .chain(next_pairs)
+            .map(|pair| Guess::new(active, pair))
+            .collect();
+        let end = self.screen.roster().positions();
+        let views = merges.iter().map(|merge| &merge.view);
+        let requests: Vec<ScreenRequest> = views
+            .chain(successors.iter().map(|next| &next.tentative.view))
             .zip(&skips)
             .zip(guesses.iter().map(|guess| self.radius.radius(guess)))
-            .map(|((merge, skip), limit)| ScreenRequest {
-                view: &merge.view,
+            .map(|((view, skip), limit)| ScreenRequest {
+                view,
                 end,
                 capacity: CANDIDATES,
                 limit,
@@ -47,14 +64,20 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
             self.radius.learn(guess, answer.bounds.len());
             answer.keep_nearest(4 * CANDIDATES);
         }
-        for (i, (tentative, answer)) in merges.into_iter().zip(answers).enumerate() {
+        let prepared = |tentative, answer, decided: &[(f64, u32)]| PreparedMerge {
+            candidates: Candidates::new(answer, decided, &self.active.births),
+            as_of: self.active.next_birth,
+            tentative,
+        };
+        let mut answers = answers.into_iter();
+        for (i, (tentative, answer)) in merges.into_iter().zip(&mut answers).enumerate() {
             let decided = lookahead.decided.get(i).map_or(&[][..], |decided| decided);
-            let prepared = PreparedMerge {
-                candidates: Candidates::new(answer, decided, &self.active.births),
-                as_of: self.active.next_birth,
-                tentative,
-            };
+            let prepared = prepared(tentative, answer, decided);
             self.prepared.insert(prepared.tentative.pair, prepared);
+        }
+        for (next, answer) in successors.into_iter().zip(answers) {
+            let successor = next.prepared(|tentative| prepared(tentative, answer, &[]));
+            self.successors.push(successor);
         }
         Ok(())
     }
@@ -89,7 +112,11 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
                 && self.active.is_active(higher, prepared.tentative.births.1)
         });
         self.prepared = prepared;
-        let oldest = self.prepared.values().map(|p| p.as_of).min();
+        let mut successors = std::mem::take(&mut self.successors);
+        successors.retain(|next| next.prepared.as_of >= oldest && next.is_valid(&self.active));
+        self.successors = successors;
+        let next = self.successors.iter().map(|next| &next.prepared);
+        let oldest = self.prepared.values().chain(next).map(|p| p.as_of).min();
         self.recent
             .retain(|&(birth, _)| oldest.is_some_and(|oldest| birth >= oldest));
     }

@@ -96,6 +96,10 @@ impl Screen for CpuScreen {
         Ok(requests.par_iter().map(|r| this.answer(r, each)).collect())
     }
 
+    fn sweeps_on_threads(&self) -> bool {
+        rayon::current_num_threads() > 1
+    }
+
     fn batch(&self) -> usize {
         4 * rayon::current_num_threads()
     }
