@@ -7,10 +7,10 @@ use super::candidates::{Candidates, CANDIDATES};
 use super::entry::{EntryKind, QueueEntry};
 use super::lookahead::Lookahead;
 use super::radius::Guess;
-use super::successors::tentative_successors;
+use super::successors::{tentative_successors, TentativeSuccessor};
 use super::tentative::TentativeMerge;
 use crate::error::Result;
-use crate::mahalanobis::screen::{ClusterFrame, Screen, ScreenRequest};
+use crate::mahalanobis::screen::{ClusterFrame, Screen, ScreenAnswer, ScreenRequest};
 
 impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
     /// Prepares the merge of an entry and the probable next merges.
@@ -24,32 +24,16 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         } else {
             Vec::new()
         };
-        let skips: Vec<Vec<u32>> = pairs
-            .iter()
-            .map(|&(lower, higher)| vec![lower, higher])
-            .chain(successors.iter().map(|next| next.slots().to_vec()))
+        let pairs_alone = merges.iter().map(|m| (m, vec![m.pair.0, m.pair.1]));
+        let sought: Vec<(&TentativeMerge, Vec<u32>)> = pairs_alone
+            .chain(successors.iter().map(|s| (&s.tentative, s.slots())))
             .collect();
-        let next_pairs = successors.iter().map(|next| next.tentative.pair);
-        let guesses: Vec<Guess> = pairs
+        let guess = |(merge, _): &(&TentativeMerge, _)| Guess::new(active, merge.pair);
+        let guesses: Vec<Guess> = sought.iter().map(guess).collect();
+        let requests: Vec<ScreenRequest> = sought
             .iter()
-            .copied()
-            .chain(next_pairs)
-            .map(|pair| Guess::new(active, pair))
-            .collect();
-        let end = self.screen.roster().positions();
-        let views = merges.iter().map(|merge| &merge.view);
-        let requests: Vec<ScreenRequest> = views
-            .chain(successors.iter().map(|next| &next.tentative.view))
-            .zip(&skips)
-            .zip(guesses.iter().map(|guess| self.radius.radius(guess)))
-            .map(|((view, skip), limit)| ScreenRequest {
-                view,
-                end,
-                capacity: CANDIDATES,
-                limit,
-                is_tight: limit < f64::INFINITY,
-                skip,
-            })
+            .zip(&guesses)
+            .map(|((merge, skip), guess)| self.request(merge, skip, guess))
             .collect();
         let mut lookahead = Lookahead::default();
         let has_time = active.operations(pairs[0]) < MIN_PARALLEL_OPERATIONS;
@@ -59,11 +43,41 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
             }
         })?;
         drop(requests);
-        self.follow_up = lookahead.follow_up;
         for (answer, guess) in answers.iter_mut().zip(&guesses) {
             self.radius.learn(guess, answer.bounds.len());
             answer.keep_nearest(4 * CANDIDATES);
         }
+        self.keep_prepared(merges, successors, answers, lookahead);
+        Ok(())
+    }
+
+    /// The search for the candidates of a tentative merge.
+    fn request<'r>(
+        &self,
+        merge: &'r TentativeMerge,
+        skip: &'r [u32],
+        guess: &Guess,
+    ) -> ScreenRequest<'r> {
+        let limit = self.radius.radius(guess);
+        ScreenRequest {
+            view: &merge.view,
+            end: self.screen.roster().positions(),
+            capacity: CANDIDATES,
+            limit,
+            is_tight: limit < f64::INFINITY,
+            skip,
+        }
+    }
+
+    /// Keeps tentative merges and successors with the answers to their requests, in this order.
+    fn keep_prepared(
+        &mut self,
+        merges: Vec<TentativeMerge>,
+        successors: Vec<TentativeSuccessor>,
+        answers: Vec<ScreenAnswer>,
+        lookahead: Lookahead,
+    ) {
+        self.follow_up = lookahead.follow_up;
         let prepared = |tentative, answer, decided: &[(f64, u32)]| PreparedMerge {
             candidates: Candidates::new(answer, decided, &self.active.births),
             as_of: self.active.next_birth,
@@ -79,7 +93,6 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
             let successor = next.prepared(|tentative| prepared(tentative, answer, &[]));
             self.successors.push(successor);
         }
-        Ok(())
     }
 
     /// The tentative merges of these pairs.
