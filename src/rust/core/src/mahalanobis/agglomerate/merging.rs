@@ -3,9 +3,10 @@
 use std::cmp::Reverse;
 
 use super::active::NEVER;
-use super::agglomeration::{Agglomeration, PreparedMerge};
+use super::agglomeration::Agglomeration;
 use super::candidates::{Candidate, Candidates};
 use super::entry::{EntryKind, QueueEntry};
+use super::tentative::PreparedMerge;
 use crate::error::Result;
 use crate::mahalanobis::screen::{ClusterFrame, Screen};
 use crate::merge::Merge;

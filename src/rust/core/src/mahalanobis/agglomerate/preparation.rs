@@ -2,13 +2,14 @@
 
 use rayon::prelude::*;
 
-use super::agglomeration::{Agglomeration, PreparedMerge, MIN_PARALLEL_OPERATIONS};
+use super::active::MIN_PARALLEL_OPERATIONS;
+use super::agglomeration::Agglomeration;
 use super::candidates::{Candidates, CANDIDATES};
 use super::entry::{EntryKind, QueueEntry};
 use super::lookahead::Lookahead;
 use super::radius::Guess;
 use super::successors::{tentative_successors, TentativeSuccessor};
-use super::tentative::TentativeMerge;
+use super::tentative::{PreparedMerge, TentativeMerge};
 use crate::error::Result;
 use crate::mahalanobis::screen::{ClusterFrame, Screen, ScreenAnswer, ScreenRequest};
 

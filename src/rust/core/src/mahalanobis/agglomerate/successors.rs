@@ -3,10 +3,9 @@
 
 use rayon::prelude::*;
 
-use super::active::{ActiveClusters, NEVER};
-use super::agglomeration::{PreparedMerge, MIN_PARALLEL_OPERATIONS};
+use super::active::{ActiveClusters, MIN_PARALLEL_OPERATIONS, NEVER};
 use super::lookahead::nearest_neighbour;
-use super::tentative::TentativeMerge;
+use super::tentative::{PreparedMerge, TentativeMerge};
 
 /// A prepared merge of the union of a pair.
 #[derive(Debug)]

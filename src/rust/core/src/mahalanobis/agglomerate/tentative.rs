@@ -1,6 +1,7 @@
 //! Tentative merges: the union of two clusters, made before its turn comes.
 
 use super::active::{ActiveClusters, NEVER};
+use super::candidates::Candidates;
 use crate::mahalanobis::clusters::{MergedCluster, Part};
 use crate::mahalanobis::screen::ClusterView;
 
@@ -12,6 +13,15 @@ pub struct TentativeMerge {
     pub births: (u32, u32),
     pub merged: MergedCluster,
     pub view: ClusterView,
+}
+
+/// A tentative merge and the candidates of its union.
+#[derive(Debug)]
+pub struct PreparedMerge {
+    pub tentative: TentativeMerge,
+    pub candidates: Candidates,
+    /// The candidates are all from before this birth.
+    pub as_of: u32,
 }
 
 impl TentativeMerge {
