@@ -26,7 +26,7 @@ source(file.path(dirname(script), "common.R"))
 
 rows <- list(
   cells = function(options) {
-    x <- as.matrix(lymphocytes()[1:14])
+    x <- markers()
     set.seed(1)
     centers <- x[sample(nrow(x), 1000), ]
     ours <- function(centers, ...) gkmeans(x, centers, threads = options$threads, ...)

@@ -33,8 +33,6 @@ profiles <- function(n, p, seed, patterns = 12) {
   matrix(rnorm(n * patterns), n) %*% matrix(rnorm(patterns * p), patterns) + rnorm(n * p)
 }
 
-markers <- function() as.matrix(lymphocytes()[1:14])
-
 # ---- the rows -----------------------------------------------------------------------------------
 
 gknn_tasks <- function(x, metrics, options) {
