@@ -20,7 +20,7 @@ use gmhclust_core::{Cpu, Merge, Monitor, Observations};
 use rayon::prelude::*;
 
 use crate::budget::memory_from_environment;
-use crate::device::{devices, Device};
+use crate::device::{self, Device};
 use crate::neighbours::CudaNeighbours;
 use crate::screen::CudaScreen;
 use crate::{blocks, dissimilarities, distances, kmeans, screen};
@@ -64,20 +64,19 @@ impl Cuda {
     /// `Error::Device` where one of the devices cannot be used, or there is none; `Error::Input`
     /// where `GMHCLUST_DEVICE_MEMORY` is no number of bytes.
     pub fn new(chosen: Option<&[usize]>, cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
-        let numbers = match chosen {
-            Some(chosen) => chosen.to_vec(),
+        let devices = match chosen {
+            Some(chosen) => Device::shared_each(chosen)
+                .into_iter()
+                .collect::<Result<_>>()?,
             None => usable_devices()?,
         };
-        if numbers.is_empty() {
+        if devices.is_empty() {
             return Err(Error::Device(
                 "there is no CUDA device on this machine".into(),
             ));
         }
         Ok(Self {
-            devices: numbers
-                .into_iter()
-                .map(Device::shared)
-                .collect::<Result<_>>()?,
+            devices,
             cpu,
             handover,
             memory: memory_from_environment()?,
@@ -110,16 +109,31 @@ impl Cuda {
     }
 }
 
-/// The numbers of the devices that can be used. Where none can, that of the first: opening it says
-/// why.
-fn usable_devices() -> Result<Vec<usize>> {
-    let all = devices()?;
-    let usable = all.iter().filter(|device| device.problem.is_none());
-    let usable: Vec<usize> = usable.map(|device| device.index).collect();
-    Ok(match all.first() {
-        Some(first) if usable.is_empty() => vec![first.index],
-        _ => usable,
-    })
+/// The devices that can be used.
+///
+/// # Errors
+/// `Error::Device` where none can: that of the first.
+fn usable_devices() -> Result<Vec<Arc<Device>>> {
+    let numbers: Vec<usize> = (0..device::count()?).collect();
+    usable(Device::shared_each(&numbers))
+}
+
+/// Those that were opened. Where all failed, the error of the first; other errors than those of a
+/// device always count.
+fn usable<D>(opened: Vec<Result<D>>) -> Result<Vec<D>> {
+    let mut usable = Vec::new();
+    let mut first_error = None;
+    for opened in opened {
+        match opened {
+            Ok(device) => usable.push(device),
+            Err(error @ Error::Device(_)) => first_error = first_error.or(Some(error)),
+            Err(other) => return Err(other),
+        }
+    }
+    match first_error {
+        Some(error) if usable.is_empty() => Err(error),
+        _ => Ok(usable),
+    }
 }
 
 /// The numbers of the problems that thread blocks merge: those that `fit` and are of about one
@@ -280,6 +294,17 @@ mod tests {
     use gmhclust_core::testing::observations;
 
     use super::*;
+
+    #[test]
+    fn devices_that_cannot_be_opened_are_left_out_unless_none_can() {
+        let failed = |name: &str| Error::Device(name.into());
+        assert_eq!(usable::<u8>(vec![]), Ok(vec![]));
+        assert_eq!(usable(vec![Err(failed("a")), Ok(1), Ok(2)]), Ok(vec![1, 2]));
+        let none = vec![Err(failed("a")), Err(failed("b"))];
+        assert_eq!(usable::<u8>(none), Err(failed("a")));
+        let full = Error::Memory("full".into());
+        assert_eq!(usable(vec![Ok(1), Err(full.clone())]), Err(full));
+    }
 
     #[test]
     fn blocks_merge_many_small_problems_but_none_that_is_much_larger() {
