@@ -46,15 +46,15 @@ fn job_gmhclust(
             (Some(codes), Nullable::NotNull(inner)) => Some(inner_merges(inner, codes)?),
             _ => None,
         };
-        let device = Device::from_list(&device)?;
+        let work = match (&apriori, &inner) {
+            (Some(codes), Some(_)) => workload::clustering_above(codes),
+            _ => workload::clustering(x.nrows(), apriori.as_deref()),
+        };
+        let engine = Device::from_list(&device)?.start_engine(work);
         let x = Observations::copied(x)?;
         Ok(move |monitor: &Monitor| {
             let apriori = apriori.as_deref();
-            let work = match (apriori, &inner) {
-                (Some(codes), Some(_)) => workload::clustering_above(codes),
-                _ => workload::clustering(x.nrows(), apriori),
-            };
-            let engine = device.engine(&work)?;
+            let engine = engine.finish()?;
             let clustering = match (apriori, &inner) {
                 (Some(codes), Some(inner)) => engine.run(monitor, |on| {
                     mahalanobis::cluster_above(&x, codes, inner, &options, on, monitor)
@@ -86,10 +86,11 @@ fn job_gmhclust_within(
     let prepare = || {
         let options = options_of(&options)?;
         let apriori = apriori_codes(apriori)?;
-        let device = Device::from_list(&device)?;
+        let work = workload::clustering(x.nrows(), Some(&apriori));
+        let engine = Device::from_list(&device)?.start_engine(work);
         let x = Observations::copied(x)?;
         Ok(move |monitor: &Monitor| {
-            let engine = device.engine(&workload::clustering(x.nrows(), Some(&apriori)))?;
+            let engine = engine.finish()?;
             engine.run(monitor, |on| {
                 mahalanobis::cluster_within(&x, &apriori, &options, on, monitor)
             })

@@ -1,10 +1,10 @@
-//! Times the first use of a GPU by a process, without R; times of later uses are beside it. In parts:
-//! `cargo run --release -p gmhclust-cuda --features testing --example time_first_call parts [DEVICE]`;
-//! as a whole, a clustering of N seeded points in P columns:
-//! `... --example time_first_call whole N P [DEVICE,...]`, by all devices where none is named.
+//! Times the first use of a GPU by a process, without R, and later uses beside it:
+//! `cargo run --release -p gmhclust-cuda --features testing --example time_first_call ...`, with
+//! `parts [DEVICE]` for each part by itself, or `whole N P [DEVICE,...]` for a clustering of N seeded
+//! points in P columns, by all devices where none is named.
 //!
-//! A driver keeps what it has compiled in a cache. With `CUDA_CACHE_DISABLE=1` in the environment, the
-//! times are those of a machine that has not used these kernels before.
+//! A driver keeps what it has compiled in a cache. With `CUDA_CACHE_DISABLE=1` in the environment,
+//! the times are those of a machine that has not used these kernels before.
 
 use std::error::Error;
 use std::sync::Arc;

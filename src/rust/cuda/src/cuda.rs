@@ -41,6 +41,8 @@ pub struct Handover {
     pub chain: usize,
     /// Coordinates of the pairs in an iteration of k-means.
     pub kmeans: usize,
+    /// The same, of each device of several.
+    pub kmeans_device: usize,
 }
 
 /// Largest size of a problem in a thread block, as a multiple of the average: a larger one would
@@ -275,13 +277,15 @@ impl KMeansDevice for Cuda {
         iterations: usize,
         monitor: &Monitor,
     ) -> Result<Assigned> {
-        let device = &self.devices[0];
         let centers = start.centers();
-        if x.values().len().saturating_mul(centers) < self.handover.kmeans {
+        let coordinates = x.values().len().saturating_mul(centers);
+        if coordinates < self.handover.kmeans {
             return self.cpu.iterate(x, start, iterations, monitor);
         }
-        if kmeans::fits(device, x, centers)? {
-            return kmeans::kmeans(device, x, start, iterations, monitor);
+        let paying = (coordinates / self.handover.kmeans_device.max(1)).max(1);
+        let devices = kmeans::fitting(&self.devices, x, centers, paying)?;
+        if !devices.is_empty() {
+            return kmeans::kmeans(&devices, x, start, iterations, monitor);
         }
         self.cpu
             .install(|| lloyd::iterate(x, start, iterations, self, monitor))

@@ -138,8 +138,8 @@ fn describe(index: usize) -> Result<DeviceInfo> {
     Ok(info)
 }
 
-/// A context on a device that has no problem, and the bytes of its free memory; otherwise `None`, and
-/// `info` has the problem.
+/// A context on a device that has no problem, and the bytes of its free memory; otherwise `None`,
+/// and `info` has the problem.
 fn open_context(info: &mut DeviceInfo) -> Option<(Arc<CudaContext>, usize)> {
     if info.problem.is_some() {
         return None;

@@ -11,8 +11,8 @@ use gmhclust_core::error::{Error, Result};
 use gmhclust_core::memory;
 
 /// PTX of all modules. LZMA, because Python's standard library writes and checks it;
-/// lzma-rust2, because it is maintained, needs no other crate and takes 40 ms for it, while the device
-/// is opened. Packed one by one, the modules take 1.7 times as much.
+/// lzma-rust2, because it is maintained, needs no other crate and takes 40 ms for it, beside the
+/// opening of a device. Packed one by one, the modules would take 1.7 times the bytes.
 static PACKED: &[u8] = include_bytes!("../kernels/modules.ptx.lzma");
 
 /// Bytes of memory for each packed byte: PTX has 14.2. Were there too few, the text would be copied

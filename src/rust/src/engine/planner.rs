@@ -22,6 +22,9 @@ pub struct Crossovers {
     pub request_coordinates: usize,
     /// Coordinates of the pairs in one iteration of k-means (kmeans.R).
     pub kmeans_coordinates: usize,
+    /// The same for each of several devices (kmeans.R): 2 ms of an iteration on one. Passing on
+    /// assignments and centers takes 1 ms for a million observations.
+    pub kmeans_coordinates_per_device: usize,
     /// Observations of a linkage through a matrix. From fewer than 1,000 for points; from 1,000
     /// beside 2 threads to 3,000 beside 16 for given dissimilarities (linkage.R).
     pub linkage_observations: usize,
@@ -37,6 +40,7 @@ pub const MEASURED: Crossovers = Crossovers {
     coordinates_per_thread: 1 << 31,
     request_coordinates: 1 << 26,
     kmeans_coordinates: 1 << 26,
+    kmeans_coordinates_per_device: 1 << 33,
     linkage_observations: 4_096,
     chain_clusters: 2_048,
 };
@@ -111,6 +115,7 @@ impl Planner {
             linkage: at.linkage_observations,
             chain: at.chain_clusters,
             kmeans: at.kmeans_coordinates,
+            kmeans_device: at.kmeans_coordinates_per_device,
         }
     }
 }
