@@ -96,6 +96,11 @@ gpu_rows_in_processes <- function(options, arguments) {
   do.call(rbind, tables)
 }
 
+# The numbers of --devices, or NULL for all.
+chosen_devices <- function(options) {
+  if (!is.null(options$devices)) as.integer(strsplit(options$devices, ",")[[1]])
+}
+
 gpu_name <- function() {
   devices <- gpu_devices()
   usable <- devices[devices$usable, ]

@@ -1,7 +1,7 @@
 # Usage: Rscript gmhclust.R [--rows=ROW,...] [--repeats=N] [--threads=N] [--out=FILE.csv]
 #        Rscript gmhclust.R --gpu [--cpu] [--csv=FILE [--columns=NAME,...]] [--threshold=T]
 #                           [--calls=CALL;...] [--rows=ROW,...] [--repeats=N] [--threads=N]
-#                           [--out=FILE.csv]
+#                           [--devices=N,...] [--out=FILE.csv]
 #
 # Times gmhclust() in R; every time includes reading X and returning the tree. Requires only R and
 # the package.
@@ -35,8 +35,8 @@
 # And:
 #   csv                    the numeric columns (or those of --columns) of --csv's FILE, a table with
 #                          a header, as exported from FCS files by programs for cytometry
-# --threshold is a count, or a fraction of n. --calls replaces the calls of each row by one or more
-# of "euclidMahal, centroid", "mahal, centroid" and "mahal, full".
+# --devices chooses GPUs by number. --threshold is a count, or a fraction of n. --calls replaces the
+# calls of each row by one or more of "euclidMahal, centroid", "mahal, centroid" and "mahal, full".
 #
 # All rows run by default (csv alone with --csv), each measurement 3 times, on gmhclust()'s default
 # number of threads. Prints a table of medians with the machine's name; writes it as CSV, too, with
@@ -265,7 +265,8 @@ time_calls <- function(row, what, options, cold) {
     )
   }
   tables <- lapply(seq_along(chosen), function(i) {
-    how <- c(calls[[chosen[i]]], threshold = threshold, threads = options$threads)
+    how <- c(calls[[chosen[i]]], threshold = threshold, threads = options$threads,
+             list(devices = chosen_devices(options)))
     run <- function(backend) run_once(data, how, backend)
     line(chosen[i], time_on_gpu(run, options, cold && i == 1))
   })
@@ -287,7 +288,7 @@ arguments <- commandArgs(trailingOnly = TRUE)
 csv_given <- any(startsWith(arguments, "--csv="))
 settings <- parse_options(
   arguments, names(rows), if (csv_given) "csv" else setdiff(names(gpu_rows), "csv"),
-  c("csv", "columns", "threshold", "calls")
+  c("csv", "columns", "threshold", "calls", "devices")
 )
 settings$threshold <- number(settings$threshold, 0.01)
 if (!is.null(settings$calls)) settings$calls <- listed(settings$calls, ";", names(calls), "call")

@@ -105,12 +105,11 @@ gpu_rows <- list(
 gpu_row <- function(row, options) {
   what <- gpu_rows[[row]]
   x <- profiles(what$n, what$p, seed = 2)
-  devices <- if (!is.null(options$devices)) as.integer(strsplit(options$devices, ",")[[1]])
   timed <- time_on_gpu(function(backend) {
     nn <- NULL
     task <- function() {
       nn <<- gknn(x, what$k, metric = what$metric, backend = backend, threads = options$threads,
-                  devices = devices, progress = FALSE)
+                  devices = chosen_devices(options), progress = FALSE)
     }
     measured <- measure(task)
     c(as.list(measured), list(result = nn))
