@@ -70,8 +70,22 @@ impl Cuda {
             Some(chosen) => Device::shared_each(chosen)
                 .into_iter()
                 .collect::<Result<_>>()?,
-            None => usable_devices()?,
+            None => usable(Device::shared_each(&numbers()?))?,
         };
+        Self::on(devices, cpu, handover)
+    }
+
+    /// With the first usable device. The others are not opened, which takes time and memory of each.
+    ///
+    /// # Errors
+    /// As [`Cuda::new`].
+    pub fn on_first(cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
+        let numbers = numbers()?;
+        let devices = first_usable(numbers.iter().map(|&number| Device::shared(number)))?;
+        Self::on(devices, cpu, handover)
+    }
+
+    fn on(devices: Vec<Arc<Device>>, cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
         if devices.is_empty() {
             return Err(Error::Device(
                 "there is no CUDA device on this machine".into(),
@@ -111,17 +125,13 @@ impl Cuda {
     }
 }
 
-/// The devices that can be used.
-///
-/// # Errors
-/// `Error::Device` where none can: that of the first.
-fn usable_devices() -> Result<Vec<Arc<Device>>> {
-    let numbers: Vec<usize> = (0..device::count()?).collect();
-    usable(Device::shared_each(&numbers))
+/// The numbers of all devices.
+fn numbers() -> Result<Vec<usize>> {
+    Ok((0..device::count()?).collect())
 }
 
-/// Those that were opened. Where all failed, the error of the first; other errors than those of a
-/// device always count.
+/// The devices that were opened. Where all failed, the error of the first; other errors than those
+/// of a device always count.
 fn usable<D>(opened: Vec<Result<D>>) -> Result<Vec<D>> {
     let mut usable = Vec::new();
     let mut first_error = None;
@@ -136,6 +146,19 @@ fn usable<D>(opened: Vec<Result<D>>) -> Result<Vec<D>> {
         Some(error) if usable.is_empty() => Err(error),
         _ => Ok(usable),
     }
+}
+
+/// As [`usable`], the first of them only; those after it are not opened.
+fn first_usable<D>(opened: impl Iterator<Item = Result<D>>) -> Result<Vec<D>> {
+    let mut tried = Vec::new();
+    for opened in opened {
+        let go_on = matches!(opened, Err(Error::Device(_)));
+        tried.push(opened);
+        if !go_on {
+            break;
+        }
+    }
+    usable(tried)
 }
 
 /// The numbers of the problems that thread blocks merge: those that `fit` and are of about one
@@ -308,6 +331,21 @@ mod tests {
         assert_eq!(usable::<u8>(none), Err(failed("a")));
         let full = Error::Memory("full".into());
         assert_eq!(usable(vec![Ok(1), Err(full.clone())]), Err(full));
+    }
+
+    #[test]
+    fn devices_after_the_first_usable_one_are_not_opened() {
+        let failed = || Error::Device("gone".into());
+        for (opened, expected) in [
+            (vec![], Ok(vec![])),
+            (vec![Err(failed()), Err(failed())], Err(failed())),
+            (vec![Err(failed()), Ok(1), Ok(2), Ok(3)], Ok(vec![1])),
+        ] {
+            let mut tried = 0;
+            let opened = opened.into_iter().inspect(|_| tried += 1);
+            assert_eq!(first_usable(opened), expected);
+            assert!(tried <= 2, "{tried} were opened");
+        }
     }
 
     #[test]

@@ -63,6 +63,16 @@ pub enum Workload {
     },
 }
 
+impl Workload {
+    /// Whether several GPUs can share the work. If not, only one is opened.
+    pub fn is_divisible(&self) -> bool {
+        match self {
+            Self::Agglomeration(sizes) => sizes.apriori_clusters > 0,
+            Self::Pairs { .. } | Self::Linkage { .. } => true,
+        }
+    }
+}
+
 /// The crossovers beside a number of threads.
 #[derive(Debug, Clone, Copy)]
 pub struct Planner {
@@ -123,6 +133,19 @@ impl Planner {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gpus_share_apriori_clusters_but_not_one_problem() {
+        let work = |apriori_clusters| {
+            Workload::Agglomeration(ProblemSizes {
+                largest: 10_000,
+                apriori_clusters,
+                observations: 20_000,
+            })
+        };
+        assert!(!work(0).is_divisible());
+        assert!(work(2).is_divisible());
+    }
 
     #[test]
     fn a_gpu_is_preferred_for_large_problems_many_small_ones_many_pairs_and_large_matrices() {
