@@ -42,8 +42,8 @@ impl From<CoreError> for Failure {
     }
 }
 
-/// Bytes that a thread needs: its stack, 2 MiB by Rust's default, and 256 KiB for the system.
-pub const THREAD_BYTES: f64 = (9 << 18) as f64;
+/// Bytes that a job's thread needs: its stack, 2 MiB by Rust's default, and 256 KiB for the system.
+const THREAD_BYTES: f64 = (9 << 18) as f64;
 
 type Outcome = std::result::Result<ToR, Failure>;
 
