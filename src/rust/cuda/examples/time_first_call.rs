@@ -1,7 +1,7 @@
 //! Times the first use of a GPU by a process, without R, and later uses beside it:
-//! `cargo run --release -p gmhclust-cuda --features testing --example time_first_call ...`, with
-//! `parts [DEVICE]` for each part by itself, or `whole N P [DEVICE,...]` for a clustering of N seeded
-//! points in P columns, by all devices where none is named.
+//! `cargo run --release -p gmhclust-cuda --example time_first_call ...`, with `parts [DEVICE]` for
+//! each part by itself, or `whole N P [DEVICE,...]` for a clustering of N seeded points in P columns,
+//! by all devices where none is named.
 //!
 //! A driver keeps what it has compiled in a cache. With `CUDA_CACHE_DISABLE=1` in the environment,
 //! the times are those of a machine that has not used these kernels before.
@@ -14,8 +14,7 @@ use cudarc::driver::{result, sys, CudaContext};
 use gmhclust_core::mahalanobis::{cluster, Distance, Options, Subthreshold};
 use gmhclust_core::testing::{draw, Data, Random};
 use gmhclust_core::{Cpu, Monitor, Observations};
-use gmhclust_cuda::testing::startup;
-use gmhclust_cuda::{devices, Cuda, Handover};
+use gmhclust_cuda::{devices, startup, Cuda, Handover};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 

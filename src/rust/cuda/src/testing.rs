@@ -4,8 +4,6 @@
 //! this process on other devices. A process may not get another context, so each case is run in a
 //! process of its own.
 
-pub mod startup;
-
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;

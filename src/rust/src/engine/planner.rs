@@ -22,8 +22,9 @@ pub struct Crossovers {
     pub request_coordinates: usize,
     /// Coordinates of the pairs in one iteration of k-means (kmeans.R).
     pub kmeans_coordinates: usize,
-    /// The same for each of several devices (kmeans.R): 2 ms of an iteration on one. Passing on
-    /// assignments and centers takes 1 ms for a million observations.
+    /// The same for each of several devices: 2 ms of an iteration. An estimate that is still to be
+    /// measured (kmeans.R, row `4m`): passing on assignments and centers takes about 1 ms for a
+    /// million observations.
     pub kmeans_coordinates_per_device: usize,
     /// Observations of a linkage through a matrix. From fewer than 1,000 for points; from 1,000
     /// beside 2 threads to 3,000 beside 16 for given dissimilarities (linkage.R).

@@ -1,4 +1,4 @@
-//! The parts of the first use of a device, to time them one by one.
+//! The parts of the first use of a device, to time them one by one (`examples/time_first_call.rs`).
 
 use gmhclust_core::error::Result;
 
