@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUresult};
@@ -18,6 +18,13 @@ const OLDEST: (i32, i32) = (7, 0);
 
 /// The oldest CUDA version whose drivers take the kernels' PTX.
 const OLDEST_DRIVER: i32 = 12_040;
+
+/// The driver's library, by its usual name.
+const LIBRARY: &str = if cfg!(windows) {
+    "nvcuda.dll"
+} else {
+    "libcuda.so.1"
+};
 
 /// The result of a call of the driver.
 pub type DriverResult<T> = std::result::Result<T, DriverError>;
@@ -74,8 +81,13 @@ fn described() -> Result<Vec<DeviceInfo>> {
 /// Runs `body` where a CUDA driver can be loaded. A driver that lacks a function makes cudarc
 /// panic; here that becomes an error.
 fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    // cudarc looks whether the library is there by loading it and unloads it again, which this
+    // prevents: loading takes time.
+    static KEPT: OnceLock<Option<sys::Lib>> = OnceLock::new();
     let guarded = || {
         // SAFETY: only tries to load the driver's library and its functions.
+        KEPT.get_or_init(|| unsafe { sys::Lib::new(LIBRARY) }.ok());
+        // SAFETY: as above.
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::Device(
                 "no CUDA driver was found on this machine".into(),
