@@ -46,8 +46,8 @@ pub struct DeviceInfo {
     pub problem: Option<String>,
 }
 
-/// All CUDA devices of this machine. Opens each of them for the time of this call, which takes a
-/// tenth of a second for one that this process has not open.
+/// All CUDA devices of this machine. Opens those that this process has not open, to ask for their
+/// free memory, and closes them again, which takes time.
 ///
 /// # Errors
 /// `Error::Device` where there is no CUDA driver, or it does not work.
