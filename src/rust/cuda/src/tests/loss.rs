@@ -255,3 +255,21 @@ fn the_gpus_are_lost_together() {
         });
     });
 }
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn the_gpus_are_lost_together_in_k_means() {
+    alone("the_gpus_are_lost_together_in_k_means", CASES, |case| {
+        assert!(cuda(4).devices() >= 2, "there is one");
+        let x = draw(&mut Random(9), Data::Mixture, 200_000, 20);
+        let mut random = Random(10);
+        let uniforms: Vec<f64> = (0..200).map(|_| random.uniform()).collect();
+        let setting = Setting {
+            devices: None,
+            ..ONE
+        };
+        lose_in_the_middle_of(case, &setting, |device, monitor| {
+            kmeans::cluster(&x, Start::Draws(&uniforms), 30, device, monitor)
+        });
+    });
+}
