@@ -53,8 +53,9 @@
 #' [gneighbours()], [gmst()] and `ghclust(method = "single")`) share the queries, the rows whose
 #' neighbours are searched: each device takes the next batch from a work queue, so a faster device
 #' does more. Each device has a copy of the references, the rows among which neighbours are
-#' searched. All other work uses one device, the first chosen one. The result does not depend on the
-#' number of devices.
+#' searched. [gkmeans()] shares the observations and the centers of large clusterings; the first
+#' chosen device draws the initial centers. Each device has a copy of all observations. All other
+#' work uses one device, the first chosen one. The result does not depend on the number of devices.
 #'
 #' @section When a device fails:
 #' When one of several devices fails during a search, the others take over its work. A warning of

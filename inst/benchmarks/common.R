@@ -66,6 +66,16 @@ time_on_gpu <- function(run, options, cold) {
   )
 }
 
+# Times a task of another package once. Returns a row as time_on_gpu() does, with the time in the
+# column for calls without a GPU.
+time_without_gpu <- function(task) {
+  measured <- measure(task)
+  data.frame(
+    cold = NA, seconds = NA, fastest = NA, slowest = NA, repeats = 1,
+    megabytes = round(measured[["megabytes"]]), cpu_seconds = measured[["seconds"]], identical = NA
+  )
+}
+
 # Runs every row in a separate process, which writes its table into a file.
 gpu_rows_in_processes <- function(options, arguments) {
   arguments <- grep("^--(rows|out)=", arguments, invert = TRUE, value = TRUE)
@@ -86,6 +96,11 @@ gpu_rows_in_processes <- function(options, arguments) {
   do.call(rbind, tables)
 }
 
+# The numbers of --devices, or NULL for all.
+chosen_devices <- function(options) {
+  if (!is.null(options$devices)) as.integer(strsplit(options$devices, ",")[[1]])
+}
+
 gpu_name <- function() {
   devices <- gpu_devices()
   usable <- devices[devices$usable, ]
@@ -94,6 +109,32 @@ gpu_name <- function() {
     stop("no GPU can be used here", call. = FALSE)
   }
   data.frame(gpu = usable$name[1], gpus = nrow(usable), driver_cuda = usable$driver[1])
+}
+
+# ---- data ---------------------------------------------------------------------------------------
+
+markers <- function() as.matrix(lymphocytes()[1:14])
+
+# n cells with the 14 markers of lymphocytes(), smoothed to size: a random point between a random
+# cell and a random one of its 10 nearest neighbours, and normal noise of half the root mean square
+# of their difference. So the noise is small where cells are dense. Opens no GPU.
+smoothed_cells <- function(n, seed = 1) {
+  measured <- markers()
+  near <- gknn(measured, 10, backend = "cpu", progress = FALSE)$index
+  set.seed(seed)
+  cell <- sample(nrow(measured), n, replace = TRUE)
+  neighbour <- near[cbind(cell, sample(10, n, replace = TRUE))]
+  way <- measured[neighbour, ] - measured[cell, ]
+  noise <- sqrt(rowMeans(way^2)) / 2
+  measured[cell, ] + runif(n) * way + noise * rnorm(length(way))
+}
+
+# n smoothed cells with more markers, as mass cytometry has them: p random linear mixtures of the 14
+# scaled markers, and normal noise with a standard deviation of 0.3.
+mass_cytometry_cells <- function(n, p, seed = 1) {
+  cells <- scale(smoothed_cells(n, seed))
+  weights <- matrix(rnorm(ncol(cells) * p), ncol(cells)) / sqrt(ncol(cells))
+  cells %*% weights + rnorm(n * p, sd = 0.3)
 }
 
 # ---- the command line ---------------------------------------------------------------------------

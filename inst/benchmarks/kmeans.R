@@ -1,6 +1,6 @@
 # Usage: Rscript kmeans.R [--rows=ROW,...] [--repeats=N] [--threads=N] [--out=FILE.csv]
 #        Rscript kmeans.R --gpu [--cpu] [--rows=ROW,...] [--repeats=N] [--threads=N]
-#                         [--out=FILE.csv]
+#                         [--devices=N,...] [--out=FILE.csv]
 #
 # Times gkmeans() in R; every time includes reading X and returning the result. Requires R and the
 # package.
@@ -14,6 +14,8 @@
 # a GPU on the same data, and reports whether the results are identical. Each row runs in a separate
 # process. Its first call is cold: it opens the device. Rows:
 #   1m           1,000,000 x 20, 1,000 centers, ten iterations
+#   4m           4,000,000 x 30, 2,000 centers, ten iterations
+# --devices chooses GPUs by number.
 #
 # All rows run by default, each measurement 3 times, on gkmeans()'s default number of threads.
 # Prints a table of medians with the machine's name; writes it as CSV, too, with --out.
@@ -26,7 +28,7 @@ source(file.path(dirname(script), "common.R"))
 
 rows <- list(
   cells = function(options) {
-    x <- as.matrix(lymphocytes()[1:14])
+    x <- markers()
     set.seed(1)
     centers <- x[sample(nrow(x), 1000), ]
     ours <- function(centers, ...) gkmeans(x, centers, threads = options$threads, ...)
@@ -44,7 +46,10 @@ rows <- list(
 
 # ---- the rows with a GPU ------------------------------------------------------------------------
 
-gpu_rows <- list("1m" = list(n = 1e6, p = 20, k = 1000))
+gpu_rows <- list(
+  "1m" = list(n = 1e6, p = 20, k = 1000),
+  "4m" = list(n = 4e6, p = 30, k = 2000)
+)
 
 # Measures one row in this process; a data frame.
 gpu_row <- function(row, options) {
@@ -55,7 +60,8 @@ gpu_row <- function(row, options) {
     fit <- NULL
     task <- function() {
       set.seed(3)
-      fit <<- gkmeans(x, what$k, backend = backend, threads = options$threads, progress = FALSE)
+      fit <<- gkmeans(x, what$k, backend = backend, threads = options$threads,
+                      devices = chosen_devices(options), progress = FALSE)
     }
     measured <- measure(task)
     c(as.list(measured), list(result = fit))
@@ -66,5 +72,5 @@ gpu_row <- function(row, options) {
 }
 
 arguments <- commandArgs(trailingOnly = TRUE)
-settings <- parse_options(arguments, names(rows), names(gpu_rows))
+settings <- parse_options(arguments, names(rows), names(gpu_rows), valued = "devices")
 run_benchmark(settings, arguments, function(row, options) rows[[row]](options), gpu_row)

@@ -54,7 +54,7 @@ rows <- list(
     paired("dist", "distances of ALL, 12,625", tasks, options$repeats)
   },
   points = function(options) {
-    x <- as.matrix(lymphocytes()[1:14])
+    x <- markers()
     tasks <- c(
       ghclust_tasks(x, c("single", "centroid", "ward.D2", "median"), options),
       if (has_fastcluster) list(

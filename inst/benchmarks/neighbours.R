@@ -33,8 +33,6 @@ profiles <- function(n, p, seed, patterns = 12) {
   matrix(rnorm(n * patterns), n) %*% matrix(rnorm(patterns * p), patterns) + rnorm(n * p)
 }
 
-markers <- function() as.matrix(lymphocytes()[1:14])
-
 # ---- the rows -----------------------------------------------------------------------------------
 
 gknn_tasks <- function(x, metrics, options) {
@@ -107,12 +105,11 @@ gpu_rows <- list(
 gpu_row <- function(row, options) {
   what <- gpu_rows[[row]]
   x <- profiles(what$n, what$p, seed = 2)
-  devices <- if (!is.null(options$devices)) as.integer(strsplit(options$devices, ",")[[1]])
   timed <- time_on_gpu(function(backend) {
     nn <- NULL
     task <- function() {
       nn <<- gknn(x, what$k, metric = what$metric, backend = backend, threads = options$threads,
-                  devices = devices, progress = FALSE)
+                  devices = chosen_devices(options), progress = FALSE)
     }
     measured <- measure(task)
     c(as.list(measured), list(result = nn))

@@ -10,9 +10,8 @@
 # On a machine that other programs use at the same time, add --threads=1: a call with one thread
 # waits for them as the other packages do, a call with several waits longer.
 #
-# The cells are lymphocytes(), smoothed to size: a random cell, moved by a random share of the way
-# to one of its 10 nearest neighbours, with normal noise of a twentieth of each marker's standard
-# deviation. Rows; other packages are measured if they are installed:
+# The cells are lymphocytes(), smoothed to size: smoothed_cells() in common.R. Rows; other packages
+# are measured if they are installed:
 #   mahalanobis  gmhclust: full, centroid, and full above 1,000 apriori clusters; and mhca::mhclust
 #   linkage      average: ghclust, and stats::hclust and fastcluster::hclust with dist;
 #                ward.D2: ghclust, and fastcluster::hclust.vector
@@ -33,21 +32,6 @@ source(file.path(dirname(script), "common.R"))
 
 sizes <- as.vector(outer(c(1, 2, 5), 10^(3:5)))
 sizes <- c(sizes, 1e6)
-
-# ---- the cells ----------------------------------------------------------------------------------
-
-measured_cells <- as.matrix(lymphocytes()[1:14])
-
-# n cells smoothed from the measured ones.
-smoothed_cells <- function(n) {
-  set.seed(1)
-  near <- gknn(measured_cells, 10)$index
-  cell <- sample(nrow(near), n, replace = TRUE)
-  neighbour <- near[cbind(cell, sample(10, n, replace = TRUE))]
-  way <- measured_cells[neighbour, ] - measured_cells[cell, ]
-  noise <- matrix(rnorm(n * 14), n) %*% diag(apply(measured_cells, 2, sd) / 20)
-  measured_cells[cell, ] + runif(n) * way + noise
-}
 
 # ---- the calls ----------------------------------------------------------------------------------
 

@@ -7,7 +7,6 @@ use gmhclust_core::mahalanobis::{
 use gmhclust_core::{
     memory, Error as CoreError, Merge, Monitor, Observations, Result as CoreResult,
 };
-use ndarray::ArrayView2;
 
 use crate::arguments::Fields;
 use crate::device::Device;
@@ -28,12 +27,13 @@ use crate::{vector, workload};
 /// @noRd
 #[extendr]
 fn job_gmhclust(
-    x: ArrayView2<f64>,
+    x: RMatrix<f64>,
     options: List,
     apriori: Robj,
     inner: Nullable<List>,
     device: List,
 ) -> ExternalPtr<Job> {
+    let (n, columns) = (x.nrows(), x.ncols());
     let prepare = || {
         let options = options_of(&options)?;
         let apriori = if apriori.is_null() {
@@ -47,14 +47,16 @@ fn job_gmhclust(
             _ => None,
         };
         let device = Device::from_list(&device)?;
-        let x = Observations::copied(x)?;
-        Ok(move |monitor: &Monitor| {
+        Ok(move |monitor: &Monitor, values: &[f64]| {
             let apriori = apriori.as_deref();
             let work = match (apriori, &inner) {
                 (Some(codes), Some(_)) => workload::clustering_above(codes),
-                _ => workload::clustering(x.nrows(), apriori),
+                _ => workload::clustering(n, apriori),
             };
             let engine = device.engine(&work)?;
+            let x = engine
+                .cpu()
+                .install(|| Observations::copied_on_threads(vector::matrix(values, columns)))?;
             let clustering = match (apriori, &inner) {
                 (Some(codes), Some(inner)) => engine.run(monitor, |on| {
                     mahalanobis::cluster_above(&x, codes, inner, &options, on, monitor)
@@ -67,7 +69,7 @@ fn job_gmhclust(
             Ok((clustering, engine.name()))
         })
     };
-    ExternalPtr::new(Job::start(x.nrows(), prepare(), clustering_to_r))
+    ExternalPtr::new(Job::start_reading(n, x.into(), prepare(), clustering_to_r))
 }
 
 /// Starts to cluster within apriori clusters only, not above them.
@@ -78,24 +80,27 @@ fn job_gmhclust(
 /// @noRd
 #[extendr]
 fn job_gmhclust_within(
-    x: ArrayView2<f64>,
+    x: RMatrix<f64>,
     options: List,
     apriori: &[i32],
     device: List,
 ) -> ExternalPtr<Job> {
+    let (n, columns) = (x.nrows(), x.ncols());
     let prepare = || {
         let options = options_of(&options)?;
         let apriori = apriori_codes(apriori)?;
         let device = Device::from_list(&device)?;
-        let x = Observations::copied(x)?;
-        Ok(move |monitor: &Monitor| {
-            let engine = device.engine(&workload::clustering(x.nrows(), Some(&apriori)))?;
+        Ok(move |monitor: &Monitor, values: &[f64]| {
+            let engine = device.engine(&workload::clustering(n, Some(&apriori)))?;
+            let x = engine
+                .cpu()
+                .install(|| Observations::copied_on_threads(vector::matrix(values, columns)))?;
             engine.run(monitor, |on| {
                 mahalanobis::cluster_within(&x, &apriori, &options, on, monitor)
             })
         })
     };
-    ExternalPtr::new(Job::start(x.nrows(), prepare(), merges_to_r))
+    ExternalPtr::new(Job::start_reading(n, x.into(), prepare(), merges_to_r))
 }
 
 /// Limit on the cost of clustering a matrix that has no more rows than columns.

@@ -47,6 +47,15 @@ impl Roster {
         position
     }
 
+    /// Assigns a position that is a gap to a slot; returns it.
+    pub fn refill(&mut self, position: usize, slot: u32) -> usize {
+        debug_assert_eq!(self.slots[position], GONE);
+        self.slots[position] = slot;
+        self.positions[slot as usize] = position as u32;
+        self.gone -= 1;
+        position
+    }
+
     /// Turns a slot's position into a gap; returns it.
     pub fn remove(&mut self, slot: u32) -> usize {
         let position = self.position(slot);

@@ -1,5 +1,6 @@
 //! Times k-means of seeded points in clusters, without R, and its parts:
-//! `cargo run --release -p gmhclust-cuda --example time_kmeans N P K ITERATIONS THREADS [DEVICE]`.
+//! `cargo run --release -p gmhclust-cuda --example time_kmeans N P K ITERATIONS THREADS [DEVICE
+//! [DEVICES]]`. DEVICES is how many, all by default.
 
 mod common;
 
@@ -14,6 +15,7 @@ fn main() -> Result<()> {
     let number = |i: usize| arguments[i].parse::<usize>().expect("a number");
     let (n, p, k, iterations, threads) = (number(0), number(1), number(2), number(3), number(4));
     let name = arguments.get(5).map_or("cpu", String::as_str);
+    let devices: Option<Vec<usize>> = arguments.get(6).map(|_| (0..number(6)).collect());
     let mut random = Random(42);
     // Column after column, as R has them: rows in one of 20 clusters.
     let islands: Vec<f64> = (0..n)
@@ -27,7 +29,7 @@ fn main() -> Result<()> {
         "{n} x {p}, {k} centers, {iterations} iterations, {threads} threads, {name}, sum within"
     );
     let medians = common::time(&title, |clock| {
-        let device = common::open(name, threads, None)?;
+        let device = common::open(name, threads, devices.as_deref())?;
         clock.end("opened");
         let by_column = ArrayView2::from_shape((n, p).f(), &values)?;
         let read = || Observations::copied_on_threads(by_column);

@@ -1,6 +1,8 @@
 //! Times the clustering of a seeded mixture of ellipses, without R:
 //! `cargo run --release -p gmhclust-cuda --example time_mahalanobis N P KIND cmd|fmd DEVICE THREADS
 //! [APRIORI]`, with the threshold at 1% of N and, where given, APRIORI components taken as apriori clusters.
+//! A FILE in place of N holds the observations, and P is not used: doubles of this machine, the number of
+//! rows, that of columns, then the rows.
 
 mod common;
 
@@ -57,19 +59,30 @@ fn mixture(n: usize, p: usize, components: usize, equal: bool) -> (Observations,
     (x, labels)
 }
 
+/// The observations in a file.
+fn read(path: &str) -> Result<Observations> {
+    let bytes = std::fs::read(path)?;
+    let doubles = bytes
+        .chunks_exact(8)
+        .map(|b| b.try_into().map(f64::from_ne_bytes));
+    let mut values = doubles.collect::<std::result::Result<Vec<f64>, _>>()?;
+    if values.len() < 2 {
+        return Err(format!("{path} has no two doubles").into());
+    }
+    let (n, p) = (values[0] as usize, values[1] as usize);
+    let x = Array2::from_shape_vec((n, p), values.split_off(2))?;
+    Ok(Observations::new(x)?)
+}
+
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let number = |i: usize| arguments[i].parse::<usize>().expect("a number");
-    let file = arguments[0].parse::<usize>().is_err();
-    let (n, p, values) = if file {
-        let bytes = std::fs::read(&arguments[0])?;
-        let all: Vec<f64> = bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect();
-        (all[0] as usize, all[1] as usize, all[2..].to_vec())
-    } else { (number(0), number(1), vec![]) };
     let apriori = arguments.get(6).map(|_| number(6));
-    let (x, labels) = if file {
-        (Observations::new(Array2::from_shape_vec((n, p), values)?)?, vec![])
-    } else { mixture(n, p, apriori.unwrap_or(20), apriori.is_some()) };
+    let (x, labels) = match arguments[0].parse() {
+        Ok(n) => mixture(n, number(1), apriori.unwrap_or(20), apriori.is_some()),
+        Err(_) => (read(&arguments[0])?, Vec::new()),
+    };
+    let (n, p) = (x.nrows(), x.ncols());
     let options = Options {
         threshold: 0.01 * n as f64,
         subthreshold: Subthreshold::new(&arguments[2]).expect("a sub-threshold kind"),

@@ -20,7 +20,7 @@ use gmhclust_core::{Cpu, Merge, Monitor, Observations};
 use rayon::prelude::*;
 
 use crate::budget::memory_from_environment;
-use crate::device::{devices, Device};
+use crate::device::{self, Device};
 use crate::neighbours::CudaNeighbours;
 use crate::screen::CudaScreen;
 use crate::{blocks, dissimilarities, distances, kmeans, screen, tree};
@@ -41,6 +41,8 @@ pub struct Handover {
     pub chain: usize,
     /// Coordinates of the pairs in an iteration of k-means.
     pub kmeans: usize,
+    /// The same, of each device of several.
+    pub kmeans_device: usize,
 }
 
 /// Largest size of a problem in a thread block, as a multiple of the average: a larger one would
@@ -64,20 +66,33 @@ impl Cuda {
     /// `Error::Device` where one of the devices cannot be used, or there is none; `Error::Input`
     /// where `GMHCLUST_DEVICE_MEMORY` is no number of bytes.
     pub fn new(chosen: Option<&[usize]>, cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
-        let numbers = match chosen {
-            Some(chosen) => chosen.to_vec(),
-            None => usable_devices()?,
+        let devices = match chosen {
+            Some(chosen) => Device::shared_each(chosen)
+                .into_iter()
+                .collect::<Result<_>>()?,
+            None => usable(Device::shared_each(&numbers()?))?,
         };
-        if numbers.is_empty() {
+        Self::on(devices, cpu, handover)
+    }
+
+    /// With the first usable device. The others are not opened, which takes time and memory of each.
+    ///
+    /// # Errors
+    /// As [`Cuda::new`].
+    pub fn on_first(cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
+        let numbers = numbers()?;
+        let devices = first_usable(numbers.iter().map(|&number| Device::shared(number)))?;
+        Self::on(devices, cpu, handover)
+    }
+
+    fn on(devices: Vec<Arc<Device>>, cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
+        if devices.is_empty() {
             return Err(Error::Device(
                 "there is no CUDA device on this machine".into(),
             ));
         }
         Ok(Self {
-            devices: numbers
-                .into_iter()
-                .map(Device::shared)
-                .collect::<Result<_>>()?,
+            devices,
             cpu,
             handover,
             memory: memory_from_environment()?,
@@ -110,16 +125,40 @@ impl Cuda {
     }
 }
 
-/// The numbers of the devices that can be used. Where none can, that of the first: opening it says
-/// why.
-fn usable_devices() -> Result<Vec<usize>> {
-    let all = devices()?;
-    let usable = all.iter().filter(|device| device.problem.is_none());
-    let usable: Vec<usize> = usable.map(|device| device.index).collect();
-    Ok(match all.first() {
-        Some(first) if usable.is_empty() => vec![first.index],
-        _ => usable,
-    })
+/// The numbers of all devices.
+fn numbers() -> Result<Vec<usize>> {
+    Ok((0..device::count()?).collect())
+}
+
+/// The devices that were opened. Where all failed, the error of the first; other errors than those
+/// of a device always count.
+fn usable<D>(opened: Vec<Result<D>>) -> Result<Vec<D>> {
+    let mut usable = Vec::new();
+    let mut first_error = None;
+    for opened in opened {
+        match opened {
+            Ok(device) => usable.push(device),
+            Err(error @ Error::Device(_)) => first_error = first_error.or(Some(error)),
+            Err(other) => return Err(other),
+        }
+    }
+    match first_error {
+        Some(error) if usable.is_empty() => Err(error),
+        _ => Ok(usable),
+    }
+}
+
+/// As [`usable`], the first of them only; those after it are not opened.
+fn first_usable<D>(opened: impl Iterator<Item = Result<D>>) -> Result<Vec<D>> {
+    let mut tried = Vec::new();
+    for opened in opened {
+        let go_on = matches!(opened, Err(Error::Device(_)));
+        tried.push(opened);
+        if !go_on {
+            break;
+        }
+    }
+    usable(tried)
 }
 
 /// The numbers of the problems that thread blocks merge: those that `fit` and are of about one
@@ -275,13 +314,15 @@ impl KMeansDevice for Cuda {
         iterations: usize,
         monitor: &Monitor,
     ) -> Result<Assigned> {
-        let device = &self.devices[0];
         let centers = start.centers();
-        if x.values().len().saturating_mul(centers) < self.handover.kmeans {
+        let coordinates = x.values().len().saturating_mul(centers);
+        if coordinates < self.handover.kmeans {
             return self.cpu.iterate(x, start, iterations, monitor);
         }
-        if kmeans::fits(device, x, centers)? {
-            return kmeans::kmeans(device, x, start, iterations, monitor);
+        let paying = (coordinates / self.handover.kmeans_device.max(1)).max(1);
+        let devices = kmeans::fitting(&self.devices, x, centers, paying)?;
+        if !devices.is_empty() {
+            return kmeans::kmeans(&devices, x, start, iterations, monitor);
         }
         self.cpu
             .install(|| lloyd::iterate(x, start, iterations, self, monitor))
@@ -294,6 +335,32 @@ mod tests {
     use gmhclust_core::testing::observations;
 
     use super::*;
+
+    #[test]
+    fn devices_that_cannot_be_opened_are_left_out_unless_none_can() {
+        let failed = |name: &str| Error::Device(name.into());
+        assert_eq!(usable::<u8>(vec![]), Ok(vec![]));
+        assert_eq!(usable(vec![Err(failed("a")), Ok(1), Ok(2)]), Ok(vec![1, 2]));
+        let none = vec![Err(failed("a")), Err(failed("b"))];
+        assert_eq!(usable::<u8>(none), Err(failed("a")));
+        let full = Error::Memory("full".into());
+        assert_eq!(usable(vec![Ok(1), Err(full.clone())]), Err(full));
+    }
+
+    #[test]
+    fn devices_after_the_first_usable_one_are_not_opened() {
+        let failed = || Error::Device("gone".into());
+        for (opened, expected) in [
+            (vec![], Ok(vec![])),
+            (vec![Err(failed()), Err(failed())], Err(failed())),
+            (vec![Err(failed()), Ok(1), Ok(2), Ok(3)], Ok(vec![1])),
+        ] {
+            let mut tried = 0;
+            let opened = opened.into_iter().inspect(|_| tried += 1);
+            assert_eq!(first_usable(opened), expected);
+            assert!(tried <= 2, "{tried} were opened");
+        }
+    }
 
     #[test]
     fn blocks_merge_many_small_problems_but_none_that_is_much_larger() {

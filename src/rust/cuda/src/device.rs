@@ -1,8 +1,9 @@
 //! CUDA devices: which there are, which can be used, and the kernels loaded on one.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
 
 use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUresult};
 use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, DriverError};
@@ -10,12 +11,20 @@ use cudarc::nvrtc::Ptx;
 
 use crate::kernels::{Bundle, Kernels};
 use gmhclust_core::error::{Error, Result};
+use gmhclust_core::tasks::join;
 
 /// The oldest compute capability that the kernels are compiled for.
 const OLDEST: (i32, i32) = (7, 0);
 
 /// The oldest CUDA version whose drivers take the kernels' PTX.
 const OLDEST_DRIVER: i32 = 12_040;
+
+/// The driver's library, by its usual name.
+const LIBRARY: &str = if cfg!(windows) {
+    "nvcuda.dll"
+} else {
+    "libcuda.so.1"
+};
 
 /// The result of a call of the driver.
 pub type DriverResult<T> = std::result::Result<T, DriverError>;
@@ -37,24 +46,48 @@ pub struct DeviceInfo {
     pub problem: Option<String>,
 }
 
-/// All CUDA devices of this machine.
+/// All CUDA devices of this machine. Opens those that this process has not open, to ask for their
+/// free memory, and closes them again, which takes time.
 ///
 /// # Errors
 /// `Error::Device` where there is no CUDA driver, or it does not work.
 pub fn devices() -> Result<Vec<DeviceInfo>> {
+    let mut all = described()?;
+    for info in &mut all {
+        info.free_memory = guarded(|| Ok(open_context(info)))?.map(|(_, free)| free);
+    }
+    Ok(all)
+}
+
+/// Number of CUDA devices of this machine.
+///
+/// # Errors
+/// As [`devices`].
+pub fn count() -> Result<usize> {
     guarded(|| {
         result::init().map_err(|error| device_error("the CUDA driver does not start", &error))?;
         let count = result::device::get_count()
             .map_err(|error| device_error("the CUDA driver cannot count its devices", &error))?;
-        (0..count as usize).map(describe).collect()
+        Ok(count as usize)
     })
+}
+
+/// As [`devices`], without opening any: neither free memory nor problems with opening.
+fn described() -> Result<Vec<DeviceInfo>> {
+    let count = count()?;
+    guarded(|| (0..count).map(describe).collect())
 }
 
 /// Runs `body` where a CUDA driver can be loaded. A driver that lacks a function makes cudarc
 /// panic; here that becomes an error.
 fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
+    // cudarc looks whether the library is there by loading it and unloads it again, which this
+    // prevents: loading takes time.
+    static KEPT: OnceLock<Option<sys::Lib>> = OnceLock::new();
     let guarded = || {
         // SAFETY: only tries to load the driver's library and its functions.
+        KEPT.get_or_init(|| unsafe { sys::Lib::new(LIBRARY) }.ok());
+        // SAFETY: as above.
         if !unsafe { sys::is_culib_present() } {
             return Err(Error::Device(
                 "no CUDA driver was found on this machine".into(),
@@ -114,15 +147,26 @@ fn describe(index: usize) -> Result<DeviceInfo> {
         ));
         return Ok(info);
     }
-    match CudaContext::new(index).and_then(|context| memory_info(&context)) {
-        Ok((free, _)) => info.free_memory = Some(free),
-        Err(error) if lost().contains(&index) => {
+    Ok(info)
+}
+
+/// A context on a device that has no problem, and the bytes of its free memory; otherwise `None`,
+/// and `info` has the problem.
+fn open_context(info: &mut DeviceInfo) -> Option<(Arc<CudaContext>, usize)> {
+    if info.problem.is_some() {
+        return None;
+    }
+    let opened =
+        CudaContext::new(info.index).and_then(|context| Ok((memory_info(&context)?.0, context)));
+    match opened {
+        Ok((free, context)) => return Some((context, free)),
+        Err(error) if lost().contains(&info.index) => {
             let what = "its context was lost, and this process does not get another";
             info.problem = Some(format!("{what} ({}); restart R", say(&error)));
         }
         Err(error) => info.problem = Some(format!("it cannot be opened: {}", say(&error))),
     }
-    Ok(info)
+    None
 }
 
 /// Whether a context is lost, and with it all memory of this process on the device. A kernel that
@@ -150,8 +194,17 @@ pub struct Device {
     index: usize,
 }
 
-/// The devices that this process has open. Opening one takes longer than a small clustering.
-static OPEN: Mutex<Vec<Arc<Device>>> = Mutex::new(Vec::new());
+/// The place of a device that this process has open, or opens now.
+type Place = Arc<Mutex<Option<Arc<Device>>>>;
+
+/// The devices that this process has open, by number. Opening one takes longer than a small
+/// clustering. Only its own place is locked meanwhile, so that threads can open several at a time.
+static OPEN: Mutex<BTreeMap<usize, Place>> = Mutex::new(BTreeMap::new());
+
+fn place(index: usize) -> Place {
+    let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+    open.entry(index).or_default().clone()
+}
 
 /// The devices whose contexts this process has lost.
 static LOST: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
@@ -166,56 +219,76 @@ impl Device {
     /// # Errors
     /// `Error::Device` where that does not work.
     pub fn shared(index: usize) -> Result<Arc<Self>> {
-        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = open.iter().position(|device| device.index == index) {
+        let place = place(index);
+        let mut open = place.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(device) = &*open {
             // The loss of one context loses the other contexts of the process.
             let others_are_lost = !lost().is_empty();
-            if !(others_are_lost && is_lost(&open[at].context)) {
-                return Ok(open[at].clone());
+            if !(others_are_lost && is_lost(&device.context)) {
+                return Ok(device.clone());
             }
             lost().insert(index);
-            open.remove(at);
+            *open = None;
         }
-        let device = Arc::new(Self::open(index)?);
-        open.push(device.clone());
-        Ok(device)
+        Ok(open.insert(Arc::new(Self::open(index)?)).clone())
+    }
+
+    /// These devices, opened at the same time.
+    pub fn shared_each(indices: &[usize]) -> Vec<Result<Arc<Self>>> {
+        match indices {
+            &[index] => vec![Self::shared(index)],
+            _ => thread::scope(|scope| {
+                let open = |&index| scope.spawn(move || Self::shared(index));
+                let threads: Vec<_> = indices.iter().map(open).collect();
+                threads.into_iter().map(join).collect()
+            }),
+        }
     }
 
     /// After a failure on the device, closes it at the end of its present uses, so that the next
     /// use opens it afresh: a context that has failed keeps failing.
     pub fn forget_on_failure(&self, error: &Error) {
         if let Error::Device(_) = error {
-            let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-            open.retain(|device| !std::ptr::eq(&**device, self));
+            let place = place(self.index);
+            let mut open = place.lock().unwrap_or_else(PoisonError::into_inner);
+            open.take_if(|device| std::ptr::eq(&**device, self));
         }
     }
 
-    /// Opens device `index`.
+    /// Opens device `index`, while another thread decompresses the kernels.
     ///
     /// # Errors
     /// `Error::Device` where that does not work.
     fn open(index: usize) -> Result<Self> {
-        let info = devices()?.into_iter().nth(index).ok_or_else(|| {
+        let (bundle, context) = thread::scope(|scope| {
+            let bundle = scope.spawn(Bundle::open);
+            let context = Self::open_context(index);
+            (join(bundle), context)
+        });
+        let context = context?;
+        Ok(Self {
+            context,
+            modules: Mutex::new(HashMap::new()),
+            bundle: bundle?,
+            index,
+        })
+    }
+
+    fn open_context(index: usize) -> Result<Arc<CudaContext>> {
+        let mut info = described()?.into_iter().nth(index).ok_or_else(|| {
             Error::Device(format!("there is no CUDA device {index} on this machine"))
         })?;
-        if let Some(problem) = info.problem {
-            return Err(Error::Device(format!(
-                "CUDA device {index} ({}) cannot be used: {problem}",
-                info.name
-            )));
-        }
-        let bundle = Bundle::open()?;
-        guarded(|| {
-            let context = CudaContext::new(index)
-                .map_err(|error| device_error(&format!("CUDA device {index}"), &error))?;
-            // SAFETY: every buffer here is used on the one stream that it was made on.
-            unsafe { context.disable_event_tracking() };
-            Ok(Self {
-                context,
-                modules: Mutex::new(HashMap::new()),
-                bundle,
-                index,
-            })
+        guarded(|| match open_context(&mut info) {
+            Some((context, _)) => {
+                // SAFETY: every buffer here is used on the one stream that it was made on.
+                unsafe { context.disable_event_tracking() };
+                Ok(context)
+            }
+            None => Err(Error::Device(format!(
+                "CUDA device {index} ({}) cannot be used: {}",
+                info.name,
+                info.problem.as_deref().unwrap_or_default()
+            ))),
         })
     }
 
@@ -237,13 +310,19 @@ impl Device {
 
     /// As [`Device::kernel`], with the driver's own error.
     pub fn try_kernel(&self, kernels: &Kernels, name: &str) -> DriverResult<CudaFunction> {
+        self.module(kernels.name)?.load_function(name)
+    }
+
+    /// The module of this name, loaded at its first use.
+    pub fn module(&self, name: &'static str) -> DriverResult<Arc<CudaModule>> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if !modules.contains_key(kernels.name) {
-            let ptx = Ptx::from_src(self.bundle.ptx(kernels));
-            let module = self.context.load_module(ptx)?;
-            modules.insert(kernels.name, module);
+        if let Some(module) = modules.get(name) {
+            return Ok(module.clone());
         }
-        modules[kernels.name].load_function(name)
+        let ptx = Ptx::from_src(self.bundle.ptx(name));
+        let module = self.context.load_module(ptx)?;
+        modules.insert(name, module.clone());
+        Ok(module)
     }
 
     /// Bytes of free memory.

@@ -1,26 +1,31 @@
-//! k-means on a CUDA device, all of it in double precision; kernels/kmeans.cu says how.
+//! k-means on CUDA devices, all of it in double precision; kernels/kmeans.cu says how.
+//!
+//! One device draws the centers to start from. In an iteration each device assigns its share of the
+//! observations, and moves its share of the centers: a center is a sum of members in the order of
+//! their numbers, whichever device adds them up. So every device has all observations, and the host
+//! passes on assignments and centers.
 
 #[cfg(test)]
 mod decisions;
+mod draw;
+mod iterate;
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::thread;
 
 use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg,
+    CudaFunction, CudaSlice, CudaStream, CudaView, DevicePtr, DeviceRepr, DriverError, LaunchConfig,
 };
 
-use crate::arguments::arguments;
 use crate::device::{Device, DriverResult};
 use crate::kernels;
-use ndarray::Array2;
-
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::kmeans::seed::{self, CHUNK};
 use gmhclust_core::kmeans::{Assigned, Start};
-use gmhclust_core::matrix::RowSlices;
+use gmhclust_core::matrix::{self, RowSlices};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::observations::Observations;
+use gmhclust_core::tasks::join;
 
 // As in kmeans_launch.cuh.
 const DRAW_THREADS: u32 = 1024;
@@ -31,55 +36,26 @@ const ROWS: u32 = 128;
 const SPAN: usize = 2048;
 const NONE: u32 = u32::MAX;
 
-/// Centers that are drawn between two looks at the monitor: a fraction of a second. With more, an
-/// interrupt would have to wait.
-const DRAWN_AT_A_TIME: usize = 64;
-
-/// Pairs of coordinates of a launch: a fraction of a second. With more, an interrupt would have to
-/// wait.
-const BATCH_COORDINATES: usize = 1 << 40;
-
-arguments! {
-    /// As in kmeans_launch.cuh.
-    struct Seeding {
-        x: u64,
-        uniforms: u64,
-        squares: u64,
-        nearest: u64,
-        sums: u64,
-        parts: u64,
-        totals: u64,
-        centers: u64,
-        pruned_below: u64,
-        drawn: u64,
-        pruned_share: f64,
-        rows: u32,
-        columns: u32,
-        first: u32,
-    }
-}
-
-arguments! {
-    /// As in kmeans_launch.cuh.
-    struct Lloyd {
-        x: u64,
-        centers: u64,
-        sums: u64,
-        cluster: u64,
-        changed: u64,
-        rows: u32,
-        columns: u32,
-        clusters: u32,
-        first: u32,
-        last: u32,
-    }
-}
-
-/// Whether the device has memory for this many centers of these observations.
+/// The first devices, at most `most`, that have memory for this many centers of these observations.
 ///
 /// # Errors
-/// `Error::Device` when it fails.
-pub fn fits(device: &Device, x: &Observations, centers: usize) -> Result<bool> {
+/// `Error::Device` when one fails.
+pub fn fitting(
+    devices: &[Arc<Device>],
+    x: &Observations,
+    centers: usize,
+    most: usize,
+) -> Result<Vec<Arc<Device>>> {
+    let mut fitting = Vec::new();
+    for device in devices {
+        if fitting.len() < most && fits(device, x, centers)? {
+            fitting.push(device.clone());
+        }
+    }
+    Ok(fitting)
+}
+
+fn fits(device: &Device, x: &Observations, centers: usize) -> Result<bool> {
     if x.nrows() > i32::MAX as usize {
         return Ok(false);
     }
@@ -89,29 +65,58 @@ pub fn fits(device: &Device, x: &Observations, centers: usize) -> Result<bool> {
     Ok(bytes + (bytes >> 4) <= device.free_memory()?)
 }
 
-/// As [`gmhclust_core::kmeans::KMeansDevice::iterate`], where that [`fits`].
+/// As [`gmhclust_core::kmeans::KMeansDevice::iterate`], on at least one device, all of them
+/// [`fitting`].
 ///
 /// # Errors
 /// As there.
 pub fn kmeans(
-    device: &Arc<Device>,
+    devices: &[Arc<Device>],
     x: &Observations,
     start: Start,
     iterations: usize,
     monitor: &Monitor,
 ) -> Result<Assigned> {
-    let observations = DeviceObservations::new(device, x)?;
-    // Outlives the copying to the device.
-    let rows;
-    let centers = match start {
-        Start::Centers(centers) => {
-            rows = centers.as_standard_layout();
-            let copy = observations.stream.clone_htod(rows.values());
-            copy.map_err(|error| observations.error(error))?
-        }
-        Start::Draws(uniforms) => observations.draw(uniforms, monitor)?,
+    // The first device draws while the others receive the observations.
+    let prepared = on_each(devices.iter().enumerate(), |(number, device)| {
+        let observations = DeviceObservations::new(device, x)?;
+        let drawn = match start {
+            Start::Draws(uniforms) if number == 0 => Some(observations.draw(uniforms, monitor)?),
+            _ => None,
+        };
+        Ok((observations, drawn))
+    })?;
+    let (observations, mut drawn): (Vec<_>, Vec<_>) = prepared.into_iter().unzip();
+    let centers = match (start, drawn[0].take()) {
+        (_, Some(drawn)) => drawn,
+        (Start::Centers(given), None) => matrix::stacked(&[given], x.ncols())?,
+        (Start::Draws(_), None) => unreachable!("the first device has drawn"),
     };
-    observations.iterate(centers, iterations, monitor)
+    iterate::iterate(observations, centers, iterations, monitor)
+}
+
+/// Does some work with each item, of which each is for one device, in a thread of its own.
+///
+/// # Errors
+/// The first error in the order of the items.
+fn on_each<T: Send, R: Send>(
+    items: impl ExactSizeIterator<Item = T>,
+    work: impl Fn(T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    if items.len() == 1 {
+        return items.map(work).collect();
+    }
+    thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = items.map(|item| scope.spawn(move || work(item))).collect();
+        let done: Vec<Result<R>> = threads.into_iter().map(join).collect();
+        done.into_iter().collect()
+    })
+}
+
+/// The numbers below `count` in `shares` ranges of about one length, in increasing order.
+fn shares(count: usize, shares: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
+    (0..shares).map(move |share| share * count / shares..(share + 1) * count / shares)
 }
 
 /// Observations on a device.
@@ -141,8 +146,8 @@ impl<'a> DeviceObservations<'a> {
         })
     }
 
-    fn error(&self, error: DriverError) -> Error {
-        self.device.error("k-means", &error)
+    fn error(&self, error: &DriverError) -> Error {
+        self.device.error("k-means", error)
     }
 
     fn kernel(&self, name: &str) -> Result<CudaFunction> {
@@ -154,213 +159,12 @@ impl<'a> DeviceObservations<'a> {
         buffer.device_ptr(&self.stream).0
     }
 
-    /// The centers that [`seed::seed`] draws.
-    fn draw(&self, uniforms: &[f64], monitor: &Monitor) -> Result<CudaSlice<f64>> {
-        let kernels = (self.kernel("draw")?, self.kernel("weigh")?);
-        let (p, k) = (self.x.ncols(), uniforms.len());
-        let memory = SeedingMemory::new(&self.stream, uniforms, self.x.nrows(), p);
-        let memory = memory.map_err(|error| self.error(error))?;
-        let seeding = self.seeding(&memory, uniforms[0]);
-        for start in (0..k).step_by(DRAWN_AT_A_TIME) {
-            monitor.check()?;
-            let batch = start..(start + DRAWN_AT_A_TIME).min(k);
-            let rows = self.draw_batch(&kernels, &seeding, &memory.drawn, batch);
-            self.stream
-                .synchronize()
-                .map_err(|error| self.error(error))?;
-            let rows = rows.map_err(|error| self.error(error))?;
-            if let Some(missing) = rows.iter().position(|&row| row == NONE) {
-                return Err(seed::too_few(start + missing, k));
-            }
-        }
-        Ok(memory.centers)
-    }
-
-    /// The kernels' argument for draws, of which the first takes the uniform number `first`.
-    fn seeding(&self, memory: &SeedingMemory, first: f64) -> Seeding {
-        Seeding {
-            x: self.at(&self.values),
-            uniforms: self.at(&memory.uniforms),
-            squares: self.at(&memory.squares),
-            nearest: self.at(&memory.nearest),
-            sums: self.at(&memory.sums),
-            parts: self.at(&memory.parts),
-            totals: self.at(&memory.totals),
-            centers: self.at(&memory.centers),
-            pruned_below: self.at(&memory.pruned_below),
-            drawn: self.at(&memory.drawn),
-            pruned_share: seed::radius_factor(self.x.ncols()),
-            rows: self.x.nrows() as u32,
-            columns: self.x.ncols() as u32,
-            first: seed::first(self.x, first) as u32,
-        }
-    }
-
-    /// Launches the draws of some centers; the rows that they are, or [`NONE`].
-    fn draw_batch(
-        &self,
-        (draw, weigh): &(CudaFunction, CudaFunction),
-        seeding: &Seeding,
-        drawn: &CudaSlice<u32>,
-        batch: Range<usize>,
-    ) -> DriverResult<Vec<u32>> {
-        let stream = &self.stream;
-        let chunks = self.x.nrows().div_ceil(CHUNK) as u32;
-        for number in batch.start as u32..batch.end as u32 {
-            // SAFETY: arguments as declared in kmeans.cu; all arrays have the sizes that
-            // `seeding` says, and live until `draw` synchronizes the stream.
-            unsafe {
-                let one = config(1, DRAW_THREADS);
-                let mut launch = stream.launch_builder(draw);
-                launch.arg(seeding).arg(&number).launch(one)?;
-                let warps = config(chunks.div_ceil(WEIGH_WARPS), WEIGH_WARPS * WARP);
-                let mut launch = stream.launch_builder(weigh);
-                launch.arg(seeding).arg(&number).launch(warps)?;
-            }
-        }
-        stream.clone_dtoh(&drawn.slice(batch))
-    }
-
-    /// Assigns and updates until nothing changes.
-    fn iterate(&self, centers: CudaSlice<f64>, most: usize, monitor: &Monitor) -> Result<Assigned> {
-        let stream = &self.stream;
-        let (n, p) = (self.x.nrows(), self.x.ncols());
-        let k = centers.len() / p;
-        monitor.expect((n * most) as u64);
-        let (sums, cluster, mut changed) =
-            self.lloyd_memory(k).map_err(|error| self.error(error))?;
-        let lloyd = Lloyd {
-            x: self.at(&self.values),
-            centers: self.at(&centers),
-            sums: self.at(&sums),
-            cluster: self.at(&cluster),
-            changed: self.at(&changed),
-            rows: n as u32,
-            columns: p as u32,
-            clusters: k as u32,
-            first: 0,
-            last: 0,
-        };
-        let (assign, update) = (self.kernel("assign")?, self.kernel("update")?);
-        let mut iterations = most + 1;
-        for iteration in 1..=most {
-            let zeroed = stream.memset_zeros(&mut changed);
-            zeroed.map_err(|error| self.error(error))?;
-            self.assign(&assign, lloyd, monitor)?;
-            let any = stream.clone_dtoh(&changed);
-            if any.map_err(|error| self.error(error))? == [0] {
-                iterations = iteration;
-                break;
-            }
-            // SAFETY: arguments as declared in kmeans.cu; all arrays have the sizes that `lloyd`
-            // says, and live until the stream is synchronized below.
-            let launched = unsafe {
-                let mut launch = stream.launch_builder(&update);
-                launch.arg(&lloyd).launch(config(k as u32, THREADS))
-            };
-            launched.map_err(|error| self.error(error))?;
-            monitor.advance(n as u64);
-        }
-        let fetched = self.fetch(&cluster, &centers);
-        let (cluster, centers) = fetched.map_err(|error| self.error(error))?;
-        Ok(Assigned {
-            cluster,
-            centers,
-            iterations,
-        })
-    }
-
-    /// Memory for the sums of `k` clusters, for the observations' clusters, and for whether one has
-    /// changed.
-    fn lloyd_memory(
-        &self,
-        k: usize,
-    ) -> DriverResult<(CudaSlice<f64>, CudaSlice<u32>, CudaSlice<u32>)> {
-        let stream = &self.stream;
-        // SAFETY: `update` writes the sums before it reads them.
-        let sums = unsafe { stream.alloc::<f64>(k * self.x.ncols())? };
-        let none = vec![NONE; self.x.nrows().next_multiple_of(SPAN)];
-        let cluster = stream.clone_htod(&none)?;
-        // The host's copy must outlive the copying.
-        stream.synchronize()?;
-        Ok((sums, cluster, stream.alloc_zeros::<u32>(1)?))
-    }
-
-    /// Copies the observations' clusters and the centers to the host.
-    fn fetch(
-        &self,
-        cluster: &CudaSlice<u32>,
-        centers: &CudaSlice<f64>,
-    ) -> DriverResult<(Vec<u32>, Array2<f64>)> {
-        let cluster = self.stream.clone_dtoh(&cluster.slice(..self.x.nrows()))?;
-        let centers = self.stream.clone_dtoh(centers)?;
-        self.stream.synchronize()?;
-        let shape = (centers.len() / self.x.ncols(), self.x.ncols());
-        let centers = Array2::from_shape_vec(shape, centers);
-        Ok((cluster, centers.expect("there is a value for each column")))
-    }
-
-    /// Assigns all observations, in launches that take a fraction of a second each.
-    fn assign(&self, kernel: &CudaFunction, lloyd: Lloyd, monitor: &Monitor) -> Result<()> {
-        let stream = &self.stream;
-        let centers = lloyd.clusters as usize * lloyd.columns as usize;
-        let rows = (BATCH_COORDINATES / centers).clamp(1 << 14, i32::MAX as usize) as u32;
-        for first in (0..lloyd.rows).step_by(rows as usize) {
-            monitor.check()?;
-            let part = Lloyd {
-                first,
-                last: lloyd.rows.min(first + rows),
-                ..lloyd
-            };
-            let blocks = (part.last - first).div_ceil(ROWS);
-            // SAFETY: as in `iterate`.
-            let launched = unsafe {
-                let mut launch = stream.launch_builder(kernel);
-                launch.arg(&part).launch(config(blocks, THREADS))
-            };
-            launched
-                .and_then(|_| stream.synchronize())
-                .map_err(|error| self.error(error))?;
-        }
-        Ok(())
-    }
-}
-
-/// Device memory for the draws of centers.
-struct SeedingMemory {
-    uniforms: CudaSlice<f64>,
-    squares: CudaSlice<f64>,
-    sums: CudaSlice<f64>,
-    pruned_below: CudaSlice<f64>,
-    parts: CudaSlice<f64>,
-    totals: CudaSlice<f64>,
-    centers: CudaSlice<f64>,
-    nearest: CudaSlice<u32>,
-    drawn: CudaSlice<u32>,
-}
-
-impl SeedingMemory {
-    /// For `n` observations in `p` columns. `uniforms` must outlive its copy, which ends with the
-    /// stream's next synchronization.
-    fn new(stream: &Arc<CudaStream>, uniforms: &[f64], n: usize, p: usize) -> DriverResult<Self> {
-        let k = uniforms.len();
-        let chunks = n.div_ceil(CHUNK);
-        let parts = chunks.div_ceil(CHUNK);
-        // SAFETY: the kernels read only what they have written before.
-        let reals = |count: usize| unsafe { stream.alloc::<f64>(count) };
-        // SAFETY: as above.
-        let numbers = |count: usize| unsafe { stream.alloc::<u32>(count) };
-        Ok(Self {
-            squares: reals(n)?,
-            sums: reals(chunks)?,
-            pruned_below: reals(k)?,
-            parts: reals(parts)?,
-            totals: reals(parts)?,
-            centers: reals(k * p)?,
-            nearest: numbers(n)?,
-            drawn: numbers(k)?,
-            uniforms: stream.clone_htod(uniforms)?,
-        })
+    /// Copies values to the host.
+    fn fetch<T: DeviceRepr>(&self, there: &CudaView<T>, here: &mut [T]) -> Result<()> {
+        self.stream
+            .memcpy_dtoh(there, here)
+            .and_then(|()| self.stream.synchronize())
+            .map_err(|error| self.error(&error))
     }
 }
 
@@ -374,9 +178,11 @@ fn config(blocks: u32, threads: u32) -> LaunchConfig {
 
 #[cfg(test)]
 mod tests {
+    use super::draw::Seeding;
+    use super::iterate::Lloyd;
     use super::*;
     use crate::arguments::{check, constants};
-    use gmhclust_core::testing::{array, draw, Data, Random};
+    use gmhclust_core::kmeans::seed::CHUNK;
 
     #[test]
     fn arguments_are_laid_out_as_the_kernels_read_them() {
@@ -395,39 +201,25 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "needs an NVIDIA GPU"]
-    fn the_gpu_draws_the_seeds_of_the_cpu() {
-        compare_seeds(24, 200_000, 200);
+    fn shares_are_the_whole_and_of_about_one_length() {
+        for (count, among) in [(0, 1), (1, 3), (10, 1), (10, 3), (1_000_003, 8)] {
+            let shares: Vec<_> = shares(count, among).collect();
+            assert_eq!(shares.len(), among);
+            let numbers: Vec<usize> = shares.iter().cloned().flatten().collect();
+            assert_eq!(numbers, Vec::from_iter(0..count));
+            let lengths = shares.iter().map(Range::len);
+            assert!(lengths.clone().max().unwrap() - lengths.min().unwrap() <= 1);
+        }
     }
 
     #[test]
-    #[ignore = "needs an NVIDIA GPU"]
-    fn seeds_are_drawn_alike_on_small_data() {
-        compare_seeds(4, 2_000, 20);
-    }
-
-    fn compare_seeds(rounds: usize, most_rows: usize, most_centers: usize) {
-        let device = Device::shared(0).unwrap();
-        let monitor = Monitor::default();
-        let mut random = Random(14);
-        for round in 0..rounds {
-            let n = 2 + random.below(most_rows);
-            let p = 1 + random.below([3, 40][round % 2]);
-            let data = [Data::Plain, Data::Mixture, Data::Grid][round % 3];
-            let x = draw(&mut random, data, n, p);
-            let k = 1 + random.below(most_centers);
-            let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
-            uniforms[k / 2] = [0.0, 1.0][round % 2];
-            let observations = DeviceObservations::new(&device, &x).unwrap();
-            let drawn = observations.draw(&uniforms, &monitor);
-            let drawn =
-                drawn.map(|centers| array(observations.stream.clone_dtoh(&centers).unwrap(), k, p));
-            // Grids may have too few distinct rows: an error, too.
-            assert_eq!(
-                drawn,
-                seed::seed(&x, &uniforms, &monitor),
-                "{round}, {data:?}"
-            );
+    fn work_is_done_for_each_item_and_the_first_error_counts() {
+        for count in [1, 5] {
+            let square = |i: usize| Ok(i * i);
+            let squares = Vec::from_iter((0..count).map(|i| i * i));
+            assert_eq!(on_each(0..count, square), Ok(squares));
+            let fail = |i: usize| -> Result<()> { Err(Error::Device(i.to_string())) };
+            assert_eq!(on_each(0..count, fail), Err(Error::Device("0".into())));
         }
     }
 }

@@ -24,6 +24,7 @@ mod mapped;
 mod neighbours;
 mod screen;
 mod sender;
+pub mod startup;
 mod stored;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -72,7 +72,10 @@ impl Engine {
         let planner = Planner::new(choice.threads);
         let cpu = || Cpu::new(choice.threads).map(Arc::new);
         // The GPU and the CPU that stands in for it share the threads.
-        let gpu = |cpu: &Arc<Cpu>| Cuda::new(choice.devices, cpu.clone(), planner.handover());
+        let gpu = |cpu: &Arc<Cpu>| match choice.devices {
+            None if !work.is_divisible() => Cuda::on_first(cpu.clone(), planner.handover()),
+            chosen => Cuda::new(chosen, cpu.clone(), planner.handover()),
+        };
         match choice.backend {
             "cpu" => Ok(Self::on(cpu()?)),
             "cuda" => match gpu(&cpu()?) {

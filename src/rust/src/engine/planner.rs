@@ -22,6 +22,10 @@ pub struct Crossovers {
     pub request_coordinates: usize,
     /// Coordinates of the pairs in one iteration of k-means (kmeans.R).
     pub kmeans_coordinates: usize,
+    /// The same for each of several devices: 2 ms of an iteration. An estimate that is still to be
+    /// measured (kmeans.R, row `4m`): passing on assignments and centers takes about 1 ms for a
+    /// million observations.
+    pub kmeans_coordinates_per_device: usize,
     /// Observations of a linkage through a matrix. From fewer than 1,000 for points; from 1,000
     /// beside 2 threads to 3,000 beside 16 for given dissimilarities (linkage.R).
     pub linkage_observations: usize,
@@ -37,6 +41,7 @@ pub const MEASURED: Crossovers = Crossovers {
     coordinates_per_thread: 1 << 31,
     request_coordinates: 1 << 26,
     kmeans_coordinates: 1 << 26,
+    kmeans_coordinates_per_device: 1 << 33,
     linkage_observations: 4_096,
     chain_clusters: 2_048,
 };
@@ -57,6 +62,16 @@ pub enum Workload {
         observations: usize,
         columns: Option<usize>,
     },
+}
+
+impl Workload {
+    /// Whether several GPUs can share the work. If not, only one is opened.
+    pub fn is_divisible(&self) -> bool {
+        match self {
+            Self::Agglomeration(sizes) => sizes.apriori_clusters > 0,
+            Self::Pairs { .. } | Self::Linkage { .. } => true,
+        }
+    }
 }
 
 /// The crossovers beside a number of threads.
@@ -111,6 +126,7 @@ impl Planner {
             linkage: at.linkage_observations,
             chain: at.chain_clusters,
             kmeans: at.kmeans_coordinates,
+            kmeans_device: at.kmeans_coordinates_per_device,
         }
     }
 }
@@ -118,6 +134,19 @@ impl Planner {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn gpus_share_apriori_clusters_but_not_one_problem() {
+        let work = |apriori_clusters| {
+            Workload::Agglomeration(ProblemSizes {
+                largest: 10_000,
+                apriori_clusters,
+                observations: 20_000,
+            })
+        };
+        assert!(!work(0).is_divisible());
+        assert!(work(2).is_divisible());
+    }
 
     #[test]
     fn a_gpu_is_preferred_for_large_problems_many_small_ones_many_pairs_and_large_matrices() {

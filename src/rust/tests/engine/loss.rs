@@ -12,8 +12,9 @@ use gmhclust_cuda::testing::{in_processes, lose, too_late, LOSSES};
 use crate::engine::planner::Workload;
 use crate::engine::{Choice, Engine};
 
-/// Threads of the CPU.
+/// Threads of the CPU, and in work that is large enough for several devices.
 const THREADS: usize = 4;
+const MANY_THREADS: usize = 16;
 
 /// Number of cases of [`fall_back_in_the_middle_of`].
 const CASES: usize = LOSSES.len();
@@ -27,7 +28,7 @@ fn alone(name: &str, cases: usize, test: impl FnOnce(usize)) {
 fn choice(backend: &str, on_all: bool) -> Choice<'_> {
     Choice {
         backend,
-        threads: THREADS,
+        threads: if on_all { MANY_THREADS } else { THREADS },
         devices: if on_all { None } else { Some(&[0]) },
     }
 }
@@ -161,8 +162,10 @@ fn the_cpu_goes_on_where_the_gpus_are_lost_together() {
         let usable = gmhclust_cuda::devices().unwrap();
         let usable = usable.iter().filter(|device| device.problem.is_none());
         assert!(usable.count() >= 2, "there is one");
-        let metric = [Metric::Euclidean, Metric::Manhattan][case / CASES];
-        fall_back_in_a_search(case % CASES, metric, 150_000, true);
+        // Two fast devices are done with fewer before they are lost.
+        let (metric, n) =
+            [(Metric::Euclidean, 300_000), (Metric::Manhattan, 150_000)][case / CASES];
+        fall_back_in_a_search(case % CASES, metric, n, true);
     });
 }
 

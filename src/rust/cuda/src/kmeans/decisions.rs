@@ -4,11 +4,14 @@
 use std::sync::OnceLock;
 
 use libloading::{Library, Symbol};
-use ndarray::Axis;
+use ndarray::{Array2, Axis};
 
+use super::draw::Seeding;
+use super::iterate::{relative, Lloyd};
 use super::*;
 use crate::host;
 use gmhclust_core::kmeans::lloyd::iterate;
+use gmhclust_core::kmeans::seed::{self, CHUNK};
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::testing::{array, draw, Data, Random};
 use gmhclust_core::Cpu;
@@ -87,8 +90,13 @@ fn seeds_are_those_of_the_cpu() {
     }
 }
 
-/// Lloyd's iterations as the kernels make them.
-fn host_iterate(x: &Observations, mut centers: Array2<f64>, most: usize) -> Assigned {
+/// Lloyd's iterations as the kernels make them, divided among this many devices.
+fn host_iterate(
+    x: &Observations,
+    mut centers: Array2<f64>,
+    most: usize,
+    devices: usize,
+) -> Assigned {
     type Assign = unsafe extern "C" fn(*const Lloyd, u32);
     type Update = unsafe extern "C" fn(*const Lloyd);
     // SAFETY: declared so.
@@ -98,9 +106,14 @@ fn host_iterate(x: &Observations, mut centers: Array2<f64>, most: usize) -> Assi
             function::<Update>("host_update"),
         )
     };
-    let (n, p) = (x.nrows(), x.ncols());
+    let ((n, p), k) = (x.dim(), centers.nrows());
     // The kernel reads four at a time.
-    let mut cluster: Vec<[u32; 4]> = vec![[NONE; 4]; n.next_multiple_of(SPAN) / 4];
+    let padded = |numbers: &[u32]| -> Vec<[u32; 4]> {
+        let number = |i: usize| numbers.get(i).copied().unwrap_or(NONE);
+        let four = |i: usize| [0, 1, 2, 3].map(|j| number(4 * i + j));
+        (0..n.next_multiple_of(SPAN) / 4).map(four).collect()
+    };
+    let mut cluster = padded(&[]);
     let mut sums = vec![f64::NAN; centers.len()];
     let mut changed = 0u32;
     let lloyd = Lloyd {
@@ -111,21 +124,38 @@ fn host_iterate(x: &Observations, mut centers: Array2<f64>, most: usize) -> Assi
         changed: &raw mut changed as u64,
         rows: n as u32,
         columns: p as u32,
-        clusters: centers.nrows() as u32,
+        clusters: k as u32,
         first: 0,
-        last: n as u32,
+        last: 0,
     };
     let mut iterations = most + 1;
     for iteration in 1..=most {
         // SAFETY: all arrays have the sizes that a launch on a device gives them.
         unsafe {
             (&raw mut changed).write_volatile(0);
-            assign(&lloyd, lloyd.rows.div_ceil(ROWS));
+            for rows in shares(n, devices).filter(|rows| !rows.is_empty()) {
+                let part = Lloyd {
+                    first: rows.start as u32,
+                    last: rows.end as u32,
+                    ..lloyd
+                };
+                assign(&part, (rows.len() as u32).div_ceil(ROWS));
+            }
             if (&raw const changed).read_volatile() == 0 {
                 iterations = iteration;
                 break;
             }
-            update(&lloyd);
+            for moved in shares(k, devices).filter(|moved| !moved.is_empty()) {
+                let numbers: Vec<u32> = relative(&cluster.concat()[..n], moved.start).collect();
+                let numbers = padded(&numbers);
+                let part = Lloyd {
+                    centers: lloyd.centers + (8 * moved.start * p) as u64,
+                    cluster: numbers.as_ptr() as u64,
+                    clusters: moved.len() as u32,
+                    ..lloyd
+                };
+                update(&part);
+            }
         }
     }
     Assigned {
@@ -136,7 +166,7 @@ fn host_iterate(x: &Observations, mut centers: Array2<f64>, most: usize) -> Assi
 }
 
 #[test]
-fn iterations_are_those_of_the_cpu() {
+fn iterations_are_those_of_the_cpu_on_any_number_of_devices() {
     let cpu = Cpu::new(1).unwrap();
     let mut random = Random(19);
     for case in 0..16 {
@@ -150,10 +180,12 @@ fn iterations_are_those_of_the_cpu() {
         let most = 1 + random.below(6);
         let (start, monitor) = (Start::Centers(centers.view()), Monitor::default());
         let expected = iterate(&x, start, most, &cpu, &monitor).unwrap();
-        let found = host_iterate(&x, centers.clone(), most);
-        let case = format!("case {case}, {data:?}, {n} x {p}, {k} centers");
-        assert_eq!(found.cluster, expected.cluster, "{case}");
-        assert_eq!(found.centers, expected.centers, "{case}");
-        assert_eq!(found.iterations, expected.iterations, "{case}");
+        for devices in [1, 2, 5] {
+            let found = host_iterate(&x, centers.clone(), most, devices);
+            let case = format!("case {case}, {data:?}, {n} x {p}, {k} centers, {devices} devices");
+            assert_eq!(found.cluster, expected.cluster, "{case}");
+            assert_eq!(found.centers, expected.centers, "{case}");
+            assert_eq!(found.iterations, expected.iterations, "{case}");
+        }
     }
 }

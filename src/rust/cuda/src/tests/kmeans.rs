@@ -3,10 +3,11 @@
 use gmhclust_core::kmeans::checks::compare_with_plain_iterations;
 use gmhclust_core::kmeans::lloyd::iterate;
 use gmhclust_core::kmeans::{cluster, KMeansDevice, Start};
-use gmhclust_core::testing::{draw, Random, DATA};
+use gmhclust_core::testing::{draw, Data, Random, DATA};
 use gmhclust_core::{Cpu, Monitor};
+use ndarray::s;
 
-use super::cuda;
+use super::{cuda, cuda_on, several_gpus};
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
@@ -48,5 +49,38 @@ fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
         let searched = searched.map(|found| (found.cluster, found.centers, found.iterations));
         let found = found.map(|found| (found.cluster, found.centers, found.iterations));
         assert_eq!(searched, found, "{n} x {p}, {k} centers");
+    }
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn several_gpus_have_the_bits_of_the_cpu_and_of_one() {
+    let Some(all) = several_gpus() else {
+        return;
+    };
+    compare_with_plain_iterations(&all);
+    let cpu = Cpu::new(4).unwrap();
+    let mut random = Random(16);
+    // Fewer centers than devices; more observations than are sent over at a time.
+    for (data, n, p, k) in [
+        (Data::Mixture, 1_000, 3, 1),
+        (Data::Offset, 50_000, 40, 101),
+        (Data::Plain, 1_100_000, 4, 60),
+    ] {
+        let x = draw(&mut random, data, n, p);
+        let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
+        let run = |device: &dyn KMeansDevice, start: Start| {
+            cluster(&x, start, 8, device, &Monitor::default())
+        };
+        let given = x.slice(s![n - k.., ..]);
+        for start in [Start::Draws(&uniforms), Start::Centers(given)] {
+            let expected = run(&cpu, start);
+            assert!(expected.is_ok());
+            assert!(run(&all, start) == expected, "all, {n} x {p}, {k} centers");
+            let second = cuda_on(Some(&[1]), 4);
+            assert!(run(&second, start) == expected, "the second, {n} x {p}");
+            let turned = cuda_on(Some(&[1, 0]), 4);
+            assert!(run(&turned, start) == expected, "turned, {n} x {p}");
+        }
     }
 }

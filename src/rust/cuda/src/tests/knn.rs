@@ -12,8 +12,7 @@ use gmhclust_core::neighbours::NeighbourDevice;
 use gmhclust_core::testing::{correlations, dist_metrics, draw, observations, Data, Random};
 use gmhclust_core::{Cpu, Monitor};
 
-use super::{cuda, cuda_on};
-use crate::Cuda;
+use super::{cuda, cuda_on, several_gpus};
 
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
@@ -69,16 +68,6 @@ fn the_gpu_has_the_bits_of_the_cpu_where_half_precision_is_too_little() {
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
 fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
     compare_with_all_distances(&cuda(2), 22);
-}
-
-/// Cuda with all devices, or, saying so, none where there are fewer than two.
-fn several_gpus() -> Option<Cuda> {
-    let cuda = cuda(4);
-    if cuda.devices() < 2 {
-        eprintln!("skipped: there is one GPU, and this needs two");
-        return None;
-    }
-    Some(cuda)
 }
 
 #[test]

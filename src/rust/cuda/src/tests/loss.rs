@@ -241,8 +241,10 @@ fn the_gpu_may_be_lost_in_k_means() {
 fn the_gpus_are_lost_together() {
     alone("the_gpus_are_lost_together", 4 * CASES, |case| {
         assert!(cuda(4).devices() >= 2, "there is one");
-        let x = draw(&mut Random(8), Data::Mixture, 150_000, 30);
-        let metric = [Metric::Euclidean, Metric::Manhattan][case / CASES % 2];
+        // Two fast devices are done with fewer before they are lost.
+        let (metric, n) =
+            [(Metric::Euclidean, 300_000), (Metric::Manhattan, 150_000)][case / CASES % 2];
+        let x = draw(&mut Random(8), Data::Mixture, n, 30);
         let points = Points::new(metric, &x);
         let setting = Setting {
             devices: None,
@@ -251,7 +253,25 @@ fn the_gpus_are_lost_together() {
             blocks: false,
         };
         lose_in_the_middle_of(case % CASES, &setting, |device, monitor| {
-            knn::nearest(&points, 150_000, 10, device, monitor)
+            knn::nearest(&points, n, 10, device, monitor)
+        });
+    });
+}
+
+#[test]
+#[ignore = "needs two NVIDIA GPUs"]
+fn the_gpus_are_lost_together_in_k_means() {
+    alone("the_gpus_are_lost_together_in_k_means", CASES, |case| {
+        assert!(cuda(4).devices() >= 2, "there is one");
+        let x = draw(&mut Random(9), Data::Mixture, 200_000, 20);
+        let mut random = Random(10);
+        let uniforms: Vec<f64> = (0..200).map(|_| random.uniform()).collect();
+        let setting = Setting {
+            devices: None,
+            ..ONE
+        };
+        lose_in_the_middle_of(case, &setting, |device, monitor| {
+            kmeans::cluster(&x, Start::Draws(&uniforms), 30, device, monitor)
         });
     });
 }

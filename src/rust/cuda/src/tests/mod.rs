@@ -28,3 +28,13 @@ fn cuda_on(devices: Option<&[usize]>, threads: usize) -> Cuda {
 fn try_cuda_on(devices: Option<&[usize]>, threads: usize) -> Result<Cuda> {
     Cuda::new(devices, Arc::new(Cpu::new(threads)?), Handover::default())
 }
+
+/// Cuda with all devices, or, saying so, none where there are fewer than two.
+fn several_gpus() -> Option<Cuda> {
+    let cuda = cuda(4);
+    if cuda.devices() < 2 {
+        eprintln!("skipped: there is one GPU, and this needs two");
+        return None;
+    }
+    Some(cuda)
+}

@@ -16,6 +16,9 @@ use crate::monitor::Monitor;
 /// Decisions over more members take longer than a look-ahead saves.
 const MAX_CHEAP_MEMBERS: usize = 64;
 
+/// Fewest operations that are divided among threads. Fewer are done before another thread has begun.
+pub const MIN_PARALLEL_OPERATIONS: usize = 1 << 17;
+
 /// The birth of a cluster that does not exist: it was merged away, or is not yet made.
 pub const NEVER: u32 = u32::MAX;
 

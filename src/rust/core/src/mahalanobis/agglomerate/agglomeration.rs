@@ -4,30 +4,18 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::active::{ActiveClusters, NEVER};
-use super::candidates::Candidates;
 use super::entry::{EntryKind, QueueEntry};
 use super::lookahead::FollowUp;
 use super::queue::Queue;
 use super::radius::RadiusFactors;
-use super::tentative::TentativeMerge;
+use super::successors::Successor;
+use super::tentative::PreparedMerge;
 use crate::error::Result;
 use crate::mahalanobis::problem::{BoundingBox, Problem};
 use crate::mahalanobis::screen::{ClusterFrame, Screen};
 use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
-
-/// Fewest operations that are divided among threads. Fewer are done before another thread has begun.
-pub const MIN_PARALLEL_OPERATIONS: usize = 1 << 17;
-
-/// A tentative merge and the candidates of its union.
-#[derive(Debug)]
-pub struct PreparedMerge {
-    pub tentative: TentativeMerge,
-    pub candidates: Candidates,
-    /// The candidates are all from before this birth.
-    pub as_of: u32,
-}
 
 /// The state of an agglomeration. `new_screen` makes an empty screen for a number of active clusters in
 /// a frame.
@@ -42,6 +30,8 @@ pub struct Agglomeration<'a, F> {
     pub new_screen: &'a F,
     pub screen: Box<dyn Screen>,
     pub prepared: HashMap<(u32, u32), PreparedMerge>,
+    /// Prepared merges of unions that are not merged yet.
+    pub successors: Vec<Successor>,
     /// Probably the first merge to be prepared next.
     pub follow_up: Option<FollowUp>,
     /// Number of merges to prepare at a time.
@@ -77,6 +67,7 @@ impl<'a, F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'a
             queue: Queue::with_capacity(n)?,
             new_screen,
             prepared: HashMap::new(),
+            successors: Vec::new(),
             follow_up: None,
             batch: 1,
             radius: RadiusFactors::default(),

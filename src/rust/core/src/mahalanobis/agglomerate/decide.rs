@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use rayon::prelude::*;
 
-use super::agglomeration::{Agglomeration, MIN_PARALLEL_OPERATIONS};
+use super::active::MIN_PARALLEL_OPERATIONS;
+use super::agglomeration::Agglomeration;
 use super::candidates::Candidate;
 use super::entry::{EntryKind, QueueEntry};
 use crate::error::Result;

@@ -1,6 +1,6 @@
 //! Lookahead: work on probable merges, done while a device is busy.
 
-use super::active::{ActiveClusters, NEVER};
+use super::active::ActiveClusters;
 use super::candidates::CANDIDATES;
 use super::tentative::TentativeMerge;
 use crate::mahalanobis::options::Distance;
@@ -23,9 +23,7 @@ pub struct Lookahead {
 pub struct FollowUp {
     /// The births of the clusters of the other tentative merge.
     after: (u32, u32),
-    /// The slot of their union.
-    slot: u32,
-    /// One of its births is [`NEVER`] until they are merged.
+    /// One of its births is [`NEVER`](super::active::NEVER) until they are merged.
     tentative: TentativeMerge,
 }
 
@@ -33,12 +31,7 @@ impl FollowUp {
     /// Learns that two clusters of these births were merged to a cluster of this `birth`.
     pub fn learn_of_merge(&mut self, parents: (u32, u32), birth: u32) {
         if self.after == parents {
-            let tentative = &mut self.tentative;
-            if tentative.pair.0 == self.slot {
-                tentative.births.0 = birth;
-            } else {
-                tentative.births.1 = birth;
-            }
+            self.tentative.learn_of_birth(birth);
         }
     }
 
@@ -72,7 +65,12 @@ impl Lookahead {
                 lookahead.decided.push(near);
             }
         }
-        lookahead.follow_up = nearest.and_then(|(_, merge, slot)| follow_up(active, merge, slot));
+        lookahead.follow_up = nearest.and_then(|(_, merge, partner)| {
+            Some(FollowUp {
+                after: merge.births,
+                tentative: merge.with_next(active, partner)?,
+            })
+        });
         lookahead
     }
 }
@@ -94,25 +92,11 @@ fn likely_neighbours(active: &ActiveClusters, pair: (u32, u32)) -> Vec<u32> {
     near.into_iter().map(|(_, slot)| slot).collect()
 }
 
-/// The merge of a tentative merge's union with a slot's cluster; `None` where the union lacks the
-/// moments for it.
-fn follow_up(active: &ActiveClusters, merge: &TentativeMerge, partner: u32) -> Option<FollowUp> {
-    let (part, other) = (merge.merged.part(), active.clusters.part(partner));
-    if active.clusters.lacks_moments(part, other, &active.rule) {
-        return None;
-    }
-    let slot = merge.pair.0;
-    let birth = active.births[partner as usize];
-    let tentative = if slot < partner {
-        let pair = (slot, partner);
-        TentativeMerge::of_parts(active, pair, (NEVER, birth), (part, other))
-    } else {
-        let pair = (partner, slot);
-        TentativeMerge::of_parts(active, pair, (birth, NEVER), (other, part))
-    };
-    Some(FollowUp {
-        after: merge.births,
-        slot,
-        tentative,
-    })
+/// The nearest neighbour of a tentative merge's union, as far as it is known: its centroid distance and
+/// its slot.
+pub fn nearest_neighbour(active: &ActiveClusters, merge: &TentativeMerge) -> Option<(f64, u32)> {
+    let part = merge.merged.part();
+    let distance = |slot| (active.clusters.centroid_distance(part, slot), slot);
+    let near = likely_neighbours(active, merge.pair).into_iter();
+    near.map(distance).min_by(|a, b| a.0.total_cmp(&b.0))
 }

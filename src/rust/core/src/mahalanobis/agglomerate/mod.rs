@@ -26,6 +26,7 @@ mod problems;
 mod queue;
 mod radius;
 mod spatial_order;
+mod successors;
 mod sweeps;
 mod tentative;
 mod work;

@@ -2,14 +2,16 @@
 
 use rayon::prelude::*;
 
-use super::agglomeration::{Agglomeration, PreparedMerge, MIN_PARALLEL_OPERATIONS};
+use super::active::MIN_PARALLEL_OPERATIONS;
+use super::agglomeration::Agglomeration;
 use super::candidates::{Candidates, CANDIDATES};
 use super::entry::{EntryKind, QueueEntry};
 use super::lookahead::Lookahead;
 use super::radius::Guess;
-use super::tentative::TentativeMerge;
+use super::successors::{tentative_successors, TentativeSuccessor};
+use super::tentative::{PreparedMerge, TentativeMerge};
 use crate::error::Result;
-use crate::mahalanobis::screen::{ClusterFrame, Screen, ScreenRequest};
+use crate::mahalanobis::screen::{ClusterFrame, Screen, ScreenAnswer, ScreenRequest};
 
 impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
     /// Prepares the merge of an entry and the probable next merges.
@@ -17,22 +19,22 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         self.forget_preparations();
         let (pairs, heights) = self.next_pairs(entry);
         let merges = self.tentative_merges(&pairs);
-        let skips: Vec<[u32; 2]> = pairs.iter().map(|&(l, h)| [l, h]).collect();
         let active = &self.active;
-        let guesses: Vec<Guess> = pairs.iter().map(|&pair| Guess::new(active, pair)).collect();
-        let end = self.screen.roster().positions();
-        let requests: Vec<ScreenRequest> = merges
+        let successors = if self.screen.sweeps_on_threads() {
+            tentative_successors(active, &merges, &heights)
+        } else {
+            Vec::new()
+        };
+        let pairs_alone = merges.iter().map(|m| (m, vec![m.pair.0, m.pair.1]));
+        let sought: Vec<(&TentativeMerge, Vec<u32>)> = pairs_alone
+            .chain(successors.iter().map(|s| (&s.tentative, s.slots())))
+            .collect();
+        let guess = |(merge, _): &(&TentativeMerge, _)| Guess::new(active, merge.pair);
+        let guesses: Vec<Guess> = sought.iter().map(guess).collect();
+        let requests: Vec<ScreenRequest> = sought
             .iter()
-            .zip(&skips)
-            .zip(guesses.iter().map(|guess| self.radius.radius(guess)))
-            .map(|((merge, skip), limit)| ScreenRequest {
-                view: &merge.view,
-                end,
-                capacity: CANDIDATES,
-                limit,
-                is_tight: limit < f64::INFINITY,
-                skip,
-            })
+            .zip(&guesses)
+            .map(|((merge, skip), guess)| self.request(merge, skip, guess))
             .collect();
         let mut lookahead = Lookahead::default();
         let has_time = active.operations(pairs[0]) < MIN_PARALLEL_OPERATIONS;
@@ -42,21 +44,56 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
             }
         })?;
         drop(requests);
-        self.follow_up = lookahead.follow_up;
         for (answer, guess) in answers.iter_mut().zip(&guesses) {
             self.radius.learn(guess, answer.bounds.len());
             answer.keep_nearest(4 * CANDIDATES);
         }
-        for (i, (tentative, answer)) in merges.into_iter().zip(answers).enumerate() {
+        self.keep_prepared(merges, successors, answers, lookahead);
+        Ok(())
+    }
+
+    /// The search for the candidates of a tentative merge.
+    fn request<'r>(
+        &self,
+        merge: &'r TentativeMerge,
+        skip: &'r [u32],
+        guess: &Guess,
+    ) -> ScreenRequest<'r> {
+        let limit = self.radius.radius(guess);
+        ScreenRequest {
+            view: &merge.view,
+            end: self.screen.roster().positions(),
+            capacity: CANDIDATES,
+            limit,
+            is_tight: limit < f64::INFINITY,
+            skip,
+        }
+    }
+
+    /// Keeps tentative merges and successors with the answers to their requests, in this order.
+    fn keep_prepared(
+        &mut self,
+        merges: Vec<TentativeMerge>,
+        successors: Vec<TentativeSuccessor>,
+        answers: Vec<ScreenAnswer>,
+        lookahead: Lookahead,
+    ) {
+        self.follow_up = lookahead.follow_up;
+        let prepared = |tentative, answer, decided: &[(f64, u32)]| PreparedMerge {
+            candidates: Candidates::new(answer, decided, &self.active.births),
+            as_of: self.active.next_birth,
+            tentative,
+        };
+        let mut answers = answers.into_iter();
+        for (i, (tentative, answer)) in merges.into_iter().zip(&mut answers).enumerate() {
             let decided = lookahead.decided.get(i).map_or(&[][..], |decided| decided);
-            let prepared = PreparedMerge {
-                candidates: Candidates::new(answer, decided, &self.active.births),
-                as_of: self.active.next_birth,
-                tentative,
-            };
+            let prepared = prepared(tentative, answer, decided);
             self.prepared.insert(prepared.tentative.pair, prepared);
         }
-        Ok(())
+        for (next, answer) in successors.into_iter().zip(answers) {
+            let successor = next.prepared(|tentative| prepared(tentative, answer, &[]));
+            self.successors.push(successor);
+        }
     }
 
     /// The tentative merges of these pairs.
@@ -89,7 +126,11 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
                 && self.active.is_active(higher, prepared.tentative.births.1)
         });
         self.prepared = prepared;
-        let oldest = self.prepared.values().map(|p| p.as_of).min();
+        let mut successors = std::mem::take(&mut self.successors);
+        successors.retain(|next| next.prepared.as_of >= oldest && next.is_valid(&self.active));
+        self.successors = successors;
+        let next = self.successors.iter().map(|next| &next.prepared);
+        let oldest = self.prepared.values().chain(next).map(|p| p.as_of).min();
         self.recent
             .retain(|&(birth, _)| oldest.is_some_and(|oldest| birth >= oldest));
     }

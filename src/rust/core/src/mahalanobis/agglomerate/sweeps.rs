@@ -88,6 +88,7 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         }
         self.queue.clear();
         self.prepared.clear();
+        self.successors.clear();
         self.follow_up = None;
         self.recent.clear();
         self.batch = self.screen.batch();

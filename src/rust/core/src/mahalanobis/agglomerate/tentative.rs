@@ -1,6 +1,7 @@
 //! Tentative merges: the union of two clusters, made before its turn comes.
 
-use super::active::ActiveClusters;
+use super::active::{ActiveClusters, NEVER};
+use super::candidates::Candidates;
 use crate::mahalanobis::clusters::{MergedCluster, Part};
 use crate::mahalanobis::screen::ClusterView;
 
@@ -14,11 +15,45 @@ pub struct TentativeMerge {
     pub view: ClusterView,
 }
 
+/// A tentative merge and the candidates of its union.
+#[derive(Debug)]
+pub struct PreparedMerge {
+    pub tentative: TentativeMerge,
+    pub candidates: Candidates,
+    /// The candidates are all from before this birth.
+    pub as_of: u32,
+}
+
 impl TentativeMerge {
     /// Of two active clusters.
     pub fn new(active: &ActiveClusters, pair: (u32, u32)) -> Self {
         let parts = (active.clusters.part(pair.0), active.clusters.part(pair.1));
         Self::of_parts(active, pair, active.births_of(pair), parts)
+    }
+
+    /// Of the union and another slot's cluster, with [`NEVER`] as the union's birth; `None` where the
+    /// union lacks the moments for it.
+    pub fn with_next(&self, active: &ActiveClusters, partner: u32) -> Option<Self> {
+        let (part, other) = (self.merged.part(), active.clusters.part(partner));
+        if active.clusters.lacks_moments(part, other, &active.rule) {
+            return None;
+        }
+        let slot = self.pair.0;
+        let birth = active.births[partner as usize];
+        Some(if slot < partner {
+            Self::of_parts(active, (slot, partner), (NEVER, birth), (part, other))
+        } else {
+            Self::of_parts(active, (partner, slot), (birth, NEVER), (other, part))
+        })
+    }
+
+    /// Learns the birth of the union that it was made of by [`with_next`](Self::with_next).
+    pub fn learn_of_birth(&mut self, birth: u32) {
+        if self.births.0 == NEVER {
+            self.births.0 = birth;
+        } else {
+            self.births.1 = birth;
+        }
     }
 
     /// Of two clusters that may not be active yet, in the lower and the higher slot.

@@ -58,6 +58,14 @@ impl Sample {
         })
     }
 
+    /// The clusters in the order of their first coordinate, so that a screen can skip many of them.
+    fn sorted(&self) -> Vec<usize> {
+        let first = |i: usize| self.means.row_slice(i)[0];
+        let mut order: Vec<usize> = (0..self.diagonals.len()).collect();
+        order.sort_by(|&a, &b| first(a).total_cmp(&first(b)));
+        order
+    }
+
     fn distance(&self, i: usize, j: usize) -> f64 {
         let means = self.means.row_slice(i).iter().zip(self.means.row_slice(j));
         let difference: Vec<f64> = means.map(|(a, b)| a - b).collect();
@@ -85,12 +93,18 @@ pub fn check_answers(
     ] {
         let clusters = Sample::new(&mut random, data, n, p, precision);
         let mut screen = new_screen(n, clusters.frame.clone());
-        for slot in 0..n {
+        for slot in clusters.sorted() {
             screen.push(slot as u32, &clusters.view(slot)).unwrap();
         }
         // Enough for the screen to close the gaps.
         for slot in (0..n).step_by(5) {
             screen.remove(slot as u32).unwrap();
+        }
+        // As merges do: two clusters go, and one comes in the place of either.
+        for slot in (1..n - 1).step_by(10) {
+            screen.remove(slot as u32).unwrap();
+            screen.remove(slot as u32 + 1).unwrap();
+            screen.push(slot as u32, &clusters.view(slot)).unwrap();
         }
         for asked in 0..60 {
             let query = random.below(n);

@@ -63,6 +63,12 @@ pub trait Screen: Send {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Vec<ScreenAnswer>>;
 
+    /// Whether requests are divided among threads, so that some for merges that are less probable take
+    /// no longer.
+    fn sweeps_on_threads(&self) -> bool {
+        false
+    }
+
     /// Number of requests in one sweep that keep the device busy.
     fn batch(&self) -> usize;
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::layout::{Layout, GROUP, LANES};
+use super::layout::{Layout, GROUP};
 use super::least_bounds::LeastBounds;
 use super::store::ClusterStore;
 use super::sweep::ClusterSweep;
@@ -36,7 +36,8 @@ impl CpuScreen {
         }
     }
 
-    fn answer(&self, request: &ScreenRequest) -> ScreenAnswer {
+    /// The answer to a request, by up to this many threads.
+    fn answer(&self, request: &ScreenRequest, threads: usize) -> ScreenAnswer {
         let ceiling = (request.limit / self.unit) as f32;
         let store = &self.store;
         let part = |blocks: Range<usize>| {
@@ -47,8 +48,7 @@ impl CpuScreen {
                 dispatch(ClusterSweep::<false>::new(store, request, blocks, nearest))
             }
         };
-        let blocks = request.end.div_ceil(LANES);
-        let threads = rayon::current_num_threads();
+        let blocks = store.blocks_before(request.end);
         let coordinates = request.end * store.layout.dimensions;
         let nearest = if threads == 1 || coordinates < MIN_PARALLEL_COORDINATES {
             part(0..blocks)
@@ -87,10 +87,17 @@ impl Screen for CpuScreen {
         let this = &*self;
         let positions: usize = requests.iter().map(|r| r.end).sum();
         let coordinates = positions * this.store.layout.dimensions;
-        if requests.len() == 1 || coordinates < MIN_PARALLEL_COORDINATES {
-            return Ok(requests.iter().map(|r| this.answer(r)).collect());
+        let threads = rayon::current_num_threads();
+        if coordinates < MIN_PARALLEL_COORDINATES {
+            return Ok(requests.iter().map(|r| this.answer(r, 1)).collect());
         }
-        Ok(requests.par_iter().map(|r| this.answer(r)).collect())
+        // A part of a sweep finds its limit by itself, so parts take longer than the whole.
+        let each = (threads / requests.len()).max(1);
+        Ok(requests.par_iter().map(|r| this.answer(r, each)).collect())
+    }
+
+    fn sweeps_on_threads(&self) -> bool {
+        rayon::current_num_threads() > 1
     }
 
     fn batch(&self) -> usize {

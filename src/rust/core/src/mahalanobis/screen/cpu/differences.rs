@@ -20,22 +20,25 @@ pub fn squared_distance<S: Simd, const DOUBLE: bool>(
     let registers = LANES / S::F32_LANES;
     let (first, second) = rows.split_at(query.mean.len() * registers);
     let firsts = query.mean.iter().zip(first.chunks_exact(registers));
-    let mut square = simd.splat_f32s(0.0);
+    // Two sums in turn, since each addition waits for the one before.
+    let (mut sum, mut next_sum) = (simd.splat_f32s(0.0), simd.splat_f32s(0.0));
     if DOUBLE {
         let seconds = query.rest.iter().zip(second.chunks_exact(registers));
         for ((mean, row), (rest, other)) in firsts.zip(seconds) {
             let difference = simd.sub_f32s(simd.splat_f32s(*mean), row[part]);
             let rest = simd.sub_f32s(simd.splat_f32s(*rest), other[part]);
             let difference = simd.add_f32s(difference, rest);
-            square = simd.mul_add_e_f32s(difference, difference, square);
+            let added = simd.mul_add_e_f32s(difference, difference, sum);
+            (sum, next_sum) = (next_sum, added);
         }
     } else {
         for (mean, row) in firsts {
             let difference = simd.sub_f32s(simd.splat_f32s(*mean), row[part]);
-            square = simd.mul_add_e_f32s(difference, difference, square);
+            let added = simd.mul_add_e_f32s(difference, difference, sum);
+            (sum, next_sum) = (next_sum, added);
         }
     }
-    square
+    simd.add_f32s(sum, next_sum)
 }
 
 /// The differences themselves, one register per dimension.

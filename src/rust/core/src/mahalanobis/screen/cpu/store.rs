@@ -2,7 +2,7 @@
 
 use super::balls::Balls;
 use super::layout::{
-    Layout, Row, ERROR, FOURTH, GROUP_LANES, LANES, LARGEST, LOW, THIRD, VARIANCE,
+    Layout, Row, ERROR, FOURTH, GROUP, GROUP_LANES, LANES, LARGEST, LOW, THIRD, VARIANCE,
 };
 use super::target::WhitenedTarget;
 use crate::error::Result;
@@ -11,16 +11,31 @@ use crate::mahalanobis::screen::view::ClusterView;
 use crate::memory;
 use crate::roster::Roster;
 
-/// The active clusters, in order of birth.
+/// The user of the memory, for errors.
+const SCREEN: &str = "the screen of the clusters needs";
+
+/// The active clusters, in places of a spatial order: clusters that are near each other are often in one
+/// block.
 #[derive(Debug)]
 pub struct ClusterStore {
     pub layout: Layout,
+    /// In order of birth.
     pub roster: Roster,
+    /// In spatial order: that in which the first clusters were pushed. A later one takes the place of
+    /// one that was just removed, for that is a part of it.
+    pub places: Roster,
+    /// Whether no cluster was removed yet. Then both orders are the same.
+    is_in_order: bool,
+    /// Places that were vacated since the last push.
+    vacated: Vec<usize>,
     /// Of each block, [`Layout::height`] rows.
     pub blocks: Vec<Row>,
-    pub balls: Balls,
-    /// By slot; `None` for the identity.
-    pub targets: Vec<Option<Box<WhitenedTarget>>>,
+    /// Around the complete groups.
+    pub group_balls: Balls,
+    /// Around the blocks of these groups.
+    pub block_balls: Balls,
+    /// By place; `None` for the identity.
+    pub targets: Vec<Option<WhitenedTarget>>,
 }
 
 impl ClusterStore {
@@ -29,9 +44,13 @@ impl ClusterStore {
         Self {
             layout,
             roster: Roster::new(slots),
+            places: Roster::new(slots),
+            is_in_order: true,
+            vacated: Vec::new(),
             blocks: Vec::new(),
-            balls: Balls::default(),
-            targets: vec![None; slots],
+            group_balls: Balls::new(GROUP),
+            block_balls: Balls::new(1),
+            targets: Vec::new(),
         }
     }
 
@@ -40,20 +59,83 @@ impl ClusterStore {
     /// # Errors
     /// `Error::Memory` where there is not enough.
     pub fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
-        let (height, coordinates) = (self.layout.height(), self.layout.coordinates());
-        let position = self.roster.push(slot);
-        let lane = position % LANES;
-        if lane == 0 {
-            memory::reserve(&mut self.blocks, "the screen of the clusters needs", height)?;
-            self.blocks.resize(self.blocks.len() + height, [0.0; LANES]);
-            let start = self.blocks.len() - height;
-            self.blocks[start + coordinates + LOW] = [f32::NAN; LANES];
+        self.roster.push(slot);
+        let place = match self.nearest_vacated(view) {
+            Some(place) => self.places.refill(place, slot),
+            None => self.append(slot)?,
+        };
+        self.vacated.clear();
+        self.write(place, view);
+        self.targets[place] = WhitenedTarget::new(view);
+        self.enclose(place);
+        if self.places.is_sparse() {
+            self.compact();
         }
-        let block = &mut self.blocks[position / LANES * height..][..height];
+        Ok(())
+    }
+
+    /// Removes a cluster.
+    pub fn remove(&mut self, slot: u32) {
+        self.roster.remove(slot);
+        if self.roster.is_sparse() {
+            self.roster.compact();
+        }
+        let place = self.places.remove(slot);
+        let low = place / LANES * self.layout.height() + self.layout.coordinates() + LOW;
+        // A comparison with NaN is false, so no bound of this lane passes a sweep.
+        self.blocks[low][place % LANES] = f32::NAN;
+        self.targets[place] = None;
+        self.vacated.push(place);
+        self.is_in_order = false;
+    }
+
+    /// Number of the first blocks that hold all clusters of the positions before this one.
+    pub fn blocks_before(&self, position: usize) -> usize {
+        let places = if self.is_in_order {
+            position
+        } else {
+            self.places.positions()
+        };
+        places.div_ceil(LANES)
+    }
+
+    /// The vacated place whose last cluster was the nearest.
+    fn nearest_vacated(&self, view: &ClusterView) -> Option<usize> {
+        let height = self.layout.height();
+        let square = |place: usize| {
+            let block = &self.blocks[place / LANES * height..][..height];
+            let pairs = view.mean.iter().zip(block);
+            pairs
+                .map(|(mean, row)| (mean - row[place % LANES]).powi(2))
+                .sum::<f32>()
+        };
+        let places = self.vacated.iter().copied();
+        places.min_by(|&a, &b| square(a).total_cmp(&square(b)))
+    }
+
+    /// Gives a slot the place after the last one.
+    fn append(&mut self, slot: u32) -> Result<usize> {
+        let place = self.places.push(slot);
+        memory::reserve(&mut self.targets, SCREEN, 1)?;
+        self.targets.push(None);
+        if place % LANES == 0 {
+            let height = self.layout.height();
+            memory::reserve(&mut self.blocks, SCREEN, height)?;
+            self.blocks.resize(self.blocks.len() + height, [0.0; LANES]);
+            let low = self.blocks.len() - height + self.layout.coordinates() + LOW;
+            self.blocks[low] = [f32::NAN; LANES];
+        }
+        Ok(place)
+    }
+
+    /// Writes a cluster to its place.
+    fn write(&mut self, place: usize, view: &ClusterView) {
+        let (height, lane) = (self.layout.height(), place % LANES);
+        let block = &mut self.blocks[place / LANES * height..][..height];
         for (row, &value) in block.iter_mut().zip(view.mean.iter().chain(&view.rest)) {
             row[lane] = value;
         }
-        let scalars = &mut block[coordinates..];
+        let scalars = &mut block[self.layout.coordinates()..];
         scalars[ERROR][lane] = view.error;
         scalars[LOW][lane] = view.low;
         if self.layout.distance == Distance::FullMahalanobis {
@@ -62,43 +144,49 @@ impl ClusterStore {
             scalars[LARGEST][lane] = view.largest;
             scalars[THIRD][lane] = view.third;
         }
-        self.targets[slot as usize] = WhitenedTarget::new(view);
-        if self.roster.positions() == (self.balls.len() + 1) * GROUP_LANES {
-            self.balls.enclose_next(&self.blocks, &self.layout);
-        }
-        Ok(())
     }
 
-    /// Removes a cluster.
-    pub fn remove(&mut self, slot: u32) {
-        let position = self.roster.remove(slot);
-        let low = position / LANES * self.layout.height() + self.layout.coordinates() + LOW;
-        // A comparison with NaN is false, so no bound of this lane passes a sweep.
-        self.blocks[low][position % LANES] = f32::NAN;
-        self.targets[slot as usize] = None;
-        if self.roster.is_sparse() {
-            self.compact();
+    /// Makes the balls hold the cluster of a place.
+    fn enclose(&mut self, place: usize) {
+        let (index, height) = (place / LANES, self.layout.height());
+        if index < self.block_balls.len() {
+            let block = &self.blocks[index * height..][..height];
+            let (group, lane) = (place / GROUP_LANES, place % LANES);
+            self.group_balls.include(group, block, lane, &self.layout);
+            self.block_balls.enclose(index, &self.blocks, &self.layout);
+        } else if self.places.positions() == (self.group_balls.len() + 1) * GROUP_LANES {
+            self.enclose_next_group();
         }
     }
 
-    /// Closes the gaps and keeps the order of birth.
+    fn enclose_next_group(&mut self) {
+        self.group_balls.enclose_next(&self.blocks, &self.layout);
+        for _ in 0..GROUP {
+            self.block_balls.enclose_next(&self.blocks, &self.layout);
+        }
+    }
+
+    /// Closes the gaps and keeps the order of the places.
     fn compact(&mut self) {
         let height = self.layout.height();
-        let kept = self.roster.compact();
+        let kept = self.places.compact();
         for (to, from) in kept.iter().map(|&from| from as usize).enumerate() {
             for k in 0..height {
                 self.blocks[to / LANES * height + k][to % LANES] =
                     self.blocks[from / LANES * height + k][from % LANES];
             }
+            self.targets.swap(to, from);
         }
+        self.targets.truncate(kept.len());
         self.blocks.truncate(kept.len().div_ceil(LANES) * height);
         for lane in kept.len()..kept.len().next_multiple_of(LANES) {
             let low = kept.len() / LANES * height + self.layout.coordinates() + LOW;
             self.blocks[low][lane % LANES] = f32::NAN;
         }
-        self.balls.clear();
+        self.group_balls.clear();
+        self.block_balls.clear();
         for _ in 0..kept.len() / GROUP_LANES {
-            self.balls.enclose_next(&self.blocks, &self.layout);
+            self.enclose_next_group();
         }
     }
 }

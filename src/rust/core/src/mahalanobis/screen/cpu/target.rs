@@ -18,7 +18,7 @@ pub struct WhitenedTarget {
 
 impl WhitenedTarget {
     /// Of a cluster; `None` for the identity.
-    pub fn new(view: &ClusterView) -> Option<Box<Self>> {
+    pub fn new(view: &ClusterView) -> Option<Self> {
         if view.whitening.is_empty() {
             return None;
         }
@@ -30,11 +30,11 @@ impl WhitenedTarget {
                 columns[j * groups + i / LANES][i % LANES] = view.whitening[packed_len(i) + j];
             }
         }
-        Some(Box::new(Self {
+        Some(Self {
             columns,
             relative: view.relative,
             absolute: view.absolute,
-        }))
+        })
     }
 
     /// A lower bound on ‖Wδ‖ for the difference δ between a query and this cluster, which is in this

@@ -1,0 +1,191 @@
+//! Drawing the centers to start from, on one device.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, PushKernelArg};
+use ndarray::Array2;
+
+use super::{config, DeviceObservations, DRAW_THREADS, NONE, WARP, WEIGH_WARPS};
+use crate::arguments::arguments;
+use crate::device::DriverResult;
+use gmhclust_core::error::Result;
+use gmhclust_core::kmeans::seed::{self, CHUNK};
+use gmhclust_core::matrix::{self, STANDARD_LAYOUT};
+use gmhclust_core::monitor::Monitor;
+
+/// Centers that are drawn between two looks at the monitor: a fraction of a second. With more, an
+/// interrupt would have to wait.
+const DRAWN_AT_A_TIME: usize = 64;
+
+arguments! {
+    /// As in kmeans_launch.cuh.
+    pub struct Seeding {
+        pub x: u64,
+        pub uniforms: u64,
+        pub squares: u64,
+        pub nearest: u64,
+        pub sums: u64,
+        pub parts: u64,
+        pub totals: u64,
+        pub centers: u64,
+        pub pruned_below: u64,
+        pub drawn: u64,
+        pub pruned_share: f64,
+        pub rows: u32,
+        pub columns: u32,
+        pub first: u32,
+    }
+}
+
+impl DeviceObservations<'_> {
+    /// The centers that [`seed::seed`] draws.
+    pub fn draw(&self, uniforms: &[f64], monitor: &Monitor) -> Result<Array2<f64>> {
+        let kernels = (self.kernel("draw")?, self.kernel("weigh")?);
+        let (p, k) = (self.x.ncols(), uniforms.len());
+        let memory = SeedingMemory::new(&self.stream, uniforms, self.x.nrows(), p);
+        let memory = memory.map_err(|error| self.error(&error))?;
+        let seeding = self.seeding(&memory, uniforms[0]);
+        for start in (0..k).step_by(DRAWN_AT_A_TIME) {
+            monitor.check()?;
+            let batch = start..(start + DRAWN_AT_A_TIME).min(k);
+            let rows = self.draw_batch(&kernels, &seeding, &memory.drawn, batch);
+            self.stream
+                .synchronize()
+                .map_err(|error| self.error(&error))?;
+            let rows = rows.map_err(|error| self.error(&error))?;
+            if let Some(missing) = rows.iter().position(|&row| row == NONE) {
+                return Err(seed::too_few(start + missing, k));
+            }
+        }
+        let mut centers = matrix::zeros(k, p)?;
+        let values = centers.as_slice_mut().expect(STANDARD_LAYOUT);
+        self.fetch(&memory.centers.as_view(), values)?;
+        Ok(centers)
+    }
+
+    /// The kernels' argument for draws, of which the first takes the uniform number `first`.
+    fn seeding(&self, memory: &SeedingMemory, first: f64) -> Seeding {
+        Seeding {
+            x: self.at(&self.values),
+            uniforms: self.at(&memory.uniforms),
+            squares: self.at(&memory.squares),
+            nearest: self.at(&memory.nearest),
+            sums: self.at(&memory.sums),
+            parts: self.at(&memory.parts),
+            totals: self.at(&memory.totals),
+            centers: self.at(&memory.centers),
+            pruned_below: self.at(&memory.pruned_below),
+            drawn: self.at(&memory.drawn),
+            pruned_share: seed::radius_factor(self.x.ncols()),
+            rows: self.x.nrows() as u32,
+            columns: self.x.ncols() as u32,
+            first: seed::first(self.x, first) as u32,
+        }
+    }
+
+    /// Launches the draws of some centers; the rows that they are, or [`NONE`].
+    fn draw_batch(
+        &self,
+        (draw, weigh): &(CudaFunction, CudaFunction),
+        seeding: &Seeding,
+        drawn: &CudaSlice<u32>,
+        batch: Range<usize>,
+    ) -> DriverResult<Vec<u32>> {
+        let stream = &self.stream;
+        let chunks = self.x.nrows().div_ceil(CHUNK) as u32;
+        for number in batch.start as u32..batch.end as u32 {
+            // SAFETY: arguments as declared in kmeans.cu; all arrays have the sizes that
+            // `seeding` says, and live until `draw` synchronizes the stream.
+            unsafe {
+                let one = config(1, DRAW_THREADS);
+                let mut launch = stream.launch_builder(draw);
+                launch.arg(seeding).arg(&number).launch(one)?;
+                let warps = config(chunks.div_ceil(WEIGH_WARPS), WEIGH_WARPS * WARP);
+                let mut launch = stream.launch_builder(weigh);
+                launch.arg(seeding).arg(&number).launch(warps)?;
+            }
+        }
+        stream.clone_dtoh(&drawn.slice(batch))
+    }
+}
+
+/// Device memory for the draws of centers.
+struct SeedingMemory {
+    uniforms: CudaSlice<f64>,
+    squares: CudaSlice<f64>,
+    sums: CudaSlice<f64>,
+    pruned_below: CudaSlice<f64>,
+    parts: CudaSlice<f64>,
+    totals: CudaSlice<f64>,
+    centers: CudaSlice<f64>,
+    nearest: CudaSlice<u32>,
+    drawn: CudaSlice<u32>,
+}
+
+impl SeedingMemory {
+    /// For `n` observations in `p` columns. `uniforms` must outlive its copy, which ends with the
+    /// stream's next synchronization.
+    fn new(stream: &Arc<CudaStream>, uniforms: &[f64], n: usize, p: usize) -> DriverResult<Self> {
+        let k = uniforms.len();
+        let chunks = n.div_ceil(CHUNK);
+        let parts = chunks.div_ceil(CHUNK);
+        // SAFETY: the kernels read only what they have written before.
+        let reals = |count: usize| unsafe { stream.alloc::<f64>(count) };
+        // SAFETY: as above.
+        let numbers = |count: usize| unsafe { stream.alloc::<u32>(count) };
+        Ok(Self {
+            squares: reals(n)?,
+            sums: reals(chunks)?,
+            pruned_below: reals(k)?,
+            parts: reals(parts)?,
+            totals: reals(parts)?,
+            centers: reals(k * p)?,
+            nearest: numbers(n)?,
+            drawn: numbers(k)?,
+            uniforms: stream.clone_htod(uniforms)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::Device;
+    use gmhclust_core::testing::{draw, Data, Random};
+
+    #[test]
+    #[ignore = "needs an NVIDIA GPU"]
+    fn the_gpu_draws_the_seeds_of_the_cpu() {
+        compare_seeds(24, 200_000, 200);
+    }
+
+    #[test]
+    #[ignore = "needs an NVIDIA GPU"]
+    fn seeds_are_drawn_alike_on_small_data() {
+        compare_seeds(4, 2_000, 20);
+    }
+
+    fn compare_seeds(rounds: usize, most_rows: usize, most_centers: usize) {
+        let device = Device::shared(0).unwrap();
+        let monitor = Monitor::default();
+        let mut random = Random(14);
+        for round in 0..rounds {
+            let n = 2 + random.below(most_rows);
+            let p = 1 + random.below([3, 40][round % 2]);
+            let data = [Data::Plain, Data::Mixture, Data::Grid][round % 3];
+            let x = draw(&mut random, data, n, p);
+            let k = 1 + random.below(most_centers);
+            let mut uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
+            uniforms[k / 2] = [0.0, 1.0][round % 2];
+            let observations = DeviceObservations::new(&device, &x).unwrap();
+            let drawn = observations.draw(&uniforms, &monitor);
+            // Grids may have too few distinct rows: an error, too.
+            assert_eq!(
+                drawn,
+                seed::seed(&x, &uniforms, &monitor),
+                "{round}, {data:?}"
+            );
+        }
+    }
+}
