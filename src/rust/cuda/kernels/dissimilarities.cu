@@ -7,7 +7,6 @@
 
 #include "base.cuh"
 #include "dissimilarities_launch.cuh"
-#include "grid.cuh"
 
 // Values that a lane has under way at a time.
 #define AHEAD 4
@@ -185,6 +184,23 @@ extern "C" __global__ void gather(Rest rest) {
     out[column - row - 1] = (stored)load(rest.values, position(rest.before, slot, other), squared);
   }
 }
+
+// The same for all threads of a launch, block by block; all of them are resident.
+struct Barrier {
+  uint *arrived;
+  uint target = 0;
+  __device__ __forceinline__ void wait() {
+    target += gridDim.x;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      atomicAdd(arrived, 1);
+      while (*(volatile uint *)arrived < target) {}
+      __threadfence();
+    }
+    __syncthreads();
+  }
+};
 
 // Takes the nearer of two.
 __device__ __forceinline__ void nearer(double &best, uint &slot, double other, uint other_slot) {

@@ -1,10 +1,11 @@
 // A whole tree on the device: all merges of a large problem, by all multiprocessors together.
 //
-// The first block serves the chain of merges (tree_chain.cuh): it holds the queue of all clusters,
-// and merges as long as the unions of the pairs that come next are ready. The other blocks make
-// these unions ahead of their turn (tree_union.cuh) and search for their nearest clusters
-// (tree_search.cuh). A tentative union depends on its two clusters only, so it is right for as long
-// as both are active; the clusters made since its search are compared with it when its turn comes.
+// The first block serves the chain of merges: it has the queue of all clusters (tree_chain.cuh),
+// merges as long as the unions of the pairs that come next are ready (tree_merge.cuh), and posts
+// jobs for the other blocks (tree_plan.cuh). These make unions ahead of their turn (tree_union.cuh)
+// and search for their nearest clusters (tree_search.cuh), while the chain goes on. A tentative
+// union depends on its two clusters only, so it is right for as long as both are active; the
+// clusters made since its search are compared with it when its turn comes.
 //
 // What decides is in double precision and in the order of operations of mahalanobis/shape.rs and
 // mahalanobis/distance.rs, so results have the same bits with any number of blocks; bounds in
@@ -12,177 +13,217 @@
 // distance, then the smaller slots. As in mahalanobis/agglomerate a pair belongs to the younger of
 // its clusters, and each cluster knows its nearest older ones and a floor under all others.
 //
-// Compiled with DIMENSIONS, the number of coordinates that are kept in registers (0: none, for any
-// number), and BLOCKS, the number of blocks that a multiprocessor has room for.
+// Compiled with DIMENSIONS, the number of coordinates that are kept in registers.
 
-#include "grid.cuh"
-#include "tiles.cuh"
 #include "tree_plan.cuh"
+#include "tree_worker.cuh"
 
-// Rounds between two looks at the host's wish to stop.
-#define ROUNDS_BETWEEN_CHECKS 32
+// Loops of the chain between two looks at the host's wish to stop and at the time.
+#define LOOPS_BETWEEN_CHECKS 16
+// Nanoseconds for which the chain waits for jobs, before it takes the launch for stuck.
+#define PATIENCE 5000000000ull
 
 __device__ void load_chain(const Tree &tree, Chain &chain) {
-  FOR_EACH(e, POOL) chain.states[e] = UNUSED;
-  FOR_EACH(b, BUCKETS) chain.buckets[b] = NOWHERE;
-  if (threadIdx.x == 0) {
+  uint i = threadIdx.x;
+  FOR_EACH(word, CHAIN_BYTES / sizeof(uint)) ((uint *)&chain)[word] = 0;
+  __syncthreads();
+  chain.buckets[i] = NOWHERE;
+  if (i < RECENT) chain.recent_ids[i] = NONE;
+  __syncthreads();
+  FOR_EACH(leaf, leaves_of(tree)) atomicOr(&chain.dirty[leaf / 32], 1u << leaf % 32);
+  if (i == 0) {
     const uint *control = tree.control;
-    chain.merges = control[MERGES];
+    chain.merges = chain.committed = control[MERGES];
     chain.below_threshold = control[BELOW_THRESHOLD];
     chain.next_id = control[NEXT_ID];
-    chain.next_start = control[NEXT_START];
     chain.shapes_used = control[SHAPES_USED];
     chain.free_shapes = control[FREE_SHAPES];
-    chain.searches = chain.has_queue = 0;
     chain.status = RUNNING;
-    chain.width = tree.tuning[WIDTH];
-    chain.level = 0;
+    tree.control[COMMITTED] = chain.merges;
   }
   __syncthreads();
 }
 
 __device__ void store_chain(const Tree &tree, Chain &chain) {
-  sort_out(tree, chain, true, true);
+  sort_out(tree, false, true);
   if (threadIdx.x > 0) return;
   uint *control = tree.control;
   control[MERGES] = chain.merges;
   control[BELOW_THRESHOLD] = chain.below_threshold;
   control[NEXT_ID] = chain.next_id;
-  control[NEXT_START] = chain.next_start;
   control[SHAPES_USED] = chain.shapes_used;
   control[FREE_SHAPES] = chain.free_shapes;
-  tree.tuning[WIDTH] = chain.width;
+  *tree.progress = chain.merges;
 }
 
-// Adds the cycles since `start`, which becomes now.
-__device__ __forceinline__ void count_cycles(const Tree &tree, uint what, long long &start) {
-  long long now = clock64();
-  if (threadIdx.x == 0) tree.tuning[what] += (double)(now - start);
-  start = now;
-}
-
-// The chain's part of a round: takes what the last round has found, merges what is ready, and
-// chooses what the next round does.
-__device__ void advance(const Tree &tree, const Clusters &clusters, Chain &chain,
-                        float *recent_rows, uint round, Entries &entries, Workspace &room) {
-  long long start = clock64();
-  take_outcomes(tree, chain);
-  count_cycles(tree, CYCLES_OUTCOMES, start);
-  if (chain.status == RUNNING && chain.next_start < tree.clusters) {
-    search_at_start(tree, chain);
-  } else if (chain.status == RUNNING) {
-    if (!chain.has_queue) {
-      refresh_all(tree, chain);
-      if (threadIdx.x == 0) chain.has_queue = 1;
-      __syncthreads();
-    }
-    uint owner;
-    Key head = merge_all_ready(tree, clusters, chain, recent_rows, &owner, entries, room);
-    if (threadIdx.x == 0 && chain.status == RUNNING) {
-      if (round % ROUNDS_BETWEEN_CHECKS == 0) {
+// Serves the chain until the launch is to end. `work_on` does a posted job where there is no other
+// block, and tells whether there was one.
+template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  ulong start = threadIdx.x == 0 ? nanoseconds() : 0, last = start;
+  Stall stall = AT_PAIR;
+  for (uint loop = 0;; loop++) {
+    long long cycles = clock64();
+    uint before = chain.merges, results = take_results(work);
+    count_cycles(tree, CYCLES_TAKING, cycles);
+    if (chain.status == RUNNING && (results > 0 || loop == 0)) stall = merge_all_ready(work);
+    count_cycles(tree, CYCLES_MERGING, cycles);
+    commit(work);
+    count_cycles(tree, CYCLES_COMMITTING, cycles);
+    uint merged = chain.merges - before;
+    if (chain.status == RUNNING && (results > 0 || loop == 0)) plan(work);
+    count_cycles(tree, CYCLES_PLANNING, cycles);
+    if (threadIdx.x == 0) {
+      ulong now = loop % LOOPS_BETWEEN_CHECKS == 0 || results > 0 ? nanoseconds() : last;
+      if (results > 0) last = now;
+      if (chain.status == RUNNING && loop % LOOPS_BETWEEN_CHECKS == 0) {
         *tree.progress = chain.merges;
         if (*tree.stop) chain.status = STOPPED;
+        else if (now - start > 1000000ull * tree.milliseconds) chain.status = TIME_IS_UP;
+        else if (now - last > PATIENCE) chain.status = STUCK;
       }
-      if (round >= tree.rounds) chain.status = ROUNDS_DONE;
+      atomicAdd(tree.control + COUNT_LOOPS, 1);
+      atomicAdd(tree.control + COUNT_PLANS, results > 0);
+      if (merged > 0 && stall != AT_END)
+        atomicAdd(tree.control + (stall == AT_FLOOR ? COUNT_FLOOR_STALLS : COUNT_PAIR_STALLS), 1);
     }
     __syncthreads();
-    count_cycles(tree, CYCLES_MERGING, start);
-    if (chain.status == RUNNING) plan(tree, chain, head, owner);
-    count_cycles(tree, CYCLES_PLANNING, start);
+    if (chain.status != RUNNING) break;
+    work_on();
   }
-  if (threadIdx.x == 0) {
-    tree.control[STATUS] = chain.status;
-    tree.control[SEARCH_COUNT] = chain.searches;
-    tree.control[UNGUESSED] = 0;
-    tree.control[COUNT_ROUNDS] += 1;
-    tree.control[COUNT_SEARCHES] += chain.searches;
-  }
-  __syncthreads();
 }
 
 template <int P>
-__device__ void grow_for(const Tree &tree, const Clusters &clusters, double *memory) {
+__device__ void grow_for(const Tree &tree, const Clusters &clusters) {
   __shared__ Shared shared;
   __shared__ Entries entries;
+  __shared__ uint number;
   uint p = tree.dimensions;
-  bool alone = gridDim.x == 1, leads = blockIdx.x == 0, works = alone || !leads;
-  uint workers = alone ? 1 : gridDim.x - 1, worker = alone ? 0 : blockIdx.x - 1;
-  Chain &chain = *(Chain *)memory;
-  float *recent_rows = (float *)(memory + CHAIN_BYTES / sizeof(double));
-  uint recent_doubles = (RECENT * (p + 2) + 1) / 2;
-  double *rest = leads ? memory + CHAIN_BYTES / sizeof(double) + recent_doubles : memory;
-  Workspace room(shared, p, rest);
-  Barrier barrier{tree.control + ARRIVED};
-  if (leads) load_chain(tree, chain);
-  for (uint round = 0;; round++) {
-    if (leads) advance(tree, clusters, chain, recent_rows, round, entries, room);
-    barrier.wait();
-    if (*(volatile uint *)(tree.control + STATUS) != RUNNING) break;
-    uint count = *(volatile uint *)(tree.control + SEARCH_COUNT);
-    long long start = clock64();
-    for (uint i = worker; works && i < count; i += workers) {
-      const Search &search = tree.searches[i];
-      if (search.node == NONE) {
-        // No tile is below this end.
-        if (threadIdx.x == 0)
-          tree.queries[(size_t)i * query_stride<P>(p) + END] = __uint_as_float(0);
-        continue;
-      }
-      if (search.is_new) make_union(tree, clusters, search, room);
-      write_query<P>(tree, clusters, search, i, room);
+  if (blockIdx.x > 0) {
+    Hunt &hunt = *(Hunt *)memory;
+    float *query = (float *)(memory + HUNT_DOUBLES);
+    Workspace room(shared, p, memory + HUNT_DOUBLES + query_doubles<P>(p));
+    for (;;) {
+      __syncthreads();
+      if (threadIdx.x == 0) number = wait_for_post(tree);
+      __syncthreads();
+      if (number == NONE) return;
+      if (number & HELP)
+        take_chunks<P>(tree, clusters, number & ~HELP, hunt, query, NONE);
+      else
+        do_job<P>(tree, clusters, number, hunt, query, entries, room);
     }
-    barrier.wait();
-    if (leads) count_cycles(tree, CYCLES_UNIONS, start);
-    if (*(volatile uint *)(tree.control + UNGUESSED)) {
-      if (works) sweep_tiles<P>(tree, clusters, count, worker, workers, true, (float *)rest);
-      barrier.wait();
-    }
-    if (works) sweep_tiles<P>(tree, clusters, count, worker, workers, false, (float *)rest);
-    barrier.wait();
-    if (leads) count_cycles(tree, CYCLES_SWEEPS, start);
-    for (uint i = worker; works && i < count; i += workers)
-      if (tree.searches[i].node != NONE) decide<P>(tree, tree.searches[i], i, entries, room);
-    barrier.wait();
-    if (leads) count_cycles(tree, CYCLES_DECISIONS, start);
   }
-  if (leads) store_chain(tree, chain);
+  Chain &chain = chain_of_block();
+  double *rest = memory + (CHAIN_BYTES + Lists::bytes(p)) / sizeof(double) + 1;
+  Workspace room(shared, p, rest);
+  Work work{tree, clusters, entries, room};
+  load_chain(tree, chain);
+  if (gridDim.x > 1) {
+    serve(work, [] {});
+  } else {
+    rest += workspace_doubles(p);
+    Hunt &hunt = *(Hunt *)rest;
+    float *query = (float *)(rest + HUNT_DOUBLES);
+    uint turn = 0;
+    // Some of the jobs at a time, as blocks would that are late.
+    serve(work, [&] {
+      turn += 1;
+      uint left = tree.control[POSTED] - tree.control[TAKEN], count = min(left, 1u << 2 * (turn % 4));
+      for (uint i = 0; i < count; i++) {
+        __syncthreads();
+        uint at = tree.control[TAKEN];
+        __syncthreads();
+        if (threadIdx.x == 0) tree.control[TAKEN] = at + 1;
+        do_job<P>(tree, clusters, (uint)tree.posted[at % RING], hunt, query, entries, room);
+      }
+      __syncthreads();
+    });
+  }
+  store_chain(tree, chain);
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  __threadfence();
+  *(volatile uint *)(tree.control + STATUS) = chain.status;
 }
 
-// Makes rounds until all is merged, or until `status` says why not.
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+// Makes merges until all are made, or until `status` says why not.
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     grow(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
-  extern __shared__ double memory[];
-  grow_for<DIMENSIONS>(tree, clusters, memory);
+  grow_for<DIMENSIONS>(tree, clusters);
 }
 
-// Gives all active clusters their shapes anew, for all are full-size now, and forgets what was found
-// about them. A block for each.
+template <int P>
+__device__ void start_for(const Tree &tree, const Clusters &clusters) {
+  __shared__ Shared shared;
+  __shared__ Entries entries;
+  Hunt &hunt = *(Hunt *)memory;
+  float *query = (float *)(memory + HUNT_DOUBLES);
+  uint p = tree.dimensions;
+  Workspace room(shared, p, memory + HUNT_DOUBLES + query_doubles<P>(p));
+  for (uint position = blockIdx.x; position < tree.clusters; position += gridDim.x)
+    search_at_start<P>(tree, clusters, position, hunt, query, entries, room);
+}
+
+// Searches for the nearest older clusters of all active clusters, whose orders are new.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    start_anew(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
-  extern __shared__ double triangles[];
+    start(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
+  start_for<DIMENSIONS>(tree, clusters);
+}
+
+// Draws the ball around each WARP positions, by a warp each.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    enclose(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
+  uint p = tree.dimensions, lane = threadIdx.x % WARP;
+  uint ball = (blockIdx.x * THREADS + threadIdx.x) / WARP;
+  if (ball >= tree.balls) return;
+  uint position = ball * WARP + lane;
+  auto sum = [](float value) {
+    for (int step = WARP / 2; step > 0; step /= 2)
+      value += __shfl_xor_sync(WHOLE_WARP, value, step);
+    return value;
+  };
+  auto element = [&](uint k) { return clusters.rows[(size_t)k * clusters.capacity + position]; };
+  float low = element(p + LOW), square = 0;
+  bool there = low >= 0;
+  uint count = __popc(__ballot_sync(WHOLE_WARP, there));
+  for (uint k = 0; k < p; k++) {
+    float x = there ? element(k) : 0;
+    float center = sum(x) / fmaxf((float)count, 1.0f);
+    if (lane == 0) tree.ball_rows[(size_t)k * tree.balls + ball] = center;
+    float d = x - center;
+    square = fmaf(d, d, square);
+  }
+  float slack = 1.0f + ((float)p + 16.0f) / (1 << 24);
+  float radius = there ? (__fsqrt_rn(square) + element(p + ERROR)) * slack : 0;
+  low = there ? low : single_infinity();
+  for (int step = WARP / 2; step > 0; step /= 2) {
+    radius = fmaxf(radius, __shfl_xor_sync(WHOLE_WARP, radius, step));
+    low = fminf(low, __shfl_xor_sync(WHOLE_WARP, low, step));
+  }
+  if (lane > 0) return;
+  tree.ball_rows[(size_t)(p + RADIUS) * tree.balls + ball] = radius;
+  tree.ball_rows[(size_t)(p + BALL_LOW) * tree.balls + ball] = low;
+}
+
+// Gives all active clusters their shapes anew, for all are full-size now. A block for each.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    reshape_all(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
   __shared__ Shared shared;
   uint p = tree.dimensions;
-  Workspace room(shared, p, triangles);
-  float *row = (float *)(room.scratch + WARPS * 2 * p);
+  Workspace room(shared, p, memory);
+  float *row = (float *)(memory + workspace_doubles(p));
   for (uint slot = blockIdx.x; slot < tree.clusters; slot += gridDim.x) {
-    if (tree.ids[slot] == NONE) continue;
     uint shape = tree.shapes[slot];
-    if (shape != NONE) {
-      Whitening found;
-      shape = shape_up(tree, shape & ~IDENTITY, tree.sizes[slot], found, room);
-      __syncthreads();
-      write_row(tree, clusters, row, mean_of(tree, slot), shape, found, room);
-      uint position = tree.positions[slot];
-      FOR_EACH(k, p + SCALARS) clusters.rows[(size_t)k * clusters.capacity + position] = row[k];
-    }
-    if (threadIdx.x == 0) {
-      tree.shapes[slot] = shape;
-      tree.sweeps[slot] = tree.counts[slot] = 0;
-      tree.limits[slot] = single_infinity();
-      tree.floor_values[slot] = 0;
-      tree.floor_ties[slot] = tree.head_ties[slot] = 0;
-      tree.head_values[slot] = 0;
-    }
+    if (tree.ids[slot] == NONE || shape == NONE) continue;
+    Whitening found;
+    shape = shape_up(tree, shape & ~IDENTITY, tree.sizes[slot], found, room);
+    __syncthreads();
+    write_row(tree, clusters, row, mean_of(tree, slot), shape, found, room);
+    uint position = tree.positions[slot];
+    FOR_EACH(k, p + SCALARS) clusters.rows[(size_t)k * clusters.capacity + position] = row[k];
+    if (threadIdx.x == 0) tree.shapes[slot] = shape;
     __syncthreads();
   }
 }

@@ -8,92 +8,117 @@
 
 // Nearest older clusters that are kept of each cluster.
 #define CANDIDATES 16
-// Tentative unions at a time.
-#define POOL 512
-// Searches of a round.
-#define SEARCHES 128
+// Jobs at a time: tentative unions, and searches for active clusters.
+#define JOBS 256
+// Places in the rings of what is posted, and of jobs that are done.
+#define RING 4096
+// A post beside jobs: a call for help with the sweep of the job whose number is added.
+#define HELP 0x80000000u
 // Clusters that a search has room for.
 #define FOUND_ROOM 512
-// Groups of warps whose least bounds are kept for a search that has no guess of its limit.
-#define MINIMA 8
-// Merges after which the candidates of a tentative union are too old.
+// Merges after which what a job has found is too old.
 #define RECENT 128
 // Slots that a search leaves out: the members of a tentative union.
 #define SKIPPED 8
-// Heads of a leaf of the queue, and leaves of a group.
-#define LEAF 128
-#define GROUP_LEAVES 128
-#define MOST_GROUPS_OF_LEAVES 256
-// Bytes of shared memory for the chain's state, the rows of recent clusters aside.
-#define CHAIN_BYTES 45056
+// Heads of a leaf of the queue, and most leaves.
+#define LEAF WARP
+#define MOST_LEAVES 32768
+// Bytes of shared memory for the chain's state; lists and rows follow.
+#define CHAIN_BYTES 57344
 
-// Why a launch has ended: it made as many rounds as it should; all is merged; all clusters have
-// become full-size; the host said stop; or it cannot go on, and the host must do it otherwise.
-enum Status { RUNNING, ROUNDS_DONE, ALL_MERGED, ALL_FULL_SIZE, STOPPED, GAVE_UP };
+// Why a launch has ended: its time was up; all is merged; all clusters have become full-size; the
+// host said stop; it cannot go on, and the host must do it otherwise; or no job was done for long.
+enum Status { RUNNING, TIME_IS_UP, ALL_MERGED, ALL_FULL_SIZE, STOPPED, GAVE_UP, STUCK };
 
-// Words of the state that outlives a launch. The first one counts blocks at a barrier.
+// Words of the state that outlives a launch. The host clears those before STATE_STARTS before each.
 enum Control {
-  ARRIVED,
   STATUS,
-  MERGES,          // done
+  POSTED, // jobs and calls for help
+  TAKEN,  // of these, by blocks that wait for them or work on them
+  DONE,   // jobs
+  COMMITTED, // merges whose unions all blocks can see
+  MERGES,    // done
   BELOW_THRESHOLD, // number of active clusters that are not full-size
   NEXT_ID,         // of a cluster or a tentative union
-  NEXT_START,      // the first position that was not searched for at the start
   SHAPES_USED,
   FREE_SHAPES, // how many are on the stack
-  SEARCH_COUNT,
-  UNGUESSED, // whether a search of the round has no guess of its limit
   // How often it happened.
-  COUNT_ROUNDS,
+  COUNT_LOOPS,
+  COUNT_PLANS,
+  COUNT_REFILLS,
   COUNT_FLOOR_STALLS,
   COUNT_PAIR_STALLS,
   COUNT_UNIONS,
   COUNT_SEARCHES,
-  COUNT_OVERFLOWS,
   COUNT_STALE,
   COUNT_NEAR_RECENT,
   COUNT_FOUND,
+  COUNT_COMPETING,
   CONTROL_WORDS
 };
+#define STATE_STARTS COMMITTED
 
-// Numbers that adapt: the width of the part of the queue that is prepared, and the ratio of the
-// radius of a search and its guess.
+// Numbers that adapt: the ratio of the radius of a search and its guess.
 enum Tuning {
-  WIDTH,
   RADIUS_FACTOR,
-  // Cycles of the chain's block: merging, planning, and waiting for unions, sweeps and decisions.
-  CYCLES_OUTCOMES,
+  // Cycles of the chain's block.
+  CYCLES_TAKING,
   CYCLES_MERGING,
+  CYCLES_COMMITTING,
   CYCLES_PLANNING,
+  CYCLES_REFILLING,
+  // Of all other blocks together.
+  CYCLES_WAITING,
   CYCLES_UNIONS,
   CYCLES_SWEEPS,
   CYCLES_DECISIONS,
+  CYCLES_FINDING,
+  CYCLES_ENTRIES,
+  CYCLES_NEAREST,
+  CYCLES_FORGETTING,
+  CYCLES_STALE,
+  CYCLES_REFILL,
+  CYCLES_SORTING,
+  CYCLES_ENTRIES_PLAN,
+  CYCLES_FOLLOWING,
+  CYCLES_POSTING,
   TUNINGS
 };
 
-// How a search has ended: with candidates, with more than it has room for, which a lower limit will
-// help, or with that many at one distance.
-enum Outcome { FOUND, TOO_MANY, HOPELESS };
-
-// A search for the nearest clusters of a node.
-struct Search {
-  uint node, slot;
+// A search for the nearest clusters of a node; before it, that may have to be made.
+struct Job {
+  uint node, slot;              // whose clusters are searched for, and the slot of its pairs
   uint lower_node, higher_node; // of which a tentative union is made
   uint is_new;                  // whether that must still be done
   uint order;                   // clusters of this order and later ones are not wanted
-  uint outcome, found;
   uint skipped;
   uint skip[SKIPPED];
+  // What it tells beside its candidates: the merges done before it, how many clusters it found,
+  // at last and at first, how many of them are below the limit, whether its bounds tell too little, and how many clusters fewer are below the threshold if the
+  // union is merged.
+  uint made_at, found, found_first, nearest, is_hopeless, fuller;
 };
 
-// Options and arrays. A node is an active cluster, by its slot, or a tentative union, by `clusters`
-// plus its number.
+// The sweep of a job, in which blocks that have nothing else to do help: they take chunks of balls.
+struct Sweep {
+  uint next;       // chunk; beyond the last one if there is nothing to do
+  uint done;       // chunks
+  uint found;      // clusters
+  uint generation; // how many sweeps this job's number had before
+  float limit;
+  uint order;
+};
+
+// Options and arrays. A node is an active cluster, by its slot, or a job, by `clusters` plus its
+// number: a tentative union, or the place for what is found about an active cluster.
 struct Tree {
   double threshold, unit; // members of a full-size cluster; data units of a screen unit
   uint subthreshold, normalize, all_full_size, midpoint;
   uint dimensions, clusters; // p; slots, which is the number of clusters at the start
   uint has_shapes, shape_limit;
-  uint rounds, batch; // most rounds of a launch; unions to prepare ahead, about
+  uint milliseconds; // of a launch, about
+  uint batch;        // pairs at the front of the queue whose unions are prepared
+  uint balls, query_words;
   const double *center;
 
   // By node.
@@ -102,20 +127,18 @@ struct Tree {
   ulong *floor_ties;
   ulong *candidate_values; // CANDIDATES for each, in increasing order of keys
   uint *candidate_slots, *candidate_ids;
-  uint *counts, *firsts; // candidates, and the first that may still be active
+  uint *counts; // candidates
   uint *sizes, *shapes;
-  uint *ids; // of the node's cluster; NONE when it was merged away
-  uint *sweeps;
-  float *limits; // of the next search, where the last one found too many
 
   // By slot.
+  uint *ids;    // of the slot's cluster; NONE while there is none, or none that is complete
+  uint *firsts; // of the candidates, the first that may still be active
   uint *orders; // clusters by age: their positions at the start, then by merge
   uint *positions;
   ulong *head_values, *head_ties;
 
   // By leaf of the queue.
-  ulong *leaf_values, *leaf_ties;
-  uint *leaf_owners;
+  ulong *leaf_values;
 
   // By shape.
   double *scatters, *factors;
@@ -124,12 +147,14 @@ struct Tree {
   // By position.
   uint *slots_at, *orders_at;
 
-  float *tentative_rows; // of each tentative union: coordinates and scalars as in Clusters
-  Search *searches;
-  float *queries, *query_factors;
-  uint *found; // bounds and positions
-  uint *found_counts;
-  uint *minima; // MINIMA for each search
+  float *ball_rows; // of the ball around each WARP positions, as in Clusters
+  float *rows;      // of each job's tentative union: coordinates and scalars as in Clusters
+  Job *jobs;
+  Sweep *sweeps;  // of jobs
+  float *queries; // and factors, of sweeps: `query_words` for each
+  uint *found;    // FOUND_ROOM bounds and positions for each
+  // Rings: above each number stands one more than how many came before.
+  ulong *posted, *done;
 
   // By merge.
   double *heights;

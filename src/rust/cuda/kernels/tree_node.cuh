@@ -2,10 +2,12 @@
 
 #pragma once
 
+// Defines THREADS, which the others need.
+#include "tree_launch.cuh"
+
 #include "block.cuh"
 #include "distance.cuh"
 #include "screen_bounds.cuh"
-#include "tree_launch.cuh"
 #include "whitening.cuh"
 
 // The number of a node's shape, NONE for the identity.
@@ -26,6 +28,11 @@ __device__ __forceinline__ double *mean_of(const Tree &tree, uint node) {
   return tree.means + (size_t)node * tree.dimensions;
 }
 
+// The id of a slot's cluster, as other blocks have written it.
+__device__ __forceinline__ uint id_at(const Tree &tree, uint slot) {
+  return *(volatile uint *)(tree.ids + slot);
+}
+
 // The slots of a pair, for ties. A floor comes before a pair of the same slots.
 __device__ __forceinline__ ulong pair_tie(uint slot, uint other) {
   uint lower = min(slot, other), higher = max(slot, other);
@@ -36,8 +43,10 @@ __device__ __forceinline__ uint lower_slot(ulong tie) { return tie >> 32; }
 __device__ __forceinline__ uint higher_slot(ulong tie) { return (uint)tie >> 1; }
 
 // The distance between two nodes, by a warp whose own `scratch` is 2p long.
-__device__ double node_distance(const Tree &tree, uint node, uint other, double *scratch) {
-  uint p = tree.dimensions, shape = shape_of(tree, node), other_shape = shape_of(tree, other);
+__device__ __noinline__ double node_distance(const Tree &tree, uint node, uint other, double *scratch) {
+  // Of a cluster that is merged away meanwhile, lanes may see different ones.
+  uint p = tree.dimensions, shape = __shfl_sync(WHOLE_WARP, shape_of(tree, node), 0);
+  uint other_shape = __shfl_sync(WHOLE_WARP, shape_of(tree, other), 0);
   const double *mean = mean_of(tree, node), *other_mean = mean_of(tree, other);
   auto difference = [&](uint k) { return mean[k] - other_mean[k]; };
   const double *factor = shape == NONE ? nullptr : bands_of(tree, shape);
@@ -52,6 +61,13 @@ __device__ __forceinline__ Key floor_of(const Tree &tree, uint node) {
   return {(ulong)__double_as_longlong(tree.floor_values[node]), tree.floor_ties[node]};
 }
 
+// Adds the cycles since `start`, which becomes now.
+__device__ __forceinline__ void count_cycles(const Tree &tree, uint what, long long &start) {
+  long long now = clock64();
+  if (threadIdx.x == 0) atomicAdd(tree.tuning + what, (double)(now - start));
+  start = now;
+}
+
 // Clusters to choose the nearest from, in shared memory.
 struct Entries {
   ulong values[FOUND_ROOM + CANDIDATES];
@@ -59,16 +75,32 @@ struct Entries {
   uint slots[FOUND_ROOM + CANDIDATES];
   uint ids[FOUND_ROOM + CANDIDATES];
   uint count;
+  // What `keep_nearest` tells: how many are below the floor; the floor that they have left; the
+  // first of them, or that floor; and the id of the first.
+  uint below, first_id;
+  Key floor, first;
 };
+
+__device__ __forceinline__ void add_entry(Entries &entries, double distance, uint slot, uint other,
+                                          uint id) {
+  uint at = atomicAdd(&entries.count, 1);
+  entries.values[at] = __double_as_longlong(distance);
+  entries.ties[at] = pair_tie(slot, other);
+  entries.slots[at] = other;
+  entries.ids[at] = id;
+}
 
 // Makes the least of the entries the candidates of a node, with a floor that is not above `floor`.
 // All threads of the block call it.
-__device__ void keep_nearest(const Tree &tree, uint node, const Entries &entries, Key floor,
-                             Shared &shared) {
+__device__ void keep_nearest(const Tree &tree, uint node, Entries &entries, Key floor) {
   uint count = entries.count;
-  size_t first = (size_t)node * CANDIDATES;
-  Key next = floor;
-  uint below = 0;
+  size_t start = (size_t)node * CANDIDATES;
+  if (threadIdx.x == 0) {
+    entries.below = 0;
+    entries.first_id = NONE;
+    entries.first = entries.floor = floor;
+  }
+  __syncthreads();
   FOR_EACH(i, count) {
     Key mine = {entries.values[i], entries.ties[i]};
     if (!(mine < floor)) continue;
@@ -77,52 +109,52 @@ __device__ void keep_nearest(const Tree &tree, uint node, const Entries &entries
       Key other = {entries.values[j], entries.ties[j]};
       rank += other < mine || (j < i && !(mine < other));
     }
-    below = max(below, rank + 1);
+    atomicMax(&entries.below, rank + 1);
     if (rank < CANDIDATES) {
-      tree.candidate_values[first + rank] = mine.value;
-      tree.candidate_slots[first + rank] = entries.slots[i];
-      tree.candidate_ids[first + rank] = entries.ids[i];
-    } else {
-      // A floor comes before the pair with the same slots.
-      mine.tie &= ~1ull;
-      if (mine < next) next = mine;
+      tree.candidate_values[start + rank] = mine.value;
+      tree.candidate_slots[start + rank] = entries.slots[i];
+      tree.candidate_ids[start + rank] = entries.ids[i];
     }
-  }
-  uint unused = 0;
-  next = block_least(shared, next, &unused);
-  below = (uint)block_max(shared, (double)below);
-  if (threadIdx.x == 0) {
-    tree.floor_values[node] = __longlong_as_double(next.value);
-    tree.floor_ties[node] = next.tie;
-    tree.counts[node] = min(below, (uint)CANDIDATES);
-    tree.firsts[node] = 0;
+    if (rank == 0) {
+      entries.first = mine;
+      entries.first_id = entries.ids[i];
+    }
+    // A floor comes before the pair with the same slots.
+    if (rank == CANDIDATES) entries.floor = {mine.value, mine.tie & ~1ull};
   }
   __syncthreads();
+  if (threadIdx.x == 0) {
+    tree.floor_values[node] = __longlong_as_double(entries.floor.value);
+    tree.floor_ties[node] = entries.floor.tie;
+    tree.counts[node] = min(entries.below, (uint)CANDIDATES);
+  }
 }
 
-// The first candidate of a node that is active, by a warp; CANDIDATES if there is none below the
+// The first candidate of a slot that is active, by a warp; CANDIDATES if there is none below the
 // floor.
-__device__ uint first_candidate(const Tree &tree, uint node) {
-  uint lane = threadIdx.x % WARP, count = tree.counts[node];
+__device__ uint first_candidate(const Tree &tree, uint slot) {
+  uint lane = threadIdx.x % WARP, count = tree.counts[slot];
   bool there = false;
   if (lane < count) {
-    size_t at = (size_t)node * CANDIDATES + lane;
-    there = tree.ids[tree.candidate_slots[at]] == tree.candidate_ids[at];
+    size_t at = (size_t)slot * CANDIDATES + lane;
+    there = id_at(tree, tree.candidate_slots[at]) == tree.candidate_ids[at];
   }
   uint active = __ballot_sync(WHOLE_WARP, there);
   return active ? __ffs(active) - 1 : CANDIDATES;
 }
 
-// Writes the head of an active cluster: its first candidate or its floor; by a warp.
-__device__ void write_head(const Tree &tree, uint slot) {
+// Writes the head of an active cluster: its first candidate or its floor; by a warp. Returns it.
+__device__ Key write_head(const Tree &tree, uint slot) {
   uint first = first_candidate(tree, slot);
-  if (threadIdx.x % WARP > 0) return;
-  tree.firsts[slot] = first;
   Key head = floor_of(tree, slot);
   if (first < CANDIDATES) {
     size_t at = (size_t)slot * CANDIDATES + first;
     head = {tree.candidate_values[at], pair_tie(slot, tree.candidate_slots[at])};
   }
-  tree.head_values[slot] = head.value;
-  tree.head_ties[slot] = head.tie;
+  if (threadIdx.x % WARP == 0) {
+    tree.firsts[slot] = first;
+    tree.head_values[slot] = head.value;
+    tree.head_ties[slot] = head.tie;
+  }
+  return head;
 }

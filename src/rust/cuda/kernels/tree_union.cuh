@@ -24,6 +24,11 @@ struct Workspace {
   __device__ double *of_warp() const { return scratch + threadIdx.x / WARP * 2 * p; }
 };
 
+// Doubles that it needs.
+__host__ __device__ __forceinline__ uint workspace_doubles(uint p) {
+  return banded_length(p) + packed_length(p) + 2 * p + WARPS * 2 * p;
+}
+
 // Largest norm of whitened differences, in screen units, whose square does not overflow; and log2 of
 // the largest coordinate. As in frame.rs.
 #define LARGEST_WHITENED 1e18
@@ -36,7 +41,7 @@ __device__ __forceinline__ uint padded_row(uint i) {
 }
 
 __device__ __forceinline__ float *tentative_row(const Tree &tree, uint node) {
-  return tree.tentative_rows + (size_t)(node - tree.clusters) * (tree.dimensions + SCALARS);
+  return tree.rows + (size_t)(node - tree.clusters) * (tree.dimensions + SCALARS);
 }
 
 // Writes the mean to a row, and its scalars: those of the shape of this number with the packed factor
@@ -101,13 +106,22 @@ __device__ uint shape_up(const Tree &tree, uint shape, uint members, Whitening &
   return shape;
 }
 
-// Makes the union of a search's nodes. Its shape has a number, with which it comes, unless no
-// cluster has a shape.
-__device__ void make_union(const Tree &tree, const Clusters &clusters, const Search &search,
+// Makes the union of a job's nodes. Its shape has a number, with which it comes, unless no cluster
+// has a shape.
+__device__ void make_union(const Tree &tree, const Clusters &clusters, Job &job,
                            Workspace &room) {
-  uint p = room.p, node = search.node, a = search.lower_node, b = search.higher_node;
-  uint members = tree.sizes[a] + tree.sizes[b];
-  double m_a = tree.sizes[a], m_b = tree.sizes[b];
+  __shared__ uint size_a, size_b, shape_a, shape_b;
+  uint p = room.p, node = job.node, a = job.lower_node, b = job.higher_node;
+  // One of the two may be merged away meanwhile; all threads go the same way nevertheless.
+  if (threadIdx.x == 0) {
+    size_a = tree.sizes[a];
+    size_b = tree.sizes[b];
+    shape_a = tree.shapes[a];
+    shape_b = tree.shapes[b];
+  }
+  __syncthreads();
+  uint members = size_a + size_b;
+  double m_a = size_a, m_b = size_b;
   double share = tree.midpoint ? 0.5 : share_of(m_a, m_b), weight = between_weight(m_a, m_b);
   const double *mean_a = mean_of(tree, a), *mean_b = mean_of(tree, b);
   double *mean = mean_of(tree, node);
@@ -120,7 +134,6 @@ __device__ void make_union(const Tree &tree, const Clusters &clusters, const Sea
   uint shape = tree.shapes[node];
   Whitening found = {true, 1, 0, 0};
   if (shape != NONE) {
-    uint shape_a = tree.shapes[a], shape_b = tree.shapes[b];
     double *scatter = scatter_of(tree, shape);
     const double *scatter_a = shape_a == NONE ? nullptr : scatter_of(tree, shape_a & ~IDENTITY);
     const double *scatter_b = shape_b == NONE ? nullptr : scatter_of(tree, shape_b & ~IDENTITY);
@@ -138,6 +151,8 @@ __device__ void make_union(const Tree &tree, const Clusters &clusters, const Sea
   if (threadIdx.x == 0) {
     tree.sizes[node] = members;
     tree.shapes[node] = shape;
+    job.fuller = !is_full_size(tree.threshold, size_a) + !is_full_size(tree.threshold, size_b) -
+                 !is_full_size(tree.threshold, members);
   }
   write_row(tree, clusters, tentative_row(tree, node), mean, shape, found, room);
 }

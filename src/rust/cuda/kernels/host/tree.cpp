@@ -3,23 +3,24 @@
 #include "cuda.hpp"
 
 #define DIMENSIONS 16
-#define BLOCKS 1
 
 thread_local double memory[1 << 16];
-thread_local double triangles[1 << 14];
 
 #include "../tree.cu"
 
-// Draws the balls (0), makes merges (1), or gives all clusters their shapes anew (2).
+// Draws the balls (0), searches (1), makes merges (2), or gives all clusters their shapes anew (3).
 EXPORT void host_tree(const Tree *tree, const Clusters *clusters, size_t registers, uint what,
                       bool descending) {
   backwards = descending;
-  if (what == 0) return launch({clusters->tiles}, THREADS, [&] { enclose(*clusters, 0); });
-  if (what == 2) return launch({2}, THREADS, [&] { start_anew(*tree, *clusters); });
-  launch({1}, THREADS, [&] {
-    switch (registers) {
-    case 16: return grow_for<16>(*tree, *clusters, memory);
-    default: return grow_for<32>(*tree, *clusters, memory);
-    }
+  // Shared memory has any content at the start.
+  std::memset(memory, 0xa5, sizeof memory);
+  if (what == 0)
+    return launch({(tree->balls + WARPS - 1) / WARPS}, THREADS, [&] { enclose(*tree, *clusters); });
+  if (what == 3) return launch({2}, THREADS, [&] { reshape_all(*tree, *clusters); });
+  launch({what == 1 ? 3u : 1u}, THREADS, [&] {
+    if (what == 1 && registers == 16) return start_for<16>(*tree, *clusters);
+    if (what == 1) return start_for<32>(*tree, *clusters);
+    if (registers == 16) return grow_for<16>(*tree, *clusters);
+    return grow_for<32>(*tree, *clusters);
   });
 }

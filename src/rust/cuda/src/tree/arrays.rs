@@ -4,43 +4,48 @@ use gmhclust_core::mahalanobis::packed::packed_len;
 
 use crate::arguments::{arguments, named_values};
 use crate::blocks::banded_len;
-use crate::screen::{BALL_SCALARS, SCALARS, TILE};
+use crate::screen::{padded_len, BALL_SCALARS, SCALARS, TILE};
 
 // As in tree_launch.cuh.
 pub const THREADS: u32 = 256;
 pub const CANDIDATES: usize = 16;
-pub const POOL: usize = 512;
-pub const SEARCHES: usize = 128;
+pub const JOBS: usize = 256;
+const RING: usize = 4096;
+const HELP: u32 = 1 << 31;
 const FOUND_ROOM: usize = 512;
-pub const MINIMA: usize = 8;
 const RECENT: usize = 128;
 const SKIPPED: usize = 8;
-const LEAF: usize = 128;
-const GROUP_LEAVES: usize = 128;
-const MOST_GROUPS_OF_LEAVES: usize = 256;
-const CHAIN_BYTES: usize = 45_056;
+const LEAF: usize = 32;
+const MOST_LEAVES: usize = 32_768;
+const CHAIN_BYTES: usize = 57_344;
+
+/// Positions of a ball: those of a warp.
+const BALL: usize = 32;
+/// As struct Hunt in tree_search.cuh, or more.
+const HUNT_BYTES: usize = 8_192;
 
 /// Most clusters that the queue has room for.
-pub const MOST_CLUSTERS: usize = LEAF * GROUP_LEAVES * MOST_GROUPS_OF_LEAVES;
+pub const MOST_CLUSTERS: usize = LEAF * MOST_LEAVES;
 
-/// Coordinates of a query before those of its mean, as in screen_launch.cuh.
+/// Numbers of a query before the coordinates of its mean, as in screen_launch.cuh.
 const COORDINATES: usize = SCALARS + 5;
 
 /// Why a launch has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    RoundsDone,
+    TimeIsUp,
     AllMerged,
     AllFullSize,
     Stopped,
     GaveUp,
+    Stuck,
 }
 
 impl Status {
     /// For its number in tree_launch.cuh.
     pub fn of(number: u32) -> Option<Self> {
         use Status::*;
-        [RoundsDone, AllMerged, AllFullSize, Stopped, GaveUp]
+        [TimeIsUp, AllMerged, AllFullSize, Stopped, GaveUp, Stuck]
             .get((number as usize).checked_sub(1)?)
             .copied()
     }
@@ -48,33 +53,45 @@ impl Status {
 
 /// Words of the state, as enum Control has them.
 pub mod control {
-    pub const ARRIVED: usize = 0;
-    pub const STATUS: usize = 1;
-    pub const MERGES: usize = 2;
-    pub const BELOW_THRESHOLD: usize = 3;
-    pub const NEXT_ID: usize = 4;
-    pub const NEXT_START: usize = 5;
-    pub const SHAPES_USED: usize = 6;
-    pub const COUNT_ROUNDS: usize = 10;
-    pub const CONTROL_WORDS: usize = 19;
+    pub const STATUS: usize = 0;
+    pub const STATE_STARTS: usize = 4;
+    pub const MERGES: usize = 5;
+    pub const BELOW_THRESHOLD: usize = 6;
+    pub const NEXT_ID: usize = 7;
+    pub const SHAPES_USED: usize = 8;
+    pub const CONTROL_WORDS: usize = 21;
 }
 use control::CONTROL_WORDS;
 
-pub const TUNINGS: usize = 8;
+pub const TUNINGS: usize = 20;
 
 arguments! {
     /// As in tree_launch.cuh; only its size is of interest.
-    pub struct Search {
+    pub struct Job {
         node: u32,
         slot: u32,
         lower_node: u32,
         higher_node: u32,
         is_new: u32,
         order: u32,
-        outcome: u32,
-        found: u32,
         skipped: u32,
         skip: [u32; SKIPPED],
+        made_at: u32,
+        found: u32,
+        found_first: u32,
+        nearest: u32,
+        is_hopeless: u32,
+        fuller: u32,
+    }
+
+    /// As in tree_launch.cuh; only its size is of interest.
+    pub struct Sweep {
+        next: u32,
+        done: u32,
+        found: u32,
+        generation: u32,
+        limit: f32,
+        order: u32,
     }
 
     /// As in tree_launch.cuh; the pointers are addresses on the device.
@@ -89,8 +106,10 @@ arguments! {
         pub clusters: u32,
         pub has_shapes: u32,
         pub shape_limit: u32,
-        pub rounds: u32,
+        pub milliseconds: u32,
         pub batch: u32,
+        pub balls: u32,
+        pub query_words: u32,
         pub arrays: Arrays<u64>,
         pub progress: u64,
         pub stop: u64,
@@ -108,31 +127,28 @@ named_values! {
         candidate_slots,
         candidate_ids,
         counts,
-        firsts,
         sizes,
         shapes,
         ids,
-        sweeps,
-        limits,
+        firsts,
         orders,
         positions,
         head_values,
         head_ties,
         leaf_values,
-        leaf_ties,
-        leaf_owners,
         scatters,
         factors,
         free_shapes,
         slots_at,
         orders_at,
-        tentative_rows,
-        searches,
+        ball_rows,
+        rows,
+        jobs,
+        sweeps,
         queries,
-        query_factors,
         found,
-        found_counts,
-        minima,
+        posted,
+        done,
         heights,
         lower,
         higher,
@@ -169,7 +185,7 @@ impl Sizes {
             shapes,
             ..
         } = *self;
-        let nodes = n + POOL;
+        let nodes = n + JOBS;
         let leaves = n.div_ceil(LEAF);
         Arrays {
             center: 8 * p,
@@ -180,31 +196,28 @@ impl Sizes {
             candidate_slots: 4 * nodes * CANDIDATES,
             candidate_ids: 4 * nodes * CANDIDATES,
             counts: 4 * nodes,
-            firsts: 4 * nodes,
             sizes: 4 * nodes,
             shapes: 4 * nodes,
-            ids: 4 * nodes,
-            sweeps: 4 * nodes,
-            limits: 4 * nodes,
+            ids: 4 * n,
+            firsts: 4 * n,
             orders: 4 * n,
             positions: 4 * n,
             head_values: 8 * n,
             head_ties: 8 * n,
             leaf_values: 8 * leaves,
-            leaf_ties: 8 * leaves,
-            leaf_owners: 4 * leaves,
             scatters: 8 * shapes * packed_len(p),
             factors: 8 * shapes * banded_len(p),
             free_shapes: 4 * shapes,
             slots_at: 4 * capacity,
             orders_at: 4 * capacity,
-            tentative_rows: 4 * POOL * (p + SCALARS),
-            searches: SEARCHES * size_of::<Search>(),
-            queries: 4 * SEARCHES * (COORDINATES + self.padded),
-            query_factors: 4 * SEARCHES * crate::screen::padded_len(p),
-            found: 8 * SEARCHES * FOUND_ROOM,
-            found_counts: 4 * SEARCHES,
-            minima: 4 * SEARCHES * MINIMA,
+            ball_rows: 4 * (p + BALL_SCALARS) * self.balls(),
+            rows: 4 * JOBS * (p + SCALARS),
+            jobs: JOBS * size_of::<Job>(),
+            sweeps: JOBS * size_of::<Sweep>(),
+            queries: 4 * JOBS * self.query_words(),
+            found: 8 * JOBS * FOUND_ROOM,
+            posted: 8 * RING,
+            done: 8 * RING,
             heights: 8 * n,
             lower: 4 * n,
             higher: 4 * n,
@@ -213,35 +226,48 @@ impl Sizes {
         }
     }
 
-    /// Bytes of the rows, the balls and the whitening factors in single precision.
-    pub fn screen_bytes(&self) -> [usize; 3] {
+    /// Number of balls, each around as many positions.
+    pub fn balls(&self) -> usize {
+        self.capacity / BALL
+    }
+
+    /// Numbers of a query and its factor.
+    pub fn query_words(&self) -> usize {
+        let query = (COORDINATES + self.padded).next_multiple_of(4);
+        (query + padded_len(self.dimensions)).next_multiple_of(4)
+    }
+
+    /// Bytes of the rows, and of the whitening factors in single precision.
+    pub fn screen_bytes(&self) -> [usize; 2] {
         let p = self.dimensions;
         [
             4 * (p + SCALARS) * self.capacity,
-            4 * (p + BALL_SCALARS) * (self.capacity / TILE),
             4 * self.shapes * packed_len(p),
         ]
     }
 
-    /// Bytes of shared memory of a block of `grow`, of `blocks`.
-    pub fn shared_bytes(&self, blocks: u32) -> usize {
-        let p = self.dimensions;
-        let chain = CHAIN_BYTES + 8 * (RECENT * (p + 2)).div_ceil(2);
-        let vectors = 8 * 2 * p * (THREADS / 32) as usize;
-        let workspace = 8 * (banded_len(p) + packed_len(p) + 2 * p) + vectors;
-        let worker = workspace.max(4 * SEARCHES * (COORDINATES + self.padded));
-        if blocks == 1 {
-            chain + worker
-        } else {
-            worker.max(chain + workspace)
-        }
+    /// Bytes of shared memory of a block that does jobs.
+    pub fn job_bytes(&self) -> usize {
+        HUNT_BYTES + 4 * self.query_words() + self.workspace_bytes()
     }
 
-    /// Bytes of shared memory of a block of `start_anew`.
-    pub fn start_bytes(&self) -> usize {
+    /// Bytes of shared memory of the block that serves the chain.
+    pub fn chain_bytes(&self) -> usize {
         let p = self.dimensions;
-        let vectors = 8 * 2 * p * (THREADS / 32) as usize;
-        8 * (banded_len(p) + packed_len(p) + 2 * p) + vectors + 4 * (p + SCALARS)
+        let lists = 16 * JOBS * CANDIDATES + 4 * (JOBS * (p + SCALARS) + RECENT * (p + 3));
+        CHAIN_BYTES + lists + 8 + self.workspace_bytes()
+    }
+
+    /// Bytes of shared memory of a block of `reshape_all`.
+    pub fn reshape_bytes(&self) -> usize {
+        self.workspace_bytes() + 4 * (self.dimensions + SCALARS)
+    }
+
+    /// As struct Workspace in tree_union.cuh.
+    fn workspace_bytes(&self) -> usize {
+        let p = self.dimensions;
+        let vectors = 2 * p * (THREADS / 32) as usize;
+        8 * (banded_len(p) + packed_len(p) + 2 * p + vectors)
     }
 }
 
@@ -256,40 +282,44 @@ mod tests {
         let mut constants = constants![
             THREADS,
             CANDIDATES,
-            POOL,
-            SEARCHES,
+            JOBS,
+            RING,
+            HELP,
             FOUND_ROOM,
-            MINIMA,
             RECENT,
             SKIPPED,
             LEAF,
-            GROUP_LEAVES,
-            MOST_GROUPS_OF_LEAVES,
+            MOST_LEAVES,
             CHAIN_BYTES,
             COORDINATES,
-            ARRIVED,
             STATUS,
+            STATE_STARTS,
             MERGES,
             BELOW_THRESHOLD,
             NEXT_ID,
-            NEXT_START,
             SHAPES_USED,
-            COUNT_ROUNDS,
             CONTROL_WORDS,
             TUNINGS,
         ]
         .to_vec();
-        let names = ["ROUNDS_DONE", "ALL_MERGED", "ALL_FULL_SIZE", "STOPPED", "GAVE_UP"];
+        let names = [
+            "TIME_IS_UP",
+            "ALL_MERGED",
+            "ALL_FULL_SIZE",
+            "STOPPED",
+            "GAVE_UP",
+            "STUCK",
+        ];
         constants.extend(names.into_iter().zip(1..));
         let tree = Tree::layout().with_fields_of("arrays", &Arrays::<u64>::fields());
         check(
             "tree_launch.cuh",
             &[],
-            &[Search::layout(), tree],
+            &[Job::layout(), Sweep::layout(), tree],
             &constants,
         );
-        assert_eq!(Status::of(1), Some(Status::RoundsDone));
-        assert_eq!(Status::of(5), Some(Status::GaveUp));
-        assert_eq!((Status::of(0), Status::of(6)), (None, None));
+        assert_eq!(Status::of(1), Some(Status::TimeIsUp));
+        assert_eq!(Status::of(6), Some(Status::Stuck));
+        assert_eq!((Status::of(0), Status::of(7)), (None, None));
     }
 }

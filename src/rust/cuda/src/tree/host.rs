@@ -11,10 +11,10 @@ use gmhclust_core::testing::{draw, Random, DATA};
 use gmhclust_core::{Cpu, Device, Merge, Monitor};
 use libloading::Library;
 
-use super::arrays::{control, Status, Tree, MINIMA, SEARCHES};
+use super::arrays::{control, Status, Tree};
 use super::start::Start;
 use crate::host::{function, library};
-use crate::screen::{Clusters, TILE};
+use crate::screen::Clusters;
 
 /// A buffer of bytes that is aligned for all types.
 type Buffer = Vec<u64>;
@@ -38,7 +38,7 @@ fn host_grow(
     host: &Library,
     problem: &Problem,
     padded: usize,
-    rounds: u32,
+    milliseconds: u32,
     backwards: bool,
 ) -> Option<Vec<Merge>> {
     let bounding_box = problem.bounding_box();
@@ -53,7 +53,6 @@ fn host_grow(
     put(&mut arrays.sizes, &start.members);
     put(&mut arrays.shapes, &start.shapes);
     put(&mut arrays.ids, &start.ids);
-    put(&mut arrays.limits, &vec![f32::INFINITY; n]);
     put(&mut arrays.orders, &start.positions);
     put(&mut arrays.positions, &start.positions);
     put(&mut arrays.slots_at, &start.slots_at);
@@ -64,24 +63,11 @@ fn host_grow(
     let orders: Vec<u32> = (0..sizes.capacity as u32).collect();
     put(&mut arrays.orders_at, &orders);
     put(&mut screen[0], &start.rows);
-    put(&mut screen[2], &start.screen_factors);
-    put(&mut arrays.minima, &[f32::INFINITY.to_bits(); MINIMA * SEARCHES]);
-    for zeros in [
-        &mut arrays.floor_values,
-        &mut arrays.floor_ties,
-        &mut arrays.counts,
-        &mut arrays.firsts,
-        &mut arrays.sweeps,
-        &mut arrays.head_values,
-        &mut arrays.head_ties,
-        &mut arrays.found_counts,
-    ] {
-        zeros.fill(0);
-    }
-    let slabs = [screen[2].as_ptr() as u64];
+    put(&mut screen[1], &start.screen_factors);
+    let slabs = [screen[1].as_ptr() as u64];
     let addresses = arrays.map(|array| array.as_ptr() as u64);
     let mut tree = start.tree(problem, addresses, watch.as_mut_ptr() as u64);
-    tree.rounds = rounds;
+    tree.milliseconds = milliseconds;
     let clusters = Clusters {
         rows: screen[0].as_ptr() as u64,
         slabs: slabs.as_ptr() as u64,
@@ -89,8 +75,8 @@ fn host_grow(
         slab_shapes: u32::MAX,
         dimensions: sizes.dimensions as u32,
         member_distances: 0,
-        balls: screen[1].as_ptr() as u64,
-        tiles: (sizes.capacity / TILE) as u32,
+        balls: 0,
+        tiles: 0,
     };
     type Function = unsafe extern "C" fn(*const Tree, *const Clusters, usize, u32, bool);
     // SAFETY: declared so; all arrays have the lengths that a launch on a device gives them.
@@ -98,20 +84,22 @@ fn host_grow(
         function::<Function>(host, "host_tree")(tree, &clusters, padded, what, backwards);
     };
     run(&tree, 0);
+    run(&tree, 1);
     loop {
-        // SAFETY: the first word of the state, which nothing else uses now.
-        unsafe { (tree.arrays.control as *mut u32).write(0) };
-        run(&tree, 1);
+        // SAFETY: the first words of the state, which nothing else uses now.
+        unsafe { (tree.arrays.control as *mut [u32; control::STATE_STARTS]).write([0; 4]) };
+        arrays.posted.fill(0);
+        arrays.done.fill(0);
+        arrays.sweeps.fill(0x7fff_ffff_7fff_ffff);
+        run(&tree, 2);
         let state: Vec<u32> = get(&arrays.control);
         match Status::of(state[control::STATUS]).unwrap() {
-            Status::RoundsDone if std::env::var_os("N").is_some() => std::process::exit(0),
-            Status::RoundsDone => {}
+            Status::TimeIsUp => {}
             Status::AllFullSize => {
                 tree.all_full_size = 1;
-                // SAFETY: as above.
-                unsafe { (tree.arrays.control as *mut u32).add(control::NEXT_START).write(0) };
-                run(&tree, 2);
+                run(&tree, 3);
                 run(&tree, 0);
+                run(&tree, 1);
             }
             Status::AllMerged => break,
             status => {
@@ -135,7 +123,7 @@ fn host_grow(
 struct Host<'a> {
     library: &'a Library,
     cpu: Cpu,
-    rounds: u32,
+    milliseconds: u32,
     backwards: bool,
     grown: &'a AtomicUsize,
 }
@@ -165,7 +153,7 @@ impl AgglomerationDevice for Host<'_> {
         _: &Monitor,
     ) -> Result<Option<Vec<Merge>>> {
         let padded = if problem.x.ncols() <= 16 { 16 } else { 32 };
-        let merges = host_grow(self.library, problem, padded, self.rounds, self.backwards);
+        let merges = host_grow(self.library, problem, padded, self.milliseconds, self.backwards);
         self.grown.fetch_add(usize::from(merges.is_some()), Ordering::Relaxed);
         Ok(merges)
     }
@@ -187,7 +175,7 @@ fn counts() {
         apriori_intra: true,
     };
     let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
-    let found = host_grow(&library, &problem, 16, std::env::var("ROUNDS").unwrap().parse().unwrap(), false).unwrap();
+    let found = host_grow(&library, &problem, 16, 1_000_000, false).unwrap();
     let cpu = Cpu::new(1).unwrap();
     let expected = agglomerate::agglomerate_all(&[problem], &cpu, &Monitor::default());
     for (at, (found, expected)) in found.iter().zip(&expected.unwrap()[0]).enumerate() {
@@ -223,7 +211,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
             let host = Host {
                 library: &library,
                 cpu: Cpu::new(1).unwrap(),
-                rounds: if backwards { 7 } else { 1_000_000 },
+                milliseconds: if backwards { 2 } else { 1_000_000 },
                 backwards,
                 grown: &grown,
             };

@@ -10,17 +10,15 @@ use gmhclust_core::mahalanobis::{BoundingBox, Distance, Problem};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
-use super::arrays::{
-    control, Arrays, Status, Tree, MINIMA, MOST_CLUSTERS, SEARCHES, THREADS,
-};
+use super::arrays::{control, Arrays, Status, Tree, MOST_CLUSTERS, THREADS};
 use super::start::Start;
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
-use crate::screen::{Clusters, TILE};
+use crate::screen::Clusters;
 
-/// Rounds of a launch: some tenths of a second.
-const ROUNDS: u32 = 1 << 13;
+/// Blocks for each multiprocessor that search at the start.
+const SEARCHES: u32 = 4;
 
 /// Time between two looks at the device's progress.
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
@@ -72,19 +70,20 @@ struct Growing {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
     grow: CudaFunction,
-    start_anew: CudaFunction,
+    search: CudaFunction,
+    reshape_all: CudaFunction,
     enclose: CudaFunction,
     arrays: Arrays<CudaSlice<u8>>,
     tree: Tree,
     clusters: Clusters,
     start: Start,
     /// Addresses in `clusters` are of these, which live as long.
-    _screen: [CudaSlice<u8>; 3],
+    _screen: [CudaSlice<u8>; 2],
     _slabs: CudaSlice<u64>,
     /// In the host's memory: merges done, and whether to stop.
     watch: MappedWords,
+    /// Of a cooperative launch, one for each multiprocessor; and of others, some for each.
     blocks: u32,
-    shared: usize,
 }
 
 impl Growing {
@@ -99,9 +98,9 @@ impl Growing {
         // SAFETY: the kernels read what was written: by `fill` below, or by themselves.
         let allocate = |&bytes: &usize| unsafe { stream.alloc::<u8>(bytes.max(1)) };
         let arrays = sizes.bytes().try_map(allocate)?;
-        let [rows, balls, factors] = sizes.screen_bytes();
-        let screen = [allocate(&rows)?, allocate(&balls)?, allocate(&factors)?];
-        let [rows, balls, factors] = [0, 1, 2].map(|i: usize| screen[i].device_ptr(&stream).0);
+        let [rows, factors] = sizes.screen_bytes();
+        let screen = [allocate(&rows)?, allocate(&factors)?];
+        let [rows, factors] = [0, 1].map(|i: usize| screen[i].device_ptr(&stream).0);
         let slabs = stream.clone_htod(&[factors])?;
         let watch = MappedWords::new(&device.context, 2)?;
         let addresses = arrays.map(|array| array.device_ptr(&stream).0);
@@ -113,22 +112,22 @@ impl Growing {
             slab_shapes: u32::MAX,
             dimensions: sizes.dimensions as u32,
             member_distances: 0,
-            balls,
-            tiles: (sizes.capacity / TILE) as u32,
+            balls: 0,
+            tiles: 0,
         };
         let grow = device.try_kernel(module, "grow")?;
-        let start_anew = device.try_kernel(module, "start_anew")?;
+        let search = device.try_kernel(module, "start")?;
+        let reshape_all = device.try_kernel(module, "reshape_all")?;
         let enclose = device.try_kernel(module, "enclose")?;
-        let shared = sizes.shared_bytes(2);
-        allow_shared(&grow, shared)?;
-        allow_shared(&start_anew, sizes.start_bytes())?;
-        let resident = grow.occupancy_max_active_blocks_per_multiprocessor(THREADS, shared, None)?;
+        allow_shared(&grow, sizes.chain_bytes().max(sizes.job_bytes()))?;
+        allow_shared(&search, sizes.job_bytes())?;
+        allow_shared(&reshape_all, sizes.reshape_bytes())?;
         let mut growing = Self {
             device: device.clone(),
-            blocks: resident * device.multiprocessors()?,
-            shared,
+            blocks: device.multiprocessors()?,
             grow,
-            start_anew,
+            search,
+            reshape_all,
             enclose,
             arrays,
             tree,
@@ -143,37 +142,38 @@ impl Growing {
         Ok(growing)
     }
 
-    /// Draws the balls around all tiles.
-    fn enclose(&self) -> DriverResult<()> {
+    /// Launches a kernel that takes the tree and the clusters.
+    fn launch(&self, kernel: &CudaFunction, blocks: u32, shared: usize) -> DriverResult<()> {
         let config = LaunchConfig {
-            grid_dim: (self.clusters.tiles, 1, 1),
+            grid_dim: (blocks, 1, 1),
             block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: 0,
+            shared_mem_bytes: shared as u32,
         };
-        // SAFETY: the arguments are as declared in tiles.cuh, and what they name lives in `self`.
-        unsafe {
-            self.stream
-                .launch_builder(&self.enclose)
-                .arg(&self.clusters)
-                .arg(&0u32)
-                .launch(config)?;
-        }
+        let mut launch = self.stream.launch_builder(kernel);
+        launch.arg(&self.tree).arg(&self.clusters);
+        // SAFETY: the arguments are as declared in tree.cu, and all they name lives in `self`.
+        unsafe { launch.launch(config)? };
         Ok(())
+    }
+
+    /// Draws the balls around all clusters, and searches for the nearest clusters of each.
+    fn search(&self) -> DriverResult<()> {
+        let sizes = &self.start.sizes;
+        let balls = (sizes.balls() as u32).div_ceil(THREADS / 32);
+        self.launch(&self.enclose, balls, 0)?;
+        self.launch(&self.search, self.blocks * SEARCHES, sizes.job_bytes())
     }
 
     /// Copies the state at the start to the device.
     fn fill(&mut self) -> DriverResult<()> {
         let (stream, start) = (self.stream.clone(), &self.start);
         let stream = &stream;
-        let n = start.sizes.clusters;
-        let infinite = vec![f32::INFINITY; n];
         let arrays = &mut self.arrays;
         put(stream, &mut arrays.center, &start.center)?;
         put(stream, &mut arrays.means, &start.means)?;
         put(stream, &mut arrays.sizes, &start.members)?;
         put(stream, &mut arrays.shapes, &start.shapes)?;
         put(stream, &mut arrays.ids, &start.ids)?;
-        put(stream, &mut arrays.limits, &infinite)?;
         put(stream, &mut arrays.orders, &start.positions)?;
         put(stream, &mut arrays.positions, &start.positions)?;
         put(stream, &mut arrays.slots_at, &start.slots_at)?;
@@ -182,30 +182,16 @@ impl Growing {
         put(stream, &mut arrays.control, &start.control)?;
         put(stream, &mut arrays.tuning, &start.tuning)?;
         put(stream, &mut self._screen[0], &start.rows)?;
-        put(stream, &mut self._screen[2], &start.screen_factors)?;
+        put(stream, &mut self._screen[1], &start.screen_factors)?;
         let orders: Vec<u32> = (0..start.sizes.capacity as u32).collect();
         put(stream, &mut arrays.orders_at, &orders)?;
-        put(stream, &mut arrays.minima, &[f32::INFINITY.to_bits(); MINIMA * SEARCHES])?;
-        for zeros in [
-            &mut arrays.floor_values,
-            &mut arrays.floor_ties,
-            &mut arrays.counts,
-            &mut arrays.firsts,
-            &mut arrays.sweeps,
-            &mut arrays.head_values,
-            &mut arrays.head_ties,
-            &mut arrays.found_counts,
-        ] {
-            stream.memset_zeros(zeros)?;
-        }
-        self.enclose()?;
+        self.search()?;
         // The host's copies must outlive the copying.
         stream.synchronize()
     }
 
     /// Launches the kernel until the tree is complete, or it says why not.
     fn run(&mut self, problem: &Problem, monitor: &Monitor) -> DriverResult<Status> {
-        self.tree.rounds = ROUNDS;
         let n = problem.clusters() as u64;
         let mut reported = 0;
         let mut report = |merges: u64| {
@@ -216,7 +202,7 @@ impl Growing {
             reported = reported.max(done);
         };
         loop {
-            self.launch()?;
+            self.grow()?;
             self.wait(monitor, &mut report)?;
             let state: Vec<u32> = self.control()?;
             report(u64::from(state[control::MERGES]));
@@ -225,23 +211,33 @@ impl Growing {
                 eprintln!("{:?} {:?}", &state, tuning);
             }
             match Status::of(state[control::STATUS]) {
-                Some(Status::RoundsDone) if !monitor.stopped() => {}
+                Some(Status::TimeIsUp) if !monitor.stopped() => {}
                 Some(Status::AllFullSize) => self.start_anew()?,
+                Some(Status::Stuck) => {
+                    return CUresult::CUDA_ERROR_LAUNCH_TIMEOUT.result().map(|()| Status::Stuck)
+                }
                 Some(status) => return Ok(status),
                 None => return Ok(Status::GaveUp),
             }
         }
     }
 
-    fn launch(&mut self) -> DriverResult<()> {
+    /// Launches the blocks that make merges together.
+    fn grow(&mut self) -> DriverResult<()> {
         let stream = &self.stream;
-        stream.memset_zeros(&mut self.arrays.control.slice_mut(..8))?;
+        stream.memset_zeros(&mut self.arrays.control.slice_mut(..4 * control::STATE_STARTS))?;
+        stream.memset_zeros(&mut self.arrays.posted)?;
+        stream.memset_zeros(&mut self.arrays.done)?;
+        // Their next chunk is beyond the last one.
+        let closed = vec![i32::MAX; self.arrays.sweeps.len() / size_of::<i32>()];
+        put(stream, &mut self.arrays.sweeps, &closed)?;
+        let sizes = &self.start.sizes;
         let config = LaunchConfig {
             grid_dim: (self.blocks, 1, 1),
             block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: self.shared as u32,
+            shared_mem_bytes: sizes.chain_bytes().max(sizes.job_bytes()) as u32,
         };
-        // SAFETY: the arguments are as declared in tree.cu, and all they name lives in `self`.
+        // SAFETY: as in `launch`.
         unsafe {
             stream
                 .launch_builder(&self.grow)
@@ -284,24 +280,9 @@ impl Growing {
     /// Gives all clusters shapes that are full-size.
     fn start_anew(&mut self) -> DriverResult<()> {
         self.tree.all_full_size = 1;
-        let config = LaunchConfig {
-            grid_dim: (self.blocks, 1, 1),
-            block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: self.start.sizes.start_bytes() as u32,
-        };
-        let next_start = 4 * control::NEXT_START;
-        let mut word = self.arrays.control.slice_mut(next_start..next_start + 4);
-        self.stream.memset_zeros(&mut word)?;
-        // SAFETY: as in `launch`.
-        unsafe {
-            self.stream
-                .launch_builder(&self.start_anew)
-                .arg(&self.tree)
-                .arg(&self.clusters)
-                .launch(config)?;
-        }
-        // The shapes' least stretches are other ones now.
-        self.enclose()
+        let shared = self.start.sizes.reshape_bytes();
+        self.launch(&self.reshape_all, self.blocks, shared)?;
+        self.search()
     }
 
     fn merges(&mut self) -> DriverResult<Vec<Merge>> {

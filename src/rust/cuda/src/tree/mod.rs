@@ -8,6 +8,3 @@ mod launch;
 mod start;
 
 pub use launch::{fits, grow};
-
-/// Unions to prepare ahead, about.
-const BATCH: u32 = 24;

@@ -9,7 +9,7 @@ use gmhclust_core::mahalanobis::{BoundingBox, Problem, UnionRule};
 use gmhclust_core::monitor::Monitor;
 use rayon::prelude::*;
 
-use super::arrays::{control, Arrays, Sizes, Tree, POOL, TUNINGS};
+use super::arrays::{control, Arrays, Sizes, Tree, JOBS, TUNINGS};
 use crate::blocks::to_bands;
 use crate::screen::{Scalars, LOW, SCALARS, SHAPE};
 
@@ -17,6 +17,11 @@ use crate::screen::{Scalars, LOW, SCALARS, SHAPE};
 const NONE: u32 = u32::MAX;
 /// Added to the number of a shape that is the identity, as in mahalanobis.cuh.
 const IDENTITY: u32 = 1 << 31;
+
+/// Pairs at the front of the queue whose unions are prepared, at most.
+const BATCH: u32 = 32;
+/// Milliseconds of a launch, about: a device that draws a desktop kills kernels that take seconds.
+const MILLISECONDS: u32 = 250;
 
 /// What the device's memory holds at the start. Other arrays need no content.
 pub struct Start {
@@ -74,7 +79,7 @@ impl Start {
             clusters: n,
             capacity: Sizes::capacity_for(n),
             shapes: if problem.has_shapes() {
-                shaped + (n - shaped) / 2 + POOL + 1
+                shaped + (n - shaped) / 2 + JOBS + 1
             } else {
                 0
             },
@@ -88,13 +93,13 @@ impl Start {
                 .collect(),
             members: (0..n).map(|slot| size(slot) as u32).collect(),
             shapes: vec![NONE; n],
-            ids: (0..n as u32).chain([NONE; POOL]).collect(),
+            ids: (0..n as u32).collect(),
             scatters: Vec::with_capacity(shaped * packed_len(p)),
             factors: Vec::new(),
             rows: Vec::new(),
             screen_factors: Vec::new(),
             control: [0; control::CONTROL_WORDS],
-            tuning: [0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0],
+            tuning: std::array::from_fn(|at| if at == 0 { 1.0 } else { 0.0 }),
             unit: frame.unit(),
             slots_at,
             positions,
@@ -185,8 +190,10 @@ impl Start {
             clusters: self.sizes.clusters as u32,
             has_shapes: u32::from(self.sizes.shapes > 0),
             shape_limit: self.sizes.shapes as u32,
-            rounds: 0,
-            batch: super::BATCH,
+            milliseconds: MILLISECONDS,
+            batch: BATCH,
+            balls: self.sizes.balls() as u32,
+            query_words: self.sizes.query_words() as u32,
             arrays,
             progress: watch,
             stop: watch + 4,
