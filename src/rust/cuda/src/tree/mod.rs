@@ -6,6 +6,8 @@ mod arrays;
 mod host;
 mod launch;
 mod start;
+#[cfg(test)]
+mod tests;
 
 pub use launch::{fits, grow};
 
