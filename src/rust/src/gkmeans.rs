@@ -2,7 +2,7 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::kmeans::{self, KMeans, Start};
-use gmhclust_core::{matrix, Monitor, Observations, Result as CoreResult};
+use gmhclust_core::{matrix, Monitor, Result as CoreResult};
 use ndarray::ArrayView2;
 
 use crate::device::Device;
@@ -40,9 +40,7 @@ fn job_gkmeans(
                 None => Start::Draws(&uniforms),
             };
             let engine = device.engine(&workload::kmeans(n, &start, iterations, columns))?;
-            let x = engine
-                .cpu()
-                .install(|| Observations::copied_on_threads(vector::matrix(values, columns)))?;
+            let x = vector::observations(values, columns, engine.cpu())?;
             engine.run(monitor, |on| {
                 kmeans::cluster(&x, start, iterations, on, monitor)
             })

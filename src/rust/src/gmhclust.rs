@@ -4,9 +4,7 @@ use extendr_api::prelude::*;
 use gmhclust_core::mahalanobis::{
     self, apriori, Clusterer, Clustering, Distance, Options, Subthreshold,
 };
-use gmhclust_core::{
-    memory, Error as CoreError, Merge, Monitor, Observations, Result as CoreResult,
-};
+use gmhclust_core::{memory, Error as CoreError, Merge, Monitor, Result as CoreResult};
 
 use crate::arguments::Fields;
 use crate::device::Device;
@@ -54,9 +52,7 @@ fn job_gmhclust(
                 _ => workload::clustering(n, apriori),
             };
             let engine = device.engine(&work)?;
-            let x = engine
-                .cpu()
-                .install(|| Observations::copied_on_threads(vector::matrix(values, columns)))?;
+            let x = vector::observations(values, columns, engine.cpu())?;
             let clustering = match (apriori, &inner) {
                 (Some(codes), Some(inner)) => engine.run(monitor, |on| {
                     mahalanobis::cluster_above(&x, codes, inner, &options, on, monitor)
@@ -92,9 +88,7 @@ fn job_gmhclust_within(
         let device = Device::from_list(&device)?;
         Ok(move |monitor: &Monitor, values: &[f64]| {
             let engine = device.engine(&workload::clustering(n, Some(&apriori)))?;
-            let x = engine
-                .cpu()
-                .install(|| Observations::copied_on_threads(vector::matrix(values, columns)))?;
+            let x = vector::observations(values, columns, engine.cpu())?;
             engine.run(monitor, |on| {
                 mahalanobis::cluster_within(&x, &apriori, &options, on, monitor)
             })

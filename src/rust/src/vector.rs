@@ -5,7 +5,7 @@ use std::iter;
 
 use extendr_api::prelude::*;
 use extendr_api::SEXP;
-use gmhclust_core::{memory, Error as CoreError, Result as CoreResult};
+use gmhclust_core::{memory, Cpu, Error as CoreError, Observations, Result as CoreResult};
 use ndarray::{Array2, ArrayView2, ShapeBuilder};
 
 // R objects are opaque here: only their address crosses.
@@ -121,6 +121,14 @@ pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> 
 pub fn matrix(values: &[f64], columns: usize) -> ArrayView2<'_, f64> {
     let rows = values.len() / columns.max(1);
     ArrayView2::from_shape((rows, columns).f(), values).expect("R's matrices are complete")
+}
+
+/// The rows of an R matrix with this many columns, copied on the CPU's threads.
+///
+/// # Errors
+/// As [`Observations::copied_on_threads`].
+pub fn observations(values: &[f64], columns: usize, cpu: &Cpu) -> CoreResult<Observations> {
+    cpu.install(|| Observations::copied_on_threads(matrix(values, columns)))
 }
 
 /// A copy of `x`, with `others` below it if there are any, in standard layout.

@@ -1,12 +1,12 @@
 //! The fast version against the slow one, and the worked cases.
 
 mod cases;
+pub mod counting;
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::Arc;
 
 use self::cases::{ClusteringCase, UntiedCase};
+use self::counting::CountingDevice;
 use super::apriori::AprioriPartition;
 use super::checks::{options, run};
 use super::reference::{self, Source};
@@ -139,83 +139,13 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
     });
 }
 
-/// A screen that counts its answers.
-struct Counting {
-    screen: CpuScreen,
-    found: Arc<AtomicUsize>,
-}
-
-impl Screen for Counting {
-    fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
-        self.screen.push(slot, view)
-    }
-
-    fn remove(&mut self, slot: u32) -> Result<()> {
-        self.screen.remove(slot)
-    }
-
-    fn roster(&self) -> &Roster {
-        self.screen.roster()
-    }
-
-    fn sweep(
-        &mut self,
-        requests: &[ScreenRequest<'_>],
-        meanwhile: &mut dyn FnMut(),
-    ) -> Result<Vec<ScreenAnswer>> {
-        let answers = self.screen.sweep(requests, meanwhile)?;
-        let bounds = answers.iter().map(|found| found.bounds.len() + 1);
-        self.found.fetch_add(bounds.sum(), Ordering::Relaxed);
-        Ok(answers)
-    }
-
-    fn batch(&self) -> usize {
-        self.screen.batch()
-    }
-
-    fn is_outgrown(&self, _: usize) -> bool {
-        false
-    }
-}
-
-/// A CPU with such screens.
-struct CountingDevice {
-    cpu: Cpu,
-    found: Arc<AtomicUsize>,
-}
-
-impl Device for CountingDevice {
-    fn cpu(&self) -> &Cpu {
-        &self.cpu
-    }
-}
-
-impl AgglomerationDevice for CountingDevice {
-    fn screen(
-        &self,
-        _: usize,
-        problem: &Problem,
-        _: usize,
-        frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>> {
-        Ok(Box::new(Counting {
-            screen: CpuScreen::new(problem.clusters(), frame),
-            found: self.found.clone(),
-        }))
-    }
-}
-
 /// How many sweeps a clustering makes, and candidates it finds in them.
 fn candidates(x: &Observations, options: &Options) -> usize {
-    let found = Arc::new(AtomicUsize::new(0));
+    let device = CountingDevice::default();
     let members = (0..x.nrows() as u32).collect();
     let problem = Problem::of_observations(x, members, *options);
-    let device = CountingDevice {
-        cpu: Cpu::new(1).unwrap(),
-        found: found.clone(),
-    };
     agglomerate::agglomerate(0, &problem, &device, &Monitor::default()).unwrap();
-    found.load(Ordering::Relaxed)
+    device.counts.requests() + device.counts.candidates()
 }
 
 #[test]

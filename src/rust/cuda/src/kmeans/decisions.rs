@@ -8,6 +8,8 @@ use ndarray::{Array2, Axis};
 
 use super::draw::Seeding;
 use super::iterate::{relative, Lloyd};
+use super::launch::{NONE, ROWS, WEIGH_WARPS};
+use super::sharing::shares;
 use super::*;
 use crate::host;
 use gmhclust_core::kmeans::lloyd::iterate;

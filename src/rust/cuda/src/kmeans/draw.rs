@@ -6,7 +6,8 @@ use std::sync::Arc;
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, PushKernelArg};
 use ndarray::Array2;
 
-use super::{config, DeviceObservations, DRAW_THREADS, NONE, WARP, WEIGH_WARPS};
+use super::launch::{config, DRAW_THREADS, NONE, WARP, WEIGH_WARPS};
+use super::observations::DeviceObservations;
 use crate::arguments::arguments;
 use crate::device::DriverResult;
 use gmhclust_core::error::Result;

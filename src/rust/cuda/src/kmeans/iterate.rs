@@ -5,7 +5,9 @@ use std::ops::Range;
 use cudarc::driver::{CudaFunction, CudaSlice, PushKernelArg};
 use ndarray::Array2;
 
-use super::{config, on_each, shares, DeviceObservations, NONE, ROWS, SPAN, THREADS};
+use super::launch::{config, NONE, ROWS, SPAN, THREADS};
+use super::observations::DeviceObservations;
+use super::sharing::{on_each, shares};
 use crate::arguments::arguments;
 use crate::device::DriverResult;
 use gmhclust_core::error::Result;

@@ -6,5 +6,7 @@ mod arrays;
 mod host;
 mod launch;
 mod start;
+#[cfg(test)]
+mod tests;
 
 pub use launch::{fits, grow};

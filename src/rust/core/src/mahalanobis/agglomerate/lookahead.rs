@@ -52,10 +52,7 @@ impl Lookahead {
             if nearest.is_some_and(|(distance, ..)| distance <= height) {
                 break;
             }
-            let part = merge.merged.part();
-            let distance = |slot| (active.clusters.centroid_distance(part, slot), slot);
-            let near = likely_neighbours(active, merge.pair);
-            let near: Vec<(f64, u32)> = near.into_iter().map(distance).collect();
+            let near = likely_neighbours(active, merge);
             for &(distance, slot) in &near {
                 if nearest.is_none_or(|(least, ..)| distance < least) {
                     nearest = Some((distance, merge, slot));
@@ -75,8 +72,10 @@ impl Lookahead {
     }
 }
 
-/// The nearest neighbours of a pair, by slot.
-fn likely_neighbours(active: &ActiveClusters, pair: (u32, u32)) -> Vec<u32> {
+/// The nearest neighbours of the two clusters of a tentative merge: the centroid distances of the union,
+/// and slots, in increasing order of slots.
+fn likely_neighbours(active: &ActiveClusters, merge: &TentativeMerge) -> Vec<(f64, u32)> {
+    let pair = merge.pair;
     let mut near: Vec<(u64, u32)> = Vec::with_capacity(8 * CANDIDATES);
     for owner in [pair.0, pair.1] {
         let others = active.neighbours(owner, pair);
@@ -89,14 +88,14 @@ fn likely_neighbours(active: &ActiveClusters, pair: (u32, u32)) -> Vec<u32> {
     // A neighbour of both clusters is there twice.
     near.sort_unstable_by_key(|(_, slot)| *slot);
     near.dedup_by_key(|(_, slot)| *slot);
-    near.into_iter().map(|(_, slot)| slot).collect()
+    let part = merge.merged.part();
+    let distance = |(_, slot)| (active.clusters.centroid_distance(part, slot), slot);
+    near.into_iter().map(distance).collect()
 }
 
 /// The nearest neighbour of a tentative merge's union, as far as it is known: its centroid distance and
 /// its slot.
 pub fn nearest_neighbour(active: &ActiveClusters, merge: &TentativeMerge) -> Option<(f64, u32)> {
-    let part = merge.merged.part();
-    let distance = |slot| (active.clusters.centroid_distance(part, slot), slot);
-    let near = likely_neighbours(active, merge.pair).into_iter();
-    near.map(distance).min_by(|a, b| a.0.total_cmp(&b.0))
+    let near = likely_neighbours(active, merge).into_iter();
+    near.min_by(|a, b| a.0.total_cmp(&b.0))
 }

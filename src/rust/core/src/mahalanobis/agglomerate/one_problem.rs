@@ -51,8 +51,7 @@ fn search(
     if let Some(merges) = device.grow(number, problem, bounding_box, monitor)? {
         return Ok(accepts(merges[0].height).then_some(merges));
     }
-    let new_screen =
-        |active, frame: ClusterFrame| device.screen(number, problem, active, frame);
+    let new_screen = |active, frame: ClusterFrame| device.screen(number, problem, active, frame);
     let mut state = Agglomeration::new(problem, bounding_box, &new_screen, monitor)?;
     state.start()?;
     while state.count() > 1 {

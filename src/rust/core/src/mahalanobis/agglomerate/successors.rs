@@ -109,75 +109,21 @@ impl Successor {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use std::sync::Arc;
-
-    use crate::error::Result;
     use crate::mahalanobis::agglomerate::agglomerate;
-    use crate::mahalanobis::screen::cpu::CpuScreen;
-    use crate::mahalanobis::screen::{ClusterView, Screen, ScreenAnswer, ScreenRequest};
+    use crate::mahalanobis::tests::counting::CountingDevice;
     use crate::mahalanobis::{Distance, Options, Problem, Subthreshold};
     use crate::merge::Merge;
     use crate::monitor::Monitor;
     use crate::observations::Observations;
-    use crate::roster::Roster;
     use crate::testing::{draw, Data, Random};
-
-    /// A screen that counts its sweeps, on threads or not.
-    struct Counting {
-        screen: CpuScreen,
-        on_threads: bool,
-        sweeps: Arc<AtomicUsize>,
-    }
-
-    impl Screen for Counting {
-        fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
-            self.screen.push(slot, view)
-        }
-
-        fn remove(&mut self, slot: u32) -> Result<()> {
-            self.screen.remove(slot)
-        }
-
-        fn roster(&self) -> &Roster {
-            self.screen.roster()
-        }
-
-        fn sweep(
-            &mut self,
-            requests: &[ScreenRequest<'_>],
-            meanwhile: &mut dyn FnMut(),
-        ) -> Result<Vec<ScreenAnswer>> {
-            self.sweeps.fetch_add(1, Ordering::Relaxed);
-            self.screen.sweep(requests, meanwhile)
-        }
-
-        fn sweeps_on_threads(&self) -> bool {
-            self.on_threads
-        }
-
-        fn batch(&self) -> usize {
-            64
-        }
-
-        fn is_outgrown(&self, _: usize) -> bool {
-            false
-        }
-    }
 
     /// The merges of all observations, and the number of sweeps.
     fn merges(x: &Observations, options: Options, on_threads: bool) -> (Vec<Merge>, usize) {
-        let sweeps = Arc::new(AtomicUsize::new(0));
+        let mut device = CountingDevice::default();
+        (device.batch, device.on_threads) = (Some(64), on_threads);
         let problem = Problem::of_observations(x, (0..x.nrows() as u32).collect(), options);
-        let new_screen = |_, frame| -> Result<Box<dyn Screen>> {
-            Ok(Box::new(Counting {
-                screen: CpuScreen::new(x.nrows(), frame),
-                on_threads,
-                sweeps: sweeps.clone(),
-            }))
-        };
-        let merges = agglomerate(&problem, new_screen, &Monitor::default()).unwrap();
-        (merges, sweeps.load(Ordering::Relaxed))
+        let merges = agglomerate(0, &problem, &device, &Monitor::default()).unwrap();
+        (merges, device.counts.sweeps())
     }
 
     #[test]
