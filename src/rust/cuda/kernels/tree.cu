@@ -21,7 +21,7 @@
 // Loops of the chain between two looks at the host's wish to stop and at the time.
 #define LOOPS_BETWEEN_CHECKS 16
 // Nanoseconds for which the chain waits for jobs, before it takes the launch for stuck.
-#define PATIENCE 5000000000ull
+#define PATIENCE 60000000000ull
 
 __device__ void load_chain(const Tree &tree, Chain &chain) {
   uint i = threadIdx.x;
@@ -62,31 +62,24 @@ template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) 
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   ulong start = threadIdx.x == 0 ? nanoseconds() : 0, last = start;
-  Stall stall = AT_PAIR;
   for (uint loop = 0;; loop++) {
-    long long cycles = clock64();
-    uint before = chain.merges, results = take_results(work);
-    count_cycles(tree, CYCLES_TAKING, cycles);
-    if (chain.status == RUNNING && (results > 0 || loop == 0)) stall = merge_all_ready(work);
-    count_cycles(tree, CYCLES_MERGING, cycles);
+    uint results = take_results(work);
+    bool has_news = results > 0 || loop == 0;
+    if (chain.status == RUNNING && has_news) merge_all_ready(work);
     commit(work);
-    count_cycles(tree, CYCLES_COMMITTING, cycles);
-    uint merged = chain.merges - before;
-    if (chain.status == RUNNING && (results > 0 || loop == 0)) plan(work);
-    count_cycles(tree, CYCLES_PLANNING, cycles);
+    if (chain.status == RUNNING && has_news) plan(work);
     if (threadIdx.x == 0) {
       ulong now = loop % LOOPS_BETWEEN_CHECKS == 0 || results > 0 ? nanoseconds() : last;
       if (results > 0) last = now;
       if (chain.status == RUNNING && loop % LOOPS_BETWEEN_CHECKS == 0) {
         *tree.progress = chain.merges;
-        if (*tree.stop) chain.status = STOPPED;
-        else if (now - start > 1000000ull * tree.milliseconds) chain.status = TIME_IS_UP;
-        else if (now - last > PATIENCE) chain.status = STUCK;
+        if (*tree.stop)
+          chain.status = STOPPED;
+        else if (now - start > 1000000ull * tree.milliseconds)
+          chain.status = TIME_IS_UP;
+        else if (now - last > PATIENCE)
+          chain.status = STUCK;
       }
-      atomicAdd(tree.control + COUNT_LOOPS, 1);
-      atomicAdd(tree.control + COUNT_PLANS, results > 0);
-      if (merged > 0 && stall != AT_END)
-        atomicAdd(tree.control + (stall == AT_FLOOR ? COUNT_FLOOR_STALLS : COUNT_PAIR_STALLS), 1);
     }
     __syncthreads();
     if (chain.status != RUNNING) break;
@@ -116,8 +109,10 @@ __device__ void grow_for(const Tree &tree, const Clusters &clusters) {
     }
   }
   Chain &chain = chain_of_block();
-  double *rest = memory + (CHAIN_BYTES + Lists::bytes(p)) / sizeof(double) + 1;
+  // Of a workspace, the chain needs what its warps work in.
+  double *rest = lists_of_block(tree).end(tree);
   Workspace room(shared, p, rest);
+  if (gridDim.x > 1) room.scratch = rest;
   Work work{tree, clusters, entries, room};
   load_chain(tree, chain);
   if (gridDim.x > 1) {
@@ -155,21 +150,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 }
 
 template <int P>
-__device__ void start_for(const Tree &tree, const Clusters &clusters) {
+__device__ void start_for(const Tree &tree, const Clusters &clusters, uint first, uint end) {
   __shared__ Shared shared;
   __shared__ Entries entries;
   Hunt &hunt = *(Hunt *)memory;
   float *query = (float *)(memory + HUNT_DOUBLES);
   uint p = tree.dimensions;
   Workspace room(shared, p, memory + HUNT_DOUBLES + query_doubles<P>(p));
-  for (uint position = blockIdx.x; position < tree.clusters; position += gridDim.x)
+  for (uint position = first + blockIdx.x; position < end; position += gridDim.x)
     search_at_start<P>(tree, clusters, position, hunt, query, entries, room);
 }
 
-// Searches for the nearest older clusters of all active clusters, whose orders are new.
+// Searches for the nearest older clusters of the active clusters at some positions.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    start(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
-  start_for<DIMENSIONS>(tree, clusters);
+    start(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters, uint first,
+          uint end) {
+  start_for<DIMENSIONS>(tree, clusters, first, end);
 }
 
 // Draws the ball around each WARP positions, by a warp each.

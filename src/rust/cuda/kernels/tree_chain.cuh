@@ -68,12 +68,11 @@ struct Chain {
   uint list[THREADS], near_leaves[NEAR_LEAVES];
   uint listed, count, unused_count, few, many, inserted;
   uint merges, committed, below_threshold, next_id, shapes_used, free_shapes, status;
-  uint done, waiting; // jobs: done, and posted but not done
+  uint done; // jobs
   uint first_post, wish_count, ready_count;
   uint to_post[JOBS], ready[JOBS];
   // What new jobs are for: see Wish.
   uint wish_kinds[JOBS], wish_subjects[JOBS], wish_candidates[JOBS];
-  uint is_stalled;
   double span; // of the keys of the entries that filled the queue
 };
 static_assert(sizeof(Chain) <= CHAIN_BYTES, "the host reserves enough");
@@ -86,34 +85,39 @@ extern __shared__ double memory[];
 __device__ __forceinline__ Chain &chain_of_block() { return *(Chain *)memory; }
 
 // The chain's lists and rows, behind its state: the slots, ids and distances of the candidates of
-// each job, number c of job j at c * JOBS + j; its row; and the rows of recent clusters.
+// each job, number c of job j at c * JOBS + j; the rows of recent clusters; and those of jobs, if
+// there is room.
 struct Lists {
   ulong *values;
   uint *slots, *ids;
   float *rows, *recent_rows;
   uint row_length, recent_length;
 
-  __host__ __device__ static size_t bytes(uint p) {
-    return (size_t)JOBS * CANDIDATES * 16 + sizeof(float) * (JOBS * (p + SCALARS) + RECENT * (p + 3));
-  }
-  __device__ Lists(uint p, double *memory) {
+  __device__ Lists(const Tree &tree, double *memory) {
+    uint p = tree.dimensions;
     values = (ulong *)memory;
     slots = (uint *)(values + JOBS * CANDIDATES);
     ids = slots + JOBS * CANDIDATES;
-    rows = (float *)(ids + JOBS * CANDIDATES);
-    row_length = p + SCALARS;
-    recent_rows = rows + JOBS * row_length;
+    recent_rows = (float *)(ids + JOBS * CANDIDATES);
     // Odd, for the banks of shared memory.
     recent_length = p + 2 + (p + 1) % 2;
+    row_length = p + SCALARS;
+    rows = tree.rows_in_shared ? recent_rows + RECENT * recent_length : tree.rows;
   }
   __device__ __forceinline__ float *row(uint job) const { return rows + job * row_length; }
   __device__ __forceinline__ float *recent(uint merge) const {
     return recent_rows + merge % RECENT * recent_length;
   }
+  // Where what follows starts.
+  __device__ double *end(const Tree &tree) const {
+    float *end = recent_rows + RECENT * recent_length;
+    if (tree.rows_in_shared) end += JOBS * row_length;
+    return (double *)((size_t)(end + 3) / 16 * 16);
+  }
 };
 
 __device__ __forceinline__ Lists lists_of_block(const Tree &tree) {
-  return Lists(tree.dimensions, memory + CHAIN_BYTES / sizeof(double));
+  return Lists(tree, memory + CHAIN_BYTES / sizeof(double));
 }
 
 // All that the chain's functions work with, beside its state.
@@ -180,7 +184,6 @@ __device__ __noinline__ void renew_stale(const Tree &tree) {
   __syncthreads();
   for (uint i = threadIdx.x / WARP; i < chain.listed; i += WARPS)
     renew_entry(tree, chain, chain.list[i]);
-  if (threadIdx.x == 0 && chain.listed > 0) atomicAdd(tree.control + COUNT_STALE, chain.listed);
   sort_entries();
 }
 
@@ -366,7 +369,6 @@ __device__ __noinline__ void refill(const Tree &tree) {
       if (i == 0) {
         double wanted = fmin(fmax((double)FILLED / count, 0.5), 2.0);
         chain.span = (limit - first) * wanted;
-        atomicAdd(tree.control + COUNT_REFILLS, 1);
       }
       break;
     }

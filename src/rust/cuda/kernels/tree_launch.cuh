@@ -13,7 +13,7 @@
 // Places in the rings of what is posted, and of jobs that are done.
 #define RING 4096
 // A post beside jobs: a call for help with the sweep of the job whose number is added.
-#define HELP 0x80000000u
+#define HELP (1u << 31)
 // Clusters that a search has room for.
 #define FOUND_ROOM 512
 // Merges after which what a job has found is too old.
@@ -42,48 +42,9 @@ enum Control {
   NEXT_ID,         // of a cluster or a tentative union
   SHAPES_USED,
   FREE_SHAPES, // how many are on the stack
-  // How often it happened.
-  COUNT_LOOPS,
-  COUNT_PLANS,
-  COUNT_REFILLS,
-  COUNT_FLOOR_STALLS,
-  COUNT_PAIR_STALLS,
-  COUNT_UNIONS,
-  COUNT_SEARCHES,
-  COUNT_STALE,
-  COUNT_NEAR_RECENT,
-  COUNT_FOUND,
-  COUNT_COMPETING,
   CONTROL_WORDS
 };
 #define STATE_STARTS COMMITTED
-
-// Numbers that adapt: the ratio of the radius of a search and its guess.
-enum Tuning {
-  RADIUS_FACTOR,
-  // Cycles of the chain's block.
-  CYCLES_TAKING,
-  CYCLES_MERGING,
-  CYCLES_COMMITTING,
-  CYCLES_PLANNING,
-  CYCLES_REFILLING,
-  // Of all other blocks together.
-  CYCLES_WAITING,
-  CYCLES_UNIONS,
-  CYCLES_SWEEPS,
-  CYCLES_DECISIONS,
-  CYCLES_FINDING,
-  CYCLES_ENTRIES,
-  CYCLES_NEAREST,
-  CYCLES_FORGETTING,
-  CYCLES_STALE,
-  CYCLES_REFILL,
-  CYCLES_SORTING,
-  CYCLES_ENTRIES_PLAN,
-  CYCLES_FOLLOWING,
-  CYCLES_POSTING,
-  TUNINGS
-};
 
 // A search for the nearest clusters of a node; before it, that may have to be made.
 struct Job {
@@ -119,6 +80,7 @@ struct Tree {
   uint milliseconds; // of a launch, about
   uint batch;        // pairs at the front of the queue whose unions are prepared
   uint balls, query_words;
+  uint rows_in_shared, unused; // whether the chain's block has room for the rows of jobs
   const double *center;
 
   // By node.
@@ -161,6 +123,6 @@ struct Tree {
   uint *lower, *higher;
 
   uint *control;
-  double *tuning;
+  double *radius_factor; // of the radius of a search, as a multiple of its guess: it adapts
   volatile uint *progress, *stop; // in the host's memory: merges done; its wish
 };

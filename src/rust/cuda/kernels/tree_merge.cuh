@@ -114,7 +114,6 @@ __device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
     if (i % WARP == 0)
       add_entry(work.entries, distance, slot, chain.recent_slots[place], chain.recent_ids[place]);
   }
-  if (i == 0) atomicAdd(tree.control + COUNT_NEAR_RECENT, listed);
   __syncthreads();
   keep_nearest(tree, slot, work.entries, {chain.floor_values[job], chain.floor_ties[job]});
   __syncthreads();
@@ -127,16 +126,13 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job) {
   Chain &chain = chain_of_block();
   uint i = threadIdx.x, p = tree.dimensions, merge = chain.merges;
   uint lower = chain.lower[job], higher = chain.higher[job], id = chain.ids[job];
-  long long cycles = clock64();
   if (i >= RECENT) list_near_recent(work, job, i - RECENT);
   forget_merged(work, job);
   __syncthreads();
-  count_cycles(tree, CYCLES_FORGETTING, cycles);
   if (chain.listed > 0)
     keep_nearest_active(work, job);
   else if (i < WARP)
     keep_active(work, job);
-  count_cycles(tree, CYCLES_NEAREST, cycles);
   const float *row = lists_of_block(work.tree).row(job);
   if (i >= 2 * WARP) {
     float *recent = lists_of_block(work.tree).recent(merge);
@@ -249,24 +245,20 @@ __device__ __noinline__ void commit(const Work &work) {
   __syncthreads();
 }
 
-// Why the chain does not go on: for a while, as a union or a search is not ready, or for ever.
-enum Stall { AT_PAIR, AT_FLOOR, AT_END };
-
-// Merges as far as the unions are ready, or sets the status; says why it does not go on.
-__device__ Stall merge_all_ready(const Work &work) {
+// Merges as far as the unions are ready; sets the status where it goes on no more.
+__device__ void merge_all_ready(const Work &work) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   uint front = 0;
   if (threadIdx.x == 0) chain.listed = 0;
   for (;;) {
-    long long cycles = clock64();
     __syncthreads();
     bool done = chain.merges + 1 == tree.clusters;
     bool full = chain.below_threshold == 0 && !tree.all_full_size;
     if (done || full) {
       __syncthreads();
       if (threadIdx.x == 0) chain.status = done ? ALL_MERGED : ALL_FULL_SIZE;
-      return AT_END;
+      return;
     }
     if (chain.merges - chain.committed == RECENT) commit(work);
     if (chain.fresh_count == MOST_FRESH) {
@@ -285,14 +277,13 @@ __device__ Stall merge_all_ready(const Work &work) {
       if (chain.sorted_count > 0) continue;
       if (kind == STALE) continue;
       if (threadIdx.x == 0) chain.status = GAVE_UP;
-      return AT_END;
+      return;
     }
-    if (kind == FLOOR) return AT_FLOOR;
+    if (kind == FLOOR) return;
     uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at]);
     bool is_ready = job != NOWHERE && chain.states[job] == READY &&
                     chain.merges - chain.made_at[job] <= RECENT;
-    count_cycles(tree, CYCLES_FINDING, cycles);
-    if (!is_ready) return AT_PAIR;
+    if (!is_ready) return;
     // No thread changes what others still look at.
     __syncthreads();
     merge(work, at, job);

@@ -61,13 +61,6 @@ __device__ __forceinline__ Key floor_of(const Tree &tree, uint node) {
   return {(ulong)__double_as_longlong(tree.floor_values[node]), tree.floor_ties[node]};
 }
 
-// Adds the cycles since `start`, which becomes now.
-__device__ __forceinline__ void count_cycles(const Tree &tree, uint what, long long &start) {
-  long long now = clock64();
-  if (threadIdx.x == 0) atomicAdd(tree.tuning + what, (double)(now - start));
-  start = now;
-}
-
 // Clusters to choose the nearest from, in shared memory.
 struct Entries {
   ulong values[FOUND_ROOM + CANDIDATES];

@@ -19,8 +19,10 @@ __device__ void take_union(const Work &work, uint number) {
   Chain &chain = chain_of_block();
   uint lane = threadIdx.x % WARP, node = tree.clusters + number, count = tree.counts[node];
   const Job &job = tree.jobs[number];
-  const float *row = tree.rows + (size_t)number * lists_of_block(work.tree).row_length;
-  for (uint k = lane; k < lists_of_block(work.tree).row_length; k += WARP) lists_of_block(work.tree).row(number)[k] = row[k];
+  const float *row = tree.rows + (size_t)number * (tree.dimensions + SCALARS);
+  Lists lists = lists_of_block(tree);
+  if (tree.rows_in_shared)
+    for (uint k = lane; k < lists.row_length; k += WARP) lists.row(number)[k] = row[k];
   if (lane < CANDIDATES) {
     size_t from = (size_t)node * CANDIDATES + lane;
     uint at = lane * JOBS + number, slot = NONE;
@@ -28,10 +30,10 @@ __device__ void take_union(const Work &work, uint number) {
       uint id = tree.candidate_ids[from];
       slot = tree.candidate_slots[from];
       if (tree.ids[slot] != id) slot = NONE;
-      lists_of_block(work.tree).ids[at] = id;
-      lists_of_block(work.tree).values[at] = tree.candidate_values[from];
+      lists.ids[at] = id;
+      lists.values[at] = tree.candidate_values[from];
     }
-    lists_of_block(work.tree).slots[at] = slot;
+    lists.slots[at] = slot;
   }
   if (lane > 0) return;
   chain.counts[number] = count;
@@ -49,7 +51,6 @@ __device__ void take_union(const Work &work, uint number) {
   }
   chain.states[number] = READY;
   if (job.is_hopeless) chain.status = GAVE_UP;
-  atomicAdd(tree.control + COUNT_FOUND, job.found);
 }
 
 // Gives an active cluster the candidates that a search has found, by a warp.
@@ -108,10 +109,7 @@ __device__ uint take_results(const Work &work) {
   if (count == 0) return 0;
   __threadfence();
   if (i < count) chain.list[i] = (uint)entry;
-  if (i == 0) {
-    chain.done += count;
-    chain.waiting -= count;
-  }
+  if (i == 0) chain.done += count;
   __syncthreads();
   for (uint n = i / WARP; n < count; n += WARPS) {
     uint number = chain.list[n], state = chain.states[number];
@@ -129,7 +127,7 @@ __device__ uint take_results(const Work &work) {
   __syncthreads();
   if (i == 0 && chain.inserted > 0) {
     double change = 1 + 0.05 * ((double)chain.few - (double)chain.many) / chain.inserted;
-    tree.tuning[RADIUS_FACTOR] = fmin(fmax(tree.tuning[RADIUS_FACTOR] * change, 0.1), 10.0);
+    *tree.radius_factor = fmin(fmax(*tree.radius_factor * change, 0.1), 10.0);
   }
   return count;
 }
@@ -448,15 +446,12 @@ __device__ void plan(const Work &work) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   uint i = threadIdx.x;
-  long long cycles = clock64();
   renew_stale(tree);
-  count_cycles(tree, CYCLES_STALE, cycles);
   // Heads beyond the limit may come before the last of few entries are merged.
   if (chain.sorted_count < FEW && chain.limit_value < INFINITY_BITS) {
     refill(tree);
     renew_stale(tree);
   }
-  count_cycles(tree, CYCLES_REFILL, cycles);
   uint count = min(chain.sorted_count, tree.batch);
   sort_out(tree, false, false);
   if (chain.unused_count < JOBS / 4) sort_out(tree, true, false);
@@ -464,12 +459,10 @@ __device__ void plan(const Work &work) {
   if (i == 0) chain.inserted = chain.wish_count = chain.ready_count = 0;
   __syncthreads();
   if (count == 0) return;
-  count_cycles(tree, CYCLES_SORTING, cycles);
   Front front(chain, count);
   ulong horizon = chain.values[chain.sorted[count - 1]];
   wish_for_entries(chain, front, count);
   fulfil(work);
-  count_cycles(tree, CYCLES_ENTRIES_PLAN, cycles);
   for (uint depth = 1; depth <= FOLLOW_UPS; depth++) {
     if (chain.states[i] == READY && chain.depths[i] == depth)
       chain.ready[atomicAdd(&chain.ready_count, 1)] = i;
@@ -479,17 +472,13 @@ __device__ void plan(const Work &work) {
       wish_to_follow(work, front, chain.ready[n], horizon);
     fulfil(work);
   }
-  count_cycles(tree, CYCLES_FOLLOWING, cycles);
   uint inserted = chain.inserted;
   if (inserted == 0) return;
   if (i == 0) {
     __threadfence();
     chain.first_post = atomicAdd(tree.control + POSTED, inserted);
-    chain.waiting += inserted;
-    atomicAdd(tree.control + COUNT_SEARCHES, inserted);
   }
   __syncthreads();
   if (i < inserted) write_post(tree, chain.first_post, i, chain.to_post[i]);
   __syncthreads();
-  count_cycles(tree, CYCLES_POSTING, cycles);
 }

@@ -83,7 +83,7 @@ __device__ float guess_by_parents(const Tree &tree, Hunt &hunt) {
   float guess = ranked(hunt, value, WANTED - 1);
   // There are none but these below the floor.
   if (!(guess < single_infinity())) guess = floor;
-  return guess * (float)tree.tuning[RADIUS_FACTOR];
+  return guess * (float)*tree.radius_factor;
 }
 
 // Where a query and its factor are in shared memory.

@@ -135,9 +135,8 @@ __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint
 template <int P>
 __device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, uint number,
                                     Hunt &hunt, float *query, Entries &entries, Workspace &room) {
-  long long start = clock64();
   Job &job = tree.jobs[number];
-  uint p = tree.dimensions, result = tree.clusters + number;
+  uint result = tree.clusters + number;
   __syncthreads();
   if (threadIdx.x == 0) hunt.job = job;
   __syncthreads();
@@ -151,7 +150,6 @@ __device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, 
     __threadfence();
     hunt.order = min(hunt.job.order, tree.clusters + hunt.made_at);
   }
-  count_cycles(tree, CYCLES_UNIONS, start);
   if (is_union)
     write_query<P>(clusters, tentative_row(tree, node), 1, query);
   else
@@ -172,12 +170,10 @@ __device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, 
   for (uint tries = 0;; tries++) {
     found = find(hunt, next_above(limit),
                  [&] { sweep_with_help<P>(tree, clusters, number, hunt, query); });
-    count_cycles(tree, CYCLES_SWEEPS, start);
     if (!found) break;
     limit = hunt.limit;
     __syncthreads();
     decide(tree, hunt, node, result, is_union ? MOST_DECIDED : FOUND_ROOM, entries, room);
-    count_cycles(tree, CYCLES_DECISIONS, start);
     // Where bounds tell little, all that was found may be farther away.
     if (entries.below > 0 || !(hunt.limit < single_infinity()) || tries >= MOST_RETRIES) break;
     limit = factor * limit;

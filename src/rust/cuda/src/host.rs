@@ -66,7 +66,7 @@ pub fn compile(source: &str, definitions: &[&str]) -> Library {
     // SAFETY: no more is run than what sets up the library's own variables.
     let library = unsafe { Library::new(&library_file) }.expect("a library that loads");
     // What is loaded needs no file any more.
-    if std::env::var_os("KEEP").is_none() { std::fs::remove_dir_all(&folder).expect("the folder to be removed"); }
+    std::fs::remove_dir_all(&folder).expect("the folder to be removed");
     library
 }
 

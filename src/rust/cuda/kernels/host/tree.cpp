@@ -18,8 +18,8 @@ EXPORT void host_tree(const Tree *tree, const Clusters *clusters, size_t registe
     return launch({(tree->balls + WARPS - 1) / WARPS}, THREADS, [&] { enclose(*tree, *clusters); });
   if (what == 3) return launch({2}, THREADS, [&] { reshape_all(*tree, *clusters); });
   launch({what == 1 ? 3u : 1u}, THREADS, [&] {
-    if (what == 1 && registers == 16) return start_for<16>(*tree, *clusters);
-    if (what == 1) return start_for<32>(*tree, *clusters);
+    if (what == 1 && registers == 16) return start_for<16>(*tree, *clusters, 0, tree->clusters);
+    if (what == 1) return start_for<32>(*tree, *clusters, 0, tree->clusters);
     if (registers == 16) return grow_for<16>(*tree, *clusters);
     return grow_for<32>(*tree, *clusters);
   });

@@ -11,7 +11,6 @@ pub const THREADS: u32 = 256;
 pub const CANDIDATES: usize = 16;
 pub const JOBS: usize = 256;
 const RING: usize = 4096;
-const HELP: u32 = 1 << 31;
 const FOUND_ROOM: usize = 512;
 const RECENT: usize = 128;
 const SKIPPED: usize = 8;
@@ -59,11 +58,9 @@ pub mod control {
     pub const BELOW_THRESHOLD: usize = 6;
     pub const NEXT_ID: usize = 7;
     pub const SHAPES_USED: usize = 8;
-    pub const CONTROL_WORDS: usize = 21;
+    pub const CONTROL_WORDS: usize = 10;
 }
 use control::CONTROL_WORDS;
-
-pub const TUNINGS: usize = 20;
 
 arguments! {
     /// As in tree_launch.cuh; only its size is of interest.
@@ -110,6 +107,8 @@ arguments! {
         pub batch: u32,
         pub balls: u32,
         pub query_words: u32,
+        pub rows_in_shared: u32,
+        pub unused: u32,
         pub arrays: Arrays<u64>,
         pub progress: u64,
         pub stop: u64,
@@ -153,7 +152,7 @@ named_values! {
         lower,
         higher,
         control,
-        tuning,
+        radius_factor,
     }
 }
 
@@ -222,8 +221,13 @@ impl Sizes {
             lower: 4 * n,
             higher: 4 * n,
             control: 4 * CONTROL_WORDS,
-            tuning: 8 * TUNINGS,
+            radius_factor: 8,
         }
+    }
+
+    /// Bytes of all that a tree needs in the device's memory.
+    pub fn all_bytes(&self) -> usize {
+        self.bytes().values().sum::<usize>() + self.screen_bytes().iter().sum::<usize>()
     }
 
     /// Number of balls, each around as many positions.
@@ -251,11 +255,16 @@ impl Sizes {
         HUNT_BYTES + 4 * self.query_words() + self.workspace_bytes()
     }
 
-    /// Bytes of shared memory of the block that serves the chain.
-    pub fn chain_bytes(&self) -> usize {
+    /// Bytes of shared memory of the block that serves the chain, with the rows of jobs or without.
+    pub fn chain_bytes(&self, rows_in_shared: bool) -> usize {
         let p = self.dimensions;
-        let lists = 16 * JOBS * CANDIDATES + 4 * (JOBS * (p + SCALARS) + RECENT * (p + 3));
-        CHAIN_BYTES + lists + 8 + self.workspace_bytes()
+        let rows = if rows_in_shared {
+            JOBS * (p + SCALARS)
+        } else {
+            0
+        };
+        let lists = 16 * JOBS * CANDIDATES + 4 * (rows + RECENT * (p + 3));
+        CHAIN_BYTES + lists + 16 + 8 * self.vectors()
     }
 
     /// Bytes of shared memory of a block of `reshape_all`.
@@ -266,8 +275,12 @@ impl Sizes {
     /// As struct Workspace in tree_union.cuh.
     fn workspace_bytes(&self) -> usize {
         let p = self.dimensions;
-        let vectors = 2 * p * (THREADS / 32) as usize;
-        8 * (banded_len(p) + packed_len(p) + 2 * p + vectors)
+        8 * (banded_len(p) + packed_len(p) + 2 * p + self.vectors())
+    }
+
+    /// Numbers that the warps of a block work with.
+    fn vectors(&self) -> usize {
+        2 * self.dimensions * (THREADS / 32) as usize
     }
 }
 
@@ -284,7 +297,6 @@ mod tests {
             CANDIDATES,
             JOBS,
             RING,
-            HELP,
             FOUND_ROOM,
             RECENT,
             SKIPPED,
@@ -299,7 +311,6 @@ mod tests {
             NEXT_ID,
             SHAPES_USED,
             CONTROL_WORDS,
-            TUNINGS,
         ]
         .to_vec();
         let names = [

@@ -59,7 +59,7 @@ fn host_grow(
     put(&mut arrays.scatters, &start.scatters);
     put(&mut arrays.factors, &start.factors);
     put(&mut arrays.control, &start.control);
-    put(&mut arrays.tuning, &start.tuning);
+    put(&mut arrays.radius_factor, &[1.0]);
     let orders: Vec<u32> = (0..sizes.capacity as u32).collect();
     put(&mut arrays.orders_at, &orders);
     put(&mut screen[0], &start.rows);
@@ -68,6 +68,8 @@ fn host_grow(
     let addresses = arrays.map(|array| array.as_ptr() as u64);
     let mut tree = start.tree(problem, addresses, watch.as_mut_ptr() as u64);
     tree.milliseconds = milliseconds;
+    // The rows of jobs are in both places in turn.
+    tree.rows_in_shared = u32::from(!backwards);
     let clusters = Clusters {
         rows: screen[0].as_ptr() as u64,
         slabs: slabs.as_ptr() as u64,
@@ -102,13 +104,9 @@ fn host_grow(
                 run(&tree, 1);
             }
             Status::AllMerged => break,
-            status => {
-                println!("{status:?}: {state:?}");
-                return None;
-            }
+            _ => return None,
         }
     }
-    println!("{:?}", get::<u32>(&arrays.control));
     let heights: Vec<f64> = get(&arrays.heights);
     let (lower, higher): (Vec<u32>, Vec<u32>) = (get(&arrays.lower), get(&arrays.higher));
     let merge = |at: usize| Merge {
@@ -153,35 +151,21 @@ impl AgglomerationDevice for Host<'_> {
         _: &Monitor,
     ) -> Result<Option<Vec<Merge>>> {
         let padded = if problem.x.ncols() <= 16 { 16 } else { 32 };
-        let merges = host_grow(self.library, problem, padded, self.milliseconds, self.backwards);
-        self.grown.fetch_add(usize::from(merges.is_some()), Ordering::Relaxed);
+        let merges = host_grow(
+            self.library,
+            problem,
+            padded,
+            self.milliseconds,
+            self.backwards,
+        );
+        self.grown
+            .fetch_add(usize::from(merges.is_some()), Ordering::Relaxed);
         Ok(merges)
     }
 }
 
-#[test]
-#[ignore = "a look"]
-fn counts() {
-    let bytes = std::fs::read("/tmp/probe/cells44k14.bin").unwrap();
-    let all: Vec<f64> = bytes.chunks_exact(8).map(|b| f64::from_le_bytes(b.try_into().unwrap())).collect();
-    let n: usize = std::env::var("N").unwrap().parse().unwrap();
-    let x = gmhclust_core::testing::observations(all[2..2 + 14 * n].to_vec(), n, 14);
-    let library = library("tree.cpp", &[]);
-    let options = Options {
-        threshold: 0.01 * n as f64,
-        subthreshold: Subthreshold::Mahal,
-        distance: Distance::Centroid,
-        normalize: false,
-        apriori_intra: true,
-    };
-    let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
-    let found = host_grow(&library, &problem, 16, 1_000_000, false).unwrap();
-    let cpu = Cpu::new(1).unwrap();
-    let expected = agglomerate::agglomerate_all(&[problem], &cpu, &Monitor::default());
-    for (at, (found, expected)) in found.iter().zip(&expected.unwrap()[0]).enumerate() {
-        assert_eq!(found, expected, "merge {at}");
-    }
-}
+/// Problems that the kernels are tried on.
+const CASES: usize = 16;
 
 #[test]
 fn the_tree_of_the_kernels_is_that_of_the_cpu() {
@@ -189,10 +173,10 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
     let cpu = Cpu::new(1).unwrap();
     let mut random = Random(77);
     let grown = AtomicUsize::new(0);
-    for case in 0..18 {
+    for case in 0..CASES {
         let data = DATA[case % DATA.len()];
         let p = [2, 5, 14, 1, 20][case % 5];
-        let n = 2 + random.below(if case % 3 == 0 { 300 } else { 60 });
+        let n = 2 + random.below(if case % 6 == 0 { 150 } else { 50 });
         let threshold = [1.0, 4.5, p as f64 + 2.0, 30.0, 1e6][random.below(5)];
         let options = Options {
             threshold,
@@ -215,12 +199,13 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
                 backwards,
                 grown: &grown,
             };
-            println!("{case}");
             let found = agglomerate::agglomerate_all(&problems, &host, &Monitor::default());
             for (at, (found, expected)) in found.unwrap()[0].iter().zip(expected).enumerate() {
                 assert_eq!(found, expected, "merge {at}: {case}");
             }
         }
     }
-    println!("{} grown", grown.into_inner());
+    // Some of those with many ties are not for the kernels.
+    let grown = grown.into_inner();
+    assert!(3 * grown > 2 * 2 * CASES, "{grown} of {}", 2 * CASES);
 }

@@ -3,22 +3,26 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use cudarc::driver::sys::CUresult;
+use cudarc::driver::sys::{
+    CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute, CUresult,
+};
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg};
 use gmhclust_core::error::Result;
 use gmhclust_core::mahalanobis::{BoundingBox, Distance, Problem};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
-use super::arrays::{control, Arrays, Status, Tree, MOST_CLUSTERS, THREADS};
+use super::arrays::{control, Arrays, Sizes, Status, Tree, MOST_CLUSTERS, THREADS};
 use super::start::Start;
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
 use crate::screen::Clusters;
 
-/// Blocks for each multiprocessor that search at the start.
+/// Blocks for each multiprocessor that search at the start, and positions that one launch of them
+/// searches for.
 const SEARCHES: u32 = 4;
+const POSITIONS: u32 = 1 << 16;
 
 /// Time between two looks at the device's progress.
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
@@ -37,8 +41,8 @@ pub fn fits(problem: &Problem) -> bool {
         && problem.clusters() <= MOST_CLUSTERS
 }
 
-/// The merges of a problem that fits ([`fits`]) in this box; `None` where the device cannot tell its
-/// clusters apart in single precision.
+/// The merges of a problem that fits ([`fits`]) in this box; `None` where the device has too little
+/// memory, or its blocks have, or where it cannot tell clusters apart in single precision.
 ///
 /// # Errors
 /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little,
@@ -54,9 +58,16 @@ pub fn grow(
         .into_iter()
         .find(|(most, _)| p <= *most)
         .expect("the problem fits");
-    let start = Start::new(problem, bounding_box, padded, monitor)?;
     let failed = |error| device.error("growing a tree", &error);
-    let mut growing = Growing::new(device, module, problem, start).map_err(failed)?;
+    let functions = Functions::new(device, module).map_err(failed)?;
+    let start = Start::new(problem, bounding_box, padded, monitor)?;
+    let Some(room) = functions.room(device, &start.sizes).map_err(failed)? else {
+        return Ok(None);
+    };
+    if start.sizes.all_bytes() > device.free_memory()? {
+        return Ok(None);
+    }
+    let mut growing = Growing::new(device, functions, room, problem, start).map_err(failed)?;
     let status = growing.run(problem, monitor).map_err(failed)?;
     monitor.check()?;
     match status {
@@ -65,14 +76,62 @@ pub fn grow(
     }
 }
 
-/// A tree on the device.
-struct Growing {
-    device: Arc<Device>,
-    stream: Arc<CudaStream>,
+/// The kernels of a module.
+struct Functions {
     grow: CudaFunction,
-    search: CudaFunction,
+    start: CudaFunction,
     reshape_all: CudaFunction,
     enclose: CudaFunction,
+}
+
+/// The shared memory of the blocks that make merges together.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    bytes: usize,
+    /// Whether the rows of jobs are there, too.
+    rows: bool,
+}
+
+impl Functions {
+    fn new(device: &Device, module: &'static Kernels) -> DriverResult<Self> {
+        let kernel = |name| device.try_kernel(module, name);
+        Ok(Self {
+            grow: kernel("grow")?,
+            start: kernel("start")?,
+            reshape_all: kernel("reshape_all")?,
+            enclose: kernel("enclose")?,
+        })
+    }
+
+    /// Makes room for a tree of these sizes, one block for each multiprocessor; `None` where that is
+    /// too little.
+    fn room(&self, device: &Device, sizes: &Sizes) -> DriverResult<Option<Room>> {
+        let attribute = |which| device.context.attribute(which);
+        if attribute(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? == 0 {
+            return Ok(None);
+        }
+        let most = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let fixed = FunctionAttribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+        let left = (most - self.grow.get_attribute(fixed)?) as usize;
+        let bytes = |rows| sizes.chain_bytes(rows).max(sizes.job_bytes());
+        let Some(rows) = [true, false].into_iter().find(|&rows| bytes(rows) <= left) else {
+            return Ok(None);
+        };
+        allow_shared(&self.grow, bytes(rows))?;
+        allow_shared(&self.start, sizes.job_bytes())?;
+        allow_shared(&self.reshape_all, sizes.reshape_bytes())?;
+        Ok(Some(Room {
+            bytes: bytes(rows),
+            rows,
+        }))
+    }
+}
+
+/// A tree on the device.
+struct Growing {
+    stream: Arc<CudaStream>,
+    functions: Functions,
+    room: Room,
     arrays: Arrays<CudaSlice<u8>>,
     tree: Tree,
     clusters: Clusters,
@@ -82,14 +141,14 @@ struct Growing {
     _slabs: CudaSlice<u64>,
     /// In the host's memory: merges done, and whether to stop.
     watch: MappedWords,
-    /// Of a cooperative launch, one for each multiprocessor; and of others, some for each.
-    blocks: u32,
+    multiprocessors: u32,
 }
 
 impl Growing {
     fn new(
         device: &Arc<Device>,
-        module: &'static Kernels,
+        functions: Functions,
+        room: Room,
         problem: &Problem,
         start: Start,
     ) -> DriverResult<Self> {
@@ -104,7 +163,8 @@ impl Growing {
         let slabs = stream.clone_htod(&[factors])?;
         let watch = MappedWords::new(&device.context, 2)?;
         let addresses = arrays.map(|array| array.device_ptr(&stream).0);
-        let tree = start.tree(problem, addresses, watch.as_ptr() as u64);
+        let mut tree = start.tree(problem, addresses, watch.as_ptr() as u64);
+        tree.rows_in_shared = u32::from(room.rows);
         let clusters = Clusters {
             rows,
             slabs: slabs.device_ptr(&stream).0,
@@ -115,20 +175,10 @@ impl Growing {
             balls: 0,
             tiles: 0,
         };
-        let grow = device.try_kernel(module, "grow")?;
-        let search = device.try_kernel(module, "start")?;
-        let reshape_all = device.try_kernel(module, "reshape_all")?;
-        let enclose = device.try_kernel(module, "enclose")?;
-        allow_shared(&grow, sizes.chain_bytes().max(sizes.job_bytes()))?;
-        allow_shared(&search, sizes.job_bytes())?;
-        allow_shared(&reshape_all, sizes.reshape_bytes())?;
-        let mut growing = Self {
-            device: device.clone(),
-            blocks: device.multiprocessors()?,
-            grow,
-            search,
-            reshape_all,
-            enclose,
+        Ok(Self {
+            multiprocessors: device.multiprocessors()?,
+            functions,
+            room,
             arrays,
             tree,
             clusters,
@@ -137,31 +187,52 @@ impl Growing {
             _slabs: slabs,
             watch,
             stream,
-        };
-        growing.fill()?;
-        Ok(growing)
+        })
     }
 
-    /// Launches a kernel that takes the tree and the clusters.
-    fn launch(&self, kernel: &CudaFunction, blocks: u32, shared: usize) -> DriverResult<()> {
-        let config = LaunchConfig {
+    /// A launch of so many blocks with `shared` bytes each.
+    fn config(blocks: u32, shared: usize) -> LaunchConfig {
+        LaunchConfig {
             grid_dim: (blocks, 1, 1),
             block_dim: (THREADS, 1, 1),
             shared_mem_bytes: shared as u32,
-        };
-        let mut launch = self.stream.launch_builder(kernel);
-        launch.arg(&self.tree).arg(&self.clusters);
-        // SAFETY: the arguments are as declared in tree.cu, and all they name lives in `self`.
-        unsafe { launch.launch(config)? };
-        Ok(())
+        }
     }
 
-    /// Draws the balls around all clusters, and searches for the nearest clusters of each.
-    fn search(&self) -> DriverResult<()> {
+    /// Draws the balls around all clusters, and searches for the nearest clusters of each, until the
+    /// monitor says stop.
+    fn search(&self, monitor: &Monitor) -> DriverResult<()> {
         let sizes = &self.start.sizes;
         let balls = (sizes.balls() as u32).div_ceil(THREADS / 32);
-        self.launch(&self.enclose, balls, 0)?;
-        self.launch(&self.search, self.blocks * SEARCHES, sizes.job_bytes())
+        let stream = &self.stream;
+        // SAFETY: the arguments are as declared in tree.cu, and all they name lives in `self`.
+        unsafe {
+            stream
+                .launch_builder(&self.functions.enclose)
+                .arg(&self.tree)
+                .arg(&self.clusters)
+                .launch(Self::config(balls, 0))?;
+        }
+        let clusters = sizes.clusters as u32;
+        for first in (0..clusters).step_by(POSITIONS as usize) {
+            if monitor.stopped() {
+                break;
+            }
+            let end = clusters.min(first + POSITIONS);
+            let config = Self::config(SEARCHES * self.multiprocessors, sizes.job_bytes());
+            // SAFETY: as above.
+            unsafe {
+                stream
+                    .launch_builder(&self.functions.start)
+                    .arg(&self.tree)
+                    .arg(&self.clusters)
+                    .arg(&first)
+                    .arg(&end)
+                    .launch(config)?;
+            }
+            stream.synchronize()?;
+        }
+        Ok(())
     }
 
     /// Copies the state at the start to the device.
@@ -180,17 +251,16 @@ impl Growing {
         put(stream, &mut arrays.scatters, &start.scatters)?;
         put(stream, &mut arrays.factors, &start.factors)?;
         put(stream, &mut arrays.control, &start.control)?;
-        put(stream, &mut arrays.tuning, &start.tuning)?;
+        put(stream, &mut arrays.radius_factor, &[1.0])?;
         put(stream, &mut self._screen[0], &start.rows)?;
         put(stream, &mut self._screen[1], &start.screen_factors)?;
         let orders: Vec<u32> = (0..start.sizes.capacity as u32).collect();
         put(stream, &mut arrays.orders_at, &orders)?;
-        self.search()?;
         // The host's copies must outlive the copying.
         stream.synchronize()
     }
 
-    /// Launches the kernel until the tree is complete, or it says why not.
+    /// Makes merges until the tree is complete, or the device says why not.
     fn run(&mut self, problem: &Problem, monitor: &Monitor) -> DriverResult<Status> {
         let n = problem.clusters() as u64;
         let mut reported = 0;
@@ -201,25 +271,26 @@ impl Growing {
             monitor.advance(done.saturating_sub(reported));
             reported = reported.max(done);
         };
-        loop {
+        self.fill()?;
+        self.search(monitor)?;
+        while !monitor.stopped() {
             self.grow()?;
             self.wait(monitor, &mut report)?;
             let state: Vec<u32> = self.control()?;
             report(u64::from(state[control::MERGES]));
-            if std::env::var_os("GMHCLUST_TREE_COUNTS").is_some() {
-                let tuning: Vec<f64> = bytemuck::pod_collect_to_vec(&self.stream.clone_dtoh(&self.arrays.tuning)?);
-                eprintln!("{:?} {:?}", &state, tuning);
-            }
             match Status::of(state[control::STATUS]) {
-                Some(Status::TimeIsUp) if !monitor.stopped() => {}
-                Some(Status::AllFullSize) => self.start_anew()?,
+                Some(Status::TimeIsUp) => {}
+                Some(Status::AllFullSize) => self.start_anew(monitor)?,
                 Some(Status::Stuck) => {
-                    return CUresult::CUDA_ERROR_LAUNCH_TIMEOUT.result().map(|()| Status::Stuck)
+                    return CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
+                        .result()
+                        .map(|()| Status::Stuck)
                 }
                 Some(status) => return Ok(status),
                 None => return Ok(Status::GaveUp),
             }
         }
+        Ok(Status::Stopped)
     }
 
     /// Launches the blocks that make merges together.
@@ -231,16 +302,11 @@ impl Growing {
         // Their next chunk is beyond the last one.
         let closed = vec![i32::MAX; self.arrays.sweeps.len() / size_of::<i32>()];
         put(stream, &mut self.arrays.sweeps, &closed)?;
-        let sizes = &self.start.sizes;
-        let config = LaunchConfig {
-            grid_dim: (self.blocks, 1, 1),
-            block_dim: (THREADS, 1, 1),
-            shared_mem_bytes: sizes.chain_bytes().max(sizes.job_bytes()) as u32,
-        };
-        // SAFETY: as in `launch`.
+        let config = Self::config(self.multiprocessors, self.room.bytes);
+        // SAFETY: the arguments are as declared in tree.cu, and all they name lives in `self`.
         unsafe {
             stream
-                .launch_builder(&self.grow)
+                .launch_builder(&self.functions.grow)
                 .arg(&self.tree)
                 .arg(&self.clusters)
                 .launch_cooperative(config)?;
@@ -277,14 +343,22 @@ impl Growing {
         Ok(bytemuck::pod_collect_to_vec(&bytes))
     }
 
-    /// Gives all clusters shapes that are full-size.
-    fn start_anew(&mut self) -> DriverResult<()> {
+    /// Gives all clusters the shapes that they have when all are full-size, and searches anew.
+    fn start_anew(&mut self, monitor: &Monitor) -> DriverResult<()> {
         self.tree.all_full_size = 1;
-        let shared = self.start.sizes.reshape_bytes();
-        self.launch(&self.reshape_all, self.blocks, shared)?;
-        self.search()
+        let config = Self::config(self.multiprocessors, self.start.sizes.reshape_bytes());
+        // SAFETY: as in `grow`.
+        unsafe {
+            self.stream
+                .launch_builder(&self.functions.reshape_all)
+                .arg(&self.tree)
+                .arg(&self.clusters)
+                .launch(config)?;
+        }
+        self.search(monitor)
     }
 
+    /// The merges, all of which were made.
     fn merges(&mut self) -> DriverResult<Vec<Merge>> {
         let stream = &self.stream;
         let heights = stream.clone_dtoh(&self.arrays.heights)?;
@@ -308,7 +382,7 @@ impl Growing {
 /// Lets a kernel have more shared memory than by default.
 fn allow_shared(kernel: &CudaFunction, bytes: usize) -> DriverResult<()> {
     kernel.set_attribute(
-        cudarc::driver::sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+        FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
         bytes as i32,
     )
 }

@@ -9,7 +9,7 @@ use gmhclust_core::mahalanobis::{BoundingBox, Problem, UnionRule};
 use gmhclust_core::monitor::Monitor;
 use rayon::prelude::*;
 
-use super::arrays::{control, Arrays, Sizes, Tree, JOBS, TUNINGS};
+use super::arrays::{control, Arrays, Sizes, Tree, JOBS};
 use crate::blocks::to_bands;
 use crate::screen::{Scalars, LOW, SCALARS, SHAPE};
 
@@ -41,7 +41,6 @@ pub struct Start {
     pub rows: Vec<f32>,
     pub screen_factors: Vec<f32>,
     pub control: [u32; control::CONTROL_WORDS],
-    pub tuning: [f64; TUNINGS],
     unit: f64,
 }
 
@@ -99,7 +98,6 @@ impl Start {
             rows: Vec::new(),
             screen_factors: Vec::new(),
             control: [0; control::CONTROL_WORDS],
-            tuning: std::array::from_fn(|at| if at == 0 { 1.0 } else { 0.0 }),
             unit: frame.unit(),
             slots_at,
             positions,
@@ -146,7 +144,11 @@ impl Start {
             .zip(&views)
             .map(|(&slot, view)| {
                 let is_shaped = !view.whitening.is_empty();
-                let shape = if is_shaped { self.shapes[slot as usize] } else { NONE };
+                let shape = if is_shaped {
+                    self.shapes[slot as usize]
+                } else {
+                    NONE
+                };
                 bytemuck::cast(Scalars::new(view, shape))
             })
             .collect();
@@ -194,6 +196,8 @@ impl Start {
             batch: BATCH,
             balls: self.sizes.balls() as u32,
             query_words: self.sizes.query_words() as u32,
+            rows_in_shared: 1,
+            unused: 0,
             arrays,
             progress: watch,
             stop: watch + 4,
