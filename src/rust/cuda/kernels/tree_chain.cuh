@@ -165,6 +165,7 @@ __device__ __forceinline__ void put_entry(Chain &chain, uint at, Key head, uint 
 __device__ void renew_entry(const Tree &tree, Chain &chain, uint at) {
   uint owner = chain.owners[at];
   Key head = write_head(tree, owner);
+  __syncwarp();
   if (threadIdx.x % WARP > 0) return;
   mark_leaf(chain, owner);
   bool pair = is_pair(head.tie);

@@ -119,8 +119,8 @@ __device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
   __syncthreads();
 }
 
-// Merges the pair of the entry at `at`, whose tentative union is `job`. The caller sets `listed` to
-// 0 before, and waits for all threads after that.
+// Merges the pair of the entry at `at`, whose tentative union is `job`. The caller waits for all
+// threads after that, and again when it has set `listed` to 0 for the next time.
 __device__ __forceinline__ void merge(const Work &work, uint at, uint job) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
@@ -250,7 +250,6 @@ __device__ void merge_all_ready(const Work &work) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   uint front = 0;
-  if (threadIdx.x == 0) chain.listed = 0;
   for (;;) {
     __syncthreads();
     bool done = chain.merges + 1 == tree.clusters;
@@ -273,7 +272,6 @@ __device__ void merge_all_ready(const Work &work) {
       else
         refill(tree);
       front = 0;
-      if (threadIdx.x == 0) chain.listed = 0;
       if (chain.sorted_count > 0) continue;
       if (kind == STALE) continue;
       if (threadIdx.x == 0) chain.status = GAVE_UP;
@@ -284,9 +282,9 @@ __device__ void merge_all_ready(const Work &work) {
     bool is_ready = job != NOWHERE && chain.states[job] == READY &&
                     chain.merges - chain.made_at[job] <= RECENT;
     if (!is_ready) return;
+    if (threadIdx.x == 0) chain.listed = 0;
     // No thread changes what others still look at.
     __syncthreads();
     merge(work, at, job);
-    if (threadIdx.x == 0) chain.listed = 0;
   }
 }

@@ -82,7 +82,7 @@ __device__ void take_search(const Work &work, uint number) {
   __syncwarp();
   bool is_entry = false;
   for (uint i = lane; i < ENTRIES; i += WARP) {
-    if (chain.kinds[i] != EMPTY && chain.owners[i] == slot) {
+    if (chain.owners[i] == slot && chain.kinds[i] != EMPTY) {
       chain.kinds[i] = STALE;
       is_entry = true;
     }
@@ -113,6 +113,7 @@ __device__ uint take_results(const Work &work) {
   __syncthreads();
   for (uint n = i / WARP; n < count; n += WARPS) {
     uint number = chain.list[n], state = chain.states[number];
+    __syncwarp();
     if (i % WARP == 0) {
       atomicAdd(&chain.users[number], ~0u);
       uint lower = chain.lower_used[number], higher = chain.higher_used[number];
@@ -325,7 +326,7 @@ __device__ __noinline__ void prepare(const Tree &tree, const Wish &wish) {
 // Notes that a tentative union is expected soon, and searches for it again where that is due.
 __device__ void expect(const Tree &tree, Chain &chain, uint number, uint depth) {
   chain.depths[number] = depth;
-  bool is_due = chain.states[number] == READY && chain.users[number] == 0 &&
+  bool is_due = chain.states[number] == READY && atomicAdd(&chain.users[number], 0) == 0 &&
                 chain.merges - chain.made_at[number] > RECENT / 2;
   if (is_due) search_union(tree, number, false);
 }
@@ -381,7 +382,8 @@ __device__ void wish_for_entries(Chain &chain, const Front &front, uint count) {
 
 // Wishes for the union of a tentative union and its nearest neighbour, if that is probable; by a
 // warp.
-__device__ void wish_to_follow(const Work &work, const Front &front, uint job, ulong horizon) {
+__device__ void wish_to_follow(const Work &work, const Front &front, uint job, uint depth,
+                               ulong horizon) {
   Chain &chain = chain_of_block();
   uint slot = chain.lower[job], partner = chain.higher[job];
   ulong value = chain.pair_values[job];
@@ -396,7 +398,7 @@ __device__ void wish_to_follow(const Work &work, const Front &front, uint job, u
     uint id = lists_of_block(work.tree).ids[c * JOBS + job], mine = chain.ids[job];
     uint known = slot < other ? find_job(chain, mine, id) : find_job(chain, id, mine);
     if (known != NOWHERE)
-      add_wish(chain, EXPECTED, known, chain.depths[job] + 1);
+      add_wish(chain, EXPECTED, known, depth);
     else
       add_wish(chain, NEXT_UNION, job, c);
     return;
@@ -404,24 +406,25 @@ __device__ void wish_to_follow(const Work &work, const Front &front, uint job, u
 }
 
 // The union that a wish is for.
-__device__ Wish wish_of(const Work &work, WishKind kind, uint subject, uint candidate) {
+__device__ Wish wish_of(const Work &work, WishKind kind, uint subject, uint candidate,
+                        uint depth) {
   const Chain &chain = chain_of_block();
   if (kind == PAIR_UNION) {
     uint lower = lower_slot(chain.ties[subject]), higher = higher_slot(chain.ties[subject]);
     return {lower, chain.entry_lower_ids[subject], lower,
             higher, chain.entry_higher_ids[subject], higher,
-            chain.values[subject], 1};
+            chain.values[subject], depth};
   }
   uint at = candidate * JOBS + subject, other = lists_of_block(work.tree).slots[at], id = lists_of_block(work.tree).ids[at];
   uint slot = chain.lower[subject], mine = chain.ids[subject];
-  uint node = work.tree.clusters + subject, depth = chain.depths[subject] + 1;
+  uint node = work.tree.clusters + subject;
   ulong value = lists_of_block(work.tree).values[at];
   if (slot < other) return {slot, mine, node, other, id, other, value, depth};
   return {other, id, other, slot, mine, node, value, depth};
 }
 
-// Does what is wished for, in parallel.
-__device__ void fulfil(const Work &work) {
+// Does what is wished for, in parallel; new unions are this far from the queue.
+__device__ void fulfil(const Work &work, uint depth) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   __syncthreads();
@@ -434,7 +437,7 @@ __device__ void fulfil(const Work &work) {
     else if (kind == OWNER_SEARCH)
       search_again(tree, chain.owners[subject], chain.entry_lower_ids[subject]);
     else
-      prepare(tree, wish_of(work, kind, subject, candidate));
+      prepare(tree, wish_of(work, kind, subject, candidate, depth));
   }
   list_new_jobs(chain);
   if (i == 0) chain.wish_count = chain.ready_count = 0;
@@ -462,15 +465,15 @@ __device__ void plan(const Work &work) {
   Front front(chain, count);
   ulong horizon = chain.values[chain.sorted[count - 1]];
   wish_for_entries(chain, front, count);
-  fulfil(work);
+  fulfil(work, 1);
   for (uint depth = 1; depth <= FOLLOW_UPS; depth++) {
     if (chain.states[i] == READY && chain.depths[i] == depth)
       chain.ready[atomicAdd(&chain.ready_count, 1)] = i;
     __syncthreads();
     if (chain.ready_count == 0) break;
     for (uint n = i / WARP; n < chain.ready_count; n += WARPS)
-      wish_to_follow(work, front, chain.ready[n], horizon);
-    fulfil(work);
+      wish_to_follow(work, front, chain.ready[n], depth + 1, horizon);
+    fulfil(work, depth + 1);
   }
   uint inserted = chain.inserted;
   if (inserted == 0) return;

@@ -117,9 +117,10 @@ impl Functions {
         let Some(rows) = [true, false].into_iter().find(|&rows| bytes(rows) <= left) else {
             return Ok(None);
         };
-        allow_shared(&self.grow, bytes(rows))?;
-        allow_shared(&self.start, sizes.job_bytes())?;
-        allow_shared(&self.reshape_all, sizes.reshape_bytes())?;
+        // Always the same, as trees of other sizes may be launched at the same time.
+        for kernel in [&self.grow, &self.start, &self.reshape_all] {
+            allow_shared(kernel, most - kernel.get_attribute(fixed)?)?;
+        }
         Ok(Some(Room {
             bytes: bytes(rows),
             rows,
@@ -252,6 +253,7 @@ impl Growing {
         put(stream, &mut arrays.factors, &start.factors)?;
         put(stream, &mut arrays.control, &start.control)?;
         put(stream, &mut arrays.radius_factor, &[1.0])?;
+        stream.memset_zeros(&mut arrays.jobs)?;
         put(stream, &mut self._screen[0], &start.rows)?;
         put(stream, &mut self._screen[1], &start.screen_factors)?;
         let orders: Vec<u32> = (0..start.sizes.capacity as u32).collect();
@@ -380,10 +382,10 @@ impl Growing {
 }
 
 /// Lets a kernel have more shared memory than by default.
-fn allow_shared(kernel: &CudaFunction, bytes: usize) -> DriverResult<()> {
+fn allow_shared(kernel: &CudaFunction, bytes: i32) -> DriverResult<()> {
     kernel.set_attribute(
         FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-        bytes as i32,
+        bytes,
     )
 }
 
