@@ -65,9 +65,9 @@ template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) 
   for (uint loop = 0;; loop++) {
     uint results = take_results(work);
     bool has_news = results > 0 || loop == 0;
-    if (chain.status == RUNNING && has_news) merge_all_ready(work);
+    if (has_news && chain.status == RUNNING) merge_all_ready(work);
     commit(work);
-    if (chain.status == RUNNING && has_news) plan(work);
+    if (has_news && chain.status == RUNNING) plan(work);
     if (threadIdx.x == 0) {
       ulong now = loop % LOOPS_BETWEEN_CHECKS == 0 || results > 0 ? nanoseconds() : last;
       if (results > 0) last = now;

@@ -363,9 +363,10 @@ impl Growing {
     /// The merges, all of which were made.
     fn merges(&mut self) -> DriverResult<Vec<Merge>> {
         let stream = &self.stream;
-        let heights = stream.clone_dtoh(&self.arrays.heights)?;
-        let lower = stream.clone_dtoh(&self.arrays.lower)?;
-        let higher = stream.clone_dtoh(&self.arrays.higher)?;
+        let count = self.start.sizes.clusters - 1;
+        let heights = stream.clone_dtoh(&self.arrays.heights.slice(..8 * count))?;
+        let lower = stream.clone_dtoh(&self.arrays.lower.slice(..4 * count))?;
+        let higher = stream.clone_dtoh(&self.arrays.higher.slice(..4 * count))?;
         stream.synchronize()?;
         let heights: Vec<f64> = bytemuck::pod_collect_to_vec(&heights);
         let lower: Vec<u32> = bytemuck::pod_collect_to_vec(&lower);
@@ -376,8 +377,7 @@ impl Growing {
             higher,
             height,
         };
-        let count = self.start.sizes.clusters - 1;
-        Ok(pairs.zip(heights).take(count).map(merge).collect())
+        Ok(pairs.zip(heights).map(merge).collect())
     }
 }
 
