@@ -4,24 +4,10 @@
 #pragma once
 
 #include "base.cuh"
+#include "mahalanobis.cuh"
 
 // Threads of a block.
 #define THREADS 128
-// What one thread has room for; problems of more dimensions are the CPU's.
-#define MOST_DIMENSIONS 64
-// Rows of a whitening factor that are stored together: see `bands` in shape.cuh.
-#define BAND 4
-
-enum Subthreshold { MAHAL, MAHAL0, EUCLID, EUCLID_MAHAL };
-
-// Moments of a cluster's members around its mean, for the lower bound on mean norms: see struct
-// Spread in backend/screen.rs. MOMENTS is their number.
-enum Moment { VARIANCE, FOURTH, LARGEST, THIRD, MOMENTS };
-
-// Of a shape: the quanta of exact sums of distances to it, a bound on what these round off, and a
-// lower bound on ‖Wy‖/‖y‖. SHAPE_SCALARS is their number.
-enum ShapeScalar { QUANTUM_HIGH, QUANTUM_LOW, ROUNDING, SMALLEST_STRETCH, SHAPE_SCALARS };
-
 // One problem: a block's work.
 struct Task {
   double diagonal; // of the bounding box of all observations

@@ -1,9 +1,10 @@
 // The threads of a block working together: maxima, sums and least keys over all of them. All
-// threads of the block call each function, and all get the result.
+// threads of the block call each function, and all get the result. The file that includes this one
+// has defined THREADS, the number of them.
 
 #pragma once
 
-#include "agglomerate_launch.cuh"
+#include "base.cuh"
 
 #define WARPS (THREADS / WARP)
 

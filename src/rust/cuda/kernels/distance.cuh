@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include "agglomerate_launch.cuh"
+#include "mahalanobis.cuh"
 #include "shape.cuh"
 
 // A difference of two points: in registers for up to P dimensions, in the thread's own memory for
@@ -104,8 +104,34 @@ __host__ __device__ __forceinline__ double average(double to_owner, double from_
 
 // A lower bound on the mean norm E‖r + u‖, see backend/screen.rs; not a distance.
 __host__ __device__ double mean_norm(const double *moments, double square) {
-  double second = moments[VARIANCE] + square;
-  double factor = 4.0 * moments[LARGEST] + 2.0 * moments[VARIANCE] + square;
-  double total = moments[FOURTH] + factor * square + 4.0 * moments[THIRD] * sqrt(square);
+  double second = moments[MOMENT_VARIANCE] + square;
+  double factor = 4.0 * moments[MOMENT_LARGEST] + 2.0 * moments[MOMENT_VARIANCE] + square;
+  double total = moments[MOMENT_FOURTH] + factor * square + 4.0 * moments[MOMENT_THIRD] * sqrt(square);
   return total > 0 ? sqrt(second) * (second / sqrt(total)) * (1 - 1e-6) : 0;
+}
+
+// ‖W d‖ for a difference d, by a warp whose own `scratch` is 2p long; `factor` is W in bands, or
+// null for the identity. In the order of operations of `Difference`.
+template <class F>
+__device__ double warp_distance(uint p, F difference, const double *factor, double *scratch) {
+  uint lane = threadIdx.x % WARP;
+  double *d = scratch, *whitened = scratch + p;
+  for (uint k = lane; k < p; k += WARP) d[k] = difference(k);
+  __syncwarp();
+  if (factor) {
+    for (uint i = lane; i < p; i += WARP) {
+      const double *band = factor + band_start(i / BAND) + i % BAND;
+      double sum = 0;
+#pragma unroll 8
+      for (uint k = 0; k <= i; k++) sum = fma(band[BAND * k], d[k], sum);
+      whitened[i] = sum;
+    }
+    __syncwarp();
+  }
+  const double *terms = factor ? whitened : d;
+  double square = 0;
+#pragma unroll 8
+  for (uint i = 0; i < p; i++) square = fma(terms[i], terms[i], square);
+  __syncwarp();
+  return sqrt(square);
 }

@@ -40,6 +40,10 @@ __device__ __noinline__ void join_members(Problem &problem, uint to, uint from) 
   __syncthreads();
 }
 
+// The smallest fourth moment, and the smallest square of a third moment, that a bound uses: smaller
+// ones may have lost digits to underflow. Fourth moments are as in clusters/reshape.rs.
+constexpr double LEAST_MOMENT = 1e-290;
+
 // The moments of a position's members around its mean.
 __device__ __noinline__ void measure_moments(Problem &problem, uint position,
                                              const double *scatter) {
@@ -79,10 +83,15 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
   third = block_sum(problem.shared, third, 0).x;
   if (threadIdx.x == 0) {
     double *stored = arrays.moments + (problem.first + position) * MOMENTS;
-    stored[VARIANCE] = moments.x / size * (1 - SLACK);
-    stored[FOURTH] = moments.y / size * (1 + SLACK);
-    stored[LARGEST] = largest_eigenvalue_bound(norms.y, norms.x, p) / size * (1 + SLACK);
-    stored[THIRD] = sqrt(third) / size * (1 + SLACK);
+    stored[MOMENT_VARIANCE] = moments.x / size * (1 - SLACK);
+    double fourth = moments.y / size * (1 + SLACK);
+    // An infinite one makes the bound 0.
+    stored[MOMENT_FOURTH] = moments.x == 0 || fourth >= LEAST_MOMENT ? fourth : infinity();
+    stored[MOMENT_LARGEST] = largest_eigenvalue_bound(norms.y, norms.x, p) / size * (1 + SLACK);
+    // The inequality of Cauchy and Schwarz bounds the third moment by the second and the fourth.
+    stored[MOMENT_THIRD] = (third >= LEAST_MOMENT ? sqrt(third) / size
+                                                  : sqrt(moments.x / size) * sqrt(moments.y / size)) *
+                           (1 + SLACK);
   }
   __syncthreads();
 }

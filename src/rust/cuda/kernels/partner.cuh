@@ -27,31 +27,6 @@ __device__ void quanta_at(const Problem &problem, uint position, Quanta *quanta,
   *rounding = rounding_of(*quanta);
 }
 
-// The distance from the owner's mean to the cluster at a position with a shape, by a warp whose own
-// `scratch` is 2p long.
-__device__ double warp_to_shape(const Problem &problem, uint position, uint shape,
-                                double *scratch) {
-  uint p = problem.p, lane = threadIdx.x % WARP;
-  double *difference = scratch, *whitened = scratch + p;
-  for (uint k = lane; k < p; k += WARP)
-    difference[k] = problem.mean[k] - problem.mean_at(k, position);
-  __syncwarp();
-  const double *factor = problem.shape_factor(shape);
-  for (uint i = lane; i < p; i += WARP) {
-    const double *band = factor + band_start(i / BAND) + i % BAND;
-    double sum = 0;
-#pragma unroll 8
-    for (uint k = 0; k <= i; k++) sum = fma(band[BAND * k], difference[k], sum);
-    whitened[i] = sum;
-  }
-  __syncwarp();
-  double square = 0;
-#pragma unroll 8
-  for (uint i = 0; i < p; i++) square = fma(whitened[i], whitened[i], square);
-  __syncwarp();
-  return sqrt(square);
-}
-
 // The mean distance of the owner's members to the cluster at a position, by a warp.
 template <int P>
 __device__ double warp_mean_distance(const Problem &problem, uint owner, uint position) {
@@ -222,7 +197,9 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
       uint other = arrays.candidates[first + at];
       double from_owner =
           averages_members ? warp_mean_distance<P>(problem, owner, other)
-                           : warp_to_shape(problem, other, arrays.shapes[first + other], scratch);
+                           : warp_distance(
+                                 p, [&](uint k) { return problem.mean[k] - problem.mean_at(k, other); },
+                                 problem.shape_factor(arrays.shapes[first + other]), scratch);
       Key key = pair_key(average(arrays.to_owner[first + at], from_owner), slot,
                          arrays.slots[first + other]);
       if (key < mine) {

@@ -6,9 +6,6 @@
 #include "block.cuh"
 #include "shape.cuh"
 
-// Added to the number of a shape that is the identity.
-#define IDENTITY 0x80000000u
-
 // The state of a problem, and where its parts of all arrays are.
 struct Problem {
   const Arrays &arrays;

@@ -6,10 +6,8 @@
 
 #pragma once
 
+#include "mahalanobis.cuh"
 #include "screen_launch.cuh"
-
-// Elements of a lower triangle of p rows.
-__device__ __forceinline__ uint packed_length(uint p) { return p * (p + 1) / 2; }
 
 // Where element (i, j), j <= i, of a packed factor is.
 __device__ __forceinline__ uint element(uint p, uint i, uint j) {
@@ -196,10 +194,30 @@ __device__ float bound_to_target(const Clusters &clusters, uint position, const 
   uint p = clusters.dimensions;
   const float *scalars = clusters.rows + (size_t)p * clusters.capacity + position;
   auto scalar = [&](uint which) { return scalars[(size_t)which * clusters.capacity]; };
-  uint number = __float_as_uint(scalar(SHAPE));
+  // Where the cluster changes meanwhile, lanes may see different ones.
+  uint number = __shfl_sync(WHOLE_WARP, __float_as_uint(scalar(SHAPE)), 0);
   if (number == NONE) return 0;
   float norm = whole_warp_norm(clusters, position, query, factor_of(clusters, number));
   return norm - scalar(RELATIVE) * distance - scalar(ABSOLUTE) * error;
+}
+
+// Whether a ball, whose numbers are `stride` apart, can hold a cluster whose bound is below the limit.
+template <int P>
+__device__ __forceinline__ bool ball_can_compete(uint p, const float *ball, size_t stride,
+                                                 const float *query, float limit,
+                                                 const Margins &margins) {
+  const float *mean = query + COORDINATES;
+  float square = 0;
+#pragma unroll(P > 0 ? P : 8)
+  for (uint k = 0; k < p; k++) {
+    float d = mean[k] - ball[k * stride];
+    square = fmaf(d, d, square);
+  }
+  float radius = ball[(p + RADIUS) * stride];
+  float low = query[LOW] + ball[(p + BALL_LOW) * stride];
+  float distance = __fsqrt_rn(square) * margins.shrink - (radius + query[ERROR]);
+  // Also where that is no number.
+  return !(fmaxf(distance, 0.0f) * low * (margins.slack * 0.999999f) >= limit);
 }
 
 // Whether a tile can hold a cluster whose bound is below the limit.
@@ -208,17 +226,6 @@ __device__ bool can_compete(const Clusters &clusters, uint tile, const float *qu
                             const Margins &margins) {
   if (tile * TILE >= __float_as_uint(query[END])) return false;
   if (tile >= clusters.tiles) return true;
-  uint p = clusters.dimensions, tiles = clusters.capacity / TILE;
-  const float *ball = clusters.balls + tile, *mean = query + COORDINATES;
-  float square = 0;
-#pragma unroll(P > 0 ? P : 8)
-  for (uint k = 0; k < p; k++) {
-    float d = mean[k] - __ldg(ball + (size_t)k * tiles);
-    square = fmaf(d, d, square);
-  }
-  float radius = __ldg(ball + (size_t)(p + RADIUS) * tiles);
-  float low = query[LOW] + __ldg(ball + (size_t)(p + BALL_LOW) * tiles);
-  float distance = __fsqrt_rn(square) * margins.shrink - (radius + query[ERROR]);
-  // Also where that is no number.
-  return !(fmaxf(distance, 0.0f) * low * (margins.slack * 0.999999f) >= limit);
+  return ball_can_compete<P>(clusters.dimensions, clusters.balls + tile, clusters.capacity / TILE,
+                             query, limit, margins);
 }

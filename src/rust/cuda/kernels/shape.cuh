@@ -6,16 +6,13 @@
 
 #pragma once
 
-#include "agglomerate_launch.cuh"
+#include "mahalanobis.cuh"
 
 #define EPSILON 2.2204460492503131e-16
 // More than the relative error of a lower bound.
 #define SLACK 1e-9
 
 // ---- layouts ----
-
-// Elements of a lower triangle packed row by row; also where row p starts.
-__host__ __device__ __forceinline__ uint packed_length(uint p) { return p * (p + 1) / 2; }
 
 // Whitening factors are kept in bands of BAND rows, each as wide as its last row and filled up with
 // zeros, column after column, so that a thread goes through the rows of a band at once.

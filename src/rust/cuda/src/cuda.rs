@@ -10,7 +10,7 @@ use gmhclust_core::linkage::dissimilarities::Dissimilarities;
 use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
 use gmhclust_core::mahalanobis::screen::cpu::CpuScreen;
 use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
-use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem, WholeProblems};
+use gmhclust_core::mahalanobis::{AgglomerationDevice, BoundingBox, Problem, WholeProblems};
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
@@ -23,7 +23,7 @@ use crate::budget::memory_from_environment;
 use crate::device::{self, Device};
 use crate::neighbours::CudaNeighbours;
 use crate::screen::CudaScreen;
-use crate::{blocks, dissimilarities, distances, kmeans, screen};
+use crate::{blocks, dissimilarities, distances, kmeans, screen, tree};
 
 /// Sizes below which the CPU does a part of the work, or takes over in the middle of it. With 0 the
 /// GPUs do all that they can.
@@ -197,6 +197,20 @@ impl AgglomerationDevice for Cuda {
         let device = &self.devices[number % self.devices.len()];
         let screen = CudaScreen::new(device, problem.clusters(), live, least, frame)?;
         Ok(Box::new(screen))
+    }
+
+    fn grow(
+        &self,
+        number: usize,
+        problem: &Problem,
+        bounding_box: &BoundingBox,
+        monitor: &Monitor,
+    ) -> Result<Option<Vec<Merge>>> {
+        if problem.clusters() < self.handover.clusters.max(2) || !tree::fits(problem) {
+            return Ok(None);
+        }
+        let device = &self.devices[number % self.devices.len()];
+        tree::grow(device, problem, bounding_box, monitor)
     }
 
     fn whole_problems(&self) -> Option<&dyn WholeProblems> {

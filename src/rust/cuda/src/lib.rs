@@ -30,6 +30,7 @@ mod stored;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 pub use cuda::{Cuda, Handover};
 pub use device::{devices, DeviceInfo};

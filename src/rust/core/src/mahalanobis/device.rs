@@ -1,6 +1,6 @@
 //! The needs of agglomeration, for a device to meet.
 
-use super::problem::Problem;
+use super::problem::{BoundingBox, Problem};
 use super::screen::cpu::CpuScreen;
 use super::screen::{ClusterFrame, Screen};
 use crate::cpu::{Cpu, Device};
@@ -21,6 +21,22 @@ pub trait AgglomerationDevice: Device {
         active: usize,
         frame: ClusterFrame,
     ) -> Result<Box<dyn Screen>>;
+
+    /// The merges of the `number`-th problem, all made on the device; `None` where it is better done
+    /// with a screen.
+    ///
+    /// # Errors
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where the device has too
+    /// little, `Error::Device` where it fails.
+    fn grow(
+        &self,
+        _number: usize,
+        _problem: &Problem,
+        _bounding_box: &BoundingBox,
+        _monitor: &Monitor,
+    ) -> Result<Option<Vec<Merge>>> {
+        Ok(None)
+    }
 
     /// The part of the device that merges whole problems, if it has one.
     fn whole_problems(&self) -> Option<&dyn WholeProblems> {

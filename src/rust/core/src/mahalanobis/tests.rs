@@ -6,7 +6,7 @@ pub mod counting;
 use std::cell::Cell;
 
 use self::cases::{ClusteringCase, UntiedCase};
-use self::counting::{Counting, Counts};
+use self::counting::CountingDevice;
 use super::apriori::AprioriPartition;
 use super::checks::{options, run};
 use super::reference::{self, Source};
@@ -141,14 +141,11 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
 
 /// How many sweeps a clustering makes, and candidates it finds in them.
 fn candidates(x: &Observations, options: &Options) -> usize {
-    let counts = Counts::default();
+    let device = CountingDevice::default();
     let members = (0..x.nrows() as u32).collect();
     let problem = Problem::of_observations(x, members, *options);
-    let new_screen = |_, frame| -> Result<Box<dyn Screen>> {
-        Ok(Box::new(Counting::new(x.nrows(), frame, &counts)))
-    };
-    agglomerate::agglomerate(&problem, new_screen, &Monitor::default()).unwrap();
-    counts.requests() + counts.candidates()
+    agglomerate::agglomerate(0, &problem, &device, &Monitor::default()).unwrap();
+    device.counts.requests() + device.counts.candidates()
 }
 
 #[test]

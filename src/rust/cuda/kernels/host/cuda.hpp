@@ -259,12 +259,29 @@ inline bool __all_sync(unsigned mask, bool vote) { return __ballot_sync(mask, vo
 
 // ---- memory ----
 
+inline long long clock64() { return 0; }
+// A clock that goes on with each look.
+inline unsigned long long nanoseconds() {
+  static thread_local unsigned long long now = 0;
+  return now += 10'000;
+}
+inline void __nanosleep(unsigned) {}
 inline void __threadfence() {}
 inline void __threadfence_system() {}
 
 template <class T, class U> T atomicAdd(T *at, U value) {
   T old = *at;
   *at = old + (T)value;
+  return old;
+}
+template <class T, class U> T atomicExch(T *at, U value) {
+  T old = *at;
+  *at = (T)value;
+  return old;
+}
+template <class T, class U> T atomicOr(T *at, U value) {
+  T old = *at;
+  *at = old | (T)value;
   return old;
 }
 template <class T, class U> T atomicMin(T *at, U value) {

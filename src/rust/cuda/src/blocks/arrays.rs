@@ -123,6 +123,18 @@ pub fn banded_len(p: usize) -> usize {
     BAND * BAND * bands * (bands + 1) / 2
 }
 
+/// A packed whitening factor in bands.
+pub fn to_bands(packed: &[f64], p: usize) -> Vec<f64> {
+    let mut bands = vec![0.0; banded_len(p)];
+    for i in 0..p {
+        let band = &mut bands[banded_len(i / BAND * BAND)..];
+        for (j, &value) in packed[packed_len(i)..][..=i].iter().enumerate() {
+            band[BAND * j + i % BAND] = value;
+        }
+    }
+    bands
+}
+
 /// Bytes of the device for each observation.
 pub fn bytes_per_observation(p: usize) -> usize {
     let doubles = doubles(p).values().sum::<usize>() + p + 1;

@@ -18,7 +18,7 @@ use gmhclust_core::mahalanobis::subthreshold::ShapeRule;
 use gmhclust_core::mahalanobis::{agglomerate, distance, Distance, Options, Problem, Subthreshold};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::next_float::NextFloat;
-use gmhclust_core::testing::{draw, observations, Random, DATA};
+use gmhclust_core::testing::{draw, observations, Data, Random, DATA};
 use gmhclust_core::{Cpu, Merge};
 
 /// Dimensions of the tests: less and more than a band, a warp, and the most that a block does.
@@ -568,5 +568,23 @@ fn observations_whose_distance_underflows_merge_at_zero() {
         let expected = agglomerate::agglomerate_all(&[problem], &cpu, &Monitor::default()).unwrap();
         assert_eq!(found, expected);
         assert!(found[0].iter().all(|merge| merge.height == 0.0));
+    }
+}
+
+#[test]
+fn bounds_hold_for_moments_that_underflow() {
+    let cpu = Cpu::new(1).unwrap();
+    let mut random = random(8);
+    let (n, p) = (40, 3);
+    for scale in [1e-50, 1e-56, 1e-71, 1e-75, 1e-90, 1e-120] {
+        for subthreshold in Subthreshold::ALL {
+            let plain = draw(&mut random, Data::Mixture, n, p);
+            let x = observations(plain.iter().map(|value| value * scale).collect(), n, p);
+            let options = options(5.0, subthreshold, Distance::FullMahalanobis, false);
+            let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+            let found = host_merges(&[&problem], 0, false);
+            let expected = agglomerate::agglomerate_all(&[problem], &cpu, &Monitor::default());
+            assert_eq!(found, expected.unwrap(), "{scale}, {options:?}");
+        }
     }
 }

@@ -8,3 +8,4 @@ mod launch;
 mod tasks;
 
 pub use agglomerate::{agglomerate, fits, is_tied};
+pub use arrays::{banded_len, to_bands};

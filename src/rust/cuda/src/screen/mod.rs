@@ -13,4 +13,5 @@ mod kernels;
 mod wire;
 
 pub use cuda_screen::CudaScreen;
-pub use kernels::fits;
+pub use kernels::{fits, Clusters, BALL_SCALARS, TILE};
+pub use wire::{padded_len, Scalars, LOW, SCALARS, SHAPE};

@@ -33,4 +33,5 @@ mod work;
 
 pub use one_problem::agglomerate;
 pub use problems::agglomerate_all;
+pub use spatial_order::sort_spatially;
 pub use work::work;

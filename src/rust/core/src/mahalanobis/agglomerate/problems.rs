@@ -60,8 +60,7 @@ fn agglomerate_on_screens(
     }
     let merges = |(place, &number): (usize, &usize)| {
         let problem = &problems[number];
-        let screen = |active, frame| device.screen(place, problem, active, frame);
-        agglomerate(problem, screen, monitor)
+        agglomerate(place, problem, device, monitor)
     };
     let cpu = device.cpu();
     cpu.install(|| numbers.par_iter().enumerate().map(merges).collect())

@@ -109,10 +109,8 @@ impl Successor {
 
 #[cfg(test)]
 mod tests {
-    use crate::error::Result;
     use crate::mahalanobis::agglomerate::agglomerate;
-    use crate::mahalanobis::screen::Screen;
-    use crate::mahalanobis::tests::counting::{Counting, Counts};
+    use crate::mahalanobis::tests::counting::CountingDevice;
     use crate::mahalanobis::{Distance, Options, Problem, Subthreshold};
     use crate::merge::Merge;
     use crate::monitor::Monitor;
@@ -121,15 +119,11 @@ mod tests {
 
     /// The merges of all observations, and the number of sweeps.
     fn merges(x: &Observations, options: Options, on_threads: bool) -> (Vec<Merge>, usize) {
-        let counts = Counts::default();
+        let mut device = CountingDevice::default();
+        (device.batch, device.on_threads) = (Some(64), on_threads);
         let problem = Problem::of_observations(x, (0..x.nrows() as u32).collect(), options);
-        let new_screen = |_, frame| -> Result<Box<dyn Screen>> {
-            let mut screen = Counting::new(x.nrows(), frame, &counts);
-            (screen.batch, screen.on_threads) = (64, on_threads);
-            Ok(Box::new(screen))
-        };
-        let merges = agglomerate(&problem, new_screen, &Monitor::default()).unwrap();
-        (merges, counts.sweeps())
+        let merges = agglomerate(0, &problem, &device, &Monitor::default()).unwrap();
+        (merges, device.counts.sweeps())
     }
 
     #[test]

@@ -159,6 +159,12 @@ impl<'a> Clusters<'a> {
         4.0 * size as f64 * f64::EPSILON * square.sqrt()
     }
 
+    /// The packed scatter of a slot's cluster, unless it is a single observation or has no use for it.
+    pub fn scatter(&self, slot: u32) -> Option<&[f64]> {
+        let moments = self.moments[slot as usize].as_deref();
+        moments.map(|moments| &moments.scatter[..])
+    }
+
     /// A slot's cluster as an operand of a union or a centroid distance.
     pub fn part(&self, slot: u32) -> Part<'_> {
         Part {

@@ -76,6 +76,11 @@ impl ClusterFrame {
         self.center.len()
     }
 
+    /// The point at the origin of the screen, in data units.
+    pub fn center(&self) -> &[f64] {
+        &self.center
+    }
+
     /// Data units per screen unit.
     pub fn unit(&self) -> f64 {
         self.unit

@@ -1,11 +1,13 @@
-//! A screen of the CPU that counts its sweeps and what it finds in them.
+//! A CPU whose screens count their sweeps and what they find in them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
+use crate::cpu::{Cpu, Device};
 use crate::error::Result;
 use crate::mahalanobis::screen::cpu::CpuScreen;
 use crate::mahalanobis::screen::{ClusterFrame, ClusterView, Screen, ScreenAnswer, ScreenRequest};
+use crate::mahalanobis::{AgglomerationDevice, Problem};
 use crate::roster::Roster;
 
 /// The counts of some screens.
@@ -33,25 +35,57 @@ impl Counts {
     }
 }
 
-/// A screen that counts. By default it has the batch of its screen, and does not sweep on threads.
-pub struct Counting {
-    screen: CpuScreen,
-    pub batch: usize,
+/// A CPU whose screens are all counted together.
+pub struct CountingDevice {
+    cpu: Cpu,
+    /// Requests that a sweep answers at a time; `None`: as many as on the CPU.
+    pub batch: Option<usize>,
+    /// Whether its screens sweep on threads.
     pub on_threads: bool,
-    counts: Counts,
+    pub counts: Counts,
 }
 
-impl Counting {
-    /// Empty, for slots below `slots`.
-    pub fn new(slots: usize, frame: ClusterFrame, counts: &Counts) -> Self {
-        let screen = CpuScreen::new(slots, frame);
+impl Default for CountingDevice {
+    fn default() -> Self {
         Self {
-            batch: screen.batch(),
+            cpu: Cpu::new(1).unwrap(),
+            batch: None,
             on_threads: false,
-            counts: counts.clone(),
-            screen,
+            counts: Counts::default(),
         }
     }
+}
+
+impl Device for CountingDevice {
+    fn cpu(&self) -> &Cpu {
+        &self.cpu
+    }
+}
+
+impl AgglomerationDevice for CountingDevice {
+    fn screen(
+        &self,
+        _: usize,
+        problem: &Problem,
+        _: usize,
+        frame: ClusterFrame,
+    ) -> Result<Box<dyn Screen>> {
+        let screen = CpuScreen::new(problem.clusters(), frame);
+        Ok(Box::new(Counting {
+            batch: self.batch.unwrap_or(screen.batch()),
+            on_threads: self.on_threads,
+            counts: self.counts.clone(),
+            screen,
+        }))
+    }
+}
+
+/// Counts what its screen does.
+struct Counting {
+    screen: CpuScreen,
+    batch: usize,
+    on_threads: bool,
+    counts: Counts,
 }
 
 impl Screen for Counting {

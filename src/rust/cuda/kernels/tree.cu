@@ -1,0 +1,225 @@
+// A whole tree on the device: all merges of a large problem, by all multiprocessors together.
+//
+// The first block serves the chain of merges: it has the queue of all clusters (tree_chain.cuh),
+// merges as long as the unions of the pairs that come next are ready (tree_merge.cuh), and posts
+// jobs for the other blocks (tree_plan.cuh). These make unions ahead of their turn (tree_union.cuh)
+// and search for their nearest clusters (tree_search.cuh), while the chain goes on. A tentative
+// union depends on its two clusters only, so it is right for as long as both are active; the
+// clusters made since its search are compared with it when its turn comes.
+//
+// What decides is in double precision and in the order of operations of mahalanobis/shape.rs and
+// mahalanobis/distance.rs, so results have the same bits with any number of blocks; bounds in
+// single precision only rule clusters out. Which pair comes next is the definition's: the smallest
+// distance, then the smaller slots. As in mahalanobis/agglomerate a pair belongs to the younger of
+// its clusters, and each cluster knows its nearest older ones and a floor under all others.
+//
+// Compiled with DIMENSIONS, the number of coordinates that are kept in registers.
+
+#include "tree_plan.cuh"
+#include "tree_worker.cuh"
+
+// Loops of the chain between two looks at the host's wish to stop and at the time.
+#define LOOPS_BETWEEN_CHECKS 16
+// Nanoseconds for which the chain waits for jobs, before it takes the launch for stuck.
+#define PATIENCE 60000000000ull
+
+__device__ void load_chain(const Tree &tree, Chain &chain) {
+  uint i = threadIdx.x;
+  FOR_EACH(word, CHAIN_BYTES / sizeof(uint)) ((uint *)&chain)[word] = 0;
+  __syncthreads();
+  chain.buckets[i] = NOWHERE;
+  if (i < RECENT) chain.recent_ids[i] = NONE;
+  __syncthreads();
+  FOR_EACH(leaf, leaves_of(tree)) atomicOr(&chain.dirty[leaf / 32], 1u << leaf % 32);
+  if (i == 0) {
+    const uint *control = tree.control;
+    chain.merges = chain.committed = control[MERGES];
+    chain.below_threshold = control[BELOW_THRESHOLD];
+    chain.next_id = control[NEXT_ID];
+    chain.shapes_used = control[SHAPES_USED];
+    chain.free_shapes = control[FREE_SHAPES];
+    chain.status = RUNNING;
+    tree.control[COMMITTED] = chain.merges;
+  }
+  __syncthreads();
+}
+
+__device__ void store_chain(const Tree &tree, Chain &chain) {
+  sort_out(tree, false, true);
+  if (threadIdx.x > 0) return;
+  uint *control = tree.control;
+  control[MERGES] = chain.merges;
+  control[BELOW_THRESHOLD] = chain.below_threshold;
+  control[NEXT_ID] = chain.next_id;
+  control[SHAPES_USED] = chain.shapes_used;
+  control[FREE_SHAPES] = chain.free_shapes;
+  *tree.progress = chain.merges;
+}
+
+// Serves the chain until the launch is to end. `work_on` does a posted job where there is no other
+// block, and tells whether there was one.
+template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  ulong start = threadIdx.x == 0 ? nanoseconds() : 0, last = start;
+  for (uint loop = 0;; loop++) {
+    uint results = take_results(work);
+    bool has_news = results > 0 || loop == 0;
+    if (has_news && chain.status == RUNNING) merge_all_ready(work);
+    commit(work);
+    if (has_news && chain.status == RUNNING) plan(work);
+    if (threadIdx.x == 0) {
+      ulong now = loop % LOOPS_BETWEEN_CHECKS == 0 || results > 0 ? nanoseconds() : last;
+      if (results > 0) last = now;
+      if (chain.status == RUNNING && loop % LOOPS_BETWEEN_CHECKS == 0) {
+        *tree.progress = chain.merges;
+        if (*tree.stop)
+          chain.status = STOPPED;
+        else if (now - start > 1000000ull * tree.milliseconds)
+          chain.status = TIME_IS_UP;
+        else if (now - last > PATIENCE)
+          chain.status = STUCK;
+      }
+    }
+    __syncthreads();
+    if (chain.status != RUNNING) break;
+    work_on();
+  }
+}
+
+template <int P>
+__device__ void grow_for(const Tree &tree, const Clusters &clusters) {
+  __shared__ Shared shared;
+  __shared__ Entries entries;
+  __shared__ uint number;
+  uint p = tree.dimensions;
+  if (blockIdx.x > 0) {
+    Hunt &hunt = *(Hunt *)memory;
+    float *query = (float *)(memory + HUNT_DOUBLES);
+    Workspace room(shared, p, memory + HUNT_DOUBLES + query_doubles<P>(p));
+    for (;;) {
+      __syncthreads();
+      if (threadIdx.x == 0) number = wait_for_post(tree);
+      __syncthreads();
+      if (number == NONE) return;
+      if (number & HELP)
+        take_chunks<P>(tree, clusters, number & ~HELP, hunt, query, NONE);
+      else
+        do_job<P>(tree, clusters, number, hunt, query, entries, room);
+    }
+  }
+  Chain &chain = chain_of_block();
+  // Of a workspace, the chain needs what its warps work in.
+  double *rest = lists_of_block(tree).end(tree);
+  Workspace room(shared, p, rest);
+  if (gridDim.x > 1) room.scratch = rest;
+  Work work{tree, clusters, entries, room};
+  load_chain(tree, chain);
+  if (gridDim.x > 1) {
+    serve(work, [] {});
+  } else {
+    rest += workspace_doubles(p);
+    Hunt &hunt = *(Hunt *)rest;
+    float *query = (float *)(rest + HUNT_DOUBLES);
+    uint turn = 0;
+    // Some of the jobs at a time, as blocks would that are late.
+    serve(work, [&] {
+      turn += 1;
+      uint left = tree.control[POSTED] - tree.control[TAKEN], count = min(left, 1u << 2 * (turn % 4));
+      for (uint i = 0; i < count; i++) {
+        __syncthreads();
+        uint at = tree.control[TAKEN];
+        __syncthreads();
+        if (threadIdx.x == 0) tree.control[TAKEN] = at + 1;
+        do_job<P>(tree, clusters, (uint)tree.posted[at % RING], hunt, query, entries, room);
+      }
+      __syncthreads();
+    });
+  }
+  store_chain(tree, chain);
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  __threadfence();
+  *(volatile uint *)(tree.control + STATUS) = chain.status;
+}
+
+// Makes merges until all are made, or until `status` says why not.
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    grow(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
+  grow_for<DIMENSIONS>(tree, clusters);
+}
+
+template <int P>
+__device__ void start_for(const Tree &tree, const Clusters &clusters, uint first, uint end) {
+  __shared__ Shared shared;
+  __shared__ Entries entries;
+  Hunt &hunt = *(Hunt *)memory;
+  float *query = (float *)(memory + HUNT_DOUBLES);
+  uint p = tree.dimensions;
+  Workspace room(shared, p, memory + HUNT_DOUBLES + query_doubles<P>(p));
+  for (uint position = first + blockIdx.x; position < end; position += gridDim.x)
+    search_at_start<P>(tree, clusters, position, hunt, query, entries, room);
+}
+
+// Searches for the nearest older clusters of the active clusters at some positions.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    start(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters, uint first,
+          uint end) {
+  start_for<DIMENSIONS>(tree, clusters, first, end);
+}
+
+// Draws the ball around each WARP positions, by a warp each.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    enclose(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
+  uint p = tree.dimensions, lane = threadIdx.x % WARP;
+  uint ball = (blockIdx.x * THREADS + threadIdx.x) / WARP;
+  if (ball >= tree.balls) return;
+  uint position = ball * WARP + lane;
+  auto sum = [](float value) {
+    for (int step = WARP / 2; step > 0; step /= 2)
+      value += __shfl_xor_sync(WHOLE_WARP, value, step);
+    return value;
+  };
+  auto element = [&](uint k) { return clusters.rows[(size_t)k * clusters.capacity + position]; };
+  float low = element(p + LOW), square = 0;
+  bool there = low >= 0;
+  uint count = __popc(__ballot_sync(WHOLE_WARP, there));
+  for (uint k = 0; k < p; k++) {
+    float x = there ? element(k) : 0;
+    float center = sum(x) / fmaxf((float)count, 1.0f);
+    if (lane == 0) tree.ball_rows[(size_t)k * tree.balls + ball] = center;
+    float d = x - center;
+    square = fmaf(d, d, square);
+  }
+  float slack = 1.0f + ((float)p + 16.0f) / (1 << 24);
+  float radius = there ? (__fsqrt_rn(square) + element(p + ERROR)) * slack : 0;
+  low = there ? low : single_infinity();
+  for (int step = WARP / 2; step > 0; step /= 2) {
+    radius = fmaxf(radius, __shfl_xor_sync(WHOLE_WARP, radius, step));
+    low = fminf(low, __shfl_xor_sync(WHOLE_WARP, low, step));
+  }
+  if (lane > 0) return;
+  tree.ball_rows[(size_t)(p + RADIUS) * tree.balls + ball] = radius;
+  tree.ball_rows[(size_t)(p + BALL_LOW) * tree.balls + ball] = low;
+}
+
+// Gives all active clusters their shapes anew, for all are full-size now. A block for each.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    reshape_all(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
+  __shared__ Shared shared;
+  uint p = tree.dimensions;
+  Workspace room(shared, p, memory);
+  float *row = (float *)(memory + workspace_doubles(p));
+  for (uint slot = blockIdx.x; slot < tree.clusters; slot += gridDim.x) {
+    uint shape = tree.shapes[slot];
+    if (tree.ids[slot] == NONE || shape == NONE) continue;
+    Whitening found;
+    shape = shape_up(tree, shape & ~IDENTITY, tree.sizes[slot], found, room);
+    __syncthreads();
+    write_row(tree, clusters, row, mean_of(tree, slot), shape, found, room);
+    uint position = tree.positions[slot];
+    FOR_EACH(k, p + SCALARS) clusters.rows[(size_t)k * clusters.capacity + position] = row[k];
+    if (threadIdx.x == 0) tree.shapes[slot] = shape;
+    __syncthreads();
+  }
+}

@@ -1,0 +1,290 @@
+// Merges whose unions are ready, as far as the entries of the queue tell what comes next, in shared
+// memory; and the copies of unions to where other blocks find them, some merges at a time.
+
+#pragma once
+
+#include "tree_chain.cuh"
+
+// Where the cluster of a merge of the last is.
+__device__ __forceinline__ uint home_of(const Tree &tree, const Chain &chain, uint merge) {
+  uint at = merge % RECENT;
+  return merge < chain.committed ? chain.recent_slots[at] : tree.clusters + chain.recent_jobs[at];
+}
+
+// Lists a cluster that was made since a tentative union was searched for, if it may be below its
+// floor: the one at this place of the ring, by a thread for each.
+__device__ __forceinline__ void list_near_recent(const Work &work, uint job, uint place) {
+  Chain &chain = chain_of_block();
+  uint nth = (chain.merges - 1 - place) % RECENT, id = chain.recent_ids[place];
+  if (nth >= chain.merges - chain.made_at[job] || id == NONE) return;
+  if (id == chain.lower_ids[job] || id == chain.higher_ids[job]) return;
+  uint p = work.tree.dimensions;
+  const float *row = lists_of_block(work.tree).row(job), *recent = lists_of_block(work.tree).recent(place);
+  Margins margins(p);
+  float square = 0;
+#pragma unroll 4
+  for (uint k = 0; k < p; k++) {
+    float d = row[k] - recent[k];
+    square = fmaf(d, d, square);
+  }
+  float distance = __fsqrt_rn(square) * margins.shrink - (row[p + ERROR] + recent[p]);
+  float bound = fmaxf(distance, 0.0f) * (row[p + LOW] + recent[p + 1]) * margins.slack;
+  // Also where that is no number.
+  if (!(bound >= chain.limits[job])) chain.list[atomicAdd(&chain.listed, 1)] = place;
+}
+
+// What becomes of a thread's entry, job and recent cluster when the clusters of `job` are merged.
+__device__ __forceinline__ void forget_merged(const Work &work, uint job) {
+  Chain &chain = chain_of_block();
+  uint i = threadIdx.x, lower = chain.lower[job], higher = chain.higher[job];
+  uint lower_id = chain.lower_ids[job], higher_id = chain.higher_ids[job];
+  auto is_merged = [&](uint slot) { return slot == lower || slot == higher; };
+  ulong tie = chain.ties[i];
+  bool has_merged = is_pair(tie) && (is_merged(lower_slot(tie)) || is_merged(higher_slot(tie)));
+  if (chain.kinds[i] != EMPTY) {
+    if (is_merged(chain.owners[i]))
+      chain.kinds[i] = EMPTY;
+    else if (has_merged)
+      chain.kinds[i] = STALE;
+  }
+  auto is_gone = [&](uint id) { return id == lower_id || id == higher_id; };
+  uint state = chain.states[i];
+  if (i != job && (state == PENDING || state == READY || state == SEARCHING)) {
+    uint mine = chain.lower_ids[i], other = chain.higher_ids[i], id = chain.ids[job];
+    if (is_gone(mine) || is_gone(other)) chain.is_dead[i] = 1;
+    if (mine == id) chain.lower_nodes[i] = lower;
+    if (other == id) chain.higher_nodes[i] = lower;
+    if (state == READY) {
+#pragma unroll
+      for (uint c = 0; c < CANDIDATES; c++) {
+        uint *slot = lists_of_block(work.tree).slots + c * JOBS + i;
+        if (is_merged(*slot)) *slot = NONE;
+      }
+    }
+  }
+  if (i >= RECENT && is_gone(chain.recent_ids[i - RECENT])) chain.recent_ids[i - RECENT] = NONE;
+}
+
+// Makes what a union's search has found the candidates of its slot, as far as it is active, by a
+// warp. That is in order.
+__device__ __forceinline__ void keep_active(const Work &work, uint job) {
+  const Tree &tree = work.tree;
+  const Chain &chain = chain_of_block();
+  uint lane = threadIdx.x % WARP, slot = chain.lower[job], at = lane * JOBS + job;
+  uint other = lane < chain.counts[job] ? lists_of_block(work.tree).slots[at] : NONE;
+  uint active = __ballot_sync(WHOLE_WARP, other != NONE);
+  if (other != NONE) {
+    uint rank = __popc(active & ((1u << lane) - 1));
+    size_t to = (size_t)slot * CANDIDATES + rank;
+    ulong value = lists_of_block(work.tree).values[at];
+    uint id = lists_of_block(work.tree).ids[at];
+    tree.candidate_values[to] = value;
+    tree.candidate_slots[to] = other;
+    tree.candidate_ids[to] = id;
+    if (rank == 0) {
+      work.entries.first = {value, pair_tie(slot, other)};
+      work.entries.first_id = id;
+    }
+  }
+  if (lane > 0) return;
+  tree.floor_values[slot] = __longlong_as_double(chain.floor_values[job]);
+  tree.floor_ties[slot] = chain.floor_ties[job];
+  tree.counts[slot] = __popc(active);
+  if (active == 0) work.entries.first = {chain.floor_values[job], chain.floor_ties[job]};
+}
+
+// The same where clusters made since the search may be below its floor: `list` has their places.
+__device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  uint slot = chain.lower[job], i = threadIdx.x, listed = chain.listed;
+  if (i == 0) work.entries.count = 0;
+  __syncthreads();
+  if (i < chain.counts[job]) {
+    uint at = i * JOBS + job, other = lists_of_block(work.tree).slots[at];
+    if (other != NONE)
+      add_entry(work.entries, __longlong_as_double(lists_of_block(work.tree).values[at]), slot, other,
+                lists_of_block(work.tree).ids[at]);
+  }
+  for (uint n = i / WARP; n < listed; n += WARPS) {
+    uint place = chain.list[n];
+    uint merge = chain.merges - 1 - (chain.merges - 1 - place) % RECENT;
+    double distance = node_distance(tree, tree.clusters + job, home_of(tree, chain, merge),
+                                    work.room.of_warp());
+    if (i % WARP == 0)
+      add_entry(work.entries, distance, slot, chain.recent_slots[place], chain.recent_ids[place]);
+  }
+  __syncthreads();
+  keep_nearest(tree, slot, work.entries, {chain.floor_values[job], chain.floor_ties[job]});
+  __syncthreads();
+}
+
+// Merges the pair of the entry at `at`, whose tentative union is `job`. The caller waits for all
+// threads after that, and again when it has set `listed` to 0 for the next time.
+__device__ __forceinline__ void merge(const Work &work, uint at, uint job) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  uint i = threadIdx.x, p = tree.dimensions, merge = chain.merges;
+  uint lower = chain.lower[job], higher = chain.higher[job], id = chain.ids[job];
+  if (i >= RECENT) list_near_recent(work, job, i - RECENT);
+  forget_merged(work, job);
+  __syncthreads();
+  if (chain.listed > 0)
+    keep_nearest_active(work, job);
+  else if (i < WARP)
+    keep_active(work, job);
+  const float *row = lists_of_block(work.tree).row(job);
+  if (i >= 2 * WARP) {
+    float *recent = lists_of_block(work.tree).recent(merge);
+    uint k = i - 2 * WARP;
+    if (k < p + 2) recent[k] = k < p ? row[k] : row[p + (k == p ? ERROR : LOW)];
+  } else if (i >= WARP) {
+    uint what = i - WARP;
+    if (what == 0) {
+      tree.firsts[lower] = 0;
+      tree.ids[lower] = NONE;
+      tree.lower[merge] = lower;
+      mark_leaf(chain, lower);
+    } else if (what == 1) {
+      tree.head_values[higher] = INFINITY_BITS;
+      tree.head_ties[higher] = ~0ull;
+      tree.ids[higher] = NONE;
+      tree.higher[merge] = higher;
+      mark_leaf(chain, higher);
+    } else if (what == 2) {
+      free_shape(tree, chain, chain.lower_shapes[job]);
+    } else if (what == 3) {
+      free_shape(tree, chain, chain.higher_shapes[job]);
+    }
+  } else {
+    __syncwarp();
+    if (i > 0) return;
+    Key head = work.entries.first;
+    bool pair = is_pair(head.tie);
+    uint other = lower_slot(head.tie) == lower ? higher_slot(head.tie) : lower_slot(head.tie);
+    uint other_id = pair ? work.entries.first_id : NONE;
+    bool comes_first = !pair || lower < other;
+    tree.heights[merge] = __longlong_as_double(chain.values[at]);
+    put_entry(chain, at, head, lower, comes_first ? id : other_id, comes_first ? other_id : id);
+    if (chain.kinds[at] != EMPTY && !chain.is_fresh[at]) {
+      chain.is_fresh[at] = 1;
+      chain.fresh[chain.fresh_count] = at;
+      chain.fresh_count += 1;
+    }
+    tree.head_values[lower] = head.value;
+    tree.head_ties[lower] = head.tie;
+    chain.recent_slots[merge % RECENT] = lower;
+    chain.recent_ids[merge % RECENT] = id;
+    chain.recent_jobs[merge % RECENT] = job;
+    chain.states[job] = MERGED;
+    chain.below_threshold -= chain.fuller[job];
+    chain.merges = merge + 1;
+  }
+}
+
+// Puts a union's row to its position, and enlarges the ball around that; by a warp.
+__device__ void place_row(const Tree &tree, const Clusters &clusters, const float *row,
+                          uint position) {
+  uint p = tree.dimensions, ball = position / WARP, lane = threadIdx.x % WARP;
+  for (uint k = lane; k < p + SCALARS; k += WARP)
+    clusters.rows[(size_t)k * clusters.capacity + position] = row[k];
+  float square = 0;
+  for (uint k = lane; k < p; k += WARP) {
+    float d = row[k] - tree.ball_rows[(size_t)k * tree.balls + ball];
+    square = fmaf(d, d, square);
+  }
+  for (int step = WARP / 2; step > 0; step /= 2)
+    square += __shfl_xor_sync(WHOLE_WARP, square, step);
+  if (lane > 0) return;
+  float slack = 1.0f + ((float)p + 16.0f) / (1 << 24);
+  float radius = (__fsqrt_rn(square) + row[p + ERROR]) * slack;
+  float *numbers = tree.ball_rows + (size_t)p * tree.balls + ball;
+  // Their bits order numbers that are not negative.
+  atomicMax((uint *)(numbers + RADIUS * (size_t)tree.balls), __float_as_uint(radius));
+  atomicMin((uint *)(numbers + BALL_LOW * (size_t)tree.balls), __float_as_uint(row[p + LOW]));
+}
+
+// Copies the unions of the merges since the last time to their slots and positions, where all
+// blocks find them from now on.
+__device__ __noinline__ void commit(const Work &work) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  uint i = threadIdx.x, lane = i % WARP, p = tree.dimensions;
+  __syncthreads();
+  uint first = chain.committed, count = chain.merges - first;
+  if (count == 0) return;
+  // That their slots have no cluster shows before anything else of them changes.
+  if (i == 0) __threadfence();
+  __syncthreads();
+  for (uint n = i / WARP; n < count; n += WARPS) {
+    uint merge = first + n, at = merge % RECENT, job = chain.recent_jobs[at];
+    uint lower = chain.lower[job], higher = chain.higher[job], node = tree.clusters + job;
+    uint position = tree.positions[lower], gone = tree.positions[higher];
+    if (lane == 0)
+      work.clusters.rows[(size_t)(p + LOW) * work.clusters.capacity + gone] = GONE;
+    if (chain.recent_ids[at] == NONE) continue;
+    for (uint k = lane; k < p; k += WARP) mean_of(tree, lower)[k] = mean_of(tree, node)[k];
+    place_row(tree, work.clusters, lists_of_block(work.tree).row(job), position);
+    if (lane == 0) {
+      tree.orders[lower] = tree.orders_at[position] = tree.clusters + merge;
+      tree.sizes[lower] = chain.sizes[job];
+      tree.shapes[lower] = chain.shapes[job];
+    }
+  }
+  __threadfence();
+  __syncthreads();
+  if (i < count) {
+    uint at = (first + i) % RECENT;
+    if (chain.recent_ids[at] != NONE) tree.ids[chain.recent_slots[at]] = chain.recent_ids[at];
+  }
+  __syncthreads();
+  if (i == 0) {
+    __threadfence();
+    *(volatile uint *)(tree.control + COMMITTED) = chain.committed = chain.merges;
+  }
+  __syncthreads();
+}
+
+// Merges as far as the unions are ready; sets the status where it goes on no more.
+__device__ void merge_all_ready(const Work &work) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  uint front = 0;
+  for (;;) {
+    __syncthreads();
+    bool done = chain.merges + 1 == tree.clusters;
+    bool full = chain.below_threshold == 0 && !tree.all_full_size;
+    if (done || full) {
+      __syncthreads();
+      if (threadIdx.x == 0) chain.status = done ? ALL_MERGED : ALL_FULL_SIZE;
+      return;
+    }
+    if (chain.merges - chain.committed == RECENT) commit(work);
+    if (chain.fresh_count == MOST_FRESH) {
+      sort_entries();
+      front = 0;
+    }
+    uint at = first_entry(chain, front), kind = at == NONE ? EMPTY : chain.kinds[at];
+    if (kind == EMPTY || kind == STALE) {
+      commit(work);
+      if (kind == STALE)
+        renew_stale(tree);
+      else
+        refill(tree);
+      front = 0;
+      if (chain.sorted_count > 0) continue;
+      if (kind == STALE) continue;
+      if (threadIdx.x == 0) chain.status = GAVE_UP;
+      return;
+    }
+    if (kind == FLOOR) return;
+    uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at]);
+    bool is_ready = job != NOWHERE && chain.states[job] == READY &&
+                    chain.merges - chain.made_at[job] <= RECENT;
+    if (!is_ready) return;
+    if (threadIdx.x == 0) chain.listed = 0;
+    // No thread changes what others still look at.
+    __syncthreads();
+    merge(work, at, job);
+  }
+}

@@ -1,0 +1,153 @@
+// Nodes of a growing tree, their distances, and the order of pairs.
+
+#pragma once
+
+// Defines THREADS, which the others need.
+#include "tree_launch.cuh"
+
+#include "block.cuh"
+#include "distance.cuh"
+#include "screen_bounds.cuh"
+#include "whitening.cuh"
+
+// The number of a node's shape, NONE for the identity.
+__device__ __forceinline__ uint shape_of(const Tree &tree, uint node) {
+  uint shape = tree.shapes[node];
+  return shape & IDENTITY ? NONE : shape;
+}
+
+__device__ __forceinline__ double *scatter_of(const Tree &tree, uint shape) {
+  return tree.scatters + (size_t)shape * packed_length(tree.dimensions);
+}
+
+__device__ __forceinline__ double *bands_of(const Tree &tree, uint shape) {
+  return tree.factors + (size_t)shape * banded_length(tree.dimensions);
+}
+
+__device__ __forceinline__ double *mean_of(const Tree &tree, uint node) {
+  return tree.means + (size_t)node * tree.dimensions;
+}
+
+// The id of a slot's cluster, as other blocks have written it.
+__device__ __forceinline__ uint id_at(const Tree &tree, uint slot) {
+  return *(volatile uint *)(tree.ids + slot);
+}
+
+// The slots of a pair, for ties. A floor comes before a pair of the same slots.
+__device__ __forceinline__ ulong pair_tie(uint slot, uint other) {
+  uint lower = min(slot, other), higher = max(slot, other);
+  return (ulong)lower << 32 | (ulong)higher << 1 | 1;
+}
+__device__ __forceinline__ bool is_pair(ulong tie) { return tie & 1; }
+__device__ __forceinline__ uint lower_slot(ulong tie) { return tie >> 32; }
+__device__ __forceinline__ uint higher_slot(ulong tie) { return (uint)tie >> 1; }
+
+// The distance between two nodes, by a warp whose own `scratch` is 2p long.
+__device__ __noinline__ double node_distance(const Tree &tree, uint node, uint other, double *scratch) {
+  // Of a cluster that is merged away meanwhile, lanes may see different ones.
+  uint p = tree.dimensions, shape = __shfl_sync(WHOLE_WARP, shape_of(tree, node), 0);
+  uint other_shape = __shfl_sync(WHOLE_WARP, shape_of(tree, other), 0);
+  const double *mean = mean_of(tree, node), *other_mean = mean_of(tree, other);
+  auto difference = [&](uint k) { return mean[k] - other_mean[k]; };
+  const double *factor = shape == NONE ? nullptr : bands_of(tree, shape);
+  double to_node = warp_distance(p, difference, factor, scratch);
+  if (shape == NONE && other_shape == NONE) return to_node;
+  const double *other_factor = other_shape == NONE ? nullptr : bands_of(tree, other_shape);
+  return average(to_node, warp_distance(p, difference, other_factor, scratch));
+}
+
+// The key of a node's floor: all older clusters that are no candidates are behind it.
+__device__ __forceinline__ Key floor_of(const Tree &tree, uint node) {
+  return {(ulong)__double_as_longlong(tree.floor_values[node]), tree.floor_ties[node]};
+}
+
+// Clusters to choose the nearest from, in shared memory.
+struct Entries {
+  ulong values[FOUND_ROOM + CANDIDATES];
+  ulong ties[FOUND_ROOM + CANDIDATES];
+  uint slots[FOUND_ROOM + CANDIDATES];
+  uint ids[FOUND_ROOM + CANDIDATES];
+  uint count;
+  // What `keep_nearest` tells: how many are below the floor; the floor that they have left; the
+  // first of them, or that floor; and the id of the first.
+  uint below, first_id;
+  Key floor, first;
+};
+
+__device__ __forceinline__ void add_entry(Entries &entries, double distance, uint slot, uint other,
+                                          uint id) {
+  uint at = atomicAdd(&entries.count, 1);
+  entries.values[at] = __double_as_longlong(distance);
+  entries.ties[at] = pair_tie(slot, other);
+  entries.slots[at] = other;
+  entries.ids[at] = id;
+}
+
+// Makes the least of the entries the candidates of a node, with a floor that is not above `floor`.
+// All threads of the block call it.
+__device__ void keep_nearest(const Tree &tree, uint node, Entries &entries, Key floor) {
+  uint count = entries.count;
+  size_t start = (size_t)node * CANDIDATES;
+  if (threadIdx.x == 0) {
+    entries.below = 0;
+    entries.first_id = NONE;
+    entries.first = entries.floor = floor;
+  }
+  __syncthreads();
+  FOR_EACH(i, count) {
+    Key mine = {entries.values[i], entries.ties[i]};
+    if (!(mine < floor)) continue;
+    uint rank = 0;
+    for (uint j = 0; j < count; j++) {
+      Key other = {entries.values[j], entries.ties[j]};
+      rank += other < mine || (j < i && !(mine < other));
+    }
+    atomicMax(&entries.below, rank + 1);
+    if (rank < CANDIDATES) {
+      tree.candidate_values[start + rank] = mine.value;
+      tree.candidate_slots[start + rank] = entries.slots[i];
+      tree.candidate_ids[start + rank] = entries.ids[i];
+    }
+    if (rank == 0) {
+      entries.first = mine;
+      entries.first_id = entries.ids[i];
+    }
+    // A floor comes before the pair with the same slots.
+    if (rank == CANDIDATES) entries.floor = {mine.value, mine.tie & ~1ull};
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    tree.floor_values[node] = __longlong_as_double(entries.floor.value);
+    tree.floor_ties[node] = entries.floor.tie;
+    tree.counts[node] = min(entries.below, (uint)CANDIDATES);
+  }
+}
+
+// The first candidate of a slot that is active, by a warp; CANDIDATES if there is none below the
+// floor.
+__device__ uint first_candidate(const Tree &tree, uint slot) {
+  uint lane = threadIdx.x % WARP, count = tree.counts[slot];
+  bool there = false;
+  if (lane < count) {
+    size_t at = (size_t)slot * CANDIDATES + lane;
+    there = id_at(tree, tree.candidate_slots[at]) == tree.candidate_ids[at];
+  }
+  uint active = __ballot_sync(WHOLE_WARP, there);
+  return active ? __ffs(active) - 1 : CANDIDATES;
+}
+
+// Writes the head of an active cluster: its first candidate or its floor; by a warp. Returns it.
+__device__ Key write_head(const Tree &tree, uint slot) {
+  uint first = first_candidate(tree, slot);
+  Key head = floor_of(tree, slot);
+  if (first < CANDIDATES) {
+    size_t at = (size_t)slot * CANDIDATES + first;
+    head = {tree.candidate_values[at], pair_tie(slot, tree.candidate_slots[at])};
+  }
+  if (threadIdx.x % WARP == 0) {
+    tree.firsts[slot] = first;
+    tree.head_values[slot] = head.value;
+    tree.head_ties[slot] = head.tie;
+  }
+  return head;
+}

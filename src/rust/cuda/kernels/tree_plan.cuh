@@ -1,0 +1,487 @@
+// What other blocks are to do next: the results of their jobs, and the choice of new ones.
+
+#pragma once
+
+#include "tree_merge.cuh"
+#include "tree_worker.cuh"
+
+// Unions of unions that are prepared ahead.
+#define FOLLOW_UPS 3
+
+// The next job of one that is not yet in a bucket.
+#define UNLISTED (NONE - 1)
+
+// ---- results ----
+
+// Takes the result of a tentative union's job, by a warp.
+__device__ void take_union(const Work &work, uint number) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  uint lane = threadIdx.x % WARP, node = tree.clusters + number, count = tree.counts[node];
+  const Job &job = tree.jobs[number];
+  const float *row = tree.rows + (size_t)number * (tree.dimensions + SCALARS);
+  Lists lists = lists_of_block(tree);
+  if (tree.rows_in_shared)
+    for (uint k = lane; k < lists.row_length; k += WARP) lists.row(number)[k] = row[k];
+  if (lane < CANDIDATES) {
+    size_t from = (size_t)node * CANDIDATES + lane;
+    uint at = lane * JOBS + number, slot = NONE;
+    if (lane < count) {
+      uint id = tree.candidate_ids[from];
+      slot = tree.candidate_slots[from];
+      if (tree.ids[slot] != id) slot = NONE;
+      lists.ids[at] = id;
+      lists.values[at] = tree.candidate_values[from];
+    }
+    lists.slots[at] = slot;
+  }
+  if (lane > 0) return;
+  chain.counts[number] = count;
+  chain.floor_values[number] = __double_as_longlong(tree.floor_values[node]);
+  chain.floor_ties[number] = tree.floor_ties[node];
+  chain.limits[number] = __double2float_ru(tree.floor_values[node] / tree.unit * (1 + SLACK));
+  chain.sizes[number] = tree.sizes[node];
+  chain.shapes[number] = tree.shapes[node];
+  chain.made_at[number] = job.made_at;
+  if (job.is_new) {
+    chain.fuller[number] = job.fuller;
+    if (job.nearest < WANTED / 2 && job.found_first < MOST_DECIDED) atomicAdd(&chain.few, 1);
+    if (job.found_first > 4 * MOST_DECIDED) atomicAdd(&chain.many, 1);
+    atomicAdd(&chain.inserted, 1);
+  }
+  chain.states[number] = READY;
+  if (job.is_hopeless) chain.status = GAVE_UP;
+}
+
+// Gives an active cluster the candidates that a search has found, by a warp.
+__device__ void take_search(const Work &work, uint number) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  uint lane = threadIdx.x % WARP, node = tree.clusters + number, slot = chain.lower[number];
+  bool is_active = !chain.is_dead[number];
+  __syncwarp();
+  if (lane == 0) chain.states[number] = UNUSED;
+  if (!is_active) return;
+  uint count = tree.counts[node];
+  if (lane < count) {
+    size_t from = (size_t)node * CANDIDATES + lane, to = (size_t)slot * CANDIDATES + lane;
+    tree.candidate_values[to] = tree.candidate_values[from];
+    tree.candidate_slots[to] = tree.candidate_slots[from];
+    tree.candidate_ids[to] = tree.candidate_ids[from];
+  }
+  Key before = floor_of(tree, slot), floor = floor_of(tree, node);
+  __syncwarp();
+  if (lane == 0) {
+    // Otherwise a search whose bounds tell too little would be made for ever.
+    if (tree.jobs[number].is_hopeless || (count == 0 && !(before < floor))) chain.status = GAVE_UP;
+    tree.counts[slot] = count;
+    tree.floor_values[slot] = __longlong_as_double(floor.value);
+    tree.floor_ties[slot] = floor.tie;
+    mark_leaf(chain, slot);
+  }
+  __syncwarp();
+  bool is_entry = false;
+  for (uint i = lane; i < ENTRIES; i += WARP) {
+    if (chain.owners[i] == slot && chain.kinds[i] != EMPTY) {
+      chain.kinds[i] = STALE;
+      is_entry = true;
+    }
+  }
+  // Its head is found with those of other entries that are stale.
+  if (!__any_sync(WHOLE_WARP, is_entry)) write_head(tree, slot);
+}
+
+// Takes the results of all jobs that are done; returns how many they are.
+__device__ uint take_results(const Work &work) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  uint i = threadIdx.x, nth = chain.done + i;
+  ulong entry = *(volatile ulong *)(tree.done + nth % RING);
+  __syncthreads();
+  if (i == 0) {
+    chain.count = THREADS;
+    chain.few = chain.many = chain.inserted = 0;
+  }
+  __syncthreads();
+  if ((uint)(entry >> 32) != nth + 1) atomicMin(&chain.count, i);
+  __syncthreads();
+  uint count = chain.count;
+  if (count == 0) return 0;
+  __threadfence();
+  if (i < count) chain.list[i] = (uint)entry;
+  if (i == 0) chain.done += count;
+  __syncthreads();
+  for (uint n = i / WARP; n < count; n += WARPS) {
+    uint number = chain.list[n], state = chain.states[number];
+    __syncwarp();
+    if (i % WARP == 0) {
+      atomicAdd(&chain.users[number], ~0u);
+      uint lower = chain.lower_used[number], higher = chain.higher_used[number];
+      if (lower != NONE) atomicAdd(&chain.users[lower], ~0u);
+      if (higher != NONE) atomicAdd(&chain.users[higher], ~0u);
+    }
+    if (state == SEARCHING)
+      take_search(work, number);
+    else if (state == PENDING || state == READY)
+      take_union(work, number);
+  }
+  __syncthreads();
+  if (i == 0 && chain.inserted > 0) {
+    double change = 1 + 0.05 * ((double)chain.few - (double)chain.many) / chain.inserted;
+    *tree.radius_factor = fmin(fmax(*tree.radius_factor * change, 0.1), 10.0);
+  }
+  return count;
+}
+
+// ---- the jobs that are still wanted ----
+
+// Whether one cluster of a tentative union's pair is still to be expected: active, or a tentative
+// union. A merged one shows in `is_dead`.
+__device__ __forceinline__ bool is_expected(const Tree &tree, const Chain &chain, uint id,
+                                            uint node) {
+  if (node < tree.clusters) return true;
+  uint number = node - tree.clusters, state = chain.states[number];
+  return chain.ids[number] == id && (state == PENDING || state == READY);
+}
+
+// Drops tentative unions that cannot come any more, or are too old; all but those that are expected
+// soon where there is little room for others. Lists the jobs that can be used.
+__device__ __noinline__ void sort_out(const Tree &tree, bool is_full, bool all) {
+  Chain &chain = chain_of_block();
+  uint i = threadIdx.x, state = chain.states[i];
+  __syncthreads();
+  if (state == PENDING || state == READY) {
+    bool is_old = chain.merges - chain.made_at[i] > RECENT;
+    if (all || chain.is_dead[i] || is_old || (is_full && chain.depths[i] == 0))
+      chain.states[i] = DROPPED;
+  }
+  // What a dropped one would be part of.
+  for (uint depth = 0; depth <= FOLLOW_UPS; depth++) {
+    __syncthreads();
+    state = chain.states[i];
+    bool drops = (state == PENDING || state == READY) &&
+                 !(is_expected(tree, chain, chain.lower_ids[i], chain.lower_nodes[i]) &&
+                   is_expected(tree, chain, chain.higher_ids[i], chain.higher_nodes[i]));
+    __syncthreads();
+    if (drops) chain.states[i] = DROPPED;
+  }
+  chain.buckets[i] = NOWHERE;
+  if (i == 0) chain.unused_count = 0;
+  __syncthreads();
+  state = chain.states[i];
+  if ((state == DROPPED || state == MERGED) && (chain.users[i] == 0 || all)) {
+    if (state == DROPPED) free_shape(tree, chain, chain.shapes[i]);
+    chain.states[i] = state = UNUSED;
+  }
+  // The node of a search is its own, and may be used by none.
+  if (state == UNUSED && chain.users[i] == 0)
+    chain.list[atomicAdd(&chain.unused_count, 1)] = i;
+  else if (state == PENDING || state == READY || state == SEARCHING)
+    put_in_bucket(chain, i);
+  __syncthreads();
+}
+
+// ---- new jobs ----
+
+// The number of an unused job, for a new one; NOWHERE where no more are wanted.
+__device__ __forceinline__ uint new_job(Chain &chain) {
+  uint left = atomicAdd(&chain.unused_count, ~0u);
+  if (left > 0 && left <= JOBS) return chain.list[left - 1];
+  atomicAdd(&chain.unused_count, 1);
+  return NOWHERE;
+}
+
+// Notes that a job whose description is written is to be posted.
+__device__ __forceinline__ void post(Chain &chain, uint number) {
+  atomicAdd(&chain.users[number], 1);
+  chain.to_post[atomicAdd(&chain.inserted, 1)] = number;
+}
+
+// A search for an active cluster whose floor is reached.
+__device__ __noinline__ void search_again(const Tree &tree, uint slot, uint id) {
+  Chain &chain = chain_of_block();
+  uint number = new_job(chain);
+  if (number == NOWHERE) return;
+  chain.states[number] = SEARCHING;
+  chain.is_dead[number] = 0;
+  chain.lower[number] = slot;
+  chain.lower_ids[number] = id;
+  chain.higher_ids[number] = NONE;
+  chain.lower_used[number] = chain.higher_used[number] = NONE;
+  Job &job = tree.jobs[number];
+  job.node = job.slot = slot;
+  job.lower_node = job.higher_node = NONE;
+  job.is_new = 0;
+  job.order = tree.orders[slot];
+  job.skipped = 0;
+  post(chain, number);
+  chain.next[number] = UNLISTED;
+}
+
+// Adds the slots that a search for a union with this node has to leave out.
+__device__ __forceinline__ uint skip_of(const Tree &tree, const Chain &chain, uint node, uint slot,
+                                        uint *skip, uint skipped) {
+  auto add = [&](uint one) {
+    if (skipped < SKIPPED) skip[skipped] = one;
+    skipped += 1;
+  };
+  if (node < tree.clusters) {
+    add(slot);
+    return skipped;
+  }
+  // Those of a tentative union's pair; of the pair of one of these, too.
+  while (node >= tree.clusters && skipped < SKIPPED) {
+    uint number = node - tree.clusters;
+    add(chain.lower[number]);
+    add(chain.higher[number]);
+    uint lower = chain.lower_nodes[number], higher = chain.higher_nodes[number];
+    node = lower >= tree.clusters ? lower : higher;
+  }
+  return skipped;
+}
+
+// Posts the search for a tentative union.
+__device__ __noinline__ void search_union(const Tree &tree, uint number, bool is_new) {
+  Chain &chain = chain_of_block();
+  uint lower = chain.lower[number], higher = chain.higher[number];
+  uint lower_node = chain.lower_nodes[number], higher_node = chain.higher_nodes[number];
+  Job &job = tree.jobs[number];
+  job.node = tree.clusters + number;
+  job.slot = lower;
+  job.lower_node = lower_node;
+  job.higher_node = higher_node;
+  job.is_new = is_new;
+  job.order = NONE;
+  uint skipped = skip_of(tree, chain, lower_node, lower, job.skip, 0);
+  skipped = skip_of(tree, chain, higher_node, higher, job.skip, skipped);
+  job.skipped = min(skipped, (uint)SKIPPED);
+  auto used = [&](uint node) {
+    if (node < tree.clusters) return NONE;
+    atomicAdd(&chain.users[node - tree.clusters], 1);
+    return node - tree.clusters;
+  };
+  chain.lower_used[number] = used(lower_node);
+  chain.higher_used[number] = used(higher_node);
+  post(chain, number);
+}
+
+// The number of a shape that is in no use.
+__device__ __forceinline__ uint new_shape(const Tree &tree, Chain &chain) {
+  uint stacked = atomicAdd(&chain.free_shapes, ~0u);
+  if (stacked > 0 && stacked <= tree.shape_limit) return tree.free_shapes[stacked - 1];
+  atomicAdd(&chain.free_shapes, 1);
+  return atomicAdd(&chain.shapes_used, 1);
+}
+
+// The shape of a node that a union is made of.
+__device__ __forceinline__ uint shape_for(const Tree &tree, const Chain &chain, uint node) {
+  return node < tree.clusters ? tree.shapes[node] : chain.shapes[node - tree.clusters];
+}
+
+// What is wished for: the union of the pair of an entry of the queue; that of a job's union and one
+// of its candidates; a search for an entry's owner; or that a job is known to be expected.
+enum WishKind { PAIR_UNION, NEXT_UNION, OWNER_SEARCH, EXPECTED };
+
+// Of a union: its pair's distance, and how far it is from the queue.
+struct Wish {
+  uint lower, lower_id, lower_node, higher, higher_id, higher_node;
+  ulong value;
+  uint depth;
+};
+
+__device__ __forceinline__ void add_wish(Chain &chain, WishKind kind, uint subject,
+                                         uint candidate) {
+  uint at = atomicAdd(&chain.wish_count, 1);
+  if (at >= JOBS) return;
+  chain.wish_kinds[at] = kind;
+  chain.wish_subjects[at] = subject;
+  chain.wish_candidates[at] = candidate;
+}
+
+// Has a tentative union made.
+__device__ __noinline__ void prepare(const Tree &tree, const Wish &wish) {
+  Chain &chain = chain_of_block();
+  uint number = new_job(chain);
+  if (number == NOWHERE) return;
+  chain.states[number] = PENDING;
+  chain.is_dead[number] = 0;
+  chain.lower[number] = wish.lower;
+  chain.higher[number] = wish.higher;
+  chain.lower_ids[number] = wish.lower_id;
+  chain.higher_ids[number] = wish.higher_id;
+  chain.lower_nodes[number] = wish.lower_node;
+  chain.higher_nodes[number] = wish.higher_node;
+  chain.lower_shapes[number] = shape_for(tree, chain, wish.lower_node);
+  chain.higher_shapes[number] = shape_for(tree, chain, wish.higher_node);
+  chain.pair_values[number] = wish.value;
+  chain.depths[number] = wish.depth;
+  chain.made_at[number] = chain.merges;
+  chain.ids[number] = atomicAdd(&chain.next_id, 1);
+  uint shape = tree.has_shapes ? new_shape(tree, chain) : NONE;
+  tree.shapes[tree.clusters + number] = chain.shapes[number] = shape;
+  search_union(tree, number, true);
+  chain.next[number] = UNLISTED;
+}
+
+// Notes that a tentative union is expected soon, and searches for it again where that is due.
+__device__ void expect(const Tree &tree, Chain &chain, uint number, uint depth) {
+  chain.depths[number] = depth;
+  bool is_due = chain.states[number] == READY && atomicAdd(&chain.users[number], 0) == 0 &&
+                chain.merges - chain.made_at[number] > RECENT / 2;
+  if (is_due) search_union(tree, number, false);
+}
+
+// Puts new jobs into their buckets. No other thread looks there meanwhile.
+__device__ void list_new_jobs(Chain &chain) {
+  __syncthreads();
+  uint i = threadIdx.x, state = chain.states[i];
+  if ((state == PENDING || state == SEARCHING) && chain.next[i] == UNLISTED) put_in_bucket(chain, i);
+  __syncthreads();
+}
+
+// The first entries of the queue, one for each lane of every warp: the slots of its pair, NONE for
+// a floor, and its distance.
+struct Front {
+  uint at, lower, higher;
+  ulong value;
+
+  __device__ Front(const Chain &chain, uint count) {
+    uint lane = threadIdx.x % WARP;
+    lower = higher = at = NONE;
+    value = INFINITY_BITS;
+    if (lane >= count) return;
+    at = chain.sorted[lane];
+    value = chain.values[at];
+    ulong tie = chain.ties[at];
+    if (!is_pair(tie)) return;
+    lower = lower_slot(tie);
+    higher = higher_slot(tie);
+  }
+  __device__ __forceinline__ bool has(uint slot) const { return lower == slot || higher == slot; }
+};
+
+// Wishes for what the first entries of the queue need next.
+__device__ void wish_for_entries(Chain &chain, const Front &front, uint count) {
+  uint lane = threadIdx.x % WARP;
+  for (uint rank = threadIdx.x / WARP; rank < count; rank += WARPS) {
+    uint at = chain.sorted[rank];
+    uint lower = __shfl_sync(WHOLE_WARP, front.lower, rank);
+    uint higher = __shfl_sync(WHOLE_WARP, front.higher, rank);
+    bool pair = lower != NONE;
+    // One before it may have one of the same clusters.
+    bool takes = lane < rank && (front.has(lower) || front.has(higher));
+    bool is_taken = pair && __any_sync(WHOLE_WARP, takes);
+    if (lane > 0 || is_taken) continue;
+    uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at]);
+    if (pair && job != NOWHERE)
+      add_wish(chain, EXPECTED, job, 1);
+    else if (job == NOWHERE)
+      add_wish(chain, pair ? PAIR_UNION : OWNER_SEARCH, at, 0);
+  }
+}
+
+// Wishes for the union of a tentative union and its nearest neighbour, if that is probable; by a
+// warp.
+__device__ void wish_to_follow(const Work &work, const Front &front, uint job, uint depth,
+                               ulong horizon) {
+  Chain &chain = chain_of_block();
+  uint slot = chain.lower[job], partner = chain.higher[job];
+  ulong value = chain.pair_values[job];
+  for (uint c = 0; c < chain.counts[job]; c++) {
+    uint other = lists_of_block(work.tree).slots[c * JOBS + job];
+    if (other == NONE) continue;
+    if (lists_of_block(work.tree).values[c * JOBS + job] > horizon) return;
+    // The neighbour is probably merged with another one before.
+    bool takes = front.value < value && front.has(other) && !front.has(slot) && !front.has(partner);
+    if (__any_sync(WHOLE_WARP, takes)) continue;
+    if (threadIdx.x % WARP > 0) return;
+    uint id = lists_of_block(work.tree).ids[c * JOBS + job], mine = chain.ids[job];
+    uint known = slot < other ? find_job(chain, mine, id) : find_job(chain, id, mine);
+    if (known != NOWHERE)
+      add_wish(chain, EXPECTED, known, depth);
+    else
+      add_wish(chain, NEXT_UNION, job, c);
+    return;
+  }
+}
+
+// The union that a wish is for.
+__device__ Wish wish_of(const Work &work, WishKind kind, uint subject, uint candidate,
+                        uint depth) {
+  const Chain &chain = chain_of_block();
+  if (kind == PAIR_UNION) {
+    uint lower = lower_slot(chain.ties[subject]), higher = higher_slot(chain.ties[subject]);
+    return {lower, chain.entry_lower_ids[subject], lower,
+            higher, chain.entry_higher_ids[subject], higher,
+            chain.values[subject], depth};
+  }
+  uint at = candidate * JOBS + subject, other = lists_of_block(work.tree).slots[at], id = lists_of_block(work.tree).ids[at];
+  uint slot = chain.lower[subject], mine = chain.ids[subject];
+  uint node = work.tree.clusters + subject;
+  ulong value = lists_of_block(work.tree).values[at];
+  if (slot < other) return {slot, mine, node, other, id, other, value, depth};
+  return {other, id, other, slot, mine, node, value, depth};
+}
+
+// Does what is wished for, in parallel; new unions are this far from the queue.
+__device__ void fulfil(const Work &work, uint depth) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  __syncthreads();
+  uint i = threadIdx.x, count = min(chain.wish_count, (uint)JOBS);
+  if (i < count) {
+    WishKind kind = (WishKind)chain.wish_kinds[i];
+    uint subject = chain.wish_subjects[i], candidate = chain.wish_candidates[i];
+    if (kind == EXPECTED)
+      expect(tree, chain, subject, candidate);
+    else if (kind == OWNER_SEARCH)
+      search_again(tree, chain.owners[subject], chain.entry_lower_ids[subject]);
+    else
+      prepare(tree, wish_of(work, kind, subject, candidate, depth));
+  }
+  list_new_jobs(chain);
+  if (i == 0) chain.wish_count = chain.ready_count = 0;
+  __syncthreads();
+}
+
+// Chooses what other blocks do next.
+__device__ void plan(const Work &work) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  uint i = threadIdx.x;
+  renew_stale(tree);
+  // Heads beyond the limit may come before the last of few entries are merged.
+  if (chain.sorted_count < FEW && chain.limit_value < INFINITY_BITS) {
+    refill(tree);
+    renew_stale(tree);
+  }
+  uint count = min(chain.sorted_count, tree.batch);
+  sort_out(tree, false, false);
+  if (chain.unused_count < JOBS / 4) sort_out(tree, true, false);
+  chain.depths[i] = 0;
+  if (i == 0) chain.inserted = chain.wish_count = chain.ready_count = 0;
+  __syncthreads();
+  if (count == 0) return;
+  Front front(chain, count);
+  ulong horizon = chain.values[chain.sorted[count - 1]];
+  wish_for_entries(chain, front, count);
+  fulfil(work, 1);
+  for (uint depth = 1; depth <= FOLLOW_UPS; depth++) {
+    if (chain.states[i] == READY && chain.depths[i] == depth)
+      chain.ready[atomicAdd(&chain.ready_count, 1)] = i;
+    __syncthreads();
+    if (chain.ready_count == 0) break;
+    for (uint n = i / WARP; n < chain.ready_count; n += WARPS)
+      wish_to_follow(work, front, chain.ready[n], depth + 1, horizon);
+    fulfil(work, depth + 1);
+  }
+  uint inserted = chain.inserted;
+  if (inserted == 0) return;
+  if (i == 0) {
+    __threadfence();
+    chain.first_post = atomicAdd(tree.control + POSTED, inserted);
+  }
+  __syncthreads();
+  if (i < inserted) write_post(tree, chain.first_post, i, chain.to_post[i]);
+  __syncthreads();
+}

@@ -1,0 +1,284 @@
+// The search for the nearest clusters of a node, by a block: the sweep over all clusters, bounds in
+// single precision, and the distances that decide.
+//
+// Meanwhile the chain goes on to merge. What is read of a cluster that is merged away then may be
+// of two clusters, which does no harm: neither counts any more, as the chain compares with its new
+// clusters itself.
+
+#pragma once
+
+#include "tree_union.cuh"
+
+// Neighbours that a search should find.
+#define WANTED 8
+// Clusters whose distances a search for a tentative union decides: those with the least bounds.
+#define MOST_DECIDED 24
+// Clusters that a search should find that has found too many.
+#define ENOUGH 64
+// How often a search that finds none is made again with a greater limit.
+#define MOST_RETRIES 8
+// Balls that are looked at together.
+#define CHUNK 128
+
+// What a search works with, in shared memory.
+struct Hunt {
+  float values[THREADS];
+  float bounds[FOUND_ROOM];
+  uint positions[FOUND_ROOM];
+  uint chosen[FOUND_ROOM];
+  uint balls[CHUNK];
+  float limit, chosen_value, guess;
+  uint found, found_first, listed, least_left, order, made_at, chunk, base;
+  Job job;
+};
+
+#define HUNT_DOUBLES ((sizeof(Hunt) + 15) / 16 * 2)
+
+// The least `rank`-th of some values, all of the block's threads having one each, in all threads;
+// infinity where fewer are below infinity.
+__device__ float ranked(Hunt &hunt, float value, uint rank) {
+  __syncthreads();
+  hunt.values[threadIdx.x] = value;
+  if (threadIdx.x == 0) hunt.chosen_value = single_infinity();
+  __syncthreads();
+  if (value < single_infinity()) {
+    uint mine = 0;
+    for (uint j = 0; j < THREADS; j++) {
+      float other = hunt.values[j];
+      mine += other < value || (other == value && j < threadIdx.x);
+    }
+    if (mine == rank) hunt.chosen_value = value;
+  }
+  __syncthreads();
+  return hunt.chosen_value;
+}
+
+// The next number in single precision above one that is not negative.
+__device__ __forceinline__ float next_above(float value) {
+  return value < single_infinity() ? __uint_as_float(__float_as_uint(value) + 1) : value;
+}
+
+__device__ __forceinline__ bool is_skipped(const Job &job, uint slot) {
+  for (uint i = 0; i < job.skipped; i++)
+    if (job.skip[i] == slot) return true;
+  return false;
+}
+
+// A guess of the distance of the last of the WANTED neighbours, from those of the two clusters of
+// which the node is the union; for the first thread. In screen units; infinity where they have none.
+__device__ float guess_by_parents(const Tree &tree, Hunt &hunt) {
+  const Job &job = hunt.job;
+  float value = single_infinity(), floor = single_infinity();
+  for (uint side = 0; side < 2; side++) {
+    uint parent = side == 0 ? job.lower_node : job.higher_node;
+    floor = fminf(floor, (float)(tree.floor_values[parent] / tree.unit));
+    uint i = threadIdx.x - side * CANDIDATES;
+    if (i >= CANDIDATES || i >= tree.counts[parent]) continue;
+    size_t at = (size_t)parent * CANDIDATES + i;
+    uint slot = tree.candidate_slots[at];
+    if (slot >= tree.clusters || id_at(tree, slot) != tree.candidate_ids[at]) continue;
+    if (!is_skipped(job, slot))
+      value = (float)(__longlong_as_double(tree.candidate_values[at]) / tree.unit);
+  }
+  float guess = ranked(hunt, value, WANTED - 1);
+  // There are none but these below the floor.
+  if (!(guess < single_infinity())) guess = floor;
+  return guess * (float)*tree.radius_factor;
+}
+
+// Where a query and its factor are in shared memory.
+template <int P> __device__ __forceinline__ uint query_length(uint p) {
+  return (COORDINATES + (P > 0 ? P : p) + 3) / 4 * 4;
+}
+
+// Doubles that these need.
+template <int P> __device__ __forceinline__ uint query_doubles(uint p) {
+  return (query_length<P>(p) + padded_row(p) + 3) / 4 * 2;
+}
+
+// Writes the query for a node: its row, whose numbers are `step` apart, and its factor behind it.
+template <int P>
+__device__ void write_query(const Clusters &clusters, const float *row, size_t step,
+                            float *query) {
+  uint p = clusters.dimensions, length = query_length<P>(p);
+  FOR_EACH(k, length - COORDINATES) query[COORDINATES + k] = k < p ? row[k * step] : 0;
+  FOR_EACH(s, SCALARS) query[s] = row[(p + s) * step];
+  __syncthreads();
+  uint shape = __float_as_uint(query[SHAPE]);
+  __syncthreads();
+  if (shape == NONE) return;
+  const float *factor = factor_of(clusters, shape);
+  float *out = query + length;
+  FOR_EACH(e, p * p) {
+    uint i = e / p, j = e % p;
+    if (j <= i) out[padded_row(i) + j] = factor[element(p, i, j)];
+  }
+  FOR_EACH(i, p) {
+    for (uint j = i + 1; j < (i / 4 + 1) * 4; j++) out[padded_row(i) + j] = 0;
+  }
+  if (threadIdx.x == 0) query[SHAPE] = __uint_as_float(0);
+  __syncthreads();
+}
+
+// Adds to what a search has found, for each lane that is `near`. A bound is replaced by the tighter
+// one from the cluster's own factor.
+__device__ void collect(const Clusters &clusters, Hunt &hunt, const float *query, uint position,
+                        bool near, float value, const Bound &bound, const Margins &margins) {
+  uint p = clusters.dimensions, lane = threadIdx.x % WARP;
+  float limit = hunt.limit;
+  size_t shape_at = (size_t)(p + SHAPE) * clusters.capacity + position;
+  bool is_shaped = near && __float_as_uint(clusters.rows[shape_at]) != NONE;
+  for (uint shaped = __ballot_sync(WHOLE_WARP, is_shaped); shaped != 0; shaped &= shaped - 1) {
+    uint source = __ffs(shaped) - 1;
+    float distance = __shfl_sync(WHOLE_WARP, bound.distance, source);
+    float error = __shfl_sync(WHOLE_WARP, bound.error, source);
+    float tighter = bound_to_target(clusters, position - lane + source, query, distance, error);
+    if (lane != source) continue;
+    value = fmaxf(margins.slack * (bound.to_query + fmaxf(bound.to_target, tighter)), 0.0f);
+    near = value < limit || !(limit < single_infinity());
+  }
+  if (!near) return;
+  uint place = atomicAdd(&hunt.found, 1);
+  if (place >= FOUND_ROOM) return;
+  hunt.bounds[place] = value;
+  hunt.positions[place] = position;
+}
+
+// Looks at the clusters of some balls: `take` gets each cluster whose bound is below the limit, with
+// its bound. All balls are looked into if `every_ball`.
+template <int P, class Take>
+__device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters, Hunt &hunt,
+                                          const float *query, uint first, uint end,
+                                          bool every_ball, Take take) {
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  float limit = hunt.limit;
+  const float *factor = query + query_length<P>(tree.dimensions);
+  Margins margins(tree.dimensions);
+  __syncthreads();
+  if (threadIdx.x == 0) hunt.listed = 0;
+  __syncthreads();
+  for (uint ball = first + threadIdx.x; ball < end; ball += THREADS) {
+    if (every_ball || ball_can_compete<P>(tree.dimensions, tree.ball_rows + ball, tree.balls,
+                                          query, limit, margins))
+      hunt.balls[atomicAdd(&hunt.listed, 1)] = ball;
+  }
+  __syncthreads();
+  for (uint i = warp; i < hunt.listed; i += WARPS) {
+    uint position = hunt.balls[i] * WARP + lane;
+    Point<P> point(clusters, position);
+    Bound bound;
+    bool near = tree.orders_at[position] < hunt.order &&
+                loose_bound<P>(clusters, point, position, query, factor, limit, margins, bound);
+    float value = near ? fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f)
+                       : single_infinity();
+    take(position, near && (value < limit || !(limit < single_infinity())), value, bound, margins);
+  }
+  __syncthreads();
+}
+
+// Adds the clusters of some balls to what a search has found.
+template <int P>
+__device__ __noinline__ void collect_from(const Tree &tree, const Clusters &clusters, Hunt &hunt,
+                                          const float *query, uint first, uint end) {
+  look_into<P>(tree, clusters, hunt, query, first, end, false,
+               [&](uint position, bool near, float value, const Bound &bound,
+                   const Margins &margins) {
+                 collect(clusters, hunt, query, position, near, value, bound, margins);
+               });
+}
+
+// A limit for a search that nothing else tells one: that of the WANTED-th of the threads' least
+// bounds.
+template <int P>
+__device__ __noinline__ float limit_by_minima(const Tree &tree, const Clusters &clusters,
+                                              Hunt &hunt, const float *query) {
+  if (threadIdx.x == 0) hunt.limit = single_infinity();
+  __syncthreads();
+  float least = single_infinity();
+  for (uint first = 0; first < tree.balls; first += CHUNK)
+    look_into<P>(tree, clusters, hunt, query, first, min(tree.balls, first + CHUNK), true,
+                 [&](uint, bool, float value, const Bound &, const Margins &) {
+                   least = fminf(least, value);
+                 });
+  return next_above(ranked(hunt, least, WANTED - 1));
+}
+
+// Finds what a query can be nearest to: all clusters whose bound is below a limit, about this one.
+// `sweep` collects those below `hunt.limit`. False where too many have one bound.
+template <class Sweep> __device__ bool find(Hunt &hunt, float limit, Sweep sweep) {
+  float factor = 2;
+  for (uint tries = 0;; tries++) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      hunt.limit = limit;
+      hunt.found = 0;
+    }
+    __syncthreads();
+    sweep();
+    uint found = hunt.found;
+    if (tries == 0 && threadIdx.x == 0) hunt.found_first = found;
+    if (found > FOUND_ROOM) {
+      uint rank = max((uint)((ulong)THREADS * ENOUGH / found), (uint)WANTED / 2);
+      float lower = next_above(ranked(hunt, hunt.bounds[threadIdx.x], rank));
+      if (!(lower < limit)) return false;
+      limit = lower;
+      tries = MOST_RETRIES;
+    } else if (found == 0 && limit < single_infinity() && tries < MOST_RETRIES) {
+      limit = factor * limit;
+      factor = factor * factor;
+    } else {
+      return true;
+    }
+  }
+}
+
+// Keeps of what was found the `most` with the least bounds: their indices are in `chosen`. Returns
+// how many they are, and lowers the limit to the least bound of the others.
+__device__ uint choose_least(Hunt &hunt, uint most) {
+  uint count = hunt.found;
+  if (count <= most) {
+    FOR_EACH(i, count) hunt.chosen[i] = i;
+    __syncthreads();
+    return count;
+  }
+  if (threadIdx.x == 0) hunt.least_left = SINGLE_INFINITY_BITS;
+  __syncthreads();
+  FOR_EACH(i, count) {
+    uint rank = 0;
+    for (uint j = 0; j < count; j++)
+      rank += hunt.bounds[j] < hunt.bounds[i] || (hunt.bounds[j] == hunt.bounds[i] && j < i);
+    if (rank < most)
+      hunt.chosen[rank] = i;
+    else
+      atomicMin(&hunt.least_left, __float_as_uint(hunt.bounds[i]));
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) hunt.limit = fminf(hunt.limit, __uint_as_float(hunt.least_left));
+  __syncthreads();
+  return most;
+}
+
+// Makes what was found for `node` the candidates of `result`.
+__device__ void decide(const Tree &tree, Hunt &hunt, uint node, uint result, uint most,
+                       Entries &entries, Workspace &room) {
+  if (threadIdx.x == 0) entries.count = 0;
+  uint count = choose_least(hunt, most);
+  uint lane = threadIdx.x % WARP;
+  for (uint i = threadIdx.x / WARP; i < count; i += WARPS) {
+    uint slot = tree.slots_at[hunt.positions[hunt.chosen[i]]];
+    uint id = __shfl_sync(WHOLE_WARP, id_at(tree, slot), 0);
+    if (id == NONE || is_skipped(hunt.job, slot)) continue;
+    __threadfence();
+    bool is_wanted = tree.orders[slot] < hunt.order;
+    double distance = node_distance(tree, node, slot, room.of_warp());
+    // What was read is of the cluster with this id, if that is still there.
+    __threadfence();
+    if (lane == 0 && is_wanted && id_at(tree, slot) == id)
+      add_entry(entries, distance, hunt.job.slot, slot, id);
+  }
+  __syncthreads();
+  float limit = hunt.limit;
+  double floor = limit < single_infinity() ? (double)limit * tree.unit : infinity();
+  keep_nearest(tree, result, entries, {(ulong)__double_as_longlong(floor), 0});
+  __syncthreads();
+}

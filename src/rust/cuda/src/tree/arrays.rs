@@ -1,0 +1,336 @@
+//! The arguments of the kernels of tree.cu, and the arrays that they work in.
+
+use gmhclust_core::mahalanobis::packed::packed_len;
+
+use crate::arguments::{arguments, named_values};
+use crate::blocks::banded_len;
+use crate::screen::{padded_len, BALL_SCALARS, SCALARS, TILE};
+
+// As in tree_launch.cuh.
+pub const THREADS: u32 = 256;
+pub const CANDIDATES: usize = 16;
+pub const JOBS: usize = 256;
+const RING: usize = 4096;
+const FOUND_ROOM: usize = 512;
+const RECENT: usize = 128;
+const SKIPPED: usize = 8;
+const LEAF: usize = 32;
+const MOST_LEAVES: usize = 32_768;
+const CHAIN_BYTES: usize = 57_344;
+
+/// Positions of a ball: those of a warp.
+const BALL: usize = 32;
+/// As struct Hunt in tree_search.cuh, or more.
+const HUNT_BYTES: usize = 8_192;
+
+/// Most clusters that the queue has room for.
+pub const MOST_CLUSTERS: usize = LEAF * MOST_LEAVES;
+
+/// Numbers of a query before the coordinates of its mean, as in screen_launch.cuh.
+const COORDINATES: usize = SCALARS + 5;
+
+/// Why a launch has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Status {
+    TimeIsUp,
+    AllMerged,
+    AllFullSize,
+    Stopped,
+    GaveUp,
+    Stuck,
+}
+
+impl Status {
+    /// For its number in tree_launch.cuh.
+    pub fn of(number: u32) -> Option<Self> {
+        use Status::*;
+        [TimeIsUp, AllMerged, AllFullSize, Stopped, GaveUp, Stuck]
+            .get((number as usize).checked_sub(1)?)
+            .copied()
+    }
+}
+
+/// Words of the state, as enum Control has them.
+pub mod control {
+    pub const STATUS: usize = 0;
+    pub const STATE_STARTS: usize = 4;
+    pub const MERGES: usize = 5;
+    pub const BELOW_THRESHOLD: usize = 6;
+    pub const NEXT_ID: usize = 7;
+    pub const SHAPES_USED: usize = 8;
+    pub const CONTROL_WORDS: usize = 10;
+}
+use control::CONTROL_WORDS;
+
+arguments! {
+    /// As in tree_launch.cuh; only its size is of interest.
+    pub struct Job {
+        node: u32,
+        slot: u32,
+        lower_node: u32,
+        higher_node: u32,
+        is_new: u32,
+        order: u32,
+        skipped: u32,
+        skip: [u32; SKIPPED],
+        made_at: u32,
+        found: u32,
+        found_first: u32,
+        nearest: u32,
+        is_hopeless: u32,
+        fuller: u32,
+    }
+
+    /// As in tree_launch.cuh; only its size is of interest.
+    pub struct Sweep {
+        next: u32,
+        done: u32,
+        found: u32,
+        generation: u32,
+        limit: f32,
+        order: u32,
+    }
+
+    /// As in tree_launch.cuh; the pointers are addresses on the device.
+    pub struct Tree {
+        pub threshold: f64,
+        pub unit: f64,
+        pub subthreshold: u32,
+        pub normalize: u32,
+        pub all_full_size: u32,
+        pub midpoint: u32,
+        pub dimensions: u32,
+        pub clusters: u32,
+        pub has_shapes: u32,
+        pub shape_limit: u32,
+        pub milliseconds: u32,
+        pub batch: u32,
+        pub balls: u32,
+        pub query_words: u32,
+        pub rows_in_shared: u32,
+        pub unused: u32,
+        pub arrays: Arrays<u64>,
+        pub progress: u64,
+        pub stop: u64,
+    }
+}
+
+named_values! {
+    /// The arrays that the kernels work in, in struct Tree.
+    pub struct Arrays {
+        center,
+        means,
+        floor_values,
+        floor_ties,
+        candidate_values,
+        candidate_slots,
+        candidate_ids,
+        counts,
+        sizes,
+        shapes,
+        ids,
+        firsts,
+        orders,
+        positions,
+        head_values,
+        head_ties,
+        leaf_values,
+        scatters,
+        factors,
+        free_shapes,
+        slots_at,
+        orders_at,
+        ball_rows,
+        rows,
+        jobs,
+        sweeps,
+        queries,
+        found,
+        posted,
+        done,
+        heights,
+        lower,
+        higher,
+        control,
+        radius_factor,
+    }
+}
+
+/// The sizes that the lengths of arrays follow from.
+#[derive(Debug, Clone, Copy)]
+pub struct Sizes {
+    pub dimensions: usize,
+    /// Dimensions of the kernel: those that it keeps in registers.
+    pub padded: usize,
+    pub clusters: usize,
+    /// Positions: a multiple of [`TILE`].
+    pub capacity: usize,
+    /// Most shapes; 0 where no cluster has one.
+    pub shapes: usize,
+}
+
+impl Sizes {
+    /// Number of positions for as many clusters.
+    pub fn capacity_for(clusters: usize) -> usize {
+        clusters.next_multiple_of(TILE)
+    }
+
+    /// Bytes of each array.
+    pub fn bytes(&self) -> Arrays<usize> {
+        let Sizes {
+            dimensions: p,
+            clusters: n,
+            capacity,
+            shapes,
+            ..
+        } = *self;
+        let nodes = n + JOBS;
+        let leaves = n.div_ceil(LEAF);
+        Arrays {
+            center: 8 * p,
+            means: 8 * nodes * p,
+            floor_values: 8 * nodes,
+            floor_ties: 8 * nodes,
+            candidate_values: 8 * nodes * CANDIDATES,
+            candidate_slots: 4 * nodes * CANDIDATES,
+            candidate_ids: 4 * nodes * CANDIDATES,
+            counts: 4 * nodes,
+            sizes: 4 * nodes,
+            shapes: 4 * nodes,
+            ids: 4 * n,
+            firsts: 4 * n,
+            orders: 4 * n,
+            positions: 4 * n,
+            head_values: 8 * n,
+            head_ties: 8 * n,
+            leaf_values: 8 * leaves,
+            scatters: 8 * shapes * packed_len(p),
+            factors: 8 * shapes * banded_len(p),
+            free_shapes: 4 * shapes,
+            slots_at: 4 * capacity,
+            orders_at: 4 * capacity,
+            ball_rows: 4 * (p + BALL_SCALARS) * self.balls(),
+            rows: 4 * JOBS * (p + SCALARS),
+            jobs: JOBS * size_of::<Job>(),
+            sweeps: JOBS * size_of::<Sweep>(),
+            queries: 4 * JOBS * self.query_words(),
+            found: 8 * JOBS * FOUND_ROOM,
+            posted: 8 * RING,
+            done: 8 * RING,
+            heights: 8 * n,
+            lower: 4 * n,
+            higher: 4 * n,
+            control: 4 * CONTROL_WORDS,
+            radius_factor: 8,
+        }
+    }
+
+    /// Bytes of all that a tree needs in the device's memory.
+    pub fn all_bytes(&self) -> usize {
+        self.bytes().values().sum::<usize>() + self.screen_bytes().iter().sum::<usize>()
+    }
+
+    /// Number of balls, each around as many positions.
+    pub fn balls(&self) -> usize {
+        self.capacity / BALL
+    }
+
+    /// Numbers of a query and its factor.
+    pub fn query_words(&self) -> usize {
+        let query = (COORDINATES + self.padded).next_multiple_of(4);
+        (query + padded_len(self.dimensions)).next_multiple_of(4)
+    }
+
+    /// Bytes of the rows, and of the whitening factors in single precision.
+    pub fn screen_bytes(&self) -> [usize; 2] {
+        let p = self.dimensions;
+        [
+            4 * (p + SCALARS) * self.capacity,
+            4 * self.shapes * packed_len(p),
+        ]
+    }
+
+    /// Bytes of shared memory of a block that does jobs.
+    pub fn job_bytes(&self) -> usize {
+        HUNT_BYTES + 4 * self.query_words() + self.workspace_bytes()
+    }
+
+    /// Bytes of shared memory of the block that serves the chain, with the rows of jobs or without.
+    pub fn chain_bytes(&self, rows_in_shared: bool) -> usize {
+        let p = self.dimensions;
+        let rows = if rows_in_shared {
+            JOBS * (p + SCALARS)
+        } else {
+            0
+        };
+        let lists = 16 * JOBS * CANDIDATES + 4 * (rows + RECENT * (p + 3));
+        CHAIN_BYTES + lists + 16 + 8 * self.vectors()
+    }
+
+    /// Bytes of shared memory of a block of `reshape_all`.
+    pub fn reshape_bytes(&self) -> usize {
+        self.workspace_bytes() + 4 * (self.dimensions + SCALARS)
+    }
+
+    /// As struct Workspace in tree_union.cuh.
+    fn workspace_bytes(&self) -> usize {
+        let p = self.dimensions;
+        8 * (banded_len(p) + packed_len(p) + 2 * p + self.vectors())
+    }
+
+    /// Numbers that the warps of a block work with.
+    fn vectors(&self) -> usize {
+        2 * self.dimensions * (THREADS / 32) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arguments::{check, constants};
+
+    #[test]
+    fn arguments_are_laid_out_as_the_kernels_read_them() {
+        use control::*;
+        let mut constants = constants![
+            THREADS,
+            CANDIDATES,
+            JOBS,
+            RING,
+            FOUND_ROOM,
+            RECENT,
+            SKIPPED,
+            LEAF,
+            MOST_LEAVES,
+            CHAIN_BYTES,
+            COORDINATES,
+            STATUS,
+            STATE_STARTS,
+            MERGES,
+            BELOW_THRESHOLD,
+            NEXT_ID,
+            SHAPES_USED,
+            CONTROL_WORDS,
+        ]
+        .to_vec();
+        let names = [
+            "TIME_IS_UP",
+            "ALL_MERGED",
+            "ALL_FULL_SIZE",
+            "STOPPED",
+            "GAVE_UP",
+            "STUCK",
+        ];
+        constants.extend(names.into_iter().zip(1..));
+        let tree = Tree::layout().with_fields_of("arrays", &Arrays::<u64>::fields());
+        check(
+            "tree_launch.cuh",
+            &[],
+            &[Job::layout(), Sweep::layout(), tree],
+            &constants,
+        );
+        assert_eq!(Status::of(1), Some(Status::TimeIsUp));
+        assert_eq!(Status::of(6), Some(Status::Stuck));
+        assert_eq!((Status::of(0), Status::of(7)), (None, None));
+    }
+}

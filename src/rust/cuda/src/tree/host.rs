@@ -1,0 +1,211 @@
+//! The kernels of tree.cu, run on the CPU with one block, against the merges of the CPU.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use gmhclust_core::error::Result;
+use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
+use gmhclust_core::mahalanobis::{
+    agglomerate, AgglomerationDevice, BoundingBox, Distance, Options, Problem, Subthreshold,
+};
+use gmhclust_core::testing::{draw, Random, DATA};
+use gmhclust_core::{Cpu, Device, Merge, Monitor};
+use libloading::Library;
+
+use super::arrays::{control, Status, Tree};
+use super::start::Start;
+use crate::host::{function, library};
+use crate::screen::Clusters;
+
+/// A buffer of bytes that is aligned for all types.
+type Buffer = Vec<u64>;
+
+fn filled(bytes: usize) -> Buffer {
+    // What is read was written before; what should not be read makes no sense.
+    vec![u64::MAX - 0xffff_0000_ffff; bytes.div_ceil(8).max(1)]
+}
+
+fn put<T: bytemuck::Pod>(buffer: &mut Buffer, values: &[T]) {
+    let bytes: &[u8] = bytemuck::cast_slice(values);
+    bytemuck::cast_slice_mut::<u64, u8>(buffer)[..bytes.len()].copy_from_slice(bytes);
+}
+
+fn get<T: bytemuck::Pod>(buffer: &Buffer) -> Vec<T> {
+    bytemuck::pod_collect_to_vec(bytemuck::cast_slice::<u64, u8>(buffer))
+}
+
+/// The merges of a problem as the kernels make them; `None` where they give up.
+fn host_grow(
+    host: &Library,
+    problem: &Problem,
+    padded: usize,
+    milliseconds: u32,
+    backwards: bool,
+) -> Option<Vec<Merge>> {
+    let bounding_box = problem.bounding_box();
+    let start = Start::new(problem, &bounding_box, padded, &Monitor::default()).unwrap();
+    let sizes = start.sizes;
+    let n = sizes.clusters;
+    let mut arrays = sizes.bytes().map(|&bytes| filled(bytes));
+    let mut screen = sizes.screen_bytes().map(filled);
+    let mut watch = [0u32; 2];
+    put(&mut arrays.center, &start.center);
+    put(&mut arrays.means, &start.means);
+    put(&mut arrays.sizes, &start.members);
+    put(&mut arrays.shapes, &start.shapes);
+    put(&mut arrays.ids, &start.ids);
+    put(&mut arrays.orders, &start.positions);
+    put(&mut arrays.positions, &start.positions);
+    put(&mut arrays.slots_at, &start.slots_at);
+    put(&mut arrays.scatters, &start.scatters);
+    put(&mut arrays.factors, &start.factors);
+    put(&mut arrays.control, &start.control);
+    put(&mut arrays.radius_factor, &[1.0]);
+    let orders: Vec<u32> = (0..sizes.capacity as u32).collect();
+    put(&mut arrays.orders_at, &orders);
+    put(&mut screen[0], &start.rows);
+    put(&mut screen[1], &start.screen_factors);
+    let slabs = [screen[1].as_ptr() as u64];
+    let addresses = arrays.map(|array| array.as_ptr() as u64);
+    let mut tree = start.tree(problem, addresses, watch.as_mut_ptr() as u64);
+    tree.milliseconds = milliseconds;
+    // The rows of jobs are in both places in turn.
+    tree.rows_in_shared = u32::from(!backwards);
+    let clusters = Clusters {
+        rows: screen[0].as_ptr() as u64,
+        slabs: slabs.as_ptr() as u64,
+        capacity: sizes.capacity as u32,
+        slab_shapes: u32::MAX,
+        dimensions: sizes.dimensions as u32,
+        member_distances: 0,
+        balls: 0,
+        tiles: 0,
+    };
+    type Function = unsafe extern "C" fn(*const Tree, *const Clusters, usize, u32, bool);
+    // SAFETY: declared so; all arrays have the lengths that a launch on a device gives them.
+    let run = |tree: &Tree, what: u32| unsafe {
+        function::<Function>(host, "host_tree")(tree, &clusters, padded, what, backwards);
+    };
+    run(&tree, 0);
+    run(&tree, 1);
+    loop {
+        // SAFETY: the first words of the state, which nothing else uses now.
+        unsafe { (tree.arrays.control as *mut [u32; control::STATE_STARTS]).write([0; 4]) };
+        arrays.posted.fill(0);
+        arrays.done.fill(0);
+        arrays.sweeps.fill(0x7fff_ffff_7fff_ffff);
+        run(&tree, 2);
+        let state: Vec<u32> = get(&arrays.control);
+        match Status::of(state[control::STATUS]).unwrap() {
+            Status::TimeIsUp => {}
+            Status::AllFullSize => {
+                tree.all_full_size = 1;
+                run(&tree, 3);
+                run(&tree, 0);
+                run(&tree, 1);
+            }
+            Status::AllMerged => break,
+            _ => return None,
+        }
+    }
+    let heights: Vec<f64> = get(&arrays.heights);
+    let (lower, higher): (Vec<u32>, Vec<u32>) = (get(&arrays.lower), get(&arrays.higher));
+    let merge = |at: usize| Merge {
+        lower: lower[at],
+        higher: higher[at],
+        height: heights[at],
+    };
+    Some((0..n - 1).map(merge).collect())
+}
+
+/// A CPU that grows trees by the kernels.
+struct Host<'a> {
+    library: &'a Library,
+    cpu: Cpu,
+    milliseconds: u32,
+    backwards: bool,
+    grown: &'a AtomicUsize,
+}
+
+impl Device for Host<'_> {
+    fn cpu(&self) -> &Cpu {
+        &self.cpu
+    }
+}
+
+impl AgglomerationDevice for Host<'_> {
+    fn screen(
+        &self,
+        number: usize,
+        problem: &Problem,
+        active: usize,
+        frame: ClusterFrame,
+    ) -> Result<Box<dyn Screen>> {
+        self.cpu.screen(number, problem, active, frame)
+    }
+
+    fn grow(
+        &self,
+        _: usize,
+        problem: &Problem,
+        _: &BoundingBox,
+        _: &Monitor,
+    ) -> Result<Option<Vec<Merge>>> {
+        let padded = if problem.x.ncols() <= 16 { 16 } else { 32 };
+        let merges = host_grow(
+            self.library,
+            problem,
+            padded,
+            self.milliseconds,
+            self.backwards,
+        );
+        self.grown
+            .fetch_add(usize::from(merges.is_some()), Ordering::Relaxed);
+        Ok(merges)
+    }
+}
+
+/// Problems that the kernels are tried on.
+const CASES: usize = 16;
+
+#[test]
+fn the_tree_of_the_kernels_is_that_of_the_cpu() {
+    let library = library("tree.cpp", &[]);
+    let cpu = Cpu::new(1).unwrap();
+    let mut random = Random(77);
+    let grown = AtomicUsize::new(0);
+    for case in 0..CASES {
+        let data = DATA[case % DATA.len()];
+        let p = [2, 5, 14, 1, 20][case % 5];
+        let n = 2 + random.below(if case % 6 == 0 { 150 } else { 50 });
+        let threshold = [1.0, 4.5, p as f64 + 2.0, 30.0, 1e6][random.below(5)];
+        let options = Options {
+            threshold,
+            subthreshold: Subthreshold::ALL[random.below(4)],
+            distance: Distance::Centroid,
+            normalize: random.below(2) == 0,
+            apriori_intra: true,
+        };
+        let x = draw(&mut random, data, n, p);
+        let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+        let problems = [problem];
+        let case = format!("case {case}, {data:?}, {n} x {p}, {options:?}");
+        let expected = agglomerate::agglomerate_all(&problems, &cpu, &Monitor::default());
+        let expected = &expected.unwrap()[0];
+        for backwards in [false, true] {
+            let host = Host {
+                library: &library,
+                cpu: Cpu::new(1).unwrap(),
+                milliseconds: if backwards { 2 } else { 1_000_000 },
+                backwards,
+                grown: &grown,
+            };
+            let found = agglomerate::agglomerate_all(&problems, &host, &Monitor::default());
+            for (at, (found, expected)) in found.unwrap()[0].iter().zip(expected).enumerate() {
+                assert_eq!(found, expected, "merge {at}: {case}");
+            }
+        }
+    }
+    // Some of those with many ties are not for the kernels.
+    let grown = grown.into_inner();
+    assert!(3 * grown > 2 * 2 * CASES, "{grown} of {}", 2 * CASES);
+}

@@ -1,0 +1,403 @@
+//! The device's memory for a tree, and the launches that make its merges.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use cudarc::driver::sys::{
+    CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute, CUresult,
+};
+use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg};
+use gmhclust_core::error::Result;
+use gmhclust_core::mahalanobis::{BoundingBox, Distance, Problem};
+use gmhclust_core::monitor::Monitor;
+use gmhclust_core::Merge;
+
+use super::arrays::{control, Arrays, Sizes, Status, Tree, MOST_CLUSTERS, THREADS};
+use super::start::Start;
+use crate::device::{Device, DriverResult};
+use crate::kernels::{self, Kernels};
+use crate::mapped::MappedWords;
+use crate::screen::Clusters;
+
+/// Blocks for each multiprocessor that search at the start, and positions that one launch of them
+/// searches for.
+const SEARCHES: u32 = 4;
+const POSITIONS: u32 = 1 << 16;
+
+/// Time between two looks at the device's progress.
+const POLL_INTERVAL: Duration = Duration::from_micros(100);
+
+/// The modules by the most dimensions whose coordinates they keep in registers.
+const FAMILIES: [(usize, &Kernels); 3] = [
+    (16, &kernels::TREE_16),
+    (32, &kernels::TREE_32),
+    (64, &kernels::TREE_64),
+];
+
+/// Whether a device can grow the tree of a problem.
+pub fn fits(problem: &Problem) -> bool {
+    problem.options.distance == Distance::Centroid
+        && problem.x.ncols() <= FAMILIES[FAMILIES.len() - 1].0
+        && problem.clusters() <= MOST_CLUSTERS
+}
+
+/// The merges of a problem that fits ([`fits`]) in this box; `None` where the device has too little
+/// memory, or its blocks have, or where it cannot tell clusters apart in single precision.
+///
+/// # Errors
+/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little,
+/// `Error::Device` when it fails.
+pub fn grow(
+    device: &Arc<Device>,
+    problem: &Problem,
+    bounding_box: &BoundingBox,
+    monitor: &Monitor,
+) -> Result<Option<Vec<Merge>>> {
+    let p = problem.x.ncols();
+    let (padded, module) = FAMILIES
+        .into_iter()
+        .find(|(most, _)| p <= *most)
+        .expect("the problem fits");
+    let failed = |error| device.error("growing a tree", &error);
+    let functions = Functions::new(device, module).map_err(failed)?;
+    let start = Start::new(problem, bounding_box, padded, monitor)?;
+    let Some(room) = functions.room(device, &start.sizes).map_err(failed)? else {
+        return Ok(None);
+    };
+    if start.sizes.all_bytes() > device.free_memory()? {
+        return Ok(None);
+    }
+    let mut growing = Growing::new(device, functions, room, problem, start).map_err(failed)?;
+    let status = growing.run(problem, monitor).map_err(failed)?;
+    monitor.check()?;
+    match status {
+        Status::AllMerged => growing.merges().map(Some).map_err(failed),
+        _ => Ok(None),
+    }
+}
+
+/// The kernels of a module.
+struct Functions {
+    grow: CudaFunction,
+    start: CudaFunction,
+    reshape_all: CudaFunction,
+    enclose: CudaFunction,
+}
+
+/// The shared memory of the blocks that make merges together.
+#[derive(Debug, Clone, Copy)]
+struct Room {
+    bytes: usize,
+    /// Whether the rows of jobs are there, too.
+    rows: bool,
+}
+
+impl Functions {
+    fn new(device: &Device, module: &'static Kernels) -> DriverResult<Self> {
+        let kernel = |name| device.try_kernel(module, name);
+        Ok(Self {
+            grow: kernel("grow")?,
+            start: kernel("start")?,
+            reshape_all: kernel("reshape_all")?,
+            enclose: kernel("enclose")?,
+        })
+    }
+
+    /// Makes room for a tree of these sizes, one block for each multiprocessor; `None` where that is
+    /// too little.
+    fn room(&self, device: &Device, sizes: &Sizes) -> DriverResult<Option<Room>> {
+        let attribute = |which| device.context.attribute(which);
+        if attribute(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? == 0 {
+            return Ok(None);
+        }
+        let most = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let fixed = FunctionAttribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
+        let left = (most - self.grow.get_attribute(fixed)?) as usize;
+        let bytes = |rows| sizes.chain_bytes(rows).max(sizes.job_bytes());
+        let Some(rows) = [true, false].into_iter().find(|&rows| bytes(rows) <= left) else {
+            return Ok(None);
+        };
+        // Always the same, as trees of other sizes may be launched at the same time.
+        for kernel in [&self.grow, &self.start, &self.reshape_all] {
+            allow_shared(kernel, most - kernel.get_attribute(fixed)?)?;
+        }
+        Ok(Some(Room {
+            bytes: bytes(rows),
+            rows,
+        }))
+    }
+}
+
+/// A tree on the device.
+struct Growing {
+    stream: Arc<CudaStream>,
+    functions: Functions,
+    room: Room,
+    arrays: Arrays<CudaSlice<u8>>,
+    tree: Tree,
+    clusters: Clusters,
+    start: Start,
+    /// Addresses in `clusters` are of these, which live as long.
+    _screen: [CudaSlice<u8>; 2],
+    _slabs: CudaSlice<u64>,
+    /// In the host's memory: merges done, and whether to stop.
+    watch: MappedWords,
+    multiprocessors: u32,
+}
+
+impl Growing {
+    fn new(
+        device: &Arc<Device>,
+        functions: Functions,
+        room: Room,
+        problem: &Problem,
+        start: Start,
+    ) -> DriverResult<Self> {
+        let stream = device.context.new_stream()?;
+        let sizes = start.sizes;
+        // SAFETY: the kernels read what was written: by `fill` below, or by themselves.
+        let allocate = |&bytes: &usize| unsafe { stream.alloc::<u8>(bytes.max(1)) };
+        let arrays = sizes.bytes().try_map(allocate)?;
+        let [rows, factors] = sizes.screen_bytes();
+        let screen = [allocate(&rows)?, allocate(&factors)?];
+        let [rows, factors] = [0, 1].map(|i: usize| screen[i].device_ptr(&stream).0);
+        let slabs = stream.clone_htod(&[factors])?;
+        let watch = MappedWords::new(&device.context, 2)?;
+        let addresses = arrays.map(|array| array.device_ptr(&stream).0);
+        let mut tree = start.tree(problem, addresses, watch.as_ptr() as u64);
+        tree.rows_in_shared = u32::from(room.rows);
+        let clusters = Clusters {
+            rows,
+            slabs: slabs.device_ptr(&stream).0,
+            capacity: sizes.capacity as u32,
+            slab_shapes: u32::MAX,
+            dimensions: sizes.dimensions as u32,
+            member_distances: 0,
+            balls: 0,
+            tiles: 0,
+        };
+        Ok(Self {
+            multiprocessors: device.multiprocessors()?,
+            functions,
+            room,
+            arrays,
+            tree,
+            clusters,
+            start,
+            _screen: screen,
+            _slabs: slabs,
+            watch,
+            stream,
+        })
+    }
+
+    /// A launch of so many blocks with `shared` bytes each.
+    fn config(blocks: u32, shared: usize) -> LaunchConfig {
+        LaunchConfig {
+            grid_dim: (blocks, 1, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: shared as u32,
+        }
+    }
+
+    /// Draws the balls around all clusters, and searches for the nearest clusters of each, until the
+    /// monitor says stop.
+    fn search(&self, monitor: &Monitor) -> DriverResult<()> {
+        let sizes = &self.start.sizes;
+        let balls = (sizes.balls() as u32).div_ceil(THREADS / 32);
+        let stream = &self.stream;
+        // SAFETY: the arguments are as declared in tree.cu, and all they name lives in `self`.
+        unsafe {
+            stream
+                .launch_builder(&self.functions.enclose)
+                .arg(&self.tree)
+                .arg(&self.clusters)
+                .launch(Self::config(balls, 0))?;
+        }
+        let clusters = sizes.clusters as u32;
+        for first in (0..clusters).step_by(POSITIONS as usize) {
+            if monitor.stopped() {
+                break;
+            }
+            let end = clusters.min(first + POSITIONS);
+            let config = Self::config(SEARCHES * self.multiprocessors, sizes.job_bytes());
+            // SAFETY: as above.
+            unsafe {
+                stream
+                    .launch_builder(&self.functions.start)
+                    .arg(&self.tree)
+                    .arg(&self.clusters)
+                    .arg(&first)
+                    .arg(&end)
+                    .launch(config)?;
+            }
+            stream.synchronize()?;
+        }
+        Ok(())
+    }
+
+    /// Copies the state at the start to the device.
+    fn fill(&mut self) -> DriverResult<()> {
+        let (stream, start) = (self.stream.clone(), &self.start);
+        let stream = &stream;
+        let arrays = &mut self.arrays;
+        put(stream, &mut arrays.center, &start.center)?;
+        put(stream, &mut arrays.means, &start.means)?;
+        put(stream, &mut arrays.sizes, &start.members)?;
+        put(stream, &mut arrays.shapes, &start.shapes)?;
+        put(stream, &mut arrays.ids, &start.ids)?;
+        put(stream, &mut arrays.orders, &start.positions)?;
+        put(stream, &mut arrays.positions, &start.positions)?;
+        put(stream, &mut arrays.slots_at, &start.slots_at)?;
+        put(stream, &mut arrays.scatters, &start.scatters)?;
+        put(stream, &mut arrays.factors, &start.factors)?;
+        put(stream, &mut arrays.control, &start.control)?;
+        put(stream, &mut arrays.radius_factor, &[1.0])?;
+        stream.memset_zeros(&mut arrays.jobs)?;
+        put(stream, &mut self._screen[0], &start.rows)?;
+        put(stream, &mut self._screen[1], &start.screen_factors)?;
+        let orders: Vec<u32> = (0..start.sizes.capacity as u32).collect();
+        put(stream, &mut arrays.orders_at, &orders)?;
+        // The host's copies must outlive the copying.
+        stream.synchronize()
+    }
+
+    /// Makes merges until the tree is complete, or the device says why not.
+    fn run(&mut self, problem: &Problem, monitor: &Monitor) -> DriverResult<Status> {
+        let n = problem.clusters() as u64;
+        let mut reported = 0;
+        let mut report = |merges: u64| {
+            // Each merge compares its union with all clusters that are left; so does each cluster
+            // at the start.
+            let done = merges * n;
+            monitor.advance(done.saturating_sub(reported));
+            reported = reported.max(done);
+        };
+        self.fill()?;
+        self.search(monitor)?;
+        while !monitor.stopped() {
+            self.grow()?;
+            self.wait(monitor, &mut report)?;
+            let state: Vec<u32> = self.control()?;
+            report(u64::from(state[control::MERGES]));
+            match Status::of(state[control::STATUS]) {
+                Some(Status::TimeIsUp) => {}
+                Some(Status::AllFullSize) => self.start_anew(monitor)?,
+                Some(Status::Stuck) => {
+                    return CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
+                        .result()
+                        .map(|()| Status::Stuck)
+                }
+                Some(status) => return Ok(status),
+                None => return Ok(Status::GaveUp),
+            }
+        }
+        Ok(Status::Stopped)
+    }
+
+    /// Launches the blocks that make merges together.
+    fn grow(&mut self) -> DriverResult<()> {
+        let stream = &self.stream;
+        stream.memset_zeros(&mut self.arrays.control.slice_mut(..4 * control::STATE_STARTS))?;
+        stream.memset_zeros(&mut self.arrays.posted)?;
+        stream.memset_zeros(&mut self.arrays.done)?;
+        // Their next chunk is beyond the last one.
+        let closed = vec![i32::MAX; self.arrays.sweeps.len() / size_of::<i32>()];
+        put(stream, &mut self.arrays.sweeps, &closed)?;
+        let config = Self::config(self.multiprocessors, self.room.bytes);
+        // SAFETY: the arguments are as declared in tree.cu, and all they name lives in `self`.
+        unsafe {
+            stream
+                .launch_builder(&self.functions.grow)
+                .arg(&self.tree)
+                .arg(&self.clusters)
+                .launch_cooperative(config)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of a launch. Meanwhile reports progress to the monitor, and an interrupt to
+    /// the device.
+    fn wait(&mut self, monitor: &Monitor, report: &mut impl FnMut(u64)) -> DriverResult<()> {
+        let watch = self.watch.as_ptr();
+        loop {
+            // SAFETY: the stream is alive.
+            let state = unsafe { cudarc::driver::sys::cuStreamQuery(self.stream.cu_stream()) };
+            match state {
+                CUresult::CUDA_SUCCESS => return Ok(()),
+                CUresult::CUDA_ERROR_NOT_READY => {}
+                error => return error.result(),
+            }
+            if monitor.stopped() {
+                // SAFETY: the memory is the host's, and lives in `self`.
+                unsafe { watch.add(1).write_volatile(1) };
+            }
+            // SAFETY: as above.
+            report(u64::from(unsafe { watch.read_volatile() }));
+            std::thread::sleep(POLL_INTERVAL);
+        }
+    }
+
+    /// The words of the state.
+    fn control(&self) -> DriverResult<Vec<u32>> {
+        let bytes = self.stream.clone_dtoh(&self.arrays.control)?;
+        self.stream.synchronize()?;
+        Ok(bytemuck::pod_collect_to_vec(&bytes))
+    }
+
+    /// Gives all clusters the shapes that they have when all are full-size, and searches anew.
+    fn start_anew(&mut self, monitor: &Monitor) -> DriverResult<()> {
+        self.tree.all_full_size = 1;
+        let config = Self::config(self.multiprocessors, self.start.sizes.reshape_bytes());
+        // SAFETY: as in `grow`.
+        unsafe {
+            self.stream
+                .launch_builder(&self.functions.reshape_all)
+                .arg(&self.tree)
+                .arg(&self.clusters)
+                .launch(config)?;
+        }
+        self.search(monitor)
+    }
+
+    /// The merges, all of which were made.
+    fn merges(&mut self) -> DriverResult<Vec<Merge>> {
+        let stream = &self.stream;
+        let count = self.start.sizes.clusters - 1;
+        let heights = stream.clone_dtoh(&self.arrays.heights.slice(..8 * count))?;
+        let lower = stream.clone_dtoh(&self.arrays.lower.slice(..4 * count))?;
+        let higher = stream.clone_dtoh(&self.arrays.higher.slice(..4 * count))?;
+        stream.synchronize()?;
+        let heights: Vec<f64> = bytemuck::pod_collect_to_vec(&heights);
+        let lower: Vec<u32> = bytemuck::pod_collect_to_vec(&lower);
+        let higher: Vec<u32> = bytemuck::pod_collect_to_vec(&higher);
+        let pairs = lower.into_iter().zip(higher);
+        let merge = |((lower, higher), height)| Merge {
+            lower,
+            higher,
+            height,
+        };
+        Ok(pairs.zip(heights).map(merge).collect())
+    }
+}
+
+/// Lets a kernel have more shared memory than by default.
+fn allow_shared(kernel: &CudaFunction, bytes: i32) -> DriverResult<()> {
+    kernel.set_attribute(
+        FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+        bytes,
+    )
+}
+
+/// Copies values to the front of an array.
+fn put<T: bytemuck::Pod>(
+    stream: &Arc<CudaStream>,
+    array: &mut CudaSlice<u8>,
+    values: &[T],
+) -> DriverResult<()> {
+    if values.is_empty() {
+        return Ok(());
+    }
+    let bytes: &[u8] = bytemuck::cast_slice(values);
+    stream.memcpy_htod(bytes, &mut array.slice_mut(..bytes.len()))
+}

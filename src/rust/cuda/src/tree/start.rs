@@ -1,0 +1,206 @@
+//! The state of a tree before its first merge.
+
+use gmhclust_core::error::Result;
+use gmhclust_core::mahalanobis::agglomerate::sort_spatially;
+use gmhclust_core::mahalanobis::clusters::Clusters;
+use gmhclust_core::mahalanobis::packed::packed_len;
+use gmhclust_core::mahalanobis::screen::{ClusterFrame, ClusterView};
+use gmhclust_core::mahalanobis::{BoundingBox, Problem, UnionRule};
+use gmhclust_core::monitor::Monitor;
+use rayon::prelude::*;
+
+use super::arrays::{control, Arrays, Sizes, Tree, JOBS};
+use crate::blocks::to_bands;
+use crate::screen::{Scalars, LOW, SCALARS, SHAPE};
+
+/// No shape or cluster, as in base.cuh.
+const NONE: u32 = u32::MAX;
+/// Added to the number of a shape that is the identity, as in mahalanobis.cuh.
+const IDENTITY: u32 = 1 << 31;
+
+/// Pairs at the front of the queue whose unions are prepared, at most.
+const BATCH: u32 = 32;
+/// Milliseconds of a launch, about: a device that draws a desktop kills kernels that take seconds.
+const MILLISECONDS: u32 = 250;
+
+/// What the device's memory holds at the start. Other arrays need no content.
+pub struct Start {
+    pub sizes: Sizes,
+    pub center: Vec<f64>,
+    pub means: Vec<f64>,
+    pub members: Vec<u32>,
+    pub shapes: Vec<u32>,
+    pub ids: Vec<u32>,
+    /// The slot at each position, and the position of each slot.
+    pub slots_at: Vec<u32>,
+    pub positions: Vec<u32>,
+    pub scatters: Vec<f64>,
+    pub factors: Vec<f64>,
+    /// Coordinates and scalars, each of all positions after the other, and packed factors, column by
+    /// column.
+    pub rows: Vec<f32>,
+    pub screen_factors: Vec<f32>,
+    pub control: [u32; control::CONTROL_WORDS],
+    unit: f64,
+}
+
+impl Start {
+    /// For a problem in this box, with a kernel for `padded` dimensions.
+    ///
+    /// # Errors
+    /// As [`Clusters::new`].
+    pub fn new(
+        problem: &Problem,
+        bounding_box: &BoundingBox,
+        padded: usize,
+        monitor: &Monitor,
+    ) -> Result<Self> {
+        let (n, p) = (problem.clusters(), problem.x.ncols());
+        let full_size = problem.options.shape_rule(true);
+        let size = |slot: usize| problem.members_of(slot).len();
+        let below = (0..n).filter(|&slot| !full_size.is_full_size(size(slot)));
+        let below = below.count();
+        let rule = problem.options.shape_rule(below == 0);
+        let clusters = Clusters::new(problem, bounding_box.diagonal(), &rule, monitor)?;
+        let frame = ClusterFrame::of_problem(problem, bounding_box);
+        let mut slots_at: Vec<u32> = (0..n as u32).collect();
+        sort_spatially(&mut slots_at, &clusters);
+        let mut positions = vec![0; n];
+        for (position, &slot) in slots_at.iter().enumerate() {
+            positions[slot as usize] = position as u32;
+        }
+        let with_scatter = (0..n as u32).filter(|&slot| clusters.scatter(slot).is_some());
+        let with_scatter: Vec<u32> = with_scatter.collect();
+        let shaped = with_scatter.len();
+        let sizes = Sizes {
+            dimensions: p,
+            padded,
+            clusters: n,
+            capacity: Sizes::capacity_for(n),
+            shapes: if problem.has_shapes() {
+                shaped + (n - shaped) / 2 + JOBS + 1
+            } else {
+                0
+            },
+        };
+        let mut start = Self {
+            sizes,
+            center: frame.center().to_vec(),
+            means: (0..n as u32)
+                .flat_map(|slot| clusters.mean(slot))
+                .copied()
+                .collect(),
+            members: (0..n).map(|slot| size(slot) as u32).collect(),
+            shapes: vec![NONE; n],
+            ids: (0..n as u32).collect(),
+            scatters: Vec::with_capacity(shaped * packed_len(p)),
+            factors: Vec::new(),
+            rows: Vec::new(),
+            screen_factors: Vec::new(),
+            control: [0; control::CONTROL_WORDS],
+            unit: frame.unit(),
+            slots_at,
+            positions,
+        };
+        start.control[control::BELOW_THRESHOLD] = below as u32;
+        start.control[control::NEXT_ID] = n as u32;
+        start.control[control::SHAPES_USED] = shaped as u32;
+        start.put_shapes(&clusters, &with_scatter);
+        start.put_rows(&clusters, &frame);
+        start.slots_at.resize(sizes.capacity, 0);
+        Ok(start)
+    }
+
+    /// The scatters and the factors of those clusters that have them.
+    fn put_shapes(&mut self, clusters: &Clusters, slots: &[u32]) {
+        let p = self.sizes.dimensions;
+        for (number, &slot) in (0..).zip(slots) {
+            self.scatters
+                .extend_from_slice(clusters.scatter(slot).unwrap_or_default());
+            let whitening = clusters.profile(slot).whitening;
+            let is_identity = whitening.is_empty();
+            self.shapes[slot as usize] = number | if is_identity { IDENTITY } else { 0 };
+            let zeros = vec![0.0; packed_len(p)];
+            let packed = if is_identity { &zeros } else { whitening };
+            self.factors.extend(to_bands(packed, p));
+        }
+    }
+
+    /// The rows of all clusters, by position.
+    fn put_rows(&mut self, clusters: &Clusters, frame: &ClusterFrame) {
+        let Sizes {
+            dimensions: p,
+            capacity,
+            ..
+        } = self.sizes;
+        let views: Vec<ClusterView> = self
+            .slots_at
+            .par_iter()
+            .map(|&slot| frame.view(&clusters.profile(slot)))
+            .collect();
+        let scalars: Vec<[u32; SCALARS]> = self
+            .slots_at
+            .iter()
+            .zip(&views)
+            .map(|(&slot, view)| {
+                let is_shaped = !view.whitening.is_empty();
+                let shape = if is_shaped {
+                    self.shapes[slot as usize]
+                } else {
+                    NONE
+                };
+                bytemuck::cast(Scalars::new(view, shape))
+            })
+            .collect();
+        self.rows = vec![0.0; (p + SCALARS) * capacity];
+        let values = self.rows.par_chunks_mut(capacity).enumerate();
+        values.for_each(|(k, row)| {
+            for (position, (value, view)) in row.iter_mut().zip(&views).enumerate() {
+                *value = match k.checked_sub(p) {
+                    None => view.mean[k],
+                    Some(scalar) => f32::from_bits(scalars[position][scalar]),
+                };
+            }
+            if k == p + LOW {
+                // No cluster is there.
+                row[views.len()..].fill(f32::from_bits(u32::MAX));
+            }
+        });
+        let packed = packed_len(p);
+        let shaped = self.control[control::SHAPES_USED] as usize;
+        self.screen_factors = vec![0.0; shaped * packed];
+        for (view, scalars) in views.iter().zip(&scalars) {
+            let shape = scalars[SHAPE];
+            if shape != NONE {
+                self.screen_factors[shape as usize * packed..][..packed]
+                    .copy_from_slice(view.columns());
+            }
+        }
+    }
+
+    /// The kernels' argument, with these addresses.
+    pub fn tree(&self, problem: &Problem, arrays: Arrays<u64>, watch: u64) -> Tree {
+        let options = &problem.options;
+        Tree {
+            threshold: options.threshold,
+            unit: self.unit,
+            subthreshold: options.subthreshold as u32,
+            normalize: u32::from(options.normalize),
+            all_full_size: u32::from(self.control[control::BELOW_THRESHOLD] == 0),
+            midpoint: u32::from(problem.union == UnionRule::Midpoint),
+            dimensions: self.sizes.dimensions as u32,
+            clusters: self.sizes.clusters as u32,
+            has_shapes: u32::from(self.sizes.shapes > 0),
+            shape_limit: self.sizes.shapes as u32,
+            milliseconds: MILLISECONDS,
+            batch: BATCH,
+            balls: self.sizes.balls() as u32,
+            query_words: self.sizes.query_words() as u32,
+            rows_in_shared: 1,
+            unused: 0,
+            arrays,
+            progress: watch,
+            stop: watch + 4,
+        }
+    }
+}

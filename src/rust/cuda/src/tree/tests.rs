@@ -1,0 +1,289 @@
+//! Trees that a GPU grows against those of the CPU.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Arc;
+
+use gmhclust_core::error::{Error, Result};
+use gmhclust_core::linkage::geometric;
+use gmhclust_core::mahalanobis::checks::{apriori, options};
+use gmhclust_core::mahalanobis::reference::{self, Source};
+use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
+use gmhclust_core::mahalanobis::{
+    cluster, AgglomerationDevice, BoundingBox, Distance, Options, Problem, Subthreshold,
+};
+use gmhclust_core::testing::{draw, Data, Random, DATA};
+use gmhclust_core::{Cpu, Merge, Monitor, Observations};
+
+use super::{fits, grow};
+use crate::device::Device;
+
+/// Numbers of dimensions, some on both sides of those that a module of kernels ends with. Its length
+/// and that of `DATA` have no common divisor.
+const DIMENSIONS: [usize; 11] = [1, 2, 5, 14, 16, 17, 20, 32, 33, 40, 64];
+
+/// The first GPU for trees, and the CPU for all else.
+struct Trees {
+    gpu: Arc<Device>,
+    cpu: Cpu,
+    /// Number of problems for the GPU, and of those whose tree it made.
+    asked: AtomicUsize,
+    grown: AtomicUsize,
+}
+
+impl Trees {
+    fn new() -> Self {
+        Self {
+            gpu: Device::shared(0).unwrap(),
+            cpu: Cpu::new(4).unwrap(),
+            asked: AtomicUsize::new(0),
+            grown: AtomicUsize::new(0),
+        }
+    }
+
+    fn counts(self) -> (usize, usize) {
+        (self.asked.into_inner(), self.grown.into_inner())
+    }
+}
+
+impl gmhclust_core::Device for Trees {
+    fn cpu(&self) -> &Cpu {
+        &self.cpu
+    }
+}
+
+impl AgglomerationDevice for Trees {
+    fn screen(
+        &self,
+        number: usize,
+        problem: &Problem,
+        active: usize,
+        frame: ClusterFrame,
+    ) -> Result<Box<dyn Screen>> {
+        self.cpu.screen(number, problem, active, frame)
+    }
+
+    fn grow(
+        &self,
+        _: usize,
+        problem: &Problem,
+        bounding_box: &BoundingBox,
+        monitor: &Monitor,
+    ) -> Result<Option<Vec<Merge>>> {
+        assert!(fits(problem));
+        let merges = grow(&self.gpu, problem, bounding_box, monitor)?;
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let grown = usize::from(merges.is_some());
+        self.grown.fetch_add(grown, Ordering::Relaxed);
+        Ok(merges)
+    }
+}
+
+/// Fails at the first merge that is not the expected one, bit for bit.
+fn assert_same<M: PartialEq + std::fmt::Debug>(
+    found: impl ExactSizeIterator<Item = (M, f64)>,
+    expected: impl ExactSizeIterator<Item = (M, f64)>,
+    case: &str,
+) {
+    assert_eq!(found.len(), expected.len(), "{case}");
+    for (at, (found, expected)) in found.zip(expected).enumerate() {
+        let same = found.0 == expected.0 && found.1.to_bits() == expected.1.to_bits();
+        assert!(same, "merge {at} is {found:?}, not {expected:?}: {case}");
+    }
+}
+
+/// Holds the tree of a clustering to the CPU's.
+fn compare(trees: &Trees, x: &Observations, labels: Option<&[u32]>, options: &Options, case: &str) {
+    let tree = |on: &dyn AgglomerationDevice| {
+        let clustering = cluster(x, labels, options, on, &Monitor::default());
+        clustering.unwrap().dendrogram
+    };
+    let (found, expected) = (tree(trees), tree(&trees.cpu));
+    assert_same(
+        found.merge.into_iter().zip(found.height),
+        expected.merge.into_iter().zip(expected.height),
+        case,
+    );
+}
+
+/// Holds random clusterings to the CPU's, on data of every sort and with all numbers of dimensions.
+/// The number of problems for the GPU, and of those whose tree it made.
+fn compare_random(seed: u64, rounds: usize, largest: usize) -> (usize, usize) {
+    let trees = Trees::new();
+    let mut random = Random(seed);
+    for round in 0..rounds {
+        let data = DATA[round % DATA.len()];
+        let p = DIMENSIONS[round % DIMENSIONS.len()];
+        // Ties at 0 that follow from rounding have to be searched for, which takes n³.
+        let most = match data {
+            Data::Minute => largest.min(400),
+            _ => largest,
+        };
+        let n = 2 + random.below(most - 1);
+        let x = draw(&mut random, data, n, p);
+        let options = Options {
+            distance: Distance::Centroid,
+            ..options(&mut random, n)
+        };
+        let labels = apriori(&mut random, n);
+        let labels = labels.as_deref();
+        let apriori = labels.map(|labels| labels.iter().max());
+        let case = format!("{round}, {data:?}, {n} × {p}, labels up to {apriori:?}, {options:?}");
+        compare(&trees, &x, labels, &options, &case);
+    }
+    trees.counts()
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_grows_the_trees_of_the_cpu() {
+    // Every sort of data in every number of dimensions.
+    let all = DATA.len() * DIMENSIONS.len();
+    for (seed, rounds, largest) in [(71, 2 * all, 300), (72, all, 3000)] {
+        let (asked, grown) = compare_random(seed, rounds, largest);
+        eprintln!("up to {largest} clusters: {grown} of {asked} trees");
+        assert!(4 * grown > 3 * asked, "{grown} of {asked}");
+    }
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
+fn the_gpu_grows_the_trees_of_the_cpu_on_small_data() {
+    let trees = Trees::new();
+    let mut random = Random(73);
+    for (data, p, threshold, subthreshold) in [
+        (Data::Mixture, 5, 30.0, Subthreshold::Mahal),
+        // All clusters are full-size before the last merge.
+        (Data::Plain, 14, 3.0, Subthreshold::Euclid),
+        (Data::Counts, 14, 90.0, Subthreshold::Mahal0),
+        (Data::HeavyTails, 5, 1.0, Subthreshold::EuclidMahal),
+    ] {
+        let options = Options {
+            threshold,
+            subthreshold,
+            distance: Distance::Centroid,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let x = draw(&mut random, data, 300, p);
+        let case = format!("{data:?}, 300 × {p}, {options:?}");
+        compare(&trees, &x, None, &options, &case);
+    }
+    assert_eq!(trees.counts(), (4, 4));
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_grows_trees_of_centres() {
+    let trees = Trees::new();
+    let mut random = Random(74);
+    for (round, data) in DATA.into_iter().enumerate() {
+        let n = if matches!(data, Data::Minute) {
+            200
+        } else {
+            1500
+        };
+        let p = DIMENSIONS[round % DIMENSIONS.len()];
+        let x = draw(&mut random, data, n, p);
+        for linkage in ["centroid", "median"] {
+            let tree = |on: &dyn AgglomerationDevice| {
+                let tree = match linkage {
+                    "centroid" => geometric::centroid(&x, on, &Monitor::default()),
+                    _ => geometric::median(&x, on, &Monitor::default()),
+                };
+                tree.unwrap()
+            };
+            let (found, expected) = (tree(&trees), tree(&trees.cpu));
+            assert_same(
+                found.merge.into_iter().zip(found.height),
+                expected.merge.into_iter().zip(expected.height),
+                &format!("{linkage}, {data:?}, {n} × {p}"),
+            );
+        }
+    }
+    let (asked, grown) = trees.counts();
+    assert!(4 * grown > 3 * asked, "{grown} of {asked}");
+}
+
+/// Clusterings unite equal observations before they ask for a tree; where that changes the order, the
+/// device gets them all.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_merges_equal_observations_by_definition() {
+    let device = Device::shared(0).unwrap();
+    let mut random = Random(75);
+    let mut grown = 0;
+    for round in 0..60 {
+        let tied = [
+            Data::Duplicates,
+            Data::Grid,
+            Data::ZeroInflated,
+            Data::Counts,
+            Data::Minute,
+        ];
+        let data = tied[round % tied.len()];
+        let n = 2 + random.below(100);
+        let x = draw(&mut random, data, n, 1 + round % 4);
+        let options = Options {
+            distance: Distance::Centroid,
+            ..options(&mut random, n)
+        };
+        let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+        let bounding_box = problem.bounding_box();
+        let found = grow(&device, &problem, &bounding_box, &Monitor::default()).unwrap();
+        let Some(found) = found else { continue };
+        let expected = reference::agglomerate(&problem, Source::Merged);
+        let merges = |merges: Vec<Merge>| {
+            let merge = |merge: Merge| ((merge.lower, merge.higher), merge.height);
+            merges.into_iter().map(merge)
+        };
+        let case = format!("{data:?}, {n}, {options:?}");
+        assert_same(merges(found), merges(expected), &case);
+        grown += 1;
+    }
+    assert!(grown > 20, "{grown} of 60");
+}
+
+/// The tree of these observations, with thousands of rounds on the device.
+fn grow_plain(x: &Observations, monitor: &Monitor) -> Result<Option<Vec<Merge>>> {
+    let n = x.nrows();
+    let options = Options {
+        threshold: 0.01 * n as f64,
+        subthreshold: Subthreshold::Mahal,
+        distance: Distance::Centroid,
+        normalize: false,
+        apriori_intra: true,
+    };
+    let problem = Problem::of_observations(x, (0..n as u32).collect(), options);
+    let device = Device::shared(0).unwrap();
+    grow(&device, &problem, &problem.bounding_box(), monitor)
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_tree_ends_when_it_is_told_to() {
+    let n = 20_000;
+    let x = draw(&mut Random(76), Data::Mixture, n, 14);
+    let stopped = Monitor::default();
+    stopped.stop();
+    assert_eq!(grow_plain(&x, &stopped), Err(Error::Interrupt));
+    assert_eq!(stopped.progress().0, 0);
+
+    let monitor = Monitor::default();
+    let ended = AtomicBool::new(false);
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while monitor.progress().0 == 0 && !ended.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            monitor.stop();
+        });
+        let result = grow_plain(&x, &monitor);
+        ended.store(true, Ordering::Relaxed);
+        result
+    });
+    assert_eq!(result, Err(Error::Interrupt));
+    // The whole tree has n - 1 merges of n units each, and fits in one launch: without a look at the
+    // monitor, the device would end with all of it done.
+    let (done, all) = (monitor.progress().0, (n * n) as u64);
+    assert!(0 < done && done < all / 2, "{done} of {all}");
+}
