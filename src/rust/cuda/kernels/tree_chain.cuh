@@ -24,9 +24,6 @@ static_assert(RECENT + RECENT == THREADS, "half of the threads look at recent cl
 #define FILLED 192
 #define FEW 64
 
-// Leaves with heads up to the limit that are looked into.
-#define NEAR_LEAVES 512
-
 // Entries that may be out of order.
 #define MOST_FRESH WARP
 
@@ -422,8 +419,4 @@ __device__ __forceinline__ uint find_job(const Chain &chain, uint lower_id, uint
 // Gives a shape back.
 __device__ __forceinline__ void free_shape(const Tree &tree, Chain &chain, uint shape) {
   if (shape != NONE) tree.free_shapes[atomicAdd(&chain.free_shapes, 1)] = shape & ~IDENTITY;
-}
-
-__device__ __forceinline__ bool is_union(const Chain &chain, uint job) {
-  return chain.states[job] != SEARCHING;
 }

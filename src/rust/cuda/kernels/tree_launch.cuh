@@ -20,9 +20,11 @@
 #define RECENT 128
 // Slots that a search leaves out: the members of a tentative union.
 #define SKIPPED 8
-// Heads of a leaf of the queue, and most leaves.
+// Heads of a leaf of the queue, most leaves, and leaves with heads up to a limit that are looked
+// into.
 #define LEAF WARP
 #define MOST_LEAVES 32768
+#define NEAR_LEAVES 512
 // Bytes of shared memory for the chain's state; lists and rows follow.
 #define CHAIN_BYTES 57344
 
@@ -54,9 +56,9 @@ struct Job {
   uint order;                   // clusters of this order and later ones are not wanted
   uint skipped;
   uint skip[SKIPPED];
-  // What it tells beside its candidates: the merges done before it, how many clusters it found,
-  // at last and at first, how many of them are below the limit, whether its bounds tell too little, and how many clusters fewer are below the threshold if the
-  // union is merged.
+  // What it tells beside its candidates: the merges done before it; how many clusters it found, at
+  // last and at first; how many of them are below the limit; whether its bounds tell too little; and
+  // how many clusters fewer are below the threshold if the union is merged.
   uint made_at, found, found_first, nearest, is_hopeless, fuller;
 };
 

@@ -1,6 +1,7 @@
 //! The arguments of the kernels of tree.cu, and the arrays that they work in.
 
 use gmhclust_core::mahalanobis::packed::packed_len;
+use gmhclust_core::Merge;
 
 use crate::arguments::{arguments, named_values};
 use crate::blocks::banded_len;
@@ -16,6 +17,7 @@ const RECENT: usize = 128;
 const SKIPPED: usize = 8;
 const LEAF: usize = 32;
 const MOST_LEAVES: usize = 32_768;
+const NEAR_LEAVES: usize = 512;
 const CHAIN_BYTES: usize = 57_344;
 
 /// Positions of a ball: those of a warp.
@@ -23,8 +25,11 @@ const BALL: usize = 32;
 /// As struct Hunt in tree_search.cuh, or more.
 const HUNT_BYTES: usize = 8_192;
 
-/// Most clusters that the queue has room for.
-pub const MOST_CLUSTERS: usize = LEAF * MOST_LEAVES;
+/// Most clusters that the queue surely has room for. It could hold LEAF * MOST_LEAVES, but `refill`
+/// would never end where the nearest pairs of more than NEAR_LEAVES leaves have one distance, as in
+/// counts or on a grid.
+pub const MOST_CLUSTERS: usize = LEAF * NEAR_LEAVES;
+const _: () = assert!(NEAR_LEAVES <= MOST_LEAVES);
 
 /// Numbers of a query before the coordinates of its mean, as in screen_launch.cuh.
 const COORDINATES: usize = SCALARS + 5;
@@ -284,6 +289,20 @@ impl Sizes {
     }
 }
 
+/// Merges from the bytes of their heights and of the slots of their pairs.
+pub fn to_merges(heights: &[u8], lower: &[u8], higher: &[u8]) -> Vec<Merge> {
+    let heights: Vec<f64> = bytemuck::pod_collect_to_vec(heights);
+    let lower: Vec<u32> = bytemuck::pod_collect_to_vec(lower);
+    let higher: Vec<u32> = bytemuck::pod_collect_to_vec(higher);
+    let pairs = lower.into_iter().zip(higher);
+    let merge = |((lower, higher), height)| Merge {
+        lower,
+        higher,
+        height,
+    };
+    pairs.zip(heights).map(merge).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,6 +321,7 @@ mod tests {
             SKIPPED,
             LEAF,
             MOST_LEAVES,
+            NEAR_LEAVES,
             CHAIN_BYTES,
             COORDINATES,
             STATUS,
