@@ -1,18 +1,16 @@
 //! The kernels of tree.cu, run on the CPU with one block, against the merges of the CPU.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::convert::Infallible;
 
-use gmhclust_core::error::Result;
-use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
-use gmhclust_core::mahalanobis::{
-    agglomerate, AgglomerationDevice, BoundingBox, Distance, Options, Problem, Subthreshold,
-};
+use bytemuck::{cast_slice, cast_slice_mut};
+use gmhclust_core::mahalanobis::{agglomerate, Distance, Options, Problem, Subthreshold};
 use gmhclust_core::testing::{draw, Random, DATA};
-use gmhclust_core::{Cpu, Device, Merge, Monitor};
+use gmhclust_core::{Cpu, Merge, Monitor};
 use libloading::Library;
 
-use super::arrays::{control, Status, Tree};
+use super::arrays::{control, to_merges, Status, Tree};
 use super::start::Start;
+use super::testing::Trees;
 use crate::host::{function, library};
 use crate::screen::Clusters;
 
@@ -24,13 +22,13 @@ fn filled(bytes: usize) -> Buffer {
     vec![u64::MAX - 0xffff_0000_ffff; bytes.div_ceil(8).max(1)]
 }
 
-fn put<T: bytemuck::Pod>(buffer: &mut Buffer, values: &[T]) {
-    let bytes: &[u8] = bytemuck::cast_slice(values);
-    bytemuck::cast_slice_mut::<u64, u8>(buffer)[..bytes.len()].copy_from_slice(bytes);
+fn put(buffer: &mut Buffer, bytes: &[u8]) -> std::result::Result<(), Infallible> {
+    cast_slice_mut::<u64, u8>(buffer)[..bytes.len()].copy_from_slice(bytes);
+    Ok(())
 }
 
-fn get<T: bytemuck::Pod>(buffer: &Buffer) -> Vec<T> {
-    bytemuck::pod_collect_to_vec(bytemuck::cast_slice::<u64, u8>(buffer))
+fn bytes(buffer: &Buffer) -> &[u8] {
+    cast_slice(buffer)
 }
 
 /// The merges of a problem as the kernels make them; `None` where they give up.
@@ -48,38 +46,14 @@ fn host_grow(
     let mut arrays = sizes.bytes().map(|&bytes| filled(bytes));
     let mut screen = sizes.screen_bytes().map(filled);
     let mut watch = [0u32; 2];
-    put(&mut arrays.center, &start.center);
-    put(&mut arrays.means, &start.means);
-    put(&mut arrays.sizes, &start.members);
-    put(&mut arrays.shapes, &start.shapes);
-    put(&mut arrays.ids, &start.ids);
-    put(&mut arrays.orders, &start.positions);
-    put(&mut arrays.positions, &start.positions);
-    put(&mut arrays.slots_at, &start.slots_at);
-    put(&mut arrays.scatters, &start.scatters);
-    put(&mut arrays.factors, &start.factors);
-    put(&mut arrays.control, &start.control);
-    put(&mut arrays.radius_factor, &[1.0]);
-    let orders: Vec<u32> = (0..sizes.capacity as u32).collect();
-    put(&mut arrays.orders_at, &orders);
-    put(&mut screen[0], &start.rows);
-    put(&mut screen[1], &start.screen_factors);
+    start.copy(&mut arrays, &mut screen, put).unwrap();
     let slabs = [screen[1].as_ptr() as u64];
     let addresses = arrays.map(|array| array.as_ptr() as u64);
     let mut tree = start.tree(problem, addresses, watch.as_mut_ptr() as u64);
     tree.milliseconds = milliseconds;
     // The rows of jobs are in both places in turn.
     tree.rows_in_shared = u32::from(!backwards);
-    let clusters = Clusters {
-        rows: screen[0].as_ptr() as u64,
-        slabs: slabs.as_ptr() as u64,
-        capacity: sizes.capacity as u32,
-        slab_shapes: u32::MAX,
-        dimensions: sizes.dimensions as u32,
-        member_distances: 0,
-        balls: 0,
-        tiles: 0,
-    };
+    let clusters = start.clusters(screen[0].as_ptr() as u64, slabs.as_ptr() as u64);
     type Function = unsafe extern "C" fn(*const Tree, *const Clusters, usize, u32, bool);
     // SAFETY: declared so; all arrays have the lengths that a launch on a device gives them.
     let run = |tree: &Tree, what: u32| unsafe {
@@ -94,7 +68,7 @@ fn host_grow(
         arrays.done.fill(0);
         arrays.sweeps.fill(0x7fff_ffff_7fff_ffff);
         run(&tree, 2);
-        let state: Vec<u32> = get(&arrays.control);
+        let state: Vec<u32> = bytemuck::pod_collect_to_vec(bytes(&arrays.control));
         match Status::of(state[control::STATUS]).unwrap() {
             Status::TimeIsUp => {}
             Status::AllFullSize => {
@@ -107,61 +81,12 @@ fn host_grow(
             _ => return None,
         }
     }
-    let heights: Vec<f64> = get(&arrays.heights);
-    let (lower, higher): (Vec<u32>, Vec<u32>) = (get(&arrays.lower), get(&arrays.higher));
-    let merge = |at: usize| Merge {
-        lower: lower[at],
-        higher: higher[at],
-        height: heights[at],
-    };
-    Some((0..n - 1).map(merge).collect())
-}
-
-/// A CPU that grows trees by the kernels.
-struct Host<'a> {
-    library: &'a Library,
-    cpu: Cpu,
-    milliseconds: u32,
-    backwards: bool,
-    grown: &'a AtomicUsize,
-}
-
-impl Device for Host<'_> {
-    fn cpu(&self) -> &Cpu {
-        &self.cpu
-    }
-}
-
-impl AgglomerationDevice for Host<'_> {
-    fn screen(
-        &self,
-        number: usize,
-        problem: &Problem,
-        active: usize,
-        frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>> {
-        self.cpu.screen(number, problem, active, frame)
-    }
-
-    fn grow(
-        &self,
-        _: usize,
-        problem: &Problem,
-        _: &BoundingBox,
-        _: &Monitor,
-    ) -> Result<Option<Vec<Merge>>> {
-        let padded = if problem.x.ncols() <= 16 { 16 } else { 32 };
-        let merges = host_grow(
-            self.library,
-            problem,
-            padded,
-            self.milliseconds,
-            self.backwards,
-        );
-        self.grown
-            .fetch_add(usize::from(merges.is_some()), Ordering::Relaxed);
-        Ok(merges)
-    }
+    let count = n - 1;
+    Some(to_merges(
+        &bytes(&arrays.heights)[..8 * count],
+        &bytes(&arrays.lower)[..4 * count],
+        &bytes(&arrays.higher)[..4 * count],
+    ))
 }
 
 /// Problems that the kernels are tried on.
@@ -172,7 +97,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
     let library = library("tree.cpp", &[]);
     let cpu = Cpu::new(1).unwrap();
     let mut random = Random(77);
-    let grown = AtomicUsize::new(0);
+    let mut grown = 0;
     for case in 0..CASES {
         let data = DATA[case % DATA.len()];
         let p = [2, 5, 14, 1, 20][case % 5];
@@ -192,20 +117,24 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
         let expected = agglomerate::agglomerate_all(&problems, &cpu, &Monitor::default());
         let expected = &expected.unwrap()[0];
         for backwards in [false, true] {
-            let host = Host {
-                library: &library,
-                cpu: Cpu::new(1).unwrap(),
-                milliseconds: if backwards { 2 } else { 1_000_000 },
-                backwards,
-                grown: &grown,
-            };
+            let padded = if p <= 16 { 16 } else { 32 };
+            let milliseconds = if backwards { 2 } else { 1_000_000 };
+            let host = Trees::new(Cpu::new(1).unwrap(), |problem, _, _| {
+                Ok(host_grow(
+                    &library,
+                    problem,
+                    padded,
+                    milliseconds,
+                    backwards,
+                ))
+            });
             let found = agglomerate::agglomerate_all(&problems, &host, &Monitor::default());
             for (at, (found, expected)) in found.unwrap()[0].iter().zip(expected).enumerate() {
                 assert_eq!(found, expected, "merge {at}: {case}");
             }
+            grown += host.counts().1;
         }
     }
     // Some of those with many ties are not for the kernels.
-    let grown = grown.into_inner();
     assert!(3 * grown > 2 * 2 * CASES, "{grown} of {}", 2 * CASES);
 }

@@ -12,7 +12,7 @@ use gmhclust_core::mahalanobis::{BoundingBox, Distance, Problem};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
-use super::arrays::{control, Arrays, Sizes, Status, Tree, MOST_CLUSTERS, THREADS};
+use super::arrays::{control, to_merges, Arrays, Sizes, Status, Tree, MOST_CLUSTERS, THREADS};
 use super::start::Start;
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
@@ -138,7 +138,7 @@ struct Growing {
     clusters: Clusters,
     start: Start,
     /// Addresses in `clusters` are of these, which live as long.
-    _screen: [CudaSlice<u8>; 2],
+    screen: [CudaSlice<u8>; 2],
     _slabs: CudaSlice<u64>,
     /// In the host's memory: merges done, and whether to stop.
     watch: MappedWords,
@@ -166,16 +166,7 @@ impl Growing {
         let addresses = arrays.map(|array| array.device_ptr(&stream).0);
         let mut tree = start.tree(problem, addresses, watch.as_ptr() as u64);
         tree.rows_in_shared = u32::from(room.rows);
-        let clusters = Clusters {
-            rows,
-            slabs: slabs.device_ptr(&stream).0,
-            capacity: sizes.capacity as u32,
-            slab_shapes: u32::MAX,
-            dimensions: sizes.dimensions as u32,
-            member_distances: 0,
-            balls: 0,
-            tiles: 0,
-        };
+        let clusters = start.clusters(rows, slabs.device_ptr(&stream).0);
         Ok(Self {
             multiprocessors: device.multiprocessors()?,
             functions,
@@ -184,7 +175,7 @@ impl Growing {
             tree,
             clusters,
             start,
-            _screen: screen,
+            screen,
             _slabs: slabs,
             watch,
             stream,
@@ -200,20 +191,26 @@ impl Growing {
         }
     }
 
+    /// Launches a kernel that takes nothing but the tree and its clusters.
+    fn launch(&self, kernel: &CudaFunction, config: LaunchConfig) -> DriverResult<()> {
+        // SAFETY: the arguments are as declared in tree.cu, and all they name lives in `self`.
+        unsafe {
+            self.stream
+                .launch_builder(kernel)
+                .arg(&self.tree)
+                .arg(&self.clusters)
+                .launch(config)?;
+        }
+        Ok(())
+    }
+
     /// Draws the balls around all clusters, and searches for the nearest clusters of each, until the
     /// monitor says stop.
     fn search(&self, monitor: &Monitor) -> DriverResult<()> {
         let sizes = &self.start.sizes;
         let balls = (sizes.balls() as u32).div_ceil(THREADS / 32);
         let stream = &self.stream;
-        // SAFETY: the arguments are as declared in tree.cu, and all they name lives in `self`.
-        unsafe {
-            stream
-                .launch_builder(&self.functions.enclose)
-                .arg(&self.tree)
-                .arg(&self.clusters)
-                .launch(Self::config(balls, 0))?;
-        }
+        self.launch(&self.functions.enclose, Self::config(balls, 0))?;
         let clusters = sizes.clusters as u32;
         for first in (0..clusters).step_by(POSITIONS as usize) {
             if monitor.stopped() {
@@ -221,7 +218,7 @@ impl Growing {
             }
             let end = clusters.min(first + POSITIONS);
             let config = Self::config(SEARCHES * self.multiprocessors, sizes.job_bytes());
-            // SAFETY: as above.
+            // SAFETY: as in `launch`.
             unsafe {
                 stream
                     .launch_builder(&self.functions.start)
@@ -238,26 +235,15 @@ impl Growing {
 
     /// Copies the state at the start to the device.
     fn fill(&mut self) -> DriverResult<()> {
-        let (stream, start) = (self.stream.clone(), &self.start);
-        let stream = &stream;
-        let arrays = &mut self.arrays;
-        put(stream, &mut arrays.center, &start.center)?;
-        put(stream, &mut arrays.means, &start.means)?;
-        put(stream, &mut arrays.sizes, &start.members)?;
-        put(stream, &mut arrays.shapes, &start.shapes)?;
-        put(stream, &mut arrays.ids, &start.ids)?;
-        put(stream, &mut arrays.orders, &start.positions)?;
-        put(stream, &mut arrays.positions, &start.positions)?;
-        put(stream, &mut arrays.slots_at, &start.slots_at)?;
-        put(stream, &mut arrays.scatters, &start.scatters)?;
-        put(stream, &mut arrays.factors, &start.factors)?;
-        put(stream, &mut arrays.control, &start.control)?;
-        put(stream, &mut arrays.radius_factor, &[1.0])?;
+        let Self {
+            stream,
+            start,
+            arrays,
+            screen,
+            ..
+        } = self;
         stream.memset_zeros(&mut arrays.jobs)?;
-        put(stream, &mut self._screen[0], &start.rows)?;
-        put(stream, &mut self._screen[1], &start.screen_factors)?;
-        let orders: Vec<u32> = (0..start.sizes.capacity as u32).collect();
-        put(stream, &mut arrays.orders_at, &orders)?;
+        start.copy(arrays, screen, |array, bytes| put(stream, array, bytes))?;
         // The host's copies must outlive the copying.
         stream.synchronize()
     }
@@ -303,9 +289,13 @@ impl Growing {
         stream.memset_zeros(&mut self.arrays.done)?;
         // Their next chunk is beyond the last one.
         let closed = vec![i32::MAX; self.arrays.sweeps.len() / size_of::<i32>()];
-        put(stream, &mut self.arrays.sweeps, &closed)?;
+        put(
+            stream,
+            &mut self.arrays.sweeps,
+            bytemuck::cast_slice(&closed),
+        )?;
         let config = Self::config(self.multiprocessors, self.room.bytes);
-        // SAFETY: the arguments are as declared in tree.cu, and all they name lives in `self`.
+        // SAFETY: as in `launch`.
         unsafe {
             stream
                 .launch_builder(&self.functions.grow)
@@ -349,14 +339,7 @@ impl Growing {
     fn start_anew(&mut self, monitor: &Monitor) -> DriverResult<()> {
         self.tree.all_full_size = 1;
         let config = Self::config(self.multiprocessors, self.start.sizes.reshape_bytes());
-        // SAFETY: as in `grow`.
-        unsafe {
-            self.stream
-                .launch_builder(&self.functions.reshape_all)
-                .arg(&self.tree)
-                .arg(&self.clusters)
-                .launch(config)?;
-        }
+        self.launch(&self.functions.reshape_all, config)?;
         self.search(monitor)
     }
 
@@ -368,16 +351,7 @@ impl Growing {
         let lower = stream.clone_dtoh(&self.arrays.lower.slice(..4 * count))?;
         let higher = stream.clone_dtoh(&self.arrays.higher.slice(..4 * count))?;
         stream.synchronize()?;
-        let heights: Vec<f64> = bytemuck::pod_collect_to_vec(&heights);
-        let lower: Vec<u32> = bytemuck::pod_collect_to_vec(&lower);
-        let higher: Vec<u32> = bytemuck::pod_collect_to_vec(&higher);
-        let pairs = lower.into_iter().zip(higher);
-        let merge = |((lower, higher), height)| Merge {
-            lower,
-            higher,
-            height,
-        };
-        Ok(pairs.zip(heights).map(merge).collect())
+        Ok(to_merges(&heights, &lower, &higher))
     }
 }
 
@@ -389,15 +363,10 @@ fn allow_shared(kernel: &CudaFunction, bytes: i32) -> DriverResult<()> {
     )
 }
 
-/// Copies values to the front of an array.
-fn put<T: bytemuck::Pod>(
-    stream: &Arc<CudaStream>,
-    array: &mut CudaSlice<u8>,
-    values: &[T],
-) -> DriverResult<()> {
-    if values.is_empty() {
+/// Copies bytes to the front of an array.
+fn put(stream: &Arc<CudaStream>, array: &mut CudaSlice<u8>, bytes: &[u8]) -> DriverResult<()> {
+    if bytes.is_empty() {
         return Ok(());
     }
-    let bytes: &[u8] = bytemuck::cast_slice(values);
     stream.memcpy_htod(bytes, &mut array.slice_mut(..bytes.len()))
 }

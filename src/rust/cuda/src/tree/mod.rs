@@ -7,6 +7,8 @@ mod host;
 mod launch;
 mod start;
 #[cfg(test)]
+mod testing;
+#[cfg(test)]
 mod tests;
 
 pub use launch::{fits, grow};

@@ -1,6 +1,6 @@
 //! The state of a tree before its first merge.
 
-use gmhclust_core::error::Result;
+use bytemuck::cast_slice;
 use gmhclust_core::mahalanobis::agglomerate::sort_spatially;
 use gmhclust_core::mahalanobis::clusters::Clusters;
 use gmhclust_core::mahalanobis::packed::packed_len;
@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::arrays::{control, Arrays, Sizes, Tree, JOBS};
 use crate::blocks::to_bands;
-use crate::screen::{Scalars, LOW, SCALARS, SHAPE};
+use crate::screen::{self, Scalars, LOW, SCALARS, SHAPE};
 
 /// No shape or cluster, as in base.cuh.
 const NONE: u32 = u32::MAX;
@@ -26,21 +26,21 @@ const MILLISECONDS: u32 = 250;
 /// What the device's memory holds at the start. Other arrays need no content.
 pub struct Start {
     pub sizes: Sizes,
-    pub center: Vec<f64>,
-    pub means: Vec<f64>,
-    pub members: Vec<u32>,
-    pub shapes: Vec<u32>,
-    pub ids: Vec<u32>,
+    center: Vec<f64>,
+    means: Vec<f64>,
+    members: Vec<u32>,
+    shapes: Vec<u32>,
+    ids: Vec<u32>,
     /// The slot at each position, and the position of each slot.
-    pub slots_at: Vec<u32>,
-    pub positions: Vec<u32>,
-    pub scatters: Vec<f64>,
-    pub factors: Vec<f64>,
+    slots_at: Vec<u32>,
+    positions: Vec<u32>,
+    scatters: Vec<f64>,
+    factors: Vec<f64>,
     /// Coordinates and scalars, each of all positions after the other, and packed factors, column by
     /// column.
-    pub rows: Vec<f32>,
-    pub screen_factors: Vec<f32>,
-    pub control: [u32; control::CONTROL_WORDS],
+    rows: Vec<f32>,
+    screen_factors: Vec<f32>,
+    control: [u32; control::CONTROL_WORDS],
     unit: f64,
 }
 
@@ -54,7 +54,7 @@ impl Start {
         bounding_box: &BoundingBox,
         padded: usize,
         monitor: &Monitor,
-    ) -> Result<Self> {
+    ) -> gmhclust_core::error::Result<Self> {
         let (n, p) = (problem.clusters(), problem.x.ncols());
         let full_size = problem.options.shape_rule(true);
         let size = |slot: usize| problem.members_of(slot).len();
@@ -175,6 +175,49 @@ impl Start {
                 self.screen_factors[shape as usize * packed..][..packed]
                     .copy_from_slice(view.columns());
             }
+        }
+    }
+
+    /// Has `put` copy bytes to the front of each array that needs content, and of the rows and the
+    /// factors in single precision.
+    ///
+    /// # Errors
+    /// Those of `put`.
+    pub fn copy<A, E>(
+        &self,
+        arrays: &mut Arrays<A>,
+        [rows, factors]: &mut [A; 2],
+        mut put: impl FnMut(&mut A, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let orders: Vec<u32> = (0..self.sizes.capacity as u32).collect();
+        put(&mut arrays.center, cast_slice(&self.center))?;
+        put(&mut arrays.means, cast_slice(&self.means))?;
+        put(&mut arrays.sizes, cast_slice(&self.members))?;
+        put(&mut arrays.shapes, cast_slice(&self.shapes))?;
+        put(&mut arrays.ids, cast_slice(&self.ids))?;
+        put(&mut arrays.orders, cast_slice(&self.positions))?;
+        put(&mut arrays.positions, cast_slice(&self.positions))?;
+        put(&mut arrays.slots_at, cast_slice(&self.slots_at))?;
+        put(&mut arrays.orders_at, cast_slice(&orders))?;
+        put(&mut arrays.scatters, cast_slice(&self.scatters))?;
+        put(&mut arrays.factors, cast_slice(&self.factors))?;
+        put(&mut arrays.control, cast_slice(&self.control))?;
+        put(&mut arrays.radius_factor, cast_slice(&[1.0f64]))?;
+        put(rows, cast_slice(&self.rows))?;
+        put(factors, cast_slice(&self.screen_factors))
+    }
+
+    /// The kernels' other argument: where rows are, and in `slabs` where the factors are.
+    pub fn clusters(&self, rows: u64, slabs: u64) -> screen::Clusters {
+        screen::Clusters {
+            rows,
+            slabs,
+            capacity: self.sizes.capacity as u32,
+            slab_shapes: u32::MAX,
+            dimensions: self.sizes.dimensions as u32,
+            member_distances: 0,
+            balls: 0,
+            tiles: 0,
         }
     }
 

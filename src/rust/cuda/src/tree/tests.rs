@@ -1,19 +1,18 @@
 //! Trees that a GPU grows against those of the CPU.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::linkage::geometric;
 use gmhclust_core::mahalanobis::checks::{apriori, options};
 use gmhclust_core::mahalanobis::reference::{self, Source};
-use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
 use gmhclust_core::mahalanobis::{
-    cluster, AgglomerationDevice, BoundingBox, Distance, Options, Problem, Subthreshold,
+    cluster, AgglomerationDevice, Distance, Options, Problem, Subthreshold,
 };
 use gmhclust_core::testing::{draw, Data, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor, Observations};
 
+use super::testing::Trees;
 use super::{fits, grow};
 use crate::device::Device;
 
@@ -22,60 +21,15 @@ use crate::device::Device;
 const DIMENSIONS: [usize; 11] = [1, 2, 5, 14, 16, 17, 20, 32, 33, 40, 64];
 
 /// The first GPU for trees, and the CPU for all else.
-struct Trees {
-    gpu: Arc<Device>,
-    cpu: Cpu,
-    /// Number of problems for the GPU, and of those whose tree it made.
-    asked: AtomicUsize,
-    grown: AtomicUsize,
-}
-
-impl Trees {
-    fn new() -> Self {
-        Self {
-            gpu: Device::shared(0).unwrap(),
-            cpu: Cpu::new(4).unwrap(),
-            asked: AtomicUsize::new(0),
-            grown: AtomicUsize::new(0),
-        }
-    }
-
-    fn counts(self) -> (usize, usize) {
-        (self.asked.into_inner(), self.grown.into_inner())
-    }
-}
-
-impl gmhclust_core::Device for Trees {
-    fn cpu(&self) -> &Cpu {
-        &self.cpu
-    }
-}
-
-impl AgglomerationDevice for Trees {
-    fn screen(
-        &self,
-        number: usize,
-        problem: &Problem,
-        active: usize,
-        frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>> {
-        self.cpu.screen(number, problem, active, frame)
-    }
-
-    fn grow(
-        &self,
-        _: usize,
-        problem: &Problem,
-        bounding_box: &BoundingBox,
-        monitor: &Monitor,
-    ) -> Result<Option<Vec<Merge>>> {
-        assert!(fits(problem));
-        let merges = grow(&self.gpu, problem, bounding_box, monitor)?;
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        let grown = usize::from(merges.is_some());
-        self.grown.fetch_add(grown, Ordering::Relaxed);
-        Ok(merges)
-    }
+fn trees_of_gpu() -> Trees<'static> {
+    let gpu = Device::shared(0).unwrap();
+    Trees::new(
+        Cpu::new(4).unwrap(),
+        move |problem, bounding_box, monitor| {
+            assert!(fits(problem));
+            grow(&gpu, problem, bounding_box, monitor)
+        },
+    )
 }
 
 /// Fails at the first merge that is not the expected one, bit for bit.
@@ -92,7 +46,13 @@ fn assert_same<M: PartialEq + std::fmt::Debug>(
 }
 
 /// Holds the tree of a clustering to the CPU's.
-fn compare(trees: &Trees, x: &Observations, labels: Option<&[u32]>, options: &Options, case: &str) {
+fn compare(
+    trees: &Trees<'_>,
+    x: &Observations,
+    labels: Option<&[u32]>,
+    options: &Options,
+    case: &str,
+) {
     let tree = |on: &dyn AgglomerationDevice| {
         let clustering = cluster(x, labels, options, on, &Monitor::default());
         clustering.unwrap().dendrogram
@@ -108,7 +68,7 @@ fn compare(trees: &Trees, x: &Observations, labels: Option<&[u32]>, options: &Op
 /// Holds random clusterings to the CPU's, on data of every sort and with all numbers of dimensions.
 /// The number of problems for the GPU, and of those whose tree it made.
 fn compare_random(seed: u64, rounds: usize, largest: usize) -> (usize, usize) {
-    let trees = Trees::new();
+    let trees = trees_of_gpu();
     let mut random = Random(seed);
     for round in 0..rounds {
         let data = DATA[round % DATA.len()];
@@ -148,7 +108,7 @@ fn the_gpu_grows_the_trees_of_the_cpu() {
 #[test]
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
 fn the_gpu_grows_the_trees_of_the_cpu_on_small_data() {
-    let trees = Trees::new();
+    let trees = trees_of_gpu();
     let mut random = Random(73);
     for (data, p, threshold, subthreshold) in [
         (Data::Mixture, 5, 30.0, Subthreshold::Mahal),
@@ -174,7 +134,7 @@ fn the_gpu_grows_the_trees_of_the_cpu_on_small_data() {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_grows_trees_of_centres() {
-    let trees = Trees::new();
+    let trees = trees_of_gpu();
     let mut random = Random(74);
     for (round, data) in DATA.into_iter().enumerate() {
         let n = if matches!(data, Data::Minute) {
@@ -261,7 +221,7 @@ fn grow_plain(x: &Observations, monitor: &Monitor) -> Result<Option<Vec<Merge>>>
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn a_tree_ends_when_it_is_told_to() {
-    let n = 20_000;
+    let n = 16_000;
     let x = draw(&mut Random(76), Data::Mixture, n, 14);
     let stopped = Monitor::default();
     stopped.stop();
