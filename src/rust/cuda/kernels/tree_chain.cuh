@@ -20,9 +20,11 @@ enum EntryKind { EMPTY, PAIR, FLOOR, STALE };
 static_assert(JOBS == THREADS, "a thread for each job");
 static_assert(RECENT + RECENT == THREADS, "half of the threads look at recent clusters");
 
-// Entries that the queue is filled up to, and those at which it is filled again.
+// Entries that the queue is filled up to; those at which it is filled again; and those that are
+// enough then.
 #define FILLED 192
 #define FEW 64
+#define ENOUGH_ENTRIES 112
 
 // Entries that may be out of order.
 #define MOST_FRESH WARP
@@ -30,6 +32,12 @@ static_assert(RECENT + RECENT == THREADS, "half of the threads look at recent cl
 // Of the hash table of jobs.
 #define BUCKETS 256
 #define NOWHERE NONE
+
+// An entry, or none, as `at` says.
+struct Front {
+  ulong value, tie;
+  uint owner, at, kind;
+};
 
 struct Chain {
   // Jobs: a tentative union's ids, slots and shapes, the nodes to make it from, its pair's
@@ -63,13 +71,21 @@ struct Chain {
   uint recent_slots[RECENT], recent_ids[RECENT], recent_jobs[RECENT];
 
   uint list[THREADS], near_leaves[NEAR_LEAVES];
-  uint listed, count, unused_count, few, many, inserted;
+  uint listed, count, sampled, unused_count, few, many, inserted;
+  // Of `insert_fresh`: the entries that keep their place, by warp, and those before each fresh one.
+  uint kept[WARPS], before[MOST_FRESH];
+  // Near recent clusters that `list` has, of merges with even and odd numbers.
+  uint near_recent[2];
+  // What the last merge left at the front of the queue: its own entry, and the first of the others,
+  // with its job if that is ready.
+  Front made, following;
+  uint following_job;
   uint merges, committed, below_threshold, next_id, shapes_used, free_shapes, status;
   uint done; // jobs
   uint first_post, wish_count, ready_count;
   uint to_post[JOBS], ready[JOBS];
   // What new jobs are for: see Wish.
-  uint wish_kinds[JOBS], wish_subjects[JOBS], wish_candidates[JOBS];
+  uint wish_kinds[JOBS], wish_subjects[JOBS], wish_candidates[JOBS], wish_depths[JOBS];
   double span; // of the keys of the entries that filled the queue
 };
 static_assert(sizeof(Chain) <= CHAIN_BYTES, "the host reserves enough");
@@ -141,36 +157,53 @@ __device__ __forceinline__ bool comes_before(ulong value, ulong tie, uint owner,
   return tie < other_tie || (tie == other_tie && owner < other_owner);
 }
 
+__device__ __forceinline__ bool is_before(const Front &one, const Front &other) {
+  return comes_before(one.value, one.tie, one.owner, other.value, other.tie, other.owner);
+}
+
+// The entry at `at`, which may be NONE.
+__device__ __forceinline__ Front front_at(const Chain &chain, uint at) {
+  if (at == NONE) return {INFINITY_BITS, ~0ull, NONE, NONE, EMPTY};
+  return {chain.values[at], chain.ties[at], chain.owners[at], at, chain.kinds[at]};
+}
+
 __device__ __forceinline__ bool is_beyond(const Chain &chain, ulong value, ulong tie, uint owner) {
   return comes_before(chain.limit_value, chain.limit_tie, chain.limit_owner, value, tie, owner);
 }
 
-// Makes a head an entry, by one thread; `lower_id` and `higher_id` are those of its pair, or the
-// owner's and NONE.
-__device__ __forceinline__ void put_entry(Chain &chain, uint at, Key head, uint owner,
-                                          uint lower_id, uint higher_id) {
-  bool is_far = head.value >= INFINITY_BITS || is_beyond(chain, head.value, head.tie, owner);
-  chain.kinds[at] = is_far ? EMPTY : is_pair(head.tie) ? PAIR : FLOOR;
-  chain.values[at] = head.value;
-  chain.ties[at] = head.tie;
+// Makes a head an entry, by one thread.
+__device__ __forceinline__ void put_entry(Chain &chain, uint at, const Head &head, uint owner) {
+  Key key = head.key;
+  bool is_far = key.value >= INFINITY_BITS || is_beyond(chain, key.value, key.tie, owner);
+  bool comes_first = !is_pair(key.tie) || lower_slot(key.tie) == owner;
+  chain.kinds[at] = is_far ? EMPTY : is_pair(key.tie) ? PAIR : FLOOR;
+  chain.values[at] = key.value;
+  chain.ties[at] = key.tie;
   chain.owners[at] = owner;
-  chain.entry_lower_ids[at] = lower_id;
-  chain.entry_higher_ids[at] = higher_id;
+  chain.entry_lower_ids[at] = comes_first ? head.id : head.other_id;
+  chain.entry_higher_ids[at] = comes_first ? head.other_id : head.id;
+}
+
+// Notes that an entry may be out of order, by one thread of those that work on entries.
+__device__ __forceinline__ void add_fresh(Chain &chain, uint at) {
+  if (chain.kinds[at] == EMPTY || chain.is_fresh[at]) return;
+  chain.is_fresh[at] = 1;
+  uint nth = atomicAdd(&chain.fresh_count, 1);
+  if (nth < MOST_FRESH) chain.fresh[nth] = at;
 }
 
 // Finds the head of an entry's owner anew, by a warp.
 __device__ void renew_entry(const Tree &tree, Chain &chain, uint at) {
   uint owner = chain.owners[at];
-  Key head = write_head(tree, owner);
+  Head head = write_head(tree, owner);
   __syncwarp();
   if (threadIdx.x % WARP > 0) return;
   mark_leaf(chain, owner);
-  bool pair = is_pair(head.tie);
-  put_entry(chain, at, head, owner, pair ? tree.ids[lower_slot(head.tie)] : tree.ids[owner],
-            pair ? tree.ids[higher_slot(head.tie)] : NONE);
+  put_entry(chain, at, head, owner);
+  add_fresh(chain, at);
 }
 
-__device__ uint sort_entries();
+__device__ void insert_fresh();
 
 // Finds the heads of all stale entries anew, and puts the entries in order.
 __device__ __noinline__ void renew_stale(const Tree &tree) {
@@ -182,7 +215,7 @@ __device__ __noinline__ void renew_stale(const Tree &tree) {
   __syncthreads();
   for (uint i = threadIdx.x / WARP; i < chain.listed; i += WARPS)
     renew_entry(tree, chain, chain.list[i]);
-  sort_entries();
+  insert_fresh();
 }
 
 // ---- filling the queue ----
@@ -222,43 +255,55 @@ __device__ void renew_leaves(const Tree &tree, Chain &chain) {
   } while (count > NEAR_LEAVES);
 }
 
-// Collects the heads up to the limit, as far as there is room; returns how many they are, or about
-// where that is more.
-__device__ uint collect_heads(const Tree &tree, Chain &chain) {
-  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, leaves = leaves_of(tree);
+// Collects heads up to the limit as entries, as many as there is room for: of all, or of a sample,
+// those of slots whose hash is not above `share`. Returns how many are up to the limit, in the sample
+// or not; `sampled` is how many are in it.
+__device__ uint collect_heads(const Tree &tree, Chain &chain, uint share) {
+  uint lane = threadIdx.x % WARP, leaves = leaves_of(tree), window = leaves, first = 0;
   __syncthreads();
-  if (threadIdx.x == 0) chain.count = chain.listed = 0;
-  __syncthreads();
+  if (threadIdx.x == 0) chain.count = chain.sampled = 0;
   ulong limit = chain.limit_value;
+  while (first < leaves) {
+    uint end = min(leaves, first + window);
+    __syncthreads();
+    if (threadIdx.x == 0) chain.listed = 0;
+    __syncthreads();
 #pragma unroll 4
-  for (uint leaf = threadIdx.x; leaf < leaves; leaf += THREADS) {
-    ulong value = tree.leaf_values[leaf];
-    if (value >= INFINITY_BITS || value > limit) continue;
-    uint at = atomicAdd(&chain.listed, 1);
-    if (at < NEAR_LEAVES) chain.near_leaves[at] = leaf;
+    for (uint leaf = first + threadIdx.x; leaf < end; leaf += THREADS) {
+      ulong value = tree.leaf_values[leaf];
+      if (value >= INFINITY_BITS || value > limit) continue;
+      uint at = atomicAdd(&chain.listed, 1);
+      if (at < NEAR_LEAVES) chain.near_leaves[at] = leaf;
+    }
+    __syncthreads();
+    uint listed = chain.listed;
+    if (listed > NEAR_LEAVES) {
+      // So many surely have room.
+      window = NEAR_LEAVES;
+      continue;
+    }
+#pragma unroll 4
+    for (uint i = threadIdx.x / WARP; i < listed; i += WARPS) {
+      uint slot = chain.near_leaves[i] * LEAF + lane;
+      if (slot >= tree.clusters) continue;
+      ulong head = tree.head_values[slot], tie = tree.head_ties[slot];
+      if (head >= INFINITY_BITS || is_beyond(chain, head, tie, slot)) continue;
+      atomicAdd(&chain.count, 1);
+      if (slot * 0x9e3779b1u > share) continue;
+      uint at = atomicAdd(&chain.sampled, 1);
+      if (at >= ENTRIES) continue;
+      chain.values[at] = head;
+      chain.ties[at] = tie;
+      chain.owners[at] = slot;
+    }
+    first = end;
   }
   __syncthreads();
-  uint listed = min(chain.listed, (uint)NEAR_LEAVES);
-#pragma unroll 4
-  for (uint i = warp; i < listed; i += WARPS) {
-    uint slot = chain.near_leaves[i] * LEAF + lane;
-    if (slot >= tree.clusters) continue;
-    ulong head = tree.head_values[slot], tie = tree.head_ties[slot];
-    if (head >= INFINITY_BITS || is_beyond(chain, head, tie, slot)) continue;
-    uint at = atomicAdd(&chain.count, 1);
-    if (at >= ENTRIES) continue;
-    chain.values[at] = head;
-    chain.ties[at] = tie;
-    chain.owners[at] = slot;
-  }
-  __syncthreads();
-  uint count = chain.count;
-  return listed < chain.listed ? max((uint)((ulong)count * chain.listed / listed), 2 * ENTRIES)
-                               : count;
+  return chain.count;
 }
 
-// Puts the entries that are not empty in order. Returns how many they are.
-__device__ __noinline__ uint sort_entries() {
+// Puts the entries that are not empty in order.
+__device__ __noinline__ void sort_entries() {
   Chain &chain = chain_of_block();
   uint i = threadIdx.x, rank = 0;
   __syncthreads();
@@ -288,40 +333,114 @@ __device__ __noinline__ uint sort_entries() {
     atomicAdd(&chain.sorted_count, 1);
   }
   __syncthreads();
-  return chain.sorted_count;
 }
 
-// The first entry of the queue, in all threads; NONE if there is none. Those of the order before
-// `front`, which goes on, are empty or fresh.
-__device__ __forceinline__ uint first_entry(const Chain &chain, uint &front) {
+// The same, where all but the fresh ones are in order.
+__device__ __noinline__ void insert_fresh() {
+  Chain &chain = chain_of_block();
+  uint i = threadIdx.x, lane = i % WARP, warp = i / WARP;
+  __syncthreads();
+  uint fresh_count = chain.fresh_count;
+  if (fresh_count > MOST_FRESH) return sort_entries();
+  uint mine = i < chain.sorted_count ? chain.sorted[i] : NONE;
+  bool stays = mine != NONE && chain.kinds[mine] != EMPTY && !chain.is_fresh[mine];
+  uint staying = __ballot_sync(WHOLE_WARP, stays), rank = __popc(staying & ((1u << lane) - 1));
+  Front entry = front_at(chain, stays ? mine : NONE);
+  if (i < MOST_FRESH) chain.before[i] = 0;
+  if (lane == 0) chain.kept[warp] = __popc(staying);
+  __syncthreads();
+  // Lane f counts what comes before number f of the fresh ones.
+  uint before = 0, inserted = 0;
+  for (uint f = 0; f < fresh_count; f++) {
+    Front other = front_at(chain, chain.fresh[f]);
+    if (other.kind == EMPTY) continue;
+    inserted += 1;
+    bool comes_first = stays && is_before(entry, other);
+    uint first = __popc(__ballot_sync(WHOLE_WARP, comes_first));
+    if (lane == f) before = first;
+    rank += stays && !comes_first;
+  }
+  if (lane < fresh_count && before > 0) atomicAdd(&chain.before[lane], before);
+  uint all = 0;
+  for (uint w = 0; w < WARPS; w++) {
+    if (w < warp) rank += chain.kept[w];
+    all += chain.kept[w];
+  }
+  __syncthreads();
+  if (stays) chain.sorted[rank] = mine;
+  if (i < fresh_count) {
+    Front entry = front_at(chain, chain.fresh[i]);
+    uint rank = chain.before[i];
+    for (uint f = 0; f < fresh_count; f++) {
+      Front other = front_at(chain, chain.fresh[f]);
+      rank += other.kind != EMPTY && is_before(other, entry);
+    }
+    if (entry.kind != EMPTY) chain.sorted[rank] = entry.at;
+    chain.is_fresh[entry.at] = 0;
+  }
+  __syncthreads();
+  if (i == 0) {
+    chain.sorted_count = all + inserted;
+    chain.fresh_count = 0;
+  }
+  __syncthreads();
+}
+
+// The first entry of the queue, by a warp, in all its lanes; `but` does not count. Entries of the
+// order before `front`, which goes on, are empty or fresh; of the fresh ones there are so many.
+__device__ __forceinline__ Front first_entry(const Chain &chain, uint &front, uint fresh_count,
+                                             uint but) {
   uint lane = threadIdx.x % WARP, first = NONE;
   for (; front < chain.sorted_count; front += WARP) {
     uint at = front + lane < chain.sorted_count ? chain.sorted[front + lane] : NONE;
-    bool there = at != NONE && chain.kinds[at] != EMPTY && !chain.is_fresh[at];
+    bool there = at != NONE && at != but && chain.kinds[at] != EMPTY && !chain.is_fresh[at];
     uint mask = __ballot_sync(WHOLE_WARP, there);
     if (mask == 0) continue;
-    front += __ffs(mask) - 1;
-    first = chain.sorted[front];
+    uint source = __ffs(mask) - 1;
+    front += source;
+    first = __shfl_sync(WHOLE_WARP, at, source);
     break;
   }
-  uint count = chain.fresh_count;
-  if (count == 0) return first;
-  uint mine = lane < count ? chain.fresh[lane] : NONE;
-  if (mine != NONE && chain.kinds[mine] == EMPTY) mine = NONE;
-  ulong value = mine != NONE ? chain.values[mine] : INFINITY_BITS, least = value;
-  for (int step = WARP / 2; step > 0; step /= 2)
-    least = min(least, __shfl_xor_sync(WHOLE_WARP, least, step));
-  if (first != NONE && chain.values[first] < least) return first;
-  // Those with the least value are compared one after the other.
-  uint mask = __ballot_sync(WHOLE_WARP, mine != NONE && value == least);
-  for (; mask != 0; mask &= mask - 1) {
-    uint other = chain.fresh[__ffs(mask) - 1];
-    if (first == NONE ||
-        comes_before(least, chain.ties[other], chain.owners[other], chain.values[first],
-                     chain.ties[first], chain.owners[first]))
-      first = other;
+  Front least = front_at(chain, first);
+  uint mine = lane < fresh_count ? chain.fresh[lane] : NONE;
+  if (mine == but) mine = NONE;
+  Front fresh = front_at(chain, mine);
+  bool comes_first = fresh.kind != EMPTY && is_before(fresh, least);
+  // Few of them come before the others.
+  for (uint mask = __ballot_sync(WHOLE_WARP, comes_first); mask != 0;) {
+    uint source = __ffs(mask) - 1;
+    least = front_at(chain, __shfl_sync(WHOLE_WARP, mine, source));
+    comes_first = comes_first && is_before(fresh, least);
+    mask = __ballot_sync(WHOLE_WARP, comes_first);
   }
-  return first;
+  return least;
+}
+
+// Lowers the limit to where about FILLED of `count` heads are below it, which is at most one of those
+// that were collected.
+__device__ void lower_limit(const Tree &tree, Chain &chain, uint count) {
+  uint i = threadIdx.x;
+  // Of many more than there is room for, those that found room are no fair sample.
+  uint share = count > 2 * ENTRIES ? ~0u / count * (ENTRIES / 2) : ~0u;
+  while (share < ~0u) {
+    collect_heads(tree, chain, share);
+    if (chain.sampled > 1) break;
+    share = share > ~0u / 2 ? ~0u : 2 * share;
+    if (share == ~0u) collect_heads(tree, chain, share);
+  }
+  __syncthreads();
+  uint sampled = min(chain.sampled, ENTRIES);
+  chain.kinds[i] = i < sampled ? PAIR : EMPTY;
+  sort_entries();
+  if (i == 0) {
+    // Not fewer than tell enough; never all of them, so that this ends.
+    uint wanted = max((uint)((ulong)sampled * FILLED / count), min(8u, sampled / 2));
+    uint last = chain.sorted[wanted - 1];
+    chain.limit_value = chain.values[last];
+    chain.limit_tie = chain.ties[last];
+    chain.limit_owner = chain.owners[last];
+  }
+  __syncthreads();
 }
 
 // Fills the queue's entries anew: with about FILLED heads, or all.
@@ -349,20 +468,13 @@ __device__ __noinline__ void refill(const Tree &tree) {
       chain.limit_tie = ~0ull;
       chain.limit_owner = NONE;
     }
-    uint count = collect_heads(tree, chain);
-    for (; count > ENTRIES; count = collect_heads(tree, chain)) {
-      // The limit comes down to where, by those that found room, FILLED are below it.
+    __syncthreads();
+    uint count = collect_heads(tree, chain, ~0u);
+    for (; count > ENTRIES; count = collect_heads(tree, chain, ~0u)) {
       is_cut = true;
-      chain.kinds[i] = PAIR;
-      sort_entries();
-      if (i == 0) {
-        uint last = chain.sorted[max(ENTRIES * FILLED / count, 2u) - 1];
-        chain.limit_value = chain.values[last];
-        chain.limit_tie = chain.ties[last];
-        chain.limit_owner = chain.owners[last];
-      }
+      lower_limit(tree, chain, count);
     }
-    if (is_cut || count >= 2 * FEW || !(span < infinity())) {
+    if (is_cut || count >= ENOUGH_ENTRIES || !(span < infinity())) {
       double limit = __longlong_as_double(chain.limit_value);
       if (i == 0) {
         double wanted = fmin(fmax((double)FILLED / count, 0.5), 2.0);
@@ -370,7 +482,8 @@ __device__ __noinline__ void refill(const Tree &tree) {
       }
       break;
     }
-    span = span > 0 ? 4 * span : infinity();
+    double wanted = fmin(fmax(1.25 * FILLED / fmax((double)count, 1.0), 1.5), 8.0);
+    span = span > 0 ? wanted * span : infinity();
   }
   __syncthreads();
   uint count = chain.count;
@@ -408,10 +521,9 @@ __device__ __forceinline__ void put_in_bucket(Chain &chain, uint job) {
 __device__ __forceinline__ uint find_job(const Chain &chain, uint lower_id, uint higher_id) {
   for (uint job = chain.buckets[bucket_of(lower_id, higher_id)]; job != NOWHERE;
        job = chain.next[job]) {
+    if (chain.lower_ids[job] != lower_id || chain.higher_ids[job] != higher_id) continue;
     uint state = chain.states[job];
-    if ((state == PENDING || state == READY || state == SEARCHING) &&
-        chain.lower_ids[job] == lower_id && chain.higher_ids[job] == higher_id)
-      return job;
+    if (state == PENDING || state == READY || state == SEARCHING) return job;
   }
   return NOWHERE;
 }

@@ -15,8 +15,8 @@ __device__ __forceinline__ uint home_of(const Tree &tree, const Chain &chain, ui
 // floor: the one at this place of the ring, by a thread for each.
 __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uint place) {
   Chain &chain = chain_of_block();
-  uint nth = (chain.merges - 1 - place) % RECENT, id = chain.recent_ids[place];
-  if (nth >= chain.merges - chain.made_at[job] || id == NONE) return;
+  uint merges = chain.merges, nth = (merges - 1 - place) % RECENT, id = chain.recent_ids[place];
+  if (nth >= merges - chain.made_at[job] || id == NONE) return;
   if (id == chain.lower_ids[job] || id == chain.higher_ids[job]) return;
   uint p = work.tree.dimensions;
   const float *row = lists_of_block(work.tree).row(job), *recent = lists_of_block(work.tree).recent(place);
@@ -30,7 +30,8 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   float distance = __fsqrt_rn(square) * margins.shrink - (row[p + ERROR] + recent[p]);
   float bound = fmaxf(distance, 0.0f) * (row[p + LOW] + recent[p + 1]) * margins.slack;
   // Also where that is no number.
-  if (!(bound >= chain.limits[job])) chain.list[atomicAdd(&chain.listed, 1)] = place;
+  if (!(bound >= chain.limits[job]))
+    chain.list[atomicAdd(&chain.near_recent[merges % 2], 1)] = place;
 }
 
 // What becomes of a thread's entry, job and recent cluster when the clusters of `job` are merged.
@@ -97,7 +98,7 @@ __device__ __forceinline__ void keep_active(const Work &work, uint job) {
 __device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
-  uint slot = chain.lower[job], i = threadIdx.x, listed = chain.listed;
+  uint slot = chain.lower[job], i = threadIdx.x, listed = chain.near_recent[chain.merges % 2];
   if (i == 0) work.entries.count = 0;
   __syncthreads();
   if (i < chain.counts[job]) {
@@ -119,9 +120,22 @@ __device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
   __syncthreads();
 }
 
-// Merges the pair of the entry at `at`, whose tentative union is `job`. The caller waits for all
-// threads after that, and again when it has set `listed` to 0 for the next time.
-__device__ __forceinline__ void merge(const Work &work, uint at, uint job) {
+// The job whose union is that of an entry's pair, if it is ready after so many merges; NOWHERE
+// otherwise.
+__device__ __forceinline__ uint ready_job(const Chain &chain, const Front &entry, uint merges) {
+  if (entry.kind != PAIR) return NOWHERE;
+  uint at = entry.at;
+  uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at]);
+  if (job == NOWHERE || chain.states[job] != READY) return NOWHERE;
+  // A recent cluster that it was not compared with may be none of the last any more.
+  return merges - chain.made_at[job] <= RECENT ? job : NOWHERE;
+}
+
+// Merges the pair of the entry at `at`, whose tentative union is `job`, and finds which entry is the
+// first then. `front` and `fresh_count` are for that: see first_entry. What all threads have looked
+// at to get here does not change before they all have met once more.
+__device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint &front,
+                                      uint fresh_count) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   uint i = threadIdx.x, p = tree.dimensions, merge = chain.merges;
@@ -129,16 +143,26 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job) {
   if (i >= RECENT) list_near_recent(work, job, i - RECENT);
   forget_merged(work, job);
   __syncthreads();
-  if (chain.listed > 0)
+  if (chain.near_recent[merge % 2] > 0)
     keep_nearest_active(work, job);
   else if (i < WARP)
     keep_active(work, job);
-  const float *row = lists_of_block(work.tree).row(job);
-  if (i >= 2 * WARP) {
-    float *recent = lists_of_block(work.tree).recent(merge);
-    uint k = i - 2 * WARP;
-    if (k < p + 2) recent[k] = k < p ? row[k] : row[p + (k == p ? ERROR : LOW)];
-  } else if (i >= WARP) {
+  if (i < WARP) {
+    __syncwarp();
+    if (i > 0) return;
+    Key head = work.entries.first;
+    bool pair = is_pair(head.tie);
+    tree.heights[merge] = __longlong_as_double(chain.values[at]);
+    put_entry(chain, at, {head, id, pair ? work.entries.first_id : NONE}, lower);
+    add_fresh(chain, at);
+    chain.made = front_at(chain, at);
+    tree.head_values[lower] = head.value;
+    tree.head_ties[lower] = head.tie;
+    chain.recent_slots[merge % RECENT] = lower;
+    chain.recent_ids[merge % RECENT] = id;
+    chain.recent_jobs[merge % RECENT] = job;
+    chain.states[job] = MERGED;
+  } else if (i < 2 * WARP) {
     uint what = i - WARP;
     if (what == 0) {
       tree.firsts[lower] = 0;
@@ -155,30 +179,20 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job) {
       free_shape(tree, chain, chain.lower_shapes[job]);
     } else if (what == 3) {
       free_shape(tree, chain, chain.higher_shapes[job]);
+    } else if (what == 4) {
+      chain.below_threshold -= chain.fuller[job];
+      chain.near_recent[1 - merge % 2] = 0;
     }
+  } else if (i < 3 * WARP) {
+    Front following = first_entry(chain, front, fresh_count, at);
+    if (i > 2 * WARP) return;
+    chain.following = following;
+    chain.following_job = ready_job(chain, following, merge + 1);
   } else {
-    __syncwarp();
-    if (i > 0) return;
-    Key head = work.entries.first;
-    bool pair = is_pair(head.tie);
-    uint other = lower_slot(head.tie) == lower ? higher_slot(head.tie) : lower_slot(head.tie);
-    uint other_id = pair ? work.entries.first_id : NONE;
-    bool comes_first = !pair || lower < other;
-    tree.heights[merge] = __longlong_as_double(chain.values[at]);
-    put_entry(chain, at, head, lower, comes_first ? id : other_id, comes_first ? other_id : id);
-    if (chain.kinds[at] != EMPTY && !chain.is_fresh[at]) {
-      chain.is_fresh[at] = 1;
-      chain.fresh[chain.fresh_count] = at;
-      chain.fresh_count += 1;
-    }
-    tree.head_values[lower] = head.value;
-    tree.head_ties[lower] = head.tie;
-    chain.recent_slots[merge % RECENT] = lower;
-    chain.recent_ids[merge % RECENT] = id;
-    chain.recent_jobs[merge % RECENT] = job;
-    chain.states[job] = MERGED;
-    chain.below_threshold -= chain.fuller[job];
-    chain.merges = merge + 1;
+    const float *row = lists_of_block(work.tree).row(job);
+    float *recent = lists_of_block(work.tree).recent(merge);
+    uint k = i - 3 * WARP;
+    if (k < p + 2) recent[k] = k < p ? row[k] : row[p + (k == p ? ERROR : LOW)];
   }
 }
 
@@ -260,31 +274,40 @@ __device__ void merge_all_ready(const Work &work) {
       return;
     }
     if (chain.merges - chain.committed == RECENT) commit(work);
-    if (chain.fresh_count == MOST_FRESH) {
-      sort_entries();
+    if (chain.fresh_count >= MOST_FRESH) {
+      insert_fresh();
       front = 0;
     }
-    uint at = first_entry(chain, front), kind = at == NONE ? EMPTY : chain.kinds[at];
-    if (kind == EMPTY || kind == STALE) {
+    uint fresh_count = chain.fresh_count;
+    Front first = first_entry(chain, front, fresh_count, NONE);
+    if (first.kind == EMPTY || first.kind == STALE) {
       commit(work);
-      if (kind == STALE)
+      if (first.kind == STALE)
         renew_stale(tree);
       else
         refill(tree);
       front = 0;
       if (chain.sorted_count > 0) continue;
-      if (kind == STALE) continue;
+      if (first.kind == STALE) continue;
       if (threadIdx.x == 0) chain.status = GAVE_UP;
       return;
     }
-    if (kind == FLOOR) return;
-    uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at]);
-    bool is_ready = job != NOWHERE && chain.states[job] == READY &&
-                    chain.merges - chain.made_at[job] <= RECENT;
-    if (!is_ready) return;
-    if (threadIdx.x == 0) chain.listed = 0;
-    // No thread changes what others still look at.
+    uint job = ready_job(chain, first, chain.merges);
+    if (job == NOWHERE) return;
     __syncthreads();
-    merge(work, at, job);
+    // As long as nothing else is to be done, each merge tells the next one.
+    while (job != NOWHERE) {
+      merge(work, first.at, job, front, fresh_count);
+      if (threadIdx.x == 0) chain.merges += 1;
+      __syncthreads();
+      bool goes_on = chain.merges + 1 < tree.clusters && chain.merges - chain.committed < RECENT;
+      goes_on = goes_on && (chain.below_threshold > 0 || tree.all_full_size);
+      fresh_count = chain.fresh_count;
+      if (!goes_on || fresh_count >= MOST_FRESH) break;
+      first = chain.made;
+      bool is_next = first.kind != EMPTY && is_before(first, chain.following);
+      if (!is_next) first = chain.following;
+      job = is_next ? ready_job(chain, first, chain.merges) : chain.following_job;
+    }
   }
 }

@@ -123,31 +123,34 @@ __device__ void keep_nearest(const Tree &tree, uint node, Entries &entries, Key 
   }
 }
 
-// The first candidate of a slot that is active, by a warp; CANDIDATES if there is none below the
-// floor.
-__device__ uint first_candidate(const Tree &tree, uint slot) {
-  uint lane = threadIdx.x % WARP, count = tree.counts[slot];
-  bool there = false;
-  if (lane < count) {
-    size_t at = (size_t)slot * CANDIDATES + lane;
-    there = id_at(tree, tree.candidate_slots[at]) == tree.candidate_ids[at];
-  }
-  uint active = __ballot_sync(WHOLE_WARP, there);
-  return active ? __ffs(active) - 1 : CANDIDATES;
-}
+// The first of the queue that belongs to a slot: its first active candidate, with that one's id, or
+// its floor, with NONE.
+struct Head {
+  Key key;
+  uint id, other_id;
+};
 
-// Writes the head of an active cluster: its first candidate or its floor; by a warp. Returns it.
-__device__ Key write_head(const Tree &tree, uint slot) {
-  uint first = first_candidate(tree, slot);
-  Key head = floor_of(tree, slot);
-  if (first < CANDIDATES) {
-    size_t at = (size_t)slot * CANDIDATES + first;
-    head = {tree.candidate_values[at], pair_tie(slot, tree.candidate_slots[at])};
+// Writes the head of an active cluster, by a warp. Returns it.
+__device__ Head write_head(const Tree &tree, uint slot) {
+  uint lane = threadIdx.x % WARP, count = tree.counts[slot], id = id_at(tree, slot);
+  Key floor = floor_of(tree, slot);
+  // All are there to be read, whether they count or not: so no read waits for another one.
+  size_t at = (size_t)slot * CANDIDATES + lane % CANDIDATES;
+  ulong value = tree.candidate_values[at];
+  uint other = tree.candidate_slots[at], other_id = tree.candidate_ids[at];
+  bool there = lane < count && id_at(tree, other) == other_id;
+  uint active = __ballot_sync(WHOLE_WARP, there), first = CANDIDATES;
+  Head head = {floor, id, NONE};
+  if (active != 0) {
+    first = __ffs(active) - 1;
+    value = __shfl_sync(WHOLE_WARP, value, first);
+    head.key = {value, pair_tie(slot, __shfl_sync(WHOLE_WARP, other, first))};
+    head.other_id = __shfl_sync(WHOLE_WARP, other_id, first);
   }
-  if (threadIdx.x % WARP == 0) {
+  if (lane == 0) {
     tree.firsts[slot] = first;
-    tree.head_values[slot] = head.value;
-    tree.head_ties[slot] = head.tie;
+    tree.head_values[slot] = head.key.value;
+    tree.head_ties[slot] = head.key.tie;
   }
   return head;
 }

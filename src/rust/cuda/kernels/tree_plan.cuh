@@ -155,15 +155,16 @@ __device__ __noinline__ void sort_out(const Tree &tree, bool is_full, bool all) 
     if (all || chain.is_dead[i] || is_old || (is_full && chain.depths[i] == 0))
       chain.states[i] = DROPPED;
   }
-  // What a dropped one would be part of.
-  for (uint depth = 0; depth <= FOLLOW_UPS; depth++) {
-    __syncthreads();
+  __syncthreads();
+  // What a dropped one would be part of, and so on.
+  for (;;) {
     state = chain.states[i];
     bool drops = (state == PENDING || state == READY) &&
                  !(is_expected(tree, chain, chain.lower_ids[i], chain.lower_nodes[i]) &&
                    is_expected(tree, chain, chain.higher_ids[i], chain.higher_nodes[i]));
-    __syncthreads();
+    if (!__syncthreads_or(drops)) break;
     if (drops) chain.states[i] = DROPPED;
+    __syncthreads();
   }
   chain.buckets[i] = NOWHERE;
   if (i == 0) chain.unused_count = 0;
@@ -279,8 +280,8 @@ __device__ __forceinline__ uint shape_for(const Tree &tree, const Chain &chain, 
 }
 
 // What is wished for: the union of the pair of an entry of the queue; that of a job's union and one
-// of its candidates; a search for an entry's owner; or that a job is known to be expected.
-enum WishKind { PAIR_UNION, NEXT_UNION, OWNER_SEARCH, EXPECTED };
+// of its candidates; or a search for an entry's owner.
+enum WishKind { PAIR_UNION, NEXT_UNION, OWNER_SEARCH };
 
 // Of a union: its pair's distance, and how far it is from the queue.
 struct Wish {
@@ -290,12 +291,13 @@ struct Wish {
 };
 
 __device__ __forceinline__ void add_wish(Chain &chain, WishKind kind, uint subject,
-                                         uint candidate) {
+                                         uint candidate, uint depth) {
   uint at = atomicAdd(&chain.wish_count, 1);
   if (at >= JOBS) return;
   chain.wish_kinds[at] = kind;
   chain.wish_subjects[at] = subject;
   chain.wish_candidates[at] = candidate;
+  chain.wish_depths[at] = depth;
 }
 
 // Has a tentative union made.
@@ -323,10 +325,14 @@ __device__ __noinline__ void prepare(const Tree &tree, const Wish &wish) {
   chain.next[number] = UNLISTED;
 }
 
-// Notes that a tentative union is expected soon, and searches for it again where that is due.
+// Notes that a tentative union is expected soon, and searches for it again where that is due. If it
+// is ready, it is listed, for what may follow.
 __device__ void expect(const Tree &tree, Chain &chain, uint number, uint depth) {
   chain.depths[number] = depth;
-  bool is_due = chain.states[number] == READY && atomicAdd(&chain.users[number], 0) == 0 &&
+  if (chain.states[number] != READY) return;
+  uint at = atomicAdd(&chain.ready_count, 1);
+  if (at < JOBS) chain.ready[at] = number;
+  bool is_due = atomicAdd(&chain.users[number], 0) == 0 &&
                 chain.merges - chain.made_at[number] > RECENT / 2;
   if (is_due) search_union(tree, number, false);
 }
@@ -341,18 +347,18 @@ __device__ void list_new_jobs(Chain &chain) {
 
 // The first entries of the queue, one for each lane of every warp: the slots of its pair, NONE for
 // a floor, and its distance.
-struct Front {
-  uint at, lower, higher;
+struct FirstEntries {
+  uint lower, higher;
   ulong value;
 
-  __device__ Front(const Chain &chain, uint count) {
+  __device__ FirstEntries(const Chain &chain, uint count) {
     uint lane = threadIdx.x % WARP;
-    lower = higher = at = NONE;
+    lower = higher = NONE;
     value = INFINITY_BITS;
     if (lane >= count) return;
-    at = chain.sorted[lane];
-    value = chain.values[at];
+    uint at = chain.sorted[lane];
     ulong tie = chain.ties[at];
+    value = chain.values[at];
     if (!is_pair(tie)) return;
     lower = lower_slot(tie);
     higher = higher_slot(tie);
@@ -361,46 +367,52 @@ struct Front {
 };
 
 // Wishes for what the first entries of the queue need next.
-__device__ void wish_for_entries(Chain &chain, const Front &front, uint count) {
-  uint lane = threadIdx.x % WARP;
-  for (uint rank = threadIdx.x / WARP; rank < count; rank += WARPS) {
-    uint at = chain.sorted[rank];
-    uint lower = __shfl_sync(WHOLE_WARP, front.lower, rank);
-    uint higher = __shfl_sync(WHOLE_WARP, front.higher, rank);
-    bool pair = lower != NONE;
+__device__ void wish_for_entries(const Tree &tree, Chain &chain, const FirstEntries &entries,
+                                 uint count) {
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, taken = 0;
+  for (uint rank = warp; rank < count; rank += WARPS) {
+    uint lower = __shfl_sync(WHOLE_WARP, entries.lower, rank);
+    uint higher = __shfl_sync(WHOLE_WARP, entries.higher, rank);
     // One before it may have one of the same clusters.
-    bool takes = lane < rank && (front.has(lower) || front.has(higher));
-    bool is_taken = pair && __any_sync(WHOLE_WARP, takes);
-    if (lane > 0 || is_taken) continue;
-    uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at]);
-    if (pair && job != NOWHERE)
-      add_wish(chain, EXPECTED, job, 1);
-    else if (job == NOWHERE)
-      add_wish(chain, pair ? PAIR_UNION : OWNER_SEARCH, at, 0);
+    bool takes = lane < rank && lower != NONE && (entries.has(lower) || entries.has(higher));
+    if (__any_sync(WHOLE_WARP, takes)) taken |= 1u << rank / WARPS;
   }
+  // A lane for each of the warp's.
+  uint rank = warp + lane * WARPS;
+  if (lane >= WARP / WARPS || rank >= count || (taken >> lane & 1)) return;
+  uint at = chain.sorted[rank];
+  uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at]);
+  bool pair = is_pair(chain.ties[at]);
+  if (pair && job != NOWHERE)
+    expect(tree, chain, job, 1);
+  else if (job == NOWHERE)
+    add_wish(chain, pair ? PAIR_UNION : OWNER_SEARCH, at, 0, 1);
 }
 
 // Wishes for the union of a tentative union and its nearest neighbour, if that is probable; by a
 // warp.
-__device__ void wish_to_follow(const Work &work, const Front &front, uint job, uint depth,
+__device__ void wish_to_follow(const Work &work, const FirstEntries &entries, uint job, uint depth,
                                ulong horizon) {
   Chain &chain = chain_of_block();
   uint slot = chain.lower[job], partner = chain.higher[job];
   ulong value = chain.pair_values[job];
-  for (uint c = 0; c < chain.counts[job]; c++) {
-    uint other = lists_of_block(work.tree).slots[c * JOBS + job];
-    if (other == NONE) continue;
-    if (lists_of_block(work.tree).values[c * JOBS + job] > horizon) return;
+  Lists lists = lists_of_block(work.tree);
+  uint at = threadIdx.x % WARP % CANDIDATES * JOBS + job, lane = threadIdx.x % WARP;
+  uint mine = lists.slots[at];
+  bool counts = lane < chain.counts[job] && mine != NONE && lists.values[at] <= horizon;
+  for (uint left = __ballot_sync(WHOLE_WARP, counts); left != 0; left &= left - 1) {
+    uint c = __ffs(left) - 1, other = __shfl_sync(WHOLE_WARP, mine, c);
     // The neighbour is probably merged with another one before.
-    bool takes = front.value < value && front.has(other) && !front.has(slot) && !front.has(partner);
+    bool takes = entries.value < value && entries.has(other) && !entries.has(slot) &&
+                 !entries.has(partner);
     if (__any_sync(WHOLE_WARP, takes)) continue;
-    if (threadIdx.x % WARP > 0) return;
-    uint id = lists_of_block(work.tree).ids[c * JOBS + job], mine = chain.ids[job];
-    uint known = slot < other ? find_job(chain, mine, id) : find_job(chain, id, mine);
+    if (lane > 0) return;
+    uint id = lists.ids[c * JOBS + job], union_id = chain.ids[job];
+    uint known = slot < other ? find_job(chain, union_id, id) : find_job(chain, id, union_id);
     if (known != NOWHERE)
-      add_wish(chain, EXPECTED, known, depth);
+      expect(work.tree, chain, known, depth);
     else
-      add_wish(chain, NEXT_UNION, job, c);
+      add_wish(chain, NEXT_UNION, job, c, depth);
     return;
   }
 }
@@ -415,16 +427,17 @@ __device__ Wish wish_of(const Work &work, WishKind kind, uint subject, uint cand
             higher, chain.entry_higher_ids[subject], higher,
             chain.values[subject], depth};
   }
-  uint at = candidate * JOBS + subject, other = lists_of_block(work.tree).slots[at], id = lists_of_block(work.tree).ids[at];
+  Lists lists = lists_of_block(work.tree);
+  uint at = candidate * JOBS + subject, other = lists.slots[at], id = lists.ids[at];
   uint slot = chain.lower[subject], mine = chain.ids[subject];
   uint node = work.tree.clusters + subject;
-  ulong value = lists_of_block(work.tree).values[at];
+  ulong value = lists.values[at];
   if (slot < other) return {slot, mine, node, other, id, other, value, depth};
   return {other, id, other, slot, mine, node, value, depth};
 }
 
-// Does what is wished for, in parallel; new unions are this far from the queue.
-__device__ void fulfil(const Work &work, uint depth) {
+// Does what is wished for, in parallel.
+__device__ void fulfil(const Work &work) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   __syncthreads();
@@ -432,16 +445,12 @@ __device__ void fulfil(const Work &work, uint depth) {
   if (i < count) {
     WishKind kind = (WishKind)chain.wish_kinds[i];
     uint subject = chain.wish_subjects[i], candidate = chain.wish_candidates[i];
-    if (kind == EXPECTED)
-      expect(tree, chain, subject, candidate);
-    else if (kind == OWNER_SEARCH)
+    if (kind == OWNER_SEARCH)
       search_again(tree, chain.owners[subject], chain.entry_lower_ids[subject]);
     else
-      prepare(tree, wish_of(work, kind, subject, candidate, depth));
+      prepare(tree, wish_of(work, kind, subject, candidate, chain.wish_depths[i]));
   }
   list_new_jobs(chain);
-  if (i == 0) chain.wish_count = chain.ready_count = 0;
-  __syncthreads();
 }
 
 // Chooses what other blocks do next.
@@ -462,19 +471,21 @@ __device__ void plan(const Work &work) {
   if (i == 0) chain.inserted = chain.wish_count = chain.ready_count = 0;
   __syncthreads();
   if (count == 0) return;
-  Front front(chain, count);
+  FirstEntries entries(chain, count);
   ulong horizon = chain.values[chain.sorted[count - 1]];
-  wish_for_entries(chain, front, count);
-  fulfil(work, 1);
+  wish_for_entries(tree, chain, entries, count);
+  // Those that are ready tell what follows, and so on.
+  uint first = 0;
   for (uint depth = 1; depth <= FOLLOW_UPS; depth++) {
-    if (chain.states[i] == READY && chain.depths[i] == depth)
-      chain.ready[atomicAdd(&chain.ready_count, 1)] = i;
     __syncthreads();
-    if (chain.ready_count == 0) break;
-    for (uint n = i / WARP; n < chain.ready_count; n += WARPS)
-      wish_to_follow(work, front, chain.ready[n], depth + 1, horizon);
-    fulfil(work, depth + 1);
+    uint end = min(chain.ready_count, (uint)JOBS);
+    __syncthreads();
+    if (first == end) break;
+    for (uint n = first + i / WARP; n < end; n += WARPS)
+      wish_to_follow(work, entries, chain.ready[n], depth + 1, horizon);
+    first = end;
   }
+  fulfil(work);
   uint inserted = chain.inserted;
   if (inserted == 0) return;
   if (i == 0) {

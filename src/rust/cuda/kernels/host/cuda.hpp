@@ -216,6 +216,16 @@ inline void launch(dim3 grid, unsigned threads, std::function<void()> kernel) {
 }
 
 inline void __syncthreads() { meet(block->all); }
+inline int __syncthreads_or(int vote) {
+  unsigned long long &any = block->all.values[0][0];
+  any |= vote != 0;
+  __syncthreads();
+  int result = any != 0;
+  __syncthreads();
+  any = 0;
+  __syncthreads();
+  return result;
+}
 
 // All values of the threads of a warp, by lane.
 template <class T> const unsigned long long *exchange(T value) {

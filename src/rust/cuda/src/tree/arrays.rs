@@ -17,7 +17,6 @@ const RECENT: usize = 128;
 const SKIPPED: usize = 8;
 const LEAF: usize = 32;
 const MOST_LEAVES: usize = 32_768;
-const NEAR_LEAVES: usize = 512;
 const CHAIN_BYTES: usize = 57_344;
 
 /// Positions of a ball: those of a warp.
@@ -25,11 +24,8 @@ const BALL: usize = 32;
 /// As struct Hunt in tree_search.cuh, or more.
 const HUNT_BYTES: usize = 8_192;
 
-/// Most clusters that the queue surely has room for. It could hold LEAF * MOST_LEAVES, but `refill`
-/// would never end where the nearest pairs of more than NEAR_LEAVES leaves have one distance, as in
-/// counts or on a grid.
-pub const MOST_CLUSTERS: usize = LEAF * NEAR_LEAVES;
-const _: () = assert!(NEAR_LEAVES <= MOST_LEAVES);
+/// Most clusters that the queue has room for.
+pub const MOST_CLUSTERS: usize = LEAF * MOST_LEAVES;
 
 /// Numbers of a query before the coordinates of its mean, as in screen_launch.cuh.
 const COORDINATES: usize = SCALARS + 5;
@@ -321,7 +317,6 @@ mod tests {
             SKIPPED,
             LEAF,
             MOST_LEAVES,
-            NEAR_LEAVES,
             CHAIN_BYTES,
             COORDINATES,
             STATUS,

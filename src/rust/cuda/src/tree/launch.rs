@@ -243,6 +243,10 @@ impl Growing {
             ..
         } = self;
         stream.memset_zeros(&mut arrays.jobs)?;
+        // All candidates are read, those that there are none of, too.
+        stream.memset_zeros(&mut arrays.candidate_values)?;
+        stream.memset_zeros(&mut arrays.candidate_slots)?;
+        stream.memset_zeros(&mut arrays.candidate_ids)?;
         start.copy(arrays, screen, |array, bytes| put(stream, array, bytes))?;
         // The host's copies must outlive the copying.
         stream.synchronize()
