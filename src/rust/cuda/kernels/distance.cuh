@@ -110,6 +110,23 @@ __host__ __device__ double mean_norm(const double *moments, double square) {
   return total > 0 ? sqrt(second) * (second / sqrt(total)) * (1 - 1e-6) : 0;
 }
 
+// Element i of W d, for W in bands.
+__device__ __forceinline__ double whitened_element(uint i, const double *d, const double *factor) {
+  const double *band = factor + band_start(i / BAND) + i % BAND;
+  double sum = 0;
+#pragma unroll 8
+  for (uint k = 0; k <= i; k++) sum = fma(band[BAND * k], d[k], sum);
+  return sum;
+}
+
+// The length of a vector.
+__device__ __forceinline__ double length_of(uint p, const double *terms) {
+  double square = 0;
+#pragma unroll 8
+  for (uint i = 0; i < p; i++) square = fma(terms[i], terms[i], square);
+  return sqrt(square);
+}
+
 // ‖W d‖ for a difference d, by a warp whose own `scratch` is 2p long; `factor` is W in bands, or
 // null for the identity. In the order of operations of `Difference`.
 template <class F>
@@ -119,19 +136,10 @@ __device__ double warp_distance(uint p, F difference, const double *factor, doub
   for (uint k = lane; k < p; k += WARP) d[k] = difference(k);
   __syncwarp();
   if (factor) {
-    for (uint i = lane; i < p; i += WARP) {
-      const double *band = factor + band_start(i / BAND) + i % BAND;
-      double sum = 0;
-#pragma unroll 8
-      for (uint k = 0; k <= i; k++) sum = fma(band[BAND * k], d[k], sum);
-      whitened[i] = sum;
-    }
+    for (uint i = lane; i < p; i += WARP) whitened[i] = whitened_element(i, d, factor);
     __syncwarp();
   }
-  const double *terms = factor ? whitened : d;
-  double square = 0;
-#pragma unroll 8
-  for (uint i = 0; i < p; i++) square = fma(terms[i], terms[i], square);
+  double length = length_of(p, factor ? whitened : d);
   __syncwarp();
-  return sqrt(square);
+  return length;
 }

@@ -15,6 +15,7 @@
 //
 // Compiled with DIMENSIONS, the number of coordinates that are kept in registers.
 
+#include "tree_compact.cuh"
 #include "tree_plan.cuh"
 #include "tree_worker.cuh"
 
@@ -29,6 +30,7 @@ __device__ void load_chain(const Tree &tree, Chain &chain) {
   __syncthreads();
   chain.buckets[i] = NOWHERE;
   if (i < RECENT) chain.recent_ids[i] = NONE;
+  if (i < 2) chain.least_bounds[i] = SINGLE_INFINITY_BITS;
   __syncthreads();
   FOR_EACH(leaf, leaves_of(tree)) atomicOr(&chain.dirty[leaf / 32], 1u << leaf % 32);
   if (i == 0) {
@@ -71,6 +73,7 @@ template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) 
     if (threadIdx.x == 0) {
       ulong now = loop % LOOPS_BETWEEN_CHECKS == 0 || results > 0 ? nanoseconds() : last;
       if (results > 0) last = now;
+      if (chain.status == RUNNING && chain.merges >= tree.merges_until) chain.status = MANY_GONE;
       if (chain.status == RUNNING && loop % LOOPS_BETWEEN_CHECKS == 0) {
         *tree.progress = chain.merges;
         if (*tree.stop)
@@ -95,8 +98,8 @@ __device__ void grow_for(const Tree &tree, const Clusters &clusters) {
   uint p = tree.dimensions;
   if (blockIdx.x > 0) {
     Hunt &hunt = *(Hunt *)memory;
-    float *query = (float *)(memory + HUNT_DOUBLES);
-    Workspace room(shared, p, memory + HUNT_DOUBLES + query_doubles<P>(p));
+    float *query = (float *)(memory + HUNT_BYTES / sizeof(double));
+    Workspace room(shared, p, memory + HUNT_BYTES / sizeof(double) + query_doubles<P>(p));
     for (;;) {
       __syncthreads();
       if (threadIdx.x == 0) number = wait_for_post(tree);
@@ -120,7 +123,7 @@ __device__ void grow_for(const Tree &tree, const Clusters &clusters) {
   } else {
     rest += workspace_doubles(p);
     Hunt &hunt = *(Hunt *)rest;
-    float *query = (float *)(rest + HUNT_DOUBLES);
+    float *query = (float *)(rest + HUNT_BYTES / sizeof(double));
     uint turn = 0;
     // Some of the jobs at a time, as blocks would that are late.
     serve(work, [&] {
@@ -154,9 +157,9 @@ __device__ void start_for(const Tree &tree, const Clusters &clusters, uint first
   __shared__ Shared shared;
   __shared__ Entries entries;
   Hunt &hunt = *(Hunt *)memory;
-  float *query = (float *)(memory + HUNT_DOUBLES);
+  float *query = (float *)(memory + HUNT_BYTES / sizeof(double));
   uint p = tree.dimensions;
-  Workspace room(shared, p, memory + HUNT_DOUBLES + query_doubles<P>(p));
+  Workspace room(shared, p, memory + HUNT_BYTES / sizeof(double) + query_doubles<P>(p));
   for (uint position = first + blockIdx.x; position < end; position += gridDim.x)
     search_at_start<P>(tree, clusters, position, hunt, query, entries, room);
 }
@@ -201,6 +204,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   if (lane > 0) return;
   tree.ball_rows[(size_t)(p + RADIUS) * tree.balls + ball] = radius;
   tree.ball_rows[(size_t)(p + BALL_LOW) * tree.balls + ball] = low;
+}
+
+// Leave the positions of clusters that are gone out of the `used` ones: first by one block, then by a
+// thread for each of them.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    find_all_moves(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters,
+                   uint used) {
+  find_moves(tree, clusters, used);
+}
+extern "C" __global__ void __launch_bounds__(THREADS)
+    move_all(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters, uint used,
+             uint left) {
+  move_cluster(tree, clusters, used, left, blockIdx.x * THREADS + threadIdx.x);
 }
 
 // Gives all active clusters their shapes anew, for all are full-size now. A block for each.

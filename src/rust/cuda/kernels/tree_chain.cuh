@@ -26,6 +26,9 @@ static_assert(RECENT + RECENT == THREADS, "half of the threads look at recent cl
 #define FEW 64
 #define ENOUGH_ENTRIES 112
 
+// Loads of a thread at a time, where they would wait for each other otherwise.
+#define TOGETHER 8
+
 // Entries that may be out of order.
 #define MOST_FRESH WARP
 
@@ -74,8 +77,9 @@ struct Chain {
   uint listed, count, sampled, unused_count, few, many, inserted;
   // Of `insert_fresh`: the entries that keep their place, by warp, and those before each fresh one.
   uint kept[WARPS], before[MOST_FRESH];
-  // Near recent clusters that `list` has, of merges with even and odd numbers.
-  uint near_recent[2];
+  // Near recent clusters that `list` has, of merges with even and odd numbers, and the bits of the
+  // least bound on their distances.
+  uint near_recent[2], least_bounds[2];
   // What the last merge left at the front of the queue: its own entry, and the first of the others,
   // with its job if that is ready.
   Front made, following;
@@ -220,16 +224,14 @@ __device__ __noinline__ void renew_stale(const Tree &tree) {
 
 // ---- filling the queue ----
 
-// Finds the least distance of a leaf's heads anew, by a warp.
-__device__ void renew_leaf(const Tree &tree, uint leaf) {
-  uint slot = leaf * LEAF + threadIdx.x % WARP;
-  ulong least = slot < tree.clusters ? tree.head_values[slot] : INFINITY_BITS;
+// The least of the values of a warp's threads, in all of them.
+__device__ __forceinline__ ulong least_of_warp(ulong value) {
   for (int offset = WARP / 2; offset; offset /= 2)
-    least = min(least, __shfl_xor_sync(WHOLE_WARP, least, offset));
-  if (threadIdx.x % WARP == 0) tree.leaf_values[leaf] = least;
+    value = min(value, __shfl_xor_sync(WHOLE_WARP, value, offset));
+  return value;
 }
 
-// The same for all that need it.
+// Finds the least distances of the heads of all leaves anew that need it.
 __device__ void renew_leaves(const Tree &tree, Chain &chain) {
   __syncthreads();
   uint words = (leaves_of(tree) + 31) / 32;
@@ -248,9 +250,21 @@ __device__ void renew_leaves(const Tree &tree, Chain &chain) {
     __syncthreads();
     count = chain.listed;
     uint listed = min(count, (uint)NEAR_LEAVES);
-#pragma unroll 4
-    for (uint i = threadIdx.x / WARP; i < listed; i += WARPS)
-      renew_leaf(tree, chain.near_leaves[i]);
+    for (uint some = threadIdx.x / WARP; some < listed; some += TOGETHER * WARPS) {
+      ulong values[TOGETHER];
+#pragma unroll
+      for (uint k = 0; k < TOGETHER; k++) {
+        uint i = some + k * WARPS;
+        uint slot = i < listed ? chain.near_leaves[i] * LEAF + threadIdx.x % WARP : NONE;
+        values[k] = slot < tree.clusters ? tree.head_values[slot] : INFINITY_BITS;
+      }
+#pragma unroll
+      for (uint k = 0; k < TOGETHER; k++) {
+        ulong least = least_of_warp(values[k]);
+        uint i = some + k * WARPS;
+        if (i < listed && threadIdx.x % WARP == 0) tree.leaf_values[chain.near_leaves[i]] = least;
+      }
+    }
     __syncthreads();
   } while (count > NEAR_LEAVES);
 }
@@ -268,12 +282,17 @@ __device__ uint collect_heads(const Tree &tree, Chain &chain, uint share) {
     __syncthreads();
     if (threadIdx.x == 0) chain.listed = 0;
     __syncthreads();
-#pragma unroll 4
-    for (uint leaf = first + threadIdx.x; leaf < end; leaf += THREADS) {
-      ulong value = tree.leaf_values[leaf];
-      if (value >= INFINITY_BITS || value > limit) continue;
-      uint at = atomicAdd(&chain.listed, 1);
-      if (at < NEAR_LEAVES) chain.near_leaves[at] = leaf;
+    for (uint some = first + threadIdx.x; some < end; some += TOGETHER * THREADS) {
+      ulong values[TOGETHER];
+#pragma unroll
+      for (uint k = 0; k < TOGETHER; k++)
+        values[k] = some + k * THREADS < end ? tree.leaf_values[some + k * THREADS] : INFINITY_BITS;
+#pragma unroll
+      for (uint k = 0; k < TOGETHER; k++) {
+        if (values[k] >= INFINITY_BITS || values[k] > limit) continue;
+        uint at = atomicAdd(&chain.listed, 1);
+        if (at < NEAR_LEAVES) chain.near_leaves[at] = some + k * THREADS;
+      }
     }
     __syncthreads();
     uint listed = chain.listed;
@@ -282,19 +301,28 @@ __device__ uint collect_heads(const Tree &tree, Chain &chain, uint share) {
       window = NEAR_LEAVES;
       continue;
     }
-#pragma unroll 4
-    for (uint i = threadIdx.x / WARP; i < listed; i += WARPS) {
-      uint slot = chain.near_leaves[i] * LEAF + lane;
-      if (slot >= tree.clusters) continue;
-      ulong head = tree.head_values[slot], tie = tree.head_ties[slot];
-      if (head >= INFINITY_BITS || is_beyond(chain, head, tie, slot)) continue;
-      atomicAdd(&chain.count, 1);
-      if (slot * 0x9e3779b1u > share) continue;
-      uint at = atomicAdd(&chain.sampled, 1);
-      if (at >= ENTRIES) continue;
-      chain.values[at] = head;
-      chain.ties[at] = tie;
-      chain.owners[at] = slot;
+    for (uint some = threadIdx.x / WARP; some < listed; some += TOGETHER * WARPS) {
+      ulong heads[TOGETHER], ties[TOGETHER];
+      uint slots[TOGETHER];
+#pragma unroll
+      for (uint k = 0; k < TOGETHER; k++) {
+        uint i = some + k * WARPS;
+        slots[k] = i < listed ? chain.near_leaves[i] * LEAF + lane : NONE;
+        bool there = slots[k] < tree.clusters;
+        heads[k] = there ? tree.head_values[slots[k]] : INFINITY_BITS;
+        ties[k] = there ? tree.head_ties[slots[k]] : 0;
+      }
+#pragma unroll
+      for (uint k = 0; k < TOGETHER; k++) {
+        if (heads[k] >= INFINITY_BITS || is_beyond(chain, heads[k], ties[k], slots[k])) continue;
+        atomicAdd(&chain.count, 1);
+        if (slots[k] * 0x9e3779b1u > share) continue;
+        uint at = atomicAdd(&chain.sampled, 1);
+        if (at >= ENTRIES) continue;
+        chain.values[at] = heads[k];
+        chain.ties[at] = ties[k];
+        chain.owners[at] = slots[k];
+      }
     }
     first = end;
   }
@@ -450,9 +478,9 @@ __device__ __noinline__ void refill(const Tree &tree) {
   renew_leaves(tree, chain);
   // The last span tells where the limit should be.
   ulong least = INFINITY_BITS;
+#pragma unroll 8
   FOR_EACH(leaf, leaves_of(tree)) least = min(least, tree.leaf_values[leaf]);
-  for (int offset = WARP / 2; offset; offset /= 2)
-    least = min(least, __shfl_xor_sync(WHOLE_WARP, least, offset));
+  least = least_of_warp(least);
   __syncthreads();
   if (i == 0) chain.limit_value = INFINITY_BITS;
   __syncthreads();

@@ -27,10 +27,13 @@
 #define NEAR_LEAVES 512
 // Bytes of shared memory for the chain's state; lists and rows follow.
 #define CHAIN_BYTES 57344
+// Bytes of what a search works with.
+#define HUNT_BYTES 10240
 
 // Why a launch has ended: its time was up; all is merged; all clusters have become full-size; the
-// host said stop; it cannot go on, and the host must do it otherwise; or no job was done for long.
-enum Status { RUNNING, TIME_IS_UP, ALL_MERGED, ALL_FULL_SIZE, STOPPED, GAVE_UP, STUCK };
+// host said stop; it cannot go on, and the host must do it otherwise; no job was done for long; or
+// many positions are without a cluster.
+enum Status { RUNNING, TIME_IS_UP, ALL_MERGED, ALL_FULL_SIZE, STOPPED, GAVE_UP, STUCK, MANY_GONE };
 
 // Words of the state that outlives a launch. The host clears those before STATE_STARTS before each.
 enum Control {
@@ -82,7 +85,8 @@ struct Tree {
   uint milliseconds; // of a launch, about
   uint batch;        // pairs at the front of the queue whose unions are prepared
   uint balls, query_words;
-  uint rows_in_shared, unused; // whether the chain's block has room for the rows of jobs
+  uint rows_in_shared; // whether the chain's block has room for the rows of jobs
+  uint merges_until;   // a launch ends with MANY_GONE
   const double *center;
 
   // By node.
@@ -110,6 +114,9 @@ struct Tree {
 
   // By position.
   uint *slots_at, *orders_at;
+  // The same where those without a cluster are left out, and where each cluster goes then.
+  uint *spare_slots_at, *spare_orders_at, *moves;
+  float *spare_rows;
 
   float *ball_rows; // of the ball around each WARP positions, as in Clusters
   float *rows;      // of each job's tentative union: coordinates and scalars as in Clusters

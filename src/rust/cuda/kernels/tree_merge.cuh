@@ -5,6 +5,9 @@
 
 #include "tree_chain.cuh"
 
+// Candidates that are enough to lower a floor to just above them.
+#define ENOUGH_LEFT 3
+
 // Where the cluster of a merge of the last is.
 __device__ __forceinline__ uint home_of(const Tree &tree, const Chain &chain, uint merge) {
   uint at = merge % RECENT;
@@ -29,9 +32,11 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   }
   float distance = __fsqrt_rn(square) * margins.shrink - (row[p + ERROR] + recent[p]);
   float bound = fmaxf(distance, 0.0f) * (row[p + LOW] + recent[p + 1]) * margins.slack;
-  // Also where that is no number.
-  if (!(bound >= chain.limits[job]))
-    chain.list[atomicAdd(&chain.near_recent[merges % 2], 1)] = place;
+  if (bound >= chain.limits[job]) return;
+  // Of no number, nothing is known.
+  if (!(bound >= 0)) bound = 0;
+  chain.list[atomicAdd(&chain.near_recent[merges % 2], 1)] = place;
+  atomicMin(&chain.least_bounds[merges % 2], __float_as_uint(bound));
 }
 
 // What becomes of a thread's entry, job and recent cluster when the clusters of `job` are merged.
@@ -66,19 +71,39 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
   if (i >= RECENT && is_gone(chain.recent_ids[i - RECENT])) chain.recent_ids[i - RECENT] = NONE;
 }
 
-// Makes what a union's search has found the candidates of its slot, as far as it is active, by a
-// warp. That is in order.
-__device__ __forceinline__ void keep_active(const Work &work, uint job) {
+// Lowers a union's floor to the least bound on its distances to near recent clusters, where enough
+// candidates are left below: then none of these distances has to be computed. Returns whether that
+// is so; all threads come to the same.
+__device__ __forceinline__ bool lower_floor(const Work &work, uint job, uint merge, Key &floor) {
+  const Chain &chain = chain_of_block();
+  Lists lists = lists_of_block(work.tree);
+  float bound = __uint_as_float(chain.least_bounds[merge % 2]);
+  ulong value = min((ulong)__double_as_longlong((double)bound * work.tree.unit), floor.value);
+  uint left = 0;
+#pragma unroll
+  for (uint c = 0; c < CANDIDATES; c++) {
+    uint at = c * JOBS + job;
+    left += c < chain.counts[job] && lists.slots[at] != NONE && lists.values[at] < value;
+  }
+  if (left < ENOUGH_LEFT) return false;
+  floor = {value, 0};
+  return true;
+}
+
+// Makes what a union's search has found the candidates of its slot, as far as it is active and below
+// this floor, by a warp. That is in order.
+__device__ __forceinline__ void keep_active(const Work &work, uint job, Key floor) {
   const Tree &tree = work.tree;
   const Chain &chain = chain_of_block();
-  uint lane = threadIdx.x % WARP, slot = chain.lower[job], at = lane * JOBS + job;
-  uint other = lane < chain.counts[job] ? lists_of_block(work.tree).slots[at] : NONE;
-  uint active = __ballot_sync(WHOLE_WARP, other != NONE);
-  if (other != NONE) {
+  Lists lists = lists_of_block(tree);
+  uint lane = threadIdx.x % WARP, slot = chain.lower[job];
+  uint at = lane % CANDIDATES * JOBS + job, other = lists.slots[at], id = lists.ids[at];
+  ulong value = lists.values[at];
+  bool stays = lane < chain.counts[job] && other != NONE && Key{value, pair_tie(slot, other)} < floor;
+  uint active = __ballot_sync(WHOLE_WARP, stays);
+  if (stays) {
     uint rank = __popc(active & ((1u << lane) - 1));
     size_t to = (size_t)slot * CANDIDATES + rank;
-    ulong value = lists_of_block(work.tree).values[at];
-    uint id = lists_of_block(work.tree).ids[at];
     tree.candidate_values[to] = value;
     tree.candidate_slots[to] = other;
     tree.candidate_ids[to] = id;
@@ -88,10 +113,10 @@ __device__ __forceinline__ void keep_active(const Work &work, uint job) {
     }
   }
   if (lane > 0) return;
-  tree.floor_values[slot] = __longlong_as_double(chain.floor_values[job]);
-  tree.floor_ties[slot] = chain.floor_ties[job];
+  tree.floor_values[slot] = __longlong_as_double(floor.value);
+  tree.floor_ties[slot] = floor.tie;
   tree.counts[slot] = __popc(active);
-  if (active == 0) work.entries.first = {chain.floor_values[job], chain.floor_ties[job]};
+  if (active == 0) work.entries.first = floor;
 }
 
 // The same where clusters made since the search may be below its floor: `list` has their places.
@@ -99,6 +124,7 @@ __device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   uint slot = chain.lower[job], i = threadIdx.x, listed = chain.near_recent[chain.merges % 2];
+  Place mine = {tree.clusters + job, shape_of(tree, tree.clusters + job)};
   if (i == 0) work.entries.count = 0;
   __syncthreads();
   if (i < chain.counts[job]) {
@@ -110,8 +136,8 @@ __device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
   for (uint n = i / WARP; n < listed; n += WARPS) {
     uint place = chain.list[n];
     uint merge = chain.merges - 1 - (chain.merges - 1 - place) % RECENT;
-    double distance = node_distance(tree, tree.clusters + job, home_of(tree, chain, merge),
-                                    work.room.of_warp());
+    uint home = home_of(tree, chain, merge);
+    double distance = node_distance(tree, mine, {home, shape_of(tree, home)}, work.room.of_warp());
     if (i % WARP == 0)
       add_entry(work.entries, distance, slot, chain.recent_slots[place], chain.recent_ids[place]);
   }
@@ -143,10 +169,11 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
   if (i >= RECENT) list_near_recent(work, job, i - RECENT);
   forget_merged(work, job);
   __syncthreads();
-  if (chain.near_recent[merge % 2] > 0)
+  Key floor = {chain.floor_values[job], chain.floor_ties[job]};
+  if (chain.near_recent[merge % 2] > 0 && !lower_floor(work, job, merge, floor))
     keep_nearest_active(work, job);
   else if (i < WARP)
-    keep_active(work, job);
+    keep_active(work, job, floor);
   if (i < WARP) {
     __syncwarp();
     if (i > 0) return;
@@ -182,6 +209,7 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
     } else if (what == 4) {
       chain.below_threshold -= chain.fuller[job];
       chain.near_recent[1 - merge % 2] = 0;
+      chain.least_bounds[1 - merge % 2] = SINGLE_INFINITY_BITS;
     }
   } else if (i < 3 * WARP) {
     Front following = first_entry(chain, front, fresh_count, at);

@@ -42,18 +42,39 @@ __device__ __forceinline__ bool is_pair(ulong tie) { return tie & 1; }
 __device__ __forceinline__ uint lower_slot(ulong tie) { return tie >> 32; }
 __device__ __forceinline__ uint higher_slot(ulong tie) { return (uint)tie >> 1; }
 
-// The distance between two nodes, by a warp whose own `scratch` is 2p long.
-__device__ __noinline__ double node_distance(const Tree &tree, uint node, uint other, double *scratch) {
-  // Of a cluster that is merged away meanwhile, lanes may see different ones.
-  uint p = tree.dimensions, shape = __shfl_sync(WHOLE_WARP, shape_of(tree, node), 0);
-  uint other_shape = __shfl_sync(WHOLE_WARP, shape_of(tree, other), 0);
-  const double *mean = mean_of(tree, node), *other_mean = mean_of(tree, other);
+// A node as distances see it; the shape is NONE for the identity.
+struct Place {
+  uint node, shape;
+};
+
+// Doubles that each warp works in.
+__host__ __device__ __forceinline__ uint scratch_doubles(uint p) { return 3 * p; }
+
+// The distance between two nodes, by a warp with its own `scratch`.
+__device__ __noinline__ double node_distance(const Tree &tree, Place one, Place other,
+                                             double *scratch) {
+  uint p = tree.dimensions;
+  const double *mean = mean_of(tree, one.node), *other_mean = mean_of(tree, other.node);
   auto difference = [&](uint k) { return mean[k] - other_mean[k]; };
-  const double *factor = shape == NONE ? nullptr : bands_of(tree, shape);
-  double to_node = warp_distance(p, difference, factor, scratch);
-  if (shape == NONE && other_shape == NONE) return to_node;
-  const double *other_factor = other_shape == NONE ? nullptr : bands_of(tree, other_shape);
-  return average(to_node, warp_distance(p, difference, other_factor, scratch));
+  bool is_shaped = one.shape != NONE, other_is = other.shape != NONE;
+  const double *factor = is_shaped ? bands_of(tree, one.shape) : nullptr;
+  const double *other_factor = other_is ? bands_of(tree, other.shape) : nullptr;
+  if (!is_shaped && !other_is) return warp_distance(p, difference, nullptr, scratch);
+  if (p > WARP / 2) {
+    double to_one = warp_distance(p, difference, factor, scratch);
+    return average(to_one, warp_distance(p, difference, other_factor, scratch));
+  }
+  // A half of the warp for each direction.
+  uint lane = threadIdx.x % WARP, i = lane % (WARP / 2), half = lane / (WARP / 2);
+  double *d = scratch, *terms = scratch + (1 + half) * p;
+  if (half == 0 && i < p) d[i] = difference(i);
+  __syncwarp();
+  const double *mine = half == 0 ? factor : other_factor;
+  if (i < p) terms[i] = mine ? whitened_element(i, d, mine) : d[i];
+  __syncwarp();
+  double length = length_of(p, terms);
+  __syncwarp();
+  return average(__shfl_sync(WHOLE_WARP, length, 0), __shfl_sync(WHOLE_WARP, length, WARP / 2));
 }
 
 // The key of a node's floor: all older clusters that are no candidates are behind it.

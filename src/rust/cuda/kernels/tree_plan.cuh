@@ -21,20 +21,19 @@ __device__ void take_union(const Work &work, uint number) {
   const Job &job = tree.jobs[number];
   const float *row = tree.rows + (size_t)number * (tree.dimensions + SCALARS);
   Lists lists = lists_of_block(tree);
-  if (tree.rows_in_shared)
-    for (uint k = lane; k < lists.row_length; k += WARP) lists.row(number)[k] = row[k];
   if (lane < CANDIDATES) {
+    // All are there to be read, whether they count or not: so no read waits for another one.
     size_t from = (size_t)node * CANDIDATES + lane;
-    uint at = lane * JOBS + number, slot = NONE;
-    if (lane < count) {
-      uint id = tree.candidate_ids[from];
-      slot = tree.candidate_slots[from];
-      if (tree.ids[slot] != id) slot = NONE;
-      lists.ids[at] = id;
-      lists.values[at] = tree.candidate_values[from];
-    }
+    uint at = lane * JOBS + number, slot = tree.candidate_slots[from];
+    uint id = tree.candidate_ids[from];
+    ulong value = tree.candidate_values[from];
+    if (lane >= count || tree.ids[slot] != id) slot = NONE;
+    lists.ids[at] = id;
+    lists.values[at] = value;
     lists.slots[at] = slot;
   }
+  if (tree.rows_in_shared)
+    for (uint k = lane; k < lists.row_length; k += WARP) lists.row(number)[k] = row[k];
   if (lane > 0) return;
   chain.counts[number] = count;
   chain.floor_values[number] = __double_as_longlong(tree.floor_values[node]);
@@ -45,8 +44,8 @@ __device__ void take_union(const Work &work, uint number) {
   chain.made_at[number] = job.made_at;
   if (job.is_new) {
     chain.fuller[number] = job.fuller;
-    if (job.nearest < WANTED / 2 && job.found_first < MOST_DECIDED) atomicAdd(&chain.few, 1);
-    if (job.found_first > 4 * MOST_DECIDED) atomicAdd(&chain.many, 1);
+    if (job.nearest < WANTED / 2 && job.found_first < DECIDED_TOGETHER) atomicAdd(&chain.few, 1);
+    if (job.found_first > 4 * DECIDED_TOGETHER) atomicAdd(&chain.many, 1);
     atomicAdd(&chain.inserted, 1);
   }
   chain.states[number] = READY;

@@ -11,39 +11,45 @@
 
 // Neighbours that a search should find.
 #define WANTED 8
-// Clusters whose distances a search for a tentative union decides: those with the least bounds.
-#define MOST_DECIDED 24
+// Clusters whose distances are computed together: those with the least bounds first. Of them, so many
+// should be nearer than the others can be.
+#define DECIDED_TOGETHER 24
+#define ENOUGH_NEAR 4
 // Clusters that a search should find that has found too many.
 #define ENOUGH 64
 // How often a search that finds none is made again with a greater limit.
 #define MOST_RETRIES 8
 // Balls that are looked at together.
-#define CHUNK 128
+#define CHUNK 512
 
 // What a search works with, in shared memory.
 struct Hunt {
   float values[THREADS];
   float bounds[FOUND_ROOM];
   uint positions[FOUND_ROOM];
-  uint chosen[FOUND_ROOM];
+  uint by_bound[FOUND_ROOM];
+  // Of those whose distances are computed.
+  double distances[DECIDED_TOGETHER];
+  uint slots[DECIDED_TOGETHER], ids[DECIDED_TOGETHER], shapes[DECIDED_TOGETHER];
   uint balls[CHUNK];
   float limit, chosen_value, guess;
-  uint found, found_first, listed, least_left, order, made_at, chunk, base;
+  uint found, found_first, listed, near, order, made_at, chunk, base;
   Job job;
 };
 
-#define HUNT_DOUBLES ((sizeof(Hunt) + 15) / 16 * 2)
+static_assert(sizeof(Hunt) <= HUNT_BYTES, "the host reserves enough");
 
-// The least `rank`-th of some values, all of the block's threads having one each, in all threads;
-// infinity where fewer are below infinity.
-__device__ float ranked(Hunt &hunt, float value, uint rank) {
+// The `rank`-th of some values, in all threads; infinity where fewer are below infinity. All threads
+// of the block have one each, those from `end` on infinity.
+__device__ float ranked(Hunt &hunt, float value, uint rank, uint end = THREADS) {
   __syncthreads();
   hunt.values[threadIdx.x] = value;
   if (threadIdx.x == 0) hunt.chosen_value = single_infinity();
   __syncthreads();
   if (value < single_infinity()) {
     uint mine = 0;
-    for (uint j = 0; j < THREADS; j++) {
+#pragma unroll 8
+    for (uint j = 0; j < end; j++) {
       float other = hunt.values[j];
       mine += other < value || (other == value && j < threadIdx.x);
     }
@@ -80,7 +86,7 @@ __device__ float guess_by_parents(const Tree &tree, Hunt &hunt) {
     if (!is_skipped(job, slot))
       value = (float)(__longlong_as_double(tree.candidate_values[at]) / tree.unit);
   }
-  float guess = ranked(hunt, value, WANTED - 1);
+  float guess = ranked(hunt, value, WANTED - 1, 2 * CANDIDATES);
   // There are none but these below the floor.
   if (!(guess < single_infinity())) guess = floor;
   return guess * (float)*tree.radius_factor;
@@ -157,6 +163,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
   __syncthreads();
   if (threadIdx.x == 0) hunt.listed = 0;
   __syncthreads();
+#pragma unroll 2
   for (uint ball = first + threadIdx.x; ball < end; ball += THREADS) {
     if (every_ball || ball_can_compete<P>(tree.dimensions, tree.ball_rows + ball, tree.balls,
                                           query, limit, margins))
@@ -232,53 +239,70 @@ template <class Sweep> __device__ bool find(Hunt &hunt, float limit, Sweep sweep
   }
 }
 
-// Keeps of what was found the `most` with the least bounds: their indices are in `chosen`. Returns
-// how many they are, and lowers the limit to the least bound of the others.
-__device__ uint choose_least(Hunt &hunt, uint most) {
+// Puts what was found in order by the bounds.
+__device__ void order_by_bounds(Hunt &hunt) {
   uint count = hunt.found;
-  if (count <= most) {
-    FOR_EACH(i, count) hunt.chosen[i] = i;
-    __syncthreads();
-    return count;
-  }
-  if (threadIdx.x == 0) hunt.least_left = SINGLE_INFINITY_BITS;
-  __syncthreads();
   FOR_EACH(i, count) {
+    float mine = hunt.bounds[i];
     uint rank = 0;
+#pragma unroll 8
     for (uint j = 0; j < count; j++)
-      rank += hunt.bounds[j] < hunt.bounds[i] || (hunt.bounds[j] == hunt.bounds[i] && j < i);
-    if (rank < most)
-      hunt.chosen[rank] = i;
-    else
-      atomicMin(&hunt.least_left, __float_as_uint(hunt.bounds[i]));
+      rank += hunt.bounds[j] < mine || (hunt.bounds[j] == mine && j < i);
+    hunt.by_bound[rank] = i;
   }
   __syncthreads();
-  if (threadIdx.x == 0) hunt.limit = fminf(hunt.limit, __uint_as_float(hunt.least_left));
-  __syncthreads();
-  return most;
 }
 
-// Makes what was found for `node` the candidates of `result`.
-__device__ void decide(const Tree &tree, Hunt &hunt, uint node, uint result, uint most,
-                       Entries &entries, Workspace &room) {
-  if (threadIdx.x == 0) entries.count = 0;
-  uint count = choose_least(hunt, most);
-  uint lane = threadIdx.x % WARP;
-  for (uint i = threadIdx.x / WARP; i < count; i += WARPS) {
-    uint slot = tree.slots_at[hunt.positions[hunt.chosen[i]]];
-    uint id = __shfl_sync(WHOLE_WARP, id_at(tree, slot), 0);
-    if (id == NONE || is_skipped(hunt.job, slot)) continue;
+// Adds some of what was found to the entries: those from number `first` on, by the bounds. What is
+// read of a cluster counts if it is there before and after.
+__device__ void add_distances(const Tree &tree, Hunt &hunt, Place node, uint first, uint end,
+                              Entries &entries, Workspace &room) {
+  uint i = threadIdx.x;
+  if (first + i < end) {
+    uint slot = tree.slots_at[hunt.positions[hunt.by_bound[first + i]]], id = id_at(tree, slot);
     __threadfence();
-    bool is_wanted = tree.orders[slot] < hunt.order;
-    double distance = node_distance(tree, node, slot, room.of_warp());
-    // What was read is of the cluster with this id, if that is still there.
-    __threadfence();
-    if (lane == 0 && is_wanted && id_at(tree, slot) == id)
-      add_entry(entries, distance, hunt.job.slot, slot, id);
+    bool counts = tree.orders[slot] < hunt.order && !is_skipped(hunt.job, slot);
+    hunt.slots[i] = slot;
+    hunt.shapes[i] = shape_of(tree, slot);
+    hunt.ids[i] = counts ? id : NONE;
   }
   __syncthreads();
-  float limit = hunt.limit;
-  double floor = limit < single_infinity() ? (double)limit * tree.unit : infinity();
+  for (uint n = i / WARP; first + n < end; n += WARPS) {
+    if (hunt.ids[n] == NONE) continue;
+    double distance = node_distance(tree, node, {hunt.slots[n], hunt.shapes[n]}, room.of_warp());
+    if (i % WARP == 0) hunt.distances[n] = distance;
+  }
+  __threadfence();
+  __syncthreads();
+  if (first + i < end && hunt.ids[i] != NONE && id_at(tree, hunt.slots[i]) == hunt.ids[i])
+    add_entry(entries, hunt.distances[i], hunt.job.slot, hunt.slots[i], hunt.ids[i]);
+  __syncthreads();
+}
+
+// Makes what was found for `node` the candidates of `result`: at least some, of those with the least
+// bounds, or `all`.
+__device__ void decide(const Tree &tree, Hunt &hunt, uint node, uint result, bool all,
+                       Entries &entries, Workspace &room) {
+  uint found = hunt.found, shape = __shfl_sync(WHOLE_WARP, shape_of(tree, node), 0);
+  __syncthreads();
+  if (threadIdx.x == 0) entries.count = 0;
+  order_by_bounds(hunt);
+  double floor = infinity();
+  for (uint first = 0, end = 0;; first = end) {
+    end = min(found, first + DECIDED_TOGETHER);
+    if (threadIdx.x == 0) hunt.near = 0;
+    add_distances(tree, hunt, {node, shape}, first, end, entries, room);
+    float limit = end < found ? hunt.bounds[hunt.by_bound[end]] : hunt.limit;
+    floor = limit < single_infinity() ? (double)limit * tree.unit : infinity();
+    if (end == found) break;
+    FOR_EACH(i, entries.count) {
+      if (__longlong_as_double(entries.values[i]) < floor) atomicAdd(&hunt.near, 1);
+    }
+    __syncthreads();
+    bool is_enough = hunt.near >= ENOUGH_NEAR;
+    __syncthreads();
+    if (is_enough && !all) break;
+  }
   keep_nearest(tree, result, entries, {(ulong)__double_as_longlong(floor), 0});
   __syncthreads();
 }

@@ -12,7 +12,7 @@ struct Workspace {
   Shared &shared;
   uint p;
   double *factor, *work, *pivots, *difference;
-  double *scratch; // 2p for each warp
+  double *scratch; // scratch_doubles(p) for each warp
 
   __device__ Workspace(Shared &shared, uint p, double *memory) : shared(shared), p(p) {
     factor = memory;
@@ -21,12 +21,12 @@ struct Workspace {
     difference = pivots + p;
     scratch = difference + p;
   }
-  __device__ double *of_warp() const { return scratch + threadIdx.x / WARP * 2 * p; }
+  __device__ double *of_warp() const { return scratch + threadIdx.x / WARP * scratch_doubles(p); }
 };
 
 // Doubles that it needs.
 __host__ __device__ __forceinline__ uint workspace_doubles(uint p) {
-  return banded_length(p) + packed_length(p) + 2 * p + WARPS * 2 * p;
+  return banded_length(p) + packed_length(p) + 2 * p + WARPS * scratch_doubles(p);
 }
 
 // Largest norm of whitened differences, in screen units, whose square does not overflow; and log2 of

@@ -17,8 +17,9 @@ __device__ __forceinline__ ulong nanoseconds() {
 // Nanoseconds between two looks for what is posted.
 #define NAP 100
 
-// Blocks that are called to help with a sweep, at most.
+// Blocks that are called to help with a sweep, at most; and chunks that a block sweeps by itself.
 #define MOST_HELPERS 15
+#define ALONE 3
 
 // Waits for what is posted, by the first thread of a block; NONE when the launch ends.
 __device__ uint wait_for_post(const Tree &tree) {
@@ -89,6 +90,13 @@ __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint num
     __syncthreads();
     if (threadIdx.x == 0) atomicAdd(&sweep.done, 1);
   }
+}
+
+// Sweeps for a query, without the help of other blocks.
+template <int P>
+__device__ void sweep_alone(const Tree &tree, const Clusters &clusters, Hunt &hunt, float *query) {
+  for (uint first = 0; first < tree.balls; first += CHUNK)
+    collect_from<P>(tree, clusters, hunt, query, first, min(tree.balls, first + CHUNK));
 }
 
 // Sweeps for the query of a job, with the help of blocks that have nothing else to do.
@@ -168,12 +176,16 @@ __device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, 
   bool found;
   float factor = 4;
   for (uint tries = 0;; tries++) {
-    found = find(hunt, next_above(limit),
-                 [&] { sweep_with_help<P>(tree, clusters, number, hunt, query); });
+    found = find(hunt, next_above(limit), [&] {
+      if (tree.balls <= ALONE * CHUNK)
+        sweep_alone<P>(tree, clusters, hunt, query);
+      else
+        sweep_with_help<P>(tree, clusters, number, hunt, query);
+    });
     if (!found) break;
     limit = hunt.limit;
     __syncthreads();
-    decide(tree, hunt, node, result, is_union ? MOST_DECIDED : FOUND_ROOM, entries, room);
+    decide(tree, hunt, node, result, !is_union, entries, room);
     // Where bounds tell little, all that was found may be farther away.
     if (entries.below > 0 || !(hunt.limit < single_infinity()) || tries >= MOST_RETRIES) break;
     limit = factor * limit;
@@ -225,12 +237,9 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
   float limit = next_above(ranked(hunt, bound_before, WANTED - 1));
   if (!(limit < single_infinity()))
     limit = limit_by_minima<P>(tree, clusters, hunt, query);
-  bool found = find(hunt, limit, [&] {
-    for (uint first = 0; first < tree.balls; first += CHUNK)
-      collect_from<P>(tree, clusters, hunt, query, first, min(tree.balls, first + CHUNK));
-  });
+  bool found = find(hunt, limit, [&] { sweep_alone<P>(tree, clusters, hunt, query); });
   if (found) {
-    decide(tree, hunt, slot, slot, FOUND_ROOM, entries, room);
+    decide(tree, hunt, slot, slot, true, entries, room);
   } else if (threadIdx.x == 0) {
     // The chain will search again.
     tree.counts[slot] = 0;

@@ -1,11 +1,13 @@
 //! The arguments of the kernels of tree.cu, and the arrays that they work in.
 
+use std::mem::swap;
+
 use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::Merge;
 
 use crate::arguments::{arguments, named_values};
 use crate::blocks::banded_len;
-use crate::screen::{padded_len, BALL_SCALARS, SCALARS, TILE};
+use crate::screen::{padded_len, Clusters, BALL_SCALARS, SCALARS, TILE};
 
 // As in tree_launch.cuh.
 pub const THREADS: u32 = 256;
@@ -21,8 +23,7 @@ const CHAIN_BYTES: usize = 57_344;
 
 /// Positions of a ball: those of a warp.
 const BALL: usize = 32;
-/// As struct Hunt in tree_search.cuh, or more.
-const HUNT_BYTES: usize = 8_192;
+const HUNT_BYTES: usize = 10_240;
 
 /// Most clusters that the queue has room for.
 pub const MOST_CLUSTERS: usize = LEAF * MOST_LEAVES;
@@ -39,14 +40,23 @@ pub enum Status {
     Stopped,
     GaveUp,
     Stuck,
+    ManyGone,
 }
 
 impl Status {
     /// For its number in tree_launch.cuh.
     pub fn of(number: u32) -> Option<Self> {
         use Status::*;
-        [TimeIsUp, AllMerged, AllFullSize, Stopped, GaveUp, Stuck]
-            .get((number as usize).checked_sub(1)?)
+        [
+            TimeIsUp,
+            AllMerged,
+            AllFullSize,
+            Stopped,
+            GaveUp,
+            Stuck,
+            ManyGone,
+        ]
+        .get((number as usize).checked_sub(1)?)
             .copied()
     }
 }
@@ -109,7 +119,7 @@ arguments! {
         pub balls: u32,
         pub query_words: u32,
         pub rows_in_shared: u32,
-        pub unused: u32,
+        pub merges_until: u32,
         pub arrays: Arrays<u64>,
         pub progress: u64,
         pub stop: u64,
@@ -141,6 +151,10 @@ named_values! {
         free_shapes,
         slots_at,
         orders_at,
+        spare_slots_at,
+        spare_orders_at,
+        moves,
+        spare_rows,
         ball_rows,
         rows,
         jobs,
@@ -210,6 +224,10 @@ impl Sizes {
             free_shapes: 4 * shapes,
             slots_at: 4 * capacity,
             orders_at: 4 * capacity,
+            spare_slots_at: 4 * capacity,
+            spare_orders_at: 4 * capacity,
+            moves: 4 * capacity,
+            spare_rows: self.rows_bytes(),
             ball_rows: 4 * (p + BALL_SCALARS) * self.balls(),
             rows: 4 * JOBS * (p + SCALARS),
             jobs: JOBS * size_of::<Job>(),
@@ -244,11 +262,14 @@ impl Sizes {
 
     /// Bytes of the rows, and of the whitening factors in single precision.
     pub fn screen_bytes(&self) -> [usize; 2] {
-        let p = self.dimensions;
         [
-            4 * (p + SCALARS) * self.capacity,
-            4 * self.shapes * packed_len(p),
+            self.rows_bytes(),
+            4 * self.shapes * packed_len(self.dimensions),
         ]
+    }
+
+    fn rows_bytes(&self) -> usize {
+        4 * (self.dimensions + SCALARS) * self.capacity
     }
 
     /// Bytes of shared memory of a block that does jobs.
@@ -281,7 +302,19 @@ impl Sizes {
 
     /// Numbers that the warps of a block work with.
     fn vectors(&self) -> usize {
-        2 * self.dimensions * (THREADS / 32) as usize
+        3 * self.dimensions * (THREADS / 32) as usize
+    }
+}
+
+impl Tree {
+    /// Lets the spare arrays take the places of those without gaps, of which the first `left`
+    /// positions are used.
+    pub fn use_spare(&mut self, clusters: &mut Clusters, left: u32) {
+        let arrays = &mut self.arrays;
+        swap(&mut arrays.slots_at, &mut arrays.spare_slots_at);
+        swap(&mut arrays.orders_at, &mut arrays.spare_orders_at);
+        swap(&mut clusters.rows, &mut arrays.spare_rows);
+        self.balls = left.div_ceil(BALL as u32);
     }
 }
 
@@ -318,6 +351,7 @@ mod tests {
             LEAF,
             MOST_LEAVES,
             CHAIN_BYTES,
+            HUNT_BYTES,
             COORDINATES,
             STATUS,
             STATE_STARTS,
@@ -335,6 +369,7 @@ mod tests {
             "STOPPED",
             "GAVE_UP",
             "STUCK",
+            "MANY_GONE",
         ];
         constants.extend(names.into_iter().zip(1..));
         let tree = Tree::layout().with_fields_of("arrays", &Arrays::<u64>::fields());
@@ -345,7 +380,7 @@ mod tests {
             &constants,
         );
         assert_eq!(Status::of(1), Some(Status::TimeIsUp));
-        assert_eq!(Status::of(6), Some(Status::Stuck));
-        assert_eq!((Status::of(0), Status::of(7)), (None, None));
+        assert_eq!(Status::of(7), Some(Status::ManyGone));
+        assert_eq!((Status::of(0), Status::of(8)), (None, None));
     }
 }

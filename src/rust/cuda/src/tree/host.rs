@@ -1,6 +1,7 @@
 //! The kernels of tree.cu, run on the CPU with one block, against the merges of the CPU.
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::{cast_slice, cast_slice_mut};
 use gmhclust_core::mahalanobis::{agglomerate, Distance, Options, Problem, Subthreshold};
@@ -38,6 +39,7 @@ fn host_grow(
     padded: usize,
     milliseconds: u32,
     backwards: bool,
+    compactions: &AtomicUsize,
 ) -> Option<Vec<Merge>> {
     let bounding_box = problem.bounding_box();
     let start = Start::new(problem, &bounding_box, padded, &Monitor::default()).unwrap();
@@ -53,29 +55,42 @@ fn host_grow(
     tree.milliseconds = milliseconds;
     // The rows of jobs are in both places in turn.
     tree.rows_in_shared = u32::from(!backwards);
-    let clusters = start.clusters(screen[0].as_ptr() as u64, slabs.as_ptr() as u64);
-    type Function = unsafe extern "C" fn(*const Tree, *const Clusters, usize, u32, bool);
+    let mut clusters = start.clusters(screen[0].as_ptr() as u64, slabs.as_ptr() as u64);
+    type Function = unsafe extern "C" fn(*const Tree, *const Clusters, usize, u32, bool, u32, u32);
     // SAFETY: declared so; all arrays have the lengths that a launch on a device gives them.
-    let run = |tree: &Tree, what: u32| unsafe {
-        function::<Function>(host, "host_tree")(tree, &clusters, padded, what, backwards);
+    let run = |tree: &Tree, clusters: &Clusters, what: u32, used: u32, left: u32| unsafe {
+        let host_tree = function::<Function>(host, "host_tree");
+        host_tree(tree, clusters, padded, what, backwards, used, left);
     };
-    run(&tree, 0);
-    run(&tree, 1);
+    let mut used = n as u32;
+    tree.merges_until = used / 3;
+    run(&tree, &clusters, 0, used, used);
+    run(&tree, &clusters, 1, used, used);
     loop {
         // SAFETY: the first words of the state, which nothing else uses now.
         unsafe { (tree.arrays.control as *mut [u32; control::STATE_STARTS]).write([0; 4]) };
         arrays.posted.fill(0);
         arrays.done.fill(0);
         arrays.sweeps.fill(0x7fff_ffff_7fff_ffff);
-        run(&tree, 2);
+        run(&tree, &clusters, 2, used, used);
         let state: Vec<u32> = bytemuck::pod_collect_to_vec(bytes(&arrays.control));
         match Status::of(state[control::STATUS]).unwrap() {
             Status::TimeIsUp => {}
+            Status::ManyGone => {
+                compactions.fetch_add(1, Ordering::Relaxed);
+                let merges = state[control::MERGES];
+                let left = n as u32 - merges;
+                run(&tree, &clusters, 4, used, left);
+                tree.use_spare(&mut clusters, left);
+                used = left;
+                tree.merges_until = merges + left / 3 + 1;
+                run(&tree, &clusters, 0, used, used);
+            }
             Status::AllFullSize => {
                 tree.all_full_size = 1;
-                run(&tree, 3);
-                run(&tree, 0);
-                run(&tree, 1);
+                run(&tree, &clusters, 3, used, used);
+                run(&tree, &clusters, 0, used, used);
+                run(&tree, &clusters, 1, used, used);
             }
             Status::AllMerged => break,
             _ => return None,
@@ -98,6 +113,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
     let cpu = Cpu::new(1).unwrap();
     let mut random = Random(77);
     let mut grown = 0;
+    let compactions = AtomicUsize::new(0);
     for case in 0..CASES {
         let data = DATA[case % DATA.len()];
         let p = [2, 5, 14, 1, 20][case % 5];
@@ -126,6 +142,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
                     padded,
                     milliseconds,
                     backwards,
+                    &compactions,
                 ))
             });
             let found = agglomerate::agglomerate_all(&problems, &host, &Monitor::default());
@@ -136,5 +153,6 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
         }
     }
     // Some of those with many ties are not for the kernels.
+    assert!(compactions.into_inner() > CASES);
     assert!(3 * grown > 2 * 2 * CASES, "{grown} of {}", 2 * CASES);
 }

@@ -24,6 +24,11 @@ use crate::screen::Clusters;
 const SEARCHES: u32 = 4;
 const POSITIONS: u32 = 1 << 16;
 
+/// Of the positions of clusters, those that are gone are left out when so many in ten are left; but
+/// not of few.
+const LEFT_IN_TEN: u32 = 7;
+const FEW_POSITIONS: u32 = 2048;
+
 /// Time between two looks at the device's progress.
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
@@ -81,6 +86,8 @@ struct Functions {
     grow: CudaFunction,
     start: CudaFunction,
     reshape_all: CudaFunction,
+    find_moves: CudaFunction,
+    move_all: CudaFunction,
     enclose: CudaFunction,
 }
 
@@ -99,6 +106,8 @@ impl Functions {
             grow: kernel("grow")?,
             start: kernel("start")?,
             reshape_all: kernel("reshape_all")?,
+            find_moves: kernel("find_all_moves")?,
+            move_all: kernel("move_all")?,
             enclose: kernel("enclose")?,
         })
     }
@@ -137,6 +146,8 @@ struct Growing {
     tree: Tree,
     clusters: Clusters,
     start: Start,
+    /// Positions of clusters that are used.
+    positions: u32,
     /// Addresses in `clusters` are of these, which live as long.
     screen: [CudaSlice<u8>; 2],
     _slabs: CudaSlice<u64>,
@@ -174,6 +185,7 @@ impl Growing {
             arrays,
             tree,
             clusters,
+            positions: start.sizes.clusters as u32,
             start,
             screen,
             _slabs: slabs,
@@ -204,19 +216,60 @@ impl Growing {
         Ok(())
     }
 
+    /// Draws the balls around all clusters.
+    fn enclose(&self) -> DriverResult<()> {
+        let blocks = self.tree.balls.div_ceil(THREADS / 32);
+        self.launch(&self.functions.enclose, Self::config(blocks, 0))
+    }
+
+    /// Leaves out the positions of clusters that are gone, if they are many.
+    fn compact(&mut self, merges: u32) -> DriverResult<()> {
+        let (used, left) = (self.positions, self.tree.clusters - merges);
+        if merges < self.tree.merges_until {
+            return Ok(());
+        }
+        // SAFETY: as in `launch`.
+        unsafe {
+            self.stream
+                .launch_builder(&self.functions.find_moves)
+                .arg(&self.tree)
+                .arg(&self.clusters)
+                .arg(&used)
+                .launch(Self::config(1, 0))?;
+            self.stream
+                .launch_builder(&self.functions.move_all)
+                .arg(&self.tree)
+                .arg(&self.clusters)
+                .arg(&used)
+                .arg(&left)
+                .launch(Self::config(used.div_ceil(THREADS), 0))?;
+        }
+        self.tree.use_spare(&mut self.clusters, left);
+        self.positions = left;
+        self.expect_gone();
+        self.enclose()
+    }
+
+    /// Has launches end when so many clusters are gone that they should be left out.
+    fn expect_gone(&mut self) {
+        self.tree.merges_until = if self.positions > FEW_POSITIONS {
+            self.tree.clusters - self.positions / 10 * LEFT_IN_TEN
+        } else {
+            u32::MAX
+        };
+    }
+
     /// Draws the balls around all clusters, and searches for the nearest clusters of each, until the
     /// monitor says stop.
     fn search(&self, monitor: &Monitor) -> DriverResult<()> {
         let sizes = &self.start.sizes;
-        let balls = (sizes.balls() as u32).div_ceil(THREADS / 32);
         let stream = &self.stream;
-        self.launch(&self.functions.enclose, Self::config(balls, 0))?;
-        let clusters = sizes.clusters as u32;
-        for first in (0..clusters).step_by(POSITIONS as usize) {
+        self.enclose()?;
+        for first in (0..self.positions).step_by(POSITIONS as usize) {
             if monitor.stopped() {
                 break;
             }
-            let end = clusters.min(first + POSITIONS);
+            let end = self.positions.min(first + POSITIONS);
             let config = Self::config(SEARCHES * self.multiprocessors, sizes.job_bytes());
             // SAFETY: as in `launch`.
             unsafe {
@@ -265,13 +318,16 @@ impl Growing {
         };
         self.fill()?;
         self.search(monitor)?;
+        self.expect_gone();
         while !monitor.stopped() {
             self.grow()?;
             self.wait(monitor, &mut report)?;
             let state: Vec<u32> = self.control()?;
             report(u64::from(state[control::MERGES]));
             match Status::of(state[control::STATUS]) {
-                Some(Status::TimeIsUp) => {}
+                Some(Status::TimeIsUp | Status::ManyGone) => {
+                    self.compact(state[control::MERGES])?;
+                }
                 Some(Status::AllFullSize) => self.start_anew(monitor)?,
                 Some(Status::Stuck) => {
                     return CUresult::CUDA_ERROR_LAUNCH_TIMEOUT

@@ -240,7 +240,7 @@ impl Start {
             balls: self.sizes.balls() as u32,
             query_words: self.sizes.query_words() as u32,
             rows_in_shared: 1,
-            unused: 0,
+            merges_until: u32::MAX,
             arrays,
             progress: watch,
             stop: watch + 4,

@@ -1,0 +1,73 @@
+// The positions of clusters without those of clusters that are gone: sweeps have less to look at, and
+// the balls around WARP positions are small again. The order stays, so clusters that follow each
+// other are still near each other.
+
+#pragma once
+
+#include "tree_launch.cuh"
+
+#include "block.cuh"
+
+// Tells where the cluster at each of the `used` positions goes, NONE where there is none; by one
+// block.
+__device__ void find_moves(const Tree &tree, const Clusters &clusters, uint used) {
+  constexpr uint LOADS = 8;
+  __shared__ uint counts[WARPS];
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, before = 0;
+  const float *low = clusters.rows + (size_t)(tree.dimensions + LOW) * clusters.capacity;
+  for (uint first = 0; first < used; first += LOADS * THREADS) {
+    uint mine = first + warp * LOADS * WARP + lane, count = 0;
+    uint masks[LOADS];
+#pragma unroll
+    for (uint k = 0; k < LOADS; k++) {
+      uint position = mine + k * WARP;
+      // Not so where it is gone: that is no number.
+      masks[k] = position < used && low[position] >= 0;
+    }
+#pragma unroll
+    for (uint k = 0; k < LOADS; k++) {
+      masks[k] = __ballot_sync(WHOLE_WARP, masks[k]);
+      count += __popc(masks[k]);
+    }
+    if (lane == 0) counts[warp] = count;
+    __syncthreads();
+    uint to = before;
+    for (uint w = 0; w < WARPS; w++) {
+      if (w < warp) to += counts[w];
+      before += counts[w];
+    }
+#pragma unroll
+    for (uint k = 0; k < LOADS; k++) {
+      uint position = mine + k * WARP;
+      bool there = masks[k] >> lane & 1;
+      if (position < used)
+        tree.moves[position] = there ? to + __popc(masks[k] & ((1u << lane) - 1)) : NONE;
+      to += __popc(masks[k]);
+    }
+    __syncthreads();
+  }
+}
+
+// Moves the cluster at a position to its place in the spare arrays, of which the first `left` are
+// used then; and fills up the last ball with positions without a cluster; by a thread.
+__device__ void move_cluster(const Tree &tree, const Clusters &clusters, uint used, uint left,
+                             uint position) {
+  uint p = tree.dimensions;
+  size_t capacity = clusters.capacity;
+  if (position >= used) return;
+  uint to = tree.moves[position];
+  if (to != NONE) {
+    for (uint k = 0; k < p + SCALARS; k++)
+      tree.spare_rows[k * capacity + to] = clusters.rows[k * capacity + position];
+    uint slot = tree.slots_at[position];
+    tree.spare_slots_at[to] = slot;
+    tree.spare_orders_at[to] = tree.orders_at[position];
+    tree.positions[slot] = to;
+  }
+  uint free = left + position;
+  if (free >= (left + WARP - 1) / WARP * WARP) return;
+  for (uint k = 0; k < p + SCALARS; k++)
+    tree.spare_rows[k * capacity + free] = k == p + LOW ? GONE : 0;
+  tree.spare_slots_at[free] = 0;
+  tree.spare_orders_at[free] = NONE;
+}
