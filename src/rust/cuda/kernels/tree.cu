@@ -19,6 +19,8 @@
 #include "tree_plan.cuh"
 #include "tree_worker.cuh"
 
+// Merges after which the chain plans, though results still come.
+#define MERGES_A_PLAN 8
 // Loops of the chain between two looks at the host's wish to stop and at the time.
 #define LOOPS_BETWEEN_CHECKS 16
 // Nanoseconds for which the chain waits for jobs, before it takes the launch for stuck.
@@ -64,12 +66,23 @@ template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) 
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   ulong start = threadIdx.x == 0 ? nanoseconds() : 0, last = start;
+  bool is_due = false;
+  uint planned_at = chain.merges;
   for (uint loop = 0;; loop++) {
     uint results = take_results(work);
-    bool has_news = results > 0 || loop == 0;
-    if (has_news && chain.status == RUNNING) merge_all_ready(work);
-    commit(work);
-    if (has_news && chain.status == RUNNING) plan(work);
+    if ((results > 0 || loop == 0) && chain.status == RUNNING) {
+      merge_all_ready(work);
+      __syncthreads();
+      is_due = true;
+    }
+    // As long as results come, they go first.
+    bool plans = is_due && (results == 0 || chain.merges - planned_at >= MERGES_A_PLAN);
+    if (plans && chain.status == RUNNING) {
+      commit(work);
+      plan(work);
+      is_due = false;
+      planned_at = chain.merges;
+    }
     if (threadIdx.x == 0) {
       ulong now = loop % LOOPS_BETWEEN_CHECKS == 0 || results > 0 ? nanoseconds() : last;
       if (results > 0) last = now;
@@ -88,6 +101,7 @@ template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) 
     if (chain.status != RUNNING) break;
     work_on();
   }
+  commit(work);
 }
 
 template <int P>

@@ -19,8 +19,8 @@
 #define ENOUGH 64
 // How often a search that finds none is made again with a greater limit.
 #define MOST_RETRIES 8
-// Balls that are looked at together.
-#define CHUNK 512
+// Balls that are looked at together, at most.
+#define MOST_IN_CHUNK 512
 
 // What a search works with, in shared memory.
 struct Hunt {
@@ -31,7 +31,7 @@ struct Hunt {
   // Of those whose distances are computed.
   double distances[DECIDED_TOGETHER];
   uint slots[DECIDED_TOGETHER], ids[DECIDED_TOGETHER], shapes[DECIDED_TOGETHER];
-  uint balls[CHUNK];
+  uint balls[MOST_IN_CHUNK];
   float limit, chosen_value, guess;
   uint found, found_first, listed, near, order, made_at, chunk, base;
   Job job;
@@ -202,8 +202,8 @@ __device__ __noinline__ float limit_by_minima(const Tree &tree, const Clusters &
   if (threadIdx.x == 0) hunt.limit = single_infinity();
   __syncthreads();
   float least = single_infinity();
-  for (uint first = 0; first < tree.balls; first += CHUNK)
-    look_into<P>(tree, clusters, hunt, query, first, min(tree.balls, first + CHUNK), true,
+  for (uint first = 0; first < tree.balls; first += MOST_IN_CHUNK)
+    look_into<P>(tree, clusters, hunt, query, first, min(tree.balls, first + MOST_IN_CHUNK), true,
                  [&](uint, bool, float value, const Bound &, const Margins &) {
                    least = fminf(least, value);
                  });

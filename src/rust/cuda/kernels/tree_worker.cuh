@@ -17,9 +17,18 @@ __device__ __forceinline__ ulong nanoseconds() {
 // Nanoseconds between two looks for what is posted.
 #define NAP 100
 
-// Blocks that are called to help with a sweep, at most; and chunks that a block sweeps by itself.
-#define MOST_HELPERS 15
-#define ALONE 3
+// Blocks that are called to help with a sweep, at most.
+#define MOST_HELPERS 23
+// Balls that a block sweeps by itself; and about how many chunks others are divided into, of at least
+// so many.
+#define ALONE 128
+#define CHUNKS 32
+#define LEAST_IN_CHUNK 64
+
+// Balls of a chunk, which are looked at together.
+__device__ __forceinline__ uint chunk_of(const Tree &tree) {
+  return min(max((tree.balls + CHUNKS - 1) / CHUNKS, (uint)LEAST_IN_CHUNK), (uint)MOST_IN_CHUNK);
+}
 
 // Waits for what is posted, by the first thread of a block; NONE when the launch ends.
 __device__ uint wait_for_post(const Tree &tree) {
@@ -48,7 +57,7 @@ template <int P>
 __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint number, Hunt &hunt,
                             float *query, uint generation) {
   Sweep &sweep = tree.sweeps[number];
-  uint chunks = (tree.balls + CHUNK - 1) / CHUNK;
+  uint size = chunk_of(tree), chunks = (tree.balls + size - 1) / size;
   for (;;) {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -72,8 +81,8 @@ __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint num
     __syncthreads();
     if (threadIdx.x == 0) hunt.found = 0;
     __syncthreads();
-    collect_from<P>(tree, clusters, hunt, query, chunk * CHUNK,
-                    min(tree.balls, (chunk + 1) * CHUNK));
+    collect_from<P>(tree, clusters, hunt, query, chunk * size,
+                    min(tree.balls, (chunk + 1) * size));
     uint found = hunt.found;
     if (found > 0) {
       if (threadIdx.x == 0) hunt.base = atomicAdd(&sweep.found, found);
@@ -95,8 +104,8 @@ __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint num
 // Sweeps for a query, without the help of other blocks.
 template <int P>
 __device__ void sweep_alone(const Tree &tree, const Clusters &clusters, Hunt &hunt, float *query) {
-  for (uint first = 0; first < tree.balls; first += CHUNK)
-    collect_from<P>(tree, clusters, hunt, query, first, min(tree.balls, first + CHUNK));
+  for (uint first = 0; first < tree.balls; first += MOST_IN_CHUNK)
+    collect_from<P>(tree, clusters, hunt, query, first, min(tree.balls, first + MOST_IN_CHUNK));
 }
 
 // Sweeps for the query of a job, with the help of blocks that have nothing else to do.
@@ -104,7 +113,7 @@ template <int P>
 __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint number,
                                 Hunt &hunt, float *query) {
   Sweep &sweep = tree.sweeps[number];
-  uint chunks = (tree.balls + CHUNK - 1) / CHUNK;
+  uint size = chunk_of(tree), chunks = (tree.balls + size - 1) / size;
   uint generation = *(volatile uint *)&sweep.generation + 1;
   float *to = tree.queries + (size_t)number * tree.query_words;
   FOR_EACH(k, tree.query_words) to[k] = query[k];
@@ -177,7 +186,7 @@ __device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, 
   float factor = 4;
   for (uint tries = 0;; tries++) {
     found = find(hunt, next_above(limit), [&] {
-      if (tree.balls <= ALONE * CHUNK)
+      if (tree.balls <= ALONE)
         sweep_alone<P>(tree, clusters, hunt, query);
       else
         sweep_with_help<P>(tree, clusters, number, hunt, query);
