@@ -74,7 +74,7 @@ struct Chain {
   uint recent_slots[RECENT], recent_ids[RECENT], recent_jobs[RECENT];
 
   uint list[THREADS], near_leaves[NEAR_LEAVES];
-  uint listed, count, sampled, unused_count, few, many, inserted;
+  uint listed, count, unused_count, few, many, inserted;
   // Of `insert_fresh`: the entries that keep their place, by warp, and those before each fresh one.
   uint kept[WARPS], before[MOST_FRESH];
   // Near recent clusters that `list` has, of merges with even and odd numbers, and the bits of the
@@ -90,7 +90,7 @@ struct Chain {
   uint to_post[JOBS], ready[JOBS];
   // What new jobs are for: see Wish.
   uint wish_kinds[JOBS], wish_subjects[JOBS], wish_candidates[JOBS], wish_depths[JOBS];
-  double span; // of the keys of the entries that filled the queue
+  double step; // of the limit, where the queue is filled
 };
 static_assert(sizeof(Chain) <= CHAIN_BYTES, "the host reserves enough");
 
@@ -231,10 +231,10 @@ __device__ __forceinline__ ulong least_of_warp(ulong value) {
   return value;
 }
 
-// Finds the least distances of the heads of all leaves anew that need it.
+// Finds the first heads of all leaves anew that need it.
 __device__ void renew_leaves(const Tree &tree, Chain &chain) {
   __syncthreads();
-  uint words = (leaves_of(tree) + 31) / 32;
+  uint words = (leaves_of(tree) + 31) / 32, lane = threadIdx.x % WARP;
   uint count;
   do {
     if (threadIdx.x == 0) chain.listed = 0;
@@ -251,18 +251,27 @@ __device__ void renew_leaves(const Tree &tree, Chain &chain) {
     count = chain.listed;
     uint listed = min(count, (uint)NEAR_LEAVES);
     for (uint some = threadIdx.x / WARP; some < listed; some += TOGETHER * WARPS) {
-      ulong values[TOGETHER];
+      ulong values[TOGETHER], ties[TOGETHER];
 #pragma unroll
       for (uint k = 0; k < TOGETHER; k++) {
         uint i = some + k * WARPS;
-        uint slot = i < listed ? chain.near_leaves[i] * LEAF + threadIdx.x % WARP : NONE;
+        uint slot = i < listed ? chain.near_leaves[i] * LEAF + lane : NONE;
         values[k] = slot < tree.clusters ? tree.head_values[slot] : INFINITY_BITS;
+        ties[k] = slot < tree.clusters ? tree.head_ties[slot] : ~0ull;
       }
 #pragma unroll
       for (uint k = 0; k < TOGETHER; k++) {
-        ulong least = least_of_warp(values[k]);
         uint i = some + k * WARPS;
-        if (i < listed && threadIdx.x % WARP == 0) tree.leaf_values[chain.near_leaves[i]] = least;
+        if (i >= listed) break;
+        // Those with the least value, then of these with the least tie; the first slot of them.
+        ulong value = least_of_warp(values[k]);
+        ulong tie = least_of_warp(values[k] == value ? ties[k] : ~0ull);
+        uint first = __ffs(__ballot_sync(WHOLE_WARP, values[k] == value && ties[k] == tie)) - 1;
+        uint leaf = chain.near_leaves[i];
+        if (lane != first) continue;
+        tree.leaf_values[leaf] = value;
+        tree.leaf_ties[leaf] = tie;
+        tree.leaf_owners[leaf] = leaf * LEAF + lane;
       }
     }
     __syncthreads();
@@ -270,64 +279,57 @@ __device__ void renew_leaves(const Tree &tree, Chain &chain) {
 }
 
 // Collects heads up to the limit as entries, as many as there is room for: of all, or of a sample,
-// those of slots whose hash is not above `share`. Returns how many are up to the limit, in the sample
-// or not; `sampled` is how many are in it.
+// those in leaves whose hash is not above `share`. Returns how many there are, or about where they
+// are more than there is room for.
 __device__ uint collect_heads(const Tree &tree, Chain &chain, uint share) {
-  uint lane = threadIdx.x % WARP, leaves = leaves_of(tree), window = leaves, first = 0;
+  uint lane = threadIdx.x % WARP, leaves = leaves_of(tree);
   __syncthreads();
-  if (threadIdx.x == 0) chain.count = chain.sampled = 0;
+  if (threadIdx.x == 0) chain.count = chain.listed = 0;
+  __syncthreads();
   ulong limit = chain.limit_value;
-  while (first < leaves) {
-    uint end = min(leaves, first + window);
-    __syncthreads();
-    if (threadIdx.x == 0) chain.listed = 0;
-    __syncthreads();
-    for (uint some = first + threadIdx.x; some < end; some += TOGETHER * THREADS) {
-      ulong values[TOGETHER];
+  for (uint some = threadIdx.x; some < leaves; some += TOGETHER * THREADS) {
+    ulong values[TOGETHER];
 #pragma unroll
-      for (uint k = 0; k < TOGETHER; k++)
-        values[k] = some + k * THREADS < end ? tree.leaf_values[some + k * THREADS] : INFINITY_BITS;
+    for (uint k = 0; k < TOGETHER; k++)
+      values[k] = some + k * THREADS < leaves ? tree.leaf_values[some + k * THREADS] : INFINITY_BITS;
 #pragma unroll
-      for (uint k = 0; k < TOGETHER; k++) {
-        if (values[k] >= INFINITY_BITS || values[k] > limit) continue;
-        uint at = atomicAdd(&chain.listed, 1);
-        if (at < NEAR_LEAVES) chain.near_leaves[at] = some + k * THREADS;
-      }
+    for (uint k = 0; k < TOGETHER; k++) {
+      uint leaf = some + k * THREADS;
+      if (values[k] >= INFINITY_BITS || values[k] > limit || leaf * 0x9e3779b1u > share) continue;
+      if (values[k] == limit &&
+          is_beyond(chain, limit, tree.leaf_ties[leaf], tree.leaf_owners[leaf]))
+        continue;
+      // Each has one head up to the limit, or more.
+      uint at = atomicAdd(&chain.listed, 1);
+      if (at < NEAR_LEAVES) chain.near_leaves[at] = leaf;
     }
-    __syncthreads();
-    uint listed = chain.listed;
-    if (listed > NEAR_LEAVES) {
-      // So many surely have room.
-      window = NEAR_LEAVES;
-      continue;
-    }
-    for (uint some = threadIdx.x / WARP; some < listed; some += TOGETHER * WARPS) {
-      ulong heads[TOGETHER], ties[TOGETHER];
-      uint slots[TOGETHER];
-#pragma unroll
-      for (uint k = 0; k < TOGETHER; k++) {
-        uint i = some + k * WARPS;
-        slots[k] = i < listed ? chain.near_leaves[i] * LEAF + lane : NONE;
-        bool there = slots[k] < tree.clusters;
-        heads[k] = there ? tree.head_values[slots[k]] : INFINITY_BITS;
-        ties[k] = there ? tree.head_ties[slots[k]] : 0;
-      }
-#pragma unroll
-      for (uint k = 0; k < TOGETHER; k++) {
-        if (heads[k] >= INFINITY_BITS || is_beyond(chain, heads[k], ties[k], slots[k])) continue;
-        atomicAdd(&chain.count, 1);
-        if (slots[k] * 0x9e3779b1u > share) continue;
-        uint at = atomicAdd(&chain.sampled, 1);
-        if (at >= ENTRIES) continue;
-        chain.values[at] = heads[k];
-        chain.ties[at] = ties[k];
-        chain.owners[at] = slots[k];
-      }
-    }
-    first = end;
   }
   __syncthreads();
-  return chain.count;
+  uint listed = min(chain.listed, (uint)NEAR_LEAVES);
+  for (uint some = threadIdx.x / WARP; some < listed; some += TOGETHER * WARPS) {
+    ulong heads[TOGETHER], ties[TOGETHER];
+    uint slots[TOGETHER];
+#pragma unroll
+    for (uint k = 0; k < TOGETHER; k++) {
+      uint i = some + k * WARPS;
+      slots[k] = i < listed ? chain.near_leaves[i] * LEAF + lane : NONE;
+      bool there = slots[k] < tree.clusters;
+      heads[k] = there ? tree.head_values[slots[k]] : INFINITY_BITS;
+      ties[k] = there ? tree.head_ties[slots[k]] : 0;
+    }
+#pragma unroll
+    for (uint k = 0; k < TOGETHER; k++) {
+      if (heads[k] >= INFINITY_BITS || is_beyond(chain, heads[k], ties[k], slots[k])) continue;
+      uint at = atomicAdd(&chain.count, 1);
+      if (at >= ENTRIES) continue;
+      chain.values[at] = heads[k];
+      chain.ties[at] = ties[k];
+      chain.owners[at] = slots[k];
+    }
+  }
+  __syncthreads();
+  uint count = chain.count;
+  return listed < chain.listed ? (uint)((ulong)count * chain.listed / listed) : count;
 }
 
 // Puts the entries that are not empty in order.
@@ -444,24 +446,19 @@ __device__ __forceinline__ Front first_entry(const Chain &chain, uint &front, ui
   return least;
 }
 
-// Lowers the limit to where about FILLED of `count` heads are below it, which is at most one of those
-// that were collected.
+// Lowers the limit to where about FILLED of `count` heads are below it: to one of those that were
+// collected, or of a sample, but not the last one.
 __device__ void lower_limit(const Tree &tree, Chain &chain, uint count) {
-  uint i = threadIdx.x;
   // Of many more than there is room for, those that found room are no fair sample.
-  uint share = count > 2 * ENTRIES ? ~0u / count * (ENTRIES / 2) : ~0u;
-  while (share < ~0u) {
-    collect_heads(tree, chain, share);
-    if (chain.sampled > 1) break;
-    share = share > ~0u / 2 ? ~0u : 2 * share;
-    if (share == ~0u) collect_heads(tree, chain, share);
+  if (count > 2 * ENTRIES) {
+    uint share = ~0u / count * (ENTRIES / 2);
+    while (collect_heads(tree, chain, share) < 2) share = share > ~0u / 2 ? ~0u : 2 * share;
   }
-  __syncthreads();
-  uint sampled = min(chain.sampled, ENTRIES);
+  uint i = threadIdx.x, sampled = min(chain.count, (uint)ENTRIES);
   chain.kinds[i] = i < sampled ? PAIR : EMPTY;
   sort_entries();
   if (i == 0) {
-    // Not fewer than tell enough; never all of them, so that this ends.
+    // At least so many as tell enough.
     uint wanted = max((uint)((ulong)sampled * FILLED / count), min(8u, sampled / 2));
     uint last = chain.sorted[wanted - 1];
     chain.limit_value = chain.values[last];
@@ -476,45 +473,46 @@ __device__ __noinline__ void refill(const Tree &tree) {
   Chain &chain = chain_of_block();
   uint i = threadIdx.x;
   renew_leaves(tree, chain);
-  // The last span tells where the limit should be.
   ulong least = INFINITY_BITS;
 #pragma unroll 8
   FOR_EACH(leaf, leaves_of(tree)) least = min(least, tree.leaf_values[leaf]);
   least = least_of_warp(least);
   __syncthreads();
+  ulong limit_before = chain.limit_value;
+  __syncthreads();
   if (i == 0) chain.limit_value = INFINITY_BITS;
   __syncthreads();
   if (i % WARP == 0) atomicMin(&chain.limit_value, least);
   __syncthreads();
-  double first = __longlong_as_double(chain.limit_value), span = chain.span;
+  // The limit goes on from where it was: up to there, few are left. How far, the last time tells.
+  double first = __longlong_as_double(max(chain.limit_value, limit_before)), step = chain.step;
   __syncthreads();
   bool is_cut = false;
+  uint count;
   for (;;) {
     __syncthreads();
     if (i == 0) {
-      chain.limit_value = __double_as_longlong(first + span);
+      chain.limit_value = __double_as_longlong(first + step);
       chain.limit_tie = ~0ull;
       chain.limit_owner = NONE;
     }
     __syncthreads();
-    uint count = collect_heads(tree, chain, ~0u);
-    for (; count > ENTRIES; count = collect_heads(tree, chain, ~0u)) {
+    for (count = collect_heads(tree, chain, ~0u); count > ENTRIES;
+         count = collect_heads(tree, chain, ~0u)) {
       is_cut = true;
       lower_limit(tree, chain, count);
     }
-    if (is_cut || count >= ENOUGH_ENTRIES || !(span < infinity())) {
-      double limit = __longlong_as_double(chain.limit_value);
-      if (i == 0) {
-        double wanted = fmin(fmax((double)FILLED / count, 0.5), 2.0);
-        chain.span = (limit - first) * wanted;
-      }
-      break;
-    }
-    double wanted = fmin(fmax(1.25 * FILLED / fmax((double)count, 1.0), 1.5), 8.0);
-    span = span > 0 ? wanted * span : infinity();
+    if (is_cut || count >= ENOUGH_ENTRIES || !(step < infinity())) break;
+    double wanted = fmin(fmax(1.25 * FILLED / fmax((double)count, 1.0), 1.5), 4.0);
+    step = step > 0 ? wanted * step : infinity();
   }
   __syncthreads();
-  uint count = chain.count;
+  if (i == 0) {
+    double passed = __longlong_as_double(chain.limit_value) - first;
+    double wanted = fmin(fmax((double)FILLED / count, 0.5), 2.0);
+    // It may be cut to before where it was.
+    chain.step = passed > 0 ? passed * wanted : 0.5 * step;
+  }
   chain.kinds[i] = EMPTY;
   if (i < count) {
     ulong tie = chain.ties[i];

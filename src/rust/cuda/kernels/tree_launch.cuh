@@ -105,8 +105,9 @@ struct Tree {
   uint *positions;
   ulong *head_values, *head_ties;
 
-  // By leaf of the queue.
-  ulong *leaf_values;
+  // By leaf of the queue: its first head.
+  ulong *leaf_values, *leaf_ties;
+  uint *leaf_owners;
 
   // By shape.
   double *scatters, *factors;

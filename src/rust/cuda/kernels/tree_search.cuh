@@ -19,8 +19,9 @@
 #define ENOUGH 64
 // How often a search that finds none is made again with a greater limit.
 #define MOST_RETRIES 8
-// Balls that are looked at together, at most.
-#define MOST_IN_CHUNK 512
+// Balls that are looked at together, at most; and neighbours among them that stay together.
+#define MOST_IN_PART 512
+#define GROUP 8
 
 // What a search works with, in shared memory.
 struct Hunt {
@@ -31,7 +32,7 @@ struct Hunt {
   // Of those whose distances are computed.
   double distances[DECIDED_TOGETHER];
   uint slots[DECIDED_TOGETHER], ids[DECIDED_TOGETHER], shapes[DECIDED_TOGETHER];
-  uint balls[MOST_IN_CHUNK];
+  uint balls[MOST_IN_PART];
   float limit, chosen_value, guess;
   uint found, found_first, listed, near, order, made_at, chunk, base;
   Job job;
@@ -150,11 +151,17 @@ __device__ void collect(const Clusters &clusters, Hunt &hunt, const float *query
   hunt.positions[place] = position;
 }
 
-// Looks at the clusters of some balls: `take` gets each cluster whose bound is below the limit, with
-// its bound. All balls are looked into if `every_ball`.
+// Parts that all balls have to be divided into, so that a part has room.
+__device__ __forceinline__ uint least_parts(const Tree &tree) {
+  return (tree.balls + MOST_IN_PART - 1) / MOST_IN_PART;
+}
+
+// Looks at the clusters in one of `parts` parts of the balls: `take` gets each cluster whose bound is
+// below the limit, with its bound. All balls are looked into if `every_ball`. What is near a query is
+// in balls that follow each other: so each part has GROUP of them here and there.
 template <int P, class Take>
 __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters, Hunt &hunt,
-                                          const float *query, uint first, uint end,
+                                          const float *query, uint part, uint parts,
                                           bool every_ball, Take take) {
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   float limit = hunt.limit;
@@ -164,7 +171,9 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
   if (threadIdx.x == 0) hunt.listed = 0;
   __syncthreads();
 #pragma unroll 2
-  for (uint ball = first + threadIdx.x; ball < end; ball += THREADS) {
+  for (uint i = threadIdx.x;; i += THREADS) {
+    uint ball = (part + i / GROUP * parts) * GROUP + i % GROUP;
+    if (ball >= tree.balls) break;
     if (every_ball || ball_can_compete<P>(tree.dimensions, tree.ball_rows + ball, tree.balls,
                                           query, limit, margins))
       hunt.balls[atomicAdd(&hunt.listed, 1)] = ball;
@@ -174,8 +183,10 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
     uint position = hunt.balls[i] * WARP + lane;
     Point<P> point(clusters, position);
     Bound bound;
-    bool near = tree.orders_at[position] < hunt.order &&
-                loose_bound<P>(clusters, point, position, query, factor, limit, margins, bound);
+    // Before it is looked at, so that the reads go on together.
+    uint order = tree.orders_at[position];
+    bool near = loose_bound<P>(clusters, point, position, query, factor, limit, margins, bound) &&
+                order < hunt.order;
     float value = near ? fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f)
                        : single_infinity();
     take(position, near && (value < limit || !(limit < single_infinity())), value, bound, margins);
@@ -183,11 +194,11 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
   __syncthreads();
 }
 
-// Adds the clusters of some balls to what a search has found.
+// Adds the clusters in a part of the balls to what a search has found.
 template <int P>
 __device__ __noinline__ void collect_from(const Tree &tree, const Clusters &clusters, Hunt &hunt,
-                                          const float *query, uint first, uint end) {
-  look_into<P>(tree, clusters, hunt, query, first, end, false,
+                                          const float *query, uint part, uint parts) {
+  look_into<P>(tree, clusters, hunt, query, part, parts, false,
                [&](uint position, bool near, float value, const Bound &bound,
                    const Margins &margins) {
                  collect(clusters, hunt, query, position, near, value, bound, margins);
@@ -202,8 +213,9 @@ __device__ __noinline__ float limit_by_minima(const Tree &tree, const Clusters &
   if (threadIdx.x == 0) hunt.limit = single_infinity();
   __syncthreads();
   float least = single_infinity();
-  for (uint first = 0; first < tree.balls; first += MOST_IN_CHUNK)
-    look_into<P>(tree, clusters, hunt, query, first, min(tree.balls, first + MOST_IN_CHUNK), true,
+  uint parts = least_parts(tree);
+  for (uint part = 0; part < parts; part++)
+    look_into<P>(tree, clusters, hunt, query, part, parts, true,
                  [&](uint, bool, float value, const Bound &, const Margins &) {
                    least = fminf(least, value);
                  });

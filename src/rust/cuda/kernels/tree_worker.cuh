@@ -19,15 +19,14 @@ __device__ __forceinline__ ulong nanoseconds() {
 
 // Blocks that are called to help with a sweep, at most.
 #define MOST_HELPERS 23
-// Balls that a block sweeps by itself; and about how many chunks others are divided into, of at least
-// so many.
+// Balls that a block sweeps by itself; others are divided into so many chunks, with room for what is
+// in them, of at least so many balls.
 #define ALONE 128
-#define CHUNKS 32
-#define LEAST_IN_CHUNK 64
+#define CHUNKS 24
+#define LEAST_IN_CHUNK 48
 
-// Balls of a chunk, which are looked at together.
-__device__ __forceinline__ uint chunk_of(const Tree &tree) {
-  return min(max((tree.balls + CHUNKS - 1) / CHUNKS, (uint)LEAST_IN_CHUNK), (uint)MOST_IN_CHUNK);
+__device__ __forceinline__ uint chunks_of(const Tree &tree) {
+  return max(least_parts(tree), min(tree.balls / LEAST_IN_CHUNK, (uint)CHUNKS));
 }
 
 // Waits for what is posted, by the first thread of a block; NONE when the launch ends.
@@ -57,7 +56,7 @@ template <int P>
 __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint number, Hunt &hunt,
                             float *query, uint generation) {
   Sweep &sweep = tree.sweeps[number];
-  uint size = chunk_of(tree), chunks = (tree.balls + size - 1) / size;
+  uint chunks = chunks_of(tree);
   for (;;) {
     __syncthreads();
     if (threadIdx.x == 0) {
@@ -81,8 +80,7 @@ __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint num
     __syncthreads();
     if (threadIdx.x == 0) hunt.found = 0;
     __syncthreads();
-    collect_from<P>(tree, clusters, hunt, query, chunk * size,
-                    min(tree.balls, (chunk + 1) * size));
+    collect_from<P>(tree, clusters, hunt, query, chunk, chunks);
     uint found = hunt.found;
     if (found > 0) {
       if (threadIdx.x == 0) hunt.base = atomicAdd(&sweep.found, found);
@@ -104,8 +102,9 @@ __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint num
 // Sweeps for a query, without the help of other blocks.
 template <int P>
 __device__ void sweep_alone(const Tree &tree, const Clusters &clusters, Hunt &hunt, float *query) {
-  for (uint first = 0; first < tree.balls; first += MOST_IN_CHUNK)
-    collect_from<P>(tree, clusters, hunt, query, first, min(tree.balls, first + MOST_IN_CHUNK));
+  uint parts = least_parts(tree);
+  for (uint part = 0; part < parts; part++)
+    collect_from<P>(tree, clusters, hunt, query, part, parts);
 }
 
 // Sweeps for the query of a job, with the help of blocks that have nothing else to do.
@@ -113,7 +112,7 @@ template <int P>
 __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint number,
                                 Hunt &hunt, float *query) {
   Sweep &sweep = tree.sweeps[number];
-  uint size = chunk_of(tree), chunks = (tree.balls + size - 1) / size;
+  uint chunks = chunks_of(tree);
   uint generation = *(volatile uint *)&sweep.generation + 1;
   float *to = tree.queries + (size_t)number * tree.query_words;
   FOR_EACH(k, tree.query_words) to[k] = query[k];
