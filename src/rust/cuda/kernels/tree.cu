@@ -132,27 +132,24 @@ __device__ void grow_for(const Tree &tree, const Clusters &clusters) {
   if (gridDim.x > 1) room.scratch = rest;
   Work work{tree, clusters, entries, room};
   load_chain(tree, chain);
-  if (gridDim.x > 1) {
-    serve(work, [] {});
-  } else {
-    rest += workspace_doubles(p);
-    Hunt &hunt = *(Hunt *)rest;
-    float *query = (float *)(rest + HUNT_BYTES / sizeof(double));
-    uint turn = 0;
+  rest += workspace_doubles(p);
+  Hunt &hunt = *(Hunt *)rest;
+  float *query = (float *)(rest + HUNT_BYTES / sizeof(double));
+  uint turn = 0;
+  serve(work, [&] {
+    if (gridDim.x > 1) return;
     // Some of the jobs at a time, as blocks would that are late.
-    serve(work, [&] {
-      turn += 1;
-      uint left = tree.control[POSTED] - tree.control[TAKEN], count = min(left, 1u << 2 * (turn % 4));
-      for (uint i = 0; i < count; i++) {
-        __syncthreads();
-        uint at = tree.control[TAKEN];
-        __syncthreads();
-        if (threadIdx.x == 0) tree.control[TAKEN] = at + 1;
-        do_job<P>(tree, clusters, (uint)tree.posted[at % RING], hunt, query, entries, room);
-      }
+    turn += 1;
+    uint left = tree.control[POSTED] - tree.control[TAKEN], count = min(left, 1u << 2 * (turn % 4));
+    for (uint i = 0; i < count; i++) {
       __syncthreads();
-    });
-  }
+      uint at = tree.control[TAKEN];
+      __syncthreads();
+      if (threadIdx.x == 0) tree.control[TAKEN] = at + 1;
+      do_job<P>(tree, clusters, (uint)tree.posted[at % RING], hunt, query, entries, room);
+    }
+    __syncthreads();
+  });
   store_chain(tree, chain);
   __syncthreads();
   if (threadIdx.x > 0) return;

@@ -27,7 +27,7 @@ static_assert(RECENT + RECENT == THREADS, "half of the threads look at recent cl
 #define ENOUGH_ENTRIES 112
 
 // Loads of a thread at a time, where they would wait for each other otherwise.
-#define TOGETHER 8
+#define TOGETHER 4
 
 // Entries that may be out of order.
 #define MOST_FRESH WARP
@@ -232,7 +232,7 @@ __device__ __forceinline__ ulong least_of_warp(ulong value) {
 }
 
 // Finds the first heads of all leaves anew that need it.
-__device__ void renew_leaves(const Tree &tree, Chain &chain) {
+__device__ __noinline__ void renew_leaves(const Tree &tree, Chain &chain) {
   __syncthreads();
   uint words = (leaves_of(tree) + 31) / 32, lane = threadIdx.x % WARP;
   uint count;
@@ -281,7 +281,7 @@ __device__ void renew_leaves(const Tree &tree, Chain &chain) {
 // Collects heads up to the limit as entries, as many as there is room for: of all, or of a sample,
 // those in leaves whose hash is not above `share`. Returns how many there are, or about where they
 // are more than there is room for.
-__device__ uint collect_heads(const Tree &tree, Chain &chain, uint share) {
+__device__ __noinline__ uint collect_heads(const Tree &tree, Chain &chain, uint share) {
   uint lane = threadIdx.x % WARP, leaves = leaves_of(tree);
   __syncthreads();
   if (threadIdx.x == 0) chain.count = chain.listed = 0;

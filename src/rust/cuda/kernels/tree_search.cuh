@@ -42,7 +42,7 @@ static_assert(sizeof(Hunt) <= HUNT_BYTES, "the host reserves enough");
 
 // The `rank`-th of some values, in all threads; infinity where fewer are below infinity. All threads
 // of the block have one each, those from `end` on infinity.
-__device__ float ranked(Hunt &hunt, float value, uint rank, uint end = THREADS) {
+__device__ __noinline__ float ranked(Hunt &hunt, float value, uint rank, uint end = THREADS) {
   __syncthreads();
   hunt.values[threadIdx.x] = value;
   if (threadIdx.x == 0) hunt.chosen_value = single_infinity();
@@ -105,7 +105,7 @@ template <int P> __device__ __forceinline__ uint query_doubles(uint p) {
 
 // Writes the query for a node: its row, whose numbers are `step` apart, and its factor behind it.
 template <int P>
-__device__ void write_query(const Clusters &clusters, const float *row, size_t step,
+__device__ __noinline__ void write_query(const Clusters &clusters, const float *row, size_t step,
                             float *query) {
   uint p = clusters.dimensions, length = query_length<P>(p);
   FOR_EACH(k, length - COORDINATES) query[COORDINATES + k] = k < p ? row[k * step] : 0;
@@ -252,7 +252,7 @@ template <class Sweep> __device__ bool find(Hunt &hunt, float limit, Sweep sweep
 }
 
 // Puts what was found in order by the bounds.
-__device__ void order_by_bounds(Hunt &hunt) {
+__device__ __noinline__ void order_by_bounds(Hunt &hunt) {
   uint count = hunt.found;
   FOR_EACH(i, count) {
     float mine = hunt.bounds[i];
@@ -293,7 +293,7 @@ __device__ void add_distances(const Tree &tree, Hunt &hunt, Place node, uint fir
 
 // Makes what was found for `node` the candidates of `result`: at least some, of those with the least
 // bounds, or `all`.
-__device__ void decide(const Tree &tree, Hunt &hunt, uint node, uint result, bool all,
+__device__ __noinline__ void decide(const Tree &tree, Hunt &hunt, uint node, uint result, bool all,
                        Entries &entries, Workspace &room) {
   uint found = hunt.found, shape = __shfl_sync(WHOLE_WARP, shape_of(tree, node), 0);
   __syncthreads();
