@@ -20,7 +20,7 @@
 #include "tree_worker.cuh"
 
 // Merges after which the chain plans, though results still come.
-#define MERGES_A_PLAN 8
+#define MERGES_A_PLAN 16
 // Loops of the chain between two looks at the host's wish to stop and at the time.
 #define LOOPS_BETWEEN_CHECKS 16
 // Nanoseconds for which the chain waits for jobs, before it takes the launch for stuck.
@@ -42,6 +42,7 @@ __device__ void load_chain(const Tree &tree, Chain &chain) {
     chain.next_id = control[NEXT_ID];
     chain.shapes_used = control[SHAPES_USED];
     chain.free_shapes = control[FREE_SHAPES];
+    chain.radius_factor = *tree.radius_factor;
     chain.status = RUNNING;
     tree.control[COMMITTED] = chain.merges;
   }
@@ -182,39 +183,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   start_for<DIMENSIONS>(tree, clusters, first, end);
 }
 
-// Draws the ball around each WARP positions, by a warp each.
+// Draw the balls around clusters, then those around balls; by a warp each.
 extern "C" __global__ void __launch_bounds__(THREADS)
     enclose(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
-  uint p = tree.dimensions, lane = threadIdx.x % WARP;
   uint ball = (blockIdx.x * THREADS + threadIdx.x) / WARP;
-  if (ball >= tree.balls) return;
-  uint position = ball * WARP + lane;
-  auto sum = [](float value) {
-    for (int step = WARP / 2; step > 0; step /= 2)
-      value += __shfl_xor_sync(WHOLE_WARP, value, step);
-    return value;
-  };
-  auto element = [&](uint k) { return clusters.rows[(size_t)k * clusters.capacity + position]; };
-  float low = element(p + LOW), square = 0;
-  bool there = low >= 0;
-  uint count = __popc(__ballot_sync(WHOLE_WARP, there));
-  for (uint k = 0; k < p; k++) {
-    float x = there ? element(k) : 0;
-    float center = sum(x) / fmaxf((float)count, 1.0f);
-    if (lane == 0) tree.ball_rows[(size_t)k * tree.balls + ball] = center;
-    float d = x - center;
-    square = fmaf(d, d, square);
-  }
-  float slack = 1.0f + ((float)p + 16.0f) / (1 << 24);
-  float radius = there ? (__fsqrt_rn(square) + element(p + ERROR)) * slack : 0;
-  low = there ? low : single_infinity();
-  for (int step = WARP / 2; step > 0; step /= 2) {
-    radius = fmaxf(radius, __shfl_xor_sync(WHOLE_WARP, radius, step));
-    low = fminf(low, __shfl_xor_sync(WHOLE_WARP, low, step));
-  }
-  if (lane > 0) return;
-  tree.ball_rows[(size_t)(p + RADIUS) * tree.balls + ball] = radius;
-  tree.ball_rows[(size_t)(p + BALL_LOW) * tree.balls + ball] = low;
+  if (ball < tree.balls) enclose_clusters(tree, clusters, ball);
+}
+extern "C" __global__ void __launch_bounds__(THREADS)
+    enclose_again(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
+  uint region = (blockIdx.x * THREADS + threadIdx.x) / WARP;
+  if (region < regions_of(tree)) enclose_balls(tree, region);
 }
 
 // Leave the positions of clusters that are gone out of the `used` ones: first by one block, then by a

@@ -91,6 +91,7 @@ struct Chain {
   // What new jobs are for: see Wish.
   uint wish_kinds[JOBS], wish_subjects[JOBS], wish_candidates[JOBS], wish_depths[JOBS];
   double step; // of the limit, where the queue is filled
+  double radius_factor;
 };
 static_assert(sizeof(Chain) <= CHAIN_BYTES, "the host reserves enough");
 

@@ -25,10 +25,12 @@
 #define LEAF WARP
 #define MOST_LEAVES 32768
 #define NEAR_LEAVES 512
+// Most balls around WARP balls each.
+#define MOST_REGIONS 1024
 // Bytes of shared memory for the chain's state; lists and rows follow.
 #define CHAIN_BYTES 57344
 // Bytes of what a search works with.
-#define HUNT_BYTES 10240
+#define HUNT_BYTES 12288
 
 // Why a launch has ended: its time was up; all is merged; all clusters have become full-size; the
 // host said stop; it cannot go on, and the host must do it otherwise; no job was done for long; or
@@ -119,7 +121,8 @@ struct Tree {
   uint *spare_slots_at, *spare_orders_at, *moves;
   float *spare_rows;
 
-  float *ball_rows; // of the ball around each WARP positions, as in Clusters
+  float *ball_rows;   // of the ball around each WARP positions, as in Clusters
+  float *region_rows; // of that around each WARP of these
   float *rows;      // of each job's tentative union: coordinates and scalars as in Clusters
   Job *jobs;
   Sweep *sweeps;  // of jobs

@@ -3,10 +3,11 @@
 
 #pragma once
 
+#include "tree_balls.cuh"
 #include "tree_chain.cuh"
 
 // Candidates that are enough to lower a floor to just above them.
-#define ENOUGH_LEFT 3
+#define ENOUGH_LEFT 1
 
 // Where the cluster of a merge of the last is.
 __device__ __forceinline__ uint home_of(const Tree &tree, const Chain &chain, uint merge) {
@@ -222,28 +223,6 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
     uint k = i - 3 * WARP;
     if (k < p + 2) recent[k] = k < p ? row[k] : row[p + (k == p ? ERROR : LOW)];
   }
-}
-
-// Puts a union's row to its position, and enlarges the ball around that; by a warp.
-__device__ void place_row(const Tree &tree, const Clusters &clusters, const float *row,
-                          uint position) {
-  uint p = tree.dimensions, ball = position / WARP, lane = threadIdx.x % WARP;
-  for (uint k = lane; k < p + SCALARS; k += WARP)
-    clusters.rows[(size_t)k * clusters.capacity + position] = row[k];
-  float square = 0;
-  for (uint k = lane; k < p; k += WARP) {
-    float d = row[k] - tree.ball_rows[(size_t)k * tree.balls + ball];
-    square = fmaf(d, d, square);
-  }
-  for (int step = WARP / 2; step > 0; step /= 2)
-    square += __shfl_xor_sync(WHOLE_WARP, square, step);
-  if (lane > 0) return;
-  float slack = 1.0f + ((float)p + 16.0f) / (1 << 24);
-  float radius = (__fsqrt_rn(square) + row[p + ERROR]) * slack;
-  float *numbers = tree.ball_rows + (size_t)p * tree.balls + ball;
-  // Their bits order numbers that are not negative.
-  atomicMax((uint *)(numbers + RADIUS * (size_t)tree.balls), __float_as_uint(radius));
-  atomicMin((uint *)(numbers + BALL_LOW * (size_t)tree.balls), __float_as_uint(row[p + LOW]));
 }
 
 // Copies the unions of the merges since the last time to their slots and positions, where all

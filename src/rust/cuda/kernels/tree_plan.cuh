@@ -127,7 +127,8 @@ __device__ uint take_results(const Work &work) {
   __syncthreads();
   if (i == 0 && chain.inserted > 0) {
     double change = 1 + 0.05 * ((double)chain.few - (double)chain.many) / chain.inserted;
-    *tree.radius_factor = fmin(fmax(*tree.radius_factor * change, 0.1), 10.0);
+    chain.radius_factor = fmin(fmax(chain.radius_factor * change, 0.1), 10.0);
+    *tree.radius_factor = chain.radius_factor;
   }
   return count;
 }

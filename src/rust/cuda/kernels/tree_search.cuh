@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include "tree_balls.cuh"
 #include "tree_union.cuh"
 
 // Neighbours that a search should find.
@@ -33,8 +34,11 @@ struct Hunt {
   double distances[DECIDED_TOGETHER];
   uint slots[DECIDED_TOGETHER], ids[DECIDED_TOGETHER], shapes[DECIDED_TOGETHER];
   uint balls[MOST_IN_PART];
+  // Those regions that may have something near, and a bit for each of all.
+  unsigned short regions[MOST_REGIONS];
+  uint near_regions[MOST_REGIONS / WARP];
   float limit, chosen_value, guess;
-  uint found, found_first, listed, near, order, made_at, chunk, base;
+  uint found, found_first, listed, near, near_count, order, made_at, chunk, base;
   Job job;
 };
 
@@ -156,13 +160,56 @@ __device__ __forceinline__ uint least_parts(const Tree &tree) {
   return (tree.balls + MOST_IN_PART - 1) / MOST_IN_PART;
 }
 
-// Looks at the clusters in one of `parts` parts of the balls: `take` gets each cluster whose bound is
-// below the limit, with its bound. All balls are looked into if `every_ball`. What is near a query is
-// in balls that follow each other: so each part has GROUP of them here and there.
-template <int P, class Take>
+// Some balls: number i of them, and how many they are. Where there is none, the number is too high.
+//
+// Those in one of `parts` parts of all. What is near a query is in balls that follow each other: so
+// each part has GROUP of them here and there.
+struct PartOfBalls {
+  uint part, parts, count;
+  __device__ PartOfBalls(const Tree &tree, uint part, uint parts) : part(part), parts(parts) {
+    uint groups = (tree.balls + GROUP - 1) / GROUP;
+    count = part < groups ? (groups - part + parts - 1) / parts * GROUP : 0;
+  }
+  __device__ __forceinline__ uint operator()(const Hunt &, uint i) const {
+    return (part + i / GROUP * parts) * GROUP + i % GROUP;
+  }
+};
+// Those in the near regions, from one of these on.
+struct NearBalls {
+  uint first, count;
+  __device__ NearBalls(const Hunt &hunt, uint first)
+      : first(first), count(min(MOST_IN_PART, (hunt.near_count - first) * WARP)) {}
+  __device__ __forceinline__ uint operator()(const Hunt &hunt, uint i) const {
+    return hunt.regions[first + i / WARP] * WARP + i % WARP;
+  }
+};
+
+// Finds the regions that may have something near.
+template <int P>
+__device__ __noinline__ void find_near_regions(const Tree &tree, Hunt &hunt, const float *query) {
+  uint lane = threadIdx.x % WARP, regions = regions_of(tree);
+  Margins margins(tree.dimensions);
+  __syncthreads();
+  if (threadIdx.x == 0) hunt.near_count = 0;
+  __syncthreads();
+  for (uint first = threadIdx.x - lane; first < regions; first += THREADS) {
+    uint region = first + lane;
+    bool near = region < regions &&
+                ball_can_compete<P>(tree.dimensions, tree.region_rows + region, regions, query,
+                                    hunt.limit, margins);
+    uint mask = __ballot_sync(WHOLE_WARP, near);
+    if (lane == 0) hunt.near_regions[first / WARP] = mask;
+    if (near) hunt.regions[atomicAdd(&hunt.near_count, 1)] = region;
+  }
+  __syncthreads();
+}
+
+// Looks at the clusters in some balls, which are MOST_IN_PART at most: `take` gets each cluster whose
+// bound is below the limit, with its bound. All balls are looked into if `every_ball`.
+template <int P, class Balls, class Take>
 __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters, Hunt &hunt,
-                                          const float *query, uint part, uint parts,
-                                          bool every_ball, Take take) {
+                                          const float *query, const Balls &balls, bool every_ball,
+                                          Take take) {
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   float limit = hunt.limit;
   const float *factor = query + query_length<P>(tree.dimensions);
@@ -171,12 +218,13 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
   if (threadIdx.x == 0) hunt.listed = 0;
   __syncthreads();
 #pragma unroll 2
-  for (uint i = threadIdx.x;; i += THREADS) {
-    uint ball = (part + i / GROUP * parts) * GROUP + i % GROUP;
-    if (ball >= tree.balls) break;
-    if (every_ball || ball_can_compete<P>(tree.dimensions, tree.ball_rows + ball, tree.balls,
-                                          query, limit, margins))
-      hunt.balls[atomicAdd(&hunt.listed, 1)] = ball;
+  for (uint i = threadIdx.x; i < balls.count; i += THREADS) {
+    uint ball = balls(hunt, i), region = ball / WARP;
+    if (ball >= tree.balls) continue;
+    bool near = every_ball || ((hunt.near_regions[region / WARP] >> region % WARP & 1) &&
+                               ball_can_compete<P>(tree.dimensions, tree.ball_rows + ball,
+                                                   tree.balls, query, limit, margins));
+    if (near) hunt.balls[atomicAdd(&hunt.listed, 1)] = ball;
   }
   __syncthreads();
   for (uint i = warp; i < hunt.listed; i += WARPS) {
@@ -194,11 +242,11 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
   __syncthreads();
 }
 
-// Adds the clusters in a part of the balls to what a search has found.
-template <int P>
+// Adds the clusters in some balls to what a search has found.
+template <int P, class Balls>
 __device__ __noinline__ void collect_from(const Tree &tree, const Clusters &clusters, Hunt &hunt,
-                                          const float *query, uint part, uint parts) {
-  look_into<P>(tree, clusters, hunt, query, part, parts, false,
+                                          const float *query, const Balls &balls) {
+  look_into<P>(tree, clusters, hunt, query, balls, false,
                [&](uint position, bool near, float value, const Bound &bound,
                    const Margins &margins) {
                  collect(clusters, hunt, query, position, near, value, bound, margins);
@@ -215,7 +263,7 @@ __device__ __noinline__ float limit_by_minima(const Tree &tree, const Clusters &
   float least = single_infinity();
   uint parts = least_parts(tree);
   for (uint part = 0; part < parts; part++)
-    look_into<P>(tree, clusters, hunt, query, part, parts, true,
+    look_into<P>(tree, clusters, hunt, query, PartOfBalls(tree, part, parts), true,
                  [&](uint, bool, float value, const Bound &, const Margins &) {
                    least = fminf(least, value);
                  });

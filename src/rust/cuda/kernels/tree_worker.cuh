@@ -76,11 +76,13 @@ __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint num
         hunt.limit = *(volatile float *)&sweep.limit;
         hunt.order = *(volatile uint *)&sweep.order;
       }
+      __syncthreads();
+      find_near_regions<P>(tree, hunt, query);
     }
     __syncthreads();
     if (threadIdx.x == 0) hunt.found = 0;
     __syncthreads();
-    collect_from<P>(tree, clusters, hunt, query, chunk, chunks);
+    collect_from<P>(tree, clusters, hunt, query, PartOfBalls(tree, chunk, chunks));
     uint found = hunt.found;
     if (found > 0) {
       if (threadIdx.x == 0) hunt.base = atomicAdd(&sweep.found, found);
@@ -102,9 +104,9 @@ __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint num
 // Sweeps for a query, without the help of other blocks.
 template <int P>
 __device__ void sweep_alone(const Tree &tree, const Clusters &clusters, Hunt &hunt, float *query) {
-  uint parts = least_parts(tree);
-  for (uint part = 0; part < parts; part++)
-    collect_from<P>(tree, clusters, hunt, query, part, parts);
+  find_near_regions<P>(tree, hunt, query);
+  for (uint first = 0; first < hunt.near_count; first += MOST_IN_PART / WARP)
+    collect_from<P>(tree, clusters, hunt, query, NearBalls(hunt, first));
 }
 
 // Sweeps for the query of a job, with the help of blocks that have nothing else to do.
@@ -131,6 +133,7 @@ __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint
   }
   __syncthreads();
   if (threadIdx.x < helpers) write_post(tree, hunt.base, threadIdx.x, HELP | number);
+  find_near_regions<P>(tree, hunt, query);
   take_chunks<P>(tree, clusters, number, hunt, query, generation);
   __syncthreads();
   if (threadIdx.x == 0) {

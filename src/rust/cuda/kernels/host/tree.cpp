@@ -15,8 +15,11 @@ EXPORT void host_tree(const Tree *tree, const Clusters *clusters, size_t registe
   backwards = descending;
   // Shared memory has any content at the start.
   std::memset(memory, 0xa5, sizeof memory);
-  if (what == 0)
-    return launch({(tree->balls + WARPS - 1) / WARPS}, THREADS, [&] { enclose(*tree, *clusters); });
+  if (what == 0) {
+    launch({(tree->balls + WARPS - 1) / WARPS}, THREADS, [&] { enclose(*tree, *clusters); });
+    return launch({(regions_of(*tree) + WARPS - 1) / WARPS}, THREADS,
+                  [&] { enclose_again(*tree, *clusters); });
+  }
   if (what == 3) return launch({2}, THREADS, [&] { reshape_all(*tree, *clusters); });
   if (what == 4) {
     launch({1}, THREADS, [&] { find_all_moves(*tree, *clusters, used); });

@@ -19,14 +19,16 @@ const RECENT: usize = 128;
 const SKIPPED: usize = 8;
 const LEAF: usize = 32;
 const MOST_LEAVES: usize = 32_768;
+const MOST_REGIONS: usize = 1024;
 const CHAIN_BYTES: usize = 57_344;
 
 /// Positions of a ball: those of a warp.
 const BALL: usize = 32;
-const HUNT_BYTES: usize = 10_240;
+const HUNT_BYTES: usize = 12_288;
 
 /// Most clusters that the queue has room for.
 pub const MOST_CLUSTERS: usize = LEAF * MOST_LEAVES;
+const _: () = assert!(MOST_CLUSTERS <= MOST_REGIONS * BALL * BALL);
 
 /// Numbers of a query before the coordinates of its mean, as in screen_launch.cuh.
 const COORDINATES: usize = SCALARS + 5;
@@ -158,6 +160,7 @@ named_values! {
         moves,
         spare_rows,
         ball_rows,
+        region_rows,
         rows,
         jobs,
         sweeps,
@@ -233,6 +236,7 @@ impl Sizes {
             moves: 4 * capacity,
             spare_rows: self.rows_bytes(),
             ball_rows: 4 * (p + BALL_SCALARS) * self.balls(),
+            region_rows: 4 * (p + BALL_SCALARS) * self.balls().div_ceil(BALL),
             rows: 4 * JOBS * (p + SCALARS),
             jobs: JOBS * size_of::<Job>(),
             sweeps: JOBS * size_of::<Sweep>(),
@@ -354,6 +358,7 @@ mod tests {
             SKIPPED,
             LEAF,
             MOST_LEAVES,
+            MOST_REGIONS,
             CHAIN_BYTES,
             HUNT_BYTES,
             COORDINATES,

@@ -89,6 +89,7 @@ struct Functions {
     find_moves: CudaFunction,
     move_all: CudaFunction,
     enclose: CudaFunction,
+    enclose_again: CudaFunction,
 }
 
 /// The shared memory of the blocks that make merges together.
@@ -109,6 +110,7 @@ impl Functions {
             find_moves: kernel("find_all_moves")?,
             move_all: kernel("move_all")?,
             enclose: kernel("enclose")?,
+            enclose_again: kernel("enclose_again")?,
         })
     }
 
@@ -216,10 +218,13 @@ impl Growing {
         Ok(())
     }
 
-    /// Draws the balls around all clusters.
+    /// Draws the balls around all clusters, and those around balls.
     fn enclose(&self) -> DriverResult<()> {
-        let blocks = self.tree.balls.div_ceil(THREADS / 32);
-        self.launch(&self.functions.enclose, Self::config(blocks, 0))
+        let warps = THREADS / 32;
+        let balls = self.tree.balls.div_ceil(warps);
+        let regions = self.tree.balls.div_ceil(32).div_ceil(warps);
+        self.launch(&self.functions.enclose, Self::config(balls, 0))?;
+        self.launch(&self.functions.enclose_again, Self::config(regions, 0))
     }
 
     /// Leaves out the positions of clusters that are gone, if they are many.

@@ -1,0 +1,100 @@
+// The balls around clusters that follow each other, and around balls: with them, a sweep passes over
+// what is far from its query.
+
+#pragma once
+
+#include "tree_launch.cuh"
+
+#include "block.cuh"
+
+// Balls around WARP balls each.
+__device__ __forceinline__ uint regions_of(const Tree &tree) {
+  return (tree.balls + WARP - 1) / WARP;
+}
+
+__device__ __forceinline__ float sum_of_warp(float value) {
+  for (int step = WARP / 2; step > 0; step /= 2) value += __shfl_xor_sync(WHOLE_WARP, value, step);
+  return value;
+}
+
+// A radius that is surely no less, for the rounding of the distance in it.
+__device__ __forceinline__ float rounded_radius(uint p, float radius) {
+  return radius * (1.0f + ((float)p + 16.0f) / (1 << 24));
+}
+
+// Draws the ball around what the lanes of a warp have, as far as it is `there`: points, of which
+// `element(k)` is coordinate k, with the radius `around` and this LOW. `rows` has it as number
+// `at` of `count`.
+template <class Element>
+__device__ void enclose_by_warp(uint p, Element element, bool there, float around, float low,
+                                float *rows, size_t count, uint at) {
+  uint members = __popc(__ballot_sync(WHOLE_WARP, there));
+  float square = 0;
+  for (uint k = 0; k < p; k++) {
+    float x = there ? element(k) : 0;
+    float center = sum_of_warp(x) / fmaxf((float)members, 1.0f);
+    if (threadIdx.x % WARP == 0) rows[k * count + at] = center;
+    float d = x - center;
+    square = fmaf(d, d, square);
+  }
+  float radius = there ? rounded_radius(p, __fsqrt_rn(square) + around) : 0;
+  low = there ? low : single_infinity();
+  for (int step = WARP / 2; step > 0; step /= 2) {
+    radius = fmaxf(radius, __shfl_xor_sync(WHOLE_WARP, radius, step));
+    low = fminf(low, __shfl_xor_sync(WHOLE_WARP, low, step));
+  }
+  if (threadIdx.x % WARP > 0) return;
+  rows[(p + RADIUS) * count + at] = radius;
+  rows[(p + BALL_LOW) * count + at] = low;
+}
+
+// Draws the ball around WARP positions.
+__device__ void enclose_clusters(const Tree &tree, const Clusters &clusters, uint ball) {
+  uint p = tree.dimensions, position = ball * WARP + threadIdx.x % WARP;
+  auto element = [&](uint k) { return clusters.rows[(size_t)k * clusters.capacity + position]; };
+  float low = element(p + LOW);
+  // Not so where it is no number, as there is no cluster.
+  bool there = low >= 0;
+  enclose_by_warp(p, element, there, there ? element(p + ERROR) : 0, low, tree.ball_rows,
+                  tree.balls, ball);
+}
+
+// Draws the ball around WARP balls.
+__device__ void enclose_balls(const Tree &tree, uint region) {
+  uint p = tree.dimensions, ball = region * WARP + threadIdx.x % WARP;
+  auto element = [&](uint k) { return tree.ball_rows[(size_t)k * tree.balls + ball]; };
+  float low = ball < tree.balls ? element(p + BALL_LOW) : single_infinity();
+  bool there = low < single_infinity();
+  enclose_by_warp(p, element, there, there ? element(p + RADIUS) : 0, low, tree.region_rows,
+                  regions_of(tree), region);
+}
+
+// Puts a union's row to its position, and enlarges the ball around that and the ball around this
+// one; by a warp.
+__device__ void place_row(const Tree &tree, const Clusters &clusters, const float *row,
+                          uint position) {
+  uint p = tree.dimensions, ball = position / WARP, region = ball / WARP, lane = threadIdx.x % WARP;
+  size_t regions = regions_of(tree);
+  float square = 0, region_square = 0;
+  for (uint k = lane; k < p + SCALARS; k += WARP) {
+    float value = row[k];
+    clusters.rows[(size_t)k * clusters.capacity + position] = value;
+    if (k >= p) continue;
+    float d = value - tree.ball_rows[(size_t)k * tree.balls + ball];
+    float region_d = value - tree.region_rows[k * regions + region];
+    square = fmaf(d, d, square);
+    region_square = fmaf(region_d, region_d, region_square);
+  }
+  square = sum_of_warp(square);
+  region_square = sum_of_warp(region_square);
+  if (lane > 0) return;
+  float low = row[p + LOW], error = row[p + ERROR];
+  auto enlarge = [&](float *rows, size_t count, uint at, float squares) {
+    float radius = rounded_radius(p, __fsqrt_rn(squares) + error);
+    // Their bits order numbers that are not negative.
+    atomicMax((uint *)(rows + (p + RADIUS) * count + at), __float_as_uint(radius));
+    atomicMin((uint *)(rows + (p + BALL_LOW) * count + at), __float_as_uint(low));
+  };
+  enlarge(tree.ball_rows, tree.balls, ball, square);
+  enlarge(tree.region_rows, regions, region, region_square);
+}
