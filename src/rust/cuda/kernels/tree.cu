@@ -12,8 +12,6 @@
 // single precision only rule clusters out. Which pair comes next is the definition's: the smallest
 // distance, then the smaller slots. As in mahalanobis/agglomerate a pair belongs to the younger of
 // its clusters, and each cluster knows its nearest older ones and a floor under all others.
-//
-// Compiled with DIMENSIONS, the number of coordinates that are kept in registers.
 
 #include "tree_compact.cuh"
 #include "tree_plan.cuh"
@@ -105,8 +103,9 @@ template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) 
   commit(work);
 }
 
-template <int P>
-__device__ void grow_for(const Tree &tree, const Clusters &clusters) {
+// Makes merges until all are made, or until `status` says why not.
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
+    grow(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
   __shared__ Shared shared;
   __shared__ Entries entries;
   __shared__ uint number;
@@ -114,16 +113,16 @@ __device__ void grow_for(const Tree &tree, const Clusters &clusters) {
   if (blockIdx.x > 0) {
     Hunt &hunt = *(Hunt *)memory;
     float *query = (float *)(memory + HUNT_BYTES / sizeof(double));
-    Workspace room(shared, p, memory + HUNT_BYTES / sizeof(double) + query_doubles<P>(p));
+    Workspace room(shared, p, memory + HUNT_BYTES / sizeof(double) + query_doubles(p));
     for (;;) {
       __syncthreads();
       if (threadIdx.x == 0) number = wait_for_post(tree);
       __syncthreads();
       if (number == NONE) return;
       if (number & HELP)
-        take_chunks<P>(tree, clusters, number & ~HELP, hunt, query, NONE);
+        take_chunks(tree, clusters, number & ~HELP, hunt, query, NONE);
       else
-        do_job<P>(tree, clusters, number, hunt, query, entries, room);
+        do_job(tree, clusters, number, hunt, query, entries, room);
     }
   }
   Chain &chain = chain_of_block();
@@ -147,7 +146,7 @@ __device__ void grow_for(const Tree &tree, const Clusters &clusters) {
       uint at = tree.control[TAKEN];
       __syncthreads();
       if (threadIdx.x == 0) tree.control[TAKEN] = at + 1;
-      do_job<P>(tree, clusters, (uint)tree.posted[at % RING], hunt, query, entries, room);
+      do_job(tree, clusters, (uint)tree.posted[at % RING], hunt, query, entries, room);
     }
     __syncthreads();
   });
@@ -158,29 +157,18 @@ __device__ void grow_for(const Tree &tree, const Clusters &clusters) {
   *(volatile uint *)(tree.control + STATUS) = chain.status;
 }
 
-// Makes merges until all are made, or until `status` says why not.
-extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    grow(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
-  grow_for<DIMENSIONS>(tree, clusters);
-}
-
-template <int P>
-__device__ void start_for(const Tree &tree, const Clusters &clusters, uint first, uint end) {
+// Searches for the nearest older clusters of the active clusters at some positions.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    start(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters, uint first,
+          uint end) {
   __shared__ Shared shared;
   __shared__ Entries entries;
   Hunt &hunt = *(Hunt *)memory;
   float *query = (float *)(memory + HUNT_BYTES / sizeof(double));
   uint p = tree.dimensions;
-  Workspace room(shared, p, memory + HUNT_BYTES / sizeof(double) + query_doubles<P>(p));
+  Workspace room(shared, p, memory + HUNT_BYTES / sizeof(double) + query_doubles(p));
   for (uint position = first + blockIdx.x; position < end; position += gridDim.x)
-    search_at_start<P>(tree, clusters, position, hunt, query, entries, room);
-}
-
-// Searches for the nearest older clusters of the active clusters at some positions.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    start(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters, uint first,
-          uint end) {
-  start_for<DIMENSIONS>(tree, clusters, first, end);
+    search_at_start(tree, clusters, position, hunt, query, entries, room);
 }
 
 // Draw the balls around clusters, then those around balls; by a warp each.

@@ -12,6 +12,9 @@ __device__ __forceinline__ uint regions_of(const Tree &tree) {
   return (tree.balls + WARP - 1) / WARP;
 }
 
+// Whether these pay: finding those that are near takes time of its own.
+__device__ __forceinline__ bool uses_regions(const Tree &tree) { return tree.balls >= 4096; }
+
 __device__ __forceinline__ float sum_of_warp(float value) {
   for (int step = WARP / 2; step > 0; step /= 2) value += __shfl_xor_sync(WHOLE_WARP, value, step);
   return value;
@@ -69,24 +72,25 @@ __device__ void enclose_balls(const Tree &tree, uint region) {
                   regions_of(tree), region);
 }
 
-// Puts a union's row to its position, and enlarges the ball around that and the ball around this
-// one; by a warp.
+// Puts a union's row to its position, and enlarges the ball around that and, where these are used,
+// the region; by a warp.
 __device__ void place_row(const Tree &tree, const Clusters &clusters, const float *row,
                           uint position) {
   uint p = tree.dimensions, ball = position / WARP, region = ball / WARP, lane = threadIdx.x % WARP;
   size_t regions = regions_of(tree);
+  bool by_regions = uses_regions(tree);
   float square = 0, region_square = 0;
   for (uint k = lane; k < p + SCALARS; k += WARP) {
     float value = row[k];
     clusters.rows[(size_t)k * clusters.capacity + position] = value;
     if (k >= p) continue;
     float d = value - tree.ball_rows[(size_t)k * tree.balls + ball];
-    float region_d = value - tree.region_rows[k * regions + region];
+    float region_d = by_regions ? value - tree.region_rows[k * regions + region] : 0;
     square = fmaf(d, d, square);
     region_square = fmaf(region_d, region_d, region_square);
   }
   square = sum_of_warp(square);
-  region_square = sum_of_warp(region_square);
+  if (by_regions) region_square = sum_of_warp(region_square);
   if (lane > 0) return;
   float low = row[p + LOW], error = row[p + ERROR];
   auto enlarge = [&](float *rows, size_t count, uint at, float squares) {
@@ -96,5 +100,5 @@ __device__ void place_row(const Tree &tree, const Clusters &clusters, const floa
     atomicMin((uint *)(rows + (p + BALL_LOW) * count + at), __float_as_uint(low));
   };
   enlarge(tree.ball_rows, tree.balls, ball, square);
-  enlarge(tree.region_rows, regions, region, region_square);
+  if (by_regions) enlarge(tree.region_rows, regions, region, region_square);
 }

@@ -98,20 +98,17 @@ __device__ float guess_by_parents(const Tree &tree, Hunt &hunt) {
 }
 
 // Where a query and its factor are in shared memory.
-template <int P> __device__ __forceinline__ uint query_length(uint p) {
-  return (COORDINATES + (P > 0 ? P : p) + 3) / 4 * 4;
-}
+#define QUERY_LENGTH ((COORDINATES + DIMENSIONS + 3) / 4 * 4)
 
 // Doubles that these need.
-template <int P> __device__ __forceinline__ uint query_doubles(uint p) {
-  return (query_length<P>(p) + padded_row(p) + 3) / 4 * 2;
+__device__ __forceinline__ uint query_doubles(uint p) {
+  return (QUERY_LENGTH + padded_row(p) + 3) / 4 * 2;
 }
 
 // Writes the query for a node: its row, whose numbers are `step` apart, and its factor behind it.
-template <int P>
 __device__ __noinline__ void write_query(const Clusters &clusters, const float *row, size_t step,
-                            float *query) {
-  uint p = clusters.dimensions, length = query_length<P>(p);
+                                         float *query) {
+  uint p = clusters.dimensions, length = QUERY_LENGTH;
   FOR_EACH(k, length - COORDINATES) query[COORDINATES + k] = k < p ? row[k * step] : 0;
   FOR_EACH(s, SCALARS) query[s] = row[(p + s) * step];
   __syncthreads();
@@ -166,7 +163,9 @@ __device__ __forceinline__ uint least_parts(const Tree &tree) {
 // each part has GROUP of them here and there.
 struct PartOfBalls {
   uint part, parts, count;
-  __device__ PartOfBalls(const Tree &tree, uint part, uint parts) : part(part), parts(parts) {
+  bool by_regions; // whether those of regions that are not near are passed over
+  __device__ PartOfBalls(const Tree &tree, uint part, uint parts, bool by_regions)
+      : part(part), parts(parts), by_regions(by_regions) {
     uint groups = (tree.balls + GROUP - 1) / GROUP;
     count = part < groups ? (groups - part + parts - 1) / parts * GROUP : 0;
   }
@@ -177,6 +176,7 @@ struct PartOfBalls {
 // Those in the near regions, from one of these on.
 struct NearBalls {
   uint first, count;
+  static constexpr bool by_regions = false; // there are no others
   __device__ NearBalls(const Hunt &hunt, uint first)
       : first(first), count(min(MOST_IN_PART, (hunt.near_count - first) * WARP)) {}
   __device__ __forceinline__ uint operator()(const Hunt &hunt, uint i) const {
@@ -185,7 +185,6 @@ struct NearBalls {
 };
 
 // Finds the regions that may have something near.
-template <int P>
 __device__ __noinline__ void find_near_regions(const Tree &tree, Hunt &hunt, const float *query) {
   uint lane = threadIdx.x % WARP, regions = regions_of(tree);
   Margins margins(tree.dimensions);
@@ -195,8 +194,8 @@ __device__ __noinline__ void find_near_regions(const Tree &tree, Hunt &hunt, con
   for (uint first = threadIdx.x - lane; first < regions; first += THREADS) {
     uint region = first + lane;
     bool near = region < regions &&
-                ball_can_compete<P>(tree.dimensions, tree.region_rows + region, regions, query,
-                                    hunt.limit, margins);
+                ball_can_compete<DIMENSIONS>(tree.dimensions, tree.region_rows + region, regions,
+                                             query, hunt.limit, margins);
     uint mask = __ballot_sync(WHOLE_WARP, near);
     if (lane == 0) hunt.near_regions[first / WARP] = mask;
     if (near) hunt.regions[atomicAdd(&hunt.near_count, 1)] = region;
@@ -206,13 +205,13 @@ __device__ __noinline__ void find_near_regions(const Tree &tree, Hunt &hunt, con
 
 // Looks at the clusters in some balls, which are MOST_IN_PART at most: `take` gets each cluster whose
 // bound is below the limit, with its bound. All balls are looked into if `every_ball`.
-template <int P, class Balls, class Take>
+template <class Balls, class Take>
 __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters, Hunt &hunt,
                                           const float *query, const Balls &balls, bool every_ball,
                                           Take take) {
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
   float limit = hunt.limit;
-  const float *factor = query + query_length<P>(tree.dimensions);
+  const float *factor = query + QUERY_LENGTH;
   Margins margins(tree.dimensions);
   __syncthreads();
   if (threadIdx.x == 0) hunt.listed = 0;
@@ -221,19 +220,21 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
   for (uint i = threadIdx.x; i < balls.count; i += THREADS) {
     uint ball = balls(hunt, i), region = ball / WARP;
     if (ball >= tree.balls) continue;
-    bool near = every_ball || ((hunt.near_regions[region / WARP] >> region % WARP & 1) &&
-                               ball_can_compete<P>(tree.dimensions, tree.ball_rows + ball,
-                                                   tree.balls, query, limit, margins));
-    if (near) hunt.balls[atomicAdd(&hunt.listed, 1)] = ball;
+    if (balls.by_regions && !(hunt.near_regions[region / WARP] >> region % WARP & 1)) continue;
+    const float *rows = tree.ball_rows + ball;
+    if (every_ball ||
+        ball_can_compete<DIMENSIONS>(tree.dimensions, rows, tree.balls, query, limit, margins))
+      hunt.balls[atomicAdd(&hunt.listed, 1)] = ball;
   }
   __syncthreads();
   for (uint i = warp; i < hunt.listed; i += WARPS) {
     uint position = hunt.balls[i] * WARP + lane;
-    Point<P> point(clusters, position);
+    Point<DIMENSIONS> point(clusters, position);
     Bound bound;
     // Before it is looked at, so that the reads go on together.
     uint order = tree.orders_at[position];
-    bool near = loose_bound<P>(clusters, point, position, query, factor, limit, margins, bound) &&
+    bool near = loose_bound<DIMENSIONS>(clusters, point, position, query, factor, limit, margins,
+                                        bound) &&
                 order < hunt.order;
     float value = near ? fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f)
                        : single_infinity();
@@ -243,10 +244,10 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
 }
 
 // Adds the clusters in some balls to what a search has found.
-template <int P, class Balls>
+template <class Balls>
 __device__ __noinline__ void collect_from(const Tree &tree, const Clusters &clusters, Hunt &hunt,
                                           const float *query, const Balls &balls) {
-  look_into<P>(tree, clusters, hunt, query, balls, false,
+  look_into(tree, clusters, hunt, query, balls, false,
                [&](uint position, bool near, float value, const Bound &bound,
                    const Margins &margins) {
                  collect(clusters, hunt, query, position, near, value, bound, margins);
@@ -255,7 +256,6 @@ __device__ __noinline__ void collect_from(const Tree &tree, const Clusters &clus
 
 // A limit for a search that nothing else tells one: that of the WANTED-th of the threads' least
 // bounds.
-template <int P>
 __device__ __noinline__ float limit_by_minima(const Tree &tree, const Clusters &clusters,
                                               Hunt &hunt, const float *query) {
   if (threadIdx.x == 0) hunt.limit = single_infinity();
@@ -263,7 +263,7 @@ __device__ __noinline__ float limit_by_minima(const Tree &tree, const Clusters &
   float least = single_infinity();
   uint parts = least_parts(tree);
   for (uint part = 0; part < parts; part++)
-    look_into<P>(tree, clusters, hunt, query, PartOfBalls(tree, part, parts), true,
+    look_into(tree, clusters, hunt, query, PartOfBalls(tree, part, parts, false), true,
                  [&](uint, bool, float value, const Bound &, const Margins &) {
                    least = fminf(least, value);
                  });

@@ -52,7 +52,6 @@ __device__ __forceinline__ void write_post(const Tree &tree, uint first, uint nt
 
 // Takes chunks of a sweep for as long as there are some. `query` has the query of `generation`, or
 // gets that of another one.
-template <int P>
 __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint number, Hunt &hunt,
                             float *query, uint generation) {
   Sweep &sweep = tree.sweeps[number];
@@ -77,12 +76,12 @@ __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint num
         hunt.order = *(volatile uint *)&sweep.order;
       }
       __syncthreads();
-      find_near_regions<P>(tree, hunt, query);
+      if (uses_regions(tree)) find_near_regions(tree, hunt, query);
     }
     __syncthreads();
     if (threadIdx.x == 0) hunt.found = 0;
     __syncthreads();
-    collect_from<P>(tree, clusters, hunt, query, PartOfBalls(tree, chunk, chunks));
+    collect_from(tree, clusters, hunt, query, PartOfBalls(tree, chunk, chunks, uses_regions(tree)));
     uint found = hunt.found;
     if (found > 0) {
       if (threadIdx.x == 0) hunt.base = atomicAdd(&sweep.found, found);
@@ -101,16 +100,17 @@ __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint num
   }
 }
 
-// Sweeps for a query, without the help of other blocks.
-template <int P>
+// Sweeps for a query, without the help of other blocks; of many balls, before the chain has enlarged
+// any.
 __device__ void sweep_alone(const Tree &tree, const Clusters &clusters, Hunt &hunt, float *query) {
-  find_near_regions<P>(tree, hunt, query);
+  if (tree.balls <= MOST_IN_PART)
+    return collect_from(tree, clusters, hunt, query, PartOfBalls(tree, 0, 1, false));
+  find_near_regions(tree, hunt, query);
   for (uint first = 0; first < hunt.near_count; first += MOST_IN_PART / WARP)
-    collect_from<P>(tree, clusters, hunt, query, NearBalls(hunt, first));
+    collect_from(tree, clusters, hunt, query, NearBalls(hunt, first));
 }
 
 // Sweeps for the query of a job, with the help of blocks that have nothing else to do.
-template <int P>
 __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint number,
                                 Hunt &hunt, float *query) {
   Sweep &sweep = tree.sweeps[number];
@@ -133,8 +133,8 @@ __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint
   }
   __syncthreads();
   if (threadIdx.x < helpers) write_post(tree, hunt.base, threadIdx.x, HELP | number);
-  find_near_regions<P>(tree, hunt, query);
-  take_chunks<P>(tree, clusters, number, hunt, query, generation);
+  if (uses_regions(tree)) find_near_regions(tree, hunt, query);
+  take_chunks(tree, clusters, number, hunt, query, generation);
   __syncthreads();
   if (threadIdx.x == 0) {
     while (*(volatile uint *)&sweep.done < chunks) {}
@@ -151,7 +151,6 @@ __device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint
 }
 
 // Does the job of this number, by a block.
-template <int P>
 __device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, uint number,
                                     Hunt &hunt, float *query, Entries &entries, Workspace &room) {
   Job &job = tree.jobs[number];
@@ -170,9 +169,9 @@ __device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, 
     hunt.order = min(hunt.job.order, tree.clusters + hunt.made_at);
   }
   if (is_union)
-    write_query<P>(clusters, tentative_row(tree, node), 1, query);
+    write_query(clusters, tentative_row(tree, node), 1, query);
   else
-    write_query<P>(clusters, clusters.rows + tree.positions[node], clusters.capacity, query);
+    write_query(clusters, clusters.rows + tree.positions[node], clusters.capacity, query);
   float guess = is_union ? guess_by_parents(tree, hunt) : 0;
   if (threadIdx.x == 0) {
     double floor = is_union ? 0 : tree.floor_values[node];
@@ -183,15 +182,15 @@ __device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, 
   __syncthreads();
   float limit = hunt.guess;
   if (!(limit < single_infinity()))
-    limit = limit_by_minima<P>(tree, clusters, hunt, query);
+    limit = limit_by_minima(tree, clusters, hunt, query);
   bool found;
   float factor = 4;
   for (uint tries = 0;; tries++) {
     found = find(hunt, next_above(limit), [&] {
       if (tree.balls <= ALONE)
-        sweep_alone<P>(tree, clusters, hunt, query);
+        sweep_alone(tree, clusters, hunt, query);
       else
-        sweep_with_help<P>(tree, clusters, number, hunt, query);
+        sweep_with_help(tree, clusters, number, hunt, query);
     });
     if (!found) break;
     limit = hunt.limit;
@@ -221,7 +220,6 @@ __device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, 
 
 // Searches for the nearest older clusters of the cluster at a position, by a block: at the start,
 // when clusters are as old as their positions tell.
-template <int P>
 __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint position,
                                 Hunt &hunt, float *query, Entries &entries, Workspace &room) {
   uint slot = tree.slots_at[position];
@@ -232,23 +230,24 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
     hunt.job.skipped = 0;
     hunt.order = tree.orders[slot];
   }
-  write_query<P>(clusters, clusters.rows + position, clusters.capacity, query);
+  write_query(clusters, clusters.rows + position, clusters.capacity, query);
   // Clusters are near those at positions before them: these give a limit.
   Margins margins(tree.dimensions);
   float bound_before = single_infinity();
   if (threadIdx.x < position) {
     uint before = position - 1 - threadIdx.x;
-    Point<P> point(clusters, before);
+    Point<DIMENSIONS> point(clusters, before);
     Bound bound;
-    const float *factor = query + query_length<P>(tree.dimensions);
+    const float *factor = query + QUERY_LENGTH;
     if (tree.orders_at[before] < hunt.order &&
-        loose_bound<P>(clusters, point, before, query, factor, single_infinity(), margins, bound))
+        loose_bound<DIMENSIONS>(clusters, point, before, query, factor, single_infinity(), margins,
+                                bound))
       bound_before = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
   }
   float limit = next_above(ranked(hunt, bound_before, WANTED - 1));
   if (!(limit < single_infinity()))
-    limit = limit_by_minima<P>(tree, clusters, hunt, query);
-  bool found = find(hunt, limit, [&] { sweep_alone<P>(tree, clusters, hunt, query); });
+    limit = limit_by_minima(tree, clusters, hunt, query);
+  bool found = find(hunt, limit, [&] { sweep_alone(tree, clusters, hunt, query); });
   if (found) {
     decide(tree, hunt, slot, slot, true, entries, room);
   } else if (threadIdx.x == 0) {

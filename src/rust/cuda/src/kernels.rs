@@ -121,9 +121,7 @@ kernels! {
     NEIGHBOURS_ABSOLUTE_PRODUCTS = "neighbours_absolute_products";
     PRODUCTS = "products";
     PRODUCTS_ABSOLUTE = "products_absolute";
-    TREE_16 = "tree_16";
-    TREE_32 = "tree_32";
-    TREE_64 = "tree_64";
+    TREE = "tree";
 }
 
 #[cfg(test)]

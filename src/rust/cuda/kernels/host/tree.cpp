@@ -2,15 +2,13 @@
 
 #include "cuda.hpp"
 
-#define DIMENSIONS 16
-
 thread_local double memory[1 << 16];
 
 #include "../tree.cu"
 
 // Draws the balls (0), searches (1), makes merges (2), gives all clusters their shapes anew (3), or
 // leaves out positions (4), of which `used` are used and `left` afterwards.
-EXPORT void host_tree(const Tree *tree, const Clusters *clusters, size_t registers, uint what,
+EXPORT void host_tree(const Tree *tree, const Clusters *clusters, uint what,
                       bool descending, uint used, uint left) {
   backwards = descending;
   // Shared memory has any content at the start.
@@ -26,10 +24,6 @@ EXPORT void host_tree(const Tree *tree, const Clusters *clusters, size_t registe
     return launch({(used + THREADS - 1) / THREADS}, THREADS,
                   [&] { move_all(*tree, *clusters, used, left); });
   }
-  launch({what == 1 ? 3u : 1u}, THREADS, [&] {
-    if (what == 1 && registers == 16) return start_for<16>(*tree, *clusters, 0, used);
-    if (what == 1) return start_for<32>(*tree, *clusters, 0, used);
-    if (registers == 16) return grow_for<16>(*tree, *clusters);
-    return grow_for<32>(*tree, *clusters);
-  });
+  if (what == 1) return launch({3}, THREADS, [&] { start(*tree, *clusters, 0, used); });
+  launch({1}, THREADS, [&] { grow(*tree, *clusters); });
 }

@@ -11,6 +11,7 @@ use crate::screen::{padded_len, Clusters, BALL_SCALARS, SCALARS, TILE};
 
 // As in tree_launch.cuh.
 pub const THREADS: u32 = 256;
+pub const DIMENSIONS: usize = 16;
 pub const CANDIDATES: usize = 16;
 pub const JOBS: usize = 256;
 const RING: usize = 4096;
@@ -59,7 +60,7 @@ impl Status {
             ManyGone,
         ]
         .get((number as usize).checked_sub(1)?)
-            .copied()
+        .copied()
     }
 }
 
@@ -180,8 +181,6 @@ named_values! {
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
     pub dimensions: usize,
-    /// Dimensions of the kernel: those that it keeps in registers.
-    pub padded: usize,
     pub clusters: usize,
     /// Positions: a multiple of [`TILE`].
     pub capacity: usize,
@@ -264,7 +263,7 @@ impl Sizes {
 
     /// Numbers of a query and its factor.
     pub fn query_words(&self) -> usize {
-        let query = (COORDINATES + self.padded).next_multiple_of(4);
+        let query = (COORDINATES + DIMENSIONS).next_multiple_of(4);
         (query + padded_len(self.dimensions)).next_multiple_of(4)
     }
 
@@ -350,6 +349,7 @@ mod tests {
         use control::*;
         let mut constants = constants![
             THREADS,
+            DIMENSIONS,
             CANDIDATES,
             JOBS,
             RING,

@@ -12,10 +12,12 @@ use gmhclust_core::mahalanobis::{BoundingBox, Distance, Problem};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
-use super::arrays::{control, to_merges, Arrays, Sizes, Status, Tree, MOST_CLUSTERS, THREADS};
+use super::arrays::{
+    control, to_merges, Arrays, Sizes, Status, Tree, DIMENSIONS, MOST_CLUSTERS, THREADS,
+};
 use super::start::Start;
 use crate::device::{Device, DriverResult};
-use crate::kernels::{self, Kernels};
+use crate::kernels;
 use crate::mapped::MappedWords;
 use crate::screen::Clusters;
 
@@ -32,17 +34,10 @@ const FEW_POSITIONS: u32 = 2048;
 /// Time between two looks at the device's progress.
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
-/// The modules by the most dimensions whose coordinates they keep in registers.
-const FAMILIES: [(usize, &Kernels); 3] = [
-    (16, &kernels::TREE_16),
-    (32, &kernels::TREE_32),
-    (64, &kernels::TREE_64),
-];
-
 /// Whether a device can grow the tree of a problem.
 pub fn fits(problem: &Problem) -> bool {
     problem.options.distance == Distance::Centroid
-        && problem.x.ncols() <= FAMILIES[FAMILIES.len() - 1].0
+        && problem.x.ncols() <= DIMENSIONS
         && problem.clusters() <= MOST_CLUSTERS
 }
 
@@ -58,14 +53,9 @@ pub fn grow(
     bounding_box: &BoundingBox,
     monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
-    let p = problem.x.ncols();
-    let (padded, module) = FAMILIES
-        .into_iter()
-        .find(|(most, _)| p <= *most)
-        .expect("the problem fits");
     let failed = |error| device.error("growing a tree", &error);
-    let functions = Functions::new(device, module).map_err(failed)?;
-    let start = Start::new(problem, bounding_box, padded, monitor)?;
+    let functions = Functions::new(device).map_err(failed)?;
+    let start = Start::new(problem, bounding_box, monitor)?;
     let Some(room) = functions.room(device, &start.sizes).map_err(failed)? else {
         return Ok(None);
     };
@@ -101,8 +91,8 @@ struct Room {
 }
 
 impl Functions {
-    fn new(device: &Device, module: &'static Kernels) -> DriverResult<Self> {
-        let kernel = |name| device.try_kernel(module, name);
+    fn new(device: &Device) -> DriverResult<Self> {
+        let kernel = |name| device.try_kernel(&kernels::TREE, name);
         Ok(Self {
             grow: kernel("grow")?,
             start: kernel("start")?,

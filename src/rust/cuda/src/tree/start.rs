@@ -45,14 +45,13 @@ pub struct Start {
 }
 
 impl Start {
-    /// For a problem in this box, with a kernel for `padded` dimensions.
+    /// For a problem in this box.
     ///
     /// # Errors
     /// As [`Clusters::new`].
     pub fn new(
         problem: &Problem,
         bounding_box: &BoundingBox,
-        padded: usize,
         monitor: &Monitor,
     ) -> gmhclust_core::error::Result<Self> {
         let (n, p) = (problem.clusters(), problem.x.ncols());
@@ -74,7 +73,6 @@ impl Start {
         let shaped = with_scatter.len();
         let sizes = Sizes {
             dimensions: p,
-            padded,
             clusters: n,
             capacity: Sizes::capacity_for(n),
             shapes: if problem.has_shapes() {

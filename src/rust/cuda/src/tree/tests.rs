@@ -12,13 +12,14 @@ use gmhclust_core::mahalanobis::{
 use gmhclust_core::testing::{draw, Data, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor, Observations};
 
+use ndarray::Array2;
+
 use super::testing::Trees;
 use super::{fits, grow};
 use crate::device::Device;
 
-/// Numbers of dimensions, some on both sides of those that a module of kernels ends with. Its length
-/// and that of `DATA` have no common divisor.
-const DIMENSIONS: [usize; 11] = [1, 2, 5, 14, 16, 17, 20, 32, 33, 40, 64];
+/// Numbers of dimensions. Its length and that of `DATA` have no common divisor.
+const DIMENSIONS: [usize; 11] = [1, 2, 3, 4, 5, 7, 11, 13, 14, 15, 16];
 
 /// The first GPU for trees, and the CPU for all else.
 fn trees_of_gpu() -> Trees<'static> {
@@ -131,6 +132,33 @@ fn the_gpu_grows_the_trees_of_the_cpu_on_small_data() {
     assert_eq!(trees.counts(), (4, 4));
 }
 
+/// More pairs have the least distance than the queue has room for, or looks into at a time.
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn the_gpu_grows_trees_of_a_grid() {
+    let side = 150;
+    let grid = |i: usize| [(i % side) as f64, (i / side) as f64];
+    let mut random = Random(78);
+    let mut order: Vec<usize> = (0..side * side).collect();
+    for i in (1..order.len()).rev() {
+        order.swap(i, random.below(i + 1));
+    }
+    let x = Array2::from_shape_fn((order.len(), 2), |(i, k)| grid(order[i])[k]);
+    let x = Observations::new(x).unwrap();
+    let trees = trees_of_gpu();
+    for (threshold, subthreshold) in [(1e9, Subthreshold::Euclid), (50.0, Subthreshold::Mahal)] {
+        let options = Options {
+            threshold,
+            subthreshold,
+            distance: Distance::Centroid,
+            normalize: false,
+            apriori_intra: true,
+        };
+        compare(&trees, &x, None, &options, &format!("{options:?}"));
+    }
+    assert_eq!(trees.counts(), (2, 2));
+}
+
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_grows_trees_of_centres() {
@@ -221,7 +249,7 @@ fn grow_plain(x: &Observations, monitor: &Monitor) -> Result<Option<Vec<Merge>>>
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn a_tree_ends_when_it_is_told_to() {
-    let n = 16_000;
+    let n = 40_000;
     let x = draw(&mut Random(76), Data::Mixture, n, 14);
     let stopped = Monitor::default();
     stopped.stop();
