@@ -23,7 +23,8 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   if (nth >= merges - chain.made_at[job] || id == NONE) return;
   if (id == chain.lower_ids[job] || id == chain.higher_ids[job]) return;
   uint p = work.tree.dimensions;
-  const float *row = lists_of_block(work.tree).row(job), *recent = lists_of_block(work.tree).recent(place);
+  Lists lists = lists_of_block(work.tree);
+  const float *row = lists.row(job), *recent = lists.recent(place);
   Margins margins(p);
   float square = 0;
 #pragma unroll 4
@@ -100,7 +101,8 @@ __device__ __forceinline__ void keep_active(const Work &work, uint job, Key floo
   uint lane = threadIdx.x % WARP, slot = chain.lower[job];
   uint at = lane % CANDIDATES * JOBS + job, other = lists.slots[at], id = lists.ids[at];
   ulong value = lists.values[at];
-  bool stays = lane < chain.counts[job] && other != NONE && Key{value, pair_tie(slot, other)} < floor;
+  bool is_active = lane < chain.counts[job] && other != NONE;
+  bool stays = is_active && Key{value, pair_tie(slot, other)} < floor;
   uint active = __ballot_sync(WHOLE_WARP, stays);
   if (stays) {
     uint rank = __popc(active & ((1u << lane) - 1));
@@ -128,11 +130,11 @@ __device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
   Place mine = {tree.clusters + job, shape_of(tree, tree.clusters + job)};
   if (i == 0) work.entries.count = 0;
   __syncthreads();
+  Lists lists = lists_of_block(tree);
   if (i < chain.counts[job]) {
-    uint at = i * JOBS + job, other = lists_of_block(work.tree).slots[at];
-    if (other != NONE)
-      add_entry(work.entries, __longlong_as_double(lists_of_block(work.tree).values[at]), slot, other,
-                lists_of_block(work.tree).ids[at]);
+    uint at = i * JOBS + job, other = lists.slots[at];
+    double distance = __longlong_as_double(lists.values[at]);
+    if (other != NONE) add_entry(work.entries, distance, slot, other, lists.ids[at]);
   }
   for (uint n = i / WARP; n < listed; n += WARPS) {
     uint place = chain.list[n];
