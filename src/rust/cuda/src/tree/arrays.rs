@@ -57,7 +57,7 @@ impl Status {
             ManyGone,
         ]
         .get((number as usize).checked_sub(1)?)
-            .copied()
+        .copied()
     }
 }
 
