@@ -140,7 +140,7 @@ class Bundles(unittest.TestCase):
         self.assertEqual(kernels.problems(), ["c.cu is not in modules.toml"])
         (self.folder / "c.cu").unlink()
         self.write("modules.toml", TABLE.replace("a_2", "a_3"))
-        self.assertEqual(len(kernels.problems()), 2)
+        self.assertEqual(len([p for p in kernels.problems() if p.startswith("module")]), 2)
         (self.folder / "b.cu").unlink()
         self.assertIn("b.cu", kernels.problems()[0])
 
