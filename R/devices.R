@@ -86,10 +86,10 @@
 #' @section Requirements and memory:
 #' An NVIDIA GPU of compute capability 7.0 (Volta) or later, and a driver for CUDA 12.4 (version
 #' 550) or later. No CUDA toolkit is needed, neither to install nor to run: the package contains the
-#' kernels as one compressed bundle of PTX, which the driver compiles for the GPU. The first call
-#' that uses a device in an R session opens it and loads the kernels, so it takes longer than later
-#' calls. The first call on a machine takes longest; after that the driver caches the compiled
-#' kernels.
+#' kernels as PTX, which the driver compiles for the GPU, and those that take long to compile also as
+#' binaries for compute capabilities 8 and 9. The first call that uses a device in an R session opens
+#' it and loads the kernels, so it takes longer than later calls. The first call on a machine takes
+#' longest; after that the driver caches the compiled kernels.
 #'
 #' In the device's memory, an observation takes 8 (p + 9) 8/7 bytes for p columns: 210 bytes with 14
 #' columns, 440 with 39. A cluster with a shape (3 members or more, see *Shapes* in [gmhclust()])

@@ -18,6 +18,7 @@ options = ["--fast"]
 
 [a]
 architecture = "compute_70"
+binaries = ["sm_80", "sm_90"]
 
 [a.modules]
 a_1 = { SIZE = "1" }
@@ -51,7 +52,10 @@ class Bundles(unittest.TestCase):
         (self.folder / name).write_text(text, encoding="utf-8")
 
     def build(self):
-        kernels.write_bundle([(m, f"// {m.name}\n.version 8\n") for m in kernels.modules()])
+        kernels.write([
+            (m, f"// {m.name}\n.version 8\n", {a: f"{m.name} {a}".encode() for a in m.binaries})
+            for m in kernels.modules()
+        ])
 
     def repack(self, old, new):
         text = lzma.decompress(kernels.BUNDLE.read_bytes()).decode()
@@ -66,10 +70,55 @@ class Bundles(unittest.TestCase):
         self.assertEqual(bundle.ptx["a_2"], "// a_2\n.version 8\n")
         self.assertEqual(kernels.problems(), [])
 
+    def test_binaries_are_read_as_they_were_written(self):
+        bundle = kernels.read_bundle()
+        files = [f"a_{i}.sm_{j}.lzma" for i in (1, 2) for j in (80, 90)]
+        self.assertEqual(bundle.files(), [kernels.BUNDLE, *(self.folder / f for f in files)])
+        self.assertEqual(kernels.unpack(self.folder / "a_2.sm_80.lzma"), b"a_2 sm_80")
+
     def test_the_same_modules_make_the_same_bytes(self):
-        before = kernels.BUNDLE.read_bytes()
+        files = kernels.read_bundle().files()
+        before = [file.read_bytes() for file in files]
         self.build()
-        self.assertEqual(kernels.BUNDLE.read_bytes(), before)
+        self.assertEqual([file.read_bytes() for file in files], before)
+
+    def test_the_options_for_a_binary_have_its_architecture(self):
+        options = kernels.modules()[0].options_for("sm_90")
+        self.assertEqual(options, ["--gpu-architecture=sm_90", "--fast", "-DSIZE=1"])
+
+    def test_a_binary_that_is_missing_or_altered_is_found(self):
+        file, other = self.folder / "a_1.sm_80.lzma", self.folder / "a_1.sm_90.lzma"
+        good = file.read_bytes()
+        for bad in (good[:-9], good + b"\0", b"", other.read_bytes()):
+            file.write_bytes(bad)
+            (problem,) = kernels.problems()
+            self.assertIn(file.name, problem)
+        file.unlink()
+        (problem,) = kernels.problems()
+        self.assertIn(file.name, problem)
+
+    def test_table_and_bundle_name_the_same_binaries(self):
+        for binaries, count in (('["sm_80"]', 2), ('["sm_80", "sm_86", "sm_90"]', 2), ("[]", 4)):
+            self.write("modules.toml", TABLE.replace('["sm_80", "sm_90"]', binaries))
+            self.assertEqual(len(kernels.problems()), count, binaries)
+
+    def test_unused_binaries_are_found_and_removed(self):
+        unused = self.folder / "a_1.sm_75.lzma"
+        unused.write_bytes(b"")
+        self.assertEqual(kernels.problems(), ["a_1.sm_75.lzma is not in bundle"])
+        self.build()
+        self.assertFalse(unused.exists())
+        self.assertEqual(kernels.problems(), [])
+
+    def test_the_digest_covers_binaries(self):
+        before = kernels.read_bundle().digest
+        made = [(m, f"// {m.name}\n.version 8\n", dict.fromkeys(m.binaries, b"other"))
+                for m in kernels.modules()]
+        kernels.write(made)
+        self.assertEqual(kernels.problems(), [])
+        self.assertNotEqual(kernels.read_bundle().digest, before)
+        self.repack("binary a_1", "binary a_3")
+        self.assertIn("altered", kernels.problems()[0])
 
     def test_headers_are_followed_through_headers_and_circles(self):
         found = kernels.with_headers(self.folder / "a.cu")
@@ -91,7 +140,7 @@ class Bundles(unittest.TestCase):
         self.assertEqual(kernels.problems(), ["c.cu is not in modules.toml"])
         (self.folder / "c.cu").unlink()
         self.write("modules.toml", TABLE.replace("a_2", "a_3"))
-        self.assertEqual(len(kernels.problems()), 2)
+        self.assertEqual(len([p for p in kernels.problems() if p.startswith("module")]), 2)
         (self.folder / "b.cu").unlink()
         self.assertIn("b.cu", kernels.problems()[0])
 
@@ -115,7 +164,7 @@ class Bundles(unittest.TestCase):
     def test_ptx_that_looks_like_a_header_is_refused(self):
         module = kernels.modules()[0]
         with self.assertRaises(ValueError):
-            kernels.write_bundle([(module, kernels.HEADER.format("x", "0" * 64))])
+            kernels.write([(module, kernels.HEADER.format("x", "0" * 64), {})])
 
     def test_a_comment_in_a_source_leaves_the_digest_of_the_ptx(self):
         before = kernels.read_bundle().digest

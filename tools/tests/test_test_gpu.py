@@ -54,6 +54,7 @@ class TestGpu(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.stamp = self.folder / "tested.json"
+        self.kernels = b"".join(file.read_bytes() for file in kernels.read_bundle().files())
         self.make("bin/nvidia-smi", "#!/bin/sh\nprintf '%b' \"$GPUS\"\n")
         self.make("bin/compute-sanitizer", SANITIZER)
         self.make_program("tests")
@@ -65,7 +66,7 @@ class TestGpu(unittest.TestCase):
         file.chmod(0o755)
 
     def make_program(self, name):
-        self.make(f"programs/{name}", PROGRAM, kernels.BUNDLE.read_bytes())
+        self.make(f"programs/{name}", PROGRAM, self.kernels)
 
     def run_gpu(self, *options, gpus=1, broken="nothing", summary=CLEAN):
         path = f"{self.folder}/bin:{os.environ['PATH']}"
@@ -135,9 +136,10 @@ class TestGpu(unittest.TestCase):
     def test_no_gpu_and_other_kernels_are_refused(self):
         self.assertEqual(self.run_gpu("--only", "parity", gpus=0), 1)
         self.assertIn("no NVIDIA GPU", self.printed)
-        self.make("programs/tests", PROGRAM, b"other kernels")
-        self.assertEqual(self.run_gpu("--only", "parity"), 1)
-        self.assertIn("not built with the kernels", self.printed)
+        for others in (b"other kernels", self.kernels[:-1]):
+            self.make("programs/tests", PROGRAM, others)
+            self.assertEqual(self.run_gpu("--only", "parity"), 1)
+            self.assertIn("not built with the kernels", self.printed)
 
     def test_a_dry_run_names_the_tests_of_each_part(self):
         self.assertEqual(self.run_gpu("--only", "parity,memcheck", "--dry-run", gpus=0), 0)

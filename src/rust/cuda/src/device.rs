@@ -9,7 +9,7 @@ use cudarc::driver::sys::{CUdevice_attribute as Attribute, CUresult};
 use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, DriverError};
 use cudarc::nvrtc::Ptx;
 
-use crate::kernels::{Bundle, Kernels};
+use crate::kernels::{Binary, Bundle, Kernels};
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::tasks::join;
 
@@ -319,10 +319,23 @@ impl Device {
         if let Some(module) = modules.get(name) {
             return Ok(module.clone());
         }
-        let ptx = Ptx::from_src(self.bundle.ptx(name));
-        let module = self.context.load_module(ptx)?;
+        let module = match self.binary(name)? {
+            Some(module) => module,
+            None => {
+                let ptx = Ptx::from_src(self.bundle.ptx(name));
+                self.context.load_module(ptx)?
+            }
+        };
         modules.insert(name, module.clone());
         Ok(module)
+    }
+
+    /// The module's binary for this device, loaded. `None` where there is none, or it cannot be
+    /// loaded: the PTX does the same.
+    fn binary(&self, name: &str) -> DriverResult<Option<Arc<CudaModule>>> {
+        let binary = Binary::fitting(name, self.context.compute_capability()?);
+        let content = binary.and_then(|binary| binary.unpack().ok());
+        Ok(content.and_then(|content| self.context.load_module(Ptx::from_binary(content)).ok()))
     }
 
     /// Bytes of free memory.

@@ -15,14 +15,15 @@ use gmhclust_core::memory;
 /// opening of a device. Packed one by one, the modules would take 1.7 times the bytes.
 static PACKED: &[u8] = include_bytes!("../kernels/modules.ptx.lzma");
 
-/// Bytes of memory for each packed byte: PTX has 14.2. Were there too few, the text would be copied
-/// as it grows.
+/// Bytes of memory for each packed byte: PTX has 14.2, a binary 6. Were there too few, they would be
+/// copied as they grow.
 const RATIO: usize = 16;
 
 /// A line that begins so precedes each module, as tools/kernels.py writes it: name, comma, digest.
 const MARK: &str = "//// module ";
 
-/// A module of kernels, which the driver compiles for its device at the first use.
+/// A module of kernels. Where none of its binaries fits, the driver compiles its PTX at the first
+/// use.
 #[derive(Debug)]
 pub struct Kernels {
     pub name: &'static str,
@@ -42,7 +43,7 @@ impl Bundle {
         if let Some(text) = TEXT.get() {
             return Ok(Self(text));
         }
-        let text = unpack()?;
+        let text = String::from_utf8(unpack(PACKED)?).map_err(|error| unreadable(&error))?;
         Ok(Self(TEXT.get_or_init(|| text)))
     }
 
@@ -65,12 +66,41 @@ impl Bundle {
     }
 }
 
-fn unpack() -> Result<String> {
-    let mut text = memory::room("decompressing the kernels needs", RATIO * PACKED.len())?;
-    LzmaReader::new_mem_limit(PACKED, u32::MAX, None)
-        .and_then(|mut reader| reader.read_to_end(&mut text))
+/// A module compiled for one architecture, for modules that take the driver seconds.
+pub struct Binary {
+    module: &'static str,
+    /// Compute capability, major and minor.
+    capability: (i32, i32),
+    packed: &'static [u8],
+}
+
+impl Binary {
+    /// The binary of a module that fits a device of this compute capability best: it runs where the
+    /// major one is the same and the minor one is not older.
+    pub fn fitting(module: &str, (major, minor): (i32, i32)) -> Option<&'static Self> {
+        let fits = |binary: &&Self| {
+            let (its_major, its_minor) = binary.capability;
+            binary.module == module && its_major == major && its_minor <= minor
+        };
+        let fitting = BINARIES.iter().filter(fits);
+        fitting.max_by_key(|binary| binary.capability)
+    }
+
+    /// Decompresses it.
+    ///
+    /// # Errors
+    /// As for the bundle.
+    pub fn unpack(&self) -> Result<Vec<u8>> {
+        unpack(self.packed)
+    }
+}
+
+fn unpack(packed: &[u8]) -> Result<Vec<u8>> {
+    let mut content = memory::room("decompressing the kernels needs", RATIO * packed.len())?;
+    LzmaReader::new_mem_limit(packed, u32::MAX, None)
+        .and_then(|mut reader| reader.read_to_end(&mut content))
         .map_err(|error| unreadable(&error))?;
-    String::from_utf8(text).map_err(|error| unreadable(&error))
+    Ok(content)
 }
 
 fn unreadable(why: &dyn Display) -> Error {
@@ -78,8 +108,18 @@ fn unreadable(why: &dyn Display) -> Error {
 }
 
 macro_rules! kernels {
-    ($($constant:ident = $name:literal;)*) => {
+    ($($constant:ident = $name:literal $(, binaries [$($architecture:literal),*])?;)*) => {
         $(pub static $constant: Kernels = Kernels { name: $name };)*
+
+        // One table, so that a program has all of them or none, as the bundle; tools/test-gpu looks
+        // for them.
+        static BINARIES: &[Binary] = &[$($($(Binary {
+            module: $name,
+            capability: ($architecture / 10, $architecture % 10),
+            packed: include_bytes!(
+                concat!("../kernels/", $name, ".sm_", $architecture, ".lzma")
+            ),
+        },)*)?)*];
 
         #[cfg(test)]
         const ALL: &[&Kernels] = &[$(&$constant),*];
@@ -121,7 +161,7 @@ kernels! {
     NEIGHBOURS_ABSOLUTE_PRODUCTS = "neighbours_absolute_products";
     PRODUCTS = "products";
     PRODUCTS_ABSOLUTE = "products_absolute";
-    TREE = "tree";
+    TREE = "tree", binaries [80, 90];
 }
 
 #[cfg(test)]
@@ -142,6 +182,59 @@ mod tests {
             (named.len(), packed.len()),
             (distinct.len(), distinct.len())
         );
+    }
+
+    /// A binary as bundle and file name it.
+    fn titled(binary: &Binary, between: &str) -> String {
+        let (major, minor) = binary.capability;
+        format!("{}{between}sm_{major}{minor}", binary.module)
+    }
+
+    #[test]
+    fn the_binaries_named_here_are_those_of_the_bundle() {
+        let text = Bundle::open().unwrap().0;
+        let lines = text.lines();
+        let packed: Vec<&str> = lines
+            .filter_map(|line| line.strip_prefix("//// binary ")?.split(',').next())
+            .collect();
+        let named: Vec<String> = BINARIES.iter().map(|binary| titled(binary, " ")).collect();
+        assert_eq!(named, packed);
+    }
+
+    #[test]
+    fn the_files_are_the_bundle_and_the_binaries_named_here() {
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels")).unwrap();
+        let files: BTreeSet<String> = folder
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".lzma"))
+            .collect();
+        let titles = BINARIES.iter().map(|binary| titled(binary, "."));
+        let named = titles.chain(["modules.ptx".to_string()]);
+        assert_eq!(files, named.map(|title| title + ".lzma").collect());
+    }
+
+    #[test]
+    fn each_binary_is_an_elf_file() {
+        assert!(!BINARIES.is_empty());
+        for binary in BINARIES {
+            let content = binary.unpack().unwrap();
+            assert!(content.starts_with(b"\x7fELF"), "{}", titled(binary, " "));
+        }
+    }
+
+    #[test]
+    fn a_device_gets_the_latest_binary_of_its_major_capability() {
+        let fitting = |module, capability| Binary::fitting(module, capability);
+        let chosen = |capability| Some(fitting("tree", capability)?.capability);
+        for capability in [(8, 0), (8, 6), (8, 9)] {
+            assert_eq!(chosen(capability), Some((8, 0)));
+        }
+        assert_eq!(chosen((9, 0)), Some((9, 0)));
+        for capability in [(7, 5), (10, 0), (12, 0)] {
+            assert_eq!(chosen(capability), None);
+        }
+        assert_eq!(fitting("tree", (9, 0)).unwrap().module, "tree");
+        assert!(fitting("kmeans", (9, 0)).is_none());
     }
 
     #[test]
