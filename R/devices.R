@@ -21,15 +21,16 @@
 #'
 #' [gmhclust()]: With centroid distances and up to 16 columns, the GPU makes all merges of a large
 #' clustering itself. With full distances or more columns, it computes the *screens*:
-#' single-precision lower bounds on the distances of one cluster to all others, for a batch of merges
-#' at a time. The CPU computes the distances that a screen cannot rule out, and the shapes of the
-#' clusters, so a fast CPU still matters; it alone does the last merges then, from 8,192 clusters
-#' down, and data with more than 1,500 columns. Screens are also used where all else does not fit
-#' into the device's memory, where a block has less than about 150 kilobytes of shared memory, and
-#' for data that single precision tells too little about. If there are at least 4 apriori clusters for each CPU thread, the GPU
-#' clusters within apriori clusters entirely, each in its own thread block: those with up to 8,192
-#' observations (and up to 4 times the average) in up to 64 columns. Meanwhile the CPU's threads
-#' cluster within the others. Several devices share the apriori clusters.
+#' single-precision lower bounds on the distances of one cluster to all others, for a batch of
+#' merges at a time. The CPU computes the distances that a screen cannot rule out, and the shapes of
+#' the clusters, so a fast CPU still matters; it alone does the last merges then, from 8,192
+#' clusters down, and data with more than 1,500 columns. Screens are also used where all else does
+#' not fit into the device's memory, where a block has less than about 150 kilobytes of shared
+#' memory, and for data that single precision tells too little about. If there are at least 4
+#' apriori clusters for each CPU thread, the GPU clusters within apriori clusters entirely, each in
+#' its own thread block: those with up to 8,192 observations (and up to 4 times the average) in up
+#' to 64 columns. Meanwhile the CPU's threads cluster within the others. Several devices share the
+#' apriori clusters.
 #'
 #' [gdist()]: The GPU computes the distances in double precision. It sends them to the CPU in pieces
 #' while it computes the next ones, so neither memory holds them twice. The CPU computes Minkowski
@@ -89,14 +90,15 @@
 #' @section Requirements and memory:
 #' An NVIDIA GPU of compute capability 7.0 (Volta) or later, and a driver for CUDA 12.4 (version
 #' 550) or later. No CUDA toolkit is needed, neither to install nor to run: the package contains the
-#' kernels as PTX, which the driver compiles for the GPU, and those that take long to compile also as
-#' binaries for compute capabilities 8 and 9. The first call that uses a device in an R session opens
-#' it and loads the kernels, so it takes longer than later calls. The first call on a machine takes
-#' longest; after that the driver caches the compiled kernels.
+#' kernels as PTX, which the driver compiles for the GPU, and those that take long to compile also
+#' as binaries for compute capabilities 8 and 9. The first call that uses a device in an R session
+#' opens it and loads the kernels, so it takes longer than later calls. The first call on a machine
+#' takes longest; after that the driver caches the compiled kernels.
 #'
 #' In the device's memory, an observation takes about 7 p^2 + 16 p + 430 bytes for p columns where
-#' the GPU makes all merges: 2 kilobytes with 14 columns. With screens, it takes 8 (p + 9) 8/7 bytes:
-#' 210 bytes with 14 columns, 440 with 39. There a cluster with a shape (3 members or more, see
+#' the GPU makes all merges: 2 kilobytes with 14 columns. With screens, it takes 8 (p + 9) 8/7
+#' bytes: 210 bytes with 14 columns, 440 with 39. There a cluster with a shape (3 members or more,
+#' see
 #' *Shapes* in [gmhclust()])
 #' takes 2 p (p + 1) bytes; at most n/3 such clusters exist at a time, and typically a fraction of
 #' that. In an apriori cluster that the GPU clusters entirely, an observation takes about 4 p^2 +
