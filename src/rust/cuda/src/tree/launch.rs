@@ -1,7 +1,7 @@
 //! The device's memory for a tree, and the launches that make its merges.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::{
     CUdevice_attribute as Attribute, CUfunction_attribute as FunctionAttribute, CUresult,
@@ -30,6 +30,9 @@ const POSITIONS: u32 = 1 << 16;
 /// not of few.
 const LEFT_IN_TEN: u32 = 7;
 const FEW_POSITIONS: u32 = 2048;
+
+/// Time for which launches may end without a merge before the device is taken for stuck.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time between two looks at the device's progress.
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
@@ -314,21 +317,29 @@ impl Growing {
         self.fill()?;
         self.search(monitor)?;
         self.expect_gone();
+        let (mut merges, mut since) = (0, Instant::now());
         while !monitor.stopped() {
             self.grow()?;
             self.wait(monitor, &mut report)?;
             let state: Vec<u32> = self.control()?;
             report(u64::from(state[control::MERGES]));
-            match Status::of(state[control::STATUS]) {
-                Some(Status::TimeIsUp | Status::ManyGone) => {
-                    self.compact(state[control::MERGES])?;
-                }
-                Some(Status::AllFullSize) => self.start_anew(monitor)?,
+            if state[control::MERGES] > merges {
+                (merges, since) = (state[control::MERGES], Instant::now());
+            }
+            let status = match Status::of(state[control::STATUS]) {
+                Some(Status::TimeIsUp) if since.elapsed() > PATIENCE => Some(Status::Stuck),
+                status => status,
+            };
+            match status {
                 Some(Status::Stuck) => {
                     return CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
                         .result()
                         .map(|()| Status::Stuck)
                 }
+                Some(Status::TimeIsUp | Status::ManyGone) => {
+                    self.compact(state[control::MERGES])?;
+                }
+                Some(Status::AllFullSize) => self.start_anew(monitor)?,
                 Some(status) => return Ok(status),
                 None => return Ok(Status::GaveUp),
             }
