@@ -99,11 +99,10 @@
 #' the GPU makes all merges: 2 kilobytes with 14 columns. With screens, it takes 8 (p + 9) 8/7
 #' bytes: 210 bytes with 14 columns, 440 with 39. There a cluster with a shape (3 members or more,
 #' see *Shapes* in [gmhclust()]) takes 2 p (p + 1) bytes; at most n/3 such clusters exist at a time,
-#' and typically a fraction of
-#' that. In an apriori cluster that the GPU clusters entirely, an observation takes about 4 p^2 +
-#' 26 p + 160 bytes, which is 2.3 kilobytes with 20 columns; the GPU works on as many of these
-#' clusters at a time as its memory can hold. For the size of a matrix see [ghclust()]. CUDA itself
-#' takes some hundred megabytes. For the CPU's memory see [gmhclust()].
+#' and typically a fraction of that. In an apriori cluster that the GPU clusters entirely, an
+#' observation takes about 4 p^2 + 26 p + 160 bytes, which is 2.3 kilobytes with 20 columns; the GPU
+#' works on as many of these clusters at a time as its memory can hold. For the size of a matrix see
+#' [ghclust()]. CUDA itself takes some hundred megabytes. For the CPU's memory see [gmhclust()].
 #'
 #' A search for neighbours takes 4 (p + 4) bytes per reference, about half of that in half
 #' precision, and up to some gigabytes for the current queries. If three quarters of the free memory

@@ -10,17 +10,20 @@ use crate::monitor::Monitor;
 
 /// A device that has screens, and may merge small problems as a whole.
 pub trait AgglomerationDevice: Device {
-    /// An empty screen for the `number`-th problem, of which `active` clusters are left.
+    /// An empty screen for the `number`-th problem, of which `active` clusters are left; that of the
+    /// CPU by default.
     ///
     /// # Errors
     /// `Error::Memory` where the device has too little, `Error::Device` where it fails.
     fn screen(
         &self,
-        number: usize,
+        _number: usize,
         problem: &Problem,
-        active: usize,
+        _active: usize,
         frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>>;
+    ) -> Result<Box<dyn Screen>> {
+        Ok(Box::new(CpuScreen::new(problem.clusters(), frame)))
+    }
 
     /// The merges of the `number`-th problem, all made on the device; `None` where it is better done
     /// with a screen.
@@ -61,14 +64,4 @@ pub trait WholeProblems: Sync {
     fn merge(&self, problems: &[&Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>>;
 }
 
-impl AgglomerationDevice for Cpu {
-    fn screen(
-        &self,
-        _: usize,
-        problem: &Problem,
-        _: usize,
-        frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>> {
-        Ok(Box::new(CpuScreen::new(problem.clusters(), frame)))
-    }
-}
+impl AgglomerationDevice for Cpu {}

@@ -95,16 +95,6 @@ impl Device for Exhaustive {
 }
 
 impl AgglomerationDevice for Exhaustive {
-    fn screen(
-        &self,
-        number: usize,
-        problem: &Problem,
-        live: usize,
-        frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>> {
-        self.cpu.screen(number, problem, live, frame)
-    }
-
     fn whole_problems(&self) -> Option<&dyn WholeProblems> {
         Some(self)
     }

@@ -10,7 +10,6 @@ use crate::kmeans::{Assigned, KMeansDevice, Start};
 use crate::linkage::dissimilarities::Dissimilarities;
 use crate::linkage::{LinkageDevice, Origin, Recurrence};
 use crate::mahalanobis::agglomerate::agglomerate_all;
-use crate::mahalanobis::screen::{ClusterFrame, Screen};
 use crate::mahalanobis::{AgglomerationDevice, Problem, WholeProblems};
 use crate::metric::Points;
 use crate::neighbours::{NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space};
@@ -61,16 +60,6 @@ impl Device for FailingDevice {
 }
 
 impl AgglomerationDevice for FailingDevice {
-    fn screen(
-        &self,
-        number: usize,
-        problem: &Problem,
-        active: usize,
-        frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>> {
-        self.cpu.screen(number, problem, active, frame)
-    }
-
     fn whole_problems(&self) -> Option<&dyn WholeProblems> {
         Some(self)
     }

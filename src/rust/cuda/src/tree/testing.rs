@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gmhclust_core::error::Result;
-use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, BoundingBox, Problem};
 use gmhclust_core::{Cpu, Device, Merge, Monitor};
 
@@ -44,16 +43,6 @@ impl Device for Trees<'_> {
 }
 
 impl AgglomerationDevice for Trees<'_> {
-    fn screen(
-        &self,
-        number: usize,
-        problem: &Problem,
-        active: usize,
-        frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>> {
-        self.cpu.screen(number, problem, active, frame)
-    }
-
     fn grow(
         &self,
         _: usize,

@@ -11,7 +11,6 @@ use gmhclust_core::mahalanobis::{
 };
 use gmhclust_core::testing::{draw, Data, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor, Observations};
-
 use ndarray::Array2;
 
 use super::testing::Trees;
@@ -31,6 +30,16 @@ fn trees_of_gpu() -> Trees<'static> {
             grow(&gpu, problem, bounding_box, monitor)
         },
     )
+}
+
+fn centroid_options(threshold: f64, subthreshold: Subthreshold) -> Options {
+    Options {
+        threshold,
+        subthreshold,
+        distance: Distance::Centroid,
+        normalize: false,
+        apriori_intra: true,
+    }
 }
 
 /// Fails at the first merge that is not the expected one, bit for bit.
@@ -118,13 +127,7 @@ fn the_gpu_grows_the_trees_of_the_cpu_on_small_data() {
         (Data::Counts, 14, 90.0, Subthreshold::Mahal0),
         (Data::HeavyTails, 5, 1.0, Subthreshold::EuclidMahal),
     ] {
-        let options = Options {
-            threshold,
-            subthreshold,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
-        };
+        let options = centroid_options(threshold, subthreshold);
         let x = draw(&mut random, data, 300, p);
         let case = format!("{data:?}, 300 × {p}, {options:?}");
         compare(&trees, &x, None, &options, &case);
@@ -147,13 +150,7 @@ fn the_gpu_grows_trees_of_a_grid() {
     let x = Observations::new(x).unwrap();
     let trees = trees_of_gpu();
     for (threshold, subthreshold) in [(1e9, Subthreshold::Euclid), (50.0, Subthreshold::Mahal)] {
-        let options = Options {
-            threshold,
-            subthreshold,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
-        };
+        let options = centroid_options(threshold, subthreshold);
         compare(&trees, &x, None, &options, &format!("{options:?}"));
     }
     assert_eq!(trees.counts(), (2, 2));
@@ -234,13 +231,7 @@ fn the_gpu_merges_equal_observations_by_definition() {
 /// The tree of these observations, with thousands of rounds on the device.
 fn grow_plain(x: &Observations, monitor: &Monitor) -> Result<Option<Vec<Merge>>> {
     let n = x.nrows();
-    let options = Options {
-        threshold: 0.01 * n as f64,
-        subthreshold: Subthreshold::Mahal,
-        distance: Distance::Centroid,
-        normalize: false,
-        apriori_intra: true,
-    };
+    let options = centroid_options(0.01 * n as f64, Subthreshold::Mahal);
     let problem = Problem::of_observations(x, (0..n as u32).collect(), options);
     let device = Device::shared(0).unwrap();
     grow(&device, &problem, &problem.bounding_box(), monitor)
