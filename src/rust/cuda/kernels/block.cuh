@@ -33,12 +33,17 @@ __device__ double block_max(Shared &shared, double value) {
   return value;
 }
 
+// The sum over the lanes of a warp, in all of them.
+__device__ __forceinline__ double warp_sum(double value) {
+  for (int offset = WARP / 2; offset; offset /= 2)
+    value += __shfl_xor_sync(WHOLE_WARP, value, offset);
+  return value;
+}
+
 // Two sums at once: of numbers whose sum does not depend on the order, or of bounds, which may.
 __device__ __noinline__ double2 block_sum(Shared &shared, double x, double y) {
-  for (int offset = WARP / 2; offset; offset /= 2) {
-    x += __shfl_xor_sync(WHOLE_WARP, x, offset);
-    y += __shfl_xor_sync(WHOLE_WARP, y, offset);
-  }
+  x = warp_sum(x);
+  y = warp_sum(y);
   if (threadIdx.x % WARP == 0) {
     shared.reduced[2 * (threadIdx.x / WARP)] = x;
     shared.reduced[2 * (threadIdx.x / WARP) + 1] = y;

@@ -40,10 +40,6 @@ __device__ __noinline__ void join_members(Problem &problem, uint to, uint from) 
   __syncthreads();
 }
 
-// The smallest fourth moment, and the smallest square of a third moment, that a bound uses: smaller
-// ones may have lost digits to underflow. Fourth moments are as in clusters/reshape.rs.
-constexpr double LEAST_MOMENT = 1e-290;
-
 // The moments of a position's members around its mean.
 __device__ __noinline__ void measure_moments(Problem &problem, uint position,
                                              const double *scatter) {

@@ -24,6 +24,10 @@ __host__ __device__ __forceinline__ uint banded_length(uint p) { return band_sta
 
 // ---- bounds ----
 
+// The smallest fourth moment, and the smallest square of a third moment, that a bound uses: smaller
+// ones may have lost digits to underflow. Fourth moments are as in clusters/reshape.rs.
+#define LEAST_MOMENT 1e-290
+
 // An upper bound on the largest eigenvalue of a symmetric p x p matrix with this trace and this sum
 // of squares of all elements (Wolkowicz and Styan 1980, "Bounds for eigenvalues using traces").
 __host__ __device__ double largest_eigenvalue_bound(double trace, double squares, uint p) {

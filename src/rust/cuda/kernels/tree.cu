@@ -21,8 +21,6 @@
 #define MERGES_A_PLAN 16
 // Loops of the chain between two looks at the host's wish to stop and at the time.
 #define LOOPS_BETWEEN_CHECKS 16
-// Nanoseconds for which the chain waits for jobs, before it takes the launch for stuck.
-#define PATIENCE 60000000000ull
 
 __device__ void load_chain(const Tree &tree, Chain &chain) {
   uint i = threadIdx.x;
@@ -48,6 +46,8 @@ __device__ void load_chain(const Tree &tree, Chain &chain) {
 }
 
 __device__ void store_chain(const Tree &tree, Chain &chain) {
+  // Entries are not kept, but the heads of all clusters are.
+  renew_stale(tree);
   sort_out(tree, false, true);
   if (threadIdx.x > 0) return;
   uint *control = tree.control;
@@ -64,7 +64,7 @@ __device__ void store_chain(const Tree &tree, Chain &chain) {
 template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
-  ulong start = threadIdx.x == 0 ? nanoseconds() : 0, last = start;
+  ulong start = threadIdx.x == 0 ? nanoseconds() : 0;
   bool is_due = false;
   uint planned_at = chain.merges;
   for (uint loop = 0;; loop++) {
@@ -83,17 +83,13 @@ template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) 
       planned_at = chain.merges;
     }
     if (threadIdx.x == 0) {
-      ulong now = loop % LOOPS_BETWEEN_CHECKS == 0 || results > 0 ? nanoseconds() : last;
-      if (results > 0) last = now;
       if (chain.status == RUNNING && chain.merges >= tree.merges_until) chain.status = MANY_GONE;
       if (chain.status == RUNNING && loop % LOOPS_BETWEEN_CHECKS == 0) {
         *tree.progress = chain.merges;
         if (*tree.stop)
           chain.status = STOPPED;
-        else if (now - start > 1000000ull * tree.milliseconds)
+        else if (nanoseconds() - start > 1000000ull * tree.milliseconds)
           chain.status = TIME_IS_UP;
-        else if (now - last > PATIENCE)
-          chain.status = STUCK;
       }
     }
     __syncthreads();
@@ -130,10 +126,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   double *rest = lists_of_block(tree).end(tree);
   Workspace room(shared, p, rest);
   if (gridDim.x > 1) room.scratch = rest;
-  Work work{tree, clusters, entries, room};
-  load_chain(tree, chain);
-  rest += workspace_doubles(p);
+  rest += gridDim.x > 1 ? WARPS * scratch_doubles(p) : workspace_doubles(p);
   Hunt &hunt = *(Hunt *)rest;
+  Work work{tree, clusters, entries, room, hunt};
+  load_chain(tree, chain);
   float *query = (float *)(rest + HUNT_BYTES / sizeof(double));
   uint turn = 0;
   serve(work, [&] {
@@ -196,6 +192,23 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   move_cluster(tree, clusters, used, left, blockIdx.x * THREADS + threadIdx.x);
 }
 
+// Copies the members of all active clusters to the front of the spare array, whose use is counted
+// anew, by a block for each.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    gather_members(const __grid_constant__ Tree tree) {
+  __shared__ uint start;
+  for (uint slot = blockIdx.x; slot < tree.clusters; slot += gridDim.x) {
+    if (tree.ids[slot] == NONE) continue;
+    uint size = tree.sizes[slot];
+    __syncthreads();
+    if (threadIdx.x == 0) start = atomicAdd(tree.control + MEMBERS_USED, size);
+    __syncthreads();
+    copy_members(tree.members + tree.member_starts[slot], size, tree.spare_members + start);
+    __syncthreads();
+    if (threadIdx.x == 0) tree.member_starts[slot] = start;
+  }
+}
+
 // Gives all active clusters their shapes anew, for all are full-size now. A block for each.
 extern "C" __global__ void __launch_bounds__(THREADS)
     reshape_all(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters) {
@@ -209,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     Whitening found;
     shape = shape_up(tree, shape & ~IDENTITY, tree.sizes[slot], found, room);
     __syncthreads();
-    write_row(tree, clusters, row, mean_of(tree, slot), shape, found, room);
+    write_row(tree, clusters, row, mean_of(tree, slot), shape, tree.sizes[slot], found, room);
     uint position = tree.positions[slot];
     FOR_EACH(k, p + SCALARS) clusters.rows[(size_t)k * clusters.capacity + position] = row[k];
     if (threadIdx.x == 0) tree.shapes[slot] = shape;

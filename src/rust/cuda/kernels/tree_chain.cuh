@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include "tree_search.cuh"
+#include "tree_decide.cuh"
 
 // Of a job: unused; a tentative union without a result, or with one; one that is merged, or that
 // cannot be merged any more, until no job needs it; a search for an active cluster.
@@ -28,6 +28,9 @@ static_assert(RECENT + RECENT == THREADS, "half of the threads look at recent cl
 
 // Loads of a thread at a time, where they would wait for each other otherwise.
 #define TOGETHER 4
+
+// Of the limit that the queue is filled up to, the least share by which it is raised.
+#define LEAST_STEP 1e-12
 
 // Entries that may be out of order.
 #define MOST_FRESH WARP
@@ -54,7 +57,7 @@ struct Chain {
   // Posted jobs that use its node, its own among them, and whose nodes its own uses.
   uint users[JOBS], lower_used[JOBS], higher_used[JOBS];
   // Results.
-  uint counts[JOBS], shapes[JOBS], sizes[JOBS], fuller[JOBS];
+  uint counts[JOBS], shapes[JOBS], sizes[JOBS], starts[JOBS], fuller[JOBS];
   ulong floor_values[JOBS], floor_ties[JOBS];
   float limits[JOBS]; // the floors in screen units, or more
   // A hash table of their ids: the first of each bucket, and the next ones.
@@ -72,6 +75,7 @@ struct Chain {
 
   // The last merges: slot and id of the union, NONE where that is merged away, and its job.
   uint recent_slots[RECENT], recent_ids[RECENT], recent_jobs[RECENT];
+  uint recent_shapes[RECENT], recent_sizes[RECENT], recent_starts[RECENT];
 
   uint list[THREADS], near_leaves[NEAR_LEAVES];
   uint listed, count, unused_count, few, many, inserted;
@@ -138,12 +142,14 @@ __device__ __forceinline__ Lists lists_of_block(const Tree &tree) {
   return Lists(tree, memory + CHAIN_BYTES / sizeof(double));
 }
 
-// All that the chain's functions work with, beside its state.
+// All that the chain's functions work with, beside its state. `hunt` is for the sums of members'
+// distances.
 struct Work {
   const Tree &tree;
   const Clusters &clusters;
   Entries &entries;
   Workspace &room;
+  Hunt &hunt;
 };
 
 __device__ __forceinline__ uint leaves_of(const Tree &tree) {
@@ -511,8 +517,8 @@ __device__ __noinline__ void refill(const Tree &tree) {
   if (i == 0) {
     double passed = __longlong_as_double(chain.limit_value) - first;
     double wanted = fmin(fmax((double)FILLED / count, 0.5), 2.0);
-    // It may be cut to before where it was.
-    chain.step = passed > 0 ? passed * wanted : 0.5 * step;
+    // It may be cut to before where it was; and is never so small that it changes nothing.
+    chain.step = fmax(passed > 0 ? passed * wanted : 0.5 * step, first * LEAST_STEP);
   }
   chain.kinds[i] = EMPTY;
   if (i < count) {

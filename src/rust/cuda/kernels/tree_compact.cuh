@@ -49,13 +49,13 @@ __device__ void find_moves(const Tree &tree, const Clusters &clusters, uint used
 }
 
 // Moves the cluster at a position to its place in the spare arrays, of which the first `left` are
-// used then; and fills up the last ball with positions without a cluster; by a thread.
+// used then; and fills up the last ball with positions without a cluster; by a thread each, WARP at
+// least.
 __device__ void move_cluster(const Tree &tree, const Clusters &clusters, uint used, uint left,
                              uint position) {
   uint p = tree.dimensions;
   size_t capacity = clusters.capacity;
-  if (position >= used) return;
-  uint to = tree.moves[position];
+  uint to = position < used ? tree.moves[position] : NONE;
   if (to != NONE) {
     for (uint k = 0; k < p + SCALARS; k++)
       tree.spare_rows[k * capacity + to] = clusters.rows[k * capacity + position];

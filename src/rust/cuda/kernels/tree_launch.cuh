@@ -13,8 +13,8 @@
 // Jobs at a time: tentative unions, and searches for active clusters.
 #define JOBS 256
 // Places in the rings of what is posted, and of jobs that are done.
-#define RING 4096
-// A post beside jobs: a call for help with the sweep of the job whose number is added.
+#define RING 16384
+// A post beside jobs: a call for help with the job whose number is added.
 #define HELP (1u << 31)
 // Clusters that a search has room for.
 #define FOUND_ROOM 512
@@ -30,14 +30,25 @@
 // Most balls around WARP balls each.
 #define MOST_REGIONS 1024
 // Bytes of shared memory for the chain's state; lists and rows follow.
-#define CHAIN_BYTES 57344
+#define CHAIN_BYTES 59392
 // Bytes of what a search works with.
-#define HUNT_BYTES 12288
+#define HUNT_BYTES 18432
+// Clusters whose distances are computed together.
+#define DECIDED_TOGETHER 24
 
 // Why a launch has ended: its time was up; all is merged; all clusters have become full-size; the
-// host said stop; it cannot go on, and the host must do it otherwise; no job was done for long; or
-// many positions are without a cluster.
-enum Status { RUNNING, TIME_IS_UP, ALL_MERGED, ALL_FULL_SIZE, STOPPED, GAVE_UP, STUCK, MANY_GONE };
+// host said stop; it cannot go on, and the host must do it otherwise; many positions are without a
+// cluster; or there is no room for the members of unions.
+enum Status {
+  RUNNING,
+  TIME_IS_UP,
+  ALL_MERGED,
+  ALL_FULL_SIZE,
+  STOPPED,
+  GAVE_UP,
+  MANY_GONE,
+  NO_ROOM
+};
 
 // Words of the state that outlives a launch. The host clears those before STATE_STARTS before each.
 enum Control {
@@ -51,9 +62,14 @@ enum Control {
   NEXT_ID,         // of a cluster or a tentative union
   SHAPES_USED,
   FREE_SHAPES, // how many are on the stack
+  MEMBERS_USED, // of the array
   CONTROL_WORDS
 };
 #define STATE_STARTS COMMITTED
+
+// Of a shape, where members count: the moments about the mean that bounds on their distances follow
+// from, E|r|^4 and the vector E|r|^2 r; and before these the quanta of sums of distances to it.
+enum Spread { QUANTUM_OF_HIGH, QUANTUM_OF_LOW, FOURTH_MOMENT, THIRD_MOMENTS };
 
 // A search for the nearest clusters of a node; before it, that may have to be made.
 struct Job {
@@ -67,22 +83,47 @@ struct Job {
   // last and at first; how many of them are below the limit; whether its bounds tell too little; and
   // how many clusters fewer are below the threshold if the union is merged.
   uint made_at, found, found_first, nearest, is_hopeless, fuller;
+  uint lacks_room; // for the members of the union, which is then not made
 };
 
-// The sweep of a job, in which blocks that have nothing else to do help: they take chunks of balls.
-struct Sweep {
-  uint next;       // chunk; beyond the last one if there is nothing to do
+// What blocks that have nothing else to do help a job with.
+enum SharedWorkKind { SWEEP, DISTANCES };
+
+// That work. Blocks take chunks of it.
+struct SharedWork {
+  uint next;       // chunk; MOST_CHUNKS or more if there is nothing to do
   uint done;       // chunks
-  uint found;      // clusters
-  uint generation; // how many sweeps this job's number had before
-  float limit;
+  uint generation; // how much work this job's number had before
+  uint kind;
+  // Of a sweep: clusters that were found; the bounds that count are from `from` on and below `limit`,
+  // and so are orders below `order`.
+  uint found;
+  float from, limit;
   uint order;
+  // Of distances: between a node and some clusters; of size 0 where there is none.
+  uint node, node_shape, node_size, node_start;
+  uint slots[DECIDED_TOGETHER], shapes[DECIDED_TOGETHER];
+  uint sizes[DECIDED_TOGETHER], starts[DECIDED_TOGETHER];
 };
+
+// Chunks of shared work: the last ones, where it has fewer.
+#define MOST_CHUNKS 64
+
+// The number of the chain's own shared work, after those of jobs.
+#define OF_CHAIN JOBS
+
+// Members that are summed over together, at most, and the sums of a job: two for each of both
+// directions.
+#define SPAN 128
+#define JOB_SUMS (4 * DECIDED_TOGETHER)
 
 // Options and arrays. A node is an active cluster, by its slot, or a job, by `clusters` plus its
 // number: a tentative union, or the place for what is found about an active cluster.
 struct Tree {
   double threshold, unit; // members of a full-size cluster; data units of a screen unit
+  // For full distances: the diagonal of the observations' bounding box; and an upper bound on what an
+  // exact sum rounds off, in screen units, relative to the stretch of its target.
+  double diagonal, sum_error;
   uint subthreshold, normalize, all_full_size, midpoint;
   uint dimensions, clusters; // p; slots, which is the number of clusters at the start
   uint has_shapes, shape_limit;
@@ -91,7 +132,10 @@ struct Tree {
   uint balls, query_words;
   uint rows_in_shared; // whether the chain's block has room for the rows of jobs
   uint merges_until;   // a launch ends with MANY_GONE
+  uint log2_terms;     // of exact sums of members' distances
+  uint member_room;    // in the array of members; 0 where distances are those of means
   const double *center;
+  const double *x; // observations, one after the other; where members count
 
   // By node.
   double *means;
@@ -101,6 +145,7 @@ struct Tree {
   uint *candidate_slots, *candidate_ids;
   uint *counts; // candidates
   uint *sizes, *shapes;
+  uint *member_starts;
 
   // By slot.
   uint *ids;    // of the slot's cluster; NONE while there is none, or none that is complete
@@ -115,7 +160,11 @@ struct Tree {
 
   // By shape.
   double *scatters, *factors;
+  double *spreads; // see Spread
   uint *free_shapes;
+
+  // The observations of clusters; and those of active ones, for when there is no room.
+  uint *members, *spare_members;
 
   // By position.
   uint *slots_at, *orders_at;
@@ -127,8 +176,9 @@ struct Tree {
   float *region_rows; // of that around each WARP of these
   float *rows;      // of each job's tentative union: coordinates and scalars as in Clusters
   Job *jobs;
-  Sweep *sweeps;  // of jobs
-  float *queries; // and factors, of sweeps: `query_words` for each
+  SharedWork *shared_work; // of jobs and the chain
+  double *sums;            // of these: JOB_SUMS for each
+  float *queries;          // and factors, of sweeps: `query_words` for each
   uint *found;    // FOUND_ROOM bounds and positions for each
   // Rings: above each number stands one more than how many came before.
   ulong *posted, *done;

@@ -127,7 +127,16 @@ __device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   uint slot = chain.lower[job], i = threadIdx.x, listed = chain.near_recent[chain.merges % 2];
-  Place mine = {tree.clusters + job, shape_of(tree, tree.clusters + job)};
+  auto shape = [](uint shape) { return shape & IDENTITY ? NONE : shape; };
+  Place mine = {tree.clusters + job, shape(chain.shapes[job]), chain.sizes[job], chain.starts[job]};
+  // The recent cluster that is listed as number `n`.
+  auto recent = [&](uint n) {
+    uint place = chain.list[n];
+    uint home = home_of(tree, chain, chain.merges - 1 - (chain.merges - 1 - place) % RECENT);
+    return Place{home, shape(chain.recent_shapes[place]), chain.recent_sizes[place],
+                 chain.recent_starts[place]};
+  };
+  touch_node(tree, mine.node, mine.shape, i, THREADS);
   if (i == 0) work.entries.count = 0;
   __syncthreads();
   Lists lists = lists_of_block(tree);
@@ -136,13 +145,28 @@ __device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
     double distance = __longlong_as_double(lists.values[at]);
     if (other != NONE) add_entry(work.entries, distance, slot, other, lists.ids[at]);
   }
-  for (uint n = i / WARP; n < listed; n += WARPS) {
+  auto add = [&](uint n, double distance) {
     uint place = chain.list[n];
-    uint merge = chain.merges - 1 - (chain.merges - 1 - place) % RECENT;
-    uint home = home_of(tree, chain, merge);
-    double distance = node_distance(tree, mine, {home, shape_of(tree, home)}, work.room.of_warp());
-    if (i % WARP == 0)
-      add_entry(work.entries, distance, slot, chain.recent_slots[place], chain.recent_ids[place]);
+    add_entry(work.entries, distance, slot, chain.recent_slots[place], chain.recent_ids[place]);
+  };
+  if (has_members(tree)) {
+    Hunt &hunt = work.hunt;
+    for (uint first = 0; first < listed; first += DECIDED_TOGETHER) {
+      __syncthreads();
+      bool there = i < DECIDED_TOGETHER && first + i < listed;
+      if (i == 0) hunt.node = mine;
+      if (i < DECIDED_TOGETHER) hunt.sizes[i] = 0;
+      if (there) put_cluster(hunt, i, recent(first + i));
+      sum_distances(tree, work.clusters, OF_CHAIN, hunt, nullptr);
+      if (there) add(first + i, summed_distance(hunt, i));
+    }
+  } else {
+    for (uint n = i / WARP; n < listed; n += WARPS) {
+      Place other = recent(n);
+      touch_node(tree, other.node, other.shape, i % WARP, WARP);
+      double distance = node_distance(tree, mine, other, work.room.of_warp());
+      if (i % WARP == 0) add(n, distance);
+    }
   }
   __syncthreads();
   keep_nearest(tree, slot, work.entries, {chain.floor_values[job], chain.floor_ties[job]});
@@ -191,6 +215,9 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
     chain.recent_slots[merge % RECENT] = lower;
     chain.recent_ids[merge % RECENT] = id;
     chain.recent_jobs[merge % RECENT] = job;
+    chain.recent_shapes[merge % RECENT] = chain.shapes[job];
+    chain.recent_sizes[merge % RECENT] = chain.sizes[job];
+    chain.recent_starts[merge % RECENT] = chain.starts[job];
     chain.states[job] = MERGED;
   } else if (i < 2 * WARP) {
     uint what = i - WARP;
@@ -251,6 +278,7 @@ __device__ __noinline__ void commit(const Work &work) {
     if (lane == 0) {
       tree.orders[lower] = tree.orders_at[position] = tree.clusters + merge;
       tree.sizes[lower] = chain.sizes[job];
+      if (has_members(tree)) tree.member_starts[lower] = tree.member_starts[node];
       tree.shapes[lower] = chain.shapes[job];
     }
   }

@@ -42,15 +42,75 @@ __device__ __forceinline__ bool is_pair(ulong tie) { return tie & 1; }
 __device__ __forceinline__ uint lower_slot(ulong tie) { return tie >> 32; }
 __device__ __forceinline__ uint higher_slot(ulong tie) { return (uint)tie >> 1; }
 
-// A node as distances see it; the shape is NONE for the identity.
+// Has a node's mean and shape loaded, by some threads, of which this is number `nth` of `count`.
+__device__ __forceinline__ void touch_node(const Tree &tree, uint node, uint shape, uint nth,
+                                           uint count) {
+  uint p = tree.dimensions, bytes = shape == NONE ? 0 : sizeof(double) * banded_length(p);
+  if (nth == 0) touch(mean_of(tree, node));
+  for (uint at = nth * LINE_BYTES; at < bytes; at += count * LINE_BYTES)
+    touch((const char *)bands_of(tree, shape) + at);
+}
+
+// Whether distances are means over members.
+__device__ __forceinline__ bool has_members(const Tree &tree) { return tree.member_room > 0; }
+
+__host__ __device__ __forceinline__ uint spread_length(uint p) { return THIRD_MOMENTS + p; }
+
+__device__ __forceinline__ double *spread_of(const Tree &tree, uint shape) {
+  return tree.spreads + (size_t)shape * spread_length(tree.dimensions);
+}
+
+// A node as distances see it: the shape is NONE for the identity, and the members are some of
+// `tree.members`.
 struct Place {
-  uint node, shape;
+  uint node, shape, size, start;
 };
+
+__device__ __forceinline__ Place place_of(const Tree &tree, uint node) {
+  if (!has_members(tree)) return {node, shape_of(tree, node), 1, 0};
+  return {node, shape_of(tree, node), tree.sizes[node], tree.member_starts[node]};
+}
+
+// The quanta of sums of distances to a node of this shape.
+__device__ __forceinline__ Quanta quanta_for(const Tree &tree, uint shape) {
+  Quanta quanta;
+  if (shape == NONE)
+    quanta_of(1, tree.diagonal, tree.log2_terms, &quanta);
+  else
+    quanta = {spread_of(tree, shape)[QUANTUM_OF_HIGH], spread_of(tree, shape)[QUANTUM_OF_LOW]};
+  return quanta;
+}
+
+// What the distance of member number `m` of `from` adds to the sum of those to `to`, which has these
+// quanta. A single member's distance is no sum, and has no low part.
+__device__ __forceinline__ double2 member_term(const Tree &tree, const Place &from, uint m,
+                                               const Place &to, const Quanta &quanta) {
+  uint p = tree.dimensions;
+  const double *x = tree.x + (size_t)tree.members[from.start + m] * p, *mean = mean_of(tree, to.node);
+  Difference<DIMENSIONS> difference(p, [&](uint k) { return x[k] - mean[k]; });
+  double distance = to.shape == NONE ? difference.to_identity(p)
+                                     : difference.to_shape(p, bands_of(tree, to.shape));
+  return from.size == 1 ? make_double2(distance, 0) : exact_term(distance, quanta);
+}
+
+// What the members of `from` with these numbers add to the sum of the distances to `to`, by a warp;
+// in each lane its share.
+__device__ __noinline__ double2 sum_of_lane(const Tree &tree, const Place &from, const Place &to,
+                                            uint first, uint end) {
+  Quanta quanta = quanta_for(tree, to.shape);
+  double2 sum = make_double2(0, 0);
+  for (uint m = first + threadIdx.x % WARP; m < end; m += WARP) {
+    double2 term = member_term(tree, from, m, to, quanta);
+    sum.x += term.x;
+    sum.y += term.y;
+  }
+  return sum;
+}
 
 // Doubles that each warp works in.
 __host__ __device__ __forceinline__ uint scratch_doubles(uint p) { return 3 * p; }
 
-// The distance between two nodes, by a warp with its own `scratch`.
+// The distance between two nodes of which members do not count, by a warp with its own `scratch`.
 __device__ __noinline__ double node_distance(const Tree &tree, Place one, Place other,
                                              double *scratch) {
   uint p = tree.dimensions;

@@ -18,8 +18,18 @@ __device__ void take_union(const Work &work, uint number) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   uint lane = threadIdx.x % WARP, node = tree.clusters + number, count = tree.counts[node];
-  const Job &job = tree.jobs[number];
-  const float *row = tree.rows + (size_t)number * (tree.dimensions + SCALARS);
+  const Job job = tree.jobs[number];
+  // All is read before anything is written, so no read waits for another one.
+  double floor = tree.floor_values[node];
+  ulong tie = tree.floor_ties[node];
+  uint size = tree.sizes[node], shape = tree.shapes[node];
+  uint start = has_members(tree) ? tree.member_starts[node] : 0, length = tree.dimensions + SCALARS;
+  float in_row = lane < length ? tree.rows[(size_t)number * length + lane] : 0;
+  static_assert(DIMENSIONS + SCALARS <= WARP, "a lane for each number of a row");
+  if (job.lacks_room || job.is_hopeless) {
+    if (lane == 0 && !chain.is_dead[number]) chain.status = job.lacks_room ? NO_ROOM : GAVE_UP;
+    return;
+  }
   Lists lists = lists_of_block(tree);
   if (lane < CANDIDATES) {
     // All are there to be read, whether they count or not: so no read waits for another one.
@@ -32,15 +42,17 @@ __device__ void take_union(const Work &work, uint number) {
     lists.values[at] = value;
     lists.slots[at] = slot;
   }
-  if (tree.rows_in_shared)
-    for (uint k = lane; k < lists.row_length; k += WARP) lists.row(number)[k] = row[k];
+  if (tree.rows_in_shared && lane < length) lists.row(number)[lane] = in_row;
   if (lane > 0) return;
   chain.counts[number] = count;
-  chain.floor_values[number] = __double_as_longlong(tree.floor_values[node]);
-  chain.floor_ties[number] = tree.floor_ties[node];
-  chain.limits[number] = __double2float_ru(tree.floor_values[node] / tree.unit * (1 + SLACK));
-  chain.sizes[number] = tree.sizes[node];
-  chain.shapes[number] = tree.shapes[node];
+  chain.floor_values[number] = __double_as_longlong(floor);
+  chain.floor_ties[number] = tie;
+  // Above it, also where it is 0: there may be others at this distance.
+  chain.limits[number] =
+      next_above(__double2float_ru(floor / tree.unit * (1 + SLACK)));
+  chain.sizes[number] = size;
+  chain.shapes[number] = shape;
+  chain.starts[number] = start;
   chain.made_at[number] = job.made_at;
   if (job.is_new) {
     chain.fuller[number] = job.fuller;
@@ -49,7 +61,6 @@ __device__ void take_union(const Work &work, uint number) {
     atomicAdd(&chain.inserted, 1);
   }
   chain.states[number] = READY;
-  if (job.is_hopeless) chain.status = GAVE_UP;
 }
 
 // Gives an active cluster the candidates that a search has found, by a warp.
@@ -61,6 +72,10 @@ __device__ void take_search(const Work &work, uint number) {
   __syncwarp();
   if (lane == 0) chain.states[number] = UNUSED;
   if (!is_active) return;
+  if (tree.jobs[number].is_hopeless) {
+    if (lane == 0) chain.status = GAVE_UP;
+    return;
+  }
   uint count = tree.counts[node];
   if (lane < count) {
     size_t from = (size_t)node * CANDIDATES + lane, to = (size_t)slot * CANDIDATES + lane;
@@ -72,7 +87,7 @@ __device__ void take_search(const Work &work, uint number) {
   __syncwarp();
   if (lane == 0) {
     // Otherwise a search whose bounds tell too little would be made for ever.
-    if (tree.jobs[number].is_hopeless || (count == 0 && !(before < floor))) chain.status = GAVE_UP;
+    if (count == 0 && !(before < floor)) chain.status = GAVE_UP;
     tree.counts[slot] = count;
     tree.floor_values[slot] = __longlong_as_double(floor.value);
     tree.floor_ties[slot] = floor.tie;

@@ -1,9 +1,5 @@
-// The search for the nearest clusters of a node, by a block: the sweep over all clusters, bounds in
-// single precision, and the distances that decide.
-//
-// Meanwhile the chain goes on to merge. What is read of a cluster that is merged away then may be
-// of two clusters, which does no harm: neither counts any more, as the chain compares with its new
-// clusters itself.
+// The search for the nearest clusters of a node, by a block: the sweep over all clusters, with bounds
+// in single precision.
 
 #pragma once
 
@@ -12,14 +8,14 @@
 
 // Neighbours that a search should find.
 #define WANTED 8
-// Clusters whose distances are computed together: those with the least bounds first. Of them, so many
-// should be nearer than the others can be.
-#define DECIDED_TOGETHER 24
-#define ENOUGH_NEAR 4
-// Clusters that a search should find that has found too many.
+// Clusters that a search should find that has found too many, and where members count: bounds tell less
+// of their distances.
 #define ENOUGH 64
+#define ENOUGH_WITH_MEMBERS 256
 // How often a search that finds none is made again with a greater limit.
 #define MOST_RETRIES 8
+// Directions of the distances that are computed together.
+#define DIRECTIONS (2 * DECIDED_TOGETHER)
 // Balls that are looked at together, at most; and neighbours among them that stay together.
 #define MOST_IN_PART 512
 #define GROUP 8
@@ -30,15 +26,21 @@ struct Hunt {
   float bounds[FOUND_ROOM];
   uint positions[FOUND_ROOM];
   uint by_bound[FOUND_ROOM];
-  // Of those whose distances are computed.
-  double distances[DECIDED_TOGETHER];
+  // The node that is searched for, and the clusters whose distances to it are computed: of size 0
+  // where there is none. Where members count: the sums, two for each of both directions; terms of
+  // these; and the first of the spans that they are divided into.
+  Place node;
+  double distances[DECIDED_TOGETHER], sums[JOB_SUMS];
+  double2 terms[THREADS];
   uint slots[DECIDED_TOGETHER], ids[DECIDED_TOGETHER], shapes[DECIDED_TOGETHER];
+  uint sizes[DECIDED_TOGETHER], starts[DECIDED_TOGETHER];
+  uint first_spans[DIRECTIONS + 1];
   uint balls[MOST_IN_PART];
   // Those regions that may have something near, and a bit for each of all.
   unsigned short regions[MOST_REGIONS];
   uint near_regions[MOST_REGIONS / WARP];
-  float limit, chosen_value, guess;
-  uint found, found_first, listed, near, near_count, order, made_at, chunk, base;
+  float from, limit, chosen_value, guess;
+  uint found, found_first, listed, near, near_count, order, made_at, chunk, base, kind;
   Job job;
 };
 
@@ -145,7 +147,7 @@ __device__ void collect(const Clusters &clusters, Hunt &hunt, const float *query
     value = fmaxf(margins.slack * (bound.to_query + fmaxf(bound.to_target, tighter)), 0.0f);
     near = value < limit || !(limit < single_infinity());
   }
-  if (!near) return;
+  if (!near || value < hunt.from) return;
   uint place = atomicAdd(&hunt.found, 1);
   if (place >= FOUND_ROOM) return;
   hunt.bounds[place] = value;
@@ -270,22 +272,25 @@ __device__ __noinline__ float limit_by_minima(const Tree &tree, const Clusters &
   return next_above(ranked(hunt, least, WANTED - 1));
 }
 
-// Finds what a query can be nearest to: all clusters whose bound is below a limit, about this one.
-// `sweep` collects those below `hunt.limit`. False where too many have one bound.
-template <class Sweep> __device__ bool find(Hunt &hunt, float limit, Sweep sweep) {
+// Finds what a query can be nearest to: all clusters whose bound is from `from` on and below a limit,
+// about this one, so that they have room. `sweep` collects those below `hunt.limit`. False where too
+// many have one bound.
+template <class Sweep>
+__device__ bool find(Hunt &hunt, float from, float limit, uint enough, Sweep sweep) {
   float factor = 2;
   for (uint tries = 0;; tries++) {
     __syncthreads();
     if (threadIdx.x == 0) {
+      hunt.from = from;
       hunt.limit = limit;
       hunt.found = 0;
     }
     __syncthreads();
     sweep();
     uint found = hunt.found;
-    if (tries == 0 && threadIdx.x == 0) hunt.found_first = found;
+    if (tries == 0 && from == 0 && threadIdx.x == 0) hunt.found_first = found;
     if (found > FOUND_ROOM) {
-      uint rank = max((uint)((ulong)THREADS * ENOUGH / found), (uint)WANTED / 2);
+      uint rank = max((uint)((ulong)THREADS * enough / found), (uint)WANTED / 2);
       float lower = next_above(ranked(hunt, hunt.bounds[threadIdx.x], rank));
       if (!(lower < limit)) return false;
       limit = lower;
@@ -297,72 +302,4 @@ template <class Sweep> __device__ bool find(Hunt &hunt, float limit, Sweep sweep
       return true;
     }
   }
-}
-
-// Puts what was found in order by the bounds.
-__device__ __noinline__ void order_by_bounds(Hunt &hunt) {
-  uint count = hunt.found;
-  FOR_EACH(i, count) {
-    float mine = hunt.bounds[i];
-    uint rank = 0;
-#pragma unroll 8
-    for (uint j = 0; j < count; j++)
-      rank += hunt.bounds[j] < mine || (hunt.bounds[j] == mine && j < i);
-    hunt.by_bound[rank] = i;
-  }
-  __syncthreads();
-}
-
-// Adds some of what was found to the entries: those from number `first` on, by the bounds. What is
-// read of a cluster counts if it is there before and after.
-__device__ void add_distances(const Tree &tree, Hunt &hunt, Place node, uint first, uint end,
-                              Entries &entries, Workspace &room) {
-  uint i = threadIdx.x;
-  if (first + i < end) {
-    uint slot = tree.slots_at[hunt.positions[hunt.by_bound[first + i]]], id = id_at(tree, slot);
-    __threadfence();
-    bool counts = tree.orders[slot] < hunt.order && !is_skipped(hunt.job, slot);
-    hunt.slots[i] = slot;
-    hunt.shapes[i] = shape_of(tree, slot);
-    hunt.ids[i] = counts ? id : NONE;
-  }
-  __syncthreads();
-  for (uint n = i / WARP; first + n < end; n += WARPS) {
-    if (hunt.ids[n] == NONE) continue;
-    double distance = node_distance(tree, node, {hunt.slots[n], hunt.shapes[n]}, room.of_warp());
-    if (i % WARP == 0) hunt.distances[n] = distance;
-  }
-  __threadfence();
-  __syncthreads();
-  if (first + i < end && hunt.ids[i] != NONE && id_at(tree, hunt.slots[i]) == hunt.ids[i])
-    add_entry(entries, hunt.distances[i], hunt.job.slot, hunt.slots[i], hunt.ids[i]);
-  __syncthreads();
-}
-
-// Makes what was found for `node` the candidates of `result`: at least some, of those with the least
-// bounds, or `all`.
-__device__ __noinline__ void decide(const Tree &tree, Hunt &hunt, uint node, uint result, bool all,
-                       Entries &entries, Workspace &room) {
-  uint found = hunt.found, shape = __shfl_sync(WHOLE_WARP, shape_of(tree, node), 0);
-  __syncthreads();
-  if (threadIdx.x == 0) entries.count = 0;
-  order_by_bounds(hunt);
-  double floor = infinity();
-  for (uint first = 0, end = 0;; first = end) {
-    end = min(found, first + DECIDED_TOGETHER);
-    if (threadIdx.x == 0) hunt.near = 0;
-    add_distances(tree, hunt, {node, shape}, first, end, entries, room);
-    float limit = end < found ? hunt.bounds[hunt.by_bound[end]] : hunt.limit;
-    floor = limit < single_infinity() ? (double)limit * tree.unit : infinity();
-    if (end == found) break;
-    FOR_EACH(i, entries.count) {
-      if (__longlong_as_double(entries.values[i]) < floor) atomicAdd(&hunt.near, 1);
-    }
-    __syncthreads();
-    bool is_enough = hunt.near >= ENOUGH_NEAR;
-    __syncthreads();
-    if (is_enough && !all) break;
-  }
-  keep_nearest(tree, result, entries, {(ulong)__double_as_longlong(floor), 0});
-  __syncthreads();
 }

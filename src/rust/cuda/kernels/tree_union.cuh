@@ -1,7 +1,8 @@
-// Tentative unions of two nodes, by a block each: mean, scatter, shape, and the row for the sweeps.
+// Tentative unions of two nodes, by a block each: mean, scatter, shape, members and their moments, and
+// the row for the sweeps.
 //
 // What decides is in the order of operations of mahalanobis/shape.rs; a row follows ClusterFrame in
-// mahalanobis/screen/frame.rs.
+// mahalanobis/screen/frame.rs, and moments follow mahalanobis/clusters/merged.rs.
 
 #pragma once
 
@@ -29,6 +30,8 @@ __host__ __device__ __forceinline__ uint workspace_doubles(uint p) {
   return banded_length(p) + packed_length(p) + 2 * p + WARPS * scratch_doubles(p);
 }
 
+// Relative slack of moments in single precision, as in frame.rs.
+#define MOMENT_SLACK 1e-6
 // Largest norm of whitened differences, in screen units, whose square does not overflow; and log2 of
 // the largest coordinate. As in frame.rs.
 #define LARGEST_WHITENED 1e18
@@ -44,10 +47,47 @@ __device__ __forceinline__ float *tentative_row(const Tree &tree, uint node) {
   return tree.rows + (size_t)(node - tree.clusters) * (tree.dimensions + SCALARS);
 }
 
-// Writes the mean to a row, and its scalars: those of the shape of this number with the packed factor
-// in `room.factor`, unless that is the identity.
+// Writes the moments of the members of a node to its row, by the shape of this number; and adds to its
+// error what comes with members. `stretch` is an upper bound, `low` a lower one.
+__device__ void write_moments(const Tree &tree, float *row, const double *mean, uint shape,
+                              uint members, double stretch, double low, Workspace &room) {
+  uint p = room.p;
+  float *scalars = row + p;
+  double square = 0, third = 0, squares = 0, trace = 0;
+  FOR_EACH(k, p) square = fma(mean[k], mean[k], square);
+  if (shape != NONE) {
+    const double *scatter = scatter_of(tree, shape), *spread = spread_of(tree, shape);
+    FOR_EACH(k, p) third = fma(spread[THIRD_MOMENTS + k], spread[THIRD_MOMENTS + k], third);
+    FOR_EACH(e, p * p) {
+      uint i = e / p, j = e % p;
+      double value = scatter[j <= i ? packed_length(i) + j : packed_length(j) + i];
+      squares = fma(value, value, squares);
+      if (i == j) trace += value;
+    }
+  }
+  double2 first = block_sum(room.shared, square, third), both = block_sum(room.shared, squares, trace);
+  if (threadIdx.x > 0) return;
+  double scale = 1 / tree.unit, up = 1 + MOMENT_SLACK;
+  double error = 4.0 * members * EPSILON * sqrt(first.x) * scale;
+  if (low > 0) error += tree.sum_error * stretch / low;
+  scalars[ERROR] = __double2float_ru((scalars[ERROR] + error) * 1.000001);
+  if (shape == NONE) return;
+  double variance = both.y / members, fourth = spread_of(tree, shape)[FOURTH_MOMENT];
+  double largest = largest_eigenvalue_bound(both.y, both.x, p) / members;
+  // The inequality of Cauchy and Schwarz bounds a third moment that has lost digits.
+  third = first.y >= LEAST_MOMENT ? sqrt(first.y) : sqrt(variance) * sqrt(fourth);
+  // An infinite one makes the bound 0.
+  if (variance > 0 && !(fourth >= LEAST_MOMENT)) fourth = infinity();
+  scalars[VARIANCE] = __double2float_rd(variance * scale * scale * (1 - MOMENT_SLACK));
+  scalars[FOURTH] = __double2float_ru(fourth * scale * scale * scale * scale * up);
+  scalars[LARGEST] = __double2float_ru(largest * scale * scale * up);
+  scalars[THIRD] = __double2float_ru(third * scale * scale * scale * up);
+}
+
+// Writes the mean to the row of a node with so many members, and its scalars: those of the shape of
+// this number with the packed factor in `room.factor`, unless that is the identity.
 __device__ void write_row(const Tree &tree, const Clusters &clusters, float *row,
-                          const double *mean, uint shape, const Whitening &found,
+                          const double *mean, uint shape, uint members, const Whitening &found,
                           Workspace &room) {
   uint p = room.p, length = packed_length(p);
   double scale = 1 / tree.unit, lost = 0, square = 0;
@@ -88,6 +128,10 @@ __device__ void write_row(const Tree &tree, const Clusters &clusters, float *row
     scalars[VARIANCE] = scalars[FOURTH] = scalars[LARGEST] = scalars[THIRD] = 0;
     scalars[SHAPE] = __uint_as_float(shaped ? shape : NONE);
   }
+  if (has_members(tree)) {
+    uint number = shape == NONE ? NONE : shape & ~IDENTITY;
+    write_moments(tree, row, mean, number, members, stretch, low, room);
+  }
   __syncthreads();
 }
 
@@ -101,16 +145,95 @@ __device__ __forceinline__ ShapeRule rule_of(const Tree &tree) {
 __device__ uint shape_up(const Tree &tree, uint shape, uint members, Whitening &found,
                          Workspace &room) {
   found = whiten(room, rule_of(tree), scatter_of(tree, shape), members);
+  if (has_members(tree) && threadIdx.x == 0) {
+    Quanta quanta;
+    quanta_of(found.identity ? 1 : stretch_of(room.p, room.factor), tree.diagonal,
+              tree.log2_terms, &quanta);
+    spread_of(tree, shape)[QUANTUM_OF_HIGH] = quanta.high;
+    spread_of(tree, shape)[QUANTUM_OF_LOW] = quanta.low;
+  }
   if (found.identity) return shape | IDENTITY;
   store_in_bands(room, bands_of(tree, shape));
   return shape;
 }
 
-// Makes the union of a job's nodes. Its shape has a number, with which it comes, unless no cluster
-// has a shape.
-__device__ void make_union(const Tree &tree, const Clusters &clusters, Job &job,
-                           Workspace &room) {
-  __shared__ uint size_a, size_b, shape_a, shape_b;
+// The moments of a node's members about another point, which is their mean less this shift.
+struct Shifted {
+  double fourth, third; // the second is an element of the vector, in each thread its own
+};
+
+// For the first warp, whose lanes have an element of `shift` each. Without a shape, the node has one
+// member.
+__device__ Shifted shift_moments(const Tree &tree, uint shape, uint members, double shift) {
+  uint p = tree.dimensions, lane = threadIdx.x;
+  double product = 0, variance = 0, third = 0, fourth = 0;
+  if (shape != NONE) {
+    const double *scatter = scatter_of(tree, shape), *spread = spread_of(tree, shape);
+    third = lane < p ? spread[THIRD_MOMENTS + lane] : 0;
+    fourth = spread[FOURTH_MOMENT];
+    double row[DIMENSIONS], diagonal = lane < p ? scatter[packed_length(lane) + lane] : 0;
+#pragma unroll
+    for (uint j = 0; j < DIMENSIONS; j++) {
+      uint at = j <= lane ? packed_length(lane) + j : packed_length(j) + lane;
+      row[j] = lane < p && j < p ? scatter[at] : 0;
+    }
+#pragma unroll
+    for (uint j = 0; j < DIMENSIONS; j++)
+      product = fma(row[j], __shfl_sync(WHOLE_WARP, shift, j), product);
+    product = product / members;
+    variance = warp_sum(diagonal) / members;
+  }
+  double square = warp_sum(shift * shift);
+  fourth += 4 * warp_sum(shift * product) + 4 * warp_sum(shift * third) + 2 * variance * square +
+            square * square;
+  return {fourth, third + (variance + square) * shift + 2 * product};
+}
+static_assert(DIMENSIONS <= WARP, "a lane for each dimension");
+
+// Writes the moments of the union of two nodes to the shape of this number, by the first warp. The
+// difference of their means is in `room`.
+__device__ void unite_moments(const Tree &tree, uint shape, uint shape_a, uint size_a, uint shape_b,
+                              uint size_b, const Workspace &room) {
+  uint lane = threadIdx.x;
+  double a = size_a, b = size_b, toward_b = lane < room.p ? room.difference[lane] : 0;
+  Shifted from_a = shift_moments(tree, shape_a, size_a, -toward_b * b / (a + b));
+  Shifted from_b = shift_moments(tree, shape_b, size_b, toward_b * a / (a + b));
+  double *spread = spread_of(tree, shape);
+  if (lane < room.p) spread[THIRD_MOMENTS + lane] = (a * from_a.third + b * from_b.third) / (a + b);
+  if (lane == 0) spread[FOURTH_MOMENT] = (a * from_a.fourth + b * from_b.fourth) / (a + b);
+}
+
+// Loads of a thread that copies members at a time.
+#define COPIES 8
+
+// Copies so many members, by a block.
+__device__ __forceinline__ void copy_members(const uint *from, uint size, uint *to) {
+  for (uint first = threadIdx.x; first < size; first += COPIES * THREADS) {
+    uint values[COPIES];
+#pragma unroll
+    for (uint k = 0; k < COPIES; k++)
+      values[k] = first + k * THREADS < size ? from[first + k * THREADS] : 0;
+#pragma unroll
+    for (uint k = 0; k < COPIES; k++)
+      if (first + k * THREADS < size) to[first + k * THREADS] = values[k];
+  }
+}
+
+// Room for so many members, by one thread; NONE where there is none.
+__device__ uint reserve_members(const Tree &tree, uint members) {
+  uint *used = tree.control + MEMBERS_USED, start = *(volatile uint *)used;
+  for (;;) {
+    if (members > tree.member_room - start) return NONE;
+    uint before = atomicCAS(used, start, start + members);
+    if (before == start) return start;
+    start = before;
+  }
+}
+
+// Makes the union of a job's nodes, unless there is no room for its members. Its shape has a number,
+// with which it comes, unless no cluster has a shape.
+__device__ bool make_union(const Tree &tree, const Clusters &clusters, Job &job, Workspace &room) {
+  __shared__ uint size_a, size_b, shape_a, shape_b, start;
   uint p = room.p, node = job.node, a = job.lower_node, b = job.higher_node;
   // One of the two may be merged away meanwhile; all threads go the same way nevertheless.
   if (threadIdx.x == 0) {
@@ -118,9 +241,17 @@ __device__ void make_union(const Tree &tree, const Clusters &clusters, Job &job,
     size_b = tree.sizes[b];
     shape_a = tree.shapes[a];
     shape_b = tree.shapes[b];
+    start = has_members(tree) ? reserve_members(tree, size_a + size_b) : 0;
   }
   __syncthreads();
+  if (start == NONE) return false;
   uint members = size_a + size_b;
+  if (has_members(tree)) {
+    uint *to = tree.members + start;
+    copy_members(tree.members + tree.member_starts[a], size_a, to);
+    copy_members(tree.members + tree.member_starts[b], size_b, to + size_a);
+    if (threadIdx.x == 0) tree.member_starts[node] = start;
+  }
   double m_a = size_a, m_b = size_b;
   double share = tree.midpoint ? 0.5 : share_of(m_a, m_b), weight = between_weight(m_a, m_b);
   const double *mean_a = mean_of(tree, a), *mean_b = mean_of(tree, b);
@@ -144,6 +275,9 @@ __device__ void make_union(const Tree &tree, const Clusters &clusters, Job &job,
       if (scatter_b) both = both + scatter_b[at];
       scatter[at] = merged_scatter(weight * room.difference[i], room.difference[j], both);
     }
+    if (has_members(tree) && threadIdx.x < WARP)
+      unite_moments(tree, shape, shape_a == NONE ? NONE : shape_a & ~IDENTITY, size_a,
+                    shape_b == NONE ? NONE : shape_b & ~IDENTITY, size_b, room);
     __syncthreads();
     shape = shape_up(tree, shape, members, found, room);
   }
@@ -154,5 +288,6 @@ __device__ void make_union(const Tree &tree, const Clusters &clusters, Job &job,
     job.fuller = !is_full_size(tree.threshold, size_a) + !is_full_size(tree.threshold, size_b) -
                  !is_full_size(tree.threshold, members);
   }
-  write_row(tree, clusters, tentative_row(tree, node), mean, shape, found, room);
+  write_row(tree, clusters, tentative_row(tree, node), mean, shape, members, found, room);
+  return true;
 }

@@ -147,12 +147,19 @@ __device__ __forceinline__ void store_in_bands(Problem &problem, double *factor)
   }
 }
 
+// An upper bound on the stretch of a packed factor, as in mahalanobis/distance.rs.
+__device__ __noinline__ double stretch_of(uint p, const double *factor) {
+  double square = 0;
+#pragma unroll 16
+  for (uint e = 0; e < packed_length(p); e++) square = fma(factor[e], factor[e], square);
+  return sqrt(square);
+}
+
 // Writes the whitening factor and the scalars of a shape, from its scatter and the number of
 // members. Returns its number, with IDENTITY added where the shape is the identity.
 template <bool MEMBER_DISTANCES, class Problem>
 __device__ __noinline__ uint reshape(Problem &problem, uint shape, uint members) {
   const auto &arrays = problem.arrays;
-  uint length = packed_length(problem.p);
   double *scalars = problem.shape_scalars(shape);
   ShapeRule rule = {arrays.threshold, arrays.subthreshold,
                     arrays.normalize || !problem.all_full_size, problem.all_full_size};
@@ -161,15 +168,9 @@ __device__ __noinline__ uint reshape(Problem &problem, uint shape, uint members)
   __syncthreads();
   if (threadIdx.x == 0) {
     if (MEMBER_DISTANCES) {
-      double stretch = 1;
-      if (!found.identity) {
-        double square = 0;
-        for (uint e = 0; e < length; e++)
-          square = fma(problem.factor[e], problem.factor[e], square);
-        stretch = sqrt(square);
-      }
       Quanta quanta;
-      quanta_of(stretch, problem.diagonal, problem.log2_terms, &quanta);
+      quanta_of(found.identity ? 1 : stretch_of(problem.p, problem.factor), problem.diagonal,
+                problem.log2_terms, &quanta);
       scalars[QUANTUM_HIGH] = quanta.high;
       scalars[QUANTUM_LOW] = quanta.low;
       scalars[ROUNDING] = rounding_of(quanta);

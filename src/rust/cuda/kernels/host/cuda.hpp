@@ -284,6 +284,11 @@ template <class T, class U> T atomicAdd(T *at, U value) {
   *at = old + (T)value;
   return old;
 }
+template <class T> T atomicCAS(T *at, T expected, T value) {
+  T old = *at;
+  if (old == expected) *at = value;
+  return old;
+}
 template <class T, class U> T atomicExch(T *at, U value) {
   T old = *at;
   *at = (T)value;

@@ -6,8 +6,8 @@ thread_local double memory[1 << 16];
 
 #include "../tree.cu"
 
-// Draws the balls (0), searches (1), makes merges (2), gives all clusters their shapes anew (3), or
-// leaves out positions (4), of which `used` are used and `left` afterwards.
+// Draws the balls (0), searches (1), makes merges (2), gives all clusters their shapes anew (3), leaves
+// out positions (4), of which `used` are used and `left` afterwards, or gathers members (5).
 EXPORT void host_tree(const Tree *tree, const Clusters *clusters, uint what,
                       bool descending, uint used, uint left) {
   backwards = descending;
@@ -24,6 +24,7 @@ EXPORT void host_tree(const Tree *tree, const Clusters *clusters, uint what,
     return launch({(used + THREADS - 1) / THREADS}, THREADS,
                   [&] { move_all(*tree, *clusters, used, left); });
   }
+  if (what == 5) return launch({2}, THREADS, [&] { gather_members(*tree); });
   if (what == 1) return launch({3}, THREADS, [&] { start(*tree, *clusters, 0, used); });
   launch({1}, THREADS, [&] { grow(*tree, *clusters); });
 }

@@ -14,18 +14,22 @@ pub const THREADS: u32 = 256;
 pub const DIMENSIONS: usize = 16;
 pub const CANDIDATES: usize = 16;
 pub const JOBS: usize = 256;
-const RING: usize = 4096;
+const RING: usize = 16_384;
 const FOUND_ROOM: usize = 512;
 const RECENT: usize = 128;
 const SKIPPED: usize = 8;
 const LEAF: usize = 32;
 const MOST_LEAVES: usize = 32_768;
 const MOST_REGIONS: usize = 1024;
-const CHAIN_BYTES: usize = 57_344;
+const CHAIN_BYTES: usize = 59_392;
 
 /// Positions of a ball: those of a warp.
 const BALL: usize = 32;
-const HUNT_BYTES: usize = 12_288;
+const HUNT_BYTES: usize = 18_432;
+const DECIDED_TOGETHER: usize = 24;
+const JOB_SUMS: usize = 4 * DECIDED_TOGETHER;
+/// Numbers of the spread of a shape before its third moments, as in enum Spread.
+const THIRD_MOMENTS: usize = 3;
 
 /// Most clusters that the queue has room for.
 pub const MOST_CLUSTERS: usize = LEAF * MOST_LEAVES;
@@ -42,8 +46,8 @@ pub enum Status {
     AllFullSize,
     Stopped,
     GaveUp,
-    Stuck,
     ManyGone,
+    NoRoom,
 }
 
 impl Status {
@@ -56,8 +60,8 @@ impl Status {
             AllFullSize,
             Stopped,
             GaveUp,
-            Stuck,
             ManyGone,
+            NoRoom,
         ]
         .get((number as usize).checked_sub(1)?)
         .copied()
@@ -72,7 +76,8 @@ pub mod control {
     pub const BELOW_THRESHOLD: usize = 6;
     pub const NEXT_ID: usize = 7;
     pub const SHAPES_USED: usize = 8;
-    pub const CONTROL_WORDS: usize = 10;
+    pub const MEMBERS_USED: usize = 10;
+    pub const CONTROL_WORDS: usize = 11;
 }
 use control::CONTROL_WORDS;
 
@@ -93,22 +98,35 @@ arguments! {
         nearest: u32,
         is_hopeless: u32,
         fuller: u32,
+        lacks_room: u32,
     }
 
     /// As in tree_launch.cuh; only its size is of interest.
-    pub struct Sweep {
+    pub struct SharedWork {
         next: u32,
         done: u32,
-        found: u32,
         generation: u32,
+        kind: u32,
+        found: u32,
+        from: f32,
         limit: f32,
         order: u32,
+        node: u32,
+        node_shape: u32,
+        node_size: u32,
+        node_start: u32,
+        slots: [u32; DECIDED_TOGETHER],
+        shapes: [u32; DECIDED_TOGETHER],
+        sizes: [u32; DECIDED_TOGETHER],
+        starts: [u32; DECIDED_TOGETHER],
     }
 
     /// As in tree_launch.cuh; the pointers are addresses on the device.
     pub struct Tree {
         pub threshold: f64,
         pub unit: f64,
+        pub diagonal: f64,
+        pub sum_error: f64,
         pub subthreshold: u32,
         pub normalize: u32,
         pub all_full_size: u32,
@@ -123,6 +141,8 @@ arguments! {
         pub query_words: u32,
         pub rows_in_shared: u32,
         pub merges_until: u32,
+        pub log2_terms: u32,
+        pub member_room: u32,
         pub arrays: Arrays<u64>,
         pub progress: u64,
         pub stop: u64,
@@ -133,6 +153,7 @@ named_values! {
     /// The arrays that the kernels work in, in struct Tree.
     pub struct Arrays {
         center,
+        x,
         means,
         floor_values,
         floor_ties,
@@ -142,6 +163,7 @@ named_values! {
         counts,
         sizes,
         shapes,
+        member_starts,
         ids,
         firsts,
         orders,
@@ -153,7 +175,10 @@ named_values! {
         leaf_owners,
         scatters,
         factors,
+        spreads,
         free_shapes,
+        members,
+        spare_members,
         slots_at,
         orders_at,
         spare_slots_at,
@@ -164,7 +189,8 @@ named_values! {
         region_rows,
         rows,
         jobs,
-        sweeps,
+        shared_work,
+        sums,
         queries,
         found,
         posted,
@@ -186,7 +212,16 @@ pub struct Sizes {
     pub capacity: usize,
     /// Most shapes; 0 where no cluster has one.
     pub shapes: usize,
+    /// Observations; 0 where members do not count.
+    pub observations: usize,
 }
+
+/// Room for the members of unions, as a multiple of all observations, and where these are many.
+const MEMBER_ROOM: usize = 64;
+const LEAST_MEMBER_ROOM: usize = 4;
+const MANY_MEMBERS: usize = 1 << 28;
+/// Most observations whose members have room.
+pub const MOST_OBSERVATIONS: usize = 1 << 29;
 
 impl Sizes {
     /// Number of positions for as many clusters.
@@ -201,12 +236,13 @@ impl Sizes {
             clusters: n,
             capacity,
             shapes,
-            ..
+            observations,
         } = *self;
         let nodes = n + JOBS;
         let leaves = n.div_ceil(LEAF);
         Arrays {
             center: 8 * p,
+            x: 8 * observations * p,
             means: 8 * nodes * p,
             floor_values: 8 * nodes,
             floor_ties: 8 * nodes,
@@ -216,6 +252,7 @@ impl Sizes {
             counts: 4 * nodes,
             sizes: 4 * nodes,
             shapes: 4 * nodes,
+            member_starts: 4 * nodes,
             ids: 4 * n,
             firsts: 4 * n,
             orders: 4 * n,
@@ -227,7 +264,15 @@ impl Sizes {
             leaf_owners: 4 * leaves,
             scatters: 8 * shapes * packed_len(p),
             factors: 8 * shapes * banded_len(p),
+            spreads: if observations > 0 {
+                8 * shapes * self.spread_len()
+            } else {
+                0
+            },
             free_shapes: 4 * shapes,
+            // What is read of a cluster that changes meanwhile may reach beyond the room.
+            members: 4 * (self.member_room() + observations),
+            spare_members: 4 * observations,
             slots_at: 4 * capacity,
             orders_at: 4 * capacity,
             spare_slots_at: 4 * capacity,
@@ -238,7 +283,9 @@ impl Sizes {
             region_rows: 4 * (p + BALL_SCALARS) * self.balls().div_ceil(BALL),
             rows: 4 * JOBS * (p + SCALARS),
             jobs: JOBS * size_of::<Job>(),
-            sweeps: JOBS * size_of::<Sweep>(),
+            // For each job and the chain.
+            shared_work: (JOBS + 1) * size_of::<SharedWork>(),
+            sums: 8 * (JOBS + 1) * JOB_SUMS,
             queries: 4 * JOBS * self.query_words(),
             found: 8 * JOBS * FOUND_ROOM,
             posted: 8 * RING,
@@ -254,6 +301,17 @@ impl Sizes {
     /// Bytes of all that a tree needs in the device's memory.
     pub fn all_bytes(&self) -> usize {
         self.bytes().values().sum::<usize>() + self.screen_bytes().iter().sum::<usize>()
+    }
+
+    /// Room for the members of unions.
+    pub fn member_room(&self) -> usize {
+        let n = self.observations;
+        (MEMBER_ROOM * n).min(MANY_MEMBERS.max(LEAST_MEMBER_ROOM * n))
+    }
+
+    /// Numbers of the spread of a shape.
+    pub fn spread_len(&self) -> usize {
+        THIRD_MOMENTS + self.dimensions
     }
 
     /// Number of balls, each around as many positions.
@@ -293,7 +351,8 @@ impl Sizes {
             0
         };
         let lists = 16 * JOBS * CANDIDATES + 4 * (rows + RECENT * (p + 3));
-        CHAIN_BYTES + lists + 16 + 8 * self.vectors()
+        let hunt = if self.observations > 0 { HUNT_BYTES } else { 0 };
+        CHAIN_BYTES + lists + 16 + 8 * self.vectors() + hunt
     }
 
     /// Bytes of shared memory of a block of `reshape_all`.
@@ -361,6 +420,9 @@ mod tests {
             MOST_REGIONS,
             CHAIN_BYTES,
             HUNT_BYTES,
+            DECIDED_TOGETHER,
+            JOB_SUMS,
+            THIRD_MOMENTS,
             COORDINATES,
             STATUS,
             STATE_STARTS,
@@ -368,6 +430,7 @@ mod tests {
             BELOW_THRESHOLD,
             NEXT_ID,
             SHAPES_USED,
+            MEMBERS_USED,
             CONTROL_WORDS,
         ]
         .to_vec();
@@ -377,19 +440,19 @@ mod tests {
             "ALL_FULL_SIZE",
             "STOPPED",
             "GAVE_UP",
-            "STUCK",
             "MANY_GONE",
+            "NO_ROOM",
         ];
         constants.extend(names.into_iter().zip(1..));
         let tree = Tree::layout().with_fields_of("arrays", &Arrays::<u64>::fields());
         check(
             "tree_launch.cuh",
             &[],
-            &[Job::layout(), Sweep::layout(), tree],
+            &[Job::layout(), SharedWork::layout(), tree],
             &constants,
         );
         assert_eq!(Status::of(1), Some(Status::TimeIsUp));
-        assert_eq!(Status::of(7), Some(Status::ManyGone));
+        assert_eq!(Status::of(7), Some(Status::NoRoom));
         assert_eq!((Status::of(0), Status::of(8)), (None, None));
     }
 }

@@ -9,7 +9,7 @@ use gmhclust_core::testing::{draw, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor};
 use libloading::Library;
 
-use super::arrays::{control, to_merges, Status, Tree};
+use super::arrays::{control, to_merges, Arrays, Status, Tree};
 use super::start::Start;
 use super::testing::Trees;
 use crate::host::{function, library};
@@ -39,6 +39,7 @@ fn host_grow(
     milliseconds: u32,
     backwards: bool,
     compactions: &AtomicUsize,
+    gathered: &AtomicUsize,
 ) -> Option<Vec<Merge>> {
     let bounding_box = problem.bounding_box();
     let start = Start::new(problem, &bounding_box, &Monitor::default()).unwrap();
@@ -47,11 +48,14 @@ fn host_grow(
     let mut arrays = sizes.bytes().map(|&bytes| filled(bytes));
     let mut screen = sizes.screen_bytes().map(filled);
     let mut watch = [0u32; 2];
+    arrays.members.fill(0);
     start.copy(&mut arrays, &mut screen, put).unwrap();
     let slabs = [screen[1].as_ptr() as u64];
     let addresses = arrays.map(|array| array.as_ptr() as u64);
     let mut tree = start.tree(problem, addresses, watch.as_mut_ptr() as u64);
     tree.milliseconds = milliseconds;
+    // Room that is soon used up.
+    tree.member_room = tree.member_room.min(5 * sizes.observations as u32);
     // The rows of jobs are in both places in turn.
     tree.rows_in_shared = u32::from(!backwards);
     let mut clusters = start.clusters(screen[0].as_ptr() as u64, slabs.as_ptr() as u64);
@@ -70,7 +74,7 @@ fn host_grow(
         unsafe { (tree.arrays.control as *mut [u32; control::STATE_STARTS]).write([0; 4]) };
         arrays.posted.fill(0);
         arrays.done.fill(0);
-        arrays.sweeps.fill(0x7fff_ffff_7fff_ffff);
+        arrays.shared_work.fill(0x7fff_ffff_7fff_ffff);
         run(&tree, &clusters, 2, used, used);
         let state: Vec<u32> = bytemuck::pod_collect_to_vec(bytes(&arrays.control));
         match Status::of(state[control::STATUS]).unwrap() {
@@ -84,6 +88,23 @@ fn host_grow(
                 used = left;
                 tree.merges_until = merges + left / 3 + 1;
                 run(&tree, &clusters, 0, used, used);
+            }
+            Status::NoRoom => {
+                gathered.fetch_add(1, Ordering::Relaxed);
+                // SAFETY: as above.
+                unsafe {
+                    let control = tree.arrays.control as *mut [u32; control::CONTROL_WORDS];
+                    (*control)[control::MEMBERS_USED] = 0;
+                }
+                run(&tree, &clusters, 5, used, used);
+                let bytes = 4 * sizes.observations;
+                let Arrays {
+                    members,
+                    spare_members,
+                    ..
+                } = &mut arrays;
+                let front = &mut cast_slice_mut::<u64, u8>(members)[..bytes];
+                front.copy_from_slice(&cast_slice::<u64, u8>(spare_members)[..bytes]);
             }
             Status::AllFullSize => {
                 tree.all_full_size = 1;
@@ -104,7 +125,7 @@ fn host_grow(
 }
 
 /// Problems that the kernels are tried on.
-const CASES: usize = 16;
+const CASES: usize = 32;
 
 #[test]
 fn the_tree_of_the_kernels_is_that_of_the_cpu() {
@@ -113,6 +134,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
     let mut random = Random(77);
     let mut grown = 0;
     let compactions = AtomicUsize::new(0);
+    let gathered = AtomicUsize::new(0);
     for case in 0..CASES {
         let data = DATA[case % DATA.len()];
         let p = [2, 5, 14, 1, 16][case % 5];
@@ -121,7 +143,11 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
         let options = Options {
             threshold,
             subthreshold: Subthreshold::ALL[random.below(4)],
-            distance: Distance::Centroid,
+            distance: if case % 3 == 0 {
+                Distance::Centroid
+            } else {
+                Distance::FullMahalanobis
+            },
             normalize: random.below(2) == 0,
             apriori_intra: true,
         };
@@ -140,6 +166,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
                     milliseconds,
                     backwards,
                     &compactions,
+                    &gathered,
                 ))
             });
             let found = agglomerate::agglomerate_all(&problems, &host, &Monitor::default());
@@ -151,5 +178,6 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
     }
     // Some of those with many ties are not for the kernels.
     assert!(compactions.into_inner() > CASES);
+    assert!(gathered.into_inner() > CASES);
     assert!(3 * grown > 2 * 2 * CASES, "{grown} of {}", 2 * CASES);
 }

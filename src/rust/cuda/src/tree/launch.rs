@@ -8,12 +8,13 @@ use cudarc::driver::sys::{
 };
 use cudarc::driver::{CudaFunction, CudaSlice, CudaStream, DevicePtr, LaunchConfig, PushKernelArg};
 use gmhclust_core::error::Result;
-use gmhclust_core::mahalanobis::{BoundingBox, Distance, Problem};
+use gmhclust_core::mahalanobis::{BoundingBox, Problem};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
 use super::arrays::{
-    control, to_merges, Arrays, Sizes, Status, Tree, DIMENSIONS, MOST_CLUSTERS, THREADS,
+    control, to_merges, Arrays, Sizes, Status, Tree, DIMENSIONS, MOST_CLUSTERS, MOST_OBSERVATIONS,
+    THREADS,
 };
 use super::start::Start;
 use crate::device::{Device, DriverResult};
@@ -39,9 +40,9 @@ const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
 /// Whether a device can grow the tree of a problem.
 pub fn fits(problem: &Problem) -> bool {
-    problem.options.distance == Distance::Centroid
-        && problem.x.ncols() <= DIMENSIONS
+    problem.x.ncols() <= DIMENSIONS
         && problem.clusters() <= MOST_CLUSTERS
+        && problem.members.len() <= MOST_OBSERVATIONS
 }
 
 /// The merges of a problem that fits ([`fits`]) in this box; `None` where the device has too little
@@ -79,6 +80,7 @@ struct Functions {
     grow: CudaFunction,
     start: CudaFunction,
     reshape_all: CudaFunction,
+    gather_members: CudaFunction,
     find_moves: CudaFunction,
     move_all: CudaFunction,
     enclose: CudaFunction,
@@ -100,6 +102,7 @@ impl Functions {
             grow: kernel("grow")?,
             start: kernel("start")?,
             reshape_all: kernel("reshape_all")?,
+            gather_members: kernel("gather_members")?,
             find_moves: kernel("find_all_moves")?,
             move_all: kernel("move_all")?,
             enclose: kernel("enclose")?,
@@ -298,6 +301,8 @@ impl Growing {
         stream.memset_zeros(&mut arrays.candidate_values)?;
         stream.memset_zeros(&mut arrays.candidate_slots)?;
         stream.memset_zeros(&mut arrays.candidate_ids)?;
+        // So are members that a cluster has not yet, while it changes.
+        stream.memset_zeros(&mut arrays.members)?;
         start.copy(arrays, screen, |array, bytes| put(stream, array, bytes))?;
         // The host's copies must outlive the copying.
         stream.synchronize()
@@ -326,22 +331,19 @@ impl Growing {
             if state[control::MERGES] > merges {
                 (merges, since) = (state[control::MERGES], Instant::now());
             }
-            let status = match Status::of(state[control::STATUS]) {
-                Some(Status::TimeIsUp) if since.elapsed() > PATIENCE => Some(Status::Stuck),
-                status => status,
-            };
+            let status = Status::of(state[control::STATUS]).unwrap_or(Status::GaveUp);
             match status {
-                Some(Status::Stuck) => {
-                    return CUresult::CUDA_ERROR_LAUNCH_TIMEOUT
-                        .result()
-                        .map(|()| Status::Stuck)
-                }
-                Some(Status::TimeIsUp | Status::ManyGone) => {
+                Status::TimeIsUp | Status::ManyGone | Status::NoRoom => {
+                    if since.elapsed() > PATIENCE {
+                        CUresult::CUDA_ERROR_LAUNCH_TIMEOUT.result()?;
+                    }
+                    if status == Status::NoRoom {
+                        self.gather_members()?;
+                    }
                     self.compact(state[control::MERGES])?;
                 }
-                Some(Status::AllFullSize) => self.start_anew(monitor)?,
-                Some(status) => return Ok(status),
-                None => return Ok(Status::GaveUp),
+                Status::AllFullSize => self.start_anew(monitor)?,
+                status => return Ok(status),
             }
         }
         Ok(Status::Stopped)
@@ -354,10 +356,10 @@ impl Growing {
         stream.memset_zeros(&mut self.arrays.posted)?;
         stream.memset_zeros(&mut self.arrays.done)?;
         // Their next chunk is beyond the last one.
-        let closed = vec![i32::MAX; self.arrays.sweeps.len() / size_of::<i32>()];
+        let closed = vec![i32::MAX; self.arrays.shared_work.len() / size_of::<i32>()];
         put(
             stream,
-            &mut self.arrays.sweeps,
+            &mut self.arrays.shared_work,
             bytemuck::cast_slice(&closed),
         )?;
         let config = Self::config(self.multiprocessors, self.room.bytes);
@@ -399,6 +401,27 @@ impl Growing {
         let bytes = self.stream.clone_dtoh(&self.arrays.control)?;
         self.stream.synchronize()?;
         Ok(bytemuck::pod_collect_to_vec(&bytes))
+    }
+
+    /// Makes room for the members of unions: leaves out all but those of active clusters.
+    fn gather_members(&mut self) -> DriverResult<()> {
+        let used = 4 * control::MEMBERS_USED..4 * (control::MEMBERS_USED + 1);
+        self.stream
+            .memset_zeros(&mut self.arrays.control.slice_mut(used))?;
+        // SAFETY: as in `launch`.
+        unsafe {
+            self.stream
+                .launch_builder(&self.functions.gather_members)
+                .arg(&self.tree)
+                .launch(Self::config(SEARCHES * self.multiprocessors, 0))?;
+        }
+        let Arrays {
+            members,
+            spare_members,
+            ..
+        } = &mut self.arrays;
+        let mut front = members.slice_mut(..spare_members.len());
+        self.stream.memcpy_dtod(spare_members, &mut front)
     }
 
     /// Gives all clusters the shapes that they have when all are full-size, and searches anew.

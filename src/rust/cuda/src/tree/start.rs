@@ -3,9 +3,10 @@
 use bytemuck::cast_slice;
 use gmhclust_core::mahalanobis::agglomerate::sort_spatially;
 use gmhclust_core::mahalanobis::clusters::Clusters;
+use gmhclust_core::mahalanobis::distance::log2_ceil;
 use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::mahalanobis::screen::{ClusterFrame, ClusterView};
-use gmhclust_core::mahalanobis::{BoundingBox, Problem, UnionRule};
+use gmhclust_core::mahalanobis::{BoundingBox, Distance, Problem, UnionRule};
 use gmhclust_core::monitor::Monitor;
 use rayon::prelude::*;
 
@@ -36,12 +37,20 @@ pub struct Start {
     positions: Vec<u32>,
     scatters: Vec<f64>,
     factors: Vec<f64>,
+    /// Where members count: the observations, their numbers by cluster, and where those of each cluster
+    /// start; and of each shape the quanta and the moments.
+    x: Vec<f64>,
+    member_numbers: Vec<u32>,
+    member_starts: Vec<u32>,
+    spreads: Vec<f64>,
     /// Coordinates and scalars, each of all positions after the other, and packed factors, column by
     /// column.
     rows: Vec<f32>,
     screen_factors: Vec<f32>,
     control: [u32; control::CONTROL_WORDS],
     unit: f64,
+    diagonal: f64,
+    sum_error: f64,
 }
 
 impl Start {
@@ -71,7 +80,13 @@ impl Start {
         let with_scatter = (0..n as u32).filter(|&slot| clusters.scatter(slot).is_some());
         let with_scatter: Vec<u32> = with_scatter.collect();
         let shaped = with_scatter.len();
+        let has_members = problem.options.distance == Distance::FullMahalanobis;
         let sizes = Sizes {
+            observations: if has_members {
+                problem.members.len()
+            } else {
+                0
+            },
             dimensions: p,
             clusters: n,
             capacity: Sizes::capacity_for(n),
@@ -93,10 +108,16 @@ impl Start {
             ids: (0..n as u32).collect(),
             scatters: Vec::with_capacity(shaped * packed_len(p)),
             factors: Vec::new(),
+            x: Vec::new(),
+            member_numbers: Vec::new(),
+            member_starts: Vec::new(),
+            spreads: Vec::new(),
             rows: Vec::new(),
             screen_factors: Vec::new(),
             control: [0; control::CONTROL_WORDS],
             unit: frame.unit(),
+            diagonal: bounding_box.diagonal(),
+            sum_error: frame.sum_error(),
             slots_at,
             positions,
         };
@@ -104,6 +125,9 @@ impl Start {
         start.control[control::NEXT_ID] = n as u32;
         start.control[control::SHAPES_USED] = shaped as u32;
         start.put_shapes(&clusters, &with_scatter);
+        if has_members {
+            start.put_members(problem);
+        }
         start.put_rows(&clusters, &frame);
         start.slots_at.resize(sizes.capacity, 0);
         Ok(start)
@@ -121,7 +145,22 @@ impl Start {
             let zeros = vec![0.0; packed_len(p)];
             let packed = if is_identity { &zeros } else { whitening };
             self.factors.extend(to_bands(packed, p));
+            if self.sizes.observations > 0 {
+                let (fourth, third, quanta) = clusters.members_moments(slot).expect("a scatter");
+                self.spreads.extend([quanta.high, quanta.low, fourth]);
+                self.spreads.extend_from_slice(third);
+            }
         }
+    }
+
+    /// The observations, which are members of the clusters in the order of these.
+    fn put_members(&mut self, problem: &Problem) {
+        self.x = problem.rows().flatten().copied().collect();
+        let members = problem.members.len() as u32;
+        self.member_numbers = (0..members).collect();
+        let starts = &problem.starts[..problem.clusters()];
+        self.member_starts = starts.iter().map(|&start| start as u32).collect();
+        self.control[control::MEMBERS_USED] = members;
     }
 
     /// The rows of all clusters, by position.
@@ -189,6 +228,10 @@ impl Start {
     ) -> Result<(), E> {
         let orders: Vec<u32> = (0..self.sizes.capacity as u32).collect();
         put(&mut arrays.center, cast_slice(&self.center))?;
+        put(&mut arrays.x, cast_slice(&self.x))?;
+        put(&mut arrays.members, cast_slice(&self.member_numbers))?;
+        put(&mut arrays.member_starts, cast_slice(&self.member_starts))?;
+        put(&mut arrays.spreads, cast_slice(&self.spreads))?;
         put(&mut arrays.means, cast_slice(&self.means))?;
         put(&mut arrays.sizes, cast_slice(&self.members))?;
         put(&mut arrays.shapes, cast_slice(&self.shapes))?;
@@ -213,7 +256,7 @@ impl Start {
             capacity: self.sizes.capacity as u32,
             slab_shapes: u32::MAX,
             dimensions: self.sizes.dimensions as u32,
-            member_distances: 0,
+            member_distances: u32::from(self.sizes.observations > 0),
             balls: 0,
             tiles: 0,
         }
@@ -225,6 +268,8 @@ impl Start {
         Tree {
             threshold: options.threshold,
             unit: self.unit,
+            diagonal: self.diagonal,
+            sum_error: self.sum_error,
             subthreshold: options.subthreshold as u32,
             normalize: u32::from(options.normalize),
             all_full_size: u32::from(self.control[control::BELOW_THRESHOLD] == 0),
@@ -239,6 +284,8 @@ impl Start {
             query_words: self.sizes.query_words() as u32,
             rows_in_shared: 1,
             merges_until: u32::MAX,
+            log2_terms: log2_ceil(self.sizes.observations),
+            member_room: self.sizes.member_room() as u32,
             arrays,
             progress: watch,
             stop: watch + 4,

@@ -10,7 +10,7 @@ use super::moments::{profile, Moments};
 use super::part::Part;
 use super::reshape::Reshape;
 use crate::error::Result;
-use crate::mahalanobis::distance::{self, ExactSum};
+use crate::mahalanobis::distance::{self, ExactSum, Quanta};
 use crate::mahalanobis::members::ClusterMembers;
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::problem::{Problem, UnionRule};
@@ -163,6 +163,14 @@ impl<'a> Clusters<'a> {
     pub fn scatter(&self, slot: u32) -> Option<&[f64]> {
         let moments = self.moments[slot as usize].as_deref();
         moments.map(|moments| &moments.scatter[..])
+    }
+
+    /// The moments about its mean of a slot's cluster that has a scatter, E‖r‖⁴ and E‖r‖²r, and the
+    /// quanta of sums of distances to it: for full Mahalanobis distances.
+    pub fn members_moments(&self, slot: u32) -> Option<(f64, &[f64], Quanta)> {
+        let moments = self.moments[slot as usize].as_deref()?;
+        let quanta = distance::quanta(moments.stretch, self.diagonal, self.log2_terms);
+        Some((moments.fourth, &moments.third, quanta))
     }
 
     /// A slot's cluster as an operand of a union or a centroid distance.

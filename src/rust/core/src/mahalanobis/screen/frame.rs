@@ -86,6 +86,12 @@ impl ClusterFrame {
         self.unit
     }
 
+    /// An upper bound on the rounding of a full Mahalanobis distance's exact sum, in screen units,
+    /// relative to the target's stretch.
+    pub fn sum_error(&self) -> f64 {
+        self.sum_error
+    }
+
     /// The distance that the screen's bounds are for.
     pub fn distance(&self) -> Distance {
         self.distance

@@ -1,0 +1,176 @@
+// Of what a search has found, the distances that decide.
+//
+// Meanwhile the chain goes on to merge. What is read of a cluster that is merged away then may be
+// of two clusters, which does no harm: neither counts any more, as the chain compares with its new
+// clusters itself.
+
+#pragma once
+
+#include "tree_help.cuh"
+
+// Of the clusters whose distances are computed together, those with the least bounds first, so many
+// should be nearer than all others can be.
+#define ENOUGH_NEAR 4
+
+// Puts what was found in order by the bounds.
+__device__ __noinline__ void order_by_bounds(Hunt &hunt) {
+  uint count = hunt.found;
+  FOR_EACH(i, count) {
+    float mine = hunt.bounds[i];
+    uint rank = 0;
+#pragma unroll 8
+    for (uint j = 0; j < count; j++)
+      rank += hunt.bounds[j] < mine || (hunt.bounds[j] == mine && j < i);
+    hunt.by_bound[rank] = i;
+  }
+  __syncthreads();
+}
+
+// What a search works with to decide; `number` is that of its job, or NONE.
+struct Deciding {
+  const Tree &tree;
+  const Clusters &clusters;
+  uint number;
+  Hunt &hunt;
+  float *query;
+  Entries &entries;
+  Workspace &room;
+};
+
+// Adds some of what was found to the entries: those from number `first` on, by the bounds. What is
+// read of a cluster counts if it is there before and after.
+__device__ void add_distances(const Deciding &on, uint first, uint end) {
+  const Tree &tree = on.tree;
+  Hunt &hunt = on.hunt;
+  uint i = threadIdx.x;
+  bool there = first + i < end, sums = has_members(tree);
+  if (i < DECIDED_TOGETHER) {
+    hunt.sizes[i] = 0;
+    hunt.ids[i] = NONE;
+  }
+  if (there) {
+    uint slot = tree.slots_at[hunt.positions[hunt.by_bound[first + i]]], id = id_at(tree, slot);
+    __threadfence();
+    if (tree.orders[slot] < hunt.order && !is_skipped(hunt.job, slot) && id != NONE) {
+      hunt.ids[i] = id;
+      put_cluster(hunt, i, place_of(tree, slot));
+    }
+  }
+  __syncthreads();
+  constexpr uint EACH = 10;
+  uint n = i / EACH;
+  if (n < DECIDED_TOGETHER && hunt.ids[n] != NONE)
+    touch_node(tree, hunt.slots[n], hunt.shapes[n], i % EACH, EACH);
+  else if (n >= DECIDED_TOGETHER)
+    touch_node(tree, hunt.node.node, hunt.node.shape, i % EACH, EACH);
+  static_assert((DECIDED_TOGETHER + 1) * EACH <= THREADS, "threads for each");
+  if (sums) {
+    sum_distances(tree, on.clusters, on.number, hunt, on.query);
+    if (there && hunt.ids[i] != NONE) hunt.distances[i] = summed_distance(hunt, i);
+  } else {
+    for (uint n = i / WARP; first + n < end; n += WARPS) {
+      if (hunt.ids[n] == NONE) continue;
+      double distance = node_distance(tree, hunt.node, cluster_of(hunt, n), on.room.of_warp());
+      if (i % WARP == 0) hunt.distances[n] = distance;
+    }
+  }
+  __threadfence();
+  __syncthreads();
+  if (there && hunt.ids[i] != NONE && id_at(tree, hunt.slots[i]) == hunt.ids[i])
+    add_entry(on.entries, hunt.distances[i], hunt.job.slot, hunt.slots[i], hunt.ids[i]);
+  __syncthreads();
+}
+
+// Keeps the least of the entries, as many as there are candidates; the floor is not above the others.
+__device__ __noinline__ void trim(Entries &entries) {
+  constexpr uint MOST = (FOUND_ROOM + CANDIDATES + THREADS - 1) / THREADS;
+  uint count = entries.count, ranks[MOST], slots[MOST], ids[MOST];
+  Key keys[MOST] = {};
+#pragma unroll
+  for (uint k = 0; k < MOST; k++) {
+    uint i = threadIdx.x + k * THREADS;
+    ranks[k] = NONE;
+    if (i >= count) continue;
+    keys[k] = {entries.values[i], entries.ties[i]};
+    slots[k] = entries.slots[i];
+    ids[k] = entries.ids[i];
+    ranks[k] = 0;
+    for (uint j = 0; j < count; j++) ranks[k] += Key{entries.values[j], entries.ties[j]} < keys[k];
+  }
+  __syncthreads();
+#pragma unroll
+  for (uint k = 0; k < MOST; k++) {
+    uint rank = ranks[k];
+    if (rank < CANDIDATES) {
+      entries.values[rank] = keys[k].value;
+      entries.ties[rank] = keys[k].tie;
+      entries.slots[rank] = slots[k];
+      entries.ids[rank] = ids[k];
+    }
+    // A floor comes before the pair with the same slots.
+    Key floor = {keys[k].value, keys[k].tie & ~1ull};
+    if (rank == CANDIDATES && floor < entries.floor) entries.floor = floor;
+  }
+  if (threadIdx.x == 0) entries.count = min(count, (uint)CANDIDATES);
+  __syncthreads();
+}
+
+// Adds what was found for `hunt.node` to the entries: at least some, of those with the least bounds, or
+// `all` unless it has members to sum over. Returns the distance from which on there may be others.
+__device__ __noinline__ double add_nearest(const Deciding &on, bool all) {
+  Hunt &hunt = on.hunt;
+  Entries &entries = on.entries;
+  uint found = hunt.found;
+  __syncthreads();
+  all = all && hunt.node.size == 1;
+  order_by_bounds(hunt);
+  for (uint first = 0, end = 0;; first = end) {
+    end = min(found, first + DECIDED_TOGETHER);
+    if (threadIdx.x == 0) hunt.near = 0;
+    add_distances(on, first, end);
+    float limit = end < found ? hunt.bounds[hunt.by_bound[end]] : hunt.limit;
+    double floor = limit < single_infinity() ? (double)limit * on.tree.unit : infinity();
+    FOR_EACH(i, entries.count) {
+      if (__longlong_as_double(entries.values[i]) < floor) atomicAdd(&hunt.near, 1);
+    }
+    __syncthreads();
+    uint near = hunt.near;
+    __syncthreads();
+    if (end == found || (near >= ENOUGH_NEAR && !all)) return floor;
+  }
+}
+
+// Searches for the nearest clusters of `node`, about up to a limit of bounds, and makes them the
+// candidates of `result`: as `add_nearest`. `sweep` collects those below
+// `hunt.limit`. False where bounds tell too little.
+template <class Sweep>
+__device__ bool find_nearest(const Deciding &on, uint node, uint result, float limit, bool all,
+                             Sweep sweep) {
+  const Tree &tree = on.tree;
+  Hunt &hunt = on.hunt;
+  Entries &entries = on.entries;
+  if (threadIdx.x == 0) {
+    entries.count = 0;
+    entries.floor = {INFINITY_BITS, ~0ull};
+    hunt.node = place_of(tree, node);
+  }
+  uint enough = has_members(tree) ? ENOUGH_WITH_MEMBERS : ENOUGH;
+  float from = 0, factor = 4;
+  double floor;
+  for (;;) {
+    if (!find(hunt, from, limit, enough, sweep)) return false;
+    floor = add_nearest(on, all);
+    // Where bounds tell little, all that was found may be farther away. Then come those with greater
+    // bounds.
+    if (hunt.near > 0 || !(hunt.limit < single_infinity())) break;
+    from = hunt.limit;
+    limit = factor * from;
+    factor = factor * factor;
+    trim(entries);
+  }
+  Key least = {(ulong)__double_as_longlong(floor), 0}, trimmed = entries.floor;
+  __syncthreads();
+  keep_nearest(tree, result, entries, trimmed < least ? trimmed : least);
+  __syncthreads();
+  return true;
+}

@@ -1,0 +1,218 @@
+// Work of a job that blocks which have nothing else to do help with: it is divided into chunks, which
+// they are called to take.
+
+#pragma once
+
+#include "tree_distances.cuh"
+
+// Blocks that are called to help with a sweep, at most, and with distances.
+#define SWEEP_HELPERS 23
+#define DISTANCE_HELPERS (MOST_CHUNKS - 1)
+// Balls that a block sweeps by itself; others are divided into so many chunks, with room for what is
+// in them, of at least so many balls.
+#define ALONE 128
+#define SWEEP_CHUNKS 24
+#define LEAST_IN_CHUNK 48
+// Members that are few.
+#define FEW_MEMBERS (2 * THREADS)
+// Spans whose sums a block computes by itself; others are divided into chunks of one for each warp, or
+// more.
+#define SPANS_ALONE 32
+
+__device__ __forceinline__ uint chunks_of_sweep(const Tree &tree) {
+  return max(least_parts(tree), min(tree.balls / LEAST_IN_CHUNK, (uint)SWEEP_CHUNKS));
+}
+__device__ __forceinline__ uint chunks_of_distances(const Hunt &hunt) {
+  return min(all_spans(hunt) / WARPS, (uint)MOST_CHUNKS);
+}
+static_assert(MOST_LEAVES <= MOST_CHUNKS * MOST_IN_PART, "chunks for the most balls");
+
+// Posts as many numbers, by as many threads; a thread's own is `number`, and `first` the place of
+// the first one. What they are about has been written, and ordered by a fence.
+__device__ __forceinline__ void write_post(const Tree &tree, uint first, uint nth, uint number) {
+  uint ticket = first + nth;
+  *(volatile ulong *)(tree.posted + ticket % RING) = (ulong)(ticket + 1) << 32 | number;
+}
+
+// Sweeps a chunk.
+__device__ void sweep_chunk(const Tree &tree, const Clusters &clusters, SharedWork &work,
+                            uint number, uint chunk, Hunt &hunt, const float *query) {
+  if (threadIdx.x == 0) hunt.found = 0;
+  __syncthreads();
+  collect_from(tree, clusters, hunt, query,
+               PartOfBalls(tree, chunk, chunks_of_sweep(tree), uses_regions(tree)));
+  uint found = hunt.found;
+  if (found == 0) return;
+  if (threadIdx.x == 0) hunt.base = atomicAdd(&work.found, found);
+  __syncthreads();
+  FOR_EACH(i, min(found, (uint)FOUND_ROOM)) {
+    uint place = hunt.base + i;
+    if (place >= FOUND_ROOM) continue;
+    uint *out = tree.found + 2 * ((size_t)number * FOUND_ROOM + place);
+    out[0] = __float_as_uint(hunt.bounds[i]);
+    out[1] = hunt.positions[i];
+  }
+}
+
+// Copies what is to be known of work, for a block that helps.
+__device__ void copy_work(const Tree &tree, const SharedWork &work, uint number, Hunt &hunt,
+                          float *query) {
+  const volatile SharedWork &shared = work;
+  uint i = threadIdx.x;
+  if (i == 0) hunt.kind = shared.kind;
+  __syncthreads();
+  if (hunt.kind == SWEEP) {
+    const float *from = tree.queries + (size_t)number * tree.query_words;
+    FOR_EACH(k, tree.query_words) query[k] = __ldcg(from + k);
+    if (i == 0) {
+      hunt.from = shared.from;
+      hunt.limit = shared.limit;
+      hunt.order = shared.order;
+    }
+    __syncthreads();
+    if (uses_regions(tree)) find_near_regions(tree, hunt, query);
+    return;
+  }
+  if (i == 0) hunt.node = {shared.node, shared.node_shape, shared.node_size, shared.node_start};
+  if (i < DECIDED_TOGETHER) {
+    hunt.slots[i] = shared.slots[i];
+    hunt.shapes[i] = shared.shapes[i];
+    hunt.sizes[i] = shared.sizes[i];
+    hunt.starts[i] = shared.starts[i];
+  }
+  find_spans(hunt, SPAN);
+}
+
+// Takes chunks of a job's work for as long as there are some. The block knows the work of
+// `generation`, or gets to know that of another one.
+__device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint number, Hunt &hunt,
+                            float *query, uint generation) {
+  SharedWork &work = tree.shared_work[number];
+  for (;;) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      hunt.chunk = atomicAdd(&work.next, 1);
+      __threadfence();
+    }
+    __syncthreads();
+    uint chunk = hunt.chunk;
+    if (chunk >= MOST_CHUNKS) return;
+    // The work does not end before this chunk is done.
+    uint present = *(volatile uint *)&work.generation;
+    if (present != generation) {
+      generation = present;
+      copy_work(tree, work, number, hunt, query);
+    }
+    __syncthreads();
+    bool is_sweep = hunt.kind == SWEEP;
+    uint chunks = is_sweep ? chunks_of_sweep(tree) : chunks_of_distances(hunt);
+    chunk -= MOST_CHUNKS - chunks;
+    if (is_sweep)
+      sweep_chunk(tree, clusters, work, number, chunk, hunt, query);
+    else
+      add_part(tree, hunt, chunk, chunks, tree.sums + (size_t)number * JOB_SUMS);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) atomicAdd(&work.done, 1);
+  }
+}
+
+// Has other blocks help with so many chunks of work, of which `describe` writes what they have to know;
+// all is done when this returns.
+template <class Describe>
+__device__ void share_work(const Tree &tree, const Clusters &clusters, uint number, uint kind,
+                           uint chunks, uint most_helpers, Hunt &hunt, float *query,
+                           Describe describe) {
+  SharedWork &work = tree.shared_work[number];
+  uint generation = *(volatile uint *)&work.generation + 1;
+  describe(work);
+  __threadfence();
+  __syncthreads();
+  uint helpers = gridDim.x > 2 ? min(chunks - 1, most_helpers) : 0;
+  if (threadIdx.x == 0) {
+    hunt.kind = work.kind = kind;
+    work.generation = generation;
+    work.done = 0;
+    __threadfence();
+    *(volatile uint *)&work.next = MOST_CHUNKS - chunks;
+    __threadfence();
+    if (helpers > 0) hunt.base = atomicAdd(tree.control + POSTED, helpers);
+  }
+  __syncthreads();
+  if (threadIdx.x < helpers) write_post(tree, hunt.base, threadIdx.x, HELP | number);
+  if (kind == SWEEP && uses_regions(tree)) find_near_regions(tree, hunt, query);
+  take_chunks(tree, clusters, number, hunt, query, generation);
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    while (*(volatile uint *)&work.done < chunks) {}
+    __threadfence();
+  }
+  __syncthreads();
+}
+
+// Sweeps for a query; of many balls, before the chain has enlarged any.
+__device__ void sweep_alone(const Tree &tree, const Clusters &clusters, Hunt &hunt, float *query) {
+  if (tree.balls <= MOST_IN_PART)
+    return collect_from(tree, clusters, hunt, query, PartOfBalls(tree, 0, 1, false));
+  find_near_regions(tree, hunt, query);
+  for (uint first = 0; first < hunt.near_count; first += MOST_IN_PART / WARP)
+    collect_from(tree, clusters, hunt, query, NearBalls(hunt, first));
+}
+
+// Sweeps for the query of a job, with the help of other blocks.
+__device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint number, Hunt &hunt,
+                                float *query) {
+  share_work(tree, clusters, number, SWEEP, chunks_of_sweep(tree), SWEEP_HELPERS, hunt, query,
+             [&](SharedWork &work) {
+               float *to = tree.queries + (size_t)number * tree.query_words;
+               FOR_EACH(k, tree.query_words) to[k] = query[k];
+               if (threadIdx.x > 0) return;
+               work.from = hunt.from;
+               work.limit = hunt.limit;
+               work.order = hunt.order;
+               work.found = 0;
+             });
+  if (threadIdx.x == 0) hunt.found = *(volatile uint *)&tree.shared_work[number].found;
+  __syncthreads();
+  const uint *found = tree.found + 2 * (size_t)number * FOUND_ROOM;
+  FOR_EACH(i, min(hunt.found, (uint)FOUND_ROOM)) {
+    hunt.bounds[i] = __uint_as_float(__ldcg(found + 2 * i));
+    hunt.positions[i] = __ldcg(found + 2 * i + 1);
+  }
+  __syncthreads();
+}
+
+// Sums the distances between the node and the clusters of a search; for a job, whose number is not
+// NONE, with the help of other blocks where that pays.
+__device__ void sum_distances(const Tree &tree, const Clusters &clusters, uint number, Hunt &hunt,
+                              float *query) {
+  find_spans(hunt, 1);
+  if (all_spans(hunt) <= FEW_MEMBERS) return sum_few(tree, hunt);
+  find_spans(hunt, SPAN);
+  if (number == NONE || all_spans(hunt) <= SPANS_ALONE) {
+    FOR_EACH(i, JOB_SUMS) hunt.sums[i] = 0;
+    __syncthreads();
+    add_part(tree, hunt, 0, 1, hunt.sums);
+    __syncthreads();
+    return;
+  }
+  double *sums = tree.sums + (size_t)number * JOB_SUMS;
+  share_work(tree, clusters, number, DISTANCES, chunks_of_distances(hunt), DISTANCE_HELPERS, hunt, query,
+             [&](SharedWork &work) {
+               uint i = threadIdx.x;
+               FOR_EACH(k, JOB_SUMS) sums[k] = 0;
+               if (i == 0) {
+                 work.node = hunt.node.node;
+                 work.node_shape = hunt.node.shape;
+                 work.node_size = hunt.node.size;
+                 work.node_start = hunt.node.start;
+               }
+               if (i >= DECIDED_TOGETHER) return;
+               work.slots[i] = hunt.slots[i];
+               work.shapes[i] = hunt.shapes[i];
+               work.sizes[i] = hunt.sizes[i];
+               work.starts[i] = hunt.starts[i];
+             });
+  FOR_EACH(k, JOB_SUMS) hunt.sums[k] = __ldcg(sums + k);
+  __syncthreads();
+}
