@@ -48,8 +48,10 @@ fn job_gmhclust(
         Ok(move |monitor: &Monitor, values: &[f64]| {
             let apriori = apriori.as_deref();
             let work = match (apriori, &inner) {
-                (Some(codes), Some(_)) => workload::clustering_above(codes),
-                _ => workload::clustering(n, apriori),
+                (Some(codes), Some(_)) => {
+                    workload::clustering_above(codes, columns, options.distance)
+                }
+                _ => workload::clustering(n, columns, apriori, options.distance),
             };
             let engine = device.engine(&work)?;
             let x = vector::observations(values, columns, engine.cpu())?;
@@ -87,7 +89,8 @@ fn job_gmhclust_within(
         let apriori = apriori_codes(apriori)?;
         let device = Device::from_list(&device)?;
         Ok(move |monitor: &Monitor, values: &[f64]| {
-            let engine = device.engine(&workload::clustering(n, Some(&apriori)))?;
+            let work = workload::clustering(n, columns, Some(&apriori), options.distance);
+            let engine = device.engine(&work)?;
             let x = vector::observations(values, columns, engine.cpu())?;
             engine.run(monitor, |on| {
                 mahalanobis::cluster_within(&x, &apriori, &options, on, monitor)

@@ -4,19 +4,33 @@ use gmhclust_core::distances::Pairs;
 use gmhclust_core::kmeans::Start;
 use gmhclust_core::linkage::lance_williams::Linkage;
 use gmhclust_core::linkage::points;
-use gmhclust_core::mahalanobis::ProblemSizes;
+use gmhclust_core::mahalanobis::{Distance, ProblemSizes};
 use gmhclust_core::metric::Metric;
 
 use crate::engine::planner::Workload;
 
-/// Mahalanobis-average clustering of `n` observations, within and above apriori clusters if given.
-pub fn clustering(n: usize, apriori: Option<&[u32]>) -> Workload {
-    Workload::Agglomeration(ProblemSizes::new(n, apriori))
+/// Mahalanobis-average clustering of `n` observations in this many columns, within and above apriori
+/// clusters if given.
+pub fn clustering(
+    n: usize,
+    columns: usize,
+    apriori: Option<&[u32]>,
+    distance: Distance,
+) -> Workload {
+    Workload::Agglomeration {
+        sizes: ProblemSizes::new(n, apriori),
+        columns,
+        distance,
+    }
 }
 
 /// Mahalanobis-average clustering above apriori clusters only.
-pub fn clustering_above(apriori: &[u32]) -> Workload {
-    Workload::Agglomeration(ProblemSizes::above(apriori))
+pub fn clustering_above(apriori: &[u32], columns: usize, distance: Distance) -> Workload {
+    Workload::Agglomeration {
+        sizes: ProblemSizes::above(apriori),
+        columns,
+        distance,
+    }
 }
 
 /// The distances of pairs of observations with this many columns.

@@ -155,6 +155,10 @@ fn an_unknown_backend_is_refused() {
         threads: 1,
         devices: None,
     };
-    let work = Workload::Agglomeration(ProblemSizes::new(10, None));
+    let work = Workload::Agglomeration {
+        sizes: ProblemSizes::new(10, None),
+        columns: 2,
+        distance: Distance::Centroid,
+    };
     assert!(matches!(Engine::new(&choice, &work), Err(Error::Input(_))));
 }

@@ -53,6 +53,8 @@ macro_rules! named_values {
             $($(#[$field_attribute])* $visibility $field: T,)*
         }
 
+        // Not every struct needs all of them.
+        #[allow(dead_code)]
         impl<T> $name<T> {
             /// Applies `make` to each of them.
             $visibility fn map<U>(&self, mut make: impl FnMut(&T) -> U) -> $name<U> {

@@ -10,7 +10,9 @@ use gmhclust_core::linkage::dissimilarities::Dissimilarities;
 use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
 use gmhclust_core::mahalanobis::screen::cpu::CpuScreen;
 use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
-use gmhclust_core::mahalanobis::{AgglomerationDevice, BoundingBox, Problem, WholeProblems};
+use gmhclust_core::mahalanobis::{
+    AgglomerationDevice, BoundingBox, Distance, Problem, WholeProblems,
+};
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
@@ -31,6 +33,13 @@ use crate::{blocks, dissimilarities, distances, kmeans, screen, tree};
 pub struct Handover {
     /// Live clusters of a problem: with fewer, the CPU takes over.
     pub clusters: usize,
+    /// Clusters of a problem that a device can merge entirely, with centroid distances and with full
+    /// ones: with fewer, the CPU does.
+    pub tree: usize,
+    pub full_tree: usize,
+    /// Observations of a problem with full distances from which on a device merges fewer clusters,
+    /// too.
+    pub members: usize,
     /// Problems that fit in a thread block each: with fewer, they are merged like large ones.
     pub blocks: usize,
     /// Coordinates of the pairs in a request for neighbours.
@@ -48,6 +57,13 @@ pub struct Handover {
 /// Largest size of a problem in a thread block, as a multiple of the average: a larger one would
 /// keep its block busy long after the others are done.
 const LARGEST_IN_BLOCK: usize = 4;
+
+/// Clusters of a problem above which all blocks together grow its tree faster than it is merged in a
+/// block (measured, gmhclust.R, row `cells1m`).
+const MOST_BESIDE_TREES: usize = 2_500;
+
+/// Fewest clusters of a tree that is grown for its members' sake.
+const FEWEST_WITH_MANY_MEMBERS: usize = 64;
 
 /// One or more CUDA devices, and the CPU beside them.
 pub struct Cuda {
@@ -97,6 +113,19 @@ impl Cuda {
             handover,
             memory: memory_from_environment()?,
         })
+    }
+
+    /// Whether a device makes all merges of a problem, by all its blocks together.
+    fn grows(&self, problem: &Problem) -> bool {
+        let (at, clusters) = (&self.handover, problem.clusters());
+        let enough = match problem.options.distance {
+            Distance::Centroid => clusters >= at.tree,
+            Distance::FullMahalanobis => {
+                let has_many = problem.members.len() >= at.members;
+                clusters >= at.full_tree || (has_many && clusters >= FEWEST_WITH_MANY_MEMBERS)
+            }
+        };
+        clusters > 1 && enough && tree::fits(problem)
     }
 
     /// The same, merging no problem as a whole in a thread block.
@@ -163,7 +192,12 @@ fn first_usable<D>(opened: impl Iterator<Item = Result<D>>) -> Result<Vec<D>> {
 
 /// The numbers of the problems that thread blocks merge: those that `fit` and are of about one
 /// size, if at least `fewest` fit; otherwise none.
-fn in_blocks(problems: &[Problem<'_>], fit: &[bool], fewest: usize) -> Vec<usize> {
+fn in_blocks(
+    problems: &[Problem<'_>],
+    fit: &[bool],
+    fewest: usize,
+    grows: impl Fn(&Problem) -> bool,
+) -> Vec<usize> {
     let fitting = (0..problems.len()).filter(|&number| fit[number]);
     let fitting: Vec<usize> = fitting.collect();
     let count = fitting.len();
@@ -172,7 +206,11 @@ fn in_blocks(problems: &[Problem<'_>], fit: &[bool], fewest: usize) -> Vec<usize
     }
     let clusters = |number: usize| problems[number].clusters();
     let total: usize = fitting.iter().map(|&number| clusters(number)).sum();
-    let is_small = |&number: &usize| clusters(number) * count <= LARGEST_IN_BLOCK * total;
+    let is_small = |&number: &usize| {
+        let clusters = clusters(number);
+        let has_tree = clusters > MOST_BESIDE_TREES && grows(&problems[number]);
+        clusters * count <= LARGEST_IN_BLOCK * total && !has_tree
+    };
     fitting.into_iter().filter(is_small).collect()
 }
 
@@ -206,7 +244,7 @@ impl AgglomerationDevice for Cuda {
         bounding_box: &BoundingBox,
         monitor: &Monitor,
     ) -> Result<Option<Vec<Merge>>> {
-        if problem.clusters() < self.handover.clusters.max(2) || !tree::fits(problem) {
+        if !self.grows(problem) {
             return Ok(None);
         }
         let device = &self.devices[number % self.devices.len()];
@@ -227,7 +265,8 @@ impl WholeProblems for Cuda {
         let fit: Vec<bool> = self
             .cpu
             .install(|| problems.par_iter().map(fits).collect::<Result<_>>())?;
-        Ok(in_blocks(problems, &fit, self.handover.blocks))
+        let grows = |problem: &Problem| self.grows(problem);
+        Ok(in_blocks(problems, &fit, self.handover.blocks, grows))
     }
 
     /// Merges each problem in a thread block, with the same number of problems on every device.
@@ -331,7 +370,7 @@ impl KMeansDevice for Cuda {
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
+    use gmhclust_core::mahalanobis::{Options, Subthreshold};
     use gmhclust_core::testing::observations;
 
     use super::*;
@@ -377,8 +416,11 @@ mod tests {
         let problems: Vec<Problem> = sizes.into_iter().map(problem).collect();
         let mut fit = [true; 9];
         fit[1] = false;
-        assert_eq!(in_blocks(&problems, &fit, 8), [0, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(
+            in_blocks(&problems, &fit, 8, |_| false),
+            [0, 3, 4, 5, 6, 7, 8]
+        );
         fit[0] = false;
-        assert!(in_blocks(&problems, &fit, 8).is_empty());
+        assert!(in_blocks(&problems, &fit, 8, |_| false).is_empty());
     }
 }

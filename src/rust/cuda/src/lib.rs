@@ -34,3 +34,5 @@ mod tree;
 
 pub use cuda::{Cuda, Handover};
 pub use device::{devices, DeviceInfo};
+/// Most columns of data whose trees a device grows by itself.
+pub use tree::MOST_COLUMNS as MOST_TREE_COLUMNS;

@@ -3,17 +3,23 @@
 //! [`MEASURED`] is the one place of all crossover figures. They change nothing but the time.
 
 use gmhclust_core::linkage::Linkage;
-use gmhclust_core::mahalanobis::ProblemSizes;
-use gmhclust_cuda::Handover;
+use gmhclust_core::mahalanobis::{Distance, ProblemSizes};
+use gmhclust_cuda::{Handover, MOST_TREE_COLUMNS};
 
 /// Sizes from which on a GPU is faster.
 #[derive(Debug, Clone, Copy)]
 pub struct Crossovers {
-    /// Clusters of an agglomeration, and that many more for each thread of the CPU. The CPU also
-    /// takes over when fewer than the first are left. From 9,000 clusters in 14 dimensions beside 2
-    /// threads, and from 25,000 beside 16 (gmhclust.R, row `crossover`).
-    pub clusters: usize,
-    pub clusters_per_thread: usize,
+    /// Clusters of an agglomeration that a GPU screens for, and that many more for each thread of the
+    /// CPU. The CPU also takes over when fewer than the first are left.
+    pub screens: Clusters,
+    /// Those of one that a GPU does by itself, with centroid distances and with full ones: beside 16
+    /// threads, and once the GPU is open, from 4,500 and from 1,500 clusters in 14 dimensions on
+    /// (gmhclust.R, row `crossover`). To open it takes 0.2 s.
+    pub trees: Clusters,
+    pub full_trees: Clusters,
+    /// Observations from which on a GPU does even few clusters of them by itself, with full distances
+    /// (gmhclust.R, row `cells1m`).
+    pub members: usize,
     /// Apriori clusters for each thread from which on thread blocks do them faster (gmhclust.R).
     pub blocks_per_thread: usize,
     /// Coordinates of the pairs to compare, for each thread (distances.R, 2 and 16 threads).
@@ -33,10 +39,29 @@ pub struct Crossovers {
     pub chain_clusters: usize,
 }
 
+/// Clusters from which on a GPU that is open is faster; for each thread of the CPU, there have to be so
+/// many more to open it.
+#[derive(Debug, Clone, Copy)]
+pub struct Clusters {
+    pub least: usize,
+    pub per_thread: usize,
+}
+
 /// Measured on an H200 by the scripts in inst/benchmarks that the fields name.
 pub const MEASURED: Crossovers = Crossovers {
-    clusters: 8_192,
-    clusters_per_thread: 1_000,
+    screens: Clusters {
+        least: 8_192,
+        per_thread: 1_000,
+    },
+    trees: Clusters {
+        least: 4_096,
+        per_thread: 500,
+    },
+    full_trees: Clusters {
+        least: 2_048,
+        per_thread: 250,
+    },
+    members: 1 << 15,
     blocks_per_thread: 4,
     coordinates_per_thread: 1 << 31,
     request_coordinates: 1 << 26,
@@ -49,12 +74,13 @@ pub const MEASURED: Crossovers = Crossovers {
 /// The size of a job, for the choice of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Workload {
-    Agglomeration(ProblemSizes),
-    /// Pairs of observations to compare, each in that many columns.
-    Pairs {
-        count: usize,
+    Agglomeration {
+        sizes: ProblemSizes,
         columns: usize,
+        distance: Distance,
     },
+    /// Pairs of observations to compare, each in that many columns.
+    Pairs { count: usize, columns: usize },
     /// Linkage of observations through a matrix: of their distances in that many columns, or of
     /// given dissimilarities.
     Linkage {
@@ -68,7 +94,7 @@ impl Workload {
     /// Whether several GPUs can share the work. If not, only one is opened.
     pub fn is_divisible(&self) -> bool {
         match self {
-            Self::Agglomeration(sizes) => sizes.apriori_clusters > 0,
+            Self::Agglomeration { sizes, .. } => sizes.apriori_clusters > 0,
             Self::Pairs { .. } | Self::Linkage { .. } => true,
         }
     }
@@ -91,8 +117,17 @@ impl Planner {
     pub fn prefers_gpu(&self, work: &Workload) -> bool {
         let at = &MEASURED;
         match *work {
-            Workload::Agglomeration(sizes) => {
-                let clusters = at.clusters + at.clusters_per_thread * self.threads;
+            Workload::Agglomeration {
+                sizes,
+                columns,
+                distance,
+            } => {
+                let measured = match distance {
+                    _ if columns > MOST_TREE_COLUMNS => at.screens,
+                    Distance::Centroid => at.trees,
+                    Distance::FullMahalanobis => at.full_trees,
+                };
+                let clusters = measured.least + measured.per_thread * self.threads;
                 sizes.largest >= clusters
                     || sizes.apriori_clusters >= at.blocks_per_thread * self.threads
                         && sizes.observations >= clusters
@@ -120,7 +155,10 @@ impl Planner {
     pub fn handover(&self) -> Handover {
         let at = &MEASURED;
         Handover {
-            clusters: at.clusters,
+            clusters: at.screens.least,
+            tree: at.trees.least,
+            full_tree: at.full_trees.least,
+            members: at.members,
             blocks: at.blocks_per_thread * self.threads,
             request: at.request_coordinates,
             linkage: at.linkage_observations,
@@ -137,12 +175,14 @@ mod tests {
 
     #[test]
     fn gpus_share_apriori_clusters_but_not_one_problem() {
-        let work = |apriori_clusters| {
-            Workload::Agglomeration(ProblemSizes {
+        let work = |apriori_clusters| Workload::Agglomeration {
+            sizes: ProblemSizes {
                 largest: 10_000,
                 apriori_clusters,
                 observations: 20_000,
-            })
+            },
+            columns: 14,
+            distance: Distance::Centroid,
         };
         assert!(!work(0).is_divisible());
         assert!(work(2).is_divisible());
@@ -151,18 +191,33 @@ mod tests {
     #[test]
     fn a_gpu_is_preferred_for_large_problems_many_small_ones_many_pairs_and_large_matrices() {
         let prefers = |work: &Workload, threads| Planner::new(threads).prefers_gpu(work);
+        let sized =
+            |largest, apriori_clusters, observations, columns, distance| Workload::Agglomeration {
+                sizes: ProblemSizes {
+                    largest,
+                    apriori_clusters,
+                    observations,
+                },
+                columns,
+                distance,
+            };
         let work = |largest, apriori_clusters, observations| {
-            Workload::Agglomeration(ProblemSizes {
+            sized(
                 largest,
                 apriori_clusters,
                 observations,
-            })
+                14,
+                Distance::Centroid,
+            )
         };
-        assert!(prefers(&work(20_000, 0, 0), 4));
+        assert!(prefers(&work(10_000, 0, 0), 4));
         assert!(!prefers(&work(5_000, 0, 0), 4));
         assert!(prefers(&work(1_000, 16, 16_000), 4));
         assert!(!prefers(&work(1_000, 15, 16_000), 4));
-        assert!(!prefers(&work(100, 100, 10_000), 4));
+        assert!(!prefers(&work(100, 100, 6_000), 4));
+        let one = |columns, distance| sized(5_000, 0, 0, columns, distance);
+        assert!(prefers(&one(16, Distance::FullMahalanobis), 4));
+        assert!(!prefers(&one(17, Distance::FullMahalanobis), 4));
         let pairs = |count, columns| Workload::Pairs { count, columns };
         assert!(prefers(&pairs(1 << 27, 128), 2));
         assert!(!prefers(&pairs(1 << 27, 128), 16));

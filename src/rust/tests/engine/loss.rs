@@ -102,7 +102,11 @@ const OPTIONS: Options = Options {
 /// Clustering of a mixture in this many dimensions.
 fn fall_back_in_a_clustering(case: usize, n: usize, columns: usize, apriori: Option<&[u32]>) {
     let x = draw(&mut Random(1), Data::Mixture, n, columns);
-    let size = Workload::Agglomeration(ProblemSizes::new(n, apriori));
+    let size = Workload::Agglomeration {
+        sizes: ProblemSizes::new(n, apriori),
+        columns,
+        distance: OPTIONS.distance,
+    };
     fall_back_in_the_middle_of(case, &size, false, |engine, monitor| {
         let mut clusterer = Clusterer::new(&x, apriori, &OPTIONS)?;
         engine.run(monitor, |on| clusterer.run(on, monitor))

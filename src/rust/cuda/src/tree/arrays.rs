@@ -1,6 +1,7 @@
 //! The arguments of the kernels of tree.cu, and the arrays that they work in.
 
 use std::mem::swap;
+use std::ops::Range;
 
 use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::Merge;
@@ -203,6 +204,21 @@ named_values! {
     }
 }
 
+/// Where everything lies in one piece of the device's memory, in bytes: to allocate each array by
+/// itself takes longer than to grow a small tree.
+#[derive(Debug, Clone)]
+pub struct Layout {
+    pub arrays: Arrays<Range<usize>>,
+    /// The rows, and the whitening factors in single precision.
+    pub screen: [Range<usize>; 2],
+    /// The address of the factors, which the kernels look up.
+    pub slabs: Range<usize>,
+    pub bytes: usize,
+}
+
+/// What arrays begin at multiples of.
+const ALIGNMENT: usize = 256;
+
 /// The sizes that the lengths of arrays follow from.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
@@ -298,9 +314,23 @@ impl Sizes {
         }
     }
 
-    /// Bytes of all that a tree needs in the device's memory.
-    pub fn all_bytes(&self) -> usize {
-        self.bytes().values().sum::<usize>() + self.screen_bytes().iter().sum::<usize>()
+    /// Where all that a tree needs in the device's memory lies.
+    pub fn layout(&self) -> Layout {
+        let mut end = 0usize;
+        let mut place = |&bytes: &usize| {
+            let start = end.next_multiple_of(ALIGNMENT);
+            end = start + bytes;
+            start..end
+        };
+        let arrays = self.bytes().map(&mut place);
+        let screen = self.screen_bytes().map(|bytes| place(&bytes));
+        let slabs = place(&8);
+        Layout {
+            arrays,
+            screen,
+            slabs,
+            bytes: end,
+        }
     }
 
     /// Room for the members of unions.

@@ -1,5 +1,6 @@
 //! The kernels of tree.cu, run on the CPU with one block, against the merges of the CPU.
 
+use std::cell::RefCell;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,8 +24,9 @@ fn filled(bytes: usize) -> Buffer {
     vec![u64::MAX - 0xffff_0000_ffff; bytes.div_ceil(8).max(1)]
 }
 
-fn put(buffer: &mut Buffer, bytes: &[u8]) -> std::result::Result<(), Infallible> {
-    cast_slice_mut::<u64, u8>(buffer)[..bytes.len()].copy_from_slice(bytes);
+/// Copies bytes to the front of a buffer.
+fn put(buffer: &RefCell<Buffer>, bytes: &[u8]) -> std::result::Result<(), Infallible> {
+    cast_slice_mut::<u64, u8>(&mut buffer.borrow_mut())[..bytes.len()].copy_from_slice(bytes);
     Ok(())
 }
 
@@ -45,11 +47,12 @@ fn host_grow(
     let start = Start::new(problem, &bounding_box, &Monitor::default()).unwrap();
     let sizes = start.sizes;
     let n = sizes.clusters;
-    let mut arrays = sizes.bytes().map(|&bytes| filled(bytes));
-    let mut screen = sizes.screen_bytes().map(filled);
+    let arrays = sizes.bytes().map(|&bytes| RefCell::new(filled(bytes)));
+    let screen = sizes.screen_bytes().map(filled).map(RefCell::new);
     let mut watch = [0u32; 2];
-    arrays.members.fill(0);
-    start.copy(&mut arrays, &mut screen, put).unwrap();
+    arrays.members.borrow_mut().fill(0);
+    start.copy(&arrays, &screen, put).unwrap();
+    let (mut arrays, screen) = (arrays.map(RefCell::take), screen.map(RefCell::into_inner));
     let slabs = [screen[1].as_ptr() as u64];
     let addresses = arrays.map(|array| array.as_ptr() as u64);
     let mut tree = start.tree(problem, addresses, watch.as_mut_ptr() as u64);

@@ -1,5 +1,6 @@
 //! The device's memory for a tree, and the launches that make its merges.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,8 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
 use super::arrays::{
-    control, to_merges, Arrays, Sizes, Status, Tree, DIMENSIONS, MOST_CLUSTERS, MOST_OBSERVATIONS,
-    THREADS,
+    control, to_merges, Arrays, Layout, Sizes, Status, Tree, DIMENSIONS, MOST_CLUSTERS,
+    MOST_OBSERVATIONS, THREADS,
 };
 use super::start::Start;
 use crate::device::{Device, DriverResult};
@@ -31,6 +32,9 @@ const POSITIONS: u32 = 1 << 16;
 /// not of few.
 const LEFT_IN_TEN: u32 = 7;
 const FEW_POSITIONS: u32 = 2048;
+
+/// Most blocks, so that there is room for all that they post.
+const MOST_BLOCKS: u32 = 168;
 
 /// Time for which launches may end without a merge before the device is taken for stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -63,16 +67,27 @@ pub fn grow(
     let Some(room) = functions.room(device, &start.sizes).map_err(failed)? else {
         return Ok(None);
     };
-    if start.sizes.all_bytes() > device.free_memory()? {
+    let layout = start.sizes.layout();
+    if layout.bytes > device.free_memory()? {
         return Ok(None);
     }
-    let mut growing = Growing::new(device, functions, room, problem, start).map_err(failed)?;
+    let mut growing =
+        Growing::new(device, functions, room, problem, start, layout).map_err(failed)?;
     let status = growing.run(problem, monitor).map_err(failed)?;
     monitor.check()?;
     match status {
         Status::AllMerged => growing.merges().map(Some).map_err(failed),
         _ => Ok(None),
     }
+}
+
+/// Blocks that make the merges of a tree: all that the device runs at a time for a large one, fewer for
+/// a small one, so that several grow beside each other. More would not make these faster (measured).
+fn blocks_for(sizes: &Sizes, multiprocessors: u32) -> u32 {
+    let wanted = (sizes.clusters / 128).max(sizes.observations / 1024);
+    multiprocessors
+        .min(MOST_BLOCKS)
+        .min((wanted as u32).max(12))
 }
 
 /// The kernels of a module.
@@ -140,18 +155,18 @@ struct Growing {
     stream: Arc<CudaStream>,
     functions: Functions,
     room: Room,
-    arrays: Arrays<CudaSlice<u8>>,
+    /// All memory on the device.
+    memory: CudaSlice<u8>,
+    layout: Layout,
     tree: Tree,
     clusters: Clusters,
     start: Start,
     /// Positions of clusters that are used.
     positions: u32,
-    /// Addresses in `clusters` are of these, which live as long.
-    screen: [CudaSlice<u8>; 2],
-    _slabs: CudaSlice<u64>,
     /// In the host's memory: merges done, and whether to stop.
     watch: MappedWords,
-    multiprocessors: u32,
+    /// Blocks that make merges together.
+    blocks: u32,
 }
 
 impl Growing {
@@ -161,32 +176,33 @@ impl Growing {
         room: Room,
         problem: &Problem,
         start: Start,
+        layout: Layout,
     ) -> DriverResult<Self> {
         let stream = device.context.new_stream()?;
         let sizes = start.sizes;
         // SAFETY: the kernels read what was written: by `fill` below, or by themselves.
-        let allocate = |&bytes: &usize| unsafe { stream.alloc::<u8>(bytes.max(1)) };
-        let arrays = sizes.bytes().try_map(allocate)?;
-        let [rows, factors] = sizes.screen_bytes();
-        let screen = [allocate(&rows)?, allocate(&factors)?];
-        let [rows, factors] = [0, 1].map(|i: usize| screen[i].device_ptr(&stream).0);
-        let slabs = stream.clone_htod(&[factors])?;
+        let mut memory = unsafe { stream.alloc::<u8>(layout.bytes) }?;
+        let address = memory.device_ptr(&stream).0;
+        let at = |range: &Range<usize>| address + range.start as u64;
+        let [rows, factors] = layout.screen.each_ref().map(at);
+        let slabs = at(&layout.slabs);
+        let mut place = memory.slice_mut(layout.slabs.clone());
+        stream.memcpy_htod(&factors.to_ne_bytes(), &mut place)?;
         let watch = MappedWords::new(&device.context, 2)?;
-        let addresses = arrays.map(|array| array.device_ptr(&stream).0);
+        let addresses = layout.arrays.map(at);
         let mut tree = start.tree(problem, addresses, watch.as_ptr() as u64);
         tree.rows_in_shared = u32::from(room.rows);
-        let clusters = start.clusters(rows, slabs.device_ptr(&stream).0);
+        let clusters = start.clusters(rows, slabs);
         Ok(Self {
-            multiprocessors: device.multiprocessors()?,
+            blocks: blocks_for(&sizes, device.multiprocessors()?),
             functions,
             room,
-            arrays,
+            memory,
+            layout,
             tree,
             clusters,
             positions: start.sizes.clusters as u32,
             start,
-            screen,
-            _slabs: slabs,
             watch,
             stream,
         })
@@ -271,7 +287,7 @@ impl Growing {
                 break;
             }
             let end = self.positions.min(first + POSITIONS);
-            let config = Self::config(SEARCHES * self.multiprocessors, sizes.job_bytes());
+            let config = Self::config(SEARCHES * self.blocks, sizes.job_bytes());
             // SAFETY: as in `launch`.
             unsafe {
                 stream
@@ -292,18 +308,26 @@ impl Growing {
         let Self {
             stream,
             start,
-            arrays,
-            screen,
+            memory,
+            layout,
             ..
         } = self;
-        stream.memset_zeros(&mut arrays.jobs)?;
-        // All candidates are read, those that there are none of, too.
-        stream.memset_zeros(&mut arrays.candidate_values)?;
-        stream.memset_zeros(&mut arrays.candidate_slots)?;
-        stream.memset_zeros(&mut arrays.candidate_ids)?;
-        // So are members that a cluster has not yet, while it changes.
-        stream.memset_zeros(&mut arrays.members)?;
-        start.copy(arrays, screen, |array, bytes| put(stream, array, bytes))?;
+        let arrays = &layout.arrays;
+        let cleared = [
+            &arrays.jobs,
+            // All candidates are read, those that there are none of, too.
+            &arrays.candidate_values,
+            &arrays.candidate_slots,
+            &arrays.candidate_ids,
+            // So are members that a cluster has not yet, while it changes.
+            &arrays.members,
+        ];
+        for range in cleared {
+            clear(stream, memory, range)?;
+        }
+        start.copy(arrays, &layout.screen, |range, bytes| {
+            put(stream, memory, range, bytes)
+        })?;
         // The host's copies must outlive the copying.
         stream.synchronize()
     }
@@ -352,17 +376,16 @@ impl Growing {
     /// Launches the blocks that make merges together.
     fn grow(&mut self) -> DriverResult<()> {
         let stream = &self.stream;
-        stream.memset_zeros(&mut self.arrays.control.slice_mut(..4 * control::STATE_STARTS))?;
-        stream.memset_zeros(&mut self.arrays.posted)?;
-        stream.memset_zeros(&mut self.arrays.done)?;
+        let arrays = &self.layout.arrays;
+        let state = words(&arrays.control, 0..control::STATE_STARTS);
+        for range in [&state, &arrays.posted, &arrays.done] {
+            clear(stream, &mut self.memory, range)?;
+        }
         // Their next chunk is beyond the last one.
-        let closed = vec![i32::MAX; self.arrays.shared_work.len() / size_of::<i32>()];
-        put(
-            stream,
-            &mut self.arrays.shared_work,
-            bytemuck::cast_slice(&closed),
-        )?;
-        let config = Self::config(self.multiprocessors, self.room.bytes);
+        let closed = vec![i32::MAX; arrays.shared_work.len() / size_of::<i32>()];
+        let closed = bytemuck::cast_slice(&closed);
+        put(stream, &mut self.memory, &arrays.shared_work, closed)?;
+        let config = Self::config(self.blocks, self.room.bytes);
         // SAFETY: as in `launch`.
         unsafe {
             stream
@@ -398,36 +421,39 @@ impl Growing {
 
     /// The words of the state.
     fn control(&self) -> DriverResult<Vec<u32>> {
-        let bytes = self.stream.clone_dtoh(&self.arrays.control)?;
+        let control = self.layout.arrays.control.clone();
+        let bytes = self.stream.clone_dtoh(&self.memory.slice(control))?;
         self.stream.synchronize()?;
         Ok(bytemuck::pod_collect_to_vec(&bytes))
     }
 
     /// Makes room for the members of unions: leaves out all but those of active clusters.
     fn gather_members(&mut self) -> DriverResult<()> {
-        let used = 4 * control::MEMBERS_USED..4 * (control::MEMBERS_USED + 1);
-        self.stream
-            .memset_zeros(&mut self.arrays.control.slice_mut(used))?;
+        let used = control::MEMBERS_USED..control::MEMBERS_USED + 1;
+        let used = words(&self.layout.arrays.control, used);
+        clear(&self.stream, &mut self.memory, &used)?;
         // SAFETY: as in `launch`.
         unsafe {
             self.stream
                 .launch_builder(&self.functions.gather_members)
                 .arg(&self.tree)
-                .launch(Self::config(SEARCHES * self.multiprocessors, 0))?;
+                .launch(Self::config(SEARCHES * self.blocks, 0))?;
         }
         let Arrays {
             members,
             spare_members,
             ..
-        } = &mut self.arrays;
-        let mut front = members.slice_mut(..spare_members.len());
-        self.stream.memcpy_dtod(spare_members, &mut front)
+        } = self.layout.arrays.clone();
+        let (mut before, spare) = self.memory.split_at_mut(spare_members.start);
+        let gathered = spare.slice(..spare_members.len());
+        let mut front = before.slice_mut(members.start..members.start + spare_members.len());
+        self.stream.memcpy_dtod(&gathered, &mut front)
     }
 
     /// Gives all clusters the shapes that they have when all are full-size, and searches anew.
     fn start_anew(&mut self, monitor: &Monitor) -> DriverResult<()> {
         self.tree.all_full_size = 1;
-        let config = Self::config(self.multiprocessors, self.start.sizes.reshape_bytes());
+        let config = Self::config(SEARCHES * self.blocks, self.start.sizes.reshape_bytes());
         self.launch(&self.functions.reshape_all, config)?;
         self.search(monitor)
     }
@@ -436,9 +462,19 @@ impl Growing {
     fn merges(&mut self) -> DriverResult<Vec<Merge>> {
         let stream = &self.stream;
         let count = self.start.sizes.clusters - 1;
-        let heights = stream.clone_dtoh(&self.arrays.heights.slice(..8 * count))?;
-        let lower = stream.clone_dtoh(&self.arrays.lower.slice(..4 * count))?;
-        let higher = stream.clone_dtoh(&self.arrays.higher.slice(..4 * count))?;
+        let Arrays {
+            heights,
+            lower,
+            higher,
+            ..
+        } = &self.layout.arrays;
+        let front = |array: &Range<usize>, bytes| {
+            let range = array.start..array.start + bytes * count;
+            stream.clone_dtoh(&self.memory.slice(range))
+        };
+        let heights = front(heights, 8)?;
+        let lower = front(lower, 4)?;
+        let higher = front(higher, 4)?;
         stream.synchronize()?;
         Ok(to_merges(&heights, &lower, &higher))
     }
@@ -452,10 +488,33 @@ fn allow_shared(kernel: &CudaFunction, bytes: i32) -> DriverResult<()> {
     )
 }
 
+/// The range of some words of an array.
+fn words(array: &Range<usize>, words: Range<usize>) -> Range<usize> {
+    array.start + 4 * words.start..array.start + 4 * words.end
+}
+
+/// Fills an array with zeros.
+fn clear(
+    stream: &Arc<CudaStream>,
+    memory: &mut CudaSlice<u8>,
+    array: &Range<usize>,
+) -> DriverResult<()> {
+    if array.is_empty() {
+        return Ok(());
+    }
+    stream.memset_zeros(&mut memory.slice_mut(array.clone()))
+}
+
 /// Copies bytes to the front of an array.
-fn put(stream: &Arc<CudaStream>, array: &mut CudaSlice<u8>, bytes: &[u8]) -> DriverResult<()> {
+fn put(
+    stream: &Arc<CudaStream>,
+    memory: &mut CudaSlice<u8>,
+    array: &Range<usize>,
+    bytes: &[u8],
+) -> DriverResult<()> {
     if bytes.is_empty() {
         return Ok(());
     }
-    stream.memcpy_htod(bytes, &mut array.slice_mut(..bytes.len()))
+    let range = array.start..array.start + bytes.len();
+    stream.memcpy_htod(bytes, &mut memory.slice_mut(range))
 }

@@ -11,4 +11,5 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+pub use arrays::DIMENSIONS as MOST_COLUMNS;
 pub use launch::{fits, grow};

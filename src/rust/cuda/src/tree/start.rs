@@ -222,28 +222,28 @@ impl Start {
     /// Those of `put`.
     pub fn copy<A, E>(
         &self,
-        arrays: &mut Arrays<A>,
-        [rows, factors]: &mut [A; 2],
-        mut put: impl FnMut(&mut A, &[u8]) -> Result<(), E>,
+        arrays: &Arrays<A>,
+        [rows, factors]: &[A; 2],
+        mut put: impl FnMut(&A, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let orders: Vec<u32> = (0..self.sizes.capacity as u32).collect();
-        put(&mut arrays.center, cast_slice(&self.center))?;
-        put(&mut arrays.x, cast_slice(&self.x))?;
-        put(&mut arrays.members, cast_slice(&self.member_numbers))?;
-        put(&mut arrays.member_starts, cast_slice(&self.member_starts))?;
-        put(&mut arrays.spreads, cast_slice(&self.spreads))?;
-        put(&mut arrays.means, cast_slice(&self.means))?;
-        put(&mut arrays.sizes, cast_slice(&self.members))?;
-        put(&mut arrays.shapes, cast_slice(&self.shapes))?;
-        put(&mut arrays.ids, cast_slice(&self.ids))?;
-        put(&mut arrays.orders, cast_slice(&self.positions))?;
-        put(&mut arrays.positions, cast_slice(&self.positions))?;
-        put(&mut arrays.slots_at, cast_slice(&self.slots_at))?;
-        put(&mut arrays.orders_at, cast_slice(&orders))?;
-        put(&mut arrays.scatters, cast_slice(&self.scatters))?;
-        put(&mut arrays.factors, cast_slice(&self.factors))?;
-        put(&mut arrays.control, cast_slice(&self.control))?;
-        put(&mut arrays.radius_factor, cast_slice(&[1.0f64]))?;
+        put(&arrays.center, cast_slice(&self.center))?;
+        put(&arrays.x, cast_slice(&self.x))?;
+        put(&arrays.members, cast_slice(&self.member_numbers))?;
+        put(&arrays.member_starts, cast_slice(&self.member_starts))?;
+        put(&arrays.spreads, cast_slice(&self.spreads))?;
+        put(&arrays.means, cast_slice(&self.means))?;
+        put(&arrays.sizes, cast_slice(&self.members))?;
+        put(&arrays.shapes, cast_slice(&self.shapes))?;
+        put(&arrays.ids, cast_slice(&self.ids))?;
+        put(&arrays.orders, cast_slice(&self.positions))?;
+        put(&arrays.positions, cast_slice(&self.positions))?;
+        put(&arrays.slots_at, cast_slice(&self.slots_at))?;
+        put(&arrays.orders_at, cast_slice(&orders))?;
+        put(&arrays.scatters, cast_slice(&self.scatters))?;
+        put(&arrays.factors, cast_slice(&self.factors))?;
+        put(&arrays.control, cast_slice(&self.control))?;
+        put(&arrays.radius_factor, cast_slice(&[1.0f64]))?;
         put(rows, cast_slice(&self.rows))?;
         put(factors, cast_slice(&self.screen_factors))
     }
