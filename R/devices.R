@@ -19,12 +19,12 @@
 #' All decisions are computed in double precision, by the same operations in the same order as on
 #' the CPU. So `backend = "cuda"` gives the result of `"cpu"`, bit for bit.
 #'
-#' [gmhclust()]: With centroid distances and up to 16 columns, the GPU makes all merges of a large
-#' clustering itself. With full distances or more columns, it computes the *screens*:
-#' single-precision lower bounds on the distances of one cluster to all others, for a batch of
-#' merges at a time. The CPU computes the distances that a screen cannot rule out, and the shapes of
-#' the clusters, so a fast CPU still matters; it alone does the last merges then, from 8,192
-#' clusters down, and data with more than 1,500 columns. Screens are also used where all else does
+#' [gmhclust()]: With up to 16 columns, the GPU makes all merges of a large clustering itself. With
+#' more columns, it computes the *screens*: single-precision lower bounds on the distances of one
+#' cluster to all others, for a batch of merges at a time. The CPU computes the distances that a
+#' screen cannot rule out, and the shapes of the clusters, so a fast CPU still matters; it alone
+#' does the last merges then, from 8,192 clusters down, and data with more than 1,500 columns.
+#' Screens are also used where all else does
 #' not fit into the device's memory, where a block has less than about 150 kilobytes of shared
 #' memory, and for data that single precision tells too little about. If there are at least 4
 #' apriori clusters for each CPU thread, the GPU clusters within apriori clusters entirely, each in
@@ -73,8 +73,9 @@
 #' `backend = "auto"`, the default, uses a GPU if one is usable and the work is large enough to be
 #' faster there than on the CPU's threads:
 #' * [gmhclust()]: if the data, the largest apriori cluster, or the tree above the apriori clusters
-#'   start with at least 8,192 clusters and 1,000 more for each CPU thread; or if there are at least
-#'   4 apriori clusters for each thread, which together have at least that number of observations;
+#'   start with at least 4,096 clusters and 500 more for each CPU thread; with full distances, 2,048
+#'   and 250; with more than 16 columns, 8,192 and 1,000. Or if there are at least 4 apriori
+#'   clusters for each thread, which together have at least that number of observations;
 #' * [ghclust()] with a matrix on the GPU: from 4,096 observations on;
 #' * other functions and linkages: if the number of pairs of observations to compare, times the
 #'   number of columns, is at least 2^31 for each thread.
@@ -96,7 +97,8 @@
 #' takes longest; after that the driver caches the compiled kernels.
 #'
 #' In the device's memory, an observation takes about 7 p^2 + 16 p + 430 bytes for p columns where
-#' the GPU makes all merges: 2 kilobytes with 14 columns. With screens, it takes 8 (p + 9) 8/7
+#' the GPU makes all merges, 2 kilobytes with 14 columns, and half a kilobyte more with full
+#' distances. With screens, it takes 8 (p + 9) 8/7
 #' bytes: 210 bytes with 14 columns, 440 with 39. There a cluster with a shape (3 members or more,
 #' see *Shapes* in [gmhclust()]) takes 2 p (p + 1) bytes; at most n/3 such clusters exist at a time,
 #' and typically a fraction of that. In an apriori cluster that the GPU clusters entirely, an

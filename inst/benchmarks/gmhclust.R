@@ -27,7 +27,7 @@
 #   cells265k              265,000 x 32: random linear mixtures of the markers, with noise
 #                          (mass_cytometry_cells() in common.R)
 #   cells1m                1,000,000 x 14 in 1,000 apriori clusters by k-means
-#   crossover              9,000 to 60,000 x 14, with and without GPU
+#   crossover              2,000 to 60,000 x 14, with and without GPU
 # Rows on mixtures, whose clusters are well separated, with the sizes of published experiments:
 #   44k 167k 265k 841k     44,000 x 14, 167,000 x 13, 265,000 x 32 and 841,000 x 39
 #   apriori1k apriori2k apriori5k
@@ -226,11 +226,11 @@ read_table <- function(options) {
 
 gpu_rows <- list(
   "cells44k" = of_cells(44000, 14, names(calls), fastcluster_task),
-  "cells167k" = of_cells(167000, 13, "mahal, centroid"),
+  "cells167k" = of_cells(167000, 13, names(calls)[2:3]),
   "cells265k" = of_mass_cytometry(265000, 32, names(calls)[1:2]),
-  "cells841k" = of_cells(841000, 14, "mahal, centroid"),
+  "cells841k" = of_cells(841000, 14, names(calls)[2:3]),
   "cells1m" = in_k_means(1e6, 14, 1000, names(calls)[2:3]),
-  "crossover" = c(9000, 16000, 30000, 60000),
+  "crossover" = c(2000, 4000, 9000, 16000, 30000, 60000),
   "44k" = of_mixture(44000, 14, names(calls)),
   "167k" = of_mixture(167000, 13, "mahal, centroid"),
   "265k" = of_mixture(265000, 32, names(calls)[1:2]),
