@@ -236,8 +236,8 @@ pub struct Sizes {
 const MEMBER_ROOM: usize = 64;
 const LEAST_MEMBER_ROOM: usize = 4;
 const MANY_MEMBERS: usize = 1 << 28;
-/// Most observations whose members have room.
-pub const MOST_OBSERVATIONS: usize = 1 << 29;
+/// Most observations of a tree: 24 clusters and a node of so many each have numbers for all members.
+pub const MOST_OBSERVATIONS: usize = 1 << 27;
 
 impl Sizes {
     /// Number of positions for as many clusters.
