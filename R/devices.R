@@ -24,13 +24,13 @@
 #' cluster to all others, for a batch of merges at a time. The CPU computes the distances that a
 #' screen cannot rule out, and the shapes of the clusters, so a fast CPU still matters; it alone
 #' does the last merges then, from 8,192 clusters down, and data with more than 1,500 columns.
-#' Screens are also used where all else does
-#' not fit into the device's memory, where a block has less than about 150 kilobytes of shared
-#' memory, and for data that single precision tells too little about. If there are at least 4
-#' apriori clusters for each CPU thread, the GPU clusters within apriori clusters entirely, each in
-#' its own thread block: those with up to 8,192 observations (and up to 4 times the average) in up
-#' to 64 columns. Meanwhile the CPU's threads cluster within the others. Several devices share the
-#' apriori clusters.
+#' Screens are also used where all else does not fit into the device's memory, where a block has
+#' less than about 150 kilobytes of shared memory (170 with full distances), and for data that
+#' single precision tells too little about. If there are at least 4 apriori clusters for each CPU
+#' thread, the GPU clusters within apriori clusters entirely, each in its own thread block: those
+#' with up to 8,192 observations (up to 4 times the average, and up to 2,500 where larger ones are
+#' made by the whole GPU) in up to 64 columns. Meanwhile the CPU's threads cluster within the
+#' others. Several devices share the apriori clusters.
 #'
 #' [gdist()]: The GPU computes the distances in double precision. It sends them to the CPU in pieces
 #' while it computes the next ones, so neither memory holds them twice. The CPU computes Minkowski
@@ -75,7 +75,8 @@
 #' * [gmhclust()]: if the data, the largest apriori cluster, or the tree above the apriori clusters
 #'   start with at least 4,096 clusters and 500 more for each CPU thread; with full distances, 2,048
 #'   and 250; with more than 16 columns, 8,192 and 1,000. Or if there are at least 4 apriori
-#'   clusters for each thread, which together have at least that number of observations;
+#'   clusters for each thread, which together have at least 8,192 observations and 1,000 more for
+#'   each thread;
 #' * [ghclust()] with a matrix on the GPU: from 4,096 observations on;
 #' * other functions and linkages: if the number of pairs of observations to compare, times the
 #'   number of columns, is at least 2^31 for each thread.
@@ -98,13 +99,13 @@
 #'
 #' In the device's memory, an observation takes about 7 p^2 + 16 p + 430 bytes for p columns where
 #' the GPU makes all merges, 2 kilobytes with 14 columns, and half a kilobyte more with full
-#' distances. With screens, it takes 8 (p + 9) 8/7
-#' bytes: 210 bytes with 14 columns, 440 with 39. There a cluster with a shape (3 members or more,
-#' see *Shapes* in [gmhclust()]) takes 2 p (p + 1) bytes; at most n/3 such clusters exist at a time,
-#' and typically a fraction of that. In an apriori cluster that the GPU clusters entirely, an
-#' observation takes about 4 p^2 + 26 p + 160 bytes, which is 2.3 kilobytes with 20 columns; the GPU
-#' works on as many of these clusters at a time as its memory can hold. For the size of a matrix see
-#' [ghclust()]. CUDA itself takes some hundred megabytes. For the CPU's memory see [gmhclust()].
+#' distances. With screens, it takes 8 (p + 9) 8/7 bytes: 210 bytes with 14 columns, 440 with 39.
+#' There a cluster with a shape (3 members or more, see *Shapes* in [gmhclust()]) takes 2 p (p + 1)
+#' bytes; at most n/3 such clusters exist at a time, and typically a fraction of that. In an apriori
+#' cluster that the GPU clusters entirely, an observation takes about 4 p^2 + 26 p + 160 bytes,
+#' which is 2.3 kilobytes with 20 columns; the GPU works on as many of these clusters at a time as
+#' its memory can hold. For the size of a matrix see [ghclust()]. CUDA itself takes some hundred
+#' megabytes. For the CPU's memory see [gmhclust()].
 #'
 #' A search for neighbours takes 4 (p + 4) bytes per reference, about half of that in half
 #' precision, and up to some gigabytes for the current queries. If three quarters of the free memory

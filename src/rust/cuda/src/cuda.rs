@@ -115,6 +115,18 @@ impl Cuda {
         })
     }
 
+    /// The same, merging no problem as a whole in a thread block.
+    pub fn without_blocks(mut self) -> Self {
+        self.handover.blocks = usize::MAX;
+        self
+    }
+
+    /// The same, with searches for neighbours that take at most `bytes` of a device's memory.
+    pub fn with_memory(mut self, bytes: usize) -> Self {
+        self.memory = Some(bytes);
+        self
+    }
+
     /// Whether a device makes all merges of a problem, by all its blocks together.
     fn grows(&self, problem: &Problem) -> bool {
         let (at, clusters) = (&self.handover, problem.clusters());
@@ -126,18 +138,6 @@ impl Cuda {
             }
         };
         clusters > 1 && enough && tree::fits(problem)
-    }
-
-    /// The same, merging no problem as a whole in a thread block.
-    pub fn without_blocks(mut self) -> Self {
-        self.handover.blocks = usize::MAX;
-        self
-    }
-
-    /// The same, with searches for neighbours that take at most `bytes` of a device's memory.
-    pub fn with_memory(mut self, bytes: usize) -> Self {
-        self.memory = Some(bytes);
-        self
     }
 
     /// Number of devices.

@@ -11,17 +11,19 @@ use gmhclust_cuda::{Handover, MOST_TREE_COLUMNS};
 pub struct Crossovers {
     /// Clusters of an agglomeration that a GPU screens for, and that many more for each thread of the
     /// CPU. The CPU also takes over when fewer than the first are left.
-    pub screens: Clusters,
+    pub screens: Sizes,
     /// Those of one that a GPU does by itself, with centroid distances and with full ones: beside 16
     /// threads, and once the GPU is open, from 4,500 and from 1,500 clusters in 14 dimensions on
     /// (gmhclust.R, row `crossover`). To open it takes 0.2 s.
-    pub trees: Clusters,
-    pub full_trees: Clusters,
+    pub trees: Sizes,
+    pub full_trees: Sizes,
     /// Observations from which on a GPU does even few clusters of them by itself, with full distances
     /// (gmhclust.R, row `cells1m`).
     pub members: usize,
-    /// Apriori clusters for each thread from which on thread blocks do them faster (gmhclust.R).
+    /// Apriori clusters for each thread from which on thread blocks do them faster, and observations
+    /// in all of them (gmhclust.R).
     pub blocks_per_thread: usize,
+    pub in_blocks: Sizes,
     /// Coordinates of the pairs to compare, for each thread (distances.R, 2 and 16 threads).
     pub coordinates_per_thread: usize,
     /// Coordinates of the pairs in one request for neighbours (neighbours.R).
@@ -39,30 +41,41 @@ pub struct Crossovers {
     pub chain_clusters: usize,
 }
 
-/// Clusters from which on a GPU that is open is faster; for each thread of the CPU, there have to be so
-/// many more to open it.
+/// The size from which on a GPU that is open is faster, and how much more for each thread of the CPU
+/// pays for opening it.
 #[derive(Debug, Clone, Copy)]
-pub struct Clusters {
+pub struct Sizes {
     pub least: usize,
     pub per_thread: usize,
 }
 
+impl Sizes {
+    /// The size from which on it pays to open a GPU beside so many threads.
+    fn beside(&self, threads: usize) -> usize {
+        self.least + self.per_thread * threads
+    }
+}
+
 /// Measured on an H200 by the scripts in inst/benchmarks that the fields name.
 pub const MEASURED: Crossovers = Crossovers {
-    screens: Clusters {
+    screens: Sizes {
         least: 8_192,
         per_thread: 1_000,
     },
-    trees: Clusters {
+    trees: Sizes {
         least: 4_096,
         per_thread: 500,
     },
-    full_trees: Clusters {
+    full_trees: Sizes {
         least: 2_048,
         per_thread: 250,
     },
     members: 1 << 15,
     blocks_per_thread: 4,
+    in_blocks: Sizes {
+        least: 8_192,
+        per_thread: 1_000,
+    },
     coordinates_per_thread: 1 << 31,
     request_coordinates: 1 << 26,
     kmeans_coordinates: 1 << 26,
@@ -122,15 +135,14 @@ impl Planner {
                 columns,
                 distance,
             } => {
-                let measured = match distance {
+                let one = match distance {
                     _ if columns > MOST_TREE_COLUMNS => at.screens,
                     Distance::Centroid => at.trees,
                     Distance::FullMahalanobis => at.full_trees,
                 };
-                let clusters = measured.least + measured.per_thread * self.threads;
-                sizes.largest >= clusters
+                sizes.largest >= one.beside(self.threads)
                     || sizes.apriori_clusters >= at.blocks_per_thread * self.threads
-                        && sizes.observations >= clusters
+                        && sizes.observations >= at.in_blocks.beside(self.threads)
             }
             Workload::Pairs { count, columns } => {
                 count.saturating_mul(columns) >= at.coordinates_per_thread * self.threads
@@ -210,11 +222,12 @@ mod tests {
                 Distance::Centroid,
             )
         };
+        assert!(prefers(&work(20_000, 0, 0), 4));
         assert!(prefers(&work(10_000, 0, 0), 4));
         assert!(!prefers(&work(5_000, 0, 0), 4));
         assert!(prefers(&work(1_000, 16, 16_000), 4));
         assert!(!prefers(&work(1_000, 15, 16_000), 4));
-        assert!(!prefers(&work(100, 100, 6_000), 4));
+        assert!(!prefers(&work(100, 100, 10_000), 4));
         let one = |columns, distance| sized(5_000, 0, 0, columns, distance);
         assert!(prefers(&one(16, Distance::FullMahalanobis), 4));
         assert!(!prefers(&one(17, Distance::FullMahalanobis), 4));

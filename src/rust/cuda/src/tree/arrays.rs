@@ -280,7 +280,7 @@ impl Sizes {
             leaf_owners: 4 * leaves,
             scatters: 8 * shapes * packed_len(p),
             factors: 8 * shapes * banded_len(p),
-            spreads: if observations > 0 {
+            spreads: if self.has_members() {
                 8 * shapes * self.spread_len()
             } else {
                 0
@@ -333,6 +333,11 @@ impl Sizes {
         }
     }
 
+    /// Whether distances are means over members.
+    pub fn has_members(&self) -> bool {
+        self.observations > 0
+    }
+
     /// Room for the members of unions.
     pub fn member_room(&self) -> usize {
         let n = self.observations;
@@ -381,7 +386,7 @@ impl Sizes {
             0
         };
         let lists = 16 * JOBS * CANDIDATES + 4 * (rows + RECENT * (p + 3));
-        let hunt = if self.observations > 0 { HUNT_BYTES } else { 0 };
+        let hunt = if self.has_members() { HUNT_BYTES } else { 0 };
         CHAIN_BYTES + lists + 16 + 8 * self.vectors() + hunt
     }
 

@@ -33,8 +33,12 @@ const POSITIONS: u32 = 1 << 16;
 const LEFT_IN_TEN: u32 = 7;
 const FEW_POSITIONS: u32 = 2048;
 
-/// Most blocks, so that there is room for all that they post.
+/// Most blocks that make the merges of a tree, for the ring of what they post, and fewest.
 const MOST_BLOCKS: u32 = 168;
+const FEWEST_BLOCKS: u32 = 12;
+/// Clusters, or observations where members count, for each of those between.
+const CLUSTERS_A_BLOCK: usize = 128;
+const OBSERVATIONS_A_BLOCK: usize = 1024;
 
 /// Time for which launches may end without a merge before the device is taken for stuck.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -84,10 +88,10 @@ pub fn grow(
 /// Blocks that make the merges of a tree: all that the device runs at a time for a large one, fewer for
 /// a small one, so that several grow beside each other. More would not make these faster (measured).
 fn blocks_for(sizes: &Sizes, multiprocessors: u32) -> u32 {
-    let wanted = (sizes.clusters / 128).max(sizes.observations / 1024);
-    multiprocessors
-        .min(MOST_BLOCKS)
-        .min((wanted as u32).max(12))
+    let by_clusters = sizes.clusters / CLUSTERS_A_BLOCK;
+    let wanted = by_clusters.max(sizes.observations / OBSERVATIONS_A_BLOCK) as u32;
+    let most = multiprocessors.min(MOST_BLOCKS);
+    most.min(wanted.max(FEWEST_BLOCKS))
 }
 
 /// The kernels of a module.
@@ -446,8 +450,8 @@ impl Growing {
         } = self.layout.arrays.clone();
         let (mut before, spare) = self.memory.split_at_mut(spare_members.start);
         let gathered = spare.slice(..spare_members.len());
-        let mut front = before.slice_mut(members.start..members.start + spare_members.len());
-        self.stream.memcpy_dtod(&gathered, &mut front)
+        let mut to = before.slice_mut(front(&members, spare_members.len()));
+        self.stream.memcpy_dtod(&gathered, &mut to)
     }
 
     /// Gives all clusters the shapes that they have when all are full-size, and searches anew.
@@ -468,13 +472,10 @@ impl Growing {
             higher,
             ..
         } = &self.layout.arrays;
-        let front = |array: &Range<usize>, bytes| {
-            let range = array.start..array.start + bytes * count;
-            stream.clone_dtoh(&self.memory.slice(range))
-        };
-        let heights = front(heights, 8)?;
-        let lower = front(lower, 4)?;
-        let higher = front(higher, 4)?;
+        let get = |array, bytes| stream.clone_dtoh(&self.memory.slice(front(array, bytes * count)));
+        let heights = get(heights, 8)?;
+        let lower = get(lower, 4)?;
+        let higher = get(higher, 4)?;
         stream.synchronize()?;
         Ok(to_merges(&heights, &lower, &higher))
     }
@@ -486,6 +487,11 @@ fn allow_shared(kernel: &CudaFunction, bytes: i32) -> DriverResult<()> {
         FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
         bytes,
     )
+}
+
+/// The range of so many bytes at the front of an array.
+fn front(array: &Range<usize>, bytes: usize) -> Range<usize> {
+    array.start..array.start + bytes
 }
 
 /// The range of some words of an array.
@@ -515,6 +521,5 @@ fn put(
     if bytes.is_empty() {
         return Ok(());
     }
-    let range = array.start..array.start + bytes.len();
-    stream.memcpy_htod(bytes, &mut memory.slice_mut(range))
+    stream.memcpy_htod(bytes, &mut memory.slice_mut(front(array, bytes.len())))
 }

@@ -145,7 +145,7 @@ impl Start {
             let zeros = vec![0.0; packed_len(p)];
             let packed = if is_identity { &zeros } else { whitening };
             self.factors.extend(to_bands(packed, p));
-            if self.sizes.observations > 0 {
+            if self.sizes.has_members() {
                 let (fourth, third, quanta) = clusters.members_moments(slot).expect("a scatter");
                 self.spreads.extend([quanta.high, quanta.low, fourth]);
                 self.spreads.extend_from_slice(third);
@@ -227,25 +227,32 @@ impl Start {
         mut put: impl FnMut(&A, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let orders: Vec<u32> = (0..self.sizes.capacity as u32).collect();
-        put(&arrays.center, cast_slice(&self.center))?;
-        put(&arrays.x, cast_slice(&self.x))?;
-        put(&arrays.members, cast_slice(&self.member_numbers))?;
-        put(&arrays.member_starts, cast_slice(&self.member_starts))?;
-        put(&arrays.spreads, cast_slice(&self.spreads))?;
-        put(&arrays.means, cast_slice(&self.means))?;
-        put(&arrays.sizes, cast_slice(&self.members))?;
-        put(&arrays.shapes, cast_slice(&self.shapes))?;
-        put(&arrays.ids, cast_slice(&self.ids))?;
-        put(&arrays.orders, cast_slice(&self.positions))?;
-        put(&arrays.positions, cast_slice(&self.positions))?;
-        put(&arrays.slots_at, cast_slice(&self.slots_at))?;
-        put(&arrays.orders_at, cast_slice(&orders))?;
-        put(&arrays.scatters, cast_slice(&self.scatters))?;
-        put(&arrays.factors, cast_slice(&self.factors))?;
-        put(&arrays.control, cast_slice(&self.control))?;
-        put(&arrays.radius_factor, cast_slice(&[1.0f64]))?;
-        put(rows, cast_slice(&self.rows))?;
-        put(factors, cast_slice(&self.screen_factors))
+        let radius_factor = [1.0f64];
+        let contents: [(&A, &[u8]); 19] = [
+            (&arrays.center, cast_slice(&self.center)),
+            (&arrays.x, cast_slice(&self.x)),
+            (&arrays.members, cast_slice(&self.member_numbers)),
+            (&arrays.member_starts, cast_slice(&self.member_starts)),
+            (&arrays.spreads, cast_slice(&self.spreads)),
+            (&arrays.means, cast_slice(&self.means)),
+            (&arrays.sizes, cast_slice(&self.members)),
+            (&arrays.shapes, cast_slice(&self.shapes)),
+            (&arrays.ids, cast_slice(&self.ids)),
+            (&arrays.orders, cast_slice(&self.positions)),
+            (&arrays.positions, cast_slice(&self.positions)),
+            (&arrays.slots_at, cast_slice(&self.slots_at)),
+            (&arrays.orders_at, cast_slice(&orders)),
+            (&arrays.scatters, cast_slice(&self.scatters)),
+            (&arrays.factors, cast_slice(&self.factors)),
+            (&arrays.control, cast_slice(&self.control)),
+            (&arrays.radius_factor, cast_slice(&radius_factor)),
+            (rows, cast_slice(&self.rows)),
+            (factors, cast_slice(&self.screen_factors)),
+        ];
+        for (array, bytes) in contents {
+            put(array, bytes)?;
+        }
+        Ok(())
     }
 
     /// The kernels' other argument: where rows are, and in `slabs` where the factors are.
@@ -256,7 +263,7 @@ impl Start {
             capacity: self.sizes.capacity as u32,
             slab_shapes: u32::MAX,
             dimensions: self.sizes.dimensions as u32,
-            member_distances: u32::from(self.sizes.observations > 0),
+            member_distances: u32::from(self.sizes.has_members()),
             balls: 0,
             tiles: 0,
         }
