@@ -25,3 +25,7 @@ enum ShapeScalar { QUANTUM_HIGH, QUANTUM_LOW, ROUNDING, SMALLEST_STRETCH, SHAPE_
 
 // Elements of a lower triangle of p rows; also where row p of a packed one starts.
 __host__ __device__ __forceinline__ uint packed_length(uint p) { return p * (p + 1) / 2; }
+// Where element (i, j) of a packed symmetric matrix is.
+__host__ __device__ __forceinline__ uint packed_at(uint i, uint j) {
+  return j <= i ? packed_length(i) + j : packed_length(j) + i;
+}

@@ -71,7 +71,7 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
   }
   FOR_EACH(e, p * p) {
     uint i = e / p, j = e % p;
-    double value = scatter[j <= i ? packed_length(i) + j : packed_length(j) + i];
+    double value = scatter[packed_at(i, j)];
     squares = fma(value, value, squares);
     if (i == j) trace += value;
   }

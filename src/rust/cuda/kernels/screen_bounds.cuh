@@ -41,16 +41,18 @@ __device__ __forceinline__ float mean_norm(float square, float distance, float v
   return __fsqrt_rn(second) * __fdiv_rn(second, __fsqrt_rn(total));
 }
 
-// One cluster's coordinates: in registers for up to P dimensions, in memory for P = 0. The means
-// they are compared with are padded with zeros to P.
+// The coordinates of a cluster or of a ball's centre, which lie `stride` apart: in registers for up to P
+// dimensions, in memory for P = 0. The means they are compared with are padded with zeros to P.
 template <int P> struct Point {
   float x[P];
-  __device__ Point(const Clusters &clusters, uint position) {
+  // All are read together: none waits for another one.
+  __device__ Point(uint p, const float *first, size_t stride) {
 #pragma unroll
-    for (int k = 0; k < P; k++)
-      x[k] = k < clusters.dimensions ? clusters.rows[(size_t)k * clusters.capacity + position] : 0;
+    for (int k = 0; k < P; k++) x[k] = k < p ? first[k * stride] : 0;
   }
-  __device__ __forceinline__ float square(const Clusters &, const float *mean) const {
+  __device__ Point(const Clusters &clusters, uint position)
+      : Point(clusters.dimensions, clusters.rows + position, clusters.capacity) {}
+  __device__ __forceinline__ float square(uint, const float *mean) const {
     float sum = 0;
 #pragma unroll
     for (int k = 0; k < P; k++) {
@@ -60,26 +62,33 @@ template <int P> struct Point {
     return sum;
   }
   // ||W d||², or less where that is enough already.
-  __device__ __forceinline__ float whitened(const Clusters &clusters, const float *mean,
-                                            const float *factor, float enough) const {
+  __device__ __forceinline__ float whitened(uint p, const float *mean, const float *factor,
+                                            float enough) const {
     float d[P], sum = 0;
 #pragma unroll
     for (int k = 0; k < P; k++) d[k] = mean[k] - x[k];
-    const float4 *row = (const float4 *)factor;
-    for (uint i = 0; i < clusters.dimensions; i++) {
-      float value = 0;
+    const float4 *rows = (const float4 *)factor;
+    // 4 rows of the same length at a time, so that their sums do not wait for each other.
+    for (uint i = 0; i < p; i += 4) {
+      uint length = i / 4 + 1;
+      float values[4] = {};
 #pragma unroll
       for (int group = 0; group < P / 4; group++) {
-        if (4 * group <= i) {
-          float4 w = row[group];
-          value = fmaf(w.x, d[4 * group], value);
-          value = fmaf(w.y, d[4 * group + 1], value);
-          value = fmaf(w.z, d[4 * group + 2], value);
-          value = fmaf(w.w, d[4 * group + 3], value);
+        if (group >= length) break;
+#pragma unroll
+        for (int r = 0; r < 4; r++) {
+          // The last ones there are, where there are fewer: these do not count.
+          float4 w = rows[min((uint)r, p - 1 - i) * length + group];
+          values[r] = fmaf(w.x, d[4 * group], values[r]);
+          values[r] = fmaf(w.y, d[4 * group + 1], values[r]);
+          values[r] = fmaf(w.z, d[4 * group + 2], values[r]);
+          values[r] = fmaf(w.w, d[4 * group + 3], values[r]);
         }
       }
-      row += i / 4 + 1;
-      sum = fmaf(value, value, sum);
+#pragma unroll
+      for (int r = 0; r < 4; r++)
+        if (i + r < p) sum = fmaf(values[r], values[r], sum);
+      rows += 4 * length;
       if (sum > enough) break;
     }
     return sum;
@@ -88,22 +97,25 @@ template <int P> struct Point {
 
 template <> struct Point<0> {
   const float *x;
-  __device__ Point(const Clusters &clusters, uint position) : x(clusters.rows + position) {}
-  __device__ __forceinline__ float square(const Clusters &clusters, const float *mean) const {
+  size_t stride;
+  __device__ Point(uint, const float *first, size_t stride) : x(first), stride(stride) {}
+  __device__ Point(const Clusters &clusters, uint position)
+      : Point(0, clusters.rows + position, clusters.capacity) {}
+  __device__ __forceinline__ float square(uint p, const float *mean) const {
     float sum = 0;
-    for (uint k = 0; k < clusters.dimensions; k++) {
-      float d = mean[k] - x[(size_t)k * clusters.capacity];
+#pragma unroll 8
+    for (uint k = 0; k < p; k++) {
+      float d = mean[k] - x[k * stride];
       sum = fmaf(d, d, sum);
     }
     return sum;
   }
-  __device__ float whitened(const Clusters &clusters, const float *mean, const float *factor,
-                            float enough) const {
+  __device__ float whitened(uint p, const float *mean, const float *factor, float enough) const {
     float sum = 0;
-    for (uint i = 0; i < clusters.dimensions; i++) {
+    for (uint i = 0; i < p; i++) {
       float value = 0;
       for (uint j = 0; j <= i; j++)
-        value = fmaf(factor[j], mean[j] - x[(size_t)j * clusters.capacity], value);
+        value = fmaf(factor[j], mean[j] - x[j * stride], value);
       factor += (i / 4 + 1) * 4;
       sum = fmaf(value, value, sum);
       if (sum > enough) break;
@@ -118,23 +130,26 @@ struct Bound {
   float to_query, to_target, distance, error;
 };
 
-// False where the bound cannot be below `limit`, always so for a cluster that is gone.
-template <int P>
-__device__ bool loose_bound(const Clusters &clusters, const Point<P> &point, uint position,
-                            const float *query, const float *factors, float limit,
-                            const Margins &margins, Bound &out) {
-  uint p = clusters.dimensions;
-  const float *mean = query + COORDINATES;
-  const float *scalars = clusters.rows + (size_t)p * clusters.capacity + position;
-  auto scalar = [&](uint which) { return scalars[(size_t)which * clusters.capacity]; };
-  float square = point.square(clusters, mean);
-  float target_low = scalar(LOW);
-  float low = query[LOW] + target_low;
-  float error = query[ERROR] + scalar(ERROR);
+// Whether the bound may be below `limit` by the square of the distance, or by a part of it; for a
+// cluster that is gone, it may not. `low` and `error` are the sums of the query's and the cluster's.
+__device__ __forceinline__ bool may_be_near(float square, float low, float error, float limit,
+                                            const Margins &margins) {
   float left = low * margins.cautious;
   float right = fmaf(low, error, 2.0f * limit);
   // Where both sides underflow, that tells nothing.
-  if (!(left * left * square <= right * right)) return false;
+  return left * left * square <= right * right;
+}
+
+// The bound for the cluster at `position`, as `may_be_near` has it; `whitened(factor, enough)` is
+// Point::whitened. False where it cannot be below `limit`.
+template <class Whitened>
+__device__ __forceinline__ bool bound_of(const Clusters &clusters, uint position,
+                                         const float *query, float square, float target_low,
+                                         float error, float limit, const Margins &margins,
+                                         Whitened whitened, Bound &out) {
+  uint p = clusters.dimensions;
+  const float *scalars = clusters.rows + (size_t)p * clusters.capacity + position;
+  auto scalar = [&](uint which) { return scalars[(size_t)which * clusters.capacity]; };
   float distance = __fsqrt_rn(square);
   float near = fmaxf(distance * margins.shrink - error, 0.0f), far = near;
   if (clusters.member_distances) {
@@ -153,7 +168,7 @@ __device__ bool loose_bound(const Clusters &clusters, const Point<P> &point, uin
     // From here on the bound cannot be below the limit; a little more, for its rounding.
     float least = fmaxf(limit * 2.00001f - out.to_target + lost, 0.0f) * 1.00001f;
     float enough = least * least;
-    float sum = point.whitened(clusters, mean, factors + factor, enough);
+    float sum = whitened(factor, enough);
     if (sum > enough) return false;
     out.to_query = fmaxf(out.to_query, __fsqrt_rn(sum) - lost);
   }
@@ -161,6 +176,27 @@ __device__ bool loose_bound(const Clusters &clusters, const Point<P> &point, uin
   out.error = error;
   return true;
 }
+
+// False where the bound cannot be below `limit`, always so for a cluster that is gone.
+template <int P>
+__device__ bool loose_bound(const Clusters &clusters, const Point<P> &point, uint position,
+                            const float *query, const float *factors, float limit,
+                            const Margins &margins, Bound &out) {
+  uint p = clusters.dimensions;
+  const float *mean = query + COORDINATES;
+  const float *scalars = clusters.rows + (size_t)p * clusters.capacity + position;
+  float square = point.square(p, mean);
+  float low = scalars[(size_t)LOW * clusters.capacity];
+  float error = query[ERROR] + scalars[(size_t)ERROR * clusters.capacity];
+  if (!may_be_near(square, query[LOW] + low, error, limit, margins)) return false;
+  auto whitened = [&](uint factor, float enough) {
+    return point.whitened(p, mean, factors + factor, enough);
+  };
+  return bound_of(clusters, position, query, square, low, error, limit, margins, whitened, out);
+}
+
+// Columns of a factor that are read together.
+#define COLUMNS 16
 
 // ||W d|| for the difference d between a query and the cluster at `position`, by a whole warp.
 __device__ float whole_warp_norm(const Clusters &clusters, uint position, const float *query,
@@ -175,11 +211,16 @@ __device__ float whole_warp_norm(const Clusters &clusters, uint position, const 
       uint k = left + lane;
       float mine = k < p ? query[COORDINATES + k] - cluster[(size_t)k * clusters.capacity] : 0;
       uint columns = min(p - left, (uint)WARP);
-#pragma unroll 8
-      for (uint c = 0; c < columns; c++) {
-        float d = __shfl_sync(WHOLE_WARP, mine, c);
-        uint j = left + c;
-        if (j <= i && i < p) row = fmaf(factor[element(p, i, j)], d, row);
+      for (uint start = 0; start < columns; start += COLUMNS) {
+        float w[COLUMNS];
+#pragma unroll
+        for (uint c = 0; c < COLUMNS; c++) {
+          uint j = left + start + c;
+          w[c] = j <= i && i < p ? factor[element(p, i, j)] : 0;
+        }
+#pragma unroll
+        for (uint c = 0; c < COLUMNS; c++)
+          row = fmaf(w[c], __shfl_sync(WHOLE_WARP, mine, (start + c) % WARP), row);
       }
     }
     sum = fmaf(row, row, sum);
@@ -206,13 +247,7 @@ template <int P>
 __device__ __forceinline__ bool ball_can_compete(uint p, const float *ball, size_t stride,
                                                  const float *query, float limit,
                                                  const Margins &margins) {
-  const float *mean = query + COORDINATES;
-  float square = 0;
-#pragma unroll(P > 0 ? P : 8)
-  for (uint k = 0; k < p; k++) {
-    float d = mean[k] - ball[k * stride];
-    square = fmaf(d, d, square);
-  }
+  float square = Point<P>(p, ball, stride).square(p, query + COORDINATES);
   float radius = ball[(p + RADIUS) * stride];
   float low = query[LOW] + ball[(p + BALL_LOW) * stride];
   float distance = __fsqrt_rn(square) * margins.shrink - (radius + query[ERROR]);

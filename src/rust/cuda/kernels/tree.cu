@@ -12,6 +12,8 @@
 // single precision only rule clusters out. Which pair comes next is the definition's: the smallest
 // distance, then the smaller slots. As in mahalanobis/agglomerate a pair belongs to the younger of
 // its clusters, and each cluster knows its nearest older ones and a floor under all others.
+//
+// DIMENSIONS is the most there may be: as many coordinates are kept in registers.
 
 #include "tree_compact.cuh"
 #include "tree_plan.cuh"

@@ -92,6 +92,8 @@ struct Chain {
   uint done; // jobs
   uint first_post, wish_count, ready_count;
   uint to_post[JOBS], ready[JOBS];
+  // Of the first entries: a bit for each one before it that has one of its clusters.
+  uint contests[WARP];
   // What new jobs are for: see Wish.
   uint wish_kinds[JOBS], wish_subjects[JOBS], wish_candidates[JOBS], wish_depths[JOBS];
   double step; // of the limit, where the queue is filled

@@ -25,7 +25,10 @@ __device__ void find_spans(Hunt &hunt, uint members) {
   __syncthreads();
   uint lane = threadIdx.x;
   if (lane < WARP) {
-    auto spans_of = [&](uint size) { return (size + members - 1) / members; };
+    // Beyond few members, how many makes no difference to what needs spans of one.
+    auto spans_of = [&](uint size) {
+      return members > 1 ? (size + members - 1) / members : min(size, FEW_MEMBERS + 1u);
+    };
     uint size = lane < DECIDED_TOGETHER ? hunt.sizes[lane] : 0;
     uint mine = spans_of(size), both = size > 0 ? mine + spans_of(hunt.node.size) : 0, end = both;
     for (uint step = 1; step < WARP; step *= 2) {

@@ -8,13 +8,13 @@
 // Blocks that are called to help with a sweep, at most, and with distances.
 #define SWEEP_HELPERS 23
 #define DISTANCE_HELPERS (MOST_CHUNKS - 1)
+// Posts that nobody has taken yet, with which no more help is called for.
+#define MOST_UNTAKEN (RING / 4)
 // Balls that a block sweeps by itself; others are divided into so many chunks, with room for what is
 // in them, of at least so many balls.
 #define ALONE 128
 #define SWEEP_CHUNKS 24
 #define LEAST_IN_CHUNK 48
-// Members that are few.
-#define FEW_MEMBERS (2 * THREADS)
 // Spans whose sums a block computes by itself; others are divided into chunks of one for each warp, or
 // more.
 #define SPANS_ALONE 32
@@ -128,18 +128,22 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   describe(work);
   __threadfence();
   __syncthreads();
-  uint helpers = gridDim.x > 2 ? min(chunks - 1, most_helpers) : 0;
   if (threadIdx.x == 0) {
+    // The ring has room for all that all blocks call for then.
+    int untaken = (int)(*(volatile uint *)(tree.control + POSTED) -
+                        *(volatile uint *)(tree.control + TAKEN));
+    bool calls = gridDim.x > 2 && untaken < MOST_UNTAKEN;
+    hunt.helpers = calls ? min(chunks - 1, most_helpers) : 0;
     hunt.kind = work.kind = kind;
     work.generation = generation;
     work.done = 0;
     __threadfence();
     *(volatile uint *)&work.next = MOST_CHUNKS - chunks;
     __threadfence();
-    if (helpers > 0) hunt.base = atomicAdd(tree.control + POSTED, helpers);
+    if (hunt.helpers > 0) hunt.base = atomicAdd(tree.control + POSTED, hunt.helpers);
   }
   __syncthreads();
-  if (threadIdx.x < helpers) write_post(tree, hunt.base, threadIdx.x, HELP | number);
+  if (threadIdx.x < hunt.helpers) write_post(tree, hunt.base, threadIdx.x, HELP | number);
   if (kind == SWEEP && uses_regions(tree)) find_near_regions(tree, hunt, query);
   take_chunks(tree, clusters, number, hunt, query, generation);
   __syncthreads();

@@ -6,8 +6,6 @@
 #include "mahalanobis.cuh"
 #include "screen_launch.cuh"
 
-// Most dimensions: as many coordinates are kept in registers.
-#define DIMENSIONS 16
 // Nearest older clusters that are kept of each cluster.
 #define CANDIDATES 16
 // Jobs at a time: tentative unions, and searches for active clusters.

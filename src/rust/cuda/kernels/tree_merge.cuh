@@ -127,13 +127,13 @@ __device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   uint slot = chain.lower[job], i = threadIdx.x, listed = chain.near_recent[chain.merges % 2];
-  auto shape = [](uint shape) { return shape & IDENTITY ? NONE : shape; };
-  Place mine = {tree.clusters + job, shape(chain.shapes[job]), chain.sizes[job], chain.starts[job]};
+  Place mine = {tree.clusters + job, without_identity(chain.shapes[job]), chain.sizes[job],
+                chain.starts[job]};
   // The recent cluster that is listed as number `n`.
   auto recent = [&](uint n) {
     uint place = chain.list[n];
     uint home = home_of(tree, chain, chain.merges - 1 - (chain.merges - 1 - place) % RECENT);
-    return Place{home, shape(chain.recent_shapes[place]), chain.recent_sizes[place],
+    return Place{home, without_identity(chain.recent_shapes[place]), chain.recent_sizes[place],
                  chain.recent_starts[place]};
   };
   touch_node(tree, mine.node, mine.shape, i, THREADS);

@@ -10,10 +10,18 @@
 #include "screen_bounds.cuh"
 #include "whitening.cuh"
 
-// The number of a node's shape, NONE for the identity.
-__device__ __forceinline__ uint shape_of(const Tree &tree, uint node) {
-  uint shape = tree.shapes[node];
+// The number of a shape that may be the identity.
+__device__ __forceinline__ uint number_of(uint shape) {
+  return shape == NONE ? NONE : shape & ~IDENTITY;
+}
+
+// The number of a shape that distances need, NONE for the identity.
+__device__ __forceinline__ uint without_identity(uint shape) {
   return shape & IDENTITY ? NONE : shape;
+}
+
+__device__ __forceinline__ uint shape_of(const Tree &tree, uint node) {
+  return without_identity(tree.shapes[node]);
 }
 
 __device__ __forceinline__ double *scatter_of(const Tree &tree, uint shape) {

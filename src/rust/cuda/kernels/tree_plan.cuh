@@ -7,6 +7,7 @@
 
 // Unions of unions that are prepared ahead.
 #define FOLLOW_UPS 3
+static_assert(FOLLOW_UPS + 2 <= SKIPPED, "room for all clusters of such a union");
 
 // The next job of one that is not yet in a bucket.
 #define UNLISTED (NONE - 1)
@@ -24,8 +25,13 @@ __device__ void take_union(const Work &work, uint number) {
   ulong tie = tree.floor_ties[node];
   uint size = tree.sizes[node], shape = tree.shapes[node];
   uint start = has_members(tree) ? tree.member_starts[node] : 0, length = tree.dimensions + SCALARS;
-  float in_row = lane < length ? tree.rows[(size_t)number * length + lane] : 0;
-  static_assert(DIMENSIONS + SCALARS <= WARP, "a lane for each number of a row");
+  constexpr uint PARTS = (DIMENSIONS + SCALARS + WARP - 1) / WARP;
+  float in_row[PARTS];
+#pragma unroll
+  for (uint part = 0; part < PARTS; part++) {
+    uint k = part * WARP + lane;
+    in_row[part] = k < length ? tree.rows[(size_t)number * length + k] : 0;
+  }
   if (job.lacks_room || job.is_hopeless) {
     if (lane == 0 && !chain.is_dead[number]) chain.status = job.lacks_room ? NO_ROOM : GAVE_UP;
     return;
@@ -42,7 +48,11 @@ __device__ void take_union(const Work &work, uint number) {
     lists.values[at] = value;
     lists.slots[at] = slot;
   }
-  if (tree.rows_in_shared && lane < length) lists.row(number)[lane] = in_row;
+#pragma unroll
+  for (uint part = 0; part < PARTS; part++) {
+    uint k = part * WARP + lane;
+    if (tree.rows_in_shared && k < length) lists.row(number)[k] = in_row[part];
+  }
   if (lane > 0) return;
   chain.counts[number] = count;
   chain.floor_values[number] = __double_as_longlong(floor);
@@ -238,15 +248,16 @@ __device__ __noinline__ void search_again(const Tree &tree, uint slot, uint id) 
 __device__ __forceinline__ uint skip_of(const Tree &tree, const Chain &chain, uint node, uint slot,
                                         uint *skip, uint skipped) {
   auto add = [&](uint one) {
-    if (skipped < SKIPPED) skip[skipped] = one;
-    skipped += 1;
+    for (uint i = 0; i < skipped; i++)
+      if (skip[i] == one) return;
+    if (skipped < SKIPPED) skip[skipped++] = one;
   };
   if (node < tree.clusters) {
     add(slot);
     return skipped;
   }
   // Those of a tentative union's pair; of the pair of one of these, too.
-  while (node >= tree.clusters && skipped < SKIPPED) {
+  while (node >= tree.clusters) {
     uint number = node - tree.clusters;
     add(chain.lower[number]);
     add(chain.higher[number]);
@@ -270,7 +281,7 @@ __device__ __noinline__ void search_union(const Tree &tree, uint number, bool is
   job.order = NONE;
   uint skipped = skip_of(tree, chain, lower_node, lower, job.skip, 0);
   skipped = skip_of(tree, chain, higher_node, higher, job.skip, skipped);
-  job.skipped = min(skipped, (uint)SKIPPED);
+  job.skipped = skipped;
   auto used = [&](uint node) {
     if (node < tree.clusters) return NONE;
     atomicAdd(&chain.users[node - tree.clusters], 1);
@@ -361,40 +372,51 @@ __device__ void list_new_jobs(Chain &chain) {
 }
 
 // The first entries of the queue, one for each lane of every warp: the slots of its pair, NONE for
-// a floor, and its distance.
+// a floor, and its distance; and a bit for each that will probably be merged, or searched for: one that
+// has no cluster in common with one of these before it.
 struct FirstEntries {
-  uint lower, higher;
+  uint lower, higher, live;
   ulong value;
 
-  __device__ FirstEntries(const Chain &chain, uint count) {
+  __device__ FirstEntries(Chain &chain, uint count) {
     uint lane = threadIdx.x % WARP;
     lower = higher = NONE;
     value = INFINITY_BITS;
-    if (lane >= count) return;
-    uint at = chain.sorted[lane];
-    ulong tie = chain.ties[at];
-    value = chain.values[at];
-    if (!is_pair(tie)) return;
-    lower = lower_slot(tie);
-    higher = higher_slot(tie);
+    if (lane < count) {
+      uint at = chain.sorted[lane];
+      ulong tie = chain.ties[at];
+      value = chain.values[at];
+      if (is_pair(tie)) {
+        lower = lower_slot(tie);
+        higher = higher_slot(tie);
+      }
+    }
+    // The entries before each that have one of its clusters.
+    for (uint rank = threadIdx.x / WARP; rank < count; rank += WARPS) {
+      uint one = __shfl_sync(WHOLE_WARP, lower, rank), other = __shfl_sync(WHOLE_WARP, higher, rank);
+      uint shared = __ballot_sync(WHOLE_WARP, lane < rank && lower != NONE && (has(one) || has(other)));
+      if (lane == 0) chain.contests[rank] = shared;
+    }
+    __syncthreads();
+    uint before = lane < count ? chain.contests[lane] : 0;
+    uint contested = __ballot_sync(WHOLE_WARP, before != 0);
+    live = ~contested;
+    for (uint left = contested; left != 0; left &= left - 1) {
+      uint rank = __ffs(left) - 1;
+      if (!(__shfl_sync(WHOLE_WARP, before, rank) & live)) live |= 1u << rank;
+    }
   }
   __device__ __forceinline__ bool has(uint slot) const { return lower == slot || higher == slot; }
+  // Whether this lane's will probably be merged.
+  __device__ __forceinline__ bool is_live() const { return live >> threadIdx.x % WARP & 1; }
 };
 
 // Wishes for what the first entries of the queue need next.
 __device__ void wish_for_entries(const Tree &tree, Chain &chain, const FirstEntries &entries,
                                  uint count) {
-  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, taken = 0;
-  for (uint rank = warp; rank < count; rank += WARPS) {
-    uint lower = __shfl_sync(WHOLE_WARP, entries.lower, rank);
-    uint higher = __shfl_sync(WHOLE_WARP, entries.higher, rank);
-    // One before it may have one of the same clusters.
-    bool takes = lane < rank && lower != NONE && (entries.has(lower) || entries.has(higher));
-    if (__any_sync(WHOLE_WARP, takes)) taken |= 1u << rank / WARPS;
-  }
   // A lane for each of the warp's.
-  uint rank = warp + lane * WARPS;
-  if (lane >= WARP / WARPS || rank >= count || (taken >> lane & 1)) return;
+  uint lane = threadIdx.x % WARP, rank = threadIdx.x / WARP + lane * WARPS;
+  if (lane >= WARP / WARPS || rank >= count || !(entries.live >> rank & 1)) return;
   uint at = chain.sorted[rank];
   uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at]);
   bool pair = is_pair(chain.ties[at]);
@@ -418,8 +440,8 @@ __device__ void wish_to_follow(const Work &work, const FirstEntries &entries, ui
   for (uint left = __ballot_sync(WHOLE_WARP, counts); left != 0; left &= left - 1) {
     uint c = __ffs(left) - 1, other = __shfl_sync(WHOLE_WARP, mine, c);
     // The neighbour is probably merged with another one before.
-    bool takes = entries.value < value && entries.has(other) && !entries.has(slot) &&
-                 !entries.has(partner);
+    bool takes = entries.is_live() && entries.value < value && entries.has(other) &&
+                 !entries.has(slot) && !entries.has(partner);
     if (__any_sync(WHOLE_WARP, takes)) continue;
     if (lane > 0) return;
     uint id = lists.ids[c * JOBS + job], union_id = chain.ids[job];

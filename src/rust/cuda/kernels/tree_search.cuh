@@ -16,9 +16,15 @@
 #define MOST_RETRIES 8
 // Directions of the distances that are computed together.
 #define DIRECTIONS (2 * DECIDED_TOGETHER)
+// Members that are few: the distances of all together are computed by a block.
+#define FEW_MEMBERS (2 * THREADS)
 // Balls that are looked at together, at most; and neighbours among them that stay together.
 #define MOST_IN_PART 512
 #define GROUP 8
+// Balls that a warp looks into at a time, and coordinates of their clusters that it reads together.
+#define BALLS_A_WARP 2
+#define COORDINATES_AT_ONCE 8
+static_assert(DIMENSIONS % COORDINATES_AT_ONCE == 0, "queries are filled up with zeros so far");
 
 // What a search works with, in shared memory.
 struct Hunt {
@@ -40,7 +46,7 @@ struct Hunt {
   unsigned short regions[MOST_REGIONS];
   uint near_regions[MOST_REGIONS / WARP];
   float from, limit, chosen_value, guess;
-  uint found, found_first, listed, near, near_count, order, made_at, chunk, base, kind;
+  uint found, found_first, listed, near, near_count, order, made_at, chunk, base, kind, helpers;
   Job job;
 };
 
@@ -211,36 +217,80 @@ template <class Balls, class Take>
 __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters, Hunt &hunt,
                                           const float *query, const Balls &balls, bool every_ball,
                                           Take take) {
-  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP;
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, p = tree.dimensions;
   float limit = hunt.limit;
-  const float *factor = query + QUERY_LENGTH;
-  Margins margins(tree.dimensions);
+  const float *mean = query + COORDINATES, *factor = query + QUERY_LENGTH;
+  size_t capacity = clusters.capacity;
+  Margins margins(p);
   __syncthreads();
   if (threadIdx.x == 0) hunt.listed = 0;
   __syncthreads();
-#pragma unroll 2
   for (uint i = threadIdx.x; i < balls.count; i += THREADS) {
     uint ball = balls(hunt, i), region = ball / WARP;
     if (ball >= tree.balls) continue;
     if (balls.by_regions && !(hunt.near_regions[region / WARP] >> region % WARP & 1)) continue;
     const float *rows = tree.ball_rows + ball;
     if (every_ball ||
-        ball_can_compete<DIMENSIONS>(tree.dimensions, rows, tree.balls, query, limit, margins))
+        ball_can_compete<DIMENSIONS>(p, rows, tree.balls, query, limit, margins))
       hunt.balls[atomicAdd(&hunt.listed, 1)] = ball;
   }
   __syncthreads();
-  for (uint i = warp; i < hunt.listed; i += WARPS) {
-    uint position = hunt.balls[i] * WARP + lane;
-    Point<DIMENSIONS> point(clusters, position);
-    Bound bound;
-    // Before it is looked at, so that the reads go on together.
-    uint order = tree.orders_at[position];
-    bool near = loose_bound<DIMENSIONS>(clusters, point, position, query, factor, limit, margins,
-                                        bound) &&
-                order < hunt.order;
-    float value = near ? fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f)
-                       : single_infinity();
-    take(position, near && (value < limit || !(limit < single_infinity())), value, bound, margins);
+  uint listed = hunt.listed, order = hunt.order;
+  for (uint first = warp * BALLS_A_WARP; first < listed; first += WARPS * BALLS_A_WARP) {
+    const float *rows[BALLS_A_WARP];
+    float squares[BALLS_A_WARP], lows[BALLS_A_WARP], errors[BALLS_A_WARP];
+    uint orders[BALLS_A_WARP], left = 0; // a bit for each ball that may have something near
+#pragma unroll
+    for (uint b = 0; b < BALLS_A_WARP; b++) {
+      uint position = hunt.balls[min(first + b, listed - 1)] * WARP + lane;
+      rows[b] = clusters.rows + position;
+      squares[b] = 0;
+      lows[b] = rows[b][(p + LOW) * capacity];
+      errors[b] = rows[b][(p + ERROR) * capacity];
+      orders[b] = tree.orders_at[position];
+      if (first + b < listed) left |= 1u << b;
+    }
+    for (uint start = 0; start < p && left != 0; start += COORDINATES_AT_ONCE) {
+      float x[BALLS_A_WARP][COORDINATES_AT_ONCE];
+#pragma unroll
+      for (uint b = 0; b < BALLS_A_WARP; b++) {
+#pragma unroll
+        for (uint k = 0; k < COORDINATES_AT_ONCE; k++) {
+          bool there = start + k < p && (left >> b & 1);
+          x[b][k] = there ? rows[b][(start + k) * capacity] : 0;
+        }
+      }
+#pragma unroll
+      for (uint b = 0; b < BALLS_A_WARP; b++) {
+#pragma unroll
+        for (uint k = 0; k < COORDINATES_AT_ONCE; k++) {
+          float d = mean[start + k] - x[b][k];
+          squares[b] = fmaf(d, d, squares[b]);
+        }
+        bool near = may_be_near(squares[b], query[LOW] + lows[b], query[ERROR] + errors[b], limit,
+                                margins) &&
+                    orders[b] < order;
+        if (!__any_sync(WHOLE_WARP, near)) left &= ~(1u << b);
+      }
+    }
+#pragma unroll
+    for (uint b = 0; b < BALLS_A_WARP; b++) {
+      if (!(left >> b & 1)) continue;
+      uint position = rows[b] - clusters.rows;
+      float error = query[ERROR] + errors[b];
+      Bound bound;
+      bool near = may_be_near(squares[b], query[LOW] + lows[b], error, limit, margins) &&
+                  orders[b] < order;
+      auto whitened = [&](uint which, float enough) {
+        return Point<DIMENSIONS>(clusters, position).whitened(p, mean, factor + which, enough);
+      };
+      near = near && bound_of(clusters, position, query, squares[b], lows[b], error, limit, margins,
+                              whitened, bound);
+      float value = near ? fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f)
+                         : single_infinity();
+      near = near && (value < limit || !(limit < single_infinity()));
+      take(position, near, value, bound, margins);
+    }
   }
   __syncthreads();
 }

@@ -60,7 +60,7 @@ __device__ void write_moments(const Tree &tree, float *row, const double *mean, 
     FOR_EACH(k, p) third = fma(spread[THIRD_MOMENTS + k], spread[THIRD_MOMENTS + k], third);
     FOR_EACH(e, p * p) {
       uint i = e / p, j = e % p;
-      double value = scatter[j <= i ? packed_length(i) + j : packed_length(j) + i];
+      double value = scatter[packed_at(i, j)];
       squares = fma(value, value, squares);
       if (i == j) trace += value;
     }
@@ -129,8 +129,7 @@ __device__ void write_row(const Tree &tree, const Clusters &clusters, float *row
     scalars[SHAPE] = __uint_as_float(shaped ? shape : NONE);
   }
   if (has_members(tree)) {
-    uint number = shape == NONE ? NONE : shape & ~IDENTITY;
-    write_moments(tree, row, mean, number, members, stretch, low, room);
+    write_moments(tree, row, mean, number_of(shape), members, stretch, low, room);
   }
   __syncthreads();
 }
@@ -157,50 +156,55 @@ __device__ uint shape_up(const Tree &tree, uint shape, uint members, Whitening &
   return shape;
 }
 
-// The moments of a node's members about another point, which is their mean less this shift.
-struct Shifted {
-  double fourth, third; // the second is an element of the vector, in each thread its own
-};
-
-// For the first warp, whose lanes have an element of `shift` each. Without a shape, the node has one
-// member.
-__device__ Shifted shift_moments(const Tree &tree, uint shape, uint members, double shift) {
-  uint p = tree.dimensions, lane = threadIdx.x;
-  double product = 0, variance = 0, third = 0, fourth = 0;
-  if (shape != NONE) {
-    const double *scatter = scatter_of(tree, shape), *spread = spread_of(tree, shape);
-    third = lane < p ? spread[THIRD_MOMENTS + lane] : 0;
-    fourth = spread[FOURTH_MOMENT];
-    double row[DIMENSIONS], diagonal = lane < p ? scatter[packed_length(lane) + lane] : 0;
-#pragma unroll
-    for (uint j = 0; j < DIMENSIONS; j++) {
-      uint at = j <= lane ? packed_length(lane) + j : packed_length(j) + lane;
-      row[j] = lane < p && j < p ? scatter[at] : 0;
-    }
-#pragma unroll
-    for (uint j = 0; j < DIMENSIONS; j++)
-      product = fma(row[j], __shfl_sync(WHOLE_WARP, shift, j), product);
-    product = product / members;
-    variance = warp_sum(diagonal) / members;
+// Adds the moments of a node's members about the mean of its union, by their share of these, to the
+// spread of the union; by the first warp. The node's mean is `away` times the difference in `room` from
+// that. Without a shape, the node has one member.
+__device__ void add_moments(const Tree &tree, uint shape, uint members, double away, double share,
+                            const Workspace &room, double *to) {
+  uint p = room.p, lane = threadIdx.x;
+  bool is_shaped = shape != NONE;
+  const double *scatter = is_shaped ? scatter_of(tree, shape) : nullptr;
+  const double *spread = is_shaped ? spread_of(tree, shape) : nullptr;
+  double square = 0, variance = 0;
+  for (uint i = lane; i < p; i += WARP) {
+    double shift = away * room.difference[i];
+    square = fma(shift, shift, square);
+    if (is_shaped) variance += scatter[packed_at(i, i)];
   }
-  double square = warp_sum(shift * shift);
-  fourth += 4 * warp_sum(shift * product) + 4 * warp_sum(shift * third) + 2 * variance * square +
-            square * square;
-  return {fourth, third + (variance + square) * shift + 2 * product};
+  square = warp_sum(square);
+  variance = warp_sum(variance) / members;
+  double products = 0, thirds = 0;
+  for (uint i = lane; i < p; i += WARP) {
+    double shift = away * room.difference[i], product = 0, third = 0;
+    if (is_shaped) {
+      third = spread[THIRD_MOMENTS + i];
+      double row[DIMENSIONS];
+#pragma unroll
+      for (uint j = 0; j < DIMENSIONS; j++) row[j] = j < p ? scatter[packed_at(i, j)] : 0;
+#pragma unroll
+      for (uint j = 0; j < DIMENSIONS; j++)
+        product = fma(row[j], j < p ? away * room.difference[j] : 0, product);
+      product = product / members;
+    }
+    products = fma(shift, product, products);
+    thirds = fma(shift, third, thirds);
+    to[THIRD_MOMENTS + i] += share * (third + (variance + square) * shift + 2 * product);
+  }
+  double fourth = (is_shaped ? spread[FOURTH_MOMENT] : 0) + 4 * warp_sum(products) +
+                  4 * warp_sum(thirds) + 2 * variance * square + square * square;
+  if (lane == 0) to[FOURTH_MOMENT] += share * fourth;
 }
-static_assert(DIMENSIONS <= WARP, "a lane for each dimension");
 
 // Writes the moments of the union of two nodes to the shape of this number, by the first warp. The
 // difference of their means is in `room`.
 __device__ void unite_moments(const Tree &tree, uint shape, uint shape_a, uint size_a, uint shape_b,
                               uint size_b, const Workspace &room) {
-  uint lane = threadIdx.x;
-  double a = size_a, b = size_b, toward_b = lane < room.p ? room.difference[lane] : 0;
-  Shifted from_a = shift_moments(tree, shape_a, size_a, -toward_b * b / (a + b));
-  Shifted from_b = shift_moments(tree, shape_b, size_b, toward_b * a / (a + b));
-  double *spread = spread_of(tree, shape);
-  if (lane < room.p) spread[THIRD_MOMENTS + lane] = (a * from_a.third + b * from_b.third) / (a + b);
-  if (lane == 0) spread[FOURTH_MOMENT] = (a * from_a.fourth + b * from_b.fourth) / (a + b);
+  double *spread = spread_of(tree, shape), a = size_a, b = size_b;
+  // Each lane adds to what it has written itself.
+  for (uint i = threadIdx.x; i < room.p; i += WARP) spread[THIRD_MOMENTS + i] = 0;
+  if (threadIdx.x == 0) spread[FOURTH_MOMENT] = 0;
+  add_moments(tree, shape_a, size_a, -b / (a + b), a / (a + b), room, spread);
+  add_moments(tree, shape_b, size_b, a / (a + b), b / (a + b), room, spread);
 }
 
 // Loads of a thread that copies members at a time.
@@ -266,8 +270,9 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, Job &job,
   Whitening found = {true, 1, 0, 0};
   if (shape != NONE) {
     double *scatter = scatter_of(tree, shape);
-    const double *scatter_a = shape_a == NONE ? nullptr : scatter_of(tree, shape_a & ~IDENTITY);
-    const double *scatter_b = shape_b == NONE ? nullptr : scatter_of(tree, shape_b & ~IDENTITY);
+    uint number_a = number_of(shape_a), number_b = number_of(shape_b);
+    const double *scatter_a = number_a == NONE ? nullptr : scatter_of(tree, number_a);
+    const double *scatter_b = number_b == NONE ? nullptr : scatter_of(tree, number_b);
     FOR_EACH(e, p * p) {
       uint i = e / p, j = e % p, at = packed_length(i) + j;
       if (j > i) continue;
@@ -276,8 +281,7 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, Job &job,
       scatter[at] = merged_scatter(weight * room.difference[i], room.difference[j], both);
     }
     if (has_members(tree) && threadIdx.x < WARP)
-      unite_moments(tree, shape, shape_a == NONE ? NONE : shape_a & ~IDENTITY, size_a,
-                    shape_b == NONE ? NONE : shape_b & ~IDENTITY, size_b, room);
+      unite_moments(tree, shape, number_a, size_a, number_b, size_b, room);
     __syncthreads();
     shape = shape_up(tree, shape, members, found, room);
   }

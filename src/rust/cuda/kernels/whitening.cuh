@@ -107,7 +107,7 @@ __device__ __forceinline__ Whitening whiten(Problem &problem, const ShapeRule &r
   double squares = 0, trace = 0;
   FOR_EACH(e, p * p) {
     uint i = e / p, j = e % p;
-    double value = problem.work[j <= i ? packed_length(i) + j : packed_length(j) + i];
+    double value = problem.work[packed_at(i, j)];
     squares = fma(value, value, squares);
     if (i == j) trace += value;
   }

@@ -161,7 +161,8 @@ kernels! {
     NEIGHBOURS_ABSOLUTE_PRODUCTS = "neighbours_absolute_products";
     PRODUCTS = "products";
     PRODUCTS_ABSOLUTE = "products_absolute";
-    TREE = "tree", binaries [80, 90];
+    TREE_16 = "tree_16", binaries [80, 90];
+    TREE_40 = "tree_40", binaries [80, 90];
 }
 
 #[cfg(test)]
@@ -225,7 +226,7 @@ mod tests {
     #[test]
     fn a_device_gets_the_latest_binary_of_its_major_capability() {
         let fitting = |module, capability| Binary::fitting(module, capability);
-        let chosen = |capability| Some(fitting("tree", capability)?.capability);
+        let chosen = |capability| Some(fitting("tree_16", capability)?.capability);
         for capability in [(8, 0), (8, 6), (8, 9)] {
             assert_eq!(chosen(capability), Some((8, 0)));
         }
@@ -233,7 +234,7 @@ mod tests {
         for capability in [(7, 5), (10, 0), (12, 0)] {
             assert_eq!(chosen(capability), None);
         }
-        assert_eq!(fitting("tree", (9, 0)).unwrap().module, "tree");
+        assert_eq!(fitting("tree_40", (9, 0)).unwrap().module, "tree_40");
         assert!(fitting("kmeans", (9, 0)).is_none());
     }
 

@@ -1,4 +1,4 @@
-// tree.cu for the CPU, with one block: see the tests in src/tree/host.rs.
+// tree.cu for the CPU, with one block: see the tests in src/tree/host.rs. They define DIMENSIONS.
 
 #include "cuda.hpp"
 

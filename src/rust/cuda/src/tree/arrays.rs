@@ -12,7 +12,6 @@ use crate::screen::{padded_len, Clusters, BALL_SCALARS, SCALARS, TILE};
 
 // As in tree_launch.cuh.
 pub const THREADS: u32 = 256;
-pub const DIMENSIONS: usize = 16;
 pub const CANDIDATES: usize = 16;
 pub const JOBS: usize = 256;
 const RING: usize = 16_384;
@@ -223,6 +222,8 @@ const ALIGNMENT: usize = 256;
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
     pub dimensions: usize,
+    /// Those that the kernels keep in registers.
+    pub in_registers: usize,
     pub clusters: usize,
     /// Positions: a multiple of [`TILE`].
     pub capacity: usize,
@@ -253,6 +254,7 @@ impl Sizes {
             capacity,
             shapes,
             observations,
+            ..
         } = *self;
         let nodes = n + JOBS;
         let leaves = n.div_ceil(LEAF);
@@ -356,7 +358,7 @@ impl Sizes {
 
     /// Numbers of a query and its factor.
     pub fn query_words(&self) -> usize {
-        let query = (COORDINATES + DIMENSIONS).next_multiple_of(4);
+        let query = (COORDINATES + self.in_registers).next_multiple_of(4);
         (query + padded_len(self.dimensions)).next_multiple_of(4)
     }
 
@@ -443,7 +445,6 @@ mod tests {
         use control::*;
         let mut constants = constants![
             THREADS,
-            DIMENSIONS,
             CANDIDATES,
             JOBS,
             RING,

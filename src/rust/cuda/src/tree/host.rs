@@ -34,9 +34,10 @@ fn bytes(buffer: &Buffer) -> &[u8] {
     cast_slice(buffer)
 }
 
-/// The merges of a problem as the kernels make them; `None` where they give up.
+/// The merges of a problem as the kernels that keep so many columns in registers make them; `None`
+/// where they give up.
 fn host_grow(
-    host: &Library,
+    (in_registers, host): &(usize, Library),
     problem: &Problem,
     milliseconds: u32,
     backwards: bool,
@@ -44,7 +45,7 @@ fn host_grow(
     gathered: &AtomicUsize,
 ) -> Option<Vec<Merge>> {
     let bounding_box = problem.bounding_box();
-    let start = Start::new(problem, &bounding_box, &Monitor::default()).unwrap();
+    let start = Start::new(problem, &bounding_box, *in_registers, &Monitor::default()).unwrap();
     let sizes = start.sizes;
     let n = sizes.clusters;
     let arrays = sizes.bytes().map(|&bytes| RefCell::new(filled(bytes)));
@@ -132,7 +133,10 @@ const CASES: usize = 32;
 
 #[test]
 fn the_tree_of_the_kernels_is_that_of_the_cpu() {
-    let library = library("tree.cpp", &[]);
+    let families = [16, 40].map(|in_registers| {
+        let definition = format!("DIMENSIONS={in_registers}");
+        (in_registers, library("tree.cpp", &[&definition]))
+    });
     let cpu = Cpu::new(1).unwrap();
     let mut random = Random(77);
     let mut grown = 0;
@@ -140,7 +144,8 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
     let gathered = AtomicUsize::new(0);
     for case in 0..CASES {
         let data = DATA[case % DATA.len()];
-        let p = [2, 5, 14, 1, 16][case % 5];
+        let p = [2, 5, 14, 1, 16, 20, 40][case % 7];
+        let family = &families[usize::from(p > families[0].0)];
         let n = 2 + random.below(if case % 6 == 0 { 150 } else { 50 });
         let threshold = [1.0, 4.5, p as f64 + 2.0, 30.0, 1e6][random.below(5)];
         let options = Options {
@@ -164,7 +169,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
             let milliseconds = if backwards { 2 } else { 1_000_000 };
             let host = Trees::new(Cpu::new(1).unwrap(), |problem, _, _| {
                 Ok(host_grow(
-                    &library,
+                    family,
                     problem,
                     milliseconds,
                     backwards,

@@ -14,14 +14,18 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
 use super::arrays::{
-    control, to_merges, Arrays, Layout, Sizes, Status, Tree, DIMENSIONS, MOST_CLUSTERS,
-    MOST_OBSERVATIONS, THREADS,
+    control, to_merges, Arrays, Layout, Sizes, Status, Tree, MOST_CLUSTERS, MOST_OBSERVATIONS,
+    THREADS,
 };
 use super::start::Start;
 use crate::device::{Device, DriverResult};
-use crate::kernels;
+use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
 use crate::screen::Clusters;
+
+/// The modules by the most columns, which they keep in registers.
+const FAMILIES: [(usize, &Kernels); 2] = [(16, &kernels::TREE_16), (40, &kernels::TREE_40)];
+pub const MOST_COLUMNS: usize = FAMILIES[FAMILIES.len() - 1].0;
 
 /// Blocks for each multiprocessor that search at the start, and positions that one launch of them
 /// searches for.
@@ -48,7 +52,7 @@ const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
 /// Whether a device can grow the tree of a problem.
 pub fn fits(problem: &Problem) -> bool {
-    problem.x.ncols() <= DIMENSIONS
+    problem.x.ncols() <= MOST_COLUMNS
         && problem.clusters() <= MOST_CLUSTERS
         && problem.members.len() <= MOST_OBSERVATIONS
 }
@@ -66,8 +70,10 @@ pub fn grow(
     monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
     let failed = |error| device.error("growing a tree", &error);
-    let functions = Functions::new(device).map_err(failed)?;
-    let start = Start::new(problem, bounding_box, monitor)?;
+    let family = FAMILIES.iter().find(|(most, _)| problem.x.ncols() <= *most);
+    let &(in_registers, module) = family.expect("the problem fits");
+    let functions = Functions::new(device, module).map_err(failed)?;
+    let start = Start::new(problem, bounding_box, in_registers, monitor)?;
     let Some(room) = functions.room(device, &start.sizes).map_err(failed)? else {
         return Ok(None);
     };
@@ -115,8 +121,8 @@ struct Room {
 }
 
 impl Functions {
-    fn new(device: &Device) -> DriverResult<Self> {
-        let kernel = |name| device.try_kernel(&kernels::TREE, name);
+    fn new(device: &Device, module: &'static Kernels) -> DriverResult<Self> {
+        let kernel = |name| device.try_kernel(module, name);
         Ok(Self {
             grow: kernel("grow")?,
             start: kernel("start")?,

@@ -11,5 +11,4 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use arrays::DIMENSIONS as MOST_COLUMNS;
-pub use launch::{fits, grow};
+pub use launch::{fits, grow, MOST_COLUMNS};

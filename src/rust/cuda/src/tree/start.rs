@@ -54,13 +54,14 @@ pub struct Start {
 }
 
 impl Start {
-    /// For a problem in this box.
+    /// For a problem in this box, with kernels that keep so many columns in registers.
     ///
     /// # Errors
     /// As [`Clusters::new`].
     pub fn new(
         problem: &Problem,
         bounding_box: &BoundingBox,
+        in_registers: usize,
         monitor: &Monitor,
     ) -> gmhclust_core::error::Result<Self> {
         let (n, p) = (problem.clusters(), problem.x.ncols());
@@ -88,6 +89,7 @@ impl Start {
                 0
             },
             dimensions: p,
+            in_registers,
             clusters: n,
             capacity: Sizes::capacity_for(n),
             shapes: if problem.has_shapes() {
