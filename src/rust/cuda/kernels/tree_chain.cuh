@@ -91,7 +91,7 @@ struct Chain {
   uint merges, committed, below_threshold, next_id, shapes_used, free_shapes, status;
   uint done; // jobs
   uint first_post, wish_count, ready_count;
-  uint to_post[JOBS], ready[JOBS];
+  uint to_post[JOBS], ready[JOBS], guesses[JOBS];
   // Of the first entries: a bit for each one before it that has one of its clusters.
   uint contests[WARP];
   // What new jobs are for: see Wish.

@@ -74,6 +74,9 @@ struct Job {
   uint node, slot;              // whose clusters are searched for, and the slot of its pairs
   uint lower_node, higher_node; // of which a tentative union is made
   uint is_new;                  // whether that must still be done
+  uint id;                      // of the union
+  // The job that makes one of these nodes first, NONE if they are there; and the id of that union.
+  uint waits_for, awaited_id;
   uint order;                   // clusters of this order and later ones are not wanted
   uint skipped;
   uint skip[SKIPPED];
@@ -82,6 +85,7 @@ struct Job {
   // how many clusters fewer are below the threshold if the union is merged.
   uint made_at, found, found_first, nearest, is_hopeless, fuller;
   uint lacks_room; // for the members of the union, which is then not made
+  uint made;       // id of the union that is there, or that lacks room
 };
 
 // What blocks that have nothing else to do help a job with.

@@ -6,8 +6,11 @@
 #include "tree_worker.cuh"
 
 // Unions of unions that are prepared ahead.
-#define FOLLOW_UPS 3
-static_assert(FOLLOW_UPS + 2 <= SKIPPED, "room for all clusters of such a union");
+#define FOLLOW_UPS 5
+static_assert(FOLLOW_UPS + 2 < SKIPPED, "room for all clusters of such a union");
+// Entries at the front of the queue of whose unions the nearest neighbours are guessed, as long as these
+// are searched for.
+#define GUESSED 8
 
 // The next job of one that is not yet in a bucket.
 #define UNLISTED (NONE - 1)
@@ -236,7 +239,7 @@ __device__ __noinline__ void search_again(const Tree &tree, uint slot, uint id) 
   chain.lower_used[number] = chain.higher_used[number] = NONE;
   Job &job = tree.jobs[number];
   job.node = job.slot = slot;
-  job.lower_node = job.higher_node = NONE;
+  job.lower_node = job.higher_node = job.waits_for = NONE;
   job.is_new = 0;
   job.order = tree.orders[slot];
   job.skipped = 0;
@@ -278,6 +281,15 @@ __device__ __noinline__ void search_union(const Tree &tree, uint number, bool is
   job.lower_node = lower_node;
   job.higher_node = higher_node;
   job.is_new = is_new;
+  job.id = chain.ids[number];
+  job.waits_for = NONE;
+  auto wait_for = [&](uint node) {
+    if (node < tree.clusters || chain.states[node - tree.clusters] != PENDING) return;
+    job.waits_for = node - tree.clusters;
+    job.awaited_id = chain.ids[node - tree.clusters];
+  };
+  wait_for(lower_node);
+  wait_for(higher_node);
   job.order = NONE;
   uint skipped = skip_of(tree, chain, lower_node, lower, job.skip, 0);
   skipped = skip_of(tree, chain, higher_node, higher, job.skip, skipped);
@@ -306,8 +318,8 @@ __device__ __forceinline__ uint shape_for(const Tree &tree, const Chain &chain, 
 }
 
 // What is wished for: the union of the pair of an entry of the queue; that of a job's union and one
-// of its candidates; or a search for an entry's owner.
-enum WishKind { PAIR_UNION, NEXT_UNION, OWNER_SEARCH };
+// of its candidates, or a slot's cluster; or a search for an entry's owner.
+enum WishKind { PAIR_UNION, NEXT_UNION, GUESSED_UNION, OWNER_SEARCH };
 
 // Of a union: its pair's distance, and how far it is from the queue.
 struct Wish {
@@ -352,12 +364,17 @@ __device__ __noinline__ void prepare(const Tree &tree, const Wish &wish) {
 }
 
 // Notes that a tentative union is expected soon, and searches for it again where that is due. If it
-// is ready, it is listed, for what may follow.
-__device__ void expect(const Tree &tree, Chain &chain, uint number, uint depth) {
+// is ready, it is listed, for what may follow; `guesses` says whether also if it is not.
+__device__ void expect(const Tree &tree, Chain &chain, uint number, uint depth, bool guesses) {
   chain.depths[number] = depth;
-  if (chain.states[number] != READY) return;
+  bool is_ready = chain.states[number] == READY;
+  if (!is_ready && !(guesses && chain.states[number] == PENDING)) return;
   uint at = atomicAdd(&chain.ready_count, 1);
-  if (at < JOBS) chain.ready[at] = number;
+  if (at < JOBS) {
+    chain.ready[at] = number;
+    chain.guesses[number] = guesses;
+  }
+  if (!is_ready) return;
   bool is_due = atomicAdd(&chain.users[number], 0) == 0 &&
                 chain.merges - chain.made_at[number] > RECENT / 2;
   if (is_due) search_union(tree, number, false);
@@ -421,7 +438,7 @@ __device__ void wish_for_entries(const Tree &tree, Chain &chain, const FirstEntr
   uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at]);
   bool pair = is_pair(chain.ties[at]);
   if (pair && job != NOWHERE)
-    expect(tree, chain, job, 1);
+    expect(tree, chain, job, 1, rank < GUESSED);
   else if (job == NOWHERE)
     add_wish(chain, pair ? PAIR_UNION : OWNER_SEARCH, at, 0, 1);
 }
@@ -447,9 +464,66 @@ __device__ void wish_to_follow(const Work &work, const FirstEntries &entries, ui
     uint id = lists.ids[c * JOBS + job], union_id = chain.ids[job];
     uint known = slot < other ? find_job(chain, union_id, id) : find_job(chain, id, union_id);
     if (known != NOWHERE)
-      expect(work.tree, chain, known, depth);
+      expect(work.tree, chain, known, depth, chain.guesses[job]);
     else
       add_wish(chain, NEXT_UNION, job, c, depth);
+    return;
+  }
+}
+
+// The same for a tentative union that is searched for: its nearest neighbour is guessed, by those of
+// the nodes that it is made of.
+__device__ __noinline__ void wish_by_guess(const Work &work, const FirstEntries &entries, uint job,
+                                           uint depth, ulong horizon) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  Lists lists = lists_of_block(tree);
+  uint lane = threadIdx.x % WARP, c = lane % CANDIDATES;
+  uint node = lane < CANDIDATES ? chain.lower_nodes[job] : chain.higher_nodes[job];
+  ulong value = INFINITY_BITS, pair_value = chain.pair_values[job];
+  uint slot = NONE, id = NONE;
+  if (node < tree.clusters) {
+    size_t at = (size_t)node * CANDIDATES + c;
+    ulong stored = tree.candidate_values[at];
+    slot = tree.candidate_slots[at];
+    id = tree.candidate_ids[at];
+    if (c < tree.counts[node] && id_at(tree, slot) == id) value = stored;
+  } else {
+    uint number = node - tree.clusters, at = c * JOBS + number;
+    bool there = chain.states[number] == READY && c < chain.counts[number];
+    if (there && lists.slots[at] != NONE) {
+      slot = lists.slots[at];
+      id = lists.ids[at];
+      value = lists.values[at];
+    }
+  }
+  // The clusters that are in it do not count.
+  uint members[SKIPPED], count = skip_of(tree, chain, tree.clusters + job, NONE, members, 0);
+  for (uint i = 0; i < count; i++)
+    if (members[i] == slot) value = INFINITY_BITS;
+  auto is_member = [&](uint one) {
+    bool found = false;
+    for (uint i = 0; i < count; i++) found = found || members[i] == one;
+    return found;
+  };
+  bool is_other = !is_member(entries.lower) && !is_member(entries.higher);
+  for (;;) {
+    ulong least = least_of_warp(value);
+    if (least > horizon || least >= INFINITY_BITS) return;
+    uint source = __ffs(__ballot_sync(WHOLE_WARP, value == least)) - 1;
+    uint other = __shfl_sync(WHOLE_WARP, slot, source), other_id = __shfl_sync(WHOLE_WARP, id, source);
+    bool takes = entries.is_live() && entries.value < pair_value && entries.has(other) && is_other;
+    if (__any_sync(WHOLE_WARP, takes)) {
+      if (slot == other) value = INFINITY_BITS;
+      continue;
+    }
+    if (lane > 0) return;
+    uint mine = chain.lower[job], union_id = chain.ids[job];
+    uint known = mine < other ? find_job(chain, union_id, other_id) : find_job(chain, other_id, union_id);
+    if (known != NOWHERE)
+      expect(tree, chain, known, depth, true);
+    else
+      add_wish(chain, GUESSED_UNION, job, other, depth);
     return;
   }
 }
@@ -464,11 +538,18 @@ __device__ Wish wish_of(const Work &work, WishKind kind, uint subject, uint cand
             higher, chain.entry_higher_ids[subject], higher,
             chain.values[subject], depth};
   }
-  Lists lists = lists_of_block(work.tree);
-  uint at = candidate * JOBS + subject, other = lists.slots[at], id = lists.ids[at];
-  uint slot = chain.lower[subject], mine = chain.ids[subject];
+  uint other = candidate, id = NONE, slot = chain.lower[subject], mine = chain.ids[subject];
   uint node = work.tree.clusters + subject;
-  ulong value = lists.values[at];
+  ulong value = chain.pair_values[subject];
+  if (kind == GUESSED_UNION) {
+    id = id_at(work.tree, other);
+  } else {
+    Lists lists = lists_of_block(work.tree);
+    uint at = candidate * JOBS + subject;
+    other = lists.slots[at];
+    id = lists.ids[at];
+    value = lists.values[at];
+  }
   if (slot < other) return {slot, mine, node, other, id, other, value, depth};
   return {other, id, other, slot, mine, node, value, depth};
 }
@@ -511,15 +592,20 @@ __device__ void plan(const Work &work) {
   FirstEntries entries(chain, count);
   ulong horizon = chain.values[chain.sorted[count - 1]];
   wish_for_entries(tree, chain, entries, count);
-  // Those that are ready tell what follows, and so on.
+  // Those that are listed tell what follows, and so on.
   uint first = 0;
   for (uint depth = 1; depth <= FOLLOW_UPS; depth++) {
     __syncthreads();
     uint end = min(chain.ready_count, (uint)JOBS);
     __syncthreads();
     if (first == end) break;
-    for (uint n = first + i / WARP; n < end; n += WARPS)
-      wish_to_follow(work, entries, chain.ready[n], depth + 1, horizon);
+    for (uint n = first + i / WARP; n < end; n += WARPS) {
+      uint job = chain.ready[n];
+      if (chain.states[job] == READY)
+        wish_to_follow(work, entries, job, depth + 1, horizon);
+      else
+        wish_by_guess(work, entries, job, depth + 1, horizon);
+    }
     first = end;
   }
   fulfil(work);

@@ -90,6 +90,8 @@ __device__ float guess_by_parents(const Tree &tree, Hunt &hunt) {
   float value = single_infinity(), floor = single_infinity();
   for (uint side = 0; side < 2; side++) {
     uint parent = side == 0 ? job.lower_node : job.higher_node;
+    // Nothing is known of one whose neighbours are searched for at the same time.
+    if (job.waits_for != NONE && parent == tree.clusters + job.waits_for) continue;
     floor = fminf(floor, (float)(tree.floor_values[parent] / tree.unit));
     uint i = threadIdx.x - side * CANDIDATES;
     if (i >= CANDIDATES || i >= tree.counts[parent]) continue;

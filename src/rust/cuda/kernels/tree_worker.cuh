@@ -41,6 +41,22 @@ __device__ void report(const Tree &tree, uint number) {
   *(volatile ulong *)(tree.done + nth % RING) = (ulong)(nth + 1) << 32 | number;
 }
 
+// Waits until the union that a job needs first is there, by a block; false if that lacks room, or the
+// launch ends. Its job was posted before, so another block works on it, or has done it.
+__device__ bool wait_for_union(const Tree &tree, const Job &job) {
+  __shared__ uint is_there;
+  if (threadIdx.x == 0) {
+    const volatile Job &awaited = tree.jobs[job.waits_for];
+    while (awaited.made != job.awaited_id && *(volatile uint *)(tree.control + STATUS) == RUNNING)
+      __nanosleep(NAP);
+    is_there = awaited.made == job.awaited_id;
+    __threadfence();
+    is_there = is_there && !awaited.lacks_room;
+  }
+  __syncthreads();
+  return is_there;
+}
+
 // Does the job of this number, by a block.
 __device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, uint number,
                                     Hunt &hunt, float *query, Entries &entries, Workspace &room) {
@@ -51,8 +67,19 @@ __device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, 
   __syncthreads();
   uint node = hunt.job.node;
   bool is_union = node >= tree.clusters;
-  bool lacks_room = hunt.job.is_new && !make_union(tree, clusters, job, room);
-  if (threadIdx.x == 0) job.lacks_room = lacks_room;
+  bool is_new = hunt.job.is_new;
+  bool can = !is_new || hunt.job.waits_for == NONE || wait_for_union(tree, hunt.job);
+  bool lacks_room = !can || (is_new && !make_union(tree, clusters, job, room));
+  if (is_new) {
+    // Jobs that wait for it see all of it.
+    __threadfence();
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) {
+    job.lacks_room = lacks_room;
+    __threadfence();
+    if (is_new) *(volatile uint *)&job.made = hunt.job.id;
+  }
   if (lacks_room) return report(tree, number);
   __syncthreads();
   if (threadIdx.x == 0) {

@@ -89,6 +89,9 @@ arguments! {
         lower_node: u32,
         higher_node: u32,
         is_new: u32,
+        id: u32,
+        waits_for: u32,
+        awaited_id: u32,
         order: u32,
         skipped: u32,
         skip: [u32; SKIPPED],
@@ -99,6 +102,7 @@ arguments! {
         is_hopeless: u32,
         fuller: u32,
         lacks_room: u32,
+        made: u32,
     }
 
     /// As in tree_launch.cuh; only its size is of interest.

@@ -44,7 +44,7 @@ const FEWEST_BLOCKS: u32 = 12;
 const CLUSTERS_A_BLOCK: usize = 128;
 const OBSERVATIONS_A_BLOCK: usize = 1024;
 
-/// Time for which launches may end without a merge before the device is taken for stuck.
+/// Time for which launches may end without a merge before the tree is made otherwise.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Time between two looks at the device's progress.
@@ -364,12 +364,17 @@ impl Growing {
             report(u64::from(state[control::MERGES]));
             if state[control::MERGES] > merges {
                 (merges, since) = (state[control::MERGES], Instant::now());
+                self.tree.use_usual_pace();
+            } else {
+                // The next union takes longer than a launch, or all room: it gets both for itself.
+                self.tree.milliseconds = self.tree.milliseconds.saturating_mul(2);
+                self.tree.batch = 1;
             }
             let status = Status::of(state[control::STATUS]).unwrap_or(Status::GaveUp);
             match status {
                 Status::TimeIsUp | Status::ManyGone | Status::NoRoom => {
                     if since.elapsed() > PATIENCE {
-                        CUresult::CUDA_ERROR_LAUNCH_TIMEOUT.result()?;
+                        return Ok(Status::GaveUp);
                     }
                     if status == Status::NoRoom {
                         self.gather_members()?;

@@ -53,6 +53,14 @@ pub struct Start {
     sum_error: f64,
 }
 
+impl Tree {
+    /// Sets how long a launch takes, and how much it prepares, where unions take their usual time.
+    pub fn use_usual_pace(&mut self) {
+        self.milliseconds = MILLISECONDS;
+        self.batch = BATCH;
+    }
+}
+
 impl Start {
     /// For a problem in this box, with kernels that keep so many columns in registers.
     ///
@@ -274,7 +282,7 @@ impl Start {
     /// The kernels' argument, with these addresses.
     pub fn tree(&self, problem: &Problem, arrays: Arrays<u64>, watch: u64) -> Tree {
         let options = &problem.options;
-        Tree {
+        let mut tree = Tree {
             threshold: options.threshold,
             unit: self.unit,
             diagonal: self.diagonal,
@@ -287,8 +295,8 @@ impl Start {
             clusters: self.sizes.clusters as u32,
             has_shapes: u32::from(self.sizes.shapes > 0),
             shape_limit: self.sizes.shapes as u32,
-            milliseconds: MILLISECONDS,
-            batch: BATCH,
+            milliseconds: 0,
+            batch: 0,
             balls: self.sizes.balls() as u32,
             query_words: self.sizes.query_words() as u32,
             rows_in_shared: 1,
@@ -298,6 +306,8 @@ impl Start {
             arrays,
             progress: watch,
             stop: watch + 4,
-        }
+        };
+        tree.use_usual_pace();
+        tree
     }
 }
