@@ -60,6 +60,8 @@ struct Chain {
   uint counts[JOBS], shapes[JOBS], sizes[JOBS], starts[JOBS], fuller[JOBS];
   ulong floor_values[JOBS], floor_ties[JOBS];
   float limits[JOBS]; // the floors in screen units, or more
+  // Of a tentative union whose nearest neighbour is merged meanwhile: the slot of that one's union.
+  uint heirs[JOBS];
   // A hash table of their ids: the first of each bucket, and the next ones.
   uint buckets[BUCKETS], next[JOBS];
 

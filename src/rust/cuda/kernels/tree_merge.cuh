@@ -63,10 +63,17 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
     if (mine == id) chain.lower_nodes[i] = lower;
     if (other == id) chain.higher_nodes[i] = lower;
     if (state == READY) {
+      bool is_nearest = true;
+      if (is_merged(chain.heirs[i])) chain.heirs[i] = lower;
 #pragma unroll
       for (uint c = 0; c < CANDIDATES; c++) {
-        uint *slot = lists_of_block(work.tree).slots + c * JOBS + i;
-        if (is_merged(*slot)) *slot = NONE;
+        uint *at = lists_of_block(work.tree).slots + c * JOBS + i, slot = *at;
+        if (is_merged(slot)) {
+          *at = NONE;
+          if (is_nearest) chain.heirs[i] = lower;
+        } else if (slot != NONE) {
+          is_nearest = false;
+        }
       }
     }
   }

@@ -58,6 +58,7 @@ __device__ void take_union(const Work &work, uint number) {
   }
   if (lane > 0) return;
   chain.counts[number] = count;
+  chain.heirs[number] = NONE;
   chain.floor_values[number] = __double_as_longlong(floor);
   chain.floor_ties[number] = tie;
   // Above it, also where it is 0: there may be others at this distance.
@@ -443,31 +444,45 @@ __device__ void wish_for_entries(const Tree &tree, Chain &chain, const FirstEntr
     add_wish(chain, pair ? PAIR_UNION : OWNER_SEARCH, at, 0, 1);
 }
 
+// Wishes for the union of a tentative union and an active cluster, by a warp; false if that is probably
+// merged with another one before. `value` is the distance of the tentative union's pair; `is_other`
+// whether the lane's entry has none of the clusters that are in it.
+__device__ bool wish_for(const Work &work, const FirstEntries &entries, bool is_other, ulong value,
+                         uint job, uint other, uint other_id, WishKind kind, uint candidate,
+                         uint depth) {
+  Chain &chain = chain_of_block();
+  bool takes = entries.is_live() && entries.value < value && entries.has(other) && is_other;
+  if (__any_sync(WHOLE_WARP, takes)) return false;
+  if (threadIdx.x % WARP > 0) return true;
+  uint mine = chain.lower[job], id = chain.ids[job];
+  uint known = mine < other ? find_job(chain, id, other_id) : find_job(chain, other_id, id);
+  if (known != NOWHERE)
+    expect(work.tree, chain, known, depth, chain.guesses[job]);
+  else
+    add_wish(chain, kind, job, candidate, depth);
+  return true;
+}
+
 // Wishes for the union of a tentative union and its nearest neighbour, if that is probable; by a
 // warp.
 __device__ void wish_to_follow(const Work &work, const FirstEntries &entries, uint job, uint depth,
                                ulong horizon) {
   Chain &chain = chain_of_block();
-  uint slot = chain.lower[job], partner = chain.higher[job];
+  uint slot = chain.lower[job], partner = chain.higher[job], heir = chain.heirs[job];
   ulong value = chain.pair_values[job];
+  bool is_other = !entries.has(slot) && !entries.has(partner);
   Lists lists = lists_of_block(work.tree);
   uint at = threadIdx.x % WARP % CANDIDATES * JOBS + job, lane = threadIdx.x % WARP;
   uint mine = lists.slots[at];
   bool counts = lane < chain.counts[job] && mine != NONE && lists.values[at] <= horizon;
+  // A cluster that has taken up the nearest neighbour is about as near.
+  uint heir_id = heir == NONE ? NONE : id_at(work.tree, heir);
+  if (heir_id != NONE)
+    wish_for(work, entries, is_other, value, job, heir, heir_id, GUESSED_UNION, heir, depth);
   for (uint left = __ballot_sync(WHOLE_WARP, counts); left != 0; left &= left - 1) {
     uint c = __ffs(left) - 1, other = __shfl_sync(WHOLE_WARP, mine, c);
-    // The neighbour is probably merged with another one before.
-    bool takes = entries.is_live() && entries.value < value && entries.has(other) &&
-                 !entries.has(slot) && !entries.has(partner);
-    if (__any_sync(WHOLE_WARP, takes)) continue;
-    if (lane > 0) return;
-    uint id = lists.ids[c * JOBS + job], union_id = chain.ids[job];
-    uint known = slot < other ? find_job(chain, union_id, id) : find_job(chain, id, union_id);
-    if (known != NOWHERE)
-      expect(work.tree, chain, known, depth, chain.guesses[job]);
-    else
-      add_wish(chain, NEXT_UNION, job, c, depth);
-    return;
+    uint id = lists.ids[c * JOBS + job];
+    if (wish_for(work, entries, is_other, value, job, other, id, NEXT_UNION, c, depth)) return;
   }
 }
 
@@ -512,19 +527,9 @@ __device__ __noinline__ void wish_by_guess(const Work &work, const FirstEntries 
     if (least > horizon || least >= INFINITY_BITS) return;
     uint source = __ffs(__ballot_sync(WHOLE_WARP, value == least)) - 1;
     uint other = __shfl_sync(WHOLE_WARP, slot, source), other_id = __shfl_sync(WHOLE_WARP, id, source);
-    bool takes = entries.is_live() && entries.value < pair_value && entries.has(other) && is_other;
-    if (__any_sync(WHOLE_WARP, takes)) {
-      if (slot == other) value = INFINITY_BITS;
-      continue;
-    }
-    if (lane > 0) return;
-    uint mine = chain.lower[job], union_id = chain.ids[job];
-    uint known = mine < other ? find_job(chain, union_id, other_id) : find_job(chain, other_id, union_id);
-    if (known != NOWHERE)
-      expect(tree, chain, known, depth, true);
-    else
-      add_wish(chain, GUESSED_UNION, job, other, depth);
-    return;
+    if (wish_for(work, entries, is_other, pair_value, job, other, other_id, GUESSED_UNION, other, depth))
+      return;
+    if (slot == other) value = INFINITY_BITS;
   }
 }
 

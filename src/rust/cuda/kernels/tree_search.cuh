@@ -26,12 +26,9 @@
 #define COORDINATES_AT_ONCE 8
 static_assert(DIMENSIONS % COORDINATES_AT_ONCE == 0, "queries are filled up with zeros so far");
 
-// What a search works with, in shared memory.
-struct Hunt {
-  float values[THREADS];
-  float bounds[FOUND_ROOM];
-  uint positions[FOUND_ROOM];
-  uint by_bound[FOUND_ROOM];
+// The part of what a search works with that sums of members' distances need: the chain's block has
+// no room for more.
+struct SumsOfHunt {
   // The node that is searched for, and the clusters whose distances to it are computed: of size 0
   // where there is none. Where members count: the sums, two for each of both directions; terms of
   // these; and the first of the spans that they are divided into.
@@ -41,16 +38,25 @@ struct Hunt {
   uint slots[DECIDED_TOGETHER], ids[DECIDED_TOGETHER], shapes[DECIDED_TOGETHER];
   uint sizes[DECIDED_TOGETHER], starts[DECIDED_TOGETHER];
   uint first_spans[DIRECTIONS + 1];
+  float from, limit, chosen_value, guess;
+  uint found, found_first, listed, near, near_count, order, made_at, chunk, base, kind, helpers;
+};
+
+// What a search works with, in shared memory.
+struct Hunt : SumsOfHunt {
+  float values[THREADS];
+  float bounds[FOUND_ROOM];
+  uint positions[FOUND_ROOM];
+  uint by_bound[FOUND_ROOM];
   uint balls[MOST_IN_PART];
   // Those regions that may have something near, and a bit for each of all.
   unsigned short regions[MOST_REGIONS];
   uint near_regions[MOST_REGIONS / WARP];
-  float from, limit, chosen_value, guess;
-  uint found, found_first, listed, near, near_count, order, made_at, chunk, base, kind, helpers;
   Job job;
 };
 
 static_assert(sizeof(Hunt) <= HUNT_BYTES, "the host reserves enough");
+static_assert(sizeof(SumsOfHunt) <= SUMS_BYTES, "and for sums");
 
 // The `rank`-th of some values, in all threads; infinity where fewer are below infinity. All threads
 // of the block have one each, those from `end` on infinity.

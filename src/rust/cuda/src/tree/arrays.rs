@@ -21,11 +21,12 @@ const SKIPPED: usize = 8;
 const LEAF: usize = 32;
 const MOST_LEAVES: usize = 32_768;
 const MOST_REGIONS: usize = 1024;
-const CHAIN_BYTES: usize = 59_392;
+const CHAIN_BYTES: usize = 60_416;
 
 /// Positions of a ball: those of a warp.
 const BALL: usize = 32;
 const HUNT_BYTES: usize = 18_432;
+const SUMS_BYTES: usize = 6_144;
 const DECIDED_TOGETHER: usize = 24;
 const JOB_SUMS: usize = 4 * DECIDED_TOGETHER;
 /// Numbers of the spread of a shape before its third moments, as in enum Spread.
@@ -392,8 +393,8 @@ impl Sizes {
             0
         };
         let lists = 16 * JOBS * CANDIDATES + 4 * (rows + RECENT * (p + 3));
-        let hunt = if self.has_members() { HUNT_BYTES } else { 0 };
-        CHAIN_BYTES + lists + 16 + 8 * self.vectors() + hunt
+        let sums = if self.has_members() { SUMS_BYTES } else { 0 };
+        CHAIN_BYTES + lists + 16 + 8 * self.vectors() + sums
     }
 
     /// Bytes of shared memory of a block of `reshape_all`.
@@ -460,6 +461,7 @@ mod tests {
             MOST_REGIONS,
             CHAIN_BYTES,
             HUNT_BYTES,
+            SUMS_BYTES,
             DECIDED_TOGETHER,
             JOB_SUMS,
             THIRD_MOMENTS,
