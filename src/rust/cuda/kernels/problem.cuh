@@ -15,13 +15,13 @@ struct Problem {
   double diagonal;
   uint log2_terms;
   bool all_full_size; // whether all live clusters are
-  // In shared memory: triangles to work in, and vectors.
-  double *factor, *work, *pivots, *mean, *scratch;
+  // In shared memory: a triangle to work in, and vectors.
+  double *factor, *line, *pivots, *mean, *scratch;
 
   __device__ __forceinline__ void work_in(double *memory) {
     factor = memory;
-    work = factor + banded_length(p);
-    pivots = work + packed_length(p);
+    line = factor + banded_length(p);
+    pivots = line + p;
     mean = pivots + p;
     scratch = mean + p; // 2p for each warp
   }

@@ -117,31 +117,35 @@ __host__ __device__ __forceinline__ double singular_pivot(uint p, double largest
 #define LN_2 0.693147180559945309417
 
 // `value` = mantissa · 2^exponent with the mantissa, which is returned, in [1, 2).
-__host__ __device__ double split(double value, long long *exponent) {
+__host__ __device__ double split(double value, int *exponent) {
   int shift = 0;
   if (value < LEAST_NORMAL) {
     value = value * TWO_TO_54;
     shift = 54;
   }
   ulong bits = __double_as_longlong(value);
-  *exponent = (long long)(bits >> 52) - 1023 - shift;
+  *exponent = (int)(bits >> 52) - 1023 - shift;
   return __longlong_as_double((bits & MANTISSA_BITS) | (1023ull << 52));
 }
 
 // Of positive numbers, from additions, multiplications and divisions only.
-__host__ __device__ double geometric_mean(const double *values, uint count) {
-  double mantissa = 1;
-  long long exponent = 0;
-  for (uint i = 0; i < count; i++) {
-    long long e, carry;
-    double m = split(values[i], &e);
+struct GeometricMean {
+  double mantissa = 1; // of the product
+  int exponent = 0;
+  __host__ __device__ void add(double value) {
+    int e, carry;
+    double m = split(value, &e);
     mantissa = split(mantissa * m, &carry);
     exponent += e + carry;
   }
+  __host__ __device__ double of(uint count) const;
+};
+
+__host__ __device__ double GeometricMean::of(uint numbers) const {
   // Rounded down, with a remainder that is not negative.
-  long long whole = exponent / (long long)count;
-  if (whole * (long long)count > exponent) whole -= 1;
-  long long rest = exponent - whole * (long long)count;
+  int count = numbers, whole = exponent / count;
+  if (whole * count > exponent) whole -= 1;
+  int rest = exponent - whole * count;
 
   // log2 of the mantissa: 2/ln 2 · artanh((x-1)/(x+1)) by its series.
   double x = mantissa, offset = 0;
@@ -160,12 +164,13 @@ __host__ __device__ double geometric_mean(const double *values, uint count) {
   // 2^part, by the exponential series around the middle.
   double y = (part - 0.5) * LN_2;
   sum = 1;
-#pragma unroll 1
+  // Unrolled, its divisions do not wait for each other.
+#pragma unroll
   for (int k = 16; k >= 1; k--) sum = fma(y / (double)k, sum, 1.0);
   double value = SQRT_2 * sum;
   // Times 2^whole in two steps, so that neither factor leaves the range of doubles.
-  long long half = whole / 2;
-  double first = __longlong_as_double((half + 1023) << 52);
-  double second = __longlong_as_double((whole - half + 1023) << 52);
+  int half = whole / 2;
+  double first = __longlong_as_double((ulong)(half + 1023) << 52);
+  double second = __longlong_as_double((ulong)(whole - half + 1023) << 52);
   return value * first * second;
 }

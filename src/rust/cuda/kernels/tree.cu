@@ -22,7 +22,7 @@
 // Merges after which the chain plans, though results still come.
 #define MERGES_A_PLAN 16
 // Loops of the chain between two looks at the host's wish to stop and at the time.
-#define LOOPS_BETWEEN_CHECKS 16
+#define LOOPS_BETWEEN_CHECKS 256
 
 __device__ void load_chain(const Tree &tree, Chain &chain) {
   uint i = threadIdx.x;
@@ -124,11 +124,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
   }
   Chain &chain = chain_of_block();
-  // Of a workspace, the chain needs what its warps work in.
+  // Of a workspace, the chain needs a part of what distances are computed in.
   double *rest = lists_of_block(tree).end(tree);
   Workspace room(shared, p, rest);
-  if (gridDim.x > 1) room.scratch = rest;
-  rest += gridDim.x > 1 ? WARPS * scratch_doubles(p) : workspace_doubles(p);
+  if (gridDim.x > 1) {
+    room.scratch = rest;
+    room.together = CHAIN_TOGETHER;
+  }
+  rest += gridDim.x > 1 ? CHAIN_TOGETHER * scratch_doubles(p) : workspace_doubles(p);
   Hunt &hunt = *(Hunt *)rest;
   Work work{tree, clusters, entries, room, hunt};
   load_chain(tree, chain);
@@ -217,16 +220,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   __shared__ Shared shared;
   uint p = tree.dimensions;
   Workspace room(shared, p, memory);
-  float *row = (float *)(memory + workspace_doubles(p));
+  float *query = (float *)(memory + workspace_doubles(p));
   for (uint slot = blockIdx.x; slot < tree.clusters; slot += gridDim.x) {
     uint shape = tree.shapes[slot];
     if (tree.ids[slot] == NONE || shape == NONE) continue;
     Whitening found;
     shape = shape_up(tree, shape & ~IDENTITY, tree.sizes[slot], found, room);
     __syncthreads();
-    write_row(tree, clusters, row, mean_of(tree, slot), shape, tree.sizes[slot], found, room);
     uint position = tree.positions[slot];
-    FOR_EACH(k, p + SCALARS) clusters.rows[(size_t)k * clusters.capacity + position] = row[k];
+    uint kept = make_query(tree, clusters, query, mean_of(tree, slot), shape, tree.sizes[slot], found, room);
+    FOR_EACH(k, p + SCALARS)
+      clusters.rows[(size_t)k * clusters.capacity + position] = row_of_query(query, p, kept, k);
     if (threadIdx.x == 0) tree.shapes[slot] = shape;
     __syncthreads();
   }

@@ -68,11 +68,11 @@ __device__ void add_distances(const Deciding &on, uint first, uint end) {
     sum_distances(tree, on.clusters, on.number, hunt, on.query);
     if (there && hunt.ids[i] != NONE) hunt.distances[i] = summed_distance(hunt, i);
   } else {
-    for (uint n = i / WARP; first + n < end; n += WARPS) {
-      if (hunt.ids[n] == NONE) continue;
-      double distance = node_distance(tree, hunt.node, cluster_of(hunt, n), on.room.of_warp());
-      if (i % WARP == 0) hunt.distances[n] = distance;
-    }
+    auto other = [&](uint n) {
+      return hunt.ids[n] == NONE ? Place{NONE, NONE, 0, 0} : cluster_of(hunt, n);
+    };
+    node_distances(tree, hunt.node, end - first, on.room.scratch, on.room.together, other,
+                   [&](uint n, double distance) { hunt.distances[n] = distance; });
   }
   __threadfence();
   __syncthreads();

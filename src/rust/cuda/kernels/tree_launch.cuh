@@ -32,8 +32,9 @@
 // Bytes of what a search works with, and of the part of it that sums of members' distances need.
 #define HUNT_BYTES 18432
 #define SUMS_BYTES 6144
-// Clusters whose distances are computed together.
+// Clusters whose distances are computed together; by the chain's block, which has less room.
 #define DECIDED_TOGETHER 24
+#define CHAIN_TOGETHER 8
 
 // Why a launch has ended: its time was up; all is merged; all clusters have become full-size; the
 // host said stop; it cannot go on, and the host must do it otherwise; many positions are without a

@@ -171,9 +171,8 @@ __device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
     for (uint n = i / WARP; n < listed; n += WARPS) {
       Place other = recent(n);
       touch_node(tree, other.node, other.shape, i % WARP, WARP);
-      double distance = node_distance(tree, mine, other, work.room.of_warp());
-      if (i % WARP == 0) add(n, distance);
     }
+    node_distances(tree, mine, listed, work.room.scratch, work.room.together, recent, add);
   }
   __syncthreads();
   keep_nearest(tree, slot, work.entries, {chain.floor_values[job], chain.floor_ties[job]});

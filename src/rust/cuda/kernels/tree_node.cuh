@@ -115,34 +115,47 @@ __device__ __noinline__ double2 sum_of_lane(const Tree &tree, const Place &from,
   return sum;
 }
 
-// Doubles that each warp works in.
-__host__ __device__ __forceinline__ uint scratch_doubles(uint p) { return 3 * p; }
+// Numbers from one vector to the next one: odd, for the banks of shared memory.
+__host__ __device__ __forceinline__ uint stride_of(uint p) { return p | 1; }
 
-// The distance between two nodes of which members do not count, by a warp with its own `scratch`.
-__device__ __noinline__ double node_distance(const Tree &tree, Place one, Place other,
-                                             double *scratch) {
-  uint p = tree.dimensions;
-  const double *mean = mean_of(tree, one.node), *other_mean = mean_of(tree, other.node);
-  auto difference = [&](uint k) { return mean[k] - other_mean[k]; };
-  bool is_shaped = one.shape != NONE, other_is = other.shape != NONE;
-  const double *factor = is_shaped ? bands_of(tree, one.shape) : nullptr;
-  const double *other_factor = other_is ? bands_of(tree, other.shape) : nullptr;
-  if (!is_shaped && !other_is) return warp_distance(p, difference, nullptr, scratch);
-  if (p > WARP / 2) {
-    double to_one = warp_distance(p, difference, factor, scratch);
-    return average(to_one, warp_distance(p, difference, other_factor, scratch));
+// Doubles for each of the distances that are computed together.
+__host__ __device__ __forceinline__ uint scratch_doubles(uint p) { return 3 * stride_of(p); }
+
+// The distances between a node and so many others, of which members do not count, by a block, which
+// computes `together` of them at a time in `scratch`. `other(n)` is the place of number n, whose node is
+// NONE where there is none; `take(n, distance)` gets each distance.
+template <class Other, class Take>
+__device__ __forceinline__ void node_distances(const Tree &tree, const Place &one, uint count,
+                                               double *scratch, uint together, Other other, Take take) {
+  uint p = tree.dimensions, stride = stride_of(p);
+  const double *mean = mean_of(tree, one.node);
+  double *differences = scratch, *whitened = scratch + together * stride;
+  for (uint first = 0; first < count; first += together) {
+    uint some = min(together, count - first);
+    __syncthreads();
+    FOR_EACH(e, some * p) {
+      uint n = e / p, k = e % p;
+      Place place = other(first + n);
+      if (place.node != NONE) differences[n * stride + k] = mean[k] - mean_of(tree, place.node)[k];
+    }
+    __syncthreads();
+    FOR_EACH(e, some * 2 * p) {
+      uint row = e / p, i = e % p;
+      Place place = other(first + row / 2);
+      if (place.node == NONE) continue;
+      const double *d = differences + row / 2 * stride;
+      uint shape = row % 2 == 0 ? one.shape : place.shape;
+      whitened[row * stride + i] = shape == NONE ? d[i] : whitened_element(i, d, bands_of(tree, shape));
+    }
+    __syncthreads();
+    uint row = threadIdx.x;
+    double length = row < 2 * some ? length_of(p, whitened + row * stride) : 0;
+    double back = __shfl_xor_sync(WHOLE_WARP, length, 1);
+    if (row % 2 == 1 || row >= 2 * some) continue;
+    Place place = other(first + row / 2);
+    bool is_plain = one.shape == NONE && place.shape == NONE;
+    if (place.node != NONE) take(first + row / 2, is_plain ? length : average(length, back));
   }
-  // A half of the warp for each direction.
-  uint lane = threadIdx.x % WARP, i = lane % (WARP / 2), half = lane / (WARP / 2);
-  double *d = scratch, *terms = scratch + (1 + half) * p;
-  if (half == 0 && i < p) d[i] = difference(i);
-  __syncwarp();
-  const double *mine = half == 0 ? factor : other_factor;
-  if (i < p) terms[i] = mine ? whitened_element(i, d, mine) : d[i];
-  __syncwarp();
-  double length = length_of(p, terms);
-  __syncwarp();
-  return average(__shfl_sync(WHOLE_WARP, length, 0), __shfl_sync(WHOLE_WARP, length, WARP / 2));
 }
 
 // The key of a node's floor: all older clusters that are no candidates are behind it.
@@ -187,6 +200,7 @@ __device__ void keep_nearest(const Tree &tree, uint node, Entries &entries, Key 
     Key mine = {entries.values[i], entries.ties[i]};
     if (!(mine < floor)) continue;
     uint rank = 0;
+#pragma unroll 4
     for (uint j = 0; j < count; j++) {
       Key other = {entries.values[j], entries.ties[j]};
       rank += other < mine || (j < i && !(mine < other));

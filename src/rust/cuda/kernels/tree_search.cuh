@@ -90,35 +90,31 @@ __device__ __forceinline__ bool is_skipped(const Job &job, uint slot) {
 }
 
 // A guess of the distance of the last of the WANTED neighbours, from those of the two clusters of
-// which the node is the union; for the first thread. In screen units; infinity where they have none.
-__device__ float guess_by_parents(const Tree &tree, Hunt &hunt) {
-  const Job &job = hunt.job;
-  float value = single_infinity(), floor = single_infinity();
-  for (uint side = 0; side < 2; side++) {
-    uint parent = side == 0 ? job.lower_node : job.higher_node;
-    // Nothing is known of one whose neighbours are searched for at the same time.
-    if (job.waits_for != NONE && parent == tree.clusters + job.waits_for) continue;
-    floor = fminf(floor, (float)(tree.floor_values[parent] / tree.unit));
-    uint i = threadIdx.x - side * CANDIDATES;
-    if (i >= CANDIDATES || i >= tree.counts[parent]) continue;
-    size_t at = (size_t)parent * CANDIDATES + i;
-    uint slot = tree.candidate_slots[at];
-    if (slot >= tree.clusters || id_at(tree, slot) != tree.candidate_ids[at]) continue;
-    if (!is_skipped(job, slot))
-      value = (float)(__longlong_as_double(tree.candidate_values[at]) / tree.unit);
+// which a job's node is the union; by a warp. In screen units; infinity where they have none.
+__device__ float guess_by_parents(const Tree &tree, const Job &job) {
+  static_assert(2 * CANDIDATES == WARP, "a lane for each candidate of the two");
+  uint lane = threadIdx.x % WARP, side = lane / CANDIDATES, i = lane % CANDIDATES;
+  uint parent = side == 0 ? job.lower_node : job.higher_node;
+  // Nothing is known of one whose neighbours are searched for at the same time.
+  bool is_known = job.waits_for == NONE || parent != tree.clusters + job.waits_for;
+  size_t at = (size_t)parent * CANDIDATES + i;
+  uint slot = tree.candidate_slots[at], id = tree.candidate_ids[at];
+  ulong stored = tree.candidate_values[at];
+  float floor = is_known ? (float)(tree.floor_values[parent] / tree.unit) : single_infinity();
+  bool counts = is_known && i < tree.counts[parent] && slot < tree.clusters;
+  counts = counts && id_at(tree, slot) == id && !is_skipped(job, slot);
+  float value = counts ? (float)(__longlong_as_double(stored) / tree.unit) : single_infinity();
+  floor = fminf(floor, __shfl_xor_sync(WHOLE_WARP, floor, CANDIDATES));
+  uint rank = 0;
+#pragma unroll
+  for (uint other = 0; other < WARP; other++) {
+    float its = __shfl_sync(WHOLE_WARP, value, other);
+    rank += its < value || (its == value && other < lane);
   }
-  float guess = ranked(hunt, value, WANTED - 1, 2 * CANDIDATES);
   // There are none but these below the floor.
+  float guess = __shfl_sync(WHOLE_WARP, value, __ffs(__ballot_sync(WHOLE_WARP, rank == WANTED - 1)) - 1);
   if (!(guess < single_infinity())) guess = floor;
   return guess * (float)*tree.radius_factor;
-}
-
-// Where a query and its factor are in shared memory.
-#define QUERY_LENGTH ((COORDINATES + DIMENSIONS + 3) / 4 * 4)
-
-// Doubles that these need.
-__device__ __forceinline__ uint query_doubles(uint p) {
-  return (QUERY_LENGTH + padded_row(p) + 3) / 4 * 2;
 }
 
 // Writes the query for a node: its row, whose numbers are `step` apart, and its factor behind it.

@@ -12,22 +12,23 @@
 struct Workspace {
   Shared &shared;
   uint p;
-  double *factor, *work, *pivots, *difference;
-  double *scratch; // scratch_doubles(p) for each warp
+  double *factor, *line, *pivots, *difference;
+  double *scratch; // scratch_doubles(p) for each of the distances that are computed together
+  uint together;
 
-  __device__ Workspace(Shared &shared, uint p, double *memory) : shared(shared), p(p) {
+  __device__ Workspace(Shared &shared, uint p, double *memory)
+      : shared(shared), p(p), together(DECIDED_TOGETHER) {
     factor = memory;
-    work = factor + banded_length(p);
-    pivots = work + packed_length(p);
+    line = factor + banded_length(p);
+    pivots = line + p;
     difference = pivots + p;
     scratch = difference + p;
   }
-  __device__ double *of_warp() const { return scratch + threadIdx.x / WARP * scratch_doubles(p); }
 };
 
 // Doubles that it needs.
 __host__ __device__ __forceinline__ uint workspace_doubles(uint p) {
-  return banded_length(p) + packed_length(p) + 2 * p + WARPS * scratch_doubles(p);
+  return banded_length(p) + 3 * p + DECIDED_TOGETHER * scratch_doubles(p);
 }
 
 // Relative slack of moments in single precision, as in frame.rs.
@@ -47,12 +48,19 @@ __device__ __forceinline__ float *tentative_row(const Tree &tree, uint node) {
   return tree.rows + (size_t)(node - tree.clusters) * (tree.dimensions + SCALARS);
 }
 
-// Writes the moments of the members of a node to its row, by the shape of this number; and adds to its
-// error what comes with members. `stretch` is an upper bound, `low` a lower one.
-__device__ void write_moments(const Tree &tree, float *row, const double *mean, uint shape,
+// Where a query and its factor are in shared memory.
+#define QUERY_LENGTH ((COORDINATES + DIMENSIONS + 3) / 4 * 4)
+
+// Doubles that these need.
+__device__ __forceinline__ uint query_doubles(uint p) {
+  return (QUERY_LENGTH + padded_row(p) + 3) / 4 * 2;
+}
+
+// Writes the moments of the members of a node to the scalars of its query, by the shape of this number;
+// and adds to its error what comes with members. `stretch` is an upper bound, `low` a lower one.
+__device__ void write_moments(const Tree &tree, float *scalars, const double *mean, uint shape,
                               uint members, double stretch, double low, Workspace &room) {
   uint p = room.p;
-  float *scalars = row + p;
   double square = 0, third = 0, squares = 0, trace = 0;
   FOR_EACH(k, p) square = fma(mean[k], mean[k], square);
   if (shape != NONE) {
@@ -84,17 +92,19 @@ __device__ void write_moments(const Tree &tree, float *row, const double *mean, 
   scalars[THIRD] = __double2float_ru(third * scale * scale * scale * up);
 }
 
-// Writes the mean to the row of a node with so many members, and its scalars: those of the shape of
-// this number with the packed factor in `room.factor`, unless that is the identity.
-__device__ void write_row(const Tree &tree, const Clusters &clusters, float *row,
-                          const double *mean, uint shape, uint members, const Whitening &found,
-                          Workspace &room) {
+// Writes the query for a node with this mean and so many members, and its factor behind it, by the
+// shape of this number with the packed factor in `room.factor`, unless that is the identity; and makes
+// that the factor in single precision of this shape. Returns the number of the shape that the node's row
+// has, or NONE.
+__device__ uint make_query(const Tree &tree, const Clusters &clusters, float *query,
+                           const double *mean, uint shape, uint members, const Whitening &found,
+                           Workspace &room) {
   uint p = room.p, length = packed_length(p);
   double scale = 1 / tree.unit, lost = 0, square = 0;
-  FOR_EACH(k, p) {
-    double exact = (mean[k] - tree.center[k]) * scale;
+  FOR_EACH(k, QUERY_LENGTH - COORDINATES) {
+    double exact = k < p ? (mean[k] - tree.center[k]) * scale : 0;
     float single = (float)exact;
-    row[k] = single;
+    query[COORDINATES + k] = single;
     double rounding = fabs(exact) * 2 * EPSILON + fabs(exact - (double)single);
     lost = fma(rounding, rounding, lost);
   }
@@ -112,26 +122,34 @@ __device__ void write_row(const Tree &tree, const Clusters &clusters, float *row
   }
   bool shaped = !found.identity && usable;
   if (shaped) {
-    float *factor = (float *)factor_of(clusters, shape);
-    FOR_EACH(e, p * p) {
-      uint i = e / p, j = e % p;
-      if (j <= i) factor[element(p, i, j)] = (float)room.factor[packed_length(i) + j];
+    float *factor = (float *)factor_of(clusters, shape), *out = query + QUERY_LENGTH;
+    uint columns = (p + 3) / 4 * 4;
+    FOR_EACH(e, p * columns) {
+      uint i = e / columns, j = e % columns;
+      if (j >= (i / 4 + 1) * 4) continue;
+      float single = j <= i ? (float)room.factor[packed_length(i) + j] : 0;
+      out[padded_row(i) + j] = single;
+      if (j <= i) factor[element(p, i, j)] = single;
     }
   }
   if (threadIdx.x == 0) {
-    float *scalars = row + p;
+    float *scalars = query;
     double unit = 1.0 / (1 << 24);
     scalars[ERROR] = __double2float_ru(lost * 1.000001 + 1.0 / (1ull << 60));
     scalars[LOW] = __double2float_rd(low);
     scalars[RELATIVE] = __double2float_ru((2 * p + 12) * unit * stretch);
     scalars[ABSOLUTE] = __double2float_ru(1.000001 * stretch);
     scalars[VARIANCE] = scalars[FOURTH] = scalars[LARGEST] = scalars[THIRD] = 0;
-    scalars[SHAPE] = __uint_as_float(shaped ? shape : NONE);
+    scalars[SHAPE] = __uint_as_float(shaped ? 0 : NONE);
   }
-  if (has_members(tree)) {
-    write_moments(tree, row, mean, number_of(shape), members, stretch, low, room);
-  }
+  if (has_members(tree)) write_moments(tree, query, mean, number_of(shape), members, stretch, low, room);
   __syncthreads();
+  return shaped ? shape : NONE;
+}
+
+// Number k of the row of a cluster with this query, whose shape has this number.
+__device__ __forceinline__ float row_of_query(const float *query, uint p, uint shape, uint k) {
+  return k < p ? query[COORDINATES + k] : k == p + SHAPE ? __uint_as_float(shape) : query[k - p];
 }
 
 __device__ __forceinline__ ShapeRule rule_of(const Tree &tree) {
@@ -234,19 +252,26 @@ __device__ uint reserve_members(const Tree &tree, uint members) {
   }
 }
 
-// Makes the union of a job's nodes, unless there is no room for its members. Its shape has a number,
-// with which it comes, unless no cluster has a shape.
-__device__ bool make_union(const Tree &tree, const Clusters &clusters, Job &job, Workspace &room) {
+// Makes the union of a job's nodes, and the query for it, unless there is no room for its members; with
+// how many clusters fewer are below the threshold if it is merged. Its shape has a number, with which it
+// comes, unless no cluster has a shape.
+__device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job &job, uint *fuller,
+                           float *query, Workspace &room) {
   __shared__ uint size_a, size_b, shape_a, shape_b, start;
-  uint p = room.p, node = job.node, a = job.lower_node, b = job.higher_node;
+  uint p = room.p, node = job.node, a = job.lower_node, b = job.higher_node, k = threadIdx.x;
+  static_assert(DIMENSIONS <= THREADS, "a thread for each coordinate");
+  uint shape = tree.shapes[node];
+  double mean_a = k < p ? mean_of(tree, a)[k] : 0;
+  double difference = k < p ? mean_of(tree, b)[k] - mean_a : 0;
   // One of the two may be merged away meanwhile; all threads go the same way nevertheless.
-  if (threadIdx.x == 0) {
+  if (k == 0) {
     size_a = tree.sizes[a];
     size_b = tree.sizes[b];
     shape_a = tree.shapes[a];
     shape_b = tree.shapes[b];
     start = has_members(tree) ? reserve_members(tree, size_a + size_b) : 0;
   }
+  if (k < p) room.difference[k] = difference;
   __syncthreads();
   if (start == NONE) return false;
   uint members = size_a + size_b;
@@ -258,40 +283,34 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, Job &job,
   }
   double m_a = size_a, m_b = size_b;
   double share = tree.midpoint ? 0.5 : share_of(m_a, m_b), weight = between_weight(m_a, m_b);
-  const double *mean_a = mean_of(tree, a), *mean_b = mean_of(tree, b);
   double *mean = mean_of(tree, node);
-  FOR_EACH(k, p) {
-    double difference = mean_b[k] - mean_a[k];
-    room.difference[k] = difference;
-    mean[k] = merged_mean(share, difference, mean_a[k]);
-  }
-  __syncthreads();
-  uint shape = tree.shapes[node];
+  if (k < p) mean[k] = merged_mean(share, difference, mean_a);
   Whitening found = {true, 1, 0, 0};
   if (shape != NONE) {
     double *scatter = scatter_of(tree, shape);
     uint number_a = number_of(shape_a), number_b = number_of(shape_b);
     const double *scatter_a = number_a == NONE ? nullptr : scatter_of(tree, number_a);
     const double *scatter_b = number_b == NONE ? nullptr : scatter_of(tree, number_b);
-    FOR_EACH(e, p * p) {
-      uint i = e / p, j = e % p, at = packed_length(i) + j;
-      if (j > i) continue;
+    Triangle elements(p);
+    elements.for_each([&](uint at, int i, int j, double) {
       double both = scatter_a ? scatter_a[at] : 0.0;
       if (scatter_b) both = both + scatter_b[at];
       scatter[at] = merged_scatter(weight * room.difference[i], room.difference[j], both);
-    }
+    });
     if (has_members(tree) && threadIdx.x < WARP)
       unite_moments(tree, shape, number_a, size_a, number_b, size_b, room);
-    __syncthreads();
+    // Each thread goes on with the elements that it has written.
     shape = shape_up(tree, shape, members, found, room);
   }
   __syncthreads();
   if (threadIdx.x == 0) {
     tree.sizes[node] = members;
     tree.shapes[node] = shape;
-    job.fuller = !is_full_size(tree.threshold, size_a) + !is_full_size(tree.threshold, size_b) -
+    *fuller = !is_full_size(tree.threshold, size_a) + !is_full_size(tree.threshold, size_b) -
                  !is_full_size(tree.threshold, members);
   }
-  write_row(tree, clusters, tentative_row(tree, node), mean, shape, members, found, room);
+  shape = make_query(tree, clusters, query, mean, shape, members, found, room);
+  float *row = tentative_row(tree, node);
+  FOR_EACH(k, p + SCALARS) row[k] = row_of_query(query, p, shape, k);
   return true;
 }

@@ -63,43 +63,38 @@ __device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, 
   Job &job = tree.jobs[number];
   uint result = tree.clusters + number;
   __syncthreads();
-  if (threadIdx.x == 0) hunt.job = job;
+  FOR_EACH(word, sizeof(Job) / sizeof(uint)) ((uint *)&hunt.job)[word] = ((uint *)&job)[word];
   __syncthreads();
-  uint node = hunt.job.node;
+  uint node = hunt.job.node, last = THREADS - WARP;
   bool is_union = node >= tree.clusters;
   bool is_new = hunt.job.is_new;
   bool can = !is_new || hunt.job.waits_for == NONE || wait_for_union(tree, hunt.job);
-  bool lacks_room = !can || (is_new && !make_union(tree, clusters, job, room));
-  if (is_new) {
-    // Jobs that wait for it see all of it.
-    __threadfence();
-    __syncthreads();
+  if (is_union && threadIdx.x >= last) {
+    float guess = guess_by_parents(tree, hunt.job);
+    if (threadIdx.x == last) hunt.guess = guess;
   }
+  bool lacks_room = !can || (is_new && !make_union(tree, clusters, hunt.job, &job.fuller, query, room));
+  // Jobs that wait for it see all of it.
+  __threadfence();
+  __syncthreads();
   if (threadIdx.x == 0) {
     job.lacks_room = lacks_room;
     __threadfence();
     if (is_new) *(volatile uint *)&job.made = hunt.job.id;
-  }
-  if (lacks_room) return report(tree, number);
-  __syncthreads();
-  if (threadIdx.x == 0) {
+  } else if (threadIdx.x == last) {
     hunt.made_at = *(volatile uint *)(tree.control + COMMITTED);
     // Of that many merges, all that follows is seen.
     __threadfence();
     hunt.order = min(hunt.job.order, tree.clusters + hunt.made_at);
-  }
-  if (is_union)
-    write_query(clusters, tentative_row(tree, node), 1, query);
-  else
-    write_query(clusters, clusters.rows + tree.positions[node], clusters.capacity, query);
-  float guess = is_union ? guess_by_parents(tree, hunt) : 0;
-  if (threadIdx.x == 0) {
     double floor = is_union ? 0 : tree.floor_values[node];
-    hunt.guess = is_union    ? guess
-                 : floor > 0 ? (float)(2 * floor / tree.unit)
-                             : single_infinity();
+    if (!is_union) hunt.guess = floor > 0 ? (float)(2 * floor / tree.unit) : single_infinity();
   }
+  if (lacks_room) return report(tree, number);
   __syncthreads();
+  if (!is_new && is_union)
+    write_query(clusters, tentative_row(tree, node), 1, query);
+  else if (!is_new)
+    write_query(clusters, clusters.rows + tree.positions[node], clusters.capacity, query);
   float limit = hunt.guess;
   if (!(limit < single_infinity()))
     limit = limit_by_minima(tree, clusters, hunt, query);

@@ -9,56 +9,90 @@
 #include "distance.cuh"
 #include "shape.cuh"
 
-// `problem` is anything with the number of dimensions p, `shared`, and in shared memory two
-// triangles to work in, `work` and `factor` (which has room for bands), and a vector `pivots`.
+// `problem` is anything with the number of dimensions p, `shared`, and in shared memory room for a
+// banded triangle, `factor`, and two vectors, `pivots` and `line`.
 
-// The Cholesky factor of the packed matrix in `work`, in place, its squared pivots in `pivots`;
-// false when it is singular. Column after column, which for each element is the order of
-// shape.rs.
-template <class Problem> __device__ __noinline__ bool cholesky(Problem &problem) {
-  uint p = problem.p;
-  double *matrix = problem.work;
+#define MOST_COLUMNS (DIMENSIONS ? DIMENSIONS : MOST_DIMENSIONS)
+
+// The elements of a packed triangle of a matrix that are a thread's: number threadIdx.x of the triangle,
+// and every THREADS-th from there.
+struct Triangle {
+  static constexpr int EACH = (MOST_COLUMNS * (MOST_COLUMNS + 1) / 2 + THREADS - 1) / THREADS;
+  int rows[EACH], columns[EACH]; // -1 where there is no element
+  double values[EACH];
+
+  __device__ explicit Triangle(uint p) {
+#pragma unroll
+    for (int n = 0; n < EACH; n++) {
+      uint e = threadIdx.x + n * THREADS, i = (uint)((sqrtf(8.0f * e + 1) - 1) * 0.5f);
+      if (packed_length(i) > e) i -= 1;
+      if (packed_length(i + 1) <= e) i += 1;
+      rows[n] = i < p ? (int)i : -1;
+      columns[n] = i < p ? (int)(e - packed_length(i)) : -1;
+      values[n] = 0;
+    }
+  }
+  // Calls `f` with the place of each of this thread's elements in the packed triangle, its row, its
+  // column and its value.
+  template <class F> __device__ __forceinline__ void for_each(F f) {
+#pragma unroll
+    for (int n = 0; n < EACH; n++)
+      if (rows[n] >= 0) f(threadIdx.x + n * THREADS, rows[n], columns[n], values[n]);
+  }
+};
+
+// Has the Cholesky factor of a matrix, or with `inverts` its inverse, take the matrix's place, by all
+// threads; and tells the geometric mean of the squared pivots. False when the matrix is singular.
+//
+// Column k of the factor is complete with step k, and so is row k of the inverse: below it are sums
+// that columns to come add to. So an element of the matrix becomes one of the factor, and then such a
+// sum; each has the order of shape.rs.
+template <class Problem>
+__device__ __noinline__ bool eliminate(Problem &problem, Triangle &matrix, bool inverts, double *mean) {
+  int p = problem.p;
   double largest = 0;
-  FOR_EACH(i, p) largest = fmax(largest, matrix[packed_length(i) + i]);
-  largest = block_max(problem.shared, largest);
-  double singular = singular_pivot(p, largest);
-  for (uint k = 0; k < p; k++) {
-    double pivot = matrix[packed_length(k) + k];
+  matrix.for_each([&](uint, int i, int j, double value) {
+    if (i == j) largest = fmax(largest, value);
+    if (i == 0) problem.pivots[0] = value;
+  });
+  double singular = singular_pivot(p, block_max(problem.shared, largest));
+  GeometricMean pivots;
+  // Of step k: those of row k of the inverse before k, and those of column k of the factor behind it.
+  double *line = problem.line;
+  for (int k = 0; k < p; k++) {
+    double pivot = problem.pivots[k];
     // A pivot that is not a number is refused, too.
     if (!(pivot > singular)) {
       __syncthreads();
       return false;
     }
-    double root = sqrt(pivot);
-    __syncthreads();
-    FOR_EACH(i, p) {
-      if (i == k) {
-        problem.pivots[k] = pivot;
-        matrix[packed_length(k) + k] = root;
-      } else if (i > k) {
-        matrix[packed_length(i) + k] = matrix[packed_length(i) + k] / root;
-      }
+    bool has_some = false;
+    matrix.for_each([&](uint, int i, int j, double) { has_some |= i == k || (j == k && i > k); });
+    if (has_some) {
+      double root = sqrt(pivot);
+      matrix.for_each([&](uint, int i, int j, double &value) {
+        if (!(i == k || (j == k && i > k))) return;
+        double over = i > k ? value : j < k ? -value : 1.0;
+        value = over / root;
+        line[i > k ? i : j] = value;
+      });
     }
+    if (threadIdx.x == THREADS - 1) pivots.add(pivot);
     __syncthreads();
-    uint rest = p - k - 1;
-    FOR_EACH(e, rest * rest) {
-      uint i = k + 1 + e / rest, j = k + 1 + e % rest;
-      if (j > i) continue;
-      double *element = matrix + packed_length(i) + j;
-      *element = fma(-matrix[packed_length(i) + k], matrix[packed_length(j) + k], *element);
-    }
+    matrix.for_each([&](uint, int i, int j, double &value) {
+      if (i <= k) return;
+      if (j > k)
+        value = fma(-line[i], line[j], value);
+      else if (inverts)
+        value = fma(line[i], line[j], j == k ? 0.0 : value);
+      if (i == k + 1 && j == k + 1) problem.pivots[k + 1] = value;
+    });
     __syncthreads();
   }
+  if (threadIdx.x == THREADS - 1) problem.shared.scalar = pivots.of(p);
+  __syncthreads();
+  *mean = problem.shared.scalar;
   return true;
-}
-
-// `geometric_mean` of the pivots, in all threads.
-template <class Problem> __device__ __noinline__ double mean_pivot(Problem &problem) {
-  if (threadIdx.x == 0) problem.shared.scalar = geometric_mean(problem.pivots, problem.p);
-  __syncthreads();
-  double mean = problem.shared.scalar;
-  __syncthreads();
-  return mean;
 }
 
 // What decides a shape, the cluster aside: see struct ShapeRule in mahalanobis/subthreshold.rs.
@@ -80,58 +114,37 @@ struct Whitening {
 template <class Problem>
 __device__ __forceinline__ Whitening whiten(Problem &problem, const ShapeRule &rule,
                                             const double *scatter, uint members) {
-  uint p = problem.p, length = packed_length(p);
+  uint p = problem.p;
   double weight = weight_of(rule.threshold, members);
   bool identity =
       !may_have_shape(rule.threshold, rule.subthreshold, rule.all_full_size, members) ||
       (weight == 1 && members <= p);
   if (identity) return {true, 1, 0, 0};
   double divisor = (double)members - 1.0;
+  Triangle matrix(p);
   if (weight < 1) {
     double f = 1;
     if (rule.subthreshold == MAHAL && members > p) {
-      FOR_EACH(e, length) problem.work[e] = covariance(scatter[e], divisor);
-      __syncthreads();
-      if (cholesky(problem)) f = mean_pivot(problem);
+      matrix.for_each([&](uint at, int, int, double &value) { value = covariance(scatter[at], divisor); });
+      if (!eliminate(problem, matrix, false, &f)) f = 1;
     }
     double ridge = ridge_of(weight, f);
-    FOR_EACH(e, p * p) {
-      uint i = e / p, j = e % p, at = packed_length(i) + j;
-      if (j > i) continue;
-      problem.work[at] = effective(weight, covariance(scatter[at], divisor), i == j ? ridge : 0.0);
-    }
+    matrix.for_each([&](uint at, int i, int j, double &value) {
+      value = effective(weight, covariance(scatter[at], divisor), i == j ? ridge : 0.0);
+    });
   } else {
-    FOR_EACH(e, length) problem.work[e] = covariance(scatter[e], divisor);
+    matrix.for_each([&](uint at, int, int, double &value) { value = covariance(scatter[at], divisor); });
   }
-  __syncthreads();
   double squares = 0, trace = 0;
-  FOR_EACH(e, p * p) {
-    uint i = e / p, j = e % p;
-    double value = problem.work[packed_at(i, j)];
-    squares = fma(value, value, squares);
+  matrix.for_each([&](uint, int i, int j, double value) {
+    squares = fma(i == j ? value : 2 * value, value, squares);
     if (i == j) trace += value;
-  }
+  });
   double2 norms = block_sum(problem.shared, squares, trace);
-  double largest_eigenvalue = largest_eigenvalue_bound(norms.y, norms.x, p);
-  if (!cholesky(problem)) return {true, 1, 0, 0};
-  double scale = rule.normalizing ? sqrt(mean_pivot(problem)) : 1;
-  // Columns of the inverse depend on nothing but the factor.
-  FOR_EACH(j, p) {
-    for (uint i = j; i < p; i++) {
-      const double *row = problem.work + packed_length(i);
-      double value;
-      if (i == j) {
-        value = 1.0 / row[i];
-      } else {
-        double sum = 0;
-        for (uint k = j; k < i; k++) sum = fma(row[k], problem.factor[packed_length(k) + j], sum);
-        value = -sum / row[i];
-      }
-      problem.factor[packed_length(i) + j] = value;
-    }
-  }
-  __syncthreads();
-  FOR_EACH(e, length) problem.factor[e] = problem.factor[e] * scale;
+  double largest_eigenvalue = largest_eigenvalue_bound(norms.y, norms.x, p), mean;
+  if (!eliminate(problem, matrix, true, &mean)) return {true, 1, 0, 0};
+  double scale = rule.normalizing ? sqrt(mean) : 1;
+  matrix.for_each([&](uint at, int, int, double value) { problem.factor[at] = value * scale; });
   __syncthreads();
   return {false, scale, largest_eigenvalue, norms.y};
 }
@@ -139,11 +152,12 @@ __device__ __forceinline__ Whitening whiten(Problem &problem, const ShapeRule &r
 // Stores the packed factor in `problem.factor` in bands.
 template <class Problem>
 __device__ __forceinline__ void store_in_bands(Problem &problem, double *factor) {
-  uint p = problem.p;
-  FOR_EACH(i, bands(p) * BAND) {
-    double *band = factor + band_start(i / BAND) + i % BAND;
-    for (uint j = 0; j < (i / BAND + 1) * BAND; j++)
-      band[BAND * j] = i < p && j <= i ? problem.factor[packed_length(i) + j] : 0;
+  uint p = problem.p, rows = bands(p) * BAND;
+  FOR_EACH(e, rows * rows) {
+    uint i = e / rows, j = e % rows, band = i / BAND;
+    if (j >= (band + 1) * BAND) continue;
+    factor[band_start(band) + BAND * j + i % BAND] =
+        i < p && j <= i ? problem.factor[packed_length(i) + j] : 0;
   }
 }
 

@@ -11,7 +11,9 @@ thread_local double memory[1 << 14];
 // ---- shape.cuh and distance.cuh, function by function ----
 
 EXPORT double host_geometric_mean(const double *values, uint count) {
-  return geometric_mean(values, count);
+  GeometricMean mean;
+  for (uint i = 0; i < count; i++) mean.add(values[i]);
+  return mean.of(count);
 }
 
 EXPORT bool host_is_full_size(double threshold, uint members) {

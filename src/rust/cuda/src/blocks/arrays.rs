@@ -144,7 +144,7 @@ pub fn bytes_per_observation(p: usize) -> usize {
 
 /// Bytes of shared memory of a block in `p` dimensions.
 pub fn shared_bytes(p: usize) -> usize {
-    8 * (banded_len(p) + packed_len(p) + 2 * p + 2 * p * (THREADS / 32) as usize)
+    8 * (banded_len(p) + 3 * p + 2 * p * (THREADS / 32) as usize)
 }
 
 #[cfg(test)]

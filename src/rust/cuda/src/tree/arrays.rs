@@ -28,6 +28,7 @@ const BALL: usize = 32;
 const HUNT_BYTES: usize = 18_432;
 const SUMS_BYTES: usize = 6_144;
 const DECIDED_TOGETHER: usize = 24;
+const CHAIN_TOGETHER: usize = 8;
 const JOB_SUMS: usize = 4 * DECIDED_TOGETHER;
 /// Numbers of the spread of a shape before its third moments, as in enum Spread.
 const THIRD_MOMENTS: usize = 3;
@@ -394,23 +395,23 @@ impl Sizes {
         };
         let lists = 16 * JOBS * CANDIDATES + 4 * (rows + RECENT * (p + 3));
         let sums = if self.has_members() { SUMS_BYTES } else { 0 };
-        CHAIN_BYTES + lists + 16 + 8 * self.vectors() + sums
+        CHAIN_BYTES + lists + 16 + self.scratch_bytes(CHAIN_TOGETHER) + sums
     }
 
     /// Bytes of shared memory of a block of `reshape_all`.
     pub fn reshape_bytes(&self) -> usize {
-        self.workspace_bytes() + 4 * (self.dimensions + SCALARS)
+        self.workspace_bytes() + 4 * self.query_words()
     }
 
     /// As struct Workspace in tree_union.cuh.
     fn workspace_bytes(&self) -> usize {
         let p = self.dimensions;
-        8 * (banded_len(p) + packed_len(p) + 2 * p + self.vectors())
+        8 * (banded_len(p) + 3 * p) + self.scratch_bytes(DECIDED_TOGETHER)
     }
 
-    /// Numbers that the warps of a block work with.
-    fn vectors(&self) -> usize {
-        3 * self.dimensions * (THREADS / 32) as usize
+    /// Bytes that the distances of so many pairs are computed in.
+    fn scratch_bytes(&self, together: usize) -> usize {
+        8 * 3 * (self.dimensions | 1) * together
     }
 }
 
@@ -463,6 +464,7 @@ mod tests {
             HUNT_BYTES,
             SUMS_BYTES,
             DECIDED_TOGETHER,
+            CHAIN_TOGETHER,
             JOB_SUMS,
             THIRD_MOMENTS,
             COORDINATES,
