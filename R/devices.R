@@ -19,18 +19,19 @@
 #' All decisions are computed in double precision, by the same operations in the same order as on
 #' the CPU. So `backend = "cuda"` gives the result of `"cpu"`, bit for bit.
 #'
-#' [gmhclust()]: With up to 16 columns, the GPU makes all merges of a large clustering itself. With
-#' more columns, it computes the *screens*: single-precision lower bounds on the distances of one
-#' cluster to all others, for a batch of merges at a time. The CPU computes the distances that a
-#' screen cannot rule out, and the shapes of the clusters, so a fast CPU still matters; it alone
-#' does the last merges then, from 8,192 clusters down, and data with more than 1,500 columns.
-#' Screens are also used where all else does not fit into the device's memory, where a block has
-#' less than about 150 kilobytes of shared memory (170 with full distances), and for data that
-#' single precision tells too little about. If there are at least 4 apriori clusters for each CPU
-#' thread, the GPU clusters within apriori clusters entirely, each in its own thread block: those
-#' with up to 8,192 observations (up to 4 times the average, and up to 2,500 where larger ones are
-#' made by the whole GPU) in up to 64 columns. Meanwhile the CPU's threads cluster within the
-#' others. Several devices share the apriori clusters.
+#' [gmhclust()]: With up to 40 columns, the GPU makes all merges of a large clustering itself. With
+#' more columns, and of more than 160,000 clusters in more than 16 columns with centroid distances,
+#' it computes the *screens*: single-precision lower bounds on the distances of one cluster to all
+#' others, for a batch of merges at a time. The CPU computes the distances that a screen cannot rule
+#' out, and the shapes of the clusters, so a fast CPU still matters; it alone does the last merges
+#' then, from 8,192 clusters down, and data with more than 1,500 columns. Screens are also used
+#' where all else does not fit into the device's memory, where a block has less than about 160
+#' kilobytes of shared memory, and for data that single precision tells too little about. If there
+#' are at least 4 apriori clusters for each CPU thread, the GPU clusters within apriori clusters
+#' entirely, each in its own thread block: those with up to 8,192 observations (up to 4 times the
+#' average, and up to 2,500 where larger ones are made by the whole GPU) in up to 64 columns.
+#' Meanwhile the CPU's threads cluster within the others. Several devices share the apriori
+#' clusters.
 #'
 #' [gdist()]: The GPU computes the distances in double precision. It sends them to the CPU in pieces
 #' while it computes the next ones, so neither memory holds them twice. The CPU computes Minkowski
@@ -74,7 +75,7 @@
 #' faster there than on the CPU's threads:
 #' * [gmhclust()]: if the data, the largest apriori cluster, or the tree above the apriori clusters
 #'   start with at least 4,096 clusters and 500 more for each CPU thread; with full distances, 2,048
-#'   and 250; with more than 16 columns, 8,192 and 1,000. Or if there are at least 4 apriori
+#'   and 250; with more than 40 columns, 8,192 and 1,000. Or if there are at least 4 apriori
 #'   clusters for each thread, which together have at least 8,192 observations and 1,000 more for
 #'   each thread;
 #' * [ghclust()] with a matrix on the GPU: from 4,096 observations on;

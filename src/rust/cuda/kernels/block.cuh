@@ -41,7 +41,7 @@ __device__ __forceinline__ double warp_sum(double value) {
 }
 
 // Two sums at once: of numbers whose sum does not depend on the order, or of bounds, which may.
-__device__ __noinline__ double2 block_sum(Shared &shared, double x, double y) {
+__device__ __forceinline__ double2 block_sum(Shared &shared, double x, double y) {
   x = warp_sum(x);
   y = warp_sum(y);
   if (threadIdx.x % WARP == 0) {

@@ -131,6 +131,9 @@ struct Lists {
     rows = tree.rows_in_shared ? recent_rows + RECENT * recent_length : tree.rows;
   }
   __device__ __forceinline__ float *row(uint job) const { return rows + job * row_length; }
+  __device__ __forceinline__ float *shared_row(uint job) const {
+    return recent_rows + RECENT * recent_length + job * row_length;
+  }
   __device__ __forceinline__ float *recent(uint merge) const {
     return recent_rows + merge % RECENT * recent_length;
   }
@@ -221,7 +224,7 @@ __device__ void renew_entry(const Tree &tree, Chain &chain, uint at) {
 __device__ void insert_fresh();
 
 // Finds the heads of all stale entries anew, and puts the entries in order.
-__device__ __noinline__ void renew_stale(const Tree &tree) {
+__device__ __forceinline__ void renew_stale(const Tree &tree) {
   Chain &chain = chain_of_block();
   __syncthreads();
   if (threadIdx.x == 0) chain.listed = 0;
@@ -243,7 +246,7 @@ __device__ __forceinline__ ulong least_of_warp(ulong value) {
 }
 
 // Finds the first heads of all leaves anew that need it.
-__device__ __noinline__ void renew_leaves(const Tree &tree, Chain &chain) {
+__device__ __forceinline__ void renew_leaves(const Tree &tree, Chain &chain) {
   __syncthreads();
   uint words = (leaves_of(tree) + 31) / 32, lane = threadIdx.x % WARP;
   uint count;
@@ -292,7 +295,7 @@ __device__ __noinline__ void renew_leaves(const Tree &tree, Chain &chain) {
 // Collects heads up to the limit as entries, as many as there is room for: of all, or of a sample,
 // those in leaves whose hash is not above `share`. Returns how many there are, or about where they
 // are more than there is room for.
-__device__ __noinline__ uint collect_heads(const Tree &tree, Chain &chain, uint share) {
+__device__ __forceinline__ uint collect_heads(const Tree &tree, Chain &chain, uint share) {
   uint lane = threadIdx.x % WARP, leaves = leaves_of(tree);
   __syncthreads();
   if (threadIdx.x == 0) chain.count = chain.listed = 0;
@@ -344,7 +347,7 @@ __device__ __noinline__ uint collect_heads(const Tree &tree, Chain &chain, uint 
 }
 
 // Puts the entries that are not empty in order.
-__device__ __noinline__ void sort_entries() {
+__device__ __forceinline__ void sort_entries() {
   Chain &chain = chain_of_block();
   uint i = threadIdx.x, rank = 0;
   __syncthreads();
@@ -377,7 +380,7 @@ __device__ __noinline__ void sort_entries() {
 }
 
 // The same, where all but the fresh ones are in order.
-__device__ __noinline__ void insert_fresh() {
+__device__ __forceinline__ void insert_fresh() {
   Chain &chain = chain_of_block();
   uint i = threadIdx.x, lane = i % WARP, warp = i / WARP;
   __syncthreads();
@@ -480,7 +483,7 @@ __device__ void lower_limit(const Tree &tree, Chain &chain, uint count) {
 }
 
 // Fills the queue's entries anew: with about FILLED heads, or all.
-__device__ __noinline__ void refill(const Tree &tree) {
+__device__ __forceinline__ void refill(const Tree &tree) {
   Chain &chain = chain_of_block();
   uint i = threadIdx.x;
   renew_leaves(tree, chain);

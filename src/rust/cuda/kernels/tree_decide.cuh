@@ -13,7 +13,7 @@
 #define ENOUGH_NEAR 4
 
 // Puts what was found in order by the bounds.
-__device__ __noinline__ void order_by_bounds(Hunt &hunt) {
+__device__ __forceinline__ void order_by_bounds(Hunt &hunt) {
   uint count = hunt.found;
   FOR_EACH(i, count) {
     float mine = hunt.bounds[i];
@@ -82,7 +82,7 @@ __device__ void add_distances(const Deciding &on, uint first, uint end) {
 }
 
 // Keeps the least of the entries, as many as there are candidates; the floor is not above the others.
-__device__ __noinline__ void trim(Entries &entries) {
+__device__ __forceinline__ void trim(Entries &entries) {
   constexpr uint MOST = (FOUND_ROOM + CANDIDATES + THREADS - 1) / THREADS;
   uint count = entries.count, ranks[MOST], slots[MOST], ids[MOST];
   Key keys[MOST] = {};
@@ -117,7 +117,7 @@ __device__ __noinline__ void trim(Entries &entries) {
 
 // Adds what was found for `hunt.node` to the entries: at least some, of those with the least bounds, or
 // `all` unless it has members to sum over. Returns the distance from which on there may be others.
-__device__ __noinline__ double add_nearest(const Deciding &on, bool all) {
+__device__ __forceinline__ double add_nearest(const Deciding &on, bool all) {
   Hunt &hunt = on.hunt;
   Entries &entries = on.entries;
   uint found = hunt.found;

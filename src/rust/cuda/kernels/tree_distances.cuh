@@ -55,7 +55,7 @@ __device__ __forceinline__ void find_ends(const Hunt &hunt, uint direction, Plac
 }
 
 // The sums, where a span is one member and all are few: a thread for each, then one for each direction.
-__device__ __noinline__ void sum_few(const Tree &tree, Hunt &hunt) {
+__device__ __forceinline__ void sum_few(const Tree &tree, Hunt &hunt) {
   uint i = threadIdx.x, all = all_spans(hunt);
   double2 sum = make_double2(0, 0);
   for (uint start = 0; start < all; start += THREADS) {
@@ -93,7 +93,7 @@ __device__ __noinline__ void sum_few(const Tree &tree, Hunt &hunt) {
 }
 
 // Adds some spans to the sums, by a warp.
-__device__ __noinline__ void add_spans(const Tree &tree, const Hunt &hunt, uint first, uint end,
+__device__ __forceinline__ void add_spans(const Tree &tree, const Hunt &hunt, uint first, uint end,
                                        double *sums) {
   uint lane = threadIdx.x % WARP;
   while (first < end) {

@@ -24,16 +24,20 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   if (id == chain.lower_ids[job] || id == chain.higher_ids[job]) return;
   uint p = work.tree.dimensions;
   Lists lists = lists_of_block(work.tree);
-  const float *row = lists.row(job), *recent = lists.recent(place);
+  const float *recent = lists.recent(place);
   Margins margins(p);
-  float square = 0;
-#pragma unroll 4
-  for (uint k = 0; k < p; k++) {
-    float d = row[k] - recent[k];
-    square = fmaf(d, d, square);
-  }
-  float distance = __fsqrt_rn(square) * margins.shrink - (row[p + ERROR] + recent[p]);
-  float bound = fmaxf(distance, 0.0f) * (row[p + LOW] + recent[p + 1]) * margins.slack;
+  auto bound_for = [&](const float *row) {
+    float square = 0;
+#pragma unroll
+    for (uint k = 0; k < DIMENSIONS; k++) {
+      float d = k < p ? row[k] - recent[k] : 0;
+      square = fmaf(d, d, square);
+    }
+    float distance = __fsqrt_rn(square) * margins.shrink - (row[p + ERROR] + recent[p]);
+    return fmaxf(distance, 0.0f) * (row[p + LOW] + recent[p + 1]) * margins.slack;
+  };
+  // Each in its own memory, as the compiler knows then.
+  float bound = work.tree.rows_in_shared ? bound_for(lists.shared_row(job)) : bound_for(lists.row(job));
   if (bound >= chain.limits[job]) return;
   // Of no number, nothing is known.
   if (!(bound >= 0)) bound = 0;
@@ -65,13 +69,16 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
     if (state == READY) {
       bool is_nearest = true;
       if (is_merged(chain.heirs[i])) chain.heirs[i] = lower;
+      uint *slots = lists_of_block(work.tree).slots + i, found[CANDIDATES];
+      // All are read before any is written, so no read waits for another one.
+#pragma unroll
+      for (uint c = 0; c < CANDIDATES; c++) found[c] = slots[c * JOBS];
 #pragma unroll
       for (uint c = 0; c < CANDIDATES; c++) {
-        uint *at = lists_of_block(work.tree).slots + c * JOBS + i, slot = *at;
-        if (is_merged(slot)) {
-          *at = NONE;
+        if (is_merged(found[c])) {
+          slots[c * JOBS] = NONE;
           if (is_nearest) chain.heirs[i] = lower;
-        } else if (slot != NONE) {
+        } else if (found[c] != NONE) {
           is_nearest = false;
         }
       }
@@ -130,7 +137,7 @@ __device__ __forceinline__ void keep_active(const Work &work, uint job, Key floo
 }
 
 // The same where clusters made since the search may be below its floor: `list` has their places.
-__device__ __noinline__ void keep_nearest_active(const Work &work, uint job) {
+__device__ __forceinline__ void keep_nearest_active(const Work &work, uint job) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   uint slot = chain.lower[job], i = threadIdx.x, listed = chain.near_recent[chain.merges % 2];
@@ -262,7 +269,7 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
 
 // Copies the unions of the merges since the last time to their slots and positions, where all
 // blocks find them from now on.
-__device__ __noinline__ void commit(const Work &work) {
+__device__ __forceinline__ void commit(const Work &work) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   uint i = threadIdx.x, lane = i % WARP, p = tree.dimensions;

@@ -103,7 +103,7 @@ __device__ __forceinline__ double2 member_term(const Tree &tree, const Place &fr
 
 // What the members of `from` with these numbers add to the sum of the distances to `to`, by a warp;
 // in each lane its share.
-__device__ __noinline__ double2 sum_of_lane(const Tree &tree, const Place &from, const Place &to,
+__device__ __forceinline__ double2 sum_of_lane(const Tree &tree, const Place &from, const Place &to,
                                             uint first, uint end) {
   Quanta quanta = quanta_for(tree, to.shape);
   double2 sum = make_double2(0, 0);

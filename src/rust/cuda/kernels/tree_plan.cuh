@@ -11,6 +11,8 @@ static_assert(FOLLOW_UPS + 2 < SKIPPED, "room for all clusters of such a union")
 // Entries at the front of the queue of whose unions the nearest neighbours are guessed, as long as these
 // are searched for.
 #define GUESSED 8
+// How far guesses follow guesses.
+#define GUESS_DEPTH 2
 
 // The next job of one that is not yet in a bucket.
 #define UNLISTED (NONE - 1)
@@ -175,7 +177,7 @@ __device__ __forceinline__ bool is_expected(const Tree &tree, const Chain &chain
 
 // Drops tentative unions that cannot come any more, or are too old; all but those that are expected
 // soon where there is little room for others. Lists the jobs that can be used.
-__device__ __noinline__ void sort_out(const Tree &tree, bool is_full, bool all) {
+__device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool all) {
   Chain &chain = chain_of_block();
   uint i = threadIdx.x, state = chain.states[i];
   __syncthreads();
@@ -228,7 +230,7 @@ __device__ __forceinline__ void post(Chain &chain, uint number) {
 }
 
 // A search for an active cluster whose floor is reached.
-__device__ __noinline__ void search_again(const Tree &tree, uint slot, uint id) {
+__device__ __forceinline__ void search_again(const Tree &tree, uint slot, uint id) {
   Chain &chain = chain_of_block();
   uint number = new_job(chain);
   if (number == NOWHERE) return;
@@ -272,7 +274,7 @@ __device__ __forceinline__ uint skip_of(const Tree &tree, const Chain &chain, ui
 }
 
 // Posts the search for a tentative union.
-__device__ __noinline__ void search_union(const Tree &tree, uint number, bool is_new) {
+__device__ __forceinline__ void search_union(const Tree &tree, uint number, bool is_new) {
   Chain &chain = chain_of_block();
   uint lower = chain.lower[number], higher = chain.higher[number];
   uint lower_node = chain.lower_nodes[number], higher_node = chain.higher_nodes[number];
@@ -340,7 +342,7 @@ __device__ __forceinline__ void add_wish(Chain &chain, WishKind kind, uint subje
 }
 
 // Has a tentative union made.
-__device__ __noinline__ void prepare(const Tree &tree, const Wish &wish) {
+__device__ __forceinline__ void prepare(const Tree &tree, const Wish &wish) {
   Chain &chain = chain_of_block();
   uint number = new_job(chain);
   if (number == NOWHERE) return;
@@ -488,7 +490,7 @@ __device__ void wish_to_follow(const Work &work, const FirstEntries &entries, ui
 
 // The same for a tentative union that is searched for: its nearest neighbour is guessed, by those of
 // the nodes that it is made of.
-__device__ __noinline__ void wish_by_guess(const Work &work, const FirstEntries &entries, uint job,
+__device__ __forceinline__ void wish_by_guess(const Work &work, const FirstEntries &entries, uint job,
                                            uint depth, ulong horizon) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
@@ -608,7 +610,7 @@ __device__ void plan(const Work &work) {
       uint job = chain.ready[n];
       if (chain.states[job] == READY)
         wish_to_follow(work, entries, job, depth + 1, horizon);
-      else
+      else if (depth <= GUESS_DEPTH)
         wish_by_guess(work, entries, job, depth + 1, horizon);
     }
     first = end;

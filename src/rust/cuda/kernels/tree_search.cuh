@@ -60,7 +60,7 @@ static_assert(sizeof(SumsOfHunt) <= SUMS_BYTES, "and for sums");
 
 // The `rank`-th of some values, in all threads; infinity where fewer are below infinity. All threads
 // of the block have one each, those from `end` on infinity.
-__device__ __noinline__ float ranked(Hunt &hunt, float value, uint rank, uint end = THREADS) {
+__device__ __forceinline__ float ranked(Hunt &hunt, float value, uint rank, uint end = THREADS) {
   __syncthreads();
   hunt.values[threadIdx.x] = value;
   if (threadIdx.x == 0) hunt.chosen_value = single_infinity();
@@ -118,7 +118,7 @@ __device__ float guess_by_parents(const Tree &tree, const Job &job) {
 }
 
 // Writes the query for a node: its row, whose numbers are `step` apart, and its factor behind it.
-__device__ __noinline__ void write_query(const Clusters &clusters, const float *row, size_t step,
+__device__ __forceinline__ void write_query(const Clusters &clusters, const float *row, size_t step,
                                          float *query) {
   uint p = clusters.dimensions, length = QUERY_LENGTH;
   FOR_EACH(k, length - COORDINATES) query[COORDINATES + k] = k < p ? row[k * step] : 0;
@@ -197,7 +197,7 @@ struct NearBalls {
 };
 
 // Finds the regions that may have something near.
-__device__ __noinline__ void find_near_regions(const Tree &tree, Hunt &hunt, const float *query) {
+__device__ __forceinline__ void find_near_regions(const Tree &tree, Hunt &hunt, const float *query) {
   uint lane = threadIdx.x % WARP, regions = regions_of(tree);
   Margins margins(tree.dimensions);
   __syncthreads();
@@ -301,7 +301,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
 
 // Adds the clusters in some balls to what a search has found.
 template <class Balls>
-__device__ __noinline__ void collect_from(const Tree &tree, const Clusters &clusters, Hunt &hunt,
+__device__ __forceinline__ void collect_from(const Tree &tree, const Clusters &clusters, Hunt &hunt,
                                           const float *query, const Balls &balls) {
   look_into(tree, clusters, hunt, query, balls, false,
                [&](uint position, bool near, float value, const Bound &bound,
@@ -312,7 +312,7 @@ __device__ __noinline__ void collect_from(const Tree &tree, const Clusters &clus
 
 // A limit for a search that nothing else tells one: that of the WANTED-th of the threads' least
 // bounds.
-__device__ __noinline__ float limit_by_minima(const Tree &tree, const Clusters &clusters,
+__device__ __forceinline__ float limit_by_minima(const Tree &tree, const Clusters &clusters,
                                               Hunt &hunt, const float *query) {
   if (threadIdx.x == 0) hunt.limit = single_infinity();
   __syncthreads();

@@ -58,7 +58,7 @@ __device__ bool wait_for_union(const Tree &tree, const Job &job) {
 }
 
 // Does the job of this number, by a block.
-__device__ __noinline__ void do_job(const Tree &tree, const Clusters &clusters, uint number,
+__device__ __forceinline__ void do_job(const Tree &tree, const Clusters &clusters, uint number,
                                     Hunt &hunt, float *query, Entries &entries, Workspace &room) {
   Job &job = tree.jobs[number];
   uint result = tree.clusters + number;

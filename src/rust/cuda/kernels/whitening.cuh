@@ -18,11 +18,13 @@
 // and every THREADS-th from there.
 struct Triangle {
   static constexpr int EACH = (MOST_COLUMNS * (MOST_COLUMNS + 1) / 2 + THREADS - 1) / THREADS;
+  // In registers; of more, drivers would compile for seconds.
+  static constexpr int UNROLL = EACH <= 8 ? EACH : 1;
   int rows[EACH], columns[EACH]; // -1 where there is no element
   double values[EACH];
 
   __device__ explicit Triangle(uint p) {
-#pragma unroll
+#pragma unroll UNROLL
     for (int n = 0; n < EACH; n++) {
       uint e = threadIdx.x + n * THREADS, i = (uint)((sqrtf(8.0f * e + 1) - 1) * 0.5f);
       if (packed_length(i) > e) i -= 1;
@@ -35,7 +37,7 @@ struct Triangle {
   // Calls `f` with the place of each of this thread's elements in the packed triangle, its row, its
   // column and its value.
   template <class F> __device__ __forceinline__ void for_each(F f) {
-#pragma unroll
+#pragma unroll UNROLL
     for (int n = 0; n < EACH; n++)
       if (rows[n] >= 0) f(threadIdx.x + n * THREADS, rows[n], columns[n], values[n]);
   }
@@ -48,7 +50,7 @@ struct Triangle {
 // that columns to come add to. So an element of the matrix becomes one of the factor, and then such a
 // sum; each has the order of shape.rs.
 template <class Problem>
-__device__ __noinline__ bool eliminate(Problem &problem, Triangle &matrix, bool inverts, double *mean) {
+__device__ __forceinline__ bool eliminate(Problem &problem, Triangle &matrix, bool inverts, double *mean) {
   int p = problem.p;
   double largest = 0;
   matrix.for_each([&](uint, int i, int j, double value) {
@@ -162,7 +164,7 @@ __device__ __forceinline__ void store_in_bands(Problem &problem, double *factor)
 }
 
 // An upper bound on the stretch of a packed factor, as in mahalanobis/distance.rs.
-__device__ __noinline__ double stretch_of(uint p, const double *factor) {
+__device__ __forceinline__ double stretch_of(uint p, const double *factor) {
   double square = 0;
 #pragma unroll 16
   for (uint e = 0; e < packed_length(p); e++) square = fma(factor[e], factor[e], square);
@@ -172,7 +174,7 @@ __device__ __noinline__ double stretch_of(uint p, const double *factor) {
 // Writes the whitening factor and the scalars of a shape, from its scatter and the number of
 // members. Returns its number, with IDENTITY added where the shape is the identity.
 template <bool MEMBER_DISTANCES, class Problem>
-__device__ __noinline__ uint reshape(Problem &problem, uint shape, uint members) {
+__device__ __forceinline__ uint reshape(Problem &problem, uint shape, uint members) {
   const auto &arrays = problem.arrays;
   double *scalars = problem.shape_scalars(shape);
   ShapeRule rule = {arrays.threshold, arrays.subthreshold,

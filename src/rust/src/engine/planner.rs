@@ -14,7 +14,7 @@ pub struct Crossovers {
     pub screens: Sizes,
     /// Those of one that a GPU does by itself, with centroid distances and with full ones: beside 16
     /// threads, and once the GPU is open, from 4,500 and from 1,500 clusters in 14 dimensions on
-    /// (gmhclust.R, row `crossover`). To open it takes 0.2 s.
+    /// (gmhclust.R, row `crossover`), and from between 2,000 and 4,000 on in 32. To open it takes 0.2 s.
     pub trees: Sizes,
     pub full_trees: Sizes,
     /// Observations from which on a GPU does even few clusters of them by itself, with full distances
@@ -229,8 +229,8 @@ mod tests {
         assert!(!prefers(&work(1_000, 15, 16_000), 4));
         assert!(!prefers(&work(100, 100, 10_000), 4));
         let one = |columns, distance| sized(5_000, 0, 0, columns, distance);
-        assert!(prefers(&one(16, Distance::FullMahalanobis), 4));
-        assert!(!prefers(&one(17, Distance::FullMahalanobis), 4));
+        assert!(prefers(&one(40, Distance::FullMahalanobis), 4));
+        assert!(!prefers(&one(41, Distance::FullMahalanobis), 4));
         let pairs = |count, columns| Workload::Pairs { count, columns };
         assert!(prefers(&pairs(1 << 27, 128), 2));
         assert!(!prefers(&pairs(1 << 27, 128), 16));
