@@ -242,17 +242,23 @@ __device__ float bound_to_target(const Clusters &clusters, uint position, const 
   return norm - scalar(RELATIVE) * distance - scalar(ABSOLUTE) * error;
 }
 
-// Whether a ball, whose numbers are `stride` apart, can hold a cluster whose bound is below the limit.
+// Whether a ball can hold a cluster whose bound is below the limit, by the square of the distance of
+// its centre. `error` is its radius and the query's error, `low` the sum of both LOWs.
+__device__ __forceinline__ bool ball_competes(float square, float error, float low, float limit,
+                                              const Margins &margins) {
+  float distance = __fsqrt_rn(square) * margins.shrink - error;
+  // Also where that is no number.
+  return !(fmaxf(distance, 0.0f) * low * (margins.slack * 0.999999f) >= limit);
+}
+
+// The same for a ball whose numbers are `stride` apart.
 template <int P>
 __device__ __forceinline__ bool ball_can_compete(uint p, const float *ball, size_t stride,
                                                  const float *query, float limit,
                                                  const Margins &margins) {
   float square = Point<P>(p, ball, stride).square(p, query + COORDINATES);
-  float radius = ball[(p + RADIUS) * stride];
-  float low = query[LOW] + ball[(p + BALL_LOW) * stride];
-  float distance = __fsqrt_rn(square) * margins.shrink - (radius + query[ERROR]);
-  // Also where that is no number.
-  return !(fmaxf(distance, 0.0f) * low * (margins.slack * 0.999999f) >= limit);
+  float error = ball[(p + RADIUS) * stride] + query[ERROR];
+  return ball_competes(square, error, query[LOW] + ball[(p + BALL_LOW) * stride], limit, margins);
 }
 
 // Whether a tile can hold a cluster whose bound is below the limit.

@@ -20,6 +20,7 @@
 
 #include "tree_compact.cuh"
 #include "tree_plan.cuh"
+#include "tree_start.cuh"
 #include "tree_worker.cuh"
 
 // Merges after which the chain plans, though results still come.
@@ -167,18 +168,37 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   *(volatile uint *)(tree.control + STATUS) = chain.status;
 }
 
-// Searches for the nearest older clusters of the active clusters at some positions.
+// Searches for the nearest older clusters of the clusters at some positions: where all clusters are
+// points, by a warp for some of them.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    start_with_points(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters,
+                      uint first, uint end) {
+  __shared__ PointSearch searches[WARPS];
+  uint groups = (end - first + POINTS_A_WARP - 1) / POINTS_A_WARP;
+  uint group = blockIdx.x * WARPS + threadIdx.x / WARP;
+  if (group >= groups) return;
+  // Those at late positions have most to look at.
+  uint from = first + (groups - 1 - group) * POINTS_A_WARP;
+  search_points(tree, clusters, from, min((uint)POINTS_A_WARP, end - from),
+                searches[threadIdx.x / WARP]);
+}
+
+// The same for the active clusters of any kind, by a block for each; or for those only that are
+// points and were not found nearest clusters for, if `only_missing`.
 extern "C" __global__ void __launch_bounds__(THREADS)
     start(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters, uint first,
-          uint end) {
+          uint end, uint only_missing) {
   __shared__ Shared shared;
   __shared__ Entries entries;
   Hunt &hunt = *(Hunt *)memory;
   float *query = (float *)(memory + HUNT_BYTES / sizeof(double));
   uint p = tree.dimensions;
   Workspace room(shared, p, memory + HUNT_BYTES / sizeof(double) + query_doubles(p));
-  for (uint position = first + blockIdx.x; position < end; position += gridDim.x)
-    search_at_start(tree, clusters, position, hunt, query, entries, room);
+  for (uint position = first + blockIdx.x; position < end; position += gridDim.x) {
+    uint slot = tree.slots_at[position];
+    if (only_missing ? tree.counts[slot] == NOT_FOUND : tree.ids[slot] != NONE)
+      search_at_start(tree, clusters, position, slot, hunt, query, entries, room);
+  }
 }
 
 // Draw the balls around clusters, then those around balls; by a warp each.

@@ -75,8 +75,9 @@ struct Chain {
   uint limit_owner;
   uint dirty[MOST_LEAVES / 32]; // leaves whose least head is to be found anew, a bit for each
 
-  // The last merges: slot and id of the union, NONE where that is merged away, and its job.
-  uint recent_slots[RECENT], recent_ids[RECENT], recent_jobs[RECENT];
+  // The last merges: slot and id of the union, NONE where that is merged away, its job, and the slot
+  // of the other cluster.
+  uint recent_slots[RECENT], recent_ids[RECENT], recent_jobs[RECENT], recent_higher[RECENT];
   uint recent_shapes[RECENT], recent_sizes[RECENT], recent_starts[RECENT];
 
   uint list[THREADS], near_leaves[NEAR_LEAVES];
@@ -86,6 +87,10 @@ struct Chain {
   // Near recent clusters that `list` has, of merges with even and odd numbers, and the bits of the
   // least bound on their distances.
   uint near_recent[2], least_bounds[2];
+  // The bounds of those; the places of those that are compared, and the bits of the least bound of
+  // the others.
+  float near_bounds[RECENT];
+  uint compared[RECENT], least_left;
   // What the last merge left at the front of the queue: its own entry, and the first of the others,
   // with its job if that is ready.
   Front made, following;

@@ -28,10 +28,12 @@
 // Most balls around WARP balls each.
 #define MOST_REGIONS 1024
 // Bytes of shared memory for the chain's state; lists and rows follow.
-#define CHAIN_BYTES 60416
+#define CHAIN_BYTES 61952
 // Bytes of what a search works with, and of the part of it that sums of members' distances need.
 #define HUNT_BYTES 18432
 #define SUMS_BYTES 6144
+// Points that a warp searches for at a time at the start.
+#define POINTS_A_WARP 8
 // Clusters whose distances are computed together; by the chain's block, which has less room.
 #define DECIDED_TOGETHER 24
 #define CHAIN_TOGETHER 8

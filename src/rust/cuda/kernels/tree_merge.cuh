@@ -41,7 +41,9 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   if (bound >= chain.limits[job]) return;
   // Of no number, nothing is known.
   if (!(bound >= 0)) bound = 0;
-  chain.list[atomicAdd(&chain.near_recent[merges % 2], 1)] = place;
+  uint at = atomicAdd(&chain.near_recent[merges % 2], 1);
+  chain.list[at] = place;
+  chain.near_bounds[at] = bound;
   atomicMin(&chain.least_bounds[merges % 2], __float_as_uint(bound));
 }
 
@@ -89,17 +91,21 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
 
 // Lowers a union's floor to the least bound on its distances to near recent clusters, where enough
 // candidates are left below: then none of these distances has to be computed. Returns whether that
-// is so; all threads come to the same.
-__device__ __forceinline__ bool lower_floor(const Work &work, uint job, uint merge, Key &floor) {
+// is so; all threads come to the same. `nearest` becomes the distance of the nearest candidate.
+__device__ __forceinline__ bool lower_floor(const Work &work, uint job, uint merge, Key &floor,
+                                            ulong &nearest) {
   const Chain &chain = chain_of_block();
   Lists lists = lists_of_block(work.tree);
   float bound = __uint_as_float(chain.least_bounds[merge % 2]);
   ulong value = min((ulong)__double_as_longlong((double)bound * work.tree.unit), floor.value);
   uint left = 0;
+  nearest = INFINITY_BITS;
 #pragma unroll
   for (uint c = 0; c < CANDIDATES; c++) {
     uint at = c * JOBS + job;
-    left += c < chain.counts[job] && lists.slots[at] != NONE && lists.values[at] < value;
+    bool is_active = c < chain.counts[job] && lists.slots[at] != NONE;
+    if (is_active) nearest = min(nearest, lists.values[at]);
+    left += is_active && lists.values[at] < value;
   }
   if (left < ENOUGH_LEFT) return false;
   floor = {value, 0};
@@ -136,31 +142,45 @@ __device__ __forceinline__ void keep_active(const Work &work, uint job, Key floo
   if (active == 0) work.entries.first = floor;
 }
 
-// The same where clusters made since the search may be below its floor: `list` has their places.
-__device__ __forceinline__ void keep_nearest_active(const Work &work, uint job) {
+// The same where clusters made since the search may be below its floor: `list` has their places. Those
+// are compared that may be nearer than the `nearest` candidate; the others are then behind the floor.
+__device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, Key floor,
+                                                    ulong nearest) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
-  uint slot = chain.lower[job], i = threadIdx.x, listed = chain.near_recent[chain.merges % 2];
+  uint slot = chain.lower[job], i = threadIdx.x, near = chain.near_recent[chain.merges % 2];
   Place mine = {tree.clusters + job, without_identity(chain.shapes[job]), chain.sizes[job],
                 chain.starts[job]};
   // The recent cluster that is listed as number `n`.
   auto recent = [&](uint n) {
-    uint place = chain.list[n];
+    uint place = chain.compared[n];
     uint home = home_of(tree, chain, chain.merges - 1 - (chain.merges - 1 - place) % RECENT);
     return Place{home, without_identity(chain.recent_shapes[place]), chain.recent_sizes[place],
                  chain.recent_starts[place]};
   };
   touch_node(tree, mine.node, mine.shape, i, THREADS);
-  if (i == 0) work.entries.count = 0;
+  if (i == 0) {
+    work.entries.count = chain.listed = 0;
+    chain.least_left = SINGLE_INFINITY_BITS;
+  }
   __syncthreads();
+  if (i < near) {
+    float bound = chain.near_bounds[i];
+    if ((ulong)__double_as_longlong((double)bound * tree.unit) <= nearest)
+      chain.compared[atomicAdd(&chain.listed, 1)] = chain.list[i];
+    else
+      atomicMin(&chain.least_left, __float_as_uint(bound));
+  }
   Lists lists = lists_of_block(tree);
   if (i < chain.counts[job]) {
     uint at = i * JOBS + job, other = lists.slots[at];
     double distance = __longlong_as_double(lists.values[at]);
     if (other != NONE) add_entry(work.entries, distance, slot, other, lists.ids[at]);
   }
+  __syncthreads();
+  uint listed = chain.listed;
   auto add = [&](uint n, double distance) {
-    uint place = chain.list[n];
+    uint place = chain.compared[n];
     add_entry(work.entries, distance, slot, chain.recent_slots[place], chain.recent_ids[place]);
   };
   if (has_members(tree)) {
@@ -182,7 +202,8 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job) 
     node_distances(tree, mine, listed, work.room.scratch, work.room.together, recent, add);
   }
   __syncthreads();
-  keep_nearest(tree, slot, work.entries, {chain.floor_values[job], chain.floor_ties[job]});
+  Key left = {(ulong)__double_as_longlong((double)__uint_as_float(chain.least_left) * tree.unit), 0};
+  keep_nearest(tree, slot, work.entries, left < floor ? left : floor);
   __syncthreads();
 }
 
@@ -210,8 +231,9 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
   forget_merged(work, job);
   __syncthreads();
   Key floor = {chain.floor_values[job], chain.floor_ties[job]};
-  if (chain.near_recent[merge % 2] > 0 && !lower_floor(work, job, merge, floor))
-    keep_nearest_active(work, job);
+  ulong nearest;
+  if (chain.near_recent[merge % 2] > 0 && !lower_floor(work, job, merge, floor, nearest))
+    keep_nearest_active(work, job, floor, nearest);
   else if (i < WARP)
     keep_active(work, job, floor);
   if (i < WARP) {
@@ -228,6 +250,7 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
     chain.recent_slots[merge % RECENT] = lower;
     chain.recent_ids[merge % RECENT] = id;
     chain.recent_jobs[merge % RECENT] = job;
+    chain.recent_higher[merge % RECENT] = higher;
     chain.recent_shapes[merge % RECENT] = chain.shapes[job];
     chain.recent_sizes[merge % RECENT] = chain.sizes[job];
     chain.recent_starts[merge % RECENT] = chain.starts[job];

@@ -19,6 +19,17 @@ static_assert(FOLLOW_UPS + 2 < SKIPPED, "room for all clusters of such a union")
 
 // ---- results ----
 
+// Whether a slot's cluster has been merged since so many merges were done, of the last ones.
+__device__ __forceinline__ bool is_merged_since(const Chain &chain, uint slot, uint merges) {
+  if (chain.merges - merges > RECENT) return true;
+  bool found = false;
+#pragma unroll 4
+  for (uint merge = merges; merge < chain.merges; merge++)
+    found = found || chain.recent_slots[merge % RECENT] == slot ||
+            chain.recent_higher[merge % RECENT] == slot;
+  return found;
+}
+
 // Takes the result of a tentative union's job, by a warp.
 __device__ void take_union(const Work &work, uint number) {
   const Tree &tree = work.tree;
@@ -48,7 +59,7 @@ __device__ void take_union(const Work &work, uint number) {
     uint at = lane * JOBS + number, slot = tree.candidate_slots[from];
     uint id = tree.candidate_ids[from];
     ulong value = tree.candidate_values[from];
-    if (lane >= count || tree.ids[slot] != id) slot = NONE;
+    if (lane >= count || is_merged_since(chain, slot, job.made_at)) slot = NONE;
     lists.ids[at] = id;
     lists.values[at] = value;
     lists.slots[at] = slot;
@@ -157,7 +168,7 @@ __device__ uint take_results(const Work &work) {
   }
   __syncthreads();
   if (i == 0 && chain.inserted > 0) {
-    double change = 1 + 0.05 * ((double)chain.few - (double)chain.many) / chain.inserted;
+    float change = 1 + 0.05f * ((float)chain.few - (float)chain.many) / (float)chain.inserted;
     chain.radius_factor = fmin(fmax(chain.radius_factor * change, 0.1), 10.0);
     *tree.radius_factor = chain.radius_factor;
   }

@@ -1,5 +1,4 @@
-// What all blocks but the chain's do: jobs, one after the other, from a ring; and the searches at
-// the start.
+// What all blocks but the chain's do: jobs, one after the other, from a ring.
 
 #pragma once
 
@@ -113,46 +112,4 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
     job.is_hopeless = !found;
   }
   report(tree, number);
-}
-
-// Searches for the nearest older clusters of the cluster at a position, by a block: at the start,
-// when clusters are as old as their positions tell.
-__device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint position,
-                                Hunt &hunt, float *query, Entries &entries, Workspace &room) {
-  uint slot = tree.slots_at[position];
-  if (tree.ids[slot] == NONE) return;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    hunt.job.slot = hunt.job.node = slot;
-    hunt.job.skipped = 0;
-    hunt.order = tree.orders[slot];
-  }
-  write_query(clusters, clusters.rows + position, clusters.capacity, query);
-  // Clusters are near those at positions before them: these give a limit.
-  Margins margins(tree.dimensions);
-  float bound_before = single_infinity();
-  if (threadIdx.x < position) {
-    uint before = position - 1 - threadIdx.x;
-    Point<DIMENSIONS> point(clusters, before);
-    Bound bound;
-    const float *factor = query + QUERY_LENGTH;
-    if (tree.orders_at[before] < hunt.order &&
-        loose_bound<DIMENSIONS>(clusters, point, before, query, factor, single_infinity(), margins,
-                                bound))
-      bound_before = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
-  }
-  float limit = next_above(ranked(hunt, bound_before, WANTED - 1));
-  if (!(limit < single_infinity()))
-    limit = limit_by_minima(tree, clusters, hunt, query);
-  Deciding on = {tree, clusters, NONE, hunt, query, entries, room};
-  bool found = find_nearest(on, slot, slot, limit, true,
-                            [&] { sweep_alone(tree, clusters, hunt, query); });
-  if (!found && threadIdx.x == 0) {
-    // The chain will search again.
-    tree.counts[slot] = 0;
-    tree.floor_values[slot] = 0;
-    tree.floor_ties[slot] = 0;
-  }
-  __syncthreads();
-  if (threadIdx.x < WARP) write_head(tree, slot);
 }

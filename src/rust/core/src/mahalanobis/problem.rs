@@ -1,5 +1,7 @@
 //! Clusters to merge to one.
 
+use rayon::prelude::*;
+
 use super::options::{Distance, Options};
 use super::subthreshold::Subthreshold;
 use super::{distance, shape};
@@ -106,7 +108,19 @@ impl<'a> Problem<'a> {
 
     /// The bounding box of all observations of the problem. Takes O(n·p) operations.
     pub fn bounding_box(&self) -> BoundingBox {
-        let (least, greatest) = bounding_box(self.rows(), self.x.ncols());
+        /// Observations that a thread looks at together.
+        const PART: usize = 4096;
+
+        let row = |&member: &u32| self.x.row_slice(member as usize);
+        let boxes: Vec<_> = self
+            .members
+            .par_chunks(PART)
+            .map(|part| bounding_box(part.iter().map(row), self.x.ncols()))
+            .collect();
+        let corners = boxes
+            .iter()
+            .flat_map(|(least, greatest)| [&least[..], greatest]);
+        let (least, greatest) = bounding_box(corners, self.x.ncols());
         BoundingBox { least, greatest }
     }
 

@@ -149,7 +149,7 @@ inline unsigned meet(Meeting &meeting) {
   return mine % 2;
 }
 
-// A thread that is done counts as one that has come, with zeros, to every meeting.
+// A thread that has left counts as one that has come to every meeting.
 inline void leave(Meeting &meeting) {
   meeting.threads -= 1;
   if (meeting.threads > 0 && meeting.arrived == meeting.threads) {
@@ -158,16 +158,7 @@ inline void leave(Meeting &meeting) {
   }
 }
 
-inline void run_thread() {
-  block->kernel();
-  unsigned me = threadIdx.x;
-  Meeting &warp = block->warps[me / 32];
-  warp.values[0][me % 32] = warp.values[1][me % 32] = 0;
-  leave(warp);
-  leave(block->all);
-  block->threads[me].done = true;
-  leave_coroutine();
-}
+inline void run_thread();
 
 // Runs a kernel, given as a call without its launch: `launch(blocks, threads, [&] { kernel(x); })`.
 inline void launch(dim3 grid, unsigned threads, std::function<void()> kernel) {
@@ -243,6 +234,20 @@ template <class T> T from_lane(const unsigned long long *values, unsigned lane) 
 }
 
 inline void __syncwarp() { exchange(0); }
+
+inline void run_thread() {
+  block->kernel();
+  unsigned me = threadIdx.x;
+  leave(block->all);
+  // The others may still have to read its last value: they have when they come to the next meeting.
+  __syncwarp();
+  Meeting &warp = block->warps[me / 32];
+  warp.values[0][me % 32] = warp.values[1][me % 32] = 0;
+  leave(warp);
+  block->threads[me].done = true;
+  leave_coroutine();
+}
+
 template <class T> T __shfl_sync(unsigned, T value, int lane) {
   return from_lane<T>(exchange(value), lane % 32);
 }

@@ -14,4 +14,4 @@ mod wire;
 
 pub use cuda_screen::CudaScreen;
 pub use kernels::{fits, Clusters, BALL_SCALARS, TILE};
-pub use wire::{padded_len, Scalars, LOW, SCALARS, SHAPE};
+pub use wire::{padded_len, Scalars, LOW, SCALARS};

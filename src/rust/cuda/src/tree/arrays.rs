@@ -21,12 +21,13 @@ const SKIPPED: usize = 8;
 const LEAF: usize = 32;
 const MOST_LEAVES: usize = 32_768;
 const MOST_REGIONS: usize = 1024;
-const CHAIN_BYTES: usize = 60_416;
+const CHAIN_BYTES: usize = 61_952;
 
 /// Positions of a ball: those of a warp.
 const BALL: usize = 32;
 const HUNT_BYTES: usize = 18_432;
 const SUMS_BYTES: usize = 6_144;
+pub const POINTS_A_WARP: u32 = 8;
 const DECIDED_TOGETHER: usize = 24;
 const CHAIN_TOGETHER: usize = 8;
 const JOB_SUMS: usize = 4 * DECIDED_TOGETHER;
@@ -463,6 +464,7 @@ mod tests {
             CHAIN_BYTES,
             HUNT_BYTES,
             SUMS_BYTES,
+            POINTS_A_WARP,
             DECIDED_TOGETHER,
             CHAIN_TOGETHER,
             JOB_SUMS,

@@ -72,7 +72,8 @@ fn host_grow(
     let mut used = n as u32;
     tree.merges_until = used / 3;
     run(&tree, &clusters, 0, used, used);
-    run(&tree, &clusters, 1, used, used);
+    let search = if start.are_points() { 6 } else { 1 };
+    run(&tree, &clusters, search, used, used);
     loop {
         // SAFETY: the first words of the state, which nothing else uses now.
         unsafe { (tree.arrays.control as *mut [u32; control::STATE_STARTS]).write([0; 4]) };

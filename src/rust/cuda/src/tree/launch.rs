@@ -15,7 +15,7 @@ use gmhclust_core::Merge;
 
 use super::arrays::{
     control, to_merges, Arrays, Layout, Sizes, Status, Tree, MOST_CLUSTERS, MOST_OBSERVATIONS,
-    THREADS,
+    POINTS_A_WARP, THREADS,
 };
 use super::start::Start;
 use crate::device::{Device, DriverResult};
@@ -27,10 +27,12 @@ use crate::screen::Clusters;
 const FAMILIES: [(usize, &Kernels); 2] = [(16, &kernels::TREE_16), (40, &kernels::TREE_40)];
 pub const MOST_COLUMNS: usize = FAMILIES[FAMILIES.len() - 1].0;
 
-/// Blocks for each multiprocessor that search at the start, and positions that one launch of them
-/// searches for.
+/// Blocks for each multiprocessor that search at the start.
 const SEARCHES: u32 = 4;
+/// Positions that one launch searches for; where all clusters are points, and those of a block.
 const POSITIONS: u32 = 1 << 16;
+const POINTS: u32 = 1 << 17;
+const POINTS_A_BLOCK: u32 = THREADS / 32 * POINTS_A_WARP;
 
 /// Of the positions of clusters, those that are gone are left out when so many in ten are left; but
 /// not of few.
@@ -104,6 +106,7 @@ fn blocks_for(sizes: &Sizes, multiprocessors: u32) -> u32 {
 struct Functions {
     grow: CudaFunction,
     start: CudaFunction,
+    start_with_points: CudaFunction,
     reshape_all: CudaFunction,
     gather_members: CudaFunction,
     find_moves: CudaFunction,
@@ -126,6 +129,7 @@ impl Functions {
         Ok(Self {
             grow: kernel("grow")?,
             start: kernel("start")?,
+            start_with_points: kernel("start_with_points")?,
             reshape_all: kernel("reshape_all")?,
             gather_members: kernel("gather_members")?,
             find_moves: kernel("find_all_moves")?,
@@ -287,28 +291,43 @@ impl Growing {
     }
 
     /// Draws the balls around all clusters, and searches for the nearest clusters of each, until the
-    /// monitor says stop.
-    fn search(&self, monitor: &Monitor) -> DriverResult<()> {
-        let sizes = &self.start.sizes;
-        let stream = &self.stream;
+    /// monitor says stop; `points` tells whether all clusters are points.
+    fn search(&self, points: bool, monitor: &Monitor) -> DriverResult<()> {
         self.enclose()?;
-        for first in (0..self.positions).step_by(POSITIONS as usize) {
-            if monitor.stopped() {
-                break;
+        let launch = |first: u32, end: u32| {
+            if points {
+                let blocks = (end - first).div_ceil(POINTS_A_BLOCK);
+                // SAFETY: as in `launch`.
+                unsafe {
+                    self.stream
+                        .launch_builder(&self.functions.start_with_points)
+                        .arg(&self.tree)
+                        .arg(&self.clusters)
+                        .arg(&first)
+                        .arg(&end)
+                        .launch(Self::config(blocks, 0))?;
+                }
             }
-            let end = self.positions.min(first + POSITIONS);
-            let config = Self::config(SEARCHES * self.blocks, sizes.job_bytes());
+            let config = Self::config(SEARCHES * self.blocks, self.start.sizes.job_bytes());
             // SAFETY: as in `launch`.
             unsafe {
-                stream
+                self.stream
                     .launch_builder(&self.functions.start)
                     .arg(&self.tree)
                     .arg(&self.clusters)
                     .arg(&first)
                     .arg(&end)
-                    .launch(config)?;
+                    .arg(&u32::from(points))
+                    .launch(config)
             }
-            stream.synchronize()?;
+        };
+        let some = if points { POINTS } else { POSITIONS };
+        for first in (0..self.positions).step_by(some as usize) {
+            if monitor.stopped() {
+                break;
+            }
+            launch(first, self.positions.min(first + some))?;
+            self.stream.synchronize()?;
         }
         Ok(())
     }
@@ -354,7 +373,7 @@ impl Growing {
             reported = reported.max(done);
         };
         self.fill()?;
-        self.search(monitor)?;
+        self.search(self.start.are_points(), monitor)?;
         self.expect_gone();
         let (mut merges, mut since) = (0, Instant::now());
         while !monitor.stopped() {
@@ -470,7 +489,7 @@ impl Growing {
         self.tree.all_full_size = 1;
         let config = Self::config(SEARCHES * self.blocks, self.start.sizes.reshape_bytes());
         self.launch(&self.functions.reshape_all, config)?;
-        self.search(monitor)
+        self.search(false, monitor)
     }
 
     /// The merges, all of which were made.

@@ -5,14 +5,15 @@ use gmhclust_core::mahalanobis::agglomerate::sort_spatially;
 use gmhclust_core::mahalanobis::clusters::Clusters;
 use gmhclust_core::mahalanobis::distance::log2_ceil;
 use gmhclust_core::mahalanobis::packed::packed_len;
-use gmhclust_core::mahalanobis::screen::{ClusterFrame, ClusterView};
+use gmhclust_core::mahalanobis::screen::ClusterFrame;
 use gmhclust_core::mahalanobis::{BoundingBox, Distance, Problem, UnionRule};
+use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use rayon::prelude::*;
 
 use super::arrays::{control, Arrays, Sizes, Tree, JOBS};
 use crate::blocks::to_bands;
-use crate::screen::{self, Scalars, LOW, SCALARS, SHAPE};
+use crate::screen::{self, Scalars, LOW, SCALARS};
 
 /// No shape or cluster, as in base.cuh.
 const NONE: u32 = u32::MAX;
@@ -23,6 +24,16 @@ const IDENTITY: u32 = 1 << 31;
 const BATCH: u32 = 32;
 /// Milliseconds of a launch, about: a device that draws a desktop kills kernels that take seconds.
 const MILLISECONDS: u32 = 250;
+
+/// Positions whose rows are made together.
+const PART: usize = 4096;
+
+/// The rows of the clusters at some positions, each number of all of them after the other; and the
+/// packed factors of those that have one, with the numbers of their shapes.
+struct RowsOfPart {
+    rows: Vec<f32>,
+    factors: Vec<(u32, Vec<f32>)>,
+}
 
 /// What the device's memory holds at the start. Other arrays need no content.
 pub struct Start {
@@ -109,10 +120,7 @@ impl Start {
         let mut start = Self {
             sizes,
             center: frame.center().to_vec(),
-            means: (0..n as u32)
-                .flat_map(|slot| clusters.mean(slot))
-                .copied()
-                .collect(),
+            means: Vec::new(),
             members: (0..n).map(|slot| size(slot) as u32).collect(),
             shapes: vec![NONE; n],
             ids: (0..n as u32).collect(),
@@ -140,7 +148,18 @@ impl Start {
         }
         start.put_rows(&clusters, &frame);
         start.slots_at.resize(sizes.capacity, 0);
+        start.means = clusters.into_means();
         Ok(start)
+    }
+
+    /// Whether all clusters are points: without a shape and, where members count, of one observation.
+    pub fn are_points(&self) -> bool {
+        let Sizes {
+            observations,
+            clusters,
+            ..
+        } = self.sizes;
+        self.control[control::SHAPES_USED] == 0 && (observations == 0 || observations == clusters)
     }
 
     /// The scatters and the factors of those clusters that have them.
@@ -165,7 +184,12 @@ impl Start {
 
     /// The observations, which are members of the clusters in the order of these.
     fn put_members(&mut self, problem: &Problem) {
-        self.x = problem.rows().flatten().copied().collect();
+        let p = self.sizes.dimensions;
+        self.x = vec![0.0; problem.members.len() * p];
+        let rows = self.x.par_chunks_mut(p).zip(&problem.members);
+        rows.for_each(|(row, &member)| {
+            row.copy_from_slice(problem.x.row_slice(member as usize));
+        });
         let members = problem.members.len() as u32;
         self.member_numbers = (0..members).collect();
         let starts = &problem.starts[..problem.clusters()];
@@ -180,48 +204,53 @@ impl Start {
             capacity,
             ..
         } = self.sizes;
-        let views: Vec<ClusterView> = self
+        let words = p + SCALARS;
+        let parts: Vec<RowsOfPart> = self
             .slots_at
-            .par_iter()
-            .map(|&slot| frame.view(&clusters.profile(slot)))
-            .collect();
-        let scalars: Vec<[u32; SCALARS]> = self
-            .slots_at
-            .iter()
-            .zip(&views)
-            .map(|(&slot, view)| {
-                let is_shaped = !view.whitening.is_empty();
-                let shape = if is_shaped {
-                    self.shapes[slot as usize]
-                } else {
-                    NONE
+            .par_chunks(PART)
+            .map(|slots| {
+                let mut part = RowsOfPart {
+                    rows: vec![0.0; words * slots.len()],
+                    factors: Vec::new(),
                 };
-                bytemuck::cast(Scalars::new(view, shape))
+                for (position, &slot) in slots.iter().enumerate() {
+                    let view = frame.view(&clusters.profile(slot));
+                    let shape = self.shapes[slot as usize];
+                    let shape = if view.whitening.is_empty() {
+                        NONE
+                    } else {
+                        shape
+                    };
+                    let scalars: [f32; SCALARS] = bytemuck::cast(Scalars::new(&view, shape));
+                    for (k, value) in view.mean.iter().chain(&scalars).enumerate() {
+                        part.rows[k * slots.len() + position] = *value;
+                    }
+                    if shape != NONE {
+                        part.factors.push((shape, view.columns().to_vec()));
+                    }
+                }
+                part
             })
             .collect();
-        self.rows = vec![0.0; (p + SCALARS) * capacity];
+        self.rows = vec![0.0; words * capacity];
         let values = self.rows.par_chunks_mut(capacity).enumerate();
         values.for_each(|(k, row)| {
-            for (position, (value, view)) in row.iter_mut().zip(&views).enumerate() {
-                *value = match k.checked_sub(p) {
-                    None => view.mean[k],
-                    Some(scalar) => f32::from_bits(scalars[position][scalar]),
-                };
+            let mut end = 0;
+            for part in &parts {
+                let length = part.rows.len() / words;
+                row[end..end + length].copy_from_slice(&part.rows[k * length..][..length]);
+                end += length;
             }
             if k == p + LOW {
                 // No cluster is there.
-                row[views.len()..].fill(f32::from_bits(u32::MAX));
+                row[end..].fill(f32::from_bits(u32::MAX));
             }
         });
         let packed = packed_len(p);
         let shaped = self.control[control::SHAPES_USED] as usize;
         self.screen_factors = vec![0.0; shaped * packed];
-        for (view, scalars) in views.iter().zip(&scalars) {
-            let shape = scalars[SHAPE];
-            if shape != NONE {
-                self.screen_factors[shape as usize * packed..][..packed]
-                    .copy_from_slice(view.columns());
-            }
+        for (shape, factor) in parts.iter().flat_map(|part| &part.factors) {
+            self.screen_factors[*shape as usize * packed..][..packed].copy_from_slice(factor);
         }
     }
 

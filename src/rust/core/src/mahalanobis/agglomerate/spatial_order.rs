@@ -1,5 +1,7 @@
 //! Clusters in spatial order, so that a screen can rule out whole groups of them.
 
+use rayon::prelude::*;
+
 use crate::mahalanobis::clusters::Clusters;
 
 /// Clusters that spatial order keeps together: those of one group of a screen
@@ -8,6 +10,9 @@ pub const SPATIAL_GROUP: usize = 256;
 
 /// Clusters that spatial order keeps together within a group: those of a block of the CPU's screen.
 const SPATIAL_BLOCK: usize = 16;
+
+/// Clusters, at least, of which a thread computes where they are along a direction.
+const PART: usize = 4096;
 
 /// Most clusters from which a direction is computed.
 const DIRECTION_SAMPLE: usize = 512;
@@ -29,7 +34,7 @@ pub fn sort_spatially(slots: &mut [u32], clusters: &Clusters) {
     let middle = (slots.len() / 2).next_multiple_of(unit);
     let direction = principal_direction(slots, clusters);
     let along = |&slot: &u32| (dot(clusters.mean(slot), &direction), slot);
-    let mut keyed: Vec<(f64, u32)> = slots.iter().map(along).collect();
+    let mut keyed: Vec<(f64, u32)> = slots.par_iter().with_min_len(PART).map(along).collect();
     keyed.select_nth_unstable_by(middle - 1, |a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     for (slot, (_, sorted)) in slots.iter_mut().zip(keyed) {
         *slot = sorted;

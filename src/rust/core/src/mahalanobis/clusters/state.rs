@@ -141,6 +141,11 @@ impl<'a> Clusters<'a> {
         &self.means[slot as usize * self.p..][..self.p]
     }
 
+    /// The means of the clusters in all slots, one after the other.
+    pub fn into_means(self) -> Vec<f64> {
+        self.means
+    }
+
     /// The screen's source for a slot's cluster.
     pub fn profile(&self, slot: u32) -> Profile<'_> {
         let (mean, size) = (self.mean(slot), self.size(slot));

@@ -1,0 +1,275 @@
+// The searches at the start: for the nearest older clusters of each cluster, when clusters are as old
+// as their positions tell.
+
+#pragma once
+
+#include "tree_decide.cuh"
+
+// Clusters that a warp has room for with each of the points that it searches for.
+#define ROOM_OF_POINT (2 * WARP)
+static_assert(WARP % POINTS_A_WARP == 0, "all in one ball");
+static_assert(CANDIDATES <= ROOM_OF_POINT - WARP, "room for those of another ball");
+
+// The number of a cluster's candidates where a warp has not found them.
+#define NOT_FOUND NONE
+
+// ---- points ----
+
+// What a warp works with that searches for points: clusters without a shape, of which no members
+// count. Of each, its row, the limit of bounds, and what is found below it.
+struct PointSearch {
+  __align__(16) float means[POINTS_A_WARP][DIMENSIONS];
+  float bounds[POINTS_A_WARP][ROOM_OF_POINT];
+  uint positions[POINTS_A_WARP][ROOM_OF_POINT];
+  float lows[POINTS_A_WARP], errors[POINTS_A_WARP], limits[POINTS_A_WARP];
+  uint counts[POINTS_A_WARP];
+};
+
+// Reads `count` points from position `first` on, by a warp.
+__device__ __forceinline__ void read_points(const Clusters &clusters, PointSearch &search, uint first,
+                                            uint count) {
+  uint p = clusters.dimensions, lane = threadIdx.x % WARP;
+  auto element = [&](uint k, uint q) { return clusters.rows[(size_t)k * clusters.capacity + first + q]; };
+  for (uint e = lane; e < POINTS_A_WARP * DIMENSIONS; e += WARP) {
+    uint q = e % POINTS_A_WARP, k = e / POINTS_A_WARP;
+    search.means[q][k] = q < count && k < p ? element(k, q) : 0;
+  }
+  if (lane < count) {
+    search.lows[lane] = element(p + LOW, lane);
+    search.errors[lane] = element(p + ERROR, lane);
+    search.limits[lane] = single_infinity();
+    search.counts[lane] = 0;
+  }
+  __syncwarp();
+}
+
+// Lowers the limit of a point to where about CANDIDATES are below it, and leaves out the others, by a
+// warp. False where that are still too many, as their bounds are equal.
+__device__ __forceinline__ bool tighten(PointSearch &search, uint q) {
+  uint lane = threadIdx.x % WARP, count = search.counts[q];
+  float *bounds = search.bounds[q];
+  uint *positions = search.positions[q];
+  float mine[2];
+  uint at[2], ranks[2] = {}, chosen[2], kept[2];
+#pragma unroll
+  for (uint half = 0; half < 2; half++) {
+    uint i = half * WARP + lane;
+    mine[half] = i < count ? bounds[i] : single_infinity();
+    at[half] = i < count ? positions[i] : NONE;
+  }
+  for (uint j = 0; j < count; j++) {
+    float other = bounds[j];
+#pragma unroll
+    for (uint half = 0; half < 2; half++)
+      ranks[half] += other < mine[half] || (other == mine[half] && j < half * WARP + lane);
+  }
+#pragma unroll
+  for (uint half = 0; half < 2; half++)
+    chosen[half] = __ballot_sync(WHOLE_WARP, ranks[half] == CANDIDATES - 1 && at[half] != NONE);
+  float last = chosen[0] != 0 ? __shfl_sync(WHOLE_WARP, mine[0], __ffs(chosen[0]) - 1)
+                              : __shfl_sync(WHOLE_WARP, mine[1], __ffs(chosen[1]) - 1);
+  float limit = next_above(last);
+#pragma unroll
+  for (uint half = 0; half < 2; half++) kept[half] = __ballot_sync(WHOLE_WARP, mine[half] < limit);
+  uint left = __popc(kept[0]) + __popc(kept[1]);
+  if (left > ROOM_OF_POINT - WARP) return false;
+  __syncwarp();
+#pragma unroll
+  for (uint half = 0; half < 2; half++) {
+    if (!(kept[half] >> lane & 1)) continue;
+    uint to = half * __popc(kept[0]) + __popc(kept[half] & ((1u << lane) - 1));
+    bounds[to] = mine[half];
+    positions[to] = at[half];
+  }
+  if (lane == 0) {
+    search.counts[q] = left;
+    search.limits[q] = limit;
+  }
+  __syncwarp();
+  return true;
+}
+
+// A bit for each of the points for which a ball, whose numbers are `stride` apart, may have something
+// near.
+__device__ __forceinline__ uint near_points(uint p, const PointSearch &search, uint count,
+                                            const float *ball, size_t stride, const Margins &margins) {
+  Point<DIMENSIONS> center(p, ball, stride);
+  float radius = ball[(p + RADIUS) * stride], low = ball[(p + BALL_LOW) * stride];
+  uint near = 0;
+  for (uint q = 0; q < count; q++) {
+    float square = center.square(p, search.means[q]);
+    if (ball_competes(square, radius + search.errors[q], search.lows[q] + low, search.limits[q], margins))
+      near |= 1u << q;
+  }
+  return near;
+}
+
+// Compares the points at `first` and behind it, those with a bit in `wanted`, with the clusters in a
+// ball, by a warp. Returns a bit for each point that has no room for what is near.
+__device__ __forceinline__ uint compare_points(const Clusters &clusters, PointSearch &search,
+                                               uint first, uint ball, uint wanted,
+                                               const Margins &margins) {
+  uint p = clusters.dimensions, lane = threadIdx.x % WARP, position = ball * WARP + lane, failed = 0;
+  Point<DIMENSIONS> point(clusters, position);
+  float target_low = clusters.rows[(size_t)(p + LOW) * clusters.capacity + position];
+  float target_error = clusters.rows[(size_t)(p + ERROR) * clusters.capacity + position];
+  for (; wanted != 0; wanted &= wanted - 1) {
+    uint q = __ffs(wanted) - 1;
+    float limit = search.limits[q];
+    float square = point.square(p, search.means[q]);
+    float low = search.lows[q] + target_low, error = search.errors[q] + target_error;
+    bool near = position < first + q && may_be_near(square, low, error, limit, margins);
+    if (!__any_sync(WHOLE_WARP, near)) continue;
+    float distance = fmaxf(__fsqrt_rn(square) * margins.shrink - error, 0.0f);
+    float value = fmaxf(distance * low * margins.slack, 0.0f);
+    near = near && (value < limit || !(limit < single_infinity()));
+    uint mask = __ballot_sync(WHOLE_WARP, near), before = search.counts[q];
+    if (before + __popc(mask) > ROOM_OF_POINT) {
+      if (!tighten(search, q)) {
+        failed |= 1u << q;
+        continue;
+      }
+      near = near && value < search.limits[q];
+      mask = __ballot_sync(WHOLE_WARP, near);
+      before = search.counts[q];
+    }
+    __syncwarp();
+    if (near) {
+      uint to = before + __popc(mask & ((1u << lane) - 1));
+      search.bounds[q][to] = value;
+      search.positions[q][to] = position;
+    }
+    if (lane == 0) search.counts[q] = before + __popc(mask);
+    __syncwarp();
+  }
+  return failed;
+}
+
+// Makes the nearest of what was found for a point the candidates of its slot, by a warp that has
+// room for all.
+__device__ __forceinline__ void keep_nearest_of_point(const Tree &tree, const PointSearch &search,
+                                                      uint q, uint slot) {
+  uint p = tree.dimensions, lane = threadIdx.x % WARP, other = NONE;
+  float limit = search.limits[q];
+  double least = limit < single_infinity() ? (double)limit * tree.unit : infinity();
+  Key floor = {(ulong)__double_as_longlong(least), 0}, key = {INFINITY_BITS, ~0ull};
+  if (lane < search.counts[q]) {
+    other = tree.slots_at[search.positions[q][lane]];
+    const double *mean = mean_of(tree, slot), *its = mean_of(tree, other);
+    double square = 0;
+#pragma unroll 8
+    for (uint k = 0; k < p; k++) {
+      double difference = mean[k] - its[k];
+      square = fma(difference, difference, square);
+    }
+    key = {(ulong)__double_as_longlong(sqrt(square)), pair_tie(slot, other)};
+  }
+  bool is_below = other != NONE && key < floor;
+  if (!is_below) key = {INFINITY_BITS, ~0ull};
+  uint rank = 0, below = __popc(__ballot_sync(WHOLE_WARP, is_below));
+#pragma unroll 4
+  for (uint j = 0; j < WARP; j++) {
+    Key its = {__shfl_sync(WHOLE_WARP, key.value, j), __shfl_sync(WHOLE_WARP, key.tie, j)};
+    rank += its < key;
+  }
+  size_t start = (size_t)slot * CANDIDATES;
+  if (is_below && rank < CANDIDATES) {
+    tree.candidate_values[start + rank] = key.value;
+    tree.candidate_slots[start + rank] = other;
+    tree.candidate_ids[start + rank] = id_at(tree, other);
+  }
+  // A floor comes before the pair with the same slots.
+  uint next = __ballot_sync(WHOLE_WARP, is_below && rank == CANDIDATES);
+  Key first_left = {key.value, key.tie & ~1ull};
+  if (next == 0 ? lane == 0 : lane == __ffs(next) - 1) {
+    if (next != 0) floor = first_left;
+    tree.floor_values[slot] = __longlong_as_double(floor.value);
+    tree.floor_ties[slot] = floor.tie;
+    tree.counts[slot] = min(below, (uint)CANDIDATES);
+  }
+  __syncwarp();
+  write_head(tree, slot);
+}
+
+// Searches for the nearest older clusters of the points at `count` positions, by a warp. All clusters
+// are points.
+__device__ void search_points(const Tree &tree, const Clusters &clusters, uint first, uint count,
+                              PointSearch &search) {
+  uint p = tree.dimensions, lane = threadIdx.x % WARP, failed = 0;
+  uint own = first / WARP, regions = regions_of(tree);
+  Margins margins(p);
+  read_points(clusters, search, first, count);
+  auto fail = [&](uint which) {
+    failed |= which;
+    // Nothing is below that.
+    if (which >> lane & 1) search.limits[lane] = 0;
+    __syncwarp();
+  };
+  // Backwards: positions just before are near.
+  for (uint end = own / WARP + 1; end > 0; end -= min(end, (uint)WARP)) {
+    uint region = end - 1 - lane;
+    bool is_near = lane < end &&
+                   near_points(p, search, count, tree.region_rows + region, regions, margins) != 0;
+    for (uint left = __ballot_sync(WHOLE_WARP, is_near); left != 0; left &= left - 1) {
+      uint ball = (end - __ffs(left)) * WARP + WARP - 1 - lane;
+      uint wanted =
+          ball <= own ? near_points(p, search, count, tree.ball_rows + ball, tree.balls, margins) : 0;
+      for (uint balls = __ballot_sync(WHOLE_WARP, wanted != 0); balls != 0; balls &= balls - 1) {
+        uint source = __ffs(balls) - 1;
+        uint its = __shfl_sync(WHOLE_WARP, ball, source);
+        uint points = __shfl_sync(WHOLE_WARP, wanted, source) & ~failed;
+        uint full = compare_points(clusters, search, first, its, points, margins);
+        if (full != 0) fail(full);
+      }
+    }
+  }
+  for (uint q = 0; q < count; q++) {
+    uint slot = tree.slots_at[first + q];
+    bool found = !(failed >> q & 1) && (search.counts[q] <= WARP || tighten(search, q));
+    if (found)
+      keep_nearest_of_point(tree, search, q, slot);
+    else if (lane == 0)
+      tree.counts[slot] = NOT_FOUND;
+  }
+}
+
+// ---- any clusters ----
+
+// Searches for the nearest older clusters of the active cluster at a position, by a block.
+__device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint position, uint slot,
+                                Hunt &hunt, float *query, Entries &entries, Workspace &room) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    hunt.job.slot = hunt.job.node = slot;
+    hunt.job.skipped = 0;
+    hunt.order = tree.orders[slot];
+  }
+  write_query(clusters, clusters.rows + position, clusters.capacity, query);
+  // Clusters are near those at positions before them: these give a limit.
+  Margins margins(tree.dimensions);
+  float bound_before = single_infinity();
+  if (threadIdx.x < position) {
+    uint before = position - 1 - threadIdx.x;
+    Point<DIMENSIONS> point(clusters, before);
+    Bound bound;
+    const float *factor = query + QUERY_LENGTH;
+    if (tree.orders_at[before] < hunt.order &&
+        loose_bound<DIMENSIONS>(clusters, point, before, query, factor, single_infinity(), margins,
+                                bound))
+      bound_before = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
+  }
+  float limit = next_above(ranked(hunt, bound_before, WANTED - 1));
+  if (!(limit < single_infinity()))
+    limit = limit_by_minima(tree, clusters, hunt, query);
+  Deciding on = {tree, clusters, NONE, hunt, query, entries, room};
+  bool found = find_nearest(on, slot, slot, limit, true,
+                            [&] { sweep_alone(tree, clusters, hunt, query); });
+  if (!found && threadIdx.x == 0) {
+    // The chain will search again.
+    tree.counts[slot] = 0;
+    tree.floor_values[slot] = 0;
+    tree.floor_ties[slot] = 0;
+  }
+  __syncthreads();
+  if (threadIdx.x < WARP) write_head(tree, slot);
+}
