@@ -32,5 +32,25 @@ __device__ __forceinline__ void touch(const void *line) {
 #endif
 }
 
+// Reads what another block has written, with all that came before it there.
+__device__ __forceinline__ uint load_acquire(const uint *from) {
+#ifdef __CUDACC_RTC__
+  uint value;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
+  return value;
+#else
+  return *(const volatile uint *)from;
+#endif
+}
+__device__ __forceinline__ ulong load_acquire(const ulong *from) {
+#ifdef __CUDACC_RTC__
+  ulong value;
+  asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
+  return value;
+#else
+  return *(const volatile ulong *)from;
+#endif
+}
+
 __device__ __forceinline__ double infinity() { return __longlong_as_double(INFINITY_BITS); }
 __device__ __forceinline__ float single_infinity() { return __uint_as_float(SINGLE_INFINITY_BITS); }

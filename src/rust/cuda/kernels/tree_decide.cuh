@@ -49,8 +49,8 @@ __device__ void add_distances(const Deciding &on, uint first, uint end) {
     hunt.ids[i] = NONE;
   }
   if (there) {
-    uint slot = tree.slots_at[hunt.positions[hunt.by_bound[first + i]]], id = id_at(tree, slot);
-    __threadfence();
+    uint slot = tree.slots_at[hunt.positions[hunt.by_bound[first + i]]];
+    uint id = load_acquire(tree.ids + slot);
     if (tree.orders[slot] < hunt.order && !is_skipped(hunt.job, slot) && id != NONE) {
       hunt.ids[i] = id;
       put_cluster(hunt, i, place_of(tree, slot));

@@ -128,19 +128,22 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   describe(work);
   __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) {
+  // At the same time, by two warps.
+  if (threadIdx.x == WARP) {
     // The ring has room for all that all blocks call for then.
     int untaken = (int)(*(volatile uint *)(tree.control + POSTED) -
                         *(volatile uint *)(tree.control + TAKEN));
     bool calls = gridDim.x > 2 && untaken < MOST_UNTAKEN;
-    hunt.helpers = calls ? min(chunks - 1, most_helpers) : 0;
+    uint helpers = hunt.helpers = calls ? min(chunks - 1, most_helpers) : 0;
+    if (helpers > 0) hunt.base = atomicAdd(tree.control + POSTED, helpers);
+  }
+  if (threadIdx.x == 0) {
     hunt.kind = work.kind = kind;
     work.generation = generation;
     work.done = 0;
     __threadfence();
     *(volatile uint *)&work.next = MOST_CHUNKS - chunks;
     __threadfence();
-    if (hunt.helpers > 0) hunt.base = atomicAdd(tree.control + POSTED, hunt.helpers);
   }
   __syncthreads();
   if (threadIdx.x < hunt.helpers) write_post(tree, hunt.base, threadIdx.x, HELP | number);
@@ -148,8 +151,7 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   take_chunks(tree, clusters, number, hunt, query, generation);
   __syncthreads();
   if (threadIdx.x == 0) {
-    while (*(volatile uint *)&work.done < chunks) {}
-    __threadfence();
+    while (load_acquire(&work.done) < chunks) {}
   }
   __syncthreads();
 }

@@ -137,7 +137,7 @@ __device__ uint take_results(const Work &work) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   uint i = threadIdx.x, nth = chain.done + i;
-  ulong entry = *(volatile ulong *)(tree.done + nth % RING);
+  ulong entry = load_acquire(tree.done + nth % RING);
   __syncthreads();
   if (i == 0) {
     chain.count = THREADS;
@@ -148,7 +148,6 @@ __device__ uint take_results(const Work &work) {
   __syncthreads();
   uint count = chain.count;
   if (count == 0) return 0;
-  __threadfence();
   if (i < count) chain.list[i] = (uint)entry;
   if (i == 0) chain.done += count;
   __syncthreads();
@@ -629,10 +628,9 @@ __device__ void plan(const Work &work) {
   fulfil(work);
   uint inserted = chain.inserted;
   if (inserted == 0) return;
-  if (i == 0) {
-    __threadfence();
-    chain.first_post = atomicAdd(tree.control + POSTED, inserted);
-  }
+  // At the same time, by two warps.
+  if (i == 0) __threadfence();
+  if (i == WARP) chain.first_post = atomicAdd(tree.control + POSTED, inserted);
   __syncthreads();
   if (i < inserted) write_post(tree, chain.first_post, i, chain.to_post[i]);
   __syncthreads();

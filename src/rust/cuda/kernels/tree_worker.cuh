@@ -20,11 +20,8 @@ __device__ __forceinline__ ulong nanoseconds() {
 __device__ uint wait_for_post(const Tree &tree) {
   uint ticket = atomicAdd(tree.control + TAKEN, 1);
   for (;;) {
-    ulong post = *(volatile ulong *)(tree.posted + ticket % RING);
-    if ((uint)(post >> 32) == ticket + 1) {
-      __threadfence();
-      return (uint)post;
-    }
+    ulong post = load_acquire(tree.posted + ticket % RING);
+    if ((uint)(post >> 32) == ticket + 1) return (uint)post;
     if (*(volatile uint *)(tree.control + STATUS) != RUNNING) return NONE;
     __nanosleep(NAP);
   }
@@ -32,11 +29,11 @@ __device__ uint wait_for_post(const Tree &tree) {
 
 // Tells the chain that the job of this number is done; by a block.
 __device__ void report(const Tree &tree, uint number) {
-  // All threads' writes come before the news.
+  // The place is taken while all threads' writes come before the news.
+  uint nth = threadIdx.x == 0 ? atomicAdd(tree.control + DONE, 1) : 0;
   __threadfence();
   __syncthreads();
   if (threadIdx.x > 0) return;
-  uint nth = atomicAdd(tree.control + DONE, 1);
   *(volatile ulong *)(tree.done + nth % RING) = (ulong)(nth + 1) << 32 | number;
 }
 
@@ -45,12 +42,14 @@ __device__ void report(const Tree &tree, uint number) {
 __device__ bool wait_for_union(const Tree &tree, const Job &job) {
   __shared__ uint is_there;
   if (threadIdx.x == 0) {
-    const volatile Job &awaited = tree.jobs[job.waits_for];
-    while (awaited.made != job.awaited_id && *(volatile uint *)(tree.control + STATUS) == RUNNING)
+    const Job &awaited = tree.jobs[job.waits_for];
+    bool made = false;
+    for (;;) {
+      made = load_acquire(&awaited.made) == job.awaited_id;
+      if (made || *(volatile uint *)(tree.control + STATUS) != RUNNING) break;
       __nanosleep(NAP);
-    is_there = awaited.made == job.awaited_id;
-    __threadfence();
-    is_there = is_there && !awaited.lacks_room;
+    }
+    is_there = made && !*(const volatile uint *)&awaited.lacks_room;
   }
   __syncthreads();
   return is_there;
@@ -81,9 +80,8 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
     __threadfence();
     if (is_new) *(volatile uint *)&job.made = hunt.job.id;
   } else if (threadIdx.x == last) {
-    hunt.made_at = *(volatile uint *)(tree.control + COMMITTED);
     // Of that many merges, all that follows is seen.
-    __threadfence();
+    hunt.made_at = load_acquire(tree.control + COMMITTED);
     hunt.order = min(hunt.job.order, tree.clusters + hunt.made_at);
     double floor = is_union ? 0 : tree.floor_values[node];
     if (!is_union) hunt.guess = floor > 0 ? (float)(2 * floor / tree.unit) : single_infinity();
