@@ -52,5 +52,19 @@ __device__ __forceinline__ ulong load_acquire(const ulong *from) {
 #endif
 }
 
+// Adds, as `load_acquire` reads; returns what was there.
+__device__ __forceinline__ uint add_acquire(uint *to, uint value) {
+#ifdef __CUDACC_RTC__
+  uint before;
+  asm volatile("atom.acquire.gpu.global.add.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "l"(to), "r"(value)
+               : "memory");
+  return before;
+#else
+  return atomicAdd(to, value);
+#endif
+}
+
 __device__ __forceinline__ double infinity() { return __longlong_as_double(INFINITY_BITS); }
 __device__ __forceinline__ float single_infinity() { return __uint_as_float(SINGLE_INFINITY_BITS); }

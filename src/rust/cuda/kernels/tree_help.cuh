@@ -55,13 +55,11 @@ __device__ void sweep_chunk(const Tree &tree, const Clusters &clusters, SharedWo
 }
 
 // Copies what is to be known of work, for a block that helps.
-__device__ void copy_work(const Tree &tree, const SharedWork &work, uint number, Hunt &hunt,
-                          float *query) {
+__device__ void copy_work(const Tree &tree, const SharedWork &work, uint number, bool is_sweep,
+                          Hunt &hunt, float *query) {
   const volatile SharedWork &shared = work;
   uint i = threadIdx.x;
-  if (i == 0) hunt.kind = shared.kind;
-  __syncthreads();
-  if (hunt.kind == SWEEP) {
+  if (is_sweep) {
     const float *from = tree.queries + (size_t)number * tree.query_words;
     FOR_EACH(k, tree.query_words) query[k] = __ldcg(from + k);
     if (i == 0) {
@@ -90,21 +88,18 @@ __device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint num
   SharedWork &work = tree.shared_work[number];
   for (;;) {
     __syncthreads();
-    if (threadIdx.x == 0) {
-      hunt.chunk = atomicAdd(&work.next, 1);
-      __threadfence();
-    }
+    if (threadIdx.x == 0) hunt.chunk = add_acquire(&work.next, 1);
     __syncthreads();
     uint chunk = hunt.chunk;
     if (chunk >= MOST_CHUNKS) return;
     // The work does not end before this chunk is done.
     uint present = *(volatile uint *)&work.generation;
+    bool is_sweep = *(volatile uint *)&work.kind == SWEEP;
     if (present != generation) {
       generation = present;
-      copy_work(tree, work, number, hunt, query);
+      copy_work(tree, work, number, is_sweep, hunt, query);
     }
     __syncthreads();
-    bool is_sweep = hunt.kind == SWEEP;
     uint chunks = is_sweep ? chunks_of_sweep(tree) : chunks_of_distances(hunt);
     chunk -= MOST_CHUNKS - chunks;
     if (is_sweep)
@@ -138,7 +133,7 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
     if (helpers > 0) hunt.base = atomicAdd(tree.control + POSTED, helpers);
   }
   if (threadIdx.x == 0) {
-    hunt.kind = work.kind = kind;
+    work.kind = kind;
     work.generation = generation;
     work.done = 0;
     __threadfence();

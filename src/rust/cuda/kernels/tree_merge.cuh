@@ -301,11 +301,19 @@ __device__ __forceinline__ void commit(const Work &work) {
   if (count == 0) return;
   // That their slots have no cluster shows before anything else of them changes.
   if (i == 0) __threadfence();
+  // Of those of the first merges, read before all wait for that.
+  auto positions_of = [&](uint n, uint &position, uint &gone) {
+    uint job = chain.recent_jobs[(first + n) % RECENT];
+    position = tree.positions[chain.lower[job]];
+    gone = tree.positions[chain.higher[job]];
+  };
+  uint position = 0, gone = 0;
+  if (i / WARP < count) positions_of(i / WARP, position, gone);
   __syncthreads();
   for (uint n = i / WARP; n < count; n += WARPS) {
     uint merge = first + n, at = merge % RECENT, job = chain.recent_jobs[at];
-    uint lower = chain.lower[job], higher = chain.higher[job], node = tree.clusters + job;
-    uint position = tree.positions[lower], gone = tree.positions[higher];
+    uint lower = chain.lower[job], node = tree.clusters + job;
+    if (n >= WARPS) positions_of(n, position, gone);
     if (lane == 0)
       work.clusters.rows[(size_t)(p + LOW) * work.clusters.capacity + gone] = GONE;
     if (chain.recent_ids[at] == NONE) continue;

@@ -356,6 +356,10 @@ __device__ __forceinline__ void prepare(const Tree &tree, const Wish &wish) {
   Chain &chain = chain_of_block();
   uint number = new_job(chain);
   if (number == NOWHERE) return;
+  // All is read before it is used, so no read waits for another one.
+  uint lower_shape = shape_for(tree, chain, wish.lower_node);
+  uint higher_shape = shape_for(tree, chain, wish.higher_node);
+  uint shape = tree.has_shapes ? new_shape(tree, chain) : NONE;
   chain.states[number] = PENDING;
   chain.is_dead[number] = 0;
   chain.lower[number] = wish.lower;
@@ -364,13 +368,12 @@ __device__ __forceinline__ void prepare(const Tree &tree, const Wish &wish) {
   chain.higher_ids[number] = wish.higher_id;
   chain.lower_nodes[number] = wish.lower_node;
   chain.higher_nodes[number] = wish.higher_node;
-  chain.lower_shapes[number] = shape_for(tree, chain, wish.lower_node);
-  chain.higher_shapes[number] = shape_for(tree, chain, wish.higher_node);
   chain.pair_values[number] = wish.value;
   chain.depths[number] = wish.depth;
   chain.made_at[number] = chain.merges;
   chain.ids[number] = atomicAdd(&chain.next_id, 1);
-  uint shape = tree.has_shapes ? new_shape(tree, chain) : NONE;
+  chain.lower_shapes[number] = lower_shape;
+  chain.higher_shapes[number] = higher_shape;
   tree.shapes[tree.clusters + number] = chain.shapes[number] = shape;
   search_union(tree, number, true);
   chain.next[number] = UNLISTED;

@@ -39,7 +39,7 @@ struct SumsOfHunt {
   uint sizes[DECIDED_TOGETHER], starts[DECIDED_TOGETHER];
   uint first_spans[DIRECTIONS + 1];
   float from, limit, chosen_value, guess;
-  uint found, found_first, listed, near, near_count, order, made_at, chunk, base, kind, helpers;
+  uint found, found_first, listed, near, near_count, order, made_at, chunk, base, helpers;
 };
 
 // What a search works with, in shared memory.
