@@ -183,8 +183,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 searches[threadIdx.x / WARP]);
 }
 
-// The same for the active clusters of any kind, by a block for each; or for those only that are
-// points and were not found nearest clusters for, if `only_missing`.
+// The same for active clusters of any kind, by a block for each; with `only_missing`, for those points
+// for which the warps have not found them.
 extern "C" __global__ void __launch_bounds__(THREADS)
     start(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters, uint first,
           uint end, uint only_missing) {
