@@ -111,11 +111,9 @@ impl<'a> Problem<'a> {
         /// Observations that a thread looks at together.
         const PART: usize = 4096;
 
-        let row = |&member: &u32| self.x.row_slice(member as usize);
-        let boxes: Vec<_> = self
-            .members
-            .par_chunks(PART)
-            .map(|part| bounding_box(part.iter().map(row), self.x.ncols()))
+        let parts = self.members.par_chunks(PART);
+        let boxes: Vec<_> = parts
+            .map(|part| bounding_box(self.rows_of(part), self.x.ncols()))
             .collect();
         let corners = boxes
             .iter()
@@ -126,8 +124,13 @@ impl<'a> Problem<'a> {
 
     /// The observations of all clusters.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
-        let row = |&member: &u32| self.x.row_slice(member as usize);
-        self.members.iter().map(row)
+        self.rows_of(&self.members)
+    }
+
+    fn rows_of<'m>(&'m self, members: &'m [u32]) -> impl ExactSizeIterator<Item = &'m [f64]> {
+        members
+            .iter()
+            .map(|&member| self.x.row_slice(member as usize))
     }
 
     /// Whether any cluster can get another shape than the identity. Where none can, only the means
