@@ -11,6 +11,9 @@
 // Of the clusters whose distances are computed together, those with the least bounds first, so many
 // should be nearer than all others can be.
 #define ENOUGH_NEAR 4
+// The limit of the bounds in which the nearest cluster is found surely, as a multiple of the least
+// distance that is known.
+#define ABOVE_LEAST 1.05f
 
 // Puts what was found in order by the bounds.
 __device__ __forceinline__ void order_by_bounds(Hunt &hunt) {
@@ -155,18 +158,23 @@ __device__ bool find_nearest(const Deciding &on, uint node, uint result, float l
     hunt.node = place_of(tree, node);
   }
   uint enough = has_members(tree) ? ENOUGH_WITH_MEMBERS : ENOUGH;
-  float from = 0, factor = 4;
+  float from = 0, growth = growth_in(tree.dimensions), factor = fmaxf(growth, 2.0f);
   double floor;
   for (;;) {
-    if (!find(hunt, from, limit, enough, sweep)) return false;
+    if (!find(hunt, from, limit, growth, enough, sweep)) return false;
     floor = add_nearest(on, all);
     // Where bounds tell little, all that was found may be farther away. Then come those with greater
     // bounds.
     if (hunt.near > 0 || !(hunt.limit < single_infinity())) break;
     from = hunt.limit;
-    limit = factor * from;
-    factor = factor * factor;
     trim(entries);
+    // With those up to a bit above the least distance, it is known which one is the nearest.
+    limit = factor * from;
+    if (entries.count > 0) {
+      float least = (float)(__longlong_as_double(entries.values[0]) / tree.unit);
+      limit = fminf(limit, fmaxf(ABOVE_LEAST * least, next_above(from)));
+    }
+    factor = factor * factor;
   }
   Key least = {(ulong)__double_as_longlong(floor), 0}, trimmed = entries.floor;
   __syncthreads();

@@ -83,7 +83,8 @@ __device__ void take_union(const Work &work, uint number) {
   chain.made_at[number] = job.made_at;
   if (job.is_new) {
     chain.fuller[number] = job.fuller;
-    if (job.nearest < WANTED / 2 && job.found_first < DECIDED_TOGETHER) atomicAdd(&chain.few, 1);
+    bool are_few = job.nearest < WANTED / 2 && job.found_first < DECIDED_TOGETHER;
+    if (are_few || job.found_first < WANTED / 2) atomicAdd(&chain.few, 1);
     if (job.found_first > 4 * DECIDED_TOGETHER) atomicAdd(&chain.many, 1);
     atomicAdd(&chain.inserted, 1);
   }

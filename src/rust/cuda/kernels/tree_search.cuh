@@ -14,6 +14,9 @@
 #define ENOUGH_WITH_MEMBERS 256
 // How often a search that finds none is made again with a greater limit.
 #define MOST_RETRIES 8
+// How much greater the limit becomes at first: in more dimensions, far more is found a little farther
+// away.
+__device__ __forceinline__ float growth_in(uint p) { return 1.0f + 8.0f / (float)p; }
 // Directions of the distances that are computed together.
 #define DIRECTIONS (2 * DECIDED_TOGETHER)
 // Members that are few: the distances of all together are computed by a block.
@@ -327,11 +330,10 @@ __device__ __forceinline__ float limit_by_minima(const Tree &tree, const Cluster
 }
 
 // Finds what a query can be nearest to: all clusters whose bound is from `from` on and below a limit,
-// about this one, so that they have room. `sweep` collects those below `hunt.limit`. False where too
-// many have one bound.
+// about this one, so that they have room; greater by `factor`, and more, as long as there are none.
+// `sweep` collects those below `hunt.limit`. False where too many have one bound.
 template <class Sweep>
-__device__ bool find(Hunt &hunt, float from, float limit, uint enough, Sweep sweep) {
-  float factor = 2;
+__device__ bool find(Hunt &hunt, float from, float limit, float factor, uint enough, Sweep sweep) {
   for (uint tries = 0;; tries++) {
     __syncthreads();
     if (threadIdx.x == 0) {
