@@ -51,7 +51,7 @@ template <int P> struct Point {
     for (int k = 0; k < P; k++) x[k] = k < p ? first[k * stride] : 0;
   }
   __device__ Point(const Clusters &clusters, uint position)
-      : Point(clusters.dimensions, clusters.rows + position, clusters.capacity) {}
+      : Point(clusters.dimensions, row_at(clusters, position), row_step(clusters)) {}
   __device__ __forceinline__ float square(uint, const float *mean) const {
     float sum = 0;
 #pragma unroll
@@ -100,7 +100,7 @@ template <> struct Point<0> {
   size_t stride;
   __device__ Point(uint, const float *first, size_t stride) : x(first), stride(stride) {}
   __device__ Point(const Clusters &clusters, uint position)
-      : Point(0, clusters.rows + position, clusters.capacity) {}
+      : Point(0, row_at(clusters, position), row_step(clusters)) {}
   __device__ __forceinline__ float square(uint p, const float *mean) const {
     float sum = 0;
 #pragma unroll 8
@@ -148,8 +148,8 @@ __device__ __forceinline__ bool bound_of(const Clusters &clusters, uint position
                                          float error, float limit, const Margins &margins,
                                          Whitened whitened, Bound &out) {
   uint p = clusters.dimensions;
-  const float *scalars = clusters.rows + (size_t)p * clusters.capacity + position;
-  auto scalar = [&](uint which) { return scalars[(size_t)which * clusters.capacity]; };
+  const float *scalars = row_at(clusters, position) + p * row_step(clusters);
+  auto scalar = [&](uint which) { return scalars[which * row_step(clusters)]; };
   float distance = __fsqrt_rn(square);
   float near = fmaxf(distance * margins.shrink - error, 0.0f), far = near;
   if (clusters.member_distances) {
@@ -184,10 +184,10 @@ __device__ bool loose_bound(const Clusters &clusters, const Point<P> &point, uin
                             const Margins &margins, Bound &out) {
   uint p = clusters.dimensions;
   const float *mean = query + COORDINATES;
-  const float *scalars = clusters.rows + (size_t)p * clusters.capacity + position;
+  const float *scalars = row_at(clusters, position) + p * row_step(clusters);
   float square = point.square(p, mean);
-  float low = scalars[(size_t)LOW * clusters.capacity];
-  float error = query[ERROR] + scalars[(size_t)ERROR * clusters.capacity];
+  float low = scalars[LOW * row_step(clusters)];
+  float error = query[ERROR] + scalars[ERROR * row_step(clusters)];
   if (!may_be_near(square, query[LOW] + low, error, limit, margins)) return false;
   auto whitened = [&](uint factor, float enough) {
     return point.whitened(p, mean, factors + factor, enough);
@@ -202,14 +202,14 @@ __device__ bool loose_bound(const Clusters &clusters, const Point<P> &point, uin
 __device__ float whole_warp_norm(const Clusters &clusters, uint position, const float *query,
                                  const float *factor) {
   uint p = clusters.dimensions, lane = threadIdx.x % WARP;
-  const float *cluster = clusters.rows + position;
+  const float *cluster = row_at(clusters, position);
   float sum = 0;
   for (uint top = 0; top < p; top += WARP) {
     uint i = top + lane;
     float row = 0;
     for (uint left = 0; left <= top; left += WARP) {
       uint k = left + lane;
-      float mine = k < p ? query[COORDINATES + k] - cluster[(size_t)k * clusters.capacity] : 0;
+      float mine = k < p ? query[COORDINATES + k] - cluster[k * row_step(clusters)] : 0;
       uint columns = min(p - left, (uint)WARP);
       for (uint start = 0; start < columns; start += COLUMNS) {
         float w[COLUMNS];
@@ -233,8 +233,8 @@ __device__ float whole_warp_norm(const Clusters &clusters, uint position, const 
 __device__ float bound_to_target(const Clusters &clusters, uint position, const float *query,
                                  float distance, float error) {
   uint p = clusters.dimensions;
-  const float *scalars = clusters.rows + (size_t)p * clusters.capacity + position;
-  auto scalar = [&](uint which) { return scalars[(size_t)which * clusters.capacity]; };
+  const float *scalars = row_at(clusters, position) + p * row_step(clusters);
+  auto scalar = [&](uint which) { return scalars[which * row_step(clusters)]; };
   // Where the cluster changes meanwhile, lanes may see different ones.
   uint number = __shfl_sync(WHOLE_WARP, __float_as_uint(scalar(SHAPE)), 0);
   if (number == NONE) return 0;

@@ -44,7 +44,7 @@ enum Ball { RADIUS, BALL_LOW, BALL_SCALARS };
 
 // The clusters on the device.
 struct Clusters {
-  float *rows;         // element (k, position) is at k * capacity + position
+  float *rows;         // see row_at
   float *const *slabs; // whitening factors, packed column by column
   uint capacity;       // positions
   uint slab_shapes;    // factors in a slab
@@ -53,6 +53,21 @@ struct Clusters {
   float *balls;          // element (k, tile) is at k * (capacity / TILE) + tile
   uint tiles;            // the first `tiles` tiles have a ball
 };
+
+// The row of the cluster at a position, and how far apart its numbers are: each number of all positions
+// is together; in a tree, which reads all of a row, the rows of each WARP positions are.
+#ifdef ROWS_TOGETHER
+__device__ __forceinline__ float *row_at(const Clusters &clusters, uint position) {
+  size_t length = clusters.dimensions + SCALARS;
+  return clusters.rows + position / WARP * WARP * length + position % WARP;
+}
+__device__ __forceinline__ constexpr size_t row_step(const Clusters &) { return WARP; }
+#else
+__device__ __forceinline__ float *row_at(const Clusters &clusters, uint position) {
+  return clusters.rows + position;
+}
+__device__ __forceinline__ size_t row_step(const Clusters &clusters) { return clusters.capacity; }
+#endif
 
 // A small batch of changes and the queries after them, as an argument of a kernel: no way to the
 // device is shorter.

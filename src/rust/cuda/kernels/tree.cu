@@ -259,7 +259,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     uint position = tree.positions[slot];
     uint kept = make_query(tree, clusters, query, mean_of(tree, slot), shape, tree.sizes[slot], found, room);
     FOR_EACH(k, p + SCALARS)
-      clusters.rows[(size_t)k * clusters.capacity + position] = row_of_query(query, p, kept, k);
+      row_at(clusters, position)[k * row_step(clusters)] = row_of_query(query, p, kept, k);
     if (threadIdx.x == 0) tree.shapes[slot] = shape;
     __syncthreads();
   }

@@ -55,7 +55,8 @@ __device__ void enclose_by_warp(uint p, Element element, bool there, float aroun
 // Draws the ball around WARP positions.
 __device__ void enclose_clusters(const Tree &tree, const Clusters &clusters, uint ball) {
   uint p = tree.dimensions, position = ball * WARP + threadIdx.x % WARP;
-  auto element = [&](uint k) { return clusters.rows[(size_t)k * clusters.capacity + position]; };
+  const float *row = row_at(clusters, position);
+  auto element = [&](uint k) { return row[k * row_step(clusters)]; };
   float low = element(p + LOW);
   // Not so where it is no number, as there is no cluster.
   bool there = low >= 0;
@@ -80,10 +81,10 @@ __device__ void place_row(const Tree &tree, const Clusters &clusters, const floa
   uint p = tree.dimensions, ball = position / WARP, region = ball / WARP, lane = threadIdx.x % WARP;
   size_t regions = regions_of(tree);
   bool by_regions = uses_regions(tree);
-  float square = 0, region_square = 0;
+  float *to = row_at(clusters, position), square = 0, region_square = 0;
   for (uint k = lane; k < p + SCALARS; k += WARP) {
     float value = row[k];
-    clusters.rows[(size_t)k * clusters.capacity + position] = value;
+    to[k * row_step(clusters)] = value;
     if (k >= p) continue;
     float d = value - tree.ball_rows[(size_t)k * tree.balls + ball];
     float region_d = by_regions ? value - tree.region_rows[k * regions + region] : 0;

@@ -14,7 +14,7 @@ __device__ void find_moves(const Tree &tree, const Clusters &clusters, uint used
   constexpr uint LOADS = 8;
   __shared__ uint counts[WARPS];
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, before = 0;
-  const float *low = clusters.rows + (size_t)(tree.dimensions + LOW) * clusters.capacity;
+  size_t low = (tree.dimensions + LOW) * row_step(clusters);
   for (uint first = 0; first < used; first += LOADS * THREADS) {
     uint mine = first + warp * LOADS * WARP + lane, count = 0;
     uint masks[LOADS];
@@ -22,7 +22,7 @@ __device__ void find_moves(const Tree &tree, const Clusters &clusters, uint used
     for (uint k = 0; k < LOADS; k++) {
       uint position = mine + k * WARP;
       // Not so where it is gone: that is no number.
-      masks[k] = position < used && low[position] >= 0;
+      masks[k] = position < used && row_at(clusters, position)[low] >= 0;
     }
 #pragma unroll
     for (uint k = 0; k < LOADS; k++) {
@@ -54,11 +54,14 @@ __device__ void find_moves(const Tree &tree, const Clusters &clusters, uint used
 __device__ void move_cluster(const Tree &tree, const Clusters &clusters, uint used, uint left,
                              uint position) {
   uint p = tree.dimensions;
-  size_t capacity = clusters.capacity;
+  // The spare rows are as the others.
+  Clusters spare = clusters;
+  spare.rows = tree.spare_rows;
+  size_t step = row_step(clusters);
   uint to = position < used ? tree.moves[position] : NONE;
   if (to != NONE) {
     for (uint k = 0; k < p + SCALARS; k++)
-      tree.spare_rows[k * capacity + to] = clusters.rows[k * capacity + position];
+      row_at(spare, to)[k * step] = row_at(clusters, position)[k * step];
     uint slot = tree.slots_at[position];
     tree.spare_slots_at[to] = slot;
     tree.spare_orders_at[to] = tree.orders_at[position];
@@ -67,7 +70,7 @@ __device__ void move_cluster(const Tree &tree, const Clusters &clusters, uint us
   uint free = left + position;
   if (free >= (left + WARP - 1) / WARP * WARP) return;
   for (uint k = 0; k < p + SCALARS; k++)
-    tree.spare_rows[k * capacity + free] = k == p + LOW ? GONE : 0;
+    row_at(spare, free)[k * step] = k == p + LOW ? GONE : 0;
   tree.spare_slots_at[free] = 0;
   tree.spare_orders_at[free] = NONE;
 }

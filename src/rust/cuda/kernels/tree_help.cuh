@@ -6,14 +6,14 @@
 #include "tree_distances.cuh"
 
 // Blocks that are called to help with a sweep, at most, and with distances.
-#define SWEEP_HELPERS 23
+#define SWEEP_HELPERS (SWEEP_CHUNKS - 1)
 #define DISTANCE_HELPERS (MOST_CHUNKS - 1)
 // Posts that nobody has taken yet, with which no more help is called for.
 #define MOST_UNTAKEN (RING / 4)
 // Balls that a block sweeps by itself; others are divided into so many chunks, with room for what is
 // in them, of at least so many balls.
 #define ALONE 128
-#define SWEEP_CHUNKS 24
+#define SWEEP_CHUNKS (DIMENSIONS > 16 ? 48 : 24)
 #define LEAST_IN_CHUNK 48
 // Spans whose sums a block computes by itself; others are divided into chunks of one for each warp, or
 // more.

@@ -3,6 +3,7 @@
 
 #pragma once
 
+#define ROWS_TOGETHER
 #include "mahalanobis.cuh"
 #include "screen_launch.cuh"
 

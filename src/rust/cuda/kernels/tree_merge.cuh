@@ -315,7 +315,7 @@ __device__ __forceinline__ void commit(const Work &work) {
     uint lower = chain.lower[job], node = tree.clusters + job;
     if (n >= WARPS) positions_of(n, position, gone);
     if (lane == 0)
-      work.clusters.rows[(size_t)(p + LOW) * work.clusters.capacity + gone] = GONE;
+      row_at(work.clusters, gone)[(p + LOW) * row_step(work.clusters)] = GONE;
     if (chain.recent_ids[at] == NONE) continue;
     for (uint k = lane; k < p; k += WARP) mean_of(tree, lower)[k] = mean_of(tree, node)[k];
     place_row(tree, work.clusters, lists_of_block(work.tree).row(job), position);

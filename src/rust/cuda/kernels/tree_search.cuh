@@ -26,7 +26,7 @@ __device__ __forceinline__ float growth_in(uint p) { return 1.0f + 8.0f / (float
 #define GROUP 8
 // Balls that a warp looks into at a time, and coordinates of their clusters that it reads together.
 #define BALLS_A_WARP 2
-#define COORDINATES_AT_ONCE 8
+#define COORDINATES_AT_ONCE (DIMENSIONS > 16 ? 20 : 8)
 static_assert(DIMENSIONS % COORDINATES_AT_ONCE == 0, "queries are filled up with zeros so far");
 
 // The part of what a search works with that sums of members' distances need: the chain's block has
@@ -149,8 +149,8 @@ __device__ void collect(const Clusters &clusters, Hunt &hunt, const float *query
                         bool near, float value, const Bound &bound, const Margins &margins) {
   uint p = clusters.dimensions, lane = threadIdx.x % WARP;
   float limit = hunt.limit;
-  size_t shape_at = (size_t)(p + SHAPE) * clusters.capacity + position;
-  bool is_shaped = near && __float_as_uint(clusters.rows[shape_at]) != NONE;
+  const float *shape = row_at(clusters, position) + (p + SHAPE) * row_step(clusters);
+  bool is_shaped = near && __float_as_uint(*shape) != NONE;
   for (uint shaped = __ballot_sync(WHOLE_WARP, is_shaped); shaped != 0; shaped &= shaped - 1) {
     uint source = __ffs(shaped) - 1;
     float distance = __shfl_sync(WHOLE_WARP, bound.distance, source);
@@ -227,7 +227,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, p = tree.dimensions;
   float limit = hunt.limit;
   const float *mean = query + COORDINATES, *factor = query + QUERY_LENGTH;
-  size_t capacity = clusters.capacity;
+  size_t step = row_step(clusters);
   Margins margins(p);
   __syncthreads();
   if (threadIdx.x == 0) hunt.listed = 0;
@@ -246,25 +246,32 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
   for (uint first = warp * BALLS_A_WARP; first < listed; first += WARPS * BALLS_A_WARP) {
     const float *rows[BALLS_A_WARP];
     float squares[BALLS_A_WARP], lows[BALLS_A_WARP], errors[BALLS_A_WARP];
-    uint orders[BALLS_A_WARP], left = 0; // a bit for each ball that may have something near
+    uint orders[BALLS_A_WARP], positions[BALLS_A_WARP];
+    uint left = 0; // a bit for each ball that may have something near
 #pragma unroll
     for (uint b = 0; b < BALLS_A_WARP; b++) {
-      uint position = hunt.balls[min(first + b, listed - 1)] * WARP + lane;
-      rows[b] = clusters.rows + position;
+      positions[b] = hunt.balls[min(first + b, listed - 1)] * WARP + lane;
+      rows[b] = row_at(clusters, positions[b]);
       squares[b] = 0;
-      lows[b] = rows[b][(p + LOW) * capacity];
-      errors[b] = rows[b][(p + ERROR) * capacity];
-      orders[b] = tree.orders_at[position];
+      lows[b] = rows[b][(p + LOW) * step];
+      errors[b] = rows[b][(p + ERROR) * step];
+      orders[b] = tree.orders_at[positions[b]];
       if (first + b < listed) left |= 1u << b;
     }
     for (uint start = 0; start < p && left != 0; start += COORDINATES_AT_ONCE) {
-      float x[BALLS_A_WARP][COORDINATES_AT_ONCE];
+      float x[BALLS_A_WARP][COORDINATES_AT_ONCE] = {};
+      bool all_there = start + COORDINATES_AT_ONCE <= p;
 #pragma unroll
       for (uint b = 0; b < BALLS_A_WARP; b++) {
+        const float *from = rows[b] + start * step;
+        if (!(left >> b & 1)) continue;
+        if (all_there) {
 #pragma unroll
-        for (uint k = 0; k < COORDINATES_AT_ONCE; k++) {
-          bool there = start + k < p && (left >> b & 1);
-          x[b][k] = there ? rows[b][(start + k) * capacity] : 0;
+          for (uint k = 0; k < COORDINATES_AT_ONCE; k++) x[b][k] = from[k * step];
+        } else {
+#pragma unroll
+          for (uint k = 0; k < COORDINATES_AT_ONCE; k++)
+            x[b][k] = start + k < p ? from[k * step] : 0;
         }
       }
 #pragma unroll
@@ -283,7 +290,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
 #pragma unroll
     for (uint b = 0; b < BALLS_A_WARP; b++) {
       if (!(left >> b & 1)) continue;
-      uint position = rows[b] - clusters.rows;
+      uint position = positions[b];
       float error = query[ERROR] + errors[b];
       Bound bound;
       bool near = may_be_near(squares[b], query[LOW] + lows[b], error, limit, margins) &&

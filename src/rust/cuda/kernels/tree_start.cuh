@@ -29,7 +29,9 @@ struct PointSearch {
 __device__ __forceinline__ void read_points(const Clusters &clusters, PointSearch &search, uint first,
                                             uint count) {
   uint p = clusters.dimensions, lane = threadIdx.x % WARP;
-  auto element = [&](uint k, uint q) { return clusters.rows[(size_t)k * clusters.capacity + first + q]; };
+  auto element = [&](uint k, uint q) {
+    return row_at(clusters, first + q)[k * row_step(clusters)];
+  };
   for (uint e = lane; e < POINTS_A_WARP * DIMENSIONS; e += WARP) {
     uint q = e % POINTS_A_WARP, k = e / POINTS_A_WARP;
     search.means[q][k] = q < count && k < p ? element(k, q) : 0;
@@ -111,8 +113,9 @@ __device__ __forceinline__ uint compare_points(const Clusters &clusters, PointSe
                                                const Margins &margins) {
   uint p = clusters.dimensions, lane = threadIdx.x % WARP, position = ball * WARP + lane, failed = 0;
   Point<DIMENSIONS> point(clusters, position);
-  float target_low = clusters.rows[(size_t)(p + LOW) * clusters.capacity + position];
-  float target_error = clusters.rows[(size_t)(p + ERROR) * clusters.capacity + position];
+  const float *scalars = row_at(clusters, position) + p * row_step(clusters);
+  float target_low = scalars[LOW * row_step(clusters)];
+  float target_error = scalars[ERROR * row_step(clusters)];
   for (; wanted != 0; wanted &= wanted - 1) {
     uint q = __ffs(wanted) - 1;
     float limit = search.limits[q];
@@ -244,7 +247,7 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
     hunt.job.skipped = 0;
     hunt.order = tree.orders[slot];
   }
-  write_query(clusters, clusters.rows + position, clusters.capacity, query);
+  write_query(clusters, row_at(clusters, position), row_step(clusters), query);
   // Clusters are near those at positions before them: these give a limit.
   Margins margins(tree.dimensions);
   float bound_before = single_infinity();

@@ -91,7 +91,7 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   if (!is_new && is_union)
     write_query(clusters, tentative_row(tree, node), 1, query);
   else if (!is_new)
-    write_query(clusters, clusters.rows + tree.positions[node], clusters.capacity, query);
+    write_query(clusters, row_at(clusters, tree.positions[node]), row_step(clusters), query);
   float limit = hunt.guess;
   if (!(limit < single_infinity()))
     limit = limit_by_minima(tree, clusters, hunt, query);

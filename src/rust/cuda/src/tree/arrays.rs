@@ -24,7 +24,7 @@ const MOST_REGIONS: usize = 1024;
 const CHAIN_BYTES: usize = 61_952;
 
 /// Positions of a ball: those of a warp.
-const BALL: usize = 32;
+pub const BALL: usize = 32;
 const HUNT_BYTES: usize = 18_432;
 const SUMS_BYTES: usize = 6_144;
 pub const POINTS_A_WARP: u32 = 8;

@@ -11,7 +11,7 @@ use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use rayon::prelude::*;
 
-use super::arrays::{control, Arrays, Sizes, Tree, JOBS};
+use super::arrays::{control, Arrays, Sizes, Tree, BALL, JOBS};
 use crate::blocks::to_bands;
 use crate::screen::{self, Scalars, LOW, SCALARS};
 
@@ -199,18 +199,19 @@ impl Start {
 
     /// The rows of all clusters, by position.
     fn put_rows(&mut self, clusters: &Clusters, frame: &ClusterFrame) {
-        let Sizes {
-            dimensions: p,
-            capacity,
-            ..
-        } = self.sizes;
+        let (p, capacity) = (self.sizes.dimensions, self.sizes.capacity);
         let words = p + SCALARS;
+        // Number k of the row at a position, where the rows of each BALL positions are together.
+        let index = |position: usize, k: usize| {
+            position / BALL * BALL * words + k * BALL + position % BALL
+        };
         let parts: Vec<RowsOfPart> = self
             .slots_at
             .par_chunks(PART)
             .map(|slots| {
+                let positions = slots.len().next_multiple_of(BALL);
                 let mut part = RowsOfPart {
-                    rows: vec![0.0; words * slots.len()],
+                    rows: vec![0.0; words * positions],
                     factors: Vec::new(),
                 };
                 for (position, &slot) in slots.iter().enumerate() {
@@ -223,7 +224,7 @@ impl Start {
                     };
                     let scalars: [f32; SCALARS] = bytemuck::cast(Scalars::new(&view, shape));
                     for (k, value) in view.mean.iter().chain(&scalars).enumerate() {
-                        part.rows[k * slots.len() + position] = *value;
+                        part.rows[index(position, k)] = *value;
                     }
                     if shape != NONE {
                         part.factors.push((shape, view.columns().to_vec()));
@@ -233,19 +234,14 @@ impl Start {
             })
             .collect();
         self.rows = vec![0.0; words * capacity];
-        let values = self.rows.par_chunks_mut(capacity).enumerate();
-        values.for_each(|(k, row)| {
-            let mut end = 0;
-            for part in &parts {
-                let length = part.rows.len() / words;
-                row[end..end + length].copy_from_slice(&part.rows[k * length..][..length]);
-                end += length;
-            }
-            if k == p + LOW {
-                // No cluster is there.
-                row[end..].fill(f32::from_bits(u32::MAX));
-            }
-        });
+        let places = self.rows.par_chunks_mut(PART * words);
+        places
+            .zip(&parts)
+            .for_each(|(to, part)| to[..part.rows.len()].copy_from_slice(&part.rows));
+        for position in self.slots_at.len()..capacity {
+            // No cluster is there.
+            self.rows[index(position, p + LOW)] = f32::from_bits(u32::MAX);
+        }
         let packed = packed_len(p);
         let shaped = self.control[control::SHAPES_USED] as usize;
         self.screen_factors = vec![0.0; shaped * packed];
