@@ -158,7 +158,8 @@ __device__ bool find_nearest(const Deciding &on, uint node, uint result, float l
     hunt.node = place_of(tree, node);
   }
   uint enough = has_members(tree) ? ENOUGH_WITH_MEMBERS : ENOUGH;
-  float from = 0, growth = growth_in(tree.dimensions), factor = fmaxf(growth, 2.0f);
+  // In more dimensions, far more is found a little farther away.
+  float from = 0, growth = 1.0f + 8.0f / (float)tree.dimensions, factor = growth;
   double floor;
   for (;;) {
     if (!find(hunt, from, limit, growth, enough, sweep)) return false;

@@ -5,16 +5,17 @@
 
 #include "tree_distances.cuh"
 
-// Blocks that are called to help with a sweep, at most, and with distances.
-#define SWEEP_HELPERS (SWEEP_CHUNKS - 1)
+// Blocks that are called to help with distances, at most.
 #define DISTANCE_HELPERS (MOST_CHUNKS - 1)
 // Posts that nobody has taken yet, with which no more help is called for.
 #define MOST_UNTAKEN (RING / 4)
 // Balls that a block sweeps by itself; others are divided into so many chunks, with room for what is
-// in them, of at least so many balls.
+// in them, of at least so many balls; and the blocks that are called to help, at most. A chunk of many
+// columns takes longer.
 #define ALONE 128
 #define SWEEP_CHUNKS (DIMENSIONS > 16 ? 48 : 24)
 #define LEAST_IN_CHUNK 48
+#define SWEEP_HELPERS (SWEEP_CHUNKS - 1)
 // Spans whose sums a block computes by itself; others are divided into chunks of one for each warp, or
 // more.
 #define SPANS_ALONE 32

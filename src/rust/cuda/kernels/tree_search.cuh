@@ -14,9 +14,6 @@
 #define ENOUGH_WITH_MEMBERS 256
 // How often a search that finds none is made again with a greater limit.
 #define MOST_RETRIES 8
-// How much greater the limit becomes at first: in more dimensions, far more is found a little farther
-// away.
-__device__ __forceinline__ float growth_in(uint p) { return 1.0f + 8.0f / (float)p; }
 // Directions of the distances that are computed together.
 #define DIRECTIONS (2 * DECIDED_TOGETHER)
 // Members that are few: the distances of all together are computed by a block.
@@ -24,7 +21,8 @@ __device__ __forceinline__ float growth_in(uint p) { return 1.0f + 8.0f / (float
 // Balls that are looked at together, at most; and neighbours among them that stay together.
 #define MOST_IN_PART 512
 #define GROUP 8
-// Balls that a warp looks into at a time, and coordinates of their clusters that it reads together.
+// Balls that a warp looks into at a time, and coordinates of their clusters that it reads together: of
+// many columns, few tell little.
 #define BALLS_A_WARP 2
 #define COORDINATES_AT_ONCE (DIMENSIONS > 16 ? 20 : 8)
 static_assert(DIMENSIONS % COORDINATES_AT_ONCE == 0, "queries are filled up with zeros so far");

@@ -62,12 +62,6 @@ const LARGEST_IN_BLOCK: usize = 4;
 /// block (measured, gmhclust.R, row `cells1m`).
 const MOST_BESIDE_TREES: usize = 2_500;
 
-/// Clusters above which batches of merges by screens are faster than a tree on the device, in more than
-/// so many columns and with centroid distances (measured, time_mahalanobis: in 32 columns a tree of
-/// 131,072 clusters takes 0.95 of the time, one of 265,000 takes 1.08).
-const MOST_IN_MANY_COLUMNS: usize = 160_000;
-const FEW_COLUMNS: usize = 16;
-
 /// Fewest clusters of a tree that is grown for its members' sake.
 const FEWEST_WITH_MANY_MEMBERS: usize = 64;
 
@@ -137,10 +131,7 @@ impl Cuda {
     fn grows(&self, problem: &Problem) -> bool {
         let (at, clusters) = (&self.handover, problem.clusters());
         let enough = match problem.options.distance {
-            Distance::Centroid => {
-                let few_columns = problem.x.ncols() <= FEW_COLUMNS;
-                clusters >= at.tree && (few_columns || clusters <= MOST_IN_MANY_COLUMNS)
-            }
+            Distance::Centroid => clusters >= at.tree,
             Distance::FullMahalanobis => {
                 let has_many = problem.members.len() >= at.members;
                 clusters >= at.full_tree || (has_many && clusters >= FEWEST_WITH_MANY_MEMBERS)

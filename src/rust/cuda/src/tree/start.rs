@@ -202,9 +202,8 @@ impl Start {
         let (p, capacity) = (self.sizes.dimensions, self.sizes.capacity);
         let words = p + SCALARS;
         // Number k of the row at a position, where the rows of each BALL positions are together.
-        let index = |position: usize, k: usize| {
-            position / BALL * BALL * words + k * BALL + position % BALL
-        };
+        let index =
+            |position: usize, k: usize| position / BALL * BALL * words + k * BALL + position % BALL;
         let parts: Vec<RowsOfPart> = self
             .slots_at
             .par_chunks(PART)
