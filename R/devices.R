@@ -20,13 +20,12 @@
 #' the CPU. So `backend = "cuda"` gives the result of `"cpu"`, bit for bit.
 #'
 #' [gmhclust()]: With up to 40 columns, the GPU makes all merges of a large clustering itself. With
-#' more columns, and of more than 160,000 clusters in more than 16 columns with centroid distances,
-#' it computes the *screens*: single-precision lower bounds on the distances of one cluster to all
-#' others, for a batch of merges at a time. The CPU computes the distances that a screen cannot rule
-#' out, and the shapes of the clusters, so a fast CPU still matters; it alone does the last merges
-#' then, from 8,192 clusters down, and data with more than 1,500 columns. Screens are also used
-#' where all else does not fit into the device's memory, where a block has less than about 160
-#' kilobytes of shared memory, and for data that single precision tells too little about. If there
+#' more columns, it computes the *screens*: single-precision lower bounds on the distances of one
+#' cluster to all others, for a batch of merges at a time. The CPU computes the distances that a
+#' screen cannot rule out, and the shapes of the clusters, so a fast CPU still matters; it alone does
+#' the last merges then, from 8,192 clusters down, and data with more than 1,500 columns. Screens are
+#' also used where all else does not fit into the device's memory, where a block has less than about
+#' 160 kilobytes of shared memory, and for data that single precision tells too little about. If there
 #' are at least 4 apriori clusters for each CPU thread, the GPU clusters within apriori clusters
 #' entirely, each in its own thread block: those with up to 8,192 observations (up to 4 times the
 #' average, and up to 2,500 where larger ones are made by the whole GPU) in up to 64 columns.
