@@ -57,14 +57,14 @@ refuse_like_stats <- function(message, needs, call) {
 count_inversions <- function(height) sum(height < cummax(height))
 
 # Tells of inversions, once a session: they are normal, but new to most users.
-tell_inversions <- function(height, call) {
-  below <- count_inversions(height)
+tell_inversions <- function(tree, call) {
+  below <- tree$settings$inversions
   if (below == 0 || told$inversions) return(invisible())
   told$inversions <- TRUE
   message(gmhclust_condition(
     c("gmhclust_message_inversions", "message"),
     paste0(
-      below, " of ", length(height), ngettext(below, " heights is", " heights are"),
+      below, " of ", length(tree$height), ngettext(below, " heights is", " heights are"),
       " below an earlier one (inversions). This is normal for this linkage; cutting by k works. ",
       "For functions that need increasing heights, see make_monotone(). ",
       "(This message comes once a session; `warn = FALSE` turns it off.)\n"

@@ -27,10 +27,10 @@
 #' also used where all else does not fit into the device's memory, where a block has less than about
 #' 160 kilobytes of shared memory, and for data that single precision tells too little about. If there
 #' are at least 4 apriori clusters for each CPU thread, the GPU clusters within apriori clusters
-#' entirely, each in its own thread block: those with up to 8,192 observations (up to 4 times the
-#' average, and up to 2,500 where larger ones are made by the whole GPU) in up to 64 columns.
-#' Meanwhile the CPU's threads cluster within the others. Several devices share the apriori
-#' clusters.
+#' entirely, each in its own thread block: those with up to 8,192 observations in up to 64 columns.
+#' Meanwhile the CPU's threads cluster within the largest of these, as many as they finish in the
+#' same time, and the GPU makes all merges of those with 4,096 observations or more as above. Several
+#' devices share the apriori clusters.
 #'
 #' [gdist()]: The GPU computes the distances in double precision. It sends them to the CPU in pieces
 #' while it computes the next ones, so neither memory holds them twice. The CPU computes Minkowski

@@ -307,7 +307,7 @@ mahalanobis_average <- function(x, apriori, options, call) {
     tree$n.height.apriori <- value$n_height_apriori
     tree$g.labels <- options$clusters$labels[value$g_labels]
   }
-  if (options$warn) tell_inversions(tree$height, call)
+  if (options$warn) tell_inversions(tree, call)
   tree
 }
 

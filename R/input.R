@@ -167,7 +167,7 @@ apriori_clusters <- function(apriori, n, arg, call) {
   labels <- label_values(apriori)
   codes <- match(apriori, labels, nomatch = 0L)
   shared <- which(tabulate(codes, length(labels)) >= 2)
-  codes <- match(codes, shared, nomatch = 0L)
+  if (length(shared) < length(labels)) codes <- match(codes, shared, nomatch = 0L)
   if (length(shared) == 0 || (length(shared) == 1 && all(codes == 1L))) return(NULL)
   list(codes = codes, labels = labels[shared])
 }
@@ -180,7 +180,7 @@ check_labels <- function(apriori, n, arg, call) {
     (is.logical(apriori) && all(is.na(apriori)))
   if (!is_vector || !kind_fits) refuse(arg, paste("is", describe(apriori)), needs, call)
   if (length(apriori) != n) refuse(arg, paste("has length", length(apriori)), needs, call)
-  if (is.numeric(apriori)) {
+  if (is.double(apriori)) {
     bad <- which(!is.na(apriori) & (!is.finite(apriori) | apriori != round(apriori)))
     if (length(bad) > 0) {
       got <- paste("has", apriori[bad[1]], "at position", bad[1])

@@ -1,5 +1,7 @@
 //! The dendrogram: merges, heights and leaf order, in the conventions of R's `hclust`.
 
+use rayon::prelude::*;
+
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::merge::Merge;
@@ -106,6 +108,50 @@ impl TreeBuilder {
         }
     }
 
+    /// Joins several sequences of merges, each of which makes one cluster of its own observations, on
+    /// the pool that this is called in. A part is such a sequence, and the observation that represents
+    /// each of its slots; a turn is the number of a part and that of its merge, in order for each part.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough.
+    pub fn append_in_turns(
+        &mut self,
+        parts: &[(&[u32], &[Merge])],
+        turns: &[(u32, u32)],
+    ) -> Result<()> {
+        let made = self.n as u32 + self.steps.len() as u32..;
+        let mut made_by: Vec<Vec<u32>> = vec![Vec::new(); parts.len()];
+        for (made_by, (_, merges)) in made_by.iter_mut().zip(parts) {
+            memory::reserve(made_by, TREE, merges.len())?;
+        }
+        for (&(part, _), made) in turns.iter().zip(made) {
+            made_by[part as usize].push(made);
+        }
+        let node = &self.node;
+        let steps_of = |(&(slots, merges), made): (&(&[u32], &[Merge]), &Vec<u32>)| {
+            let nodes = slots.iter().map(|&observation| node[observation as usize]);
+            let mut nodes = memory::collected(TREE, nodes)?;
+            let steps = merges.iter().zip(made).map(|(merge, &made)| {
+                let (lower, higher) = (merge.lower as usize, merge.higher as usize);
+                let step = (nodes[lower], nodes[higher], merge.height);
+                nodes[lower] = made;
+                step
+            });
+            memory::collected(TREE, steps)
+        };
+        let steps_of = parts.par_iter().zip(&made_by).map(steps_of);
+        let steps_of = steps_of.collect::<Result<Vec<_>>>()?;
+        memory::reserve(&mut self.steps, TREE, turns.len())?;
+        let step = |&(part, at): &(u32, u32)| steps_of[part as usize][at as usize];
+        self.steps.par_extend(turns.par_iter().map(step));
+        for ((slots, merges), made) in parts.iter().zip(&made_by) {
+            if let (Some(last), Some(&root)) = (merges.last(), made.last()) {
+                self.node[slots[last.lower as usize] as usize] = root;
+            }
+        }
+        Ok(())
+    }
+
     /// The tree, after all observations are joined.
     ///
     /// # Errors
@@ -131,16 +177,29 @@ pub fn merge_rows(columns: &[i32]) -> Result<Vec<[i32; 2]>> {
 /// # Errors
 /// `Error::Memory`.
 pub fn leaf_order(merge: &[[i32; 2]]) -> Result<Vec<i32>> {
-    let mut order = memory::room(TREE, merge.len() + 1)?;
-    let mut open = vec![merge.len() as i32];
-    while let Some(id) = open.pop() {
-        if id < 0 {
-            order.push(-id);
-        } else {
-            let [first, second] = merge[id as usize - 1];
-            open.push(second);
-            open.push(first);
-        }
+    // By cluster the number of its leaves, and from its parent on the place of the first of them. A walk
+    // down the tree is slower, as each of its steps waits for the one before.
+    let mut leaves: Vec<u32> = memory::room(TREE, merge.len())?;
+    for pair in merge {
+        let [a, b] = pair.map(|id| if id < 0 { 1 } else { leaves[id as usize - 1] });
+        leaves.push(a + b);
+    }
+    let mut order = memory::zeros(TREE, merge.len() + 1)?;
+    if let Some(root) = leaves.last_mut() {
+        *root = 0;
+    }
+    for (row, &[first, second]) in merge.iter().enumerate().rev() {
+        let place = leaves[row];
+        let mut put = |id: i32, place: u32| {
+            if id < 0 {
+                order[place as usize] = -id;
+                1
+            } else {
+                std::mem::replace(&mut leaves[id as usize - 1], place)
+            }
+        };
+        let of_first = put(first, place);
+        put(second, place + of_first);
     }
     Ok(order)
 }

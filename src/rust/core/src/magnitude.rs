@@ -18,7 +18,14 @@ pub fn check_magnitude(x: &Observations) -> Result<()> {
 
 /// The largest magnitude of a value.
 pub fn largest(values: &[f64]) -> f64 {
-    values.iter().fold(0.0f64, |m, v| m.max(v.abs()))
+    // In lanes, as each comparison would otherwise wait for the last one.
+    let lanes = values.chunks(8).fold([0.0f64; 8], |mut largest, values| {
+        for (largest, value) in largest.iter_mut().zip(values) {
+            *largest = largest.max(value.abs());
+        }
+        largest
+    });
+    lanes.into_iter().fold(0.0, f64::max)
 }
 
 /// As [`check_magnitude`], given the largest magnitude of a value.

@@ -11,7 +11,7 @@ use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
 use gmhclust_core::mahalanobis::screen::cpu::CpuScreen;
 use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
 use gmhclust_core::mahalanobis::{
-    AgglomerationDevice, BoundingBox, Distance, Problem, WholeProblems,
+    AgglomerationDevice, BoundingBox, Distance, Division, MergesOfEach, Problem, WholeProblems,
 };
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
@@ -21,6 +21,7 @@ use gmhclust_core::tasks::join;
 use gmhclust_core::{Cpu, Merge, Monitor, Observations};
 use rayon::prelude::*;
 
+use crate::blocks::BlockProblems;
 use crate::budget::memory_from_environment;
 use crate::device::{self, Device};
 use crate::neighbours::CudaNeighbours;
@@ -54,13 +55,15 @@ pub struct Handover {
     pub kmeans_device: usize,
 }
 
-/// Largest size of a problem in a thread block, as a multiple of the average: a larger one would
-/// keep its block busy long after the others are done.
-const LARGEST_IN_BLOCK: usize = 4;
+/// Time that a thread block takes for a problem, as a multiple of that of a core, with centroid
+/// distances and with full ones, while all multiprocessors have as many blocks as they can (measured:
+/// an H200 and cores of an Intel Xeon, gmhclust.R, row `cells1m`).
+const BLOCK_PER_CORE: f64 = 2.5;
+const BLOCK_PER_CORE_FULL: f64 = 3.4;
 
-/// Clusters of a problem above which all blocks together grow its tree faster than it is merged in a
-/// block (measured, gmhclust.R, row `cells1m`).
-const MOST_BESIDE_TREES: usize = 2_500;
+/// Clusters of a problem from which on it is no work for a core beside blocks where all blocks
+/// together can grow its tree.
+const FEWEST_BESIDE_BLOCKS: usize = 4_096;
 
 /// Fewest clusters of a tree that is grown for its members' sake.
 const FEWEST_WITH_MANY_MEMBERS: usize = 64;
@@ -190,28 +193,31 @@ fn first_usable<D>(opened: impl Iterator<Item = Result<D>>) -> Result<Vec<D>> {
     usable(tried)
 }
 
-/// The numbers of the problems that thread blocks merge: those that `fit` and are of about one
-/// size, if at least `fewest` fit; otherwise none.
-fn in_blocks(
-    problems: &[Problem<'_>],
-    fit: &[bool],
-    fewest: usize,
-    grows: impl Fn(&Problem) -> bool,
-) -> Vec<usize> {
-    let fitting = (0..problems.len()).filter(|&number| fit[number]);
-    let fitting: Vec<usize> = fitting.collect();
-    let count = fitting.len();
-    if count < fewest {
-        return Vec::new();
-    }
-    let clusters = |number: usize| problems[number].clusters();
-    let total: usize = fitting.iter().map(|&number| clusters(number)).sum();
-    let is_small = |&number: &usize| {
-        let clusters = clusters(number);
-        let has_tree = clusters > MOST_BESIDE_TREES && grows(&problems[number]);
-        clusters * count <= LARGEST_IN_BLOCK * total && !has_tree
-    };
-    fitting.into_iter().filter(is_small).collect()
+/// Divides problems of these sizes, in decreasing order, of which `has_tree` tells which ones all blocks
+/// together make a tree of: returns the number of those at the front that thread blocks should not
+/// merge. Beside the blocks, which make the largest of the others last as long as they do, `threads`
+/// threads merge those at the front that have no tree. A problem takes time by the square of its size,
+/// in a block `block_per_core` times as long.
+fn front_to_leave(
+    sizes: &[usize],
+    has_tree: impl Fn(usize) -> bool,
+    threads: usize,
+    block_per_core: f64,
+) -> usize {
+    let (mut on_cpu, mut longest) = (0.0, 0.0f64);
+    let times = sizes.iter().map(|&size| {
+        let alone = (size * size) as f64;
+        let time = (block_per_core * alone)
+            .max(on_cpu / threads as f64)
+            .max(longest);
+        if !has_tree(size) {
+            on_cpu += alone;
+            longest = longest.max(alone);
+        }
+        time
+    });
+    let shortest = times.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
+    shortest.map_or(0, |(front, _)| front)
 }
 
 impl gmhclust_core::Device for Cuda {
@@ -257,20 +263,51 @@ impl AgglomerationDevice for Cuda {
 }
 
 impl WholeProblems for Cuda {
-    fn choose(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<usize>> {
-        if problems.len() < self.handover.blocks {
-            return Ok(Vec::new());
+    fn divide(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Division> {
+        let fewest = self.handover.blocks;
+        if problems.len() < fewest {
+            return Ok(Division::default());
         }
         let fits = |problem| Ok(blocks::fits(problem) && !blocks::is_tied(problem, monitor)?);
-        let fit: Vec<bool> = self
-            .cpu
-            .install(|| problems.par_iter().map(fits).collect::<Result<_>>())?;
-        let grows = |problem: &Problem| self.grows(problem);
-        Ok(in_blocks(problems, &fit, self.handover.blocks, grows))
+        let (fit, threads) = self.cpu.install(|| {
+            let fit = problems.par_iter().map(fits).collect::<Result<Vec<bool>>>();
+            (fit, rayon::current_num_threads())
+        });
+        let fit = fit?;
+        let mut fitting: Vec<usize> = (0..problems.len()).filter(|&i| fit[i]).collect();
+        if fitting.len() < fewest {
+            return Ok(Division::default());
+        }
+        let size = |number: usize| problems[number].clusters();
+        fitting.sort_by_key(|&number| Reverse(size(number)));
+        let sizes: Vec<usize> = fitting.iter().map(|&number| size(number)).collect();
+        let block_per_core = match problems[0].options.distance {
+            Distance::Centroid => BLOCK_PER_CORE,
+            Distance::FullMahalanobis => BLOCK_PER_CORE_FULL,
+        };
+        let grows = self.grows(&problems[fitting[0]]);
+        let has_tree = |size| grows && size >= FEWEST_BESIDE_BLOCKS;
+        let front = match fewest {
+            0 => 0,
+            _ => front_to_leave(&sizes, has_tree, threads, block_per_core),
+        };
+        let (front, rest) = fitting.split_at(front);
+        let on_cpu = front
+            .iter()
+            .copied()
+            .filter(|&number| !has_tree(size(number)));
+        Ok(Division {
+            whole: rest.to_vec(),
+            on_cpu: on_cpu.collect(),
+        })
     }
 
     /// Merges each problem in a thread block, with the same number of problems on every device.
-    fn merge(&self, problems: &[&Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+    fn prepare<'a>(
+        &'a self,
+        problems: Vec<&'a Problem<'a>>,
+        monitor: &'a Monitor,
+    ) -> Result<MergesOfEach<'a>> {
         let mut order: Vec<usize> = (0..problems.len()).collect();
         order.sort_by_key(|&i| Reverse(problems[i].clusters()));
         let devices = self.devices.len();
@@ -278,20 +315,23 @@ impl WholeProblems for Cuda {
         let shares: Vec<Vec<usize>> = (0..devices)
             .map(|d| order.iter().copied().skip(d).step_by(devices).collect())
             .collect();
-        let found: Vec<Vec<Vec<Merge>>> = std::thread::scope(|scope| {
-            let work = |(device, share): (&'_ Arc<Device>, &Vec<usize>)| {
-                let mine: Vec<&Problem> = share.iter().map(|&i| problems[i]).collect();
-                let device = device.clone();
-                scope.spawn(move || blocks::agglomerate(&device, &mine, &self.cpu, monitor))
-            };
-            let workers: Vec<_> = self.devices.iter().zip(&shares).map(work).collect();
-            workers.into_iter().map(join).collect::<Result<_>>()
-        })?;
-        let mut merges = vec![Vec::new(); problems.len()];
-        for (&i, found) in shares.iter().flatten().zip(found.into_iter().flatten()) {
-            merges[i] = found;
-        }
-        Ok(merges)
+        let prepared = self.devices.iter().zip(&shares).map(|(device, share)| {
+            let mine = share.iter().map(|&i| problems[i]).collect();
+            BlockProblems::new(device, mine, &self.cpu, monitor)
+        });
+        let prepared: Vec<BlockProblems> = prepared.collect::<Result<_>>()?;
+        Ok(Box::new(move || {
+            let found: Vec<Vec<Vec<Merge>>> = std::thread::scope(|scope| {
+                let work = |mine: BlockProblems<'a>| scope.spawn(move || mine.merge(monitor));
+                let workers: Vec<_> = prepared.into_iter().map(work).collect();
+                workers.into_iter().map(join).collect::<Result<_>>()
+            })?;
+            let mut merges = vec![Vec::new(); problems.len()];
+            for (&i, found) in shares.iter().flatten().zip(found.into_iter().flatten()) {
+                merges[i] = found;
+            }
+            Ok(merges)
+        }))
     }
 }
 
@@ -370,9 +410,6 @@ impl KMeansDevice for Cuda {
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Options, Subthreshold};
-    use gmhclust_core::testing::observations;
-
     use super::*;
 
     #[test]
@@ -402,25 +439,19 @@ mod tests {
     }
 
     #[test]
-    fn blocks_merge_many_small_problems_but_none_that_is_much_larger() {
-        let x = observations((0..600).map(f64::from).collect(), 600, 1);
-        let options = Options {
-            threshold: 5.0,
-            subthreshold: Subthreshold::Mahal,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
-        };
-        let problem = |n: u32| Problem::of_observations(&x, (0..n).collect(), options);
-        let sizes = [10, 10, 600, 10, 10, 10, 10, 10, 10];
-        let problems: Vec<Problem> = sizes.into_iter().map(problem).collect();
-        let mut fit = [true; 9];
-        fit[1] = false;
-        assert_eq!(
-            in_blocks(&problems, &fit, 8, |_| false),
-            [0, 3, 4, 5, 6, 7, 8]
-        );
-        fit[0] = false;
-        assert!(in_blocks(&problems, &fit, 8, |_| false).is_empty());
+    fn problems_that_would_keep_a_block_too_long_are_left_to_others() {
+        let no_tree = |_| false;
+        // A block takes as long for 100 as for any number of them.
+        assert_eq!(front_to_leave(&[100; 50], no_tree, 8, 2.0), 0);
+        // One that is much larger takes less time on a core.
+        let mut sizes = [10; 50];
+        sizes[0] = 600;
+        assert_eq!(front_to_leave(&sizes, no_tree, 8, 2.0), 1);
+        assert_eq!(front_to_leave(&sizes, |size| size > 500, 8, 2.0), 1);
+        // More threads take more.
+        let sizes: Vec<usize> = (1..=100).rev().map(|size| 10 * size).collect();
+        let [two, sixteen] = [2, 16].map(|threads| front_to_leave(&sizes, no_tree, threads, 2.0));
+        assert!(0 < two && two < sixteen && sixteen < 50, "{two}, {sixteen}");
+        assert_eq!(front_to_leave(&[], no_tree, 2, 2.0), 0);
     }
 }

@@ -3,9 +3,7 @@
 //! [`within`] is the first part. [`above`] is the second, given the merges of the first, which may come
 //! from another machine.
 
-use std::cmp::Reverse;
-use std::collections::binary_heap::PeekMut;
-use std::collections::BinaryHeap;
+use rayon::prelude::*;
 
 use super::agglomerate::agglomerate_all;
 use super::clustering::Clustering;
@@ -42,24 +40,43 @@ impl AprioriPartition {
 
     /// The same, also where it is trivial.
     pub fn by_label(labels: &[u32]) -> Self {
-        // Labels and indices in one number each sort several times faster.
-        let labelled = labels.iter().zip(0u32..);
-        let mut keys: Vec<u64> = labelled
-            .map(|(&label, i)| u64::from(label) << 32 | u64::from(i))
+        let most = labels.iter().copied().max().unwrap_or(0) as usize;
+        if most > labels.len() {
+            // Ranks in place of labels that would make the table of sizes large.
+            let mut distinct = labels.to_vec();
+            distinct.push(0);
+            distinct.sort_unstable();
+            distinct.dedup();
+            let rank = |label| distinct.partition_point(|&other| other < label) as u32;
+            let ranks: Vec<u32> = labels.iter().map(|&label| rank(label)).collect();
+            let mut partition = Self::by_label(&ranks);
+            for (label, _) in &mut partition.clusters {
+                *label = distinct[*label as usize];
+            }
+            return partition;
+        }
+        let mut sizes = vec![0; most + 1];
+        for &label in labels {
+            sizes[label as usize] += 1;
+        }
+        let is_loose = |label: u32| label == 0 || sizes[label as usize] == 1;
+        let with_members = (0..=most as u32).filter(|&label| !is_loose(label));
+        let with_members = with_members.filter(|&label| sizes[label as usize] > 0);
+        let mut clusters: Vec<(u32, Vec<u32>)> = with_members
+            .map(|label| (label, Vec::with_capacity(sizes[label as usize])))
             .collect();
-        keys.sort_unstable();
-        let mut clusters = Vec::new();
+        let mut places = vec![0; most + 1];
+        for (place, (label, _)) in clusters.iter().enumerate() {
+            places[*label as usize] = place;
+        }
         let mut loose = Vec::new();
-        for group in keys.chunk_by(|a, b| a >> 32 == b >> 32) {
-            let label = (group[0] >> 32) as u32;
-            let members = group.iter().map(|&key| key as u32);
-            if label == 0 || group.len() == 1 {
-                loose.extend(members);
+        for (&label, i) in labels.iter().zip(0..) {
+            if is_loose(label) {
+                loose.push(i);
             } else {
-                clusters.push((label, members.collect::<Vec<u32>>()));
+                clusters[places[label as usize]].1.push(i);
             }
         }
-        loose.sort_unstable();
         Self { clusters, loose }
     }
 
@@ -111,7 +128,9 @@ pub fn above(
 ) -> Result<Clustering> {
     let Arranged { x, order, starts } = arranged;
     let mut tree = TreeBuilder::new(x.nrows())?;
-    let apriori_labels = interleave(partition, inner, &mut tree);
+    let apriori_labels = device
+        .cpu()
+        .install(|| interleave(partition, inner, &mut tree))?;
 
     let mut starts = starts.clone();
     let loose = starts[starts.len() - 1] + 1..=x.nrows();
@@ -189,31 +208,36 @@ pub fn within(
 }
 
 /// Appends the merges of all apriori clusters to the tree, by height, each cluster's in order (ties: the
-/// smaller label first). Returns the label of each merge.
+/// smaller label first). Returns the label of each merge. For a pool of threads.
 fn interleave(
     partition: &AprioriPartition,
     inner: &[Vec<Merge>],
     tree: &mut TreeBuilder,
-) -> Vec<u32> {
-    let next = |cluster: usize, at: usize| {
-        inner[cluster]
-            .get(at)
-            .map(|merge| Reverse((Height(merge.height), cluster, at)))
-    };
-    let mut queue: BinaryHeap<_> = (0..inner.len()).filter_map(|c| next(c, 0)).collect();
-    let mut labels = Vec::with_capacity(inner.iter().map(Vec::len).sum());
-    while let Some(mut top) = queue.peek_mut() {
-        let Reverse((_, cluster, at)) = *top;
-        let (label, members) = &partition.clusters[cluster];
-        tree.append(members, &inner[cluster][at..=at]);
-        labels.push(*label);
-        // To replace it in place is less work than to remove one and add another.
-        match next(cluster, at + 1) {
-            Some(later) => *top = later,
-            None => drop(PeekMut::pop(top)),
-        }
+) -> Result<Vec<u32>> {
+    // A merge below an earlier one of its cluster follows that one at once.
+    let mut turns: Vec<(Height, u32, u32)> =
+        memory::room(memory::OBSERVATIONS, inner.iter().map(Vec::len).sum())?;
+    for (merges, cluster) in inner.iter().zip(0..) {
+        let mut greatest = f64::NEG_INFINITY;
+        turns.extend(merges.iter().zip(0..).map(|(merge, at)| {
+            greatest = greatest.max(merge.height);
+            (Height(greatest), cluster, at)
+        }));
     }
-    labels
+    turns.par_sort_unstable();
+    let clusters = &partition.clusters;
+    let parts: Vec<(&[u32], &[Merge])> = clusters
+        .iter()
+        .zip(inner)
+        .map(|((_, members), merges)| (&members[..], &merges[..]))
+        .collect();
+    let turns = turns.iter().map(|&(_, cluster, at)| (cluster, at));
+    let turns = memory::collected(memory::OBSERVATIONS, turns)?;
+    tree.append_in_turns(&parts, &turns)?;
+    let labels = turns
+        .iter()
+        .map(|&(cluster, _)| clusters[cluster as usize].0);
+    memory::collected(memory::OBSERVATIONS, labels)
 }
 
 #[cfg(test)]
@@ -228,5 +252,34 @@ mod tests {
         assert_eq!(AprioriPartition::new(&[1, 2, 3, 0]), None);
         assert_eq!(AprioriPartition::new(&[4, 4, 4]), None);
         assert!(AprioriPartition::new(&[4, 4, 0]).is_some());
+    }
+
+    #[test]
+    fn labels_may_be_any_numbers() {
+        let most = u32::MAX;
+        let partition = AprioriPartition::new(&[most, 9, 0, most, 70, 9, 8]).unwrap();
+        assert_eq!(partition.clusters, [(9, vec![1, 5]), (most, vec![0, 3])]);
+        assert_eq!(partition.loose, [2, 4, 6]);
+    }
+
+    #[test]
+    fn merges_of_apriori_clusters_follow_one_another_by_height() {
+        let partition = AprioriPartition::new(&[5, 2, 5, 2, 5, 2, 5]).unwrap();
+        let merge = |lower, higher, height| Merge {
+            lower,
+            higher,
+            height,
+        };
+        let inner = [
+            vec![merge(0, 1, 2.0), merge(0, 2, 4.0)],
+            vec![merge(1, 2, 1.0), merge(1, 3, 4.0), merge(0, 1, 3.0)],
+        ];
+        let mut tree = TreeBuilder::new(7).unwrap();
+        let labels = interleave(&partition, &inner, &mut tree).unwrap();
+        assert_eq!(labels, [5, 2, 2, 5, 5]);
+        tree.join(0, 1, 5.0);
+        let tree = tree.finish().unwrap();
+        assert_eq!(tree.height, [1.0, 2.0, 4.0, 4.0, 3.0, 5.0]);
+        assert_eq!(tree.merge[..3], [[-3, -5], [-2, -4], [-6, 2]]);
     }
 }

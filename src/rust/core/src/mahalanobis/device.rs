@@ -50,18 +50,35 @@ pub trait AgglomerationDevice: Device {
 /// A device that makes all merges of a problem by itself, of many problems at a time, while the CPU
 /// works on others.
 pub trait WholeProblems: Sync {
-    /// The numbers, in increasing order, of those problems that the device should merge.
+    /// Which problems the device should merge as a whole, and which the CPU should.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory`.
-    fn choose(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<usize>>;
+    fn divide(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Division>;
 
-    /// The merges of each of these problems, in order.
+    /// Prepares these problems on the CPU's threads, before they work on others. The value makes the
+    /// merges of each, in order.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where the device has too
-    /// little, `Error::Device` where it fails.
-    fn merge(&self, problems: &[&Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>>;
+    /// little, `Error::Device` where it fails: these of the value, too.
+    fn prepare<'a>(
+        &'a self,
+        problems: Vec<&'a Problem<'a>>,
+        monitor: &'a Monitor,
+    ) -> Result<MergesOfEach<'a>>;
 }
+
+/// The numbers of problems that are merged in different ways.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Division {
+    /// Those that a device merges as a whole.
+    pub whole: Vec<usize>,
+    /// Those that the CPU merges alone meanwhile.
+    pub on_cpu: Vec<usize>,
+}
+
+/// Makes the merges of each of several problems.
+pub type MergesOfEach<'a> = Box<dyn FnOnce() -> Result<Vec<Vec<Merge>>> + Send + 'a>;
 
 impl AgglomerationDevice for Cpu {}

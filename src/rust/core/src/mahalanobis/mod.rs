@@ -42,7 +42,7 @@ mod tests;
 
 pub use cluster::{cluster, cluster_above, cluster_within, Clusterer, ProblemSizes};
 pub use clustering::Clustering;
-pub use device::{AgglomerationDevice, WholeProblems};
+pub use device::{AgglomerationDevice, Division, MergesOfEach, WholeProblems};
 pub use input::MOST_DEGENERATE_WORK;
 pub use options::{Distance, Options};
 pub use problem::{BoundingBox, Problem, UnionRule};

@@ -101,13 +101,19 @@ impl AgglomerationDevice for Exhaustive {
 }
 
 impl WholeProblems for Exhaustive {
-    fn choose(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Vec<usize>> {
-        Ok((0..problems.len()).collect())
+    /// Every third one is left to the CPU.
+    fn divide(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Division> {
+        let (on_cpu, whole) = (0..problems.len()).partition(|number| number % 3 == 2);
+        Ok(Division { whole, on_cpu })
     }
 
-    fn merge(&self, problems: &[&Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
+    fn prepare<'a>(
+        &'a self,
+        problems: Vec<&'a Problem<'a>>,
+        _: &'a Monitor,
+    ) -> Result<MergesOfEach<'a>> {
         let merges = |problem: &&Problem| reference::agglomerate(problem, self.source);
-        Ok(problems.iter().map(merges).collect())
+        Ok(Box::new(move || Ok(problems.iter().map(merges).collect())))
     }
 }
 

@@ -10,10 +10,10 @@ use crate::kmeans::{Assigned, KMeansDevice, Start};
 use crate::linkage::dissimilarities::Dissimilarities;
 use crate::linkage::{LinkageDevice, Origin, Recurrence};
 use crate::mahalanobis::agglomerate::agglomerate_all;
-use crate::mahalanobis::{AgglomerationDevice, Problem, WholeProblems};
+use crate::mahalanobis::{AgglomerationDevice, Division, MergesOfEach, Problem, WholeProblems};
 use crate::metric::Points;
 use crate::neighbours::{NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space};
-use crate::{Merge, Monitor, Observations};
+use crate::{Monitor, Observations};
 
 /// A device that gives the CPU's answers, and after a number of them an error.
 ///
@@ -67,14 +67,23 @@ impl AgglomerationDevice for FailingDevice {
 
 /// One answer for all apriori clusters, and one for the tree above them.
 impl WholeProblems for FailingDevice {
-    fn choose(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Vec<usize>> {
+    fn divide(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Division> {
         self.answer()?;
-        Ok((0..problems.len()).collect())
+        Ok(Division {
+            whole: (0..problems.len()).collect(),
+            on_cpu: Vec::new(),
+        })
     }
 
-    fn merge(&self, problems: &[&Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        let problems: Vec<Problem> = problems.iter().map(|&problem| problem.clone()).collect();
-        agglomerate_all(&problems, &self.cpu, monitor)
+    fn prepare<'a>(
+        &'a self,
+        problems: Vec<&'a Problem<'a>>,
+        monitor: &'a Monitor,
+    ) -> Result<MergesOfEach<'a>> {
+        let problems: Vec<Problem> = problems.into_iter().cloned().collect();
+        Ok(Box::new(move || {
+            agglomerate_all(&problems, &self.cpu, monitor)
+        }))
     }
 }
 

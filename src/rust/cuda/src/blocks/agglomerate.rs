@@ -10,7 +10,7 @@ use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::{Cpu, Merge};
 
-use super::arrays::{bytes_per_observation, MOST_DIMENSIONS};
+use super::arrays::{bytes_per_observation, Task, MOST_DIMENSIONS};
 use super::launch::Launch;
 use super::tasks::gather;
 use crate::device::Device;
@@ -47,56 +47,109 @@ pub fn is_tied(problem: &Problem, monitor: &Monitor) -> Result<bool> {
     Ok(searches > problem.clusters())
 }
 
-/// The merges of each of these problems, all of which fit ([`fits`]) and have the same options;
-/// `cpu` gathers their observations.
-///
-/// # Errors
-/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little for
-/// even one of them, `Error::Device` when it fails.
-pub fn agglomerate(
-    device: &Arc<Device>,
-    problems: &[&Problem<'_>],
-    cpu: &Cpu,
-    monitor: &Monitor,
-) -> Result<Vec<Vec<Merge>>> {
-    for problem in problems {
-        monitor.expect(agglomerate::work(problem));
-    }
-    let mut merges = vec![Vec::new(); problems.len()];
-    // The largest first, so that none of them is last.
-    let mut order: Vec<usize> = (0..problems.len()).collect();
-    order.sort_by_key(|&i| Reverse(problems[i].clusters()));
-    let mut rest = &order[..];
-    while !rest.is_empty() {
-        let count = as_many_as_fit(device, problems, rest)?;
-        let (now, later) = rest.split_at(count);
-        let batch: Vec<&Problem> = now.iter().map(|&i| problems[i]).collect();
-        let (tasks, x) = cpu.install(|| gather(&batch));
-        let found = Launch::new(device, &batch)?.run(&batch, &tasks, &x, monitor)?;
-        for (&i, found) in now.iter().zip(found) {
-            merges[i] = found;
+/// Problems that fit ([`fits`]) and have the same options, on their way to a device.
+pub struct BlockProblems<'a> {
+    device: Arc<Device>,
+    /// The largest first, so that none of them is last.
+    problems: Vec<&'a Problem<'a>>,
+    /// By place in `problems`, the place in what the caller gave.
+    order: Vec<usize>,
+    cpu: &'a Cpu,
+    /// What the first launch takes.
+    first: Option<Batch>,
+}
+
+/// As many problems as the device's memory has room for.
+struct Batch {
+    problems: usize,
+    tasks: Vec<Task>,
+    x: Vec<f64>,
+}
+
+impl<'a> BlockProblems<'a> {
+    /// Gathers the observations of as many problems as fit in the device's memory, on the threads of
+    /// `cpu`.
+    ///
+    /// # Errors
+    /// `Error::Memory` when the device has too little for even one of them, `Error::Device` when it
+    /// fails.
+    pub fn new(
+        device: &Arc<Device>,
+        problems: Vec<&'a Problem<'a>>,
+        cpu: &'a Cpu,
+        monitor: &Monitor,
+    ) -> Result<Self> {
+        for problem in &problems {
+            monitor.expect(agglomerate::work(problem));
         }
-        rest = later;
+        let mut order: Vec<usize> = (0..problems.len()).collect();
+        order.sort_by_key(|&i| Reverse(problems[i].clusters()));
+        let mut new = Self {
+            device: device.clone(),
+            problems: order.iter().map(|&i| problems[i]).collect(),
+            order,
+            cpu,
+            first: None,
+        };
+        new.first = new.batch(0)?;
+        Ok(new)
     }
-    Ok(merges)
+
+    /// Gathers the problems from this one on; `None` at the end.
+    fn batch(&self, first: usize) -> Result<Option<Batch>> {
+        let rest = &self.problems[first..];
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let count = as_many_as_fit(&self.device, rest)?;
+        let (tasks, x) = self.cpu.install(|| gather(&rest[..count]));
+        Ok(Some(Batch {
+            problems: count,
+            tasks,
+            x,
+        }))
+    }
+
+    /// The merges of each problem.
+    ///
+    /// # Errors
+    /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little for
+    /// even one problem, `Error::Device` when it fails.
+    pub fn merge(mut self, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        let mut merges = vec![Vec::new(); self.problems.len()];
+        let mut done = 0;
+        let mut next = self.first.take();
+        while let Some(batch) = next {
+            let places = done..done + batch.problems;
+            let problems = &self.problems[places.clone()];
+            let launch = Launch::new(&self.device, problems)?;
+            let found = launch.run(problems, &batch.tasks, &batch.x, monitor)?;
+            for (&i, found) in self.order[places].iter().zip(found) {
+                merges[i] = found;
+            }
+            done += batch.problems;
+            next = self.batch(done)?;
+        }
+        Ok(merges)
+    }
 }
 
 /// Number of problems, in this order, that fit in the device's memory at a time.
-fn as_many_as_fit(device: &Device, problems: &[&Problem<'_>], order: &[usize]) -> Result<usize> {
+fn as_many_as_fit(device: &Device, problems: &[&Problem<'_>]) -> Result<usize> {
     let free = device.free_memory()?;
-    let bytes = bytes_per_observation(problems[order[0]].x.ncols());
+    let bytes = bytes_per_observation(problems[0].x.ncols());
     let capacity = (free as f64 * MEMORY_SHARE) as usize / bytes;
     let mut observations = 0;
-    let fitting = order.iter().take_while(|&&i| {
-        observations += problems[i].clusters();
+    let fitting = problems.iter().take_while(|problem| {
+        observations += problem.clusters();
         observations <= capacity
     });
     match fitting.count() {
         0 => Err(Error::Memory(format!(
             "an apriori cluster of {} observations needs {} bytes on the device, which has {free} \
              free",
-            problems[order[0]].clusters(),
-            bytes * problems[order[0]].clusters(),
+            problems[0].clusters(),
+            bytes * problems[0].clusters(),
         ))),
         count => Ok(count),
     }

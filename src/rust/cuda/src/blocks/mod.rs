@@ -7,5 +7,5 @@ mod decisions;
 mod launch;
 mod tasks;
 
-pub use agglomerate::{agglomerate, fits, is_tied};
+pub use agglomerate::{fits, is_tied, BlockProblems};
 pub use arrays::{banded_len, to_bands};

@@ -1,11 +1,13 @@
 //! Problems divided between screens and a device that merges whole problems.
 
+use std::cmp::Reverse;
+
 use rayon::prelude::*;
 
 use super::one_problem::agglomerate;
 use super::work::work;
 use crate::error::Result;
-use crate::mahalanobis::device::AgglomerationDevice;
+use crate::mahalanobis::device::{AgglomerationDevice, Division};
 use crate::mahalanobis::problem::Problem;
 use crate::memory;
 use crate::merge::Merge;
@@ -23,45 +25,85 @@ pub fn agglomerate_all(
     monitor: &Monitor,
 ) -> Result<Vec<Vec<Merge>>> {
     let Some(whole) = device.whole_problems() else {
-        let all: Vec<usize> = (0..problems.len()).collect();
-        return agglomerate_on_screens(problems, &all, device, monitor);
+        return all_on_screens(problems, device, monitor);
     };
-    let chosen = whole.choose(problems, monitor)?;
-    let is_left = |number: &usize| chosen.binary_search(number).is_err();
-    let left: Vec<usize> = (0..problems.len()).filter(is_left).collect();
-    let (by_device, on_screens) = std::thread::scope(|scope| {
-        let by_device = scope.spawn(|| {
-            let problems: Vec<&Problem> = chosen.iter().map(|&i| &problems[i]).collect();
-            whole.merge(&problems, monitor)
-        });
-        let on_screens = agglomerate_on_screens(problems, &left, device, monitor);
-        Ok((join(by_device)?, on_screens?))
+    let division = whole.divide(problems, monitor)?;
+    if division == Division::default() {
+        return all_on_screens(problems, device, monitor);
+    }
+    let wholes = division.whole.iter().map(|&i| &problems[i]).collect();
+    let merge_each = whole.prepare(wholes, monitor)?;
+    let mut ways = vec![Some(Way::Device); problems.len()];
+    for &number in &division.whole {
+        ways[number] = None;
+    }
+    for &number in &division.on_cpu {
+        ways[number] = Some(Way::Cpu);
+    }
+    let (by_device, mut merges) = std::thread::scope(|scope| {
+        let by_device = scope.spawn(merge_each);
+        let merges = on_screens(problems, &ways, device, monitor);
+        Ok((join(by_device)?, merges?))
     })?;
-    let mut merges = vec![Vec::new(); problems.len()];
-    let numbers = chosen.iter().chain(&left);
-    for (&number, found) in numbers.zip(by_device.into_iter().chain(on_screens)) {
+    for (&number, found) in division.whole.iter().zip(by_device) {
         merges[number] = found;
     }
     Ok(merges)
 }
 
-/// The merges of the problems of these numbers, each with a screen of its own.
-fn agglomerate_on_screens(
+/// How a problem is merged with a screen.
+#[derive(Clone, Copy)]
+enum Way {
+    Device,
+    /// Without the rest of the device.
+    Cpu,
+}
+
+fn all_on_screens(
     problems: &[Problem<'_>],
-    numbers: &[usize],
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Vec<Merge>>> {
-    let each = || numbers.iter().map(|&number| &problems[number]);
-    let largest = each().map(Problem::working_memory).fold(0.0, f64::max);
-    memory::check("the clustering needs", largest)?;
-    for problem in each() {
+    on_screens(
+        problems,
+        &vec![Some(Way::Device); problems.len()],
+        device,
+        monitor,
+    )
+}
+
+/// The merges of the problems that have a way, each with a screen of its own; none of the others.
+fn on_screens(
+    problems: &[Problem<'_>],
+    ways: &[Option<Way>],
+    device: &(impl AgglomerationDevice + ?Sized),
+    monitor: &Monitor,
+) -> Result<Vec<Vec<Merge>>> {
+    let chosen = problems.iter().zip(ways).enumerate();
+    let chosen = chosen.filter_map(|(number, (problem, way))| Some((number, problem, (*way)?)));
+    let mut chosen: Vec<(usize, &Problem, Way)> = chosen.collect();
+    let largest = chosen
+        .iter()
+        .map(|(_, problem, _)| problem.working_memory());
+    memory::check("the clustering needs", largest.fold(0.0, f64::max))?;
+    for (_, problem, _) in &chosen {
         monitor.expect(work(problem));
     }
-    let merges = |(place, &number): (usize, &usize)| {
-        let problem = &problems[number];
-        agglomerate(place, problem, device, monitor)
-    };
+    // The largest first, so that none of them is last.
+    chosen.sort_by_key(|(_, problem, _)| Reverse(problem.clusters()));
     let cpu = device.cpu();
-    cpu.install(|| numbers.par_iter().enumerate().map(merges).collect())
+    let merge = |(place, &(number, problem, way)): (usize, &(usize, &Problem, Way))| {
+        let found = match way {
+            Way::Device => agglomerate(place, problem, device, monitor),
+            Way::Cpu => agglomerate(place, problem, cpu, monitor),
+        };
+        Ok((number, found?))
+    };
+    let each = chosen.par_iter().enumerate().with_max_len(1);
+    let found: Vec<_> = cpu.install(|| each.map(merge).collect::<Result<_>>())?;
+    let mut merges = vec![Vec::new(); problems.len()];
+    for (number, found) in found {
+        merges[number] = found;
+    }
+    Ok(merges)
 }
