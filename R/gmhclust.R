@@ -237,6 +237,7 @@ gmhclust <- function(X, # nolint: object_name_linter.
   call <- match.call()
   x <- as_observations(X, "X", call, ..., wide = TRUE)
   workers <- check_workers(BPPARAM, "BPPARAM", call)
+  device <- check_device(backend, threads, devices, call)
   options <- list(
     threshold = if (is.null(threshold)) {
       default_threshold(nrow(x), ncol(x))
@@ -248,10 +249,14 @@ gmhclust <- function(X, # nolint: object_name_linter.
     normalize = check_flag(normalize, "normalize", call),
     scale = check_flag(scale, "scale", call),
     apriori_intra = check_flag(apriori_intra, "apriori_intra", call),
-    device = check_device(backend, threads, devices, call),
+    device = device,
     progress = check_flag(progress, "progress", call),
     workers = workers,
-    worker_device = check_device(backend, threads, devices, call, workers),
+    worker_device = if (is.null(workers)) {
+      device
+    } else {
+      check_device(backend, threads, devices, call, workers)
+    },
     warn = check_flag(warn, "warn", call),
     started = started
   )

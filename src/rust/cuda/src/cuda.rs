@@ -39,8 +39,9 @@ pub struct Handover {
     pub tree: usize,
     pub full_tree: usize,
     /// Observations of a problem with full distances from which on a device merges fewer clusters,
-    /// too.
+    /// too: in up to 16 columns, and in more.
     pub members: usize,
+    pub members_of_many_columns: usize,
     /// Problems that fit in a thread block each: with fewer, they are merged like large ones.
     pub blocks: usize,
     /// Coordinates of the pairs in a request for neighbours.
@@ -64,6 +65,9 @@ const BLOCK_PER_CORE_FULL: f64 = 3.4;
 /// Clusters of a problem from which on it is no work for a core beside blocks where all blocks
 /// together can grow its tree.
 const FEWEST_BESIDE_BLOCKS: usize = 4_096;
+
+/// Columns up to which sums over many members are fast on a device.
+const FEW_COLUMNS: usize = 16;
 
 /// Fewest clusters of a tree that is grown for its members' sake.
 const FEWEST_WITH_MANY_MEMBERS: usize = 64;
@@ -136,7 +140,12 @@ impl Cuda {
         let enough = match problem.options.distance {
             Distance::Centroid => clusters >= at.tree,
             Distance::FullMahalanobis => {
-                let has_many = problem.members.len() >= at.members;
+                let members = if problem.x.ncols() <= FEW_COLUMNS {
+                    at.members
+                } else {
+                    at.members_of_many_columns
+                };
+                let has_many = problem.members.len() >= members;
                 clusters >= at.full_tree || (has_many && clusters >= FEWEST_WITH_MANY_MEMBERS)
             }
         };

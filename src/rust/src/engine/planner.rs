@@ -20,6 +20,9 @@ pub struct Crossovers {
     /// Observations from which on a GPU does even few clusters of them by itself, with full distances
     /// (gmhclust.R, row `cells1m`).
     pub members: usize,
+    /// Threads of the CPU that do such problems faster where there are more than 16 columns (gmhclust.R,
+    /// row `apriori2k`).
+    pub threads_of_many_columns: usize,
     /// Apriori clusters for each thread from which on thread blocks do them faster, and observations
     /// in all of them (gmhclust.R).
     pub blocks_per_thread: usize,
@@ -71,6 +74,7 @@ pub const MEASURED: Crossovers = Crossovers {
         per_thread: 250,
     },
     members: 1 << 15,
+    threads_of_many_columns: 9,
     blocks_per_thread: 4,
     in_blocks: Sizes {
         least: 8_192,
@@ -171,6 +175,11 @@ impl Planner {
             tree: at.trees.least,
             full_tree: at.full_trees.least,
             members: at.members,
+            members_of_many_columns: if self.threads < at.threads_of_many_columns {
+                at.members
+            } else {
+                usize::MAX
+            },
             blocks: at.blocks_per_thread * self.threads,
             request: at.request_coordinates,
             linkage: at.linkage_observations,
