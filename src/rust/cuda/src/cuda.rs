@@ -202,6 +202,41 @@ fn first_usable<D>(opened: impl Iterator<Item = Result<D>>) -> Result<Vec<D>> {
     usable(tried)
 }
 
+/// Which problems thread blocks merge, and which `threads` threads merge meanwhile: of those that
+/// `fit` into a block, if they are at least `fewest`; with 0, blocks merge all of them.
+fn division(
+    problems: &[Problem<'_>],
+    fit: &[bool],
+    fewest: usize,
+    threads: usize,
+    grows: impl Fn(&Problem) -> bool,
+) -> Division {
+    let size = |number: usize| problems[number].clusters();
+    let mut fitting: Vec<usize> = (0..problems.len()).filter(|&i| fit[i]).collect();
+    fitting.sort_by_key(|&number| Reverse(size(number)));
+    let largest = match fitting.first() {
+        Some(&number) if fitting.len() >= fewest => &problems[number],
+        _ => return Division::default(),
+    };
+    let block_per_core = match largest.options.distance {
+        Distance::Centroid => BLOCK_PER_CORE,
+        Distance::FullMahalanobis => BLOCK_PER_CORE_FULL,
+    };
+    let trees_grow = grows(largest);
+    let has_tree = |size| trees_grow && size >= FEWEST_BESIDE_BLOCKS;
+    let sizes: Vec<usize> = fitting.iter().map(|&number| size(number)).collect();
+    let front = match fewest {
+        0 => 0,
+        _ => front_to_leave(&sizes, has_tree, threads, block_per_core),
+    };
+    let whole = fitting.split_off(front);
+    fitting.retain(|&number| !has_tree(size(number)));
+    Division {
+        whole,
+        on_cpu: fitting,
+    }
+}
+
 /// Divides problems of these sizes, in decreasing order, of which `has_tree` tells which ones all blocks
 /// together make a tree of: returns the number of those at the front that thread blocks should not
 /// merge. Beside the blocks, which make the largest of the others last as long as they do, `threads`
@@ -282,33 +317,8 @@ impl WholeProblems for Cuda {
             let fit = problems.par_iter().map(fits).collect::<Result<Vec<bool>>>();
             (fit, rayon::current_num_threads())
         });
-        let fit = fit?;
-        let mut fitting: Vec<usize> = (0..problems.len()).filter(|&i| fit[i]).collect();
-        if fitting.len() < fewest {
-            return Ok(Division::default());
-        }
-        let size = |number: usize| problems[number].clusters();
-        fitting.sort_by_key(|&number| Reverse(size(number)));
-        let sizes: Vec<usize> = fitting.iter().map(|&number| size(number)).collect();
-        let block_per_core = match problems[0].options.distance {
-            Distance::Centroid => BLOCK_PER_CORE,
-            Distance::FullMahalanobis => BLOCK_PER_CORE_FULL,
-        };
-        let grows = self.grows(&problems[fitting[0]]);
-        let has_tree = |size| grows && size >= FEWEST_BESIDE_BLOCKS;
-        let front = match fewest {
-            0 => 0,
-            _ => front_to_leave(&sizes, has_tree, threads, block_per_core),
-        };
-        let (front, rest) = fitting.split_at(front);
-        let on_cpu = front
-            .iter()
-            .copied()
-            .filter(|&number| !has_tree(size(number)));
-        Ok(Division {
-            whole: rest.to_vec(),
-            on_cpu: on_cpu.collect(),
-        })
+        let grows = |problem: &Problem| self.grows(problem);
+        Ok(division(problems, &fit?, fewest, threads, grows))
     }
 
     /// Merges each problem in a thread block, with the same number of problems on every device.
@@ -419,6 +429,9 @@ impl KMeansDevice for Cuda {
 
 #[cfg(test)]
 mod tests {
+    use gmhclust_core::mahalanobis::{Options, Subthreshold};
+    use gmhclust_core::testing::observations;
+
     use super::*;
 
     #[test]
@@ -462,5 +475,37 @@ mod tests {
         let [two, sixteen] = [2, 16].map(|threads| front_to_leave(&sizes, no_tree, threads, 2.0));
         assert!(0 < two && two < sixteen && sixteen < 50, "{two}, {sixteen}");
         assert_eq!(front_to_leave(&[], no_tree, 2, 2.0), 0);
+    }
+
+    #[test]
+    fn blocks_merge_many_small_problems_and_threads_those_that_are_much_larger() {
+        let x = observations((0..6000).map(f64::from).collect(), 6000, 1);
+        let options = Options {
+            threshold: 5.0,
+            subthreshold: Subthreshold::Mahal,
+            distance: Distance::Centroid,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let problem = |n: u32| Problem::of_observations(&x, (0..n).collect(), options);
+        let sizes = [10, 12, 600, 11, 10, 10, 5000, 10, 10];
+        let problems: Vec<Problem> = sizes.into_iter().map(problem).collect();
+        let mut fit = [true; 9];
+        fit[1] = false;
+        let divided = |fit: &[bool], fewest, grows| {
+            let Division { mut whole, on_cpu } = division(&problems, fit, fewest, 4, |_| grows);
+            whole.sort_unstable();
+            (whole, on_cpu)
+        };
+        let but_one = vec![0, 2, 3, 4, 5, 7, 8];
+        assert_eq!(divided(&fit, 8, false), (but_one, vec![6]));
+        // Where all blocks together make a tree of that, the next one decides.
+        assert_eq!(divided(&fit, 8, true), (vec![0, 3, 4, 5, 7, 8], vec![2]));
+        assert_eq!(divided(&fit, 9, true), (vec![], vec![]));
+        assert_eq!(
+            divided(&fit, 0, true),
+            (vec![0, 2, 3, 4, 5, 6, 7, 8], vec![])
+        );
+        assert_eq!(divided(&[false; 9], 0, true), (vec![], vec![]));
     }
 }
