@@ -237,7 +237,6 @@ gmhclust <- function(X, # nolint: object_name_linter.
   call <- match.call()
   x <- as_observations(X, "X", call, ..., wide = TRUE)
   workers <- check_workers(BPPARAM, "BPPARAM", call)
-  device <- check_device(backend, threads, devices, call)
   options <- list(
     threshold = if (is.null(threshold)) {
       default_threshold(nrow(x), ncol(x))
@@ -249,12 +248,10 @@ gmhclust <- function(X, # nolint: object_name_linter.
     normalize = check_flag(normalize, "normalize", call),
     scale = check_flag(scale, "scale", call),
     apriori_intra = check_flag(apriori_intra, "apriori_intra", call),
-    device = device,
+    device = check_device(backend, threads, devices, call),
     progress = check_flag(progress, "progress", call),
     workers = workers,
-    worker_device = if (is.null(workers)) {
-      device
-    } else {
+    worker_device = if (!is.null(workers)) {
       check_device(backend, threads, devices, call, workers)
     },
     warn = check_flag(warn, "warn", call),

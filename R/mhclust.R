@@ -75,7 +75,9 @@ mhclust <- function(x,
     device = check_device(backend, threads, extra$devices, call),
     progress = check_flag(progress, "progress", call),
     workers = workers,
-    worker_device = check_device(backend, threads, extra$devices, call, workers),
+    worker_device = if (!is.null(workers)) {
+      check_device(backend, threads, extra$devices, call, workers)
+    },
     warn = check_flag(warn, "warn", call),
     started = started
   )

@@ -66,9 +66,6 @@ const BLOCK_PER_CORE_FULL: f64 = 3.4;
 /// together can grow its tree.
 const FEWEST_BESIDE_BLOCKS: usize = 4_096;
 
-/// Columns up to which sums over many members are fast on a device.
-const FEW_COLUMNS: usize = 16;
-
 /// Fewest clusters of a tree that is grown for its members' sake.
 const FEWEST_WITH_MANY_MEMBERS: usize = 64;
 
@@ -140,7 +137,7 @@ impl Cuda {
         let enough = match problem.options.distance {
             Distance::Centroid => clusters >= at.tree,
             Distance::FullMahalanobis => {
-                let members = if problem.x.ncols() <= FEW_COLUMNS {
+                let members = if problem.x.ncols() <= tree::FEW_COLUMNS {
                     at.members
                 } else {
                     at.members_of_many_columns

@@ -59,22 +59,20 @@ impl AprioriPartition {
         for &label in labels {
             sizes[label as usize] += 1;
         }
-        let is_loose = |label: u32| label == 0 || sizes[label as usize] == 1;
-        let with_members = (0..=most as u32).filter(|&label| !is_loose(label));
-        let with_members = with_members.filter(|&label| sizes[label as usize] > 0);
-        let mut clusters: Vec<(u32, Vec<u32>)> = with_members
-            .map(|label| (label, Vec::with_capacity(sizes[label as usize])))
-            .collect();
-        let mut places = vec![0; most + 1];
-        for (place, (label, _)) in clusters.iter().enumerate() {
-            places[*label as usize] = place;
+        // By label, the place of its cluster; none where its members are loose.
+        let mut places = vec![None; most + 1];
+        let mut clusters = Vec::new();
+        for (label, &size) in (0..).zip(&sizes) {
+            if label > 0 && size > 1 {
+                places[label as usize] = Some(clusters.len());
+                clusters.push((label, Vec::with_capacity(size)));
+            }
         }
         let mut loose = Vec::new();
         for (&label, i) in labels.iter().zip(0..) {
-            if is_loose(label) {
-                loose.push(i);
-            } else {
-                clusters[places[label as usize]].1.push(i);
+            match places[label as usize] {
+                Some(place) => clusters[place].1.push(i),
+                None => loose.push(i),
             }
         }
         Self { clusters, loose }

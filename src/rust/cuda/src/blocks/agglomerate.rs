@@ -1,6 +1,5 @@
 //! Agglomeration of small problems, a thread block each.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use gmhclust_core::distinct::Distinct;
@@ -52,8 +51,6 @@ pub struct BlockProblems<'a> {
     device: Arc<Device>,
     /// The largest first, so that none of them is last.
     problems: Vec<&'a Problem<'a>>,
-    /// By place in `problems`, the place in what the caller gave.
-    order: Vec<usize>,
     cpu: &'a Cpu,
     /// What the first launch takes.
     first: Option<Batch>,
@@ -68,7 +65,7 @@ struct Batch {
 
 impl<'a> BlockProblems<'a> {
     /// Gathers the observations of as many problems as fit in the device's memory, on the threads of
-    /// `cpu`.
+    /// `cpu`. The largest problems come first.
     ///
     /// # Errors
     /// `Error::Memory` when the device has too little for even one of them, `Error::Device` when it
@@ -82,12 +79,9 @@ impl<'a> BlockProblems<'a> {
         for problem in &problems {
             monitor.expect(agglomerate::work(problem));
         }
-        let mut order: Vec<usize> = (0..problems.len()).collect();
-        order.sort_by_key(|&i| Reverse(problems[i].clusters()));
         let mut new = Self {
             device: device.clone(),
-            problems: order.iter().map(|&i| problems[i]).collect(),
-            order,
+            problems,
             cpu,
             first: None,
         };
@@ -116,19 +110,13 @@ impl<'a> BlockProblems<'a> {
     /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little for
     /// even one problem, `Error::Device` when it fails.
     pub fn merge(mut self, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
-        let mut merges = vec![Vec::new(); self.problems.len()];
-        let mut done = 0;
+        let mut merges = Vec::with_capacity(self.problems.len());
         let mut next = self.first.take();
         while let Some(batch) = next {
-            let places = done..done + batch.problems;
-            let problems = &self.problems[places.clone()];
+            let problems = &self.problems[merges.len()..][..batch.problems];
             let launch = Launch::new(&self.device, problems)?;
-            let found = launch.run(problems, &batch.tasks, &batch.x, monitor)?;
-            for (&i, found) in self.order[places].iter().zip(found) {
-                merges[i] = found;
-            }
-            done += batch.problems;
-            next = self.batch(done)?;
+            merges.extend(launch.run(problems, &batch.tasks, &batch.x, monitor)?);
+            next = self.batch(merges.len())?;
         }
         Ok(merges)
     }

@@ -26,6 +26,8 @@ use crate::screen::Clusters;
 /// The modules by the most columns, which they keep in registers.
 const FAMILIES: [(usize, &Kernels); 2] = [(16, &kernels::TREE_16), (40, &kernels::TREE_40)];
 pub const MOST_COLUMNS: usize = FAMILIES[FAMILIES.len() - 1].0;
+/// Columns up to which sums over many members are fast.
+pub const FEW_COLUMNS: usize = FAMILIES[0].0;
 
 /// Blocks for each multiprocessor that search at the start.
 const SEARCHES: u32 = 4;

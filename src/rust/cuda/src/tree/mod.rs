@@ -11,4 +11,4 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use launch::{fits, grow, MOST_COLUMNS};
+pub use launch::{fits, grow, FEW_COLUMNS, MOST_COLUMNS};

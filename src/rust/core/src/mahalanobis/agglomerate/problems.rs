@@ -25,24 +25,14 @@ pub fn agglomerate_all(
     monitor: &Monitor,
 ) -> Result<Vec<Vec<Merge>>> {
     let Some(whole) = device.whole_problems() else {
-        return all_on_screens(problems, device, monitor);
+        return on_screens(problems, &Division::default(), device, monitor);
     };
     let division = whole.divide(problems, monitor)?;
-    if division == Division::default() {
-        return all_on_screens(problems, device, monitor);
-    }
     let wholes = division.whole.iter().map(|&i| &problems[i]).collect();
     let merge_each = whole.prepare(wholes, monitor)?;
-    let mut ways = vec![Some(Way::Device); problems.len()];
-    for &number in &division.whole {
-        ways[number] = None;
-    }
-    for &number in &division.on_cpu {
-        ways[number] = Some(Way::Cpu);
-    }
     let (by_device, mut merges) = std::thread::scope(|scope| {
         let by_device = scope.spawn(merge_each);
-        let merges = on_screens(problems, &ways, device, monitor);
+        let merges = on_screens(problems, &division, device, monitor);
         Ok((join(by_device)?, merges?))
     })?;
     for (&number, found) in division.whole.iter().zip(by_device) {
@@ -59,28 +49,23 @@ enum Way {
     Cpu,
 }
 
-fn all_on_screens(
-    problems: &[Problem<'_>],
-    device: &(impl AgglomerationDevice + ?Sized),
-    monitor: &Monitor,
-) -> Result<Vec<Vec<Merge>>> {
-    on_screens(
-        problems,
-        &vec![Some(Way::Device); problems.len()],
-        device,
-        monitor,
-    )
-}
-
-/// The merges of the problems that have a way, each with a screen of its own; none of the others.
+/// The merges of the problems that the device does not merge as a whole, each with a screen of its
+/// own; none of the others.
 fn on_screens(
     problems: &[Problem<'_>],
-    ways: &[Option<Way>],
+    division: &Division,
     device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Vec<Vec<Merge>>> {
+    let mut ways = vec![Some(Way::Device); problems.len()];
+    for &number in &division.whole {
+        ways[number] = None;
+    }
+    for &number in &division.on_cpu {
+        ways[number] = Some(Way::Cpu);
+    }
     let chosen = problems.iter().zip(ways).enumerate();
-    let chosen = chosen.filter_map(|(number, (problem, way))| Some((number, problem, (*way)?)));
+    let chosen = chosen.filter_map(|(number, (problem, way))| Some((number, problem, way?)));
     let mut chosen: Vec<(usize, &Problem, Way)> = chosen.collect();
     let largest = chosen
         .iter()
