@@ -110,20 +110,39 @@ __host__ __device__ double mean_norm(const double *moments, double square) {
   return total > 0 ? sqrt(second) * (second / sqrt(total)) * (1 - 1e-6) : 0;
 }
 
-// Element i of W d, for W in bands.
+// Element i of W d, for W in bands. With P, which i is below, all of the row is read before any of it is
+// used, so that no read waits for another one.
+template <int P = 0>
 __device__ __forceinline__ double whitened_element(uint i, const double *d, const double *factor) {
   const double *band = factor + band_start(i / BAND) + i % BAND;
   double sum = 0;
+  if constexpr (P > 0) {
+    double row[P];
+#pragma unroll
+    for (uint k = 0; k < P; k++) row[k] = k <= i ? band[BAND * k] : 0;
+#pragma unroll
+    for (uint k = 0; k < P; k++)
+      if (k <= i) sum = fma(row[k], d[k], sum);
+  } else {
 #pragma unroll 8
-  for (uint k = 0; k <= i; k++) sum = fma(band[BAND * k], d[k], sum);
+    for (uint k = 0; k <= i; k++) sum = fma(band[BAND * k], d[k], sum);
+  }
   return sum;
 }
 
-// The length of a vector.
-__device__ __forceinline__ double length_of(uint p, const double *terms) {
+// The length of a vector; with P, of P elements at most, as above.
+template <int P = 0> __device__ __forceinline__ double length_of(uint p, const double *terms) {
   double square = 0;
+  if constexpr (P > 0) {
+    double each[P];
+#pragma unroll
+    for (uint i = 0; i < P; i++) each[i] = i < p ? terms[i] : 0;
+#pragma unroll
+    for (uint i = 0; i < P; i++) square = fma(each[i], each[i], square);
+  } else {
 #pragma unroll 8
-  for (uint i = 0; i < p; i++) square = fma(terms[i], terms[i], square);
+    for (uint i = 0; i < p; i++) square = fma(terms[i], terms[i], square);
+  }
   return sqrt(square);
 }
 

@@ -16,13 +16,13 @@ struct Problem {
   uint log2_terms;
   bool all_full_size; // whether all live clusters are
   // In shared memory: a triangle to work in, and vectors.
-  double *factor, *line, *pivots, *mean, *scratch;
+  double *factor, *line, *raw, *mean, *scratch;
 
   __device__ __forceinline__ void work_in(double *memory) {
     factor = memory;
     line = factor + banded_length(p);
-    pivots = line + p;
-    mean = pivots + p;
+    raw = line + p;
+    mean = raw + p;
     scratch = mean + p; // 2p for each warp
   }
 

@@ -85,7 +85,8 @@ template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) 
     if (plans && chain.status == RUNNING) {
       commit(work);
       plan(work);
-      is_due = false;
+      // What was posted is what the next plan can go on from.
+      is_due = chain.inserted > 0;
       planned_at = chain.merges;
     }
     if (threadIdx.x == 0) {

@@ -145,11 +145,12 @@ __device__ __forceinline__ void node_distances(const Tree &tree, const Place &on
       if (place.node == NONE) continue;
       const double *d = differences + row / 2 * stride;
       uint shape = row % 2 == 0 ? one.shape : place.shape;
-      whitened[row * stride + i] = shape == NONE ? d[i] : whitened_element(i, d, bands_of(tree, shape));
+      whitened[row * stride + i] =
+          shape == NONE ? d[i] : whitened_element<DIMENSIONS>(i, d, bands_of(tree, shape));
     }
     __syncthreads();
     uint row = threadIdx.x;
-    double length = row < 2 * some ? length_of(p, whitened + row * stride) : 0;
+    double length = row < 2 * some ? length_of<DIMENSIONS>(p, whitened + row * stride) : 0;
     double back = __shfl_xor_sync(WHOLE_WARP, length, 1);
     if (row % 2 == 1 || row >= 2 * some) continue;
     Place place = other(first + row / 2);

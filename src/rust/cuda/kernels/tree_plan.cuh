@@ -513,6 +513,10 @@ __device__ __forceinline__ void wish_by_guess(const Work &work, const FirstEntri
   uint node = lane < CANDIDATES ? chain.lower_nodes[job] : chain.higher_nodes[job];
   ulong value = INFINITY_BITS, pair_value = chain.pair_values[job];
   uint slot = NONE, id = NONE;
+  // The slots that its search leaves out: those of the clusters that are in it.
+  const Job &posted = tree.jobs[job];
+  uint skipped = lane < SKIPPED ? posted.skip[lane] : NONE;
+  if (lane >= posted.skipped) skipped = NONE;
   if (node < tree.clusters) {
     size_t at = (size_t)node * CANDIDATES + c;
     ulong stored = tree.candidate_values[at];
@@ -529,15 +533,16 @@ __device__ __forceinline__ void wish_by_guess(const Work &work, const FirstEntri
     }
   }
   // The clusters that are in it do not count.
-  uint members[SKIPPED], count = skip_of(tree, chain, tree.clusters + job, NONE, members, 0);
-  for (uint i = 0; i < count; i++)
-    if (members[i] == slot) value = INFINITY_BITS;
-  auto is_member = [&](uint one) {
-    bool found = false;
-    for (uint i = 0; i < count; i++) found = found || members[i] == one;
-    return found;
-  };
-  bool is_other = !is_member(entries.lower) && !is_member(entries.higher);
+  bool has_mine = false, has_entry = false;
+#pragma unroll
+  for (uint i = 0; i < SKIPPED; i++) {
+    uint member = __shfl_sync(WHOLE_WARP, skipped, i);
+    if (member == NONE) continue;
+    has_mine = has_mine || member == slot;
+    has_entry = has_entry || entries.has(member);
+  }
+  if (has_mine) value = INFINITY_BITS;
+  bool is_other = !has_entry;
   for (;;) {
     ulong least = least_of_warp(value);
     if (least > horizon || least >= INFINITY_BITS) return;

@@ -12,7 +12,7 @@
 struct Workspace {
   Shared &shared;
   uint p;
-  double *factor, *line, *pivots, *difference;
+  double *factor, *line, *raw, *difference;
   double *scratch; // scratch_doubles(p) for each of the distances that are computed together
   uint together;
 
@@ -20,8 +20,8 @@ struct Workspace {
       : shared(shared), p(p), together(DECIDED_TOGETHER) {
     factor = memory;
     line = factor + banded_length(p);
-    pivots = line + p;
-    difference = pivots + p;
+    raw = line + p;
+    difference = raw + p;
     scratch = difference + p;
   }
 };

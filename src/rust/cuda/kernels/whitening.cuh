@@ -10,7 +10,7 @@
 #include "shape.cuh"
 
 // `problem` is anything with the number of dimensions p, `shared`, and in shared memory room for a
-// banded triangle, `factor`, and two vectors, `pivots` and `line`.
+// banded triangle, `factor`, and two vectors, `raw` and `line`.
 
 #define MOST_COLUMNS (DIMENSIONS ? DIMENSIONS : MOST_DIMENSIONS)
 
@@ -43,51 +43,51 @@ struct Triangle {
   }
 };
 
-// Has the Cholesky factor of a matrix, or with `inverts` its inverse, take the matrix's place, by all
-// threads; and tells the geometric mean of the squared pivots. False when the matrix is singular.
+// Tells the geometric mean of the squared pivots of a matrix's Cholesky factor; with `inverts`, the
+// factor's inverse takes the matrix's place. By all threads; false when the matrix is singular.
 //
 // Column k of the factor is complete with step k, and so is row k of the inverse: below it are sums
 // that columns to come add to. So an element of the matrix becomes one of the factor, and then such a
 // sum; each has the order of shape.rs.
+//
+// A step divides row and column k by the root of the pivot: a thread for each element, whoever's it is,
+// so that none divides twice.
 template <class Problem>
 __device__ __forceinline__ bool eliminate(Problem &problem, Triangle &matrix, bool inverts, double *mean) {
   int p = problem.p;
-  double largest = 0;
+  // Of step k: row k of the inverse before k, and column k of the factor from k on, before they are
+  // divided; and after.
+  double *raw = problem.raw, *line = problem.line, largest = 0;
   matrix.for_each([&](uint, int i, int j, double value) {
     if (i == j) largest = fmax(largest, value);
-    if (i == 0) problem.pivots[0] = value;
+    if (j == 0) raw[i] = value;
   });
   double singular = singular_pivot(p, block_max(problem.shared, largest));
   GeometricMean pivots;
-  // Of step k: those of row k of the inverse before k, and those of column k of the factor behind it.
-  double *line = problem.line;
   for (int k = 0; k < p; k++) {
-    double pivot = problem.pivots[k];
+    double pivot = raw[k];
     // A pivot that is not a number is refused, too.
     if (!(pivot > singular)) {
       __syncthreads();
       return false;
     }
-    bool has_some = false;
-    matrix.for_each([&](uint, int i, int j, double) { has_some |= i == k || (j == k && i > k); });
-    if (has_some) {
-      double root = sqrt(pivot);
-      matrix.for_each([&](uint, int i, int j, double &value) {
-        if (!(i == k || (j == k && i > k))) return;
-        double over = i > k ? value : j < k ? -value : 1.0;
-        value = over / root;
-        line[i > k ? i : j] = value;
-      });
+    for (int i = threadIdx.x; i < p; i += THREADS) {
+      double over = i > k ? raw[i] : i < k ? -raw[i] : 1.0;
+      line[i] = over / sqrt(pivot);
     }
     if (threadIdx.x == THREADS - 1) pivots.add(pivot);
     __syncthreads();
     matrix.for_each([&](uint, int i, int j, double &value) {
-      if (i <= k) return;
-      if (j > k)
-        value = fma(-line[i], line[j], value);
-      else if (inverts)
-        value = fma(line[i], line[j], j == k ? 0.0 : value);
-      if (i == k + 1 && j == k + 1) problem.pivots[k + 1] = value;
+      if (i < k) return;
+      if (i == k) {
+        value = line[j];
+      } else {
+        if (j > k)
+          value = fma(-line[i], line[j], value);
+        else if (inverts)
+          value = fma(line[i], line[j], j == k ? 0.0 : value);
+        if (i == k + 1 || j == k + 1) raw[i > k + 1 ? i : j] = value;
+      }
     });
     __syncthreads();
   }
