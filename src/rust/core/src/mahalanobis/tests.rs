@@ -135,12 +135,14 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
     });
 }
 
-/// How many sweeps a clustering makes, and candidates it finds in them.
+/// How many searches a clustering makes, and candidates it finds in them.
 fn candidates(x: &Observations, options: &Options) -> usize {
     let device = CountingDevice::default();
     let members = (0..x.nrows() as u32).collect();
     let problem = Problem::of_observations(x, members, *options);
-    agglomerate::agglomerate(0, &problem, &device, &Monitor::default()).unwrap();
+    let monitor = Monitor::default();
+    let merges = || agglomerate::agglomerate(0, &problem, &device, &monitor);
+    device.cpu().install(merges).unwrap();
     device.counts.requests() + device.counts.candidates()
 }
 

@@ -93,11 +93,14 @@ impl<'a> ActiveClusters<'a> {
 
     /// Whether the distance of a pair takes long to decide.
     pub fn is_costly(&self, a: u32, b: u32) -> bool {
+        self.is_costly_for(self.clusters.size(a) + self.clusters.size(b))
+    }
+
+    /// Whether the distance of two clusters with so many members takes long to decide.
+    pub fn is_costly_for(&self, members: usize) -> bool {
         match self.problem.options.distance {
             Distance::Centroid => false,
-            Distance::FullMahalanobis => {
-                self.clusters.size(a) + self.clusters.size(b) > MAX_CHEAP_MEMBERS
-            }
+            Distance::FullMahalanobis => members > MAX_CHEAP_MEMBERS,
         }
     }
 

@@ -8,7 +8,6 @@ use super::entry::{EntryKind, QueueEntry};
 use super::lookahead::FollowUp;
 use super::queue::Queue;
 use super::radius::RadiusFactors;
-use super::successors::Successor;
 use super::tentative::PreparedMerge;
 use crate::error::Result;
 use crate::mahalanobis::problem::{BoundingBox, Problem};
@@ -30,8 +29,6 @@ pub struct Agglomeration<'a, F> {
     pub new_screen: &'a F,
     pub screen: Box<dyn Screen>,
     pub prepared: HashMap<(u32, u32), PreparedMerge>,
-    /// Prepared merges of unions that are not merged yet.
-    pub successors: Vec<Successor>,
     /// Probably the first merge to be prepared next.
     pub follow_up: Option<FollowUp>,
     /// Number of merges to prepare at a time.
@@ -67,7 +64,6 @@ impl<'a, F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'a
             queue: Queue::with_capacity(n)?,
             new_screen,
             prepared: HashMap::new(),
-            successors: Vec::new(),
             follow_up: None,
             batch: 1,
             radius: RadiusFactors::default(),

@@ -5,10 +5,6 @@ use std::collections::BinaryHeap;
 
 use crate::mahalanobis::screen::ScreenAnswer;
 
-/// Number of candidates that the first sweep of a cluster asks for; each further sweep asks for twice
-/// as many. Fewer mean more sweeps, more mean longer heaps; only the time depends on it.
-pub const CANDIDATES: usize = 8;
-
 /// A pair of clusters, from the view of the cluster that it belongs to. The order: the smaller value
 /// first, bounds before distances (a bound may hide a smaller slot), the lower partner first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! Lookahead: work on probable merges, done while a device is busy.
 
 use super::active::ActiveClusters;
-use super::candidates::CANDIDATES;
+use super::successors::ExpectedMerge;
 use super::tentative::TentativeMerge;
 use crate::mahalanobis::options::Distance;
 
@@ -43,13 +43,17 @@ impl FollowUp {
 }
 
 impl Lookahead {
-    /// From tentative merges in the order of their `heights`. Assumes that the union of one of them is
+    /// From tentative merges in the order of their heights. Assumes that the union of one of them is
     /// merged next, with a cluster near to it.
-    pub fn new(active: &ActiveClusters, merges: &[TentativeMerge], heights: &[f64]) -> Self {
+    pub fn new(
+        active: &ActiveClusters,
+        merges: &[TentativeMerge],
+        expected: &[ExpectedMerge],
+    ) -> Self {
         let mut lookahead = Self::default();
         let mut nearest: Option<(f64, &TentativeMerge, u32)> = None;
-        for (merge, &height) in merges.iter().zip(heights) {
-            if nearest.is_some_and(|(distance, ..)| distance <= height) {
+        for (merge, next) in merges.iter().zip(expected) {
+            if nearest.is_some_and(|(distance, ..)| distance <= next.height) {
                 break;
             }
             let near = likely_neighbours(active, merge);
@@ -76,7 +80,7 @@ impl Lookahead {
 /// and slots, in increasing order of slots.
 fn likely_neighbours(active: &ActiveClusters, merge: &TentativeMerge) -> Vec<(f64, u32)> {
     let pair = merge.pair;
-    let mut near: Vec<(u64, u32)> = Vec::with_capacity(8 * CANDIDATES);
+    let mut near: Vec<(u64, u32)> = Vec::new();
     for owner in [pair.0, pair.1] {
         let others = active.neighbours(owner, pair);
         near.extend(others.map(|c| (c.value, c.partner)));
@@ -91,11 +95,4 @@ fn likely_neighbours(active: &ActiveClusters, merge: &TentativeMerge) -> Vec<(f6
     let part = merge.merged.part();
     let distance = |(_, slot)| (active.clusters.centroid_distance(part, slot), slot);
     near.into_iter().map(distance).collect()
-}
-
-/// The nearest neighbour of a tentative merge's union, as far as it is known: its centroid distance and
-/// its slot.
-pub fn nearest_neighbour(active: &ActiveClusters, merge: &TentativeMerge) -> Option<(f64, u32)> {
-    let near = likely_neighbours(active, merge).into_iter();
-    near.min_by(|a, b| a.0.total_cmp(&b.0))
 }

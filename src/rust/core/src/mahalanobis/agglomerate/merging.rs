@@ -58,7 +58,10 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         if let Some(next) = &mut self.follow_up {
             next.learn_of_merge(prepared.tentative.births, birth);
         }
-        self.take_successor(prepared.tentative.births, birth);
+        if let Some(mut next) = prepared.successor {
+            next.tentative.learn_of_birth(birth);
+            self.prepared.insert(next.tentative.pair, *next);
+        }
         let candidates = self.with_recent(lower, prepared.candidates, prepared.as_of);
         self.active.candidates[lower as usize] = candidates;
         self.recent.push((birth, lower));
@@ -79,16 +82,6 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
             self.prepare(head)?;
         }
         Ok(self.prepared.remove(&pair).expect("is prepared"))
-    }
-
-    /// Keeps the successor of a merge, now of clusters of these births to one of this `birth`, as a
-    /// prepared merge.
-    fn take_successor(&mut self, parents: (u32, u32), birth: u32) {
-        let mut successors = self.successors.iter();
-        if let Some(at) = successors.position(|next| next.is_after(parents)) {
-            let prepared = self.successors.swap_remove(at).after_merge(birth);
-            self.prepared.insert(prepared.tentative.pair, prepared);
-        }
     }
 
     /// Candidates of a slot's cluster that were found before birth `as_of`, with the clusters born

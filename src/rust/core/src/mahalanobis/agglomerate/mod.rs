@@ -11,7 +11,8 @@
 //! The bounds come from a [`Screen`](super::screen::Screen) on some device. To keep it busy, the merges
 //! that are probably the next ones are prepared together (`preparation`). A tentative merge depends on
 //! its two clusters only, so that it stays valid for as long as both are active. While the device
-//! works, the host looks further ahead (`lookahead`).
+//! works, the host looks further ahead (`lookahead`). Where threads search the screen, each prepares a
+//! merge with those that probably follow it (`successors`).
 
 mod active;
 mod agglomeration;

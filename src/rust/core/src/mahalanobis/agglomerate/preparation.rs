@@ -4,51 +4,91 @@ use rayon::prelude::*;
 
 use super::active::MIN_PARALLEL_OPERATIONS;
 use super::agglomeration::Agglomeration;
-use super::candidates::{Candidates, CANDIDATES};
+use super::candidates::Candidates;
 use super::entry::{EntryKind, QueueEntry};
 use super::lookahead::Lookahead;
 use super::radius::Guess;
-use super::successors::{tentative_successors, TentativeSuccessor};
+use super::successors::{ExpectedMerge, Finding, Preparer};
 use super::tentative::{PreparedMerge, TentativeMerge};
 use crate::error::Result;
+use crate::mahalanobis::screen::cpu::MIN_PARALLEL_COORDINATES;
 use crate::mahalanobis::screen::{ClusterFrame, Screen, ScreenAnswer, ScreenRequest};
+
+/// Most successors of a merge that are prepared with it. More make no difference (measured).
+const MOST_SUCCESSORS: usize = 4;
+
+/// Shares of all threads that a large search gets, since searches and successors do not take the same
+/// time.
+const SHARES: usize = 4;
 
 impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
     /// Prepares the merge of an entry and the probable next merges.
     pub fn prepare(&mut self, entry: &QueueEntry) -> Result<()> {
         self.forget_preparations();
-        let (pairs, heights) = self.next_pairs(entry);
-        let merges = self.tentative_merges(&pairs);
-        let active = &self.active;
-        let successors = if self.screen.sweeps_on_threads() {
-            tentative_successors(active, &merges, &heights)
-        } else {
-            Vec::new()
+        let (new, expected) = self.next_pairs(entry);
+        match self.screen.on_threads() {
+            Some(_) => self.prepare_on_threads(&new, &expected),
+            None => self.prepare_on_device(&new)?,
+        }
+        Ok(())
+    }
+
+    /// Prepares these merges, each on one thread, with those that probably follow them.
+    fn prepare_on_threads(&mut self, new: &[ExpectedMerge], expected: &[ExpectedMerge]) {
+        let threads = rayon::current_num_threads();
+        let (positions, wanted) = (self.screen.roster().positions(), self.screen.wanted(2));
+        let preparer = Preparer {
+            active: &self.active,
+            screen: self.screen.on_threads().expect("threads search it"),
+            positions,
+            wanted,
+            radius: &self.radius,
+            expected,
+            threads: (SHARES * threads / new.len()).clamp(1, threads),
+            most_successors: if threads > 1 { MOST_SUCCESSORS } else { 0 },
         };
-        let pairs_alone = merges.iter().map(|m| (m, vec![m.pair.0, m.pair.1]));
-        let sought: Vec<(&TentativeMerge, Vec<u32>)> = pairs_alone
-            .chain(successors.iter().map(|s| (&s.tentative, s.slots())))
-            .collect();
-        let guess = |(merge, _): &(&TentativeMerge, _)| Guess::new(active, merge.pair);
-        let guesses: Vec<Guess> = sought.iter().map(guess).collect();
-        let requests: Vec<ScreenRequest> = sought
+        let prepare = |merge: &ExpectedMerge| preparer.prepare(merge.pair);
+        let coordinates = new.len() * positions * self.active.problem.x.ncols();
+        let prepared: Vec<(PreparedMerge, Vec<Finding>)> =
+            if threads == 1 || coordinates < MIN_PARALLEL_COORDINATES {
+                new.iter().map(prepare).collect()
+            } else {
+                new.par_iter().with_max_len(1).map(prepare).collect()
+            };
+        for (prepared, findings) in prepared {
+            for (guess, found) in findings {
+                self.radius.learn(&guess, found, wanted);
+            }
+            self.prepared.insert(prepared.tentative.pair, prepared);
+        }
+    }
+
+    /// Prepares these merges together, and looks ahead meanwhile.
+    fn prepare_on_device(&mut self, new: &[ExpectedMerge]) -> Result<()> {
+        let merges = self.tentative_merges(new);
+        let (active, wanted) = (&self.active, self.screen.wanted(2));
+        let skip: Vec<[u32; 2]> = merges.iter().map(|m| [m.pair.0, m.pair.1]).collect();
+        let guesses: Vec<Guess> = merges
             .iter()
-            .zip(&guesses)
+            .map(|merge| Guess::new(active, merge.pair, wanted))
+            .collect();
+        let sought = merges.iter().zip(&skip).zip(&guesses);
+        let requests: Vec<ScreenRequest> = sought
             .map(|((merge, skip), guess)| self.request(merge, skip, guess))
             .collect();
         let mut lookahead = Lookahead::default();
-        let has_time = active.operations(pairs[0]) < MIN_PARALLEL_OPERATIONS;
+        let has_time = active.operations(new[0].pair) < MIN_PARALLEL_OPERATIONS;
         let mut answers = self.screen.sweep(&requests, &mut || {
             if has_time {
-                lookahead = Lookahead::new(active, &merges, &heights);
+                lookahead = Lookahead::new(active, &merges, new);
             }
         })?;
         drop(requests);
         for (answer, guess) in answers.iter_mut().zip(&guesses) {
-            self.radius.learn(guess, answer.bounds.len());
-            answer.keep_nearest(4 * CANDIDATES);
+            self.radius.learn(guess, answer.bounds.len(), wanted);
+            answer.keep_nearest(4 * wanted);
         }
-        self.keep_prepared(merges, successors, answers, lookahead);
+        self.keep_prepared(merges, answers, lookahead);
         Ok(())
     }
 
@@ -63,48 +103,42 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         ScreenRequest {
             view: &merge.view,
             end: self.screen.roster().positions(),
-            capacity: CANDIDATES,
+            capacity: self.screen.wanted(2),
             limit,
             is_tight: limit < f64::INFINITY,
             skip,
         }
     }
 
-    /// Keeps tentative merges and successors with the answers to their requests, in this order.
+    /// Keeps tentative merges with the answers to their requests, in this order.
     fn keep_prepared(
         &mut self,
         merges: Vec<TentativeMerge>,
-        successors: Vec<TentativeSuccessor>,
         answers: Vec<ScreenAnswer>,
         lookahead: Lookahead,
     ) {
         self.follow_up = lookahead.follow_up;
-        let prepared = |tentative, answer, decided: &[(f64, u32)]| PreparedMerge {
-            candidates: Candidates::new(answer, decided, &self.active.births),
-            as_of: self.active.next_birth,
-            tentative,
-        };
-        let mut answers = answers.into_iter();
-        for (i, (tentative, answer)) in merges.into_iter().zip(&mut answers).enumerate() {
+        for (i, (tentative, answer)) in merges.into_iter().zip(answers).enumerate() {
             let decided = lookahead.decided.get(i).map_or(&[][..], |decided| decided);
-            let prepared = prepared(tentative, answer, decided);
+            let prepared = PreparedMerge {
+                candidates: Candidates::new(answer, decided, &self.active.births),
+                as_of: self.active.next_birth,
+                tentative,
+                successor: None,
+            };
             self.prepared.insert(prepared.tentative.pair, prepared);
-        }
-        for (next, answer) in successors.into_iter().zip(answers) {
-            let successor = next.prepared(|tentative| prepared(tentative, answer, &[]));
-            self.successors.push(successor);
         }
     }
 
     /// The tentative merges of these pairs.
-    fn tentative_merges(&mut self, pairs: &[(u32, u32)]) -> Vec<TentativeMerge> {
+    fn tentative_merges(&mut self, new: &[ExpectedMerge]) -> Vec<TentativeMerge> {
         let follow_up = self.follow_up.take();
-        let active = &self.active;
-        let ready = follow_up.and_then(|next| next.of(pairs[0], active.births_of(pairs[0])));
-        let rest = &pairs[usize::from(ready.is_some())..];
+        let (active, first) = (&self.active, new[0].pair);
+        let ready = follow_up.and_then(|next| next.of(first, active.births_of(first)));
+        let rest = &new[usize::from(ready.is_some())..];
         let mut merges: Vec<TentativeMerge> = ready.into_iter().collect();
-        let operations: usize = rest.iter().map(|&pair| active.operations(pair)).sum();
-        let merge = |&pair: &(u32, u32)| TentativeMerge::new(active, pair);
+        let operations: usize = rest.iter().map(|next| active.operations(next.pair)).sum();
+        let merge = |next: &ExpectedMerge| TentativeMerge::new(active, next.pair);
         if operations < MIN_PARALLEL_OPERATIONS {
             merges.extend(rest.iter().map(merge));
         } else {
@@ -126,20 +160,21 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
                 && self.active.is_active(higher, prepared.tentative.births.1)
         });
         self.prepared = prepared;
-        let mut successors = std::mem::take(&mut self.successors);
-        successors.retain(|next| next.prepared.as_of >= oldest && next.is_valid(&self.active));
-        self.successors = successors;
-        let next = self.successors.iter().map(|next| &next.prepared);
-        let oldest = self.prepared.values().chain(next).map(|p| p.as_of).min();
+        // A successor is as old as the merge before it.
+        let oldest = self.prepared.values().map(|p| p.as_of).min();
         self.recent
             .retain(|&(birth, _)| oldest.is_some_and(|oldest| birth >= oldest));
     }
 
-    /// The pair of an entry and the next pairs in the queue that share no cluster with each other, and
-    /// their heights.
-    fn next_pairs(&mut self, entry: &QueueEntry) -> (Vec<(u32, u32)>, Vec<f64>) {
-        let mut pairs = vec![entry.pair()];
-        let mut heights = vec![f64::from_bits(entry.value)];
+    /// The pair of an entry and the next pairs in the queue that share no cluster with each other: those
+    /// that are not prepared, and all.
+    fn next_pairs(&mut self, entry: &QueueEntry) -> (Vec<ExpectedMerge>, Vec<ExpectedMerge>) {
+        let merge_of = |entry: &QueueEntry| ExpectedMerge {
+            pair: entry.pair(),
+            height: f64::from_bits(entry.value),
+        };
+        let mut new = vec![merge_of(entry)];
+        let mut expected = new.clone();
         let mut busy = vec![entry.lower, entry.higher];
         let mut at = 0;
         for _ in 1..2 * self.batch {
@@ -166,16 +201,17 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
                 continue;
             }
             let pair = next.pair();
-            let is_free = !busy.contains(&pair.0) && !busy.contains(&pair.1);
-            if is_free && !self.prepared.contains_key(&pair) {
-                pairs.push(pair);
-                heights.push(f64::from_bits(next.value));
+            if !busy.contains(&pair.0) && !busy.contains(&pair.1) {
+                expected.push(merge_of(&next));
+                if !self.prepared.contains_key(&pair) {
+                    new.push(merge_of(&next));
+                }
             }
             busy.extend([pair.0, pair.1]);
             at += 1;
         }
-        self.adapt_batch(pairs.len());
-        (pairs, heights)
+        self.adapt_batch(new.len());
+        (new, expected)
     }
 
     /// Looks further next time while most pairs found were new, and less far while few were.

@@ -84,8 +84,12 @@ fn on_screens(
         };
         Ok((number, found?))
     };
-    let each = chosen.par_iter().enumerate().with_max_len(1);
-    let found: Vec<_> = cpu.install(|| each.map(merge).collect::<Result<_>>())?;
+    let found: Vec<_> = if let [only] = &chosen[..] {
+        vec![cpu.install_awake(|| merge((0, only)))?]
+    } else {
+        let each = chosen.par_iter().enumerate().with_max_len(1);
+        cpu.install(|| each.map(merge).collect::<Result<_>>())?
+    };
     let mut merges = vec![Vec::new(); problems.len()];
     for (number, found) in found {
         merges[number] = found;

@@ -1,153 +1,219 @@
-//! Successors: tentative merges of unions that are tentative themselves, prepared with their candidates
-//! on threads that would otherwise wait.
+//! Preparation on threads: each thread prepares a merge, then the one that its union probably has next,
+//! and so on.
+//!
+//! Where the metric of a union differs from those of its parts, its nearest neighbour is often nearer
+//! than all other pairs. Then its merge is the next one, and would have to be prepared while all but one
+//! of the threads wait.
 
-use rayon::prelude::*;
+use std::cmp::Reverse;
 
-use super::active::{ActiveClusters, MIN_PARALLEL_OPERATIONS, NEVER};
-use super::lookahead::nearest_neighbour;
+use super::active::ActiveClusters;
+use super::candidates::Candidates;
+use super::radius::{Guess, RadiusFactors};
 use super::tentative::{PreparedMerge, TentativeMerge};
+use crate::mahalanobis::screen::{ScreenRequest, ThreadedScreen};
 
-/// A prepared merge of the union of a pair.
-#[derive(Debug)]
-pub struct Successor {
-    after: Parents,
-    /// One of its births is [`NEVER`] until the pair is merged.
-    pub prepared: PreparedMerge,
-}
-
-/// The clusters of a tentative merge: slots and births.
+/// A pair that is probably merged at this height.
 #[derive(Debug, Clone, Copy)]
-struct Parents {
-    pair: (u32, u32),
-    births: (u32, u32),
+pub struct ExpectedMerge {
+    pub pair: (u32, u32),
+    pub height: f64,
 }
 
-/// A tentative merge of the union of a pair.
-#[derive(Debug)]
-pub struct TentativeSuccessor {
-    after: Parents,
-    pub tentative: TentativeMerge,
+/// The preparation of merges on the threads of a pool.
+pub struct Preparer<'s> {
+    pub active: &'s ActiveClusters<'s>,
+    pub screen: &'s dyn ThreadedScreen,
+    /// Number of positions of the screen.
+    pub positions: usize,
+    /// Number of candidates that each search asks for.
+    pub wanted: usize,
+    pub radius: &'s RadiusFactors,
+    /// The next merges, in order of their heights.
+    pub expected: &'s [ExpectedMerge],
+    /// Threads for each search.
+    pub threads: usize,
+    /// Most successors of a merge.
+    pub most_successors: usize,
 }
 
-impl TentativeSuccessor {
-    /// The slots of all three clusters, in increasing order.
-    pub fn slots(&self) -> Vec<u32> {
-        let (pair, next) = (self.after.pair, self.tentative.pair);
-        let third = if next.0 == pair.0 { next.1 } else { next.0 };
-        let mut slots = vec![pair.0, pair.1, third];
-        slots.sort_unstable();
-        slots
+/// A guess of a search radius, and how many clusters were found.
+pub type Finding = (Guess, usize);
+
+impl Preparer<'_> {
+    /// Prepares the merge of a pair and its successors.
+    pub fn prepare(&self, pair: (u32, u32)) -> (PreparedMerge, Vec<Finding>) {
+        let guess = Guess::new(self.active, pair, self.wanted);
+        let tentative = TentativeMerge::new(self.active, pair);
+        let mut findings = Vec::with_capacity(1 + self.most_successors);
+        let mut skip = vec![pair.0, pair.1];
+        let prepared = self.with_successors(tentative, guess, &mut skip, &mut findings);
+        (prepared, findings)
     }
 
-    /// With the preparation of its tentative merge.
-    pub fn prepared(self, prepare: impl FnOnce(TentativeMerge) -> PreparedMerge) -> Successor {
-        Successor {
-            after: self.after,
-            prepared: prepare(self.tentative),
+    /// Searches for the candidates of a tentative merge's union, and prepares its successors. `skip` has
+    /// the slots of all clusters in it, in increasing order.
+    fn with_successors(
+        &self,
+        tentative: TentativeMerge,
+        guess: Guess,
+        skip: &mut Vec<u32>,
+        findings: &mut Vec<Finding>,
+    ) -> PreparedMerge {
+        let limit = self.radius.radius(&guess);
+        let request = ScreenRequest {
+            view: &tentative.view,
+            end: self.positions,
+            capacity: self.wanted,
+            limit,
+            is_tight: limit < f64::INFINITY,
+            skip,
+        };
+        let mut answer = self.screen.answer(&request, self.threads);
+        findings.push((guess, answer.bounds.len()));
+        answer.keep_nearest(4 * self.wanted);
+        let mut prepared = PreparedMerge {
+            candidates: Candidates::new(answer, &[], &self.active.births),
+            as_of: self.active.next_birth,
+            tentative,
+            successor: None,
+        };
+        if findings.len() <= self.most_successors {
+            prepared.successor = self.successor(&mut prepared, skip, findings).map(Box::new);
         }
+        prepared
     }
-}
 
-/// The probable successors of tentative merges in the order of their `heights`: those below the last
-/// height, with a neighbour that is not merged before.
-pub fn tentative_successors(
-    active: &ActiveClusters,
-    merges: &[TentativeMerge],
-    heights: &[f64],
-) -> Vec<TentativeSuccessor> {
-    let last = heights[heights.len() - 1];
-    let is_merged_before = |slot: u32, distance: f64| {
-        let mut earlier = merges.iter().zip(heights);
-        earlier.any(|(other, &height)| {
-            height <= distance && (other.pair.0 == slot || other.pair.1 == slot)
-        })
-    };
-    let successor = |merge: &TentativeMerge| {
-        let (distance, partner) = nearest_neighbour(active, merge)?;
-        if distance > last || is_merged_before(partner, distance) {
+    /// The probable next merge of a union: that with its nearest neighbour, if none of the two is
+    /// probably merged with another cluster before.
+    fn successor(
+        &self,
+        prepared: &mut PreparedMerge,
+        skip: &mut Vec<u32>,
+        findings: &mut Vec<Finding>,
+    ) -> Option<PreparedMerge> {
+        let horizon = self.expected.last()?.height;
+        let (distance, partner) = self.nearest(prepared, skip)?;
+        let comes_before = |other: &ExpectedMerge| {
+            other.height <= distance && (other.pair.0 == partner || other.pair.1 == partner)
+        };
+        if distance > horizon || self.expected.iter().any(comes_before) {
             return None;
         }
-        Some(TentativeSuccessor {
-            after: Parents {
-                pair: merge.pair,
-                births: merge.births,
-            },
-            tentative: merge.with_next(active, partner)?,
-        })
-    };
-    let operations: usize = merges.iter().map(|m| active.operations(m.pair)).sum();
-    if operations < MIN_PARALLEL_OPERATIONS {
-        merges.iter().filter_map(successor).collect()
-    } else {
-        merges.par_iter().filter_map(successor).collect()
-    }
-}
-
-impl Successor {
-    /// Whether its clusters are still those that it was made of.
-    pub fn is_valid(&self, active: &ActiveClusters) -> bool {
-        let Parents { pair, births } = self.after;
-        let tentative = &self.prepared.tentative;
-        let is_active = |slot: u32, birth: u32| birth == NEVER || active.is_active(slot, birth);
-        active.births_of(pair) == births
-            && is_active(tentative.pair.0, tentative.births.0)
-            && is_active(tentative.pair.1, tentative.births.1)
+        let next = prepared.tentative.with_next(self.active, partner)?;
+        let guess = Guess::after(self.active, prepared, partner, self.wanted);
+        let at = skip.partition_point(|&slot| slot < partner);
+        skip.insert(at, partner);
+        Some(self.with_successors(next, guess, skip, findings))
     }
 
-    /// Whether it is the successor of a merge of clusters of these births.
-    pub fn is_after(&self, parents: (u32, u32)) -> bool {
-        self.after.births == parents
-    }
-
-    /// The preparation, now that the pair was merged to a cluster of this `birth`.
-    pub fn after_merge(self, birth: u32) -> PreparedMerge {
-        let mut prepared = self.prepared;
-        prepared.tentative.learn_of_birth(birth);
-        prepared
+    /// The nearest neighbour of the union of some slots' clusters, its distance first; `None` where it is
+    /// no candidate, or where that takes long to decide.
+    fn nearest(&self, prepared: &mut PreparedMerge, of: &[u32]) -> Option<(f64, u32)> {
+        let union = &prepared.tentative.merged;
+        let Candidates { heap, floor, .. } = &mut prepared.candidates;
+        loop {
+            let mut first = heap.peek_mut()?;
+            let Reverse(candidate) = *first;
+            if candidate.value >= floor.to_bits() {
+                return None;
+            }
+            if candidate.decided {
+                return Some((f64::from_bits(candidate.value), candidate.partner));
+            }
+            let clusters = &self.active.clusters;
+            let members = union.part().size() + clusters.size(candidate.partner);
+            if self.active.is_costly_for(members) {
+                return None;
+            }
+            let distance = clusters.decide_union(union, of, candidate.partner);
+            *first = Reverse(candidate.decided(distance));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use crate::mahalanobis::agglomerate::agglomerate;
-    use crate::mahalanobis::tests::counting::CountingDevice;
+    use ndarray::arr2;
+
+    use super::*;
+    use crate::mahalanobis::screen::cpu::CpuScreen;
+    use crate::mahalanobis::screen::Screen;
     use crate::mahalanobis::{Distance, Options, Problem, Subthreshold};
-    use crate::merge::Merge;
     use crate::monitor::Monitor;
     use crate::observations::Observations;
-    use crate::testing::{draw, Data, Random};
 
-    /// The merges of all observations, and the number of sweeps.
-    fn merges(x: &Observations, options: Options, on_threads: bool) -> (Vec<Merge>, usize) {
-        let mut device = CountingDevice::default();
-        (device.batch, device.on_threads) = (Some(64), on_threads);
-        let problem = Problem::of_observations(x, (0..x.nrows() as u32).collect(), options);
-        let merges = agglomerate(0, &problem, &device, &Monitor::default()).unwrap();
-        (merges, device.counts.sweeps())
+    /// The pairs of the merge of the first two clusters and its successors, with these other merges
+    /// expected. The union of the first two is nearer to the third than these are, and with it to the
+    /// fourth.
+    fn prepared(others: &[((u32, u32), f64)], most_successors: usize) -> Vec<(u32, u32)> {
+        let x = arr2(&[
+            [0.0, 0.0],
+            [2.0, 0.0],
+            [1.0, 1.8],
+            [1.0, -1.4],
+            [50.0, 0.0],
+            [52.5, 0.0],
+        ]);
+        let x = Observations::new(x).unwrap();
+        let options = Options {
+            threshold: 6.0,
+            subthreshold: Subthreshold::Euclid,
+            distance: Distance::Centroid,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let problem = Problem::of_observations(&x, (0..6).collect(), options);
+        let (bounding_box, monitor) = (problem.bounding_box(), Monitor::default());
+        let rule = options.shape_rule(false);
+        let mut active = ActiveClusters::new(&problem, &bounding_box, rule, &monitor).unwrap();
+        let mut screen = CpuScreen::new(6, active.frame.clone());
+        for slot in 0..6 {
+            active.give_birth(slot);
+            screen.push(slot, &active.view(slot)).unwrap();
+        }
+        let others = others
+            .iter()
+            .map(|&(pair, height)| ExpectedMerge { pair, height });
+        let first = ExpectedMerge {
+            pair: (0, 1),
+            height: 2.0,
+        };
+        let expected: Vec<ExpectedMerge> = std::iter::once(first).chain(others).collect();
+        let preparer = Preparer {
+            active: &active,
+            screen: &screen,
+            positions: 6,
+            wanted: 4,
+            radius: &RadiusFactors::default(),
+            expected: &expected,
+            threads: 1,
+            most_successors,
+        };
+        let (prepared, findings) = preparer.prepare((0, 1));
+        let mut next = Some(&prepared);
+        let all = std::iter::from_fn(|| {
+            let merge = next?;
+            next = merge.successor.as_deref();
+            Some(merge.tentative.pair)
+        });
+        let all: Vec<(u32, u32)> = all.collect();
+        assert_eq!(findings.len(), all.len());
+        all
     }
 
     #[test]
-    fn successors_save_sweeps_and_change_no_merge() {
-        let mut random = Random(67);
-        let (n, p) = (1_000, 4);
-        let x = draw(&mut random, Data::Plain, n, p);
-        let (mut all_without, mut all_with) = (0, 0);
-        for distance in [Distance::Centroid, Distance::FullMahalanobis] {
-            for subthreshold in Subthreshold::ALL {
-                let options = Options {
-                    threshold: 0.02 * n as f64,
-                    subthreshold,
-                    distance,
-                    normalize: false,
-                    apriori_intra: true,
-                };
-                let (expected, without) = merges(&x, options, false);
-                let (found, with) = merges(&x, options, true);
-                assert!(found == expected, "{options:?}");
-                all_without += without;
-                all_with += with;
-            }
-        }
-        assert!(all_with < all_without, "{all_with} of {all_without}");
+    fn the_union_of_a_merge_is_followed_as_far_as_it_comes_next() {
+        assert_eq!(prepared(&[], 0), [(0, 1)]);
+        assert_eq!(prepared(&[], 1), [(0, 1), (0, 3)]);
+        // The third one is 2.27 away from the union of the three others.
+        assert_eq!(prepared(&[], 4), [(0, 1), (0, 3)]);
+        assert_eq!(prepared(&[((4, 5), 2.5)], 4), [(0, 1), (0, 3), (0, 2)]);
+    }
+
+    #[test]
+    fn a_neighbour_that_is_merged_before_is_no_successor() {
+        assert_eq!(prepared(&[((3, 4), 1.3)], 4), [(0, 1)]);
+        assert_eq!(prepared(&[((3, 4), 1.5)], 4), [(0, 1), (0, 3)]);
     }
 }

@@ -6,7 +6,8 @@ use rayon::prelude::*;
 
 use super::active::ActiveClusters;
 use super::agglomeration::Agglomeration;
-use super::candidates::{Candidates, CANDIDATES};
+use super::candidates::{Candidate, Candidates};
+use super::entry::EntryKind;
 use super::spatial_order::{sort_spatially, SPATIAL_GROUP};
 use crate::dendrogram::overflow;
 use crate::error::Result;
@@ -64,9 +65,9 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
     fn is_sample_coarse(&self, slots: &[u32]) -> bool {
         let step = slots.len().div_ceil(COARSE_SAMPLE);
         let sample: Vec<usize> = (SPATIAL_GROUP..slots.len()).step_by(step).collect();
-        let active = &self.active;
+        let (active, wanted) = (&self.active, self.screen.wanted(1));
         let count = |&at: &usize| {
-            let limit = first_limit(active, &slots[..at], slots[at]);
+            let limit = first_limit(active, &slots[..at], slots[at], wanted);
             usize::from(is_coarse(active, &active.view(slots[at]), limit))
         };
         let coarse: usize = sample.par_iter().map(count).sum();
@@ -88,7 +89,6 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         }
         self.queue.clear();
         self.prepared.clear();
-        self.successors.clear();
         self.follow_up = None;
         self.recent.clear();
         self.batch = self.screen.batch();
@@ -108,11 +108,16 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
     /// number of coarse clusters.
     fn sweep_some(&mut self, slots: &[u32], start: usize, is_sorted: bool) -> Result<usize> {
         let active = &self.active;
+        let (of_points, of_others) = (self.screen.wanted(1), self.screen.wanted(2));
+        let wanted = |slot: u32| match active.clusters.size(slot) {
+            1 => of_points,
+            _ => of_others,
+        };
         let swept: Vec<(ClusterView, f64)> = (start..slots.len())
             .into_par_iter()
             .map(|at| {
                 let limit = if is_sorted {
-                    first_limit(active, &slots[..at], slots[at])
+                    first_limit(active, &slots[..at], slots[at], wanted(slots[at]))
                 } else {
                     f64::INFINITY
                 };
@@ -125,7 +130,7 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
             .map(|(&(ref view, limit), end)| ScreenRequest {
                 view,
                 end,
-                capacity: CANDIDATES,
+                capacity: wanted(slots[end]),
                 limit,
                 is_tight: false,
                 skip: &[],
@@ -146,57 +151,124 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         Ok(coarse)
     }
 
-    /// Looks for more candidates of a cluster whose floor is reached.
+    /// Looks for more candidates of a cluster whose floor is reached, and of those whose floors are among
+    /// the next in the queue.
     pub fn sweep_again(&mut self, owner: u32) -> Result<()> {
         self.monitor.check()?;
+        let owners = self.owners_of_floors(owner);
+        let searches: Vec<FurtherSearch> = owners.into_iter().map(|o| self.search_on(o)).collect();
+        let requests: Vec<ScreenRequest> = searches.iter().map(FurtherSearch::request).collect();
+        let answers = self.screen.sweep(&requests, &mut || ())?;
+        drop(requests);
+        for (search, answer) in searches.into_iter().zip(answers) {
+            self.keep_found(search, answer)?;
+        }
+        Ok(())
+    }
+
+    /// A cluster whose floor is reached, and those whose floors are among the next in the queue, from
+    /// which they are taken.
+    fn owners_of_floors(&mut self, first: u32) -> Vec<u32> {
+        let mut owners = vec![first];
+        let mut at = 0;
+        for _ in 1..2 * self.batch {
+            let Some(next) = self.queue.get(at) else {
+                break;
+            };
+            if next.kind != EntryKind::Floor {
+                at += 1;
+                continue;
+            }
+            self.queue.take(at);
+            if self.has_owner(&next) {
+                owners.push(next.owner);
+            }
+        }
+        owners
+    }
+
+    /// The search for clusters at or above an owner's floor.
+    fn search_on(&mut self, owner: u32) -> FurtherSearch {
         let old = std::mem::take(&mut self.active.candidates[owner as usize]);
-        let known: Vec<_> = old
+        let known: Vec<Reverse<Candidate>> = old
             .heap
             .into_iter()
             .filter(|Reverse(c)| c.decided && self.active.is_active(c.partner, c.partner_birth))
             .collect();
         let mut skip: Vec<u32> = known.iter().map(|Reverse(c)| c.partner).collect();
         skip.sort_unstable();
-        let view = self.active.view(owner);
-        let end = self.screen.roster().position(owner);
-        let request = ScreenRequest {
-            view: &view,
-            end,
-            // At last all clusters and one more, so that none is at the floor.
-            capacity: (CANDIDATES << old.sweeps.min(28)).min(end + 1),
-            limit: next_limit(old.floor, old.sweeps),
-            is_tight: false,
-            skip: &skip,
-        };
-        let answer = self.screen.sweep(&[request], &mut || ())?.swap_remove(0);
+        FurtherSearch {
+            owner,
+            view: self.active.view(owner),
+            end: self.screen.roster().position(owner),
+            wanted: self.screen.wanted(self.active.clusters.size(owner)),
+            floor: old.floor,
+            sweeps: old.sweeps,
+            known,
+            skip,
+        }
+    }
+
+    /// Keeps what such a search has found.
+    fn keep_found(&mut self, search: FurtherSearch, answer: ScreenAnswer) -> Result<()> {
         let mut candidates = Candidates::new(answer, &[], &self.active.births);
-        candidates.sweeps = old.sweeps + 1;
-        if old.floor == f64::INFINITY {
+        candidates.sweeps = search.sweeps + 1;
+        if search.floor == f64::INFINITY {
             return Err(overflow("X"));
         }
         // Otherwise a screen that breaks its promise would be asked for ever.
         assert!(
-            candidates.floor > old.floor || !candidates.heap.is_empty(),
+            candidates.floor > search.floor || !candidates.heap.is_empty(),
             "a sweep finds something new"
         );
-        candidates.heap.extend(known);
-        self.active.candidates[owner as usize] = candidates;
-        self.enqueue(owner);
+        candidates.heap.extend(search.known);
+        self.active.candidates[search.owner as usize] = candidates;
+        self.enqueue(search.owner);
         Ok(())
     }
 }
 
-/// A guess of the distance of the last of a cluster's first candidates among the `older` clusters in
+/// A search for further candidates of a cluster.
+struct FurtherSearch {
+    owner: u32,
+    view: ClusterView,
+    /// The cluster's position.
+    end: usize,
+    /// Number of candidates that its first search asked for; each further one asks for twice as many.
+    wanted: usize,
+    floor: f64,
+    /// Number of searches before.
+    sweeps: u32,
+    /// Candidates whose distances are decided, and their slots in increasing order.
+    known: Vec<Reverse<Candidate>>,
+    skip: Vec<u32>,
+}
+
+impl FurtherSearch {
+    fn request(&self) -> ScreenRequest<'_> {
+        ScreenRequest {
+            view: &self.view,
+            end: self.end,
+            // At last all clusters and one more, so that none is at the floor.
+            capacity: (self.wanted << self.sweeps.min(28)).min(self.end + 1),
+            limit: next_limit(self.floor, self.sweeps),
+            is_tight: false,
+            skip: &self.skip,
+        }
+    }
+}
+
+/// A guess of the distance of the last of the `wanted` candidates among the `older` clusters in
 /// spatial order. A bad guess costs time only.
-fn first_limit(active: &ActiveClusters, older: &[u32], slot: u32) -> f64 {
+fn first_limit(active: &ActiveClusters, older: &[u32], slot: u32, wanted: usize) -> f64 {
     let last = &older[older.len().saturating_sub(SPATIAL_GROUP / 4)..];
     let cheap = last.iter().filter(|&&other| !active.is_costly(slot, other));
     let distance = |&other: &u32| active.clusters.decide(slot, other).distance;
     let mut distances: Vec<f64> = cheap.map(distance).collect();
-    if distances.len() < CANDIDATES {
+    if distances.len() < wanted {
         return f64::INFINITY;
     }
-    let (_, &mut limit, _) = distances.select_nth_unstable_by(CANDIDATES - 1, f64::total_cmp);
+    let (_, &mut limit, _) = distances.select_nth_unstable_by(wanted - 1, f64::total_cmp);
     limit.next_above()
 }
 

@@ -22,6 +22,8 @@ pub struct PreparedMerge {
     pub candidates: Candidates,
     /// The candidates are all from before this birth.
     pub as_of: u32,
+    /// The merge of its union that probably comes next.
+    pub successor: Option<Box<PreparedMerge>>,
 }
 
 impl TentativeMerge {

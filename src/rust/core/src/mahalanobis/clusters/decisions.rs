@@ -1,5 +1,6 @@
 //! The distances that decide, and lower bounds on them in double precision.
 
+use super::merged::MergedCluster;
 use super::part::Part;
 use super::state::{Clusters, KeptSum};
 use crate::mahalanobis::distance::{self, ExactSum};
@@ -95,6 +96,34 @@ impl Clusters<'_> {
             rest * self.p.max(self.profile(to).whitening.len())
         };
         directed(a, b) + directed(b, a)
+    }
+
+    /// The distance that decides between a slot's cluster and the union of other slots' clusters.
+    pub fn decide_union(&self, union: &MergedCluster, of: &[u32], slot: u32) -> f64 {
+        let (part, other) = (union.part(), self.part(slot));
+        if self.problem.options.distance == Distance::Centroid {
+            return part.centroid_distance(&other);
+        }
+        let to_union = if other.size == 1 {
+            other.distance_to(&part)
+        } else {
+            self.sum_to(&[slot], &union.profile()).mean(other.size)
+        };
+        let from_union = self.sum_to(of, &self.profile(slot)).mean(part.size);
+        distance::average(from_union, to_union)
+    }
+
+    /// The sum of the distances from the members of some slots' clusters to another cluster.
+    fn sum_to(&self, from: &[u32], target: &Profile) -> ExactSum {
+        let quanta = distance::quanta(target.stretch, self.diagonal, self.log2_terms);
+        let mut all = ExactSum::default();
+        for &slot in from {
+            let members = &self.members[slot as usize];
+            let sums = members.sums(self.problem.x, 0, target, &quanta, self.monitor);
+            all.combine(&sums.in_blocks);
+            all.combine(&sums.others);
+        }
+        all
     }
 
     /// The centroid distance between a part and a slot's cluster.

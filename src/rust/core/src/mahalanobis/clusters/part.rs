@@ -16,6 +16,11 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// Number of members.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
     /// Packed, or empty for the identity.
     fn whitening(&self) -> &[f64] {
         self.moments.map_or(&[], |m| &m.whitening)

@@ -73,3 +73,40 @@ fn check_bounds(clusters: &Clusters, frame: &ClusterFrame, case: &str) {
         }
     }
 }
+
+#[test]
+fn a_distance_to_a_tentative_union_is_that_to_the_union() {
+    let mut random = Random(42);
+    for round in 0..2 * DATA.len() {
+        let (n, p) = (60, 1 + random.below(4));
+        let x = draw(&mut random, DATA[round % DATA.len()], n, p);
+        let options = Options {
+            threshold: 6.0,
+            subthreshold: Subthreshold::Mahal,
+            distance: Distance::from_quick(round % 2 == 0),
+            normalize: false,
+            apriori_intra: true,
+        };
+        let problem = Problem {
+            starts: (0..=20)
+                .map(|i| if i < 10 { i } else { 5 * i - 40 })
+                .collect(),
+            ..Problem::of_observations(&x, (0..n as u32).collect(), options)
+        };
+        let rule = options.shape_rule(false);
+        let monitor = Monitor::default();
+        let diagonal = problem.bounding_box().diagonal();
+        let mut clusters = Clusters::new(&problem, diagonal, &rule, &monitor).unwrap();
+        // Single observations and others, with each other.
+        for (lower, higher) in [(0, 1), (2, 15), (10, 11)] {
+            let (a, b) = (clusters.part(lower), clusters.part(higher));
+            let union = clusters.merged(a, b, &rule);
+            let others = [3, 4, 12, 13];
+            let tentative =
+                others.map(|slot| clusters.decide_union(&union, &[lower, higher], slot));
+            clusters.replace(lower, higher, union, &rule);
+            let expected = others.map(|slot| clusters.decide(lower, slot).distance);
+            assert_eq!(tentative, expected, "{options:?}");
+        }
+    }
+}

@@ -29,5 +29,5 @@ mod view;
 
 pub use frame::{ClusterFrame, MeanPrecision};
 pub use profile::{Profile, Spread};
-pub use request::{Screen, ScreenAnswer, ScreenRequest};
+pub use request::{Screen, ScreenAnswer, ScreenRequest, ThreadedScreen};
 pub use view::ClusterView;

@@ -63,17 +63,28 @@ pub trait Screen: Send {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Vec<ScreenAnswer>>;
 
-    /// Whether requests are divided among threads, so that some for merges that are less probable take
-    /// no longer.
-    fn sweeps_on_threads(&self) -> bool {
-        false
+    /// The same screen, if threads search it: each for requests of its own, at the same time.
+    fn on_threads(&self) -> Option<&dyn ThreadedScreen> {
+        None
     }
 
     /// Number of requests in one sweep that keep the device busy.
     fn batch(&self) -> usize;
 
+    /// Number of candidates that the first search for a cluster of so many members asks for. Fewer mean
+    /// more searches, more mean longer ones; only the time depends on it.
+    fn wanted(&self, _members: usize) -> usize {
+        8
+    }
+
     /// Whether another screen would be faster for the `active` clusters that are left.
     fn is_outgrown(&self, active: usize) -> bool;
+}
+
+/// A screen that several threads can search at the same time.
+pub trait ThreadedScreen: Sync {
+    /// Answers a request, with up to this many threads of the pool that it is called in.
+    fn answer(&self, request: &ScreenRequest<'_>, threads: usize) -> ScreenAnswer;
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A CPU whose screens count their sweeps and what they find in them.
+//! A CPU whose screens count the requests that they answer and what they find for them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -6,7 +6,9 @@ use std::sync::Arc;
 use crate::cpu::{Cpu, Device};
 use crate::error::Result;
 use crate::mahalanobis::screen::cpu::CpuScreen;
-use crate::mahalanobis::screen::{ClusterFrame, ClusterView, Screen, ScreenAnswer, ScreenRequest};
+use crate::mahalanobis::screen::{
+    ClusterFrame, ClusterView, Screen, ScreenAnswer, ScreenRequest, ThreadedScreen,
+};
 use crate::mahalanobis::{AgglomerationDevice, Problem};
 use crate::roster::Roster;
 
@@ -14,19 +16,19 @@ use crate::roster::Roster;
 #[derive(Debug, Clone, Default)]
 pub struct Counts {
     requests: Arc<AtomicUsize>,
-    sweeps: Arc<AtomicUsize>,
     candidates: Arc<AtomicUsize>,
 }
 
 impl Counts {
+    fn add(&self, answer: &ScreenAnswer) {
+        let candidates = answer.bounds.len();
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        self.candidates.fetch_add(candidates, Ordering::Relaxed);
+    }
+
     /// Number of requests.
     pub fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
-    }
-
-    /// Number of sweeps, each for one request or several.
-    pub fn sweeps(&self) -> usize {
-        self.sweeps.load(Ordering::Relaxed)
     }
 
     /// Number of candidates in all answers.
@@ -38,10 +40,6 @@ impl Counts {
 /// A CPU whose screens are all counted together.
 pub struct CountingDevice {
     cpu: Cpu,
-    /// Requests that a sweep answers at a time; `None`: as many as on the CPU.
-    pub batch: Option<usize>,
-    /// Whether its screens sweep on threads.
-    pub on_threads: bool,
     pub counts: Counts,
 }
 
@@ -49,8 +47,6 @@ impl Default for CountingDevice {
     fn default() -> Self {
         Self {
             cpu: Cpu::new(1).unwrap(),
-            batch: None,
-            on_threads: false,
             counts: Counts::default(),
         }
     }
@@ -70,12 +66,9 @@ impl AgglomerationDevice for CountingDevice {
         _: usize,
         frame: ClusterFrame,
     ) -> Result<Box<dyn Screen>> {
-        let screen = CpuScreen::new(problem.clusters(), frame);
         Ok(Box::new(Counting {
-            batch: self.batch.unwrap_or(screen.batch()),
-            on_threads: self.on_threads,
+            screen: CpuScreen::new(problem.clusters(), frame),
             counts: self.counts.clone(),
-            screen,
         }))
     }
 }
@@ -83,8 +76,6 @@ impl AgglomerationDevice for CountingDevice {
 /// Counts what its screen does.
 struct Counting {
     screen: CpuScreen,
-    batch: usize,
-    on_threads: bool,
     counts: Counts,
 }
 
@@ -107,26 +98,33 @@ impl Screen for Counting {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Vec<ScreenAnswer>> {
         let answers = self.screen.sweep(requests, meanwhile)?;
-        let candidates = answers.iter().map(|found| found.bounds.len()).sum();
-        self.counts.sweeps.fetch_add(1, Ordering::Relaxed);
-        self.counts
-            .requests
-            .fetch_add(answers.len(), Ordering::Relaxed);
-        self.counts
-            .candidates
-            .fetch_add(candidates, Ordering::Relaxed);
+        for answer in &answers {
+            self.counts.add(answer);
+        }
         Ok(answers)
     }
 
-    fn sweeps_on_threads(&self) -> bool {
-        self.on_threads
+    fn on_threads(&self) -> Option<&dyn ThreadedScreen> {
+        Some(self)
+    }
+
+    fn wanted(&self, members: usize) -> usize {
+        self.screen.wanted(members)
     }
 
     fn batch(&self) -> usize {
-        self.batch
+        self.screen.batch()
     }
 
     fn is_outgrown(&self, _: usize) -> bool {
         false
+    }
+}
+
+impl ThreadedScreen for Counting {
+    fn answer(&self, request: &ScreenRequest<'_>, threads: usize) -> ScreenAnswer {
+        let answer = self.screen.answer(request, threads);
+        self.counts.add(&answer);
+        answer
     }
 }

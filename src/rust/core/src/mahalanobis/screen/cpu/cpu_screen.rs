@@ -1,24 +1,30 @@
 //! Requests divided among threads.
 
-use std::ops::Range;
-
 use rayon::prelude::*;
 
-use super::layout::{Layout, GROUP};
-use super::least_bounds::LeastBounds;
+use super::layout::{Layout, GROUP_LANES};
+use super::least_bounds::{LeastBounds, SharedLimit};
 use super::store::ClusterStore;
-use super::sweep::ClusterSweep;
+use super::sweep::{ClusterSweep, NearGroups};
 use crate::error::Result;
+use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::screen::frame::ClusterFrame;
-use crate::mahalanobis::screen::request::{Screen, ScreenAnswer, ScreenRequest};
+use crate::mahalanobis::screen::request::{Screen, ScreenAnswer, ScreenRequest, ThreadedScreen};
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::next_float::NextFloat;
 use crate::roster::Roster;
 use crate::simd::dispatch;
 
-/// Fewest coordinates of clusters that a sweep divides among threads. Fewer take less time than to
-/// wake a thread.
-const MIN_PARALLEL_COORDINATES: usize = 1 << 18;
+/// Fewest merges that are prepared together, if there are threads. Fewer do not take the same time on each
+/// of them; more grow old.
+const MIN_BATCH: usize = 32;
+
+/// Fewest coordinates of clusters that searches divide among threads. Fewer take less time than to divide
+/// them.
+pub const MIN_PARALLEL_COORDINATES: usize = 1 << 14;
+
+/// Fewest coordinates of near groups for a part of a sweep, which a thread makes in about 10 µs.
+const MIN_COORDINATES_OF_PART: usize = 1 << 17;
 
 /// The screen on the CPU.
 pub struct CpuScreen {
@@ -35,33 +41,59 @@ impl CpuScreen {
             store: ClusterStore::new(slots, Layout::new(&frame)),
         }
     }
+}
 
-    /// The answer to a request, by up to this many threads.
-    fn answer(&self, request: &ScreenRequest, threads: usize) -> ScreenAnswer {
-        let ceiling = (request.limit / self.unit) as f32;
+impl CpuScreen {
+    /// As [`answer`](ThreadedScreen::answer); `DOUBLE` where coordinates have second parts.
+    fn sweep_for<const DOUBLE: bool>(
+        &self,
+        request: &ScreenRequest<'_>,
+        threads: usize,
+    ) -> ScreenAnswer {
         let store = &self.store;
-        let part = |blocks: Range<usize>| {
-            let nearest = LeastBounds::new(request.capacity, ceiling.next_above());
-            if store.layout.is_double {
-                dispatch(ClusterSweep::<true>::new(store, request, blocks, nearest))
-            } else {
-                dispatch(ClusterSweep::<false>::new(store, request, blocks, nearest))
-            }
-        };
+        let ceiling = ((request.limit / self.unit) as f32).next_above();
         let blocks = store.blocks_before(request.end);
-        let coordinates = request.end * store.layout.dimensions;
-        let nearest = if threads == 1 || coordinates < MIN_PARALLEL_COORDINATES {
-            part(0..blocks)
+        let groups = dispatch(NearGroups::<DOUBLE> {
+            store,
+            query: request.view,
+            blocks,
+            limit: ceiling,
+        });
+        let limit = SharedLimit::new(ceiling);
+        let part = |part: usize, of: usize| {
+            dispatch(ClusterSweep::<DOUBLE> {
+                store,
+                request,
+                groups: &groups,
+                part,
+                of,
+                blocks,
+                limit: &limit,
+                nearest: LeastBounds::new(request.capacity, ceiling),
+            })
+        };
+        let coordinates = groups.len() * GROUP_LANES * store.layout.dimensions;
+        let parts = threads.min(coordinates / MIN_COORDINATES_OF_PART);
+        let nearest = if parts < 2 {
+            part(0, 1)
         } else {
-            let share = blocks.div_ceil(threads).next_multiple_of(GROUP);
-            // Fewer parts than threads where there are fewer groups.
-            (0..blocks.div_ceil(share))
-                .into_par_iter()
-                .map(|t| part(t * share..((t + 1) * share).min(blocks)))
+            let all = (0..parts).into_par_iter().with_max_len(1);
+            let nearest = all.map(|nth| part(nth, parts));
+            nearest
                 .reduce_with(LeastBounds::merge)
-                .expect("there is a block")
+                .expect("there is a part")
         };
         nearest.into_answer(self.unit)
+    }
+}
+
+impl ThreadedScreen for CpuScreen {
+    fn answer(&self, request: &ScreenRequest<'_>, threads: usize) -> ScreenAnswer {
+        if self.store.layout.is_double {
+            self.sweep_for::<true>(request, threads)
+        } else {
+            self.sweep_for::<false>(request, threads)
+        }
     }
 }
 
@@ -86,22 +118,27 @@ impl Screen for CpuScreen {
     ) -> Result<Vec<ScreenAnswer>> {
         let this = &*self;
         let positions: usize = requests.iter().map(|r| r.end).sum();
-        let coordinates = positions * this.store.layout.dimensions;
-        let threads = rayon::current_num_threads();
-        if coordinates < MIN_PARALLEL_COORDINATES {
+        if positions * this.store.layout.dimensions < MIN_PARALLEL_COORDINATES {
             return Ok(requests.iter().map(|r| this.answer(r, 1)).collect());
         }
-        // A part of a sweep finds its limit by itself, so parts take longer than the whole.
-        let each = (threads / requests.len()).max(1);
+        let each = (rayon::current_num_threads() / requests.len()).max(1);
         Ok(requests.par_iter().map(|r| this.answer(r, each)).collect())
     }
 
-    fn sweeps_on_threads(&self) -> bool {
-        rayon::current_num_threads() > 1
+    fn on_threads(&self) -> Option<&dyn ThreadedScreen> {
+        Some(self)
+    }
+
+    fn wanted(&self, members: usize) -> usize {
+        match self.store.layout.distance {
+            // Bounds tell less of means over members.
+            Distance::FullMahalanobis if members > 1 => 12,
+            _ => 5,
+        }
     }
 
     fn batch(&self) -> usize {
-        4 * rayon::current_num_threads()
+        MIN_BATCH.max(4 * rayon::current_num_threads())
     }
 
     fn is_outgrown(&self, _: usize) -> bool {

@@ -1,24 +1,49 @@
 //! The smallest lower bounds that a sweep has found.
 
 use std::collections::BinaryHeap;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::mahalanobis::screen::request::ScreenAnswer;
+
+/// The least limit of the parts of a sweep: none has to look for bounds at or above that.
+#[derive(Debug)]
+pub struct SharedLimit(AtomicU32);
+
+impl SharedLimit {
+    pub fn new(limit: f32) -> Self {
+        Self(AtomicU32::new(limit.to_bits()))
+    }
+
+    #[inline(always)]
+    pub fn get(&self) -> f32 {
+        f32::from_bits(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Limits are ≥ 0, so their bits order them.
+    #[inline(always)]
+    pub fn lower(&self, limit: f32) {
+        if limit < self.get() {
+            self.0.fetch_min(limit.to_bits(), Ordering::Relaxed);
+        }
+    }
+}
 
 /// The smallest lower bounds of a sweep, at most `capacity` of them.
 #[derive(Debug)]
 pub struct LeastBounds {
     capacity: usize,
-    /// Bounds at or above it are not wanted.
-    ceiling: f32,
+    /// Bounds at or above it are not kept.
+    limit: f32,
     /// Bits of the bound (bounds are ≥ 0, so their bits order them), then the slot.
     heap: BinaryHeap<u64>,
 }
 
 impl LeastBounds {
-    pub fn new(capacity: usize, ceiling: f32) -> Self {
+    /// None yet; none at or above `limit` is wanted.
+    pub fn new(capacity: usize, limit: f32) -> Self {
         Self {
             capacity,
-            ceiling,
+            limit,
             heap: BinaryHeap::with_capacity(capacity + 1),
         }
     }
@@ -26,30 +51,37 @@ impl LeastBounds {
     /// Bounds at or above it are not kept.
     #[inline(always)]
     pub fn limit(&self) -> f32 {
-        if self.heap.len() < self.capacity {
-            return self.ceiling;
-        }
-        self.heap
-            .peek()
-            .map_or(self.ceiling, |top| f32::from_bits((top >> 32) as u32))
+        self.limit
+    }
+
+    /// Learns that bounds at or above this are not wanted.
+    #[inline(always)]
+    pub fn lower_limit(&mut self, limit: f32) {
+        self.limit = self.limit.min(limit);
     }
 
     #[inline(always)]
     pub fn insert(&mut self, bound: f32, slot: u32) {
-        self.heap
-            .push((u64::from(bound.to_bits()) << 32) | u64::from(slot));
+        self.push((u64::from(bound.to_bits()) << 32) | u64::from(slot));
+    }
+
+    #[inline(always)]
+    fn push(&mut self, key: u64) {
+        self.heap.push(key);
         if self.heap.len() > self.capacity {
             self.heap.pop();
+        }
+        if self.heap.len() == self.capacity {
+            let greatest = self.heap.peek().copied().unwrap_or(0);
+            self.lower_limit(f32::from_bits((greatest >> 32) as u32));
         }
     }
 
     /// The smallest of these and of another part of the sweep.
     pub fn merge(mut self, other: LeastBounds) -> LeastBounds {
+        self.lower_limit(other.limit);
         for key in other.heap {
-            self.heap.push(key);
-            if self.heap.len() > self.capacity {
-                self.heap.pop();
-            }
+            self.push(key);
         }
         self
     }

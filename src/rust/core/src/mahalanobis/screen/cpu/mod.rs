@@ -11,4 +11,4 @@ mod store;
 mod sweep;
 mod target;
 
-pub use cpu_screen::CpuScreen;
+pub use cpu_screen::{CpuScreen, MIN_PARALLEL_COORDINATES};

@@ -1,12 +1,10 @@
 //! A sweep: the comparison of a query with all clusters of some blocks.
 
-use std::ops::Range;
-
 use pulp::{Simd, WithSimd};
 
 use super::differences::squared_distance;
 use super::layout::{ERROR, GROUP, LANES, LOW};
-use super::least_bounds::LeastBounds;
+use super::least_bounds::{LeastBounds, SharedLimit};
 use super::lower_bounds::Register;
 use super::store::ClusterStore;
 use crate::mahalanobis::screen::request::ScreenRequest;
@@ -15,32 +13,68 @@ use crate::roster::GONE;
 use crate::simd::{lanes, singles, singles_mut};
 use crate::single_precision::UNIT;
 
-/// A sweep over blocks, as a kernel; `DOUBLE` where coordinates have second parts.
-pub struct ClusterSweep<'a, const DOUBLE: bool> {
-    store: &'a ClusterStore,
-    query: &'a ClusterView,
-    blocks: Range<usize>,
-    end: usize,
-    skip: &'a [u32],
-    nearest: LeastBounds,
+/// A group of blocks, and a lower bound on the distances to all its clusters.
+#[derive(Debug, Clone, Copy)]
+pub struct NearGroup {
+    bound: f32,
+    group: u32,
 }
 
-impl<'a, const DOUBLE: bool> ClusterSweep<'a, DOUBLE> {
-    pub fn new(
-        store: &'a ClusterStore,
-        request: &ScreenRequest<'a>,
-        blocks: Range<usize>,
-        nearest: LeastBounds,
-    ) -> Self {
-        Self {
-            store,
-            query: request.view,
-            blocks,
-            end: request.end,
-            skip: request.skip,
-            nearest,
+/// The groups of the first `blocks` that can hold a cluster whose bound is below the limit, as a kernel;
+/// `DOUBLE` where coordinates have second parts. The nearest are first, an incomplete one, which has no
+/// ball, is last.
+pub struct NearGroups<'a, const DOUBLE: bool> {
+    pub store: &'a ClusterStore,
+    pub query: &'a ClusterView,
+    pub blocks: usize,
+    pub limit: f32,
+}
+
+impl<const DOUBLE: bool> WithSimd for NearGroups<'_, DOUBLE> {
+    type Output = Vec<NearGroup>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Vec<NearGroup> {
+        let ClusterStore {
+            layout,
+            group_balls: balls,
+            ..
+        } = self.store;
+        let groups = self.blocks.div_ceil(GROUP);
+        let complete = groups.min(balls.len());
+        let mut near = Vec::with_capacity(groups);
+        for index in 0..complete.div_ceil(LANES) {
+            let bounds = balls.bounds::<S, DOUBLE>(simd, layout, self.query, index);
+            for (group, bound) in (index * LANES..complete).zip(bounds) {
+                if bound < self.limit {
+                    let group = group as u32;
+                    near.push(NearGroup { bound, group });
+                }
+            }
         }
+        near.sort_unstable_by(|a, b| a.bound.total_cmp(&b.bound));
+        let incomplete = (complete..groups).map(|group| NearGroup {
+            bound: 0.0,
+            group: group as u32,
+        });
+        near.extend(incomplete);
+        near
     }
+}
+
+/// A sweep over some groups, as a kernel; `DOUBLE` where coordinates have second parts.
+pub struct ClusterSweep<'a, const DOUBLE: bool> {
+    pub store: &'a ClusterStore,
+    pub request: &'a ScreenRequest<'a>,
+    pub groups: &'a [NearGroup],
+    /// Of the groups, every `of`-th is this part's, from this one on.
+    pub part: usize,
+    pub of: usize,
+    /// Number of blocks that count.
+    pub blocks: usize,
+    /// The limit of all parts.
+    pub limit: &'a SharedLimit,
+    pub nearest: LeastBounds,
 }
 
 impl<const DOUBLE: bool> WithSimd for ClusterSweep<'_, DOUBLE> {
@@ -50,10 +84,12 @@ impl<const DOUBLE: bool> WithSimd for ClusterSweep<'_, DOUBLE> {
     fn with_simd<S: Simd>(mut self, simd: S) -> LeastBounds {
         let layout = &self.store.layout;
         let mut room = vec![0.0f32; layout.dimensions * S::F32_LANES];
-        for (bound, group) in self.groups_below(simd) {
+        for near in self.groups.iter().skip(self.part).step_by(self.of) {
+            self.nearest.lower_limit(self.limit.get());
             // The limit has come down since the groups were compared.
-            if bound < self.nearest.limit() {
-                self.sweep_group(simd, group as usize, &mut room);
+            if near.bound < self.nearest.limit() {
+                self.sweep_group(simd, near.group as usize, &mut room);
+                self.limit.lower(self.nearest.limit());
             }
         }
         self.nearest
@@ -61,32 +97,6 @@ impl<const DOUBLE: bool> WithSimd for ClusterSweep<'_, DOUBLE> {
 }
 
 impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
-    /// The groups that can hold a cluster whose bound is below the limit: a lower bound for the whole
-    /// group, and its number. The nearest are first, an incomplete one, which has no ball, is last.
-    #[inline(always)]
-    fn groups_below<S: Simd>(&self, simd: S) -> Vec<(f32, u32)> {
-        let ClusterStore {
-            layout,
-            group_balls: balls,
-            ..
-        } = self.store;
-        let limit = self.nearest.limit();
-        let groups = self.blocks.start / GROUP..self.blocks.end.div_ceil(GROUP);
-        let complete = groups.start..groups.end.min(balls.len()).max(groups.start);
-        let mut below = Vec::with_capacity(groups.len());
-        for index in complete.start / LANES..complete.end.div_ceil(LANES) {
-            let bounds = balls.bounds::<S, DOUBLE>(simd, layout, self.query, index);
-            for (group, bound) in (index * LANES..).zip(bounds) {
-                if complete.contains(&group) && bound < limit {
-                    below.push((bound, group as u32));
-                }
-            }
-        }
-        below.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        below.extend((complete.end..groups.end).map(|group| (0.0, group as u32)));
-        below
-    }
-
     /// Keeps the clusters of a group whose bounds are below the limit.
     #[inline(always)]
     fn sweep_group<S: Simd>(&mut self, simd: S, group: usize, room: &mut [f32]) {
@@ -95,13 +105,13 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         let balls = &self.store.block_balls;
         let start = group * GROUP;
         let bounds = if start < balls.len() {
-            balls.bounds::<S, DOUBLE>(simd, &self.store.layout, self.query, group)
+            balls.bounds::<S, DOUBLE>(simd, &self.store.layout, self.request.view, group)
         } else {
             [0.0; LANES]
         };
         // All at once: a branch for each block would be hard to predict.
         let limit = self.nearest.limit();
-        let mut below = (0..self.blocks.end.min(start + GROUP) - start)
+        let mut below = (0..self.blocks.min(start + GROUP) - start)
             .fold(0u32, |bits, k| bits | u32::from(bounds[k] < limit) << k);
         while below != 0 {
             self.sweep_block(simd, start + below.trailing_zeros() as usize, room);
@@ -114,7 +124,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
     fn sweep_block<S: Simd>(&mut self, simd: S, index: usize, room: &mut [f32]) {
         let layout = &self.store.layout;
         let (height, coordinates) = (layout.height(), layout.coordinates());
-        let query = self.query;
+        let query = self.request.view;
         let registers = LANES / S::F32_LANES;
         let shrink = 1.0 - (layout.dimensions as f32 + 8.0) * UNIT as f32;
         let query_low = simd.splat_f32s(query.low);
@@ -195,9 +205,15 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
             let lane = (block, place % LANES);
             // A closure might not be compiled for the instruction set of `simd`.
             let tighter = match &targets[place] {
-                Some(target) if slack * (to_query + to_target) < self.nearest.limit() => {
-                    target.bound(simd, layout, self.query, lane, distances[l], errors[l])
-                }
+                Some(target) if slack * (to_query + to_target) < self.nearest.limit() => target
+                    .bound(
+                        simd,
+                        layout,
+                        self.request.view,
+                        lane,
+                        distances[l],
+                        errors[l],
+                    ),
                 _ => 0.0,
             };
             let bound = slack * (to_query + to_target.max(tighter));
@@ -211,8 +227,9 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
     #[inline(always)]
     fn is_wanted(&self, slot: u32) -> bool {
         let roster = &self.store.roster;
+        let ScreenRequest { end, skip, .. } = *self.request;
         slot != GONE
-            && (self.end == roster.positions() || roster.position(slot) < self.end)
-            && self.skip.binary_search(&slot).is_err()
+            && (end == roster.positions() || roster.position(slot) < end)
+            && skip.binary_search(&slot).is_err()
     }
 }
