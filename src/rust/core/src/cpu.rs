@@ -119,6 +119,8 @@ impl Cpu {
 /// Time after which a thread without work takes naps.
 const MOST_SPINNING: Duration = Duration::from_millis(1);
 const NAP: Duration = Duration::from_micros(50);
+/// Pauses between two looks for work: many threads that look all the time slow those that work.
+const PAUSES: usize = 8;
 
 /// Does what the threads of this pool divide among them, until it is told that all is done.
 fn help_until(is_done: &AtomicBool) {
@@ -127,7 +129,9 @@ fn help_until(is_done: &AtomicBool) {
         if rayon::yield_now() == Some(rayon::Yield::Executed) {
             idle_since = Instant::now();
         } else if idle_since.elapsed() < MOST_SPINNING {
-            std::hint::spin_loop();
+            for _ in 0..PAUSES {
+                std::hint::spin_loop();
+            }
         } else {
             std::thread::sleep(NAP);
         }

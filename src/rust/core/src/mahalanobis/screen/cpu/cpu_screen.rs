@@ -23,8 +23,8 @@ const MIN_BATCH: usize = 32;
 /// them.
 pub const MIN_PARALLEL_COORDINATES: usize = 1 << 14;
 
-/// Fewest coordinates of near groups for a part of a sweep, which a thread makes in about 10 µs.
-const MIN_COORDINATES_OF_PART: usize = 1 << 17;
+/// Fewest coordinates of near groups for a part of a sweep, which a thread makes in about 3 µs.
+const MIN_COORDINATES_OF_PART: usize = 1 << 15;
 
 /// The screen on the CPU.
 pub struct CpuScreen {
