@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 sys.dont_write_bytecode = True
@@ -119,13 +120,22 @@ class TestGpu(unittest.TestCase):
         part = self.parts()["racecheck"]
         self.assertEqual((part["passed"], part["cut_short"]), (1, ["a::slow_on_small_data"]))
 
-    def test_a_failure_leaves_the_stamp_as_it_was(self):
+    def test_a_part_that_fails_is_not_in_the_stamp(self):
         self.assertEqual(self.run_gpu("--only", "parity", broken="small"), 1)
         self.assertFalse(self.stamp.exists())
-        self.run_gpu("--only", "parity")
-        before = self.stamp.read_text()
-        self.assertEqual(self.run_gpu("--only", "parity,losses", broken="lost"), 1)
-        self.assertEqual(self.stamp.read_text(), before)
+        self.assertEqual(self.run_gpu("--only", "parity,losses,memcheck", broken="lost"), 1)
+        self.assertEqual(list(self.parts()), ["parity"])
+        self.assertIn(json.dumps(self.parts()["parity"]), self.printed)
+
+    def test_runs_at_once_share_a_stamp(self):
+        parts = ["parity", "two-gpus", "losses"]
+        runs = [threading.Thread(target=self.run_gpu, args=("--only", part)) for part in 3 * parts]
+        for run in runs:
+            run.start()
+        for run in runs:
+            run.join()
+        self.assertEqual(list(self.parts()), parts)
+        self.assertEqual([file.name for file in self.folder.glob("tested*")], ["tested.json"])
 
     def test_hazards_and_missing_summaries_fail(self):
         for summary in ("RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)",
