@@ -45,19 +45,28 @@ template <int P> struct Difference {
 #pragma unroll 1
     for (int band = 0; band < bands(p); band++) {
       double whitened[BAND] = {};
+      // The rows of the band in one column after the other.
+      const double *column = factor + BAND * band;
+      uint length = band_rows(p, 0);
 #pragma unroll UNROLL
       for (int start = 0; start < SIZE; start += BAND) {
         if (start > BAND * band) break;
 #pragma unroll
         for (int k = start; k < start + BAND; k++) {
-#pragma unroll
-          for (int row = 0; row < BAND; row++)
-            whitened[row] = fma(factor[BAND * k + row], d[k], whitened[row]);
+          static_assert(BAND == 4, "two pairs");
+          double2 first = ((const double2 *)column)[0], second = ((const double2 *)column)[1];
+          whitened[0] = fma(first.x, d[k], whitened[0]);
+          whitened[1] = fma(first.y, d[k], whitened[1]);
+          whitened[2] = fma(second.x, d[k], whitened[2]);
+          whitened[3] = fma(second.y, d[k], whitened[3]);
+          column += length;
         }
+        // The next ones begin BAND rows later.
+        column -= BAND;
+        length -= BAND;
       }
 #pragma unroll
       for (int row = 0; row < BAND; row++) square = fma(whitened[row], whitened[row], square);
-      factor += BAND * BAND * (band + 1);
     }
     return sqrt(square);
   }
@@ -106,26 +115,42 @@ __host__ __device__ __forceinline__ double average(double to_owner, double from_
 __host__ __device__ double mean_norm(const double *moments, double square) {
   double second = moments[MOMENT_VARIANCE] + square;
   double factor = 4.0 * moments[MOMENT_LARGEST] + 2.0 * moments[MOMENT_VARIANCE] + square;
-  double total = moments[MOMENT_FOURTH] + factor * square + 4.0 * moments[MOMENT_THIRD] * sqrt(square);
+  double total =
+      moments[MOMENT_FOURTH] + factor * square + 4.0 * moments[MOMENT_THIRD] * sqrt(square);
   return total > 0 ? sqrt(second) * (second / sqrt(total)) * (1 - 1e-6) : 0;
 }
 
 // Element i of W d, for W in bands. With P, which i is below, all of the row is read before any of it is
 // used, so that no read waits for another one.
 template <int P = 0>
-__device__ __forceinline__ double whitened_element(uint i, const double *d, const double *factor) {
-  const double *band = factor + band_start(i / BAND) + i % BAND;
+__device__ __forceinline__ double whitened_element(uint p, uint i, const double *d,
+                                                   const double *factor) {
+  const double *element = factor + i;
+  uint length = band_rows(p, 0);
   double sum = 0;
+  // From element k of the row to the next one.
+  auto advance = [&](uint k) {
+    element += length;
+    if (k % BAND < BAND - 1) return;
+    element -= BAND;
+    length -= BAND;
+  };
   if constexpr (P > 0) {
     double row[P];
 #pragma unroll
-    for (uint k = 0; k < P; k++) row[k] = k <= i ? band[BAND * k] : 0;
+    for (uint k = 0; k < P; k++) {
+      row[k] = k <= i ? *element : 0;
+      advance(k);
+    }
 #pragma unroll
     for (uint k = 0; k < P; k++)
       if (k <= i) sum = fma(row[k], d[k], sum);
   } else {
 #pragma unroll 8
-    for (uint k = 0; k <= i; k++) sum = fma(band[BAND * k], d[k], sum);
+    for (uint k = 0; k <= i; k++) {
+      sum = fma(*element, d[k], sum);
+      advance(k);
+    }
   }
   return sum;
 }
@@ -155,7 +180,7 @@ __device__ double warp_distance(uint p, F difference, const double *factor, doub
   for (uint k = lane; k < p; k += WARP) d[k] = difference(k);
   __syncwarp();
   if (factor) {
-    for (uint i = lane; i < p; i += WARP) whitened[i] = whitened_element(i, d, factor);
+    for (uint i = lane; i < p; i += WARP) whitened[i] = whitened_element(p, i, d, factor);
     __syncwarp();
   }
   double length = length_of(p, factor ? whitened : d);

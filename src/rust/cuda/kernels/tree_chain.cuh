@@ -97,8 +97,10 @@ struct Chain {
   uint following_job;
   uint merges, committed, below_threshold, next_id, shapes_used, free_shapes, status;
   uint done; // jobs
-  uint first_post, wish_count, ready_count;
-  uint to_post[JOBS], ready[JOBS], guesses[JOBS];
+  uint first_post, wish_count;
+  uint to_post[JOBS], posted;
+  // Jobs whose unions' next merges are wished for; whether they may be guessed; and the last guess.
+  uint listed_jobs[JOBS], listed_count, guesses[JOBS], follows[JOBS];
   // Of the first entries: a bit for each one before it that has one of its clusters.
   uint contests[WARP];
   // What new jobs are for: see Wish.
@@ -310,7 +312,8 @@ __device__ __forceinline__ uint collect_heads(const Tree &tree, Chain &chain, ui
     ulong values[TOGETHER];
 #pragma unroll
     for (uint k = 0; k < TOGETHER; k++)
-      values[k] = some + k * THREADS < leaves ? tree.leaf_values[some + k * THREADS] : INFINITY_BITS;
+      values[k] =
+          some + k * THREADS < leaves ? tree.leaf_values[some + k * THREADS] : INFINITY_BITS;
 #pragma unroll
     for (uint k = 0; k < TOGETHER; k++) {
       uint leaf = some + k * THREADS;

@@ -127,8 +127,8 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   // At the same time, by two warps.
   if (threadIdx.x == WARP) {
     // The ring has room for all that all blocks call for then.
-    int untaken = (int)(*(volatile uint *)(tree.control + POSTED) -
-                        *(volatile uint *)(tree.control + TAKEN));
+    int untaken =
+        (int)(*(volatile uint *)(tree.control + POSTED) - *(volatile uint *)(tree.control + TAKEN));
     bool calls = gridDim.x > 2 && untaken < MOST_UNTAKEN;
     uint helpers = hunt.helpers = calls ? min(chunks - 1, most_helpers) : 0;
     if (helpers > 0) hunt.base = atomicAdd(tree.control + POSTED, helpers);
@@ -199,8 +199,8 @@ __device__ void sum_distances(const Tree &tree, const Clusters &clusters, uint n
     return;
   }
   double *sums = tree.sums + (size_t)number * JOB_SUMS;
-  share_work(tree, clusters, number, DISTANCES, chunks_of_distances(hunt), DISTANCE_HELPERS, hunt, query,
-             [&](SharedWork &work) {
+  share_work(tree, clusters, number, DISTANCES, chunks_of_distances(hunt), DISTANCE_HELPERS, hunt,
+             query, [&](SharedWork &work) {
                uint i = threadIdx.x;
                FOR_EACH(k, JOB_SUMS) sums[k] = 0;
                if (i == 0) {

@@ -29,7 +29,7 @@
 // Most balls around WARP balls each.
 #define MOST_REGIONS 1024
 // Bytes of shared memory for the chain's state; lists and rows follow.
-#define CHAIN_BYTES 61952
+#define CHAIN_BYTES 62976
 // Bytes of what a search works with, and of the part of it that sums of members' distances need.
 #define HUNT_BYTES 18432
 #define SUMS_BYTES 6144
@@ -56,15 +56,15 @@ enum Status {
 // Words of the state that outlives a launch. The host clears those before STATE_STARTS before each.
 enum Control {
   STATUS,
-  POSTED, // jobs and calls for help
-  TAKEN,  // of these, by blocks that wait for them or work on them
-  DONE,   // jobs
-  COMMITTED, // merges whose unions all blocks can see
-  MERGES,    // done
+  POSTED,          // jobs and calls for help
+  TAKEN,           // of these, by blocks that wait for them or work on them
+  DONE,            // jobs
+  COMMITTED,       // merges whose unions all blocks can see
+  MERGES,          // done
   BELOW_THRESHOLD, // number of active clusters that are not full-size
   NEXT_ID,         // of a cluster or a tentative union
   SHAPES_USED,
-  FREE_SHAPES, // how many are on the stack
+  FREE_SHAPES,  // how many are on the stack
   MEMBERS_USED, // of the array
   CONTROL_WORDS
 };
@@ -82,7 +82,7 @@ struct Job {
   uint id;                      // of the union
   // The job that makes one of these nodes first, NONE if they are there; and the id of that union.
   uint waits_for, awaited_id;
-  uint order;                   // clusters of this order and later ones are not wanted
+  uint order; // clusters of this order and later ones are not wanted
   uint skipped;
   uint skip[SKIPPED];
   // What it tells beside its candidates: the merges done before it; how many clusters it found, at
@@ -181,12 +181,12 @@ struct Tree {
 
   float *ball_rows;   // of the ball around each WARP positions, as in Clusters
   float *region_rows; // of that around each WARP of these
-  float *rows;      // of each job's tentative union: coordinates and scalars as in Clusters
+  float *rows;        // of each job's tentative union: coordinates and scalars as in Clusters
   Job *jobs;
   SharedWork *shared_work; // of jobs and the chain
   double *sums;            // of these: JOB_SUMS for each
   float *queries;          // and factors, of sweeps: `query_words` for each
-  uint *found;    // FOUND_ROOM bounds and positions for each
+  uint *found;             // FOUND_ROOM bounds and positions for each
   // Rings: above each number stands one more than how many came before.
   ulong *posted, *done;
 

@@ -37,7 +37,8 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
     return fmaxf(distance, 0.0f) * (row[p + LOW] + recent[p + 1]) * margins.slack;
   };
   // Each in its own memory, as the compiler knows then.
-  float bound = work.tree.rows_in_shared ? bound_for(lists.shared_row(job)) : bound_for(lists.row(job));
+  float bound =
+      work.tree.rows_in_shared ? bound_for(lists.shared_row(job)) : bound_for(lists.row(job));
   if (bound >= chain.limits[job]) return;
   // Of no number, nothing is known.
   if (!(bound >= 0)) bound = 0;
@@ -202,7 +203,8 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
     node_distances(tree, mine, listed, work.room.scratch, work.room.together, recent, add);
   }
   __syncthreads();
-  Key left = {(ulong)__double_as_longlong((double)__uint_as_float(chain.least_left) * tree.unit), 0};
+  Key left = {(ulong)__double_as_longlong((double)__uint_as_float(chain.least_left) * tree.unit),
+              0};
   keep_nearest(tree, slot, work.entries, left < floor ? left : floor);
   __syncthreads();
 }
@@ -314,8 +316,7 @@ __device__ __forceinline__ void commit(const Work &work) {
     uint merge = first + n, at = merge % RECENT, job = chain.recent_jobs[at];
     uint lower = chain.lower[job], node = tree.clusters + job;
     if (n >= WARPS) positions_of(n, position, gone);
-    if (lane == 0)
-      row_at(work.clusters, gone)[(p + LOW) * row_step(work.clusters)] = GONE;
+    if (lane == 0) row_at(work.clusters, gone)[(p + LOW) * row_step(work.clusters)] = GONE;
     if (chain.recent_ids[at] == NONE) continue;
     for (uint k = lane; k < p; k += WARP) mean_of(tree, lower)[k] = mean_of(tree, node)[k];
     place_row(tree, work.clusters, lists_of_block(work.tree).row(job), position);

@@ -75,8 +75,7 @@ __device__ void take_union(const Work &work, uint number) {
   chain.floor_values[number] = __double_as_longlong(floor);
   chain.floor_ties[number] = tie;
   // Above it, also where it is 0: there may be others at this distance.
-  chain.limits[number] =
-      next_above(__double2float_ru(floor / tree.unit * (1 + SLACK)));
+  chain.limits[number] = next_above(__double2float_ru(floor / tree.unit * (1 + SLACK)));
   chain.sizes[number] = size;
   chain.shapes[number] = shape;
   chain.starts[number] = start;
@@ -235,7 +234,7 @@ __device__ __forceinline__ uint new_job(Chain &chain) {
 }
 
 // Notes that a job whose description is written is to be posted.
-__device__ __forceinline__ void post(Chain &chain, uint number) {
+__device__ __forceinline__ void note_post(Chain &chain, uint number) {
   atomicAdd(&chain.users[number], 1);
   chain.to_post[atomicAdd(&chain.inserted, 1)] = number;
 }
@@ -257,7 +256,7 @@ __device__ __forceinline__ void search_again(const Tree &tree, uint slot, uint i
   job.is_new = 0;
   job.order = tree.orders[slot];
   job.skipped = 0;
-  post(chain, number);
+  note_post(chain, number);
   chain.next[number] = UNLISTED;
 }
 
@@ -315,7 +314,7 @@ __device__ __forceinline__ void search_union(const Tree &tree, uint number, bool
   };
   chain.lower_used[number] = used(lower_node);
   chain.higher_used[number] = used(higher_node);
-  post(chain, number);
+  note_post(chain, number);
 }
 
 // The number of a shape that is in no use.
@@ -331,8 +330,9 @@ __device__ __forceinline__ uint shape_for(const Tree &tree, const Chain &chain, 
   return node < tree.clusters ? tree.shapes[node] : chain.shapes[node - tree.clusters];
 }
 
-// What is wished for: the union of the pair of an entry of the queue; that of a job's union and one
-// of its candidates, or a slot's cluster; or a search for an entry's owner.
+// What is wished for: the union of the pair of an entry of the queue, which is its candidate number 1
+// where guesses may follow; that of a job's union and one of its candidates, or a slot's cluster; or a
+// search for an entry's owner.
 enum WishKind { PAIR_UNION, NEXT_UNION, GUESSED_UNION, OWNER_SEARCH };
 
 // Of a union: its pair's distance, and how far it is from the queue.
@@ -342,8 +342,8 @@ struct Wish {
   uint depth;
 };
 
-__device__ __forceinline__ void add_wish(Chain &chain, WishKind kind, uint subject,
-                                         uint candidate, uint depth) {
+__device__ __forceinline__ void add_wish(Chain &chain, WishKind kind, uint subject, uint candidate,
+                                         uint depth) {
   uint at = atomicAdd(&chain.wish_count, 1);
   if (at >= JOBS) return;
   chain.wish_kinds[at] = kind;
@@ -352,11 +352,20 @@ __device__ __forceinline__ void add_wish(Chain &chain, WishKind kind, uint subje
   chain.wish_depths[at] = depth;
 }
 
-// Has a tentative union made.
-__device__ __forceinline__ void prepare(const Tree &tree, const Wish &wish) {
+// Lists a job of whose union the next merge is wished for.
+__device__ __forceinline__ void list_job(Chain &chain, uint number, bool guesses) {
+  uint at = atomicAdd(&chain.listed_count, 1);
+  if (at >= JOBS) return;
+  chain.listed_jobs[at] = number;
+  chain.guesses[number] = guesses;
+}
+
+// Has a tentative union made, and lists it where guesses may follow. Returns the number of its job, or
+// NOWHERE.
+__device__ __forceinline__ uint prepare(const Tree &tree, const Wish &wish, bool guesses) {
   Chain &chain = chain_of_block();
   uint number = new_job(chain);
-  if (number == NOWHERE) return;
+  if (number == NOWHERE) return NOWHERE;
   // All is read before it is used, so no read waits for another one.
   uint lower_shape = shape_for(tree, chain, wish.lower_node);
   uint higher_shape = shape_for(tree, chain, wish.higher_node);
@@ -376,8 +385,11 @@ __device__ __forceinline__ void prepare(const Tree &tree, const Wish &wish) {
   chain.lower_shapes[number] = lower_shape;
   chain.higher_shapes[number] = higher_shape;
   tree.shapes[tree.clusters + number] = chain.shapes[number] = shape;
+  chain.follows[number] = NOWHERE;
   search_union(tree, number, true);
   chain.next[number] = UNLISTED;
+  if (guesses && wish.depth <= GUESS_DEPTH) list_job(chain, number, true);
+  return number;
 }
 
 // Notes that a tentative union is expected soon, and searches for it again where that is due. If it
@@ -386,14 +398,10 @@ __device__ void expect(const Tree &tree, Chain &chain, uint number, uint depth, 
   chain.depths[number] = depth;
   bool is_ready = chain.states[number] == READY;
   if (!is_ready && !(guesses && chain.states[number] == PENDING)) return;
-  uint at = atomicAdd(&chain.ready_count, 1);
-  if (at < JOBS) {
-    chain.ready[at] = number;
-    chain.guesses[number] = guesses;
-  }
+  list_job(chain, number, guesses);
   if (!is_ready) return;
-  bool is_due = atomicAdd(&chain.users[number], 0) == 0 &&
-                chain.merges - chain.made_at[number] > RECENT / 2;
+  bool is_due =
+      atomicAdd(&chain.users[number], 0) == 0 && chain.merges - chain.made_at[number] > RECENT / 2;
   if (is_due) search_union(tree, number, false);
 }
 
@@ -401,7 +409,8 @@ __device__ void expect(const Tree &tree, Chain &chain, uint number, uint depth, 
 __device__ void list_new_jobs(Chain &chain) {
   __syncthreads();
   uint i = threadIdx.x, state = chain.states[i];
-  if ((state == PENDING || state == SEARCHING) && chain.next[i] == UNLISTED) put_in_bucket(chain, i);
+  if ((state == PENDING || state == SEARCHING) && chain.next[i] == UNLISTED)
+    put_in_bucket(chain, i);
   __syncthreads();
 }
 
@@ -427,8 +436,10 @@ struct FirstEntries {
     }
     // The entries before each that have one of its clusters.
     for (uint rank = threadIdx.x / WARP; rank < count; rank += WARPS) {
-      uint one = __shfl_sync(WHOLE_WARP, lower, rank), other = __shfl_sync(WHOLE_WARP, higher, rank);
-      uint shared = __ballot_sync(WHOLE_WARP, lane < rank && lower != NONE && (has(one) || has(other)));
+      uint one = __shfl_sync(WHOLE_WARP, lower, rank),
+           other = __shfl_sync(WHOLE_WARP, higher, rank);
+      uint shared =
+          __ballot_sync(WHOLE_WARP, lane < rank && lower != NONE && (has(one) || has(other)));
       if (lane == 0) chain.contests[rank] = shared;
     }
     __syncthreads();
@@ -457,7 +468,7 @@ __device__ void wish_for_entries(const Tree &tree, Chain &chain, const FirstEntr
   if (pair && job != NOWHERE)
     expect(tree, chain, job, 1, rank < GUESSED);
   else if (job == NOWHERE)
-    add_wish(chain, pair ? PAIR_UNION : OWNER_SEARCH, at, 0, 1);
+    add_wish(chain, pair ? PAIR_UNION : OWNER_SEARCH, at, rank < GUESSED, 1);
 }
 
 // Wishes for the union of a tentative union and an active cluster, by a warp; false if that is probably
@@ -476,6 +487,30 @@ __device__ bool wish_for(const Work &work, const FirstEntries &entries, bool is_
     expect(work.tree, chain, known, depth, chain.guesses[job]);
   else
     add_wish(chain, kind, job, candidate, depth);
+  return true;
+}
+
+// The job that was guessed to follow this one, if it still can; NOWHERE otherwise.
+__device__ __forceinline__ uint guess_after(const Chain &chain, uint job) {
+  uint next = chain.follows[job], id = chain.ids[job];
+  if (next == NOWHERE || chain.is_dead[next]) return NOWHERE;
+  bool is_of_it = chain.lower_ids[next] == id || chain.higher_ids[next] == id;
+  return is_of_it && (chain.states[next] == PENDING || chain.states[next] == READY) ? next
+                                                                                    : NOWHERE;
+}
+
+// Goes on from the last guess for a tentative union that is searched for, by a warp: false where there is
+// none, or where it is probably wrong by now.
+__device__ __forceinline__ bool follow_guess(const Work &work, const FirstEntries &entries,
+                                             uint job, uint depth) {
+  Chain &chain = chain_of_block();
+  uint known = guess_after(chain, job);
+  if (known == NOWHERE) return false;
+  uint other = chain.lower_ids[known] == chain.ids[job] ? chain.higher[known] : chain.lower[known];
+  bool takes = entries.is_live() && entries.value < chain.pair_values[job] && entries.has(other) &&
+               !entries.has(chain.lower[job]) && !entries.has(chain.higher[job]);
+  if (__any_sync(WHOLE_WARP, takes)) return false;
+  if (threadIdx.x % WARP == 0) expect(work.tree, chain, known, depth, chain.guesses[job]);
   return true;
 }
 
@@ -502,15 +537,28 @@ __device__ void wish_to_follow(const Work &work, const FirstEntries &entries, ui
   }
 }
 
+// The node whose neighbours tell about those of another one: of a union that is searched for, one of those
+// that it is made of.
+__device__ __forceinline__ uint known_node(const Tree &tree, const Chain &chain, uint node) {
+  while (node >= tree.clusters && chain.states[node - tree.clusters] != READY) {
+    uint lower = chain.lower_nodes[node - tree.clusters];
+    uint higher = chain.higher_nodes[node - tree.clusters];
+    node = higher >= tree.clusters ? higher : lower;
+  }
+  return node;
+}
+
 // The same for a tentative union that is searched for: its nearest neighbour is guessed, by those of
 // the nodes that it is made of.
-__device__ __forceinline__ void wish_by_guess(const Work &work, const FirstEntries &entries, uint job,
-                                           uint depth, ulong horizon) {
+__device__ __forceinline__ void wish_by_guess(const Work &work, const FirstEntries &entries,
+                                              uint job, uint depth, ulong horizon) {
+  if (follow_guess(work, entries, job, depth)) return;
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   Lists lists = lists_of_block(tree);
   uint lane = threadIdx.x % WARP, c = lane % CANDIDATES;
   uint node = lane < CANDIDATES ? chain.lower_nodes[job] : chain.higher_nodes[job];
+  node = known_node(tree, chain, node);
   ulong value = INFINITY_BITS, pair_value = chain.pair_values[job];
   uint slot = NONE, id = NONE;
   // The slots that its search leaves out: those of the clusters that are in it.
@@ -525,8 +573,7 @@ __device__ __forceinline__ void wish_by_guess(const Work &work, const FirstEntri
     if (c < tree.counts[node] && id_at(tree, slot) == id) value = stored;
   } else {
     uint number = node - tree.clusters, at = c * JOBS + number;
-    bool there = chain.states[number] == READY && c < chain.counts[number];
-    if (there && lists.slots[at] != NONE) {
+    if (c < chain.counts[number] && lists.slots[at] != NONE) {
       slot = lists.slots[at];
       id = lists.ids[at];
       value = lists.values[at];
@@ -547,22 +594,22 @@ __device__ __forceinline__ void wish_by_guess(const Work &work, const FirstEntri
     ulong least = least_of_warp(value);
     if (least > horizon || least >= INFINITY_BITS) return;
     uint source = __ffs(__ballot_sync(WHOLE_WARP, value == least)) - 1;
-    uint other = __shfl_sync(WHOLE_WARP, slot, source), other_id = __shfl_sync(WHOLE_WARP, id, source);
-    if (wish_for(work, entries, is_other, pair_value, job, other, other_id, GUESSED_UNION, other, depth))
+    uint other = __shfl_sync(WHOLE_WARP, slot, source),
+         other_id = __shfl_sync(WHOLE_WARP, id, source);
+    if (wish_for(work, entries, is_other, pair_value, job, other, other_id, GUESSED_UNION, other,
+                 depth))
       return;
     if (slot == other) value = INFINITY_BITS;
   }
 }
 
 // The union that a wish is for.
-__device__ Wish wish_of(const Work &work, WishKind kind, uint subject, uint candidate,
-                        uint depth) {
+__device__ Wish wish_of(const Work &work, WishKind kind, uint subject, uint candidate, uint depth) {
   const Chain &chain = chain_of_block();
   if (kind == PAIR_UNION) {
     uint lower = lower_slot(chain.ties[subject]), higher = higher_slot(chain.ties[subject]);
-    return {lower, chain.entry_lower_ids[subject], lower,
-            higher, chain.entry_higher_ids[subject], higher,
-            chain.values[subject], depth};
+    return {lower,  chain.entry_lower_ids[subject], lower, higher, chain.entry_higher_ids[subject],
+            higher, chain.values[subject],          depth};
   }
   uint other = candidate, id = NONE, slot = chain.lower[subject], mine = chain.ids[subject];
   uint node = work.tree.clusters + subject;
@@ -580,21 +627,33 @@ __device__ Wish wish_of(const Work &work, WishKind kind, uint subject, uint cand
   return {other, id, other, slot, mine, node, value, depth};
 }
 
-// Does what is wished for, in parallel.
-__device__ void fulfil(const Work &work) {
+// Does what is wished for, from number `first` on, in parallel, and posts the jobs.
+__device__ __forceinline__ void fulfil(const Work &work, uint first) {
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
-  __syncthreads();
-  uint i = threadIdx.x, count = min(chain.wish_count, (uint)JOBS);
-  if (i < count) {
-    WishKind kind = (WishKind)chain.wish_kinds[i];
-    uint subject = chain.wish_subjects[i], candidate = chain.wish_candidates[i];
-    if (kind == OWNER_SEARCH)
+  uint i = threadIdx.x, wish = first + i, count = min(chain.wish_count, (uint)JOBS);
+  if (wish < count) {
+    WishKind kind = (WishKind)chain.wish_kinds[wish];
+    uint subject = chain.wish_subjects[wish], candidate = chain.wish_candidates[wish];
+    if (kind == OWNER_SEARCH) {
       search_again(tree, chain.owners[subject], chain.entry_lower_ids[subject]);
-    else
-      prepare(tree, wish_of(work, kind, subject, candidate, chain.wish_depths[i]));
+    } else {
+      bool guesses = kind == PAIR_UNION ? candidate == 1 : chain.guesses[subject];
+      Wish wanted = wish_of(work, kind, subject, candidate, chain.wish_depths[wish]);
+      uint number = prepare(tree, wanted, guesses);
+      if (kind == GUESSED_UNION) chain.follows[subject] = number;
+    }
   }
   list_new_jobs(chain);
+  uint posted = chain.posted, inserted = chain.inserted, more = inserted - posted;
+  if (more == 0) return;
+  // At the same time, by two warps.
+  if (i == 0) __threadfence();
+  if (i == WARP) chain.first_post = atomicAdd(tree.control + POSTED, more);
+  __syncthreads();
+  if (i < more) write_post(tree, chain.first_post, i, chain.to_post[posted + i]);
+  if (i == 0) chain.posted = inserted;
+  __syncthreads();
 }
 
 // Chooses what other blocks do next.
@@ -612,35 +671,31 @@ __device__ void plan(const Work &work) {
   sort_out(tree, false, false);
   if (chain.unused_count < JOBS / 4) sort_out(tree, true, false);
   chain.depths[i] = 0;
-  if (i == 0) chain.inserted = chain.wish_count = chain.ready_count = 0;
+  if (i == 0) chain.inserted = chain.posted = chain.wish_count = chain.listed_count = 0;
   __syncthreads();
   if (count == 0) return;
   FirstEntries entries(chain, count);
   ulong horizon = chain.values[chain.sorted[count - 1]];
   wish_for_entries(tree, chain, entries, count);
-  // Those that are listed tell what follows, and so on.
-  uint first = 0;
-  for (uint depth = 1; depth <= FOLLOW_UPS; depth++) {
-    __syncthreads();
-    uint end = min(chain.ready_count, (uint)JOBS);
-    __syncthreads();
-    if (first == end) break;
-    for (uint n = first + i / WARP; n < end; n += WARPS) {
-      uint job = chain.ready[n];
-      if (chain.states[job] == READY)
-        wish_to_follow(work, entries, job, depth + 1, horizon);
-      else if (depth <= GUESS_DEPTH)
-        wish_by_guess(work, entries, job, depth + 1, horizon);
+  for (uint first = 0, wish = 0;;) {
+    // Jobs that are listed tell what follows, and so on; then what is wished for is listed.
+    for (;;) {
+      __syncthreads();
+      uint end = min(chain.listed_count, (uint)JOBS);
+      __syncthreads();
+      if (first == end) break;
+      for (uint n = first + i / WARP; n < end; n += WARPS) {
+        uint job = chain.listed_jobs[n], depth = chain.depths[job];
+        if (chain.states[job] == READY && depth <= FOLLOW_UPS)
+          wish_to_follow(work, entries, job, depth + 1, horizon);
+        else if (depth <= GUESS_DEPTH)
+          wish_by_guess(work, entries, job, depth + 1, horizon);
+      }
+      first = end;
     }
-    first = end;
+    uint wishes = min(chain.wish_count, (uint)JOBS);
+    if (wish == wishes) break;
+    fulfil(work, wish);
+    wish = wishes;
   }
-  fulfil(work);
-  uint inserted = chain.inserted;
-  if (inserted == 0) return;
-  // At the same time, by two warps.
-  if (i == 0) __threadfence();
-  if (i == WARP) chain.first_post = atomicAdd(tree.control + POSTED, inserted);
-  __syncthreads();
-  if (i < inserted) write_post(tree, chain.first_post, i, chain.to_post[i]);
-  __syncthreads();
 }

@@ -57,11 +57,12 @@ __device__ bool wait_for_union(const Tree &tree, const Job &job) {
 
 // Does the job of this number, by a block.
 __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &clusters, uint number,
-                                    Hunt &hunt, float *query, Entries &entries, Workspace &room) {
+                                       Hunt &hunt, float *query, Entries &entries,
+                                       Workspace &room) {
   Job &job = tree.jobs[number];
   uint result = tree.clusters + number;
   __syncthreads();
-  FOR_EACH(word, sizeof(Job) / sizeof(uint)) ((uint *)&hunt.job)[word] = ((uint *)&job)[word];
+  FOR_EACH(word, sizeof(Job) / sizeof(uint)) { ((uint *)&hunt.job)[word] = ((uint *)&job)[word]; }
   __syncthreads();
   uint node = hunt.job.node, last = THREADS - WARP;
   bool is_union = node >= tree.clusters;
@@ -71,15 +72,9 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
     float guess = guess_by_parents(tree, hunt.job);
     if (threadIdx.x == last) hunt.guess = guess;
   }
-  bool lacks_room = !can || (is_new && !make_union(tree, clusters, hunt.job, &job.fuller, query, room));
-  // Jobs that wait for it see all of it.
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    job.lacks_room = lacks_room;
-    __threadfence();
-    if (is_new) *(volatile uint *)&job.made = hunt.job.id;
-  } else if (threadIdx.x == last) {
+  bool lacks_room = !can || (is_new && !make_union(tree, clusters, hunt.job, job, query, room));
+  if (!can) publish(job, hunt.job.id, true);
+  if (threadIdx.x == last) {
     // Of that many merges, all that follows is seen.
     hunt.made_at = load_acquire(tree.control + COMMITTED);
     hunt.order = min(hunt.job.order, tree.clusters + hunt.made_at);
@@ -93,8 +88,7 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   else if (!is_new)
     write_query(clusters, row_at(clusters, tree.positions[node]), row_step(clusters), query);
   float limit = hunt.guess;
-  if (!(limit < single_infinity()))
-    limit = limit_by_minima(tree, clusters, hunt, query);
+  if (!(limit < single_infinity())) limit = limit_by_minima(tree, clusters, hunt, query);
   Deciding on = {tree, clusters, number, hunt, query, entries, room};
   bool found = find_nearest(on, node, result, next_above(limit), !is_union, [&] {
     if (tree.balls <= ALONE)
