@@ -120,39 +120,52 @@ __host__ __device__ double mean_norm(const double *moments, double square) {
   return total > 0 ? sqrt(second) * (second / sqrt(total)) * (1 - 1e-6) : 0;
 }
 
-// Element i of W d, for W in bands. With P, which i is below, all of the row is read before any of it is
-// used, so that no read waits for another one.
+// Goes along row i of W, for W in bands.
+struct AlongRow {
+  const double *element;
+  uint length, k;
+  __device__ __forceinline__ AlongRow(uint p, uint i, const double *factor)
+      : element(factor + i), length(band_rows(p, 0)), k(0) {}
+  __device__ __forceinline__ void advance() {
+    element += length;
+    if (k++ % BAND < BAND - 1) return;
+    element -= BAND;
+    length -= BAND;
+  }
+};
+
+// Row i of W, for W in bands and i below P: all of it is read before any of it is used, so that no read
+// waits for another one.
+template <int P> struct FactorRow {
+  double values[P];
+  __device__ __forceinline__ FactorRow(uint p, uint i, const double *factor) {
+    AlongRow along(p, i, factor);
+#pragma unroll
+    for (uint k = 0; k < P; k++, along.advance()) values[k] = k <= i ? *along.element : 0;
+  }
+  // Element i of W d.
+  __device__ __forceinline__ double times(uint i, const double *d) const {
+    double sum = 0;
+#pragma unroll
+    for (uint k = 0; k < P; k++)
+      if (k <= i) sum = fma(values[k], d[k], sum);
+    return sum;
+  }
+};
+
+// Element i of W d, for W in bands; with P, as above.
 template <int P = 0>
 __device__ __forceinline__ double whitened_element(uint p, uint i, const double *d,
                                                    const double *factor) {
-  const double *element = factor + i;
-  uint length = band_rows(p, 0);
-  double sum = 0;
-  // From element k of the row to the next one.
-  auto advance = [&](uint k) {
-    element += length;
-    if (k % BAND < BAND - 1) return;
-    element -= BAND;
-    length -= BAND;
-  };
   if constexpr (P > 0) {
-    double row[P];
-#pragma unroll
-    for (uint k = 0; k < P; k++) {
-      row[k] = k <= i ? *element : 0;
-      advance(k);
-    }
-#pragma unroll
-    for (uint k = 0; k < P; k++)
-      if (k <= i) sum = fma(row[k], d[k], sum);
+    return FactorRow<P>(p, i, factor).times(i, d);
   } else {
+    AlongRow along(p, i, factor);
+    double sum = 0;
 #pragma unroll 8
-    for (uint k = 0; k <= i; k++) {
-      sum = fma(*element, d[k], sum);
-      advance(k);
-    }
+    for (uint k = 0; k <= i; k++, along.advance()) sum = fma(*along.element, d[k], sum);
+    return sum;
   }
-  return sum;
 }
 
 // The length of a vector; with P, of P elements at most, as above.
@@ -172,18 +185,32 @@ template <int P = 0> __device__ __forceinline__ double length_of(uint p, const d
 }
 
 // ‖W d‖ for a difference d, by a warp whose own `scratch` is 2p long; `factor` is W in bands, or
-// null for the identity. In the order of operations of `Difference`.
-template <class F>
+// null for the identity. In the order of operations of `Difference`. With P, the factor's first WARP rows
+// are read at the same time as the difference.
+template <int P = 0, class F>
 __device__ double warp_distance(uint p, F difference, const double *factor, double *scratch) {
   uint lane = threadIdx.x % WARP;
   double *d = scratch, *whitened = scratch + p;
-  for (uint k = lane; k < p; k += WARP) d[k] = difference(k);
-  __syncwarp();
-  if (factor) {
-    for (uint i = lane; i < p; i += WARP) whitened[i] = whitened_element(p, i, d, factor);
+  auto find_difference = [&] {
+    for (uint k = lane; k < p; k += WARP) d[k] = difference(k);
+    __syncwarp();
+  };
+  if (!factor) {
+    find_difference();
+  } else {
+    uint i = lane;
+    if constexpr (P > 0) {
+      FactorRow<P> row(p, min(i, p - 1), factor);
+      find_difference();
+      if (i < p) whitened[i] = row.times(i, d);
+      i += WARP;
+    } else {
+      find_difference();
+    }
+    for (; i < p; i += WARP) whitened[i] = whitened_element<P>(p, i, d, factor);
     __syncwarp();
   }
-  double length = length_of(p, factor ? whitened : d);
+  double length = length_of<P>(p, factor ? whitened : d);
   __syncwarp();
   return length;
 }

@@ -24,7 +24,7 @@
 #include "tree_worker.cuh"
 
 // Merges after which the chain plans, though results still come.
-#define MERGES_A_PLAN 16
+#define MERGES_A_PLAN 2
 // Loops of the chain between two looks at the host's wish to stop and at the time.
 #define LOOPS_BETWEEN_CHECKS 256
 

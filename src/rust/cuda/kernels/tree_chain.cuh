@@ -60,8 +60,9 @@ struct Chain {
   uint counts[JOBS], shapes[JOBS], sizes[JOBS], starts[JOBS], fuller[JOBS];
   ulong floor_values[JOBS], floor_ties[JOBS];
   float limits[JOBS]; // the floors in screen units, or more
-  // Of a tentative union whose nearest neighbour is merged meanwhile: the slot of that one's union.
-  uint heirs[JOBS];
+  // Of a tentative union whose nearest neighbour is merged meanwhile: the slot of that one's union, and its
+  // id.
+  uint heirs[JOBS], heir_ids[JOBS];
   // A hash table of their ids: the first of each bucket, and the next ones.
   uint buckets[BUCKETS], next[JOBS];
 
@@ -101,6 +102,14 @@ struct Chain {
   uint to_post[JOBS], posted;
   // Jobs whose unions' next merges are wished for; whether they may be guessed; and the last guess.
   uint listed_jobs[JOBS], listed_count, guesses[JOBS], follows[JOBS];
+  // The plan in which each was listed last; how many plans there were, and the merges done before the
+  // last one of all jobs.
+  uint listed_in[JOBS], plans, whole_plan_at;
+  // Whether what may follow a tentative union has changed since that was listed.
+  unsigned char is_changed[JOBS];
+  unsigned char listed_depths[JOBS]; // how far those that are listed are from the queue
+  // Numbers for new jobs.
+  unsigned char unused[JOBS];
   // Of the first entries: a bit for each one before it that has one of its clusters.
   uint contests[WARP];
   // What new jobs are for: see Wish.
@@ -565,12 +574,19 @@ __device__ __forceinline__ void put_in_bucket(Chain &chain, uint job) {
   chain.next[job] = atomicExch(&chain.buckets[bucket], job);
 }
 
-// The job for clusters with these ids; NOWHERE if there is none. The second id is NONE for a search.
+// Whether some recent cluster that a union was not compared with may be none of the last any more.
+__device__ __forceinline__ bool is_too_old(const Chain &chain, uint job) {
+  return chain.merges - chain.made_at[job] > RECENT;
+}
+
+// The job for clusters with these ids; NOWHERE if there is none, or it is too old. The second id is
+// NONE for a search.
 __device__ __forceinline__ uint find_job(const Chain &chain, uint lower_id, uint higher_id) {
   for (uint job = chain.buckets[bucket_of(lower_id, higher_id)]; job != NOWHERE;
        job = chain.next[job]) {
     if (chain.lower_ids[job] != lower_id || chain.higher_ids[job] != higher_id) continue;
     uint state = chain.states[job];
+    if (state == READY && is_too_old(chain, job)) continue;
     if (state == PENDING || state == READY || state == SEARCHING) return job;
   }
   return NOWHERE;

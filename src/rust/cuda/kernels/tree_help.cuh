@@ -16,6 +16,7 @@
 #define SWEEP_CHUNKS (DIMENSIONS > 16 ? 48 : 24)
 #define LEAST_IN_CHUNK 48
 #define SWEEP_HELPERS (SWEEP_CHUNKS - 1)
+static_assert(SWEEP_CHUNKS <= MOST_CHUNKS, "a number for each");
 // Spans whose sums a block computes by itself; others are divided into chunks of one for each warp, or
 // more.
 #define SPANS_ALONE 32
@@ -62,7 +63,15 @@ __device__ void copy_work(const Tree &tree, const SharedWork &work, uint number,
   uint i = threadIdx.x;
   if (is_sweep) {
     const float *from = tree.queries + (size_t)number * tree.query_words;
-    FOR_EACH(k, tree.query_words) query[k] = __ldcg(from + k);
+    constexpr uint EACH = (QUERY_LENGTH + padded_row(DIMENSIONS) + THREADS - 1) / THREADS;
+    // All is read before any of it is written, so no read waits for another one.
+    float words[EACH];
+#pragma unroll
+    for (uint n = 0; n < EACH; n++)
+      words[n] = i + n * THREADS < tree.query_words ? __ldcg(from + i + n * THREADS) : 0;
+#pragma unroll
+    for (uint n = 0; n < EACH; n++)
+      if (i + n * THREADS < tree.query_words) query[i + n * THREADS] = words[n];
     if (i == 0) {
       hunt.from = shared.from;
       hunt.limit = shared.limit;

@@ -29,7 +29,7 @@
 // Most balls around WARP balls each.
 #define MOST_REGIONS 1024
 // Bytes of shared memory for the chain's state; lists and rows follow.
-#define CHAIN_BYTES 62976
+#define CHAIN_BYTES 65920
 // Bytes of what a search works with, and of the part of it that sums of members' distances need.
 #define HUNT_BYTES 18432
 #define SUMS_BYTES 6144

@@ -13,6 +13,8 @@ static_assert(FOLLOW_UPS + 2 < SKIPPED, "room for all clusters of such a union")
 #define GUESSED 8
 // How far guesses follow guesses.
 #define GUESS_DEPTH 2
+// Merges after which all jobs are looked at anew; before, those that have changed are.
+#define MERGES_A_WHOLE_PLAN 8
 
 // The next job of one that is not yet in a bucket.
 #define UNLISTED (NONE - 1)
@@ -88,6 +90,7 @@ __device__ void take_union(const Work &work, uint number) {
     atomicAdd(&chain.inserted, 1);
   }
   chain.states[number] = READY;
+  chain.is_changed[number] = true;
 }
 
 // Gives an active cluster the candidates that a search has found, by a warp.
@@ -192,9 +195,8 @@ __device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool al
   uint i = threadIdx.x, state = chain.states[i];
   __syncthreads();
   if (state == PENDING || state == READY) {
-    bool is_old = chain.merges - chain.made_at[i] > RECENT;
-    if (all || chain.is_dead[i] || is_old || (is_full && chain.depths[i] == 0))
-      chain.states[i] = DROPPED;
+    bool is_unexpected = is_full && chain.depths[i] == 0;
+    if (all || chain.is_dead[i] || is_too_old(chain, i) || is_unexpected) chain.states[i] = DROPPED;
   }
   __syncthreads();
   // What a dropped one would be part of, and so on.
@@ -217,7 +219,7 @@ __device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool al
   }
   // The node of a search is its own, and may be used by none.
   if (state == UNUSED && chain.users[i] == 0)
-    chain.list[atomicAdd(&chain.unused_count, 1)] = i;
+    chain.unused[atomicAdd(&chain.unused_count, 1)] = i;
   else if (state == PENDING || state == READY || state == SEARCHING)
     put_in_bucket(chain, i);
   __syncthreads();
@@ -228,7 +230,7 @@ __device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool al
 // The number of an unused job, for a new one; NOWHERE where no more are wanted.
 __device__ __forceinline__ uint new_job(Chain &chain) {
   uint left = atomicAdd(&chain.unused_count, ~0u);
-  if (left > 0 && left <= JOBS) return chain.list[left - 1];
+  if (left > 0 && left <= JOBS) return chain.unused[left - 1];
   atomicAdd(&chain.unused_count, 1);
   return NOWHERE;
 }
@@ -352,11 +354,14 @@ __device__ __forceinline__ void add_wish(Chain &chain, WishKind kind, uint subje
   chain.wish_depths[at] = depth;
 }
 
-// Lists a job of whose union the next merge is wished for.
-__device__ __forceinline__ void list_job(Chain &chain, uint number, bool guesses) {
+// Lists a job of whose union the next merge is wished for, once in a plan.
+__device__ __forceinline__ void list_job(Chain &chain, uint number, uint depth, bool guesses) {
+  if (atomicExch(&chain.listed_in[number], chain.plans) == chain.plans) return;
+  chain.is_changed[number] = false;
   uint at = atomicAdd(&chain.listed_count, 1);
   if (at >= JOBS) return;
   chain.listed_jobs[at] = number;
+  chain.listed_depths[at] = depth;
   chain.guesses[number] = guesses;
 }
 
@@ -386,19 +391,24 @@ __device__ __forceinline__ uint prepare(const Tree &tree, const Wish &wish, bool
   chain.higher_shapes[number] = higher_shape;
   tree.shapes[tree.clusters + number] = chain.shapes[number] = shape;
   chain.follows[number] = NOWHERE;
+  chain.guesses[number] = guesses;
+  chain.is_changed[number] = false;
   search_union(tree, number, true);
   chain.next[number] = UNLISTED;
-  if (guesses && wish.depth <= GUESS_DEPTH) list_job(chain, number, true);
+  if (guesses && wish.depth <= GUESS_DEPTH) list_job(chain, number, wish.depth, true);
   return number;
 }
 
 // Notes that a tentative union is expected soon, and searches for it again where that is due. If it
-// is ready, it is listed, for what may follow; `guesses` says whether also if it is not.
+// is ready, it is listed, for what may follow, unless that is as it was in the last plan; `guesses` says
+// whether also if it is not.
 __device__ void expect(const Tree &tree, Chain &chain, uint number, uint depth, bool guesses) {
+  bool is_as_before = chain.depths[number] == depth && !chain.is_changed[number] &&
+                      (!guesses || chain.guesses[number]);
   chain.depths[number] = depth;
   bool is_ready = chain.states[number] == READY;
-  if (!is_ready && !(guesses && chain.states[number] == PENDING)) return;
-  list_job(chain, number, guesses);
+  if (is_ready ? is_as_before : !(guesses && chain.states[number] == PENDING)) return;
+  list_job(chain, number, depth, guesses);
   if (!is_ready) return;
   bool is_due =
       atomicAdd(&chain.users[number], 0) == 0 && chain.merges - chain.made_at[number] > RECENT / 2;
@@ -527,7 +537,7 @@ __device__ void wish_to_follow(const Work &work, const FirstEntries &entries, ui
   uint mine = lists.slots[at];
   bool counts = lane < chain.counts[job] && mine != NONE && lists.values[at] <= horizon;
   // A cluster that has taken up the nearest neighbour is about as near.
-  uint heir_id = heir == NONE ? NONE : id_at(work.tree, heir);
+  uint heir_id = heir == NONE ? NONE : chain.heir_ids[job];
   if (heir_id != NONE)
     wish_for(work, entries, is_other, value, job, heir, heir_id, GUESSED_UNION, heir, depth);
   for (uint left = __ballot_sync(WHOLE_WARP, counts); left != 0; left &= left - 1) {
@@ -656,6 +666,30 @@ __device__ __forceinline__ void fulfil(const Work &work, uint first) {
   __syncthreads();
 }
 
+// Whether a tentative union can still come: its clusters are active, and so are those of the tentative
+// unions that it is made of.
+__device__ __forceinline__ bool can_come(const Tree &tree, const Chain &chain, uint number) {
+  for (;;) {
+    if (chain.is_dead[number]) return false;
+    uint lower = chain.lower_nodes[number], higher = chain.higher_nodes[number];
+    if (!is_expected(tree, chain, chain.lower_ids[number], lower)) return false;
+    if (!is_expected(tree, chain, chain.higher_ids[number], higher)) return false;
+    // One of them is an active cluster.
+    uint node = lower >= tree.clusters ? lower : higher;
+    if (node < tree.clusters) return true;
+    number = node - tree.clusters;
+  }
+}
+
+// Lists the thread's job if what may follow it has changed, or is guessed.
+__device__ __forceinline__ void list_changed(const Tree &tree, Chain &chain) {
+  uint i = threadIdx.x, state = chain.states[i], depth = chain.depths[i];
+  bool guesses = chain.guesses[i];
+  bool is_guessed = state == PENDING && guesses && depth <= GUESS_DEPTH;
+  bool has_changed = is_guessed || (state == READY && chain.is_changed[i]);
+  if (depth > 0 && has_changed && can_come(tree, chain, i)) list_job(chain, i, depth, guesses);
+}
+
 // Chooses what other blocks do next.
 __device__ void plan(const Work &work) {
   const Tree &tree = work.tree;
@@ -668,24 +702,40 @@ __device__ void plan(const Work &work) {
     renew_stale(tree);
   }
   uint count = min(chain.sorted_count, tree.batch);
-  sort_out(tree, false, false);
-  if (chain.unused_count < JOBS / 4) sort_out(tree, true, false);
-  chain.depths[i] = 0;
-  if (i == 0) chain.inserted = chain.posted = chain.wish_count = chain.listed_count = 0;
+  bool is_whole =
+      chain.merges - chain.whole_plan_at >= MERGES_A_WHOLE_PLAN || chain.unused_count < JOBS / 4;
+  if (is_whole) {
+    sort_out(tree, false, false);
+    if (chain.unused_count < JOBS / 4) sort_out(tree, true, false);
+    chain.depths[i] = 0;
+  }
+  __syncthreads();
+  if (i == 0) {
+    chain.inserted = chain.posted = chain.wish_count = chain.listed_count = 0;
+    chain.plans += 1;
+    if (is_whole) chain.whole_plan_at = chain.merges;
+  }
   __syncthreads();
   if (count == 0) return;
   FirstEntries entries(chain, count);
   ulong horizon = chain.values[chain.sorted[count - 1]];
   wish_for_entries(tree, chain, entries, count);
+  bool has_changed = !is_whole;
   for (uint first = 0, wish = 0;;) {
-    // Jobs that are listed tell what follows, and so on; then what is wished for is listed.
+    // Jobs that are listed tell what follows, and so on; then those whose turn has not come, though they
+    // have changed; then what is wished for is listed.
     for (;;) {
       __syncthreads();
       uint end = min(chain.listed_count, (uint)JOBS);
       __syncthreads();
-      if (first == end) break;
+      if (first == end) {
+        if (!has_changed) break;
+        has_changed = false;
+        list_changed(tree, chain);
+        continue;
+      }
       for (uint n = first + i / WARP; n < end; n += WARPS) {
-        uint job = chain.listed_jobs[n], depth = chain.depths[job];
+        uint job = chain.listed_jobs[n], depth = chain.listed_depths[n];
         if (chain.states[job] == READY && depth <= FOLLOW_UPS)
           wish_to_follow(work, entries, job, depth + 1, horizon);
         else if (depth <= GUESS_DEPTH)

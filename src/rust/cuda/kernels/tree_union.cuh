@@ -39,7 +39,7 @@ __host__ __device__ __forceinline__ uint workspace_doubles(uint p) {
 #define LARGEST_COORDINATE 1048576.0
 
 // Where row i of a factor is, whose rows are padded to whole groups of 4.
-__device__ __forceinline__ uint padded_row(uint i) {
+__host__ __device__ __forceinline__ constexpr uint padded_row(uint i) {
   uint group = i / 4;
   return 4 * (2 * group * (group + 1) + i % 4 * (group + 1));
 }

@@ -21,7 +21,7 @@ const SKIPPED: usize = 8;
 const LEAF: usize = 32;
 const MOST_LEAVES: usize = 32_768;
 const MOST_REGIONS: usize = 1024;
-const CHAIN_BYTES: usize = 62_976;
+const CHAIN_BYTES: usize = 65_920;
 
 /// Positions of a ball: those of a warp.
 pub const BALL: usize = 32;
