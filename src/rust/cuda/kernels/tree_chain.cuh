@@ -574,19 +574,21 @@ __device__ __forceinline__ void put_in_bucket(Chain &chain, uint job) {
   chain.next[job] = atomicExch(&chain.buckets[bucket], job);
 }
 
-// Whether some recent cluster that a union was not compared with may be none of the last any more.
-__device__ __forceinline__ bool is_too_old(const Chain &chain, uint job) {
-  return chain.merges - chain.made_at[job] > RECENT;
+// Whether, after so many merges, some recent cluster that a union was not compared with may be none of
+// the last any more.
+__device__ __forceinline__ bool is_too_old(const Chain &chain, uint job, uint merges) {
+  return merges - chain.made_at[job] > RECENT;
 }
 
-// The job for clusters with these ids; NOWHERE if there is none, or it is too old. The second id is
-// NONE for a search.
-__device__ __forceinline__ uint find_job(const Chain &chain, uint lower_id, uint higher_id) {
+// The job for clusters with these ids; NOWHERE if there is none, or it is too old after so many merges.
+// The second id is NONE for a search.
+__device__ __forceinline__ uint find_job(const Chain &chain, uint lower_id, uint higher_id,
+                                         uint merges) {
   for (uint job = chain.buckets[bucket_of(lower_id, higher_id)]; job != NOWHERE;
        job = chain.next[job]) {
     if (chain.lower_ids[job] != lower_id || chain.higher_ids[job] != higher_id) continue;
     uint state = chain.states[job];
-    if (state == READY && is_too_old(chain, job)) continue;
+    if (state == READY && is_too_old(chain, job, merges)) continue;
     if (state == PENDING || state == READY || state == SEARCHING) return job;
   }
   return NOWHERE;

@@ -330,9 +330,8 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
 __device__ __forceinline__ uint ready_job(const Chain &chain, const Front &entry, uint merges) {
   if (entry.kind != PAIR) return NOWHERE;
   uint at = entry.at;
-  uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at]);
-  if (job == NOWHERE || chain.states[job] != READY) return NOWHERE;
-  return merges - chain.made_at[job] <= RECENT ? job : NOWHERE;
+  uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at], merges);
+  return job != NOWHERE && chain.states[job] == READY ? job : NOWHERE;
 }
 
 // Merges the pair of the entry at `at`, whose tentative union is `job`, and finds which entry is the

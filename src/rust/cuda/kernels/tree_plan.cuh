@@ -196,7 +196,8 @@ __device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool al
   __syncthreads();
   if (state == PENDING || state == READY) {
     bool is_unexpected = is_full && chain.depths[i] == 0;
-    if (all || chain.is_dead[i] || is_too_old(chain, i) || is_unexpected) chain.states[i] = DROPPED;
+    if (all || chain.is_dead[i] || is_too_old(chain, i, chain.merges) || is_unexpected)
+      chain.states[i] = DROPPED;
   }
   __syncthreads();
   // What a dropped one would be part of, and so on.
@@ -473,7 +474,8 @@ __device__ void wish_for_entries(const Tree &tree, Chain &chain, const FirstEntr
   uint lane = threadIdx.x % WARP, rank = threadIdx.x / WARP + lane * WARPS;
   if (lane >= WARP / WARPS || rank >= count || !(entries.live >> rank & 1)) return;
   uint at = chain.sorted[rank];
-  uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at]);
+  uint merges = chain.merges;
+  uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at], merges);
   bool pair = is_pair(chain.ties[at]);
   if (pair && job != NOWHERE)
     expect(tree, chain, job, 1, rank < GUESSED);
@@ -492,7 +494,8 @@ __device__ bool wish_for(const Work &work, const FirstEntries &entries, bool is_
   if (__any_sync(WHOLE_WARP, takes)) return false;
   if (threadIdx.x % WARP > 0) return true;
   uint mine = chain.lower[job], id = chain.ids[job];
-  uint known = mine < other ? find_job(chain, id, other_id) : find_job(chain, other_id, id);
+  uint lower_id = mine < other ? id : other_id, higher_id = mine < other ? other_id : id;
+  uint known = find_job(chain, lower_id, higher_id, chain.merges);
   if (known != NOWHERE)
     expect(work.tree, chain, known, depth, chain.guesses[job]);
   else

@@ -350,8 +350,16 @@ impl Growing {
             &arrays.candidate_values,
             &arrays.candidate_slots,
             &arrays.candidate_ids,
-            // So are members that a cluster has not yet, while it changes.
+            // So are members that a cluster has not yet, while it changes, and all of a union whose
+            // members there is no room for.
             &arrays.members,
+            &arrays.counts,
+            &arrays.sizes,
+            &arrays.shapes,
+            &arrays.member_starts,
+            &arrays.floor_values,
+            &arrays.floor_ties,
+            &arrays.rows,
         ];
         for range in cleared {
             clear(stream, memory, range)?;
