@@ -122,7 +122,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       __syncthreads();
       if (number == NONE) return;
       if (number & HELP)
-        take_chunks(tree, clusters, number & ~HELP, hunt, query, NONE);
+        take_chunks(tree, clusters, number % (1u << NUMBER_BITS), hunt, query,
+                    number >> NUMBER_BITS & ((1u << TAG_BITS) - 1), false);
       else
         do_job(tree, clusters, number, hunt, query, entries, room);
     }

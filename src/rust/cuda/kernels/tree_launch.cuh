@@ -13,8 +13,12 @@
 #define JOBS 256
 // Places in the rings of what is posted, and of jobs that are done.
 #define RING 16384
-// A post beside jobs: a call for help with the job whose number is added.
+// A post beside jobs: a call for help, to which the job's number and the tag of the work are added.
 #define HELP (1u << 31)
+#define NUMBER_BITS 9
+// A tag tells one work of a number from those before and after, and its kind by the last bit. It is
+// there again after so many that none of the posts with it is left.
+#define TAG_BITS 16
 // Clusters that a search has room for.
 #define FOUND_ROOM 512
 // Merges after which what a job has found is too old.
@@ -98,10 +102,9 @@ enum SharedWorkKind { SWEEP, DISTANCES };
 
 // That work. Blocks take chunks of it.
 struct SharedWork {
-  uint next;       // chunk; MOST_CHUNKS or more if there is nothing to do
+  uint next;       // chunk, MOST_CHUNKS or more if there is nothing to do; above it, the tag
   uint done;       // chunks
   uint generation; // how much work this job's number had before
-  uint kind;
   // Of a sweep: clusters that were found; the bounds that count are from `from` on and below `limit`,
   // and so are orders below `order`.
   uint found;

@@ -113,7 +113,6 @@ arguments! {
         next: u32,
         done: u32,
         generation: u32,
-        kind: u32,
         found: u32,
         from: f32,
         limit: f32,
