@@ -99,6 +99,7 @@ struct Chain {
   uint merges, committed, below_threshold, next_id, shapes_used, free_shapes, status;
   uint done; // jobs
   uint first_post, wish_count;
+  uint is_urgent; // whether the first entry has no job yet
   uint to_post[JOBS], posted;
   // Jobs whose unions' next merges are wished for; whether they may be guessed; and the last guess.
   uint listed_jobs[JOBS], listed_count, guesses[JOBS], follows[JOBS];
@@ -107,6 +108,8 @@ struct Chain {
   uint listed_in[JOBS], plans, whole_plan_at;
   // Whether what may follow a tentative union has changed since that was listed.
   unsigned char is_changed[JOBS];
+  // Whether a plan has looked at it before a union that its own may be joined with had a job.
+  unsigned char is_early[JOBS];
   unsigned char listed_depths[JOBS]; // how far those that are listed are from the queue
   // Numbers for new jobs.
   unsigned char unused[JOBS];

@@ -13,7 +13,7 @@
 // in them, of at least so many balls; and the blocks that are called to help, at most. A chunk of many
 // columns takes longer.
 #define ALONE 128
-#define SWEEP_CHUNKS (DIMENSIONS > 16 ? 48 : 24)
+#define SWEEP_CHUNKS (DIMENSIONS > 16 ? 34 : 24)
 #define LEAST_IN_CHUNK 48
 #define SWEEP_HELPERS (SWEEP_CHUNKS - 1)
 static_assert(SWEEP_CHUNKS <= MOST_CHUNKS, "a number for each");

@@ -24,7 +24,7 @@
 // Merges after which what a job has found is too old.
 #define RECENT 128
 // Slots that a search leaves out: the members of a tentative union.
-#define SKIPPED 8
+#define SKIPPED 32
 // Heads of a leaf of the queue, most leaves, and leaves with heads up to a limit that are looked
 // into.
 #define LEAF WARP
@@ -84,8 +84,8 @@ struct Job {
   uint lower_node, higher_node; // of which a tentative union is made
   uint is_new;                  // whether that must still be done
   uint id;                      // of the union
-  // The job that makes one of these nodes first, NONE if they are there; and the id of that union.
-  uint waits_for, awaited_id;
+  // The jobs that make these nodes first, NONE where they are there; and the ids of those unions.
+  uint waits_for[2], awaited_ids[2];
   uint order; // clusters of this order and later ones are not wanted
   uint skipped;
   uint skip[SKIPPED];

@@ -6,11 +6,14 @@
 #include "tree_worker.cuh"
 
 // Unions of unions that are prepared ahead.
-#define FOLLOW_UPS 5
-static_assert(FOLLOW_UPS + 2 < SKIPPED, "room for all clusters of such a union");
+#define FOLLOW_UPS 15
+static_assert(2 * (FOLLOW_UPS + 1) <= SKIPPED, "room for all clusters of such a union");
+static_assert(SKIPPED <= WARP, "a lane for each of them");
 // Entries at the front of the queue of whose unions the nearest neighbours are guessed, as long as these
 // are searched for.
 #define GUESSED 8
+// Entries before a tentative union's that take a near neighbour of it, with whose unions its own is tried.
+#define JOINED 2
 // How far guesses follow guesses.
 #define GUESS_DEPTH 2
 // Merges after which all jobs are looked at anew; before, those that have changed are.
@@ -255,12 +258,30 @@ __device__ __forceinline__ void search_again(const Tree &tree, uint slot, uint i
   chain.lower_used[number] = chain.higher_used[number] = NONE;
   Job &job = tree.jobs[number];
   job.node = job.slot = slot;
-  job.lower_node = job.higher_node = job.waits_for = NONE;
+  job.lower_node = job.higher_node = NONE;
   job.is_new = 0;
   job.order = tree.orders[slot];
   job.skipped = 0;
   note_post(chain, number);
   chain.next[number] = UNLISTED;
+}
+
+// Whether a tentative union is one of two active clusters.
+__device__ __forceinline__ bool is_simple(const Tree &tree, const Chain &chain, uint number) {
+  return chain.lower_nodes[number] < tree.clusters && chain.higher_nodes[number] < tree.clusters;
+}
+
+// Of the nodes that a tentative union is made of, the one to go on with: a tentative union, if there is
+// one. Where both are, one is simple: `beside` becomes its number, NONE otherwise.
+__device__ __forceinline__ uint next_node(const Tree &tree, const Chain &chain, uint number,
+                                          uint &beside) {
+  uint lower = chain.lower_nodes[number], higher = chain.higher_nodes[number];
+  beside = NONE;
+  if (lower < tree.clusters) return higher;
+  if (higher < tree.clusters) return lower;
+  bool is_lower = is_simple(tree, chain, lower - tree.clusters);
+  beside = (is_lower ? lower : higher) - tree.clusters;
+  return is_lower ? higher : lower;
 }
 
 // Adds the slots that a search for a union with this node has to leave out.
@@ -275,13 +296,15 @@ __device__ __forceinline__ uint skip_of(const Tree &tree, const Chain &chain, ui
     add(slot);
     return skipped;
   }
-  // Those of a tentative union's pair; of the pair of one of these, too.
+  // Those of a tentative union's pair; of the pairs that these are made of, too.
   while (node >= tree.clusters) {
-    uint number = node - tree.clusters;
+    uint number = node - tree.clusters, beside;
     add(chain.lower[number]);
     add(chain.higher[number]);
-    uint lower = chain.lower_nodes[number], higher = chain.higher_nodes[number];
-    node = lower >= tree.clusters ? lower : higher;
+    node = next_node(tree, chain, number, beside);
+    if (beside == NONE) continue;
+    add(chain.lower[beside]);
+    add(chain.higher[beside]);
   }
   return skipped;
 }
@@ -298,14 +321,13 @@ __device__ __forceinline__ void search_union(const Tree &tree, uint number, bool
   job.higher_node = higher_node;
   job.is_new = is_new;
   job.id = chain.ids[number];
-  job.waits_for = NONE;
-  auto wait_for = [&](uint node) {
-    if (node < tree.clusters || chain.states[node - tree.clusters] != PENDING) return;
-    job.waits_for = node - tree.clusters;
-    job.awaited_id = chain.ids[node - tree.clusters];
+  auto wait_for = [&](uint side, uint node) {
+    bool waits = node >= tree.clusters && chain.states[node - tree.clusters] == PENDING;
+    job.waits_for[side] = waits ? node - tree.clusters : NONE;
+    if (waits) job.awaited_ids[side] = chain.ids[node - tree.clusters];
   };
-  wait_for(lower_node);
-  wait_for(higher_node);
+  wait_for(0, lower_node);
+  wait_for(1, higher_node);
   job.order = NONE;
   uint skipped = skip_of(tree, chain, lower_node, lower, job.skip, 0);
   skipped = skip_of(tree, chain, higher_node, higher, job.skip, skipped);
@@ -334,9 +356,9 @@ __device__ __forceinline__ uint shape_for(const Tree &tree, const Chain &chain, 
 }
 
 // What is wished for: the union of the pair of an entry of the queue, which is its candidate number 1
-// where guesses may follow; that of a job's union and one of its candidates, or a slot's cluster; or a
-// search for an entry's owner.
-enum WishKind { PAIR_UNION, NEXT_UNION, GUESSED_UNION, OWNER_SEARCH };
+// where guesses may follow; that of a job's union and one of its candidates, or a slot's cluster, or
+// another job's union; or a search for an entry's owner.
+enum WishKind { PAIR_UNION, NEXT_UNION, GUESSED_UNION, JOINED_UNION, OWNER_SEARCH };
 
 // Of a union: its pair's distance, and how far it is from the queue.
 struct Wish {
@@ -358,7 +380,7 @@ __device__ __forceinline__ void add_wish(Chain &chain, WishKind kind, uint subje
 // Lists a job of whose union the next merge is wished for, once in a plan.
 __device__ __forceinline__ void list_job(Chain &chain, uint number, uint depth, bool guesses) {
   if (atomicExch(&chain.listed_in[number], chain.plans) == chain.plans) return;
-  chain.is_changed[number] = false;
+  chain.is_changed[number] = chain.is_early[number] = false;
   uint at = atomicAdd(&chain.listed_count, 1);
   if (at >= JOBS) return;
   chain.listed_jobs[at] = number;
@@ -393,7 +415,7 @@ __device__ __forceinline__ uint prepare(const Tree &tree, const Wish &wish, bool
   tree.shapes[tree.clusters + number] = chain.shapes[number] = shape;
   chain.follows[number] = NOWHERE;
   chain.guesses[number] = guesses;
-  chain.is_changed[number] = false;
+  chain.is_changed[number] = chain.is_early[number] = false;
   search_union(tree, number, true);
   chain.next[number] = UNLISTED;
   if (guesses && wish.depth <= GUESS_DEPTH) list_job(chain, number, wish.depth, true);
@@ -481,26 +503,49 @@ __device__ void wish_for_entries(const Tree &tree, Chain &chain, const FirstEntr
     expect(tree, chain, job, 1, rank < GUESSED);
   else if (job == NOWHERE)
     add_wish(chain, pair ? PAIR_UNION : OWNER_SEARCH, at, rank < GUESSED, 1);
+  if (rank == 0 && job == NOWHERE) chain.is_urgent = true;
 }
 
-// Wishes for the union of a tentative union and an active cluster, by a warp; false if that is probably
-// merged with another one before. `value` is the distance of the tentative union's pair; `is_other`
-// whether the lane's entry has none of the clusters that are in it.
-__device__ bool wish_for(const Work &work, const FirstEntries &entries, bool is_other, ulong value,
-                         uint job, uint other, uint other_id, WishKind kind, uint candidate,
-                         uint depth) {
-  Chain &chain = chain_of_block();
-  bool takes = entries.is_live() && entries.value < value && entries.has(other) && is_other;
-  if (__any_sync(WHOLE_WARP, takes)) return false;
-  if (threadIdx.x % WARP > 0) return true;
+// Wishes for the union of a tentative union and another cluster, unless that is being made, by a thread.
+__device__ __forceinline__ void wish_or_expect(const Tree &tree, Chain &chain, uint job, uint other,
+                                               uint other_id, WishKind kind, uint candidate,
+                                               uint depth) {
   uint mine = chain.lower[job], id = chain.ids[job];
   uint lower_id = mine < other ? id : other_id, higher_id = mine < other ? other_id : id;
   uint known = find_job(chain, lower_id, higher_id, chain.merges);
   if (known != NOWHERE)
-    expect(work.tree, chain, known, depth, chain.guesses[job]);
+    expect(tree, chain, known, depth, chain.guesses[job]);
   else
     add_wish(chain, kind, job, candidate, depth);
-  return true;
+}
+
+// Wishes for the union of a tentative union and an active cluster, by a warp; false if that is probably
+// merged with another one before: then for that with their union, where that is one of the first for this
+// tentative union; `joined` has a bit for each entry of these. `value` is the distance of the tentative
+// union's pair; `is_other` whether the lane's entry has none of the clusters that are in it.
+__device__ bool wish_for(const Work &work, const FirstEntries &entries, bool is_other, ulong value,
+                         uint job, uint other, uint other_id, WishKind kind, uint candidate,
+                         uint depth, uint &joined) {
+  const Tree &tree = work.tree;
+  Chain &chain = chain_of_block();
+  bool takes = entries.is_live() && entries.value < value && entries.has(other) && is_other;
+  uint taking = __ballot_sync(WHOLE_WARP, takes), lane = threadIdx.x % WARP;
+  if (taking == 0) {
+    if (lane == 0) wish_or_expect(tree, chain, job, other, other_id, kind, candidate, depth);
+    return true;
+  }
+  uint first = taking & -taking;
+  if (joined & first || __popc(joined) == JOINED) return false;
+  joined |= first;
+  if (first != 1u << lane) return false;
+  uint at = chain.sorted[lane];
+  uint pair = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at], chain.merges);
+  // Where that has no job yet, it gets one in this plan.
+  if (pair == NOWHERE)
+    chain.is_early[job] = true;
+  else
+    wish_or_expect(tree, chain, job, chain.lower[pair], chain.ids[pair], JOINED_UNION, pair, depth);
+  return false;
 }
 
 // The job that was guessed to follow this one, if it still can; NOWHERE otherwise.
@@ -541,12 +586,15 @@ __device__ void wish_to_follow(const Work &work, const FirstEntries &entries, ui
   bool counts = lane < chain.counts[job] && mine != NONE && lists.values[at] <= horizon;
   // A cluster that has taken up the nearest neighbour is about as near.
   uint heir_id = heir == NONE ? NONE : chain.heir_ids[job];
+  uint joined = 0;
   if (heir_id != NONE)
-    wish_for(work, entries, is_other, value, job, heir, heir_id, GUESSED_UNION, heir, depth);
+    wish_for(work, entries, is_other, value, job, heir, heir_id, GUESSED_UNION, heir, depth,
+             joined);
   for (uint left = __ballot_sync(WHOLE_WARP, counts); left != 0; left &= left - 1) {
     uint c = __ffs(left) - 1, other = __shfl_sync(WHOLE_WARP, mine, c);
     uint id = lists.ids[c * JOBS + job];
-    if (wish_for(work, entries, is_other, value, job, other, id, NEXT_UNION, c, depth)) return;
+    if (wish_for(work, entries, is_other, value, job, other, id, NEXT_UNION, c, depth, joined))
+      return;
   }
 }
 
@@ -594,23 +642,21 @@ __device__ __forceinline__ void wish_by_guess(const Work &work, const FirstEntri
   }
   // The clusters that are in it do not count.
   bool has_mine = false, has_entry = false;
-#pragma unroll
-  for (uint i = 0; i < SKIPPED; i++) {
+  for (uint i = 0, all = posted.skipped; i < all; i++) {
     uint member = __shfl_sync(WHOLE_WARP, skipped, i);
-    if (member == NONE) continue;
     has_mine = has_mine || member == slot;
     has_entry = has_entry || entries.has(member);
   }
   if (has_mine) value = INFINITY_BITS;
   bool is_other = !has_entry;
-  for (;;) {
+  for (uint joined = 0;;) {
     ulong least = least_of_warp(value);
     if (least > horizon || least >= INFINITY_BITS) return;
     uint source = __ffs(__ballot_sync(WHOLE_WARP, value == least)) - 1;
     uint other = __shfl_sync(WHOLE_WARP, slot, source),
          other_id = __shfl_sync(WHOLE_WARP, id, source);
     if (wish_for(work, entries, is_other, pair_value, job, other, other_id, GUESSED_UNION, other,
-                 depth))
+                 depth, joined))
       return;
     if (slot == other) value = INFINITY_BITS;
   }
@@ -627,17 +673,22 @@ __device__ Wish wish_of(const Work &work, WishKind kind, uint subject, uint cand
   uint other = candidate, id = NONE, slot = chain.lower[subject], mine = chain.ids[subject];
   uint node = work.tree.clusters + subject;
   ulong value = chain.pair_values[subject];
+  uint other_node = other;
   if (kind == GUESSED_UNION) {
     id = id_at(work.tree, other);
+  } else if (kind == JOINED_UNION) {
+    other = chain.lower[candidate];
+    id = chain.ids[candidate];
+    other_node = work.tree.clusters + candidate;
   } else {
     Lists lists = lists_of_block(work.tree);
     uint at = candidate * JOBS + subject;
-    other = lists.slots[at];
+    other = other_node = lists.slots[at];
     id = lists.ids[at];
     value = lists.values[at];
   }
-  if (slot < other) return {slot, mine, node, other, id, other, value, depth};
-  return {other, id, other, slot, mine, node, value, depth};
+  if (slot < other) return {slot, mine, node, other, id, other_node, value, depth};
+  return {other, id, other_node, slot, mine, node, value, depth};
 }
 
 // Does what is wished for, from number `first` on, in parallel, and posts the jobs.
@@ -674,11 +725,11 @@ __device__ __forceinline__ void fulfil(const Work &work, uint first) {
 __device__ __forceinline__ bool can_come(const Tree &tree, const Chain &chain, uint number) {
   for (;;) {
     if (chain.is_dead[number]) return false;
-    uint lower = chain.lower_nodes[number], higher = chain.higher_nodes[number];
+    uint lower = chain.lower_nodes[number], higher = chain.higher_nodes[number], beside;
     if (!is_expected(tree, chain, chain.lower_ids[number], lower)) return false;
     if (!is_expected(tree, chain, chain.higher_ids[number], higher)) return false;
-    // One of them is an active cluster.
-    uint node = lower >= tree.clusters ? lower : higher;
+    uint node = next_node(tree, chain, number, beside);
+    if (beside != NONE && chain.is_dead[beside]) return false;
     if (node < tree.clusters) return true;
     number = node - tree.clusters;
   }
@@ -689,7 +740,7 @@ __device__ __forceinline__ void list_changed(const Tree &tree, Chain &chain) {
   uint i = threadIdx.x, state = chain.states[i], depth = chain.depths[i];
   bool guesses = chain.guesses[i];
   bool is_guessed = state == PENDING && guesses && depth <= GUESS_DEPTH;
-  bool has_changed = is_guessed || (state == READY && chain.is_changed[i]);
+  bool has_changed = is_guessed || (state == READY && (chain.is_changed[i] || chain.is_early[i]));
   if (depth > 0 && has_changed && can_come(tree, chain, i)) list_job(chain, i, depth, guesses);
 }
 
@@ -715,6 +766,7 @@ __device__ void plan(const Work &work) {
   __syncthreads();
   if (i == 0) {
     chain.inserted = chain.posted = chain.wish_count = chain.listed_count = 0;
+    chain.is_urgent = false;
     chain.plans += 1;
     if (is_whole) chain.whole_plan_at = chain.merges;
   }
@@ -724,7 +776,12 @@ __device__ void plan(const Work &work) {
   ulong horizon = chain.values[chain.sorted[count - 1]];
   wish_for_entries(tree, chain, entries, count);
   bool has_changed = !is_whole;
-  for (uint first = 0, wish = 0;;) {
+  __syncthreads();
+  uint wish = chain.is_urgent ? min(chain.wish_count, (uint)JOBS) : 0;
+  __syncthreads();
+  // What the chain waits for goes first.
+  if (wish > 0) fulfil(work, 0);
+  for (uint first = 0;;) {
     // Jobs that are listed tell what follows, and so on; then those whose turn has not come, though they
     // have changed; then what is wished for is listed.
     for (;;) {

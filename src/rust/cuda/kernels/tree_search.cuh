@@ -97,7 +97,7 @@ __device__ float guess_by_parents(const Tree &tree, const Job &job) {
   uint lane = threadIdx.x % WARP, side = lane / CANDIDATES, i = lane % CANDIDATES;
   uint parent = side == 0 ? job.lower_node : job.higher_node;
   // Nothing is known of one whose neighbours are searched for at the same time.
-  bool is_known = job.waits_for == NONE || parent != tree.clusters + job.waits_for;
+  bool is_known = job.waits_for[side] == NONE;
   size_t at = (size_t)parent * CANDIDATES + i;
   uint slot = tree.candidate_slots[at], id = tree.candidate_ids[at];
   ulong stored = tree.candidate_values[at];

@@ -37,22 +37,27 @@ __device__ void report(const Tree &tree, uint number) {
   *(volatile ulong *)(tree.done + nth % RING) = (ulong)(nth + 1) << 32 | number;
 }
 
-// Waits until the union that a job needs first is there, by a block; false if that lacks room, or the
-// launch ends. Its job was posted before, so another block works on it, or has done it.
-__device__ bool wait_for_union(const Tree &tree, const Job &job) {
-  __shared__ uint is_there;
+// Waits until the unions that a job needs first are there, by a block; false if one of them lacks room, or
+// the launch ends. Their jobs were posted before, so other blocks work on them, or have done them.
+__device__ bool wait_for_unions(const Tree &tree, const Job &job) {
+  if (job.waits_for[0] == NONE && job.waits_for[1] == NONE) return true;
+  __shared__ uint are_there;
   if (threadIdx.x == 0) {
-    const Job &awaited = tree.jobs[job.waits_for];
-    bool made = false;
-    for (;;) {
-      made = load_acquire(&awaited.made) == job.awaited_id;
-      if (made || *(volatile uint *)(tree.control + STATUS) != RUNNING) break;
-      __nanosleep(NAP);
+    are_there = true;
+    for (uint side = 0; side < 2; side++) {
+      if (job.waits_for[side] == NONE) continue;
+      const Job &awaited = tree.jobs[job.waits_for[side]];
+      bool made = false;
+      for (;;) {
+        made = load_acquire(&awaited.made) == job.awaited_ids[side];
+        if (made || *(volatile uint *)(tree.control + STATUS) != RUNNING) break;
+        __nanosleep(NAP);
+      }
+      if (!made || *(const volatile uint *)&awaited.lacks_room) are_there = false;
     }
-    is_there = made && !*(const volatile uint *)&awaited.lacks_room;
   }
   __syncthreads();
-  return is_there;
+  return are_there;
 }
 
 // Does the job of this number, by a block.
@@ -67,7 +72,7 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   uint node = hunt.job.node, last = THREADS - WARP;
   bool is_union = node >= tree.clusters;
   bool is_new = hunt.job.is_new;
-  bool can = !is_new || hunt.job.waits_for == NONE || wait_for_union(tree, hunt.job);
+  bool can = !is_new || wait_for_unions(tree, hunt.job);
   if (is_union && threadIdx.x >= last) {
     float guess = guess_by_parents(tree, hunt.job);
     if (threadIdx.x == last) hunt.guess = guess;

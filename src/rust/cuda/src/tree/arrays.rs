@@ -17,7 +17,7 @@ pub const JOBS: usize = 256;
 const RING: usize = 16_384;
 const FOUND_ROOM: usize = 512;
 const RECENT: usize = 128;
-const SKIPPED: usize = 8;
+const SKIPPED: usize = 32;
 const LEAF: usize = 32;
 const MOST_LEAVES: usize = 32_768;
 const MOST_REGIONS: usize = 1024;
@@ -93,8 +93,8 @@ arguments! {
         higher_node: u32,
         is_new: u32,
         id: u32,
-        waits_for: u32,
-        awaited_id: u32,
+        waits_for: [u32; 2],
+        awaited_ids: [u32; 2],
         order: u32,
         skipped: u32,
         skip: [u32; SKIPPED],
