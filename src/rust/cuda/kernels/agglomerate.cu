@@ -133,9 +133,8 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
   return true;
 }
 
-// What a block does: one task after the other, as long as there are some. The block's `memory` is
-// what Problem keeps in shared memory.
-template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &arrays, double *memory) {
+// What a block does: one task after the other, as long as there are some.
+template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &arrays) {
   __shared__ Shared shared;
   uint p = arrays.dimensions;
   if (threadIdx.x == 0) shared.stop = 0;
@@ -149,7 +148,6 @@ template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &array
     Problem problem = {
         arrays,        shared,          p,    mine.observations, mine.observations, mine.first,
         mine.diagonal, mine.log2_terms, false};
-    problem.work_in(memory);
     if (!agglomerate<P, MEMBER_DISTANCES>(problem)) {
       if (threadIdx.x == 0) atomicAdd(arrays.failed_tasks, 1);
       if (shared.stop) return;
@@ -159,6 +157,5 @@ template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &array
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) agglomerate(Arrays arrays) {
-  extern __shared__ double memory[];
-  work<DIMENSIONS, FULL_DISTANCES>(arrays, memory);
+  work<DIMENSIONS, FULL_DISTANCES>(arrays);
 }

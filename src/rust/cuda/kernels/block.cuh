@@ -18,8 +18,6 @@ struct Shared {
   uint candidate_count;
   uint task;
   uint stop;
-  double scalar;
-  uint singular;
 };
 
 __device__ double block_max(Shared &shared, double value) {

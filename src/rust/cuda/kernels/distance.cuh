@@ -45,19 +45,28 @@ template <int P> struct Difference {
 #pragma unroll 1
     for (int band = 0; band < bands(p); band++) {
       double whitened[BAND] = {};
+      // The rows of the band in one column after the other.
+      const double *column = factor + BAND * band;
+      uint length = band_rows(p, 0);
 #pragma unroll UNROLL
       for (int start = 0; start < SIZE; start += BAND) {
         if (start > BAND * band) break;
 #pragma unroll
         for (int k = start; k < start + BAND; k++) {
-#pragma unroll
-          for (int row = 0; row < BAND; row++)
-            whitened[row] = fma(factor[BAND * k + row], d[k], whitened[row]);
+          static_assert(BAND == 4, "two pairs");
+          double2 first = ((const double2 *)column)[0], second = ((const double2 *)column)[1];
+          whitened[0] = fma(first.x, d[k], whitened[0]);
+          whitened[1] = fma(first.y, d[k], whitened[1]);
+          whitened[2] = fma(second.x, d[k], whitened[2]);
+          whitened[3] = fma(second.y, d[k], whitened[3]);
+          column += length;
         }
+        // The next ones begin BAND rows later.
+        column -= BAND;
+        length -= BAND;
       }
 #pragma unroll
       for (int row = 0; row < BAND; row++) square = fma(whitened[row], whitened[row], square);
-      factor += BAND * BAND * (band + 1);
     }
     return sqrt(square);
   }
@@ -106,28 +115,57 @@ __host__ __device__ __forceinline__ double average(double to_owner, double from_
 __host__ __device__ double mean_norm(const double *moments, double square) {
   double second = moments[MOMENT_VARIANCE] + square;
   double factor = 4.0 * moments[MOMENT_LARGEST] + 2.0 * moments[MOMENT_VARIANCE] + square;
-  double total = moments[MOMENT_FOURTH] + factor * square + 4.0 * moments[MOMENT_THIRD] * sqrt(square);
+  double total =
+      moments[MOMENT_FOURTH] + factor * square + 4.0 * moments[MOMENT_THIRD] * sqrt(square);
   return total > 0 ? sqrt(second) * (second / sqrt(total)) * (1 - 1e-6) : 0;
 }
 
-// Element i of W d, for W in bands. With P, which i is below, all of the row is read before any of it is
-// used, so that no read waits for another one.
-template <int P = 0>
-__device__ __forceinline__ double whitened_element(uint i, const double *d, const double *factor) {
-  const double *band = factor + band_start(i / BAND) + i % BAND;
-  double sum = 0;
-  if constexpr (P > 0) {
-    double row[P];
+// Goes along row i of W, for W in bands.
+struct AlongRow {
+  const double *element;
+  uint length, k;
+  __device__ __forceinline__ AlongRow(uint p, uint i, const double *factor)
+      : element(factor + i), length(band_rows(p, 0)), k(0) {}
+  __device__ __forceinline__ void advance() {
+    element += length;
+    if (k++ % BAND < BAND - 1) return;
+    element -= BAND;
+    length -= BAND;
+  }
+};
+
+// Row i of W, for W in bands and i below P: all of it is read before any of it is used, so that no read
+// waits for another one.
+template <int P> struct FactorRow {
+  double values[P];
+  __device__ __forceinline__ FactorRow(uint p, uint i, const double *factor) {
+    AlongRow along(p, i, factor);
 #pragma unroll
-    for (uint k = 0; k < P; k++) row[k] = k <= i ? band[BAND * k] : 0;
+    for (uint k = 0; k < P; k++, along.advance()) values[k] = k <= i ? *along.element : 0;
+  }
+  // Element i of W d.
+  __device__ __forceinline__ double times(uint i, const double *d) const {
+    double sum = 0;
 #pragma unroll
     for (uint k = 0; k < P; k++)
-      if (k <= i) sum = fma(row[k], d[k], sum);
-  } else {
-#pragma unroll 8
-    for (uint k = 0; k <= i; k++) sum = fma(band[BAND * k], d[k], sum);
+      if (k <= i) sum = fma(values[k], d[k], sum);
+    return sum;
   }
-  return sum;
+};
+
+// Element i of W d, for W in bands; with P, as above.
+template <int P = 0>
+__device__ __forceinline__ double whitened_element(uint p, uint i, const double *d,
+                                                   const double *factor) {
+  if constexpr (P > 0) {
+    return FactorRow<P>(p, i, factor).times(i, d);
+  } else {
+    AlongRow along(p, i, factor);
+    double sum = 0;
+#pragma unroll 8
+    for (uint k = 0; k <= i; k++, along.advance()) sum = fma(*along.element, d[k], sum);
+    return sum;
+  }
 }
 
 // The length of a vector; with P, of P elements at most, as above.
@@ -147,18 +185,32 @@ template <int P = 0> __device__ __forceinline__ double length_of(uint p, const d
 }
 
 // ‖W d‖ for a difference d, by a warp whose own `scratch` is 2p long; `factor` is W in bands, or
-// null for the identity. In the order of operations of `Difference`.
-template <class F>
+// null for the identity. In the order of operations of `Difference`. With P, the factor's first WARP rows
+// are read at the same time as the difference.
+template <int P = 0, class F>
 __device__ double warp_distance(uint p, F difference, const double *factor, double *scratch) {
   uint lane = threadIdx.x % WARP;
   double *d = scratch, *whitened = scratch + p;
-  for (uint k = lane; k < p; k += WARP) d[k] = difference(k);
-  __syncwarp();
-  if (factor) {
-    for (uint i = lane; i < p; i += WARP) whitened[i] = whitened_element(i, d, factor);
+  auto find_difference = [&] {
+    for (uint k = lane; k < p; k += WARP) d[k] = difference(k);
+    __syncwarp();
+  };
+  if (!factor) {
+    find_difference();
+  } else {
+    uint i = lane;
+    if constexpr (P > 0) {
+      FactorRow<P> row(p, min(i, p - 1), factor);
+      find_difference();
+      if (i < p) whitened[i] = row.times(i, d);
+      i += WARP;
+    } else {
+      find_difference();
+    }
+    for (; i < p; i += WARP) whitened[i] = whitened_element<P>(p, i, d, factor);
     __syncwarp();
   }
-  double length = length_of(p, factor ? whitened : d);
+  double length = length_of<P>(p, factor ? whitened : d);
   __syncwarp();
   return length;
 }

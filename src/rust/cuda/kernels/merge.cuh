@@ -47,7 +47,7 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
   uint p = problem.p, size = arrays.sizes[problem.first + position];
   const uint *members =
       arrays.members + problem.first + arrays.member_starts[problem.first + position];
-  FOR_EACH(k, p) problem.mean[k] = problem.mean_at(k, position);
+  FOR_EACH(k, p) problem.mean()[k] = problem.mean_at(k, position);
   __syncthreads();
   double2 moments = make_double2(0, 0);
   // Squares of the distances to the mean, for the third moments.
@@ -55,7 +55,7 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
     const double *x = problem.observation(members[m]);
     double square = 0;
     for (uint k = 0; k < p; k++)
-      square = fma(x[k] - problem.mean[k], x[k] - problem.mean[k], square);
+      square = fma(x[k] - problem.mean()[k], x[k] - problem.mean()[k], square);
     arrays.bounds[problem.first + m] = square;
     moments.x += square;
     moments.y = fma(square, square, moments.y);
@@ -66,7 +66,7 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
     double sum = 0;
     for (uint m = 0; m < size; m++)
       sum = fma(arrays.bounds[problem.first + m],
-                problem.observation(members[m])[k] - problem.mean[k], sum);
+                problem.observation(members[m])[k] - problem.mean()[k], sum);
     third = fma(sum, sum, third);
   }
   FOR_EACH(e, p * p) {
@@ -85,9 +85,10 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
     stored[MOMENT_FOURTH] = moments.x == 0 || fourth >= LEAST_MOMENT ? fourth : infinity();
     stored[MOMENT_LARGEST] = largest_eigenvalue_bound(norms.y, norms.x, p) / size * (1 + SLACK);
     // The inequality of Cauchy and Schwarz bounds the third moment by the second and the fourth.
-    stored[MOMENT_THIRD] = (third >= LEAST_MOMENT ? sqrt(third) / size
-                                                  : sqrt(moments.x / size) * sqrt(moments.y / size)) *
-                           (1 + SLACK);
+    stored[MOMENT_THIRD] =
+        (third >= LEAST_MOMENT ? sqrt(third) / size
+                               : sqrt(moments.x / size) * sqrt(moments.y / size)) *
+        (1 + SLACK);
   }
   __syncthreads();
 }
@@ -131,7 +132,7 @@ __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint bi
   double m_a = size_a, m_b = size_b;
   double share = share_of(m_a, m_b);
   double weight = between_weight(m_a, m_b);
-  FOR_EACH(k, p) problem.mean[k] = problem.mean_at(k, from) - problem.mean_at(k, to);
+  FOR_EACH(k, p) problem.mean()[k] = problem.mean_at(k, from) - problem.mean_at(k, to);
   // The numbers of the shapes, whether or not they are the identity.
   if (shape_a != NONE) shape_a &= ~IDENTITY;
   if (shape_b != NONE) shape_b &= ~IDENTITY;
@@ -155,11 +156,11 @@ __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint bi
     if (j > i) continue;
     double both = shape_a == NONE ? 0.0 : problem.shape_scatter(shape_a)[at];
     if (shape_b != NONE) both = both + problem.shape_scatter(shape_b)[at];
-    scatter[at] = merged_scatter(weight * problem.mean[i], problem.mean[j], both);
+    scatter[at] = merged_scatter(weight * problem.mean()[i], problem.mean()[j], both);
   }
   FOR_EACH(k, p) {
     double *value = problem.means() + (size_t)k * problem.n + to;
-    *value = merged_mean(share, problem.mean[k], *value);
+    *value = merged_mean(share, problem.mean()[k], *value);
   }
   __syncthreads();
   if (MEMBER_DISTANCES) join_members(problem, to, from);

@@ -55,9 +55,10 @@ __device__ double warp_mean_distance(const Problem &problem, uint owner, uint po
   return exact_mean(high, low, size);
 }
 
-// Sums the distances of the members of the older clusters to the owner.
+// Sums the distances of the members of the older clusters to the owner, whose mean and, if it is shaped,
+// whose factor are in shared memory.
 template <int P>
-__device__ __noinline__ void sum_members(Problem &problem, uint owner, const double *factor) {
+__device__ __noinline__ void sum_members(Problem &problem, uint owner, bool is_shaped) {
   const Arrays &arrays = problem.arrays;
   ulong first = problem.first;
   uint p = problem.p, birth = arrays.births[first + owner];
@@ -76,8 +77,9 @@ __device__ __noinline__ void sum_members(Problem &problem, uint owner, const dou
     }
     if (place != NONE) {
       const double *x = problem.observation(arrays.members[first + m]);
-      Difference<P> difference(p, [&](uint k) { return x[k] - problem.mean[k]; });
-      double distance = factor ? difference.to_shape(p, factor) : difference.to_identity(p);
+      Difference<P> difference(p, [&](uint k) { return x[k] - problem.mean()[k]; });
+      double distance =
+          is_shaped ? difference.to_shape(p, problem.factor()) : difference.to_identity(p);
       term = exact_term(distance, quanta);
     }
     // The members of a cluster are neighbours: mostly the warp has one sum.
@@ -108,22 +110,21 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
        birth = arrays.births[first + owner];
   bool averages_members = MEMBER_DISTANCES && arrays.sizes[first + owner] > 1;
   // The owner's mean and factor go to shared memory.
-  FOR_EACH(k, p) problem.mean[k] = problem.mean_at(k, owner);
+  FOR_EACH(k, p) problem.mean()[k] = problem.mean_at(k, owner);
   if (shape != NONE) {
     const double *factor = problem.shape_factor(shape);
-    FOR_EACH(e, banded_length(p)) problem.factor[e] = factor[e];
+    FOR_EACH(e, banded_length(p)) problem.factor()[e] = factor[e];
   }
   if (threadIdx.x == 0) problem.shared.candidate_count = 0;
-  const double *factor = shape == NONE ? nullptr : problem.factor;
   __syncthreads();
-  if (MEMBER_DISTANCES && live < problem.n) sum_members<P>(problem, owner, factor);
+  if (MEMBER_DISTANCES && live < problem.n) sum_members<P>(problem, owner, shape != NONE);
 
   const double *moments = arrays.moments + (first + owner) * MOMENTS;
   // At most how far the owner's mean, as rounded, is from that of its members: see
   // Clusters::mean_error in mahalanobis/clusters.rs.
   double mean_error = 0;
   if (averages_members) {
-    for (uint k = 0; k < p; k++) mean_error = fma(problem.mean[k], problem.mean[k], mean_error);
+    for (uint k = 0; k < p; k++) mean_error = fma(problem.mean()[k], problem.mean()[k], mean_error);
     mean_error = 4.0 * arrays.sizes[first + owner] * EPSILON * sqrt(mean_error);
   }
   Key best = {INFINITY_BITS, ~0ull};
@@ -133,7 +134,7 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
     uint other_birth = arrays.births[first + other], other_slot = arrays.slots[first + other];
     uint other_size = arrays.sizes[first + other], other_shape = problem.shape_at(other);
     Difference<P> difference(p,
-                             [&](uint k) { return problem.mean_at(k, other) - problem.mean[k]; });
+                             [&](uint k) { return problem.mean_at(k, other) - problem.mean()[k]; });
     if (other_birth >= birth) continue;
     double centroids = difference.to_identity(p);
     double to_owner;
@@ -141,7 +142,7 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
       const double *sum = arrays.member_sums + 2 * (first + other);
       to_owner = exact_mean(sum[0], sum[1], other_size);
     } else {
-      to_owner = factor ? difference.to_shape(p, factor) : centroids;
+      to_owner = shape == NONE ? centroids : difference.to_shape(p, problem.factor());
     }
     if (!averages_members && other_shape == NONE) {
       Key key = pair_key(average(to_owner, centroids), slot, other_slot);
@@ -185,7 +186,7 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
     }
     block_least(problem.shared, least, &nearest);
     uint warp = threadIdx.x / WARP;
-    double *scratch = problem.scratch + warp * 2 * p;
+    double *scratch = problem.scratch() + warp * 2 * p;
     // Warps take one each; all begin with the nearest.
     Key mine = best;
     uint my_partner = partner;
@@ -196,10 +197,11 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
       if ((ulong)__double_as_longlong(arrays.bounds[first + at]) > mine.value) continue;
       uint other = arrays.candidates[first + at];
       double from_owner =
-          averages_members ? warp_mean_distance<P>(problem, owner, other)
-                           : warp_distance(
-                                 p, [&](uint k) { return problem.mean[k] - problem.mean_at(k, other); },
-                                 problem.shape_factor(arrays.shapes[first + other]), scratch);
+          averages_members
+              ? warp_mean_distance<P>(problem, owner, other)
+              : warp_distance(
+                    p, [&](uint k) { return problem.mean()[k] - problem.mean_at(k, other); },
+                    problem.shape_factor(arrays.shapes[first + other]), scratch);
       Key key = pair_key(average(arrays.to_owner[first + at], from_owner), slot,
                          arrays.slots[first + other]);
       if (key < mine) {

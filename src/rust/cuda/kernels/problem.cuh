@@ -6,6 +6,10 @@
 #include "block.cuh"
 #include "shape.cuh"
 
+#ifdef __CUDACC_RTC__
+extern __shared__ double memory[];
+#endif
+
 // The state of a problem, and where its parts of all arrays are.
 struct Problem {
   const Arrays &arrays;
@@ -15,16 +19,13 @@ struct Problem {
   double diagonal;
   uint log2_terms;
   bool all_full_size; // whether all live clusters are
-  // In shared memory: a triangle to work in, and vectors.
-  double *factor, *line, *raw, *mean, *scratch;
 
-  __device__ __forceinline__ void work_in(double *memory) {
-    factor = memory;
-    line = factor + banded_length(p);
-    raw = line + p;
-    mean = raw + p;
-    scratch = mean + p; // 2p for each warp
-  }
+  // In shared memory, as the compiler should know: a triangle to work in, and vectors.
+  __device__ __forceinline__ double *factor() const { return memory; }
+  __device__ __forceinline__ double *line() const { return memory + banded_length(p); }
+  __device__ __forceinline__ double *raw() const { return line() + p; }
+  __device__ __forceinline__ double *mean() const { return raw() + p; }
+  __device__ __forceinline__ double *scratch() const { return mean() + p; } // 2p for each warp
 
   __device__ double *shape_scatter(uint shape) const {
     return arrays.scatters + (first / 2 + shape) * packed_length(p);

@@ -114,8 +114,7 @@ template <> struct Point<0> {
     float sum = 0;
     for (uint i = 0; i < p; i++) {
       float value = 0;
-      for (uint j = 0; j <= i; j++)
-        value = fmaf(factor[j], mean[j] - x[j * stride], value);
+      for (uint j = 0; j <= i; j++) value = fmaf(factor[j], mean[j] - x[j * stride], value);
       factor += (i / 4 + 1) * 4;
       sum = fmaf(value, value, sum);
       if (sum > enough) break;
@@ -240,6 +239,14 @@ __device__ float bound_to_target(const Clusters &clusters, uint position, const 
   if (number == NONE) return 0;
   float norm = whole_warp_norm(clusters, position, query, factor_of(clusters, number));
   return norm - scalar(RELATIVE) * distance - scalar(ABSOLUTE) * error;
+}
+
+// Has the factor of this number loaded, by a warp.
+__device__ __forceinline__ void touch_factor(const Clusters &clusters, uint number) {
+  const char *factor = (const char *)factor_of(clusters, number);
+  uint bytes = sizeof(float) * packed_length(clusters.dimensions);
+  for (uint at = threadIdx.x % WARP * LINE_BYTES; at < bytes; at += WARP * LINE_BYTES)
+    touch(factor + at);
 }
 
 // Whether a ball can hold a cluster whose bound is below the limit, by the square of the distance of

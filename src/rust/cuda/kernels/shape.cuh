@@ -14,13 +14,18 @@
 
 // ---- layouts ----
 
-// Whitening factors are kept in bands of BAND rows, each as wide as its last row and filled up with
-// zeros, column after column, so that a thread goes through the rows of a band at once.
+// Whitening factors are kept column after column, in bands of BAND columns. All columns of a band begin
+// with its first row and are filled up with zeros. So a thread reads BAND rows of a column at once, and
+// threads that work on a row each read what lies side by side.
 __host__ __device__ __forceinline__ uint bands(uint p) { return (p + BAND - 1) / BAND; }
-__host__ __device__ __forceinline__ uint band_start(uint band) {
-  return BAND * BAND * band * (band + 1) / 2;
+// Where a band starts, and the length of its columns.
+__host__ __device__ __forceinline__ uint band_start(uint p, uint band) {
+  return BAND * BAND * (band * bands(p) - band * (band - 1) / 2);
 }
-__host__ __device__ __forceinline__ uint banded_length(uint p) { return band_start(bands(p)); }
+__host__ __device__ __forceinline__ uint band_rows(uint p, uint band) {
+  return BAND * (bands(p) - band);
+}
+__host__ __device__ __forceinline__ uint banded_length(uint p) { return band_start(p, bands(p)); }
 
 // ---- bounds ----
 
@@ -128,22 +133,24 @@ __host__ __device__ double split(double value, int *exponent) {
   return __longlong_as_double((bits & MANTISSA_BITS) | (1023ull << 52));
 }
 
-// Of positive numbers, from additions, multiplications and divisions only.
+// Of at most 1,000 positive numbers, from additions, multiplications and divisions only.
 struct GeometricMean {
-  double mantissa = 1; // of the product
-  int exponent = 0;
-  __host__ __device__ void add(double value) {
-    int e, carry;
-    double m = split(value, &e);
-    mantissa = split(mantissa * m, &carry);
-    exponent += e + carry;
+  double mantissas = 1; // product of those of all numbers
+  int exponents = 0;    // and sum of theirs
+  __host__ __device__ __forceinline__ void add(double value) {
+    int exponent;
+    // Whether the product is kept in [1, 2) makes no difference to how it is rounded.
+    mantissas *= split(value, &exponent);
+    exponents += exponent;
   }
   __host__ __device__ double of(uint count) const;
 };
 
 __host__ __device__ double GeometricMean::of(uint numbers) const {
+  int carry;
+  double mantissa = split(mantissas, &carry);
   // Rounded down, with a remainder that is not negative.
-  int count = numbers, whole = exponent / count;
+  int exponent = exponents + carry, count = numbers, whole = exponent / count;
   if (whole * count > exponent) whole -= 1;
   int rest = exponent - whole * count;
 
@@ -163,10 +170,15 @@ __host__ __device__ double GeometricMean::of(uint numbers) const {
   double part = ((double)rest + logarithm) / (double)count;
   // 2^part, by the exponential series around the middle.
   double y = (part - 0.5) * LN_2;
-  sum = 1;
-  // Unrolled, its divisions do not wait for each other.
+  // The compiler divides by the elements of an array; by values of a function, the device would.
+  // clang-format off
+  constexpr double FACTORIALS[] = {
+      1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880, 3628800, 39916800, 479001600, 6227020800,
+      87178291200, 1307674368000, 20922789888000};
+  // clang-format on
+  sum = 1.0 / FACTORIALS[16];
 #pragma unroll
-  for (int k = 16; k >= 1; k--) sum = fma(y / (double)k, sum, 1.0);
+  for (int k = 15; k >= 0; k--) sum = fma(sum, y, 1.0 / FACTORIALS[k]);
   double value = SQRT_2 * sum;
   // Times 2^whole in two steps, so that neither factor leaves the range of doubles.
   int half = whole / 2;

@@ -24,13 +24,13 @@
 #include "tree_worker.cuh"
 
 // Merges after which the chain plans, though results still come.
-#define MERGES_A_PLAN 16
+#define MERGES_A_PLAN 2
 // Loops of the chain between two looks at the host's wish to stop and at the time.
 #define LOOPS_BETWEEN_CHECKS 256
 
 __device__ void load_chain(const Tree &tree, Chain &chain) {
   uint i = threadIdx.x;
-  FOR_EACH(word, CHAIN_BYTES / sizeof(uint)) ((uint *)&chain)[word] = 0;
+  FOR_EACH(word, CHAIN_BYTES / sizeof(uint))((uint *)&chain)[word] = 0;
   __syncthreads();
   chain.buckets[i] = NOWHERE;
   if (i < RECENT) chain.recent_ids[i] = NONE;
@@ -85,8 +85,7 @@ template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) 
     if (plans && chain.status == RUNNING) {
       commit(work);
       plan(work);
-      // What was posted is what the next plan can go on from.
-      is_due = chain.inserted > 0;
+      is_due = false;
       planned_at = chain.merges;
     }
     if (threadIdx.x == 0) {
@@ -123,7 +122,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       __syncthreads();
       if (number == NONE) return;
       if (number & HELP)
-        take_chunks(tree, clusters, number & ~HELP, hunt, query, NONE);
+        take_chunks(tree, clusters, number % (1u << NUMBER_BITS), hunt, query,
+                    number >> NUMBER_BITS & ((1u << TAG_BITS) - 1), false);
       else
         do_job(tree, clusters, number, hunt, query, entries, room);
     }
@@ -222,8 +222,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   find_moves(tree, clusters, used);
 }
 extern "C" __global__ void __launch_bounds__(THREADS)
-    move_all(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters, uint used,
-             uint left) {
+    move_all(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters,
+             uint used, uint left) {
   move_cluster(tree, clusters, used, left, blockIdx.x * THREADS + threadIdx.x);
 }
 
@@ -258,9 +258,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     shape = shape_up(tree, shape & ~IDENTITY, tree.sizes[slot], found, room);
     __syncthreads();
     uint position = tree.positions[slot];
-    uint kept = make_query(tree, clusters, query, mean_of(tree, slot), shape, tree.sizes[slot], found, room);
+    uint kept = make_query(tree, clusters, query, mean_of(tree, slot), shape, tree.sizes[slot],
+                           found, room);
     FOR_EACH(k, p + SCALARS)
-      row_at(clusters, position)[k * row_step(clusters)] = row_of_query(query, p, kept, k);
+    row_at(clusters, position)[k * row_step(clusters)] = row_of_query(query, p, kept, k);
     if (threadIdx.x == 0) tree.shapes[slot] = shape;
     __syncthreads();
   }

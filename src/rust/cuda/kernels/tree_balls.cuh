@@ -12,8 +12,9 @@ __device__ __forceinline__ uint regions_of(const Tree &tree) {
   return (tree.balls + WARP - 1) / WARP;
 }
 
-// Balls from which on these pay: finding those that are near takes time of its own.
-#define MANY_BALLS 4096
+// Balls from which on these pay: finding those that are near takes time of its own; and in many
+// dimensions, few are not near.
+#define MANY_BALLS (DIMENSIONS > 16 ? 16384 : 4096)
 __device__ __forceinline__ bool uses_regions(const Tree &tree) { return tree.balls >= MANY_BALLS; }
 
 __device__ __forceinline__ float sum_of_warp(float value) {

@@ -60,8 +60,9 @@ struct Chain {
   uint counts[JOBS], shapes[JOBS], sizes[JOBS], starts[JOBS], fuller[JOBS];
   ulong floor_values[JOBS], floor_ties[JOBS];
   float limits[JOBS]; // the floors in screen units, or more
-  // Of a tentative union whose nearest neighbour is merged meanwhile: the slot of that one's union.
-  uint heirs[JOBS];
+  // Of a tentative union whose nearest neighbour is merged meanwhile: the slot of that one's union, and its
+  // id.
+  uint heirs[JOBS], heir_ids[JOBS];
   // A hash table of their ids: the first of each bucket, and the next ones.
   uint buckets[BUCKETS], next[JOBS];
 
@@ -97,8 +98,21 @@ struct Chain {
   uint following_job;
   uint merges, committed, below_threshold, next_id, shapes_used, free_shapes, status;
   uint done; // jobs
-  uint first_post, wish_count, ready_count;
-  uint to_post[JOBS], ready[JOBS], guesses[JOBS];
+  uint first_post, wish_count;
+  uint is_urgent; // whether the first entry has no job yet
+  uint to_post[JOBS], posted;
+  // Jobs whose unions' next merges are wished for; whether they may be guessed; and the last guess.
+  uint listed_jobs[JOBS], listed_count, guesses[JOBS], follows[JOBS];
+  // The plan in which each was listed last; how many plans there were, and the merges done before the
+  // last one of all jobs.
+  uint listed_in[JOBS], plans, whole_plan_at;
+  // Whether what may follow a tentative union has changed since that was listed.
+  unsigned char is_changed[JOBS];
+  // Whether a plan has looked at it before a union that its own may be joined with had a job.
+  unsigned char is_early[JOBS];
+  unsigned char listed_depths[JOBS]; // how far those that are listed are from the queue
+  // Numbers for new jobs.
+  unsigned char unused[JOBS];
   // Of the first entries: a bit for each one before it that has one of its clusters.
   uint contests[WARP];
   // What new jobs are for: see Wish.
@@ -310,7 +324,8 @@ __device__ __forceinline__ uint collect_heads(const Tree &tree, Chain &chain, ui
     ulong values[TOGETHER];
 #pragma unroll
     for (uint k = 0; k < TOGETHER; k++)
-      values[k] = some + k * THREADS < leaves ? tree.leaf_values[some + k * THREADS] : INFINITY_BITS;
+      values[k] =
+          some + k * THREADS < leaves ? tree.leaf_values[some + k * THREADS] : INFINITY_BITS;
 #pragma unroll
     for (uint k = 0; k < TOGETHER; k++) {
       uint leaf = some + k * THREADS;
@@ -562,12 +577,21 @@ __device__ __forceinline__ void put_in_bucket(Chain &chain, uint job) {
   chain.next[job] = atomicExch(&chain.buckets[bucket], job);
 }
 
-// The job for clusters with these ids; NOWHERE if there is none. The second id is NONE for a search.
-__device__ __forceinline__ uint find_job(const Chain &chain, uint lower_id, uint higher_id) {
+// Whether, after so many merges, some recent cluster that a union was not compared with may be none of
+// the last any more.
+__device__ __forceinline__ bool is_too_old(const Chain &chain, uint job, uint merges) {
+  return merges - chain.made_at[job] > RECENT;
+}
+
+// The job for clusters with these ids; NOWHERE if there is none, or it is too old after so many merges.
+// The second id is NONE for a search.
+__device__ __forceinline__ uint find_job(const Chain &chain, uint lower_id, uint higher_id,
+                                         uint merges) {
   for (uint job = chain.buckets[bucket_of(lower_id, higher_id)]; job != NOWHERE;
        job = chain.next[job]) {
     if (chain.lower_ids[job] != lower_id || chain.higher_ids[job] != higher_id) continue;
     uint state = chain.states[job];
+    if (state == READY && is_too_old(chain, job, merges)) continue;
     if (state == PENDING || state == READY || state == SEARCHING) return job;
   }
   return NOWHERE;

@@ -69,8 +69,7 @@ __device__ void move_cluster(const Tree &tree, const Clusters &clusters, uint us
   }
   uint free = left + position;
   if (free >= (left + WARP - 1) / WARP * WARP) return;
-  for (uint k = 0; k < p + SCALARS; k++)
-    row_at(spare, free)[k * step] = k == p + LOW ? GONE : 0;
+  for (uint k = 0; k < p + SCALARS; k++) row_at(spare, free)[k * step] = k == p + LOW ? GONE : 0;
   tree.spare_slots_at[free] = 0;
   tree.spare_orders_at[free] = NONE;
 }

@@ -11,6 +11,10 @@
 // Of the clusters whose distances are computed together, those with the least bounds first, so many
 // should be nearer than all others can be.
 #define ENOUGH_NEAR 4
+// Clusters whose distances are computed at a time, where members do not count: the first ones are mostly
+// enough.
+#define DECIDED_AT_A_TIME 12
+static_assert(DECIDED_AT_A_TIME <= DECIDED_TOGETHER, "room for them");
 // The limit of the bounds in which the nearest cluster is found surely, as a multiple of the least
 // distance that is known.
 #define ABOVE_LEAST 1.05f
@@ -126,9 +130,10 @@ __device__ __forceinline__ double add_nearest(const Deciding &on, bool all) {
   uint found = hunt.found;
   __syncthreads();
   all = all && hunt.node.size == 1;
+  uint some = has_members(on.tree) ? DECIDED_TOGETHER : DECIDED_AT_A_TIME;
   order_by_bounds(hunt);
   for (uint first = 0, end = 0;; first = end) {
-    end = min(found, first + DECIDED_TOGETHER);
+    end = min(found, first + some);
     if (threadIdx.x == 0) hunt.near = 0;
     add_distances(on, first, end);
     float limit = end < found ? hunt.bounds[hunt.by_bound[end]] : hunt.limit;

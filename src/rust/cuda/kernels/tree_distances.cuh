@@ -42,12 +42,11 @@ __device__ void find_spans(Hunt &hunt, uint members) {
 }
 static_assert(DECIDED_TOGETHER < WARP, "a lane for each, and one for the end");
 
-__device__ __forceinline__ uint all_spans(const Hunt &hunt) {
-  return hunt.first_spans[DIRECTIONS];
-}
+__device__ __forceinline__ uint all_spans(const Hunt &hunt) { return hunt.first_spans[DIRECTIONS]; }
 
 // The members that a direction is from, and the node that it is to.
-__device__ __forceinline__ void find_ends(const Hunt &hunt, uint direction, Place &from, Place &to) {
+__device__ __forceinline__ void find_ends(const Hunt &hunt, uint direction, Place &from,
+                                          Place &to) {
   Place cluster = cluster_of(hunt, direction / 2);
   bool is_back = direction % 2;
   from = is_back ? hunt.node : cluster;
@@ -72,8 +71,8 @@ __device__ __forceinline__ void sum_few(const Tree &tree, Hunt &hunt) {
       }
       Place from, to;
       find_ends(hunt, direction, from, to);
-      hunt.terms[i] = member_term(tree, from, at - hunt.first_spans[direction], to,
-                                  quanta_for(tree, to.shape));
+      hunt.terms[i] =
+          member_term(tree, from, at - hunt.first_spans[direction], to, quanta_for(tree, to.shape));
     }
     __syncthreads();
     if (i < DIRECTIONS) {
@@ -94,13 +93,12 @@ __device__ __forceinline__ void sum_few(const Tree &tree, Hunt &hunt) {
 
 // Adds some spans to the sums, by a warp.
 __device__ __forceinline__ void add_spans(const Tree &tree, const Hunt &hunt, uint first, uint end,
-                                       double *sums) {
+                                          double *sums) {
   uint lane = threadIdx.x % WARP;
   while (first < end) {
     // The last direction that does not start after the first of them.
     uint mine = hunt.first_spans[1 + lane];
-    bool comes_first =
-        lane + WARP < DIRECTIONS && hunt.first_spans[1 + lane + WARP] <= first;
+    bool comes_first = lane + WARP < DIRECTIONS && hunt.first_spans[1 + lane + WARP] <= first;
     uint direction = __popc(__ballot_sync(WHOLE_WARP, mine <= first)) +
                      __popc(__ballot_sync(WHOLE_WARP, comes_first));
     uint start = hunt.first_spans[direction];

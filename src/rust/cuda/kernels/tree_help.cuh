@@ -13,9 +13,10 @@
 // in them, of at least so many balls; and the blocks that are called to help, at most. A chunk of many
 // columns takes longer.
 #define ALONE 128
-#define SWEEP_CHUNKS (DIMENSIONS > 16 ? 48 : 24)
+#define SWEEP_CHUNKS (DIMENSIONS > 16 ? 34 : 24)
 #define LEAST_IN_CHUNK 48
 #define SWEEP_HELPERS (SWEEP_CHUNKS - 1)
+static_assert(SWEEP_CHUNKS <= MOST_CHUNKS, "a number for each");
 // Spans whose sums a block computes by itself; others are divided into chunks of one for each warp, or
 // more.
 #define SPANS_ALONE 32
@@ -55,23 +56,44 @@ __device__ void sweep_chunk(const Tree &tree, const Clusters &clusters, SharedWo
   }
 }
 
-// Copies what is to be known of work, for a block that helps.
-__device__ void copy_work(const Tree &tree, const SharedWork &work, uint number, bool is_sweep,
-                          Hunt &hunt, float *query) {
+// The tag of the work that so much came before.
+__device__ __forceinline__ uint tag_of(uint generation, uint kind) {
+  return (2 * generation + kind) % (1u << TAG_BITS);
+}
+__device__ __forceinline__ uint kind_of(uint tag) { return tag % 2; }
+static_assert(SWEEP < 2 && DISTANCES < 2, "a bit for the kind");
+static_assert(OF_CHAIN < 1 << NUMBER_BITS && NUMBER_BITS + TAG_BITS < 31, "room in a post");
+
+// Copies what is to be known of work, for a block that helps. `meanwhile` is called while what is read is
+// on its way.
+template <class Meanwhile>
+__device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &work, uint number,
+                                          bool is_sweep, Hunt &hunt, float *query,
+                                          Meanwhile meanwhile) {
   const volatile SharedWork &shared = work;
   uint i = threadIdx.x;
   if (is_sweep) {
     const float *from = tree.queries + (size_t)number * tree.query_words;
-    FOR_EACH(k, tree.query_words) query[k] = __ldcg(from + k);
+    constexpr uint EACH = (QUERY_LENGTH + padded_row(DIMENSIONS) + THREADS - 1) / THREADS;
+    // All is read before any of it is written, so no read waits for another one.
+    float words[EACH];
+#pragma unroll
+    for (uint n = 0; n < EACH; n++)
+      words[n] = i + n * THREADS < tree.query_words ? __ldcg(from + i + n * THREADS) : 0;
+    float least = shared.from, limit = shared.limit;
+    uint order = shared.order;
+    meanwhile();
+#pragma unroll
+    for (uint n = 0; n < EACH; n++)
+      if (i + n * THREADS < tree.query_words) query[i + n * THREADS] = words[n];
     if (i == 0) {
-      hunt.from = shared.from;
-      hunt.limit = shared.limit;
-      hunt.order = shared.order;
+      hunt.from = least;
+      hunt.limit = limit;
+      hunt.order = order;
     }
-    __syncthreads();
-    if (uses_regions(tree)) find_near_regions(tree, hunt, query);
     return;
   }
+  meanwhile();
   if (i == 0) hunt.node = {shared.node, shared.node_shape, shared.node_size, shared.node_start};
   if (i < DECIDED_TOGETHER) {
     hunt.slots[i] = shared.slots[i];
@@ -82,25 +104,35 @@ __device__ void copy_work(const Tree &tree, const SharedWork &work, uint number,
   find_spans(hunt, SPAN);
 }
 
-// Takes chunks of a job's work for as long as there are some. The block knows the work of
-// `generation`, or gets to know that of another one.
-__device__ void take_chunks(const Tree &tree, const Clusters &clusters, uint number, Hunt &hunt,
-                            float *query, uint generation) {
+// Takes chunks of a job's work for as long as there are some. The block knows the work with this tag, or,
+// where it `knows` none yet, expects that.
+__device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &clusters, uint number,
+                                            Hunt &hunt, float *query, uint tag, bool knows) {
   SharedWork &work = tree.shared_work[number];
+  auto take = [&] {
+    if (threadIdx.x == THREADS - 1) hunt.chunk = add_acquire(&work.next, 1);
+  };
   for (;;) {
     __syncthreads();
-    if (threadIdx.x == 0) hunt.chunk = add_acquire(&work.next, 1);
+    if (knows)
+      take();
+    else
+      copy_work(tree, work, number, kind_of(tag) == SWEEP, hunt, query, take);
     __syncthreads();
-    uint chunk = hunt.chunk;
+    uint chunk = hunt.chunk % (1u << TAG_BITS), present = hunt.chunk >> TAG_BITS;
     if (chunk >= MOST_CHUNKS) return;
-    // The work does not end before this chunk is done.
-    uint present = *(volatile uint *)&work.generation;
-    bool is_sweep = *(volatile uint *)&work.kind == SWEEP;
-    if (present != generation) {
-      generation = present;
-      copy_work(tree, work, number, is_sweep, hunt, query);
+    // The work does not end before this chunk is done; so what was copied is of this one, if it has the
+    // tag, as nothing else came between the post and now.
+    bool is_sweep = kind_of(present) == SWEEP;
+    if (present != tag) {
+      tag = present;
+      knows = false;
+      __syncthreads();
+      copy_work(tree, work, number, is_sweep, hunt, query, [] {});
+      __syncthreads();
     }
-    __syncthreads();
+    if (!knows && is_sweep && uses_regions(tree)) find_near_regions(tree, hunt, query);
+    knows = true;
     uint chunks = is_sweep ? chunks_of_sweep(tree) : chunks_of_distances(hunt);
     chunk -= MOST_CHUNKS - chunks;
     if (is_sweep)
@@ -120,31 +152,31 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
                            uint chunks, uint most_helpers, Hunt &hunt, float *query,
                            Describe describe) {
   SharedWork &work = tree.shared_work[number];
-  uint generation = *(volatile uint *)&work.generation + 1;
+  uint generation = *(volatile uint *)&work.generation + 1, tag = tag_of(generation, kind);
   describe(work);
   __threadfence();
   __syncthreads();
   // At the same time, by two warps.
   if (threadIdx.x == WARP) {
     // The ring has room for all that all blocks call for then.
-    int untaken = (int)(*(volatile uint *)(tree.control + POSTED) -
-                        *(volatile uint *)(tree.control + TAKEN));
+    int untaken =
+        (int)(*(volatile uint *)(tree.control + POSTED) - *(volatile uint *)(tree.control + TAKEN));
     bool calls = gridDim.x > 2 && untaken < MOST_UNTAKEN;
     uint helpers = hunt.helpers = calls ? min(chunks - 1, most_helpers) : 0;
     if (helpers > 0) hunt.base = atomicAdd(tree.control + POSTED, helpers);
   }
   if (threadIdx.x == 0) {
-    work.kind = kind;
     work.generation = generation;
     work.done = 0;
     __threadfence();
-    *(volatile uint *)&work.next = MOST_CHUNKS - chunks;
+    *(volatile uint *)&work.next = tag << TAG_BITS | (MOST_CHUNKS - chunks);
     __threadfence();
   }
   __syncthreads();
-  if (threadIdx.x < hunt.helpers) write_post(tree, hunt.base, threadIdx.x, HELP | number);
+  if (threadIdx.x < hunt.helpers)
+    write_post(tree, hunt.base, threadIdx.x, HELP | tag << NUMBER_BITS | number);
   if (kind == SWEEP && uses_regions(tree)) find_near_regions(tree, hunt, query);
-  take_chunks(tree, clusters, number, hunt, query, generation);
+  take_chunks(tree, clusters, number, hunt, query, tag, true);
   __syncthreads();
   if (threadIdx.x == 0) {
     while (load_acquire(&work.done) < chunks) {}
@@ -199,8 +231,8 @@ __device__ void sum_distances(const Tree &tree, const Clusters &clusters, uint n
     return;
   }
   double *sums = tree.sums + (size_t)number * JOB_SUMS;
-  share_work(tree, clusters, number, DISTANCES, chunks_of_distances(hunt), DISTANCE_HELPERS, hunt, query,
-             [&](SharedWork &work) {
+  share_work(tree, clusters, number, DISTANCES, chunks_of_distances(hunt), DISTANCE_HELPERS, hunt,
+             query, [&](SharedWork &work) {
                uint i = threadIdx.x;
                FOR_EACH(k, JOB_SUMS) sums[k] = 0;
                if (i == 0) {

@@ -13,14 +13,18 @@
 #define JOBS 256
 // Places in the rings of what is posted, and of jobs that are done.
 #define RING 16384
-// A post beside jobs: a call for help with the job whose number is added.
+// A post beside jobs: a call for help, to which the job's number and the tag of the work are added.
 #define HELP (1u << 31)
+#define NUMBER_BITS 9
+// A tag tells one work of a number from those before and after, and its kind by the last bit. It is
+// there again after so many that none of the posts with it is left.
+#define TAG_BITS 16
 // Clusters that a search has room for.
 #define FOUND_ROOM 512
 // Merges after which what a job has found is too old.
 #define RECENT 128
 // Slots that a search leaves out: the members of a tentative union.
-#define SKIPPED 8
+#define SKIPPED 32
 // Heads of a leaf of the queue, most leaves, and leaves with heads up to a limit that are looked
 // into.
 #define LEAF WARP
@@ -29,7 +33,7 @@
 // Most balls around WARP balls each.
 #define MOST_REGIONS 1024
 // Bytes of shared memory for the chain's state; lists and rows follow.
-#define CHAIN_BYTES 61952
+#define CHAIN_BYTES 65920
 // Bytes of what a search works with, and of the part of it that sums of members' distances need.
 #define HUNT_BYTES 18432
 #define SUMS_BYTES 6144
@@ -56,15 +60,15 @@ enum Status {
 // Words of the state that outlives a launch. The host clears those before STATE_STARTS before each.
 enum Control {
   STATUS,
-  POSTED, // jobs and calls for help
-  TAKEN,  // of these, by blocks that wait for them or work on them
-  DONE,   // jobs
-  COMMITTED, // merges whose unions all blocks can see
-  MERGES,    // done
+  POSTED,          // jobs and calls for help
+  TAKEN,           // of these, by blocks that wait for them or work on them
+  DONE,            // jobs
+  COMMITTED,       // merges whose unions all blocks can see
+  MERGES,          // done
   BELOW_THRESHOLD, // number of active clusters that are not full-size
   NEXT_ID,         // of a cluster or a tentative union
   SHAPES_USED,
-  FREE_SHAPES, // how many are on the stack
+  FREE_SHAPES,  // how many are on the stack
   MEMBERS_USED, // of the array
   CONTROL_WORDS
 };
@@ -80,9 +84,9 @@ struct Job {
   uint lower_node, higher_node; // of which a tentative union is made
   uint is_new;                  // whether that must still be done
   uint id;                      // of the union
-  // The job that makes one of these nodes first, NONE if they are there; and the id of that union.
-  uint waits_for, awaited_id;
-  uint order;                   // clusters of this order and later ones are not wanted
+  // The jobs that make these nodes first, NONE where they are there; and the ids of those unions.
+  uint waits_for[2], awaited_ids[2];
+  uint order; // clusters of this order and later ones are not wanted
   uint skipped;
   uint skip[SKIPPED];
   // What it tells beside its candidates: the merges done before it; how many clusters it found, at
@@ -98,10 +102,9 @@ enum SharedWorkKind { SWEEP, DISTANCES };
 
 // That work. Blocks take chunks of it.
 struct SharedWork {
-  uint next;       // chunk; MOST_CHUNKS or more if there is nothing to do
+  uint next;       // chunk, MOST_CHUNKS or more if there is nothing to do; above it, the tag
   uint done;       // chunks
   uint generation; // how much work this job's number had before
-  uint kind;
   // Of a sweep: clusters that were found; the bounds that count are from `from` on and below `limit`,
   // and so are orders below `order`.
   uint found;
@@ -181,12 +184,12 @@ struct Tree {
 
   float *ball_rows;   // of the ball around each WARP positions, as in Clusters
   float *region_rows; // of that around each WARP of these
-  float *rows;      // of each job's tentative union: coordinates and scalars as in Clusters
+  float *rows;        // of each job's tentative union: coordinates and scalars as in Clusters
   Job *jobs;
   SharedWork *shared_work; // of jobs and the chain
   double *sums;            // of these: JOB_SUMS for each
   float *queries;          // and factors, of sweeps: `query_words` for each
-  uint *found;    // FOUND_ROOM bounds and positions for each
+  uint *found;             // FOUND_ROOM bounds and positions for each
   // Rings: above each number stands one more than how many came before.
   ulong *posted, *done;
 

@@ -37,7 +37,8 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
     return fmaxf(distance, 0.0f) * (row[p + LOW] + recent[p + 1]) * margins.slack;
   };
   // Each in its own memory, as the compiler knows then.
-  float bound = work.tree.rows_in_shared ? bound_for(lists.shared_row(job)) : bound_for(lists.row(job));
+  float bound =
+      work.tree.rows_in_shared ? bound_for(lists.shared_row(job)) : bound_for(lists.row(job));
   if (bound >= chain.limits[job]) return;
   // Of no number, nothing is known.
   if (!(bound >= 0)) bound = 0;
@@ -70,7 +71,7 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
     if (other == id) chain.higher_nodes[i] = lower;
     if (state == READY) {
       bool is_nearest = true;
-      if (is_merged(chain.heirs[i])) chain.heirs[i] = lower;
+      bool changes = is_merged(chain.heirs[i]);
       uint *slots = lists_of_block(work.tree).slots + i, found[CANDIDATES];
       // All are read before any is written, so no read waits for another one.
 #pragma unroll
@@ -79,15 +80,41 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
       for (uint c = 0; c < CANDIDATES; c++) {
         if (is_merged(found[c])) {
           slots[c * JOBS] = NONE;
-          if (is_nearest) chain.heirs[i] = lower;
+          changes = changes || is_nearest;
         } else if (found[c] != NONE) {
           is_nearest = false;
         }
+      }
+      if (changes) {
+        chain.heirs[i] = lower;
+        chain.heir_ids[i] = id;
+        chain.is_changed[i] = true;
       }
     }
   }
   if (i >= RECENT && is_gone(chain.recent_ids[i - RECENT])) chain.recent_ids[i - RECENT] = NONE;
 }
+
+// A bound on distances, in single precision and screen units, as the bits of one in data units.
+__device__ __forceinline__ ulong bits_of_bound(const Tree &tree, float bound) {
+  return __double_as_longlong((double)bound * tree.unit);
+}
+
+// A candidate of a job's union, one for each lane below CANDIDATES; they are in order. One that is not
+// `there` has been merged, or never was.
+struct Candidate {
+  uint slot, id;
+  ulong value;
+  bool there;
+  __device__ __forceinline__ Candidate(const Work &work, uint job) {
+    Lists lists = lists_of_block(work.tree);
+    uint lane = threadIdx.x % WARP, at = lane % CANDIDATES * JOBS + job;
+    slot = lists.slots[at];
+    id = lists.ids[at];
+    value = lists.values[at];
+    there = lane < chain_of_block().counts[job] && slot != NONE;
+  }
+};
 
 // Lowers a union's floor to the least bound on its distances to near recent clusters, where enough
 // candidates are left below: then none of these distances has to be computed. Returns whether that
@@ -95,51 +122,148 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
 __device__ __forceinline__ bool lower_floor(const Work &work, uint job, uint merge, Key &floor,
                                             ulong &nearest) {
   const Chain &chain = chain_of_block();
-  Lists lists = lists_of_block(work.tree);
-  float bound = __uint_as_float(chain.least_bounds[merge % 2]);
-  ulong value = min((ulong)__double_as_longlong((double)bound * work.tree.unit), floor.value);
-  uint left = 0;
-  nearest = INFINITY_BITS;
-#pragma unroll
-  for (uint c = 0; c < CANDIDATES; c++) {
-    uint at = c * JOBS + job;
-    bool is_active = c < chain.counts[job] && lists.slots[at] != NONE;
-    if (is_active) nearest = min(nearest, lists.values[at]);
-    left += is_active && lists.values[at] < value;
-  }
+  ulong bound = bits_of_bound(work.tree, __uint_as_float(chain.least_bounds[merge % 2]));
+  bound = min(bound, floor.value);
+  Candidate candidate(work, job);
+  uint active = __ballot_sync(WHOLE_WARP, candidate.there);
+  uint left = __popc(__ballot_sync(WHOLE_WARP, candidate.there && candidate.value < bound));
+  ulong first = __shfl_sync(WHOLE_WARP, candidate.value, active != 0 ? __ffs(active) - 1 : 0);
+  nearest = active != 0 ? first : INFINITY_BITS;
   if (left < ENOUGH_LEFT) return false;
-  floor = {value, 0};
+  floor = {bound, 0};
   return true;
+}
+
+// Makes a cluster number `rank` of the candidates of a slot.
+__device__ __forceinline__ void keep(const Work &work, uint slot, uint rank, Key key, uint other,
+                                     uint id) {
+  size_t to = (size_t)slot * CANDIDATES + rank;
+  work.tree.candidate_values[to] = key.value;
+  work.tree.candidate_slots[to] = other;
+  work.tree.candidate_ids[to] = id;
+  if (rank > 0) return;
+  work.entries.first = key;
+  work.entries.first_id = id;
+}
+
+// Gives a slot its floor, and so many candidates.
+__device__ __forceinline__ void keep_floor(const Work &work, uint slot, uint count, Key floor) {
+  work.tree.floor_values[slot] = __longlong_as_double(floor.value);
+  work.tree.floor_ties[slot] = floor.tie;
+  work.tree.counts[slot] = count;
+  if (count == 0) work.entries.first = floor;
 }
 
 // Makes what a union's search has found the candidates of its slot, as far as it is active and below
 // this floor, by a warp. That is in order.
 __device__ __forceinline__ void keep_active(const Work &work, uint job, Key floor) {
+  uint lane = threadIdx.x % WARP, slot = chain_of_block().lower[job];
+  Candidate candidate(work, job);
+  Key key = {candidate.value, pair_tie(slot, candidate.slot)};
+  bool stays = candidate.there && key < floor;
+  uint active = __ballot_sync(WHOLE_WARP, stays);
+  uint rank = __popc(active & ((1u << lane) - 1));
+  if (stays) keep(work, slot, rank, key, candidate.slot, candidate.id);
+  if (lane == 0) keep_floor(work, slot, __popc(active), floor);
+}
+
+// The recent cluster at this place of the ring.
+__device__ __forceinline__ Place recent_at(const Tree &tree, const Chain &chain, uint place) {
+  uint home = home_of(tree, chain, chain.merges - 1 - (chain.merges - 1 - place) % RECENT);
+  return {home, without_identity(chain.recent_shapes[place]), chain.recent_sizes[place],
+          chain.recent_starts[place]};
+}
+
+__device__ __forceinline__ Place place_of_job(const Tree &tree, const Chain &chain, uint job) {
+  return {tree.clusters + job, without_identity(chain.shapes[job]), chain.sizes[job],
+          chain.starts[job]};
+}
+
+// Recent clusters that are compared at once: by a warp for each of both directions.
+#define COMPARED_AT_ONCE (WARPS / 2)
+static_assert(2 * WARPS <= 3 * CHAIN_TOGETHER, "scratch for each warp");
+static_assert(COMPARED_AT_ONCE + CANDIDATES <= WARP, "a lane for each");
+
+// As `keep_nearest_active`, where few are to be compared; false where they are many, or members count.
+// What the first warp writes is there for that warp only.
+__device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key floor,
+                                              ulong nearest) {
   const Tree &tree = work.tree;
   const Chain &chain = chain_of_block();
-  Lists lists = lists_of_block(tree);
-  uint lane = threadIdx.x % WARP, slot = chain.lower[job];
-  uint at = lane % CANDIDATES * JOBS + job, other = lists.slots[at], id = lists.ids[at];
-  ulong value = lists.values[at];
-  bool is_active = lane < chain.counts[job] && other != NONE;
-  bool stays = is_active && Key{value, pair_tie(slot, other)} < floor;
-  uint active = __ballot_sync(WHOLE_WARP, stays);
-  if (stays) {
-    uint rank = __popc(active & ((1u << lane) - 1));
-    size_t to = (size_t)slot * CANDIDATES + rank;
-    tree.candidate_values[to] = value;
-    tree.candidate_slots[to] = other;
-    tree.candidate_ids[to] = id;
-    if (rank == 0) {
-      work.entries.first = {value, pair_tie(slot, other)};
-      work.entries.first_id = id;
+  uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, p = tree.dimensions;
+  uint near = chain.near_recent[chain.merges % 2], slot = chain.lower[job];
+  if (has_members(tree) || near > WARP) return false;
+  float bound = lane < near ? chain.near_bounds[lane] : single_infinity();
+  uint place = lane < near ? chain.list[lane] : NONE;
+  bool is_compared = lane < near && bits_of_bound(tree, bound) <= nearest;
+  uint compared = __ballot_sync(WHOLE_WARP, is_compared), count = __popc(compared);
+  if (count > COMPARED_AT_ONCE) return false;
+  // The lane that has number n of these.
+  auto lane_of = [&](uint n) {
+    uint left = compared;
+    for (uint i = 0; i < n; i++) left &= left - 1;
+    return left != 0 ? (uint)__ffs(left) - 1 : 0;
+  };
+  Place mine = place_of_job(tree, chain, job);
+  double *lengths = work.room.shared.reduced;
+  if (warp / 2 < count) {
+    Place other = recent_at(tree, chain, __shfl_sync(WHOLE_WARP, place, lane_of(warp / 2)));
+    uint shape = warp % 2 == 0 ? mine.shape : other.shape;
+    const double *mean = mean_of(tree, mine.node), *its_mean = mean_of(tree, other.node);
+    double length = warp_distance<DIMENSIONS>(
+        p, [&](uint k) { return mean[k] - its_mean[k]; },
+        shape == NONE ? nullptr : bands_of(tree, shape),
+        work.room.scratch + warp * 2 * stride_of(p));
+    if (lane == 0) lengths[warp] = length;
+  }
+  __syncthreads();
+  if (warp > 0) return true;
+  // Those that are not compared are behind this.
+  uint least = __float_as_uint(is_compared ? single_infinity() : bound);
+  for (int step = WARP / 2; step > 0; step /= 2)
+    least = min(least, __shfl_xor_sync(WHOLE_WARP, least, step));
+  Key left = {bits_of_bound(tree, __uint_as_float(least)), 0};
+  if (left < floor) floor = left;
+  Candidate one(work, job);
+  // The lanes after the candidates have those that were compared.
+  uint n = lane - min(lane, (uint)CANDIDATES);
+  uint its_place = __shfl_sync(WHOLE_WARP, place, lane_of(n));
+  if (lane >= CANDIDATES) {
+    one.there = n < count;
+    if (one.there) {
+      one.slot = chain.recent_slots[its_place];
+      one.id = chain.recent_ids[its_place];
+      bool is_plain =
+          mine.shape == NONE && without_identity(chain.recent_shapes[its_place]) == NONE;
+      double distance = is_plain ? lengths[2 * n] : average(lengths[2 * n], lengths[2 * n + 1]);
+      one.value = __double_as_longlong(distance);
     }
   }
-  if (lane > 0) return;
-  tree.floor_values[slot] = __longlong_as_double(floor.value);
-  tree.floor_ties[slot] = floor.tie;
-  tree.counts[slot] = __popc(active);
-  if (active == 0) work.entries.first = floor;
+  Key key = {one.value, pair_tie(slot, one.slot)};
+  bool stays = one.there && key < floor;
+  uint staying = __ballot_sync(WHOLE_WARP, stays), all = __popc(staying);
+  uint candidates = staying & ((1u << CANDIDATES) - 1);
+  // Candidates are in order; each of the others is compared with all.
+  uint rank = __popc(candidates & ((1u << lane) - 1));
+  for (uint i = 0; i < count; i++) {
+    uint source = CANDIDATES + i;
+    Key other = {__shfl_sync(WHOLE_WARP, key.value, source),
+                 __shfl_sync(WHOLE_WARP, key.tie, source)};
+    uint before = __popc(__ballot_sync(WHOLE_WARP, stays && key < other));
+    if (lane == source)
+      rank = before;
+    else if (lane < CANDIDATES && staying >> source & 1)
+      rank += other < key;
+  }
+  if (stays && rank < CANDIDATES) keep(work, slot, rank, key, one.slot, one.id);
+  if (all > CANDIDATES) {
+    // A floor comes before the pair with the same slots.
+    uint source = __ffs(__ballot_sync(WHOLE_WARP, stays && rank == CANDIDATES)) - 1;
+    floor = {__shfl_sync(WHOLE_WARP, key.value, source),
+             __shfl_sync(WHOLE_WARP, key.tie, source) & ~1ull};
+  }
+  if (lane == 0) keep_floor(work, slot, min(all, (uint)CANDIDATES), floor);
+  return true;
 }
 
 // The same where clusters made since the search may be below its floor: `list` has their places. Those
@@ -149,15 +273,9 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
   const Tree &tree = work.tree;
   Chain &chain = chain_of_block();
   uint slot = chain.lower[job], i = threadIdx.x, near = chain.near_recent[chain.merges % 2];
-  Place mine = {tree.clusters + job, without_identity(chain.shapes[job]), chain.sizes[job],
-                chain.starts[job]};
+  Place mine = place_of_job(tree, chain, job);
   // The recent cluster that is listed as number `n`.
-  auto recent = [&](uint n) {
-    uint place = chain.compared[n];
-    uint home = home_of(tree, chain, chain.merges - 1 - (chain.merges - 1 - place) % RECENT);
-    return Place{home, without_identity(chain.recent_shapes[place]), chain.recent_sizes[place],
-                 chain.recent_starts[place]};
-  };
+  auto recent = [&](uint n) { return recent_at(tree, chain, chain.compared[n]); };
   touch_node(tree, mine.node, mine.shape, i, THREADS);
   if (i == 0) {
     work.entries.count = chain.listed = 0;
@@ -166,7 +284,7 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
   __syncthreads();
   if (i < near) {
     float bound = chain.near_bounds[i];
-    if ((ulong)__double_as_longlong((double)bound * tree.unit) <= nearest)
+    if (bits_of_bound(tree, bound) <= nearest)
       chain.compared[atomicAdd(&chain.listed, 1)] = chain.list[i];
     else
       atomicMin(&chain.least_left, __float_as_uint(bound));
@@ -202,7 +320,7 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
     node_distances(tree, mine, listed, work.room.scratch, work.room.together, recent, add);
   }
   __syncthreads();
-  Key left = {(ulong)__double_as_longlong((double)__uint_as_float(chain.least_left) * tree.unit), 0};
+  Key left = {bits_of_bound(tree, __uint_as_float(chain.least_left)), 0};
   keep_nearest(tree, slot, work.entries, left < floor ? left : floor);
   __syncthreads();
 }
@@ -212,10 +330,8 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
 __device__ __forceinline__ uint ready_job(const Chain &chain, const Front &entry, uint merges) {
   if (entry.kind != PAIR) return NOWHERE;
   uint at = entry.at;
-  uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at]);
-  if (job == NOWHERE || chain.states[job] != READY) return NOWHERE;
-  // A recent cluster that it was not compared with may be none of the last any more.
-  return merges - chain.made_at[job] <= RECENT ? job : NOWHERE;
+  uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at], merges);
+  return job != NOWHERE && chain.states[job] == READY ? job : NOWHERE;
 }
 
 // Merges the pair of the entry at `at`, whose tentative union is `job`, and finds which entry is the
@@ -232,10 +348,11 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
   __syncthreads();
   Key floor = {chain.floor_values[job], chain.floor_ties[job]};
   ulong nearest;
-  if (chain.near_recent[merge % 2] > 0 && !lower_floor(work, job, merge, floor, nearest))
-    keep_nearest_active(work, job, floor, nearest);
-  else if (i < WARP)
+  if (chain.near_recent[merge % 2] > 0 && !lower_floor(work, job, merge, floor, nearest)) {
+    if (!keep_with_few(work, job, floor, nearest)) keep_nearest_active(work, job, floor, nearest);
+  } else if (i < WARP) {
     keep_active(work, job, floor);
+  }
   if (i < WARP) {
     __syncwarp();
     if (i > 0) return;
@@ -314,8 +431,7 @@ __device__ __forceinline__ void commit(const Work &work) {
     uint merge = first + n, at = merge % RECENT, job = chain.recent_jobs[at];
     uint lower = chain.lower[job], node = tree.clusters + job;
     if (n >= WARPS) positions_of(n, position, gone);
-    if (lane == 0)
-      row_at(work.clusters, gone)[(p + LOW) * row_step(work.clusters)] = GONE;
+    if (lane == 0) row_at(work.clusters, gone)[(p + LOW) * row_step(work.clusters)] = GONE;
     if (chain.recent_ids[at] == NONE) continue;
     for (uint k = lane; k < p; k += WARP) mean_of(tree, lower)[k] = mean_of(tree, node)[k];
     place_row(tree, work.clusters, lists_of_block(work.tree).row(job), position);

@@ -94,7 +94,8 @@ __device__ __forceinline__ Quanta quanta_for(const Tree &tree, uint shape) {
 __device__ __forceinline__ double2 member_term(const Tree &tree, const Place &from, uint m,
                                                const Place &to, const Quanta &quanta) {
   uint p = tree.dimensions;
-  const double *x = tree.x + (size_t)tree.members[from.start + m] * p, *mean = mean_of(tree, to.node);
+  const double *x = tree.x + (size_t)tree.members[from.start + m] * p,
+               *mean = mean_of(tree, to.node);
   Difference<DIMENSIONS> difference(p, [&](uint k) { return x[k] - mean[k]; });
   double distance = to.shape == NONE ? difference.to_identity(p)
                                      : difference.to_shape(p, bands_of(tree, to.shape));
@@ -104,7 +105,7 @@ __device__ __forceinline__ double2 member_term(const Tree &tree, const Place &fr
 // What the members of `from` with these numbers add to the sum of the distances to `to`, by a warp;
 // in each lane its share.
 __device__ __forceinline__ double2 sum_of_lane(const Tree &tree, const Place &from, const Place &to,
-                                            uint first, uint end) {
+                                               uint first, uint end) {
   Quanta quanta = quanta_for(tree, to.shape);
   double2 sum = make_double2(0, 0);
   for (uint m = first + threadIdx.x % WARP; m < end; m += WARP) {
@@ -126,7 +127,8 @@ __host__ __device__ __forceinline__ uint scratch_doubles(uint p) { return 3 * st
 // NONE where there is none; `take(n, distance)` gets each distance.
 template <class Other, class Take>
 __device__ __forceinline__ void node_distances(const Tree &tree, const Place &one, uint count,
-                                               double *scratch, uint together, Other other, Take take) {
+                                               double *scratch, uint together, Other other,
+                                               Take take) {
   uint p = tree.dimensions, stride = stride_of(p);
   const double *mean = mean_of(tree, one.node);
   double *differences = scratch, *whitened = scratch + together * stride;
@@ -146,7 +148,7 @@ __device__ __forceinline__ void node_distances(const Tree &tree, const Place &on
       const double *d = differences + row / 2 * stride;
       uint shape = row % 2 == 0 ? one.shape : place.shape;
       whitened[row * stride + i] =
-          shape == NONE ? d[i] : whitened_element<DIMENSIONS>(i, d, bands_of(tree, shape));
+          shape == NONE ? d[i] : whitened_element<DIMENSIONS>(p, i, d, bands_of(tree, shape));
     }
     __syncthreads();
     uint row = threadIdx.x;

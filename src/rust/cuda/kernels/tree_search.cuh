@@ -97,7 +97,7 @@ __device__ float guess_by_parents(const Tree &tree, const Job &job) {
   uint lane = threadIdx.x % WARP, side = lane / CANDIDATES, i = lane % CANDIDATES;
   uint parent = side == 0 ? job.lower_node : job.higher_node;
   // Nothing is known of one whose neighbours are searched for at the same time.
-  bool is_known = job.waits_for == NONE || parent != tree.clusters + job.waits_for;
+  bool is_known = job.waits_for[side] == NONE;
   size_t at = (size_t)parent * CANDIDATES + i;
   uint slot = tree.candidate_slots[at], id = tree.candidate_ids[at];
   ulong stored = tree.candidate_values[at];
@@ -113,14 +113,15 @@ __device__ float guess_by_parents(const Tree &tree, const Job &job) {
     rank += its < value || (its == value && other < lane);
   }
   // There are none but these below the floor.
-  float guess = __shfl_sync(WHOLE_WARP, value, __ffs(__ballot_sync(WHOLE_WARP, rank == WANTED - 1)) - 1);
+  float guess =
+      __shfl_sync(WHOLE_WARP, value, __ffs(__ballot_sync(WHOLE_WARP, rank == WANTED - 1)) - 1);
   if (!(guess < single_infinity())) guess = floor;
   return guess * (float)*tree.radius_factor;
 }
 
 // Writes the query for a node: its row, whose numbers are `step` apart, and its factor behind it.
 __device__ __forceinline__ void write_query(const Clusters &clusters, const float *row, size_t step,
-                                         float *query) {
+                                            float *query) {
   uint p = clusters.dimensions, length = QUERY_LENGTH;
   FOR_EACH(k, length - COORDINATES) query[COORDINATES + k] = k < p ? row[k * step] : 0;
   FOR_EACH(s, SCALARS) query[s] = row[(p + s) * step];
@@ -145,16 +146,23 @@ __device__ __forceinline__ void write_query(const Clusters &clusters, const floa
 // one from the cluster's own factor.
 __device__ void collect(const Clusters &clusters, Hunt &hunt, const float *query, uint position,
                         bool near, float value, const Bound &bound, const Margins &margins) {
-  uint p = clusters.dimensions, lane = threadIdx.x % WARP;
+  uint lane = threadIdx.x % WARP;
   float limit = hunt.limit;
-  const float *shape = row_at(clusters, position) + (p + SHAPE) * row_step(clusters);
-  bool is_shaped = near && __float_as_uint(*shape) != NONE;
-  for (uint shaped = __ballot_sync(WHOLE_WARP, is_shaped); shaped != 0; shaped &= shaped - 1) {
-    uint source = __ffs(shaped) - 1;
-    float distance = __shfl_sync(WHOLE_WARP, bound.distance, source);
-    float error = __shfl_sync(WHOLE_WARP, bound.error, source);
-    float tighter = bound_to_target(clusters, position - lane + source, query, distance, error);
+  const float *scalars = row_at(clusters, position) + clusters.dimensions * row_step(clusters);
+  auto scalar = [&](uint which) { return near ? scalars[which * row_step(clusters)] : 0; };
+  // Where a cluster changes meanwhile, one lane tells all others which factor it has.
+  uint number = near ? __float_as_uint(scalar(SHAPE)) : NONE;
+  float relative = scalar(RELATIVE), absolute = scalar(ABSOLUTE);
+  uint shaped = __ballot_sync(WHOLE_WARP, number != NONE);
+  // All are on their way before the first one is needed.
+  for (uint left = shaped; left != 0; left &= left - 1)
+    touch_factor(clusters, __shfl_sync(WHOLE_WARP, number, __ffs(left) - 1));
+  for (uint left = shaped; left != 0; left &= left - 1) {
+    uint source = __ffs(left) - 1;
+    const float *factor = factor_of(clusters, __shfl_sync(WHOLE_WARP, number, source));
+    float norm = whole_warp_norm(clusters, position - lane + source, query, factor);
     if (lane != source) continue;
+    float tighter = norm - relative * bound.distance - absolute * bound.error;
     value = fmaxf(margins.slack * (bound.to_query + fmaxf(bound.to_target, tighter)), 0.0f);
     near = value < limit || !(limit < single_infinity());
   }
@@ -198,7 +206,8 @@ struct NearBalls {
 };
 
 // Finds the regions that may have something near.
-__device__ __forceinline__ void find_near_regions(const Tree &tree, Hunt &hunt, const float *query) {
+__device__ __forceinline__ void find_near_regions(const Tree &tree, Hunt &hunt,
+                                                  const float *query) {
   uint lane = threadIdx.x % WARP, regions = regions_of(tree);
   Margins margins(tree.dimensions);
   __syncthreads();
@@ -206,9 +215,9 @@ __device__ __forceinline__ void find_near_regions(const Tree &tree, Hunt &hunt, 
   __syncthreads();
   for (uint first = threadIdx.x - lane; first < regions; first += THREADS) {
     uint region = first + lane;
-    bool near = region < regions &&
-                ball_can_compete<DIMENSIONS>(tree.dimensions, tree.region_rows + region, regions,
-                                             query, hunt.limit, margins);
+    bool near =
+        region < regions && ball_can_compete<DIMENSIONS>(tree.dimensions, tree.region_rows + region,
+                                                         regions, query, hunt.limit, margins);
     uint mask = __ballot_sync(WHOLE_WARP, near);
     if (lane == 0) hunt.near_regions[first / WARP] = mask;
     if (near) hunt.regions[atomicAdd(&hunt.near_count, 1)] = region;
@@ -235,8 +244,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
     if (ball >= tree.balls) continue;
     if (balls.by_regions && !(hunt.near_regions[region / WARP] >> region % WARP & 1)) continue;
     const float *rows = tree.ball_rows + ball;
-    if (every_ball ||
-        ball_can_compete<DIMENSIONS>(p, rows, tree.balls, query, limit, margins))
+    if (every_ball || ball_can_compete<DIMENSIONS>(p, rows, tree.balls, query, limit, margins))
       hunt.balls[atomicAdd(&hunt.listed, 1)] = ball;
   }
   __syncthreads();
@@ -291,8 +299,8 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
       uint position = positions[b];
       float error = query[ERROR] + errors[b];
       Bound bound;
-      bool near = may_be_near(squares[b], query[LOW] + lows[b], error, limit, margins) &&
-                  orders[b] < order;
+      bool near =
+          may_be_near(squares[b], query[LOW] + lows[b], error, limit, margins) && orders[b] < order;
       auto whitened = [&](uint which, float enough) {
         return Point<DIMENSIONS>(clusters, position).whitened(p, mean, factor + which, enough);
       };
@@ -310,27 +318,26 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
 // Adds the clusters in some balls to what a search has found.
 template <class Balls>
 __device__ __forceinline__ void collect_from(const Tree &tree, const Clusters &clusters, Hunt &hunt,
-                                          const float *query, const Balls &balls) {
+                                             const float *query, const Balls &balls) {
   look_into(tree, clusters, hunt, query, balls, false,
-               [&](uint position, bool near, float value, const Bound &bound,
-                   const Margins &margins) {
-                 collect(clusters, hunt, query, position, near, value, bound, margins);
-               });
+            [&](uint position, bool near, float value, const Bound &bound, const Margins &margins) {
+              collect(clusters, hunt, query, position, near, value, bound, margins);
+            });
 }
 
 // A limit for a search that nothing else tells one: that of the WANTED-th of the threads' least
 // bounds.
 __device__ __forceinline__ float limit_by_minima(const Tree &tree, const Clusters &clusters,
-                                              Hunt &hunt, const float *query) {
+                                                 Hunt &hunt, const float *query) {
   if (threadIdx.x == 0) hunt.limit = single_infinity();
   __syncthreads();
   float least = single_infinity();
   uint parts = least_parts(tree);
   for (uint part = 0; part < parts; part++)
     look_into(tree, clusters, hunt, query, PartOfBalls(tree, part, parts, false), true,
-                 [&](uint, bool, float value, const Bound &, const Margins &) {
-                   least = fminf(least, value);
-                 });
+              [&](uint, bool, float value, const Bound &, const Margins &) {
+                least = fminf(least, value);
+              });
   return next_above(ranked(hunt, least, WANTED - 1));
 }
 

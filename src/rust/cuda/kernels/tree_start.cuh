@@ -26,8 +26,8 @@ struct PointSearch {
 };
 
 // Reads `count` points from position `first` on, by a warp.
-__device__ __forceinline__ void read_points(const Clusters &clusters, PointSearch &search, uint first,
-                                            uint count) {
+__device__ __forceinline__ void read_points(const Clusters &clusters, PointSearch &search,
+                                            uint first, uint count) {
   uint p = clusters.dimensions, lane = threadIdx.x % WARP;
   auto element = [&](uint k, uint q) {
     return row_at(clusters, first + q)[k * row_step(clusters)];
@@ -94,13 +94,15 @@ __device__ __forceinline__ bool tighten(PointSearch &search, uint q) {
 // A bit for each of the points for which a ball, whose numbers are `stride` apart, may have something
 // near.
 __device__ __forceinline__ uint near_points(uint p, const PointSearch &search, uint count,
-                                            const float *ball, size_t stride, const Margins &margins) {
+                                            const float *ball, size_t stride,
+                                            const Margins &margins) {
   Point<DIMENSIONS> center(p, ball, stride);
   float radius = ball[(p + RADIUS) * stride], low = ball[(p + BALL_LOW) * stride];
   uint near = 0;
   for (uint q = 0; q < count; q++) {
     float square = center.square(p, search.means[q]);
-    if (ball_competes(square, radius + search.errors[q], search.lows[q] + low, search.limits[q], margins))
+    if (ball_competes(square, radius + search.errors[q], search.lows[q] + low, search.limits[q],
+                      margins))
       near |= 1u << q;
   }
   return near;
@@ -111,7 +113,8 @@ __device__ __forceinline__ uint near_points(uint p, const PointSearch &search, u
 __device__ __forceinline__ uint compare_points(const Clusters &clusters, PointSearch &search,
                                                uint first, uint ball, uint wanted,
                                                const Margins &margins) {
-  uint p = clusters.dimensions, lane = threadIdx.x % WARP, position = ball * WARP + lane, failed = 0;
+  uint p = clusters.dimensions, lane = threadIdx.x % WARP, position = ball * WARP + lane,
+       failed = 0;
   Point<DIMENSIONS> point(clusters, position);
   const float *scalars = row_at(clusters, position) + p * row_step(clusters);
   float target_low = scalars[LOW * row_step(clusters)];
@@ -215,8 +218,9 @@ __device__ void search_points(const Tree &tree, const Clusters &clusters, uint f
                    near_points(p, search, count, tree.region_rows + region, regions, margins) != 0;
     for (uint left = __ballot_sync(WHOLE_WARP, is_near); left != 0; left &= left - 1) {
       uint ball = (end - __ffs(left)) * WARP + WARP - 1 - lane;
-      uint wanted =
-          ball <= own ? near_points(p, search, count, tree.ball_rows + ball, tree.balls, margins) : 0;
+      uint wanted = ball <= own
+                        ? near_points(p, search, count, tree.ball_rows + ball, tree.balls, margins)
+                        : 0;
       for (uint balls = __ballot_sync(WHOLE_WARP, wanted != 0); balls != 0; balls &= balls - 1) {
         uint source = __ffs(balls) - 1;
         uint its = __shfl_sync(WHOLE_WARP, ball, source);
@@ -239,8 +243,9 @@ __device__ void search_points(const Tree &tree, const Clusters &clusters, uint f
 // ---- any clusters ----
 
 // Searches for the nearest older clusters of the active cluster at a position, by a block.
-__device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint position, uint slot,
-                                Hunt &hunt, float *query, Entries &entries, Workspace &room) {
+__device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint position,
+                                uint slot, Hunt &hunt, float *query, Entries &entries,
+                                Workspace &room) {
   __syncthreads();
   if (threadIdx.x == 0) {
     hunt.job.slot = hunt.job.node = slot;
@@ -262,11 +267,10 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
       bound_before = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
   }
   float limit = next_above(ranked(hunt, bound_before, WANTED - 1));
-  if (!(limit < single_infinity()))
-    limit = limit_by_minima(tree, clusters, hunt, query);
+  if (!(limit < single_infinity())) limit = limit_by_minima(tree, clusters, hunt, query);
   Deciding on = {tree, clusters, NONE, hunt, query, entries, room};
-  bool found = find_nearest(on, slot, slot, limit, true,
-                            [&] { sweep_alone(tree, clusters, hunt, query); });
+  bool found =
+      find_nearest(on, slot, slot, limit, true, [&] { sweep_alone(tree, clusters, hunt, query); });
   if (!found && threadIdx.x == 0) {
     // The chain will search again.
     tree.counts[slot] = 0;

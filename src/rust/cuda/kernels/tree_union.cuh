@@ -12,18 +12,18 @@
 struct Workspace {
   Shared &shared;
   uint p;
-  double *factor, *line, *raw, *difference;
+  double *room;
   double *scratch; // scratch_doubles(p) for each of the distances that are computed together
   uint together;
 
   __device__ Workspace(Shared &shared, uint p, double *memory)
-      : shared(shared), p(p), together(DECIDED_TOGETHER) {
-    factor = memory;
-    line = factor + banded_length(p);
-    raw = line + p;
-    difference = raw + p;
-    scratch = difference + p;
+      : shared(shared), p(p), room(memory), together(DECIDED_TOGETHER) {
+    scratch = difference() + p;
   }
+  __device__ __forceinline__ double *factor() const { return room; }
+  __device__ __forceinline__ double *line() const { return room + banded_length(p); }
+  __device__ __forceinline__ double *raw() const { return line() + p; }
+  __device__ __forceinline__ double *difference() const { return raw() + p; }
 };
 
 // Doubles that it needs.
@@ -39,7 +39,7 @@ __host__ __device__ __forceinline__ uint workspace_doubles(uint p) {
 #define LARGEST_COORDINATE 1048576.0
 
 // Where row i of a factor is, whose rows are padded to whole groups of 4.
-__device__ __forceinline__ uint padded_row(uint i) {
+__host__ __device__ __forceinline__ constexpr uint padded_row(uint i) {
   uint group = i / 4;
   return 4 * (2 * group * (group + 1) + i % 4 * (group + 1));
 }
@@ -73,7 +73,8 @@ __device__ void write_moments(const Tree &tree, float *scalars, const double *me
       if (i == j) trace += value;
     }
   }
-  double2 first = block_sum(room.shared, square, third), both = block_sum(room.shared, squares, trace);
+  double2 first = block_sum(room.shared, square, third),
+          both = block_sum(room.shared, squares, trace);
   if (threadIdx.x > 0) return;
   double scale = 1 / tree.unit, up = 1 + MOMENT_SLACK;
   double error = 4.0 * members * EPSILON * sqrt(first.x) * scale;
@@ -93,7 +94,7 @@ __device__ void write_moments(const Tree &tree, float *scalars, const double *me
 }
 
 // Writes the query for a node with this mean and so many members, and its factor behind it, by the
-// shape of this number with the packed factor in `room.factor`, unless that is the identity; and makes
+// shape of this number with the packed factor in `room.factor()`, unless that is the identity; and makes
 // that the factor in single precision of this shape. Returns the number of the shape that the node's row
 // has, or NONE.
 __device__ uint make_query(const Tree &tree, const Clusters &clusters, float *query,
@@ -108,7 +109,7 @@ __device__ uint make_query(const Tree &tree, const Clusters &clusters, float *qu
     double rounding = fabs(exact) * 2 * EPSILON + fabs(exact - (double)single);
     lost = fma(rounding, rounding, lost);
   }
-  if (!found.identity) FOR_EACH(e, length) square = fma(room.factor[e], room.factor[e], square);
+  if (!found.identity) FOR_EACH(e, length) square = fma(room.factor()[e], room.factor()[e], square);
   double2 sums = block_sum(room.shared, lost, square);
   lost = sqrt(sums.x);
   double stretch = found.identity ? 1 : sqrt(sums.y) * (1 + SLACK), low = 1;
@@ -127,7 +128,7 @@ __device__ uint make_query(const Tree &tree, const Clusters &clusters, float *qu
     FOR_EACH(e, p * columns) {
       uint i = e / columns, j = e % columns;
       if (j >= (i / 4 + 1) * 4) continue;
-      float single = j <= i ? (float)room.factor[packed_length(i) + j] : 0;
+      float single = j <= i ? (float)room.factor()[packed_length(i) + j] : 0;
       out[padded_row(i) + j] = single;
       if (j <= i) factor[element(p, i, j)] = single;
     }
@@ -142,7 +143,8 @@ __device__ uint make_query(const Tree &tree, const Clusters &clusters, float *qu
     scalars[VARIANCE] = scalars[FOURTH] = scalars[LARGEST] = scalars[THIRD] = 0;
     scalars[SHAPE] = __uint_as_float(shaped ? 0 : NONE);
   }
-  if (has_members(tree)) write_moments(tree, query, mean, number_of(shape), members, stretch, low, room);
+  if (has_members(tree))
+    write_moments(tree, query, mean, number_of(shape), members, stretch, low, room);
   __syncthreads();
   return shaped ? shape : NONE;
 }
@@ -164,7 +166,7 @@ __device__ uint shape_up(const Tree &tree, uint shape, uint members, Whitening &
   found = whiten(room, rule_of(tree), scatter_of(tree, shape), members);
   if (has_members(tree) && threadIdx.x == 0) {
     Quanta quanta;
-    quanta_of(found.identity ? 1 : stretch_of(room.p, room.factor), tree.diagonal,
+    quanta_of(found.identity ? 1 : stretch_of(room.p, room.factor()), tree.diagonal,
               tree.log2_terms, &quanta);
     spread_of(tree, shape)[QUANTUM_OF_HIGH] = quanta.high;
     spread_of(tree, shape)[QUANTUM_OF_LOW] = quanta.low;
@@ -185,7 +187,7 @@ __device__ void add_moments(const Tree &tree, uint shape, uint members, double a
   const double *spread = is_shaped ? spread_of(tree, shape) : nullptr;
   double square = 0, variance = 0;
   for (uint i = lane; i < p; i += WARP) {
-    double shift = away * room.difference[i];
+    double shift = away * room.difference()[i];
     square = fma(shift, shift, square);
     if (is_shaped) variance += scatter[packed_at(i, i)];
   }
@@ -193,7 +195,7 @@ __device__ void add_moments(const Tree &tree, uint shape, uint members, double a
   variance = warp_sum(variance) / members;
   double products = 0, thirds = 0;
   for (uint i = lane; i < p; i += WARP) {
-    double shift = away * room.difference[i], product = 0, third = 0;
+    double shift = away * room.difference()[i], product = 0, third = 0;
     if (is_shaped) {
       third = spread[THIRD_MOMENTS + i];
       double row[DIMENSIONS];
@@ -201,7 +203,7 @@ __device__ void add_moments(const Tree &tree, uint shape, uint members, double a
       for (uint j = 0; j < DIMENSIONS; j++) row[j] = j < p ? scatter[packed_at(i, j)] : 0;
 #pragma unroll
       for (uint j = 0; j < DIMENSIONS; j++)
-        product = fma(row[j], j < p ? away * room.difference[j] : 0, product);
+        product = fma(row[j], j < p ? away * room.difference()[j] : 0, product);
       product = product / members;
     }
     products = fma(shift, product, products);
@@ -252,10 +254,21 @@ __device__ uint reserve_members(const Tree &tree, uint members) {
   }
 }
 
-// Makes the union of a job's nodes, and the query for it, unless there is no room for its members; with
-// how many clusters fewer are below the threshold if it is merged. Its shape has a number, with which it
-// comes, unless no cluster has a shape.
-__device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job &job, uint *fuller,
+// Lets jobs that wait for a job's union go on, by a block: it is there as far as these need it, or there is
+// no room for its members.
+__device__ __forceinline__ void publish(Job &posted, uint id, bool lacks_room) {
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  posted.lacks_room = lacks_room;
+  __threadfence();
+  *(volatile uint *)&posted.made = id;
+}
+
+// Makes the union of a job's nodes, and the query for it, unless there is no room for its members; tells
+// `posted`, the same job as others see it, how many clusters fewer are below the threshold if it is
+// merged. Its shape has a number, with which it comes, unless no cluster has a shape.
+__device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job &job, Job &posted,
                            float *query, Workspace &room) {
   __shared__ uint size_a, size_b, shape_a, shape_b, start;
   uint p = room.p, node = job.node, a = job.lower_node, b = job.higher_node, k = threadIdx.x;
@@ -271,9 +284,12 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job
     shape_b = tree.shapes[b];
     start = has_members(tree) ? reserve_members(tree, size_a + size_b) : 0;
   }
-  if (k < p) room.difference[k] = difference;
+  if (k < p) room.difference()[k] = difference;
   __syncthreads();
-  if (start == NONE) return false;
+  if (start == NONE) {
+    publish(posted, job.id, true);
+    return false;
+  }
   uint members = size_a + size_b;
   if (has_members(tree)) {
     uint *to = tree.members + start;
@@ -285,7 +301,11 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job
   double share = tree.midpoint ? 0.5 : share_of(m_a, m_b), weight = between_weight(m_a, m_b);
   double *mean = mean_of(tree, node);
   if (k < p) mean[k] = merged_mean(share, difference, mean_a);
-  Whitening found = {true, 1, 0, 0};
+  if (k == 0) {
+    tree.sizes[node] = members;
+    posted.fuller = !is_full_size(tree.threshold, size_a) + !is_full_size(tree.threshold, size_b) -
+                    !is_full_size(tree.threshold, members);
+  }
   if (shape != NONE) {
     double *scatter = scatter_of(tree, shape);
     uint number_a = number_of(shape_a), number_b = number_of(shape_b);
@@ -295,20 +315,18 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job
     elements.for_each([&](uint at, int i, int j, double) {
       double both = scatter_a ? scatter_a[at] : 0.0;
       if (scatter_b) both = both + scatter_b[at];
-      scatter[at] = merged_scatter(weight * room.difference[i], room.difference[j], both);
+      scatter[at] = merged_scatter(weight * room.difference()[i], room.difference()[j], both);
     });
     if (has_members(tree) && threadIdx.x < WARP)
       unite_moments(tree, shape, number_a, size_a, number_b, size_b, room);
-    // Each thread goes on with the elements that it has written.
-    shape = shape_up(tree, shape, members, found, room);
   }
+  // A union with this one needs neither its factor nor its query.
+  publish(posted, job.id, false);
+  Whitening found = {true, 1, 0, 0};
+  // Each thread goes on with the elements that it has written.
+  if (shape != NONE) shape = shape_up(tree, shape, members, found, room);
   __syncthreads();
-  if (threadIdx.x == 0) {
-    tree.sizes[node] = members;
-    tree.shapes[node] = shape;
-    *fuller = !is_full_size(tree.threshold, size_a) + !is_full_size(tree.threshold, size_b) -
-                 !is_full_size(tree.threshold, members);
-  }
+  if (k == 0) tree.shapes[node] = shape;
   shape = make_query(tree, clusters, query, mean, shape, members, found, room);
   float *row = tentative_row(tree, node);
   FOR_EACH(k, p + SCALARS) row[k] = row_of_query(query, p, shape, k);

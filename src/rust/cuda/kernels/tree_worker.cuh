@@ -37,49 +37,49 @@ __device__ void report(const Tree &tree, uint number) {
   *(volatile ulong *)(tree.done + nth % RING) = (ulong)(nth + 1) << 32 | number;
 }
 
-// Waits until the union that a job needs first is there, by a block; false if that lacks room, or the
-// launch ends. Its job was posted before, so another block works on it, or has done it.
-__device__ bool wait_for_union(const Tree &tree, const Job &job) {
-  __shared__ uint is_there;
+// Waits until the unions that a job needs first are there, by a block; false if one of them lacks room, or
+// the launch ends. Their jobs were posted before, so other blocks work on them, or have done them.
+__device__ bool wait_for_unions(const Tree &tree, const Job &job) {
+  if (job.waits_for[0] == NONE && job.waits_for[1] == NONE) return true;
+  __shared__ uint are_there;
   if (threadIdx.x == 0) {
-    const Job &awaited = tree.jobs[job.waits_for];
-    bool made = false;
-    for (;;) {
-      made = load_acquire(&awaited.made) == job.awaited_id;
-      if (made || *(volatile uint *)(tree.control + STATUS) != RUNNING) break;
-      __nanosleep(NAP);
+    are_there = true;
+    for (uint side = 0; side < 2; side++) {
+      if (job.waits_for[side] == NONE) continue;
+      const Job &awaited = tree.jobs[job.waits_for[side]];
+      bool made = false;
+      for (;;) {
+        made = load_acquire(&awaited.made) == job.awaited_ids[side];
+        if (made || *(volatile uint *)(tree.control + STATUS) != RUNNING) break;
+        __nanosleep(NAP);
+      }
+      if (!made || *(const volatile uint *)&awaited.lacks_room) are_there = false;
     }
-    is_there = made && !*(const volatile uint *)&awaited.lacks_room;
   }
   __syncthreads();
-  return is_there;
+  return are_there;
 }
 
 // Does the job of this number, by a block.
 __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &clusters, uint number,
-                                    Hunt &hunt, float *query, Entries &entries, Workspace &room) {
+                                       Hunt &hunt, float *query, Entries &entries,
+                                       Workspace &room) {
   Job &job = tree.jobs[number];
   uint result = tree.clusters + number;
   __syncthreads();
-  FOR_EACH(word, sizeof(Job) / sizeof(uint)) ((uint *)&hunt.job)[word] = ((uint *)&job)[word];
+  FOR_EACH(word, sizeof(Job) / sizeof(uint)) { ((uint *)&hunt.job)[word] = ((uint *)&job)[word]; }
   __syncthreads();
   uint node = hunt.job.node, last = THREADS - WARP;
   bool is_union = node >= tree.clusters;
   bool is_new = hunt.job.is_new;
-  bool can = !is_new || hunt.job.waits_for == NONE || wait_for_union(tree, hunt.job);
+  bool can = !is_new || wait_for_unions(tree, hunt.job);
   if (is_union && threadIdx.x >= last) {
     float guess = guess_by_parents(tree, hunt.job);
     if (threadIdx.x == last) hunt.guess = guess;
   }
-  bool lacks_room = !can || (is_new && !make_union(tree, clusters, hunt.job, &job.fuller, query, room));
-  // Jobs that wait for it see all of it.
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    job.lacks_room = lacks_room;
-    __threadfence();
-    if (is_new) *(volatile uint *)&job.made = hunt.job.id;
-  } else if (threadIdx.x == last) {
+  bool lacks_room = !can || (is_new && !make_union(tree, clusters, hunt.job, job, query, room));
+  if (!can) publish(job, hunt.job.id, true);
+  if (threadIdx.x == last) {
     // Of that many merges, all that follows is seen.
     hunt.made_at = load_acquire(tree.control + COMMITTED);
     hunt.order = min(hunt.job.order, tree.clusters + hunt.made_at);
@@ -93,8 +93,7 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   else if (!is_new)
     write_query(clusters, row_at(clusters, tree.positions[node]), row_step(clusters), query);
   float limit = hunt.guess;
-  if (!(limit < single_infinity()))
-    limit = limit_by_minima(tree, clusters, hunt, query);
+  if (!(limit < single_infinity())) limit = limit_by_minima(tree, clusters, hunt, query);
   Deciding on = {tree, clusters, number, hunt, query, entries, room};
   bool found = find_nearest(on, node, result, next_above(limit), !is_union, [&] {
     if (tree.balls <= ALONE)

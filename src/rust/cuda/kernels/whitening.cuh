@@ -10,7 +10,7 @@
 #include "shape.cuh"
 
 // `problem` is anything with the number of dimensions p, `shared`, and in shared memory room for a
-// banded triangle, `factor`, and two vectors, `raw` and `line`.
+// banded triangle, `factor()`, and two vectors, `raw()` and `line()`.
 
 #define MOST_COLUMNS (DIMENSIONS ? DIMENSIONS : MOST_DIMENSIONS)
 
@@ -41,59 +41,80 @@ struct Triangle {
     for (int n = 0; n < EACH; n++)
       if (rows[n] >= 0) f(threadIdx.x + n * THREADS, rows[n], columns[n], values[n]);
   }
+  // Reads the elements of a packed triangle, divided by a number. All are read before the first is divided,
+  // so no read waits for another one.
+  __device__ __forceinline__ void read(const double *packed, double divisor) {
+#pragma unroll UNROLL
+    for (int n = 0; n < EACH; n++) values[n] = rows[n] >= 0 ? packed[threadIdx.x + n * THREADS] : 0;
+#pragma unroll UNROLL
+    for (int n = 0; n < EACH; n++) values[n] = covariance(values[n], divisor);
+  }
 };
 
-// Tells the geometric mean of the squared pivots of a matrix's Cholesky factor; with `inverts`, the
-// factor's inverse takes the matrix's place. By all threads; false when the matrix is singular.
+// Divides a matrix into L·D·L' with 1 on the diagonal of L; with `inverts`, the inverse of L·sqrt(D) takes
+// the matrix's place. Tells the geometric mean of the pivots D, unless `mean` is null. By all threads;
+// false when the matrix is singular.
 //
-// Column k of the factor is complete with step k, and so is row k of the inverse: below it are sums
-// that columns to come add to. So an element of the matrix becomes one of the factor, and then such a
-// sum; each has the order of shape.rs.
-//
-// A step divides row and column k by the root of the pivot: a thread for each element, whoever's it is,
-// so that none divides twice.
+// Column k of L is complete with step k, and so is row k of L's inverse: below it are sums that columns to
+// come add to. So an element of the matrix becomes one of L, and then such a sum; each has the order of
+// cholesky.rs. A step reads row and column k, and writes those of the next step: to two places in turn, so
+// that threads wait for each other only once.
 template <class Problem>
-__device__ __forceinline__ bool eliminate(Problem &problem, Triangle &matrix, bool inverts, double *mean) {
+__device__ __forceinline__ bool eliminate(Problem &problem, Triangle &matrix, bool inverts,
+                                          double *mean) {
+  constexpr int EACH = Triangle::EACH, UNROLL = Triangle::UNROLL;
   int p = problem.p;
-  // Of step k: row k of the inverse before k, and column k of the factor from k on, before they are
-  // divided; and after.
-  double *raw = problem.raw, *line = problem.line, largest = 0;
-  matrix.for_each([&](uint, int i, int j, double value) {
+  // Of a step: row k of the inverse, with its 1, and behind it column k of the matrix. The room for the
+  // result is not used before.
+  double *line = problem.raw(), *next = problem.factor(), *pivots = problem.line(), largest = 0;
+  // Lets the next step read an element, if that needs it.
+  auto publish = [&](double *to, int step, int i, int j, double &value) {
+    if (i != step && j != step) return;
+    if (i == j) pivots[step] = value;
+    to[i == step ? j : i] = i == j ? 1.0 : value;
+    // From here on it is a sum.
+    if (i > step) value = 0;
+  };
+  matrix.for_each([&](uint, int i, int j, double &value) {
     if (i == j) largest = fmax(largest, value);
-    if (j == 0) raw[i] = value;
+    publish(line, 0, i, j, value);
   });
   double singular = singular_pivot(p, block_max(problem.shared, largest));
-  GeometricMean pivots;
+  GeometricMean product;
   for (int k = 0; k < p; k++) {
-    double pivot = raw[k];
+    double pivot = pivots[k];
     // A pivot that is not a number is refused, too.
     if (!(pivot > singular)) {
       __syncthreads();
       return false;
     }
-    for (int i = threadIdx.x; i < p; i += THREADS) {
-      double over = i > k ? raw[i] : i < k ? -raw[i] : 1.0;
-      line[i] = over / sqrt(pivot);
+    double reciprocal = 1.0 / pivot;
+    // In all threads, while they would wait for the reciprocal.
+    if (mean) product.add(pivot);
+    // Rows up to k are complete. Rows follow each other, so whole warps have none that are left.
+#pragma unroll UNROLL
+    for (int n = 0; n < EACH; n++) {
+      if (matrix.rows[n] <= k) continue;
+      double multiple = line[matrix.rows[n]] * reciprocal;
+      matrix.values[n] = fma(-multiple, line[matrix.columns[n]], matrix.values[n]);
     }
-    if (threadIdx.x == THREADS - 1) pivots.add(pivot);
-    __syncthreads();
-    matrix.for_each([&](uint, int i, int j, double &value) {
-      if (i < k) return;
-      if (i == k) {
-        value = line[j];
-      } else {
-        if (j > k)
-          value = fma(-line[i], line[j], value);
-        else if (inverts)
-          value = fma(line[i], line[j], j == k ? 0.0 : value);
-        if (i == k + 1 || j == k + 1) raw[i > k + 1 ? i : j] = value;
-      }
-    });
+#pragma unroll UNROLL
+    for (int n = 0; n < EACH; n++)
+      if (matrix.rows[n] > k)
+        publish(next, k + 1, matrix.rows[n], matrix.columns[n], matrix.values[n]);
+    double *before = line;
+    line = next;
+    next = before;
     __syncthreads();
   }
-  if (threadIdx.x == THREADS - 1) problem.shared.scalar = pivots.of(p);
+  if (mean) *mean = product.of(p);
+  if (inverts) {
+    FOR_EACH(i, p) pivots[i] = 1.0 / sqrt(pivots[i]);
+    __syncthreads();
+    matrix.for_each(
+        [&](uint, int i, int j, double &value) { value = (i == j ? 1.0 : value) * pivots[i]; });
+  }
   __syncthreads();
-  *mean = problem.shared.scalar;
   return true;
 }
 
@@ -118,24 +139,22 @@ __device__ __forceinline__ Whitening whiten(Problem &problem, const ShapeRule &r
                                             const double *scatter, uint members) {
   uint p = problem.p;
   double weight = weight_of(rule.threshold, members);
-  bool identity =
-      !may_have_shape(rule.threshold, rule.subthreshold, rule.all_full_size, members) ||
-      (weight == 1 && members <= p);
+  bool identity = !may_have_shape(rule.threshold, rule.subthreshold, rule.all_full_size, members) ||
+                  (weight == 1 && members <= p);
   if (identity) return {true, 1, 0, 0};
   double divisor = (double)members - 1.0;
   Triangle matrix(p);
+  matrix.read(scatter, divisor);
   if (weight < 1) {
     double f = 1;
     if (rule.subthreshold == MAHAL && members > p) {
-      matrix.for_each([&](uint at, int, int, double &value) { value = covariance(scatter[at], divisor); });
-      if (!eliminate(problem, matrix, false, &f)) f = 1;
+      Triangle factors = matrix;
+      if (!eliminate(problem, factors, false, &f)) f = 1;
     }
     double ridge = ridge_of(weight, f);
-    matrix.for_each([&](uint at, int i, int j, double &value) {
-      value = effective(weight, covariance(scatter[at], divisor), i == j ? ridge : 0.0);
+    matrix.for_each([&](uint, int i, int j, double &value) {
+      value = effective(weight, value, i == j ? ridge : 0.0);
     });
-  } else {
-    matrix.for_each([&](uint at, int, int, double &value) { value = covariance(scatter[at], divisor); });
   }
   double squares = 0, trace = 0;
   matrix.for_each([&](uint, int i, int j, double value) {
@@ -144,9 +163,9 @@ __device__ __forceinline__ Whitening whiten(Problem &problem, const ShapeRule &r
   });
   double2 norms = block_sum(problem.shared, squares, trace);
   double largest_eigenvalue = largest_eigenvalue_bound(norms.y, norms.x, p), mean;
-  if (!eliminate(problem, matrix, true, &mean)) return {true, 1, 0, 0};
+  if (!eliminate(problem, matrix, true, rule.normalizing ? &mean : nullptr)) return {true, 1, 0, 0};
   double scale = rule.normalizing ? sqrt(mean) : 1;
-  matrix.for_each([&](uint at, int, int, double value) { problem.factor[at] = value * scale; });
+  matrix.for_each([&](uint at, int, int, double value) { problem.factor()[at] = value * scale; });
   __syncthreads();
   return {false, scale, largest_eigenvalue, norms.y};
 }
@@ -154,12 +173,12 @@ __device__ __forceinline__ Whitening whiten(Problem &problem, const ShapeRule &r
 // Stores the packed factor in `problem.factor` in bands.
 template <class Problem>
 __device__ __forceinline__ void store_in_bands(Problem &problem, double *factor) {
-  uint p = problem.p, rows = bands(p) * BAND;
+  uint p = problem.p, rows = band_rows(p, 0);
   FOR_EACH(e, rows * rows) {
-    uint i = e / rows, j = e % rows, band = i / BAND;
-    if (j >= (band + 1) * BAND) continue;
-    factor[band_start(band) + BAND * j + i % BAND] =
-        i < p && j <= i ? problem.factor[packed_length(i) + j] : 0;
+    uint j = e / rows, i = e % rows, band = j / BAND, first = BAND * band;
+    if (i < first) continue;
+    factor[band_start(p, band) + j % BAND * band_rows(p, band) + i - first] =
+        i < p && j <= i ? problem.factor()[packed_length(i) + j] : 0;
   }
 }
 
@@ -185,17 +204,16 @@ __device__ __forceinline__ uint reshape(Problem &problem, uint shape, uint membe
   if (threadIdx.x == 0) {
     if (MEMBER_DISTANCES) {
       Quanta quanta;
-      quanta_of(found.identity ? 1 : stretch_of(problem.p, problem.factor), problem.diagonal,
+      quanta_of(found.identity ? 1 : stretch_of(problem.p, problem.factor()), problem.diagonal,
                 problem.log2_terms, &quanta);
       scalars[QUANTUM_HIGH] = quanta.high;
       scalars[QUANTUM_LOW] = quanta.low;
       scalars[ROUNDING] = rounding_of(quanta);
     }
-    scalars[SMALLEST_STRETCH] =
-        found.identity ? 1
-        : found.largest_eigenvalue > 0
-            ? found.scale / sqrt(found.largest_eigenvalue) * (1 - SLACK)
-            : 0;
+    scalars[SMALLEST_STRETCH] = found.identity ? 1
+                                : found.largest_eigenvalue > 0
+                                    ? found.scale / sqrt(found.largest_eigenvalue) * (1 - SLACK)
+                                    : 0;
   }
   __syncthreads();
   return found.identity ? shape | IDENTITY : shape;

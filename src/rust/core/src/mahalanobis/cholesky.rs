@@ -1,4 +1,8 @@
-//! The Cholesky factor of a packed matrix, and its inverse.
+//! The Cholesky factor of a packed matrix without roots, and its inverse.
+//!
+//! A = L·D·Lᵀ with 1 on the diagonal of L. The pivots D are the squares of those of the usual factor,
+//! L·√D. Without a root in each step, the steps, of which each waits for the one before, take half of the
+//! time on a GPU.
 //!
 //! Both are made for clusters: of few columns, in double precision, with one fixed order of operations
 //! per element that the CUDA code repeats. Libraries fix none.
@@ -17,8 +21,8 @@ fn is_stopped(monitor: Option<&Monitor>) -> bool {
     monitor.is_some_and(Monitor::stopped)
 }
 
-/// The Cholesky factor of a packed matrix and its squared pivots. Returns false where the matrix is
-/// singular, that is where a squared pivot is ≤ ε·p·max diag, and once `monitor` says stop.
+/// The factor L of a packed matrix and the pivots D. Returns false where the matrix is singular, that is
+/// where a pivot is ≤ ε·p·max diag, and once `monitor` says stop.
 #[inline(always)]
 pub fn cholesky<S: Simd>(
     simd: S,
@@ -35,7 +39,7 @@ pub fn cholesky<S: Simd>(
     )
 }
 
-/// The squared pivot at or below which a packed matrix is singular.
+/// The pivot at or below which a packed matrix is singular.
 #[inline(always)]
 fn smallest_pivot(matrix: &[f64], p: usize) -> f64 {
     let mut largest = 0.0f64;
@@ -78,14 +82,12 @@ fn cholesky_by_columns<S: Simd, const R: usize>(
         {
             return false;
         }
-        let root = pivot.sqrt();
         pivots[k] = pivot;
+        factor[packed_len(k) + k] = 1.0;
+        let reciprocal = 1.0 / pivot;
         for i in k + 1..p {
-            column[i] = rows[i * width + k] / root;
-        }
-        column[k] = root;
-        for i in k..p {
-            factor[packed_len(i) + k] = column[i];
+            column[i] = rows[i * width + k];
+            factor[packed_len(i) + k] = column[i] * reciprocal;
         }
         let elements_in_group = R * S::F64_LANES;
         for group in (k + 1) / elements_in_group..width / elements_in_group {
@@ -93,27 +95,28 @@ fn cholesky_by_columns<S: Simd, const R: usize>(
             for i in (k + 1).max(group * elements_in_group)..p {
                 let row = &mut rows[i * width..][..width];
                 let sums = &mut groups_mut::<S, R>(row)[group];
-                add_multiple(simd, sums, -column[i], &values);
+                add_multiple(simd, sums, -factor[packed_len(i) + k], &values);
             }
         }
     }
     true
 }
 
-/// `out` = `scale` · L⁻¹ for the packed lower triangle L. Ends early once `monitor` says stop.
+/// `out` = `scale` · (L·√D)⁻¹ for the packed factor L and the pivots D. Ends early once `monitor` says
+/// stop.
 #[inline(always)]
 pub fn invert<S: Simd>(
     simd: S,
     factor: &[f64],
-    p: usize,
+    pivots: &[f64],
     scale: f64,
     rows: &mut Vec<f64>,
     out: &mut [f64],
     monitor: Option<&Monitor>,
 ) {
     for_rows_of!(
-        p,
-        invert_by_rows::<S>(simd, factor, p, scale, rows, out, monitor)
+        pivots.len(),
+        invert_by_rows::<S>(simd, factor, pivots, scale, rows, out, monitor)
     );
 }
 
@@ -122,13 +125,13 @@ pub fn invert<S: Simd>(
 fn invert_by_rows<S: Simd, const R: usize>(
     simd: S,
     factor: &[f64],
-    p: usize,
+    pivots: &[f64],
     scale: f64,
     rows: &mut Vec<f64>,
     out: &mut [f64],
     monitor: Option<&Monitor>,
 ) {
-    let width = R * S::F64_LANES;
+    let (p, width) = (pivots.len(), R * S::F64_LANES);
     rows.clear();
     rows.resize((p * width).next_multiple_of(WIDEST), 0.0);
     for first in (0..p).step_by(width) {
@@ -140,20 +143,17 @@ fn invert_by_rows<S: Simd, const R: usize>(
             let inverses = groups_mut::<S, R>(rows);
             let mut sums = [simd.splat_f64s(0.0); R];
             for (value, above) in row[first..i].iter().zip(&inverses[first..i]) {
-                add_multiple(simd, &mut sums, *value, above);
-            }
-            let divisor = simd.splat_f64s(row[i]);
-            for sum in &mut sums {
-                *sum = simd.div_f64s(simd.neg_f64s(*sum), divisor);
+                add_multiple(simd, &mut sums, -*value, above);
             }
             inverses[i] = sums;
             let inverse = &mut rows[i * width..][..width];
             if i < first + width {
-                inverse[i - first] = 1.0 / row[i];
+                inverse[i - first] = 1.0;
             }
+            let root = 1.0 / pivots[i].sqrt();
             let columns = first..(first + width).min(i + 1);
             for (out, inverse) in out[packed_len(i)..][columns].iter_mut().zip(inverse) {
-                *out = *inverse * scale;
+                *out = *inverse * root * scale;
             }
         }
     }
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use crate::simd::dispatch;
 
-    /// The Cholesky factor of a packed matrix, its squared pivots, and 0.7 times its inverse.
+    /// The factor of a packed matrix, its pivots, and 0.7 times the inverse of the usual factor.
     struct Factors<'a> {
         matrix: &'a [f64],
         p: usize,
@@ -183,7 +183,7 @@ mod tests {
             let (mut factor, mut pivots) = (vec![0.0; packed_len(p)], vec![0.0; p]);
             let (mut rows, mut inverse) = (Vec::new(), vec![0.0; packed_len(p)]);
             cholesky(simd, matrix, p, &mut factor, &mut pivots, &mut rows, None).then(|| {
-                invert(simd, &factor, p, 0.7, &mut rows, &mut inverse, None);
+                invert(simd, &factor, &pivots, 0.7, &mut rows, &mut inverse, None);
                 (factor, pivots, inverse)
             })
         }
@@ -204,7 +204,7 @@ mod tests {
             let (mut factor, mut pivots) = (vec![0.0; packed_len(p)], vec![0.0; p]);
             let mut inverse = vec![0.0; packed_len(p)];
             assert!(plain_cholesky(&matrix, p, &mut factor, &mut pivots));
-            plain_inverse(&factor, p, 0.7, &mut inverse);
+            plain_inverse(&factor, &pivots, p, 0.7, &mut inverse);
             let plain = Some((factor, pivots, inverse));
             let mut singular = matrix.clone();
             singular[packed_len(p) - 1] = -1.0;
@@ -224,28 +224,24 @@ mod tests {
     /// [`cholesky`] row after row.
     fn plain_cholesky(matrix: &[f64], p: usize, factor: &mut [f64], pivots: &mut [f64]) -> bool {
         let smallest = smallest_pivot(matrix, p);
+        let mut columns = vec![0.0; packed_len(p)];
         for i in 0..p {
-            let (done, rest) = factor.split_at_mut(packed_len(i));
-            let row = &mut rest[..=i];
+            let row = &mut factor[packed_len(i)..][..=i];
             for j in 0..=i {
                 let mut sum = matrix[packed_len(i) + j];
-                let other = if j < i {
-                    &done[packed_len(j)..][..=j]
-                } else {
-                    &row[..=j]
-                };
                 for k in 0..j {
-                    sum = (-row[k]).mul_add(other[k], sum);
+                    sum = (-row[k]).mul_add(columns[packed_len(j) + k], sum);
                 }
                 if j < i {
-                    row[j] = sum / other[j];
+                    columns[packed_len(i) + j] = sum;
+                    row[j] = sum * (1.0 / pivots[j]);
                 } else {
                     // A pivot that is not a number is refused, too.
                     if sum.partial_cmp(&smallest) != Some(std::cmp::Ordering::Greater) {
                         return false;
                     }
                     pivots[i] = sum;
-                    row[i] = sum.sqrt();
+                    row[i] = 1.0;
                 }
             }
         }
@@ -253,7 +249,7 @@ mod tests {
     }
 
     /// [`invert`] row after row.
-    fn plain_inverse(factor: &[f64], p: usize, scale: f64, out: &mut [f64]) {
+    fn plain_inverse(factor: &[f64], pivots: &[f64], p: usize, scale: f64, out: &mut [f64]) {
         for i in 0..p {
             let row = &factor[packed_len(i)..][..=i];
             let (done, rest) = out.split_at_mut(packed_len(i));
@@ -262,16 +258,15 @@ mod tests {
             for k in 0..i {
                 let above = &done[packed_len(k)..][..=k];
                 for (sum, value) in inverse.iter_mut().zip(above) {
-                    *sum = row[k].mul_add(*value, *sum);
+                    *sum = (-row[k]).mul_add(*value, *sum);
                 }
             }
-            for sum in &mut inverse[..i] {
-                *sum = -*sum / row[i];
-            }
-            inverse[i] = 1.0 / row[i];
+            inverse[i] = 1.0;
         }
-        for value in &mut out[..packed_len(p)] {
-            *value *= scale;
+        for i in 0..p {
+            for value in &mut out[packed_len(i)..][..=i] {
+                *value = *value * (1.0 / pivots[i].sqrt()) * scale;
+            }
         }
     }
 }

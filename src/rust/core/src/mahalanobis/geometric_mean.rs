@@ -59,14 +59,24 @@ fn log2_of_mantissa(x: f64) -> f64 {
     (2.0 * std::f64::consts::LOG2_E * z).mul_add(sum, offset)
 }
 
+/// The coefficients 1/k! of the exponential series.
+const COEFFICIENTS: [f64; 17] = {
+    let mut coefficients = [1.0; 17];
+    let (mut k, mut factorial) = (1, 1.0);
+    while k < 17 {
+        factorial *= k as f64;
+        coefficients[k] = 1.0 / factorial;
+        k += 1;
+    }
+    coefficients
+};
+
 /// 2^x for x in [0, 1], by the exponential series around the middle.
 #[inline(always)]
 fn exp2_of_fraction(x: f64) -> f64 {
     let y = (x - 0.5) * std::f64::consts::LN_2;
-    let mut sum = 1.0;
-    for k in (1..=16).rev() {
-        sum = (y / k as f64).mul_add(sum, 1.0);
-    }
+    let [rest @ .., last] = COEFFICIENTS;
+    let sum = rest.iter().rev().fold(last, |sum, c| sum.mul_add(y, *c));
     std::f64::consts::SQRT_2 * sum
 }
 

@@ -95,7 +95,7 @@ impl<'a> Workspace<'a> {
         &self.effective
     }
 
-    /// The Cholesky factor of the effective covariance; false as in [`cholesky`].
+    /// The factor and the pivots of the effective covariance; false as in [`cholesky`].
     #[inline(always)]
     fn factorise<S: Simd>(&mut self, simd: S, p: usize) -> bool {
         cholesky(
@@ -158,7 +158,7 @@ pub fn whitening<S: Simd>(
     invert(
         simd,
         &work.factor,
-        p,
+        &work.pivots,
         scale,
         &mut work.rows,
         out,

@@ -2,11 +2,11 @@
 
 #include "cuda.hpp"
 
+thread_local double memory[1 << 14];
+
 #define DIMENSIONS 0
 #define FULL_DISTANCES false
 #include "../agglomerate.cu"
-
-thread_local double memory[1 << 14];
 
 // ---- shape.cuh and distance.cuh, function by function ----
 
@@ -89,10 +89,12 @@ EXPORT void host_merge(uint p, double members_a, const double *mean_a, const dou
 
 // Where a packed factor is in bands; returns the length of that.
 EXPORT uint host_bands(uint p, const double *packed, double *banded) {
-  for (uint i = 0; i < bands(p) * BAND; i++)
-    for (uint j = 0; j < (i / BAND + 1) * BAND; j++)
-      banded[band_start(i / BAND) + i % BAND + BAND * j] =
+  for (uint j = 0; j < band_rows(p, 0); j++) {
+    uint band = j / BAND;
+    for (uint i = BAND * band; i < band_rows(p, 0); i++)
+      banded[band_start(p, band) + j % BAND * band_rows(p, band) + i - BAND * band] =
           i < p && j <= i ? packed[packed_length(i) + j] : 0;
+  }
   return banded_length(p);
 }
 
@@ -107,7 +109,6 @@ EXPORT bool host_reshape(const Arrays &arrays, const Task &task, bool all_full_s
     Problem problem = {
         arrays,     shared,        arrays.dimensions, task.observations, task.observations,
         task.first, task.diagonal, task.log2_terms,   all_full_size};
-    problem.work_in(memory);
     uint shape = reshape<true>(problem, 0, members);
     if (threadIdx.x == 0) is_identity = shape & IDENTITY;
   });
@@ -121,12 +122,12 @@ EXPORT void host_agglomerate(const Arrays &arrays, uint registers, bool member_d
   backwards = descending;
   launch({blocks}, THREADS, [&] {
     switch (registers + member_distances) {
-    case 0: return work<0, false>(arrays, memory);
-    case 1: return work<0, true>(arrays, memory);
-    case 16: return work<16, false>(arrays, memory);
-    case 17: return work<16, true>(arrays, memory);
-    case 32: return work<32, false>(arrays, memory);
-    case 33: return work<32, true>(arrays, memory);
+    case 0: return work<0, false>(arrays);
+    case 1: return work<0, true>(arrays);
+    case 16: return work<16, false>(arrays);
+    case 17: return work<16, true>(arrays);
+    case 32: return work<32, false>(arrays);
+    case 33: return work<32, true>(arrays);
     }
   });
   backwards = false;

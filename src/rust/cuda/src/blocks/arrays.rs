@@ -127,12 +127,18 @@ pub fn banded_len(p: usize) -> usize {
 pub fn to_bands(packed: &[f64], p: usize) -> Vec<f64> {
     let mut bands = vec![0.0; banded_len(p)];
     for i in 0..p {
-        let band = &mut bands[banded_len(i / BAND * BAND)..];
         for (j, &value) in packed[packed_len(i)..][..=i].iter().enumerate() {
-            band[BAND * j + i % BAND] = value;
+            bands[place_in_bands(p, i, j)] = value;
         }
     }
     bands
+}
+
+/// The place of an element of a lower triangle in bands: see shape.cuh.
+pub fn place_in_bands(p: usize, i: usize, j: usize) -> usize {
+    let (bands, band) = (p.div_ceil(BAND), j / BAND);
+    let start = BAND * BAND * (band * bands - (band * band - band) / 2);
+    start + j % BAND * BAND * (bands - band) + i - BAND * band
 }
 
 /// Bytes of the device for each observation.

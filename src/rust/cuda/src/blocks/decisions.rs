@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use libloading::{Library, Symbol};
 use pulp::Scalar;
 
-use super::arrays::{banded_len, doubles, Arrays, Task, BAND, SHAPE_SCALARS, WORDS};
+use super::arrays::{banded_len, doubles, place_in_bands, Arrays, Task, SHAPE_SCALARS, WORDS};
 use super::tasks::gather;
 use crate::host::{self, extreme, same};
 use gmhclust_core::mahalanobis::distance::{ExactSum, Quanta};
@@ -402,11 +402,7 @@ fn host_whitening(
     };
     let packed = || {
         let rows = (0..p).flat_map(|i| (0..=i).map(move |j| (i, j)));
-        let in_bands = |(i, j): (usize, usize)| {
-            let band = i / BAND;
-            banded[BAND * BAND * band * (band + 1) / 2 + i % BAND + BAND * j]
-        };
-        rows.map(in_bands).collect()
+        rows.map(|(i, j)| banded[place_in_bands(p, i, j)]).collect()
     };
     (has_factor.then(packed), scalars)
 }

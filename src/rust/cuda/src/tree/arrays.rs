@@ -17,11 +17,11 @@ pub const JOBS: usize = 256;
 const RING: usize = 16_384;
 const FOUND_ROOM: usize = 512;
 const RECENT: usize = 128;
-const SKIPPED: usize = 8;
+const SKIPPED: usize = 32;
 const LEAF: usize = 32;
 const MOST_LEAVES: usize = 32_768;
 const MOST_REGIONS: usize = 1024;
-const CHAIN_BYTES: usize = 61_952;
+const CHAIN_BYTES: usize = 65_920;
 
 /// Positions of a ball: those of a warp.
 pub const BALL: usize = 32;
@@ -93,8 +93,8 @@ arguments! {
         higher_node: u32,
         is_new: u32,
         id: u32,
-        waits_for: u32,
-        awaited_id: u32,
+        waits_for: [u32; 2],
+        awaited_ids: [u32; 2],
         order: u32,
         skipped: u32,
         skip: [u32; SKIPPED],
@@ -113,7 +113,6 @@ arguments! {
         next: u32,
         done: u32,
         generation: u32,
-        kind: u32,
         found: u32,
         from: f32,
         limit: f32,

@@ -74,6 +74,7 @@ fn host_grow(
     run(&tree, &clusters, 0, used, used);
     let search = if start.are_points() { 6 } else { 1 };
     run(&tree, &clusters, search, used, used);
+    let mut merges = 0;
     loop {
         // SAFETY: the first words of the state, which nothing else uses now.
         unsafe { (tree.arrays.control as *mut [u32; control::STATE_STARTS]).write([0; 4]) };
@@ -82,11 +83,19 @@ fn host_grow(
         arrays.shared_work.fill(0x7fff_ffff_7fff_ffff);
         run(&tree, &clusters, 2, used, used);
         let state: Vec<u32> = bytemuck::pod_collect_to_vec(bytes(&arrays.control));
+        // As on a device, a launch that makes no merge gets a pair and more time for itself.
+        if state[control::MERGES] > merges {
+            merges = state[control::MERGES];
+            tree.use_usual_pace();
+            tree.milliseconds = milliseconds;
+        } else {
+            tree.milliseconds = tree.milliseconds.saturating_mul(2);
+            tree.batch = 1;
+        }
         match Status::of(state[control::STATUS]).unwrap() {
             Status::TimeIsUp => {}
             Status::ManyGone => {
                 compactions.fetch_add(1, Ordering::Relaxed);
-                let merges = state[control::MERGES];
                 let left = n as u32 - merges;
                 run(&tree, &clusters, 4, used, left);
                 tree.use_spare(&mut clusters, left);
