@@ -70,7 +70,7 @@
 #' Langfelder P, Zhang B, Horvath S (2008). Defining clusters from a hierarchical cluster tree: the
 #' Dynamic Tree Cut package for R. *Bioinformatics* 24(5), 719-720.
 #' \doi{10.1093/bioinformatics/btm563}
-#' @seealso [plot_populations()] and [plot.gmhclust()] for pictures; [gcutree()], [cutree_top()].
+#' @seealso [plot_populations()] and [plot_tree()] for pictures; [gcutree()], [cutree_top()].
 #'
 #' @examples
 #' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 20), 1:14])

@@ -6,7 +6,7 @@
 #'
 #' @param h A result of [gmhclust()] with apriori clusters.
 #'
-#' @return An object of class `c("gmhclust", "hclust")`. Its first leaves are the apriori clusters,
+#' @return An object of class `"hclust"`. Its first leaves are the apriori clusters,
 #'   including those with one member, in increasing order of labels. Then follow the loose
 #'   observations, which have the label 0 or `NA`, in the order of their rows. Components:
 #'   \describe{

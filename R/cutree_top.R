@@ -6,7 +6,7 @@
 #' @param h An object of class [`hclust`][stats::hclust], with or without inversions.
 #' @param k The number of leaves, from 2 to n.
 #'
-#' @return An object of class `c("gmhclust", "hclust")` with k leaves, labelled by their numbers in
+#' @return An object of class `"hclust"` with k leaves, labelled by their numbers in
 #'   `gcutree(h, k)`, and with the further components
 #'   \describe{
 #'     \item{`leaf`}{integer vector: the number of the leaf of each observation, which is
@@ -18,7 +18,7 @@
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `h` is not a valid tree, or `k` is not one number
 #' from 2 to n.
-#' @seealso [cut_populations()], [cutree_apriori()], [gcutree()], [plot.gmhclust()]
+#' @seealso [cut_populations()], [cutree_apriori()], [gcutree()], [plot_tree()]
 #'
 #' @examples
 #' cells <- as.matrix(lymphocytes()[1:14])

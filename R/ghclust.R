@@ -87,8 +87,7 @@
 #' @return An object of class [`hclust`][stats::hclust] like that of [stats::hclust()], for which
 #'   `ghclust()` can stand in. Its additional components are `backend`, the backend that was used,
 #'   and `settings`, a list: the numbers of `observations`, of `columns` (from data) and of
-#'   `inversions`, and the `seconds` that it took. To see the top of a large tree, plot
-#'   [`cutree_top(h, 50)`][cutree_top()].
+#'   `inversions`. [plot_tree()] shows the top of a large tree.
 #'
 #' @references
 #' Lance GN, Williams WT (1967). A general theory of classificatory sorting strategies: 1.
@@ -130,7 +129,6 @@ ghclust <- function(x,
                     devices = NULL,
                     missing = c("refuse", "pairwise"),
                     ...) {
-  started <- elapsed()
   call <- match.call()
   method <- check_linkage(method, call)
   single <- check_choice(precision, c("double", "single"), "precision", call) == "single"
@@ -160,16 +158,15 @@ ghclust <- function(x,
     dist_method <- metric$name
   }
   value <- run_job(eval(job), progress, "Clustering", call)
-  settings <- c(
-    list(observations = length(value$order)), if (!is.null(columns)) list(columns = columns),
-    list(inversions = count_inversions(value$height), seconds = elapsed() - started)
+  settings <- new_settings(
+    observations = length(value$order), columns = columns,
+    inversions = count_inversions(value$height)
   )
   tree <- new_hclust(
     value$merge, value$height, value$order, labels, method, call, dist_method, settings
   )
   tree$backend <- value$backend
-  # Stands in for hclust() where functions compare the whole class of its value.
-  as.hclust(tree)
+  tree
 }
 
 # The distances of the rows of x, which have missing values, as an object of class "dist" without

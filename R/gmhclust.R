@@ -165,8 +165,8 @@
 #' `gmhclust_error_memory` (too little memory) and `gmhclust_error_interrupt` (the user interrupted
 #' the work).
 #'
-#' @return An object of class `c("gmhclust", "hclust")`, which every function for
-#'   [`hclust`][stats::hclust] objects takes:
+#' @return An object of class [`hclust`][stats::hclust]. [plot_tree()] shows the top of a large one.
+#'   Its components are:
 #' \describe{
 #'   \item{`merge`}{integer matrix, n - 1 by 2: the clusters of each merge; negative numbers are
 #'     observations, positive numbers earlier merges.}
@@ -176,10 +176,9 @@
 #'   \item{`method`, `dist.method`}{`"mahalanobis-average"` and `"euclidean"`.}
 #'   \item{`call`}{the call.}
 #'   \item{`backend`}{`"cpu"` or `"cuda"`: the backend that was used.}
-#'   \item{`settings`}{a list of what was done, which `print()` shows: `threshold` (in members),
+#'   \item{`settings`}{a list of what was done, which prints as a table: `threshold` (in members),
 #'     `subthreshold`, `distance` (`"full"` or `"centroid"`), `normalize`, `scale`, the numbers of
-#'     `observations`, `columns`, `apriori_clusters` and `inversions`, and the `seconds` that it
-#'     took.}
+#'     `observations`, `columns`, `apriori_clusters` and `inversions`.}
 #' }
 #' With apriori clusters, also
 #' \describe{
@@ -233,7 +232,6 @@ gmhclust <- function(X, # nolint: object_name_linter.
                      warn = TRUE,
                      quick = NULL,
                      ...) {
-  started <- elapsed()
   call <- match.call()
   x <- as_observations(X, "X", call, ..., wide = TRUE)
   workers <- check_workers(BPPARAM, "BPPARAM", call)
@@ -254,8 +252,7 @@ gmhclust <- function(X, # nolint: object_name_linter.
     worker_device = if (!is.null(workers)) {
       check_device(backend, threads, devices, call, workers)
     },
-    warn = check_flag(warn, "warn", call),
-    started = started
+    warn = check_flag(warn, "warn", call)
   )
   message_if_slow(x, options$subthreshold)
   apriori <- if (is_single_number(apriori)) {
@@ -288,7 +285,7 @@ clustering_options <- c("threshold", "subthreshold", "quick", "normalize", "apri
 
 # Clusters checked input. `options` has the other arguments of gmhclust(), checked. Its `threshold`
 # is a number of members, and `clusters` is the value of apriori_clusters() for the labels
-# `apriori`. `started` is the time at which the call began, as of elapsed().
+# `apriori`.
 mahalanobis_average <- function(x, apriori, options, call) {
   labels <- rownames(x)
   if (options$scale) x <- standardise(x)
@@ -315,7 +312,7 @@ mahalanobis_average <- function(x, apriori, options, call) {
 
 # Component `settings` of the tree of checked `options`.
 clustering_settings <- function(height, x, options) {
-  list(
+  new_settings(
     threshold = options$threshold,
     subthreshold = options$subthreshold,
     distance = if (options$quick) "centroid" else "full",
@@ -324,13 +321,9 @@ clustering_settings <- function(height, x, options) {
     observations = nrow(x),
     columns = ncol(x),
     apriori_clusters = length(options$clusters$labels),
-    inversions = count_inversions(height),
-    seconds = elapsed() - options$started
+    inversions = count_inversions(height)
   )
 }
-
-# Seconds since some fixed time.
-elapsed <- function() proc.time()[["elapsed"]]
 
 # Operations on p x p covariances (n p^3) from which a clustering takes minutes and gives a message.
 slow_operations <- 1e12

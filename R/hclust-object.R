@@ -1,40 +1,16 @@
 # Objects of class "hclust": construction, checks, and conventions.
 
-# A tree of this package. `settings` lists what was done, for print(); see ?gmhclust. NULL if that
-# is not known, as for the top of another package's tree.
+# A tree of this package: a plain hclust object, because many functions of other packages compare
+# the whole of `class(h)`. `settings` lists the settings and results of gmhclust() and ghclust(), see
+# new_settings(); NULL for the top of another package's tree.
 new_hclust <- function(merge, height, order, labels, method, call, dist_method = "euclidean",
                        settings = NULL) {
-  tree <- structure(class = c("gmhclust", "hclust"), list(
+  tree <- structure(class = "hclust", list(
     merge = merge, height = height, order = order, labels = labels,
     method = method, call = call, dist.method = dist_method
   ))
   tree$settings <- settings
   tree
-}
-
-#' The tree as a plain hclust object
-#'
-#' Removes class `"gmhclust"`. Functions that ask `inherits(h, "hclust")`, as most do, take a tree
-#' of this package as it is. Some others compare the whole of `class(h)`: `pheatmap(cluster_rows =
-#' )` of package \pkg{pheatmap}, and, for the value of a function, `Heatmap(cluster_rows = )` of
-#' package \pkg{ComplexHeatmap}. Trees of [ghclust()] are plain already.
-#'
-#' @param x A tree, from [gmhclust()], [mhclust()], [cutree_top()] or [cutree_apriori()].
-#' @param ... Not used.
-#' @return `x` with class `"hclust"` only. All components stay.
-#' @examples
-#' X <- as.matrix(lymphocytes()[1:300, 1:14])
-#' h <- gmhclust(X, threshold = 50)
-#' class(as.hclust(h))
-#'
-#' if (requireNamespace("pheatmap", quietly = TRUE)) {
-#'   pheatmap::pheatmap(X, cluster_rows = as.hclust(h), show_rownames = FALSE)
-#' }
-#' @importFrom stats as.hclust
-#' @export
-as.hclust.gmhclust <- function(x, ...) {
-  class(x) <- "hclust"
-  x
 }
 
 # The problems of the hclust object `h`, one sentence each; character(0) for a valid object.

@@ -51,7 +51,6 @@ mhclust <- function(x,
                     verb = 0,
                     ...) {
   # nolint end
-  started <- elapsed()
   call <- match.call()
   extra <- backend_options(list(...), call)
   of_data <- extra[names(extra) %in% observation_options]
@@ -78,8 +77,7 @@ mhclust <- function(x,
     worker_device = if (!is.null(workers)) {
       check_device(backend, threads, extra$devices, call, workers)
     },
-    warn = check_flag(warn, "warn", call),
-    started = started
+    warn = check_flag(warn, "warn", call)
   )
   mahalanobis_average(x, labels_of(g), options, call)
 }

@@ -39,7 +39,7 @@
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if an argument is invalid, or if `populations` are
 #' not clusters of `h`.
-#' @seealso [cut_populations()], [plot.gmhclust()]
+#' @seealso [cut_populations()], [plot_tree()]
 #' @examples
 #' cells <- lymphocytes()[seq(1, 20000, by = 5), ]
 #' X <- as.matrix(cells[1:14])

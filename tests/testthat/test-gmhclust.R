@@ -9,7 +9,7 @@ test_that("the result is an hclust object with its components", {
   x <- blobs(20, 3)
   rownames(x) <- letters[1:20]
   tree <- gmhclust(x, threshold = 6)
-  expect_s3_class(tree, c("gmhclust", "hclust"), exact = TRUE)
+  expect_s3_class(tree, "hclust", exact = TRUE)
   expect_named(tree, c("merge", "height", "order", "labels", "method", "call", "dist.method",
                        "settings", "backend"), ignore.order = TRUE)
   expect_type(tree$merge, "integer")
@@ -30,9 +30,7 @@ test_that("settings keep what was done", {
   ))
   tree <- gmhclust(x, 7, rep(0:3, 15), quick = TRUE, normalize = TRUE, scale = TRUE)
   settings <- tree$settings
-  expect_gte(settings$seconds, 0)
-  settings$seconds <- NULL
-  expect_identical(settings, list(
+  expect_identical(unclass(settings), list(
     threshold = 7, subthreshold = "mahal", distance = "centroid", normalize = TRUE, scale = TRUE,
     observations = 60L, columns = 3L, apriori_clusters = 3L,
     inversions = sum(tree$height < cummax(tree$height))

@@ -53,10 +53,8 @@ test_that("heatmap() accepts the tree", {
   expect_no_error(on_no_screen(heatmap(x, Rowv = as.dendrogram(tree))))
 })
 
-test_that("as.hclust() makes a plain tree, also of the dendrogram", {
-  plain <- as.hclust(tree)
-  expect_s3_class(plain, "hclust", exact = TRUE)
-  expect_identical(unclass(plain), unclass(tree))
+test_that("as.hclust() gives the tree, also of the dendrogram", {
+  expect_identical(as.hclust(tree), tree)
   again <- as.hclust(as.dendrogram(ghclust(x, "average")))
   expect_identical(again$height, ghclust(x, "average")$height)
 })
@@ -84,13 +82,32 @@ test_that("ape makes a phylogenetic tree of it", {
   }
 })
 
-test_that("pheatmap() takes the plain tree for rows and columns", {
+test_that("trees are plain hclust objects, for functions that compare the whole class", {
+  for (h in list(tree, top, cutree_apriori(gmhclust(x, 8, rep(1:6, 5))), make_monotone(tree))) {
+    expect_identical(class(h), "hclust")
+  }
+})
+
+test_that("the same call gives the same object", {
+  expect_identical(ghclust(x), ghclust(x))
+  expect_identical(gmhclust(x, threshold = 8), gmhclust(x, threshold = 8))
+})
+
+test_that("ggdendro and dynamicTreeCut take the tree", {
+  if (requireNamespace("ggdendro", quietly = TRUE)) {
+    expect_identical(nrow(ggdendro::dendro_data(tree)$labels), 30L)
+  }
+  skip_if_not_installed("dynamicTreeCut")
+  cut <- dynamicTreeCut::cutreeDynamic(make_monotone(tree), minClusterSize = 3, method = "tree",
+                                       verbose = 0)
+  expect_length(cut, 30)
+})
+
+test_that("pheatmap() takes the tree for rows and columns", {
   skip_if_not_installed("pheatmap")
-  # pheatmap() compares the whole class attribute with "hclust".
-  plain <- as.hclust(tree)
-  drawn <- on_no_screen(pheatmap::pheatmap(x, cluster_rows = plain, silent = TRUE))
+  drawn <- on_no_screen(pheatmap::pheatmap(x, cluster_rows = tree, silent = TRUE))
   expect_identical(drawn$tree_row$order, tree$order)
-  drawn <- on_no_screen(pheatmap::pheatmap(t(x), cluster_cols = plain, cutree_cols = 3,
+  drawn <- on_no_screen(pheatmap::pheatmap(t(x), cluster_cols = tree, cutree_cols = 3,
                                            silent = TRUE))
   expect_identical(drawn$tree_col$order, tree$order)
 })
@@ -104,6 +121,7 @@ test_that("ComplexHeatmap takes the tree, ghclust() and, with one argument, gdis
   }
   expect_identical(rows(cluster_rows = tree), tree$order)
   expect_identical(rows(cluster_rows = as.dendrogram(tree)), tree$order)
+  expect_identical(rows(cluster_rows = function(m) gmhclust(m, threshold = 8)), tree$order)
   expect_identical(rows(cluster_rows = function(m) ghclust(m, "average")),
                    ghclust(x, "average")$order)
   by_gdist <- rows(clustering_distance_rows = function(m) gdist(m, "pearson"))

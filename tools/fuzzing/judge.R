@@ -37,8 +37,8 @@ known_warnings <- "treating non-finite values as NA|conversion failure on"
 # Whether the call goes to a method of another package.
 is_of_others <- function(call, env) {
   ours <- switch(as.character(call[[1]]),
-    as.hclust = , plot = "gmhclust", as.list = , get_rows = "gknn_files",
-    print = c("gmhclust", "populations", "gknn_files", "gpu_devices"),
+    as.list = , get_rows = "gknn_files",
+    print = c("gmhclust_settings", "populations", "gknn_files", "gpu_devices"),
     compare = , as.data.frame = "populations"
   )
   # Objects of other packages that are not what their classes say fail in these packages.

@@ -52,7 +52,7 @@ random_call <- function(seed, case, env) {
   set.seed((seed * 1000003 + case) %% 2147483647)
   call <- pick(base_calls)
   name <- as.character(call[[1]])
-  method <- if (!name %in% c("plot", "print", "as.list")) formals(get(name, envir = globalenv()))
+  method <- if (!name %in% c("print", "as.list")) formals(get(name, envir = globalenv()))
   args <- setdiff(unique(c(names(call)[-1], names(method))), c("...", ""))
   of_data <- c("channels", "use", "of", "assay", "features", "dimred", "altexp")
   if (name == "observations") args <- c(args, of_data)

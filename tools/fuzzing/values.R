@@ -56,7 +56,7 @@ hostile_values <- expression(
   dist_of(c(1i, 2, 3), 3L), dist_of(NULL, 3L), dist_of(matrix(1:3, 1), 3L),
   dist_of(quote(f(x, y)), 3L), dist_of(c(-1, -2, 5), 3L), dist_of(factor(1:3), 3L),
   with_class(list(), "hclust"), with_class(1, "hclust"),
-  with_class(list(), c("gmhclust", "hclust")), with_class(NULL_list(), "gmhclust"),
+  with_class(list(), c("gmhclust", "hclust")), with_class(NULL_list(), "hclust"),
   with_class(list(merge = matrix(-1:-2, 1)), "hclust"), with_class(list(), "gknn_files"),
   with_class(1L, "populations"), with_class(rep(1L, 30), "populations"),
   with_class(list(), "kmeans"), with_class(list(cluster = "a"), "kmeans"),

@@ -1,18 +1,18 @@
-#' Plot a tree
+#' Plot a tree of any size, with its populations
 #'
-#' A small tree is drawn by the plot method of [stats::hclust()]. Of a large one, or to show
-#' populations, the top is drawn: the width of a leaf is its number of members, and the branches of
-#' each population have its colour.
+#' Of a large tree, or to show populations, the top is drawn: the width of a leaf is its number of
+#' members, and the branches of each population have its colour. A small tree without populations is
+#' drawn by `plot()`, the method of [stats::hclust()].
 #'
-#' @param x A tree, from [gmhclust()], [mhclust()], [ghclust()], [cutree_top()] or
-#'   [cutree_apriori()].
+#' @param tree A tree of class [`hclust`][stats::hclust]: from [gmhclust()], [ghclust()],
+#'   [cutree_top()], [cutree_apriori()] or another package.
 #' @param ... Arguments of the plot method of [stats::hclust()]: `labels`, `hang`, `check`, `axes`,
 #'   `frame.plot`, `ann`, `main`, `sub`, `xlab`, `ylab`, and graphical parameters. When the top is
 #'   drawn, `labels = FALSE` leaves out the numbers of the populations, and `hang` and `check` have
 #'   no effect.
 #' @param populations The populations to show: a result of [cut_populations()], or other cluster
 #'   numbers of the leaves, such as those of [gcutree()]; a single number `k` means
-#'   `cut_populations(x, k)`. `NULL` means `cut_populations(x)` if the top is drawn, and no
+#'   `cut_populations(tree, k)`. `NULL` means `cut_populations(tree)` if the top is drawn, and no
 #'   populations for a small tree. `FALSE` shows none.
 #' @param leaves The number of leaves to draw. `NULL` means all of a tree of at most 1,000 leaves;
 #'   of a larger one 200, or as many as it takes to show each population by itself, at most 2,000.
@@ -23,43 +23,43 @@
 #' to which most of its members belong. Branches of one population and of no population are coloured
 #' and grey, those above are black. A merge that is lower than one of its parts (an inversion) is
 #' drawn a little above it; the plot method of [stats::hclust()] draws it lower, with branches that
-#' cross. The time is proportional to the number of leaves of `x`.
+#' cross. The time is proportional to the number of leaves of `tree`.
 #'
 #' [stats::rect.hclust()] and [stats::identify.hclust()] work with the plot of a small tree.
 #'
-#' @return `x`, invisibly.
+#' @return `tree`, invisibly.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `x` is not a valid tree, or `populations` or
+#' A condition of class `gmhclust_error_input` if `tree` is not a valid tree, or `populations` or
 #' `leaves` is invalid.
 #' @seealso [plot_populations()], [cut_populations()], [cutree_top()]
 #' @examples
 #' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 5), 1:14])
 #' h <- gmhclust(X, threshold = 50, apriori = 300)
-#' plot(h, populations = 7)
+#' plot_tree(h, populations = 7)
 #'
 #' top <- cutree_top(h, 20)
 #' plot(top, hang = -1)
 #' @export
-plot.gmhclust <- function(x, ..., populations = NULL, leaves = NULL) {
+plot_tree <- function(tree, ..., populations = NULL, leaves = NULL) {
   call <- match.call()
-  check_tree(x, "x", call)
-  n <- length(x$order)
+  check_tree(tree, "tree", call)
+  n <- length(tree$order)
   shows_all <- n <= largest_plain_plot || isTRUE(leaves >= n)
   if (shows_all && (is.null(populations) || isFALSE(populations))) {
-    drawn <- stats::as.hclust(x)
+    drawn <- tree
     # stats writes the function and the data of the call below the plot.
-    if (!is.call(x$call) || length(x$call) < 2) drawn$call <- quote(gmhclust(X))
+    if (!is.call(tree$call) || length(tree$call) < 2) drawn$call <- quote(gmhclust(X))
     plot(drawn, ...)
-    return(invisible(x))
+    return(invisible(tree))
   }
   shown <- if (isFALSE(populations)) {
     list(core = integer(n), k = 0L)
   } else {
-    shown_populations(x, populations, "populations", call)
+    shown_populations(tree, populations, "populations", call)
   }
-  leaves <- check_leaves(leaves, x, shown$core, call)
-  draw_top(top_picture(x, leaves, shown, call), ...)
-  invisible(x)
+  leaves <- check_leaves(leaves, tree, shown$core, call)
+  draw_top(top_picture(tree, leaves, shown, call), ...)
+  invisible(tree)
 }
 
 # Above this number of leaves, labels and branches of a plot on a screen run into each other.

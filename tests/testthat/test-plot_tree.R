@@ -14,21 +14,21 @@ drawn_by <- function(code) {
 
 test_that("a small tree is drawn by the method of hclust, with its arguments", {
   expect_identical(
-    drawn_by(plot(small, hang = -1, labels = FALSE, main = "top", xlab = "x", sub = "")),
-    drawn_by(plot(as.hclust(small), hang = -1, labels = FALSE, main = "top", xlab = "x", sub = ""))
+    drawn_by(plot_tree(small, hang = -1, labels = FALSE, main = "top", xlab = "x", sub = "")),
+    drawn_by(plot(small, hang = -1, labels = FALSE, main = "top", xlab = "x", sub = ""))
   )
-  expect_identical(drawn_by(plot(small, populations = FALSE)), drawn_by(plot(as.hclust(small))))
-  expect_identical(drawn_by(plot(large, leaves = 1500)), drawn_by(plot(as.hclust(large))))
+  expect_identical(drawn_by(plot_tree(small, populations = FALSE)), drawn_by(plot(small)))
+  expect_identical(drawn_by(plot_tree(large, leaves = 1500)), drawn_by(plot(large)))
 })
 
 test_that("of a large tree the top is drawn, with arguments of plot.hclust()", {
-  expect_true("C_polygon" %in% drawn_by(plot(large)))
-  expect_false("C_dend" %in% drawn_by(plot(large)))
-  expect_silent(on_no_screen(plot(large, labels = FALSE, hang = -1, check = FALSE, axes = FALSE,
-                                  frame.plot = TRUE, ann = FALSE)))
-  expect_silent(on_no_screen(plot(large, main = "cells", sub = "", xlab = "", ylab = "d",
-                                  cex.main = 2)))
-  expect_identical(on_no_screen(plot(large)), large)
+  expect_true("C_polygon" %in% drawn_by(plot_tree(large)))
+  expect_false("C_dend" %in% drawn_by(plot_tree(large)))
+  expect_silent(on_no_screen(plot_tree(large, labels = FALSE, hang = -1, check = FALSE, axes = FALSE,
+                                       frame.plot = TRUE, ann = FALSE)))
+  expect_silent(on_no_screen(plot_tree(large, main = "cells", sub = "", xlab = "", ylab = "d",
+                                       cex.main = 2)))
+  expect_identical(on_no_screen(plot_tree(large)), large)
 })
 
 test_that("leaves are as wide as their members, and have the population of most of them", {
@@ -106,13 +106,13 @@ test_that("wrong populations, leaves and trees are refused", {
     error <- expect_error(on_no_screen(object), class = "gmhclust_error_input")
     expect_match(conditionMessage(error), message, fixed = TRUE)
   }
-  refused(plot(small, populations = 1:3), "`populations` has length 3")
-  refused(plot(small, populations = "a"), "`populations` is \"a\"")
-  refused(plot(small, populations = rep(c(1, 3), 20)), "`populations` leaves out numbers")
-  refused(plot(small, populations = rep(0, 40)), "`populations` leaves out numbers")
-  refused(plot(small, populations = 40), "populations of at least")
-  refused(plot(large, leaves = 1), "`leaves` is 1")
+  refused(plot_tree(small, populations = 1:3), "`populations` has length 3")
+  refused(plot_tree(small, populations = "a"), "`populations` is \"a\"")
+  refused(plot_tree(small, populations = rep(c(1, 3), 20)), "`populations` leaves out numbers")
+  refused(plot_tree(small, populations = rep(0, 40)), "`populations` leaves out numbers")
+  refused(plot_tree(small, populations = 40), "populations of at least")
+  refused(plot_tree(large, leaves = 1), "`leaves` is 1")
   broken <- small
   broken$merge[1, 1] <- 99L
-  refused(plot(broken), "`x` is no sound tree")
+  refused(plot_tree(broken), "`tree` is no sound tree")
 })
