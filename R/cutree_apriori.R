@@ -63,7 +63,7 @@ apriori_leaves <- function(h, call) {
   count <- length(labels) + length(loose)
   if (!isTRUE(joins_own) || n - length(leaf_of_merge) != count) refuse_apriori_part(call)
   list(
-    labels = c(as.character(labels), loose_labels(h$labels, loose)), of_observation = leaf,
+    labels = c(label_text(labels), loose_labels(h$labels, loose)), of_observation = leaf,
     of_id = of_id
   )
 }

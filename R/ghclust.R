@@ -141,6 +141,7 @@ ghclust <- function(x,
     x <- pairwise_distances(x, method, options, device, progress, call)
   }
   if (inherits(x, "dist")) {
+    refuse_similarities(x, "x", call)
     n <- dist_size(x)
     columns <- NULL
     labels <- attr(x, "Labels")
@@ -149,7 +150,7 @@ ghclust <- function(x,
     members <- check_members(members, n, call)
     job <- quote(job_ghclust_dist(x, n, method, members, single, device))
   } else {
-    x <- as_observations(x, "x", call)
+    x <- check_observations(x, "x", call)
     members <- check_members(members, nrow(x), call)
     metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
     job <- quote(job_ghclust_points(x, method, members, single, metric, device))
@@ -247,6 +248,17 @@ dist_values <- function(x, n, call) {
   }
   x <- as_doubles(x)
   x
+}
+
+# Refuses a dist object that holds similarities, as of proxy::simil().
+refuse_similarities <- function(x, arg, call) {
+  diagonal <- attr(x, "diag")
+  if (!inherits(x, "simil") && !(is.numeric(diagonal) && any(diagonal != 0))) return(invisible())
+  needs <- paste(
+    "linkage needs distances: for similarities s of at most 1, as.dist(1 - as.matrix(s)) or",
+    "proxy::pr_simil2dist()"
+  )
+  refuse(arg, "holds similarities (class \"simil\")", needs, call)
 }
 
 # The number of observations of a dist object; NA if the object is invalid.

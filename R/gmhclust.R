@@ -390,7 +390,7 @@ balance_shares <- function(costs, count) {
 }
 
 describe_clusters <- function(labels) {
-  shown <- as.character(utils::head(labels, 5))
+  shown <- label_text(utils::head(labels, 5))
   if (length(labels) > 5) shown <- c(shown, paste(length(labels) - 5, "more"))
   paste0(ngettext(length(labels), "apriori cluster ", "apriori clusters "),
          paste(shown, collapse = ", "))

@@ -6,7 +6,11 @@
 # The observations of `x` as a double matrix of finite values with at least 2 rows and 1 column.
 # `...` are arguments of observations(); `wide` as in message_if_doubtful().
 as_observations <- function(x, arg, call, ..., wide = FALSE) {
-  x <- read_all(as_data(x, arg, call, ...), arg, call)
+  check_observations(read_all(as_data(x, arg, call, ...), arg, call), arg, call, wide)
+}
+
+# x, a double matrix, unless it is too small or has values that are not finite.
+check_observations <- function(x, arg, call, wide = FALSE) {
   if (ncol(x) == 0) refuse(arg, "has no columns", "it must have at least 1", call)
   if (nrow(x) < 2) {
     got <- if (nrow(x) == 0) "has no rows" else "has 1 row"
@@ -65,9 +69,15 @@ check_columns <- function(x, arg, call) {
 
 column_class <- function(column) class(column)[1]
 
-# Refuses dist objects. Otherwise they would count as a vector, or as.matrix() would turn them into
-# a square matrix of observations.
+# Refuses dist objects, and the cross distances and similarities of package proxy. Otherwise they
+# would count as a vector or a matrix, or as.matrix() would turn them into a square matrix of
+# observations.
 refuse_distances <- function(x, arg, call) {
+  if (inherits(x, c("crossdist", "crosssimil"))) {
+    got <- paste0("is ", if (inherits(x, "crossdist")) "distances" else "similarities",
+                  " between two sets of observations (", dQuote(class(x)[1], FALSE), ")")
+    refuse(arg, got, "it needs the observations themselves", call)
+  }
   if (!inherits(x, "dist")) return(invisible())
   n <- dist_size(x)
   got <- paste0("is distances (\"dist\")", if (!is.na(n)) paste(" of", n, "observations"))
@@ -197,7 +207,13 @@ label_values <- function(apriori) {
   } else {
     sort(unique(as.vector(apriori)), method = "radix")
   }
-  values[!is.na(values) & as.character(values) != "0"]
+  is_none <- if (is.numeric(values)) values == 0 else as.character(values) == "0"
+  values[!is.na(values) & !is_none]
+}
+
+# Labels as text. as.character() would write 100000 as "1e+05", or 1 as "1e+00", by option `scipen`.
+label_text <- function(labels) {
+  if (is.double(labels)) sprintf("%.0f", labels) else as.character(labels)
 }
 
 # ---- options ------------------------------------------------------------------------------------

@@ -21,7 +21,9 @@ check_metric_options <- function(metric, p, absolute, zero_over_zero, arg, call)
   if (name == "minkowski" && !is_single_number(p)) {
     refuse("p", paste("is", describe(p)), "it must be one positive number", call)
   }
-  if (is_single_number(zero_over_zero)) zero_over_zero <- format(zero_over_zero)
+  if (is_single_number(zero_over_zero) && zero_over_zero %in% 0:1) {
+    zero_over_zero <- if (zero_over_zero == 0) "0" else "1"
+  }
   list(
     name = name,
     p = if (name == "minkowski") as.double(p) else 2,

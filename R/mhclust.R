@@ -83,7 +83,9 @@ mhclust <- function(x,
 }
 
 # Arguments of the methods of observations().
-observation_options <- c("channels", "use", "of", "assay", "features", "dimred", "altexp")
+observation_options <- c(
+  "channels", "use", "of", "assay", "features", "dimred", "altexp", "rows_are_observations"
+)
 
 # The extra arguments that gmhclust() has; warns of the others.
 backend_options <- function(extra, call) {

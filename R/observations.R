@@ -26,6 +26,9 @@
 #'   assay.
 #' @param altexp The name or number of an alternative experiment (`altExp()`), for example of
 #'   antibodies, to use instead of the main one.
+#' @param rows_are_observations A square matrix of distances, such as `as.matrix(dist(x))` or
+#'   `1 - cor(x)`, is refused: linkage of distances is `ghclust(as.dist(d))`. `TRUE` takes its rows
+#'   as observations all the same.
 #' @param ... Arguments of the method for the class of `x`. The functions of this package take them,
 #'   too: `gmhclust(sce, dimred = "PCA")`.
 #'
@@ -73,8 +76,9 @@ observations <- function(x, ...) {
   UseMethod("observations")
 }
 
+#' @rdname observations
 #' @export
-observations.default <- function(x, ...) {
+observations.default <- function(x, rows_are_observations = FALSE, ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
   refuse_distances(x, "x", call)
@@ -88,18 +92,49 @@ observations.default <- function(x, ...) {
   }
   # A matrix of another class has methods of its own.
   if (is.object(x)) x <- unclass(asS4(x, FALSE))
-  as_doubles(x)
+  refuse_square_distances(as_doubles(x), rows_are_observations, call)
 }
 
+#' @rdname observations
 #' @export
-observations.data.frame <- function(x, ...) {
+observations.data.frame <- function(x, rows_are_observations = FALSE, ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
   if (length(x) != ncol(x) || any(vapply(x, NROW, 0L) != nrow(x))) {
     refuse("x", "has columns of different lengths", "a data frame has as many values in each", call)
   }
   check_columns(x, "x", call)
-  as_doubles(if (ncol(x) > 0) as.matrix(x) else matrix(0, nrow(x), 0))
+  x <- as_doubles(if (ncol(x) > 0) as.matrix(x) else matrix(0, nrow(x), 0))
+  refuse_square_distances(x, rows_are_observations, call)
+}
+
+# x, unless it is a square matrix of distances that does not count as observations.
+refuse_square_distances <- function(x, rows_are_observations, call) {
+  insists <- check_flag(rows_are_observations, "rows_are_observations", call)
+  if (insists || !is_square_distances(x)) return(x)
+  needs <- paste(
+    "use ghclust(as.dist(...)) for linkage of these distances; rows_are_observations = TRUE takes",
+    "the rows as observations"
+  )
+  refuse("x", paste0("looks like distances: its ", nrow(x), " x ", nrow(x),
+                     " values are symmetric and not negative, with a diagonal of zeros"),
+         needs, call)
+}
+
+# Whether a matrix of doubles is symmetric and not negative, with a diagonal of zeros, up to rounding
+# (1 - cor(x) is so). Smaller matrices than 3 x 3, and zeros, may as well be data.
+is_square_distances <- function(x) {
+  n <- nrow(x)
+  if (n != ncol(x) || n < 3) return(FALSE)
+  largest <- suppressWarnings(max(x, na.rm = TRUE))
+  if (!is.finite(largest) || largest <= 0) return(FALSE)
+  rounding <- 1e-8 * largest
+  diagonal <- x[seq.int(1, by = n + 1, length.out = n)]
+  if (anyNA(diagonal) || any(abs(diagonal) > rounding) || min(x, na.rm = TRUE) < -rounding) {
+    return(FALSE)
+  }
+  difference <- abs(x - t(x))
+  identical(is.na(x), t(is.na(x))) && all(difference <= rounding, na.rm = TRUE)
 }
 
 #' @rdname observations
@@ -131,7 +166,7 @@ observations.sparseMatrix <- function(x, ...) {
 # `arg`: those of the methods of this package, and those of other packages about their objects.
 as_data <- function(x, arg, call, ...) {
   if (is_number_vector(x)) refuse_vector(x, arg, call)
-  tryCatch(observations(x, ...), error = function(e) {
+  values <- tryCatch(observations(x, ...), error = function(e) {
     if (!inherits(e, "gmhclust_error")) {
       got <- paste0("is ", describe(x), ", which cannot be read: ", conditionMessage(e))
       refuse(arg, got, needs_observations, call)
@@ -142,6 +177,23 @@ as_data <- function(x, arg, call, ...) {
     e$call <- call
     stop(e)
   })
+  if (is.matrix(values) && is.double(values) && !is.object(values)) return(values)
+  plain_observations(values, x, arg, call)
+}
+
+# What a method of a user's class returned, as a plain matrix of doubles, a DelayedMatrix or a sparse
+# matrix: the library reads the true dimensions, not those that a method of dim() tells.
+plain_observations <- function(values, x, arg, call) {
+  if (isS4(values) && is_unread(values)) return(values)
+  if ((isS4(values) || is.data.frame(values)) && !identical(class(values), class(x))) {
+    return(as_data(values, arg, call))
+  }
+  plain <- unclass(if (isS4(values)) asS4(values, FALSE) else values)
+  if (!is.matrix(plain) || !is_numeric_type(values)) {
+    got <- paste0("is ", describe(x), ", whose method of observations() gave ", describe(plain))
+    refuse(arg, got, "it must give a numeric matrix with observations in rows", call)
+  }
+  as_doubles(plain)
 }
 
 # Stops if there are arguments that the method for x does not have.
@@ -181,7 +233,7 @@ read_all <- function(x, arg, call) {
   as_doubles(as.matrix(x))
 }
 
-in_megabytes <- function(bytes) paste(format(signif(bytes / 1e6, 2), big.mark = ","), "MB")
+in_megabytes <- function(bytes) paste(shown_count(signif(bytes / 1e6, 2)), "MB")
 
 # Gives one message if a column may be none of the data, or, with `wide`, if there are more columns
 # than rows, unless the library refuses such a matrix.

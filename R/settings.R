@@ -72,4 +72,7 @@ shown_mahalanobis <- function(settings) {
 }
 
 # A count for a reader: 20,000.
-shown_count <- function(count) format(count, big.mark = ",", scientific = FALSE, trim = TRUE)
+# With `decimal.mark`, because option OutDec may also be ",".
+shown_count <- function(count) {
+  format(count, big.mark = ",", decimal.mark = ".", scientific = FALSE, trim = TRUE)
+}

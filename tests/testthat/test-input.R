@@ -50,12 +50,6 @@ test_that("all functions of observations refuse distances", {
   expect_refused(gmhclust(structure(1:3, class = "dist")), "`X` is distances (\"dist\"); it needs")
 })
 
-test_that("a symmetric matrix with zero diagonal counts as observations", {
-  square <- as.matrix(dist(x))
-  expect_length(gmhclust(square, 4)$order, 10)
-  expect_identical(attr(gdist(square), "Size"), 10L)
-})
-
 test_that("a vector is refused with advice", {
   expect_refused(gmhclust(1:5), "use matrix(X) for 5 observations of one variable, or cbind()")
   expect_refused(gmhclust(letters), "`X` is a character vector of length 26")

@@ -55,6 +55,81 @@ test_that("a method of a user's own class is found, and its errors come through"
   expect_error(gmst(structure(list(), class = "gmhclust_test")), "no values here")
 })
 
+# An object whose method of observations() gives `values`.
+given <- function(values) structure(list(values = values), class = "gmhclust_given")
+
+test_that("what a user's method gives is taken as it truly is, or refused by every function", {
+  registerS3method("observations", "gmhclust_given", function(x, ...) x$values)
+  # A class that tells other dimensions than it has.
+  registerS3method("dim", "gmhclust_lying", function(x) c(5L, 4L))
+  whole <- round(x)
+  storage.mode(whole) <- "integer"
+  expect_same_results(given(x), x)
+  expect_same_results(given(whole), whole + 0)
+  expect_same_results(given(as.data.frame(x)), x)
+  expect_same_results(given(structure(x, class = "gmhclust_lying")), x)
+  expect_same_results(given(structure(x, class = "DelayedMatrix")), x)
+  expect_identical(gdist(given(x > 2)), gdist((x > 2) + 0), ignore_attr = "call")
+  verbs <- list(
+    gmhclust = function(x) gmhclust(x), mhclust = function(x) mhclust(x),
+    ghclust = function(x) ghclust(x), gdist = function(x) gdist(x), gknn = function(x) gknn(x, 2),
+    gneighbours = function(x) gneighbours(x, 1), gmst = function(x) gmst(x),
+    gkmeans = function(x) gkmeans(x, 2)
+  )
+  wrong <- list(
+    "a", NULL, list(), 1:3, x + 1i, array(1, c(2, 2, 2)), quote(a), sum,
+    structure(list(), class = "gmhclust_given"),
+    structure(matrix(1:4, 2), class = "integer64")
+  )
+  for (verb in verbs) {
+    for (values in wrong) {
+      error <- expect_error(verb(given(values)), class = "gmhclust_error_input")
+      expect_match(conditionMessage(error), "whose method of observations() gave", fixed = TRUE)
+    }
+  }
+  skip_if_not_installed("Matrix")
+  expect_same_results(given(Matrix::Matrix(whole, sparse = TRUE)), whole + 0)
+})
+
+test_that("a square matrix of distances is no data, unless the user insists", {
+  d <- as.matrix(dist(x[1:30, ]))
+  verbs <- list(
+    gmhclust = function(x, ...) gmhclust(x, ...), mhclust = function(x, ...) mhclust(x, ...),
+    ghclust = function(x, ...) ghclust(x, "average", ...), gdist = function(x, ...) gdist(x, ...),
+    gknn = function(x, ...) gknn(x, 2, ...), gneighbours = function(x, ...) gneighbours(x, 1, ...),
+    gmst = function(x, ...) gmst(x, ...), gkmeans = function(x, ...) gkmeans(x, d[1:2, ], 50, ...)
+  )
+  for (verb in verbs) {
+    for (distances in list(d, as.data.frame(d), 1 - cor(t(x[1:30, ])), unname(d))) {
+      error <- expect_error(verb(distances), class = "gmhclust_error_input")
+      expect_match(conditionMessage(error), "looks like distances: its 30 x 30 values")
+      expect_match(conditionMessage(error), "as.dist", fixed = TRUE)
+    }
+    # A diagonal that is not zero, here not even in the last digits, makes it data.
+    expect_identical(
+      verb(d, rows_are_observations = TRUE)[[1]], verb(d + diag(1e-7, 30) * max(d))[[1]],
+      tolerance = 1e-5
+    )
+  }
+  expect_error(gmst(d, rows_are_observations = 2), "`rows_are_observations` is 2")
+  # Other square matrices are data.
+  square <- x[1:4, ]
+  for (data in list(square, square - diag(diag(square)), matrix(0, 4, 4), diag(4), -d[1:9, 1:9])) {
+    expect_identical(observations(data), data)
+  }
+  expect_identical(dim(observations(matrix(c(0, 1, 1, 0), 2))), c(2L, 2L))
+})
+
+test_that("similarities and cross distances are refused", {
+  simil <- structure(dist(x[1:9, ]), class = c("simil", "dist"))
+  expect_refused(ghclust(simil), "`x` holds similarities", "ghclust")
+  expect_refused(gmhclust(simil), "`X` is distances")
+  cross <- structure(as.matrix(dist(x[1:9, ]))[, 1:4], class = "crossdist")
+  expect_refused(gmhclust(cross), "`X` is distances between two sets of observations")
+  class(cross) <- "crosssimil"
+  expect_refused(gknn(cross, 2), "`X` is similarities between two sets", "gknn")
+})
+
 test_that("a flowFrame gives its markers, without scatter and time", {
   cells <- flow_cells()
   expect_identical(observations(cells$frame), cells$plain)
