@@ -41,8 +41,10 @@
 #' nearest cluster, but decides by heights, which must increase.
 #'
 #' With `rest = "nearest"`, a cell outside of all populations gets the population of least
-#' Mahalanobis distance: that of the population's mean and covariance, without the outliers. If the
-#' covariance of any population is singular, all distances are Euclidean distances to means.
+#' Mahalanobis distance: that of the population's mean and covariance, without the outliers. Redundant
+#' columns of `X` are left out, as in [gmhclust()]. If the covariance of any population is singular all
+#' the same, all distances are Euclidean distances to means, with a message of class
+#' `gmhclust_message_singular`.
 #'
 #' @section Time and memory:
 #' Time and memory are proportional to the number of leaves.
@@ -57,7 +59,8 @@
 #'     \item{`roots`}{the merge, a row of `h$merge`, that completes each population; for a single
 #'       leaf its negative number.}
 #'   }
-#'   `print()` shows the sizes. Subsets, comparisons and `as.integer()` give plain vectors.
+#'   `print()` shows the sizes; `summary()` gives them, and the shares, as a data frame. Subsets,
+#'   comparisons and `as.integer()` give plain vectors; `as.data.frame()` has a column `population`.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `h` is not a valid tree, if it has fewer than `k`
 #' such populations, or if another argument is invalid.
@@ -106,7 +109,7 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
   by_size <- order(-nodes$size[roots], match(seq_along(roots), population))
   population <- match(population, by_size, nomatch = 0L)
   roots <- roots[by_size]
-  if (rest == "nearest") population <- nearest_populations(x, population, length(roots))
+  if (rest == "nearest") population <- nearest_populations(x, population, length(roots), call)
   new_populations(population, roots, members, least, rest == "nearest", h$labels)
 }
 
@@ -157,11 +160,21 @@ points_of_leaves <- function(x, n, arg, call, ...) {
 }
 
 # `population` with the nearest of the k populations in place of 0.
-nearest_populations <- function(x, population, k) {
+nearest_populations <- function(x, population, k, call) {
   loose <- which(population == 0L)
   if (length(loose) == 0) return(population)
+  redundant <- redundant_columns(x)$columns
+  if (length(redundant) > 0) x <- x[, -redundant, drop = FALSE]
   shapes <- lapply(seq_len(k), function(p) population_shape(x[population == p, , drop = FALSE]))
-  is_euclidean <- any(vapply(shapes, function(shape) is.null(shape$factor), NA))
+  singular <- which(vapply(shapes, function(shape) is.null(shape$factor), NA))
+  is_euclidean <- length(singular) > 0
+  if (is_euclidean && k > 1) {
+    message_of_columns(
+      paste0("the covariance of population ", paste(singular, collapse = ", "), " is singular, so ",
+             "cells in no population are given to the population of the nearest mean"),
+      "gmhclust_message_singular", call
+    )
+  }
   points <- t(x[loose, , drop = FALSE])
   least <- rep(Inf, length(loose))
   for (p in seq_len(k)) {
@@ -198,18 +211,25 @@ print.populations <- function(x, ...) {
     refuse("x", "has attributes that do not fit", "it must be the value of cut_populations()",
            match.call())
   }
-  total <- sum(sizes) + attr(x, "rest")
   cat(
     k, ngettext(k, " population", " populations"), " of at least ",
-    shown_count(attr(x, "min_members")), " members:\n", sep = ""
+    shown_count(ceiling(attr(x, "min_members"))), " members:\n", sep = ""
   )
-  shown <- data.frame(
-    members = shown_count(c(sizes, attr(x, "rest"))),
-    share = sprintf("%.1f%%", 100 * c(sizes, attr(x, "rest")) / total),
-    row.names = c(seq_along(sizes), "none")
-  )
-  print(shown)
+  sizes <- summary(x)
+  print(data.frame(
+    members = shown_count(sizes$members), share = sprintf("%.1f%%", 100 * sizes$share),
+    row.names = sizes$population
+  ))
   invisible(x)
+}
+
+#' @export
+summary.populations <- function(object, ...) {
+  members <- c(attr(object, "sizes"), attr(object, "rest"))
+  data.frame(
+    population = c(seq_len(attr(object, "k")), "none"), members = members,
+    share = members / sum(members)
+  )
 }
 
 # Populations without the attributes that only print() uses.
@@ -227,6 +247,6 @@ Ops.populations <- function(e1, e2) {
 
 #' @export
 as.data.frame.populations <- function(x, row.names = NULL, optional = FALSE, # nolint
-                                      ...) {
-  as.data.frame(plain_populations(x), row.names = row.names, optional = optional, ...)
+                                      ..., nm = "population") {
+  as.data.frame(plain_populations(x), row.names = row.names, optional = optional, ..., nm = nm)
 }

@@ -144,10 +144,9 @@ random_centers <- function(x, k, nstart, call) {
   function() x[sample.int(nrow(x), k), , drop = FALSE]
 }
 
-# k-means labels as apriori clusters of gmhclust(), with its checked `options`.
+# k-means labels as apriori clusters of gmhclust(), with its checked `options`, of x as it clusters it.
 kmeans_labels <- function(x, k, options, arg, call) {
   k <- check_count(k, nrow(x), arg, call)
-  if (options$scale) x <- standardise(x)
   options$iterations <- 10L
   best_start(x, k, 1, "kmeans++", options, call)$cluster
 }

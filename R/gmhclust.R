@@ -48,12 +48,15 @@
 #'   other machines: the value of `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
 #'   package \pkg{BiocParallel}. All other work is done in this process. See *Workers* below. The
 #'   result is the same, bit for bit.
+#' @param redundant What to do with columns that are constant or depend linearly on others, see
+#'   *Redundant columns*: `"drop"` leaves them out, `"keep"` keeps them.
 #' @param quick `NULL`, or the former form of `distance`: `TRUE` means `"centroid"`, `FALSE` means
 #'   `"full"`.
 #' @param ... Arguments of [observations()] for X.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   usable ones. They share the apriori clusters; without apriori clusters only one is used.
-#' @param warn Whether to tell of inversions, once a session, by a message; see *Heights* below.
+#' @param warn Whether to tell, by messages, of inversions, once a session, and of singular
+#'   covariances; see *Heights* and *Redundant columns* below.
 #'
 #' @section Shapes:
 #' Let a cluster have m members, centroid c and covariance S (divisor m - 1), and let w = min(1, m /
@@ -104,6 +107,21 @@
 #' * It hardly mattered for the lymphocytes: 0.92 to 0.94 with 14 markers from 30 to n / 2, and 0.95
 #'   to 0.98 with 6 markers from 2 p to n / 2. With 3 columns, where populations overlapped, data
 #'   sets differed by more (0.2) than thresholds did.
+#'
+#' @section Redundant columns:
+#' A column that is constant, or a linear combination of others (a copy, a sum, the last of shares
+#' that add up to 1), makes every covariance singular, and so every metric Euclidean. A Mahalanobis
+#' distance does not depend on such a column. So it is left out, with a message of class
+#' `gmhclust_message_redundant` that names it; `h$settings$left_out` keeps its name. Of columns that
+#' depend on each other, the last ones are left out. A column counts as such if the others explain it
+#' up to a millionth of its spread (the range of the middle four fifths of its values) in all rows
+#' but at most 1%, and fewer than 2 p. [mhclust()] keeps such columns, with the message.
+#'
+#' A cluster of T members or more may have a singular covariance for other reasons: many equal
+#' values, such as zeros, or a threshold of at most p members. `h$settings$singular` counts the merges
+#' that make such clusters, `h$settings$full_size` all merges that make a full-size cluster. If the
+#' former are 1% of the latter or more, there is a message of class `gmhclust_message_singular`,
+#' unless `warn` is `FALSE`.
 #'
 #' @section Heights:
 #' Heights are the distances at which clusters merged, in the order of the merges. This linkage has
@@ -178,7 +196,8 @@
 #'   \item{`backend`}{`"cpu"` or `"cuda"`: the backend that was used.}
 #'   \item{`settings`}{a list of what was done, which prints as a table: `threshold` (in members),
 #'     `subthreshold`, `distance` (`"full"` or `"centroid"`), `normalize`, `scale`, the numbers of
-#'     `observations`, `columns`, `apriori_clusters` and `inversions`.}
+#'     `observations`, `columns` (that were used), `apriori_clusters` and `inversions`; `left_out`,
+#'     `full_size` and `singular`, see *Redundant columns*.}
 #' }
 #' With apriori clusters, also
 #' \describe{
@@ -231,9 +250,13 @@ gmhclust <- function(X, # nolint: object_name_linter.
                      BPPARAM = NULL, # nolint: object_name_linter.
                      warn = TRUE,
                      quick = NULL,
+                     redundant = c("drop", "keep"),
                      ...) {
   call <- match.call()
   x <- as_observations(X, "X", call, ..., wide = TRUE)
+  redundant <- check_choice(redundant, redundant_choices, "redundant", call)
+  kept <- if (redundant == "drop") drop_redundant(x, "X", call) else list(x = x)
+  x <- kept$x
   workers <- check_workers(BPPARAM, "BPPARAM", call)
   options <- list(
     threshold = if (is.null(threshold)) {
@@ -252,9 +275,11 @@ gmhclust <- function(X, # nolint: object_name_linter.
     worker_device = if (!is.null(workers)) {
       check_device(backend, threads, devices, call, workers)
     },
-    warn = check_flag(warn, "warn", call)
+    warn = check_flag(warn, "warn", call),
+    left_out = kept$left_out
   )
   message_if_slow(x, options$subthreshold)
+  x <- in_range(x, options$scale, "X", call)
   apriori <- if (is_single_number(apriori)) {
     kmeans_labels(x, apriori, options, "apriori", call)
   } else {
@@ -288,7 +313,6 @@ clustering_options <- c("threshold", "subthreshold", "quick", "normalize", "apri
 # `apriori`.
 mahalanobis_average <- function(x, apriori, options, call) {
   labels <- rownames(x)
-  if (options$scale) x <- standardise(x)
   inner <- if (!is.null(options$workers) && !is.null(options$clusters) && options$apriori_intra) {
     merges_by_workers(x, options, call)
   }
@@ -298,7 +322,7 @@ mahalanobis_average <- function(x, apriori, options, call) {
   )
   tree <- new_hclust(
     value$merge, value$height, value$order, labels, "mahalanobis-average", call,
-    settings = clustering_settings(value$height, x, options)
+    settings = clustering_settings(value, x, options)
   )
   tree$backend <- value$backend
   if (!is.null(options$clusters)) {
@@ -306,12 +330,15 @@ mahalanobis_average <- function(x, apriori, options, call) {
     tree$n.height.apriori <- value$n_height_apriori
     tree$g.labels <- options$clusters$labels[value$g_labels]
   }
-  if (options$warn) tell_inversions(tree, call)
+  if (options$warn) {
+    tell_singular(tree$settings, call)
+    tell_inversions(tree, call)
+  }
   tree
 }
 
-# Component `settings` of the tree of checked `options`.
-clustering_settings <- function(height, x, options) {
+# Component `settings` of the tree that a job made of x with checked `options`.
+clustering_settings <- function(value, x, options) {
   new_settings(
     threshold = options$threshold,
     subthreshold = options$subthreshold,
@@ -320,8 +347,11 @@ clustering_settings <- function(height, x, options) {
     scale = options$scale,
     observations = nrow(x),
     columns = ncol(x),
+    left_out = options$left_out,
     apriori_clusters = length(options$clusters$labels),
-    inversions = count_inversions(height)
+    full_size = value$full_size,
+    singular = value$singular,
+    inversions = count_inversions(value$height)
   )
 }
 

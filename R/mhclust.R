@@ -25,12 +25,20 @@
 #'   covariance depend on rounding; here these clusters use f = 1, see *Shapes* in [gmhclust()].
 #' * The covariance has the divisor m - 1, as in mhca, unlike in Šmelko's program.
 #'
-#' In all other cases merges are identical and heights agree up to rounding.
+#' * mhca warns of an apriori cluster of more members than the threshold. Here there is no warning:
+#'   the threshold is the number of members that a reliable covariance needs, and a larger apriori
+#'   cluster has one.
+#' * Arguments that only concern mhca's implementation, such as `useR`, are ignored with a warning.
 #'
-#' @return The value of [gmhclust()].
+#' In all other cases merges are identical and heights agree up to rounding. A constant or dependent
+#' column makes all metrics Euclidean, as in mhca, with the message of *Redundant columns* in
+#' [gmhclust()].
+#'
+#' @return The value of [gmhclust()]. With apriori clusters it also has mhca's name for their labels,
+#'   component `g`.
 #' @inheritSection gmhclust Errors
 #' @inherit gmhclust references
-#' @seealso [gmhclust()]
+#' @seealso [gmhclust()]; [cutreeApriori()] and other functions with mhca's names.
 #'
 #' @examples
 #' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 40), 1:14])
@@ -55,6 +63,7 @@ mhclust <- function(x,
   extra <- backend_options(list(...), call)
   of_data <- extra[names(extra) %in% observation_options]
   x <- do.call(as_observations, c(list(x, "x", call, wide = TRUE), of_data), quote = TRUE)
+  tell_redundant(x, "x", call)
   backend <- if (is.null(extra$backend)) backends else extra$backend
   threads <- extra$threads
   if (!check_flag(gParallel, "gParallel", call) && is.null(threads)) threads <- 1L
@@ -79,7 +88,10 @@ mhclust <- function(x,
     },
     warn = check_flag(warn, "warn", call)
   )
-  mahalanobis_average(x, labels_of(g), options, call)
+  x <- in_range(x, options$scale, "x", call)
+  tree <- mahalanobis_average(x, labels_of(g), options, call)
+  if (!is.null(tree$apriori)) tree$g <- tree$apriori
+  tree
 }
 
 # Arguments of the methods of observations().

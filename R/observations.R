@@ -240,9 +240,7 @@ in_megabytes <- function(bytes) paste(shown_count(signif(bytes / 1e6, 2)), "MB")
 message_if_doubtful <- function(x, arg, call, wide = FALSE) {
   text <- c(if (wide) message_of_shape(x, arg), message_of_counters(x, arg))
   if (length(text) == 0) return(invisible())
-  message(gmhclust_condition(
-    c("gmhclust_message_columns", "message"), paste0(paste(text, collapse = "\n"), "\n"), call
-  ))
+  message_of_columns(paste(text, collapse = "\n"), NULL, call)
 }
 
 message_of_shape <- function(x, arg) {
@@ -267,10 +265,10 @@ message_of_counters <- function(x, arg) {
 }
 
 # Columns by name, or by number where they have none.
-column_names <- function(x, columns) {
+column_names <- function(x, columns, quote = TRUE) {
   names <- colnames(x)[columns]
   if (is.null(names)) return(columns)
-  ifelse(is.na(names) | !nzchar(names), columns, dQuote(names, FALSE))
+  ifelse(is.na(names) | !nzchar(names), columns, if (quote) dQuote(names, FALSE) else names)
 }
 
 # Fewer values, or fewer distinct ones, say nothing about a column. Counts of fewer observations

@@ -255,7 +255,7 @@ test_that("wrong input is refused by name", {
   refused(gdist(x, upper = 1), "`upper` is 1")
   refused(gdist(x, "pearson", absolute = NA), "`absolute` is NA")
   refused(gdist(x, absolute = TRUE), "`absolute` is TRUE; that is for correlations")
-  refused(gdist(x, "canberra", zero_over_zero = 2), "`zero_over_zero` is \"2\"")
+  refused(gdist(x, "canberra", zero_over_zero = 2), "`zero_over_zero` is 2")
   refused(gdist(x, zero_over_zero = "1"), "`zero_over_zero` is given; that is for \"canberra\"")
   refused(gdist(x, backend = "opencl"), "`backend` is \"opencl\"")
   refused(gdist(x, threads = 0), "`threads` is 0")

@@ -1,7 +1,7 @@
 test_that("the signature is the published one", {
   expect_named(formals(gmhclust), c(
     "X", "threshold", "apriori", "subthreshold", "distance", "normalize", "scale", "apriori_intra",
-    "backend", "threads", "progress", "devices", "BPPARAM", "warn", "quick", "..."
+    "backend", "threads", "progress", "devices", "BPPARAM", "warn", "quick", "redundant", "..."
   ))
 })
 
@@ -33,6 +33,7 @@ test_that("settings keep what was done", {
   expect_identical(unclass(settings), list(
     threshold = 7, subthreshold = "mahal", distance = "centroid", normalize = TRUE, scale = TRUE,
     observations = 60L, columns = 3L, apriori_clusters = 3L,
+    full_size = sum(lengths(leaves_of_merges(tree)) >= 7), singular = 0L,
     inversions = sum(tree$height < cummax(tree$height))
   ))
 })

@@ -2,7 +2,7 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::mahalanobis::{
-    self, apriori, Clusterer, Clustering, Distance, Options, Subthreshold,
+    self, apriori, Clusterer, Clustering, Distance, Options, SingularMerges, Subthreshold,
 };
 use gmhclust_core::{memory, Error as CoreError, Merge, Monitor, Result as CoreResult};
 
@@ -64,7 +64,11 @@ fn job_gmhclust(
                     engine.run(monitor, |on| clusterer.run(on, monitor))
                 }
             }?;
-            Ok((clustering, engine.name()))
+            let singular = engine.cpu().install(|| {
+                let tree = &clustering.dendrogram;
+                mahalanobis::count_singular(&x, tree, options.threshold, monitor)
+            })?;
+            Ok((clustering, singular, engine.name()))
         })
     };
     ExternalPtr::new(Job::start_reading(n, x.into(), prepare(), clustering_to_r))
@@ -184,7 +188,9 @@ impl<I: Iterator> Iterator for Counted<I> {
 
 impl<I: Iterator> ExactSizeIterator for Counted<I> {}
 
-fn clustering_to_r((clustering, backend): (Clustering, &'static str)) -> CoreResult<Robj> {
+fn clustering_to_r(
+    (clustering, singular, backend): (Clustering, SingularMerges, &'static str),
+) -> CoreResult<Robj> {
     let Clustering {
         dendrogram,
         apriori_merges,
@@ -196,6 +202,8 @@ fn clustering_to_r((clustering, backend): (Clustering, &'static str)) -> CoreRes
         order = vector::integers(dendrogram.order.iter().copied())?,
         n_height_apriori = r_integer(apriori_merges),
         g_labels = vector::integers(apriori_labels.into_iter().map(r_integer))?,
+        full_size = r_integer(singular.full_size),
+        singular = r_integer(singular.singular),
         backend = backend
     )
     .into())

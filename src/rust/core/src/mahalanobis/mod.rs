@@ -12,7 +12,8 @@
 //! * [`problem`]: clusters to merge to one;
 //! * [`screen`]: lower bounds on many distances at a time; [`device`]: the needs of agglomeration;
 //! * [`clusters`]: the state of the clusters on the CPU;
-//! * [`agglomerate`]: the merges of a problem; [`reference`]: the same, slowly and obviously.
+//! * [`agglomerate`]: the merges of a problem; [`reference`]: the same, slowly and obviously;
+//! * [`singular`]: how many merges of a tree have no inverse of a covariance.
 
 pub mod agglomerate;
 pub mod apriori;
@@ -36,6 +37,7 @@ pub mod problem;
 pub mod reference;
 pub mod screen;
 pub mod shape;
+mod singular;
 pub mod subthreshold;
 #[cfg(test)]
 mod tests;
@@ -46,4 +48,5 @@ pub use device::{AgglomerationDevice, Division, MergesOfEach, WholeProblems};
 pub use input::MOST_DEGENERATE_WORK;
 pub use options::{Distance, Options};
 pub use problem::{BoundingBox, Problem, UnionRule};
+pub use singular::{count_singular, SingularMerges};
 pub use subthreshold::Subthreshold;

@@ -1,0 +1,209 @@
+# Columns that would spoil a clustering without a word: those that make every covariance singular,
+# and those whose values are too close together or too far from 0 for double precision.
+
+# Most rows of the sample by which redundant columns are looked for, unless there are many columns.
+sampled_rows <- 1000L
+
+# A column is explained by others if the rest is at most this share of its spread. Single precision,
+# in which many files hold their values, rounds sums to some 1e-7.
+dependence_tolerance <- 1e-6
+
+# The redundant columns of x: a list of their numbers `columns`, and of `constant`, whether each is
+# constant; the others are linear combinations of columns that stay. Either may fail for a few rows:
+# one in a hundred, but fewer than 2 p, which define no covariance. Columns on any scale count alike.
+#
+# The time for data without such columns does not depend on the number of rows: a sample of full rank
+# proves that the data have it. What looks redundant in a part of the sample is checked on all rows.
+redundant_columns <- function(x) {
+  n <- nrow(x)
+  p <- ncol(x)
+  none <- list(columns = integer(0), constant = logical(0))
+  # With so few rows every covariance is singular.
+  if (p < 2 || n <= p) return(none)
+  exceptions <- if (n < 20) 0 else min(max(1, n %/% 100), 2 * p - 1)
+  rows <- unique(round(seq(1, n, length.out = min(n, max(sampled_rows, 4 * p)))))
+  sample <- scaled_sample(x[rows, , drop = FALSE])
+  # A relation that fails for a few rows holds in parts without these.
+  parts <- max(1, min(8, length(rows) %/% (2 * p + 2)))
+  is_left <- rep(TRUE, p)
+  is_constant <- logical(p)
+  for (part in seq_len(parts)) {
+    left <- which(is_left)
+    inside <- seq(part, length(rows), by = parts)
+    for (found in dependent_columns(sample$values[inside, left, drop = FALSE])) {
+      weights <- numeric(p)
+      weights[left] <- found
+      if (is_relation(x, weights, sample, exceptions)) {
+        column <- which(weights == 1)
+        is_left[column] <- FALSE
+        is_constant[column] <- sum(weights != 0) == 1
+      }
+    }
+  }
+  if (!any(is_left)) return(none)
+  list(columns = which(!is_left), constant = is_constant[!is_left])
+}
+
+# The `values` of a sample, less the `centre` of each column and divided by its `unit`, so that the
+# greatest is 1; and the `spread` of each column in that unit: of the middle four fifths, which a few
+# far values do not change.
+scaled_sample <- function(values) {
+  centre <- apply(values, 2, stats::median)
+  values <- sweep(values, 2, centre)
+  unit <- apply(abs(values), 2, max)
+  unit[unit == 0] <- 1
+  values <- sweep(values, 2, unit, "/")
+  spread <- apply(values, 2, function(column) {
+    diff(stats::quantile(column, c(0.1, 0.9), names = FALSE))
+  })
+  list(values = values, centre = centre, unit = unit, spread = spread)
+}
+
+# The columns that depend linearly on others in all rows of `values`: for each of them a vector of
+# weights, 1 for the column itself, by which the columns add up to a constant.
+dependent_columns <- function(values) {
+  values <- sweep(values, 2, colMeans(values))
+  # LINPACK's, because its tolerance is a share of each column's own norm, and it moves dependent
+  # columns behind the others.
+  factors <- qr(values, tol = dependence_tolerance)
+  rank <- factors$rank
+  if (rank == ncol(values)) return(list())
+  triangle <- qr.R(factors)[seq_len(rank), , drop = FALSE]
+  lapply(seq.int(rank + 1, ncol(values)), function(j) {
+    weights <- numeric(ncol(values))
+    if (rank > 0) {
+      weights[factors$pivot[seq_len(rank)]] <-
+        -backsolve(triangle[, seq_len(rank), drop = FALSE], triangle[, j])
+    }
+    # What rounding leaves of a weight of 0.
+    weights[abs(weights) < dependence_tolerance] <- 0
+    weights[factors$pivot[j]] <- 1
+    weights
+  })
+}
+
+# Whether columns add up to a constant, by `weights` in units of the sample, 1 for one column, in all
+# rows of x but at most so many `exceptions`.
+is_relation <- function(x, weights, sample, exceptions) {
+  used <- which(weights != 0)
+  column <- which(weights == 1)
+  rounding <- 16 * .Machine$double.eps * sum(abs(weights) * (abs(sample$centre) / sample$unit + 1))
+  tolerance <- dependence_tolerance * sample$spread[column] + rounding
+  # The sample decides most cases, without a look at all rows.
+  sums <- drop(sample$values[, used, drop = FALSE] %*% weights[used])
+  level <- stats::median(sums)
+  if (sum(abs(sums - level) > tolerance) > exceptions) return(FALSE)
+  sums <- 0
+  for (j in used) {
+    sums <- sums + (weights[j] / sample$unit[j]) * (x[, j] - sample$centre[j])
+  }
+  sum(abs(sums - level) > tolerance) <= exceptions
+}
+
+redundant_choices <- c("drop", "keep")
+
+# A list of x without its redundant columns, `x`, and of their names, `left_out`, which a message
+# tells, too.
+drop_redundant <- function(x, arg, call) {
+  found <- redundant_columns(x)
+  if (length(found$columns) == 0) return(list(x = x))
+  left_out <- as.character(column_names(x, found$columns, quote = FALSE))
+  message_of_columns(
+    paste0(redundant_text(x, found, arg), "left out, because no covariance with ",
+           ngettext(length(left_out), "it", "them"), " has an inverse; redundant = \"keep\" keeps ",
+           ngettext(length(left_out), "it", "them")),
+    "gmhclust_message_redundant", call
+  )
+  list(x = x[, -found$columns, drop = FALSE], left_out = left_out)
+}
+
+# Tells of redundant columns that mhclust() keeps, as mhca does.
+tell_redundant <- function(x, arg, call) {
+  found <- redundant_columns(x)
+  if (length(found$columns) == 0) return(invisible())
+  message_of_columns(
+    paste0(redundant_text(x, found, arg), "kept, as in mhca: every covariance is singular, and every ",
+           "metric Euclidean; gmhclust() leaves such columns out"),
+    "gmhclust_message_redundant", call
+  )
+}
+
+redundant_text <- function(x, found, arg) {
+  several <- length(found$columns) > 1
+  why <- ifelse(found$constant, " (constant)", " (depends on other columns)")
+  names <- paste0(column_names(x, found$columns), why)
+  if (length(names) > 10) names <- c(names[1:10], paste(length(names) - 10, "more"))
+  paste0("`", arg, "`: ", if (several) "columns " else "column ", paste(names, collapse = ", "),
+         if (several) " were " else " was ")
+}
+
+message_of_columns <- function(text, class, call) {
+  message(gmhclust_condition(c(class, "gmhclust_message_columns", "message"), paste0(text, "\n"),
+                             call))
+}
+
+# Tells how many merges made full-size clusters without an inverse of their covariance, if it is a
+# relevant share.
+tell_singular <- function(settings, call) {
+  singular <- settings$singular
+  if (singular == 0 || singular < relevant_share * settings$full_size) return(invisible())
+  message_of_columns(
+    paste0(
+      "the covariance of the cluster was singular in ", shown_count(singular), " of the ",
+      shown_count(settings$full_size), " merges to clusters of at least ",
+      shown_count(settings$threshold), " members, which so have the Euclidean metric: because of ",
+      "many equal values, or a threshold of at most as many members as columns (`warn = FALSE` ",
+      "turns this message off)"
+    ),
+    "gmhclust_message_singular", call
+  )
+}
+
+# The least share of singular covariances to tell of: single ones are normal for rounded values.
+relevant_share <- 0.01
+
+# ---- the range of double precision --------------------------------------------------------------
+
+# Values of a column have to differ by this much: bounds take sixth powers of distances, and points
+# are nearer to each other than the ends of a column by some orders of magnitude. 1e-45^6 is 1e-270.
+least_spread <- 1e-40
+
+# x on a scale on which double precision suffices: standardised if `scale`, without large offsets.
+in_range <- function(x, scale, arg, call) {
+  x <- shift_to_zero(x)
+  if (scale) return(standardise(x))
+  check_spread(x, arg, call)
+  x
+}
+
+# Stops if the values of a column that is not constant are so close together that powers of their
+# differences underflow. The core refuses values that are too large.
+check_spread <- function(x, arg, call) {
+  for (j in which(abs(x[1, ] - x[nrow(x), ]) < least_spread)) {
+    ends <- range(x[, j])
+    spread <- ends[2] - ends[1]
+    if (spread > 0 && spread < least_spread) {
+      got <- paste0("has values in column ", column_names(x, j), " that differ by at most ",
+                    format(spread, digits = 3))
+      refuse(arg, got, paste0("powers of such differences underflow: multiply the column so that ",
+                              "they differ by ", least_spread, " or more, or use scale = TRUE"), call)
+    }
+  }
+}
+
+# A column is shifted if it is farther from 0 than this many times its spread: its means would lose as
+# large a share of their digits.
+far_from_zero <- 2^20
+
+# x with columns that are far from 0 shifted towards it. A shift by one of the values is exact, because
+# all values are within a factor of 2 of it (Sterbenz 1974). Other columns are not changed.
+shift_to_zero <- function(x) {
+  rows <- unique(round(seq(1, nrow(x), length.out = min(nrow(x), 100))))
+  for (j in seq_len(ncol(x))) {
+    few <- range(x[rows, j])
+    if (max(abs(few)) <= far_from_zero * (few[2] - few[1])) next
+    ends <- range(x[, j])
+    if (max(abs(ends)) > far_from_zero * (ends[2] - ends[1])) x[, j] <- x[, j] - x[1, j]
+  }
+  x
+}

@@ -1,0 +1,351 @@
+//! How many merges of a tree make full-size clusters whose covariance has no inverse.
+//!
+//! Such a cluster has the Euclidean metric. Neither the CPU nor a GPU counts these clusters while it
+//! agglomerates; the tree tells which observations each merge joins.
+
+use pulp::{Simd, WithSimd};
+use rayon::prelude::*;
+
+use super::cholesky::cholesky;
+use super::packed::packed_len;
+use super::shape;
+use crate::dendrogram::Dendrogram;
+use crate::error::{Error, Result};
+use crate::matrix::RowSlices;
+use crate::memory;
+use crate::monitor::Monitor;
+use crate::observations::Observations;
+use crate::simd::dispatch;
+
+/// Names requests in memory errors.
+const CHECK: &str = "the check of the covariances needs";
+
+/// Numbers of merges.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SingularMerges {
+    /// Merges that make a cluster of at least the threshold's number of members.
+    pub full_size: usize,
+    /// Those of them that make a cluster with a singular covariance.
+    pub singular: usize,
+}
+
+/// A full-size cluster.
+#[derive(Debug, Clone)]
+struct FullSize {
+    members: usize,
+    mean: Vec<f64>,
+    /// The diagonal of the scatter.
+    diagonal: Vec<f64>,
+    /// A lower bound on the pivots of the scatter; 0 where it is singular. More members make no pivot
+    /// smaller: d_k is the reciprocal of an element of the inverse of the first k rows and columns.
+    least_pivot: f64,
+    /// The scatter of a singular cluster of more members than dimensions; else empty.
+    scatter: Vec<f64>,
+}
+
+/// Counts the merges of a tree of `x` that make full-size clusters, and those of them with a singular
+/// covariance, by the definition's test of pivots.
+///
+/// On the pool that this is called in. Takes about O(n·p²) time, and O(n·p) memory.
+///
+/// # Errors
+/// `Error::Memory` where there is too little, and `Error::Interrupt`.
+pub fn count_singular(
+    x: &Observations,
+    tree: &Dendrogram,
+    threshold: f64,
+    monitor: &Monitor,
+) -> Result<SingularMerges> {
+    let leaves = Leaves::new(tree)?;
+    let is_full_size = |merge: usize| leaves.sizes[merge] as f64 >= threshold;
+    let merges = 0..tree.merge.len();
+    let mut known: Vec<Option<FullSize>> = memory::collected(CHECK, merges.clone().map(|_| None))?;
+    // Clusters of which no part is full-size do not depend on each other.
+    known
+        .par_iter_mut()
+        .enumerate()
+        .try_for_each(|(merge, known)| {
+            if is_full_size(merge) && !leaves.parts(merge).any(is_full_size) {
+                monitor.check()?;
+                *known = Some(FullSize::of(x, leaves.of(merge))?);
+            }
+            Ok::<_, Error>(())
+        })?;
+    let mut counts = SingularMerges::default();
+    for merge in merges.filter(|&merge| is_full_size(merge)) {
+        if known[merge].is_none() {
+            monitor.check()?;
+            known[merge] = Some(united(x, &leaves, merge, &mut known)?);
+        }
+        counts.full_size += 1;
+        let is_singular = |cluster: &FullSize| cluster.least_pivot == 0.0;
+        counts.singular += usize::from(known[merge].as_ref().is_some_and(is_singular));
+    }
+    Ok(counts)
+}
+
+/// The cluster of a merge, given those of its parts that are full-size, which are taken out of `known`.
+fn united(
+    x: &Observations,
+    leaves: &Leaves,
+    merge: usize,
+    known: &mut [Option<FullSize>],
+) -> Result<FullSize> {
+    let mut parts = leaves
+        .parts(merge)
+        .filter_map(|part| Some((part, known[part].take()?)));
+    let Some((part, mut cluster)) = parts.next() else {
+        return FullSize::of(x, leaves.of(merge));
+    };
+    let others = leaves.of_others(merge, part);
+    let scatter = std::mem::take(&mut cluster.scatter);
+    let before = cluster.clone();
+    match parts.next() {
+        Some((_, other)) => cluster.add(
+            other.members,
+            &other.mean,
+            &other.diagonal,
+            other.least_pivot,
+        ),
+        None => {
+            let rows = others.iter().map(|&id| x.row_slice(id as usize - 1));
+            rows.for_each(|row| cluster.add(1, row, &[], 0.0));
+        }
+    }
+    if cluster.is_surely_regular() {
+        return Ok(cluster);
+    }
+    if scatter.is_empty() {
+        return FullSize::of(x, leaves.of(merge));
+    }
+    Ok(FullSize { scatter, ..before }.with(x, others))
+}
+
+impl FullSize {
+    /// The cluster of some observations, which count from 1.
+    fn of(x: &Observations, members: &[i32]) -> Result<Self> {
+        let p = x.ncols();
+        let mut cluster = Self {
+            members: 1,
+            mean: memory::copied(CHECK, x.row_slice(members[0] as usize - 1))?,
+            diagonal: memory::zeros(CHECK, p)?,
+            least_pivot: 0.0,
+            scatter: Vec::new(),
+        };
+        let others = &members[1..];
+        if members.len() > p {
+            cluster.scatter = memory::zeros(CHECK, packed_len(p))?;
+            return Ok(cluster.with(x, others));
+        }
+        let rows = others.iter().map(|&id| x.row_slice(id as usize - 1));
+        rows.for_each(|row| cluster.add(1, row, &[], 0.0));
+        Ok(cluster)
+    }
+
+    /// Adds a cluster to all but the scatter. An empty diagonal stands for zeros.
+    fn add(&mut self, members: usize, mean: &[f64], diagonal: &[f64], least_pivot: f64) {
+        let (a, b) = (self.members as f64, members as f64);
+        let weight = a * b / (a + b);
+        for (k, sum) in self.diagonal.iter_mut().enumerate() {
+            let delta = mean[k] - self.mean[k];
+            *sum += diagonal.get(k).unwrap_or(&0.0) + weight * delta * delta;
+        }
+        shape::move_towards(shape::share(self.members, members), &mut self.mean, mean);
+        self.members += members;
+        self.least_pivot = self.least_pivot.max(least_pivot);
+    }
+
+    /// Whether the bounds prove that the covariance has an inverse, with room for rounding.
+    fn is_surely_regular(&self) -> bool {
+        let largest = self.diagonal.iter().copied().fold(0.0, f64::max);
+        let smallest_pivot = f64::EPSILON * self.mean.len() as f64 * largest;
+        self.least_pivot > 4.0 * smallest_pivot
+    }
+
+    /// With more members, given the scatter.
+    fn with(self, x: &Observations, members: &[i32]) -> Self {
+        dispatch(WithMembers {
+            cluster: self,
+            x,
+            members,
+        })
+    }
+}
+
+struct WithMembers<'a> {
+    cluster: FullSize,
+    x: &'a Observations,
+    members: &'a [i32],
+}
+
+impl WithSimd for WithMembers<'_> {
+    type Output = FullSize;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> FullSize {
+        let FullSize {
+            mut members,
+            mut mean,
+            mut scatter,
+            ..
+        } = self.cluster;
+        let p = mean.len();
+        for &member in self.members {
+            let row = self.x.row_slice(member as usize - 1);
+            shape::merge(members, &mut mean, &mut scatter, 1, row, &[]);
+            members += 1;
+        }
+        let diagonal = (0..p).map(|i| scatter[packed_len(i) + i]).collect();
+        // The test of pivots does not depend on the scale, so the scatter does for the covariance.
+        let (mut factor, mut pivots) = (vec![0.0; packed_len(p)], vec![0.0; p]);
+        let mut rows = Vec::new();
+        let mut least_pivot = 0.0;
+        if cholesky(simd, &scatter, p, &mut factor, &mut pivots, &mut rows, None) {
+            least_pivot = pivots.into_iter().fold(f64::INFINITY, f64::min);
+            scatter = Vec::new();
+        }
+        FullSize {
+            members,
+            mean,
+            diagonal,
+            least_pivot,
+            scatter,
+        }
+    }
+}
+
+/// The leaves below each merge: a range of the tree's order.
+struct Leaves<'a> {
+    tree: &'a Dendrogram,
+    /// By merge: the place in the order of its first leaf.
+    starts: Vec<u32>,
+    sizes: Vec<u32>,
+}
+
+impl<'a> Leaves<'a> {
+    fn new(tree: &'a Dendrogram) -> Result<Self> {
+        let n = tree.order.len();
+        let mut places = memory::filled(CHECK, n, 0u32)?;
+        for (place, &leaf) in tree.order.iter().enumerate() {
+            places[leaf as usize - 1] = place as u32;
+        }
+        let (mut starts, mut sizes) = (memory::room(CHECK, n - 1)?, memory::room(CHECK, n - 1)?);
+        for row in &tree.merge {
+            let part = |id: i32| {
+                if id < 0 {
+                    (places[(-id) as usize - 1], 1)
+                } else {
+                    (starts[id as usize - 1], sizes[id as usize - 1])
+                }
+            };
+            let [(a, of_a), (b, of_b)] = row.map(part);
+            starts.push(a.min(b));
+            sizes.push(of_a + of_b);
+        }
+        Ok(Self {
+            tree,
+            starts,
+            sizes,
+        })
+    }
+
+    /// The merges that made the parts of a merge; observations are none.
+    fn parts(&self, merge: usize) -> impl Iterator<Item = usize> + '_ {
+        let row = self.tree.merge[merge].iter();
+        row.filter(|&&id| id > 0).map(|&id| id as usize - 1)
+    }
+
+    /// The observations below a merge, from 1.
+    fn of(&self, merge: usize) -> &[i32] {
+        &self.tree.order[self.starts[merge] as usize..][..self.sizes[merge] as usize]
+    }
+
+    /// The observations below a merge that are not below the merge of its `part`.
+    fn of_others(&self, merge: usize, part: usize) -> &[i32] {
+        let all = self.of(merge);
+        let of_part = self.sizes[part] as usize;
+        if self.starts[part] == self.starts[merge] {
+            &all[of_part..]
+        } else {
+            &all[..all.len() - of_part]
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cpu::Cpu;
+    use crate::mahalanobis::{cluster, Distance, Options, Subthreshold};
+    use crate::testing::{draw, observations, Data, Random, DATA};
+
+    /// The counts by the definition, from the members of each merge.
+    fn obvious(x: &Observations, tree: &Dendrogram, threshold: f64) -> SingularMerges {
+        let mut counts = SingularMerges::default();
+        let mut members: Vec<Vec<i32>> = Vec::new();
+        for row in &tree.merge {
+            let of = |id: i32| match id {
+                id if id < 0 => vec![-id],
+                id => members[id as usize - 1].clone(),
+            };
+            let all = row.map(of).concat();
+            if all.len() as f64 >= threshold {
+                counts.full_size += 1;
+                let cluster = FullSize::of(x, &all).unwrap();
+                counts.singular += usize::from(cluster.least_pivot == 0.0);
+            }
+            members.push(all);
+        }
+        counts
+    }
+
+    /// The counts, and those of the definition.
+    fn counted(x: &Observations, threshold: f64) -> (SingularMerges, SingularMerges) {
+        let (cpu, monitor) = (Cpu::new(2).unwrap(), Monitor::default());
+        let options = Options {
+            threshold,
+            subthreshold: Subthreshold::Mahal,
+            distance: Distance::Centroid,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let clustering = cluster(x, None, &options, &cpu, &monitor).unwrap();
+        let tree = clustering.dendrogram;
+        let found = cpu.install(|| count_singular(x, &tree, threshold, &monitor));
+        (found.unwrap(), obvious(x, &tree, threshold))
+    }
+
+    #[test]
+    fn counts_are_those_of_the_definition() {
+        let mut singular = 0;
+        for (seed, data) in DATA.into_iter().enumerate() {
+            for threshold in [1.0, 3.0, 5.0, 12.0, 100.0] {
+                let x = draw(&mut Random(seed as u64), data, 60, 3);
+                let (found, expected) = counted(&x, threshold);
+                assert_eq!(found, expected, "{data:?}, {threshold}");
+                singular += found.singular;
+            }
+        }
+        assert!(singular > 0);
+    }
+
+    #[test]
+    fn a_far_value_makes_the_covariances_of_its_clusters_singular() {
+        let mut values = draw(&mut Random(2), Data::Plain, 80, 2).values().to_vec();
+        values[31] = 1e12;
+        let (found, expected) = counted(&observations(values, 80, 2), 10.0);
+        assert_eq!(found, expected);
+        assert!(found.singular > 0 && found.singular < found.full_size);
+    }
+
+    #[test]
+    fn a_constant_column_makes_all_covariances_singular() {
+        let x = draw(&mut Random(1), Data::Plain, 50, 2);
+        let regular = counted(&x, 10.0).0;
+        assert!(regular.full_size > 0 && regular.singular == 0);
+        let rows = (0..50).map(|i| [x.row_slice(i), &[7.0]].concat());
+        let with_constant = observations(rows.flatten().collect(), 50, 3);
+        let found = counted(&with_constant, 10.0).0;
+        assert!(found.full_size > 0 && found.singular == found.full_size);
+    }
+}
