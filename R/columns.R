@@ -10,10 +10,12 @@ dependence_tolerance <- 1e-6
 
 # The redundant columns of x: a list of their numbers `columns`, and of `constant`, whether each is
 # constant; the others are linear combinations of columns that stay. Either may fail for a few rows:
-# one in a hundred, but fewer than 2 p, which define no covariance. Columns on any scale count alike.
+# one in a hundred, but fewer than 2 p, which define no covariance. Columns on any scale count
+# alike.
 #
-# The time for data without such columns does not depend on the number of rows: a sample of full rank
-# proves that the data have it. What looks redundant in a part of the sample is checked on all rows.
+# The time for data without such columns does not depend on the number of rows: a sample of full
+# rank proves that the data have it. What looks redundant in a part of the sample is checked on all
+# rows.
 redundant_columns <- function(x) {
   n <- nrow(x)
   p <- ncol(x)
@@ -45,8 +47,8 @@ redundant_columns <- function(x) {
 }
 
 # The `values` of a sample, less the `centre` of each column and divided by its `unit`, so that the
-# greatest is 1; and the `spread` of each column in that unit: of the middle four fifths, which a few
-# far values do not change.
+# greatest is 1; and the `spread` of each column in that unit: of the middle four fifths, which a
+# few far values do not change.
 scaled_sample <- function(values) {
   centre <- apply(values, 2, stats::median)
   values <- sweep(values, 2, centre)
@@ -82,8 +84,8 @@ dependent_columns <- function(values) {
   })
 }
 
-# Whether columns add up to a constant, by `weights` in units of the sample, 1 for one column, in all
-# rows of x but at most so many `exceptions`.
+# Whether columns add up to a constant, by `weights` in units of the sample, 1 for one column, in
+# all rows of x but at most so many `exceptions`.
 is_relation <- function(x, weights, sample, exceptions) {
   used <- which(weights != 0)
   column <- which(weights == 1)
@@ -191,12 +193,12 @@ check_spread <- function(x, arg, call) {
   }
 }
 
-# A column is shifted if it is farther from 0 than this many times its spread: its means would lose as
-# large a share of their digits.
+# A column is shifted if it is farther from 0 than this many times its spread: its means would lose
+# as large a share of their digits.
 far_from_zero <- 2^20
 
-# x with columns that are far from 0 shifted towards it. A shift by one of the values is exact, because
-# all values are within a factor of 2 of it (Sterbenz 1974). Other columns are not changed.
+# x with columns that are far from 0 shifted towards it. A shift by one of the values is exact,
+# because all values are within a factor of 2 of it (Sterbenz 1974). Other columns are not changed.
 shift_to_zero <- function(x) {
   rows <- unique(round(seq(1, nrow(x), length.out = min(nrow(x), 100))))
   for (j in seq_len(ncol(x))) {

@@ -41,9 +41,9 @@
 #' nearest cluster, but decides by heights, which must increase.
 #'
 #' With `rest = "nearest"`, a cell outside of all populations gets the population of least
-#' Mahalanobis distance: that of the population's mean and covariance, without the outliers. Redundant
-#' columns of `X` are left out, as in [gmhclust()]. If the covariance of any population is singular all
-#' the same, all distances are Euclidean distances to means, with a message of class
+#' Mahalanobis distance: that of the population's mean and covariance, without the outliers.
+#' Redundant columns of `X` are left out, as in [gmhclust()]. If the covariance of any population is
+#' singular all the same, all distances are Euclidean distances to means, with a message of class
 #' `gmhclust_message_singular`.
 #'
 #' @section Time and memory:

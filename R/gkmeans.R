@@ -144,7 +144,8 @@ random_centers <- function(x, k, nstart, call) {
   function() x[sample.int(nrow(x), k), , drop = FALSE]
 }
 
-# k-means labels as apriori clusters of gmhclust(), with its checked `options`, of x as it clusters it.
+# k-means labels as apriori clusters of gmhclust(), with its checked `options`, of x as it clusters
+# it.
 kmeans_labels <- function(x, k, options, arg, call) {
   k <- check_count(k, nrow(x), arg, call)
   options$iterations <- 10L

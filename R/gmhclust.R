@@ -113,15 +113,15 @@
 #' that add up to 1), makes every covariance singular, and so every metric Euclidean. A Mahalanobis
 #' distance does not depend on such a column. So it is left out, with a message of class
 #' `gmhclust_message_redundant` that names it; `h$settings$left_out` keeps its name. Of columns that
-#' depend on each other, the last ones are left out. A column counts as such if the others explain it
-#' up to a millionth of its spread (the range of the middle four fifths of its values) in all rows
-#' but at most 1%, and fewer than 2 p. [mhclust()] keeps such columns, with the message.
+#' depend on each other, the last ones are left out. A column counts as such if the others explain
+#' it up to a millionth of its spread (the range of the middle four fifths of its values) in all
+#' rows but at most 1%, and fewer than 2 p. [mhclust()] keeps such columns, with the message.
 #'
 #' A cluster of T members or more may have a singular covariance for other reasons: many equal
-#' values, such as zeros, or a threshold of at most p members. `h$settings$singular` counts the merges
-#' that make such clusters, `h$settings$full_size` all merges that make a full-size cluster. If the
-#' former are 1% of the latter or more, there is a message of class `gmhclust_message_singular`,
-#' unless `warn` is `FALSE`.
+#' values, such as zeros, or a threshold of at most p members. `h$settings$singular` counts the
+#' merges that make such clusters, `h$settings$full_size` all merges that make a full-size cluster.
+#' If the former are 1% of the latter or more, there is a message of class
+#' `gmhclust_message_singular`, unless `warn` is `FALSE`.
 #'
 #' @section Heights:
 #' Heights are the distances at which clusters merged, in the order of the merges. This linkage has

@@ -1,8 +1,8 @@
 # Objects of class "hclust": construction, checks, and conventions.
 
 # A tree of this package: a plain hclust object, because many functions of other packages compare
-# the whole of `class(h)`. `settings` lists the settings and results of gmhclust() and ghclust(), see
-# new_settings(); NULL for the top of another package's tree.
+# the whole of `class(h)`. `settings` lists the settings and results of gmhclust() and ghclust(),
+# see new_settings(); NULL for the top of another package's tree.
 new_hclust <- function(merge, height, order, labels, method, call, dist_method = "euclidean",
                        settings = NULL) {
   tree <- structure(class = "hclust", list(

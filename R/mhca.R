@@ -15,13 +15,14 @@
 #' @param merge Component `merge` of a tree.
 #'
 #' @return
-#' * `cutreeApriori()`: the tree above the apriori clusters, labelled by them, without the components
-#'   that describe them; `h` itself if it has none. Observations in no apriori cluster have label
-#'   `"0"` or `"NA"`, as given.
+#' * `cutreeApriori()`: the tree above the apriori clusters, labelled by them, without the
+#'   components that describe them; `h` itself if it has none. Observations in no apriori cluster
+#'   have label `"0"` or `"NA"`, as given.
 #' * `fixNonMonotHca()`: the tree with heights that never decrease.
 #' * `checkHca()`: `TRUE` or `FALSE`.
-#' * `computeLeafOrder()`: the place of each leaf from left to right, as mhca defines it: element i is
-#'   the place of leaf i, so that component `order` of a tree is `order(computeLeafOrder(merge))`.
+#' * `computeLeafOrder()`: the place of each leaf from left to right, as mhca defines it: element
+#'   i is the place of leaf i, so that component `order` of a tree is
+#'   `order(computeLeafOrder(merge))`.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `h`, `hca` or `merge` is not a valid tree.
 #' @seealso [mhclust()]

@@ -34,7 +34,8 @@
 #' column makes all metrics Euclidean, as in mhca, with the message of *Redundant columns* in
 #' [gmhclust()].
 #'
-#' @return The value of [gmhclust()]. With apriori clusters it also has mhca's name for their labels,
+#' @return The value of [gmhclust()]. With apriori clusters it also has mhca's name for their
+#' labels,
 #'   component `g`.
 #' @inheritSection gmhclust Errors
 #' @inherit gmhclust references

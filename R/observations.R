@@ -121,8 +121,8 @@ refuse_square_distances <- function(x, rows_are_observations, call) {
          needs, call)
 }
 
-# Whether a matrix of doubles is symmetric and not negative, with a diagonal of zeros, up to rounding
-# (1 - cor(x) is so). Smaller matrices than 3 x 3, and zeros, may as well be data.
+# Whether a matrix of doubles is symmetric and not negative, with a diagonal of zeros, up to
+# rounding (1 - cor(x) is so). Smaller matrices than 3 x 3, and zeros, may as well be data.
 is_square_distances <- function(x) {
   n <- nrow(x)
   if (n != ncol(x) || n < 3) return(FALSE)
@@ -181,8 +181,8 @@ as_data <- function(x, arg, call, ...) {
   plain_observations(values, x, arg, call)
 }
 
-# What a method of a user's class returned, as a plain matrix of doubles, a DelayedMatrix or a sparse
-# matrix: the library reads the true dimensions, not those that a method of dim() tells.
+# What a method of a user's class returned, as a plain matrix of doubles, a DelayedMatrix or a
+# sparse matrix: the library reads the true dimensions, not those that a method of dim() tells.
 plain_observations <- function(values, x, arg, call) {
   if (isS4(values) && is_unread(values)) return(values)
   if ((isS4(values) || is.data.frame(values)) && !identical(class(values), class(x))) {

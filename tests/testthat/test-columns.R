@@ -144,7 +144,8 @@ test_that("values whose powers underflow are refused, with advice", {
   for (factor in c(1e-165, 1e-160, 1e-60)) {
     expect_refused(gmhclust(ellipses * factor, 30), "powers of such differences underflow")
   }
-  expect_refused(gmhclust(cbind(ellipses, ellipses[, 1]^2 * 1e-100), 30), "`X` has values in column")
+  one <- cbind(ellipses, tiny = ellipses[, 1]^2 * 1e-100)
+  expect_refused(gmhclust(one, 30), "`X` has values in column \"tiny\"")
   expect_refused(mhclust(ellipses * 1e-100, 30), "`x` has values in column \"long\"", "mhclust")
   small <- gmhclust(ellipses * 2^-100, 30)
   plain <- gmhclust(ellipses, 30)

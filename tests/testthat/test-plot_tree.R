@@ -24,8 +24,9 @@ test_that("a small tree is drawn by the method of hclust, with its arguments", {
 test_that("of a large tree the top is drawn, with arguments of plot.hclust()", {
   expect_true("C_polygon" %in% drawn_by(plot_tree(large)))
   expect_false("C_dend" %in% drawn_by(plot_tree(large)))
-  expect_silent(on_no_screen(plot_tree(large, labels = FALSE, hang = -1, check = FALSE, axes = FALSE,
-                                       frame.plot = TRUE, ann = FALSE)))
+  expect_silent(on_no_screen(plot_tree(
+    large, labels = FALSE, hang = -1, check = FALSE, axes = FALSE, frame.plot = TRUE, ann = FALSE
+  )))
   expect_silent(on_no_screen(plot_tree(large, main = "cells", sub = "", xlab = "", ylab = "d",
                                        cex.main = 2)))
   expect_identical(on_no_screen(plot_tree(large)), large)
