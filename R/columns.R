@@ -124,8 +124,8 @@ tell_redundant <- function(x, arg, call) {
   found <- redundant_columns(x)
   if (length(found$columns) == 0) return(invisible())
   message_of_columns(
-    paste0(redundant_text(x, found, arg), "kept, as in mhca: every covariance is singular, and every ",
-           "metric Euclidean; gmhclust() leaves such columns out"),
+    paste0(redundant_text(x, found, arg), "kept, as in mhca: every covariance is singular, and ",
+           "every metric Euclidean; gmhclust() leaves such columns out"),
     "gmhclust_message_redundant", call
   )
 }
@@ -187,9 +187,25 @@ check_spread <- function(x, arg, call) {
     if (spread > 0 && spread < least_spread) {
       got <- paste0("has values in column ", column_names(x, j), " that differ by at most ",
                     format(spread, digits = 3))
-      refuse(arg, got, paste0("powers of such differences underflow: multiply the column so that ",
-                              "they differ by ", least_spread, " or more, or use scale = TRUE"), call)
+      needs <- paste0("powers of such differences underflow: multiply the column so that they ",
+                      "differ by ", least_spread, " or more, or use scale = TRUE")
+      refuse(arg, got, needs, call)
     }
+  }
+}
+
+# Squares of smaller distances than this lose digits.
+least_euclidean_spread <- 1e-150
+
+# Stops if rows of x are so close together that squares of their Euclidean distances underflow: all
+# neighbours would tie. gdist() and gkmeans() give what stats gives.
+check_squares <- function(x, metric, arg, call) {
+  if (metric$name != "euclidean" || is_delayed(x)) return(invisible())
+  if (any(abs(x[1, ] - x[nrow(x), ]) >= least_euclidean_spread)) return(invisible())
+  spread <- max(apply(x, 2, function(column) diff(range(column))))
+  if (spread > 0 && spread < least_euclidean_spread) {
+    refuse(arg, paste("has values that differ by at most", format(spread, digits = 3)),
+           "squares of such differences underflow: multiply it, for example by 2^600", call)
   }
 }
 

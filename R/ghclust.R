@@ -153,6 +153,7 @@ ghclust <- function(x,
     x <- check_observations(x, "x", call)
     members <- check_members(members, nrow(x), call)
     metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
+    check_squares(x, metric, "x", call)
     job <- quote(job_ghclust_points(x, method, members, single, metric, device))
     columns <- ncol(x)
     labels <- rownames(x)

@@ -135,6 +135,7 @@ gknn <- function(X, # nolint: object_name_linter.
   rows <- check_subset(subset, if (is.null(query)) x else query, "subset", call)
   k <- check_k(k, nrow(x) - is.null(query), "k", call)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
+  check_squares(x, metric, "X", call)
   workers <- check_workers(BPPARAM, "BPPARAM", call)
   device <- check_device(backend, threads, devices, call, workers)
   progress <- check_flag(progress, "progress", call)

@@ -61,6 +61,7 @@ gmst <- function(X, # nolint: object_name_linter.
   call <- match.call()
   x <- as_observations(X, "X", call, ...)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
+  check_squares(x, metric, "X", call)
   device <- check_device(backend, threads, devices, call)
   progress <- check_flag(progress, "progress", call)
   edges <- run_job(job_gmst(x, metric, device), progress, "Building the spanning tree", call)

@@ -81,6 +81,7 @@ gneighbours <- function(X, # nolint: object_name_linter.
   radius <- check_radius(radius, searches, "radius", call)
   get_distance <- check_flag(get.distance, "get.distance", call)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
+  check_squares(x, metric, "X", call)
   device <- check_device(backend, threads, devices, call)
   progress <- check_flag(progress, "progress", call)
   found <- run_job(

@@ -147,6 +147,16 @@ test_that("values whose powers underflow are refused, with advice", {
   one <- cbind(ellipses, tiny = ellipses[, 1]^2 * 1e-100)
   expect_refused(gmhclust(one, 30), "`X` has values in column \"tiny\"")
   expect_refused(mhclust(ellipses * 1e-100, 30), "`x` has values in column \"long\"", "mhclust")
+  tiny <- ellipses[1:40, ] * 1e-160
+  expect_refused(ghclust(tiny, "average"), "squares of such differences underflow", "ghclust")
+  expect_refused(gknn(tiny, 2), "squares of such differences underflow", "gknn")
+  expect_refused(gneighbours(tiny, 1), "squares of such differences underflow", "gneighbours")
+  expect_refused(gmst(tiny), "squares of such differences underflow", "gmst")
+  expect_identical(as.vector(gdist(tiny)), as.vector(dist(tiny)))
+  expect_identical(gknn(cbind(tiny, 1:40), 2)$index, gknn(cbind(0, 1:40), 2)$index)
+  expect_identical(gknn(tiny, 2, metric = "maximum")$index,
+                   gknn(ellipses[1:40, ], 2, metric = "maximum")$index)
+  expect_identical(gknn(matrix(0, 5, 2), 1)$distance, matrix(0, 5, 1))
   small <- gmhclust(ellipses * 2^-100, 30)
   plain <- gmhclust(ellipses, 30)
   expect_identical(small$merge, plain$merge)
