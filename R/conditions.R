@@ -81,7 +81,7 @@ told$inversions <- FALSE
 # NULL, `what` a plural noun for these rows.
 warn_constant_rows <- function(rows, labels, arg, what, call) {
   if (length(rows) == 0) return(invisible())
-  names <- if (is.null(labels)) rows else dQuote(labels[rows], FALSE)
+  names <- if (is.null(labels)) rows else quoted(labels[rows])
   shown <- paste(utils::head(names, 5), collapse = ", ")
   if (length(names) > 5) shown <- paste0(shown, ", ", length(names) - 5, " more")
   warning(gmhclust_condition(

@@ -144,7 +144,7 @@ ghclust <- function(x,
     refuse_similarities(x, "x", call)
     n <- dist_size(x)
     columns <- NULL
-    labels <- attr(x, "Labels")
+    labels <- dist_labels(x, n, call)
     dist_method <- attr(x, "method")
     x <- dist_values(x, n, call)
     members <- check_members(members, n, call)
@@ -201,7 +201,7 @@ refuse_pair_without_distance <- function(distances, x, call) {
   before <- function(i) (i - 1) * n - i * (i - 1) / 2
   first <- findInterval(bad[1] - 1, before(seq_len(n - 1)))
   pair <- c(first, bad[1] - before(first) + first)
-  names <- if (is.null(rownames(x))) pair else dQuote(rownames(x)[pair], FALSE)
+  names <- if (is.null(rownames(x))) pair else quoted(rownames(x)[pair])
   got <- paste("has no distance between rows", names[1], "and", names[2])
   if (length(bad) > 1) {
     more <- length(bad) - 1
@@ -249,6 +249,16 @@ dist_values <- function(x, n, call) {
   }
   x <- as_doubles(x)
   x
+}
+
+# The labels of n observations, NULL if they have none.
+dist_labels <- function(x, n, call) {
+  labels <- attr(x, "Labels")
+  if (!is.null(labels) && !(is.atomic(labels) && length(labels) %in% c(n, NA))) {
+    needs <- paste("it needs one for each of its", n, "observations")
+    refuse("x", paste("has", length(labels), ngettext(length(labels), "label", "labels")), needs, call)
+  }
+  labels
 }
 
 # Refuses a dist object that holds similarities, as of proxy::simil().

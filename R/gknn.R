@@ -198,7 +198,7 @@ check_subset <- function(subset, x, arg, call) {
     rows <- match(subset, rownames(x))
     unknown <- subset[is.na(rows)]
     if (length(unknown) > 0) {
-      refuse(arg, paste("has", dQuote(unknown[1], FALSE)), "that is not the name of a row", call)
+      refuse(arg, paste("has", quoted(unknown[1])), "that is not the name of a row", call)
     }
     subset <- rows
   }

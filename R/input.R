@@ -56,7 +56,7 @@ is_numeric_type <- function(x) {
 check_columns <- function(x, arg, call) {
   bad <- which(!vapply(x, is_numeric_type, NA))
   if (length(bad) == 0) return(invisible())
-  columns <- paste0("\"", names(x)[bad], "\" (", vapply(x[bad], column_class, ""), ")")
+  columns <- paste0(quoted(names(x)[bad]), " (", vapply(x[bad], column_class, ""), ")")
   if (length(columns) > 5) {
     columns <- c(columns[1:5], paste(length(columns) - 5, "more"))
   }
@@ -105,7 +105,7 @@ check_finite <- function(x, arg, call, rows_before = 0L) {
   first <- bad[order(bad[, 1], bad[, 2])[1], ]
   value <- x[first[1], first[2]]
   name <- colnames(x)[first[2]]
-  column <- if (is.null(name) || is.na(name) || !nzchar(name)) first[2] else dQuote(name, FALSE)
+  column <- if (is.null(name) || is.na(name) || !nzchar(name)) first[2] else quoted(name)
   got <- paste0("has ", value, " in row ", rows_before + first[1], ", column ", column)
   if (nrow(bad) > 1) got <- paste0(got, " (and ", nrow(bad) - 1, " more)")
   refuse(arg, got, "every value must be finite", call)
@@ -190,12 +190,23 @@ check_labels <- function(apriori, n, arg, call) {
     (is.logical(apriori) && all(is.na(apriori)))
   if (!is_vector || !kind_fits) refuse(arg, paste("is", describe(apriori)), needs, call)
   if (length(apriori) != n) refuse(arg, paste("has length", length(apriori)), needs, call)
+  check_encoding(if (is.factor(apriori)) levels(apriori) else apriori, arg, call)
   if (is.double(apriori)) {
     bad <- which(!is.na(apriori) & (!is.finite(apriori) | apriori != round(apriori)))
     if (length(bad) > 0) {
       got <- paste("has", apriori[bad[1]], "at position", bad[1])
       refuse(arg, got, "numeric labels must be whole numbers", call)
     }
+  }
+}
+
+# Stops if a text has bytes that are none in its encoding: R cannot sort or match it.
+check_encoding <- function(labels, arg, call) {
+  if (!is.character(labels)) return(invisible())
+  bad <- which(!validEnc(labels) | Encoding(labels) == "bytes")
+  if (length(bad) > 0) {
+    refuse(arg, paste("has the text", quoted(labels[bad[1]])),
+           "its bytes are not valid in its encoding: see iconv()", call)
   }
 }
 

@@ -268,7 +268,7 @@ message_of_counters <- function(x, arg) {
 column_names <- function(x, columns, quote = TRUE) {
   names <- colnames(x)[columns]
   if (is.null(names)) return(columns)
-  ifelse(is.na(names) | !nzchar(names), columns, if (quote) dQuote(names, FALSE) else names)
+  ifelse(is.na(names) | !nzchar(names), columns, if (quote) quoted(names) else names)
 }
 
 # Fewer values, or fewer distinct ones, say nothing about a column. Counts of fewer observations

@@ -159,3 +159,25 @@ test_that("the scale of tiny data does not matter", {
     expect_equal(tiny$height / max(tiny$height), tree$height / max(tree$height), tolerance = 1e-12)
   }
 })
+
+test_that("texts that are none in their encoding are refused, or shown by their bytes", {
+  bad <- "a\xff"
+  expect_refused(gmhclust(x, 6, rep(c(bad, "b"), 15)), "`apriori` has the text \"a<ff>\"")
+  expect_refused(mhclust(x, 6, g = factor(rep(c(bad, "b"), 15))), "`g` has the text", "mhclust")
+  named <- x
+  dimnames(named) <- list(rep(bad, 30), rep(bad, ncol(x)))
+  expect_identical(gmhclust(named, 6)$labels, rownames(named))
+  named[1, 1] <- NA
+  expect_refused(gmhclust(named, 6), "`X` has NA in row 1, column \"a<ff>\"")
+  expect_refused(gknn(x, 2, subset = bad), "`subset` has \"a<ff>\"", "gknn")
+})
+
+test_that("a dist object has as many labels as observations", {
+  d <- dist(x)
+  for (labels in list(letters[1:5], list(1), sum)) {
+    attr(d, "Labels") <- labels
+    expect_refused(ghclust(d), "`x` has", "ghclust")
+  }
+  attr(d, "Labels") <- 1:30
+  expect_identical(ghclust(d)$labels, 1:30)
+})
