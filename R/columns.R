@@ -166,9 +166,9 @@ relevant_share <- 0.01
 
 # ---- the range of double precision --------------------------------------------------------------
 
-# Values of a column have to differ by this much: bounds take sixth powers of distances, and points
-# are nearer to each other than the ends of a column by some orders of magnitude. 1e-45^6 is 1e-270.
-least_spread <- 1e-40
+# Values of a column have to differ by this much. Squares lose digits below 1e-154, and points are
+# nearer to each other than the ends of a column by some orders of magnitude.
+least_spread <- 1e-120
 
 # x on a scale on which double precision suffices: standardised if `scale`, without large offsets.
 in_range <- function(x, scale, arg, call) {
@@ -178,7 +178,7 @@ in_range <- function(x, scale, arg, call) {
   x
 }
 
-# Stops if the values of a column that is not constant are so close together that powers of their
+# Stops if the values of a column that is not constant are so close together that squares of their
 # differences underflow. The core refuses values that are too large.
 check_spread <- function(x, arg, call) {
   for (j in which(abs(x[1, ] - x[nrow(x), ]) < least_spread)) {
@@ -187,7 +187,7 @@ check_spread <- function(x, arg, call) {
     if (spread > 0 && spread < least_spread) {
       got <- paste0("has values in column ", column_names(x, j), " that differ by at most ",
                     format(spread, digits = 3))
-      needs <- paste0("powers of such differences underflow: multiply the column so that they ",
+      needs <- paste0("squares of such differences underflow: multiply the column so that they ",
                       "differ by ", least_spread, " or more, or use scale = TRUE")
       refuse(arg, got, needs, call)
     }

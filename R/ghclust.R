@@ -256,7 +256,8 @@ dist_labels <- function(x, n, call) {
   labels <- attr(x, "Labels")
   if (!is.null(labels) && !(is.atomic(labels) && length(labels) %in% c(n, NA))) {
     needs <- paste("it needs one for each of its", n, "observations")
-    refuse("x", paste("has", length(labels), ngettext(length(labels), "label", "labels")), needs, call)
+    got <- paste("has", length(labels), ngettext(length(labels), "label", "labels"))
+    refuse("x", got, needs, call)
   }
   labels
 }

@@ -141,12 +141,12 @@ test_that("results do not depend on an offset", {
 })
 
 test_that("values whose powers underflow are refused, with advice", {
-  for (factor in c(1e-165, 1e-160, 1e-60)) {
-    expect_refused(gmhclust(ellipses * factor, 30), "powers of such differences underflow")
+  for (factor in c(1e-165, 1e-160, 1e-125)) {
+    expect_refused(gmhclust(ellipses * factor, 30), "squares of such differences underflow")
   }
-  one <- cbind(ellipses, tiny = ellipses[, 1]^2 * 1e-100)
+  one <- cbind(ellipses, tiny = ellipses[, 1]^2 * 1e-130)
   expect_refused(gmhclust(one, 30), "`X` has values in column \"tiny\"")
-  expect_refused(mhclust(ellipses * 1e-100, 30), "`x` has values in column \"long\"", "mhclust")
+  expect_refused(mhclust(ellipses * 1e-130, 30), "`x` has values in column \"long\"", "mhclust")
   tiny <- ellipses[1:40, ] * 1e-160
   expect_refused(ghclust(tiny, "average"), "squares of such differences underflow", "ghclust")
   expect_refused(gknn(tiny, 2), "squares of such differences underflow", "gknn")
@@ -157,9 +157,10 @@ test_that("values whose powers underflow are refused, with advice", {
   expect_identical(gknn(tiny, 2, metric = "maximum")$index,
                    gknn(ellipses[1:40, ], 2, metric = "maximum")$index)
   expect_identical(gknn(matrix(0, 5, 2), 1)$distance, matrix(0, 5, 1))
-  small <- gmhclust(ellipses * 2^-100, 30)
   plain <- gmhclust(ellipses, 30)
-  expect_identical(small$merge, plain$merge)
+  for (exponent in c(-100, -390)) {
+    expect_identical(gmhclust(ellipses * 2^exponent, 30)$merge, plain$merge)
+  }
   scaled <- gmhclust(ellipses * 2^-600, 30, scale = TRUE)
   expect_identical(scaled$height, gmhclust(ellipses, 30, scale = TRUE)$height)
 })

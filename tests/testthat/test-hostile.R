@@ -173,11 +173,9 @@ test_that("texts that are none in their encoding are refused, or shown by their 
 })
 
 test_that("a dist object has as many labels as observations", {
-  d <- dist(x)
+  with_labels <- function(labels) structure(dist(x), Labels = labels) # nolint: object_name_linter.
   for (labels in list(letters[1:5], list(1), sum)) {
-    attr(d, "Labels") <- labels
-    expect_refused(ghclust(d), "`x` has", "ghclust")
+    expect_refused(ghclust(with_labels(labels)), "`x` has", "ghclust")
   }
-  attr(d, "Labels") <- 1:30
-  expect_identical(ghclust(d)$labels, 1:30)
+  expect_identical(ghclust(with_labels(1:30))$labels, 1:30)
 })
