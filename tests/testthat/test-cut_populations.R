@@ -219,3 +219,18 @@ test_that("wrong arguments are refused", {
           "`X` has 9 rows; the tree has 50 leaves")
   refused(cut_populations(h, size = 3), "unused argument: `size`")
 })
+
+test_that("populations become data frames with names of their own, and a summary of sizes", {
+  h <- gmhclust(some_cells(250), threshold = 30, apriori = rep(1:25, 10), warn = FALSE)
+  found <- cut_populations(h, 2)
+  expect_named(as.data.frame(found), "population")
+  expect_identical(as.data.frame(found)$population, as.integer(found))
+  sizes <- summary(found)
+  expect_identical(sizes$population, c("1", "2", "none"))
+  expect_identical(sizes$members, c(attr(found, "sizes"), attr(found, "rest")))
+  expect_identical(sum(sizes$share), 1)
+  # 1% of 250 is 2.5, and the least is 5; 1% of 1,230 is 12.3.
+  expect_output(print(found), "2 populations of at least 5 members")
+  large <- gmhclust(some_cells(1230), 30, apriori = rep(1:41, 30), warn = FALSE)
+  expect_output(print(cut_populations(large, 2)), "of at least 13 members")
+})
