@@ -47,24 +47,19 @@ redundant_columns <- function(x) {
 }
 
 # The `values` of a sample, less the `centre` of each column and divided by its `unit`, so that the
-# greatest is 1; and the `spread` of each column in that unit: of the middle four fifths, which a
-# few far values do not change.
+# greatest is 1.
 scaled_sample <- function(values) {
-  centre <- apply(values, 2, stats::median)
-  values <- sweep(values, 2, centre)
-  unit <- apply(abs(values), 2, max)
+  centre <- values[1, ]
+  values <- values - rep(centre, each = nrow(values))
+  unit <- pmax(apply(values, 2, max), -apply(values, 2, min))
   unit[unit == 0] <- 1
-  values <- sweep(values, 2, unit, "/")
-  spread <- apply(values, 2, function(column) {
-    diff(stats::quantile(column, c(0.1, 0.9), names = FALSE))
-  })
-  list(values = values, centre = centre, unit = unit, spread = spread)
+  list(values = values / rep(unit, each = nrow(values)), centre = unname(centre), unit = unname(unit))
 }
 
 # The columns that depend linearly on others in all rows of `values`: for each of them a vector of
 # weights, 1 for the column itself, by which the columns add up to a constant.
 dependent_columns <- function(values) {
-  values <- sweep(values, 2, colMeans(values))
+  values <- values - rep(colMeans(values), each = nrow(values))
   # LINPACK's, because its tolerance is a share of each column's own norm, and it moves dependent
   # columns behind the others.
   factors <- qr(values, tol = dependence_tolerance)
@@ -90,7 +85,9 @@ is_relation <- function(x, weights, sample, exceptions) {
   used <- which(weights != 0)
   column <- which(weights == 1)
   rounding <- 16 * .Machine$double.eps * sum(abs(weights) * (abs(sample$centre) / sample$unit + 1))
-  tolerance <- dependence_tolerance * sample$spread[column] + rounding
+  # The range of the middle four fifths, which a few far values do not change.
+  spread <- diff(stats::quantile(sample$values[, column], c(0.1, 0.9), names = FALSE))
+  tolerance <- dependence_tolerance * spread + rounding
   # The sample decides most cases, without a look at all rows.
   sums <- drop(sample$values[, used, drop = FALSE] %*% weights[used])
   level <- stats::median(sums)
