@@ -3,6 +3,8 @@
 //! Such a cluster has the Euclidean metric. Neither the CPU nor a GPU counts these clusters while it
 //! agglomerates; the tree tells which observations each merge joins.
 
+use std::collections::HashMap;
+
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
@@ -46,7 +48,7 @@ struct FullSize {
 /// Counts the merges of a tree of `x` that make full-size clusters, and those of them with a singular
 /// covariance, by the definition's test of pivots.
 ///
-/// On the pool that this is called in. Takes about O(n·p²) time, and O(n·p) memory.
+/// On the pool that this is called in. Takes about O(n·p²) time, and 12 bytes for each observation.
 ///
 /// # Errors
 /// `Error::Memory` where there is too little, and `Error::Interrupt`.
@@ -57,29 +59,29 @@ pub fn count_singular(
     monitor: &Monitor,
 ) -> Result<SingularMerges> {
     let leaves = Leaves::new(tree)?;
-    let is_full_size = |merge: usize| leaves.sizes[merge] as f64 >= threshold;
-    let merges = 0..tree.merge.len();
-    let mut known: Vec<Option<FullSize>> = memory::collected(CHECK, merges.clone().map(|_| None))?;
+    let is_full_size = |merge: &usize| leaves.sizes[*merge] as f64 >= threshold;
+    let merges = || (0..tree.merge.len()).filter(is_full_size);
     // Clusters of which no part is full-size do not depend on each other.
-    known
-        .par_iter_mut()
-        .enumerate()
-        .try_for_each(|(merge, known)| {
-            if is_full_size(merge) && !leaves.parts(merge).any(is_full_size) {
-                monitor.check()?;
-                *known = Some(FullSize::of(x, leaves.of(merge))?);
-            }
-            Ok::<_, Error>(())
-        })?;
+    let is_first = |merge: &usize| !leaves.parts(*merge).any(|part| is_full_size(&part));
+    let first: Vec<usize> = merges().filter(is_first).collect();
+    let first = first.into_par_iter().map(|merge| {
+        monitor.check()?;
+        Ok((merge, FullSize::of(x, leaves.of(merge))?))
+    });
+    // The clusters that no later one contains yet.
+    let mut known: HashMap<usize, FullSize> = first.collect::<Result<_>>()?;
     let mut counts = SingularMerges::default();
-    for merge in merges.filter(|&merge| is_full_size(merge)) {
-        if known[merge].is_none() {
-            monitor.check()?;
-            known[merge] = Some(united(x, &leaves, merge, &mut known)?);
-        }
+    for merge in merges() {
+        let cluster = match known.remove(&merge) {
+            Some(cluster) => cluster,
+            None => {
+                monitor.check()?;
+                united(x, &leaves, merge, &mut known)?
+            }
+        };
         counts.full_size += 1;
-        let is_singular = |cluster: &FullSize| cluster.least_pivot == 0.0;
-        counts.singular += usize::from(known[merge].as_ref().is_some_and(is_singular));
+        counts.singular += usize::from(cluster.least_pivot == 0.0);
+        known.insert(merge, cluster);
     }
     Ok(counts)
 }
@@ -89,11 +91,11 @@ fn united(
     x: &Observations,
     leaves: &Leaves,
     merge: usize,
-    known: &mut [Option<FullSize>],
+    known: &mut HashMap<usize, FullSize>,
 ) -> Result<FullSize> {
     let mut parts = leaves
         .parts(merge)
-        .filter_map(|part| Some((part, known[part].take()?)));
+        .filter_map(|part| Some((part, known.remove(&part)?)));
     let Some((part, mut cluster)) = parts.next() else {
         return FullSize::of(x, leaves.of(merge));
     };
