@@ -131,10 +131,16 @@ quoted <- function(text) dQuote(shortened(text), FALSE)
 
 # A user's text for a message: at most 60 characters, and bytes that are none in hexadecimal.
 shortened <- function(text) {
-  bad <- !validEnc(text) | Encoding(text) == "bytes"
-  text[bad] <- iconv(text[bad], "ASCII", "UTF-8", sub = "byte")
+  text <- valid_text(text)
   long <- nchar(text) > 60
   text[long] <- paste0(substr(text[long], 1, 57), "...")
+  text
+}
+
+# Text whose bytes that are none are in hexadecimal.
+valid_text <- function(text) {
+  bad <- !validEnc(text) | Encoding(text) == "bytes"
+  text[bad] <- iconv(text[bad], "ASCII", "UTF-8", sub = "byte")
   text
 }
 

@@ -14,15 +14,27 @@
 #'   the shares of the labels in each population.
 #' @param samples `NULL`, or a label for each observation: the sample or donor that it is from; the
 #'   samples of a `flowSet` are known. A second heat map shows the share of each population in each
-#'   sample.
+#'   sample. Gates and samples are in the order of the levels of a factor; numbers are in increasing
+#'   order, and so are numbers within text: patient2 comes before patient10.
 #' @param scale If `TRUE`, colours show medians on a scale from 0 to 1 for each marker, from its 1st
 #'   to its 99th percentile over all observations. If `FALSE`, one scale for all markers.
 #' @param engine What draws: package \pkg{ComplexHeatmap} or base graphics. `"auto"` is
 #'   ComplexHeatmap if it is installed.
 #' @param main The title.
-#' @param ... Arguments of [observations()] for X.
+#' @param ... Arguments of [observations()] for X. If ComplexHeatmap draws, also arguments of its
+#'   `Heatmap()`, for the heat map of the medians, such as `row_split` or `col`; and of its
+#'   `draw()`, such as `heatmap_legend_side`.
 #'
 #' @details
+#' Text is measured on the graphics device before anything is drawn. Long names of columns and gates
+#' become smaller, then are wrapped; then every second or third name is shown, and the middle of a
+#' very long one is cut out. A line below the picture and a message say what was left out. Base
+#' graphics draw one plot, so that pictures can stand side by side by `par(mfrow = )`.
+#'
+#' With ComplexHeatmap, component `heatmap` of the value can be drawn again and extended:
+#' `ComplexHeatmap::draw(p$heatmap + another, merge_legends = TRUE)`. Its heat maps have the names
+#' `"median"` and `"share of sample"`. Widths and sizes of text fit the device of the first drawing.
+#'
 #' Heights of the tree are those of the merges that join two populations; outliers that merge in
 #' between are left out. A merge that is lower than one of its parts (an inversion) is drawn a
 #' little above it. The time is proportional to the size of X.
@@ -35,10 +47,14 @@
 #'     \item{`sizes`}{the number of observations in each population.}
 #'     \item{`gates`, `samples`}{`NULL`, or matrices with a row for each population: the shares of
 #'       gates in the population, and the shares of the population in each sample.}
+#'     \item{`heatmap`}{if ComplexHeatmap draws: the picture, an object of class `HeatmapList` that
+#'       is not drawn yet.}
 #'   }
+#' @section Messages:
+#' A message of class `gmhclust_message_picture` if the picture has no room for all text.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if an argument is invalid, or if `populations` are
-#' not clusters of `h`.
+#' A condition of class `gmhclust_error_input` if an argument is invalid, if `populations` are
+#' not clusters of `h`, or if the graphics device is too small for any picture.
 #' @seealso [cut_populations()], [plot_tree()]
 #' @examples
 #' cells <- lymphocytes()[seq(1, 20000, by = 5), ]
@@ -60,12 +76,14 @@ plot_populations <- function(h,
   call <- match.call()
   check_tree(h, "h", call)
   scale <- check_flag(scale, "scale", call)
-  draw <- heatmap_engine(check_choice(engine, c("auto", "ComplexHeatmap", "base"), "engine", call),
-                         call)
+  engine <- check_choice(engine, c("auto", "ComplexHeatmap", "base"), "engine", call)
+  engine <- heatmap_engine(engine, call)
+  more <- arguments_of_engine(engine, ...)
   shown <- shown_populations(h, populations, "populations", call)
   tree <- population_tree(h, shown, "populations", call)
   leaf <- if (is.null(h$leaf)) seq_along(h$order) else h$leaf
-  x <- points_of_leaves(X, length(leaf), "X", call, ...)
+  x <- do.call(points_of_leaves, c(list(X, length(leaf), "X", call), more$observations),
+               quote = TRUE)
   if (is.null(samples)) samples <- attr(x, "sample")
   population <- shown$population[leaf]
   content <- list(
@@ -77,8 +95,25 @@ plot_populations <- function(h,
   )
   if (is.null(main)) main <- populations_title(population, shown$k)
   colours <- if (scale) unit_scaled(content$medians, x) else content$medians
-  draw(content, colours, scale, main)
+  if (engine == "base") {
+    draw_populations_base(content, colours, scale, main, call)
+  } else {
+    content$heatmap <- draw_populations_complex(content, colours, scale, main, more$engine, call)
+  }
   invisible(content)
+}
+
+# cut_populations(h, k) for the argument `arg` of another function, which has no `min_members`.
+populations_of_number <- function(h, k, arg, call) {
+  tryCatch(cut_populations(h, k), gmhclust_error_input = function(e) {
+    if (!identical(e$refused$arg, "k")) stop(e)
+    needs <- sub(" (see `min_members`)", "", e$refused$needs, fixed = TRUE)
+    if (needs != e$refused$needs) {
+      needs <- paste0(needs, "; for smaller ones call cut_populations() with `min_members`, and ",
+                      "give its value as `", arg, "`")
+    }
+    refuse(arg, e$refused$got, needs, call)
+  })
 }
 
 # The tree above the populations: an hclust tree of k leaves, NULL for k = 1.
@@ -147,8 +182,38 @@ check_groups <- function(labels, n, arg, call) {
   if (all(is.na(labels))) {
     refuse(arg, "has no label but NA", "it must be NULL, or label some observations", call)
   }
-  labels <- as.factor(labels)
-  labels[, drop = TRUE]
+  ordered_groups(labels)
+}
+
+# Labels as a factor whose levels are in the order of the user: levels of a factor in theirs,
+# numbers by value, text with numbers in it by these (patient2 before patient10), whatever the
+# locale and the options of the session.
+ordered_groups <- function(labels) {
+  if (is.factor(labels)) return(droplevels(labels))
+  if (is.object(labels) || !(is.numeric(labels) || is.character(labels))) return(as.factor(labels))
+  labels <- as.vector(labels)
+  values <- unique(labels[!is.na(labels)])
+  if (is.character(values)) {
+    values <- natural_sort(values)
+    names <- values
+  } else {
+    values <- sort(values)
+    names <- vapply(values, format, "", digits = 15, scientific = 15, decimal.mark = ".")
+  }
+  factor(match(labels, values), seq_along(values), names)
+}
+
+natural_sort <- function(text) {
+  valid <- enc2utf8(valid_text(text))
+  # Capitals of ASCII only: others would depend on the locale.
+  key <- chartr(paste(LETTERS, collapse = ""), paste(letters, collapse = ""), valid)
+  digits <- gregexpr("[0-9]+", key)
+  regmatches(key, digits) <- lapply(regmatches(key, digits), function(numbers) {
+    numbers <- sub("^0+(?=[0-9])", "", numbers, perl = TRUE)
+    # The number of digits comes first.
+    sprintf("%05d%s", nchar(numbers), numbers)
+  })
+  text[order(key, valid, method = "radix")]
 }
 
 # The counts of `groups` in populations as shares of each population (margin 1), or of each group,
@@ -176,77 +241,40 @@ heatmap_engine <- function(engine, call) {
   if (engine == "ComplexHeatmap" && !is_there) {
     refuse("engine", "is \"ComplexHeatmap\"", "that package is not installed", call)
   }
-  if (engine == "base" || !is_there) draw_populations_base else draw_populations_complex
+  if (engine == "base" || !is_there) "base" else "ComplexHeatmap"
+}
+
+# Arguments in `...`: those that are named as arguments of ComplexHeatmap are for the `engine`, if
+# it is that package, and all others for `observations`.
+arguments_of_engine <- function(engine, ...) {
+  given <- list(...)
+  names <- names(given)
+  if (engine == "base" || is.null(names)) return(list(observations = given, engine = list()))
+  is_of_engine <- names %in% unlist(complex_arguments())
+  list(observations = given[!is_of_engine], engine = given[is_of_engine])
 }
 
 # The ends of a colour scale.
 range_of <- function(values, is_unit) if (is_unit) c(0, 1) else range(values)
 
+share_limits <- function(shares) c(0, max(shares))
+
 # Colours of medians, dark for low values, and of shares, white for 0.
 median_palette <- function(count) grDevices::hcl.colors(count, "Viridis")
 share_palette <- function(count) grDevices::hcl.colors(count, "Blues 3", rev = TRUE)
-gate_colours <- function(count) grDevices::hcl.colors(count, "Set 2")
 
-# ---- ComplexHeatmap -----------------------------------------------------------------------------
-
-draw_populations_complex <- function(content, colours, scale, main) {
-  parts <- complex_medians(content, colours, scale)
-  legends <- list()
-  if (!is.null(content$gates)) {
-    parts <- parts + complex_gates(content$gates)
-    gates <- colnames(content$gates)
-    legends <- list(ComplexHeatmap::Legend(
-      labels = gates, title = "gate", legend_gp = grid::gpar(fill = gate_colours(length(gates)))
-    ))
-  }
-  if (!is.null(content$samples)) parts <- parts + complex_samples(content$samples)
-  ComplexHeatmap::draw(
-    parts, column_title = main, annotation_legend_list = legends, merge_legend = TRUE,
-    padding = grid::unit(c(2, 2, 2, 8), "mm")
+# Colours of gates, which do not depend on their number. The first ten are those of the palette
+# "Tableau 10". The next 14 are each as far as possible from all before, among colours of medium
+# chroma: no two of the 24 are nearer than 26 in CIELAB. Hues of the others advance by the golden
+# angle.
+gate_colours <- function(count) {
+  first <- c(
+    unname(substr(grDevices::palette.colors(palette = "Tableau 10"), 1, 7)),
+    "#641DA3", "#214F40", "#B02789", "#A699FC", "#81233E", "#636721", "#F1BD82", "#533B73",
+    "#8F5611", "#B3CF98", "#51DDB5", "#E87FE3", "#C7C1F3", "#023FA5"
   )
-}
-
-# The tree, the medians as `colours`, and the sizes.
-complex_medians <- function(content, colours, scale) {
-  tree <- content$tree
-  sizes <- ComplexHeatmap::rowAnnotation(
-    members = ComplexHeatmap::anno_barplot(
-      content$sizes, which = "row", gp = bar_colours(population_colours(length(content$sizes))),
-      border = FALSE, add_numbers = TRUE, axis = FALSE, width = grid::unit(2.6, "cm")
-    ),
-    annotation_name_rot = 0
-  )
-  ComplexHeatmap::Heatmap(
-    colours, name = if (scale) "scaled\nmedian" else "median",
-    col = colour_scale(median_palette(100), range_of(colours, scale)), cluster_columns = FALSE,
-    cluster_rows = if (is.null(tree)) FALSE else stats::as.dendrogram(drawn_tree(tree)),
-    row_dend_reorder = FALSE, row_dend_width = grid::unit(2.5, "cm"), row_names_side = "left",
-    rect_gp = grid::gpar(col = "white"), column_title = "medians", right_annotation = sizes
-  )
-}
-
-complex_gates <- function(shares) {
-  bars <- ComplexHeatmap::anno_barplot(
-    shares, which = "row", gp = bar_colours(gate_colours(ncol(shares))), bar_width = 0.9,
-    border = FALSE, width = grid::unit(4, "cm")
-  )
-  ComplexHeatmap::rowAnnotation("share of gates" = bars, annotation_name_rot = 0)
-}
-
-complex_samples <- function(shares) {
-  ComplexHeatmap::Heatmap(
-    shares, name = "share of\nsample", cluster_columns = FALSE, cluster_rows = FALSE,
-    col = colour_scale(share_palette(100), range_of(shares, FALSE)),
-    rect_gp = grid::gpar(col = "white"), column_title = "samples", show_row_names = FALSE,
-    column_names_gp = grid::gpar(fontsize = 9)
-  )
-}
-
-bar_colours <- function(colours) grid::gpar(fill = colours, col = NA)
-
-colour_scale <- function(palette, limits) {
-  if (limits[1] == limits[2]) limits[2] <- limits[1] + 1
-  circlize::colorRamp2(seq(limits[1], limits[2], length.out = length(palette)), palette)
+  more <- seq_len(max(0, count - length(first)))
+  c(first, grDevices::hcl(more * 137.5, 50, c(40, 60, 80)[more %% 3 + 1]))[seq_len(count)]
 }
 
 # The tree with heights at which no branch leads down.

@@ -1,121 +1,213 @@
-# plot_populations() by base graphics: panels side by side, whose rows are populations in the order
-# of the tree, from the top.
+# plot_populations() by base graphics: one plot whose coordinates are inches, so that everything is
+# where the plan says. Rows are populations in the order of the tree, from the top.
 
-draw_populations_base <- function(content, colours, scale, main) {
-  before <- graphics::par(no.readonly = TRUE)
-  on.exit(graphics::par(before))
-  k <- length(content$sizes)
-  rows <- if (is.null(content$tree)) 1L else content$tree$order
-  names <- c(colnames(colours), colnames(content$gates), colnames(content$samples))
-  # Room for the names of columns, which stand upright, in lines of margin.
-  bottom <- 1.5 + max(graphics::strwidth(names, "inches"), 0) / graphics::par("csi")
-  margins <- function(left, right) graphics::par(mar = c(bottom, left, 4, right))
-  panels <- c(
-    tree = 1.1, medians = 0.4 + 0.28 * ncol(colours), sizes = 1.3,
-    if (!is.null(content$gates)) c(gates = 1.8),
-    if (!is.null(content$samples)) c(samples = 0.4 + 0.16 * ncol(content$samples)),
-    legend = 1 + max(graphics::strwidth(c("share", colnames(content$gates)), "inches"))
-  )
-  graphics::layout(matrix(seq_along(panels), 1), widths = panels)
-  graphics::par(oma = c(0, 0, 2, 0), cex = 0.8)
-  margins(0.5, 0.2)
-  draw_side_tree(content$tree, k)
-  margins(2.2, 0.4)
-  draw_cells(colours, rows, median_palette(100), range_of(colours, scale), "medians")
-  graphics::axis(2, at = seq_len(k), labels = rev(rows), las = 1, tick = FALSE, line = -0.6)
-  margins(0.3, 0.6)
-  draw_sizes(content$sizes, rows)
-  if (!is.null(content$gates)) draw_shares(content$gates, rows)
+draw_populations_base <- function(content, colours, scale, main, call) {
+  before <- graphics::par("mar")
+  on.exit(graphics::par(mar = before))
+  graphics::par(mar = c(0, 0, 0, 0))
+  graphics::plot.new()
+  size <- graphics::par("fin")
+  plan <- plan_picture(content, scale, main, size, call)
+  graphics::plot.window(c(0, size[1]), c(0, size[2]), xaxs = "i", yaxs = "i")
+  order <- if (is.null(content$tree)) 1L else content$tree$order
+  place <- panel_places(plan)
+  draw_title(plan)
+  draw_headings(plan, place)
+  draw_side_tree(content$tree, place, plan)
+  middle <- row_places(place, length(order))
+  graphics::text(place$right[["rows"]], middle, plan$rows$text, adj = c(1, 0.5),
+                 cex = text_cex(plan$rows$points))
+  draw_cells(colours[order, , drop = FALSE], "medians", median_palette(100),
+             range_of(colours, scale), place, plan$markers)
+  draw_sizes(content$sizes, order, place, plan)
+  if (!is.null(content$gates)) draw_shares(content$gates[order, , drop = FALSE], place, plan)
   if (!is.null(content$samples)) {
-    draw_cells(content$samples, rows, share_palette(100), range_of(content$samples, FALSE),
-               "samples")
+    draw_cells(content$samples[order, , drop = FALSE], "samples", share_palette(100),
+               share_limits(content$samples), place, plan$samples)
   }
-  margins(0.5, 0.5)
-  draw_legends(content, colours, scale)
-  graphics::mtext(main, outer = TRUE, font = 2)
+  draw_legends(content, colours, scale, place, plan)
+  draw_note(plan)
+  tell_notes(plan, call)
+  NULL
 }
 
-# An empty panel for k rows, with a title above.
-row_panel <- function(k, from, to, title) {
-  graphics::plot.new()
-  graphics::plot.window(c(from, to), c(0.5, k + 0.5), xaxs = "i", yaxs = "i")
-  graphics::mtext(title, line = 0.5, cex = 0.8)
+# The left and right end of each panel, and top and bottom of their rows. What is left of the width
+# is on both sides.
+panel_places <- function(plan) {
+  panels <- c("tree", "rows", "medians", "members", "gates", "samples", "legend")
+  width <- plan$width[panels]
+  # The numbers of rows stand beside the heat map.
+  gap <- ifelse(width > 0 & panels != "rows", panel_gap, 0)
+  gap[length(gap)] <- 2 * panel_gap
+  right <- cumsum(width + c(0, gap[-1]))
+  free <- plan$size[1] - right[length(right)]
+  top <- plan$size[2] - picture_margin - plan$title$height
+  right <- right + free / 2
+  list(
+    left = right - width, right = right, above = top, top = top - plan$headings$height,
+    bottom = top - plan$headings$height - plan$body
+  )
+}
+
+# The middles of k rows from the top.
+row_places <- function(place, k) place$top - (seq_len(k) - 0.5) * (place$top - place$bottom) / k
+
+draw_title <- function(plan) {
+  graphics::text(plan$size[1] / 2, plan$size[2] - picture_margin, plan$title$text, adj = c(0.5, 1),
+                 font = 2, cex = text_cex(plan$title$points))
+}
+
+draw_headings <- function(plan, place) {
+  panels <- names(plan$headings$text)
+  graphics::text((place$left[panels] + place$right[panels]) / 2, place$top + 0.06,
+                 plan$headings$text, adj = c(0.5, 0), cex = text_cex(plan$headings$points))
+}
+
+draw_note <- function(plan) {
+  graphics::text(picture_margin, picture_margin, plan$note$text, adj = c(0, 0), col = "grey30",
+                 cex = text_cex(plan$note$points))
 }
 
 # The tree from left to right, its leaves at the right.
-draw_side_tree <- function(tree, k) {
-  if (is.null(tree)) return(row_panel(1, 0, 1, ""))
+draw_side_tree <- function(tree, place, plan) {
+  if (is.null(tree)) return(invisible())
   tree <- drawn_tree(tree)
-  row_panel(k, max(tree$height) * 1.03, 0, "")
-  place <- numeric(k)
-  place[tree$order] <- rev(seq_len(k))
-  lines <- branches(tree, place, numeric(k))
+  k <- length(tree$order)
+  left <- place$left[["tree"]]
+  right <- place$right[["tree"]] - panel_gap / 2
+  highest <- max(tree$height, .Machine$double.xmin)
+  across <- function(height) right - (right - left) * height / highest
+  middle <- numeric(k)
+  middle[tree$order] <- row_places(place, k)
+  lines <- branches(tree, middle, numeric(k))
   for (side in 1:2) {
-    graphics::segments(lines$from[, side], lines$at[, side], lines$height, lines$at[, side])
+    graphics::segments(across(lines$from[, side]), lines$at[, side], across(lines$height),
+                       lines$at[, side])
   }
-  graphics::segments(lines$height, lines$at[, 1], lines$height, lines$at[, 2])
-  # Below the tree, as names of columns are below the heat map.
-  graphics::axis(1, at = pretty(c(0, max(tree$height)), 3))
+  graphics::segments(across(lines$height), lines$at[, 1], across(lines$height), lines$at[, 2])
+  ticks <- pretty(c(0, highest), 2)
+  draw_axis(left, right, across(ticks[ticks <= highest]), ticks[ticks <= highest], place, plan)
 }
 
-# A heat map of the matrix `values`.
-draw_cells <- function(values, rows, palette, limits, title) {
+# An axis below the rows, from `left` to `right`. Numbers that would run into one before are left
+# out.
+draw_axis <- function(left, right, at, labels, place, plan) {
+  points <- axis_points(plan$points)
+  y <- place$bottom - 0.03
+  graphics::segments(left, y, right, y)
+  graphics::segments(at, y, at, y - 0.04)
+  text <- format(labels, trim = TRUE, decimal.mark = ".")
+  half <- text_widths(text, points) / 2
+  # The first and the last may lean over the ends of the axis by less than the gap.
+  centre <- pmin(pmax(at, left + half - panel_gap / 2), right - half + panel_gap / 2)
+  last <- c(Inf, -Inf)
+  for (i in unique(c(1, length(at), seq_along(at)))) {
+    is_free <- centre[i] + half[i] + 0.04 <= last[1] || centre[i] - half[i] - 0.04 >= last[2]
+    if (!is_free) next
+    graphics::text(centre[i], y - 0.05, text[i], adj = c(0.5, 1), cex = text_cex(points))
+    last <- c(min(last[1], centre[i] - half[i]), max(last[2], centre[i] + half[i]))
+  }
+}
+
+# A heat map of the matrix `values`, with the `names` of its columns below.
+draw_cells <- function(values, panel, palette, limits, place, names) {
   k <- nrow(values)
   p <- ncol(values)
-  row_panel(k, 0.5, p + 0.5, title)
   width <- max(limits[2] - limits[1], .Machine$double.xmin)
-  steps <- pmin(floor((values[rev(rows), , drop = FALSE] - limits[1]) / width * length(palette)),
-                length(palette) - 1) + 1
-  x <- as.vector(col(steps))
-  y <- as.vector(row(steps))
-  graphics::rect(x - 0.5, y - 0.5, x + 0.5, y + 0.5, col = palette[steps], border = "white")
-  graphics::axis(1, at = seq_len(p), labels = colnames(values), las = 2, tick = FALSE, line = -0.6)
+  steps <- pmin(floor((values - limits[1]) / width * length(palette)), length(palette) - 1) + 1
+  colours <- matrix(palette[steps], k, p)
+  left <- place$left[[panel]]
+  right <- place$right[[panel]]
+  graphics::rasterImage(grDevices::as.raster(colours), left, place$bottom, right, place$top,
+                        interpolate = FALSE)
+  pitch <- (right - left) / p
+  # Lines between cells that are large enough for them.
+  at <- left + pitch * seq_len(p - 1)
+  if (p > 1 && is_lined(pitch)) graphics::segments(at, place$bottom, at, place$top, col = "white")
+  high <- (place$top - place$bottom) / k
+  at <- place$bottom + high * seq_len(k - 1)
+  if (k > 1 && is_lined(high)) graphics::segments(left, at, right, at, col = "white")
+  draw_upright(left + pitch * (seq_len(p) - 0.5), place$bottom - 0.06, names)
 }
 
-draw_sizes <- function(sizes, rows) {
-  k <- length(sizes)
-  row_panel(k, 0, max(sizes) * 1.6, "members")
-  y <- rev(seq_len(k))
-  graphics::rect(0, y - 0.4, sizes[rows], y + 0.4, col = population_colours(k)[rows], border = NA)
-  graphics::text(sizes[rows], y, shown_count(sizes[rows]), pos = 4, offset = 0.3, xpd = NA)
+# Whether there are lines between cells that are so wide or high.
+is_lined <- function(cell) cell >= 5 / pixels_an_inch()
+
+# Names that end at y.
+draw_upright <- function(x, y, names) {
+  graphics::text(x, y, names$text, srt = 90, adj = c(1, 0.5), cex = text_cex(names$points))
+}
+
+draw_sizes <- function(sizes, order, place, plan) {
+  y <- row_places(place, length(sizes))
+  half <- 0.4 * (place$top - place$bottom) / length(sizes)
+  left <- place$left[["members"]]
+  text <- shown_count(sizes[order])
+  room <- place$right[["members"]] - left
+  if (plan$members > 0) room <- room - 0.08 - max(text_widths(text, plan$members))
+  right <- left + room * sizes[order] / max(sizes)
+  graphics::rect(left, y - half, right, y + half, border = NA,
+                 col = population_colours(length(sizes))[order])
+  if (plan$members > 0) {
+    graphics::text(right + 0.05, y, text, adj = c(0, 0.5), cex = text_cex(plan$members))
+  }
 }
 
 # A bar of shares for each population.
-draw_shares <- function(shares, rows) {
-  k <- nrow(shares)
-  row_panel(k, 0, 1, "share of gates")
-  ends <- t(apply(cbind(0, shares), 1, cumsum))
+draw_shares <- function(shares, place, plan) {
+  left <- place$left[["gates"]]
+  right <- place$right[["gates"]]
+  y <- row_places(place, nrow(shares))
+  half <- 0.4 * (place$top - place$bottom) / nrow(shares)
+  ends <- left + (right - left) * t(apply(cbind(0, shares), 1, cumsum))
   colours <- gate_colours(ncol(shares))
-  y <- rev(seq_len(k))
   for (gate in seq_len(ncol(shares))) {
-    graphics::rect(ends[rows, gate], y - 0.4, ends[rows, gate + 1], y + 0.4,
-                   col = colours[gate], border = NA)
+    graphics::rect(ends[, gate], y - half, ends[, gate + 1], y + half, col = colours[gate],
+                   border = NA)
   }
-  graphics::axis(1, at = c(0, 0.5, 1))
+  draw_axis(left, right, left + (right - left) * c(0, 0.5, 1), c(0, 0.5, 1), place, plan)
 }
 
-draw_legends <- function(content, colours, scale) {
-  graphics::plot.new()
-  graphics::plot.window(c(0, 1), c(0, 1), xaxs = "i", yaxs = "i")
-  title <- if (scale) "scaled median" else "median"
-  y <- draw_scale(1, median_palette(100), range_of(colours, scale), title)
+draw_legends <- function(content, colours, scale, place, plan) {
+  y <- draw_scale(place$above, median_palette(100), range_of(colours, scale),
+                  if (scale) "scaled median" else "median", place, plan)
   if (!is.null(content$samples)) {
-    y <- draw_scale(y, share_palette(100), range_of(content$samples, FALSE), "share of sample")
+    y <- draw_scale(y, share_palette(100), share_limits(content$samples), "share of sample",
+                    place, plan)
   }
-  if (!is.null(content$gates)) {
-    gates <- colnames(content$gates)
-    graphics::legend(0, y, gates, fill = gate_colours(length(gates)), border = NA, bty = "n",
-                     title = "gate", title.adj = 0, xpd = NA, xjust = 0, x.intersp = 0.6)
+  keys <- plan$keys
+  if (is.null(keys)) return(invisible())
+  left <- place$left[["legend"]]
+  graphics::text(left, y, "gate", adj = c(0, 1), font = 2, cex = text_cex(plan$legend_points))
+  top <- y - line_height(plan$legend_points) - c(0, cumsum(keys$heights))
+  middle <- (top[-1] + top[-length(top)]) / 2
+  side <- text_height(keys$points)
+  graphics::rect(left, middle - side / 2, left + side, middle + side / 2, border = NA,
+                 col = gate_colours(ncol(content$gates))[seq_along(middle)])
+  x <- left + key_width(keys$points)
+  cex <- text_cex(keys$points)
+  graphics::text(x, middle, keys$text, adj = c(0, 0.5), cex = cex)
+  if (keys$left_out > 0) {
+    graphics::text(x, top[length(top)], paste(keys$left_out, "more"), adj = c(0, 1), cex = cex)
   }
 }
 
 # A colour scale with its title and ends; returns the place below it.
-draw_scale <- function(top, palette, limits, title) {
-  line <- graphics::strheight("M") * 1.6
-  graphics::text(0, top, title, adj = c(0, 1), xpd = NA)
-  left <- seq(0.02, 0.85, length.out = length(palette) + 1)
-  graphics::rect(left[-length(left)], top - 2 * line, left[-1], top - 1.1 * line, col = palette,
-                 border = NA)
-  graphics::text(c(0.02, 0.85), top - 2.2 * line, signif(limits, 2), adj = c(0.2, 1), xpd = NA)
-  top - 4 * line
+draw_scale <- function(top, palette, limits, title, place, plan) {
+  points <- plan$legend_points
+  left <- place$left[["legend"]]
+  right <- left + min(plan$width[["legend"]], 1.3)
+  graphics::text(left, top, title, adj = c(0, 1), font = 2, cex = text_cex(points))
+  bar <- top - line_height(points) - 0.02 - c(0, scale_height)
+  graphics::rasterImage(grDevices::as.raster(matrix(palette, 1)), left, bar[2], right, bar[1],
+                        interpolate = FALSE)
+  ends <- scale_ends(limits)
+  graphics::text(left, bar[2] - 0.04, ends[1], adj = c(0, 1), cex = text_cex(points))
+  graphics::text(right, bar[2] - 0.04, ends[2], adj = c(1, 1), cex = text_cex(points))
+  top - scale_block(points)
+}
+
+# The ends of a colour scale as text.
+scale_ends <- function(limits) {
+  vapply(signif(limits, 2), format, "", digits = 2, decimal.mark = ".")
 }

@@ -87,7 +87,7 @@ check_leaves <- function(leaves, h, population, call) {
 shown_populations <- function(h, populations, arg, call) {
   n <- length(h$order)
   if (is.null(populations) || is_single_number(populations)) {
-    populations <- cut_populations(h, populations)
+    populations <- populations_of_number(h, populations, arg, call)
   }
   numbers <- plain_populations(populations)
   is_whole <- is.numeric(numbers) && !is.object(numbers) && is.null(dim(numbers)) &&
