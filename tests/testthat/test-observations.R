@@ -126,7 +126,7 @@ test_that("a sparse matrix is the dense one, and functions say where they make i
   # gknn() reads it in blocks of this size.
   if (requireNamespace("DelayedArray", quietly = TRUE)) delayed(counts, 150)
   sparse <- Matrix::Matrix(counts, sparse = TRUE)
-  expect_s4_class(observations(sparse), "dgCMatrix")
+  expect_identical(observations(sparse), sparse)
   expect_same_results(sparse, counts)
   wide <- Matrix::sparseMatrix(i = c(1, 50), j = c(2, 3000), x = c(1, 2), dims = c(50, 3000))
   expect_message(gdist(wide), "`X` is sparse; as a dense matrix, its 50 x 3000 values take 1.2 MB",
@@ -134,6 +134,198 @@ test_that("a sparse matrix is the dense one, and functions say where they make i
   huge <- Matrix::sparseMatrix(i = 1, j = 1, x = 1, dims = c(2e6, 2e6))
   error <- expect_error(gdist(huge), class = "gmhclust_error_memory")
   expect_match(conditionMessage(error), "all values of `X` need", fixed = TRUE)
+})
+
+# The matrix of 200 x 4 whole numbers of `x`, and a square one, in classes of package Matrix.
+counts <- round(abs(x)) + 0
+
+matrix_classes <- function(values) {
+  sparse <- methods::as(values, "CsparseMatrix")
+  dense <- methods::as(methods::as(values, "unpackedMatrix"), "generalMatrix")
+  list(
+    dgC = sparse, dgR = methods::as(values, "RsparseMatrix"),
+    dgT = methods::as(values, "TsparseMatrix"), dge = dense,
+    lgC = sparse > 2, lgT = methods::as(sparse > 2, "TsparseMatrix"), lge = dense > 2,
+    ngC = methods::as(sparse > 2, "nMatrix"), nge = methods::as(dense > 2, "nMatrix")
+  )
+}
+
+square_classes <- function(values) {
+  symmetric <- crossprod(values)
+  sparse <- methods::as(symmetric, "CsparseMatrix")
+  dense <- methods::as(symmetric, "unpackedMatrix")
+  n <- nrow(values)
+  list(
+    dsC = methods::as(sparse, "symmetricMatrix"), dtC = Matrix::triu(sparse),
+    dsT = methods::as(methods::as(sparse, "symmetricMatrix"), "TsparseMatrix"),
+    dtR = methods::as(Matrix::tril(sparse), "RsparseMatrix"),
+    dsy = methods::as(dense, "symmetricMatrix"), dpo = methods::as(symmetric, "dpoMatrix"),
+    dtr = Matrix::triu(dense), dsp = Matrix::pack(methods::as(dense, "symmetricMatrix")),
+    dtp = Matrix::pack(Matrix::triu(dense)), ddi = Matrix::Diagonal(n, seq_len(n)),
+    unit = Matrix::Diagonal(n), ldi = Matrix::Diagonal(n, rep_len(c(TRUE, FALSE), n)),
+    permutation = methods::as(n:1, "pMatrix"), index = methods::as(c(1L, 1L, 3:n), "indMatrix")
+  )
+}
+
+# What as.matrix() gives, in doubles and with these names.
+plain_matrix <- function(values, names = dimnames(values)) {
+  plain <- as.matrix(values) + 0
+  dimnames(plain) <- if (any(lengths(names) > 0)) names
+  plain
+}
+
+test_that("all classes of package Matrix are their plain matrix", {
+  skip_if_not_installed("Matrix")
+  square <- counts[1:4, ]
+  rownames(square) <- colnames(square)
+  for (values in c(matrix_classes(counts), square_classes(square))) {
+    found <- observations(values)
+    is_sparse <- methods::is(values, "sparseMatrix")
+    expect_identical(class(found)[1], if (is_sparse) "dgCMatrix" else "matrix")
+    plain <- plain_matrix(values)
+    expect_identical(as.matrix(found), plain)
+    expect_identical(gknn(values, 2), gknn(plain, 2))
+    expect_identical(as.vector(gdist(values)), as.vector(gdist(plain)))
+    expect_refused(gmst(values, features = 1), "unused argument: `features`", "gmst")
+  }
+  # A logical value in two triplets is one value.
+  twice <- methods::new("lgTMatrix", i = c(0L, 0L), j = c(1L, 1L), x = c(TRUE, TRUE),
+                        Dim = c(2L, 2L))
+  expect_identical(as.matrix(observations(twice)), rbind(c(0, 1), 0))
+  expect_same_results(matrix_classes(counts)$dge, counts)
+})
+
+test_that("assays of all classes of package Matrix are taken, as cells and as genes", {
+  skip_if_not_installed("SummarizedExperiment")
+  skip_if_not_installed("Matrix")
+  few <- counts[1:30, ]
+  chosen <- c("CD57", "SYK")
+  for (values in matrix_classes(t(few))) {
+    se <- SummarizedExperiment::SummarizedExperiment(list(values))
+    plain <- t(plain_matrix(values, dimnames(t(few))))
+    expect_identical(as.matrix(observations(se)), plain)
+    expect_identical(as.matrix(observations(se, of = "rows")), t(plain))
+    expect_identical(as.matrix(observations(se, features = chosen)), plain[, chosen])
+    expect_identical(as.matrix(observations(se, features = 3:2, of = "rows")), t(plain)[3:2, ])
+    expect_identical(gknn(se, 2), gknn(plain, 2))
+    expect_identical(as.vector(gdist(se, features = chosen)), as.vector(gdist(plain[, chosen])))
+    refused(observations(se, features = "CD99"), "`features` has \"CD99\"; it must be names or")
+  }
+  # Rows and columns have names of their own, which a symmetric matrix cannot have.
+  names <- list(paste0("gene", 1:4), paste0("cell", 1:4))
+  for (values in square_classes(few[1:4, ])) {
+    dimnames(values) <- list(NULL, NULL)
+    se <- SummarizedExperiment::SummarizedExperiment(list(values))
+    dimnames(se) <- names
+    plain <- t(plain_matrix(values, names))
+    expect_identical(as.matrix(observations(se)), plain)
+    expect_identical(as.matrix(observations(se, features = "gene3")), plain[, 3, drop = FALSE])
+    expect_identical(as.matrix(observations(se, of = "rows", features = 2:3)), t(plain)[2:3, ])
+  }
+})
+
+test_that("sparse single cells are the dense ones for all functions", {
+  skip_if_not_installed("SingleCellExperiment")
+  skip_if_not_installed("Matrix")
+  # gknn() reads them in blocks of this size.
+  if (requireNamespace("DelayedArray", quietly = TRUE)) delayed(counts, 150)
+  cells <- SingleCellExperiment::SingleCellExperiment
+  assays <- matrix_classes(t(counts))
+  for (values in assays) {
+    sce <- cells(list(counts = 2 * values, logcounts = values))
+    plain <- t(plain_matrix(values))
+    expect_identical(as.matrix(observations(sce)), plain)
+    antibodies <- SummarizedExperiment::SummarizedExperiment(list(values))
+    SingleCellExperiment::altExp(sce, "ADT") <- antibodies # nolint: object_name_linter.
+    found <- observations(sce, altexp = "ADT", features = 3:1)
+    expect_identical(as.matrix(found), plain[, 3:1])
+    SingleCellExperiment::reducedDim(sce, "PCA") <- Matrix::t(values) # nolint: object_name_linter.
+    expect_identical(as.matrix(observations(sce, dimred = "PCA")), plain)
+  }
+  for (values in assays[c("dgC", "dge")]) {
+    sce <- cells(list(counts = 2 * values, logcounts = values))
+    expect_same_results(sce, counts)
+  }
+
+  # The further functions that take observations.
+  sce <- cells(list(counts = assays$dgC))
+  expect_identical(gneighbours(sce, 2), gneighbours(counts, 2))
+  expect_identical(gneighbours(sce, 2, query = sce), gneighbours(counts, 2, query = counts))
+  tree <- gmhclust(sce, threshold = 20)
+  nearest <- function(data) {
+    cut_populations(tree, k = 2, min_members = 10, rest = "nearest", X = data)
+  }
+  population <- nearest(sce)
+  expect_identical(population, nearest(counts))
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  expect_no_error(plot_populations(tree, sce, population))
+})
+
+test_that("delayed, sparse and HDF5 assays and reduced dimensions are taken", {
+  skip_if_not_installed("SingleCellExperiment")
+  skip_if_not_installed("DelayedArray")
+  in_file <- if (requireNamespace("HDF5Array", quietly = TRUE)) {
+    methods::as(t(counts), "HDF5Array")
+  }
+  new_classes <- if (requireNamespace("SparseArray", quietly = TRUE)) {
+    methods::as(t(counts), "SVT_SparseMatrix")
+  }
+  assays <- list(delayed(t(counts), 150), in_file, new_classes)
+  for (values in Filter(Negate(is.null), assays)) {
+    sce <- SingleCellExperiment::SingleCellExperiment(list(values))
+    dimnames(sce) <- dimnames(t(counts))
+    expect_s4_class(observations(sce), "DelayedMatrix")
+    expect_same_results(sce, counts)
+    expect_identical(as.matrix(observations(sce, features = c(3, 1))), counts[, c(3, 1)])
+    refused(observations(sce, features = "CD99"), "`features` has \"CD99\"; it must be names or")
+    SingleCellExperiment::reducedDim(sce, "PCA") <- observations(sce) # nolint: object_name_linter.
+    expect_identical(gknn(sce, 2, dimred = "PCA"), gknn(counts, 2))
+  }
+})
+
+test_that("wrong features of an S4 assay are named", {
+  skip_if_not_installed("SummarizedExperiment")
+  skip_if_not_installed("Matrix")
+  assays <- matrix_classes(t(counts))[c("dgC", "dge", "lgT")]
+  if (requireNamespace("DelayedArray", quietly = TRUE)) assays$delayed <- delayed(t(counts), 150)
+  for (values in assays) {
+    se <- SummarizedExperiment::SummarizedExperiment(list(values))
+    wrong <- list(
+      list("CD99", "has \"CD99\""), list(c("CD57", NA), "has NA"), list(5, "has 5"),
+      list(0, "has 0"), list(-1, "has -1"), list(1.5, "has 1.5"), list(NA, "is NA"),
+      list(TRUE, "is TRUE"), list(c(TRUE, NA, TRUE, TRUE), "is a logical vector of length 4"),
+      list(factor("CD57"), "is an object of class \"factor\""), list(list("CD57"), "is a list"),
+      list(mean, "is a function"), list(se, "is an object of class \"SummarizedExperiment\"")
+    )
+    for (each in wrong) {
+      refused(observations(se, features = each[[1]]), paste0("`features` ", each[[2]], "; it must"))
+    }
+    expect_refused(gknn(se, 2, features = "CD99"), "`features` has \"CD99\"; it must", "gknn")
+    expect_refused(gmst(se, features = character(0)), "`X` has no columns", "gmst")
+  }
+})
+
+test_that("observations without names have none", {
+  skip_if_not_installed("SummarizedExperiment")
+  values <- unname(counts)
+  se <- SummarizedExperiment::SummarizedExperiment(list(t(values)))
+  expect_identical(observations(se), values)
+  expect_identical(observations(se, of = "rows", features = 2:1), t(values)[2:1, ])
+  skip_if_not_installed("Matrix")
+  sparse <- methods::as(t(values), "CsparseMatrix")
+  se <- SummarizedExperiment::SummarizedExperiment(list(sparse))
+  expect_silent(found <- observations(se))
+  expect_identical(found, Matrix::t(sparse))
+})
+
+test_that("an assay that is no matrix is refused", {
+  skip_if_not_installed("SummarizedExperiment")
+  cube <- SummarizedExperiment::SummarizedExperiment(list(array(0, c(4, 5, 2))))
+  refused(observations(cube), "`x` has an assay that is a numeric array of 4 x 5 x 2; it must be a")
+  refused(observations(cube, features = 1), "`x` has an assay that is a numeric array")
+  words <- SummarizedExperiment::SummarizedExperiment(list(matrix("a", 4, 5)))
+  refused(observations(words), "`x` is a character matrix of 5 x 4; it must be")
 })
 
 test_that("cells and genes of experiments are observations", {
@@ -194,6 +386,17 @@ test_that("samples and probes of an ExpressionSet are observations", {
   expect_identical(observations(eset), x)
   expect_same_results(eset, t(x), of = "rows")
   refused(observations(eset, assay = "exprs"), "unused argument: `assay`")
+  skip_if_not_installed("Matrix")
+  for (values in matrix_classes(t(counts))) {
+    # As in the objects of package monocle.
+    sparse <- eset
+    sparse@assayData <- list2env(list(exprs = values))
+    plain <- t(plain_matrix(values, dimnames(t(counts))))
+    expect_identical(as.matrix(observations(sparse)), plain)
+    expect_identical(as.matrix(observations(sparse, of = "rows", features = 2:1)), t(plain)[2:1, ])
+    expect_identical(gknn(sparse, 2), gknn(plain, 2))
+    refused(observations(sparse, features = "CD99"), "`features` has \"CD99\"")
+  }
 })
 
 test_that("identifiers and times are noticed, counts and grids of few values are not", {
