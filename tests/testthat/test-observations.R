@@ -80,17 +80,102 @@ test_that("channels are chosen by name, marker or number, scatter and time among
   refused(observations(bare), "`x` has no channels but scatter, time and events")
 })
 
-test_that("scatter, time and event parameters are known by their usual names", {
-  is_taken <- function(channels) !grepl(no_marker, channels, ignore.case = TRUE)
-  expect_false(any(is_taken(c(
+# Names of channels of BD (also with images), Beckman Coulter, Sony, Cytek, Attune, Guava,
+# MACSQuant, Apogee and mass cytometers, and what programs add.
+beside_markers <- c(
     "FSC-A", "FSC-H", "SSC-W", "FSC", "FS Lin", "SS-A", "FS INT", "Time", "TIME", "Time1",
     "Event_length", "Event #", "event_count", "Cell_length", "Center", "Offset", "Width",
-    "Residual", "SSC-B-H"
-  ))))
-  expect_true(all(is_taken(c(
+    "Residual", "SSC-B-H", "VSSC-A", "BSC-A", "BSSC-A", "Violet SSC-A", "FSCW", "FSCA",
+    "FSC-Width", "HDR-T", "HDR-CE", "HDR-SE", "HDR-V", "TIMESTAMP", "Time Stamp", "SSC-B-A",
+    "FSC-HLin", "SSC-HLog", "FSC1-Height", "488-FSC1-Area", "405-SSC-A", "405nm SSC-A",
+    "FSC 488/10-A", "SSC (Imaging)-A", "SSC (Violet)-A", "LightLoss (Imaging)-A",
+    "LightLoss (Violet)-A", "Size (LightLoss)", "Eccentricity (LightLoss)", "Radial Moment (FSC)",
+    "Long Axis Moment (LightLoss)", "Max Intensity (SSC)", "Center of Mass X (SSC)",
+    "Delta Center of Mass", "Diffusivity (SSC)", "Total Intensity (FSC)",
+    "Correlation (LightLoss/SSC)", "FALS", "SALS", "LALS-A", "Trigger Pulse Width", "Time 3",
+    "Drop Phase", "ROI Bits 1-16", "Classifier Bits", "Sort Result Bits", "Sort Enable Bits",
+    "Tray X (kw)", "FSC.A", "FSC_A", "SSC-Area", "FSC-AREA", "Side Scatter", "Forward Scatter-A",
+    "FSC-W", "FSC-PAR", "FSC (PAR)", "FSC-Peak", "SS PEAK LIN", "FS TOF", "UV SSC-A", "UVSSC-A",
+    "V SSC-A", "Red-SSC-H", "*FSC", "bead_dist", "Amplitude", "EventLength", "Event Time",
+    "SSC-HLin", "Time (sec)", "Yellow-Green SSC-A", "YGSSC-A", "SSC1-A", "SSC2-A", "fsc-a",
+    "Event", "event_time", "event_number", "EventID", "Object Number", "ImageNumber", "cell_id"
+)
+of_earlier_analysis <- c(
+    "population", "populations", "cluster", "Cluster", "cluster_id", "metacluster",
+    "Metaclusters", "label", "individual", "file_number", "File Number", "sample_id", "SampleID",
+    "FileNum", "tSNE1", "tSNE_2", "t-SNE 1", "UMAP1", "UMAP_2", "umap X", "viSNE1", "FlowSOM",
+    "FlowSOM_cluster", "FlowSOM metacluster", "PhenoGraph", "Phenograph_12", "sample",
+    "opt-SNE 1", "file", "FlowSOM.id"
+)
+markers_like_these <- c(
     "FL1-A", "B515-A", "Yb176Di", "(Ce140)Dd", "FITC-A", "SSEA-4", "PE-A", "FSHR", "V450", "CD45",
-    "Sm149Di", "Timd4", "Ir191Di", "CD57"
-  ))))
+    "Sm149Di", "Timd4", "Ir191Di", "CD57", "TIM-3", "TIM3", "Timp1", "TIMELESS", "SS18", "SSC5D",
+    "SSC4D", "FSCN1", "SSTR2", "BSCL2", "BSG", "VSIG4", "VSTM3", "BST2", "Ce140Di", "Pt195Di",
+    "V5-A", "VL1-A", "BL1-A", "YL2-H", "RL1-A", "GRN-HLin", "APC-A", "Widthless", "CENPA",
+    "Centrin", "SampleTag", "FILIP1", "HDAC1", "HDR", "Event1Di", "CLU", "CD38", "CLEC9A",
+    "SNED1", "SNE", "LabelX", "UV1-A", "AREG", "SIZN1", "CORO1A", "ALS2", "UMA", "Violet 1-A",
+    "Violet A-A", "Viability", "DNA1", "Dead", "Indo-1 (Violet)-A", "Bead", "BC1", "Red-A",
+    "Blue 1-A", "405-450/50-A", "561-585/15-A", "488-530/30-A", "V525-A", "FL1-Area", "SFTPC",
+    "SLC", "BCL6", "GSC", "NSSC", "CXCR5", "PopA", "Gate", "FASLG", "MALSU1", "Pop1"
+)
+
+test_that("what is no marker is known by the names of many cytometers", {
+  expect_identical(beside_markers[!is_no_marker(beside_markers)], character(0))
+  expect_identical(beside_markers[is_result(beside_markers)], character(0))
+  expect_identical(of_earlier_analysis[!is_result(of_earlier_analysis)], character(0))
+  expect_identical(markers_like_these[is_no_marker(markers_like_these)], character(0))
+  # Names of unknown encoding, and no name.
+  expect_identical(is_no_marker(c("Time (\xb5s)", "IFN-\xe3", NA)), c(TRUE, FALSE, FALSE))
+})
+
+test_that("only markers of a file are taken, and columns of an earlier analysis are named", {
+  names <- c(beside_markers, of_earlier_analysis, markers_like_these)
+  set.seed(1)
+  values <- matrix(rnorm(20 * length(names)), 20)
+  everything <- flow_frame(values, names, rep(NA_character_, length(names)))
+  expect_message(taken <- observations(everything), "left out \"population\", \"populations\"",
+                 class = "gmhclust_message_channels")
+  expect_identical(colnames(taken), markers_like_these)
+
+  cells <- flow_cells()
+  marked <- flow_frame(
+    cbind(cells$frame@exprs, rep(1:3, 100)), c(colnames(cells$frame@exprs), "population"),
+    c(NA, "", "CD3", "CD4", NA, "CD8", "CD8", NA, "population")
+  )
+  expect_message(
+    tree <- gmhclust(marked, threshold = 20),
+    "left out \"population\", which looks like a column of an earlier analysis; `channels` takes",
+    fixed = TRUE, class = "gmhclust_message_channels"
+  )
+  expect_same_tree(tree, gmhclust(cells$plain, threshold = 20))
+  expect_no_message(observations(cells$frame))
+  expect_no_message(chosen <- observations(marked, channels = c("CD3", "population")))
+  expect_identical(unname(chosen[, 2]), rep(c(1, 2, 3), 100))
+
+  # Once for all samples.
+  set <- flow_set(list(a = marked, b = marked))
+  messages <- capture_messages(found <- observations(set))
+  expect_length(messages, 1)
+  expect_identical(colnames(found), colnames(cells$plain))
+})
+
+test_that("a file in which each channel is constant is refused", {
+  cells <- flow_cells()
+  zeros <- cells$frame
+  zeros@exprs[, 3:7] <- 0
+  expect_refused(gmhclust(zeros), "`X` has the same value in all 300 events of each channel: \"CD3")
+  expect_refused(gknn(zeros, 2), "look how the file was read", "gknn")
+  expect_identical(unname(observations(zeros, channels = 1:8)[1, ]),
+                   unname(cells$frame@exprs[1, ] * c(1, 1, 0, 0, 0, 0, 0, 1)))
+  one_varies <- zeros
+  one_varies@exprs[300, 5] <- 1
+  expect_identical(sum(observations(one_varies)), 1)
+  # A sample may be, and so may one cell.
+  expect_identical(nrow(observations(flow_set(list(a = zeros, b = cells$frame)))), 600L)
+  expect_error(observations(flow_set(list(a = zeros, b = zeros))), class = "gmhclust_error_input")
+  single <- zeros
+  single@exprs <- single@exprs[1, , drop = FALSE]
+  expect_identical(sum(observations(single)), 0)
 })
 
 test_that("a flowSet gives the cells of all samples, and says which each is of", {

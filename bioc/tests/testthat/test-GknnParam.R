@@ -121,8 +121,9 @@ test_that("`transposed` concerns the same data as in the other searches", {
     }
     same(function(param) findKNN(t(x), 3, transposed = TRUE, BNPARAM = param))
     same(function(param) queryKNN(data, t(query), 3, transposed = TRUE, BNPARAM = param))
-    same(function(param) queryKNN(data, t(query), 3, transposed = TRUE, subset = 5:2,
-                                  BNPARAM = param))
+    same(function(param) {
+      queryKNN(data, t(query), 3, transposed = TRUE, subset = 5:2, BNPARAM = param)
+    })
     expect_identical(
       search_index(queryKNN, index, query = t(query), k = 3, transposed = TRUE),
       search_index(queryKNN, buildIndex(x, BNPARAM = other), query = t(query), k = 3,
