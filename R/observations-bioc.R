@@ -13,8 +13,10 @@ observations.SummarizedExperiment <- function(x, of = c("columns", "rows"), assa
   count <- length(SummarizedExperiment::assays(x, withDimnames = FALSE))
   if (count == 0) refuse("x", "has no assays", "it must have at least 1", call)
   chosen <- check_part(assay, assays, count, "assay", "assays", call)
-  values <- SummarizedExperiment::assay(x, chosen)
-  of_experiment(values, check_choice(of, c("columns", "rows"), "of", call), features, call)
+  # The experiment has the names: a symmetric matrix cannot name rows and columns differently.
+  values <- SummarizedExperiment::assay(x, chosen, withDimnames = FALSE)
+  of <- check_choice(of, c("columns", "rows"), "of", call)
+  of_experiment(values, dimnames(x), of, features, call)
 }
 
 #' @rdname observations
@@ -41,9 +43,9 @@ observations.ExpressionSet <- function(x, of = c("columns", "rows"), features = 
   call <- sys.call()
   check_no_more(x, ..., call = call)
   need_package("Biobase", call)
-  of_experiment(
-    Biobase::exprs(x), check_choice(of, c("columns", "rows"), "of", call), features, call
-  )
+  values <- Biobase::exprs(x)
+  of <- check_choice(of, c("columns", "rows"), "of", call)
+  of_experiment(values, dimnames(values), of, features, call)
 }
 
 # nolint end
@@ -60,22 +62,43 @@ reduced_dimension <- function(x, dimred, of, assay, features, call) {
   observations(SingleCellExperiment::reducedDim(x, chosen))
 }
 
-# The observations among `values` with features in rows.
-of_experiment <- function(values, of, features, call) {
-  if (!is.null(features)) {
-    values <- values[check_features(features, values, call), , drop = FALSE]
+# The observations among `values`, a matrix of any class with features in rows. `names` are its row
+# and column names, or NULL.
+of_experiment <- function(values, names, of, features, call) {
+  if (length(dim(values)) != 2) {
+    refuse("x", paste("has an assay that is", describe(values)), "it must be a matrix", call)
   }
-  observations(if (of == "columns") t(values) else values)
+  if (is.null(names)) names <- list(NULL, NULL)
+  if (!is.null(features)) {
+    rows <- check_features(features, names[[1]], nrow(values), call)
+    values <- values[rows, , drop = FALSE]
+    names <- list(names[[1]][rows], names[[2]])
+  }
+  if (of == "columns") {
+    values <- transposed(values)
+    names <- rev(names)
+  }
+  values <- observations(values)
+  # Without names, a matrix of base R has no list of names, and others have an empty one.
+  if (is.matrix(values) && all(lengths(names) == 0)) names <- NULL
+  dimnames(values) <- names
+  values
 }
 
-# The numbers of the chosen features.
-check_features <- function(features, values, call) {
-  count <- nrow(values)
+# The transpose of a matrix of any class. t() of base R transposes no S4 matrix but a DelayedMatrix.
+transposed <- function(x) {
+  if (inherits(x, "Matrix")) return(Matrix::t(x))
+  if (isS4(x) && !is_delayed(x)) return(transposed(observations(x)))
+  t(x)
+}
+
+# The numbers of the chosen ones of `count` features with these names.
+check_features <- function(features, names, count, call) {
   if (is.logical(features) && length(features) == count && !anyNA(features)) {
     return(which(features))
   }
   rows <- if (is.character(features)) {
-    match(features, rownames(values))
+    match(features, names)
   } else if (is.numeric(features)) {
     match(features, seq_len(count))
   } else {
@@ -84,7 +107,7 @@ check_features <- function(features, values, call) {
   bad <- which(is.na(rows))
   if (length(bad) > 0) {
     got <- if (is.character(features) || is.numeric(features)) {
-      paste("has", shown_value(features[bad[1]]))
+      paste("has", if (is.na(features[bad[1]])) "NA" else shown_value(features[bad[1]]))
     } else {
       paste("is", describe(features))
     }

@@ -8,22 +8,23 @@
 observations.flowFrame <- function(x, channels = NULL, use = c("marker", "channel"), ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
-  use <- check_choice(use, c("marker", "channel"), "use", call)
-  values <- flow_expressions(x, call)
-  flow_values(values, flow_parameters(x, ncol(values), call), channels, use, call)
+  stack_frames(list(x), channels, check_choice(use, c("marker", "channel"), "use", call), call)
 }
 
 #' @rdname observations
 #' @export
 observations.flowSet <- function(x, channels = NULL, use = c("marker", "channel"), ...) {
   call <- sys.call()
+  check_no_more(x, ..., call = call)
+  use <- check_choice(use, c("marker", "channel"), "use", call)
   frames <- read_slot(x, "frames", call)
   names <- rownames(read_slot(read_slot(x, "phenoData", call), "data", call))
   is_named <- is.environment(frames) && is.character(names)
   if (!is_named || !all(vapply(names, exists, NA, frames, inherits = FALSE))) {
     refuse("x", "has slots `frames` and `phenoData` that do not fit", needs_observations, call)
   }
-  stack_frames(mget(names, envir = frames), channels, use, ..., call = call)
+  if (length(names) == 0) refuse("x", "has no samples", "it must have at least 1", call)
+  stack_frames(mget(names, envir = frames), channels, use, call)
 }
 
 #' @rdname observations
@@ -42,21 +43,37 @@ observations.cytoset <- function(x, channels = NULL, use = c("marker", "channel"
 
 # nolint end
 
-# The observations of a named list of flowFrames, one after the other.
-stack_frames <- function(frames, channels, use, ..., call) {
-  if (length(frames) == 0) refuse("x", "has no samples", "it must have at least 1", call)
-  parts <- lapply(frames, observations, channels = channels, use = use, ...)
-  columns <- colnames(parts[[1]])
-  other <- which(!vapply(parts, function(part) identical(colnames(part), columns), NA))
+# The observations of a list of flowFrames, one after the other; where the list has names, with the
+# name of the sample of each.
+stack_frames <- function(frames, channels, use, call) {
+  parts <- lapply(frames, read_frame, channels, use, call)
+  values <- lapply(parts, `[[`, "values")
+  columns <- colnames(values[[1]])
+  other <- which(!vapply(values, function(part) identical(colnames(part), columns), NA))
   if (length(other) > 0) {
     got <- paste0("has other columns in sample ", dQuote(names(frames)[other[1]], FALSE),
                   " than in ", dQuote(names(frames)[1], FALSE))
     refuse("x", got, "choose common ones by `channels`, or use = \"channel\"", call)
   }
-  all <- do.call(rbind, unname(parts))
-  sizes <- vapply(parts, nrow, 0L)
-  attr(all, "sample") <- factor(rep(names(frames), sizes), levels = names(frames))
+  all <- if (length(values) == 1) values[[1]] else do.call(rbind, unname(values))
+  check_not_constant(all, call)
+  message_of_results(unique(unlist(lapply(parts, `[[`, "results"))), call)
+  if (!is.null(names(frames))) {
+    sizes <- vapply(values, nrow, 0L)
+    attr(all, "sample") <- factor(rep(names(frames), sizes), levels = names(frames))
+  }
   all
+}
+
+# A list of the `values` of a flowFrame in the chosen channels, and of the names of the channels
+# that were left out as `results` of an earlier analysis.
+read_frame <- function(x, channels, use, call) {
+  values <- flow_expressions(x, call)
+  parameters <- flow_parameters(x, ncol(values), call)
+  list(
+    values = flow_values(values, parameters, channels, use, call),
+    results = if (is.null(channels)) parameters$channel[is_result(parameters$channel)]
+  )
 }
 
 # The value of a slot, which an object of another package may lack.
@@ -87,16 +104,61 @@ flow_parameters <- function(x, count, call) {
   list(channel = unname(as.character(parameters$name)), marker = marker)
 }
 
-# Parameters that are no fluorescence or mass: scatter, time, and what describes an event.
-no_marker <- paste0(
-  "^(fsc?|ssc?|fals|time|event([ _.#-]*(length|number|num|count|nr)?)?|",
-  "center|offset|width|residual|amplitude|cell[ _.-]*length)([^[:alpha:]].*)?$"
+# Whether channels are no fluorescence or mass, by the names that cytometers and programs give them.
+is_no_marker <- function(channels) {
+  is_named_like(channels, no_marker_names) | is_result(channels)
+}
+
+# Whether channels are columns of an earlier analysis, for example the populations of this package.
+is_result <- function(channels) is_named_like(channels, result_names)
+
+# A pattern is a name or its beginning: then neither a letter nor a digit follows. So "Time" and
+# "Time (s)" are times, and "Timp1" is a marker. "_" in a pattern is any separator, or none. Compares
+# bytes, so that neither the locale nor a name of unknown encoding matters.
+is_named_like <- function(names, patterns) {
+  patterns <- gsub("_", "[^a-z0-9]*", patterns, fixed = TRUE)
+  one <- paste0("^[^a-z0-9]*(", paste(patterns, collapse = "|"), ")([^a-z0-9].*)?$")
+  grepl(one, names, ignore.case = TRUE, perl = TRUE, useBytes = TRUE)
+}
+
+# The colour or wavelength of the laser of scattered light.
+laser <- paste0(
+  "((uv|v|b|g|y|yg|r|n?ir|ultraviolet|violet|blue|green|yellow|yellow_green|orange|red|infrared)_|",
+  "[0-9]{3}_(nm_)?)?"
+)
+
+no_marker_names <- c(
+  # Scatter: FSC-A, FSCA, FSC1-Height, SSC-B-H, VSSC-A, 405-SSC-A; BSC of Sony; FS of Beckman
+  # Coulter; angles of Apogee; LightLoss of BD.
+  paste0(laser, "(fsc|ssc|bsc)_[0-9]*_([ahw]|area|height|width|peak|h?lin|h?log|int|tof)?"),
+  "fs", "ss", "[fsml]als", "(forward|side|back|perpendicular)_(angle_)?(light_)?scatter",
+  "light_loss",
+  # Time: HDR of MACSQuant, whose other headers describe events.
+  "time_[0-9]*", "time_(stamp|lsw|msw|high|low)", "(event|acquisition|elapsed|relative)_time",
+  "hdr_(t|ce|se|v)",
+  # Events: of mass cytometry with its programs for beads and barcodes, and of sorters.
+  "event_(length|count)?", "(event|cell|object|image)_(id|nr|no|num|number|index|#)", "cell_length",
+  "center", "offset", "width", "residual", "amplitude",
+  "bead_dist", "mahalanobis_dist", "bc_separation_dist", "(trigger_)?pulse_width", "drop_phase",
+  "(roi|classifier|sort_result|sort_enable)_bits", "sort_classifier", "tray_[xy]",
+  # Shapes of images.
+  "size", "area", "perimeter", "eccentricity", "solidity", "aspect_ratio", "diffusivity",
+  "(max|total)_intensity", "(radial|long_axis|short_axis)_moment", "(delta_)?center_of_mass",
+  "correlation"
+)
+
+result_names <- c(
+  "populations?", "(meta)?_clusters?", "(meta)?_cluster_(id|nr|no|num|number)", "labels?",
+  "individual", "(sample|file)_(id|nr|no|num|number|index|#)?",
+  "(flowsom|r?phenograph|x_shift)(_(meta)?_cluster)?_(id)?_[0-9]*",
+  "((vi|opt_|fit_)(t_)?|t_)sne_[0-9xy]*", "umap_[0-9xy]*"
 )
 
 flow_values <- function(values, parameters, channels, use, call) {
   columns <- flow_columns(parameters, channels, call)
   if (length(columns) == 0) {
-    refuse("x", "has no channels but scatter, time and events", "name some by `channels`", call)
+    refuse("x", "has no channels but scatter, time and events, or results",
+           "name some by `channels`", call)
   }
   values <- values[, columns, drop = FALSE]
   attr(values, "ranges") <- NULL
@@ -106,7 +168,7 @@ flow_values <- function(values, parameters, channels, use, call) {
 
 flow_columns <- function(parameters, channels, call) {
   count <- length(parameters$channel)
-  if (is.null(channels)) return(which(!grepl(no_marker, parameters$channel, ignore.case = TRUE)))
+  if (is.null(channels)) return(which(!is_no_marker(parameters$channel)))
   if (is.character(channels)) {
     columns <- match(channels, parameters$channel)
     columns[is.na(columns)] <- match(channels[is.na(columns)], parameters$marker)
@@ -132,4 +194,32 @@ flow_names <- function(parameters, columns, use) {
   shared <- names %in% names[duplicated(names)]
   names[shared] <- paste0(names, " (", channel, ")")[shared]
   names
+}
+
+# Stops if each channel has one value in all events: distances would all be 0.
+check_not_constant <- function(values, call) {
+  if (nrow(values) < 2) return(invisible())
+  for (j in seq_len(ncol(values))) {
+    if (!isTRUE(all(values[, j] == values[1, j]))) return(invisible())
+  }
+  names <- dQuote(shortened(colnames(values)), FALSE)
+  if (length(names) > 5) names <- c(names[1:5], paste(length(names) - 5, "more"))
+  got <- paste0("has the same value in all ", nrow(values), " events of each channel: ",
+                paste(names, collapse = ", "))
+  needs <- paste("look how the file was read, compensated and transformed, or choose others by",
+                 "`channels`")
+  refuse("x", got, needs, call)
+}
+
+message_of_results <- function(names, call) {
+  if (length(names) == 0) return(invisible())
+  message(gmhclust_condition(
+    c("gmhclust_message_channels", "message"),
+    paste0(
+      "left out ", paste(dQuote(shortened(names), FALSE), collapse = ", "), ", which ",
+      ngettext(length(names), "looks like a column", "look like columns"),
+      " of an earlier analysis; `channels` takes ", ngettext(length(names), "it", "them"), "\n"
+    ),
+    call
+  ))
 }

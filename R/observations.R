@@ -11,9 +11,13 @@
 #'     \pkg{flowWorkspace}: every cell is an observation;
 #'   * a `SummarizedExperiment` or `SingleCellExperiment`, or an `ExpressionSet` of package
 #'     \pkg{Biobase};
-#'   * a `DelayedMatrix`, for example of HDF5 files, or a sparse matrix of package \pkg{Matrix}.
+#'   * a matrix of any class of package \pkg{Matrix}, dense or sparse; a `DelayedMatrix`, for
+#'     example of HDF5 files; a `SparseMatrix` of package \pkg{SparseArray}.
+#'
+#'   The assays and reduced dimensions of experiments may be any of these matrices, too.
 #' @param channels Which columns of flow cytometry data to take: names of channels or of markers, or
-#'   column numbers. `NULL` takes all but scatter (FSC, SSC), time and event parameters.
+#'   column numbers. `NULL` takes all but scatter (FSC, SSC and their like), time, what describes an
+#'   event or its image, and columns of an earlier analysis; see *Flow cytometry*.
 #' @param use Column names of flow cytometry data: `"marker"`, the marker where a channel has one;
 #'   or `"channel"`.
 #' @param of What is an observation of an experiment: its `"columns"` (cells, samples) or its
@@ -33,10 +37,23 @@
 #'   too: `gmhclust(sce, dimred = "PCA")`.
 #'
 #' @details
-#' Sparse matrices and `DelayedMatrix` are returned unchanged. [gknn()] reads them in blocks. The
-#' other functions make them dense, after a check that there is enough memory, and say so.
+#' Sparse matrices stay sparse, and a `DelayedMatrix` is not read. [gknn()] reads both in blocks.
+#' The other functions make them dense, after a check that there is enough memory, and say so.
 #'
+#' @section Flow cytometry:
 #' Flow cytometry data are taken as they are: compensate and transform them before.
+#'
+#' Without `channels`, the names of the channels (`$PnN`) decide which ones are left out:
+#' * scatter: `FSC-A`, `SSC-B-H`, `VSSC-A`, `Violet SSC-A`, `BSC-A`, `FS Lin`, `FALS`, `LightLoss`;
+#' * time: `Time`, `TIMESTAMP`, `HDR-T`;
+#' * what describes an event: `Event_length`, `Center`, `Offset`, `Width`, `Residual`, `HDR-CE`,
+#'   numbers of events, bits and phases of sorters;
+#' * shapes of images: `Size (LightLoss)`, `Eccentricity (LightLoss)`, `Radial Moment (FSC)`;
+#' * columns of an earlier analysis, such as populations that were written back into the file:
+#'   `population`, `cluster`, `metacluster`, `label`, `sample`, `file_number`, `tSNE1`, `UMAP_2`. A
+#'   message of class `gmhclust_message_channels` names them.
+#'
+#' Beads, DNA and viability are channels as any other. `channels` takes what is left out, too.
 #'
 #' @section Messages:
 #' Functions that cluster or compare observations give a message of class
@@ -48,11 +65,13 @@
 #'
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `x` has no numbers or is of another class, if an
-#' argument does not fit it, or if the package for its class is not installed.
+#' argument does not fit it, if the package for its class is not installed, or if flow cytometry
+#' data have the same value in all events of each channel, as after reading a file wrongly.
 #'
 #' @return A double matrix with observations in rows and their names as row names, where they have
-#'   names; or `x`, if it is a sparse matrix or a `DelayedMatrix`. The observations of a `flowSet`
-#'   or `cytoset` have an attribute `sample`, a factor: the sample that each row is of.
+#'   names. A sparse matrix of package \pkg{Matrix} becomes a `dgCMatrix`; a `DelayedMatrix` or a
+#'   `SparseMatrix` of package \pkg{SparseArray} becomes a `DelayedMatrix`. The observations of a
+#'   `flowSet` or `cytoset` have an attribute `sample`, a factor: the sample that each row is of.
 #' @seealso [gmhclust()]
 #'
 #' @examples
@@ -150,14 +169,33 @@ observations.DelayedMatrix <- function(x, ...) {
   x
 }
 
-# All sparse matrices of package Matrix.
+# All classes of package Matrix.
 #' @rdname observations
 #' @export
-observations.sparseMatrix <- function(x, ...) {
+observations.Matrix <- function(x, ...) { # nolint: object_name_linter. The class's name.
   call <- sys.call()
   check_no_more(x, ..., call = call)
   need_package("Matrix", call, install = "install.packages")
+  if (is_sparse(x)) as_compressed(x) else observations(as.matrix(x))
+}
+
+# A sparse matrix of any class as a "dgCMatrix", which all versions of DelayedArray read. Some
+# versions refuse symmetric and triangular classes.
+as_compressed <- function(x) {
+  if (inherits(x, "dgCMatrix")) return(x)
+  # Compressed first: a logical value may be in several triplets, and counts once.
+  for (class in c("CsparseMatrix", "dMatrix", "generalMatrix")) x <- methods::as(x, class)
   x
+}
+
+# The sparse matrices of package SparseArray, as matrices to be read in blocks.
+#' @rdname observations
+#' @export
+observations.SparseMatrix <- function(x, ...) { # nolint: object_name_linter. The class's name.
+  call <- sys.call()
+  check_no_more(x, ..., call = call)
+  need_package("DelayedArray", call)
+  observations(DelayedArray::DelayedArray(x))
 }
 
 # ---- what the verbs do with it ------------------------------------------------------------------

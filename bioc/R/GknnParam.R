@@ -31,7 +31,8 @@
 #' The class supports \pkg{BiocNeighbors} 1.16, 2.0 and 2.6, whose methods differ. It uses those of
 #' the version that is installed together with it: install \pkg{gmhclustBioc} again after a new
 #' version of \pkg{BiocNeighbors}. `findNeighbors()` lists the observation itself under version 1,
-#' and not under version 2.
+#' and not under version 2. With a query, `transposed = TRUE` means that the query has observations
+#' in columns; under version 2 the data have, too.
 #'
 #' @return `GknnParam()`: an object of this class.
 #' @seealso [gmhclust::gknn()]; `findKNN()` of package \pkg{BiocNeighbors}.
@@ -124,7 +125,7 @@ methods::setMethod("show", "GknnIndex", function(object) {
 new_index <- function(x, transposed, param) {
   x <- points_in_rows(x, transposed, param@distance)
   methods::new(
-    "GknnIndex", data = t(unname(x)), NAMES = rownames(x), distance = param@distance, param = param
+    "GknnIndex", data = t(x), NAMES = rownames(x), distance = param@distance, param = param
   )
 }
 

@@ -4,7 +4,8 @@
 #' `clusterCells()` of package \pkg{scran}, where it is not deprecated. It clusters the rows and
 #' cuts the tree into populations or into a number of clusters.
 #'
-#' @param threshold,apriori,subthreshold,distance The arguments of [gmhclust::gmhclust()].
+#' @param threshold,apriori,subthreshold,distance The arguments of [gmhclust::gmhclust()], with its
+#'   defaults: `threshold = NULL` is five times the number of columns, and less for small data.
 #' @param cut How to cut the tree: `"populations"` by [gmhclust::cut_populations()], which leaves
 #'   out outliers; `"tree"` by [gmhclust::gcutree()], where each outlier is a cluster of its own; or
 #'   a function that takes the tree and returns a vector with the cluster of each row, 0 or `NA` for
@@ -12,8 +13,9 @@
 #' @param k The number of populations or clusters. `NULL` chooses the most stable populations;
 #'   `cut = "tree"` needs a number.
 #' @param min_members,rest The arguments of [gmhclust::cut_populations()]: the least number of
-#'   members of a population, and whether rows outside of all populations have no cluster (`"none"`)
-#'   or that of the nearest population (`"nearest"`).
+#'   members of a population, and whether rows outside of all populations have the cluster of the
+#'   nearest one (`"nearest"`) or none (`"none"`). `"nearest"` is the default, because other
+#'   functions of a pipeline, such as `approxSilhouette()`, stop at rows without a cluster.
 #' @param ... Other arguments of [gmhclust::gmhclust()], by name: `normalize`, `scale`,
 #'   `apriori_intra`, `backend`, `threads`, `devices`, `BPPARAM`, `progress`, `warn`.
 #' @param x For `clusterRows()`, a matrix with an observation in each row, or another object that
@@ -31,20 +33,22 @@
 #' Slots are read and set by `[[`, for example `param[["k"]] <- 5`; so `clusterSweep()` works.
 #'
 #' @return `GmhclustParam()`: an object of this class. `clusterRows()`: a factor with the cluster of
-#'   each row, `NA` for rows outside of all populations; with `full = TRUE` a list of it,
-#'   `clusters`, and of the list `objects`, whose component `hclust` is the tree.
+#'   each row, `NA` for rows of none (`rest = "none"`, or a function `cut`); with `full = TRUE` a
+#'   list of it, `clusters`, and of the list `objects`, whose component `hclust` is the tree.
 #' @seealso [GkmeansParam()]; `clusterRows()` of package \pkg{bluster}.
 #'
 #' @examples
 #' library(bluster)
 #' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 20), 1:14])
-#' table(clusterRows(X, GmhclustParam(threshold = 50, k = 5, min_members = 20)))
+#' clusters <- clusterRows(X, GmhclustParam(k = 5, min_members = 20))
+#' table(clusters)
+#' tapply(approxSilhouette(X, clusters)$width, clusters, mean)
 #'
 #' # All cells, with apriori clusters from k-means, and the tree:
 #' set.seed(1)
-#' param <- GmhclustParam(threshold = 50, apriori = 30, k = 5, min_members = 20, rest = "nearest")
+#' param <- GmhclustParam(apriori = 30, k = 5, min_members = 20, rest = "none")
 #' result <- clusterRows(X, param, full = TRUE)
-#' table(result$clusters)
+#' table(result$clusters, useNA = "ifany")
 #' result$objects$hclust
 #' @name GmhclustParam-class
 #' @aliases GmhclustParam-class
@@ -57,7 +61,7 @@ methods::setClass(
   "GmhclustParam",
   contains = "BlusterParam",
   slots = c(
-    threshold = "numeric", apriori = "ANY", subthreshold = "character", distance = "character",
+    threshold = "ANY", apriori = "ANY", subthreshold = "character", distance = "character",
     cut = "ANY", k = "ANY", min_members = "ANY", rest = "character", more = "list"
   )
 )
@@ -68,7 +72,7 @@ gmhclust_slots <- c("X", "threshold", "apriori", "subthreshold", "distance", "qu
 S4Vectors::setValidity2("GmhclustParam", function(object) {
   is_tree <- identical(object@cut, "tree")
   all_valid(
-    check_threshold(object@threshold),
+    if (!is.null(object@threshold)) check_threshold(object@threshold),
     check_one_of(object@subthreshold, "subthreshold", choices_of("gmhclust", "subthreshold")),
     check_one_of(object@distance, "distance", choices_of("gmhclust", "distance")),
     if (!is.function(object@cut)) check_one_of(object@cut, "cut", c("populations", "tree")),
@@ -76,7 +80,7 @@ S4Vectors::setValidity2("GmhclustParam", function(object) {
     if (is_tree && is.null(object@k)) "`k` is NULL; `cut = \"tree\"` needs the number of clusters",
     if (!is.null(object@min_members)) check_threshold(object@min_members, "min_members"),
     check_unused(object),
-    check_one_of(object@rest, "rest", c("none", "nearest")),
+    check_one_of(object@rest, "rest", c("nearest", "none")),
     check_more(object@more, "gmhclust", gmhclust_slots)
   )
 })
@@ -88,13 +92,13 @@ check_threshold <- function(value, name = "threshold") {
   problem(name, value, "it must be one number above 0: a number of members, or a fraction below 1")
 }
 
-# What the chosen cut does not read must not be given.
+# What the chosen cut does not read must not be given: it keeps its default.
 check_unused <- function(object) {
   if (identical(object@cut, "populations")) return(NULL)
   given <- c(
     if (is.function(object@cut) && !is.null(object@k)) "k",
     if (!is.null(object@min_members)) "min_members",
-    if (identical(object@rest, "nearest")) "rest"
+    if (identical(object@rest, "none")) "rest"
   )
   if (length(given) == 0) return(NULL)
   paste0("`", given[1], "` is given; only `cut = \"populations\"` ",
@@ -103,10 +107,10 @@ check_unused <- function(object) {
 
 #' @rdname GmhclustParam-class
 #' @export
-GmhclustParam <- function(threshold = 0.5, # nolint: object_name_linter.
+GmhclustParam <- function(threshold = NULL, # nolint: object_name_linter.
                           k = NULL,
                           min_members = NULL,
-                          rest = c("none", "nearest"),
+                          rest = c("nearest", "none"),
                           cut = "populations",
                           apriori = NULL,
                           subthreshold = c("mahal", "mahal0", "euclid", "euclidMahal"),

@@ -25,7 +25,7 @@ find_knn <- function(index, k, get.index = TRUE, get.distance = TRUE, num.thread
 
 query_knn <- function(index, query, k, get.index = TRUE, get.distance = TRUE, num.threads = 1,
                       subset = NULL, transposed = FALSE, ..., BPPARAM = NULL) {
-  query <- points_in_rows(query, transposed, index@distance, subset)
+  query <- points_of_query(query, transposed, subset, index)
   threads <- threads_for(num.threads, BPPARAM)
   nearest(index, k, query, NULL, get.index, get.distance, threads)
 }
@@ -39,7 +39,7 @@ find_neighbors <- function(index, threshold, get.index = TRUE, get.distance = TR
 query_neighbors <- function(index, query, threshold, get.index = TRUE, get.distance = TRUE,
                             num.threads = 1, subset = NULL, transposed = FALSE, ...,
                             BPPARAM = NULL) {
-  query <- points_in_rows(query, transposed, index@distance, subset)
+  query <- points_of_query(query, transposed, subset, index)
   threads <- threads_for(num.threads, BPPARAM)
   within_threshold(index, threshold, query, NULL, get.index, get.distance, threads)
 }
@@ -50,7 +50,7 @@ find_distance <- function(index, k, num.threads = 1, subset = NULL, ...) {
 
 query_distance <- function(index, query, k, num.threads = 1, subset = NULL,
                            transposed = FALSE, ...) {
-  query <- points_in_rows(query, transposed, index@distance, subset)
+  query <- points_of_query(query, transposed, subset, index)
   distance_to_kth(index, k, query, NULL, num.threads)
 }
 
@@ -65,8 +65,9 @@ set_method_on_index <- function(name, of) {
   set_method(name, stats::setNames("GknnIndex", passed[1]), definition)
 }
 
-# As above for version 1, whose generics have few arguments, and take data or an index.
-set_methods_of_version_1 <- function(name, of) {
+# As above for version 1, whose generics have few arguments, and take data or an index. `index_of`
+# makes the index of data.
+set_methods_of_version_1 <- function(name, of, index_of) {
   arguments <- formals(getExportedValue("BiocNeighbors", name))
   # X is first, and BNINDEX and BNPARAM are last.
   passed <- setdiff(names(arguments), c("X", "BNINDEX", "BNPARAM"))
@@ -75,13 +76,23 @@ set_methods_of_version_1 <- function(name, of) {
   method <- function(index) {
     as.function(c(arguments, as.call(c(as.name(of), index, values))), envir = topenv())
   }
-  set_method(name, c("missing", "GknnParam"), method(quote(index_of_data(X, BNPARAM, ...))))
+  of_data <- call(index_of, quote(X), quote(BNPARAM), quote(...))
+  set_method(name, c("missing", "GknnParam"), method(of_data))
   set_method(name, c("GknnIndex", "missing"), method(quote(BNINDEX)))
   set_method(name, c("GknnIndex", "GknnParam"), method(quote(BNINDEX)))
 }
 
-index_of_data <- function(X, param, transposed = FALSE, ...) {
-  new_index(X, transposed, param)
+# The index of X, or the one that was built before: version 1 takes it as `precomputed`, too.
+index_of_data <- function(X, param, transposed = FALSE, precomputed = NULL, ...) {
+  if (is.null(precomputed)) return(new_index(X, transposed, param))
+  if (methods::is(precomputed, "GknnIndex")) return(precomputed)
+  stop("`precomputed` is an object of class ", dQuote(class(precomputed)[1], FALSE),
+       "; it must be the value of buildIndex(BNPARAM = GknnParam())", call. = FALSE)
+}
+
+# The index of X where a query is given: in version 1, `transposed` then concerns the query only.
+index_of_reference <- function(X, param, transposed = FALSE, ...) {
+  index_of_data(X, param, ...)
 }
 
 # Version 1 lists the observation itself among its neighbours, and has an argument `last`.
@@ -94,7 +105,7 @@ find_knn_1 <- function(index, k, get.index = TRUE, get.distance = TRUE, subset =
 query_knn_1 <- function(index, query, k, get.index = TRUE, get.distance = TRUE,
                         subset = NULL, transposed = FALSE, last = k, ...,
                         BPPARAM = NULL) {
-  query <- points_in_rows(query, transposed, index@distance, subset)
+  query <- points_of_query(query, transposed, subset, index)
   threads <- threads_for(1, BPPARAM)
   last_columns(nearest(index, k, query, NULL, get.index, get.distance, threads), last)
 }
@@ -133,10 +144,10 @@ made_for <- kind_of_generics()
 if (made_for == "1") {
   set_method("buildIndex", "GknnParam", function(X, ..., BNPARAM) index_of_data(X, BNPARAM, ...))
   set_method("bnorder", "GknnIndex", function(x) seq_len(ncol(x@data)))
-  set_methods_of_version_1("findKNN", "find_knn_1")
-  set_methods_of_version_1("queryKNN", "query_knn_1")
-  set_methods_of_version_1("findNeighbors", "find_neighbors_1")
-  set_methods_of_version_1("queryNeighbors", "query_neighbors")
+  set_methods_of_version_1("findKNN", "find_knn_1", "index_of_data")
+  set_methods_of_version_1("queryKNN", "query_knn_1", "index_of_reference")
+  set_methods_of_version_1("findNeighbors", "find_neighbors_1", "index_of_data")
+  set_methods_of_version_1("queryNeighbors", "query_neighbors", "index_of_reference")
 } else {
   set_method("defineBuilder", "GknnParam", no_builder)
   if (made_for == "2.6") {

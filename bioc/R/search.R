@@ -52,13 +52,10 @@ distance_to_kth <- function(index, k, query, subset, threads) {
 within_threshold <- function(index, threshold, query, subset, get_index, get_distance, threads) {
   rows <- rows_of_subset(subset, index)
   searches <- count_searches(index, query, rows)
-  if (!length(threshold) %in% c(1, searches)) {
-    stop("`threshold` has length ", length(threshold), "; it must have one number, or one for ",
-         "each of ", searches, " searches", call. = FALSE)
-  }
+  check_thresholds(threshold, searches)
   found <- if (searches == 0) {
     list(index = list(), distance = list())
-  } else if (is.null(query) && ncol(index@data) == 1) {
+  } else if (ncol(index@data) - is.null(query) == 0) {
     list(index = rep(list(integer()), searches), distance = rep(list(numeric()), searches))
   } else {
     search_by("gneighbours", index, query, rows, threads,
@@ -73,8 +70,14 @@ within_threshold <- function(index, threshold, query, subset, get_index, get_dis
 search_by <- function(of, index, query, rows, threads, arguments) {
   param <- index@param
   if (!is.null(param@threads)) threads <- param@threads
+  x <- t(index@data)
+  # All points without a column are at the same place.
+  if (ncol(x) == 0) {
+    x <- cbind(x, 0)
+    if (!is.null(query)) query <- cbind(query, 0)
+  }
   found <- withCallingHandlers(
-    run_gmhclust(of, t(index@data), c(
+    run_gmhclust(of, x, c(
       list(query = query, metric = metrics[[index@distance]], subset = rows, threads = threads,
            backend = param@backend, devices = param@devices),
       arguments
@@ -83,6 +86,17 @@ search_by <- function(of, index, query, rows, threads, arguments) {
   )
   attributes(found) <- list(names = names(found))
   found
+}
+
+# The query of a search in the index: a matrix of doubles with a point in each row.
+points_of_query <- function(query, transposed, subset, index) {
+  points <- points_in_rows(query, transposed, index@distance, subset)
+  if (ncol(points) != nrow(index@data)) {
+    stop("`query` has ", ncol(points), if (transposed) " rows" else " columns",
+         "; it must have one for each of the ", nrow(index@data), " dimensions of the data",
+         call. = FALSE)
+  }
+  points
 }
 
 count_searches <- function(index, query, rows) {
@@ -103,6 +117,17 @@ rows_of_subset <- function(subset, index) {
          if (is.character(subset)) " by their names", call. = FALSE)
   }
   rows
+}
+
+check_thresholds <- function(threshold, searches) {
+  if (!is.numeric(threshold) || anyNA(threshold) || any(threshold < 0)) {
+    stop("`threshold` is ", paste(utils::head(format(threshold), 3), collapse = ", "),
+         "; it must be numbers of at least 0", call. = FALSE)
+  }
+  if (!length(threshold) %in% c(1, searches)) {
+    stop("`threshold` has length ", length(threshold), "; it must have one number, or one for ",
+         "each of ", searches, " searches", call. = FALSE)
+  }
 }
 
 # The numbers of neighbours. Fractions are dropped, as in BiocNeighbors.

@@ -155,17 +155,102 @@ test_that("channels are chosen by name, marker or number, scatter and time among
   refused(observations(bare), "`x` has no channels but scatter, time and events")
 })
 
-test_that("scatter, time and event parameters are known by their usual names", {
-  is_taken <- function(channels) !grepl(no_marker, channels, ignore.case = TRUE)
-  expect_false(any(is_taken(c(
+# Names of channels of BD (also with images), Beckman Coulter, Sony, Cytek, Attune, Guava,
+# MACSQuant, Apogee and mass cytometers, and what programs add.
+beside_markers <- c(
     "FSC-A", "FSC-H", "SSC-W", "FSC", "FS Lin", "SS-A", "FS INT", "Time", "TIME", "Time1",
     "Event_length", "Event #", "event_count", "Cell_length", "Center", "Offset", "Width",
-    "Residual", "SSC-B-H"
-  ))))
-  expect_true(all(is_taken(c(
+    "Residual", "SSC-B-H", "VSSC-A", "BSC-A", "BSSC-A", "Violet SSC-A", "FSCW", "FSCA",
+    "FSC-Width", "HDR-T", "HDR-CE", "HDR-SE", "HDR-V", "TIMESTAMP", "Time Stamp", "SSC-B-A",
+    "FSC-HLin", "SSC-HLog", "FSC1-Height", "488-FSC1-Area", "405-SSC-A", "405nm SSC-A",
+    "FSC 488/10-A", "SSC (Imaging)-A", "SSC (Violet)-A", "LightLoss (Imaging)-A",
+    "LightLoss (Violet)-A", "Size (LightLoss)", "Eccentricity (LightLoss)", "Radial Moment (FSC)",
+    "Long Axis Moment (LightLoss)", "Max Intensity (SSC)", "Center of Mass X (SSC)",
+    "Delta Center of Mass", "Diffusivity (SSC)", "Total Intensity (FSC)",
+    "Correlation (LightLoss/SSC)", "FALS", "SALS", "LALS-A", "Trigger Pulse Width", "Time 3",
+    "Drop Phase", "ROI Bits 1-16", "Classifier Bits", "Sort Result Bits", "Sort Enable Bits",
+    "Tray X (kw)", "FSC.A", "FSC_A", "SSC-Area", "FSC-AREA", "Side Scatter", "Forward Scatter-A",
+    "FSC-W", "FSC-PAR", "FSC (PAR)", "FSC-Peak", "SS PEAK LIN", "FS TOF", "UV SSC-A", "UVSSC-A",
+    "V SSC-A", "Red-SSC-H", "*FSC", "bead_dist", "Amplitude", "EventLength", "Event Time",
+    "SSC-HLin", "Time (sec)", "Yellow-Green SSC-A", "YGSSC-A", "SSC1-A", "SSC2-A", "fsc-a",
+    "Event", "event_time", "event_number", "EventID", "Object Number", "ImageNumber", "cell_id"
+)
+of_earlier_analysis <- c(
+    "population", "populations", "cluster", "Cluster", "cluster_id", "metacluster",
+    "Metaclusters", "label", "individual", "file_number", "File Number", "sample_id", "SampleID",
+    "FileNum", "tSNE1", "tSNE_2", "t-SNE 1", "UMAP1", "UMAP_2", "umap X", "viSNE1", "FlowSOM",
+    "FlowSOM_cluster", "FlowSOM metacluster", "PhenoGraph", "Phenograph_12", "sample",
+    "opt-SNE 1", "file", "FlowSOM.id"
+)
+markers_like_these <- c(
     "FL1-A", "B515-A", "Yb176Di", "(Ce140)Dd", "FITC-A", "SSEA-4", "PE-A", "FSHR", "V450", "CD45",
-    "Sm149Di", "Timd4", "Ir191Di", "CD57"
-  ))))
+    "Sm149Di", "Timd4", "Ir191Di", "CD57", "TIM-3", "TIM3", "Timp1", "TIMELESS", "SS18", "SSC5D",
+    "SSC4D", "FSCN1", "SSTR2", "BSCL2", "BSG", "VSIG4", "VSTM3", "BST2", "Ce140Di", "Pt195Di",
+    "V5-A", "VL1-A", "BL1-A", "YL2-H", "RL1-A", "GRN-HLin", "APC-A", "Widthless", "CENPA",
+    "Centrin", "SampleTag", "FILIP1", "HDAC1", "HDR", "Event1Di", "CLU", "CD38", "CLEC9A",
+    "SNED1", "SNE", "LabelX", "UV1-A", "AREG", "SIZN1", "CORO1A", "ALS2", "UMA", "Violet 1-A",
+    "Violet A-A", "Viability", "DNA1", "Dead", "Indo-1 (Violet)-A", "Bead", "BC1", "Red-A",
+    "Blue 1-A", "405-450/50-A", "561-585/15-A", "488-530/30-A", "V525-A", "FL1-Area", "SFTPC",
+    "SLC", "BCL6", "GSC", "NSSC", "CXCR5", "PopA", "Gate", "FASLG", "MALSU1", "Pop1"
+)
+
+test_that("what is no marker is known by the names of many cytometers", {
+  expect_identical(beside_markers[!is_no_marker(beside_markers)], character(0))
+  expect_identical(beside_markers[is_result(beside_markers)], character(0))
+  expect_identical(of_earlier_analysis[!is_result(of_earlier_analysis)], character(0))
+  expect_identical(markers_like_these[is_no_marker(markers_like_these)], character(0))
+  # Names of unknown encoding, and no name.
+  expect_identical(is_no_marker(c("Time (\xb5s)", "IFN-\xe3", NA)), c(TRUE, FALSE, FALSE))
+})
+
+test_that("only markers of a file are taken, and columns of an earlier analysis are named", {
+  names <- c(beside_markers, of_earlier_analysis, markers_like_these)
+  set.seed(1)
+  values <- matrix(rnorm(20 * length(names)), 20)
+  everything <- flow_frame(values, names, rep(NA_character_, length(names)))
+  expect_message(taken <- observations(everything), "left out \"population\", \"populations\"",
+                 class = "gmhclust_message_channels")
+  expect_identical(colnames(taken), markers_like_these)
+
+  cells <- flow_cells()
+  marked <- flow_frame(
+    cbind(cells$frame@exprs, rep(1:3, 100)), c(colnames(cells$frame@exprs), "population"),
+    c(NA, "", "CD3", "CD4", NA, "CD8", "CD8", NA, "population")
+  )
+  expect_message(
+    tree <- gmhclust(marked, threshold = 20),
+    "left out \"population\", which looks like a column of an earlier analysis; `channels` takes",
+    fixed = TRUE, class = "gmhclust_message_channels"
+  )
+  expect_same_tree(tree, gmhclust(cells$plain, threshold = 20))
+  expect_no_message(observations(cells$frame))
+  expect_no_message(chosen <- observations(marked, channels = c("CD3", "population")))
+  expect_identical(unname(chosen[, 2]), rep(c(1, 2, 3), 100))
+
+  # Once for all samples.
+  set <- flow_set(list(a = marked, b = marked))
+  messages <- capture_messages(found <- observations(set))
+  expect_length(messages, 1)
+  expect_identical(colnames(found), colnames(cells$plain))
+})
+
+test_that("a file in which each channel is constant is refused", {
+  cells <- flow_cells()
+  zeros <- cells$frame
+  zeros@exprs[, 3:7] <- 0
+  expect_refused(gmhclust(zeros), "`X` has the same value in all 300 events of each channel: \"CD3")
+  expect_refused(gknn(zeros, 2), "look how the file was read", "gknn")
+  expect_identical(unname(observations(zeros, channels = 1:8)[1, ]),
+                   unname(cells$frame@exprs[1, ] * c(1, 1, 0, 0, 0, 0, 0, 1)))
+  one_varies <- zeros
+  one_varies@exprs[300, 5] <- 1
+  expect_identical(sum(observations(one_varies)), 1)
+  # A sample may be, and so may one cell.
+  expect_identical(nrow(observations(flow_set(list(a = zeros, b = cells$frame)))), 600L)
+  expect_error(observations(flow_set(list(a = zeros, b = zeros))), class = "gmhclust_error_input")
+  single <- zeros
+  single@exprs <- single@exprs[1, , drop = FALSE]
+  expect_identical(sum(observations(single)), 0)
 })
 
 test_that("a flowSet gives the cells of all samples, and says which each is of", {
@@ -201,7 +286,7 @@ test_that("a sparse matrix is the dense one, and functions say where they make i
   # gknn() reads it in blocks of this size.
   if (requireNamespace("DelayedArray", quietly = TRUE)) delayed(counts, 150)
   sparse <- Matrix::Matrix(counts, sparse = TRUE)
-  expect_s4_class(observations(sparse), "dgCMatrix")
+  expect_identical(observations(sparse), sparse)
   expect_same_results(sparse, counts)
   wide <- Matrix::sparseMatrix(i = c(1, 50), j = c(2, 3000), x = c(1, 2), dims = c(50, 3000))
   expect_message(gdist(wide), "`X` is sparse; as a dense matrix, its 50 x 3000 values take 1.2 MB",
@@ -209,6 +294,198 @@ test_that("a sparse matrix is the dense one, and functions say where they make i
   huge <- Matrix::sparseMatrix(i = 1, j = 1, x = 1, dims = c(2e6, 2e6))
   error <- expect_error(gdist(huge), class = "gmhclust_error_memory")
   expect_match(conditionMessage(error), "all values of `X` need", fixed = TRUE)
+})
+
+# The matrix of 200 x 4 whole numbers of `x`, and a square one, in classes of package Matrix.
+counts <- round(abs(x)) + 0
+
+matrix_classes <- function(values) {
+  sparse <- methods::as(values, "CsparseMatrix")
+  dense <- methods::as(methods::as(values, "unpackedMatrix"), "generalMatrix")
+  list(
+    dgC = sparse, dgR = methods::as(values, "RsparseMatrix"),
+    dgT = methods::as(values, "TsparseMatrix"), dge = dense,
+    lgC = sparse > 2, lgT = methods::as(sparse > 2, "TsparseMatrix"), lge = dense > 2,
+    ngC = methods::as(sparse > 2, "nMatrix"), nge = methods::as(dense > 2, "nMatrix")
+  )
+}
+
+square_classes <- function(values) {
+  symmetric <- crossprod(values)
+  sparse <- methods::as(symmetric, "CsparseMatrix")
+  dense <- methods::as(symmetric, "unpackedMatrix")
+  n <- nrow(values)
+  list(
+    dsC = methods::as(sparse, "symmetricMatrix"), dtC = Matrix::triu(sparse),
+    dsT = methods::as(methods::as(sparse, "symmetricMatrix"), "TsparseMatrix"),
+    dtR = methods::as(Matrix::tril(sparse), "RsparseMatrix"),
+    dsy = methods::as(dense, "symmetricMatrix"), dpo = methods::as(symmetric, "dpoMatrix"),
+    dtr = Matrix::triu(dense), dsp = Matrix::pack(methods::as(dense, "symmetricMatrix")),
+    dtp = Matrix::pack(Matrix::triu(dense)), ddi = Matrix::Diagonal(n, seq_len(n)),
+    unit = Matrix::Diagonal(n), ldi = Matrix::Diagonal(n, rep_len(c(TRUE, FALSE), n)),
+    permutation = methods::as(n:1, "pMatrix"), index = methods::as(c(1L, 1L, 3:n), "indMatrix")
+  )
+}
+
+# What as.matrix() gives, in doubles and with these names.
+plain_matrix <- function(values, names = dimnames(values)) {
+  plain <- as.matrix(values) + 0
+  dimnames(plain) <- if (any(lengths(names) > 0)) names
+  plain
+}
+
+test_that("all classes of package Matrix are their plain matrix", {
+  skip_if_not_installed("Matrix")
+  square <- counts[1:4, ]
+  rownames(square) <- colnames(square)
+  for (values in c(matrix_classes(counts), square_classes(square))) {
+    found <- observations(values)
+    is_sparse <- methods::is(values, "sparseMatrix")
+    expect_identical(class(found)[1], if (is_sparse) "dgCMatrix" else "matrix")
+    plain <- plain_matrix(values)
+    expect_identical(as.matrix(found), plain)
+    expect_identical(gknn(values, 2), gknn(plain, 2))
+    expect_identical(as.vector(gdist(values)), as.vector(gdist(plain)))
+    expect_refused(gmst(values, features = 1), "unused argument: `features`", "gmst")
+  }
+  # A logical value in two triplets is one value.
+  twice <- methods::new("lgTMatrix", i = c(0L, 0L), j = c(1L, 1L), x = c(TRUE, TRUE),
+                        Dim = c(2L, 2L))
+  expect_identical(as.matrix(observations(twice)), rbind(c(0, 1), 0))
+  expect_same_results(matrix_classes(counts)$dge, counts)
+})
+
+test_that("assays of all classes of package Matrix are taken, as cells and as genes", {
+  skip_if_not_installed("SummarizedExperiment")
+  skip_if_not_installed("Matrix")
+  few <- counts[1:30, ]
+  chosen <- c("CD57", "SYK")
+  for (values in matrix_classes(t(few))) {
+    se <- SummarizedExperiment::SummarizedExperiment(list(values))
+    plain <- t(plain_matrix(values, dimnames(t(few))))
+    expect_identical(as.matrix(observations(se)), plain)
+    expect_identical(as.matrix(observations(se, of = "rows")), t(plain))
+    expect_identical(as.matrix(observations(se, features = chosen)), plain[, chosen])
+    expect_identical(as.matrix(observations(se, features = 3:2, of = "rows")), t(plain)[3:2, ])
+    expect_identical(gknn(se, 2), gknn(plain, 2))
+    expect_identical(as.vector(gdist(se, features = chosen)), as.vector(gdist(plain[, chosen])))
+    refused(observations(se, features = "CD99"), "`features` has \"CD99\"; it must be names or")
+  }
+  # Rows and columns have names of their own, which a symmetric matrix cannot have.
+  names <- list(paste0("gene", 1:4), paste0("cell", 1:4))
+  for (values in square_classes(few[1:4, ])) {
+    dimnames(values) <- list(NULL, NULL)
+    se <- SummarizedExperiment::SummarizedExperiment(list(values))
+    dimnames(se) <- names
+    plain <- t(plain_matrix(values, names))
+    expect_identical(as.matrix(observations(se)), plain)
+    expect_identical(as.matrix(observations(se, features = "gene3")), plain[, 3, drop = FALSE])
+    expect_identical(as.matrix(observations(se, of = "rows", features = 2:3)), t(plain)[2:3, ])
+  }
+})
+
+test_that("sparse single cells are the dense ones for all functions", {
+  skip_if_not_installed("SingleCellExperiment")
+  skip_if_not_installed("Matrix")
+  # gknn() reads them in blocks of this size.
+  if (requireNamespace("DelayedArray", quietly = TRUE)) delayed(counts, 150)
+  cells <- SingleCellExperiment::SingleCellExperiment
+  assays <- matrix_classes(t(counts))
+  for (values in assays) {
+    sce <- cells(list(counts = 2 * values, logcounts = values))
+    plain <- t(plain_matrix(values))
+    expect_identical(as.matrix(observations(sce)), plain)
+    antibodies <- SummarizedExperiment::SummarizedExperiment(list(values))
+    SingleCellExperiment::altExp(sce, "ADT") <- antibodies # nolint: object_name_linter.
+    found <- observations(sce, altexp = "ADT", features = 3:1)
+    expect_identical(as.matrix(found), plain[, 3:1])
+    SingleCellExperiment::reducedDim(sce, "PCA") <- Matrix::t(values) # nolint: object_name_linter.
+    expect_identical(as.matrix(observations(sce, dimred = "PCA")), plain)
+  }
+  for (values in assays[c("dgC", "dge")]) {
+    sce <- cells(list(counts = 2 * values, logcounts = values))
+    expect_same_results(sce, counts)
+  }
+
+  # The further functions that take observations.
+  sce <- cells(list(counts = assays$dgC))
+  expect_identical(gneighbours(sce, 2), gneighbours(counts, 2))
+  expect_identical(gneighbours(sce, 2, query = sce), gneighbours(counts, 2, query = counts))
+  tree <- gmhclust(sce, threshold = 20)
+  nearest <- function(data) {
+    cut_populations(tree, k = 2, min_members = 10, rest = "nearest", X = data)
+  }
+  population <- nearest(sce)
+  expect_identical(population, nearest(counts))
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  expect_no_error(plot_populations(tree, sce, population))
+})
+
+test_that("delayed, sparse and HDF5 assays and reduced dimensions are taken", {
+  skip_if_not_installed("SingleCellExperiment")
+  skip_if_not_installed("DelayedArray")
+  in_file <- if (requireNamespace("HDF5Array", quietly = TRUE)) {
+    methods::as(t(counts), "HDF5Array")
+  }
+  new_classes <- if (requireNamespace("SparseArray", quietly = TRUE)) {
+    methods::as(t(counts), "SVT_SparseMatrix")
+  }
+  assays <- list(delayed(t(counts), 150), in_file, new_classes)
+  for (values in Filter(Negate(is.null), assays)) {
+    sce <- SingleCellExperiment::SingleCellExperiment(list(values))
+    dimnames(sce) <- dimnames(t(counts))
+    expect_s4_class(observations(sce), "DelayedMatrix")
+    expect_same_results(sce, counts)
+    expect_identical(as.matrix(observations(sce, features = c(3, 1))), counts[, c(3, 1)])
+    refused(observations(sce, features = "CD99"), "`features` has \"CD99\"; it must be names or")
+    SingleCellExperiment::reducedDim(sce, "PCA") <- observations(sce) # nolint: object_name_linter.
+    expect_identical(gknn(sce, 2, dimred = "PCA"), gknn(counts, 2))
+  }
+})
+
+test_that("wrong features of an S4 assay are named", {
+  skip_if_not_installed("SummarizedExperiment")
+  skip_if_not_installed("Matrix")
+  assays <- matrix_classes(t(counts))[c("dgC", "dge", "lgT")]
+  if (requireNamespace("DelayedArray", quietly = TRUE)) assays$delayed <- delayed(t(counts), 150)
+  for (values in assays) {
+    se <- SummarizedExperiment::SummarizedExperiment(list(values))
+    wrong <- list(
+      list("CD99", "has \"CD99\""), list(c("CD57", NA), "has NA"), list(5, "has 5"),
+      list(0, "has 0"), list(-1, "has -1"), list(1.5, "has 1.5"), list(NA, "is NA"),
+      list(TRUE, "is TRUE"), list(c(TRUE, NA, TRUE, TRUE), "is a logical vector of length 4"),
+      list(factor("CD57"), "is an object of class \"factor\""), list(list("CD57"), "is a list"),
+      list(mean, "is a function"), list(se, "is an object of class \"SummarizedExperiment\"")
+    )
+    for (each in wrong) {
+      refused(observations(se, features = each[[1]]), paste0("`features` ", each[[2]], "; it must"))
+    }
+    expect_refused(gknn(se, 2, features = "CD99"), "`features` has \"CD99\"; it must", "gknn")
+    expect_refused(gmst(se, features = character(0)), "`X` has no columns", "gmst")
+  }
+})
+
+test_that("observations without names have none", {
+  skip_if_not_installed("SummarizedExperiment")
+  values <- unname(counts)
+  se <- SummarizedExperiment::SummarizedExperiment(list(t(values)))
+  expect_identical(observations(se), values)
+  expect_identical(observations(se, of = "rows", features = 2:1), t(values)[2:1, ])
+  skip_if_not_installed("Matrix")
+  sparse <- methods::as(t(values), "CsparseMatrix")
+  se <- SummarizedExperiment::SummarizedExperiment(list(sparse))
+  expect_silent(found <- observations(se))
+  expect_identical(found, Matrix::t(sparse))
+})
+
+test_that("an assay that is no matrix is refused", {
+  skip_if_not_installed("SummarizedExperiment")
+  cube <- SummarizedExperiment::SummarizedExperiment(list(array(0, c(4, 5, 2))))
+  refused(observations(cube), "`x` has an assay that is a numeric array of 4 x 5 x 2; it must be a")
+  refused(observations(cube, features = 1), "`x` has an assay that is a numeric array")
+  words <- SummarizedExperiment::SummarizedExperiment(list(matrix("a", 4, 5)))
+  refused(observations(words), "`x` is a character matrix of 5 x 4; it must be")
 })
 
 test_that("cells and genes of experiments are observations", {
@@ -269,6 +546,17 @@ test_that("samples and probes of an ExpressionSet are observations", {
   expect_identical(observations(eset), x)
   expect_same_results(eset, t(x), of = "rows")
   refused(observations(eset, assay = "exprs"), "unused argument: `assay`")
+  skip_if_not_installed("Matrix")
+  for (values in matrix_classes(t(counts))) {
+    # As in the objects of package monocle.
+    sparse <- eset
+    sparse@assayData <- list2env(list(exprs = values))
+    plain <- t(plain_matrix(values, dimnames(t(counts))))
+    expect_identical(as.matrix(observations(sparse)), plain)
+    expect_identical(as.matrix(observations(sparse, of = "rows", features = 2:1)), t(plain)[2:1, ])
+    expect_identical(gknn(sparse, 2), gknn(plain, 2))
+    refused(observations(sparse, features = "CD99"), "`features` has \"CD99\"")
+  }
 })
 
 test_that("identifiers and times are noticed, counts and grids of few values are not", {

@@ -96,17 +96,124 @@ test_that("a subset is selected by numbers, names or logical values", {
   expect_error(findKNN(x, 3, subset = "no", BNPARAM = GknnParam()), "by their names", fixed = TRUE)
 })
 
-test_that("only what is wanted is returned, and data may be transposed", {
+test_that("only what is wanted is returned", {
   x <- whole_numbers(30)
   both <- findKNN(x, 3, BNPARAM = GknnParam())
   expect_identical(findKNN(x, 3, get.distance = FALSE, BNPARAM = GknnParam()), both["index"])
   expect_identical(findKNN(x, 3, get.index = FALSE, BNPARAM = GknnParam()), both["distance"])
   expect_identical(findKNN(t(x), 3, transposed = TRUE, BNPARAM = GknnParam()), both)
-  found <- queryKNN(t(x), t(x), 1, transposed = TRUE, BNPARAM = GknnParam())
-  expect_identical(found$index[, 1], 1:30)
   within <- findNeighbors(x, 5e4, BNPARAM = GknnParam())
   expect_identical(findNeighbors(x, 5e4, get.distance = FALSE, BNPARAM = GknnParam()),
                    within["index"])
+})
+
+test_that("`transposed` concerns the same data as in the other searches", {
+  x <- whole_numbers(30)
+  query <- whole_numbers(12, seed = 2)
+  index <- buildIndex(x, BNPARAM = GknnParam())
+  # The data that queries are searched for in: version 1 never transposes these.
+  data <- if (is_version_1) x else t(x)
+  for (other in exact_params("Euclidean")) {
+    same <- function(search) {
+      found <- search(GknnParam())
+      expect_gt(length(unlist(found)), 0)
+      expect_identical(found, search(other))
+    }
+    same(function(param) findKNN(t(x), 3, transposed = TRUE, BNPARAM = param))
+    same(function(param) queryKNN(data, t(query), 3, transposed = TRUE, BNPARAM = param))
+    same(function(param) {
+      queryKNN(data, t(query), 3, transposed = TRUE, subset = 5:2, BNPARAM = param)
+    })
+    expect_identical(
+      search_index(queryKNN, index, query = t(query), k = 3, transposed = TRUE),
+      search_index(queryKNN, buildIndex(x, BNPARAM = other), query = t(query), k = 3,
+                   transposed = TRUE)
+    )
+    sorted <- function(found) lapply(found$index, sort)
+    same(function(param) sorted(findNeighbors(t(x), 4e4, transposed = TRUE, BNPARAM = param)))
+    same(function(param) {
+      sorted(queryNeighbors(data, t(query), 4e4, transposed = TRUE, BNPARAM = param))
+    })
+    if (is_version_1) next
+    same(function(param) queryDistance(data, t(query), 3, transposed = TRUE, BNPARAM = param))
+  }
+  # A square x has a right shape both ways.
+  square <- whole_numbers(5)
+  for (query in list(square, t(square))) {
+    search <- function(param) queryKNN(square, query, 2, transposed = TRUE, BNPARAM = param)
+    expect_identical(search(GknnParam()), search(KmknnParam()))
+  }
+})
+
+test_that("an index has the names of the data", {
+  x <- whole_numbers(6)
+  dimnames(x) <- list(letters[1:6], LETTERS[1:5])
+  for (distance in c("Euclidean", "Cosine")) {
+    index <- buildIndex(x, BNPARAM = GknnParam(distance))
+    transposed <- buildIndex(t(x), transposed = TRUE, BNPARAM = GknnParam(distance))
+    expect_identical(transposed, index)
+    expect_identical(dimnames(index@data), dimnames(t(x)))
+    expect_identical(index@NAMES, letters[1:6])
+    if (!is_version_1) next
+    theirs <- buildIndex(x, BNPARAM = KmknnParam(distance = distance))
+    expect_identical(dimnames(index), dimnames(theirs))
+    expect_identical(dim(index), dim(theirs))
+    expect_equal(bndata(index)[, bnorder(theirs)], bndata(theirs))
+  }
+  expect_identical(findKNN(x, 3, BNPARAM = GknnParam()), findKNN(x, 3, BNPARAM = KmknnParam()))
+})
+
+# Of duplicates, KmknnParam() may list others.
+expect_as_kmknn <- function(search) {
+  ours <- search(GknnParam())
+  theirs <- suppressWarnings(search(KmknnParam()))
+  if (is.list(ours) && is.list(ours$index)) {
+    ours$index <- lapply(ours$index, sort)
+    theirs$index <- lapply(theirs$index, sort)
+  }
+  expect_identical(ours, theirs)
+}
+
+test_that("no columns, and no rows of data or query, have the answers of KmknnParam()", {
+  x <- whole_numbers(5)
+  none <- x[, 0]
+  distances_only <- function(search) expect_as_kmknn(function(param) search(param)$distance)
+  distances_only(function(param) findKNN(none, 2, BNPARAM = param))
+  distances_only(function(param) queryKNN(none, none[1:3, ], 2, BNPARAM = param))
+  expect_as_kmknn(function(param) findNeighbors(none, 2, BNPARAM = param))
+  expect_as_kmknn(function(param) findNeighbors(none, 2, subset = 3:2, BNPARAM = param))
+  expect_as_kmknn(function(param) queryNeighbors(none, none[1:3, ], 2, BNPARAM = param))
+  expect_as_kmknn(function(param) {
+    queryNeighbors(none, none, 2, get.index = FALSE, get.distance = FALSE, BNPARAM = param)
+  })
+  expect_as_kmknn(function(param) queryKNN(x, x[0, ], 2, BNPARAM = param))
+  expect_as_kmknn(function(param) queryNeighbors(x, x[0, ], 2, BNPARAM = param))
+  expect_as_kmknn(function(param) queryNeighbors(x[0, ], x, 2, BNPARAM = param))
+  expect_as_kmknn(function(param) findNeighbors(x[0, ], 2, BNPARAM = param))
+  nn <- findKNN(none, 2, BNPARAM = GknnParam())
+  expect_identical(nn$index, cbind(c(2L, 1L, 1L, 1L, 1L), c(3L, 3L, 2L, 2L, 2L)))
+})
+
+test_that("no neighbours are an answer, too", {
+  x <- whole_numbers(5)
+  empty <- function(rows) list(index = matrix(0L, rows, 0), distance = matrix(0, rows, 0))
+  expect_identical(findKNN(x, 0, BNPARAM = GknnParam()), empty(5))
+  expect_identical(findKNN(x[, 0], 0, BNPARAM = GknnParam()), empty(5))
+  expect_identical(queryKNN(x, x[1:3, ], 0, BNPARAM = GknnParam()), empty(3))
+  expect_warning(found <- queryKNN(x[0, ], x, 2, BNPARAM = GknnParam()), "capped")
+  expect_identical(found, empty(5))
+})
+
+test_that("version 2: k = 0 and distances of no rows or columns", {
+  skip_if(is_version_1, "BiocNeighbors 1 refuses k = 0")
+  x <- whole_numbers(5)
+  none <- x[, 0]
+  expect_as_kmknn(function(param) findKNN(x, 0, BNPARAM = param))
+  expect_as_kmknn(function(param) queryKNN(x, x[1:3, ], 0, BNPARAM = param))
+  expect_as_kmknn(function(param) queryKNN(x, x[0, ], 0, BNPARAM = param))
+  expect_as_kmknn(function(param) findDistance(x, 0, BNPARAM = param))
+  expect_as_kmknn(function(param) queryDistance(x, x[0, ], 2, BNPARAM = param))
+  expect_as_kmknn(function(param) queryDistance(none, none, 2, BNPARAM = param))
 })
 
 test_that("a large k is capped with the warning of BiocNeighbors", {
@@ -130,6 +237,10 @@ test_that("wrong arguments of searches are named", {
                "`k` has length 2; it must have one number, or one for each of 5", fixed = TRUE)
   expect_error(findNeighbors(x, 1:2, BNPARAM = GknnParam()), "`threshold` has length 2; it must",
                fixed = TRUE)
+  expect_error(findNeighbors(x, -1, BNPARAM = GknnParam()), "`threshold` is -1; it must",
+               fixed = TRUE)
+  expect_error(queryKNN(x, x[0, 1:3], 1, BNPARAM = GknnParam()),
+               "`query` has 3 columns; it must have one for each of the 5 dimensions", fixed = TRUE)
   expect_error(findKNN(x, 1, get.index = "x", BNPARAM = GknnParam()), "`get.index` is x; it must",
                fixed = TRUE)
 })
@@ -207,6 +318,24 @@ test_that("version 1: the last neighbours", {
                    findKNN(x, 5, last = 2, BNPARAM = KmknnParam()))
   expect_identical(queryKNN(x, x, 5, last = 1, BNPARAM = GknnParam()),
                    queryKNN(x, x, 5, last = 1, BNPARAM = KmknnParam()))
+})
+
+test_that("version 1: an index that was built before is searched, not X", {
+  skip_if_not(is_version_1, "only in BiocNeighbors 1")
+  x <- whole_numbers(30)
+  other <- whole_numbers(20, seed = 2)
+  search <- function(param) {
+    findKNN(other, 3, precomputed = buildIndex(x, BNPARAM = param), BNPARAM = param)
+  }
+  expect_identical(search(GknnParam()), search(KmknnParam()))
+  query <- function(param) {
+    queryKNN(other, other, 3, precomputed = buildIndex(x, BNPARAM = param), BNPARAM = param)
+  }
+  expect_identical(query(GknnParam()), query(KmknnParam()))
+  expect_error(
+    findKNN(x, 3, precomputed = buildIndex(x, BNPARAM = KmknnParam()), BNPARAM = GknnParam()),
+    "`precomputed` is an object of class \"KmknnIndex\"; it must be", fixed = TRUE
+  )
 })
 
 test_that("wrong settings are named", {

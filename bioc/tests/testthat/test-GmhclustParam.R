@@ -4,7 +4,7 @@ test_that("clusters are those of gmhclust() and cut_populations()", {
   x <- some_cells()
   tree <- gmhclust(x, 50, warn = FALSE)
   populations <- cut_populations(tree, k = 4, min_members = 20)
-  param <- GmhclustParam(50, k = 4, min_members = 20, warn = FALSE)
+  param <- GmhclustParam(50, k = 4, min_members = 20, rest = "none", warn = FALSE)
   clusters <- clusterRows(x, param)
   expect_s3_class(clusters, "factor")
   expect_identical(levels(clusters), as.character(1:4))
@@ -21,10 +21,36 @@ test_that("clusters are those of gmhclust() and cut_populations()", {
   expect_lt(length(serialize(full$objects$hclust$call, NULL)), 5000)
 })
 
-test_that("the rest goes to the nearest population if asked", {
+test_that("the default finds two parallel ellipses, as gmhclust() does", {
+  set.seed(3)
+  n <- 400
+  x <- cbind(rnorm(2 * n, 0, 10), c(rnorm(n, 0, 0.5), rnorm(n, 4, 0.5)))
+  clusters <- clusterRows(x, GmhclustParam(k = 2, warn = FALSE))
+  tree <- gmhclust(x, warn = FALSE)
+  expected <- cut_populations(tree, k = 2, rest = "nearest", X = x)
+  expect_identical(as.integer(clusters), as.integer(expected))
+  found <- table(clusters, rep(1:2, each = n))
+  expect_gt(sum(apply(found, 1, max)), 0.97 * 2 * n)
+  full <- clusterRows(x, GmhclustParam(k = 2, warn = FALSE), full = TRUE)
+  expect_identical(full$objects$hclust$settings$threshold, tree$settings$threshold)
+  expect_identical(eval(formals(GmhclustParam)$threshold), eval(formals(gmhclust)$threshold))
+})
+
+test_that("by default each row has a cluster, so that a pipeline goes on", {
+  x <- some_cells()
+  clusters <- clusterRows(x, GmhclustParam(warn = FALSE))
+  expect_false(anyNA(clusters))
+  expect_gt(nlevels(clusters), 1)
+  expect_false(anyNA(approxSilhouette(x, clusters)$width))
+  expect_false(anyNA(neighborPurity(x, clusters, BNPARAM = GknnParam())$purity))
+  swept <- clusterSweep(x, GmhclustParam(warn = FALSE), threshold = c(30, 50), k = 3L)
+  for (each in as.list(swept$clusters)) expect_length(approxSilhouette(x, each)$width, nrow(x))
+})
+
+test_that("the rest goes to the nearest population", {
   x <- some_cells()
   tree <- gmhclust(x, 50, warn = FALSE)
-  param <- GmhclustParam(50, k = 4, min_members = 20, rest = "nearest", warn = FALSE)
+  param <- GmhclustParam(50, k = 4, min_members = 20, warn = FALSE)
   expect_identical(
     as.integer(clusterRows(x, param)),
     as.integer(cut_populations(tree, k = 4, min_members = 20, rest = "nearest", X = x))
@@ -65,6 +91,11 @@ test_that("slots are set by name, and clusterSweep() varies them", {
   param <- GmhclustParam(20, k = 2, min_members = 10, warn = FALSE)
   param[["k"]] <- 3
   expect_identical(nlevels(clusterRows(x, param)), 3L)
+  param[["threshold"]] <- NULL
+  expect_identical(
+    clusterRows(x, param, full = TRUE)$objects$hclust$settings$threshold,
+    gmhclust(x, warn = FALSE)$settings$threshold
+  )
   swept <- clusterSweep(x, param, k = 2:3)
   expect_identical(vapply(as.list(swept$clusters), nlevels, 0L, USE.NAMES = FALSE), 2:3)
 })
@@ -78,6 +109,8 @@ test_that("wrong settings are named", {
   expect_error(GmhclustParam(cut = "tree"), "needs the number of clusters", fixed = TRUE)
   expect_error(GmhclustParam(cut = "tree", k = 2, min_members = 3),
                "`min_members` is given; only `cut = \"populations\"` uses it", fixed = TRUE)
+  expect_error(GmhclustParam(cut = "tree", k = 2, rest = "none"),
+               "`rest` is given; only `cut = \"populations\"` uses it", fixed = TRUE)
   expect_error(GmhclustParam(distance = "short"), "`distance` is short; it must", fixed = TRUE)
   expect_error(GmhclustParam(rest = "far"), "`rest` is far; it must", fixed = TRUE)
   expect_error(GmhclustParam(thread = 2), "`...` has \"thread\"; it takes", fixed = TRUE)

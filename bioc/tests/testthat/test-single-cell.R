@@ -38,7 +38,7 @@ test_that("scran clusters cells", {
   kinds <- rep(1:2, each = 100)
   set.seed(1)
   sce <- cells_at(matrix(rnorm(200 * 3), 200) + 20 * kinds)
-  param <- GmhclustParam(20, k = 2, min_members = 20, rest = "nearest", warn = FALSE)
+  param <- GmhclustParam(k = 2, min_members = 20, warn = FALSE)
   clusters <- scran::clusterCells(sce, use.dimred = "PCA", BLUSPARAM = param)
   expect_true(all(rowSums(table(kinds, clusters) > 0) == 1))
   set.seed(1)
