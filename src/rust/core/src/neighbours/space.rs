@@ -75,8 +75,9 @@ pub fn rows_without_distance(points: &Points, arg: &str) -> Result<Vec<usize>> {
     })
 }
 
-/// Checks that [`rows_without_distance`] are harmless: none under a correlation or the cosine, and at
-/// most one row of zeros under the Canberra metric. `rows` are the arguments' names with their rows.
+/// Checks that [`rows_without_distance`] are harmless: none under a correlation or the cosine, and
+/// at most one row of zeros under the Canberra metric. `rows` are the arguments' names with their
+/// rows.
 ///
 /// # Errors
 /// `Error::Input`, with their row numbers, where there are more.
