@@ -206,8 +206,8 @@ warn_empty <- function(value, call) {
   ))
 }
 
-# The sum of squares of x about the means of its columns: the value of sum(scale(x, scale = FALSE)^2)
-# in stats::kmeans(), bit for bit, with one copy of x for its three. R adds with more digits than
+# The sum of squares of x about the means of its columns, bit for bit that of stats::kmeans(), which
+# is sum(scale(x, scale = FALSE)^2), with one copy of x for its three. R adds with more digits than
 # those of a double, so only R's own colMeans() and sum() give these bits.
 total_squares <- function(x, call) {
   refusal <- memory_refusal("the squares of `X` need", 8 * length(x))
