@@ -45,7 +45,7 @@ fn job_gkmeans(x: Robj, centers: Robj, uniforms: Robj, iterations: i32, device: 
         })
     };
     let (rows, work) = (rvalue::rows(&x), prepare());
-    Job::start_reading(rows, x, work, partition_to_r).to_r()
+    Job::start_reading(rows, x, work, partition_to_r).into_r()
 }
 
 /// Clusters are numbered from 1. The matrix of centers has a row for each cluster.
