@@ -19,7 +19,12 @@ min_block_rows <- 1000
 # "gknn_files" if `output` is given, else the list that gknn() returns.
 gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) {
   search$kept <- new.env(parent = emptyenv())
-  on.exit(release_points(search))
+  lock <- NULL
+  on.exit(suspendInterrupts({
+    release_points(search)
+    if (!is.null(lock)) folder_unlock(lock)
+    if (!is.null(search$progress)) search$progress$close()
+  }))
   digests <- inspect_rows(search, call)
   # Workers cannot use points in this process's memory.
   if (!is.null(workers)) release_points(search)
@@ -30,6 +35,7 @@ gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) 
     left <- split_rows(nrow(queries), block_rows)
   } else {
     fitting <- function() default_block_rows(queries, workers)
+    lock <- lock_output(output, call)
     search$files <- open_files(output, parameters, block_rows, fitting, call)
     left <- unfinished_blocks(search$files, progress, call)
   }
@@ -53,9 +59,9 @@ name_of_queries <- function(search) {
   if (is.null(search$query)) "X" else if (is.null(search$own)) "query" else "subset"
 }
 
-# One progress bar for several jobs with `total` work in all. Returns a list of two functions:
-# step(work) gives the argument `progress` of run_job() for a job with this much work, and
-# done(work) must be called after the job.
+# One progress bar for several jobs with `total` work in all. Returns a list of three functions:
+# step(work) gives the argument `progress` of run_job() for a job with this much work, done(work)
+# must be called after the job, and close() at the end.
 joint_progress <- function(total, envir = parent.frame()) {
   bar <- progress_bar("Finding neighbours", envir)
   before <- 0
@@ -66,7 +72,8 @@ joint_progress <- function(total, envir = parent.frame()) {
         bar$show(c(before + work * share, total))
       }
     },
-    done = function(work) before <<- before + work
+    done = function(work) before <<- before + work,
+    close = bar$close
   )
 }
 

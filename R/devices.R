@@ -199,9 +199,11 @@ check_device <- function(backend, threads, devices, call, workers = NULL) {
   )
 }
 
-# The value of check_device() with NULL `threads` replaced by this machine's default.
+# The value of check_device() with NULL `threads` replaced by this machine's default, and with no
+# more threads than help on it.
 with_local_threads <- function(device) {
-  if (is.null(device$threads)) device$threads <- default_threads()
+  threads <- if (is.null(device$threads)) default_threads() else device$threads
+  device$threads <- min(threads, most_threads())
   device
 }
 

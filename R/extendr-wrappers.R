@@ -27,7 +27,7 @@ job_gmhclust_within <- function(x, options, apriori, device) .Call(wrap__job_gmh
 
 #' Limit on the cost of clustering a matrix that has no more rows than columns.
 #' @return The largest n * p^3 that job_gmhclust() accepts for n rows and p columns, n <= p, unless
-#'   its options make no covariance.
+#'   its options make no covariance. NULL if R has no memory for it.
 #' @noRd
 gmhclust_degenerate_limit <- function() .Call(wrap__gmhclust_degenerate_limit)
 
@@ -43,7 +43,7 @@ job_gdist <- function(x, y, metric, device) .Call(wrap__job_gdist, x, y, metric,
 #' Sets attributes of a vector in place, which saves a copy.
 #' @param vector a vector to which no other variable refers.
 #' @param attributes named list.
-#' @return The vector.
+#' @return The vector; NULL if R refuses an attribute.
 #' @noRd
 set_attributes_in_place <- function(vector, attributes) .Call(wrap__set_attributes_in_place, vector, attributes)
 
@@ -94,7 +94,8 @@ gknn_release <- function(points) .Call(wrap__gknn_release, points)
 #' Decides whether rows that job_gknn_points() reported have a distance.
 #' @param x,query integers, the numbers of these rows in X and in `query`.
 #' @param metric as in job_gdist().
-#' @return An error message, or NULL if the rows have a distance.
+#' @return An error message, or NULL if the rows have a distance; FALSE if R has no memory for the
+#'   message.
 #' @noRd
 gknn_refusal <- function(x, query, metric) .Call(wrap__gknn_refusal, x, query, metric)
 
@@ -145,6 +146,20 @@ job_folder_write <- function(folder, arg, checksum, block, index, distance) .Cal
 #'   gknn().
 #' @noRd
 job_folder_read <- function(folder, arg, checksum, block, rows) .Call(wrap__job_folder_read, folder, arg, checksum, block, rows)
+
+#' Starts to lock a folder for writing.
+#' @param folder raw, the name of the folder.
+#' @param arg the name of the user's argument, for messages.
+#' @return External pointer to the job. Its value is an external pointer to the lock, which
+#'   folder_unlock() releases; NULL for a folder in which this process may not write.
+#' @noRd
+job_folder_lock <- function(folder, arg) .Call(wrap__job_folder_lock, folder, arg)
+
+#' Releases a lock.
+#' @param lock the external pointer that job_folder_lock() returned.
+#' @return NULL.
+#' @noRd
+folder_unlock <- function(lock) .Call(wrap__folder_unlock, lock)
 
 #' Starts to build a minimum spanning tree.
 #' @param x double matrix of finite values, observations in rows.
@@ -219,9 +234,14 @@ job_leaf_order <- function(merge) .Call(wrap__job_leaf_order, merge)
 #' @noRd
 job_crossings <- function(merge, order) .Call(wrap__job_crossings, merge, order)
 
+#' The number of cores that this process may use, by its affinity and its control groups.
+#' @return integer, at least 1; NULL if R has no memory for it.
+#' @noRd
+usable_cores <- function() .Call(wrap__usable_cores)
+
 #' The CUDA devices of this machine.
 #' @return list of vectors with one element for each device, and `problem`: NULL, or the reason why
-#'   no device was found.
+#'   no device was found. NULL if R has no memory for it.
 #' @noRd
 cuda_devices <- function() .Call(wrap__cuda_devices)
 
@@ -231,12 +251,13 @@ cuda_devices <- function() .Call(wrap__cuda_devices)
 job_wait <- function(job, seconds) .Call(wrap__job_wait, job, seconds)
 
 #' Progress of a job, in arbitrary units of work.
-#' @return c(done, total), doubles.
+#' @return c(done, total), doubles; NULL if R has no memory for them.
 #' @noRd
 job_progress <- function(job) .Call(wrap__job_progress, job)
 
 #' Result of a job, which can be taken once. Waits for a job that still runs.
-#' @return list(ok = TRUE, value, warnings) or list(ok = FALSE, kind, message).
+#' @return list(ok = TRUE, value, warnings) or list(ok = FALSE, kind, message); NULL if R has no
+#'   memory for the list.
 #' @noRd
 job_take <- function(job) .Call(wrap__job_take, job)
 
@@ -248,6 +269,6 @@ job_cancel <- function(job) .Call(wrap__job_cancel, job)
 #' Asks for memory.
 #' @param what what needs the memory, with its verb: "all values of `X` need".
 #' @param bytes number.
-#' @return The reason why there is too little, or NULL.
+#' @return The reason why there is too little, or NULL; FALSE if R has no memory for the reason.
 #' @noRd
 memory_refusal <- function(what, bytes) .Call(wrap__memory_refusal, what, bytes)

@@ -23,8 +23,9 @@
 #' @param threads Number of CPU threads. `NULL` means `getOption("mc.cores")` if set, else the
 #'   environment variable `OMP_NUM_THREADS` if set, else all cores that this process may use, by
 #'   [parallelly::availableCores()]: the machine's, or fewer in a container, a cluster's job or with
-#'   a CPU quota. It is at most `OMP_THREAD_LIMIT`, and at most two under `R CMD check`. The result
-#'   is the same, bit for bit.
+#'   a CPU quota. It is at most `OMP_THREAD_LIMIT`, and at most two under `R CMD check`. More than
+#'   four for each core that this process may use (or eight, if it has one core) are capped, with a
+#'   message of class `gmhclust_message_threads`. The result is the same, bit for bit.
 #' @param progress Whether to draw a progress bar.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   usable ones. [gpu_devices()] says which functions use more than one.
@@ -142,7 +143,20 @@ gdist <- function(X, # nolint: object_name_linter.
   } else {
     list(dim = c(nrow(x), nrow(y)), dimnames = both_names(rownames(x), rownames(y)))
   }
-  set_attributes_in_place(value$distances, attributes)
+  with_attributes(value$distances, attributes, call)
+}
+
+# Distances, to which no other variable refers, with these attributes: without a copy.
+with_attributes <- function(distances, attributes, call) {
+  value <- set_attributes_in_place(distances, attributes)
+  if (is.null(value)) {
+    stop(gmhclust_error_input(
+      paste("the distances cannot have the dimensions or names of the observations, which are not",
+            "as long as their number of rows says"),
+      call
+    ))
+  }
+  value
 }
 
 as_other_points <- function(y, x, arg, call, ...) {

@@ -190,7 +190,7 @@ pairwise_distances <- function(x, method, metric, device, progress, call) {
   attributes <- list(
     Size = nrow(x), Labels = rownames(x), method = metric$name, class = "dist"
   )
-  set_attributes_in_place(distances, attributes)
+  with_attributes(distances, attributes, call)
 }
 
 # Stops with the names of the first pair of rows of x whose distance is missing.

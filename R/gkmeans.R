@@ -63,7 +63,7 @@
 #'   \item{`betweenss`}{`totss - tot.withinss`.}
 #'   \item{`size`}{integer vector, k: the number of members of each cluster.}
 #'   \item{`iter`}{the number of the iteration that changed no assignment; `iter.max + 1` if there
-#'     was none.}
+#'     was none. With one cluster it is 1, as in [stats::kmeans()].}
 #'   \item{`ifault`}{0, or 2 if the algorithm did not converge in `iter.max` iterations.}
 #' }
 #'
@@ -113,7 +113,7 @@ gkmeans <- function(X, # nolint: object_name_linter.
   }
   warn_convergence(best, options$iterations, call)
   warn_empty(best, call)
-  new_kmeans(best, x, options$iterations)
+  new_kmeans(best, x, total_squares(x, call), options$iterations)
 }
 
 # The result with the smallest sum of squares among `nstart` starts.
@@ -206,17 +206,29 @@ warn_empty <- function(value, call) {
   ))
 }
 
+# The sum of squares of x about the means of its columns, bit for bit that of stats::kmeans(), which
+# is sum(scale(x, scale = FALSE)^2), with one copy of x for its three. R adds with more digits than
+# those of a double, so only R's own colMeans() and sum() give these bits.
+total_squares <- function(x, call) {
+  refusal <- memory_refusal("the squares of `X` need", 8 * length(x))
+  if (!is.null(refusal)) stop(gmhclust_error_memory(refusal, call))
+  means <- colMeans(x)
+  for (j in seq_along(means)) x[, j] <- (x[, j] - means[j])^2
+  sum(x)
+}
+
 # The object of class "kmeans" from the value of the job, which had at most `most` iterations.
-new_kmeans <- function(value, x, most) {
+# `total` is the sum of squares of x.
+new_kmeans <- function(value, x, total, most) {
   within <- sum(value$within)
   structure(
     list(
       cluster = structure(value$cluster, names = rownames(x)),
       centers = structure(value$centers, dimnames = list(seq_along(value$sizes), colnames(x))),
-      totss = value$total,
+      totss = total,
       withinss = value$within,
       tot.withinss = within,
-      betweenss = value$total - within,
+      betweenss = total - within,
       size = value$sizes,
       iter = value$iterations,
       ifault = if (value$iterations > most) 2L else 0L

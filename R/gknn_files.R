@@ -36,8 +36,14 @@
 #' the file's name. In the folder, `sha256sum -c rows-*.sha256` checks all files. This file is
 #' written last: a block is finished if its checksums match.
 #'
-#' All files are written under names that begin with `writing-`, and renamed when they are complete.
-#' So a file with its final name is always complete.
+#' All files are written under names that begin with `writing-`, and renamed when they are complete
+#' and the system has written them to the disk. So a file with its final name is always complete.
+#' The next call of `gknn()` deletes incomplete files.
+#'
+#' While a call of `gknn()` writes, the folder has a file `gmhclust.lock`, which names the process
+#' and its machine. Another call with this folder stops with an error that names them. If the
+#' process was killed, the next call notices, and goes on. Only if it ran on another machine, that
+#' cannot be seen from here: then the error says that the file must be deleted.
 #'
 #' This Python code reads all neighbours, with rows numbered from 0:
 #'
@@ -266,13 +272,24 @@ refuse_earlier_format <- function(folder, arg, call) {
   }
 }
 
-# Opens the folder for the result of a search with these `parameters`: a new folder, or that of an
-# earlier call for the same search. If `block_rows` is NULL, fitting() chooses it for a new folder.
-open_files <- function(folder, parameters, block_rows, fitting, call) {
+# Makes the folder for the result of a search, or takes that of an earlier call, and locks it for
+# this process. Returns the lock, which folder_unlock() releases; NULL for a folder that cannot be
+# written in, whose blocks may be complete.
+lock_output <- function(folder, call) {
   dir.create(folder, showWarnings = FALSE, recursive = TRUE)
   if (!dir.exists(folder)) {
     refuse("output", paste("is", describe(folder)), "such a folder cannot be made", call)
   }
+  # A folder of other files gets no lock.
+  refuse_other_files(folder, call)
+  run_job(job_folder_lock(path_bytes(normalizePath(folder)), "output"), FALSE,
+          "Writing neighbours", call)
+}
+
+# Opens the locked folder for the result of a search with these `parameters`: a new folder, or that
+# of an earlier call for the same search. If `block_rows` is NULL, fitting() chooses it for a new
+# folder.
+open_files <- function(folder, parameters, block_rows, fitting, call) {
   if (file.exists(manifest_of(folder))) {
     files <- open_folder(folder, "output", call)
     parameters$block_rows <- if (is.null(block_rows)) files$block_rows else block_rows
@@ -281,22 +298,40 @@ open_files <- function(folder, parameters, block_rows, fitting, call) {
       got <- paste0("is the folder of another call: ", paste(difference, collapse = ", "))
       refuse("output", got, "use another folder, or delete this one", call)
     }
-    # Incomplete files of an earlier call.
-    unlink(list.files(folder, "^writing-", full.names = TRUE))
+    delete_incomplete(folder)
     return(files)
   }
-  refuse_earlier_format(folder, "output", call)
-  # An incomplete manifest of an earlier call.
-  unlink(list.files(folder, "^writing-.*-manifest[.]json$", full.names = TRUE))
-  if (length(list.files(folder, all.files = TRUE, no.. = TRUE)) > 0) {
-    refuse("output", "is a folder of other files", "it must be new, empty, or of such a call", call)
-  }
+  # Another process may have written here before this one had the lock.
+  refuse_other_files(folder, call)
+  delete_incomplete(folder)
   if (is.null(block_rows)) block_rows <- fitting()
   run_job(
     job_folder_begin(path_bytes(normalizePath(folder)), parameters, block_rows), FALSE,
     "Writing neighbours", call
   )
   open_folder(folder, "output", call)
+}
+
+# The names of files that the library had not finished when its process ended: "writing-", the
+# process, a number, and the name of a file of this folder.
+incomplete_files <- paste0(
+  "^writing-[0-9]+-[0-9]+-(manifest[.]json|(index|distance)-[0-9]{10}-[0-9]{10}[.]npy|",
+  "rows-[0-9]{10}-[0-9]{10}[.]sha256)$"
+)
+
+# Deletes incomplete files of earlier calls. The folder is locked, so no other call writes them.
+delete_incomplete <- function(folder) {
+  unlink(list.files(folder, incomplete_files, full.names = TRUE))
+}
+
+# Stops if a folder without a manifest has files that are not of gknn().
+refuse_other_files <- function(folder, call) {
+  if (file.exists(manifest_of(folder))) return(invisible())
+  refuse_earlier_format(folder, "output", call)
+  files <- list.files(folder, all.files = TRUE, no.. = TRUE)
+  if (!all(files == "gmhclust.lock" | grepl(incomplete_files, files))) {
+    refuse("output", "is a folder of other files", "it must be new, empty, or of such a call", call)
+  }
 }
 
 # The differences between the parameters `before`, of a manifest, and `now`, as texts.

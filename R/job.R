@@ -10,15 +10,21 @@ poll_seconds <- 0.05
 # gets c(done, expected) work, for a bar of the caller. `call` is the user's call for conditions.
 run_job <- function(job, progress, what, call = NULL) {
   handle <- NULL
-  on.exit(if (!is.null(handle)) job_cancel(handle))
+  bar <- NULL
+  on.exit(suspendInterrupts({
+    if (!is.null(handle)) job_cancel(handle)
+    if (!is.null(bar)) bar$close()
+  }))
   tryCatch(
     {
-      handle <- job
-      bar <- if (isTRUE(progress)) progress_bar(what)
+      # The library turns whatever R raises in it into a lack of memory.
+      suspendInterrupts(handle <- job)
+      if (is.null(handle)) stop(no_memory(what, call))
+      if (isTRUE(progress)) bar <- progress_bar(what)
       show <- if (is.function(progress)) progress else bar$show
       while (!job_wait(handle, poll_seconds)) {
         Sys.sleep(0) # R checks for interrupts here; in a plain loop it may not do so for minutes
-        if (!is.null(show)) show(job_progress(handle))
+        if (!is.null(show)) show_progress(show, handle)
       }
       if (!is.null(bar)) bar$close()
     },
@@ -26,7 +32,19 @@ run_job <- function(job, progress, what, call = NULL) {
       stop(gmhclust_error_interrupt(paste(what, "was interrupted"), call))
     }
   )
-  job_value(job_take(handle), call)
+  result <- suspendInterrupts(job_take(handle))
+  if (is.null(result)) stop(no_memory(what, call))
+  job_value(result, call)
+}
+
+show_progress <- function(show, handle) {
+  work <- suspendInterrupts(job_progress(handle))
+  if (!is.null(work)) show(work)
+}
+
+# The error of a job that R has no memory for.
+no_memory <- function(what, call) {
+  gmhclust_error_memory(paste0(what, ": R has no memory for the result"), call)
 }
 
 # The value from the result of job_take(). A failure becomes an error of the user's call, and the
@@ -38,21 +56,30 @@ job_value <- function(result, call) {
 }
 
 # A progress bar for the share of the expected work that is done. If the expected work grows, the
-# bar waits instead of moving backwards.
+# bar waits instead of moving backwards. The caller must close it.
 progress_bar <- function(what, envir = parent.frame()) {
   steps <- 1000
   furthest <- 0
-  id <- cli::cli_progress_bar(
-    name = what, total = steps, clear = TRUE, auto_terminate = FALSE, .envir = envir,
-    format = "{cli::pb_name}{cli::pb_bar} {cli::pb_percent} | ETA: {cli::pb_eta}"
-  )
+  id <- undisturbed(cli::cli_progress_bar(
+    name = what, total = steps, clear = TRUE, auto_terminate = FALSE, .auto_close = FALSE,
+    .envir = envir, format = "{cli::pb_name}{cli::pb_bar} {cli::pb_percent} | ETA: {cli::pb_eta}"
+  ))
   list(
     show = function(progress) {
       furthest <<- progress_share(progress[1], progress[2], furthest)
-      cli::cli_progress_update(set = floor(steps * furthest), id = id, .envir = envir)
+      undisturbed(cli::cli_progress_update(
+        set = floor(steps * furthest), id = id, .envir = envir
+      ))
     },
-    close = function() cli::cli_progress_done(id = id, .envir = envir)
+    close = function() undisturbed(cli::cli_progress_done(id = id, .envir = envir))
   )
+}
+
+# The value of `code`, which draws a progress bar; NULL if it fails. An interrupt waits until the
+# end of `code`, because it would leave cli's list of bars half changed, which is an error of the
+# next call of cli. And no bar is a reason to lose a result.
+undisturbed <- function(code) {
+  suspendInterrupts(tryCatch(code, error = function(condition) NULL))
 }
 
 progress_share <- function(done, total, furthest) {

@@ -2,6 +2,10 @@
 
 check_threads <- function(threads, arg, call) {
   if (is.null(threads)) return(default_threads())
+  capped_threads(check_thread_count(threads, arg, call), arg, call)
+}
+
+check_thread_count <- function(threads, arg, call) {
   if (!is_thread_count(threads)) {
     needs <- "it must be a whole number of at least 1, or NULL for the default"
     refuse(arg, paste("is", describe(threads)), needs, call)
@@ -9,12 +13,32 @@ check_threads <- function(threads, arg, call) {
   as.integer(threads)
 }
 
+# The most threads that a call starts. More than the cores take time and memory and save nothing;
+# with several for each core, a call still takes as long as with one for each. A few are always
+# possible, so that results for several threads can be compared on any machine.
+most_threads <- function() max(8L, 4L * usable_cores())
+
+# The number of threads that the user asked for, or the most that help, with a message.
+capped_threads <- function(threads, arg, call) {
+  most <- most_threads()
+  if (threads <= most) return(threads)
+  cores <- usable_cores()
+  message(gmhclust_condition(
+    c("gmhclust_message_threads", "message"),
+    paste0("`", arg, "` is ", format_number(threads), " and was capped at ", format_number(most),
+           ": this process may use ", format_number(cores), ngettext(cores, " core", " cores"),
+           ", and more threads only take longer\n"),
+    call
+  ))
+  most
+}
+
 is_thread_count <- function(x) {
   is_single_number(x) && x >= 1 && x == round(x) && x <= .Machine$integer.max
 }
 
 # getOption("mc.cores"), else OMP_NUM_THREADS, else every core that this process may use; never more
-# than OMP_THREAD_LIMIT, nor more than 2 under R CMD check.
+# than OMP_THREAD_LIMIT or most_threads(), nor more than 2 under R CMD check.
 default_threads <- function() {
   wanted <- c(
     as_thread_count(getOption("mc.cores")),
@@ -22,6 +46,7 @@ default_threads <- function() {
     available_cores()
   )[1]
   limits <- c(
+    most_threads(),
     as_thread_count(Sys.getenv("OMP_THREAD_LIMIT")),
     if (check_limits_cores()) 2L
   )

@@ -19,8 +19,13 @@ count_workers <- function(workers) {
 # The number of threads of each worker: the user's argument; by default, an equal share for workers
 # on this machine, and NULL, for the default of the worker's machine, on others.
 worker_threads <- function(threads, workers, arg, call) {
-  if (!is.null(threads) || is.null(workers)) return(check_threads(threads, arg, call))
-  if (are_local(workers)) max(1L, default_threads() %/% count_workers(workers))
+  if (is.null(workers)) return(check_threads(threads, arg, call))
+  if (are_local(workers)) {
+    if (!is.null(threads)) return(check_threads(threads, arg, call))
+    return(max(1L, default_threads() %/% count_workers(workers)))
+  }
+  # Another machine may have more cores; with_local_threads() counts them there.
+  if (!is.null(threads)) check_thread_count(threads, arg, call)
 }
 
 # Whether workers are known to be processes of this machine.

@@ -5,6 +5,7 @@
 void R_init_gmhclust_extendr(DllInfo *dll);
 void register_extendr_panic_hook(void);
 void gmhclust_prepare(void);
+void gmhclust_prepare_values(void);
 void gmhclust_limit_arenas(void);
 
 void R_init_gmhclust(DllInfo *dll) {
@@ -12,6 +13,7 @@ void R_init_gmhclust(DllInfo *dll) {
     register_extendr_panic_hook();
     R_init_gmhclust_extendr(dll);
     gmhclust_limit_arenas();
+    gmhclust_prepare_values();
     gmhclust_prepare();
     R_useDynamicSymbols(dll, FALSE);
     R_forceSymbols(dll, TRUE);

@@ -283,3 +283,23 @@ test_that("missing values are refused unless asked, and where a pair has no dist
   refused(ghclust(x[2, , drop = FALSE], missing = "pairwise"), "`x` has 1 row")
   refused(ghclust(data.frame(a = c(NA, 1), b = "c"), missing = "pairwise"), "non-numeric column")
 })
+
+test_that("every linkage names the rows without a distance", {
+  set.seed(8)
+  x <- matrix(rnorm(60), 12)
+  x[c(6, 9), ] <- 0
+  methods <- c("ward.D", "ward.D2", "single", "complete", "average", "mcquitty", "median",
+               "centroid")
+  for (method in methods) {
+    for (metric in c("pearson", "spearman")) {
+      expect_refused(ghclust(x, method, metric = metric), "`x` is constant in rows 6 and 9;",
+                     by = "ghclust")
+    }
+    expect_refused(ghclust(x, method, metric = "cosine"), "`x` is zero in rows 6 and 9;",
+                   by = "ghclust")
+    expect_refused(ghclust(x, method, metric = "canberra"), "`x` is zero in rows 6 and 9;",
+                   by = "ghclust")
+    # One row of zeros has a Canberra distance from all others.
+    expect_length(ghclust(x[-9, ], method, metric = "canberra")$height, 10)
+  }
+})

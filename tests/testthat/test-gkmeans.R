@@ -17,8 +17,11 @@ expect_as_peer <- function(x, centers, ...) {
   expect_identical(fit[as_in_stats[c(1, 5)]], expected[as_in_stats[c(1, 5)]])
   # Equal to the last bit, unless R's compiler fused operations.
   expect_equal(fit[as_in_stats], expected[as_in_stats], tolerance = 1e-12)
-  expect_equal(fit[c("totss", "betweenss")], expected[c("totss", "betweenss")])
-  if (nrow(fit$centers) > 1) expect_identical(fit$iter, expected$iter)
+  expect_identical(fit$totss, expected$totss)
+  if (identical(fit$withinss, expected$withinss)) {
+    expect_identical(fit$betweenss, expected$betweenss)
+  }
+  expect_identical(fit$iter, expected$iter)
   expect_identical(fit$ifault, if (fit$iter > list(...)$iter.max) 2L else 0L)
 }
 
@@ -63,6 +66,31 @@ test_that("one cluster has all observations", {
   expect_equal(fit$centers, rbind("1" = colMeans(x)))
   expect_equal(fit$tot.withinss, fit$totss)
   expect_equal(gkmeans(matrix(rep(0:1, 4)), 1)$totss, 2)
+})
+
+test_that("one cluster takes one iteration, as in stats::kmeans()", {
+  x <- blobs(30, 3)
+  for (most in c(1, 2, 10)) {
+    expect_silent(fit <- gkmeans(x, 1, most))
+    expect_identical(fit[c("iter", "ifault")], list(iter = 1L, ifault = 0L))
+    expect_as_peer(x, t(c(1, 2, 3)), iter.max = most)
+    expect_as_peer(x[rep(4, 5), ], x[1, , drop = FALSE], iter.max = most)
+  }
+})
+
+test_that("sums of squares have the bits of stats::kmeans(), whatever the data", {
+  set.seed(6)
+  data <- list(
+    matrix(rnorm(5000, 1e6), 1000), matrix(rexp(3000) * 10^(-1:1), 1000),
+    matrix(sample(4, 300, replace = TRUE), 100), blobs(17, 1), cbind(0, blobs(40, 2)),
+    rbind(blobs(10, 3), blobs(10, 3)), data.frame(a = c(0.1, 0.2, 0.7), row.names = letters[1:3])
+  )
+  for (x in data) {
+    centers <- unique(as.matrix(x))[1:3, , drop = FALSE]
+    for (most in c(1, 50)) expect_as_peer(x, centers, iter.max = most)
+    # A matrix of one value would be the number of clusters.
+    if (ncol(x) > 1) expect_as_peer(x, centers[1, , drop = FALSE], iter.max = 1)
+  }
 })
 
 test_that("one column is accepted, with its centers as a vector", {

@@ -198,7 +198,7 @@ test_that("incomplete files of an interrupted call are no blocks, and are delete
   folder <- tempfile()
   gknn(x, 4, output = folder, block_rows = 25)
   file <- file_in(folder, "index", c(26, 50))
-  half <- file.path(folder, "writing-1234-5-index")
+  half <- file.path(folder, paste0("writing-1234-5-", basename(file)))
   writeBin(readBin(file, "raw", 100), half)
   unlink(blocks_in(folder)[2])
   expect_error(read_gknn(folder), "lacks rows 26 to 50")
@@ -404,4 +404,127 @@ test_that("an argument that is no folder is refused", {
                  by = "gknn")
   expect_refused(read_gknn(tempdir()), "it must be a folder that gknn() has filled",
                  by = "read_gknn")
+})
+
+# Starts another R process that finds neighbours of x in blocks. It stops before it writes its
+# second block: then it has written the file `ready`, and waits for the file `go`. Returns its
+# process number.
+start_other <- function(folder, ready, go) {
+  skip_on_os("windows")
+  skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
+  script <- tempfile(fileext = ".R")
+  data <- tempfile()
+  saveRDS(x, data)
+  writeLines(c(
+    "arguments <- commandArgs(TRUE)",
+    "library(gmhclust, lib.loc = arguments[1])",
+    "write <- gmhclust:::write_block",
+    "assignInNamespace(\"write_block\", function(files, rows, found) {",
+    "  if (rows[1] > 1 && !file.exists(arguments[4])) {",
+    "    cat(Sys.getpid(), file = paste0(arguments[3], \"-\"))",
+    "    file.rename(paste0(arguments[3], \"-\"), arguments[3])",
+    "    while (!file.exists(arguments[4])) Sys.sleep(0.02)",
+    "  }",
+    "  write(files, rows, found)",
+    "}, \"gmhclust\")",
+    "gknn(readRDS(arguments[5]), 4, output = arguments[2], block_rows = 10)"
+  ), script)
+  system2(
+    file.path(R.home("bin"), "Rscript"),
+    shQuote(c("--vanilla", script, dirname(system.file(package = "gmhclust")), folder, ready, go,
+              data)),
+    wait = FALSE, stdout = FALSE, stderr = FALSE
+  )
+  wait_for(file.exists(ready))
+  as.integer(readLines(ready, warn = FALSE))
+}
+
+wait_for <- function(condition) {
+  condition <- substitute(condition)
+  for (i in 1:6000) {
+    if (eval(condition, parent.frame())) return(invisible())
+    Sys.sleep(0.02)
+  }
+  stop("this takes too long: ", deparse(condition))
+}
+
+test_that("a folder that another process writes is locked, and keeps all of its files", {
+  folder <- tempfile()
+  ready <- tempfile()
+  go <- tempfile()
+  on.exit(file.create(go))
+  process <- start_other(folder, ready, go)
+  unfinished <- sprintf("writing-%d-7-index-0000000011-0000000020.npy", process)
+  for (name in c(unfinished, "writing-my-notes.txt")) writeLines("mine", file.path(folder, name))
+  before <- list.files(folder)
+  expect_true("gmhclust.lock" %in% before)
+  error <- expect_error(gknn(x, 4, output = folder, block_rows = 10), "`output` is in use by",
+                        class = "gmhclust_error_input")
+  expect_match(conditionMessage(error), sprintf("in process %d on machine ", process))
+  expect_identical(conditionCall(error)[[1]], quote(gknn))
+  expect_error(gknn(x, 3, output = folder), "`output` is in use by")
+  expect_identical(list.files(folder), before)
+  file.create(go)
+  wait_for(!file.exists(file.path(folder, "gmhclust.lock")))
+  expect_identical(as.list(read_gknn(folder)), gknn(x, 4))
+  # Now the folder is free, and the incomplete file has no owner.
+  expect_identical(as.list(gknn(x, 4, output = folder)), gknn(x, 4))
+  expect_identical(list.files(folder, "^writing"), "writing-my-notes.txt")
+})
+
+test_that("the lock of a process that was killed does not block the next call", {
+  folder <- tempfile()
+  ready <- tempfile()
+  process <- start_other(folder, ready, tempfile())
+  expect_error(gknn(x, 4, output = folder), "`output` is in use by")
+  tools::pskill(process, tools::SIGKILL)
+  lock <- file.path(folder, "gmhclust.lock")
+  nn <- NULL
+  wait_for({
+    nn <- tryCatch(gknn(x, 4, output = folder), gmhclust_error_input = function(e) NULL)
+    !is.null(nn)
+  })
+  expect_identical(as.list(nn), gknn(x, 4))
+  expect_false(file.exists(lock))
+})
+
+test_that("locks that earlier calls left are taken over, and other files of that name are not", {
+  folder <- tempfile()
+  gknn(x, 4, output = folder)
+  lock <- file.path(folder, "gmhclust.lock")
+  left <- c(
+    "", paste0("lock of gmhclust::gknn()\nprocess 1\nmachine ", Sys.info()[["nodename"]],
+               "\nstart another\n")
+  )
+  for (text in left) {
+    cat(text, file = lock)
+    expect_identical(as.list(gknn(x, 4, output = folder)), gknn(x, 4))
+    expect_false(file.exists(lock))
+  }
+  writeLines("my notes", lock)
+  expect_refused_lock <- function() {
+    expect_error(gknn(x, 4, output = folder), "is no lock that gknn() wrote", fixed = TRUE,
+                 class = "gmhclust_error_input")
+  }
+  expect_refused_lock()
+  expect_identical(readLines(lock), "my notes")
+  skip_on_os("windows")
+  elsewhere <- tempfile()
+  writeLines("", elsewhere)
+  unlink(lock)
+  file.symlink(elsewhere, lock)
+  expect_refused_lock()
+  expect_identical(readLines(elsewhere), "")
+})
+
+test_that("an error releases the lock, and a folder of other files gets none", {
+  folder <- tempfile()
+  gknn(x, 4, output = folder)
+  expect_error(gknn(x, 5, output = folder), "is the folder of another call")
+  expect_false(file.exists(file.path(folder, "gmhclust.lock")))
+  other <- tempfile()
+  dir.create(other)
+  writeLines("mine", file.path(other, "writing-my-notes.txt"))
+  expect_refused(gknn(x, 4, output = other), "`output` is a folder of other files", by = "gknn")
+  expect_identical(list.files(other), "writing-my-notes.txt")
 })

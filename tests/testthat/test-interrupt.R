@@ -108,3 +108,37 @@ test_that("Ctrl-C stops linkage from a matrix, while distances are made and afte
   expect_interruptible(work)
   expect_interruptible(work, share = 0.5)
 })
+
+test_that("Ctrl-C while the progress bar changes is heard after the change", {
+  skip_on_os("windows")
+  skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
+  script <- tempfile(fileext = ".R")
+  on.exit(unlink(script))
+  writeLines(c(
+    "library(gmhclust, lib.loc = commandArgs(TRUE)[1])",
+    "name <- commandArgs(TRUE)[2]",
+    "ended <- FALSE",
+    "draw <- get(name, asNamespace(\"cli\"))",
+    "utils::assignInNamespace(name, function(...) {",
+    "  if (!ended) tools::pskill(Sys.getpid(), tools::SIGINT)",
+    "  for (i in 1:100) Sys.sleep(0)", # R checks for interrupts here
+    "  ended <<- TRUE",
+    "  draw(...)",
+    "}, \"cli\")",
+    "x <- matrix(sin(1:400000), 40000)",
+    "outcome <- tryCatch({",
+    "  gknn(x, 5, threads = 1, progress = TRUE)",
+    "  \"finished\"",
+    "}, gmhclust_error_interrupt = function(condition) class(condition)[1])",
+    "cat(ended, outcome, \"\\n\")",
+    "cat(length(get(\"clienv\", asNamespace(\"cli\"))$progress), \"\\n\")"
+  ), script)
+  for (name in c("cli_progress_bar", "cli_progress_update")) {
+    command <- hears_interrupts(c(
+      file.path(R.home("bin"), "Rscript"), "--vanilla", script,
+      dirname(system.file(package = "gmhclust")), name
+    ))
+    said <- system2(command[1], shQuote(command[-1]), stdout = TRUE, timeout = most_seconds)
+    expect_identical(trimws(as.vector(said)), c("TRUE gmhclust_error_interrupt", "0"))
+  }
+})

@@ -60,6 +60,50 @@ test_that("the limits do not apply to the user's number of threads", {
   })
 })
 
+test_that("more threads than help are capped, and one message says so", {
+  most <- max(8L, 4L * usable_cores())
+  expect_identical(check_threads(most, "threads", NULL), most)
+  x <- blobs(60, 3)
+  expected <- gmhclust(x, 10, progress = FALSE, warn = FALSE)
+  verbs <- list(
+    function(threads) gmhclust(x, 10, threads = threads, progress = FALSE, warn = FALSE),
+    function(threads) gknn(x, 2, threads = threads),
+    function(threads) gdist(x, threads = threads),
+    function(threads) gkmeans(x, x[1:2, ], threads = threads),
+    function(threads) ghclust(x, "average", threads = threads)
+  )
+  for (verb in verbs) {
+    messages <- list()
+    value <- withCallingHandlers(verb(1e5), message = function(condition) {
+      messages <<- c(messages, list(condition))
+      invokeRestart("muffleMessage")
+    })
+    expect_length(messages, 1)
+    expect_s3_class(messages[[1]], c("gmhclust_message_threads", "message", "condition"),
+                    exact = TRUE)
+    expect_match(conditionMessage(messages[[1]]),
+                 paste("`threads` is 100000 and was capped at", most), fixed = TRUE)
+  }
+  tree <- suppressMessages(verbs[[1]](1e5))
+  expect_same_tree(tree, expected)
+  expect_silent(gdist(x, threads = 2))
+})
+
+test_that("settings outside of the call are capped, too", {
+  most <- most_threads()
+  expect_identical(threads_under(cores = 1e5), most)
+  expect_identical(threads_under(OMP_NUM_THREADS = "100000"), most)
+  expect_identical(with_local_threads(list(threads = 100000L))$threads, most)
+})
+
+test_that("the threads of workers on other machines are counted there", {
+  skip_if_not_installed("BiocParallel")
+  elsewhere <- BiocParallel::SnowParam(c("one", "two"))
+  expect_silent(threads <- worker_threads(1e5, elsewhere, "threads", NULL))
+  expect_identical(threads, 100000L)
+  expect_error(worker_threads(0, elsewhere, "threads", NULL), class = "gmhclust_error_input")
+})
+
 test_that("results do not depend on the number of threads, bit for bit", {
   x <- some_cells(600)
   apriori <- rep(0:5, each = 100)

@@ -5,6 +5,8 @@ use gmhclust_core::knn::folder::MetricOptions;
 use gmhclust_core::metric::{Metric, ZeroOverZero};
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
 
+use crate::rvalue::Values;
+
 /// Access to the elements of a named list.
 pub struct Fields<'a> {
     /// Name of the list in errors.
@@ -17,6 +19,23 @@ impl<'a> Fields<'a> {
         Self { argument, list }
     }
 
+    /// The element `name`.
+    ///
+    /// # Errors
+    /// `Error::Input` if it is missing.
+    pub fn object(&self, name: &str) -> CoreResult<Robj> {
+        let element = self.list.iter().find(|(key, _)| *key == name);
+        element.map(|(_, value)| value).ok_or_else(|| self.no(name))
+    }
+
+    /// The element `name`, a vector of integers; `None` for NULL.
+    ///
+    /// # Errors
+    /// As [`Values::of`], and `Error::Input` if the element is missing.
+    pub fn integers(&self, name: &str) -> CoreResult<Option<Values<i32>>> {
+        Values::of_optional(&self.object(name)?, name)
+    }
+
     /// The value of the element `name`. R neither evaluates nor allocates anything for it.
     ///
     /// # Errors
@@ -25,14 +44,14 @@ impl<'a> Fields<'a> {
     where
         T: for<'r> TryFrom<&'r Robj>,
     {
-        let element = self.list.iter().find(|(key, _)| *key == name);
-        let value = element.and_then(|(_, value)| T::try_from(&value).ok());
-        value.ok_or_else(|| {
-            let argument = self.argument;
-            CoreError::Input(format!(
-                "`{argument}` has no `{name}` of the type that it needs"
-            ))
-        })
+        T::try_from(&self.object(name)?).map_err(|_| self.no(name))
+    }
+
+    fn no(&self, name: &str) -> CoreError {
+        let argument = self.argument;
+        CoreError::Input(format!(
+            "`{argument}` has no `{name}` of the type that it needs"
+        ))
     }
 }
 

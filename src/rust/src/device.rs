@@ -6,6 +6,7 @@ use gmhclust_core::{Error as CoreError, Result as CoreResult};
 use crate::arguments::Fields;
 use crate::engine::planner::Workload;
 use crate::engine::{Choice, Engine};
+use crate::rvalue;
 
 /// The arguments `backend`, `threads` and `devices`.
 pub struct Device {
@@ -22,13 +23,12 @@ impl Device {
     pub fn from_list(list: &List) -> CoreResult<Self> {
         let fields = Fields::new("device", list);
         let threads: i32 = fields.get("threads")?;
-        let devices: Nullable<Vec<i32>> = fields.get("devices")?;
         Ok(Self {
             backend: fields.get("backend")?,
             threads: usize::try_from(threads).unwrap_or(1).max(1),
-            devices: match devices {
-                Nullable::NotNull(numbers) => Some(device_numbers(&numbers)?),
-                Nullable::Null => None,
+            devices: match fields.integers("devices")? {
+                Some(numbers) => Some(device_numbers(&numbers)?),
+                None => None,
             },
         })
     }
@@ -53,4 +53,19 @@ fn device_numbers(numbers: &[i32]) -> CoreResult<Vec<usize>> {
         .map(|&number| usize::try_from(number))
         .collect::<std::result::Result<_, _>>()
         .map_err(|_| CoreError::Input("`devices` has numbers that are negative".into()))
+}
+
+/// The number of cores that this process may use, by its affinity and its control groups.
+/// @return integer, at least 1; NULL if R has no memory for it.
+/// @noRd
+#[extendr]
+fn usable_cores() -> Robj {
+    let cores = std::thread::available_parallelism();
+    let cores = cores.map_or(1, |cores| i32::try_from(cores.get()).unwrap_or(i32::MAX));
+    rvalue::integer(cores).unwrap_or_else(|_| rvalue::null())
+}
+
+extendr_module! {
+    mod device;
+    fn usable_cores;
 }

@@ -10,6 +10,7 @@ use crate::arguments::{self, Fields};
 use crate::graph::{graph_of, graph_to_r};
 use crate::job::Job;
 use crate::results::r_integer;
+use crate::rvalue::{self, Values};
 use crate::vector;
 
 /// Starts to write the manifest of a new folder.
@@ -19,13 +20,13 @@ use crate::vector;
 /// @return External pointer to the job, whose value is NULL.
 /// @noRd
 #[extendr]
-fn job_folder_begin(folder: Raw, search: List, block_rows: i32) -> ExternalPtr<Job> {
+fn job_folder_begin(folder: Robj, search: List, block_rows: i32) -> Robj {
     let prepare = || {
         let path = path_of(&folder)?;
         let manifest = Manifest::new(search_of(&search)?, count(block_rows)?);
         Ok(move |_: &_| begin(&path, &manifest))
     };
-    ExternalPtr::new(Job::start(0, prepare(), |()| Ok(().into())))
+    Job::start(0, prepare(), |()| Ok(rvalue::null())).into_r()
 }
 
 /// Starts to read the manifest of a folder.
@@ -36,12 +37,12 @@ fn job_folder_begin(folder: Raw, search: List, block_rows: i32) -> ExternalPtr<J
 ///   a string.
 /// @noRd
 #[extendr]
-fn job_folder_open(folder: Raw, arg: String) -> ExternalPtr<Job> {
+fn job_folder_open(folder: Robj, arg: String) -> Robj {
     let prepare = || {
         let path = path_of(&folder)?;
         Ok(move |_: &_| Folder::open(&path, &arg))
     };
-    ExternalPtr::new(Job::start(0, prepare(), folder_to_r))
+    Job::start(0, prepare(), folder_to_r).into_r()
 }
 
 /// Starts to look for missing blocks in a folder, by the names and sizes of files.
@@ -51,16 +52,16 @@ fn job_folder_open(folder: Raw, arg: String) -> ExternalPtr<Job> {
 ///   missing block and the number of missing blocks; empty if no block is missing.
 /// @noRd
 #[extendr]
-fn job_folder_missing(folder: Raw, arg: String, checksum: String) -> ExternalPtr<Job> {
+fn job_folder_missing(folder: Robj, arg: String, checksum: String) -> Robj {
     let prepare = || {
         let open = opener(&folder, arg, checksum)?;
         Ok(move |_: &_| open()?.missing())
     };
     let to_r = |missing: Option<(usize, usize)>| {
         let missing = missing.map(|(first, count)| vec![r_integer(first) + 1, r_integer(count)]);
-        Ok(missing.unwrap_or_default().into())
+        vector::integers(missing.unwrap_or_default().into_iter())
     };
-    ExternalPtr::new(Job::start(0, prepare(), to_r))
+    Job::start(0, prepare(), to_r).into_r()
 }
 
 /// Starts to compare all blocks of a folder with their checksums.
@@ -68,7 +69,7 @@ fn job_folder_missing(folder: Raw, arg: String, checksum: String) -> ExternalPtr
 /// @return External pointer to the job. Its value is the numbers of the missing or damaged blocks.
 /// @noRd
 #[extendr]
-fn job_folder_unfinished(folder: Raw, arg: String, checksum: String) -> ExternalPtr<Job> {
+fn job_folder_unfinished(folder: Robj, arg: String, checksum: String) -> Robj {
     let prepare = || {
         let open = opener(&folder, arg, checksum)?;
         Ok(move |monitor: &_| open()?.unfinished(monitor))
@@ -77,7 +78,7 @@ fn job_folder_unfinished(folder: Raw, arg: String, checksum: String) -> External
         let number = |block| r_integer(block) + 1;
         vector::integers(blocks.into_iter().map(number))
     };
-    ExternalPtr::new(Job::start(0, prepare(), to_r))
+    Job::start(0, prepare(), to_r).into_r()
 }
 
 /// Starts to write a block.
@@ -88,20 +89,20 @@ fn job_folder_unfinished(folder: Raw, arg: String, checksum: String) -> External
 /// @noRd
 #[extendr]
 fn job_folder_write(
-    folder: Raw,
+    folder: Robj,
     arg: String,
     checksum: String,
     block: i32,
-    index: RMatrix<i32>,
-    distance: RMatrix<f64>,
-) -> ExternalPtr<Job> {
+    index: Robj,
+    distance: Robj,
+) -> Robj {
     let prepare = || {
         let open = opener(&folder, arg, checksum)?;
         let block = number_from_0(block)?;
         let graph = graph_of(&index, &distance)?;
         Ok(move |monitor: &_| open()?.write(block, &graph, monitor))
     };
-    ExternalPtr::new(Job::start(0, prepare(), |()| Ok(().into())))
+    Job::start(0, prepare(), |()| Ok(rvalue::null())).into_r()
 }
 
 /// Starts to read rows of a block.
@@ -112,27 +113,22 @@ fn job_folder_write(
 ///   gknn().
 /// @noRd
 #[extendr]
-fn job_folder_read(
-    folder: Raw,
-    arg: String,
-    checksum: String,
-    block: i32,
-    rows: Vec<i32>,
-) -> ExternalPtr<Job> {
-    let rows_to_read = rows.len();
+fn job_folder_read(folder: Robj, arg: String, checksum: String, block: i32, rows: Robj) -> Robj {
+    let rows = Values::of(&rows, "rows");
+    let rows_to_read = rows.as_ref().map_or(0, |rows| rows.len());
     let prepare = || {
         let open = opener(&folder, arg, checksum)?;
         let block = number_from_0(block)?;
-        let rows: CoreResult<Vec<usize>> = rows.into_iter().map(number_from_0).collect();
+        let rows: CoreResult<Vec<usize>> = rows?.iter().copied().map(number_from_0).collect();
         let rows = rows?;
         Ok(move |monitor: &_| open()?.read(block, &rows, monitor))
     };
-    ExternalPtr::new(Job::start(rows_to_read, prepare(), graph_to_r))
+    Job::start(rows_to_read, prepare(), graph_to_r).into_r()
 }
 
 /// A function that opens a folder, and fails if its manifest no longer has this checksum.
 fn opener(
-    folder: &Raw,
+    folder: &Robj,
     arg: String,
     checksum: String,
 ) -> CoreResult<impl FnOnce() -> CoreResult<Folder>> {
@@ -149,14 +145,15 @@ fn opener(
 }
 
 /// A path from the system's encoding: arbitrary bytes on Unix, UTF-8 elsewhere.
-fn path_of(bytes: &Raw) -> CoreResult<PathBuf> {
+pub fn path_of(bytes: &Robj) -> CoreResult<PathBuf> {
+    let bytes = Values::<u8>::of(bytes, "folder")?;
     #[cfg(unix)]
     {
         use std::os::unix::ffi::OsStrExt;
-        Ok(std::ffi::OsStr::from_bytes(bytes.as_slice()).into())
+        Ok(std::ffi::OsStr::from_bytes(&bytes).into())
     }
     #[cfg(not(unix))]
-    match std::str::from_utf8(bytes.as_slice()) {
+    match std::str::from_utf8(&bytes) {
         Ok(path) => Ok(path.into()),
         Err(_) => Err(CoreError::Input("the folder's name is not UTF-8".into())),
     }
@@ -202,24 +199,26 @@ fn folder_to_r(folder: Folder) -> CoreResult<Robj> {
         names.push("query");
         values.push(query);
     }
-    let mut digests = Robj::from(values);
-    digests.set_names(names).expect("lengths agree");
-    Ok(list!(
-        rows = r_integer(search.rows),
-        columns = r_integer(search.columns),
-        among = r_integer(search.among),
-        k = r_integer(search.k),
-        metric = list!(
-            name = metric.name,
-            p = metric.p,
-            absolute = metric.absolute,
-            zero_over_zero = metric.zero_over_zero
-        ),
-        digests = digests,
-        block_rows = r_integer(block_rows),
-        checksum = folder.checksum
-    )
-    .into())
+    let (names, values) = (rvalue::strings(&names)?, rvalue::strings(&values)?);
+    let digests = rvalue::set_attribute(values, c"names", &names);
+    let no_memory = || CoreError::Memory("R has no memory for names".into());
+    let metric = rvalue::list([
+        ("name", rvalue::string(&metric.name)?),
+        ("p", rvalue::double(metric.p)?),
+        ("absolute", rvalue::logical(metric.absolute)),
+        ("zero_over_zero", rvalue::string(&metric.zero_over_zero)?),
+    ])?;
+    let number = |count: u32| rvalue::integer(r_integer(count));
+    rvalue::list([
+        ("rows", number(search.rows)?),
+        ("columns", number(search.columns)?),
+        ("among", number(search.among)?),
+        ("k", number(search.k)?),
+        ("metric", metric),
+        ("digests", digests.ok_or_else(no_memory)?),
+        ("block_rows", number(block_rows)?),
+        ("checksum", rvalue::string(&folder.checksum)?),
+    ])
 }
 
 extendr_module! {

@@ -1,10 +1,11 @@
 //! gcutree(), and functions that order and check the leaves of any tree.
 
 use extendr_api::prelude::*;
-use gmhclust_core::{cut, dendrogram, Monitor};
+use gmhclust_core::{cut, dendrogram, Monitor, Result as CoreResult};
 
 use crate::job::Job;
 use crate::results::integers_to_r;
+use crate::rvalue::Values;
 
 /// Starts to cut a tree into clusters.
 /// @param merge integer matrix, component `merge` of a valid hclust object.
@@ -13,15 +14,18 @@ use crate::results::integers_to_r;
 ///   cut after the other.
 /// @noRd
 #[extendr]
-fn job_cut_tree(merge: RMatrix<i32>, k: Vec<i32>) -> ExternalPtr<Job> {
+fn job_cut_tree(merge: Robj, k: Robj) -> Robj {
+    let merge = Values::of(&merge, "merge");
+    let merges = merges(&merge);
     let prepare = || {
-        let merge = dendrogram::merge_rows(merge.data())?;
+        let merge = dendrogram::merge_rows(&merge?)?;
+        let k = Values::<i32>::of(&k, "k")?.to_vec();
         Ok(move |monitor: &Monitor| {
             let clusters = k.iter().map(|&k| usize::try_from(k).unwrap_or(0));
             cut::cuts(&merge, clusters, monitor)
         })
     };
-    ExternalPtr::new(Job::start(merge.nrows(), prepare(), integers_to_r))
+    Job::start(merges, prepare(), integers_to_r).into_r()
 }
 
 /// Starts to order the leaves of a tree so that no branches cross.
@@ -29,12 +33,14 @@ fn job_cut_tree(merge: RMatrix<i32>, k: Vec<i32>) -> ExternalPtr<Job> {
 /// @return External pointer to the job. Its value is component `order` of the hclust object.
 /// @noRd
 #[extendr]
-fn job_leaf_order(merge: RMatrix<i32>) -> ExternalPtr<Job> {
+fn job_leaf_order(merge: Robj) -> Robj {
+    let merge = Values::of(&merge, "merge");
+    let merges = merges(&merge);
     let prepare = || {
-        let merge = dendrogram::merge_rows(merge.data())?;
+        let merge = dendrogram::merge_rows(&merge?)?;
         Ok(move |_: &Monitor| dendrogram::leaf_order(&merge))
     };
-    ExternalPtr::new(Job::start(merge.nrows(), prepare(), integers_to_r))
+    Job::start(merges, prepare(), integers_to_r).into_r()
 }
 
 /// Starts to search for crossing branches.
@@ -44,12 +50,20 @@ fn job_leaf_order(merge: RMatrix<i32>) -> ExternalPtr<Job> {
 ///   cross.
 /// @noRd
 #[extendr]
-fn job_crossings(merge: RMatrix<i32>, order: Vec<i32>) -> ExternalPtr<Job> {
+fn job_crossings(merge: Robj, order: Robj) -> Robj {
+    let merge = Values::of(&merge, "merge");
+    let merges = merges(&merge);
     let prepare = || {
-        let merge = dendrogram::merge_rows(merge.data())?;
+        let merge = dendrogram::merge_rows(&merge?)?;
+        let order = Values::<i32>::of(&order, "order")?.to_vec();
         Ok(move |_: &Monitor| dendrogram::crossings(&merge, &order))
     };
-    ExternalPtr::new(Job::start(merge.nrows(), prepare(), integers_to_r))
+    Job::start(merges, prepare(), integers_to_r).into_r()
+}
+
+/// The number of merges, for the size of the memory reserve.
+fn merges(merge: &CoreResult<Values<i32>>) -> usize {
+    merge.as_ref().map_or(0, |merge| merge.len() / 2)
 }
 
 extendr_module! {

@@ -1,13 +1,15 @@
 //! gdist(): distances between observations.
 
+use std::ffi::CString;
+
 use extendr_api::prelude::*;
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::metric::Points;
 use gmhclust_core::{Monitor, Result as CoreResult};
-use ndarray::ArrayView2;
 
 use crate::device::Device;
 use crate::job::Job;
+use crate::rvalue::{self, Values};
 use crate::{arguments, vector, workload};
 
 /// Starts to compute distances.
@@ -18,17 +20,14 @@ use crate::{arguments, vector, workload};
 /// @return External pointer to the job.
 /// @noRd
 #[extendr]
-fn job_gdist(
-    x: ArrayView2<f64>,
-    y: Nullable<ArrayView2<f64>>,
-    metric: List,
-    device: List,
-) -> ExternalPtr<Job> {
+fn job_gdist(x: Robj, y: Robj, metric: List, device: List) -> Robj {
     let prepare = || {
         let metric = arguments::metric("method", &metric)?;
         let device = Device::from_list(&device)?;
+        let (x, y) = (Values::of(&x, "x")?, Values::of_optional(&y, "y")?);
+        let x = x.matrix("x")?;
+        let y = y.as_ref().map(|y| y.matrix("y")).transpose()?;
         let (n, columns) = x.dim();
-        let y = y.into_option();
         let pairs = match &y {
             Some(y) => Pairs::across(n, y.nrows()),
             None => Pairs::within(n),
@@ -46,26 +45,30 @@ fn job_gdist(
         };
         Ok((pairs.count(), work))
     };
-    ExternalPtr::new(Job::start_filling(x.nrows(), prepare(), distances_to_r))
+    Job::start_filling(rvalue::rows(&x), prepare(), distances_to_r).into_r()
 }
 
 /// Sets attributes of a vector in place, which saves a copy.
 /// @param vector a vector to which no other variable refers.
 /// @param attributes named list.
-/// @return The vector.
+/// @return The vector; NULL if R refuses an attribute.
 /// @noRd
 #[extendr]
-fn set_attributes_in_place(mut vector: Robj, attributes: List) -> extendr_api::Result<Robj> {
+fn set_attributes_in_place(mut vector: Robj, attributes: List) -> Robj {
     for (name, value) in attributes.iter() {
-        vector.set_attrib(name, value)?;
+        let name = CString::new(name).unwrap_or_default();
+        match rvalue::set_attribute(vector, &name, &value) {
+            Some(changed) => vector = changed,
+            None => return rvalue::null(),
+        }
     }
-    Ok(vector)
+    vector
 }
 
 /// `constant`: the constant rows of x, then of y, counted from 0.
 fn distances_to_r(constant: Vec<usize>, distances: Robj) -> CoreResult<Robj> {
     let constant = vector::doubles(constant.into_iter().map(|row| row as f64 + 1.0))?;
-    Ok(list!(distances = distances, constant = constant).into())
+    rvalue::list([("distances", distances), ("constant", constant)])
 }
 
 extendr_module! {

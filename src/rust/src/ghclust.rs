@@ -2,12 +2,12 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::linkage::{matrix, points, Linkage, Origin, Recurrence, StoredPrecision};
-use gmhclust_core::{memory, Error as CoreError, Monitor, Observations, Result as CoreResult};
-use ndarray::ArrayView2;
+use gmhclust_core::{memory, Monitor, Observations, Result as CoreResult};
 
 use crate::device::Device;
 use crate::job::Job;
 use crate::results::tree_to_r;
+use crate::rvalue::{self, Values};
 use crate::{arguments, workload};
 
 /// Starts linkage of observations with given dissimilarities.
@@ -27,7 +27,7 @@ fn job_ghclust_dist(
     members: Robj,
     single: bool,
     device: List,
-) -> ExternalPtr<Job> {
+) -> Robj {
     let n = usize::try_from(n).unwrap_or(0);
     let prepare = || {
         let recurrence = recurrence(method, single)?;
@@ -42,7 +42,7 @@ fn job_ghclust_dist(
             Ok((tree, engine.name()))
         })
     };
-    ExternalPtr::new(Job::start_reading(n, x, prepare(), tree_to_r))
+    Job::start_reading(n, x, prepare(), tree_to_r).into_r()
 }
 
 /// Starts linkage of observations by their distances.
@@ -54,17 +54,19 @@ fn job_ghclust_dist(
 /// @noRd
 #[extendr]
 fn job_ghclust_points(
-    x: ArrayView2<f64>,
+    x: Robj,
     method: &str,
     members: Robj,
     single: bool,
     metric: List,
     device: List,
-) -> ExternalPtr<Job> {
+) -> Robj {
     let prepare = || {
         let recurrence = recurrence(method, single)?;
         let metric = arguments::metric("metric", &metric)?;
         let device = Device::from_list(&device)?;
+        let x = Values::of(&x, "x")?;
+        let x = x.matrix("x")?;
         let (n, columns) = x.dim();
         let x = Observations::copied(x)?;
         let members = members_of(&members)?;
@@ -78,7 +80,7 @@ fn job_ghclust_points(
             Ok((tree, engine.name()))
         })
     };
-    ExternalPtr::new(Job::start(x.nrows(), prepare(), tree_to_r))
+    Job::start(rvalue::rows(&x), prepare(), tree_to_r).into_r()
 }
 
 fn recurrence(method: &str, single: bool) -> CoreResult<Recurrence> {
@@ -94,12 +96,9 @@ fn recurrence(method: &str, single: bool) -> CoreResult<Recurrence> {
 
 /// A copy of `members`, or `None` for NULL.
 fn members_of(members: &Robj) -> CoreResult<Option<Vec<f64>>> {
-    if members.is_null() {
-        return Ok(None);
-    }
-    let bad = || CoreError::Input("`members` is no double vector".into());
-    let members = members.as_real_slice().ok_or_else(bad)?;
-    memory::copied("the numbers of members need", members).map(Some)
+    let members = Values::of_optional(members, "members")?;
+    let copied = |members: &Values<f64>| memory::copied("the numbers of members need", members);
+    members.as_ref().map(copied).transpose()
 }
 
 extendr_module! {

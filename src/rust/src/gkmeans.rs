@@ -3,11 +3,11 @@
 use extendr_api::prelude::*;
 use gmhclust_core::kmeans::{self, KMeans, Start};
 use gmhclust_core::{matrix, Monitor, Result as CoreResult};
-use ndarray::ArrayView2;
 
 use crate::device::Device;
 use crate::job::Job;
 use crate::results::r_integer;
+use crate::rvalue::{self, Values};
 use crate::{vector, workload};
 
 /// Starts a k-means clustering.
@@ -20,20 +20,18 @@ use crate::{vector, workload};
 /// @return External pointer to the job.
 /// @noRd
 #[extendr]
-fn job_gkmeans(
-    x: RMatrix<f64>,
-    centers: Nullable<ArrayView2<f64>>,
-    uniforms: Vec<f64>,
-    iterations: i32,
-    device: List,
-) -> ExternalPtr<Job> {
-    let (n, columns) = (x.nrows(), x.ncols());
+fn job_gkmeans(x: Robj, centers: Robj, uniforms: Robj, iterations: i32, device: List) -> Robj {
     let prepare = || {
+        let (n, columns) = rvalue::size(&x, "x")?;
         let device = Device::from_list(&device)?;
         let iterations = usize::try_from(iterations).unwrap_or(1);
-        let centers = centers.into_option();
-        let centers = centers.map(|centers| matrix::stacked(&[centers], centers.ncols()));
-        let centers = centers.transpose()?;
+        let uniforms = Values::<f64>::of(&uniforms, "uniforms")?.to_vec();
+        let centers = Values::of_optional(&centers, "centers")?;
+        let copied = |centers: &Values<f64>| {
+            let centers = centers.matrix("centers")?;
+            matrix::stacked(&[centers], centers.ncols())
+        };
+        let centers = centers.as_ref().map(copied).transpose()?;
         Ok(move |monitor: &Monitor, values: &[f64]| {
             let start = match &centers {
                 Some(centers) => Start::Centers(centers.view()),
@@ -46,7 +44,8 @@ fn job_gkmeans(
             })
         })
     };
-    ExternalPtr::new(Job::start_reading(n, x.into(), prepare(), partition_to_r))
+    let (rows, work) = (rvalue::rows(&x), prepare());
+    Job::start_reading(rows, x, work, partition_to_r).into_r()
 }
 
 /// Clusters are numbered from 1. The matrix of centers has a row for each cluster.
@@ -56,21 +55,21 @@ fn partition_to_r(partition: KMeans) -> CoreResult<Robj> {
         centers,
         sizes,
         within,
-        total,
         iterations,
     } = partition;
     let (k, p) = centers.dim();
     let number = |cluster: u32| r_integer(cluster) + 1;
     let columns = vector::doubles(centers.t().iter().copied())?;
-    Ok(list!(
-        cluster = vector::integers(cluster.into_iter().map(number))?,
-        centers = vector::with_dimensions(columns, k, p),
-        sizes = vector::integers(sizes.into_iter().map(r_integer))?,
-        within = vector::doubles(within.into_iter())?,
-        total = total,
-        iterations = r_integer(iterations)
-    )
-    .into())
+    rvalue::list([
+        (
+            "cluster",
+            vector::integers(cluster.into_iter().map(number))?,
+        ),
+        ("centers", vector::with_dimensions(columns, k, p)?),
+        ("sizes", vector::integers(sizes.into_iter().map(r_integer))?),
+        ("within", vector::doubles(within.into_iter())?),
+        ("iterations", rvalue::integer(r_integer(iterations))?),
+    ])
 }
 
 extendr_module! {

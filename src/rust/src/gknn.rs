@@ -1,7 +1,5 @@
 //! gknn(): nearest neighbours, in a single block.
 
-use std::iter;
-
 use extendr_api::prelude::*;
 use gmhclust_core::knn;
 use gmhclust_core::metric::Points;
@@ -9,7 +7,7 @@ use gmhclust_core::{matrix, Monitor, Result as CoreResult};
 
 use crate::device::Device;
 use crate::job::Job;
-use crate::{arguments, vector, workload};
+use crate::{arguments, rvalue, vector, workload};
 
 /// Starts to search for nearest neighbours.
 /// @param x double matrix of finite values, observations in rows.
@@ -20,18 +18,16 @@ use crate::{arguments, vector, workload};
 /// @return External pointer to the job.
 /// @noRd
 #[extendr]
-fn job_gknn(
-    x: RMatrix<f64>,
-    query: Nullable<RMatrix<f64>>,
-    k: i32,
-    metric: List,
-    device: List,
-) -> ExternalPtr<Job> {
-    let (n, columns) = (x.nrows(), x.ncols());
-    let query = query.into_option();
-    let queries = query.as_ref().map_or(n, RMatrix::nrows);
-    let vectors = iter::once(x).chain(query).map(Robj::from).collect();
+fn job_gknn(x: Robj, query: Robj, k: i32, metric: List, device: List) -> Robj {
+    let mut vectors = vec![x];
+    vectors.extend((!query.is_null()).then_some(query));
+    let rows = rvalue::rows(&vectors[vectors.len() - 1]);
     let prepare = || {
+        let (n, columns) = rvalue::size(&vectors[0], "x")?;
+        let queries = match vectors.get(1) {
+            Some(query) => rvalue::size(query, "query")?.0,
+            None => n,
+        };
         let metric = arguments::metric("metric", &metric)?;
         let device = Device::from_list(&device)?;
         let k = usize::try_from(k).unwrap_or(0);
@@ -57,8 +53,8 @@ fn job_gknn(
             },
         ))
     };
-    let job = Job::start_reading_and_filling(queries, vectors, prepare(), neighbours_to_r);
-    ExternalPtr::new(job)
+    let work = prepare();
+    Job::start_reading_and_filling(rows, vectors, work, neighbours_to_r).into_r()
 }
 
 /// The matrices have a row for each query, nearest neighbours first. Indices count from 1.
@@ -67,7 +63,7 @@ fn neighbours_to_r(queries: usize, index: Robj, distance: Robj) -> CoreResult<Ro
         let k = vector.len() / queries.max(1);
         vector::with_dimensions(vector, queries, k)
     };
-    Ok(list!(index = matrix(index), distance = matrix(distance)).into())
+    rvalue::list([("index", matrix(index)?), ("distance", matrix(distance)?)])
 }
 
 extendr_module! {

@@ -1,5 +1,6 @@
 //! gknn() in blocks of references and queries.
 
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use extendr_api::prelude::*;
@@ -8,17 +9,21 @@ use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::{refuse_undefined, rows_without_distance};
 use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
-use ndarray::ArrayView2;
 
 use crate::arguments::{self, Fields};
 use crate::device::Device;
 use crate::graph::{graph_of, graph_to_r};
 use crate::job::Job;
 use crate::results::r_integer;
+use crate::rvalue::{self, Kind, Pointer, Values};
 use crate::{vector, workload};
 
 /// Observations prepared for a metric, which several jobs share; `None` after gknn_release().
 pub struct Prepared(Option<Arc<Points>>);
+
+impl Kind for Prepared {
+    const TAG: &'static CStr = c"gmhclust points";
+}
 
 /// Starts to prepare observations for job_gknn_block().
 /// @param x double matrix of finite values, references in rows.
@@ -32,19 +37,16 @@ pub struct Prepared(Option<Arc<Points>>);
 ///   of query.
 /// @noRd
 #[extendr]
-fn job_gknn_points(
-    x: ArrayView2<f64>,
-    query: Nullable<ArrayView2<f64>>,
-    digest: &str,
-    metric: List,
-    device: List,
-) -> ExternalPtr<Job> {
+fn job_gknn_points(x: Robj, query: Robj, digest: &str, metric: List, device: List) -> Robj {
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
         let device = Device::from_list(&device)?;
+        let (x, query) = (Values::of(&x, "x")?, Values::of_optional(&query, "query")?);
+        let x = x.matrix("x")?;
+        let query = query.as_ref().map(|query| query.matrix("query"));
         let (n, columns) = x.dim();
         let before = u64::from_str_radix(digest, 16).unwrap_or(0);
-        let all = vector::stacked(&x, query.into_option().as_ref())?;
+        let all = vector::stacked(&x, query.transpose()?.as_ref())?;
         Ok(move |monitor: &Monitor| {
             let (x, query) = all.values().split_at(n * columns);
             let digests = [
@@ -54,11 +56,11 @@ fn job_gknn_points(
             let engine = device.engine(&workload::preparation(all.nrows(), columns))?;
             let prepare = || Points::prepare(metric, all, monitor);
             let points = engine.cpu().install(prepare)?;
-            let rows = rows_without_distance(&points)?;
+            let rows = rows_without_distance(&points, "X")?;
             Ok((points, rows, digests))
         })
     };
-    ExternalPtr::new(Job::start(x.nrows(), prepare(), points_to_r))
+    Job::start(rvalue::rows(&x), prepare(), points_to_r).into_r()
 }
 
 /// Frees prepared observations.
@@ -66,7 +68,7 @@ fn job_gknn_points(
 /// @return NULL.
 /// @noRd
 #[extendr]
-fn gknn_release(mut points: ExternalPtr<Prepared>) {
+fn gknn_release(mut points: Pointer<Prepared>) {
     points.0 = None;
 }
 
@@ -85,12 +87,12 @@ fn gknn_release(mut points: ExternalPtr<Prepared>) {
 /// @noRd
 #[extendr]
 fn job_gknn_block(
-    points: ExternalPtr<Prepared>,
+    points: Pointer<Prepared>,
     block: List,
     k: i32,
     found: Nullable<List>,
     device: List,
-) -> ExternalPtr<Job> {
+) -> Robj {
     let observations = points.0.as_ref().map_or(0, |points| points.rows());
     let prepare = || {
         let gone = || CoreError::Input("the points were released".into());
@@ -100,16 +102,18 @@ fn job_gknn_block(
         let fields = Fields::new("block", &block);
         let references = count(fields.get("references")?);
         let first = count(fields.get::<i32>("first")? - 1) as u32;
-        let queries: Vec<i32> = fields.get("queries")?;
-        let queries = count(queries[0] - 1)..count(queries[1]);
-        let own: Nullable<Vec<i32>> = fields.get("own")?;
-        let number = |number: i32| count(number - 1) as u32;
-        let own = own.into_option();
-        let own = own.map(|numbers| numbers.into_iter().map(number).collect());
+        let queries = fields.integers("queries")?;
+        let queries = match queries.as_deref() {
+            Some([first, last]) => count(first - 1)..count(*last),
+            _ => return Err(CoreError::Input("`queries` has not two numbers".into())),
+        };
+        let own = fields.integers("own")?;
+        let number = |number: &i32| count(number - 1) as u32;
+        let own = own.map(|numbers| numbers.iter().map(number).collect());
         let mut graph = match &found {
             Nullable::NotNull(found) => {
                 let found = Fields::new("found", found);
-                graph_of(&found.get("index")?, &found.get("distance")?)?
+                graph_of(&found.object("index")?, &found.object("distance")?)?
             }
             Nullable::Null => Graph::unknown(queries.len(), count(k))?,
         };
@@ -128,17 +132,19 @@ fn job_gknn_block(
             Ok(graph)
         })
     };
-    ExternalPtr::new(Job::start(observations, prepare(), graph_to_r))
+    Job::start(observations, prepare(), graph_to_r).into_r()
 }
 
 /// Decides whether rows that job_gknn_points() reported have a distance.
 /// @param x,query integers, the numbers of these rows in X and in `query`.
 /// @param metric as in job_gdist().
-/// @return An error message, or NULL if the rows have a distance.
+/// @return An error message, or NULL if the rows have a distance; FALSE if R has no memory for the
+///   message.
 /// @noRd
 #[extendr]
-fn gknn_refusal(x: Vec<i32>, query: Vec<i32>, metric: List) -> Nullable<String> {
+fn gknn_refusal(x: Robj, query: Robj, metric: List) -> Robj {
     let check = || {
+        let (x, query) = (Values::of(&x, "x")?, Values::of(&query, "query")?);
         let metric = arguments::metric("metric", &metric)?;
         let rows = |numbers: &[i32]| -> Vec<usize> {
             let rows = numbers
@@ -146,11 +152,11 @@ fn gknn_refusal(x: Vec<i32>, query: Vec<i32>, metric: List) -> Nullable<String> 
                 .filter_map(|&row| usize::try_from(row - 1).ok());
             rows.collect()
         };
-        refuse_undefined(&metric, &rows(&x), &rows(&query))
+        refuse_undefined(&metric, &[("X", &rows(&x)), ("query", &rows(&query))])
     };
     match check() {
-        Ok(()) => Nullable::Null,
-        Err(error) => Nullable::NotNull(error.to_string()),
+        Ok(()) => rvalue::null(),
+        Err(error) => rvalue::string(&error.to_string()).unwrap_or_else(|_| rvalue::logical(false)),
     }
 }
 
@@ -158,12 +164,11 @@ fn gknn_refusal(x: Vec<i32>, query: Vec<i32>, metric: List) -> Nullable<String> 
 fn points_to_r((points, rows, digests): (Points, Vec<usize>, [u64; 2])) -> CoreResult<Robj> {
     let rows = vector::integers(rows.into_iter().map(|row| r_integer(row) + 1))?;
     let digests = digests.map(|digest| format!("{digest:016x}"));
-    Ok(list!(
-        points = ExternalPtr::new(Prepared(Some(Arc::new(points)))),
-        rows = rows,
-        digests = digests.to_vec()
-    )
-    .into())
+    rvalue::list([
+        ("points", Pointer::make(Prepared(Some(Arc::new(points))))?),
+        ("rows", rows),
+        ("digests", rvalue::strings(&digests)?),
+    ])
 }
 
 extendr_module! {

@@ -10,6 +10,7 @@ use crate::arguments::Fields;
 use crate::device::Device;
 use crate::job::Job;
 use crate::results::{merge_to_r, r_integer};
+use crate::rvalue::{self, Values};
 use crate::{vector, workload};
 
 /// Starts a Mahalanobis-average clustering.
@@ -25,21 +26,17 @@ use crate::{vector, workload};
 /// @noRd
 #[extendr]
 fn job_gmhclust(
-    x: RMatrix<f64>,
+    x: Robj,
     options: List,
     apriori: Robj,
     inner: Nullable<List>,
     device: List,
-) -> ExternalPtr<Job> {
-    let (n, columns) = (x.nrows(), x.ncols());
+) -> Robj {
     let prepare = || {
+        let (n, columns) = rvalue::size(&x, "x")?;
         let options = options_of(&options)?;
-        let apriori = if apriori.is_null() {
-            None
-        } else {
-            let bad = || CoreError::Input("`apriori` has codes that are no integers".into());
-            Some(apriori_codes(apriori.as_integer_slice().ok_or_else(bad)?)?)
-        };
+        let apriori = Values::of_optional(&apriori, "apriori")?;
+        let apriori = apriori.map(|codes| apriori_codes(&codes)).transpose()?;
         let inner = match (&apriori, &inner) {
             (Some(codes), Nullable::NotNull(inner)) => Some(inner_merges(inner, codes)?),
             _ => None,
@@ -71,7 +68,8 @@ fn job_gmhclust(
             Ok((clustering, singular, engine.name()))
         })
     };
-    ExternalPtr::new(Job::start_reading(n, x.into(), prepare(), clustering_to_r))
+    let (rows, work) = (rvalue::rows(&x), prepare());
+    Job::start_reading(rows, x, work, clustering_to_r).into_r()
 }
 
 /// Starts to cluster within apriori clusters only, not above them.
@@ -81,16 +79,11 @@ fn job_gmhclust(
 /// @return External pointer to the job.
 /// @noRd
 #[extendr]
-fn job_gmhclust_within(
-    x: RMatrix<f64>,
-    options: List,
-    apriori: &[i32],
-    device: List,
-) -> ExternalPtr<Job> {
-    let (n, columns) = (x.nrows(), x.ncols());
+fn job_gmhclust_within(x: Robj, options: List, apriori: Robj, device: List) -> Robj {
     let prepare = || {
+        let (n, columns) = rvalue::size(&x, "x")?;
         let options = options_of(&options)?;
-        let apriori = apriori_codes(apriori)?;
+        let apriori = apriori_codes(&Values::of(&apriori, "apriori")?)?;
         let device = Device::from_list(&device)?;
         Ok(move |monitor: &Monitor, values: &[f64]| {
             let work = workload::clustering(n, columns, Some(&apriori), options.distance);
@@ -101,16 +94,17 @@ fn job_gmhclust_within(
             })
         })
     };
-    ExternalPtr::new(Job::start_reading(n, x.into(), prepare(), merges_to_r))
+    let (rows, work) = (rvalue::rows(&x), prepare());
+    Job::start_reading(rows, x, work, merges_to_r).into_r()
 }
 
 /// Limit on the cost of clustering a matrix that has no more rows than columns.
 /// @return The largest n * p^3 that job_gmhclust() accepts for n rows and p columns, n <= p, unless
-///   its options make no covariance.
+///   its options make no covariance. NULL if R has no memory for it.
 /// @noRd
 #[extendr]
-fn gmhclust_degenerate_limit() -> f64 {
-    mahalanobis::MOST_DEGENERATE_WORK
+fn gmhclust_degenerate_limit() -> Robj {
+    rvalue::double(mahalanobis::MOST_DEGENERATE_WORK).unwrap_or_else(|_| rvalue::null())
 }
 
 fn options_of(list: &List) -> CoreResult<Options> {
@@ -137,15 +131,15 @@ fn apriori_codes(codes: &[i32]) -> CoreResult<Vec<u32>> {
 /// code of each observation.
 fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
     let bad = || CoreError::Input("`inner` is no list of merges".into());
-    let column = |name: &str| inner.dollar(name).map_err(|_| bad());
+    let fields = Fields::new("inner", inner);
     let slots = |name: &str| -> CoreResult<Vec<u32>> {
-        let slots = column(name)?.as_integer_vector().ok_or_else(bad)?;
+        let slots = Values::<i32>::of(&fields.object(name)?, name)?;
         let slot = |&slot: &i32| u32::try_from(slot - 1).map_err(|_| bad());
         slots.iter().map(slot).collect()
     };
     let (lower, higher) = (slots("lower")?, slots("higher")?);
-    let height = column("height")?.as_real_vector().ok_or_else(bad)?;
-    let mut merges = lower.into_iter().zip(higher).zip(height);
+    let height = Values::<f64>::of(&fields.object("height")?, "height")?;
+    let mut merges = lower.into_iter().zip(higher).zip(height.iter().copied());
     let merge = |((lower, higher), height)| Merge {
         lower,
         higher,
@@ -162,12 +156,17 @@ fn inner_merges(inner: &List, codes: &[u32]) -> CoreResult<Vec<Vec<Merge>>> {
 fn merges_to_r(inner: Vec<Vec<Merge>>) -> CoreResult<Robj> {
     let count = inner.iter().map(Vec::len).sum();
     let merges = || Counted(inner.iter().flatten(), count);
-    Ok(list!(
-        lower = vector::integers(merges().map(|merge| r_integer(merge.lower) + 1))?,
-        higher = vector::integers(merges().map(|merge| r_integer(merge.higher) + 1))?,
-        height = vector::doubles(merges().map(|merge| merge.height))?
-    )
-    .into())
+    let slots = |slot: fn(&Merge) -> u32| {
+        vector::integers(merges().map(|merge| r_integer(slot(merge)) + 1))
+    };
+    rvalue::list([
+        ("lower", slots(|merge| merge.lower)?),
+        ("higher", slots(|merge| merge.higher)?),
+        (
+            "height",
+            vector::doubles(merges().map(|merge| merge.height))?,
+        ),
+    ])
 }
 
 /// An iterator with a known number of items, for iterators that do not know theirs.
@@ -196,17 +195,23 @@ fn clustering_to_r(
         apriori_merges,
         apriori_labels,
     } = clustering;
-    Ok(list!(
-        merge = merge_to_r(&dendrogram)?,
-        height = vector::doubles(dendrogram.height.iter().copied())?,
-        order = vector::integers(dendrogram.order.iter().copied())?,
-        n_height_apriori = r_integer(apriori_merges),
-        g_labels = vector::integers(apriori_labels.into_iter().map(r_integer))?,
-        full_size = r_integer(singular.full_size),
-        singular = r_integer(singular.singular),
-        backend = backend
-    )
-    .into())
+    let labels = apriori_labels.into_iter().map(r_integer);
+    rvalue::list([
+        ("merge", merge_to_r(&dendrogram)?),
+        (
+            "height",
+            vector::doubles(dendrogram.height.iter().copied())?,
+        ),
+        ("order", vector::integers(dendrogram.order.iter().copied())?),
+        (
+            "n_height_apriori",
+            rvalue::integer(r_integer(apriori_merges))?,
+        ),
+        ("g_labels", vector::integers(labels)?),
+        ("full_size", rvalue::integer(r_integer(singular.full_size))?),
+        ("singular", rvalue::integer(r_integer(singular.singular))?),
+        ("backend", rvalue::string(backend)?),
+    ])
 }
 
 extendr_module! {

@@ -4,11 +4,11 @@ use extendr_api::prelude::*;
 use gmhclust_core::linkage::spanning::{self, Edge};
 use gmhclust_core::metric::Points;
 use gmhclust_core::{matrix, Monitor, Result as CoreResult};
-use ndarray::ArrayView2;
 
 use crate::device::Device;
 use crate::job::Job;
 use crate::results::r_integer;
+use crate::rvalue::{self, Values};
 use crate::{arguments, vector, workload};
 
 /// Starts to build a minimum spanning tree.
@@ -18,10 +18,12 @@ use crate::{arguments, vector, workload};
 /// @return External pointer to the job.
 /// @noRd
 #[extendr]
-fn job_gmst(x: ArrayView2<f64>, metric: List, device: List) -> ExternalPtr<Job> {
+fn job_gmst(x: Robj, metric: List, device: List) -> Robj {
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
         let device = Device::from_list(&device)?;
+        let x = Values::of(&x, "x")?;
+        let x = x.matrix("x")?;
         let (n, columns) = x.dim();
         let x = matrix::stacked(&[x], columns)?;
         Ok(move |monitor: &Monitor| {
@@ -31,18 +33,27 @@ fn job_gmst(x: ArrayView2<f64>, metric: List, device: List) -> ExternalPtr<Job> 
             engine.run(monitor, |on| spanning::tree(&points, on, monitor))
         })
     };
-    ExternalPtr::new(Job::start(x.nrows(), prepare(), edges_to_r))
+    Job::start(rvalue::rows(&x), prepare(), edges_to_r).into_r()
 }
 
 /// The ends of edges count from 1.
 fn edges_to_r(edges: Vec<Edge>) -> CoreResult<Robj> {
     let number = |end: u32| r_integer(end) + 1;
-    Ok(list!(
-        source = vector::integers(edges.iter().map(|edge| number(edge.lower)))?,
-        target = vector::integers(edges.iter().map(|edge| number(edge.higher)))?,
-        weight = vector::doubles(edges.iter().map(|edge| edge.weight))?
-    )
-    .into())
+    let (sources, targets) = (edges.iter(), edges.iter());
+    rvalue::list([
+        (
+            "source",
+            vector::integers(sources.map(|edge| number(edge.lower)))?,
+        ),
+        (
+            "target",
+            vector::integers(targets.map(|edge| number(edge.higher)))?,
+        ),
+        (
+            "weight",
+            vector::doubles(edges.iter().map(|edge| edge.weight))?,
+        ),
+    ])
 }
 
 extendr_module! {

@@ -4,11 +4,11 @@ use extendr_api::prelude::*;
 use gmhclust_core::knn::{RangeSearch, Within};
 use gmhclust_core::metric::Points;
 use gmhclust_core::{memory, Error as CoreError, Monitor, Result as CoreResult};
-use ndarray::ArrayView2;
 
 use crate::device::Device;
 use crate::job::Job;
 use crate::results::r_integer;
+use crate::rvalue::{self, Values};
 use crate::{arguments, vector, workload};
 
 /// Starts to search for all neighbours within a radius.
@@ -23,23 +23,27 @@ use crate::{arguments, vector, workload};
 /// @noRd
 #[extendr]
 fn job_gneighbours(
-    x: ArrayView2<f64>,
-    query: Nullable<ArrayView2<f64>>,
-    subset: Nullable<Vec<i32>>,
-    radius: Vec<f64>,
+    x: Robj,
+    query: Robj,
+    subset: Robj,
+    radius: Robj,
     metric: List,
     device: List,
-) -> ExternalPtr<Job> {
+) -> Robj {
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
         let device = Device::from_list(&device)?;
+        let radius = Values::<f64>::of(&radius, "radius")?.to_vec();
+        let (x, query) = (Values::of(&x, "x")?, Values::of_optional(&query, "query")?);
+        let x = x.matrix("x")?;
+        let query = query.as_ref().map(|query| query.matrix("query"));
+        let query = query.transpose()?;
         let (n, columns) = x.dim();
-        let query = query.into_option();
         let rows = match &query {
             Some(query) => n..n + query.nrows(),
             None => 0..n,
         };
-        let queries = match subset.into_option() {
+        let queries = match Values::of_optional(&subset, "subset")? {
             Some(subset) => chosen(&subset, rows.start, rows.len())?,
             None => memory::collected("the neighbours need", rows.start as u32..rows.end as u32)?,
         };
@@ -53,7 +57,7 @@ fn job_gneighbours(
             Ok(search.into_within())
         })
     };
-    ExternalPtr::new(Job::start(x.nrows(), prepare(), within_to_r))
+    Job::start(rvalue::rows(&x), prepare(), within_to_r).into_r()
 }
 
 /// The numbers, from 0, of some of `count` rows that begin at the row `first`.
@@ -82,12 +86,11 @@ fn within_to_r(within: Within) -> CoreResult<Robj> {
         .collect();
     let index_to_r = vector::integers(index.iter().map(|&index| r_integer(index) + 1))?;
     drop(index);
-    Ok(list!(
-        counts = vector::integers(counts.into_iter())?,
-        index = index_to_r,
-        distance = vector::doubles(distance.into_iter())?
-    )
-    .into())
+    rvalue::list([
+        ("counts", vector::integers(counts.into_iter())?),
+        ("index", index_to_r),
+        ("distance", vector::doubles(distance.into_iter())?),
+    ])
 }
 
 extendr_module! {

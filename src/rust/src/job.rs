@@ -2,6 +2,7 @@
 //! and handles interrupts.
 
 use std::any::Any;
+use std::ffi::CStr;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -11,11 +12,12 @@ use extendr_api::prelude::*;
 use gmhclust_core::{memory, Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::reserve::Ballast;
+use crate::rvalue::{self, Kind, Pointer};
 use crate::vector::{self, Source};
 
 /// Converts the result of a job to an R value, given the R vectors of the job. Only this part of a
 /// job may call R, so R's thread runs it.
-type ToR = Box<dyn FnOnce(Option<Robj>) -> CoreResult<Robj> + Send>;
+type ToR = Box<dyn FnOnce(Vec<Robj>) -> CoreResult<Robj> + Send>;
 
 /// Why a job has no value.
 struct Failure {
@@ -71,8 +73,12 @@ impl Shared {
 pub struct Job {
     shared: Arc<Shared>,
     worker: Option<JoinHandle<()>>,
-    /// The R vector, or list of vectors, that the worker reads or fills in. It outlives the worker.
-    kept: Option<Robj>,
+    /// The R vectors that the worker fills in or reads. They outlive the worker.
+    kept: Vec<Robj>,
+}
+
+impl Kind for Job {
+    const TAG: &'static CStr = c"gmhclust job";
 }
 
 impl Job {
@@ -119,7 +125,7 @@ impl Job {
             work(monitor, unsafe { source.values() })
         };
         let mut job = Self::spawn(observations, reading, move |value, _| to_r(value));
-        job.kept = Some(vector);
+        job.kept = vec![vector];
         job
     }
 
@@ -144,10 +150,10 @@ impl Job {
             // gets it before.
             work(monitor, unsafe { destination.values() })
         };
-        let mut job = Self::spawn(observations, filling, move |value, output: Option<Robj>| {
-            to_r(value, output.expect("is kept for this"))
+        let mut job = Self::spawn(observations, filling, move |value, mut kept: Vec<Robj>| {
+            to_r(value, kept.pop().expect("is kept for this"))
         });
-        job.kept = Some(output);
+        job.kept = vec![output];
         job
     }
 
@@ -181,16 +187,15 @@ impl Job {
             let (integers, doubles) = unsafe { (to_integers.values(), to_doubles.values()) };
             work(monitor, &values, integers, doubles)
         };
-        let mut job = Self::spawn(observations, filling, move |value, kept: Option<Robj>| {
-            let kept = kept.and_then(|kept| kept.as_list());
-            let mut kept = kept.expect("is kept for this").values();
+        let mut job = Self::spawn(observations, filling, move |value, kept: Vec<Robj>| {
+            let mut kept = kept.into_iter();
             match (kept.next(), kept.next()) {
                 (Some(integers), Some(doubles)) => to_r(value, integers, doubles),
                 _ => unreachable!("both are kept"),
             }
         });
-        let kept = [vec![integers, doubles], vectors].concat();
-        job.kept = Some(List::from_values(kept).into());
+        job.kept = vec![integers, doubles];
+        job.kept.extend(vectors);
         job
     }
 
@@ -198,7 +203,7 @@ impl Job {
     where
         T: Send + 'static,
         W: FnOnce(&Monitor) -> CoreResult<T> + Send + 'static,
-        R: FnOnce(T, Option<Robj>) -> CoreResult<Robj> + Send + 'static,
+        R: FnOnce(T, Vec<Robj>) -> CoreResult<Robj> + Send + 'static,
     {
         let ballast = Ballast::new(observations);
         // If the system has too little memory for a thread, it may end the process.
@@ -224,7 +229,7 @@ impl Job {
             Ok(worker) => Self {
                 shared,
                 worker: Some(worker),
-                kept: None,
+                kept: Vec::new(),
             },
             Err(error) => {
                 let message = format!("the operating system gave no thread to work on: {error}");
@@ -241,7 +246,7 @@ impl Job {
                 ended: Condvar::new(),
             }),
             worker: None,
-            kept: None,
+            kept: Vec::new(),
         }
     }
 
@@ -262,8 +267,14 @@ impl Job {
         self.shared.monitor.progress()
     }
 
-    /// The result as an R list: `ok`, `value` and `warnings`, or `ok`, `kind` and `message`. Waits
-    /// for the worker if it still runs. The value can be taken once.
+    /// An external pointer of R to the job; NULL if R has no memory for it.
+    pub fn into_r(self) -> Robj {
+        Pointer::make(self).unwrap_or_else(|_| rvalue::null())
+    }
+
+    /// The result as an R list: `ok`, `value` and `warnings`, or `ok`, `kind` and `message`; NULL
+    /// if R has no memory for the list. Waits for the worker if it still runs. The value can be
+    /// taken once.
     pub fn take(&mut self) -> Robj {
         self.join();
         let phase = std::mem::replace(&mut *self.shared.phase(), Phase::Taken);
@@ -274,25 +285,31 @@ impl Job {
             )),
             Phase::Taken => Err(Failure::internal("the result was taken before".into())),
         };
-        let value = outcome.and_then(|to_r| Ok(to_r(self.kept.take())?));
-        match value {
-            Ok(value) => list!(
-                ok = true,
-                value = value,
-                warnings = self.shared.monitor.warnings()
-            )
-            .into(),
-            Err(failure) => {
-                list!(ok = false, kind = failure.kind, message = failure.message).into()
-            }
-        }
+        let kept = std::mem::take(&mut self.kept);
+        let value = outcome.and_then(|to_r| Ok(to_r(kept)?));
+        let list = || match value {
+            Ok(value) => rvalue::list([
+                ("ok", rvalue::logical(true)),
+                ("value", value),
+                (
+                    "warnings",
+                    rvalue::strings(&self.shared.monitor.warnings())?,
+                ),
+            ]),
+            Err(failure) => rvalue::list([
+                ("ok", rvalue::logical(false)),
+                ("kind", rvalue::string(failure.kind)?),
+                ("message", rvalue::string(&failure.message)?),
+            ]),
+        };
+        list().unwrap_or_else(|_| rvalue::null())
     }
 
     /// Asks the worker to stop, waits until it has stopped, and frees its result.
     pub fn cancel(&mut self) {
         self.shared.monitor.stop();
         self.join();
-        self.kept = None;
+        self.kept.clear();
         *self.shared.phase() = Phase::Ended(Err(CoreError::Interrupt.into()));
     }
 
@@ -314,10 +331,10 @@ fn run<T, W, R>(work: W, to_r: R, monitor: &Monitor) -> Outcome
 where
     T: Send + 'static,
     W: FnOnce(&Monitor) -> CoreResult<T>,
-    R: FnOnce(T, Option<Robj>) -> CoreResult<Robj> + Send + 'static,
+    R: FnOnce(T, Vec<Robj>) -> CoreResult<Robj> + Send + 'static,
 {
     match catch_unwind(AssertUnwindSafe(|| work(monitor))) {
-        Ok(Ok(value)) => Ok(Box::new(move |output| to_r(value, output))),
+        Ok(Ok(value)) => Ok(Box::new(move |kept| to_r(value, kept))),
         Ok(Err(error)) => Err(error.into()),
         Err(panic) => Err(Failure::internal(format!(
             "this is a bug in gmhclust: {}",
@@ -340,25 +357,27 @@ fn panic_message(panic: &(dyn Any + Send)) -> &str {
 /// @return TRUE if the job has ended.
 /// @noRd
 #[extendr]
-fn job_wait(job: ExternalPtr<Job>, seconds: f64) -> bool {
+fn job_wait(job: Pointer<Job>, seconds: f64) -> Robj {
     // Negative and other invalid durations count as 0.
-    job.wait(Duration::try_from_secs_f64(seconds).unwrap_or_default())
+    rvalue::logical(job.wait(Duration::try_from_secs_f64(seconds).unwrap_or_default()))
 }
 
 /// Progress of a job, in arbitrary units of work.
-/// @return c(done, total), doubles.
+/// @return c(done, total), doubles; NULL if R has no memory for them.
 /// @noRd
 #[extendr]
-fn job_progress(job: ExternalPtr<Job>) -> Vec<f64> {
+fn job_progress(job: Pointer<Job>) -> Robj {
     let (done, total) = job.progress();
-    vec![done as f64, total as f64]
+    let progress = vector::doubles([done as f64, total as f64].into_iter());
+    progress.unwrap_or_else(|_| rvalue::null())
 }
 
 /// Result of a job, which can be taken once. Waits for a job that still runs.
-/// @return list(ok = TRUE, value, warnings) or list(ok = FALSE, kind, message).
+/// @return list(ok = TRUE, value, warnings) or list(ok = FALSE, kind, message); NULL if R has no
+///   memory for the list.
 /// @noRd
 #[extendr]
-fn job_take(mut job: ExternalPtr<Job>) -> Robj {
+fn job_take(mut job: Pointer<Job>) -> Robj {
     job.take()
 }
 
@@ -366,7 +385,7 @@ fn job_take(mut job: ExternalPtr<Job>) -> Robj {
 /// @return NULL.
 /// @noRd
 #[extendr]
-fn job_cancel(mut job: ExternalPtr<Job>) {
+fn job_cancel(mut job: Pointer<Job>) {
     job.cancel();
 }
 

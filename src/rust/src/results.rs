@@ -4,17 +4,16 @@ use extendr_api::prelude::*;
 use gmhclust_core::dendrogram::Dendrogram;
 use gmhclust_core::Result as CoreResult;
 
-use crate::vector;
+use crate::{rvalue, vector};
 
 /// The components of an `hclust` object, and the name of the backend.
 pub fn tree_to_r((tree, backend): (Dendrogram, &'static str)) -> CoreResult<Robj> {
-    Ok(list!(
-        merge = merge_to_r(&tree)?,
-        height = vector::doubles(tree.height.iter().copied())?,
-        order = vector::integers(tree.order.iter().copied())?,
-        backend = backend
-    )
-    .into())
+    rvalue::list([
+        ("merge", merge_to_r(&tree)?),
+        ("height", vector::doubles(tree.height.iter().copied())?),
+        ("order", vector::integers(tree.order.iter().copied())?),
+        ("backend", rvalue::string(backend)?),
+    ])
 }
 
 /// An R vector of integers.
@@ -26,7 +25,7 @@ pub fn integers_to_r(integers: Vec<i32>) -> CoreResult<Robj> {
 pub fn merge_to_r(tree: &Dendrogram) -> CoreResult<Robj> {
     let rows = tree.merge.len();
     let columns = (0..2 * rows).map(|place| tree.merge[place % rows][place / rows]);
-    Ok(vector::with_dimensions(vector::integers(columns)?, rows, 2))
+    vector::with_dimensions(vector::integers(columns)?, rows, 2)
 }
 
 /// R's missing integer.

@@ -8,10 +8,12 @@ use extendr_api::SEXP;
 use gmhclust_core::{memory, Cpu, Error as CoreError, Observations, Result as CoreResult};
 use ndarray::{Array2, ArrayView2, ShapeBuilder};
 
+use crate::rvalue::{self, Values};
+
 // R objects are opaque here: only their address crosses.
 #[allow(improper_ctypes)]
 extern "C" {
-    /// See allocate.c.
+    /// See values.c. Null pointers if R has too little memory.
     fn gmhclust_allocate_doubles(length: f64) -> SEXP;
     fn gmhclust_allocate_integers(length: f64) -> SEXP;
 }
@@ -49,13 +51,11 @@ impl Source {
     /// Pointer to the values of an R vector of doubles.
     ///
     /// # Errors
-    /// `Error::Input` if the object is no double vector.
+    /// As [`Values::of`].
     pub fn new(vector: &Robj) -> CoreResult<Self> {
-        let values = vector
-            .as_real_slice()
-            .ok_or_else(|| CoreError::Input("`x` is no double vector".into()))?;
+        let values = Values::<f64>::of(vector, "x")?;
         Ok(Self {
-            first: values.as_ptr(),
+            first: values.first(),
             length: values.len(),
         })
     }
@@ -75,10 +75,11 @@ impl Source {
 /// # Errors
 /// `Error::Memory` if R has too little memory.
 pub fn allocate(length: usize) -> CoreResult<(Robj, Destination<f64>)> {
-    // SAFETY: this is R's thread, and the function returns an R object.
-    let mut vector = unsafe { Robj::from_sexp(gmhclust_allocate_doubles(length as f64)) };
+    // SAFETY: this is R's thread.
+    let vector = unsafe { gmhclust_allocate_doubles(length as f64) };
+    let mut vector = checked::<f64>(vector, length)?;
     let first = vector.as_real_slice_mut().map(<[f64]>::as_mut_ptr);
-    destination(vector, first, length)
+    Ok(destination(vector, first, length))
 }
 
 /// As [`allocate`], for integers.
@@ -86,10 +87,11 @@ pub fn allocate(length: usize) -> CoreResult<(Robj, Destination<f64>)> {
 /// # Errors
 /// As [`allocate`].
 pub fn allocate_integers(length: usize) -> CoreResult<(Robj, Destination<i32>)> {
-    // SAFETY: this is R's thread, and the function returns an R object.
-    let mut vector = unsafe { Robj::from_sexp(gmhclust_allocate_integers(length as f64)) };
+    // SAFETY: this is R's thread.
+    let vector = unsafe { gmhclust_allocate_integers(length as f64) };
+    let mut vector = checked::<i32>(vector, length)?;
     let first = vector.as_integer_slice_mut().map(<[i32]>::as_mut_ptr);
-    destination(vector, first, length)
+    Ok(destination(vector, first, length))
 }
 
 /// A new R vector of doubles with these values. For R's thread only.
@@ -142,30 +144,32 @@ pub fn stacked(x: &ArrayView2<f64>, others: Option<&ArrayView2<f64>>) -> CoreRes
     gmhclust_core::matrix::stacked(&parts, x.ncols())
 }
 
-/// Turns a vector into a matrix by setting its dimensions.
-pub fn with_dimensions(mut vector: Robj, rows: usize, columns: usize) -> Robj {
-    let dimensions = [rows as i32, columns as i32];
-    vector.set_attrib("dim", dimensions).expect("lengths agree");
-    vector
+/// Turns a vector into a matrix by setting its dimensions, which have as many values.
+///
+/// # Errors
+/// `Error::Memory` if R has too little memory.
+pub fn with_dimensions(vector: Robj, rows: usize, columns: usize) -> CoreResult<Robj> {
+    let dimensions = integers([rows as i32, columns as i32].into_iter())?;
+    let matrix = rvalue::set_attribute(vector, c"dim", &dimensions);
+    matrix.ok_or_else(|| CoreError::Memory("R has no memory for dimensions".into()))
 }
 
-/// A vector and a pointer to its values. `first` is `None` if R could not allocate the vector.
-fn destination<T>(
-    vector: Robj,
-    first: Option<*mut T>,
-    length: usize,
-) -> CoreResult<(Robj, Destination<T>)> {
-    let Some(first) = first else {
-        return Err(CoreError::Memory(format!(
-            "R has no memory for a result of {}",
-            memory::in_words((size_of::<T>() * length) as f64)
-        )));
-    };
+/// A vector of this length that R has allocated.
+///
+/// # Errors
+/// `Error::Memory` if R could not.
+fn checked<T>(vector: SEXP, length: usize) -> CoreResult<Robj> {
+    let bytes = memory::in_words((size_of::<T>() * length) as f64);
+    // SAFETY: an R object or a null pointer.
+    unsafe { rvalue::made(vector, &format!("a result of {bytes}")) }
+}
+
+/// A vector and a pointer to its values.
+fn destination<T>(vector: Robj, first: Option<*mut T>, length: usize) -> (Robj, Destination<T>) {
     // R's pointer to the values of an empty vector is not a valid address.
-    let first = if length == 0 {
-        std::ptr::dangling_mut()
-    } else {
-        first
+    let first = match first {
+        Some(first) if length > 0 => first,
+        _ => std::ptr::dangling_mut(),
     };
-    Ok((vector, Destination { first, length }))
+    (vector, Destination { first, length })
 }

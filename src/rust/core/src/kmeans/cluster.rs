@@ -11,8 +11,7 @@ use crate::matrix::RowSlices;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 
-/// Observations per task: enough to be worth a thread. Sums are formed per task, so another number
-/// changes their last bits.
+/// Observations per task: enough to be worth a thread.
 const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
 
 /// The result of k-means.
@@ -26,9 +25,8 @@ pub struct KMeans {
     pub sizes: Vec<usize>,
     /// By cluster: the sum of squares of its members about its center.
     pub within: Vec<f64>,
-    /// The sum of squares of all observations about their mean.
-    pub total: f64,
-    /// The iteration that changed no assignment; one more than the limit where there was none.
+    /// The iteration that changed no assignment; one more than the limit where there was none. Of
+    /// one cluster the first, which settles it.
     pub iterations: usize,
 }
 
@@ -61,7 +59,12 @@ pub fn cluster(
     }
     let cpu = device.cpu();
     check_largest(cpu.install(|| largest_on_threads(x)))?;
-    let assigned = device.iterate(x, start, iterations, monitor)?;
+    // No observation leaves the only cluster, so a second iteration would repeat the first.
+    let most = if k == 1 { 1 } else { iterations };
+    let mut assigned = device.iterate(x, start, most, monitor)?;
+    if k == 1 {
+        assigned.iterations = 1;
+    }
     cpu.install(|| KMeans::new(x, assigned))
 }
 
@@ -92,7 +95,6 @@ impl KMeans {
                 .map(within)
                 .collect(),
             sizes: (0..k).map(|c| members.of(c).len()).collect(),
-            total: total(x),
             iterations,
             cluster,
             centers,
@@ -104,39 +106,4 @@ impl KMeans {
 fn largest_on_threads(x: &Observations) -> f64 {
     let parts = x.values().par_chunks(OBSERVATIONS_AT_A_TIME * x.ncols());
     parts.map(largest).reduce(|| 0.0, f64::max)
-}
-
-/// The sum of squares about the mean.
-fn total(x: &Observations) -> f64 {
-    let mean: Vec<f64> = column_sums(x, |_, value| value)
-        .into_iter()
-        .map(|sum| sum / x.nrows() as f64)
-        .collect();
-    let squares = column_sums(x, |k, value| (value - mean[k]) * (value - mean[k]));
-    squares.iter().sum()
-}
-
-/// The sum of `term` over each column, in one order whatever the number of threads.
-fn column_sums(x: &Observations, term: impl Fn(usize, f64) -> f64 + Sync) -> Vec<f64> {
-    let of_some_rows = |rows: &[f64]| {
-        let mut sums = vec![0.0; x.ncols()];
-        for row in rows.chunks_exact(x.ncols()) {
-            for (k, (sum, &value)) in sums.iter_mut().zip(row).enumerate() {
-                *sum += term(k, value);
-            }
-        }
-        sums
-    };
-    let parts: Vec<Vec<f64>> = x
-        .values()
-        .par_chunks(OBSERVATIONS_AT_A_TIME * x.ncols())
-        .map(of_some_rows)
-        .collect();
-    let mut sums = vec![0.0; x.ncols()];
-    for part in parts {
-        sums.iter_mut()
-            .zip(part)
-            .for_each(|(sum, part)| *sum += part);
-    }
-    sums
 }

@@ -57,7 +57,17 @@ fn an_empty_cluster_keeps_its_center() {
     );
     assert_eq!(found.sizes, [2, 0, 2]);
     assert_eq!(found.centers, arr2(&[[0.5], [100.0], [10.5]]));
-    assert_eq!((found.iterations, found.total), (2, 101.0));
+    assert_eq!(found.iterations, 2);
+}
+
+#[test]
+fn one_cluster_is_settled_by_its_first_iteration() {
+    let cpu = Cpu::new(1).unwrap();
+    let x = observations(vec![0.0, 1.0, 5.0], 3, 1);
+    for most in [1, 2, 10] {
+        let found = check(&x, arr2(&[[7.0]]).view(), most, &cpu, "one cluster");
+        assert_eq!((found.iterations, found.centers[[0, 0]]), (1, 2.0));
+    }
 }
 
 #[test]

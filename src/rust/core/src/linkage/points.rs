@@ -10,7 +10,7 @@ use crate::mahalanobis::AgglomerationDevice;
 use crate::matrix::stacked_on_threads;
 use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
-use crate::neighbours::NeighbourDevice;
+use crate::neighbours::{check_defined, NeighbourDevice};
 use crate::observations::Observations;
 
 /// An algorithm that needs no matrix of distances.
@@ -50,7 +50,8 @@ pub fn needs_matrix(linkage: Linkage, metric: &Metric, with_members: bool) -> bo
 /// on the distances.
 ///
 /// # Errors
-/// As [`matrix::linkage`], [`spanning::single`] and [`geometric::ward`].
+/// `Error::Input` that names the rows without a distance ([`check_defined`]); otherwise as
+/// [`matrix::linkage`], [`spanning::single`] and [`geometric::ward`].
 pub fn linkage(
     x: &Observations,
     metric: Metric,
@@ -61,7 +62,9 @@ pub fn linkage(
 ) -> Result<Dendrogram> {
     let prepared = || {
         let copy = stacked_on_threads(&[x.view()], x.ncols())?;
-        Points::prepare(metric, copy, monitor)
+        let points = Points::prepare(metric, copy, monitor)?;
+        check_defined(&points, "x")?;
+        Ok(points)
     };
     let points = || device.cpu().install(prepared);
     match MatrixFree::new(recurrence.linkage, &metric, members.is_some()) {
@@ -82,8 +85,10 @@ mod tests {
     use super::super::lance_williams::StoredPrecision;
     use super::*;
     use crate::cpu::Cpu;
-    use crate::metric::Points;
-    use crate::testing::{draw, Data, Random};
+    use crate::error::Error;
+    use crate::matrix::RowSlices;
+    use crate::metric::{Points, ZeroOverZero};
+    use crate::testing::{draw, observations, Data, Random};
 
     fn matrix_free(metric: Metric, with_members: bool) -> Vec<&'static str> {
         let mut linkages = Linkage::ALL.to_vec();
@@ -102,6 +107,34 @@ mod tests {
     #[test]
     fn members_need_a_matrix_but_for_single_linkage() {
         assert_eq!(matrix_free(Metric::Euclidean, true), ["single"]);
+    }
+
+    #[test]
+    fn every_linkage_names_the_rows_without_a_distance() {
+        let (cpu, monitor) = (Cpu::new(1).unwrap(), Monitor::default());
+        let correlations = ["pearson", "spearman", "cosine"];
+        let canberra = Metric::Canberra(ZeroOverZero::Omitted);
+        let metrics = correlations
+            .map(|name| Metric::new("metric", name, 2.0, false, ZeroOverZero::Omitted).unwrap());
+        for metric in metrics.into_iter().chain([canberra]) {
+            let mut x = draw(&mut Random(6), Data::Plain, 12, 3).values().to_vec();
+            // Rows 6 and 9, from 1.
+            x[15..18].fill(0.0);
+            x[24..27].fill(0.0);
+            let x = observations(x, 12, 3);
+            for linkage in Linkage::ALL {
+                let recurrence = Recurrence {
+                    linkage,
+                    precision: StoredPrecision::Double,
+                };
+                let found = super::linkage(&x, metric, recurrence, None, &cpu, &monitor);
+                let Err(Error::Input(message)) = found else {
+                    panic!("{} of {}: {found:?}", linkage.name(), metric.name());
+                };
+                assert!(message.starts_with("`x` is "), "{message}");
+                assert!(message.contains(" in rows 6 and 9; "), "{message}");
+            }
+        }
     }
 
     #[test]

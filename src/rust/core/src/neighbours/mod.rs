@@ -16,4 +16,4 @@ pub use centroids::Centroids;
 pub use device::{BlockSink, NeighbourDevice, Neighbours};
 pub use lists::NeighbourLists;
 pub use request::{Except, NeighbourRequest};
-pub use space::{refuse_undefined, rows_without_distance, Space};
+pub use space::{check_defined, refuse_undefined, rows_without_distance, Space};

@@ -28,32 +28,41 @@ impl Space<'_> {
         let Space::Points { points, references } = *self else {
             return Ok(());
         };
-        let rows = rows_without_distance(points)?;
+        let rows = rows_without_distance(points, "X")?;
         let (x, query) = rows.split_at(rows.partition_point(|&row| row < references));
         let query: Vec<usize> = query.iter().map(|row| row - references).collect();
-        refuse_undefined(points.metric(), x, &query)
+        refuse_undefined(points.metric(), &[("X", x), ("query", &query)])
     }
+}
+
+/// Checks that all distances between these points are numbers. `arg` names them in errors.
+///
+/// # Errors
+/// As [`Space::check`].
+pub fn check_defined(points: &Points, arg: &str) -> Result<()> {
+    let rows = rows_without_distance(points, arg)?;
+    refuse_undefined(points.metric(), &[(arg, &rows)])
 }
 
 /// The rows, from 0, whose distances are not all numbers: constant rows under a correlation and
 /// rows of zeros under the cosine have no distance from any row; rows of zeros under a Canberra
-/// metric that omits 0/0 have none from each other.
+/// metric that omits 0/0 have none from each other. `arg` names the points in errors.
 ///
 /// # Errors
 /// `Error::Input` where values are missing or infinite, or columns too few for any distance.
-pub fn rows_without_distance(points: &Points) -> Result<Vec<usize>> {
+pub fn rows_without_distance(points: &Points, arg: &str) -> Result<Vec<usize>> {
     let fewest = points.metric().fewest_coordinates();
     if points.columns() < fewest {
         return Err(Error::Input(format!(
-            "`X` has {} column(s); a {} distance needs at least {fewest}",
+            "`{arg}` has {} column(s); a {} distance needs at least {fewest}",
             points.columns(),
             points.metric().name()
         )));
     }
     if points.has_missing() {
-        return Err(Error::Input(
-            "`X` has values that are missing or infinite; every value must be finite".into(),
-        ));
+        return Err(Error::Input(format!(
+            "`{arg}` has values that are missing or infinite; every value must be finite"
+        )));
     }
     Ok(match points.metric() {
         Metric::Canberra(ZeroOverZero::Omitted) => {
@@ -66,29 +75,29 @@ pub fn rows_without_distance(points: &Points) -> Result<Vec<usize>> {
     })
 }
 
-/// Checks that [`rows_without_distance`] among the rows of `X` and of `query` are harmless: none
-/// under a correlation or the cosine, and at most one row of zeros under the Canberra metric.
+/// Checks that [`rows_without_distance`] are harmless: none under a correlation or the cosine, and
+/// at most one row of zeros under the Canberra metric. `rows` are the arguments' names with their
+/// rows.
 ///
 /// # Errors
 /// `Error::Input`, with their row numbers, where there are more.
-pub fn refuse_undefined(metric: &Metric, x: &[usize], query: &[usize]) -> Result<()> {
+pub fn refuse_undefined(metric: &Metric, rows: &[(&str, &[usize])]) -> Result<()> {
     let harmless = usize::from(!metric.is_correlation());
-    if x.len() + query.len() <= harmless {
+    if rows.iter().map(|(_, rows)| rows.len()).sum::<usize>() <= harmless {
         return Ok(());
     }
     let what = match metric {
         Metric::Canberra(_) | Metric::Cosine { .. } => "zero",
         _ => "constant",
     };
-    let place = match (x, query) {
-        (x, []) => format!("`X` is {what} in {}", in_words(x)),
-        ([], query) => format!("`query` is {what} in {}", in_words(query)),
-        (x, query) => format!(
-            "`X` is {what} in {} and `query` in {}",
-            in_words(x),
-            in_words(query)
-        ),
-    };
+    let mut places = rows.iter().filter(|(_, rows)| !rows.is_empty());
+    let mut place = String::new();
+    if let Some((arg, rows)) = places.next() {
+        place = format!("`{arg}` is {what} in {}", in_words(rows));
+    }
+    for (arg, rows) in places {
+        place += &format!(" and `{arg}` in {}", in_words(rows));
+    }
     Err(Error::Input(format!(
         "{place}; such rows have no {} distance",
         metric.name()

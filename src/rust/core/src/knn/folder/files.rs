@@ -90,7 +90,9 @@ impl Drop for Unfinished {
     }
 }
 
-/// Writes a file as a whole or not at all, by a rename; returns its checksum.
+/// Writes a file as a whole or not at all, by a rename; returns its checksum. The file is on the disk
+/// before it gets its name, and its name before this returns, so that neither a crash of the machine
+/// nor the loss of its power leaves a part of a file under its final name.
 ///
 /// # Errors
 /// `Error::Input` where the system refuses, and the errors of `fill`.
@@ -101,10 +103,68 @@ pub fn write_whole(
 ) -> Result<String> {
     let mut file = Unfinished::new(folder, name)?;
     fill(&mut file)?;
-    fs::rename(&file.temporary, &file.path).map_err(|error| unwritable(&file.path, &error))?;
+    let renamed = sync(&file.file)
+        .and_then(|()| fs::rename(&file.temporary, &file.path))
+        .and_then(|()| sync_folder(folder));
+    renamed.map_err(|error| unwritable(&file.path, &error))?;
     Ok(std::mem::take(&mut file.sum).digits())
+}
+
+/// Waits until the system has written an open file or folder to the disk.
+fn sync(file: &File) -> io::Result<()> {
+    #[cfg(test)]
+    tests::SYNCED.with_borrow_mut(|synced| synced.push(file.metadata().unwrap().is_dir()));
+    file.sync_all()
+}
+
+/// Waits until the system has written the names in a folder to the disk.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match sync(&File::open(folder)?) {
+        // Some network file systems write names at once, and refuse this.
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+/// Windows can neither open a folder so, nor write its names by a call.
+#[cfg(not(unix))]
+fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Error {
     Error::Input(format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    thread_local! {
+        /// What was written to the disk, in this order: whether it was a folder.
+        pub static SYNCED: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
+    }
+
+    #[test]
+    fn a_file_is_on_the_disk_before_its_name() {
+        let name = format!("gmhclust-sync-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        fs::create_dir(&folder).unwrap();
+        SYNCED.take();
+        write_whole(&folder, "a", |file| file.write(b"1")).unwrap();
+        let expected: &[bool] = if cfg!(unix) { &[false, true] } else { &[false] };
+        assert_eq!(SYNCED.take(), expected);
+        assert_eq!(fs::read(folder.join("a")).unwrap(), b"1");
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -1,0 +1,251 @@
+/* Makes and reads R values for the library. R's errors are caught here: they are jumps, which must
+   not cross Rust's stack frames. R raises an error wherever it allocates, and an object of an
+   ALTREP class allocates, or runs any code, where its values are read. */
+
+#include <setjmp.h>
+#include <stdlib.h>
+
+#include <Rinternals.h>
+
+#ifdef __linux__
+#include <stdint.h>
+#include <sys/mman.h>
+#endif
+
+/* ---- catching errors ------------------------------------------------------------------------- */
+
+typedef struct {
+    SEXP (*make)(void *);
+    void *data;
+} attempt;
+
+/* Made while R loads the library, because making it can fail. */
+static SEXP continuation = NULL;
+
+void gmhclust_prepare_values(void) {
+    continuation = R_MakeUnwindCont();
+    R_PreserveObject(continuation);
+}
+
+static SEXP nothing(SEXP condition, void *unused) {
+    return R_NilValue;
+}
+
+static SEXP with_handler(void *data) {
+    attempt *wanted = data;
+    return R_tryCatchError(wanted->make, wanted->data, nothing, NULL);
+}
+
+static void leave(void *place, Rboolean jumps) {
+    if (jumps) longjmp(*(jmp_buf *) place, 1);
+}
+
+/* The value of make(data), which is not R_NilValue, or NULL if R raised an error. R_tryCatchError()
+   needs memory itself before it can catch; R_UnwindProtect() needs none, and stops R's jump if that
+   memory lacks. Callers on R's side suspend interrupts, which would be stopped, too. */
+static SEXP caught(SEXP (*make)(void *), void *data) {
+    attempt wanted = {make, data};
+    jmp_buf place;
+    if (setjmp(place)) return NULL;
+    SEXP value = R_UnwindProtect(with_handler, &wanted, leave, &place, continuation);
+    /* It refers to the value, which would never be freed. */
+    SETCAR(continuation, R_NilValue);
+    return value == R_NilValue ? NULL : value;
+}
+
+/* ---- making values --------------------------------------------------------------------------- */
+
+typedef struct {
+    SEXPTYPE type;
+    R_xlen_t length;
+} request;
+
+static SEXP allocate(void *data) {
+    request *wanted = data;
+    return Rf_allocVector(wanted->type, wanted->length);
+}
+
+/* A vector with arbitrary values, or NULL if R has too little memory. */
+static SEXP vector(SEXPTYPE type, size_t size, double length) {
+    request wanted = {type, (R_xlen_t) length};
+    SEXP vector = caught(allocate, &wanted);
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    /* Huge pages save most of the time of page faults. The system may ignore this advice. */
+    const uintptr_t page = (uintptr_t) 1 << 21;
+    if (vector && wanted.length >= (R_xlen_t) (4 * page / size)) {
+        uintptr_t start = (uintptr_t) (type == REALSXP ? (void *) REAL(vector)
+                                                       : (void *) INTEGER(vector));
+        uintptr_t first = (start + page - 1) / page * page;
+        uintptr_t last = (start + wanted.length * size) / page * page;
+        madvise((void *) first, last - first, MADV_HUGEPAGE);
+    }
+#endif
+    return vector;
+}
+
+SEXP gmhclust_allocate_doubles(double length) {
+    return vector(REALSXP, sizeof(double), length);
+}
+
+SEXP gmhclust_allocate_integers(double length) {
+    return vector(INTSXP, sizeof(int), length);
+}
+
+/* TRUE or FALSE, which R always has. */
+SEXP gmhclust_logical(int value) {
+    return Rf_ScalarLogical(value != 0);
+}
+
+/* Bytes of a text in UTF-8, without zeros. */
+typedef struct {
+    const char *bytes;
+    int length;
+} text;
+
+typedef struct {
+    const text *texts;
+    size_t count;
+} texts;
+
+static SEXP make_strings(void *data) {
+    texts *wanted = data;
+    SEXP strings = PROTECT(Rf_allocVector(STRSXP, (R_xlen_t) wanted->count));
+    for (size_t i = 0; i < wanted->count; i++) {
+        const text *one = wanted->texts + i;
+        SET_STRING_ELT(strings, (R_xlen_t) i, Rf_mkCharLenCE(one->bytes, one->length, CE_UTF8));
+    }
+    UNPROTECT(1);
+    return strings;
+}
+
+/* A character vector, or NULL. */
+SEXP gmhclust_strings(const text *list, size_t count) {
+    texts wanted = {list, count};
+    return caught(make_strings, &wanted);
+}
+
+typedef struct {
+    texts names;
+    const SEXP *values;
+} fields;
+
+static SEXP make_list(void *data) {
+    fields *wanted = data;
+    const R_xlen_t count = (R_xlen_t) wanted->names.count;
+    SEXP list = PROTECT(Rf_allocVector(VECSXP, count));
+    for (R_xlen_t i = 0; i < count; i++) SET_VECTOR_ELT(list, i, wanted->values[i]);
+    SEXP names = PROTECT(make_strings(&wanted->names));
+    Rf_setAttrib(list, R_NamesSymbol, names);
+    UNPROTECT(2);
+    return list;
+}
+
+/* A named list of protected values, or NULL. */
+SEXP gmhclust_list(const text *names, const SEXP *values, size_t count) {
+    fields wanted = {{names, count}, values};
+    return caught(make_list, &wanted);
+}
+
+typedef struct {
+    SEXP vector;
+    const char *name;
+    SEXP value;
+} attribute;
+
+static SEXP set_attribute(void *data) {
+    attribute *wanted = data;
+    Rf_setAttrib(wanted->vector, Rf_install(wanted->name), wanted->value);
+    return wanted->vector;
+}
+
+/* Sets an attribute of a vector in place. Returns the vector, or NULL. */
+SEXP gmhclust_set_attribute(SEXP vector, const char *name, SEXP value) {
+    attribute wanted = {vector, name, value};
+    return caught(set_attribute, &wanted);
+}
+
+typedef struct {
+    const char *tag;
+    R_CFinalizer_t free;
+} kind;
+
+static SEXP make_pointer(void *data) {
+    kind *wanted = data;
+    SEXP pointer = PROTECT(R_MakeExternalPtr(NULL, Rf_install(wanted->tag), R_NilValue));
+    R_RegisterCFinalizerEx(pointer, wanted->free, TRUE);
+    UNPROTECT(1);
+    return pointer;
+}
+
+/* An external pointer with this tag, whose address is set later, or NULL. R calls `free` with the
+   pointer before it is gone. */
+SEXP gmhclust_pointer(const char *tag, R_CFinalizer_t free) {
+    kind wanted = {tag, free};
+    return caught(make_pointer, &wanted);
+}
+
+/* The address of an external pointer with this tag; NULL of any other object. */
+void *gmhclust_address(SEXP pointer, const char *tag) {
+    if (TYPEOF(pointer) != EXTPTRSXP || TYPEOF(R_ExternalPtrTag(pointer)) != SYMSXP) return NULL;
+    const char *found = R_CHAR(PRINTNAME(R_ExternalPtrTag(pointer)));
+    while (*tag && *tag == *found) tag++, found++;
+    return *tag == *found ? R_ExternalPtrAddr(pointer) : NULL;
+}
+
+void gmhclust_set_address(SEXP pointer, void *address) {
+    if (address) {
+        R_SetExternalPtrAddr(pointer, address);
+    } else {
+        R_ClearExternalPtr(pointer);
+    }
+}
+
+/* ---- reading values -------------------------------------------------------------------------- */
+
+/* The values of a vector. `rows` is negative unless the vector is a matrix. */
+typedef struct {
+    const void *first;
+    double length;
+    double rows;
+    double columns;
+} view;
+
+typedef struct {
+    SEXP vector;
+    view *found;
+} reading;
+
+static SEXP read_vector(void *data) {
+    reading *wanted = data;
+    SEXP vector = wanted->vector;
+    view *found = wanted->found;
+    found->length = (double) XLENGTH(vector);
+    switch (TYPEOF(vector)) {
+    case REALSXP: found->first = REAL(vector); break;
+    case INTSXP: found->first = INTEGER(vector); break;
+    case RAWSXP: found->first = RAW(vector); break;
+    default: Rf_error("no vector of numbers");
+    }
+    SEXP dim = Rf_getAttrib(vector, R_DimSymbol);
+    if (TYPEOF(dim) == INTSXP && XLENGTH(dim) == 2) {
+        found->rows = INTEGER(dim)[0];
+        found->columns = INTEGER(dim)[1];
+    }
+    return vector;
+}
+
+/* Reads a vector of this type. Returns 0 for success, 1 if the object is none, 2 if R raised an
+   error, for lack of memory or because the object is of a class that does not give its values. */
+int gmhclust_read(SEXP vector, int type, view *found) {
+    found->first = NULL;
+    found->length = 0;
+    found->rows = found->columns = -1;
+    if ((int) TYPEOF(vector) != type) return 1;
+    reading wanted = {vector, found};
+    /* Most vectors are plain, and reading them raises no error. */
+    if (!ALTREP(vector) && Rf_getAttrib(vector, R_DimSymbol) == R_NilValue) {
+        read_vector(&wanted);
+        return 0;
+    }
+    return caught(read_vector, &wanted) ? 0 : 2;
+}
