@@ -87,6 +87,9 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
                             X = NULL, # nolint: object_name_linter.
                             ...) {
   call <- match.call()
+  if (is_tree(h)) {
+    check_memory("finding populations in a tree needs", bytes_per_leaf * NROW(h$merge), call)
+  }
   check_tree(h, "h", call)
   members <- leaf_members(h)
   least <- check_min_members(min_members, sum(members), call)
@@ -106,9 +109,12 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
   by_size <- order(-nodes$size[roots], match(seq_along(roots), population))
   population <- match(population, by_size, nomatch = 0L)
   roots <- roots[by_size]
-  if (rest == "nearest") population <- nearest_populations(x, population, length(roots))
+  if (rest == "nearest") population <- nearest_populations(x, population, length(roots), call)
   new_populations(population, roots, members, least, rest == "nearest", h$labels)
 }
+
+# Memory of cut_populations() for each leaf, measured by inst/benchmarks/memory.R.
+bytes_per_leaf <- 600
 
 new_populations <- function(population, roots, members, least, nearest, labels) {
   n <- length(population)
@@ -157,11 +163,13 @@ points_of_leaves <- function(x, n, arg, call, ...) {
 }
 
 # `population` with the nearest of the k populations in place of 0.
-nearest_populations <- function(x, population, k) {
+nearest_populations <- function(x, population, k, call) {
   loose <- which(population == 0L)
   if (length(loose) == 0) return(population)
   shapes <- lapply(seq_len(k), function(p) population_shape(x[population == p, , drop = FALSE]))
   is_euclidean <- any(vapply(shapes, function(shape) is.null(shape$factor), NA))
+  # The loose points, their differences from a mean, and solutions.
+  check_memory("the distances from populations need", 32 * length(loose) * ncol(x), call)
   points <- t(x[loose, , drop = FALSE])
   least <- rep(Inf, length(loose))
   for (p in seq_len(k)) {

@@ -45,13 +45,16 @@ gcutree <- function(tree, k = NULL, h = NULL) {
   }
   k <- if (by_height) clusters_at(h, tree$height, call) else check_cluster_counts(k, n, call)
   merge <- as_integers(tree$merge)
-  clusters <- matrix(0L, n, length(k))
+  # The result, and the clusters of a batch.
+  bytes <- 4 * n * length(k) + 8 * max(n, min(n * length(k), values_per_job))
+  check_memory("the clusters of all observations need", bytes, call)
+  names <- if (length(k) > 1) list(tree$labels, as.character(if (by_height) h else k))
+  # With its names from the beginning: R copies a matrix that gets them later.
+  clusters <- matrix(0L, n, length(k), dimnames = names)
   for (batch in split(seq_along(k), (seq_along(k) - 1) %/% max(1, values_per_job %/% n))) {
     clusters[, batch] <- run_job(job_cut_tree(merge, k[batch]), FALSE, "Cutting the tree", call)
   }
   if (length(k) == 1) return(stats::setNames(as.vector(clusters), tree$labels))
-  colnames(clusters) <- if (by_height) h else k
-  rownames(clusters) <- tree$labels
   clusters
 }
 

@@ -147,7 +147,7 @@ random_centers <- function(x, k, nstart, call) {
 # k-means labels as apriori clusters of gmhclust(), with its checked `options`.
 kmeans_labels <- function(x, k, options, arg, call) {
   k <- check_count(k, nrow(x), arg, call)
-  if (options$scale) x <- standardise(x)
+  if (options$scale) x <- standardise(x, call)
   options$iterations <- 10L
   best_start(x, k, 1, "kmeans++", options, call)$cluster
 }

@@ -291,7 +291,7 @@ clustering_options <- c("threshold", "subthreshold", "quick", "normalize", "apri
 # `apriori`. `started` is the time at which the call began, as of elapsed().
 mahalanobis_average <- function(x, apriori, options, call) {
   labels <- rownames(x)
-  if (options$scale) x <- standardise(x)
+  if (options$scale) x <- standardise(x, call)
   inner <- if (!is.null(options$workers) && !is.null(options$clusters) && options$apriori_intra) {
     merges_by_workers(x, options, call)
   }

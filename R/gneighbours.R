@@ -86,10 +86,8 @@ gneighbours <- function(X, # nolint: object_name_linter.
   found <- run_job(
     job_gneighbours(x, query, rows, radius, metric, device), progress, "Finding neighbours", call
   )
-  nn <- list(index = split_in_turn(found$index, found$counts))
-  found$index <- NULL
-  if (get_distance) nn$distance <- split_in_turn(found$distance, found$counts)
-  describe_result(nn, if (is.null(query)) rownames(x), rows)
+  if (!get_distance) found$distance <- NULL
+  describe_result(found, if (is.null(query)) rownames(x), rows)
 }
 
 # The checked search radius: one number for each of `n` searches, or one for all.
@@ -101,13 +99,4 @@ check_radius <- function(radius, n, arg, call) {
   bad <- which(is.na(radius) | radius < 0)
   if (length(bad) > 0) refuse(arg, paste("has", format(radius[bad[1]])), needs, call)
   as.double(radius)
-}
-
-# A list of the first counts[1] values, the next counts[2] values, and so on. split() would first
-# need a factor as long as the values, and refuses long vectors.
-split_in_turn <- function(values, counts) {
-  first <- cumsum(as.double(counts)) - counts + 1
-  lapply(seq_along(counts), function(i) {
-    values[seq.int(first[i], by = 1, length.out = counts[i])]
-  })
 }

@@ -4,6 +4,7 @@ use extendr_api::prelude::*;
 use gmhclust_core::{cut, dendrogram, Monitor};
 
 use crate::job::Job;
+use crate::memory::plan;
 use crate::results::integers_to_r;
 
 /// Starts to cut a tree into clusters.
@@ -15,6 +16,9 @@ use crate::results::integers_to_r;
 #[extendr]
 fn job_cut_tree(merge: RMatrix<i32>, k: Vec<i32>) -> ExternalPtr<Job> {
     let prepare = || {
+        // The tree and its clusters, and the cuts, once here and once in R.
+        let bytes = merge.nrows() * (24 + 8 * k.len());
+        plan("cutting the tree needs", bytes as f64)?;
         let merge = dendrogram::merge_rows(merge.data())?;
         Ok(move |monitor: &Monitor| {
             let clusters = k.iter().map(|&k| usize::try_from(k).unwrap_or(0));

@@ -8,6 +8,7 @@ use ndarray::ArrayView2;
 
 use crate::device::Device;
 use crate::job::Job;
+use crate::memory::plan;
 use crate::{arguments, vector, workload};
 
 /// Starts to compute distances.
@@ -33,7 +34,12 @@ fn job_gdist(
             Some(y) => Pairs::across(n, y.nrows()),
             None => Pairs::within(n),
         };
-        pairs.check_memory()?;
+        // The result, and two copies of the data.
+        let copies = 2 * (n + y.as_ref().map_or(0, |y| y.nrows())) * columns;
+        plan(
+            &pairs.name(),
+            ((pairs.count() + copies) * size_of::<f64>()) as f64,
+        )?;
         let all = vector::stacked(&x, y.as_ref())?;
         let work = move |monitor: &Monitor, distances: &mut [f64]| {
             let engine = device.engine(&workload::distances(&pairs, columns))?;

@@ -7,6 +7,7 @@ use ndarray::ArrayView2;
 
 use crate::device::Device;
 use crate::job::Job;
+use crate::memory::plan;
 use crate::results::r_integer;
 use crate::{vector, workload};
 
@@ -30,6 +31,9 @@ fn job_gkmeans(
     let (n, columns) = (x.nrows(), x.ncols());
     let prepare = || {
         let device = Device::from_list(&device)?;
+        // A copy, and the result; the device asks for the rest.
+        let bytes = n * (8 * columns + 40);
+        plan("the observations and their clusters need", bytes as f64)?;
         let iterations = usize::try_from(iterations).unwrap_or(1);
         let centers = centers.into_option();
         let centers = centers.map(|centers| matrix::stacked(&[centers], centers.ncols()));

@@ -9,7 +9,15 @@ use gmhclust_core::{matrix, Monitor, Result as CoreResult};
 
 use crate::device::Device;
 use crate::job::Job;
+use crate::memory::plan;
 use crate::{arguments, vector, workload};
+
+/// Bytes of a search for nearest neighbours: for each query; for each neighbour, 12 in the result and
+/// the rest while the search runs; and for each value of X and `query`. Measured by
+/// inst/benchmarks/memory.R.
+pub const BYTES_PER_QUERY: usize = 200;
+pub const BYTES_PER_NEIGHBOUR: usize = 28;
+pub const BYTES_PER_VALUE: usize = 20;
 
 /// Starts to search for nearest neighbours.
 /// @param x double matrix of finite values, observations in rows.
@@ -29,6 +37,7 @@ fn job_gknn(
 ) -> ExternalPtr<Job> {
     let (n, columns) = (x.nrows(), x.ncols());
     let query = query.into_option();
+    let is_among_itself = query.is_none();
     let queries = query.as_ref().map_or(n, RMatrix::nrows);
     let vectors = iter::once(x).chain(query).map(Robj::from).collect();
     let prepare = || {
@@ -36,6 +45,13 @@ fn job_gknn(
         let device = Device::from_list(&device)?;
         let k = usize::try_from(k).unwrap_or(0);
         let length = queries * k;
+        let rows = if is_among_itself { n } else { n + queries };
+        let bytes = queries * (BYTES_PER_QUERY + BYTES_PER_NEIGHBOUR * k)
+            + BYTES_PER_VALUE * rows * columns;
+        plan(
+            &format!("the {k} nearest neighbours of {queries} observations need"),
+            bytes as f64,
+        )?;
         Ok((
             length,
             move |monitor: &Monitor, values: &[&[f64]], index: &mut [i32], distance: &mut [f64]| {

@@ -12,8 +12,10 @@ use ndarray::ArrayView2;
 
 use crate::arguments::{self, Fields};
 use crate::device::Device;
+use crate::gknn::{BYTES_PER_NEIGHBOUR, BYTES_PER_QUERY, BYTES_PER_VALUE};
 use crate::graph::{graph_of, graph_to_r};
 use crate::job::Job;
+use crate::memory::plan;
 use crate::results::r_integer;
 use crate::{vector, workload};
 
@@ -43,8 +45,12 @@ fn job_gknn_points(
         let metric = arguments::metric("metric", &metric)?;
         let device = Device::from_list(&device)?;
         let (n, columns) = x.dim();
+        let query = query.into_option();
+        let rows = n + query.as_ref().map_or(0, |query| query.nrows());
+        let bytes = BYTES_PER_VALUE * rows * columns;
+        plan("the observations of a block need", bytes as f64)?;
         let before = u64::from_str_radix(digest, 16).unwrap_or(0);
-        let all = vector::stacked(&x, query.into_option().as_ref())?;
+        let all = vector::stacked(&x, query.as_ref())?;
         Ok(move |monitor: &Monitor| {
             let (x, query) = all.values().split_at(n * columns);
             let digests = [
@@ -106,6 +112,11 @@ fn job_gknn_block(
         let number = |number: i32| count(number - 1) as u32;
         let own = own.into_option();
         let own = own.map(|numbers| numbers.into_iter().map(number).collect());
+        let each = BYTES_PER_QUERY + BYTES_PER_NEIGHBOUR * count(k);
+        plan(
+            "the neighbours of a block need",
+            (queries.len() * each) as f64,
+        )?;
         let mut graph = match &found {
             Nullable::NotNull(found) => {
                 let found = Fields::new("found", found);

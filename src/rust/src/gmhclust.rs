@@ -9,8 +9,16 @@ use gmhclust_core::{memory, Error as CoreError, Merge, Monitor, Result as CoreRe
 use crate::arguments::Fields;
 use crate::device::Device;
 use crate::job::Job;
+use crate::memory::plan;
 use crate::results::{merge_to_r, r_integer};
 use crate::{vector, workload};
+
+/// Names the least memory of a clustering: a copy of the data, and the tree. The device asks for the
+/// rest.
+const TREE: &str = "the observations and their tree need";
+
+/// Bytes of an observation in a tree, on its way to R.
+const BYTES_PER_LEAF: usize = 60;
 
 /// Starts a Mahalanobis-average clustering.
 /// @param x double matrix, observations in rows.
@@ -33,6 +41,7 @@ fn job_gmhclust(
 ) -> ExternalPtr<Job> {
     let (n, columns) = (x.nrows(), x.ncols());
     let prepare = || {
+        plan(TREE, (n * (BYTES_PER_LEAF + 8 * columns)) as f64)?;
         let options = options_of(&options)?;
         let apriori = if apriori.is_null() {
             None
@@ -85,6 +94,7 @@ fn job_gmhclust_within(
 ) -> ExternalPtr<Job> {
     let (n, columns) = (x.nrows(), x.ncols());
     let prepare = || {
+        plan(TREE, (n * (BYTES_PER_LEAF + 8 * columns)) as f64)?;
         let options = options_of(&options)?;
         let apriori = apriori_codes(apriori)?;
         let device = Device::from_list(&device)?;

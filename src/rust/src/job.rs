@@ -2,15 +2,17 @@
 //! and handles interrupts.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use extendr_api::prelude::*;
-use gmhclust_core::{memory, Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_core::memory::{self, account::Held};
+use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 
-use crate::reserve::Ballast;
+use crate::reserve::{self, Ballast};
 use crate::vector::{self, Source};
 
 /// Converts the result of a job to an R value, given the R vectors of the job. Only this part of a
@@ -41,6 +43,9 @@ impl From<CoreError> for Failure {
         }
     }
 }
+
+/// Time from the start of a job to the first look at the limits of memory.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
 
 /// Bytes that a job's thread needs: its stack, 2 MiB by Rust's default, and 256 KiB for the system.
 const THREAD_BYTES: f64 = (9 << 18) as f64;
@@ -73,6 +78,10 @@ pub struct Job {
     worker: Option<JoinHandle<()>>,
     /// The R vector, or list of vectors, that the worker reads or fills in. It outlives the worker.
     kept: Option<Robj>,
+    /// The vectors that the worker fills in, for the account of memory.
+    held: Vec<Held>,
+    /// When to look at the limits of memory next.
+    next_look: Cell<Instant>,
 }
 
 impl Job {
@@ -144,10 +153,13 @@ impl Job {
             // gets it before.
             work(monitor, unsafe { destination.values() })
         };
+        let held = vec![Held::new(size_of_val(
+            output.as_real_slice().unwrap_or(&[]),
+        ))];
         let mut job = Self::spawn(observations, filling, move |value, output: Option<Robj>| {
             to_r(value, output.expect("is kept for this"))
         });
-        job.kept = Some(output);
+        (job.kept, job.held) = (Some(output), held);
         job
     }
 
@@ -168,12 +180,16 @@ impl Job {
             let (length, work) = work?;
             let sources: CoreResult<Vec<Source>> = vectors.iter().map(Source::new).collect();
             let integers = vector::allocate_integers(length)?;
-            CoreResult::Ok((work, sources?, integers, vector::allocate(length)?))
+            let mut held = vec![Held::new(size_of::<i32>() * length)];
+            let doubles = vector::allocate(length)?;
+            held.push(Held::new(size_of::<f64>() * length));
+            CoreResult::Ok(((work, held), sources?, integers, doubles))
         };
-        let (work, sources, (integers, to_integers), (doubles, to_doubles)) = match prepare() {
+        let ((work, held), sources, integers, doubles) = match prepare() {
             Ok(prepared) => prepared,
             Err(error) => return Self::failed(error.into()),
         };
+        let ((integers, to_integers), (doubles, to_doubles)) = (integers, doubles);
         let filling = move |monitor: &Monitor| {
             // SAFETY: as for `start_reading` and `start_filling`: the job keeps all these vectors.
             let values: Vec<&[f64]> = sources.iter().map(|s| unsafe { s.values() }).collect();
@@ -190,7 +206,7 @@ impl Job {
             }
         });
         let kept = [vec![integers, doubles], vectors].concat();
-        job.kept = Some(List::from_values(kept).into());
+        (job.kept, job.held) = (Some(List::from_values(kept).into()), held);
         job
     }
 
@@ -225,6 +241,8 @@ impl Job {
                 shared,
                 worker: Some(worker),
                 kept: None,
+                held: Vec::new(),
+                next_look: Cell::new(Instant::now() + FIRST_LOOK),
             },
             Err(error) => {
                 let message = format!("the operating system gave no thread to work on: {error}");
@@ -242,11 +260,36 @@ impl Job {
             }),
             worker: None,
             kept: None,
+            held: Vec::new(),
+            next_look: Cell::new(Instant::now()),
         }
     }
 
     /// Blocks until the job has ended, but at most for `timeout`. Returns whether it has ended.
+    ///
+    /// Looks meanwhile whether a limit on memory is near, and has the worker stop there: not all
+    /// memory is asked for, and other processes may take it.
     pub fn wait(&self, timeout: Duration) -> bool {
+        let until = Instant::now() + timeout;
+        loop {
+            let look = self.next_look.get();
+            if self.has_ended_by(until.min(look)) {
+                return true;
+            }
+            if until < look {
+                return false;
+            }
+            let (is_near, next) = memory::watch();
+            if is_near {
+                reserve::stop_computations();
+            }
+            self.next_look.set(Instant::now() + next);
+        }
+    }
+
+    /// Blocks until the job has ended, but at most until `end`. Returns whether it has ended.
+    fn has_ended_by(&self, end: Instant) -> bool {
+        let timeout = end.saturating_duration_since(Instant::now());
         let (phase, _) = self
             .shared
             .ended
@@ -275,6 +318,7 @@ impl Job {
             Phase::Taken => Err(Failure::internal("the result was taken before".into())),
         };
         let value = outcome.and_then(|to_r| Ok(to_r(self.kept.take())?));
+        self.held.clear();
         match value {
             Ok(value) => list!(
                 ok = true,
@@ -293,6 +337,7 @@ impl Job {
         self.shared.monitor.stop();
         self.join();
         self.kept = None;
+        self.held.clear();
         *self.shared.phase() = Phase::Ended(Err(CoreError::Interrupt.into()));
     }
 

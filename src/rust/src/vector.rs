@@ -8,12 +8,16 @@ use extendr_api::SEXP;
 use gmhclust_core::{memory, Cpu, Error as CoreError, Observations, Result as CoreResult};
 use ndarray::{Array2, ArrayView2, ShapeBuilder};
 
+use crate::memory::ask;
+
 // R objects are opaque here: only their address crosses.
 #[allow(improper_ctypes)]
 extern "C" {
     /// See allocate.c.
     fn gmhclust_allocate_doubles(length: f64) -> SEXP;
     fn gmhclust_allocate_integers(length: f64) -> SEXP;
+    fn gmhclust_split_indices(index: *const u32, ends: *const usize, vectors: f64) -> SEXP;
+    fn gmhclust_split_doubles(values: *const f64, ends: *const usize, vectors: f64) -> SEXP;
 }
 
 /// Pointer to the values of a vector that is filled in.
@@ -73,8 +77,9 @@ impl Source {
 /// A new R vector of doubles with arbitrary values, and a pointer to them. For R's thread only.
 ///
 /// # Errors
-/// `Error::Memory` if R has too little memory.
+/// `Error::Memory` if R has too little memory, or the limits of the system leave too little.
 pub fn allocate(length: usize) -> CoreResult<(Robj, Destination<f64>)> {
+    ask("a result needs", (size_of::<f64>() * length) as f64)?;
     // SAFETY: this is R's thread, and the function returns an R object.
     let mut vector = unsafe { Robj::from_sexp(gmhclust_allocate_doubles(length as f64)) };
     let first = vector.as_real_slice_mut().map(<[f64]>::as_mut_ptr);
@@ -86,6 +91,7 @@ pub fn allocate(length: usize) -> CoreResult<(Robj, Destination<f64>)> {
 /// # Errors
 /// As [`allocate`].
 pub fn allocate_integers(length: usize) -> CoreResult<(Robj, Destination<i32>)> {
+    ask("a result needs", (size_of::<i32>() * length) as f64)?;
     // SAFETY: this is R's thread, and the function returns an R object.
     let mut vector = unsafe { Robj::from_sexp(gmhclust_allocate_integers(length as f64)) };
     let first = vector.as_integer_slice_mut().map(<[i32]>::as_mut_ptr);
@@ -112,6 +118,70 @@ pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> 
     let places = vector.as_integer_slice_mut().into_iter().flatten();
     places.zip(values).for_each(|(to, value)| *to = value);
     Ok(vector)
+}
+
+/// A new R list of integer vectors, the indices up to each of `ends`, counted from 1. For R's thread
+/// only.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn split_indices(index: &[u32], ends: &[usize]) -> CoreResult<Robj> {
+    let bytes = list_bytes::<u32>(index.len(), ends.len());
+    ask("a result needs", bytes)?;
+    check_ends(index.len(), ends);
+    // SAFETY: this is R's thread, and the ends are places in the values, in increasing order.
+    let list = unsafe {
+        let ends_of = ends.as_ptr();
+        Robj::from_sexp(gmhclust_split_indices(
+            index.as_ptr(),
+            ends_of,
+            ends.len() as f64,
+        ))
+    };
+    made(list, bytes)
+}
+
+/// As [`split_indices`], for doubles.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn split_doubles(values: &[f64], ends: &[usize]) -> CoreResult<Robj> {
+    let bytes = list_bytes::<f64>(values.len(), ends.len());
+    ask("a result needs", bytes)?;
+    check_ends(values.len(), ends);
+    // SAFETY: as above.
+    let list = unsafe {
+        let ends_of = ends.as_ptr();
+        Robj::from_sexp(gmhclust_split_doubles(
+            values.as_ptr(),
+            ends_of,
+            ends.len() as f64,
+        ))
+    };
+    made(list, bytes)
+}
+
+/// Bytes of an R vector beside its values, and of the pointer to it in a list.
+pub const VECTOR_BYTES: usize = 56;
+
+fn list_bytes<T>(values: usize, vectors: usize) -> f64 {
+    (size_of::<T>() * values + VECTOR_BYTES * vectors) as f64
+}
+
+fn check_ends(values: usize, ends: &[usize]) {
+    assert!(ends.is_sorted() && ends.last().is_none_or(|&end| end == values));
+}
+
+fn made(list: Robj, bytes: f64) -> CoreResult<Robj> {
+    if list.is_null() {
+        return Err(no_memory(bytes));
+    }
+    Ok(list)
+}
+
+fn no_memory(bytes: f64) -> CoreError {
+    let bytes = memory::in_words(bytes);
+    CoreError::Memory(format!("R has no memory for a result of {bytes}"))
 }
 
 /// The values of an R matrix with this many columns.
@@ -156,10 +226,7 @@ fn destination<T>(
     length: usize,
 ) -> CoreResult<(Robj, Destination<T>)> {
     let Some(first) = first else {
-        return Err(CoreError::Memory(format!(
-            "R has no memory for a result of {}",
-            memory::in_words((size_of::<T>() * length) as f64)
-        )));
+        return Err(no_memory((size_of::<T>() * length) as f64));
     };
     // R's pointer to the values of an empty vector is not a valid address.
     let first = if length == 0 {
