@@ -45,7 +45,8 @@
 #' covariance of any population is singular, all distances are Euclidean distances to means.
 #'
 #' @section Time and memory:
-#' Time and memory are proportional to the number of leaves.
+#' Time and memory are proportional to the number of leaves: about 600 bytes for each. With `rest =
+#' "nearest"`, each leaf that is in no population takes about 32 bytes more for each column of X.
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
 #'   each leaf, 0 for none, named by the tree's labels if it has any. Populations are numbered by

@@ -25,11 +25,12 @@
 #' 64 neighbours may be searched again, each time for 8 times as many.
 #'
 #' The number of neighbours is not known before the search, and may be that of all pairs: start with
-#' a small radius, or look at some rows (`subset`) first. While the search runs, memory is at most
-#' 40 bytes for each neighbour, in addition to about 20 bytes for each value of X and `query`. The
-#' result takes 12 bytes for each neighbour, or 4 without distances, and about 110 bytes for each
-#' observation. If there is too little memory, the call stops with an error of class
-#' `gmhclust_error_memory`. An interrupt (Ctrl-C) stops the work within a second.
+#' a small radius, or look at some rows (`subset`) first. Memory is about 26 bytes for each
+#' neighbour, of which 12 are the result (4 without distances), up to 200 MB for the neighbours that
+#' are found at a time, 20 bytes for each value of X and `query`, and 300 bytes for each
+#' observation. The search goes on only while there is memory for the result, too. If there is too
+#' little, the call stops with an error of class `gmhclust_error_memory`. An interrupt (Ctrl-C)
+#' stops the work within a second.
 #'
 #' @inheritSection gmhclust Errors
 #'

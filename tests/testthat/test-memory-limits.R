@@ -1,6 +1,6 @@
-# Limits of memory as containers set them: a control group ends R when it takes more. Each case is an
-# R session in a group of its own. The session makes its data, then gives its group a limit: what it
-# uses now, the headroom, and a share of what the call is known to need. Needs root and Linux.
+# Limits of memory as containers set them: a control group ends R when it takes more. Each case is
+# an R session in a group of its own. The session makes its data, then gives its group a limit: what
+# it uses now, the headroom, and a share of what the call is known to need. Needs root and Linux.
 
 # The commands that make a group of memory, and that read and set its limit; NULL if this system has
 # no control groups that a test can make.
@@ -62,40 +62,88 @@ outcomes_in_group <- function(group, setup, call, megabytes, shares) {
 
 options_of_cases <- "threads = 2, backend = 'cpu'"
 
-# `setup` makes the data, and `megabytes` is what the call takes by the formulas of the help pages.
+# `setup` makes the data; `megabytes` is what the call takes by the formulas of the help pages.
 cases <- list(
-  gdist = list("x <- matrix(rnorm(4e4), ncol = 10)", "gdist(x, %s)", 64.6),
-  gdist_two = list("x <- matrix(rnorm(4e4), ncol = 10)", "gdist(x, Y = x, %s)", 129.3),
-  average = list("x <- matrix(rnorm(4e4), ncol = 10)", "ghclust(x, 'average', %s)", 124),
-  average_single = list("x <- matrix(rnorm(6e4), ncol = 10)",
-                        "ghclust(x, 'average', precision = 'single', %s)", 229),
-  average_dist = list("x <- gdist(matrix(rnorm(5e4), ncol = 10))",
-                      "ghclust(x, 'average', %s)", 91),
-  centroid_dist = list("x <- gdist(matrix(rnorm(4e4), ncol = 10))",
-                       "ghclust(x, 'centroid', %s)", 74),
-  gknn = list("x <- matrix(rnorm(4e4), ncol = 2)", "gknn(x, 200, %s)", 117),
-  gknn_query = list("x <- matrix(rnorm(4e4), ncol = 2)", "gknn(x, 200, x, %s)", 118),
-  gknn_blocks = list("x <- matrix(rnorm(4e4), ncol = 2)",
-                     "gknn(x, 200, block_rows = 5000, %s)", 100),
-  gneighbours = list("x <- matrix(rnorm(6e3), ncol = 2)", "gneighbours(x, 9, %s)", 260),
+  gdist = list("x <- matrix(rnorm(4e4), ncol = 10)", "gdist(x, %s)", 65),
+  gdist_y = list("x <- matrix(rnorm(4e4), ncol = 10)", "gdist(x, Y = x, %s)", 129),
+  average = list("x <- matrix(rnorm(4e4), ncol = 10)", "ghclust(x, 'average', %s)", 123),
+  average_single = list("x <- matrix(rnorm(5e4), ncol = 10)",
+                        "ghclust(x, 'average', precision = 'single', %s)", 160),
+  pearson = list("x <- matrix(rnorm(4e4), ncol = 10)",
+                 "ghclust(x, 'ward.D', metric = 'pearson', %s)", 123),
+  centroid = list("x <- matrix(rnorm(4e4), ncol = 10)",
+                  "ghclust(x, 'centroid', metric = 'manhattan', %s)", 72),
+  average_dist = list("x <- gdist(matrix(rnorm(4e4), ncol = 10))",
+                      "ghclust(x, 'average', %s)", 59),
+  median_dist = list("x <- gdist(matrix(rnorm(4e4), ncol = 10))", "ghclust(x, 'median', %s)", 72),
+  gknn = list("x <- matrix(rnorm(8e3), ncol = 2)", "gknn(x, 1000, %s)", 164),
+  gknn_query = list("x <- matrix(rnorm(8e3), ncol = 2)", "gknn(x, 1000, x, %s)", 164),
+  gknn_blocks = list("x <- matrix(rnorm(8e3), ncol = 2)",
+                     "gknn(x, 1000, block_rows = 1000, %s)", 100),
+  gneighbours = list("x <- matrix(rnorm(5e3), ncol = 2)", "gneighbours(x, 20, %s)", 230),
   gcutree = list("h <- ghclust(matrix(rnorm(6e4), ncol = 2), 'ward.D2')",
-                 "gcutree(h, k = 1:1000)", 154),
-  cut_populations = list("h <- ghclust(matrix(rnorm(1e5), ncol = 1), 'ward.D2')",
-                         "cut_populations(h)", 60),
-  gmst = list("x <- matrix(rnorm(2e5), ncol = 1)", "gmst(x, %s)", 76),
-  single = list("x <- matrix(rnorm(2e5), ncol = 1)", "ghclust(x, 'single', %s)", 84),
-  ward = list("x <- matrix(rnorm(2e5), ncol = 1)", "ghclust(x, 'ward.D2', %s)", 93),
-  gkmeans = list("x <- matrix(rnorm(3e6), ncol = 10)", "gkmeans(x, 10, %s)", 100),
-  gmhclust = list("x <- matrix(rnorm(2e5), ncol = 2)", "gmhclust(x, distance = 'centroid', %s)", 60),
-  gmhclust_apriori = list("x <- matrix(rnorm(8e5), ncol = 4); g <- rep(1:2000, 100)",
-                          "gmhclust(x, apriori = g, %s)", 140)
+                 "gcutree(h, k = 1:1000)", 166),
+  cut_populations = list("h <- ghclust(matrix(rnorm(6e4), ncol = 1), 'ward.D2')",
+                         "cut_populations(h)", 36),
+  gmst = list("x <- matrix(rnorm(1e5), ncol = 2)", "gmst(x, %s)", 20),
+  single = list("x <- matrix(rnorm(1e5), ncol = 2)", "ghclust(x, 'single', %s)", 26),
+  ward = list("x <- matrix(rnorm(8e4), ncol = 2)", "ghclust(x, 'ward.D2', %s)", 22),
+  gkmeans = list("x <- matrix(rnorm(2e6), ncol = 10)", "gkmeans(x, 5, %s)", 128),
+  gmhclust = list("x <- matrix(rnorm(1e5), ncol = 2)", "gmhclust(x, distance = 'centroid', %s)",
+                  27),
+  gmhclust_full = list("x <- matrix(rnorm(6e4), ncol = 2)", "gmhclust(x, %s)", 27),
+  gmhclust_apriori = list("x <- matrix(rnorm(4e5), ncol = 4); g <- rep(1:1000, 100)",
+                          "gmhclust(x, apriori = g, %s)", 77)
 )
 
-in_groups <- function(case, shares) {
+skip_without_groups <- function() {
   skip_on_cran()
   skip_if_not(file.exists("/proc/self/cgroup"), "Linux")
-  group <- new_group()
-  skip_if(is.null(group), "control groups, which this user or system cannot make")
-  on.exit(unlink_group(group))
-  outcomes_in_group(group, case[[1]], sprintf(case[[2]], options_of_cases), case[[3]], shares)
+  skip_if_not(nzchar(system.file("Meta", package = "gmhclust")), "installed gmhclust")
 }
+
+in_group <- function(setup, call, megabytes, shares) {
+  group <- new_group()
+  skip_if(is.null(group), "this user or system cannot make control groups")
+  on.exit(unlink_group(group))
+  outcomes_in_group(group, setup, call, megabytes, shares)
+}
+
+for (case in names(cases)) {
+  test_that(paste("a container does not end R near the limit:", case), {
+    skip_without_groups()
+    shares <- c(0.6, 0.95, 1.1, 1.7)
+    of_case <- cases[[case]]
+    found <- in_group(of_case[[1]], sub("%s", options_of_cases, of_case[[2]]), of_case[[3]], shares)
+    expect_named(found, as.character(shares))
+    expect_true(all(found %in% c("ok", "gmhclust_error_memory")), info = toString(found))
+    # Well below what the formula says the call is refused, and well above it works.
+    expect_identical(found[["0.6"]], "gmhclust_error_memory")
+    expect_identical(found[["1.7"]], "ok")
+  })
+}
+
+test_that("large calls in a container of 600 MB are errors at once", {
+  skip_without_groups()
+  data <- "x <- matrix(rnorm(2e5), ncol = 2); s <- x[1:6000, ]"
+  # R and the data use about 100 MB.
+  for (call in c("gknn(x, 250)", "gknn(x, 300)", "gneighbours(s, 20)")) {
+    found <- in_group(data, call, 470, 1)
+    expect_identical(unname(found), "gmhclust_error_memory", info = call)
+  }
+})
+
+test_that("what has to stay free is not given to a call, without limits, too", {
+  skip_if_not(file.exists("/proc/meminfo"), "Linux")
+  table <- grep("^(MemAvailable|SwapFree|MemTotal|SwapTotal):", readLines("/proc/meminfo"),
+                value = TRUE)
+  bytes <- 1024 * as.numeric(gsub("[^0-9]", "", table))
+  names(bytes) <- sub(":.*", "", table)
+  available <- bytes[["MemAvailable"]] + bytes[["SwapFree"]]
+  headroom <- min(max(0.03 * (bytes[["MemTotal"]] + bytes[["SwapTotal"]]), 32e6), 1e9)
+  skip_if(available < 4 * headroom, "memory that is available")
+  refusal <- memory_refusal("All need", available - headroom / 4)
+  expect_match(refusal, "^All need .* but only .* are available, and .* stay free$")
+  # Other processes may take some meanwhile.
+  expect_null(memory_refusal("All need", (available - headroom) / 4))
+})

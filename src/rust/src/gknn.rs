@@ -5,6 +5,7 @@ use std::iter;
 use extendr_api::prelude::*;
 use gmhclust_core::knn;
 use gmhclust_core::metric::Points;
+use gmhclust_core::neighbours::MOST_LISTED;
 use gmhclust_core::{matrix, Monitor, Result as CoreResult};
 
 use crate::device::Device;
@@ -12,12 +13,15 @@ use crate::job::Job;
 use crate::memory::plan;
 use crate::{arguments, vector, workload};
 
-/// Bytes of a search for nearest neighbours: for each query; for each neighbour, 12 in the result and
-/// the rest while the search runs; and for each value of X and `query`. Measured by
-/// inst/benchmarks/memory.R.
-pub const BYTES_PER_QUERY: usize = 200;
-pub const BYTES_PER_NEIGHBOUR: usize = 28;
+/// Bytes of a search for each value of X and `query`. Measured by inst/benchmarks/memory.R.
 pub const BYTES_PER_VALUE: usize = 20;
+
+/// Bytes of a search and its result for all queries. Measured by inst/benchmarks/memory.R: 200 for
+/// each query; 12 for each neighbour in the result, and 12 in the search; and 32 for each neighbour
+/// in the lists of a block of queries.
+pub fn bytes_of_queries(queries: usize, k: usize) -> usize {
+    queries * (200 + 24 * k) + 32 * (queries * k).min(MOST_LISTED)
+}
 
 /// Starts to search for nearest neighbours.
 /// @param x double matrix of finite values, observations in rows.
@@ -46,8 +50,7 @@ fn job_gknn(
         let k = usize::try_from(k).unwrap_or(0);
         let length = queries * k;
         let rows = if is_among_itself { n } else { n + queries };
-        let bytes = queries * (BYTES_PER_QUERY + BYTES_PER_NEIGHBOUR * k)
-            + BYTES_PER_VALUE * rows * columns;
+        let bytes = bytes_of_queries(queries, k) + BYTES_PER_VALUE * rows * columns;
         plan(
             &format!("the {k} nearest neighbours of {queries} observations need"),
             bytes as f64,

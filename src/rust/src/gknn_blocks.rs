@@ -12,7 +12,7 @@ use ndarray::ArrayView2;
 
 use crate::arguments::{self, Fields};
 use crate::device::Device;
-use crate::gknn::{BYTES_PER_NEIGHBOUR, BYTES_PER_QUERY, BYTES_PER_VALUE};
+use crate::gknn::{bytes_of_queries, BYTES_PER_VALUE};
 use crate::graph::{graph_of, graph_to_r};
 use crate::job::Job;
 use crate::memory::plan;
@@ -112,11 +112,8 @@ fn job_gknn_block(
         let number = |number: i32| count(number - 1) as u32;
         let own = own.into_option();
         let own = own.map(|numbers| numbers.into_iter().map(number).collect());
-        let each = BYTES_PER_QUERY + BYTES_PER_NEIGHBOUR * count(k);
-        plan(
-            "the neighbours of a block need",
-            (queries.len() * each) as f64,
-        )?;
+        let bytes = bytes_of_queries(queries.len(), count(k));
+        plan("the neighbours of a block need", bytes as f64)?;
         let mut graph = match &found {
             Nullable::NotNull(found) => {
                 let found = Fields::new("found", found);
