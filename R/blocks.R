@@ -50,9 +50,21 @@ gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) 
     is_done = function(rows) !is.null(output) && is_finished(search$files, rows)
   )
   if (!is.null(output)) return(search$files)
-  parts <- c("index", if (search$get_distance) "distance")
-  names(parts) <- parts
-  lapply(parts, function(part) do.call(rbind, lapply(found, `[[`, part)))
+  join_blocks(found, c("index", if (search$get_distance) "distance"), nrow(queries), call)
+}
+
+# The neighbours of all blocks, a list of `parts`. The blocks of a part are freed as it is joined.
+join_blocks <- function(found, parts, n, call) {
+  if (length(found) == 1) return(found[[1]][parts])
+  nn <- list()
+  for (part in parts) {
+    blocks <- lapply(found, `[[`, part)
+    bytes <- if (is.double(blocks[[1]])) 8 else 4
+    check_memory("the neighbours of all blocks need", bytes * n * ncol(blocks[[1]]), call)
+    nn[[part]] <- do.call(rbind, blocks)
+    found <- lapply(found, function(block) block[setdiff(names(block), part)])
+  }
+  nn
 }
 
 name_of_queries <- function(search) {

@@ -170,7 +170,7 @@ least_spread <- 1e-120
 # x on a scale on which double precision suffices: standardised if `scale`, without large offsets.
 in_range <- function(x, scale, arg, call) {
   x <- shift_to_zero(x)
-  if (scale) return(standardise(x))
+  if (scale) return(standardise(x, call))
   check_spread(x, arg, call)
   x
 }

@@ -14,6 +14,12 @@ gmhclust_error <- function(kind, message, call = NULL) {
 
 gmhclust_error_input <- function(message, call = NULL) gmhclust_error("input", message, call)
 gmhclust_error_device <- function(message, call = NULL) gmhclust_error("device", message, call)
+# Stops unless R code can take this number of bytes. `what` names them, with its verb.
+check_memory <- function(what, bytes, call) {
+  refusal <- memory_refusal(what, bytes)
+  if (!is.null(refusal)) stop(gmhclust_error_memory(refusal, call))
+}
+
 gmhclust_error_memory <- function(message, call = NULL) gmhclust_error("memory", message, call)
 gmhclust_error_interrupt <- function(message, call = NULL) {
   gmhclust_error("interrupt", message, call)

@@ -47,7 +47,8 @@
 #' `gmhclust_message_singular`.
 #'
 #' @section Time and memory:
-#' Time and memory are proportional to the number of leaves.
+#' Time and memory are proportional to the number of leaves: about 600 bytes for each. With `rest =
+#' "nearest"`, each leaf that is in no population takes about 32 bytes more for each column of X.
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
 #'   each leaf, 0 for none, named by the tree's labels if it has any. Populations are numbered by
@@ -90,6 +91,9 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
                             X = NULL, # nolint: object_name_linter.
                             ...) {
   call <- match.call()
+  if (is_tree(h)) {
+    check_memory("finding populations in a tree needs", bytes_per_leaf * NROW(h$merge), call)
+  }
   check_tree(h, "h", call)
   members <- leaf_members(h)
   least <- check_min_members(min_members, sum(members), call)
@@ -112,6 +116,9 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
   if (rest == "nearest") population <- nearest_populations(x, population, length(roots), call)
   new_populations(population, roots, members, least, rest == "nearest", h$labels)
 }
+
+# Memory of cut_populations() for each leaf, measured by inst/benchmarks/memory.R.
+bytes_per_leaf <- 600
 
 new_populations <- function(population, roots, members, least, nearest, labels) {
   n <- length(population)
@@ -175,6 +182,8 @@ nearest_populations <- function(x, population, k, call) {
       "gmhclust_message_singular", call
     )
   }
+  # The loose points, their differences from a mean, and solutions.
+  check_memory("the distances from populations need", 32 * length(loose) * ncol(x), call)
   points <- t(x[loose, , drop = FALSE])
   least <- rep(Inf, length(loose))
   for (p in seq_len(k)) {

@@ -176,8 +176,8 @@ job_gmst <- function(x, metric, device) .Call(wrap__job_gmst, x, metric, device)
 #' @param radius doubles, one for all searches or one for each.
 #' @param metric as in job_gdist().
 #' @param device as in job_gmhclust().
-#' @return External pointer to the job. Its value is list(counts, index, distance): the number of
-#'   neighbours of each query, and the neighbours' numbers and distances, query after query.
+#' @return External pointer to the job. Its value is list(index, distance): lists with a vector for
+#'   each query, the neighbours' numbers and distances.
 #' @noRd
 job_gneighbours <- function(x, query, subset, radius, metric, device) .Call(wrap__job_gneighbours, x, query, subset, radius, metric, device)
 
@@ -266,7 +266,7 @@ job_take <- function(job) .Call(wrap__job_take, job)
 #' @noRd
 job_cancel <- function(job) .Call(wrap__job_cancel, job)
 
-#' Asks for memory.
+#' Asks for memory that R code is going to take.
 #' @param what what needs the memory, with its verb: "all values of `X` need".
 #' @param bytes number.
 #' @return The reason why there is too little, or NULL; FALSE if R has no memory for the reason.

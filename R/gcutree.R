@@ -10,6 +10,9 @@
 #'   Ignored if `k` is given.
 #'
 #' @details
+#' The result takes 4 bytes for each observation and each cut; while it is made, 34 MB and 400 bytes
+#' for each observation are needed in addition.
+#'
 #' The first n - `k` merges, in their order in the tree, leave `k` clusters. So `k` also cuts trees
 #' with inversions. Cutting by `h` needs heights that never decrease; see [make_monotone()].
 #'
@@ -45,13 +48,16 @@ gcutree <- function(tree, k = NULL, h = NULL) {
   }
   k <- if (by_height) clusters_at(h, tree$height, call) else check_cluster_counts(k, n, call)
   merge <- as_integers(tree$merge)
-  clusters <- matrix(0L, n, length(k))
+  # The result, the clusters of a batch, here and in the library, and the tree.
+  bytes <- 4 * n * length(k) + 8 * max(n, min(n * length(k), values_per_job)) + 50 * n
+  check_memory("the clusters of all observations need", bytes, call)
+  names <- if (length(k) > 1) list(tree$labels, as.character(if (by_height) h else k))
+  # With its names from the beginning: R copies a matrix that gets them later.
+  clusters <- matrix(0L, n, length(k), dimnames = names)
   for (batch in split(seq_along(k), (seq_along(k) - 1) %/% max(1, values_per_job %/% n))) {
     clusters[, batch] <- run_job(job_cut_tree(merge, k[batch]), FALSE, "Cutting the tree", call)
   }
   if (length(k) == 1) return(stats::setNames(as.vector(clusters), tree$labels))
-  colnames(clusters) <- if (by_height) h else k
-  rownames(clusters) <- tree$labels
   clusters
 }
 

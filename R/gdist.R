@@ -76,6 +76,12 @@
 #' under `ulimit -v`, the system itself refuses memory that is not there. On macOS, the physical
 #' memory counts.
 #'
+#' A call counts all that it is going to hold, its result included, before it starts. Three percent
+#' of the limit stay free for R itself, at least 32 MB and at most 1 GB. If that is too little, R
+#' first frees what it does not use any more. A call of less than 16 MB is not checked. While a call
+#' runs, it is stopped with the same error when half of what has to stay free is used, for example
+#' by other programs. `inst/benchmarks/memory.R` measures the memory that these pages state.
+#'
 #' An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @inheritSection gmhclust Errors

@@ -45,13 +45,17 @@
 #' @section Memory:
 #' From data, without `members`, no matrix is needed for `"single"` with any metric, and for
 #' `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances. Memory then grows with the
-#' size of the data only, and millions of observations are possible.
+#' size of the data only, at most 50 p + 500 bytes for each observation of p columns, and millions
+#' of observations are possible.
 #'
 #' All other calls need a matrix of n (n - 1) / 2 values of 8 bytes, or 4 with `precision =
 #' "single"`: 40 or 20 GB for 100,000 observations.
-#' * On the CPU, data take 1.6 times the memory of a matrix in all (`"centroid"` and `"median"`
-#'   once). A dist object is read in place and needs 0.9 times a matrix in addition (`"centroid"`
-#'   and `"median"` one matrix, `"single"` nothing).
+#' * On the CPU, data take 1.8 times the memory of a matrix in all, or 2.3 times with `precision =
+#'   "single"` (`"centroid"` and `"median"` once, plus up to 134 MB in single precision). A dist
+#'   object is read in place and needs 0.8 times a matrix in addition, or 1.5 times in single
+#'   precision (`"centroid"` and `"median"` one matrix, `"single"` nothing). An observation takes
+#'   about 2 kB more. Data in which few observations are each other's nearest need up to 2 matrices:
+#'   the call may then stop with the same error after it has begun.
 #' * On the GPU, the device's memory holds the matrix, and a copy of a sixteenth of its values in 8
 #'   bytes: 8.5 or 4.5 bytes for each pair of observations. The machine's memory holds only the data
 #'   or the dist object. A device with 24 GB has room for about 74,000 or 100,000 observations, one

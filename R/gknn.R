@@ -45,9 +45,10 @@
 #'
 #' @section Time and memory:
 #' Time grows with the number of rows of X, times that of `query` (or of X again), times the number
-#' of columns. In addition to X and the result, memory is about 12 bytes for each value of X and
-#' `query`, and 20 k bytes for each query (each row of `query` or, without it, of X). An interrupt
-#' (Ctrl-C) stops the work within a second.
+#' of columns. In addition to X, memory is at most 20 bytes for each value of X and `query`, and for
+#' each query (each row of `query` or, without it, of X) 24 k + 200 bytes, of which 12 k are the
+#' result; and up to 67 MB for the neighbours that are found at a time. An interrupt (Ctrl-C) stops
+#' the work within a second.
 #'
 #' Several GPUs, all or those that `devices` names, share the queries. The memory of a GPU need not
 #' hold all rows of X: if they do not fit, they pass through it in chunks. The result is the same.

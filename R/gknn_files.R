@@ -133,6 +133,7 @@ print.gknn_files <- function(x, ...) {
   x <- check_files(x, "x", call)
   check_fits_manifest(x, "x", call)
   rows <- if (missing(rows)) seq_len(x$rows) else check_rows(rows, x$rows, "rows", call)
+  check_memory("the neighbours need", 12 * length(rows) * x$k, call)
   index <- matrix(0L, length(rows), x$k)
   distance <- matrix(0, length(rows), x$k)
   block <- block_of_row(x, rows)

@@ -144,19 +144,22 @@
 #'
 #' @section Time and memory:
 #' There is no matrix of all distances. In addition to X, memory is about
-#' * 40 p + 400 bytes per observation, 56 p + 600 with full distances: copies of X, means in double
+#' * 40 p + 460 bytes per observation, 56 p + 690 with full distances: copies of X, means in double
 #'   and single precision, and a few candidates for the nearest neighbour;
 #' * 12 p (p + 1) + 300 bytes per cluster of 2 members or more: its covariance and the matrices
 #'   derived from it. At most n/2 such clusters exist at a time, and typically less than n/10.
 #'
-#' This is 1.1 kB per observation with 14 columns, and 2 to 4 kB with 39. With apriori clusters, all
-#' observations need the copies of X, but only the apriori clusters that are currently clustered,
-#' one for each thread, need the rest. For the memory of a GPU see [gpu_devices()].
+#' This is 1.0 kB per observation with 14 columns, 1.7 kB with full distances. With apriori
+#' clusters, all observations take 20 p + 280 bytes, 42 p + 600 with full distances: sorted copies
+#' of X, merges and the tree. Only the apriori clusters that are currently clustered, one for each
+#' thread, need the rest. With full distances, sums of distances are kept for later, as long as
+#' there is memory for them. For the memory of a GPU see [gpu_devices()].
 #'
 #' The memory for observations is requested before the work starts. If there is too little, on the
 #' machine, in its container or job, or by `ulimit -v` (see *Memory* of [gdist()]), then or later,
-#' the call stops with a `gmhclust_error_memory`, and R continues. But if other programs take the
-#' memory meanwhile, the operating system may end R, as it grants more memory than it has.
+#' the call stops with a `gmhclust_error_memory`, and R continues. So it does if other programs take
+#' the memory meanwhile, unless they take it within milliseconds: then the operating system may end
+#' R, as it grants more memory than it has.
 #'
 #' Time grows with n^2 p; with G apriori clusters of about equal size, with (n^2 / G + G^2) p. An
 #' interrupt (Ctrl-C) stops the work within a second. Ties, outliers and columns of very different

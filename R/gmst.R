@@ -15,8 +15,8 @@
 #' other component. Neighbours are found as in [gknn()].
 #'
 #' @section Time and memory:
-#' The time is between that of [gknn()] with 8 neighbours and a few times as much. Memory is about
-#' 20 bytes for each value of X and 250 for each row. An interrupt (Ctrl-C) stops the work within a
+#' The time is between that of [gknn()] with 8 neighbours and a few times as much. Memory is at most
+#' 30 bytes for each value of X and 350 for each row. An interrupt (Ctrl-C) stops the work within a
 #' second.
 #'
 #' @inheritSection gmhclust Errors

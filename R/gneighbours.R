@@ -25,11 +25,12 @@
 #' 64 neighbours may be searched again, each time for 8 times as many.
 #'
 #' The number of neighbours is not known before the search, and may be that of all pairs: start with
-#' a small radius, or look at some rows (`subset`) first. While the search runs, memory is at most
-#' 40 bytes for each neighbour, in addition to about 20 bytes for each value of X and `query`. The
-#' result takes 12 bytes for each neighbour, or 4 without distances, and about 110 bytes for each
-#' observation. If there is too little memory, the call stops with an error of class
-#' `gmhclust_error_memory`. An interrupt (Ctrl-C) stops the work within a second.
+#' a small radius, or look at some rows (`subset`) first. Memory is about 26 bytes for each
+#' neighbour, of which 12 are the result (4 without distances), up to 200 MB for the neighbours that
+#' are found at a time, 20 bytes for each value of X and `query`, and 300 bytes for each
+#' observation. The search goes on only while there is memory for the result, too. If there is too
+#' little, the call stops with an error of class `gmhclust_error_memory`. An interrupt (Ctrl-C)
+#' stops the work within a second.
 #'
 #' @inheritSection gmhclust Errors
 #'
@@ -87,10 +88,8 @@ gneighbours <- function(X, # nolint: object_name_linter.
   found <- run_job(
     job_gneighbours(x, query, rows, radius, metric, device), progress, "Finding neighbours", call
   )
-  nn <- list(index = split_in_turn(found$index, found$counts))
-  found$index <- NULL
-  if (get_distance) nn$distance <- split_in_turn(found$distance, found$counts)
-  describe_result(nn, if (is.null(query)) rownames(x), rows)
+  if (!get_distance) found$distance <- NULL
+  describe_result(found, if (is.null(query)) rownames(x), rows)
 }
 
 # The checked search radius: one number for each of `n` searches, or one for all.
@@ -102,13 +101,4 @@ check_radius <- function(radius, n, arg, call) {
   bad <- which(is.na(radius) | radius < 0)
   if (length(bad) > 0) refuse(arg, paste("has", format(radius[bad[1]])), needs, call)
   as.double(radius)
-}
-
-# A list of the first counts[1] values, the next counts[2] values, and so on. split() would first
-# need a factor as long as the values, and refuses long vectors.
-split_in_turn <- function(values, counts) {
-  first <- cumsum(as.double(counts)) - counts + 1
-  lapply(seq_along(counts), function(i) {
-    values[seq.int(first[i], by = 1, length.out = counts[i])]
-  })
 }

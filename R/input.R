@@ -156,7 +156,8 @@ is_sound_factor <- function(x) {
 }
 
 # Columns centred and divided by their standard deviation; constant columns only centred.
-standardise <- function(x) {
+standardise <- function(x, call = NULL) {
+  check_memory("a standardised copy of the observations needs", 8 * length(x), call)
   for (j in seq_len(ncol(x))) x[, j] <- standardise_column(x[, j])
   x
 }

@@ -258,8 +258,8 @@ is_sparse <- function(x) inherits(x, "sparseMatrix")
 read_all <- function(x, arg, call) {
   if (!is_unread(x)) return(x)
   bytes <- 8 * nrow(x) * ncol(x)
-  refusal <- memory_refusal(paste0("all values of `", arg, "` need"), bytes)
-  if (!is.null(refusal)) stop(gmhclust_error_memory(refusal, call))
+  # The dense matrix, and what makes it.
+  check_memory(paste0("all values of `", arg, "` need"), 2 * bytes, call)
   if (is_sparse(x) && bytes >= 1e6) {
     message(gmhclust_condition(
       c("gmhclust_message_dense", "message"),

@@ -3,8 +3,10 @@
    ALTREP class allocates, or runs any code, where its values are read. */
 
 #include <setjmp.h>
+#include <stddef.h>
 #include <stdlib.h>
 
+#include <R_ext/Memory.h>
 #include <Rinternals.h>
 
 #ifdef __linux__
@@ -90,6 +92,63 @@ SEXP gmhclust_allocate_doubles(double length) {
 SEXP gmhclust_allocate_integers(double length) {
     return vector(INTSXP, sizeof(int), length);
 }
+
+/* Values of several vectors, one after the other. */
+typedef struct {
+    const void *values;
+    /* By vector: the place after its last value. */
+    const size_t *ends;
+    R_xlen_t vectors;
+} series;
+
+static SEXP split_indices(void *data) {
+    const series *all = data;
+    const unsigned *index = all->values;
+    SEXP list = PROTECT(Rf_allocVector(VECSXP, all->vectors));
+    size_t at = 0;
+    for (R_xlen_t i = 0; i < all->vectors; i++) {
+        SEXP own = Rf_allocVector(INTSXP, (R_xlen_t) (all->ends[i] - at));
+        SET_VECTOR_ELT(list, i, own);
+        for (int *to = INTEGER(own); at < all->ends[i]; at++) *to++ = (int) index[at] + 1;
+    }
+    UNPROTECT(1);
+    return list;
+}
+
+static SEXP split_doubles(void *data) {
+    const series *all = data;
+    const double *values = all->values;
+    SEXP list = PROTECT(Rf_allocVector(VECSXP, all->vectors));
+    size_t at = 0;
+    for (R_xlen_t i = 0; i < all->vectors; i++) {
+        SEXP own = Rf_allocVector(REALSXP, (R_xlen_t) (all->ends[i] - at));
+        SET_VECTOR_ELT(list, i, own);
+        for (double *to = REAL(own); at < all->ends[i]; at++) *to++ = values[at];
+    }
+    UNPROTECT(1);
+    return list;
+}
+
+/* A list of integer vectors of indices that count from 0 here and from 1 in R, or NULL if R has too
+   little memory. */
+SEXP gmhclust_split_indices(const unsigned *index, const size_t *ends, double vectors) {
+    series all = {index, ends, (R_xlen_t) vectors};
+    return caught(split_indices, &all);
+}
+
+/* The same for doubles, which stay as they are. */
+SEXP gmhclust_split_doubles(const double *values, const size_t *ends, double vectors) {
+    series all = {values, ends, (R_xlen_t) vectors};
+    return caught(split_doubles, &all);
+}
+
+static SEXP collect_garbage(void *unused) {
+    R_gc();
+    return R_NilValue;
+}
+
+/* Has R free what it does not use any more. */
+void gmhclust_collect_garbage(void) { caught(collect_garbage, NULL); }
 
 /* TRUE or FALSE, which R always has. */
 SEXP gmhclust_logical(int value) {

@@ -95,11 +95,12 @@ test_that("a SLURM job that asked for less memory is a limit of all but small re
   Sys.setenv(SLURM_MEM_PER_NODE = "1")
   refusal <- memory_refusal("All need", 8e7)
   skip_if_not(grepl("SLURM", paste(refusal)), "a machine without a limit by a control group")
-  left <- "80.0 MB, but only 0.0 MB of the 1.0 MB that this SLURM job asked for are available"
+  left <- paste("80.0 MB, but only 0.0 MB of the 1.0 MB that this SLURM job asked for are",
+                "available, and 32.0 MB stay free")
   expect_identical(refusal, paste("All need", left))
-  expect_null(memory_refusal("All need", 6e7))
-  # The distance needs little, the copy of the data more.
+  expect_null(memory_refusal("All need", 1.6e7))
+  # The distance needs little, two copies of the data more.
   error <- expect_error(gdist(matrix(0, 2, 5e6), backend = "cpu"), class = "gmhclust_error_memory")
-  expect_match(conditionMessage(error), paste("a copy of the observations needs", left),
+  expect_match(conditionMessage(error), "pairs of 2 observations need 160.0 MB, but only 0.0 MB",
                fixed = TRUE)
 })

@@ -4,6 +4,7 @@ use extendr_api::prelude::*;
 use gmhclust_core::{cut, dendrogram, Monitor, Result as CoreResult};
 
 use crate::job::Job;
+use crate::memory::plan;
 use crate::results::integers_to_r;
 use crate::rvalue::Values;
 
@@ -18,8 +19,12 @@ fn job_cut_tree(merge: Robj, k: Robj) -> Robj {
     let merge = Values::of(&merge, "merge");
     let merges = merges(&merge);
     let prepare = || {
-        let merge = dendrogram::merge_rows(&merge?)?;
+        let merge = merge?;
         let k = Values::<i32>::of(&k, "k")?.to_vec();
+        // The tree and its clusters, and the cuts, once here and once in R.
+        let bytes = merge.len() / 2 * (24 + 8 * k.len());
+        plan("cutting the tree needs", bytes as f64)?;
+        let merge = dendrogram::merge_rows(&merge)?;
         Ok(move |monitor: &Monitor| {
             let clusters = k.iter().map(|&k| usize::try_from(k).unwrap_or(0));
             cut::cuts(&merge, clusters, monitor)

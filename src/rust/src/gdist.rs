@@ -9,6 +9,7 @@ use gmhclust_core::{Monitor, Result as CoreResult};
 
 use crate::device::Device;
 use crate::job::Job;
+use crate::memory::plan;
 use crate::rvalue::{self, Values};
 use crate::{arguments, vector, workload};
 
@@ -32,7 +33,12 @@ fn job_gdist(x: Robj, y: Robj, metric: List, device: List) -> Robj {
             Some(y) => Pairs::across(n, y.nrows()),
             None => Pairs::within(n),
         };
-        pairs.check_memory()?;
+        // The result, and two copies of the data.
+        let copies = 2 * (n + y.as_ref().map_or(0, |y| y.nrows())) * columns;
+        plan(
+            &pairs.name(),
+            ((pairs.count() + copies) * size_of::<f64>()) as f64,
+        )?;
         let all = vector::stacked(&x, y.as_ref())?;
         let work = move |monitor: &Monitor, distances: &mut [f64]| {
             let engine = device.engine(&workload::distances(&pairs, columns))?;

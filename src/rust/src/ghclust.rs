@@ -6,9 +6,16 @@ use gmhclust_core::{memory, Monitor, Observations, Result as CoreResult};
 
 use crate::device::Device;
 use crate::job::Job;
+use crate::memory::plan;
 use crate::results::tree_to_r;
 use crate::rvalue::{self, Values};
 use crate::{arguments, workload};
+
+/// Names the least memory of a linkage: copies of data, and the tree. The device asks for the rest.
+const TREE: &str = "the observations and their tree need";
+
+/// Bytes of an observation in a tree, on its way to R.
+const BYTES_PER_LEAF: usize = 60;
 
 /// Starts linkage of observations with given dissimilarities.
 /// @param x double vector, the values of a dist object.
@@ -32,6 +39,7 @@ fn job_ghclust_dist(
     let prepare = || {
         let recurrence = recurrence(method, single)?;
         let device = Device::from_list(&device)?;
+        plan(TREE, (BYTES_PER_LEAF * n) as f64)?;
         let members = members_of(&members)?;
         Ok(move |monitor: &Monitor, values: &[f64]| {
             let engine = device.engine(&workload::linkage(recurrence.linkage, n))?;
@@ -68,6 +76,7 @@ fn job_ghclust_points(
         let x = Values::of(&x, "x")?;
         let x = x.matrix("x")?;
         let (n, columns) = x.dim();
+        plan(TREE, (n * (BYTES_PER_LEAF + 16 * columns)) as f64)?;
         let x = Observations::copied(x)?;
         let members = members_of(&members)?;
         Ok(move |monitor: &Monitor| {

@@ -6,6 +6,7 @@ use gmhclust_core::{matrix, Monitor, Result as CoreResult};
 
 use crate::device::Device;
 use crate::job::Job;
+use crate::memory::plan;
 use crate::results::r_integer;
 use crate::rvalue::{self, Values};
 use crate::{vector, workload};
@@ -24,6 +25,9 @@ fn job_gkmeans(x: Robj, centers: Robj, uniforms: Robj, iterations: i32, device: 
     let prepare = || {
         let (n, columns) = rvalue::size(&x, "x")?;
         let device = Device::from_list(&device)?;
+        // A copy, and the result; the device asks for the rest.
+        let bytes = n * (8 * columns + 40);
+        plan("the observations and their clusters need", bytes as f64)?;
         let iterations = usize::try_from(iterations).unwrap_or(1);
         let uniforms = Values::<f64>::of(&uniforms, "uniforms")?.to_vec();
         let centers = Values::of_optional(&centers, "centers")?;

@@ -3,11 +3,23 @@
 use extendr_api::prelude::*;
 use gmhclust_core::knn;
 use gmhclust_core::metric::Points;
+use gmhclust_core::neighbours::MOST_LISTED;
 use gmhclust_core::{matrix, Monitor, Result as CoreResult};
 
 use crate::device::Device;
 use crate::job::Job;
+use crate::memory::plan;
 use crate::{arguments, rvalue, vector, workload};
+
+/// Bytes of a search for each value of X and `query`. Measured by inst/benchmarks/memory.R.
+pub const BYTES_PER_VALUE: usize = 20;
+
+/// Bytes of a search and its result for all queries. Measured by inst/benchmarks/memory.R: 200 for
+/// each query; 12 for each neighbour in the result, and 12 in the search; and 32 for each neighbour
+/// in the lists of a block of queries.
+pub fn bytes_of_queries(queries: usize, k: usize) -> usize {
+    queries * (200 + 24 * k) + 32 * (queries * k).min(MOST_LISTED)
+}
 
 /// Starts to search for nearest neighbours.
 /// @param x double matrix of finite values, observations in rows.
@@ -19,8 +31,9 @@ use crate::{arguments, rvalue, vector, workload};
 /// @noRd
 #[extendr]
 fn job_gknn(x: Robj, query: Robj, k: i32, metric: List, device: List) -> Robj {
+    let is_among_itself = query.is_null();
     let mut vectors = vec![x];
-    vectors.extend((!query.is_null()).then_some(query));
+    vectors.extend((!is_among_itself).then_some(query));
     let rows = rvalue::rows(&vectors[vectors.len() - 1]);
     let prepare = || {
         let (n, columns) = rvalue::size(&vectors[0], "x")?;
@@ -32,6 +45,12 @@ fn job_gknn(x: Robj, query: Robj, k: i32, metric: List, device: List) -> Robj {
         let device = Device::from_list(&device)?;
         let k = usize::try_from(k).unwrap_or(0);
         let length = queries * k;
+        let rows = if is_among_itself { n } else { n + queries };
+        let bytes = bytes_of_queries(queries, k) + BYTES_PER_VALUE * rows * columns;
+        plan(
+            &format!("the {k} nearest neighbours of {queries} observations need"),
+            bytes as f64,
+        )?;
         Ok((
             length,
             move |monitor: &Monitor, values: &[&[f64]], index: &mut [i32], distance: &mut [f64]| {

@@ -12,8 +12,10 @@ use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::arguments::{self, Fields};
 use crate::device::Device;
+use crate::gknn::{bytes_of_queries, BYTES_PER_VALUE};
 use crate::graph::{graph_of, graph_to_r};
 use crate::job::Job;
+use crate::memory::plan;
 use crate::results::r_integer;
 use crate::rvalue::{self, Kind, Pointer, Values};
 use crate::{vector, workload};
@@ -43,10 +45,16 @@ fn job_gknn_points(x: Robj, query: Robj, digest: &str, metric: List, device: Lis
         let device = Device::from_list(&device)?;
         let (x, query) = (Values::of(&x, "x")?, Values::of_optional(&query, "query")?);
         let x = x.matrix("x")?;
-        let query = query.as_ref().map(|query| query.matrix("query"));
+        let query = query
+            .as_ref()
+            .map(|query| query.matrix("query"))
+            .transpose()?;
         let (n, columns) = x.dim();
+        let rows = n + query.as_ref().map_or(0, |query| query.nrows());
+        let bytes = BYTES_PER_VALUE * rows * columns;
+        plan("the observations of a block need", bytes as f64)?;
         let before = u64::from_str_radix(digest, 16).unwrap_or(0);
-        let all = vector::stacked(&x, query.transpose()?.as_ref())?;
+        let all = vector::stacked(&x, query.as_ref())?;
         Ok(move |monitor: &Monitor| {
             let (x, query) = all.values().split_at(n * columns);
             let digests = [
@@ -110,6 +118,8 @@ fn job_gknn_block(
         let own = fields.integers("own")?;
         let number = |number: &i32| count(number - 1) as u32;
         let own = own.map(|numbers| numbers.iter().map(number).collect());
+        let bytes = bytes_of_queries(queries.len(), count(k));
+        plan("the neighbours of a block need", bytes as f64)?;
         let mut graph = match &found {
             Nullable::NotNull(found) => {
                 let found = Fields::new("found", found);

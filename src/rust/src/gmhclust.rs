@@ -9,9 +9,17 @@ use gmhclust_core::{memory, Error as CoreError, Merge, Monitor, Result as CoreRe
 use crate::arguments::Fields;
 use crate::device::Device;
 use crate::job::Job;
+use crate::memory::plan;
 use crate::results::{merge_to_r, r_integer};
 use crate::rvalue::{self, Values};
 use crate::{vector, workload};
+
+/// Names the least memory of a clustering: a copy of the data, and the tree. The device asks for the
+/// rest.
+const TREE: &str = "the observations and their tree need";
+
+/// Bytes of an observation in a tree, on its way to R.
+const BYTES_PER_LEAF: usize = 60;
 
 /// Starts a Mahalanobis-average clustering.
 /// @param x double matrix, observations in rows.
@@ -34,6 +42,7 @@ fn job_gmhclust(
 ) -> Robj {
     let prepare = || {
         let (n, columns) = rvalue::size(&x, "x")?;
+        plan(TREE, (n * (BYTES_PER_LEAF + 8 * columns)) as f64)?;
         let options = options_of(&options)?;
         let apriori = Values::of_optional(&apriori, "apriori")?;
         let apriori = apriori.map(|codes| apriori_codes(&codes)).transpose()?;
@@ -82,6 +91,7 @@ fn job_gmhclust(
 fn job_gmhclust_within(x: Robj, options: List, apriori: Robj, device: List) -> Robj {
     let prepare = || {
         let (n, columns) = rvalue::size(&x, "x")?;
+        plan(TREE, (n * (BYTES_PER_LEAF + 8 * columns)) as f64)?;
         let options = options_of(&options)?;
         let apriori = apriori_codes(&Values::of(&apriori, "apriori")?)?;
         let device = Device::from_list(&device)?;

@@ -7,9 +7,15 @@ use gmhclust_core::{matrix, Monitor, Result as CoreResult};
 
 use crate::device::Device;
 use crate::job::Job;
+use crate::memory::plan;
 use crate::results::r_integer;
 use crate::rvalue::{self, Values};
 use crate::{arguments, vector, workload};
+
+/// Bytes of the work and the result: for each row, and for each value. Measured by
+/// inst/benchmarks/memory.R.
+const BYTES_PER_ROW: usize = 350;
+const BYTES_PER_VALUE: usize = 30;
 
 /// Starts to build a minimum spanning tree.
 /// @param x double matrix of finite values, observations in rows.
@@ -25,6 +31,9 @@ fn job_gmst(x: Robj, metric: List, device: List) -> Robj {
         let x = Values::of(&x, "x")?;
         let x = x.matrix("x")?;
         let (n, columns) = x.dim();
+        let bytes = n * (BYTES_PER_ROW + BYTES_PER_VALUE * columns);
+        let what = format!("the spanning tree of {n} observations needs");
+        plan(&what, bytes as f64)?;
         let x = matrix::stacked(&[x], columns)?;
         Ok(move |monitor: &Monitor| {
             let engine = device.engine(&workload::pairs_of(n, n, columns))?;

@@ -7,9 +7,17 @@ use gmhclust_core::{memory, Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::device::Device;
 use crate::job::Job;
-use crate::results::r_integer;
+use crate::memory::plan;
 use crate::rvalue::{self, Values};
 use crate::{arguments, vector, workload};
+
+/// Bytes that a search takes at least: for each value of X and `query`, and for each row. Measured by
+/// inst/benchmarks/memory.R.
+const BYTES_PER_VALUE: usize = 20;
+const BYTES_PER_ROW: usize = 200;
+
+/// Bytes of a neighbour in R: its number and its distance.
+const BYTES_PER_NEIGHBOUR: usize = 12;
 
 /// Starts to search for all neighbours within a radius.
 /// @param x double matrix of finite values, observations in rows.
@@ -18,8 +26,8 @@ use crate::{arguments, vector, workload};
 /// @param radius doubles, one for all searches or one for each.
 /// @param metric as in job_gdist().
 /// @param device as in job_gmhclust().
-/// @return External pointer to the job. Its value is list(counts, index, distance): the number of
-///   neighbours of each query, and the neighbours' numbers and distances, query after query.
+/// @return External pointer to the job. Its value is list(index, distance): lists with a vector for
+///   each query, the neighbours' numbers and distances.
 /// @noRd
 #[extendr]
 fn job_gneighbours(
@@ -43,6 +51,9 @@ fn job_gneighbours(
             Some(query) => n..n + query.nrows(),
             None => 0..n,
         };
+        let count = rows.len() + n;
+        let bytes = BYTES_PER_VALUE * count * columns + BYTES_PER_ROW * count;
+        plan("the search for neighbours needs", bytes as f64)?;
         let queries = match Values::of_optional(&subset, "subset")? {
             Some(subset) => chosen(&subset, rows.start, rows.len())?,
             None => memory::collected("the neighbours need", rows.start as u32..rows.end as u32)?,
@@ -52,7 +63,8 @@ fn job_gneighbours(
             let engine = device.engine(&workload::pairs_of(queries.len(), n, columns))?;
             let prepare = || Points::prepare(metric, all, monitor);
             let points = engine.cpu().install(prepare)?;
-            let mut search = RangeSearch::new(&points, n, queries, &radius)?;
+            let search = RangeSearch::new(&points, n, queries, &radius)?;
+            let mut search = search.to_be_copied(BYTES_PER_NEIGHBOUR);
             engine.run(monitor, |on| search.run(on, monitor))?;
             Ok(search.into_within())
         })
@@ -78,18 +90,11 @@ fn within_to_r(within: Within) -> CoreResult<Robj> {
         index,
         distance,
     } = within;
-    let starts = std::iter::once(&0).chain(&ends);
-    let counts: Vec<i32> = ends
-        .iter()
-        .zip(starts)
-        .map(|(end, start)| r_integer(end - start))
-        .collect();
-    let index_to_r = vector::integers(index.iter().map(|&index| r_integer(index) + 1))?;
+    let index_to_r = vector::split_indices(&index, &ends)?;
     drop(index);
     rvalue::list([
-        ("counts", vector::integers(counts.into_iter())?),
         ("index", index_to_r),
-        ("distance", vector::doubles(distance.into_iter())?),
+        ("distance", vector::split_doubles(&distance, &ends)?),
     ])
 }
 

@@ -2,16 +2,18 @@
 //! and handles interrupts.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::ffi::CStr;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use extendr_api::prelude::*;
-use gmhclust_core::{memory, Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_core::memory::{self, account::Held};
+use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 
-use crate::reserve::Ballast;
+use crate::reserve::{self, Ballast};
 use crate::rvalue::{self, Kind, Pointer};
 use crate::vector::{self, Source};
 
@@ -44,6 +46,9 @@ impl From<CoreError> for Failure {
     }
 }
 
+/// Time from the start of a job to the first look at the limits of memory.
+const FIRST_LOOK: Duration = Duration::from_millis(5);
+
 /// Bytes that a job's thread needs: its stack, 2 MiB by Rust's default, and 256 KiB for the system.
 const THREAD_BYTES: f64 = (9 << 18) as f64;
 
@@ -75,6 +80,10 @@ pub struct Job {
     worker: Option<JoinHandle<()>>,
     /// The R vectors that the worker fills in or reads. They outlive the worker.
     kept: Vec<Robj>,
+    /// The vectors that the worker fills in, for the account of memory.
+    held: Vec<Held>,
+    /// When to look at the limits of memory next.
+    next_look: Cell<Instant>,
 }
 
 impl Kind for Job {
@@ -140,8 +149,9 @@ impl Job {
         T: Send + 'static,
         W: FnOnce(&Monitor, &mut [f64]) -> CoreResult<T> + Send + 'static,
     {
-        let allocated = work.and_then(|(length, work)| Ok((work, vector::allocate(length)?)));
-        let (work, (output, destination)) = match allocated {
+        let allocated =
+            work.and_then(|(length, work)| Ok((length, work, vector::allocate(length)?)));
+        let (length, work, (output, destination)) = match allocated {
             Ok(allocated) => allocated,
             Err(error) => return Self::failed(error.into()),
         };
@@ -150,10 +160,11 @@ impl Job {
             // gets it before.
             work(monitor, unsafe { destination.values() })
         };
+        let held = vec![Held::new(size_of::<f64>() * length)];
         let mut job = Self::spawn(observations, filling, move |value, mut kept: Vec<Robj>| {
             to_r(value, kept.pop().expect("is kept for this"))
         });
-        job.kept = vec![output];
+        (job.kept, job.held) = (vec![output], held);
         job
     }
 
@@ -174,12 +185,16 @@ impl Job {
             let (length, work) = work?;
             let sources: CoreResult<Vec<Source>> = vectors.iter().map(Source::new).collect();
             let integers = vector::allocate_integers(length)?;
-            CoreResult::Ok((work, sources?, integers, vector::allocate(length)?))
+            let mut held = vec![Held::new(size_of::<i32>() * length)];
+            let doubles = vector::allocate(length)?;
+            held.push(Held::new(size_of::<f64>() * length));
+            CoreResult::Ok(((work, held), sources?, integers, doubles))
         };
-        let (work, sources, (integers, to_integers), (doubles, to_doubles)) = match prepare() {
+        let ((work, held), sources, integers, doubles) = match prepare() {
             Ok(prepared) => prepared,
             Err(error) => return Self::failed(error.into()),
         };
+        let ((integers, to_integers), (doubles, to_doubles)) = (integers, doubles);
         let filling = move |monitor: &Monitor| {
             // SAFETY: as for `start_reading` and `start_filling`: the job keeps all these vectors.
             let values: Vec<&[f64]> = sources.iter().map(|s| unsafe { s.values() }).collect();
@@ -194,7 +209,7 @@ impl Job {
                 _ => unreachable!("both are kept"),
             }
         });
-        job.kept = vec![integers, doubles];
+        (job.kept, job.held) = (vec![integers, doubles], held);
         job.kept.extend(vectors);
         job
     }
@@ -230,6 +245,8 @@ impl Job {
                 shared,
                 worker: Some(worker),
                 kept: Vec::new(),
+                held: Vec::new(),
+                next_look: Cell::new(Instant::now() + FIRST_LOOK),
             },
             Err(error) => {
                 let message = format!("the operating system gave no thread to work on: {error}");
@@ -247,11 +264,36 @@ impl Job {
             }),
             worker: None,
             kept: Vec::new(),
+            held: Vec::new(),
+            next_look: Cell::new(Instant::now()),
         }
     }
 
     /// Blocks until the job has ended, but at most for `timeout`. Returns whether it has ended.
+    ///
+    /// Looks meanwhile whether a limit on memory is near, and has the worker stop there: not all
+    /// memory is asked for, and other processes may take it.
     pub fn wait(&self, timeout: Duration) -> bool {
+        let until = Instant::now() + timeout;
+        loop {
+            let look = self.next_look.get();
+            if self.has_ended_by(until.min(look)) {
+                return true;
+            }
+            if until < look {
+                return false;
+            }
+            let (is_near, next) = memory::watch();
+            if is_near {
+                reserve::stop_computations();
+            }
+            self.next_look.set(Instant::now() + next);
+        }
+    }
+
+    /// Blocks until the job has ended, but at most until `end`. Returns whether it has ended.
+    fn has_ended_by(&self, end: Instant) -> bool {
+        let timeout = end.saturating_duration_since(Instant::now());
         let (phase, _) = self
             .shared
             .ended
@@ -287,6 +329,7 @@ impl Job {
         };
         let kept = std::mem::take(&mut self.kept);
         let value = outcome.and_then(|to_r| Ok(to_r(kept)?));
+        self.held.clear();
         let list = || match value {
             Ok(value) => rvalue::list([
                 ("ok", rvalue::logical(true)),
@@ -310,6 +353,7 @@ impl Job {
         self.shared.monitor.stop();
         self.join();
         self.kept.clear();
+        self.held.clear();
         *self.shared.phase() = Phase::Ended(Err(CoreError::Interrupt.into()));
     }
 

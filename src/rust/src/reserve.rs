@@ -16,7 +16,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::{copy_nonoverlapping, null_mut};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gmhclust_core::memory::{self, Granules};
+use gmhclust_core::memory::{self, account, Granules};
 use gmhclust_core::Result as CoreResult;
 
 /// Bytes of the arena. It must hold the small allocations that all threads make until they next
@@ -169,6 +169,11 @@ impl Reserve {
     }
 }
 
+/// Tells running computations to stop, because a limit on memory is near.
+pub fn stop_computations() {
+    RESERVE.lock().signal_shortage();
+}
+
 /// Address space that is reserved until this value is dropped, or until a shortage.
 pub struct Ballast(());
 
@@ -242,17 +247,34 @@ impl Allocator {
     }
 }
 
+/// Reports an allocation, unless it was refused.
+#[inline]
+fn count(pointer: *mut u8, bytes: usize) {
+    if bytes >= account::LARGE && !pointer.is_null() {
+        account::took(bytes);
+    }
+}
+
+/// Reports that an allocation was freed.
+#[inline]
+fn discount(bytes: usize) {
+    if bytes >= account::LARGE {
+        account::gave_back(bytes);
+    }
+}
+
 // SAFETY: memory comes from the system, or from granules of the arena that have no other owner
 // until they are freed. Memory returns to where it came from. Nothing here panics.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promises.
-        let pointer = unsafe { System.alloc(layout) };
+        let mut pointer = unsafe { System.alloc(layout) };
         if pointer.is_null() {
             // SAFETY: the caller's promises.
-            return self.alloc_from_reserve(layout, || unsafe { System.alloc(layout) });
+            pointer = self.alloc_from_reserve(layout, || unsafe { System.alloc(layout) });
         }
+        count(pointer, layout.size());
         pointer
     }
 
@@ -268,11 +290,13 @@ unsafe impl GlobalAlloc for Allocator {
                 unsafe { pointer.write_bytes(0, layout.size()) };
             }
         }
+        count(pointer, layout.size());
         pointer
     }
 
     #[inline]
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        discount(layout.size());
         if ARENA.holds(pointer) {
             ARENA.give_back(pointer, layout);
         } else {
@@ -287,6 +311,8 @@ unsafe impl GlobalAlloc for Allocator {
             // SAFETY: the caller's promises, and the memory is the system's.
             let moved = unsafe { System.realloc(pointer, layout, size) };
             if !moved.is_null() {
+                discount(layout.size());
+                count(moved, size);
                 return moved;
             }
             if memory::is_refusable() {

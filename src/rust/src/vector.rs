@@ -8,6 +8,7 @@ use extendr_api::SEXP;
 use gmhclust_core::{memory, Cpu, Error as CoreError, Observations, Result as CoreResult};
 use ndarray::{Array2, ArrayView2, ShapeBuilder};
 
+use crate::memory::ask;
 use crate::rvalue::{self, Values};
 
 // R objects are opaque here: only their address crosses.
@@ -16,6 +17,8 @@ extern "C" {
     /// See values.c. Null pointers if R has too little memory.
     fn gmhclust_allocate_doubles(length: f64) -> SEXP;
     fn gmhclust_allocate_integers(length: f64) -> SEXP;
+    fn gmhclust_split_indices(index: *const u32, ends: *const usize, vectors: f64) -> SEXP;
+    fn gmhclust_split_doubles(values: *const f64, ends: *const usize, vectors: f64) -> SEXP;
 }
 
 /// Pointer to the values of a vector that is filled in.
@@ -73,8 +76,9 @@ impl Source {
 /// A new R vector of doubles with arbitrary values, and a pointer to them. For R's thread only.
 ///
 /// # Errors
-/// `Error::Memory` if R has too little memory.
+/// `Error::Memory` if R has too little memory, or the limits of the system leave too little.
 pub fn allocate(length: usize) -> CoreResult<(Robj, Destination<f64>)> {
+    ask("a result needs", (size_of::<f64>() * length) as f64)?;
     // SAFETY: this is R's thread.
     let vector = unsafe { gmhclust_allocate_doubles(length as f64) };
     let mut vector = checked::<f64>(vector, length)?;
@@ -87,6 +91,7 @@ pub fn allocate(length: usize) -> CoreResult<(Robj, Destination<f64>)> {
 /// # Errors
 /// As [`allocate`].
 pub fn allocate_integers(length: usize) -> CoreResult<(Robj, Destination<i32>)> {
+    ask("a result needs", (size_of::<i32>() * length) as f64)?;
     // SAFETY: this is R's thread.
     let vector = unsafe { gmhclust_allocate_integers(length as f64) };
     let mut vector = checked::<i32>(vector, length)?;
@@ -115,6 +120,42 @@ pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> 
     places.zip(values).for_each(|(to, value)| *to = value);
     Ok(vector)
 }
+
+/// A new R list of integer vectors, the indices up to each of `ends`, counted from 1. For R's thread
+/// only.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn split_indices(index: &[u32], ends: &[usize]) -> CoreResult<Robj> {
+    split(index, ends, gmhclust_split_indices)
+}
+
+/// As [`split_indices`], for doubles.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn split_doubles(values: &[f64], ends: &[usize]) -> CoreResult<Robj> {
+    split(values, ends, gmhclust_split_doubles)
+}
+
+fn split<T>(
+    values: &[T],
+    ends: &[usize],
+    make: unsafe extern "C" fn(*const T, *const usize, f64) -> SEXP,
+) -> CoreResult<Robj> {
+    assert!(ends.is_sorted() && ends.last().is_none_or(|&end| end == values.len()));
+    let bytes = (size_of_val(values) + VECTOR_BYTES * ends.len()) as f64;
+    ask("a result needs", bytes)?;
+    let what = format!("a result of {}", memory::in_words(bytes));
+    // SAFETY: this is R's thread, and the ends are places in the values, in increasing order.
+    unsafe {
+        let list = make(values.as_ptr(), ends.as_ptr(), ends.len() as f64);
+        rvalue::made(list, &what)
+    }
+}
+
+/// Bytes of an R vector beside its values, and of the pointer to it in a list.
+pub const VECTOR_BYTES: usize = 56;
 
 /// The values of an R matrix with this many columns.
 ///

@@ -95,6 +95,11 @@ fn start(thread: rayon::ThreadBuilder) -> io::Result<JoinHandle<()>> {
 }
 
 impl Cpu {
+    /// Number of threads.
+    pub fn threads(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
     /// Runs `work` in the pool, so that rayon divides it among its threads.
     pub fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         self.pool.install(work)

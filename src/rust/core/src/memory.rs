@@ -6,6 +6,7 @@
 //! [`shortage`] when it starts to use it; then computations stop with an error at the next
 //! [`Monitor::check`](crate::Monitor::check), while the reserve lasts.
 
+pub mod account;
 mod available;
 mod bytes;
 mod granules;
@@ -13,12 +14,13 @@ mod granules;
 use std::cell::Cell;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytemuck::Zeroable;
 use rayon::prelude::*;
 
 use crate::error::{Error, Result};
-use available::available;
+use available::{available, Available};
 pub use bytes::in_words;
 pub use granules::Granules;
 
@@ -68,13 +70,19 @@ fn refusable<T>(ask: impl FnOnce() -> T) -> T {
 /// Names requests for copies of observations in memory errors.
 pub const OBSERVATIONS: &str = "a copy of the observations needs";
 
-/// Bytes of a request up to which the limits on memory are not read. A machine or a container that
-/// is full gets memory for small work by swapping; without this, all calls would fail there. Too
-/// large a value lets requests pass that end the process.
-const SMALL: f64 = (64 << 20) as f64;
+/// Share of a limit that requests leave free: the process, other allocators and the kernel take
+/// memory that nobody asks for here. The number is a convention; with less, a process near its limit
+/// is ended.
+const HEADROOM: f64 = 0.03;
 
-/// Checks that there is memory for `bytes` bytes, by the limits of the machine, its containers and
-/// jobs, and by a request. `what` names it, as in "the tree needs".
+/// The least and the most bytes of headroom. The least is for R, whose garbage and byte code took up
+/// to 20 MB during calls; more than the most would waste memory of large machines.
+const LEAST_HEADROOM: f64 = 32e6;
+const MOST_HEADROOM: f64 = 1e9;
+
+/// Checks that there is memory for `bytes` bytes in addition to what was taken before, by the limits
+/// of the machine, its containers and jobs, and by a request. `what` names it, as in "the tree
+/// needs".
 ///
 /// # Errors
 /// `Error::Memory` with the size of the request and the memory that is left.
@@ -84,14 +92,48 @@ pub fn check(what: &str, bytes: f64) -> Result<()> {
 }
 
 /// Checks that the limits leave `bytes` bytes: the system may grant more, and end the process later.
+/// Small requests pass without a look until their sum is large.
 fn check_limits(what: &str, bytes: f64) -> Result<()> {
-    if bytes > SMALL {
-        if let Some(available) = available().filter(|available| available.left < bytes) {
-            return Err(too_much(what, bytes, &available.to_string()));
-        }
+    if !account::is_due(bytes) {
+        return Ok(());
+    }
+    let Some(available) = available() else {
+        return Ok(());
+    };
+    account::looked();
+    let headroom = headroom(&available);
+    let available = available.less(account::unwritten() + headroom);
+    if available.left < bytes {
+        let kept = format!("{available}, and {} stay free", in_words(headroom));
+        return Err(too_much(what, bytes, &kept));
     }
     Ok(())
 }
+
+/// Bytes that requests leave free.
+fn headroom(available: &Available) -> f64 {
+    (HEADROOM * available.limit).clamp(LEAST_HEADROOM, MOST_HEADROOM)
+}
+
+/// Looks whether a limit is near because of the present call, so that it has to stop: other
+/// allocations than requests, or other processes, may have taken the memory. Returns that, and the
+/// time until the next look.
+pub fn watch() -> (bool, Duration) {
+    let Some(available) = available() else {
+        return (false, SELDOM);
+    };
+    let is_near = available.left < headroom(&available) / 2.0 && account::has_grown();
+    let next = Duration::from_secs_f64((available.left / FASTEST_GROWTH).min(1.0));
+    (is_near, next.clamp(OFTEN, SELDOM))
+}
+
+/// Bytes a second that a process may grow by, for the time until the next look at the limits. A
+/// thread wrote 2 to 4 GB of new pages a second.
+const FASTEST_GROWTH: f64 = 1e10;
+
+/// The least and the most time between two looks, which take 50 µs each.
+const OFTEN: Duration = Duration::from_millis(5);
+const SELDOM: Duration = Duration::from_millis(500);
 
 /// Checks that there is memory for the working data of a computation, `each` bytes per observation
 /// beside the observations themselves; `what` names the computation. `each` is measured. A
@@ -111,9 +153,9 @@ pub fn check_working(what: &str, observations: usize, each: usize) -> Result<()>
 /// less.
 pub fn room<T>(what: &str, len: usize) -> Result<Vec<T>> {
     check_shortage()?;
+    check_limits(what, bytes_of::<T>(len))?;
     let mut values = Vec::new();
     refusable(|| values.try_reserve_exact(len)).map_err(|_| refused::<T>(what, len))?;
-    check_limits(what, bytes_of::<T>(len))?;
     Ok(values)
 }
 
@@ -126,9 +168,27 @@ pub fn reserve<T>(values: &mut Vec<T>, what: &str, more: usize) -> Result<()> {
         return Ok(());
     }
     check_shortage()?;
-    let reserved = refusable(|| values.try_reserve(more));
-    reserved.map_err(|_| refused::<T>(what, values.len() + more))?;
-    check_limits(what, bytes_of::<T>(more))
+    let room = grown::<T>(values.capacity()).max(values.len() + more);
+    // The system moves large memory without a copy of it.
+    let is_moved = bytes_of::<T>(values.capacity()) >= MOVED_WITHOUT_COPY;
+    let new = room - if is_moved { values.capacity() } else { 0 };
+    check_limits(what, bytes_of::<T>(new))?;
+    let reserved = refusable(|| values.try_reserve_exact(room - values.len()));
+    reserved.map_err(|_| refused::<T>(what, room))
+}
+
+/// Bytes from which glibc's `realloc` moves pages instead of their contents: 32 MiB at most, its
+/// greatest threshold for memory of its own mapping.
+const MOVED_WITHOUT_COPY: f64 = (32 << 20) as f64;
+
+/// The room of a vector that grows step by step: twice the present one, or an eighth more where it is
+/// large, since the room counts as taken before it is needed.
+fn grown<T>(capacity: usize) -> usize {
+    if bytes_of::<T>(capacity) < MOVED_WITHOUT_COPY {
+        2 * capacity
+    } else {
+        capacity + capacity / 8
+    }
 }
 
 /// `len` zeros.
@@ -137,11 +197,10 @@ pub fn reserve<T>(values: &mut Vec<T>, what: &str, more: usize) -> Result<()> {
 /// As [`room`].
 pub fn zeros<T: Zeroable>(what: &str, len: usize) -> Result<Vec<T>> {
     check_shortage()?;
+    check_limits(what, bytes_of::<T>(len))?;
     // The system's fresh pages are zero; writing zeros would take long.
     let zeros = refusable(|| bytemuck::allocation::try_zeroed_vec(len));
-    let zeros = zeros.map_err(|()| refused::<T>(what, len))?;
-    check_limits(what, bytes_of::<T>(len))?;
-    Ok(zeros)
+    zeros.map_err(|()| refused::<T>(what, len))
 }
 
 /// `len` copies of a value.
@@ -225,11 +284,13 @@ mod tests {
         let expected = squares.clone().collect::<Vec<i32>>();
         assert_eq!(collected_on_threads("all need", squares), Ok(expected));
         // More than addresses reach.
-        let refused = "all need 1152921504.6 GB, but the system does not give so much";
-        let refused = Error::Memory(refused.into());
-        assert_eq!(room::<f64>("all need", 1 << 57), Err(refused.clone()));
-        assert_eq!(zeros::<f64>("all need", 1 << 57), Err(refused.clone()));
-        assert_eq!(zeros::<[f32; 16]>("all need", 1 << 54), Err(refused));
+        fn is_refused<T>(result: Result<T>) -> bool {
+            let refused = "all need 1152921504.6 GB, but ";
+            matches!(result, Err(Error::Memory(message)) if message.starts_with(refused))
+        }
+        assert!(is_refused(room::<f64>("all need", 1 << 57)));
+        assert!(is_refused(zeros::<f64>("all need", 1 << 57)));
+        assert!(is_refused(zeros::<[f32; 16]>("all need", 1 << 54)));
         assert!(filled("all need", 1 << 57, 1.0).is_err());
         // More than a number of bytes can be.
         assert!(zeros::<f64>("all need", usize::MAX).is_err());
@@ -240,11 +301,44 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn more_than_the_limits_leave_is_refused_with_what_is_left() {
-        let left = available().expect("Linux tells the memory of the machine");
-        let too_much = Err(Error::Memory(format!("all need 100000.0 GB, but {left}")));
+        let available = available().expect("Linux tells the memory of the machine");
+        let kept = in_words(headroom(&available));
+        let left = available.less(headroom(&available));
+        let too_much = format!("all need 100000.0 GB, but {left}, and {kept} stay free");
+        let too_much = Err(Error::Memory(too_much));
         let digits = |text: String| text.replace(|c: char| c.is_ascii_digit(), "");
         let words = |of: Result<()>| digits(format!("{of:?}"));
         // The numbers change between the calls.
         assert_eq!(words(check("all need", 1e14)), words(too_much));
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn small_requests_are_summed_until_they_are_worth_a_look() {
+        // Other tests of this process take memory, too, so a look may come earlier.
+        let held: Vec<_> = (0..3).map(|_| account::Held::new(8 << 20)).collect();
+        assert!(account::is_due(1.0));
+        drop(held);
+        let far = account::Held::new(1 << 50);
+        let refused = check("all need", 1000.0);
+        assert!(
+            matches!(refused, Ok(())),
+            "no call began, so nothing is unwritten"
+        );
+        drop(far);
+    }
+
+    #[test]
+    fn vectors_that_grow_keep_their_values() {
+        let mut values: Vec<u32> = Vec::new();
+        for i in 0..100_000 {
+            reserve(&mut values, "all need", 1).unwrap();
+            values.push(i);
+        }
+        assert!(values.iter().copied().eq(0..100_000));
+        assert!(values.capacity() <= 200_000);
+        // An eighth more, not twice as much.
+        assert_eq!(grown::<f64>(8 << 20), 9 << 20);
+        assert_eq!(grown::<f64>(1 << 10), 2 << 10);
     }
 }

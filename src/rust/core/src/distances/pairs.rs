@@ -112,14 +112,16 @@ impl Pairs {
     /// # Errors
     /// `Error::Memory` says how much they need.
     pub fn check_memory(&self) -> Result<()> {
+        memory::check(&self.name(), self.count() as f64 * size_of::<f64>() as f64)
+    }
+
+    /// Names the distances in memory errors.
+    pub fn name(&self) -> String {
         let of = if self.triangle {
             format!("all pairs of {} observations", self.rows)
         } else {
             format!("{} x {} observations", self.rows, self.columns())
         };
-        memory::check(
-            &format!("the distances of {of} need"),
-            self.count() as f64 * size_of::<f64>() as f64,
-        )
+        format!("the distances of {of} need")
     }
 }

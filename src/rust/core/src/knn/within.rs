@@ -21,6 +21,11 @@ const WANTED_FACTOR: usize = 8;
 /// Most neighbours that one request can find: about 100 MB in the lists of a device.
 const MOST_FOUND: usize = 1 << 21;
 
+/// Most requests for more neighbours whose lists are held at a time: 16 bytes for each neighbour,
+/// 134 MB. Queries beyond them are searched for again later. That happens in the first batches only,
+/// since later ones begin with more neighbours.
+const MOST_LISTS: usize = 4;
+
 /// The references within a radius of each query, nearest first, ties by index.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Within {
@@ -33,9 +38,12 @@ pub struct Within {
 }
 
 impl Within {
-    /// Appends the neighbours of the next queries.
-    fn extend(&mut self, lists: &[Vec<(f64, u32)>]) -> Result<()> {
+    /// Appends the neighbours of the next queries. Checks that the caller can hold all so far, in
+    /// `copy` bytes each, beside these.
+    fn extend(&mut self, lists: &[Vec<(f64, u32)>], copy: f64) -> Result<()> {
         let more = lists.iter().map(Vec::len).sum();
+        let so_far = self.index.len() + more;
+        memory::check("the neighbours so far need", copy * so_far as f64)?;
         memory::reserve(&mut self.index, NEIGHBOURS, more)?;
         memory::reserve(&mut self.distance, NEIGHBOURS, more)?;
         for found in lists {
@@ -60,6 +68,8 @@ pub struct RangeSearch<'a> {
     queries: Vec<u32>,
     radii: Vec<f64>,
     found: Within,
+    /// Bytes for each neighbour that the caller is going to hold beside [`Within`].
+    copy: f64,
     announced: bool,
 }
 
@@ -107,8 +117,18 @@ impl<'a> RangeSearch<'a> {
             queries,
             radii,
             found,
+            copy: 0.0,
             announced: false,
         })
+    }
+
+    /// The same search for a caller that copies the result: the search goes on only while there is
+    /// memory for `bytes` bytes of each neighbour beside its own.
+    pub fn to_be_copied(self, bytes: usize) -> Self {
+        Self {
+            copy: bytes as f64,
+            ..self
+        }
     }
 
     /// Searches for the neighbours of all unfinished queries on a device.
@@ -140,7 +160,7 @@ impl<'a> RangeSearch<'a> {
                     return Ok(());
                 }
                 let lists = self.search(done..end, wanted, &mut *neighbours)?;
-                self.found.extend(&lists)?;
+                self.found.extend(&lists, self.copy)?;
                 monitor.advance(lists.len() as u64);
                 wanted = usual_wanted(&lists);
             }
@@ -152,7 +172,8 @@ impl<'a> RangeSearch<'a> {
         self.found
     }
 
-    /// The neighbours of some queries, of which the first search asks for `wanted`.
+    /// The neighbours of some queries, of which the first search asks for `wanted`; only those of
+    /// the first of these where many have more.
     fn search(
         &self,
         some: Range<usize>,
@@ -163,10 +184,18 @@ impl<'a> RangeSearch<'a> {
         let mut open: Vec<usize> = some.clone().collect();
         while !open.is_empty() {
             wanted = wanted.min(self.references);
+            // Their lists are all held at a time.
+            if let Some(&beyond) = open.get(MOST_LISTS * queries_per_request(wanted)) {
+                open.retain(|&at| at < beyond);
+                lists.truncate(beyond - some.start);
+            }
             let mut still_open = Vec::new();
             for part in open.chunks(queries_per_request(wanted)) {
                 let queries: Vec<u32> = part.iter().map(|&at| self.queries[at]).collect();
                 let limits: Vec<f64> = part.iter().map(|&at| self.radii[at]).collect();
+                // Those of the device, and copies.
+                let lists_of_request = 2 * size_of::<(f64, u32)>() * part.len() * wanted;
+                memory::check(NEIGHBOURS, lists_of_request as f64)?;
                 let request = NeighbourRequest {
                     queries: &queries,
                     wanted,

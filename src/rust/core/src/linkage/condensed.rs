@@ -131,6 +131,11 @@ pub fn pairs(n: usize) -> usize {
     n * n.saturating_sub(1) / 2
 }
 
+/// Bytes of the distances of `n` clusters that are doubles at a time on their way to singles.
+pub fn room_for_doubles(n: usize) -> f64 {
+    (pairs(n).min(AT_A_TIME) * size_of::<f64>()) as f64
+}
+
 /// The start of the row of cluster `i` of `n`: its dissimilarities to clusters i + 1, …, n − 1.
 #[inline(always)]
 pub fn row_start(n: usize, i: usize) -> usize {

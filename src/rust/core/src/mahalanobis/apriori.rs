@@ -8,7 +8,7 @@ use rayon::prelude::*;
 use super::agglomerate::agglomerate_all;
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
-use super::options::Options;
+use super::options::{Distance, Options};
 use super::problem::{Problem, UnionRule};
 use crate::cpu::Cpu;
 use crate::dendrogram::{Height, TreeBuilder};
@@ -150,6 +150,21 @@ pub fn above(
         apriori_merges: apriori_labels.len(),
         apriori_labels,
     })
+}
+
+/// Checks that there is memory for the observations of all apriori clusters: a sorted copy, merges,
+/// the tree and, for full Mahalanobis distances, members. Measured; the clustering of each problem
+/// asks for its own.
+///
+/// # Errors
+/// `Error::Memory` says how much it needs.
+pub fn check_memory(x: &Observations, options: &Options) -> Result<()> {
+    let p = x.ncols();
+    let each = match options.distance {
+        Distance::Centroid => 12 * p + 220,
+        Distance::FullMahalanobis => 34 * p + 540,
+    };
+    memory::check_working("clustering in apriori clusters", x.nrows(), each)
 }
 
 /// Checks that the merges of each cluster join all its members.

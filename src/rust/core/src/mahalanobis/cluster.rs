@@ -111,6 +111,7 @@ impl<'a> Clusterer<'a> {
         let Some(partition) = &self.apriori else {
             return without_apriori(x, options, device, monitor);
         };
+        apriori::check_memory(x, options)?;
         let arranged = Arranged::new(x, partition, device.cpu())?;
         let inner = match self.inner.take() {
             Some(inner) => inner,

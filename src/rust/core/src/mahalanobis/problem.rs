@@ -68,7 +68,8 @@ impl<'a> Problem<'a> {
         let p = self.x.ncols();
         let each = match self.options.distance {
             Distance::Centroid => 32 * p + 400,
-            Distance::FullMahalanobis => 48 * p + 600,
+            // One cluster of two members or more for ten observations.
+            Distance::FullMahalanobis => 48 * p + 630 + 6 * p * (p + 1) / 5,
         };
         self.clusters() as f64 * each as f64
     }

@@ -12,7 +12,7 @@ use super::cholesky::cholesky;
 use super::packed::packed_len;
 use super::shape;
 use crate::dendrogram::Dendrogram;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::matrix::RowSlices;
 use crate::memory;
 use crate::monitor::Monitor;

@@ -34,8 +34,18 @@ pub struct Available {
     /// Bytes that the process can still take.
     pub left: f64,
     /// Bytes in all, swap included.
-    limit: f64,
+    pub limit: f64,
     holder: Holder,
+}
+
+impl Available {
+    /// The same with less that is left.
+    pub fn less(self, bytes: f64) -> Self {
+        Self {
+            left: (self.left - bytes).max(0.0),
+            ..self
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -24,6 +24,10 @@ pub trait NeighbourDevice: Device {
 /// Receives the answers of one block of queries after the other.
 pub type BlockSink<'a> = dyn FnMut(&NeighbourLists) -> Result<()> + Send + 'a;
 
+/// Most neighbours in the lists of a block of queries: 32 bytes each, while a copy is made of them.
+/// Only memory and speed depend on it.
+pub const MOST_LISTED: usize = 1 << 21;
+
 /// References on a device, ready for searches.
 pub trait Neighbours: Send {
     /// Answers a request.
@@ -44,7 +48,8 @@ pub trait Neighbours: Send {
         sink: &mut BlockSink<'_>,
     ) -> Result<()> {
         let count = request.queries.len();
-        let size = self.batch();
+        let most_lists = (MOST_LISTED / request.wanted.max(1)).max(1);
+        let size = self.batch().min(most_lists);
         for start in (0..count).step_by(size) {
             sink(&self.nearest(&request.part(start..(start + size).min(count)))?)?;
         }

@@ -13,7 +13,7 @@ pub mod single;
 pub mod space;
 
 pub use centroids::Centroids;
-pub use device::{BlockSink, NeighbourDevice, Neighbours};
+pub use device::{BlockSink, NeighbourDevice, Neighbours, MOST_LISTED};
 pub use lists::NeighbourLists;
 pub use request::{Except, NeighbourRequest};
 pub use space::{check_defined, refuse_undefined, rows_without_distance, Space};

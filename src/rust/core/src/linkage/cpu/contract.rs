@@ -7,6 +7,7 @@ use super::matrix_rows::MatrixRows;
 use super::worker::{Worker, ROWS};
 use crate::error::Result;
 use crate::linkage::condensed::{Condensed, Stored};
+use crate::memory;
 use crate::monitor::Monitor;
 use crate::simd::dispatch;
 use crate::tasks::share;
@@ -45,7 +46,7 @@ struct RowBlock<'m, T> {
 /// the columns that the unions need. The second computes the rows of the unions.
 ///
 /// # Errors
-/// `Error::Interrupt` when the monitor says stop.
+/// `Error::Interrupt` when the monitor says stop, `Error::Memory` where the columns do not fit.
 pub fn contract<T: Stored>(
     rows: &MatrixRows<T>,
     plan: &ContractionPlan,
@@ -55,6 +56,9 @@ pub fn contract<T: Stored>(
 ) -> Result<()> {
     let before = rows.clusters();
     let mut columns = wanted_columns(plan, before);
+    let kept: usize = columns.iter().map(|columns| columns.slots.len()).sum();
+    let bytes = (kept * ROWS * size_of::<f64>()) as f64;
+    memory::check("the columns of merged clusters need", bytes)?;
     let starts = (0..before).step_by(ROWS);
     let mut blocks: Vec<RowBlock<T>> = starts
         .zip(&mut columns)

@@ -67,16 +67,16 @@ fn on_screens(
     let chosen = problems.iter().zip(ways).enumerate();
     let chosen = chosen.filter_map(|(number, (problem, way))| Some((number, problem, way?)));
     let mut chosen: Vec<(usize, &Problem, Way)> = chosen.collect();
-    let largest = chosen
-        .iter()
-        .map(|(_, problem, _)| problem.working_memory());
-    memory::check("the clustering needs", largest.fold(0.0, f64::max))?;
-    for (_, problem, _) in &chosen {
-        monitor.expect(work(problem));
-    }
     // The largest first, so that none of them is last.
     chosen.sort_by_key(|(_, problem, _)| Reverse(problem.clusters()));
     let cpu = device.cpu();
+    let at_a_time = cpu.threads();
+    let largest = chosen.iter().take(at_a_time);
+    let working = largest.map(|(_, problem, _)| problem.working_memory());
+    memory::check("the clustering needs", working.sum())?;
+    for (_, problem, _) in &chosen {
+        monitor.expect(work(problem));
+    }
     let merge = |(place, &(number, problem, way)): (usize, &(usize, &Problem, Way))| {
         let found = match way {
             Way::Device => agglomerate(place, problem, device, monitor),

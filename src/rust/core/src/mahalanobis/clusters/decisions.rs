@@ -6,10 +6,18 @@ use super::state::{Clusters, KeptSum};
 use crate::mahalanobis::distance::{self, ExactSum};
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::screen::Profile;
+use crate::memory;
 
 /// Fewest members whose sum of distances to another cluster is kept. A sum over fewer takes less time
 /// than to look it up.
 const MIN_KEPT_MEMBERS: usize = 32;
+
+/// Sums that are kept until memory is looked at: about 8 MB. Only memory and speed depend on it.
+const SUMS_BETWEEN_LOOKS: usize = 1 << 17;
+
+/// Bytes that have to be available so that sums stay: those until the next look, and half as many
+/// again where the tables grow.
+const ROOM_FOR_SUMS: f64 = 32e6;
 
 /// A distance, and the sums of a full Mahalanobis distance that are worth keeping.
 #[derive(Debug)]
@@ -50,10 +58,18 @@ impl Clusters<'_> {
         }
     }
 
-    /// Keeps the sums of a decision for later ones.
+    /// Keeps the sums of a decision for later ones. Where memory is short, forgets all: distances
+    /// have the same bits without them, but take longer.
     pub fn keep(&mut self, decision: Decision) -> f64 {
         for (from, to, sum) in decision.sums.into_iter().flatten() {
             self.sums[from as usize].insert(to, sum);
+            self.new_sums += 1;
+        }
+        if self.new_sums >= SUMS_BETWEEN_LOOKS {
+            self.new_sums = 0;
+            if memory::check("the sums of distances need", ROOM_FOR_SUMS).is_err() {
+                self.drop_sums();
+            }
         }
         decision.distance
     }

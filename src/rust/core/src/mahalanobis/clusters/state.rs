@@ -42,6 +42,8 @@ pub struct Clusters<'a> {
     /// Sums of the distances of a slot's members to other clusters, by the others' slots. They
     /// outlive a merge in which the members stay first, and then lack the new ones.
     pub(super) sums: Vec<HashMap<u32, KeptSum>>,
+    /// Number of sums that were kept since the last look at the memory.
+    pub(super) new_sums: usize,
     /// Of the bounding box of the observations.
     pub(super) diagonal: f64,
     pub(super) log2_terms: u32,
@@ -85,6 +87,7 @@ impl<'a> Clusters<'a> {
             members: memory::room(CLUSTERS, with_members)?,
             versions: memory::filled(CLUSTERS, with_members, 0)?,
             sums: memory::filled(CLUSTERS, with_members, HashMap::new())?,
+            new_sums: 0,
             diagonal,
             log2_terms: distance::log2_ceil(problem.members.len()),
         };
@@ -289,6 +292,11 @@ impl<'a> Clusters<'a> {
         self.versions[higher] += 1;
         let versions = &self.versions;
         self.sums[lower].retain(|&to, kept| kept.version == versions[to as usize]);
+    }
+
+    /// Forgets all sums, and frees their memory.
+    pub(super) fn drop_sums(&mut self) {
+        self.sums.fill_with(HashMap::new);
     }
 
     /// Forgets all sums, for clusters that get other shapes.

@@ -1,0 +1,111 @@
+//! Memory that this process was given and has not used yet.
+//!
+//! The system counts a page as used when it is first written. So a request that comes before an
+//! earlier one is written sees too much memory that is available: requests have to be summed. An
+//! allocator reports its large allocations here, and whoever takes other memory holds a [`Held`].
+//! Memory that was taken since a call began, less the growth of the process in that time, is not
+//! written yet.
+
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+/// Bytes of an allocation from which an allocator reports it. Smaller ones are written soon, and
+/// counting them would cost time.
+pub const LARGE: usize = 1 << 15;
+
+/// Bytes that the account may grow by until the limits are looked at again, which takes 50 µs. Less
+/// memory than this may be taken where none is left, so it is less than the headroom.
+const BETWEEN_LOOKS: usize = 16 << 20;
+
+/// Bytes of all large allocations.
+static HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// `HELD` when the limits were last looked at.
+static LAST_LOOK: AtomicUsize = AtomicUsize::new(0);
+
+/// `HELD` when the present call began.
+static BEGAN_HELD: AtomicUsize = AtomicUsize::new(0);
+
+/// Resident bytes of the process when the present call began; the greatest number while none did.
+static BEGAN_RESIDENT: AtomicUsize = AtomicUsize::new(usize::MAX);
+
+/// Reports an allocation of at least [`LARGE`] bytes.
+#[inline]
+pub fn took(bytes: usize) {
+    HELD.fetch_add(bytes, Relaxed);
+}
+
+/// Reports that such an allocation was freed.
+#[inline]
+pub fn gave_back(bytes: usize) {
+    HELD.fetch_sub(bytes, Relaxed);
+}
+
+/// Memory of another allocator that counts until this value is dropped.
+#[derive(Debug)]
+pub struct Held(usize);
+
+impl Held {
+    /// For this number of bytes.
+    pub fn new(bytes: usize) -> Self {
+        took(bytes);
+        Self(bytes)
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        gave_back(self.0);
+    }
+}
+
+/// Marks the beginning of a call, from which [`unwritten`] and [`growth`] count.
+pub fn begin() {
+    let held = HELD.load(Relaxed);
+    BEGAN_HELD.store(held, Relaxed);
+    LAST_LOOK.store(held, Relaxed);
+    BEGAN_RESIDENT.store(resident().unwrap_or(usize::MAX), Relaxed);
+}
+
+/// Whether a request of this size, with those since the last look, is large enough for a look at
+/// the limits.
+pub fn is_due(bytes: f64) -> bool {
+    let held = HELD.load(Relaxed);
+    let before = LAST_LOOK.fetch_min(held, Relaxed).min(held);
+    (held - before) as f64 + bytes > BETWEEN_LOOKS as f64
+}
+
+/// Remembers that the limits were looked at.
+pub fn looked() {
+    LAST_LOOK.store(HELD.load(Relaxed), Relaxed);
+}
+
+/// Bytes that were taken since the call began and are not written yet.
+pub fn unwritten() -> f64 {
+    let taken = HELD.load(Relaxed) as f64 - BEGAN_HELD.load(Relaxed) as f64;
+    growth().map_or(0.0, |growth| (taken - growth).max(0.0))
+}
+
+/// Whether the process has grown so much since the call began that the call may be why memory is
+/// short.
+pub fn has_grown() -> bool {
+    growth().is_some_and(|growth| growth > BETWEEN_LOOKS as f64)
+}
+
+/// The growth of the process in bytes since the call began; `None` where the system does not tell,
+/// or no call began.
+fn growth() -> Option<f64> {
+    let began = BEGAN_RESIDENT.load(Relaxed);
+    if began == usize::MAX {
+        return None;
+    }
+    Some(resident()? as f64 - began as f64)
+}
+
+/// Bytes of this process in physical memory. Linux only.
+fn resident() -> Option<usize> {
+    let table = fs::read_to_string("/proc/self/status").ok()?;
+    let line = table.lines().find(|line| line.starts_with("VmRSS:"))?;
+    let kilobytes: usize = line.split_whitespace().nth(1)?.parse().ok()?;
+    Some(1024 * kilobytes)
+}
