@@ -47,7 +47,7 @@
 #' `gmhclust_message_singular`.
 #'
 #' @section Time and memory:
-#' Time and memory are proportional to the number of leaves: about 600 bytes for each. With `rest =
+#' Time and memory are proportional to the number of leaves: about 700 bytes for each. With `rest =
 #' "nearest"`, each leaf that is in no population takes about 32 bytes more for each column of X.
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
@@ -118,7 +118,7 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
 }
 
 # Memory of cut_populations() for each leaf, measured by inst/benchmarks/memory.R.
-bytes_per_leaf <- 600
+bytes_per_leaf <- 700
 
 new_populations <- function(population, roots, members, least, nearest, labels) {
   n <- length(population)

@@ -54,8 +54,8 @@
 #'   "single"` (`"centroid"` and `"median"` once, plus up to 134 MB in single precision). A dist
 #'   object is read in place and needs 0.8 times a matrix in addition, or 1.5 times in single
 #'   precision (`"centroid"` and `"median"` one matrix, `"single"` nothing). An observation takes
-#'   about 2 kB more. Data in which few observations are each other's nearest need up to 2 matrices:
-#'   the call may then stop with the same error after it has begun.
+#'   about 2 kB more. Data in which few observations are each other's nearest need up to 2 matrices,
+#'   or 3 in single precision: the call may then stop with the same error after it has begun.
 #' * On the GPU, the device's memory holds the matrix, and a copy of a sixteenth of its values in 8
 #'   bytes: 8.5 or 4.5 bytes for each pair of observations. The machine's memory holds only the data
 #'   or the dist object. A device with 24 GB has room for about 74,000 or 100,000 observations, one

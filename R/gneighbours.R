@@ -25,7 +25,7 @@
 #' 64 neighbours may be searched again, each time for 8 times as many.
 #'
 #' The number of neighbours is not known before the search, and may be that of all pairs: start with
-#' a small radius, or look at some rows (`subset`) first. Memory is about 26 bytes for each
+#' a small radius, or look at some rows (`subset`) first. Memory is about 20 bytes for each
 #' neighbour, of which 12 are the result (4 without distances), up to 200 MB for the neighbours that
 #' are found at a time, 20 bytes for each value of X and `query`, and 300 bytes for each
 #' observation. The search goes on only while there is memory for the result, too. If there is too

@@ -132,7 +132,7 @@ rows <- list(
     x <- mixture(n, 2)
     do.call(rbind, lapply(c(3, 100), function(radius) {
       count <- sum(lengths(on_cpu(gneighbours, x, radius, options = options)$index))
-      bytes <- 26 * count + (300 + 40) * n + min(32 * count, 2e8)
+      bytes <- 20 * count + (300 + 40) * n + min(32 * count, 2e8)
       against("gneighbours", size(n, 2), paste("gneighbours, radius", radius),
               function() on_cpu(gneighbours, x, radius, options = options), bytes, "neighbour",
               count, options)
@@ -146,7 +146,7 @@ rows <- list(
       against("trees", paste(n, "leaves"), "gcutree, 500 cuts", function() gcutree(h, k),
               4 * n * length(k) + 400 * n + 34e6, "value", n * length(k), options),
       against("trees", paste(n, "leaves"), "cut_populations", function() cut_populations(h),
-              600 * n, "leaf", n, options)
+              700 * n, "leaf", n, options)
     )
   },
   gmhclust = function(options) {

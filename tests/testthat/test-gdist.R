@@ -266,7 +266,7 @@ test_that("wrong input is refused by name", {
 test_that("a result larger than any memory is refused with its size, before the work", {
   many <- matrix(0, 1e7, 1)
   error <- expect_error(gdist(many), class = "gmhclust_error_memory")
-  expect_match(conditionMessage(error), "all pairs of 10000000 observations need 400000.0 GB")
+  expect_match(conditionMessage(error), "all pairs of 10000000 observations need 400000.1 GB")
   expect_identical(conditionCall(error)[[1]], quote(gdist))
 })
 
@@ -283,5 +283,5 @@ test_that("a result for which R has no memory is an error of the same kind", {
   )
   said <- system2(file.path(R.home("bin"), "Rscript"), c("--vanilla", "-e", shQuote(code)),
                   env = "R_MAX_VSIZE=400M", stdout = TRUE)
-  expect_identical(trimws(said), c("R has no memory for a result of 0.6 GB", "4950"))
+  expect_identical(trimws(said), c("R has no memory for a result of 576.0 MB", "4950"))
 })

@@ -80,20 +80,20 @@ cases <- list(
   gknn_query = list("x <- matrix(rnorm(8e3), ncol = 2)", "gknn(x, 1000, x, %s)", 164),
   gknn_blocks = list("x <- matrix(rnorm(8e3), ncol = 2)",
                      "gknn(x, 1000, block_rows = 1000, %s)", 100),
-  gneighbours = list("x <- matrix(rnorm(5e3), ncol = 2)", "gneighbours(x, 20, %s)", 230),
+  gneighbours = list("x <- matrix(rnorm(5e3), ncol = 2)", "gneighbours(x, 20, %s)", 210),
   gcutree = list("h <- ghclust(matrix(rnorm(6e4), ncol = 2), 'ward.D2')",
                  "gcutree(h, k = 1:1000)", 166),
   cut_populations = list("h <- ghclust(matrix(rnorm(6e4), ncol = 1), 'ward.D2')",
-                         "cut_populations(h)", 36),
+                         "cut_populations(h)", 42),
   gmst = list("x <- matrix(rnorm(1e5), ncol = 2)", "gmst(x, %s)", 20),
-  single = list("x <- matrix(rnorm(1e5), ncol = 2)", "ghclust(x, 'single', %s)", 26),
+  single = list("x <- matrix(rnorm(8e4), ncol = 2)", "ghclust(x, 'single', %s)", 22),
   ward = list("x <- matrix(rnorm(8e4), ncol = 2)", "ghclust(x, 'ward.D2', %s)", 22),
   gkmeans = list("x <- matrix(rnorm(2e6), ncol = 10)", "gkmeans(x, 5, %s)", 128),
   gmhclust = list("x <- matrix(rnorm(1e5), ncol = 2)", "gmhclust(x, distance = 'centroid', %s)",
                   27),
   gmhclust_full = list("x <- matrix(rnorm(6e4), ncol = 2)", "gmhclust(x, %s)", 27),
-  gmhclust_apriori = list("x <- matrix(rnorm(4e5), ncol = 4); g <- rep(1:1000, 100)",
-                          "gmhclust(x, apriori = g, %s)", 77)
+  gmhclust_apriori = list("x <- matrix(rnorm(2e5), ncol = 4); g <- rep(1:500, 100)",
+                          "gmhclust(x, apriori = g, %s)", 38)
 )
 
 skip_without_groups <- function() {
