@@ -10,7 +10,7 @@
 # Rand index (ARI; 1 is perfect, 0 is chance); events that the cut leaves out are one more cluster.
 # Each seed gives other small clusters. Columns: the preparation; lowest, median and highest ARI of
 # gated events over seeds 1 to N (default: 5); the same with "all" of all events, among which those
-# in no gate are one more gate.
+# in no gate are one more gate. The last row is average linkage of all events, which has no seed.
 #
 # Prints a table; writes it as CSV, too, with --out.
 
@@ -71,9 +71,13 @@ populations <- function(tree, k) {
   }
 }
 
-agreement <- function(x, gate, seed, threads, ...) {
+# The tree of small clusters that a seed gives.
+tree_of_seed <- function(x, seed, threads, ...) {
   set.seed(seed)
-  tree <- gmhclust(x, threshold = 100, apriori = 1000, threads = threads, warn = FALSE, ...)
+  gmhclust(x, threshold = 100, apriori = 1000, threads = threads, warn = FALSE, ...)
+}
+
+agreement <- function(tree, gate) {
   gated <- gate != "Unlabeled"
   found <- populations(tree, length(unique(gate[gated])))
   c(gated = ari(found[gated], gate[gated]), all = ari(found, gate))
@@ -104,17 +108,22 @@ main <- function(arguments) {
     "compensated, asinh(x / 150)" = list(asinh(clean / 150))
   )
   seeds <- seq_len(as.integer(given("seeds", 5)))
-  rows <- lapply(names(prepared), function(name) {
-    found <- vapply(seeds, function(seed) {
-      do.call(agreement, c(prepared[[name]], list(gate = gate, seed = seed, threads = threads)))
-    }, c(gated = 0, all = 0))
+  row_of <- function(name, trees) {
+    found <- vapply(trees, agreement, c(gated = 0, all = 0), gate = gate)
     range_of <- apply(found, 1, quantile, c(0, 0.5, 1), names = FALSE)
     dimnames(range_of)[[1]] <- c("lowest", "median", "highest")
     data.frame(
       preparation = name, round(t(range_of[, "gated"]), 3), all = round(t(range_of[, "all"]), 3),
-      seeds = length(seeds), events = nrow(raw), gated = sum(gate != "Unlabeled")
+      trees = length(trees), events = nrow(raw), gated = sum(gate != "Unlabeled")
     )
+  }
+  rows <- lapply(names(prepared), function(name) {
+    row_of(name, lapply(seeds, function(seed) {
+      do.call(tree_of_seed, c(prepared[[name]], list(seed = seed, threads = threads)))
+    }))
   })
+  average <- ghclust(asinh(clean / 150), "average", threads = threads)
+  rows <- c(rows, list(row_of("compensated, asinh(x / 150), average linkage", list(average))))
   table <- do.call(rbind, rows)
   print(table, row.names = FALSE)
   cat("gmhclust", as.character(packageVersion("gmhclust")), "on", format(Sys.Date()), "\n")

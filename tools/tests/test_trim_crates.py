@@ -62,7 +62,7 @@ class TrimCrates(unittest.TestCase):
             self.assertEqual(trim_crates.without_comments(source + "x"), source + "x")
 
     def test_modules_of_tests_go(self):
-        tests = "#[cfg(test)]\n#[allow(x)]\nmod tests {\n    fn f() {\n    }\n}\n"
+        tests = "#[cfg(unix)]\n#[cfg(test)]\n#[allow(x)]\nmod tests {\n    fn f() {\n    }\n}\n"
         self.write("a-1/src/lib.rs", "fn a() {}\n" + tests + "#[cfg(test)]\nmod other;\nfn b() {}\n")
         trim_crates.trim(self.vendor)
         left = (self.vendor / "a-1/src/lib.rs").read_text()
