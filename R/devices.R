@@ -29,9 +29,9 @@
 #' Screens are also used where all else does not fit into the device's memory, and for data that
 #' single precision tells too little about. If there are at least 4 apriori clusters for each CPU
 #' thread, the GPU clusters within apriori clusters entirely, each in its own thread block: those
-#' with up to 8,192 observations in up to 64 columns. Meanwhile the CPU's threads cluster within the largest of
-#' these, as many as they finish in the same time, and the GPU makes all merges of those with 4,096
-#' observations or more as above. Several devices share the apriori clusters.
+#' with up to 8,192 observations in up to 64 columns. Meanwhile the CPU's threads cluster within the
+#' largest of these, as many as they finish in the same time, and the GPU makes all merges of those
+#' with 4,096 observations or more as above. Several devices share the apriori clusters.
 #'
 #' [gdist()]: The GPU computes the distances in double precision. It sends them to the CPU in pieces
 #' while it computes the next ones, so neither memory holds them twice. The CPU computes Minkowski
