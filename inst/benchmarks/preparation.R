@@ -8,9 +8,10 @@
 # All events are clustered by seven markers of lineage, above 1,000 small clusters of k-means, with
 # threshold = 100, and cut into as many populations as there are gates. The agreement is the
 # adjusted Rand index (ARI; 1 is perfect, 0 is chance); events that the cut leaves out are one more
-# cluster. Each seed gives other small clusters. Columns: the preparation; lowest, median and highest ARI of
-# gated events over seeds 1 to N (default: 5); the same with "all" of all events, among which those
-# in no gate are one more gate. The last row is average linkage of all events, which has no seed.
+# cluster. Each seed gives other small clusters. Columns: the preparation; lowest, median and
+# highest ARI of gated events over seeds 1 to N (default: 5); the same with "all" of all events,
+# among which those in no gate are one more gate. The last row is average linkage of all events,
+# which has no seed.
 #
 # Prints a table; writes it as CSV, too, with --out.
 
