@@ -62,11 +62,11 @@ class TrimCrates(unittest.TestCase):
             self.assertEqual(trim_crates.without_comments(source + "x"), source + "x")
 
     def test_modules_of_tests_go(self):
-        tests = "#[cfg(unix)]\n#[cfg(test)]\n#[allow(x)]\nmod tests {\n    fn f() {\n    }\n}\n"
+        tests = "#[cfg(unix)]\n#[cfg(test)]\n#[allow(x)]\nmod tests {\nfn f() {\n\"\n}{\n\"; '}'; }\n}\n"
         self.write("a-1/src/lib.rs", "fn a() {}\n" + tests + "#[cfg(test)]\nmod other;\nfn b() {}\n")
         trim_crates.trim(self.vendor)
         left = (self.vendor / "a-1/src/lib.rs").read_text()
-        self.assertEqual(left, "fn a() {}\n#[cfg(test)]\nmod other;\nfn b() {}\n")
+        self.assertEqual(left, "fn a() {}\n\n#[cfg(test)]\nmod other;\nfn b() {}\n")
 
     def test_unused_files_go_and_licences_stay(self):
         kept = ["a-1/src/lib.rs", "a-1/LICENSE.md", "a-1/Cargo.toml", "libm-1/src/lib.rs", "a-1/build.rs"]
