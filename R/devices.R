@@ -19,18 +19,19 @@
 #' All decisions are computed in double precision, by the same operations in the same order as on
 #' the CPU. So `backend = "cuda"` gives the result of `"cpu"`, bit for bit.
 #'
-#' [gmhclust()]: With up to 40 columns, the GPU makes all merges of a large clustering itself. With
-#' more columns, it computes the *screens*: single-precision lower bounds on the distances of one
+#' [gmhclust()]: With up to 40 columns, a GPU with about 160 kilobytes of shared memory for a block
+#' makes all merges of a large clustering itself. The data center GPUs A100, H100, H200 and B200
+#' have that much; V100, T4, A10, L4, L40S and GeForce RTX have 64 to 100. With more columns, or on
+#' these, the GPU computes the *screens*: single-precision lower bounds on the distances of one
 #' cluster to all others, for a batch of merges at a time. The CPU computes the distances that a
 #' screen cannot rule out, and the shapes of the clusters, so a fast CPU still matters; it alone
 #' does the last merges then, from 8,192 clusters down, and data with more than 1,500 columns.
-#' Screens are also used where all else does not fit into the device's memory, where a block has
-#' less than about 160 kilobytes of shared memory, and for data that single precision tells too
-#' little about. If there are at least 4 apriori clusters for each CPU thread, the GPU clusters
-#' within apriori clusters entirely, each in its own thread block: those with up to 8,192
-#' observations in up to 64 columns. Meanwhile the CPU's threads cluster within the largest of
-#' these, as many as they finish in the same time, and the GPU makes all merges of those with 4,096
-#' observations or more as above. Several devices share the apriori clusters.
+#' Screens are also used where all else does not fit into the device's memory, and for data that
+#' single precision tells too little about. If there are at least 4 apriori clusters for each CPU
+#' thread, the GPU clusters within apriori clusters entirely, each in its own thread block: those
+#' with up to 8,192 observations in up to 64 columns. Meanwhile the CPU's threads cluster within the
+#' largest of these, as many as they finish in the same time, and the GPU makes all merges of those
+#' with 4,096 observations or more as above. Several devices share the apriori clusters.
 #'
 #' [gdist()]: The GPU computes the distances in double precision. It sends them to the CPU in pieces
 #' while it computes the next ones, so neither memory holds them twice. The CPU computes Minkowski

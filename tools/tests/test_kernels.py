@@ -35,7 +35,8 @@ b = {}
 class Bundles(unittest.TestCase):
     def setUp(self):
         folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())).resolve()
-        for name, path in (("FOLDER", "."), ("TABLE", "modules.toml"), ("BUNDLE", "bundle")):
+        paths = {"FOLDER": ".", "TABLE": "modules.toml", "BUNDLE": "bundle", "NUMBERS": "numbers"}
+        for name, path in paths.items():
             self.addCleanup(setattr, kernels, name, getattr(kernels, name))
             setattr(kernels, name, folder / path)
         (folder / "parts").mkdir()
@@ -71,13 +72,37 @@ class Bundles(unittest.TestCase):
         self.assertEqual(kernels.problems(), [])
 
     def test_binaries_are_read_as_they_were_written(self):
-        bundle = kernels.read_bundle()
-        files = [f"a_{i}.sm_{j}.lzma" for i in (1, 2) for j in (80, 90)]
-        self.assertEqual(bundle.files(), [kernels.BUNDLE, *(self.folder / f for f in files)])
-        self.assertEqual(kernels.unpack(self.folder / "a_2.sm_80.lzma"), b"a_2 sm_80")
+        archives = [self.folder / f"a.{each}.lzma" for each in ("sm_80", "sm_90")]
+        self.assertEqual(kernels.files(), [kernels.BUNDLE, kernels.NUMBERS, *archives])
+        found = kernels.split_binaries(kernels.unpack(archives[1]))
+        self.assertEqual(found, [b"a_1 sm_90", b"a_2 sm_90"])
+
+    def test_binaries_of_any_length_come_apart_again(self):
+        binaries = [b"x" * i for i in (0, 1, 15, 16, 17, 300)]
+        content = kernels.join_binaries(binaries)
+        self.assertEqual(kernels.split_binaries(content), binaries)
+        for end in (1, 17, 300):
+            with self.assertRaises(ValueError):
+                kernels.split_binaries(content[:-end])
+
+    def test_numbers_of_registers_and_labels_come_back(self):
+        text = "mov %r1, %r40;\n@%p7 bra $L__BB3_12;\n%rd65535 %r2 %tid.x %r<9>; x12 f32 12\n"
+        rest, numbers = kernels.without_numbers(text)
+        self.assertIn("mov %r#, %r#;\n@%p# bra $L__BB3_#;\n%rd# %r# %tid.x %r<9>; x12 f32", rest)
+        self.assertEqual(numbers[:4], b"\1\0" + b"\x27\0")
+        self.assertEqual(kernels.with_numbers(rest, numbers), text)
+        for wrong in (numbers[:-2], numbers + b"\0\0"):
+            with self.assertRaises(ValueError):
+                kernels.with_numbers(rest, wrong)
+
+    def test_numbers_that_would_not_come_back_are_refused(self):
+        module = kernels.modules()[0]
+        for body in ("%r65536\n", "%r007\n", "# %r1\n"):
+            with self.assertRaises(ValueError):
+                kernels.write([(module, body, {})])
 
     def test_the_same_modules_make_the_same_bytes(self):
-        files = kernels.read_bundle().files()
+        files = kernels.files()
         before = [file.read_bytes() for file in files]
         self.build()
         self.assertEqual([file.read_bytes() for file in files], before)
@@ -87,7 +112,7 @@ class Bundles(unittest.TestCase):
         self.assertEqual(options, ["--gpu-architecture=sm_90", "--fast", "-DSIZE=1"])
 
     def test_a_binary_that_is_missing_or_altered_is_found(self):
-        file, other = self.folder / "a_1.sm_80.lzma", self.folder / "a_1.sm_90.lzma"
+        file, other = self.folder / "a.sm_80.lzma", self.folder / "a.sm_90.lzma"
         good = file.read_bytes()
         for bad in (good[:-9], good + b"\0", b"", other.read_bytes()):
             file.write_bytes(bad)
@@ -100,12 +125,13 @@ class Bundles(unittest.TestCase):
     def test_table_and_bundle_name_the_same_binaries(self):
         for binaries, count in (('["sm_80"]', 2), ('["sm_80", "sm_86", "sm_90"]', 2), ("[]", 4)):
             self.write("modules.toml", TABLE.replace('["sm_80", "sm_90"]', binaries))
-            self.assertEqual(len(kernels.problems()), count, binaries)
+            found = [each for each in kernels.problems() if each.startswith("binary ")]
+            self.assertEqual(len(found), count, binaries)
 
     def test_unused_binaries_are_found_and_removed(self):
-        unused = self.folder / "a_1.sm_75.lzma"
+        unused = self.folder / "a.sm_75.lzma"
         unused.write_bytes(b"")
-        self.assertEqual(kernels.problems(), ["a_1.sm_75.lzma is not in bundle"])
+        self.assertEqual(kernels.problems(), ["a.sm_75.lzma is of no module"])
         self.build()
         self.assertFalse(unused.exists())
         self.assertEqual(kernels.problems(), [])
@@ -158,7 +184,13 @@ class Bundles(unittest.TestCase):
         for bad in (good[:-9], good + b"\0", b"", good[:50] + bytes([good[50] ^ 1]) + good[51:]):
             kernels.BUNDLE.write_bytes(bad)
             self.assertEqual(len(kernels.problems()), 1)
-        kernels.BUNDLE.unlink()
+        kernels.BUNDLE.write_bytes(good)
+        self.assertEqual(kernels.problems(), [])
+        other = kernels.pack(b"\1\0", kernels.FILTER_OF_NUMBERS)
+        for bad in (kernels.NUMBERS.read_bytes()[:-9], b"", other):
+            kernels.NUMBERS.write_bytes(bad)
+            self.assertEqual(len(kernels.problems()), 1)
+        kernels.NUMBERS.unlink()
         self.assertEqual(len(kernels.problems()), 1)
 
     def test_ptx_that_looks_like_a_header_is_refused(self):

@@ -55,7 +55,7 @@ class TestGpu(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.stamp = self.folder / "tested.json"
-        self.kernels = b"".join(file.read_bytes() for file in kernels.read_bundle().files())
+        self.kernels = b"".join(file.read_bytes() for file in kernels.files())
         self.make("bin/nvidia-smi", "#!/bin/sh\nprintf '%b' \"$GPUS\"\n")
         self.make("bin/compute-sanitizer", SANITIZER)
         self.make_program("tests")

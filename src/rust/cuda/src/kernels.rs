@@ -2,7 +2,7 @@
 //! the table of them.
 
 use std::fmt::Display;
-use std::io::Read;
+use std::io::{self, Read};
 use std::sync::OnceLock;
 
 use lzma_rust2::LzmaReader;
@@ -10,14 +10,27 @@ use lzma_rust2::LzmaReader;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::memory;
 
-/// PTX of all modules. LZMA, because Python's standard library writes and checks it;
-/// lzma-rust2, because it is maintained, needs no other crate and takes 40 ms for it, beside the
-/// opening of a device. Packed one by one, the modules would take 1.7 times the bytes.
-static PACKED: &[u8] = include_bytes!("../kernels/modules.ptx.lzma");
+/// PTX of all modules, without the numbers of registers and labels, and these: tools/kernels.py says
+/// how. LZMA, because Python's standard library writes and checks it; lzma-rust2, because it is
+/// maintained and needs no other crate. Numbers and text take 0.45 MB, PTX as it is 1.02 MB, and
+/// module by module 1.7 MB.
+static TEXT: &[u8] = include_bytes!("../kernels/modules.ptx.lzma");
+static NUMBERS: &[u8] = include_bytes!("../kernels/modules.numbers.lzma");
 
-/// Bytes of memory for each packed byte: PTX has 14.2, a binary 6. Were there too few, they would be
-/// copied as they grow.
-const RATIO: usize = 16;
+/// Bytes of memory for each packed byte of TEXT (it has 112) and NUMBERS (3.9), and of PTX for each
+/// unpacked byte of text (1.2). Were there too few, they would be copied as they grow.
+const RATIO_OF_TEXT: usize = 128;
+const RATIO_OF_NUMBERS: usize = 4;
+const RATIO_OF_PTX: f64 = 1.25;
+
+/// Stands for a number in the text.
+const NUMBER: char = '#';
+
+/// The kind of a register or label begins so.
+const KINDS: [char; 2] = ['%', '$'];
+
+/// Before each binary in its archive is its length in so many bytes; it ends at a multiple of them.
+const UNIT: usize = 16;
 
 /// A line that begins so precedes each module, as tools/kernels.py writes it: name, comma, digest.
 const MARK: &str = "//// module ";
@@ -39,12 +52,14 @@ impl Bundle {
     /// # Errors
     /// `Error::Memory` or `Error::Device` where there is no memory for it.
     pub fn open() -> Result<Self> {
-        static TEXT: OnceLock<String> = OnceLock::new();
-        if let Some(text) = TEXT.get() {
+        static BUNDLE: OnceLock<String> = OnceLock::new();
+        if let Some(text) = BUNDLE.get() {
             return Ok(Self(text));
         }
-        let text = String::from_utf8(unpack(PACKED)?).map_err(|error| unreadable(&error))?;
-        Ok(Self(TEXT.get_or_init(|| text)))
+        let text = unpack(TEXT, RATIO_OF_TEXT)?;
+        let text = String::from_utf8(text).map_err(|error| unreadable(&error))?;
+        let text = with_numbers(&text, &unpack(NUMBERS, RATIO_OF_NUMBERS)?)?;
+        Ok(Self(BUNDLE.get_or_init(|| text)))
     }
 
     /// Name and PTX of each module.
@@ -66,40 +81,123 @@ impl Bundle {
     }
 }
 
-/// A module compiled for one architecture, for modules that take the driver seconds.
-pub struct Binary {
-    module: &'static str,
+/// Puts the numbers of registers and labels into the text. Each is given as its difference from the
+/// last of its kind.
+fn with_numbers(text: &str, differences: &[u8]) -> Result<String> {
+    let most = (RATIO_OF_PTX * text.len() as f64) as usize;
+    let mut whole = String::from_utf8(memory::room(NEEDS, most)?).expect("nothing is UTF-8");
+    let mut last: Vec<(&str, u16)> = Vec::new();
+    let mut pieces = text.split(NUMBER);
+    let end = pieces.next_back().unwrap_or_default();
+    let mut differences = differences.chunks(2);
+    for piece in pieces {
+        let (Some(start), Some([low, high])) = (piece.rfind(KINDS), differences.next()) else {
+            return Err(unreadable(&MISMATCH));
+        };
+        let kind = &piece[start..];
+        let place = last.iter().position(|(known, _)| *known == kind);
+        let place = place.unwrap_or_else(|| {
+            last.push((kind, 0));
+            last.len() - 1
+        });
+        let number = &mut last[place].1;
+        *number = number.wrapping_add(u16::from_le_bytes([*low, *high]));
+        whole.push_str(piece);
+        push_decimal(&mut whole, *number);
+    }
+    if differences.next().is_some() {
+        return Err(unreadable(&MISMATCH));
+    }
+    whole.push_str(end);
+    Ok(whole)
+}
+
+/// As `write!` does, in a third of the time.
+fn push_decimal(text: &mut String, number: u16) {
+    if number >= 10 {
+        push_decimal(text, number / 10);
+    }
+    text.push(char::from(b'0' + (number % 10) as u8));
+}
+
+/// The modules of one source compiled for one architecture, for modules that take the driver seconds.
+struct Archive {
+    modules: &'static [&'static str],
     /// Compute capability, major and minor.
     capability: (i32, i32),
     packed: &'static [u8],
 }
 
+/// A module compiled for one architecture.
+pub struct Binary {
+    archive: &'static Archive,
+    module: &'static str,
+}
+
 impl Binary {
     /// The binary of a module that fits a device of this compute capability best: it runs where the
     /// major one is the same and the minor one is not older.
-    pub fn fitting(module: &str, (major, minor): (i32, i32)) -> Option<&'static Self> {
-        let fits = |binary: &&Self| {
-            let (its_major, its_minor) = binary.capability;
+    pub fn fitting(module: &str, (major, minor): (i32, i32)) -> Option<Self> {
+        let fits = |binary: &Self| {
+            let (its_major, its_minor) = binary.archive.capability;
             binary.module == module && its_major == major && its_minor <= minor
         };
-        let fitting = BINARIES.iter().filter(fits);
-        fitting.max_by_key(|binary| binary.capability)
+        let fitting = Self::all().filter(fits);
+        fitting.max_by_key(|binary| binary.archive.capability)
     }
 
-    /// Decompresses it.
+    fn all() -> impl Iterator<Item = Self> {
+        ARCHIVES.iter().flat_map(|archive| {
+            let modules = archive.modules.iter();
+            modules.map(move |module| Self { archive, module })
+        })
+    }
+
+    /// Decompresses it, and those before it in its archive.
     ///
     /// # Errors
     /// As for the bundle.
     pub fn unpack(&self) -> Result<Vec<u8>> {
-        unpack(self.packed)
+        let mut reader = open(self.archive.packed)?;
+        let mut modules = self.archive.modules.iter();
+        let before = modules.position(|module| *module == self.module);
+        for _ in 0..before.expect("an archive has its binaries") {
+            let length = length_of_next(&mut reader)?.next_multiple_of(UNIT);
+            let skipped = io::copy(&mut (&mut reader).take(length as u64), &mut io::sink());
+            skipped.map_err(|error| unreadable(&error))?;
+        }
+        let length = length_of_next(&mut reader)?;
+        let mut content = memory::room(NEEDS, length)?;
+        let read = reader.take(length as u64).read_to_end(&mut content);
+        read.map_err(|error| unreadable(&error))?;
+        if content.len() < length {
+            return Err(unreadable(&"a binary is cut short"));
+        }
+        Ok(content)
     }
 }
 
-fn unpack(packed: &[u8]) -> Result<Vec<u8>> {
-    let mut content = memory::room("decompressing the kernels needs", RATIO * packed.len())?;
-    LzmaReader::new_mem_limit(packed, u32::MAX, None)
-        .and_then(|mut reader| reader.read_to_end(&mut content))
-        .map_err(|error| unreadable(&error))?;
+const MISMATCH: &str = "text and numbers do not belong together";
+
+/// Names a request for memory.
+const NEEDS: &str = "decompressing the kernels needs";
+
+fn open(packed: &'static [u8]) -> Result<LzmaReader<&'static [u8]>> {
+    LzmaReader::new_mem_limit(packed, u32::MAX, None).map_err(|error| unreadable(&error))
+}
+
+fn length_of_next(reader: &mut impl Read) -> Result<usize> {
+    let mut length = [0; UNIT];
+    let read = reader.read_exact(&mut length);
+    read.map_err(|error| unreadable(&error))?;
+    usize::try_from(u128::from_le_bytes(length)).map_err(|error| unreadable(&error))
+}
+
+/// Decompresses a file of `ratio` times its bytes at most.
+fn unpack(packed: &'static [u8], ratio: usize) -> Result<Vec<u8>> {
+    let mut content = memory::room(NEEDS, ratio * packed.len())?;
+    let read = open(packed)?.read_to_end(&mut content);
+    read.map_err(|error| unreadable(&error))?;
     Ok(content)
 }
 
@@ -108,21 +206,24 @@ fn unreadable(why: &dyn Display) -> Error {
 }
 
 macro_rules! kernels {
-    ($($constant:ident = $name:literal $(, binaries [$($architecture:literal),*])?;)*) => {
+    ($($constant:ident = $name:literal;)*) => {
         $(pub static $constant: Kernels = Kernels { name: $name };)*
-
-        // One table, so that a program has all of them or none, as the bundle; tools/test-gpu looks
-        // for them.
-        static BINARIES: &[Binary] = &[$($($(Binary {
-            module: $name,
-            capability: ($architecture / 10, $architecture % 10),
-            packed: include_bytes!(
-                concat!("../kernels/", $name, ".sm_", $architecture, ".lzma")
-            ),
-        },)*)?)*];
 
         #[cfg(test)]
         const ALL: &[&Kernels] = &[$(&$constant),*];
+    };
+}
+
+// One table, so that a program has all of them or none, as the bundle; tools/test-gpu looks for them.
+macro_rules! archives {
+    ($($source:literal for [$($architecture:literal),*]: $modules:expr;)*) => {
+        static ARCHIVES: &[Archive] = &[$($(Archive {
+            modules: $modules,
+            capability: ($architecture / 10, $architecture % 10),
+            packed: include_bytes!(
+                concat!("../kernels/", $source, ".sm_", $architecture, ".lzma")
+            ),
+        },)*)*];
     };
 }
 
@@ -132,14 +233,14 @@ kernels! {
     SCREEN_32 = "screen_32";
     SCREEN_40 = "screen_40";
     SCREEN_64 = "screen_64";
-    AGGLOMERATE_QUICK_0 = "agglomerate_quick_0", binaries [80, 90];
-    AGGLOMERATE_QUICK_16 = "agglomerate_quick_16", binaries [80, 90];
-    AGGLOMERATE_QUICK_24 = "agglomerate_quick_24", binaries [80, 90];
-    AGGLOMERATE_QUICK_32 = "agglomerate_quick_32", binaries [80, 90];
-    AGGLOMERATE_FULL_0 = "agglomerate_full_0", binaries [80, 90];
-    AGGLOMERATE_FULL_16 = "agglomerate_full_16", binaries [80, 90];
-    AGGLOMERATE_FULL_24 = "agglomerate_full_24", binaries [80, 90];
-    AGGLOMERATE_FULL_32 = "agglomerate_full_32", binaries [80, 90];
+    AGGLOMERATE_QUICK_0 = "agglomerate_quick_0";
+    AGGLOMERATE_QUICK_16 = "agglomerate_quick_16";
+    AGGLOMERATE_QUICK_24 = "agglomerate_quick_24";
+    AGGLOMERATE_QUICK_32 = "agglomerate_quick_32";
+    AGGLOMERATE_FULL_0 = "agglomerate_full_0";
+    AGGLOMERATE_FULL_16 = "agglomerate_full_16";
+    AGGLOMERATE_FULL_24 = "agglomerate_full_24";
+    AGGLOMERATE_FULL_32 = "agglomerate_full_32";
     DISSIMILARITIES_DOUBLE = "dissimilarities_double";
     DISSIMILARITIES_SINGLE = "dissimilarities_single";
     DISTANCES_EUCLIDEAN = "distances_euclidean";
@@ -161,13 +262,29 @@ kernels! {
     NEIGHBOURS_ABSOLUTE_PRODUCTS = "neighbours_absolute_products";
     PRODUCTS = "products";
     PRODUCTS_ABSOLUTE = "products_absolute";
-    TREE_16 = "tree_16", binaries [80, 90];
-    TREE_40 = "tree_40", binaries [80, 90];
+    TREE_16 = "tree_16";
+    TREE_40 = "tree_40";
+}
+
+archives! {
+    "agglomerate" for [80, 90]: &[
+        "agglomerate_quick_0",
+        "agglomerate_quick_16",
+        "agglomerate_quick_24",
+        "agglomerate_quick_32",
+        "agglomerate_full_0",
+        "agglomerate_full_16",
+        "agglomerate_full_24",
+        "agglomerate_full_32",
+    ];
+    "tree" for [80, 90]: &["tree_16", "tree_40"];
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use sha2::Digest;
 
     use super::*;
 
@@ -185,48 +302,79 @@ mod tests {
         );
     }
 
-    /// A binary as bundle and file name it.
-    fn titled(binary: &Binary, between: &str) -> String {
-        let (major, minor) = binary.capability;
-        format!("{}{between}sm_{major}{minor}", binary.module)
+    /// A binary as the bundle names it.
+    fn titled(binary: &Binary) -> String {
+        let (major, minor) = binary.archive.capability;
+        format!("{} sm_{major}{minor}", binary.module)
     }
 
     #[test]
-    fn the_binaries_named_here_are_those_of_the_bundle() {
+    fn the_binaries_have_the_digests_in_the_bundle() {
         let text = Bundle::open().unwrap().0;
         let lines = text.lines();
-        let packed: Vec<&str> = lines
-            .filter_map(|line| line.strip_prefix("//// binary ")?.split(',').next())
+        let listed: BTreeSet<String> = lines
+            .filter_map(|line| line.strip_prefix("//// binary "))
+            .map(String::from)
             .collect();
-        let named: Vec<String> = BINARIES.iter().map(|binary| titled(binary, " ")).collect();
-        assert_eq!(named, packed);
-    }
-
-    #[test]
-    fn the_files_are_the_bundle_and_the_binaries_named_here() {
-        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels")).unwrap();
-        let files: BTreeSet<String> = folder
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .filter(|name| name.ends_with(".lzma"))
-            .collect();
-        let titles = BINARIES.iter().map(|binary| titled(binary, "."));
-        let named = titles.chain(["modules.ptx".to_string()]);
-        assert_eq!(files, named.map(|title| title + ".lzma").collect());
-    }
-
-    #[test]
-    fn each_binary_is_an_elf_file() {
-        assert!(!BINARIES.is_empty());
-        for binary in BINARIES {
+        let packed = Binary::all().map(|binary| {
             let content = binary.unpack().unwrap();
-            assert!(content.starts_with(b"\x7fELF"), "{}", titled(binary, " "));
+            assert!(content.starts_with(b"\x7fELF"), "{}", titled(&binary));
+            format!("{}, sha256 {}", titled(&binary), sha256(&content))
+        });
+        assert_eq!(packed.collect::<BTreeSet<_>>(), listed);
+        assert!(!listed.is_empty());
+    }
+
+    #[test]
+    fn the_files_are_those_named_here() {
+        let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels")).unwrap();
+        let paths = folder.map(|entry| entry.unwrap().path());
+        let packed = paths.filter(|path| path.extension().is_some_and(|it| it == "lzma"));
+        let files: BTreeSet<Vec<u8>> = packed.map(|path| std::fs::read(path).unwrap()).collect();
+        let archives = ARCHIVES.iter().map(|archive| archive.packed);
+        let named = archives.chain([TEXT, NUMBERS]).map(<[u8]>::to_vec);
+        assert_eq!(files, named.collect());
+    }
+
+    /// As `digest_of` in tools/kernels.py, which made the bundle.
+    #[test]
+    fn the_bundle_has_the_digest_in_its_first_line() {
+        let bundle = Bundle::open().unwrap();
+        let mut digested = String::new();
+        for (name, ptx) in bundle.modules() {
+            digested += &format!("{name} {}\n{ptx}", ptx.len());
         }
+        for line in bundle
+            .0
+            .lines()
+            .filter(|line| line.starts_with("//// binary "))
+        {
+            digested += &format!("{line}\n");
+        }
+        let title = bundle.0.lines().next().unwrap();
+        let digest = sha256(digested.as_bytes());
+        assert!(title.ends_with(&format!("sha256 {digest}")), "{title}");
+    }
+
+    #[test]
+    fn numbers_are_differences_from_the_last_of_their_kind() {
+        let text = "%r#, %rd#, $L__BB0_#: %r# %r<9>;";
+        let numbers: Vec<u8> = [9u16, 500, 12, 65_535].map(u16::to_le_bytes).concat();
+        let whole = with_numbers(text, &numbers).unwrap();
+        assert_eq!(whole, "%r9, %rd500, $L__BB0_12: %r8 %r<9>;");
+        assert!(with_numbers(text, &numbers[..6]).is_err());
+        assert!(with_numbers(text, &[numbers, vec![0; 2]].concat()).is_err());
+    }
+
+    fn sha256(content: &[u8]) -> String {
+        let digest = sha2::Sha256::digest(content);
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     #[test]
     fn a_device_gets_the_latest_binary_of_its_major_capability() {
         let fitting = |module, capability| Binary::fitting(module, capability);
-        let chosen = |capability| Some(fitting("tree_16", capability)?.capability);
+        let chosen = |capability| Some(fitting("tree_16", capability)?.archive.capability);
         for capability in [(8, 0), (8, 6), (8, 9)] {
             assert_eq!(chosen(capability), Some((8, 0)));
         }
