@@ -5,6 +5,8 @@
 
 arguments <- commandArgs(trailingOnly = TRUE)
 package <- if (length(arguments) > 1L) arguments[[2L]] else "gmhclust"
+# Tests that CRAN would not run, run here.
+Sys.setenv(NOT_CRAN = "true")
 results <- as.data.frame(testthat::test_dir(
   "tests/testthat",
   package = package, load_package = "installed", reporter = "summary", stop_on_failure = TRUE
