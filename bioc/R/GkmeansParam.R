@@ -54,7 +54,7 @@ S4Vectors::setValidity2("GkmeansParam", function(object) {
 #' @rdname GkmeansParam-class
 #' @export
 GkmeansParam <- function(centers, # nolint: object_name_linter.
-                         iter.max = 10, # nolint: object_name_linter.
+                         iter.max = 300, # nolint: object_name_linter.
                          nstart = 1,
                          init = c("kmeans++", "random"),
                          ...) {

@@ -189,7 +189,7 @@ in_k_means <- function(n, p, k, calls) {
     data = function(options) {
       x <- smoothed_cells(n)[, seq_len(p)]
       set.seed(1)
-      found <- gkmeans(x, k, backend = "cpu", threads = options$threads, progress = FALSE)
+      found <- gkmeans(x, k, 10, backend = "cpu", threads = options$threads, progress = FALSE)
       list(x = x, apriori = found$cluster)
     }
   )

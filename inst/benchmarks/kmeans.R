@@ -31,12 +31,14 @@ rows <- list(
     x <- markers()
     set.seed(1)
     centers <- x[sample(nrow(x), 1000), ]
-    ours <- function(centers, ...) gkmeans(x, centers, threads = options$threads, ...)
+    ours <- function(centers, iterations = 10) {
+      gkmeans(x, centers, iterations, threads = options$threads)
+    }
     tasks <- list(
       "gkmeans, k-means++" = function() ours(1000),
       "gkmeans, given centers" = function() ours(centers),
-      "gkmeans, given centers, 1 iteration" = function() ours(centers, iter.max = 1),
-      "gkmeans, given centers, 100 iterations" = function() ours(centers, iter.max = 100),
+      "gkmeans, given centers, 1 iteration" = function() ours(centers, 1),
+      "gkmeans, given centers, 100 iterations" = function() ours(centers, 100),
       "stats::kmeans, Hartigan-Wong" = function() kmeans(x, centers),
       "stats::kmeans, Lloyd" = function() kmeans(x, centers, algorithm = "Lloyd")
     )
@@ -60,7 +62,7 @@ gpu_row <- function(row, options) {
     fit <- NULL
     task <- function() {
       set.seed(3)
-      fit <<- gkmeans(x, what$k, backend = backend, threads = options$threads,
+      fit <<- gkmeans(x, what$k, 10, backend = backend, threads = options$threads,
                       devices = chosen_devices(options), progress = FALSE)
     }
     measured <- measure(task)

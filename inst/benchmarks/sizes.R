@@ -72,7 +72,7 @@ calls <- list(
   ),
   kmeans = list(
     "gkmeans, k = 100" = function(x, options) {
-      gkmeans(x, 100, backend = "cpu", threads = options$threads)
+      gkmeans(x, 100, 10, backend = "cpu", threads = options$threads)
     },
     "stats::kmeans, k = 100" = function(x, options) kmeans(x, 100)
   ),

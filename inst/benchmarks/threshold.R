@@ -147,7 +147,7 @@ study <- function(row, data, make, options, repeats = options$repeats, apriori =
   labels <- lapply(seq_along(sets), function(i) {
     if (is.null(apriori)) return(NULL)
     set.seed(i)
-    gkmeans(sets[[i]]$x, apriori, threads = options$threads, progress = FALSE)$cluster
+    gkmeans(sets[[i]]$x, apriori, 10, threads = options$threads, progress = FALSE)$cluster
   })
   n <- nrow(sets[[1]]$x)
   p <- ncol(sets[[1]]$x)

@@ -97,7 +97,7 @@ test_that("a number of apriori clusters stands for those of gkmeans()", {
     set.seed(2)
     tree <- gmhclust(cells, 50, 20, scale = scale)
     set.seed(2)
-    fit <- suppressWarnings(gkmeans(if (scale) standardise(cells) else cells, 20))
+    fit <- suppressWarnings(gkmeans(if (scale) standardise(cells) else cells, 20, iter.max = 10))
     expect_identical(tree$apriori, unname(fit$cluster))
     expect_same_tree(tree, gmhclust(cells, 50, fit$cluster, scale = scale))
   }

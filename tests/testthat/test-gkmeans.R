@@ -221,3 +221,12 @@ test_that("wrong input is refused by name", {
     expect_identical(sort(gkmeans(x, 3, init = init)$size), c(2L, 2L, 2L))
   }
 })
+
+test_that("cells converge in the default number of iterations", {
+  cells <- some_cells(4000)
+  for (k in c(2, 10, 50)) {
+    set.seed(k)
+    expect_no_warning(fit <- gkmeans(cells, k))
+    expect_identical(fit$ifault, 0L)
+  }
+})

@@ -43,5 +43,5 @@ test_that("wrong settings are named", {
   expect_error(GkmeansParam(2, iter.max = 0), "`iter.max` is 0; it must", fixed = TRUE)
   expect_error(GkmeansParam(2, init = "best"), "`init` is best; it must", fixed = TRUE)
   expect_error(GkmeansParam(2, algorithm = "Lloyd"), "`...` has \"algorithm\"", fixed = TRUE)
-  expect_output(show(GkmeansParam(7)), "centers: 7.*iter.max: 10.*init: kmeans\\+\\+")
+  expect_output(show(GkmeansParam(7)), "centers: 7.*iter.max: 300.*init: kmeans\\+\\+")
 })
