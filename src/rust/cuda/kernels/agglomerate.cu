@@ -5,7 +5,7 @@
 // mahalanobis/shape.rs and mahalanobis/distance.rs, so that heights have the same bits; the kernels
 // are compiled without contraction, so that only what is written as fma is fused. Which pair comes
 // next is the definition's: the smallest distance, then the smaller slots. As in
-// mahalanobis/agglomerate.rs a pair belongs to the younger of its clusters; each cluster knows the
+// mahalanobis/agglomerate a pair belongs to the younger of its clusters; each cluster knows the
 // nearest of the older ones, and looks for another when that is merged away and its turn comes.
 //
 // tools/build-kernels compiles a variant for each of some DIMENSIONS that points in registers may

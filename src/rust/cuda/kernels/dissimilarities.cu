@@ -1,4 +1,4 @@
-// What linkage by rounds asks of the dissimilarities of all clusters (backend/dissimilarities.rs),
+// What linkage by rounds asks of the dissimilarities of all clusters (linkage/dissimilarities.rs),
 // with the bits of the CPU: all arithmetic is in double precision, in the order of
 // linkage/lance_williams.rs.
 //

@@ -111,7 +111,7 @@ __host__ __device__ __forceinline__ double average(double to_owner, double from_
   return 0.5 * (to_owner + from_owner);
 }
 
-// A lower bound on the mean norm E‖r + u‖, see backend/screen.rs; not a distance.
+// A lower bound on the mean norm E‖r + u‖, see screen/profile.rs; not a distance.
 __host__ __device__ double mean_norm(const double *moments, double square) {
   double second = moments[MOMENT_VARIANCE] + square;
   double factor = 4.0 * moments[MOMENT_LARGEST] + 2.0 * moments[MOMENT_VARIANCE] + square;

@@ -1,4 +1,4 @@
-// The distances of pairs of points, in double precision, with the bits of metric/form.rs: each pair
+// The distances of pairs of points, in double precision, with the bits of metric/form: each pair
 // is one thread's, which adds up coordinate after coordinate.
 //
 // Points lie coordinate after coordinate: coordinate k of point i is at k * stride + i. A block
@@ -17,7 +17,7 @@
 // What R takes as zero in Canberra's denominators: the least normal number.
 #define LEAST_NORMAL 2.2250738585072014e-308
 
-// The forms of metric/form.rs. `add` takes in one coordinate of both, `finish` makes the distance.
+// The forms of metric/form. `add` takes in one coordinate of both, `finish` makes the distance.
 // `parameter` is the form's own: the convention for 0/0 (enum ZeroOverZero), or whether magnitudes
 // count. Where `zeros_count` is false, coordinates that are 0 in both change nothing.
 

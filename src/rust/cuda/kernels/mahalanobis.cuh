@@ -13,7 +13,7 @@
 enum Subthreshold { MAHAL, MAHAL0, EUCLID, EUCLID_MAHAL };
 
 // Moments of a cluster's members around its mean, for the lower bound on mean norms: see struct
-// Spread in backend/screen.rs. MOMENTS is their number.
+// Spread in screen/profile.rs. MOMENTS is their number.
 enum Moment { MOMENT_VARIANCE, MOMENT_FOURTH, MOMENT_LARGEST, MOMENT_THIRD, MOMENTS };
 
 // Of a shape: the quanta of exact sums of distances to it, a bound on what these round off, and a

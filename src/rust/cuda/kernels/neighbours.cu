@@ -1,6 +1,6 @@
 // Sweeps for nearest neighbours, in single precision: which references may be near each query.
 //
-// backend/single.rs says what is added up, what bounds and thresholds follow from the sums, and why
+// neighbours/single says what is added up, what bounds and thresholds follow from the sums, and why
 // they hold; this file computes the same. Each query has room for `room` candidates. Every
 // reference that may be nearer than its threshold is collected there, and between the launches for
 // one part of the references and the next, `narrow` keeps the nearest and lowers the threshold.
@@ -47,7 +47,7 @@ extern "C" __global__ void gather(const float *coordinates, const uint *position
     copy[k * copy_stride + at * copy_step] = coordinates[k * stride + positions[at] * step];
 }
 
-// What is added up: Sums of backend/single.rs.
+// What is added up: RowSum of single/sums.rs.
 struct Squares {
   static __device__ __forceinline__ float add(float sum, float a, float b) {
     float d = a - b;

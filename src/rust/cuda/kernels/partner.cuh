@@ -121,7 +121,7 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
 
   const double *moments = arrays.moments + (first + owner) * MOMENTS;
   // At most how far the owner's mean, as rounded, is from that of its members: see
-  // Clusters::mean_error in mahalanobis/clusters.rs.
+  // Clusters::mean_error in clusters/state.rs.
   double mean_error = 0;
   if (averages_members) {
     for (uint k = 0; k < p; k++) mean_error = fma(problem.mean()[k], problem.mean()[k], mean_error);

@@ -1,6 +1,6 @@
 // Sweeps for nearest neighbours by products of halves on tensor cores: what neighbours.cu does, in
-// a fraction of the time and with wider margins, for views that Frame::in_halves of
-// backend/single.rs makes. Only `collect` is here; the other kernels are those of neighbours.cu.
+// a fraction of the time and with wider margins, for views that RowFrame::in_halves
+// of single/frame.rs makes. Only `collect` is here; the other kernels are those of neighbours.cu.
 //
 // Views lie row after row, two halves for a number, a multiple of 16 halves, with zeros beyond the
 // last. They are SCALE times what the frame says. A block has a tile of queries, and goes through

@@ -23,5 +23,5 @@
 #define HIGH 16
 #define WIDE 8
 
-// As HALF_SCALE in backend/single.rs, squared.
+// As HALF_SCALE in single/half.rs, squared.
 #define SQUARED_SCALE ((float)(1 << 28))

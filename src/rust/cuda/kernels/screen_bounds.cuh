@@ -1,8 +1,8 @@
 // Lower bounds on the distances between queries and clusters, and between queries and tiles, in
 // single precision throughout.
 //
-// backend/screen.rs says what the bounds are and why they hold; this file follows
-// backend/cpu/screen.rs term by term.
+// mahalanobis/screen says what the bounds are and why they hold; this file follows
+// screen/cpu/lower_bounds.rs term by term.
 
 #pragma once
 
@@ -32,7 +32,7 @@ struct Margins {
   }
 };
 
-// Hölder's bound on the mean norm, see backend/screen.rs.
+// Hölder's bound on the mean norm, see screen/profile.rs.
 __device__ __forceinline__ float mean_norm(float square, float distance, float variance,
                                            float fourth, float largest, float third) {
   float second = variance + square;

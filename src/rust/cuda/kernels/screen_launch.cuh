@@ -17,7 +17,7 @@
 // passed over as a whole.
 #define TILE THREADS
 
-// The scalars of a cluster, as in struct View of backend/screen.rs; SHAPE is the number of its
+// The scalars of a cluster, as in struct ClusterView of screen/view.rs; SHAPE is the number of its
 // whitening factor, as an integer, NONE for the identity. SCALARS is their number.
 enum Scalar { ERROR, LOW, RELATIVE, ABSOLUTE, VARIANCE, FOURTH, LARGEST, THIRD, SHAPE, SCALARS };
 

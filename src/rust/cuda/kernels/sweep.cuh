@@ -8,7 +8,7 @@
 // The scalars of a reference or a query, after its coordinates. SCALARS is their number.
 enum Scalar { ERROR, FACTOR, HALF, ALLOWANCE, SCALARS };
 
-// How a bound follows from a sum: Kind of backend/single.rs.
+// How a bound follows from a sum: Epilog of single/sums.rs.
 enum Kind { NORM, NORM_OF_PRODUCTS, SUM, ANGLE };
 
 // Number k of reference i, coordinates and

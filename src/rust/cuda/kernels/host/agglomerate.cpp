@@ -1,4 +1,4 @@
-// agglomerate.cu and its headers for the CPU: see the tests in backend/cuda/decisions.rs.
+// agglomerate.cu and its headers for the CPU: see the tests in src/blocks/decisions.rs.
 
 #include "cuda.hpp"
 

@@ -1,4 +1,4 @@
-// dissimilarities.cu for the CPU: see the tests in backend/cuda/dissimilarities/decisions.rs.
+// dissimilarities.cu for the CPU: see the tests in src/dissimilarities/decisions.rs.
 
 #include "cuda.hpp"
 

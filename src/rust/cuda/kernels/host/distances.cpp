@@ -1,4 +1,4 @@
-// distances.cu for the CPU: see the tests in backend/cuda/distances/decisions.rs.
+// distances.cu for the CPU: see the tests in src/distances/decisions.rs.
 
 #include "cuda.hpp"
 

@@ -1,4 +1,4 @@
-// kmeans.cu for the CPU: see the tests in backend/cuda/kmeans/decisions.rs.
+// kmeans.cu for the CPU: see the tests in src/kmeans/decisions.rs.
 
 #include "cuda.hpp"
 
