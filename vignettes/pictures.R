@@ -43,7 +43,7 @@ write_png <- function(colors, file) {
 if (capabilities("cairo")) {
   # knitr records a plot before it knows the file, on a device that measures text as the last one does.
   options(device = function(width, height) {
-    grDevices::bmp(tempfile(), width, height, units = "in", res = 120, type = "cairo")
+    grDevices::bmp(tempfile(), width, height, units = "in", res = 144, type = "cairo")
   })
   draw <- knitr::knit_hooks$get("plot")
   knitr::opts_chunk$set(dev = "bmp", dev.args = list(type = "cairo"), fig.ext = "png")
