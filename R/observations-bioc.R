@@ -78,7 +78,12 @@ of_experiment <- function(values, names, of, features, call) {
     values <- transposed(values)
     names <- rev(names)
   }
-  values <- observations(values)
+  # The values of an experiment are none of distances.
+  values <- if (is.matrix(values) || inherits(values, "Matrix")) {
+    observations(values, rows_are_observations = TRUE)
+  } else {
+    observations(values)
+  }
   # Without names, a matrix of base R has no list of names, and others have an empty one.
   if (is.matrix(values) && all(lengths(names) == 0)) names <- NULL
   dimnames(values) <- names

@@ -145,6 +145,11 @@ refuse_square_distances <- function(x, rows_are_observations, call) {
 is_square_distances <- function(x) {
   n <- nrow(x)
   if (n != ncol(x) || n < 3) return(FALSE)
+  if (is_sparse(x)) {
+    x@Dimnames <- list(NULL, NULL)
+    return(isTRUE(all(x@x >= 0) && any(x@x > 0)) && all(Matrix::diag(x) == 0) &&
+             Matrix::isSymmetric(x))
+  }
   largest <- suppressWarnings(max(x, na.rm = TRUE))
   if (!is.finite(largest) || largest <= 0) return(FALSE)
   rounding <- 1e-8 * largest
@@ -172,11 +177,13 @@ observations.DelayedMatrix <- function(x, ...) {
 # All classes of package Matrix.
 #' @rdname observations
 #' @export
-observations.Matrix <- function(x, ...) { # nolint: object_name_linter. The class's name.
+observations.Matrix <- function(x, # nolint: object_name_linter. The class's name.
+                                rows_are_observations = FALSE, ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
   need_package("Matrix", call, install = "install.packages")
-  if (is_sparse(x)) as_compressed(x) else observations(as.matrix(x))
+  if (!is_sparse(x)) return(observations(as.matrix(x), rows_are_observations))
+  refuse_square_distances(as_compressed(x), rows_are_observations, call)
 }
 
 # A sparse matrix of any class as a "dgCMatrix", which all versions of DelayedArray read. Some

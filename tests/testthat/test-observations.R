@@ -112,6 +112,11 @@ test_that("a square matrix of distances is no data, unless the user insists", {
     )
   }
   expect_error(gmst(d, rows_are_observations = 2), "`rows_are_observations` is 2")
+  skip_if_not_installed("Matrix")
+  for (distances in list(Matrix::Matrix(d), Matrix::Matrix(d * (d < 50), sparse = TRUE))) {
+    expect_refused(gknn(distances, 2), "`X` looks like distances", "gknn")
+    expect_length(gknn(distances, 2, rows_are_observations = TRUE)$index, 60)
+  }
   # Other square matrices are data.
   square <- x[1:4, ]
   for (data in list(square, square - diag(diag(square)), matrix(0, 4, 4), diag(4), -d[1:9, 1:9])) {
@@ -339,13 +344,16 @@ test_that("all classes of package Matrix are their plain matrix", {
   square <- counts[1:4, ]
   rownames(square) <- colnames(square)
   for (values in c(matrix_classes(counts), square_classes(square))) {
-    found <- observations(values)
+    # Some are symmetric, with zeros in the diagonal.
+    found <- observations(values, rows_are_observations = TRUE)
     is_sparse <- methods::is(values, "sparseMatrix")
     expect_identical(class(found)[1], if (is_sparse) "dgCMatrix" else "matrix")
     plain <- plain_matrix(values)
     expect_identical(as.matrix(found), plain)
-    expect_identical(gknn(values, 2), gknn(plain, 2))
-    expect_identical(as.vector(gdist(values)), as.vector(gdist(plain)))
+    expect_identical(gknn(values, 2, rows_are_observations = TRUE),
+                     gknn(plain, 2, rows_are_observations = TRUE))
+    expect_identical(as.vector(gdist(values, rows_are_observations = TRUE)),
+                     as.vector(gdist(plain, rows_are_observations = TRUE)))
     expect_refused(gmst(values, features = 1), "unused argument: `features`", "gmst")
   }
   # A logical value in two triplets is one value.
