@@ -6,7 +6,8 @@
 #' @param X Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2), all
 #'   values finite. Row names become the names of `cluster`.
 #' @param centers The number of clusters k, or a matrix of k initial centers in rows, all distinct.
-#' @param iter.max The maximum number of iterations. The default, that of scikit-learn, is enough for
+#' @param iter.max The maximum number of iterations. The default, that of scikit-learn, is enough
+#' for
 #'   most data; with the 10 of [stats::kmeans()], hardly any converge.
 #' @param nstart The number of starts from different initial centers, if `centers` is a number. The
 #'   result is the one with the smallest `tot.withinss`.

@@ -113,8 +113,8 @@ is_no_marker <- function(channels) {
 is_result <- function(channels) is_named_like(channels, result_names)
 
 # A pattern is a name or its beginning: then neither a letter nor a digit follows. So "Time" and
-# "Time (s)" are times, and "Timp1" is a marker. "_" in a pattern is any separator, or none. Compares
-# bytes, so that neither the locale nor a name of unknown encoding matters.
+# "Time (s)" are times, and "Timp1" is a marker. "_" in a pattern is any separator, or none.
+# Compares bytes, so that neither the locale nor a name of unknown encoding matters.
 is_named_like <- function(names, patterns) {
   patterns <- gsub("_", "[^a-z0-9]*", patterns, fixed = TRUE)
   one <- paste0("^[^a-z0-9]*(", paste(patterns, collapse = "|"), ")([^a-z0-9].*)?$")
