@@ -24,3 +24,10 @@ on_disk <- function(x, rows) {
   skip_if_not_installed("HDF5Array")
   methods::as(delayed(x, rows), "HDF5Array")
 }
+
+# Blocks of the default size again, for the tests that follow: with small ones, sparse matrices of
+# other tests would be read row by row.
+default_blocks <- function() {
+  if (!requireNamespace("DelayedArray", quietly = TRUE)) return(invisible())
+  suppressMessages(DelayedArray::setAutoBlockSize())
+}

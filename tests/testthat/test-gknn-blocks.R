@@ -169,3 +169,5 @@ test_that("wrong input is refused by name", {
   refused(gknn(d[0, ], 1), "`X` has no rows")
   refused(gknn(delayed(array(letters[1:6], 3:2), 4), 1), "of type character")
 })
+
+default_blocks()

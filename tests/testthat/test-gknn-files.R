@@ -528,3 +528,5 @@ test_that("an error releases the lock, and a folder of other files gets none", {
   expect_refused(gknn(x, 4, output = other), "`output` is a folder of other files", by = "gknn")
   expect_identical(list.files(other), "writing-my-notes.txt")
 })
+
+default_blocks()

@@ -620,3 +620,5 @@ test_that("`distance` is the readable form of `quick`", {
                  "`quick` is TRUE but `distance` is \"full\"; leave it out")
   expect_refused(gmhclust(x, distance = "median"), "one of \"full\", \"centroid\"")
 })
+
+default_blocks()
