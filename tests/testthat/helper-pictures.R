@@ -46,6 +46,18 @@ plan_of <- function(case, size) {
   plan_picture(content, TRUE, "populations", size, NULL)
 }
 
+# R may be built with cairo, but its library missing.
+skip_without_bitmaps <- function() {
+  file <- tempfile(fileext = ".bmp")
+  on.exit(unlink(file))
+  opens <- tryCatch({
+    grDevices::bmp(file, type = "cairo")
+    grDevices::dev.off()
+    TRUE
+  }, warning = function(w) FALSE, error = function(e) FALSE)
+  skip_if_not(opens, "bitmaps by cairo")
+}
+
 # Draws, and returns the number of pixels within two of an edge that have another colour than the
 # corner. A bmp file has its pixels in plain bytes.
 edge_ink <- function(size, res, code) {
