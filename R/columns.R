@@ -53,7 +53,8 @@ scaled_sample <- function(values) {
   values <- values - rep(centre, each = nrow(values))
   unit <- pmax(apply(values, 2, max), -apply(values, 2, min))
   unit[unit == 0] <- 1
-  list(values = values / rep(unit, each = nrow(values)), centre = unname(centre), unit = unname(unit))
+  values <- values / rep(unit, each = nrow(values))
+  list(values = values, centre = unname(centre), unit = unname(unit))
 }
 
 # The columns that depend linearly on others in all rows of `values`: for each of them a vector of
