@@ -34,9 +34,9 @@ redundant_columns <- function(x) {
     inside <- seq(part, length(rows), by = parts)
     for (found in dependent_columns(sample$values[inside, left, drop = FALSE])) {
       weights <- numeric(p)
-      weights[left] <- found
-      if (is_relation(x, weights, sample, exceptions)) {
-        column <- which(weights == 1)
+      weights[left] <- found$weights
+      column <- left[found$column]
+      if (is_relation(x, weights, column, sample, exceptions)) {
         is_left[column] <- FALSE
         is_constant[column] <- sum(weights != 0) == 1
       }
@@ -57,8 +57,8 @@ scaled_sample <- function(values) {
   list(values = values, centre = unname(centre), unit = unname(unit))
 }
 
-# The columns that depend linearly on others in all rows of `values`: for each of them a vector of
-# weights, 1 for the column itself, by which the columns add up to a constant.
+# The columns that depend linearly on others in all rows of `values`: for each of them its number,
+# `column`, and the `weights`, 1 for the column itself, by which the columns add up to a constant.
 dependent_columns <- function(values) {
   values <- values - rep(colMeans(values), each = nrow(values))
   # LINPACK's, because its tolerance is a share of each column's own norm, and it moves dependent
@@ -76,15 +76,14 @@ dependent_columns <- function(values) {
     # What rounding leaves of a weight of 0.
     weights[abs(weights) < dependence_tolerance] <- 0
     weights[factors$pivot[j]] <- 1
-    weights
+    list(column = factors$pivot[j], weights = weights)
   })
 }
 
-# Whether columns add up to a constant, by `weights` in units of the sample, 1 for one column, in
-# all rows of x but at most so many `exceptions`.
-is_relation <- function(x, weights, sample, exceptions) {
+# Whether columns add up to a constant, by `weights` in units of the sample, 1 for `column`, in all
+# rows of x but at most so many `exceptions`.
+is_relation <- function(x, weights, column, sample, exceptions) {
   used <- which(weights != 0)
-  column <- which(weights == 1)
   rounding <- 16 * .Machine$double.eps * sum(abs(weights) * (abs(sample$centre) / sample$unit + 1))
   # The range of the middle four fifths, which a few far values do not change.
   spread <- diff(stats::quantile(sample$values[, column], c(0.1, 0.9), names = FALSE))

@@ -32,6 +32,8 @@ redundant <- list(
   copy = cbind(ellipses, copy = ellipses[, 1]),
   sum = cbind(ellipses, sum = ellipses[, 1] + ellipses[, 2]),
   single = as_single(cbind(ellipses, ellipses[, 1] + ellipses[, 2])),
+  negative = cbind(ellipses, -ellipses[, 1]),
+  difference = cbind(ellipses, ellipses[, 1] - ellipses[, 2]),
   scaled = cbind(ellipses, copy = 1e-9 * ellipses[, 2]),
   shifted = cbind(ellipses, copy = 1e6 - 3 * ellipses[, 2]),
   "one value" = cbind(ellipses, flag = c(7, rep(0, 2 * n - 1))),
