@@ -53,8 +53,8 @@
 #' whose valley has a depth of 0.9 or more. [plot()][plot.populations] shows what 2 to 30
 #' populations would be, and the depth of each split, to choose `k`.
 #'
-#' **Without `k` and `X`**, the populations are those of greatest total *mass*, the excess of mass of
-#' HDBSCAN: the mass of a cluster is the sum, over its members, of log(b / l), where the cluster
+#' **Without `k` and `X`**, the populations are those of greatest total *mass*, the excess of mass
+#' of HDBSCAN: the mass of a cluster is the sum, over its members, of log(b / l), where the cluster
 #' begins at height b and the member leaves it at height l. HDBSCAN uses -1 / height in place of
 #' log(height), which fits densities; the logarithm makes the result independent of the unit of X. A
 #' merge below one of its own parts counts as high as this part, and heights of 0 as the lowest
@@ -84,10 +84,10 @@
 #'     \item{`nearest`}{whether the rest was given the nearest population.}
 #'     \item{`levels`}{the names of the populations, at first their numbers.}
 #'     \item{`way`}{how they were chosen: `"valleys"`, `"mass"` or `"k"`.}
-#'     \item{`separation`}{a data frame with a row for each population: the `nearest` other one, which
-#'       is the most alike, and the depth of the `valley` towards it. `NA` without `X`.}
-#'     \item{`splits`}{a data frame with a row for each split, from the top: row s makes population s
-#'       + 1 of `cut_populations(h, s + 1)`. The number of the `cluster` that it divides: 1 is the
+#'     \item{`separation`}{a data frame with a row for each population: the `nearest` other one,
+#'       which is the most alike, and the depth of the `valley` towards it. `NA` without `X`.}
+#'     \item{`splits`}{a data frame with a row for each split, from the top: row s makes population
+#'       s + 1 of `cut_populations(h, s + 1)`. The number of the `cluster` that it divides: 1 is the
 #'       whole tree, and split s makes clusters 2s and 2s + 1. The members of both, `first` and
 #'       `second`; the `height` of the merge; the depth of the `valley` between both, `NA` without
 #'       `X`.}
@@ -209,8 +209,8 @@ find_populations <- function(h, condensed, members, data, group, options, call) 
   if (length(redundant) > 0) x <- x[, -redundant, drop = FALSE]
   run_job(
     job_populations(
-      x, as_integers(h$merge), as.double(members), data$leaf, condensed$node, condensed$split, group,
-      options$finer, options$threads
+      x, as_integers(h$merge), as.double(members), data$leaf, condensed$node, condensed$split,
+      group, options$finer, options$threads
     ),
     options$progress, "Finding populations", call
   )
@@ -277,7 +277,8 @@ tell_large_population <- function(populations, finer, call) {
   message(gmhclust_condition(
     c("gmhclust_message_populations", "message"),
     paste0(
-      "one population has ", sprintf("%.0f%%", 100 * share), " of all members. Look at `scale` and ",
+      "one population has ", sprintf("%.0f%%", 100 * share),
+      " of all members. Look at `scale` and ",
       "the transformation of the data, and at `min_members` for rare populations; ", advice,
       "plot() of the result shows what other numbers would give, for `k`\n"
     ),
@@ -310,8 +311,8 @@ check_population_count <- function(k, condensed, least, call) {
   as.integer(k)
 }
 
-# The data of a tree: a list of the observations `x`; the `leaf` of each, NULL if they are the leaves;
-# and the data `of_leaf`, means where a leaf has several observations.
+# The data of a tree: a list of the observations `x`; the `leaf` of each, NULL if they are the
+# leaves; and the data `of_leaf`, means where a leaf has several observations.
 data_of_leaves <- function(x, h, arg, call, ...) {
   x <- as_observations(x, arg, call, ...)
   n <- nrow(h$merge) + 1L

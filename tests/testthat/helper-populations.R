@@ -1,5 +1,5 @@
-# The populations that valleys keep apart, slowly and obviously: the oracle of cut_populations() with
-# the observations. See there for the definition.
+# The populations that valleys keep apart, slowly and obviously: the oracle of cut_populations()
+# with the observations. See there for the definition.
 
 # A list of the labels 1, 2, ... of the `clear` populations and of those of the `finer` level, 0 for
 # cells outside of all, and the depths of the valleys of both of the tree's `splits`.
