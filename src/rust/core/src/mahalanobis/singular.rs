@@ -324,7 +324,7 @@ mod tests {
         let mut singular = 0;
         for (seed, data) in (1..).zip(DATA) {
             for threshold in [1.0, 3.0, 5.0, 12.0, 100.0] {
-                let x = draw(&mut Random::of(seed), data, 60, 3);
+                let x = draw(&mut Random(seed), data, 60, 3);
                 let (found, expected) = counted(&x, threshold);
                 assert_eq!(found, expected, "{data:?}, {threshold}");
                 singular += found.singular;

@@ -323,7 +323,8 @@ fn decisions_agree_with_the_definition() {
         let slow = run(&x, labels.as_deref(), &case.options, &by_definition);
         assert_eq!(fast.dendrogram.merge, slow.dendrogram.merge);
         for (a, b) in fast.dendrogram.height.iter().zip(&slow.dendrogram.height) {
-            assert!((a - b).abs() <= 1e-10 * b, "{a} is not {b}");
+            // Covariances of few members are nearly singular, and multiply rounding errors.
+            assert!((a - b).abs() <= 1e-7 * b, "{a} is not {b}");
         }
     });
 }

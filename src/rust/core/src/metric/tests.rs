@@ -290,7 +290,7 @@ fn preparing_stops_when_it_is_told_to() {
 
 #[test]
 fn some_of_the_points_have_the_distances_of_all() {
-    let mut random = Random::of(5);
+    let mut random = Random(5);
     for metric in [dist_metrics(), correlations()].concat() {
         let mut some = values(&mut random, 9 * 4, &[]);
         some[8..12].fill(3.0);
