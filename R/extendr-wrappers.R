@@ -181,6 +181,13 @@ job_gmst <- function(x, metric, device) .Call(wrap__job_gmst, x, metric, device)
 #' @noRd
 job_gneighbours <- function(x, query, subset, radius, metric, device) .Call(wrap__job_gneighbours, x, query, subset, radius, metric, device)
 
+#' Starts to compute the Jaccard coefficients of the neighbours of both ends of edges.
+#' @param count integer: the number of neighbours of each observation.
+#' @param target integers: the numbers of the neighbours, one observation after the other.
+#' @return External pointer to the job. Its value is a double for each of `target`.
+#' @noRd
+job_jaccard <- function(count, target) .Call(wrap__job_jaccard, count, target)
+
 #' Starts linkage of observations with given dissimilarities.
 #' @param x double vector, the values of a dist object.
 #' @param n integer, its number of observations.

@@ -5,6 +5,7 @@
 //! converts the result to an R value.
 
 mod arguments;
+mod as_igraph;
 mod device;
 mod engine;
 mod folder;
@@ -49,6 +50,7 @@ extendr_module! {
     use folder_lock;
     use gmst;
     use gneighbours;
+    use as_igraph;
     use ghclust;
     use gkmeans;
     use gcutree;
