@@ -23,9 +23,9 @@
 #' \describe{
 #'   \item{`base`}{only with `tree`, in the place of the codes of the self-organizing map: the cells
 #'     that have the same population in all other columns, numbered.}
-#'   \item{`meta2`, `meta3`, ...}{only with `tree`: the populations of `cut_populations(tree, k)`, by
-#'     number. With `rest = "nearest"`, cells of no population get the nearest one of the finest cut,
-#'     and that of the coarser cuts which contains it.}
+#'   \item{`meta2`, `meta3`, ...}{only with `tree`: the populations of `cut_populations(tree, k)`,
+#'     by number. With `rest = "nearest"`, cells of no population get the nearest one of the finest
+#'     cut, and that of the coarser cuts which contains it.}
 #'   \item{`population`}{`populations`, by name.}
 #' }
 #'
@@ -50,9 +50,9 @@
 #'
 #' @return `x` with the populations.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `x` is of another class, if `populations` do not fit
-#' it, if `tree` has fewer populations than `k`, if a channel of the name is there already, or if a
-#' package is missing.
+#' A condition of class `gmhclust_error_input` if `x` is of another class, if `populations` do not
+#' fit it, if `tree` has fewer populations than `k`, if a channel of the name is there already, or
+#' if a package is missing.
 #' @seealso [cut_populations()], [name_populations()], [count_populations()]
 #' @references
 #' Nowicka M, Krieg C, Crowell HL, et al. (2017). CyTOF workflow: differential discovery in
@@ -185,7 +185,8 @@ nested_cuts <- function(tree, k, min_members, x, call) {
   count <- (length(condensed$node) + 1L) %/% 2L
   if (is.null(k)) {
     if (count == 1) {
-      refuse("tree", paste("has one population of at least", shown_count(ceiling(least)), "members"),
+      got <- paste("has one population of at least", shown_count(ceiling(least)), "members")
+      refuse("tree", got,
              "nested cuts need two; leave out `tree`, or cut it with smaller `min_members`", call)
     }
     k <- 2:min(count, most_nested_cuts)

@@ -2,11 +2,11 @@
 #'
 #' Counts, as a matrix that packages for differential abundance take.
 #'
-#' @param x Populations, from [cut_populations()], [name_populations()] or `predict()`; or population
-#'   numbers from 1, 0 for none.
+#' @param x Populations, from [cut_populations()], [name_populations()] or `predict()`; or
+#'   population numbers from 1, 0 for none.
 #' @param samples A label for each cell: the sample that it is from. [observations()] of a `flowSet`
-#'   have it as attribute `sample`. Samples are in the order of the levels of a factor; numbers are in
-#'   increasing order, and so are numbers within text: patient2 comes before patient10.
+#'   have it as attribute `sample`. Samples are in the order of the levels of a factor; numbers are
+#'   in increasing order, and so are numbers within text: patient2 comes before patient10.
 #' @param rest Whether a last row `"none"` counts the cells of no population.
 #'
 #' @return An integer matrix with a row for each population, named as the populations are, and a
@@ -20,8 +20,8 @@
 #'
 #' @section diffcyt:
 #' `diffcyt::testDA_edgeR()` and its like take a `SummarizedExperiment` whose rows have a factor
-#' `cluster_id`, with its levels in the order of the rows. With a data frame `samples` that has a row
-#' for each column of `counts`:
+#' `cluster_id`, with its levels in the order of the rows. With a data frame `samples` that has a
+#' row for each column of `counts`:
 #'
 #' ```
 #' d_counts <- SummarizedExperiment::SummarizedExperiment(
@@ -37,8 +37,8 @@
 #' ```
 #'
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `x` has no populations, or if `samples` has another
-#' length or `NA`.
+#' A condition of class `gmhclust_error_input` if `x` has no populations, or if `samples` has
+#' another length or `NA`.
 #' @seealso [name_populations()]; [plot_populations()] draws the share of each population in each
 #'   sample.
 #' @examples

@@ -56,8 +56,8 @@
 #'   rows of X, both sorted by query. Their metadata column `distance` has the distances.
 #'
 #' @references
-#' Levine JH, Simonds EF, Bendall SC, et al. (2015). Data-driven phenotypic dissection of AML reveals
-#' progenitor-like cells that correlate with prognosis. *Cell* 162(1), 184-197.
+#' Levine JH, Simonds EF, Bendall SC, et al. (2015). Data-driven phenotypic dissection of AML
+#' reveals progenitor-like cells that correlate with prognosis. *Cell* 162(1), 184-197.
 #' \doi{10.1016/j.cell.2015.05.047}
 #'
 #' @seealso [gknn()], [gneighbours()]

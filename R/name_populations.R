@@ -21,8 +21,8 @@
 #' is called by its number, so its name changes with the number. A name must not be a number, other
 #' than this, nor `"none"`, which stands for the cells of no population.
 #'
-#' A population that was merged may consist of several clusters of the tree. Its model keeps the mean
-#' and covariance of each of them.
+#' A population that was merged may consist of several clusters of the tree. Its model keeps the
+#' mean and covariance of each of them.
 #'
 #' @return `x` with the names as attribute `levels`, so that `levels(x)` has them, and
 #'   `c("none", levels(x))[x + 1]` the name for each cell. After a merge also `k`, `sizes`, `roots`,

@@ -198,7 +198,8 @@ check_cofactor <- function(cofactor, call) {
   }
   bad <- which(!is.finite(cofactor) | cofactor <= 0)
   if (length(bad) > 0) {
-    refuse("cofactor", paste("has", cofactor[[bad[1]]], "at position", bad[1]), needs_cofactor, call)
+    got <- paste("has", cofactor[[bad[1]]], "at position", bad[1])
+    refuse("cofactor", got, needs_cofactor, call)
   }
   names <- names(cofactor)
   twice <- anyDuplicated(names)

@@ -35,11 +35,11 @@
 #' `ComplexHeatmap::draw(p$heatmap + another, merge_legends = TRUE)`. Its heat maps have the names
 #' `"median"` and `"share of sample"`. Widths and sizes of text fit the device of the first drawing.
 #'
-#' Populations that have names ([name_populations()]) are shown by name. Heights of the tree are those
-#' of the merges that join two populations; outliers that merge in between are left out. If a
-#' population consists of several clusters of the tree that lie apart, it stands where the largest of
-#' them is. A merge that is lower than one of its parts (an inversion) is drawn a
-#' little above it. The time is proportional to the size of X.
+#' Populations that have names ([name_populations()]) are shown by name. Heights of the tree are
+#' those of the merges that join two populations; outliers that merge in between are left out. If a
+#' population consists of several clusters of the tree that lie apart, it stands where the largest
+#' of them is. A merge that is lower than one of its parts (an inversion) is drawn a little above
+#' it. The time is proportional to the size of X.
 #'
 #' @return Invisibly, a list of what is drawn:
 #'   \describe{
@@ -121,8 +121,8 @@ populations_of_number <- function(h, k, arg, call) {
 }
 
 # The tree above the populations: an hclust tree of k leaves, NULL for k = 1. A population that
-# consists of several clusters of the tree counts as the largest of them, unless they are all there is
-# below a merge.
+# consists of several clusters of the tree counts as the largest of them, unless they are all there
+# is below a merge.
 population_tree <- function(h, shown, arg, call) {
   found <- joins_of_populations(h, shown$core)
   if (length(found$at) != shown$k - 1L && any(lengths(shown$roots) > 1)) {

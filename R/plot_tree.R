@@ -1,8 +1,8 @@
 #' Plot a tree of any size, with its populations
 #'
 #' Of a large tree, or to show populations, the top is drawn: the width of a leaf is its number of
-#' members, and the branches of each population have its colour, and its name or number below them. A
-#' small tree without populations is drawn by `plot()`, the method of [stats::hclust()].
+#' members, and the branches of each population have its colour, and its name or number below them.
+#' A small tree without populations is drawn by `plot()`, the method of [stats::hclust()].
 #'
 #' @param tree A tree of class [`hclust`][stats::hclust]: from [gmhclust()], [ghclust()],
 #'   [cutree_top()], [cutree_apriori()] or another package.
@@ -83,8 +83,8 @@ check_leaves <- function(leaves, h, population, call) {
 }
 
 # The populations to show: a list of the `population` of each leaf, 0 for none; their number `k` and
-# their `names`; their `roots`, a list, or NULL if each is at most one cluster of the tree; and `core`,
-# as `population`, but 0 for leaves that only rest = "nearest" gave a population.
+# their `names`; their `roots`, a list, or NULL if each is at most one cluster of the tree; and
+# `core`, as `population`, but 0 for leaves that only rest = "nearest" gave a population.
 shown_populations <- function(h, populations, arg, call) {
   n <- length(h$order)
   if (is.null(populations) || is_single_number(populations)) {
@@ -331,9 +331,9 @@ population_labels <- function(picture, place) {
   do.call(rbind, labels)
 }
 
-# Where names stand below a plot that is `total` wide, as near to `middle`, in increasing order, as in
-# one to three lines they can: their `text`, `line`, place `at` and size. Names without room become
-# smaller, and then the middle of the longest is cut out.
+# Where names stand below a plot that is `total` wide, as near to `middle`, in increasing order, as
+# in one to three lines they can: their `text`, `line`, place `at` and size. Names without room
+# become smaller, and then the middle of the longest is cut out.
 label_layout <- function(names, middle, total) {
   layouts <- lapply(if (length(names) > 12) 2:3 else 1:3, function(lines) {
     line <- rep_len(seq_len(lines), length(names))
@@ -381,8 +381,8 @@ cut_middle <- function(text, longest) {
   text
 }
 
-# Increasing positions, moved apart until each has `width` around it between 0 and `end`, by the least
-# sum of squares.
+# Increasing positions, moved apart until each has `width` around it between 0 and `end`, by the
+# least sum of squares.
 spread <- function(at, width, end) {
   count <- length(at)
   if (count == 0) return(at)

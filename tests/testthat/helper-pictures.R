@@ -41,7 +41,8 @@ plan_of <- function(case, size) {
   }
   content <- list(
     tree = population_tree(case$h, shown, "populations", NULL),
-    medians = population_medians(case$x, case$population, shown$names), sizes = tabulate(case$population, k),
+    medians = population_medians(case$x, case$population, shown$names),
+    sizes = tabulate(case$population, k),
     gates = groups(case$gates, 1), samples = groups(case$samples, 2)
   )
   plan_picture(content, TRUE, "populations", size, NULL)

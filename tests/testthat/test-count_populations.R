@@ -9,7 +9,7 @@ test_that("cells are counted by population and sample", {
   expect_gt(sum(population == 0), 0)
   counts <- count_populations(population, samples)
   expect_type(counts, "integer")
-  expect_identical(dimnames(counts), list(as.character(1:4), c("patient1", "patient2", "patient10")))
+  expect_identical(dimnames(counts), list(as.character(1:4), paste0("patient", c(1, 2, 10))))
   for (p in 1:4) {
     for (s in colnames(counts)) {
       expect_identical(counts[p, s], sum(population == p & samples == s))
@@ -43,7 +43,7 @@ test_that("levels stay in their order, also those without cells", {
   expect_identical(colnames(count_populations(population, ordered)), levels(ordered))
 })
 
-test_that("numbers are samples in increasing order, and populations without cells are rows of zeros", {
+test_that("numbers are samples in increasing order, populations without cells rows of zeros", {
   counts <- count_populations(c(1L, 3L, 3L, 0L), c(100000, 7, 7, 20))
   expect_identical(counts, matrix(
     c(0L, 0L, 2L, 0L, 0L, 0L, 1L, 0L, 0L), 3, dimnames = list(1:3, c("7", "20", "100000"))

@@ -68,7 +68,7 @@ test_that("the same name merges, whatever the form", {
   expect_identical(attr(merged, "rest"), attr(population, "rest"))
 })
 
-test_that("after a merge populations are numbered by decreasing size, and numbers as names follow", {
+test_that("after a merge populations are numbered by size, and names that are numbers follow", {
   small <- structure(
     c(1L, 1L, 1L, 1L, 2L, 2L, 2L, 3L, 3L, 0L, 4L, 4L), class = "populations",
     sizes = c(4, 3, 2, 2), rest = 1, k = 4L, min_members = 1, nearest = FALSE,
