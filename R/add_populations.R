@@ -102,7 +102,7 @@ add_populations.SingleCellExperiment <- function(x, populations, tree = NULL, k 
   of <- population_numbers(populations, "populations", call)
   of$number <- numbers_of_cells(of$number, populations, tree, ncol(x), call)
   cuts <- if (!is.null(tree)) {
-    cells <- if (rest == "nearest") points_of_cells(x, tree, call, ...)
+    cells <- if (rest == "nearest") data_of_leaves(x, tree, "x", call, ...)$of_leaf
     nested_cuts(tree, k, attr(populations, "min_members"), cells, call)
   }
   codes <- cluster_codes(c(cuts, list(population = with_none(of$number, of$names))))
@@ -132,14 +132,6 @@ numbers_of_cells <- function(number, populations, tree, n, call) {
     refuse("populations", paste("has length", length(number)), paste("`x` has", n, "cells"), call)
   }
   number
-}
-
-points_of_cells <- function(x, tree, call, ...) {
-  if (!is.null(tree$leaf)) {
-    refuse("rest", "is \"nearest\"",
-           "that needs the observations of the leaves, which the top of a tree does not have", call)
-  }
-  points_of_leaves(x, length(tree$order), "x", call, ...)
 }
 
 # A factor of the populations of cells, with a last level "none" if there are cells in none.

@@ -51,8 +51,9 @@
 #' # Which populations differ between the two groups of donors?
 #' if (requireNamespace("edgeR", quietly = TRUE)) {
 #'   group <- cells$label[match(colnames(counts), cells$ids)]
-#'   data <- edgeR::estimateDisp(edgeR::DGEList(counts), model.matrix(~group), trend = "none")
-#'   fit <- edgeR::glmFit(data)
+#'   design <- model.matrix(~group)
+#'   data <- edgeR::estimateDisp(edgeR::DGEList(counts), design, trend.method = "none")
+#'   fit <- edgeR::glmFit(data, design)
 #'   edgeR::topTags(edgeR::glmLRT(fit))
 #' }
 #' @export

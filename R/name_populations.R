@@ -56,7 +56,7 @@
 name_populations <- function(x, names) {
   call <- match.call()
   if (inherits(x, "population_model")) {
-    check_model(x, call)
+    check_model_names(x, call)
     named <- new_names(x$levels, names, call)
     sizes <- sum_by(x$sizes, x$population, length(x$levels))
     return(renamed_model(x, merging_of(named, sizes, x$population)))
@@ -201,6 +201,7 @@ merged_populations <- function(x, of, merging) {
       parts <- as.list(attributes$roots)
       attributes$roots <- unname(lapply(split(parts, factor(to, seq_len(k))), unlist))
     }
+    if (!is.null(attributes$clusters)) attributes$clusters <- c(0L, to)[attributes$clusters + 1L]
     if (is.data.frame(attributes$separation)) {
       attributes$separation <- merged_separation(attributes$separation, to, k)
     }
@@ -231,7 +232,7 @@ renamed_model <- function(model, merging) {
   model
 }
 
-check_model <- function(x, call) {
+check_model_names <- function(x, call) {
   levels <- x$levels
   population <- x$population
   is_sound <- is.list(x) && is_names(levels) && is.numeric(population) && !is.object(population) &&

@@ -9,7 +9,7 @@
 #'   [cutree_top()] or [cutree_apriori()], the observations of the whole tree.
 #' @param populations The populations: a result of [cut_populations()], or other cluster numbers,
 #'   from 1, of the leaves of `h`, such as those of [gcutree()], with 0 for none; a single number
-#'   `k` means `cut_populations(h, k)`, and `NULL` means `cut_populations(h)`.
+#'   `k` means `cut_populations(h, k)`, and `NULL` means `cut_populations(h, X = X)`.
 #' @param gates `NULL`, or a label for each observation, such as the gate that it is in. Bars show
 #'   the shares of the labels in each population.
 #' @param samples `NULL`, or a label for each observation: the sample or donor that it is from; the
@@ -82,11 +82,11 @@ plot_populations <- function(h,
   engine <- check_choice(engine, c("auto", "ComplexHeatmap", "base"), "engine", call)
   engine <- heatmap_engine(engine, call)
   more <- arguments_of_engine(engine, ...)
-  shown <- shown_populations(h, populations, "populations", call)
-  tree <- population_tree(h, shown, "populations", call)
   leaf <- if (is.null(h$leaf)) seq_along(h$order) else h$leaf
   x <- do.call(points_of_leaves, c(list(X, length(leaf), "X", call), more$observations),
                quote = TRUE)
+  shown <- shown_populations(h, populations, "populations", call, x)
+  tree <- population_tree(h, shown, "populations", call)
   if (is.null(samples)) samples <- attr(x, "sample")
   population <- shown$population[leaf]
   content <- list(
@@ -107,9 +107,10 @@ plot_populations <- function(h,
   invisible(content)
 }
 
-# cut_populations(h, k) for the argument `arg` of another function, which has no `min_members`.
-populations_of_number <- function(h, k, arg, call) {
-  tryCatch(cut_populations(h, k), gmhclust_error_input = function(e) {
+# cut_populations(h, k, X = x) for the argument `arg` of another function, which has no
+# `min_members`.
+populations_of_number <- function(h, k, x, arg, call) {
+  tryCatch(cut_populations(h, k, X = if (is.null(k)) x), gmhclust_error_input = function(e) {
     if (!identical(e$refused$arg, "k")) stop(e)
     needs <- sub(" (see `min_members`)", "", e$refused$needs, fixed = TRUE)
     if (needs != e$refused$needs) {
@@ -120,34 +121,15 @@ populations_of_number <- function(h, k, arg, call) {
   })
 }
 
-# The tree above the populations: an hclust tree of k leaves, NULL for k = 1. A population that
-# consists of several clusters of the tree counts as the largest of them, unless they are all there
-# is below a merge.
+# The tree above the populations: an hclust tree of k leaves, NULL for k = 1.
 population_tree <- function(h, shown, arg, call) {
-  found <- joins_of_populations(h, shown$core)
-  if (length(found$at) != shown$k - 1L && any(lengths(shown$roots) > 1)) {
-    found <- joins_of_populations(h, largest_parts(h, shown$roots))
-  }
-  if (length(found$at) != shown$k - 1L) {
-    refuse(arg, "are no clusters of `h`", "use cut_populations() or gcutree()", call)
-  }
-  if (shown$k == 1) return(NULL)
-  merge <- sort_merge_rows(-found$sides)
-  new_hclust(
-    merge, h$height[found$at], leaf_order(merge, call), shown$names, h$method, h$call,
-    h$dist.method
-  )
-}
-
-# The merges `at` which members of two populations come together, and what is on both `sides`: p for
-# population p, -j for the j-th of these merges. `core` has the population of each leaf, 0 for none.
-joins_of_populations <- function(h, core) {
   n <- length(h$order)
+  k <- shown$k
   child <- ifelse(h$merge < 0, -h$merge, h$merge + n)
   first <- child[, 1]
   second <- child[, 2]
-  # By node, 0 for no population.
-  content <- c(core, integer(n - 1L))
+  # By node: 0 for no population, p > 0 for population p, -j for merge j of the result.
+  content <- c(largest_parts(h, shown), integer(n - 1L))
   joins <- logical(n - 1L)
   merges <- 0L
   for (j in seq_len(n - 1L)) {
@@ -157,17 +139,30 @@ joins_of_populations <- function(h, core) {
     merges <- merges + joins[j]
     content[n + j] <- if (joins[j]) -merges else if (a == 0L) b else a
   }
-  list(at = which(joins), sides = cbind(content[first[joins]], content[second[joins]]))
+  if (merges != k - 1L) {
+    refuse(arg, "are no clusters of `h`", "use cut_populations() or gcutree()", call)
+  }
+  if (k == 1) return(NULL)
+  merge <- sort_merge_rows(-cbind(content[first[joins]], content[second[joins]]))
+  new_hclust(
+    merge, h$height[joins], leaf_order(merge, call), shown$names, h$method, h$call,
+    h$dist.method
+  )
 }
 
-# For each leaf, the population whose largest cluster it is in; 0 for none.
-largest_parts <- function(h, roots) {
-  nodes <- tree_nodes(h$merge, leaf_members(h))
-  largest <- vapply(roots, function(parts) {
-    at <- nodes_of_roots(parts, nodes$count)
-    at[which.max(nodes$size[at])]
-  }, 0)
-  leaves_below(nodes, largest)
+# As `shown$core`, with 0 in all but the largest cluster of a population that is a union of several.
+largest_parts <- function(h, shown) {
+  core <- shown$core
+  roots <- shown$roots
+  if (all(lengths(roots) < 2)) return(core)
+  members <- leaf_members(h)
+  nodes <- tree_nodes(h$merge, members)
+  for (p in which(lengths(roots) > 1)) {
+    node <- ifelse(roots[[p]] > 0, roots[[p]] + nodes$count, -roots[[p]])
+    part <- leaves_below(nodes, node)
+    core[core == p & part != which.max(nodes$size[node])] <- 0L
+  }
+  core
 }
 
 # The median of each column in each population, with a name for each.
@@ -191,6 +186,15 @@ unit_scaled <- function(medians, x) {
     medians[, j] <- pmin(pmax((medians[, j] - ends[1]) / width, 0), 1)
   }
   medians
+}
+
+# The data matrix of n observations of a tree.
+points_of_leaves <- function(x, n, arg, call, ...) {
+  x <- as_observations(x, arg, call, ...)
+  if (nrow(x) != n) {
+    refuse(arg, paste("has", nrow(x), "rows"), paste("the tree has", n, "leaves"), call)
+  }
+  x
 }
 
 check_groups <- function(labels, n, arg, call) {

@@ -83,12 +83,13 @@ check_leaves <- function(leaves, h, population, call) {
 }
 
 # The populations to show: a list of the `population` of each leaf, 0 for none; their number `k` and
-# their `names`; their `roots`, a list, or NULL if each is at most one cluster of the tree; and
-# `core`, as `population`, but 0 for leaves that only rest = "nearest" gave a population.
-shown_populations <- function(h, populations, arg, call) {
+# their `names`; the `roots` of each, if they are known; and `core`, as `population`, but 0 for
+# leaves that only rest = "nearest" gave a population. `x` is the observations of the tree, if they
+# are known.
+shown_populations <- function(h, populations, arg, call, x = NULL) {
   n <- length(h$order)
   if (is.null(populations) || is_single_number(populations)) {
-    populations <- populations_of_number(h, populations, arg, call)
+    populations <- populations_of_number(h, populations, x, arg, call)
   }
   numbers <- plain_populations(populations)
   is_whole <- is_population_numbers(numbers)
@@ -105,39 +106,32 @@ shown_populations <- function(h, populations, arg, call) {
     refuse(arg, "leaves out numbers", "populations must be numbered 1, 2, ...", call)
   }
   population <- as.integer(numbers)
-  has_parts <- inherits(populations, "populations") && is.list(attr(populations, "roots"))
-  list(
-    population = population, k = as.integer(k),
-    roots = if (has_parts) population_roots(h, populations, k, arg, call),
-    names = shown_names(population_names(populations, k, arg, call)[seq_len(k)], seq_len(k)),
-    core = core_populations(h, populations, population, arg, call)
-  )
+  roots <- if (inherits(populations, "populations")) attr(populations, "roots")
+  if (!is.null(roots)) check_roots(roots, n, k, arg, call)
+  core <- population
+  if (isTRUE(attr(populations, "nearest"))) core <- core_populations(h, roots)
+  names <- shown_names(population_names(populations, k, arg, call)[seq_len(k)], seq_len(k))
+  list(population = population, k = as.integer(k), names = names, core = core, roots = roots)
 }
 
-core_populations <- function(h, populations, population, arg, call) {
-  if (!isTRUE(attr(populations, "nearest"))) return(population)
-  roots <- population_roots(h, populations, max(population), arg, call)
-  nodes <- tree_nodes(h$merge, leaf_members(h))
-  inside <- leaves_below(nodes, nodes_of_roots(unlist(roots), nodes$count))
-  c(0L, rep(seq_along(roots), lengths(roots)))[inside + 1L]
-}
-
-# The roots of each of k populations, a list.
-population_roots <- function(h, populations, k, arg, call) {
-  roots <- attr(populations, "roots")
-  n <- length(h$order)
-  all <- unlist(roots)
-  is_sound <- (is.list(roots) || is.numeric(roots)) && length(roots) == k && is.numeric(all) &&
-    all(lengths(roots) > 0) && anyDuplicated(all) == 0 &&
-    all(all %in% c(-seq_len(n), seq_len(n - 1)))
+# Stops unless `roots` are the roots of k populations of a tree of n leaves.
+check_roots <- function(roots, n, k, arg, call) {
+  ids <- unlist(roots)
+  is_sound <- is.list(roots) && length(roots) == k && all(lengths(roots) > 0) &&
+    is.numeric(ids) && anyDuplicated(ids) == 0 && all(ids %in% c(-seq_len(n), seq_len(n - 1)))
   if (!is_sound) {
     needs <- "it must be the value of cut_populations() for this tree"
     refuse(arg, "has an attribute `roots` that does not fit", needs, call)
   }
-  as.list(roots)
 }
 
-nodes_of_roots <- function(roots, n) ifelse(roots > 0, roots + n, -roots)
+# The population of each leaf below one of its `roots`, 0 for the others.
+core_populations <- function(h, roots) {
+  nodes <- tree_nodes(h$merge, leaf_members(h))
+  ids <- unlist(roots)
+  part <- leaves_below(nodes, ifelse(ids > 0, ids + nodes$count, -ids))
+  c(0L, rep(seq_along(roots), lengths(roots)))[part + 1L]
+}
 
 # What each node of a tree contains, given what each leaf contains: 0 nothing, p > 0 population p
 # only, -1 several populations. As children come before parents, one pass is enough.

@@ -122,6 +122,10 @@ test_that("populations of the leaves of a top become those of its cells", {
   expect_sound_codes(sce)
   expect_identical(as.character(cluster_ids(sce, "meta3")), cell_names(coarse)[top$leaf])
   expect_identical(cluster_ids(sce, "population"), cluster_ids(sce, "meta3"))
+  near <- add_populations(experiment(), coarse, tree = top, k = 3, rest = "nearest",
+                          assay = "exprs")
+  nearest <- cut_populations(top, 3, 30, rest = "nearest", X = x)
+  expect_identical(as.character(cluster_ids(near, "meta3")), cell_names(nearest)[top$leaf])
   refused(add_populations(experiment(), coarse), "`populations` is of 80 leaves that stand for 800")
 })
 
@@ -168,9 +172,6 @@ test_that("wrong arguments are refused", {
           "`assay` is \"none\"")
   refused(add_populations(sce, cut_populations(h, 1, 500), tree = h),
           "`tree` has one population of at least 500 members")
-  top <- cutree_apriori(h)
-  refused(add_populations(sce, cut_populations(top, 2), tree = top, rest = "nearest"),
-          "`rest` is \"nearest\"; that needs the observations of the leaves")
 })
 
 # ---- flow cytometry -----------------------------------------------------------------------------
