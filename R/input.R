@@ -130,10 +130,10 @@ shown_value <- function(x) if (is.character(x)) quoted(x) else format(x)
 quoted <- function(text) dQuote(shortened(text), FALSE)
 
 # A user's text for a message: at most 60 characters, and bytes that are none in hexadecimal.
-shortened <- function(text) {
+shortened <- function(text, most = 60) {
   text <- valid_text(text)
-  long <- nchar(text) > 60
-  text[long] <- paste0(substr(text[long], 1, 57), "...")
+  long <- nchar(text) > most
+  text[long] <- paste0(substr(text[long], 1, most - 3), "...")
   text
 }
 

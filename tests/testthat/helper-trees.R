@@ -31,6 +31,31 @@ some_trees <- function() {
     lapply(c(2:12, 30, 60), random_tree))
 }
 
+# A tree above sets of leaves, in each of which the next leaf joins those before it at height 0; `above`
+# is the tree of the sets.
+joined_trees <- function(sets, above) {
+  merge <- NULL
+  root <- integer(length(sets))
+  for (s in seq_along(sets)) {
+    leaves <- sets[[s]]
+    first <- NROW(merge)
+    rows <- cbind(-leaves[-1], c(-leaves[1], first + seq_len(length(leaves) - 2)))
+    merge <- rbind(merge, rows)
+    root[s] <- nrow(merge)
+  }
+  inner <- nrow(merge)
+  upper <- above$merge
+  upper[] <- ifelse(upper < 0, root[abs(upper)], upper + inner)
+  merge <- sort_merge_rows(rbind(merge, upper))
+  storage.mode(merge) <- "integer"
+  h <- above
+  h$merge <- merge
+  h$height <- c(numeric(inner), above$height)
+  h$order <- leaf_order(merge, NULL)
+  h$labels <- NULL
+  h
+}
+
 # The leaves below each merge.
 leaves_of_merges <- function(h) {
   below <- list()

@@ -203,6 +203,160 @@ test_that("print() shows the sizes and the rest", {
   expect_output(expect_identical(print(found), found))
 })
 
+# Trees of observations, and these: a list of lists.
+trees_with_data <- function() {
+  cells <- some_cells(1500)
+  set.seed(7)
+  counts <- matrix(stats::rpois(1800, rep(c(1, 9), each = 900)), 600)
+  curve <- stats::rnorm(700)
+  curve <- cbind(curve, curve^2 + stats::rnorm(700, sd = 0.3), 3)
+  small <- rbind(matrix(stats::rnorm(4000), ncol = 4), matrix(stats::rnorm(80, 7), ncol = 4))
+  with_tree <- function(x, ...) list(x = x, h = gmhclust(x, ..., warn = FALSE))
+  suppressMessages(list(
+    with_tree(cells), with_tree(cells, distance = "centroid"),
+    with_tree(cells, apriori = rep_len(1:150, 1500)), with_tree(blobs(900, 5)),
+    with_tree(counts), with_tree(curve), with_tree(small),
+    list(x = blobs(500, 3, 2), h = ghclust(blobs(500, 3, 2), "average")),
+    list(x = cells[1:300, ], h = ghclust(cells[1:300, ], "single"))
+  ))
+}
+
+test_that("without k, populations are those that valleys keep apart, by the slow version", {
+  several <- 0
+  for (case in trees_with_data()) {
+    for (least in list(NULL, 12)) {
+      expected <- slow_valleys(case$h, unname(case$x), least)
+      found <- suppressMessages(cut_populations(case$h, NULL, least, X = case$x))
+      finer <- suppressMessages(cut_populations(case$h, NULL, least, X = case$x, level = "finer"))
+      expect_identical(plain(found), expected$clear)
+      expect_identical(plain(finer), expected$finer)
+      expect_identical(attr(found, "finer"), attr(finer, "k"))
+      expect_identical(attr(found, "way"), "valleys")
+      several <- several + (attr(found, "k") > 1)
+    }
+  }
+  expect_gt(several, 5)
+})
+
+test_that("valleys depend neither on threads, nor on units, nor on an offset", {
+  x <- some_cells(1500)
+  h <- gmhclust(x, warn = FALSE)
+  found <- cut_populations(h, X = x, threads = 1)
+  expect_gt(attr(found, "k"), 2)
+  expect_identical(cut_populations(h, X = x, threads = 8), found)
+  scaled <- x * rep(2^(1:14 * 3), each = nrow(x)) + 1000
+  expect_identical(plain(cut_populations(h, X = scaled)), plain(found))
+})
+
+test_that("valleys do not depend on the order of the rows", {
+  x <- some_cells(1500)
+  h <- gmhclust(x, warn = FALSE)
+  set.seed(3)
+  order <- sample(nrow(x))
+  mixed <- h
+  id <- match(seq_along(order), order)
+  mixed$merge[] <- ifelse(h$merge < 0, -id[abs(h$merge)], h$merge)
+  mixed$merge <- sort_merge_rows(mixed$merge)
+  mixed$order <- id[h$order]
+  expect_identical(
+    plain(cut_populations(mixed, X = x[order, ])), plain(cut_populations(h, X = x))[order]
+  )
+})
+
+test_that("each population says which one is the most alike, and each split how deep it is", {
+  for (case in trees_with_data()[c(1, 4)]) {
+    found <- suppressMessages(cut_populations(case$h, X = case$x))
+    k <- attr(found, "k")
+    separation <- attr(found, "separation")
+    expect_identical(separation$population, seq_len(k))
+    expect_true(all(separation$nearest %in% seq_len(k) & separation$nearest != seq_len(k)))
+    expect_true(all(separation$valley >= 0 & separation$valley < 0.3))
+    splits <- attr(found, "splits")
+    expect_true(all(splits$valley >= 0))
+    for (s in seq_len(min(6, nrow(splits)))) {
+      expect_true(all(c(splits$first[s], splits$second[s]) %in%
+        attr(cut_populations(case$h, s + 1), "sizes")))
+    }
+    given <- cut_populations(case$h, k, X = case$x)
+    expect_identical(attr(given, "splits"), splits)
+    expect_identical(attr(given, "way"), "k")
+    expect_identical(nrow(attr(given, "separation")), k)
+    without <- cut_populations(case$h, k)
+    expect_identical(plain(without), plain(given))
+    expect_true(all(is.na(attr(without, "splits")$valley)))
+    expect_true(all(is.na(attr(without, "separation")$valley)))
+  }
+})
+
+test_that("two blobs stay two with a marker of noise, a constant and a copy beside them", {
+  set.seed(4)
+  x <- matrix(stats::rnorm(600 * 12), 600)
+  x[1:200, 1] <- x[1:200, 1] + 8
+  h <- ghclust(x[, 1, drop = FALSE], "average")
+  expected <- rep(c(2L, 1L), c(200, 400))
+  for (data in list(x, cbind(x, 5), cbind(x, x[, 1]), cbind(x, rowSums(x)))) {
+    expect_identical(plain(cut_populations(h, X = data, rest = "nearest")), expected)
+  }
+})
+
+test_that("a population that the tree has in two places is one, and can be drawn", {
+  set.seed(5)
+  x <- rbind(matrix(stats::rnorm(1200), ncol = 2), matrix(stats::rnorm(400, 9), ncol = 2))
+  # The blob of 600 is cut in halves, and one of them joins the other blob first.
+  side <- ifelse(seq_len(800) > 600, 3, ifelse(x[, 1] > 0, 1, 2))
+  above <- ghclust(rbind(c(0, 0), c(9, 0), c(1, 0)), "average")
+  h <- joined_trees(lapply(1:3, function(s) which(side == s)), above)
+  found <- cut_populations(h, X = x)
+  expect_identical(attr(found, "k"), 2L)
+  expect_identical(plain(found), rep(1:2, c(600, 200)))
+  expect_identical(lengths(attr(found, "roots")), 2:1)
+  on_no_screen({
+    content <- plot_populations(h, x, found, engine = "base")
+    expect_identical(content$sizes, c(600L, 200L))
+    expect_identical(plot_tree(h, populations = found), h)
+    expect_identical(plot(found), found)
+  })
+})
+
+test_that("a cloud without a valley is one population, with a message that advises", {
+  set.seed(6)
+  x <- matrix(stats::rt(6000, 5), ncol = 3)
+  h <- gmhclust(x, warn = FALSE)
+  expect_message(
+    found <- cut_populations(h, X = x),
+    "one population has 100% of all members.*`k`", class = "gmhclust_message_populations"
+  )
+  expect_true(all(found == 1))
+  expect_identical(attr(found, "separation")$nearest, NA_integer_)
+  expect_output(print(found), "^1 population of at least 20 members")
+  expect_no_message(cut_populations(h, 1, X = x))
+})
+
+test_that("the observations of a top are those of its leaves or of the whole tree", {
+  x <- some_cells(2000)
+  h <- gmhclust(x, apriori = rep_len(1:250, 2000), warn = FALSE)
+  top <- cutree_apriori(h)
+  whole <- cut_populations(top, X = x, rest = "nearest")
+  expect_identical(attr(whole, "k"), attr(cut_populations(h, X = x), "k"))
+  means <- rowsum(x, top$leaf) / top$members
+  of_leaves <- suppressMessages(cut_populations(top, X = means, rest = "nearest"))
+  expect_length(of_leaves, 250)
+  expect_refused(cut_populations(top, X = x[1:9, ]),
+                 "`X` has 9 rows; the tree has 250 leaves of 2000 observations",
+                 by = "cut_populations")
+})
+
+test_that("print() says how clear populations are, and how they were chosen", {
+  set.seed(2)
+  x <- rbind(matrix(stats::rnorm(2400), 1200), matrix(stats::rnorm(200, 20), 100), c(200, 0))
+  h <- ghclust(x, "average")
+  found <- suppressMessages(cut_populations(h, X = x))
+  expect_output(print(found), "members share nearest valley\n1 +1,200 +92.2% +2 +0.0[0-4]\n")
+  expect_output(print(found), "0 \\(a gap\\) to 1 \\(no valley\\)")
+  expect_output(print(cut_populations(h)), "by the heights of the tree alone")
+  expect_identical(summary(found)$nearest, c("2", "1", NA))
+})
+
 test_that("wrong arguments are refused", {
   h <- hclust(dist(USArrests), "average")
   refused <- function(object, message) expect_refused(object, message, by = "cut_populations")
@@ -218,6 +372,10 @@ test_that("wrong arguments are refused", {
   refused(cut_populations(h, rest = "nearest", X = USArrests[1:9, ]),
           "`X` has 9 rows; the tree has 50 leaves")
   refused(cut_populations(h, size = 3), "unused argument: `size`")
+  refused(cut_populations(h, level = "fine", X = USArrests, k = 3), "with `k` there is no level")
+  refused(cut_populations(h, level = "finer"), "a level is found from the observations, `X`")
+  refused(cut_populations(h, level = "x"), "`level` is \"x\"")
+  refused(cut_populations(h, X = USArrests, threads = 0), "`threads` is 0")
 })
 
 test_that("populations become data frames with names of their own, and a summary of sizes", {

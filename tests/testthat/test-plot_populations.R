@@ -47,7 +47,9 @@ test_that("the tree joins populations as the whole tree does", {
 
 test_that("populations may be a number, NULL, other clusters, or with the rest", {
   expect_identical(drawn(h, x, 4), drawn(h, x, cut_populations(h, 4)))
-  expect_identical(drawn(h, x), drawn(h, x, cut_populations(h)))
+  natural <- gmhclust(x, 50)
+  expect_gt(attr(cut_populations(natural, X = x), "k"), 2)
+  expect_identical(drawn(natural, x), drawn(natural, x, cut_populations(natural, X = x)))
   expect_identical(drawn(h, x, gcutree(h, 6))$sizes, tabulate(gcutree(h, 6)))
   nearest <- cut_populations(h, 5, 20, rest = "nearest", X = x)
   found <- drawn(h, x, nearest)

@@ -1,6 +1,6 @@
 //! The density of numbers on a line: a Gaussian kernel on a grid, as R's `density()`.
 
-use super::moments::{dot, mean};
+use super::moments::dot;
 
 /// Points of the grid.
 const POINTS: usize = 512;
@@ -8,45 +8,83 @@ const POINTS: usize = 512;
 /// Widths of the kernel beyond which it counts as 0: its tail there is 4e-6 of the whole.
 const REACH: f64 = 4.5;
 
-/// Numbers in increasing order.
+/// Numbers in increasing order, each of which stands for so many members.
 #[derive(Debug, Clone)]
-pub struct Sorted(Vec<f64>);
+pub struct Sorted {
+    values: Vec<f64>,
+    weights: Vec<f64>,
+    /// Sums of the weights before each number, with half of its own, as shares of all.
+    ranks: Vec<f64>,
+}
 
 impl Sorted {
-    pub fn new(mut values: Vec<f64>) -> Self {
-        values.sort_unstable_by(f64::total_cmp);
-        Self(values)
+    pub fn new(values: Vec<f64>, weights: &[f64]) -> Self {
+        let mut order: Vec<u32> = (0..values.len() as u32).collect();
+        order.sort_by(|&a, &b| values[a as usize].total_cmp(&values[b as usize]));
+        let weights: Vec<f64> = order.iter().map(|&i| weights[i as usize]).collect();
+        let total: f64 = weights.iter().sum();
+        let mut before = 0.0;
+        let rank = |weight: &f64| {
+            let rank = (before + weight / 2.0) / total;
+            before += weight;
+            rank
+        };
+        Self {
+            ranks: weights.iter().map(rank).collect(),
+            values: order.iter().map(|&i| values[i as usize]).collect(),
+            weights,
+        }
     }
 
-    pub fn values(&self) -> &[f64] {
-        &self.0
+    /// Numbers of one member each.
+    pub fn equal(values: Vec<f64>) -> Self {
+        let weights = vec![1.0; values.len()];
+        Self::new(values, &weights)
     }
 
-    /// R's default quantile (type 7).
+    /// The least and the greatest number.
+    pub fn range(&self) -> Interval {
+        Interval {
+            from: self.values[0],
+            to: self.values[self.values.len() - 1],
+        }
+    }
+
+    /// The quantile by linear interpolation of the ranks (Hazen's, type 5 in R).
     pub fn quantile(&self, share: f64) -> f64 {
-        let place = (self.0.len() - 1) as f64 * share;
-        let (below, part) = (place.floor(), place.fract());
-        let low = self.0[below as usize];
-        let high = self.0[(below as usize + 1).min(self.0.len() - 1)];
-        low + part * (high - low)
+        let above = self.ranks.partition_point(|&rank| rank < share);
+        if above == 0 || above == self.ranks.len() {
+            return self.values[above.min(self.ranks.len() - 1)];
+        }
+        let (low, high) = (self.values[above - 1], self.values[above]);
+        let (before, after) = (self.ranks[above - 1], self.ranks[above]);
+        low + (share - before) / (after - before) * (high - low)
     }
 
     pub fn median(&self) -> f64 {
         self.quantile(0.5)
     }
 
+    /// The number of equal weights that would estimate as well as these (Kish 1965).
+    pub fn effective_count(&self) -> f64 {
+        let total: f64 = self.weights.iter().sum();
+        total * total / dot(&self.weights, &self.weights)
+    }
+
     /// `count` evenly spread quantiles.
     pub fn thinned(&self, count: usize) -> impl Iterator<Item = f64> + '_ {
-        let step = self.0.len() as f64 / count as f64;
-        (0..count).map(move |i| self.0[((i as f64 + 0.5) * step) as usize])
+        (0..count).map(move |i| self.quantile((i as f64 + 0.5) / count as f64))
     }
 
     /// The spread of Silverman's rule for the width of a kernel, as in R's `bw.nrd0()`: the smaller
     /// of the standard deviation and the interquartile range / 1.34.
     pub fn spread(&self) -> f64 {
-        let centre = mean(&self.0);
-        let differences: Vec<f64> = self.0.iter().map(|v| v - centre).collect();
-        let variance = dot(&differences, &differences) / (self.0.len() - 1) as f64;
+        let total: f64 = self.weights.iter().sum();
+        let centre = dot(&self.values, &self.weights) / total;
+        let differences = self.values.iter().map(|v| v - centre);
+        let squares: Vec<f64> = differences.map(|d| d * d).collect();
+        let count = self.effective_count();
+        let variance = dot(&squares, &self.weights) / total * (count / (count - 1.0));
         let range = (self.quantile(0.75) - self.quantile(0.25)) / 1.34;
         if range > 0.0 {
             range.min(variance.sqrt())
@@ -57,7 +95,7 @@ impl Sorted {
 
     /// The width of a kernel by Silverman's rule.
     pub fn kernel_width(&self) -> f64 {
-        0.9 * self.spread() * (self.0.len() as f64).powf(-0.2)
+        0.9 * self.spread() * self.effective_count().powf(-0.2)
     }
 }
 
@@ -68,20 +106,21 @@ pub struct Interval {
     pub to: f64,
 }
 
-/// The density in `range` of numbers, each of which has the weight of its list, with a kernel of
-/// this standard deviation; in any unit, at evenly spaced points.
-pub fn density(lists: &[(&[f64], f64)], width: f64, range: Interval) -> Vec<f64> {
+/// The density in `range` of lists of numbers, of which each has this weight in all, with a kernel
+/// of this standard deviation; in any unit, at evenly spaced points.
+pub fn density(lists: [(&Sorted, f64); 2], width: f64, range: Interval) -> Vec<f64> {
     let step = (range.to - range.from) / (POINTS - 1) as f64;
     let reach = (REACH * width / step).ceil() as usize;
     // Counts, with a margin from which the kernel reaches into the range.
     let mut counts = vec![0.0; POINTS + 2 * reach + 1];
-    for &(values, weight) in lists {
-        for value in values {
+    for (list, weight) in lists {
+        let unit = weight / list.weights.iter().sum::<f64>();
+        for (value, weight) in list.values.iter().zip(&list.weights) {
             let place = (value - range.from) / step + reach as f64;
             if place >= 0.0 && place < (counts.len() - 1) as f64 {
                 let (low, part) = (place.floor() as usize, place.fract());
-                counts[low] += weight * (1.0 - part);
-                counts[low + 1] += weight * part;
+                counts[low] += unit * weight * (1.0 - part);
+                counts[low + 1] += unit * weight * part;
             }
         }
     }

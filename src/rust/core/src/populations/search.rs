@@ -43,12 +43,23 @@ fn alike(valley: Valley) -> f64 {
     (valley.balanced - CLEAR).max(WEIGHTED * (valley.weighted - NOT_A_TAIL))
 }
 
+/// The depth of a valley that decides: the balanced one, unless only the weighted one keeps its sides
+/// apart.
+fn deciding_depth(valley: Valley) -> f64 {
+    let is_small = valley.weighted < FAR_AWAY && (CLEAR..SMALL_SIDE).contains(&valley.balanced);
+    if is_small {
+        valley.weighted
+    } else {
+        valley.balanced
+    }
+}
+
 /// How far a population is from the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Separation {
     /// The most alike of the other populations.
     pub nearest: usize,
-    /// The balanced depth of the valley towards it.
+    /// The depth of the valley towards it.
     pub valley: f64,
 }
 
@@ -132,10 +143,8 @@ impl<'a> Search<'a> {
             let column = &self.values[j * self.rows..(j + 1) * self.rows];
             points.extend(rows.iter().map(|&row| (column[row] - centre) / unit));
         }
-        let group = Arc::new(Group {
-            members: clusters.iter().map(|&c| self.tree.members[c]).sum(),
-            points: Centred::new(points, rows.len()),
-        });
+        let members = clusters.iter().map(|&c| self.tree.members[c]).sum();
+        let group = Arc::new(Group::new(Centred::new(points, rows.len()), members));
         Part { clusters, group }
     }
 
@@ -154,7 +163,7 @@ impl<'a> Search<'a> {
         pairs.par_iter().with_max_len(1).map(one).collect()
     }
 
-    /// By cluster, the balanced depth of the valley between the two sides of the split that ends it;
+    /// By cluster, the depth of the valley between the two sides of the split that ends it;
     /// `None` for clusters without a split.
     ///
     /// # Errors
@@ -167,7 +176,9 @@ impl<'a> Search<'a> {
                 return Ok(None);
             };
             let sides = (self.part(vec![first]), self.part(vec![first + 1]));
-            Ok(Some(self.valleys(&[(&sides.0, &sides.1)])?[0].balanced))
+            Ok(Some(deciding_depth(
+                self.valleys(&[(&sides.0, &sides.1)])?[0],
+            )))
         };
         self.tree
             .children
@@ -310,7 +321,7 @@ impl<'a> Search<'a> {
             let best = best.expect("there is another group");
             Ok(Separation {
                 nearest: others[best],
-                valley: valleys[best].balanced,
+                valley: deciding_depth(valleys[best]),
             })
         };
         (0..parts.len()).map(of).collect()

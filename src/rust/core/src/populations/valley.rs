@@ -7,7 +7,8 @@
 //! * Both sides have the same weight ([`Valley::balanced`]), so that a large side does not drown a
 //!   small one.
 //! * The line is estimated, so with many columns it separates any two samples. Each point is
-//!   projected on the line of all others (leave one out; Sherman and Morrison's formula).
+//!   projected on the line of all others, up to a factor of 1 + 1/n of the scatter of its side (leave
+//!   one out, by the formula of Sherman and Morrison).
 //! * A tree may give doubtful points to either side. Before, they are exchanged once, by the
 //!   posterior of two normal distributions.
 
@@ -35,6 +36,20 @@ pub struct Group {
     /// The members that the points stand for.
     pub members: f64,
     pub points: Centred,
+    /// The members that each point stands for.
+    weights: Vec<f64>,
+}
+
+impl Group {
+    /// Of points that stand for as many of the `members` each.
+    pub fn new(points: Centred, members: f64) -> Self {
+        let weights = vec![members / points.count as f64; points.count];
+        Self {
+            members,
+            points,
+            weights,
+        }
+    }
 }
 
 /// Depths of a valley, from 0, empty, to 1, none.
@@ -71,7 +86,7 @@ impl Valley {
 
     fn on_line(a: &Group, b: &Group) -> Self {
         let (on_a, on_b) = projections(&a.points, &b.points);
-        let (on_a, on_b) = (Sorted::new(on_a), Sorted::new(on_b));
+        let (on_a, on_b) = (Sorted::new(on_a, &a.weights), Sorted::new(on_b, &b.weights));
         let (at_a, at_b) = (on_a.median(), on_b.median());
         let between = Interval {
             from: at_a.min(at_b),
@@ -80,31 +95,23 @@ impl Valley {
         if !(between.from < between.to && (between.to - between.from).is_finite()) {
             return Self::NONE;
         }
-        let (a_points, b_points) = (on_a.values(), on_b.values());
-        let least = a_points.len().min(b_points.len());
+        let least = on_a.effective_count().min(on_b.effective_count()).round() as usize;
         let balanced = on_a.thinned(least).chain(on_b.thinned(least)).collect();
-        let wide = Sorted::new(balanced).kernel_width();
+        let wide = Sorted::equal(balanced).kernel_width();
         let narrow = on_a.kernel_width().min(on_b.kernel_width()).min(wide);
         if wide.is_nan() || wide <= 0.0 {
             return Self::NONE;
         }
         let beyond = 4.0 * on_a.spread().max(on_b.spread());
-        let last = a_points.len() - 1;
-        let (lowest, highest) = (
-            a_points[0].min(b_points[0]),
-            a_points[last].max(b_points[b_points.len() - 1]),
-        );
+        let (range_a, range_b) = (on_a.range(), on_b.range());
         let range = Interval {
-            from: lowest.max(between.from - beyond),
-            to: highest.min(between.to + beyond),
+            from: range_a.from.min(range_b.from).max(between.from - beyond),
+            to: range_a.to.max(range_b.to).min(between.to + beyond),
         };
         let depth = |a_weight: f64, b_weight: f64, width: f64| {
-            let lists = [
-                (a_points, a_weight / a_points.len() as f64),
-                (b_points, b_weight / b_points.len() as f64),
-            ];
             let width = width.max(LEAST_WIDTH * (range.to - range.from));
-            depth_of(&density(&lists, width, range), range, between)
+            let density = density([(&on_a, a_weight), (&on_b, b_weight)], width, range);
+            depth_of(&density, range, between)
         };
         Self {
             balanced: depth(1.0, 1.0, wide),
@@ -181,11 +188,18 @@ fn exchange(a: &Group, b: &Group) -> Exchange {
                 );
             }
         }
-        let moved = |from: &[bool]| from.iter().filter(|&&to_a| to_a == is_a).count() as f64;
-        let weight = |group: &Group| group.members / group.points.count as f64;
+        let mut weights = Vec::with_capacity(to_a.len());
+        for (group, from) in [(a, &to_a[..count_a]), (b, &to_a[count_a..])] {
+            let some = group.weights.iter().zip(from);
+            weights.extend(
+                some.filter(|(_, &to_a)| to_a == is_a)
+                    .map(|(weight, _)| weight),
+            );
+        }
         Group {
-            members: moved(&to_a[..count_a]) * weight(a) + moved(&to_a[count_a..]) * weight(b),
-            points: Centred::new(points, if is_a { left } else { to_a.len() - left }),
+            members: weights.iter().sum(),
+            points: Centred::new(points, weights.len()),
+            weights,
         }
     };
     Exchange::Done(Box::new((side(true), side(false))))
@@ -244,7 +258,7 @@ fn log_densities(a: &Group, b: &Group, shared: &[f64], of_a: bool) -> Option<Vec
 
 /// The points of a and of b on Fisher's line, each on the line of all others, from the middle of
 /// the two means.
-fn projections(a: &Centred, b: &Centred) -> (Vec<f64>, Vec<f64>) {
+pub(super) fn projections(a: &Centred, b: &Centred) -> (Vec<f64>, Vec<f64>) {
     /// Shares of the covariance of both sides together, and of the unit of the columns, that are
     /// added: for columns that are the same within both sides.
     const RIDGE: f64 = 1e-6;

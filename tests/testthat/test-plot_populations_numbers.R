@@ -1,0 +1,45 @@
+x <- some_cells(1500)
+h <- gmhclust(x, warn = FALSE)
+found <- cut_populations(h, X = x)
+
+test_that("a column of the picture has the populations of that number", {
+  bands <- nested_bands(found, 12L)
+  expect_identical(bands$names, as.character(seq_len(attr(found, "k"))))
+  for (k in 1:12) {
+    column <- bands$rectangles[bands$rectangles$from <= k & k <= bands$rectangles$to, ]
+    expected <- attr(cut_populations(h, k), "sizes")
+    expect_equal(sort(column$high - column$low), sort(expected) / 1500)
+    # They do not overlap.
+    column <- column[order(column$low), ]
+    expect_true(all(column$high[-k] <= column$low[-1] + 1e-12))
+  }
+})
+
+test_that("a rectangle within a population has its colour", {
+  bands <- nested_bands(found, 15L)
+  last <- bands$rectangles[bands$rectangles$to == 15L, ]
+  share <- rowsum(last$high - last$low, last$population)
+  known <- as.integer(rownames(share)) > 0L
+  # Some members fall off within a population.
+  sizes <- attr(found, "sizes")[as.integer(rownames(share))[known]] / 1500
+  expect_true(all(share[known, ] <= sizes + 1e-12))
+  expect_gt(sum(share[known, ]), 0.7 * sum(sizes))
+  expect_identical(bands$rectangles$population[1], 0L)
+})
+
+test_that("any populations of a tree can be drawn, and the device is left as it was", {
+  on_no_screen({
+    before <- graphics::par(c("mar", "mfrow"))
+    expect_identical(plot(found), found)
+    expect_identical(plot(cut_populations(h, 3), most = 5, main = "three"), cut_populations(h, 3))
+    plot(cut_populations(h, 1), most = 1)
+    plot(suppressMessages(cut_populations(ghclust(x[1:9, ], "average"), min_members = 9)))
+    expect_identical(graphics::par(c("mar", "mfrow")), before)
+  })
+})
+
+test_that("what has no splits is refused", {
+  expect_refused(plot(found, most = 0), "`most` is 0", by = "plot.populations")
+  attr(found, "splits") <- NULL
+  expect_refused(plot(found), "has no splits of a tree", by = "plot.populations")
+})
