@@ -112,6 +112,13 @@ test_that("a merge keeps the components of the model, and drops separations that
   expect_identical(separation$valley[to(1)], NA_real_)
 })
 
+test_that("the picture of 1 to 30 populations shows merged ones", {
+  merged <- named(list("T" = c(1, 4)))
+  to <- c(0L, attr(merged, "model")$population)
+  expect_identical(attr(merged, "clusters"), to[attr(population, "clusters") + 1L])
+  on_no_screen(expect_identical(plot(merged), merged))
+})
+
 test_that("a population model, and populations without roots, are named and merged", {
   model <- attr(full, "model")
   expect_identical(name_populations(model, c("CD4 T" = 1))$levels, c("CD4 T", "2", "3", "4", "5"))
