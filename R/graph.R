@@ -36,8 +36,7 @@
 #' edges of weight 0, and halves the weight of an edge of which only one end is a neighbour of the
 #' other.
 #'
-#' The time is proportional to the number of edges times that of neighbours: a few seconds for a
-#' million observations with 15 neighbours.
+#' The time is proportional to the number of edges times that of neighbours of each observation.
 #'
 #' @return `as_edges()`: a data frame with a row for each edge. The edges are in the order of the
 #'   observations, and the edges of each observation begin with the nearest neighbour. Columns:

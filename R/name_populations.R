@@ -49,7 +49,7 @@
 #'
 #' # The most frequent gate of each population:
 #' gate <- with(cells, ifelse(CD3 < 50, "no T", ifelse(CD4 > CD8, "CD4 T", "CD8 T")))
-#' of_gates <- table(population, gate)[-1, ]
+#' of_gates <- table(factor(population, 1:5), gate)
 #' by_gate <- name_populations(population, colnames(of_gates)[max.col(of_gates, "first")])
 #' table(c("none", levels(by_gate))[by_gate + 1])
 #' @export
