@@ -100,7 +100,7 @@ draw_bands <- function(bands, k, margin, main = "Populations by their number", x
   graphics::title(main = main, xlab = xlab, ylab = ylab, ...)
 }
 
-# The names of the populations at the right end, each beside the largest rectangle that it has there.
+# The names of the populations at the right end, each beside its largest rectangle there.
 name_bands <- function(bands) {
   last <- bands$rectangles[bands$rectangles$to == bands$count, ]
   last <- last[last$population > 0L, ]

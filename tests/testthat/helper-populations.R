@@ -1,5 +1,5 @@
-# The populations that valleys keep apart, slowly and obviously: the oracle of cut_populations(h, X =
-# x). See there for the definition.
+# The populations that valleys keep apart, slowly and obviously: the oracle of cut_populations() with
+# the observations. See there for the definition.
 
 # A list of the labels 1, 2, ... of the `clear` populations and of those of the `finer` level, 0 for
 # cells outside of all, and the depths of the valleys of both of the tree's `splits`.
@@ -65,7 +65,9 @@ slow_condensed_tree <- function(merge, least) {
   list(order = order, start = start[node], size = size[node], first = first)
 }
 
-cells_of <- function(tree, cluster) tree$order[tree$start[cluster] + seq_len(tree$size[cluster]) - 1L]
+cells_of <- function(tree, cluster) {
+  tree$order[tree$start[cluster] + seq_len(tree$size[cluster]) - 1L]
+}
 
 # The depth that decides: see deciding_depth() in src/rust.
 deciding <- function(depth, clear) {
@@ -82,7 +84,8 @@ valleys <- function(x, tree, cells) {
     found <- points[[key]]
     if (is.null(found)) {
       total <- sum(tree$size[clusters])
-      take <- if (total <= cells) seq_len(total) else floor((seq_len(cells) - 0.5) * total / cells) + 1
+      take <- seq_len(min(total, cells))
+      if (total > cells) take <- floor((take - 0.5) * total / cells) + 1
       end <- cumsum(tree$size[clusters])
       part <- findInterval(take, end + 1) + 1L
       position <- take - c(0, end)[part] + tree$start[clusters][part] - 1
@@ -94,7 +97,11 @@ valleys <- function(x, tree, cells) {
   function(a, b) {
     a <- group(a)
     b <- group(b)
-    if (a$key > b$key) { temporary <- a; a <- b; b <- temporary }
+    if (a$key > b$key) {
+      temporary <- a
+      a <- b
+      b <- temporary
+    }
     key <- paste(a$key, b$key)
     value <- known[[key]]
     if (is.null(value)) {
@@ -132,7 +139,8 @@ depths <- function(a, b, size_a, size_b) {
     share <- share / sum(share) / total
     weight <- c(share[1] * w$a, share[2] * w$b)
     width <- max(width, diff(limits) / 1000)
-    d <- stats::density(all, bw = width, weights = weight, from = limits[1], to = limits[2], n = 512)
+    d <- stats::density(all, bw = width, weights = weight, from = limits[1], to = limits[2],
+                        n = 512)
     between <- which(d$x >= min(at) & d$x <= max(at))
     if (length(between) < 3L) return(1)
     lowest <- between[which.min(d$y[between])]

@@ -31,8 +31,8 @@ some_trees <- function() {
     lapply(c(2:12, 30, 60), random_tree))
 }
 
-# A tree above sets of leaves, in each of which the next leaf joins those before it at height 0; `above`
-# is the tree of the sets.
+# A tree above sets of leaves, in each of which the next leaf joins those before it at height 0;
+# `above` is the tree of the sets.
 joined_trees <- function(sets, above) {
   merge <- NULL
   root <- integer(length(sets))
