@@ -100,17 +100,22 @@ add_populations.SingleCellExperiment <- function(x, populations, tree = NULL, k 
   if (is.null(tree) || rest == "none") check_no_more(x, ..., call = call)
   if (is.null(tree) && !is.null(k)) refuse("k", "is given", "it needs `tree`", call)
   of <- population_numbers(populations, "populations", call)
-  of$number <- numbers_of_cells(of$number, populations, tree, ncol(x), call)
+  n <- ncol(x)
+  if (!is_single_number(n)) refuse("x", "has no number of cells", needs_experiment, call)
+  of$number <- numbers_of_cells(of$number, populations, tree, n, call)
   cuts <- if (!is.null(tree)) {
     cells <- if (rest == "nearest") data_of_leaves(x, tree, "x", call, ...)$of_leaf
     nested_cuts(tree, k, attr(populations, "min_members"), cells, call)
   }
   codes <- cluster_codes(c(cuts, list(population = with_none(of$number, of$names))))
-  x$cluster_id <- codes$cell
-  S4Vectors::metadata(x)$cluster_codes <- codes$table
-  S4Vectors::metadata(x)[c("SOM_codes", "delta_area")] <- NULL
-  with_marker_classes(x, attr(populations, "model"))
+  model <- attr(populations, "model")
+  tryCatch(with_codes(x, codes, model), error = function(e) {
+    got <- paste0("is ", describe(x), ", which cannot be changed: ", conditionMessage(e)[1])
+    refuse("x", got, needs_experiment, call)
+  })
 }
+
+needs_experiment <- "it must be a valid SingleCellExperiment: see validObject()"
 
 # nolint end
 
@@ -245,6 +250,14 @@ nearest_inside <- function(inside, condensed, k, x, call) {
   chosen <- top_clusters(condensed, k)
   population <- match(inside, chosen, nomatch = 0L)
   chosen[nearest_populations(x, population, k, call)]
+}
+
+# x with the codes of cells, their table, and classes of markers by the model.
+with_codes <- function(x, codes, model) {
+  x$cluster_id <- codes$cell
+  S4Vectors::metadata(x)$cluster_codes <- codes$table
+  S4Vectors::metadata(x)[c("SOM_codes", "delta_area")] <- NULL
+  with_marker_classes(x, model)
 }
 
 # x with classes of markers by the columns of the model, unless it has classes.

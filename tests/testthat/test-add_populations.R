@@ -157,6 +157,10 @@ test_that("wrong arguments are refused", {
   refused(add_populations(NULL, population), "`x` is NULL")
   sce <- experiment()
   refused(add_populations(sce, population[-1]), "`populations` has length 799; `x` has 800 cells")
+  broken <- sce
+  methods::slot(broken, "int_metadata", check = FALSE) <- list()
+  attr(broken, "int_colData") <- "none"
+  refused(add_populations(broken, population), "which cannot be changed:")
   refused(add_populations(sce, letters), "`populations` is a character vector")
   refused(add_populations(sce, population, k = 3), "`k` is given; it needs `tree`")
   refused(add_populations(sce, population, tree = 1), "`tree` is 1; it must be an object of class")

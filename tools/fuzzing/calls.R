@@ -15,6 +15,7 @@ fixtures <- function(scratch) {
     joined <- gmhclust::gmhclust(x, threshold = 5, apriori = labels, progress = FALSE, warn = FALSE)
     top <- gmhclust::cutree_top(grown, 6)
     pops <- gmhclust::cut_populations(grown, k = 2, min_members = 3)
+    named <- gmhclust::name_populations(pops, c("a" = 1))
     nn <- gmhclust::gknn(x, 3)
     ranges <- gmhclust::gneighbours(x, 2)
     files <- gmhclust::gknn(x, 3, output = file.path(scratch, "neighbours"), block_rows = 8)
@@ -72,7 +73,19 @@ base_calls <- alist(
   plot_populations(h = grown, X = x, populations = pops, engine = "base"),
   plot_populations(h = tree, X = x, populations = 2, gates = labels, samples = labels,
     engine = "base"),
-  plot_populations(h = top, X = x, populations = 1, engine = "base", scale = FALSE)
+  plot_populations(h = top, X = x, populations = 1, engine = "base", scale = FALSE),
+  name_populations(x = pops, names = c("a" = 1)), name_populations(x = pops, names = c("a", "a")),
+  name_populations(x = named, names = list("b" = c("a", "2"))),
+  plot_populations(h = grown, X = x, populations = named, engine = "base"),
+  plot_tree(tree = grown, populations = named, leaves = 7),
+  count_populations(x = pops, samples = labels), count_populations(x = named, samples = labels,
+    rest = TRUE),
+  add_populations(x = cells(x), populations = pops),
+  add_populations(x = cells(x), populations = named, tree = grown, k = 2),
+  add_populations(x = cells(x), populations = pops, tree = grown, rest = "nearest"),
+  as_igraph(nn = nn, weight = "jaccard"), as_igraph(nn = ranges, weight = "jaccard"),
+  observations(x = flow_frame(x), cofactor = 5),
+  observations(x = flow_set(x), cofactor = c(a = 5, b = 6, c = 7, CD4 = 8))
 )
 
 get_rows <- function(x, rows) x[rows]

@@ -74,6 +74,9 @@ invalid_value <- function(verb, value, call, env) {
     gmst = invalid_spanning_tree(value),
     gcutree = if (!is.integer(value) || anyNA(value) || any(value < 1L)) "no clusters",
     cut_populations = invalid_populations(value),
+    name_populations = invalid_names(value),
+    count_populations = if (!is.integer(value) || !is.matrix(value) || anyNA(value)) "no counts",
+    add_populations = invalid_codes(value),
     check_hclust = invalid_check(value, arg("h")),
     as_edges = if (!is.data.frame(value) || anyNA(value) || any(value$target < 1)) "no edges",
     as_igraph = if (!igraph::is_igraph(value) || anyNA(igraph::E(value)$weight)) "no graph",
@@ -91,6 +94,20 @@ invalid_value <- function(verb, value, call, env) {
     resumed = invalid_neighbours(value, is_sorted = !isTRUE(env$is_forged)),
     read_gknn = if (!inherits(value, "gknn_files")) "no files"
   )
+}
+
+invalid_names <- function(value) {
+  levels <- levels(value)
+  if (!inherits(value, "populations") || anyNA(value) || any(value < 0)) return("no populations")
+  if (!is.character(levels) || anyNA(levels) || anyDuplicated(levels)) return("wrong names")
+  if (max(value) > length(levels)) "too few names"
+}
+
+invalid_codes <- function(value) {
+  codes <- S4Vectors::metadata(value)$cluster_codes
+  if (!is.data.frame(codes) || anyNA(codes) || !all(vapply(codes, is.factor, NA))) return("no codes")
+  if (!identical(levels(value$cluster_id), levels(codes[, 1]))) return("codes of no cluster")
+  if (anyNA(value$cluster_id)) "cells without a cluster"
 }
 
 invalid_dist <- function(d) {
