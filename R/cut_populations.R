@@ -13,7 +13,8 @@
 #' @param rest The cells outside of all populations: `"none"` gives them 0; `"nearest"` gives them
 #'   the nearest population, which needs `X`.
 #' @param X The observations of the tree: a numeric matrix or data frame with a row for each leaf,
-#'   or another object that [observations()] takes. Only used for `rest = "nearest"`.
+#'   or another object that [observations()] takes. With it, the populations keep their means and
+#'   covariances, by which [`predict()`][predict.populations] maps other cells to them.
 #' @param ... Arguments of [observations()] for X.
 #'
 #' @section Definition:
@@ -41,14 +42,12 @@
 #' nearest cluster, but decides by heights, which must increase.
 #'
 #' With `rest = "nearest"`, a cell outside of all populations gets the population of least
-#' Mahalanobis distance: that of the population's mean and covariance, without the outliers.
-#' Redundant columns of `X` are left out, as in [gmhclust()]. If the covariance of any population is
-#' singular all the same, all distances are Euclidean distances to means, with a message of class
-#' `gmhclust_message_singular`.
+#' Mahalanobis distance: that of the population's mean and covariance, without the outliers. See
+#' [population_model()] for redundant columns and singular covariances.
 #'
 #' @section Time and memory:
 #' Time and memory are proportional to the number of leaves: about 700 bytes for each. With `rest =
-#' "nearest"`, each leaf that is in no population takes about 32 bytes more for each column of X.
+#' "nearest"`, each leaf that is in no population takes 8 bytes more for each column of X.
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
 #'   each leaf, 0 for none, named by the tree's labels if it has any. Populations are numbered by
@@ -57,6 +56,8 @@
 #'     \item{`sizes`, `rest`}{the number of members of each population, and of none.}
 #'     \item{`k`, `min_members`}{the number of populations, and the minimum, as a count.}
 #'     \item{`nearest`}{whether the rest was given the nearest population.}
+#'     \item{`levels`}{the names of the populations: their numbers.}
+#'     \item{`model`}{with `X`, what [population_model()] returns.}
 #'     \item{`roots`}{the merge, a row of `h$merge`, that completes each population; for a single
 #'       leaf its negative number.}
 #'   }
@@ -74,7 +75,7 @@
 #' Langfelder P, Zhang B, Horvath S (2008). Defining clusters from a hierarchical cluster tree: the
 #' Dynamic Tree Cut package for R. *Bioinformatics* 24(5), 719-720.
 #' \doi{10.1093/bioinformatics/btm563}
-#' @seealso [plot_populations()] and [plot_tree()] for pictures; [gcutree()], [cutree_top()].
+#' @seealso [population_model()] for new cells; [plot_populations()] and [plot_tree()] for pictures; [gcutree()], [cutree_top()].
 #'
 #' @examples
 #' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 20), 1:14])
@@ -98,8 +99,11 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
   members <- leaf_members(h)
   least <- check_min_members(min_members, sum(members), call)
   rest <- check_choice(rest, c("none", "nearest"), "rest", call)
-  if (rest == "none") check_no_more(h, ..., call = call)
-  x <- if (rest == "nearest") points_of_leaves(X, length(members), "X", call, ...)
+  x <- if (rest == "nearest" || !is.null(X)) {
+    points_of_leaves(X, length(members), "X", call, ...)
+  } else {
+    check_no_more(h, ..., call = call)
+  }
   nodes <- tree_nodes(h$merge, members)
   condensed <- condense(h, nodes, least)
   chosen <- if (is.null(k)) {
@@ -113,14 +117,16 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
   by_size <- order(-nodes$size[roots], match(seq_along(roots), population))
   population <- match(population, by_size, nomatch = 0L)
   roots <- roots[by_size]
-  if (rest == "nearest") population <- nearest_populations(x, population, length(roots), call)
-  new_populations(population, roots, members, least, rest == "nearest", h$labels)
+  levels <- as.character(seq_along(roots))
+  model <- if (!is.null(x)) fit_populations(x, population, length(roots), levels, call)
+  if (rest == "nearest") population <- with_nearest(x, population, model, call)
+  new_populations(population, roots, members, least, rest == "nearest", h$labels, levels, model)
 }
 
 # Memory of cut_populations() for each leaf, measured by inst/benchmarks/memory.R.
 bytes_per_leaf <- 700
 
-new_populations <- function(population, roots, members, least, nearest, labels) {
+new_populations <- function(population, roots, members, least, nearest, labels, levels, model) {
   n <- length(population)
   sums <- rowsum(as.double(members), population)
   sizes <- numeric(length(roots) + 1)
@@ -128,7 +134,7 @@ new_populations <- function(population, roots, members, least, nearest, labels) 
   structure(
     class = "populations", population, names = labels, sizes = sizes[-1], k = length(roots),
     min_members = least, rest = sizes[1],
-    nearest = nearest, roots = ifelse(roots > n, roots - n, -roots)
+    nearest = nearest, roots = ifelse(roots > n, roots - n, -roots), levels = levels, model = model
   )
 }
 
@@ -166,63 +172,21 @@ points_of_leaves <- function(x, n, arg, call, ...) {
   x
 }
 
-# `population` with the nearest of the k populations in place of 0.
-nearest_populations <- function(x, population, k, call) {
-  loose <- which(population == 0L)
-  if (length(loose) == 0) return(population)
-  redundant <- redundant_columns(x)$columns
-  if (length(redundant) > 0) x <- x[, -redundant, drop = FALSE]
-  shapes <- lapply(seq_len(k), function(p) population_shape(x[population == p, , drop = FALSE]))
-  singular <- which(vapply(shapes, function(shape) is.null(shape$factor), NA))
-  is_euclidean <- length(singular) > 0
-  if (is_euclidean && k > 1) {
-    message_of_columns(
-      paste0("the covariance of population ", paste(singular, collapse = ", "), " is singular, so ",
-             "cells in no population are given to the population of the nearest mean"),
-      "gmhclust_message_singular", call
-    )
-  }
-  # The loose points, their differences from a mean, and solutions.
-  check_memory("the distances from populations need", 32 * length(loose) * ncol(x), call)
-  points <- t(x[loose, , drop = FALSE])
-  least <- rep(Inf, length(loose))
-  for (p in seq_len(k)) {
-    delta <- points - shapes[[p]]$mean
-    if (!is_euclidean) delta <- backsolve(shapes[[p]]$factor, delta, transpose = TRUE)
-    distance <- colSums(delta^2)
-    nearer <- which(distance < least)
-    population[loose[nearer]] <- p
-    least[nearer] <- distance[nearer]
-  }
-  population
-}
-
-# The mean of the rows of x, and the Cholesky factor of their covariance, NULL if it is singular.
-population_shape <- function(x) {
-  p <- ncol(x)
-  factor <- NULL
-  if (nrow(x) > p) {
-    covariance <- stats::cov(x)
-    values <- eigen(covariance, symmetric = TRUE, only.values = TRUE)$values
-    if (values[p] > .Machine$double.eps * p * values[1]) factor <- chol(covariance)
-  }
-  list(mean = colMeans(x), factor = factor)
-}
-
 #' @export
 print.populations <- function(x, ...) {
   sizes <- attr(x, "sizes")
   k <- attr(x, "k")
   is_number <- function(value) is_single_number(value) && !is.object(value)
+  least <- attr(x, "min_members")
   is_sound <- is.numeric(sizes) && !is.object(sizes) && all(is.finite(sizes)) && is_number(k) &&
-    length(sizes) == k && is_number(attr(x, "rest")) && is_number(attr(x, "min_members"))
+    length(sizes) == k && is_number(attr(x, "rest")) && (is.null(least) || is_number(least))
   if (!is_sound) {
     refuse("x", "has attributes that do not fit", "it must be the value of cut_populations()",
            match.call())
   }
   cat(
-    k, ngettext(k, " population", " populations"), " of at least ",
-    shown_count(ceiling(attr(x, "min_members"))), " members:\n", sep = ""
+    k, ngettext(k, " population", " populations"),
+    if (!is.null(least)) paste(" of at least", shown_count(ceiling(least)), "members"), ":\n", sep = ""
   )
   sizes <- summary(x)
   print(data.frame(

@@ -19,7 +19,7 @@ pub mod agglomerate;
 pub mod apriori;
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;
-mod cholesky;
+pub(crate) mod cholesky;
 pub mod cluster;
 pub mod clustering;
 pub mod clusters;
@@ -28,7 +28,7 @@ pub mod distance;
 mod duplicates;
 pub mod geometric_mean;
 mod input;
-mod lanes;
+pub(crate) mod lanes;
 mod members;
 pub mod options;
 pub mod packed;
