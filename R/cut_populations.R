@@ -75,7 +75,8 @@
 #' Langfelder P, Zhang B, Horvath S (2008). Defining clusters from a hierarchical cluster tree: the
 #' Dynamic Tree Cut package for R. *Bioinformatics* 24(5), 719-720.
 #' \doi{10.1093/bioinformatics/btm563}
-#' @seealso [population_model()] for new cells; [plot_populations()] and [plot_tree()] for pictures; [gcutree()], [cutree_top()].
+#' @seealso [population_model()] for new cells; [plot_populations()] and [plot_tree()] for pictures;
+#'   [gcutree()], [cutree_top()].
 #'
 #' @examples
 #' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 20), 1:14])
@@ -186,7 +187,8 @@ print.populations <- function(x, ...) {
   }
   cat(
     k, ngettext(k, " population", " populations"),
-    if (!is.null(least)) paste(" of at least", shown_count(ceiling(least)), "members"), ":\n", sep = ""
+    if (!is.null(least)) paste(" of at least", shown_count(ceiling(least)), "members"),
+    ":\n", sep = ""
   )
   sizes <- summary(x)
   print(data.frame(

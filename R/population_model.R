@@ -28,11 +28,11 @@
 #'
 #' @section Definition:
 #' The distance of a cell y from a population with mean c and covariance S is
-#' \eqn{\sqrt{(y - c)^T S^{-1} (y - c)}}, the square root of [stats::mahalanobis()]. S has the divisor
-#' m - 1 for m members, as in [stats::cov()]. The members are those before `rest = "nearest"`, so
-#' outliers do not count. `predict(p, X)` by distance gives cells outside of all populations the
-#' population that `rest = "nearest"` gives them, but may give members of one population another that
-#' is nearer.
+#' \eqn{\sqrt{(y - c)^T S^{-1} (y - c)}}, the square root of [stats::mahalanobis()]. S has the
+#' divisor m - 1 for m members, as in [stats::cov()]. The members are those before
+#' `rest = "nearest"`, so outliers do not count. `predict(p, X)` by distance gives cells outside of
+#' all populations the population that `rest = "nearest"` gives them, but may give members of one
+#' population another that is nearer.
 #'
 #' The posterior probability is that of a mixture of normal distributions with these means and
 #' covariances, whose weights are the numbers of members, as in quadratic discriminant analysis. It
@@ -52,8 +52,8 @@
 #'
 #' @section Time and memory:
 #' The cells are read once, and not copied. The time is proportional to their number, to the number
-#' of populations and, beyond a few columns, to the square of that of columns; on many threads it
-#' comes near to that of reading the memory (`inst/benchmarks/predict.R`). The result takes 4 bytes
+#' of populations and, beyond a few columns, to the square of that of columns
+#' (`inst/benchmarks/predict.R`). The result takes 4 bytes
 #' for each cell, or 8 (with `top` 12) for each cell and population. The work does not go to a GPU:
 #' moving the cells there would take longer.
 #'
@@ -84,8 +84,8 @@
 #'   A cell so far from all populations that squared distances overflow is in none; its posterior
 #'   probabilities are `NaN`.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if the populations were found without observations, if
-#' `newdata` lacks a column or has values that are not finite, or if another argument is invalid.
+#' A condition of class `gmhclust_error_input` if the populations were found without observations,
+#' if `newdata` lacks a column or has values that are not finite, or if another argument is invalid.
 #'
 #' @seealso [cut_populations()]
 #'

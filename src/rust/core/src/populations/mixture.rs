@@ -1,9 +1,9 @@
 //! Mixtures of normal distributions: the shapes that populations keep, by which new observations
 //! are mapped to them.
 //!
-//! A mixture has components, each with a mean, a covariance and a number of members. A population is
-//! one component or several. [`fit()`] makes a component of each population's members; [`assign()`]
-//! computes distances, densities and classes of new observations.
+//! A mixture has components, each with a mean, a covariance and a number of members. A population
+//! is one component or several. [`fit()`] makes a component of each population's members;
+//! [`assign()`] computes distances, densities and classes of new observations.
 //!
 //! Results have the same bits on every processor and for every number of threads: every sum runs in
 //! one fixed order, with fused multiply-add, and exp and ln are computed here, not by the system.
@@ -19,6 +19,7 @@ pub mod fit;
 mod reference;
 #[cfg(test)]
 mod tests;
+mod tile;
 
 use pulp::{Simd, WithSimd};
 
@@ -191,8 +192,8 @@ fn invalid(why: &str) -> Error {
     Error::Input(format!("the population model is not sound: {why}"))
 }
 
-/// Writes the whitening factor of a packed covariance of `p` columns to `out`. Returns false where the
-/// covariance is singular, by the test of [`cholesky`] of columns of about equal scale, so that
+/// Writes the whitening factor of a packed covariance of `p` columns to `out`. Returns false where
+/// the covariance is singular, by the test of [`cholesky`] of columns of about equal scale, so that
 /// units of columns do not matter.
 fn whitening(covariance: &[f64], p: usize, out: &mut [f64]) -> Result<bool> {
     // Powers of two, so that scaling rounds nothing.

@@ -1,5 +1,5 @@
-//! exp and ln with the same bits on every system: those of the system's library depend on its version
-//! and on the processor. Both are within two units in the last place.
+//! exp and ln with the same bits on every system: those of the system's library depend on its
+//! version and on the processor. Both are within two units in the last place.
 
 /// ln 2 in two parts, of which the first has trailing zeros: its product with an exponent is exact.
 const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;

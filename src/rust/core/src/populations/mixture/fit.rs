@@ -17,8 +17,8 @@ const TILE: usize = 64;
 /// Doubles of the widest register.
 const WIDEST: usize = 8;
 
-/// Most parts of the rows, whose sums are added in their order. The number must not depend on threads,
-/// and this many keep the threads of any machine busy.
+/// Most parts of the rows, whose sums are added in their order. The number must not depend on
+/// threads, and this many keep the threads of any machine busy.
 const MOST_PARTS: usize = 256;
 
 /// Bytes that the sums of all parts may take: as many parts as that allows.
@@ -177,9 +177,9 @@ fn add_means(points: &mut [f64], sums: &[f64], p: usize, sizes: &[f64]) {
     }
 }
 
-/// Turns packed sums of squares into covariances with an inverse: that of each population or, where it
-/// has none, the pooled one. The numbers of those populations; as an error if the pooled one has no
-/// inverse, either.
+/// Turns packed sums of squares into covariances with an inverse: that of each population or, where
+/// it has none, the pooled one. The numbers of those populations; as an error if the pooled one has
+/// no inverse, either.
 fn regular(
     squares: &mut [f64],
     p: usize,

@@ -43,11 +43,11 @@ pub fn distance_and_log_determinant(components: &Components, c: usize, x: &[f64]
     let mut log_determinant = 0.0;
     for k in 0..p {
         log_determinant += rows[k][k].ln();
-        for i in k + 1..p {
-            let factor = rows[i][k] / rows[k][k];
-            for j in k..=p {
-                rows[i][j] -= factor * rows[k][j];
-            }
+        let (above, below) = rows.split_at_mut(k + 1);
+        for row in below {
+            let factor = row[k] / above[k][k];
+            let values = row.iter_mut().zip(&above[k]);
+            values.for_each(|(value, pivot)| *value -= factor * pivot);
         }
     }
     let mut solution = vec![0.0; p];
