@@ -104,8 +104,8 @@ add_populations.SingleCellExperiment <- function(x, populations, tree = NULL, k 
   if (!is_single_number(n)) refuse("x", "has no number of cells", needs_experiment, call)
   of$number <- numbers_of_cells(of$number, populations, tree, n, call)
   cuts <- if (!is.null(tree)) {
-    cells <- if (rest == "nearest") data_of_leaves(x, tree, "x", call, ...)$of_leaf
-    nested_cuts(tree, k, attr(populations, "min_members"), cells, call)
+    data <- if (rest == "nearest") data_of_leaves(x, tree, "x", call, ...)
+    nested_cuts(tree, k, attr(populations, "min_members"), data, call)
   }
   codes <- cluster_codes(c(cuts, list(population = with_none(of$number, of$names))))
   model <- attr(populations, "model")
@@ -172,8 +172,8 @@ cluster_codes <- function(clusterings) {
 }
 
 # The cuts of a tree into k populations, for each k, as factors of cells named "meta2", "meta3", ...
-# `x` are the observations if the rest is to get the nearest population, else NULL.
-nested_cuts <- function(tree, k, min_members, x, call) {
+# `data` are those of data_of_leaves() if the rest is to get the nearest population, else NULL.
+nested_cuts <- function(tree, k, min_members, data, call) {
   members <- leaf_members(tree)
   check_memory("finding populations in a tree needs", bytes_per_leaf * length(members), call)
   least <- check_min_members(min_members, sum(members), call)
@@ -193,7 +193,7 @@ nested_cuts <- function(tree, k, min_members, x, call) {
   # By leaf: the last cluster of the condensed tree in it, before it falls off.
   inside <- leaves_inside(nodes, condensed$node[last])
   first <- first_leaves(inside, condensed$parent[last])
-  if (!is.null(x)) inside <- nearest_inside(inside, condensed, max(k), x, call)
+  if (!is.null(data)) inside <- nearest_inside(inside, condensed, max(k), data, call)
   leaf <- if (is.null(tree$leaf)) seq_along(inside) else tree$leaf
   cuts <- lapply(k, function(k) {
     chosen <- top_clusters(condensed, k)
@@ -246,18 +246,11 @@ first_leaves <- function(inside, parent) {
 }
 
 # `inside` with the nearest of the k populations for leaves in none of them.
-nearest_inside <- function(inside, condensed, k, x, call) {
+nearest_inside <- function(inside, condensed, k, data, call) {
   chosen <- top_clusters(condensed, k)
   population <- match(inside, chosen, nomatch = 0L)
-  chosen[nearest_populations(x, population, k, call)]
-}
-
-# x with the codes of cells, their table, and classes of markers by the model.
-with_codes <- function(x, codes, model) {
-  x$cluster_id <- codes$cell
-  S4Vectors::metadata(x)$cluster_codes <- codes$table
-  S4Vectors::metadata(x)[c("SOM_codes", "delta_area")] <- NULL
-  with_marker_classes(x, model)
+  model <- fit_to_leaves(data, population, as.character(seq_len(k)), call)
+  chosen[with_nearest(data$of_leaf, population, model, call)]
 }
 
 # x with classes of markers by the columns of the model, unless it has classes.

@@ -15,7 +15,8 @@
 #'   the nearest population, which needs `X`.
 #' @param X The observations of the tree: a numeric matrix or data frame with a row for each leaf,
 #'   or another object that [observations()] takes. If `h` is the top of a tree, the observations of
-#'   its leaves, or of the whole tree.
+#'   its leaves, or of the whole tree. With `X`, the populations keep their means and covariances, by
+#'   which [`predict()`][predict.populations] maps other cells to them.
 #' @param level Without `k`: `"clear"` finds the populations that valleys keep apart; `"finer"`
 #'   divides them as far as the splits of the tree, from its top, show any valley. Needs `X`.
 #' @param threads The number of CPU threads. `NULL` means the default, see [gmhclust()]. The result
@@ -65,15 +66,13 @@
 #' nearest cluster, but decides by heights, which must increase.
 #'
 #' With `rest = "nearest"`, a cell outside of all populations gets the population of least
-#' Mahalanobis distance: that of the population's mean and covariance, without the outliers.
-#' Redundant columns of `X` are left out, as in [gmhclust()]. If the covariance of any population is
-#' singular all the same, all distances are Euclidean distances to means, with a message of class
-#' `gmhclust_message_singular`.
+#' Mahalanobis distance: that of the population's mean and covariance, without the outliers. See
+#' [population_model()] for redundant columns and singular covariances.
 #'
 #' @section Time and memory:
 #' Time and memory are proportional to the number of leaves: about 700 bytes for each. With `rest =
-#' "nearest"`, each leaf that is in no population takes about 32 bytes more for each column of X. A
-#' valley takes some milliseconds; there are as many as splits, and as pairs of populations.
+#' "nearest"`, each leaf that is in no population takes 8 bytes more for each column of X. A valley
+#' takes some milliseconds; there are as many as splits, and as pairs of populations.
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
 #'   each leaf, 0 for none, named by the tree's labels if it has any. Populations are numbered by
@@ -95,6 +94,7 @@
 #'     \item{`roots`}{a list: the merges, rows of `h$merge`, that complete the clusters of each
 #'       population; for a single leaf its negative number.}
 #'     \item{`finer`}{the number of populations of the finer level; `NA` with `k` or without `X`.}
+#'     \item{`model`}{with `X`, what [population_model()] returns.}
 #'   }
 #'   `print()` shows the sizes, and how clear the populations are; `summary()` gives both, and the
 #'   shares, as a data frame. Subsets, comparisons and `as.integer()` give plain vectors;
@@ -117,8 +117,8 @@
 #' Langfelder P, Zhang B, Horvath S (2008). Defining clusters from a hierarchical cluster tree: the
 #' Dynamic Tree Cut package for R. *Bioinformatics* 24(5), 719-720.
 #' \doi{10.1093/bioinformatics/btm563}
-#' @seealso [plot.populations()], [plot_populations()] and [plot_tree()] for pictures; [gcutree()],
-#'   [cutree_top()].
+#' @seealso [plot.populations()], [plot_populations()] and [plot_tree()] for pictures;
+#'   [population_model()] for new cells; [gcutree()], [cutree_top()].
 #'
 #' @examples
 #' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])
@@ -169,19 +169,19 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
   # By decreasing size, then by first leaf.
   by_size <- order(-sizes, match(seq_along(sizes), population))
   population <- match(population, by_size, nomatch = 0L)
-  if (rest == "nearest") {
-    population <- nearest_populations(data$of_leaf, population, length(by_size), call)
-  }
+  levels <- as.character(seq_along(by_size))
+  model <- if (!is.null(data)) fit_to_leaves(data, population, levels, call, options$threads)
+  if (rest == "nearest") population <- with_nearest(data$of_leaf, population, model, call, options$threads)
   way <- if (!is.null(k)) "k" else if (is.null(data)) "mass" else "valleys"
   result <- new_populations(
-    population, members, length(by_size),
+    population, members, levels,
     min_members = least, nearest = rest == "nearest", way = way,
     separation = separation_of(found, by_size),
     splits = splits_of(condensed, nodes, h$height, found),
     clusters = match(group, by_size, nomatch = 0L),
     roots = roots_of(condensed$node, group, by_size, nodes$count),
     finer = if (way == "valleys") max(found$finer) else NA_integer_,
-    names = h$labels
+    model = model, names = h$labels
   )
   if (way == "valleys") tell_large_population(result, options$finer, call)
   result
@@ -254,12 +254,14 @@ population_sizes <- function(population, members, k) {
   sizes[-1]
 }
 
-# An object of class "populations" of leaves with these members; `...` are further attributes.
-new_populations <- function(population, members, k, ..., names = NULL) {
+# An object of class "populations" of leaves with these members; `levels` are the names of the
+# populations, and `...` further attributes.
+new_populations <- function(population, members, levels, ..., names = NULL) {
+  k <- length(levels)
   sizes <- population_sizes(population, members, k)
   structure(
     class = "populations", population, names = names, sizes = sizes, k = k,
-    rest = sum(members) - sum(sizes), levels = as.character(seq_len(k)), ...
+    rest = sum(members) - sum(sizes), levels = levels, ...
   )
 }
 
@@ -310,6 +312,12 @@ check_population_count <- function(k, condensed, least, call) {
   as.integer(k)
 }
 
+# The model of populations of leaves with these data.
+fit_to_leaves <- function(data, population, levels, call, threads = NULL) {
+  if (!is.null(data$leaf)) population <- population[data$leaf]
+  fit_populations(data$x, population, length(levels), levels, call, threads)
+}
+
 # The data of a tree: a list of the observations `x`; the `leaf` of each, NULL if they are the leaves;
 # and the data `of_leaf`, means where a leaf has several observations.
 data_of_leaves <- function(x, h, arg, call, ...) {
@@ -325,57 +333,16 @@ data_of_leaves <- function(x, h, arg, call, ...) {
   list(x = x, leaf = leaf, of_leaf = rowsum(x, leaf) / tabulate(leaf, n))
 }
 
-# `population` with the nearest of the k populations in place of 0.
-nearest_populations <- function(x, population, k, call) {
-  loose <- which(population == 0L)
-  if (length(loose) == 0) return(population)
-  redundant <- redundant_columns(x)$columns
-  if (length(redundant) > 0) x <- x[, -redundant, drop = FALSE]
-  shapes <- lapply(seq_len(k), function(p) population_shape(x[population == p, , drop = FALSE]))
-  singular <- which(vapply(shapes, function(shape) is.null(shape$factor), NA))
-  is_euclidean <- length(singular) > 0
-  if (is_euclidean && k > 1) {
-    message_of_columns(
-      paste0("the covariance of population ", paste(singular, collapse = ", "), " is singular, so ",
-             "cells in no population are given to the population of the nearest mean"),
-      "gmhclust_message_singular", call
-    )
-  }
-  # The loose points, their differences from a mean, and solutions.
-  check_memory("the distances from populations need", 32 * length(loose) * ncol(x), call)
-  points <- t(x[loose, , drop = FALSE])
-  least <- rep(Inf, length(loose))
-  for (p in seq_len(k)) {
-    delta <- points - shapes[[p]]$mean
-    if (!is_euclidean) delta <- backsolve(shapes[[p]]$factor, delta, transpose = TRUE)
-    distance <- colSums(delta^2)
-    nearer <- which(distance < least)
-    population[loose[nearer]] <- p
-    least[nearer] <- distance[nearer]
-  }
-  population
-}
-
-# The mean of the rows of x, and the Cholesky factor of their covariance, NULL if it is singular.
-population_shape <- function(x) {
-  p <- ncol(x)
-  factor <- NULL
-  if (nrow(x) > p) {
-    covariance <- stats::cov(x)
-    values <- eigen(covariance, symmetric = TRUE, only.values = TRUE)$values
-    if (values[p] > .Machine$double.eps * p * values[1]) factor <- chol(covariance)
-  }
-  list(mean = colMeans(x), factor = factor)
-}
-
 #' @export
 print.populations <- function(x, ...) {
   check_populations(x, "x", match.call())
   k <- attr(x, "k")
   finer <- attr(x, "finer")
+  least <- attr(x, "min_members")
   cat(
-    k, ngettext(k, " population", " populations"), " of at least ",
-    shown_count(ceiling(attr(x, "min_members"))), " members:\n", sep = ""
+    k, ngettext(k, " population", " populations"),
+    if (!is.null(least)) paste(" of at least", shown_count(ceiling(least)), "members"),
+    ":\n", sep = ""
   )
   table <- summary(x)
   shown <- data.frame(
@@ -408,8 +375,9 @@ check_populations <- function(x, arg, call) {
   is_number <- function(value) is_single_number(value) && !is.object(value)
   separation <- attr(x, "separation")
   levels <- attr(x, "levels")
+  least <- attr(x, "min_members")
   is_sound <- is.numeric(sizes) && !is.object(sizes) && all(is.finite(sizes)) && is_number(k) &&
-    length(sizes) == k && is_number(attr(x, "rest")) && is_number(attr(x, "min_members")) &&
+    length(sizes) == k && is_number(attr(x, "rest")) && (is.null(least) || is_number(least)) &&
     is.character(levels) && length(levels) == k &&
     (is.null(separation) || is_separation(separation, k))
   if (!is_sound) {

@@ -16,6 +16,8 @@ fixtures <- function(scratch) {
     top <- gmhclust::cutree_top(grown, 6)
     pops <- gmhclust::cut_populations(grown, k = 2, min_members = 3)
     named <- gmhclust::name_populations(pops, c("a" = 1))
+    mapping <- gmhclust::cut_populations(grown, k = 2, min_members = 6, X = x)
+    model <- gmhclust::population_model(mapping)
     nn <- gmhclust::gknn(x, 3)
     ranges <- gmhclust::gneighbours(x, 2)
     files <- gmhclust::gknn(x, 3, output = file.path(scratch, "neighbours"), block_rows = 8)
@@ -51,7 +53,12 @@ base_calls <- alist(
   gcutree(tree = tree, h = 2), gcutree(tree = tree, h = c(1, 3)), cut_populations(h = grown),
   cut_populations(h = grown, k = 2, min_members = 3),
   cut_populations(h = tree, k = 2, min_members = 3, rest = "nearest", X = x),
-  cut_populations(h = top, min_members = 2), make_monotone(h = inverted),
+  cut_populations(h = top, min_members = 2), population_model(x = mapping),
+  predict(object = mapping, newdata = x, beyond = 0.9),
+  predict(object = model, newdata = x, by = "posterior"),
+  predict(object = model, newdata = y, type = "posterior"),
+  predict(object = model, newdata = x, type = "distance", top = 1), print(x = model),
+  make_monotone(h = inverted),
   make_monotone(h = inverted, method = "halfway"), make_monotone(h = inverted, eps = 0.1),
   check_hclust(h = tree), check_hclust(h = joined), as_edges(nn = nn),
   as_edges(nn = ranges, rows = 1:3), as_edges(nn = files, rows = 1:3), as_igraph(nn = nn),

@@ -52,7 +52,7 @@ fn job_gknn(x: Robj, query: Robj, k: i32, metric: List, device: List) -> Robj {
             bytes as f64,
         )?;
         Ok((
-            length,
+            [length, length],
             move |monitor: &Monitor, values: &[&[f64]], index: &mut [i32], distance: &mut [f64]| {
                 let engine = device.engine(&workload::pairs_of(queries, n, columns))?;
                 let cpu = engine.cpu();

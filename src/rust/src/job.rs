@@ -169,12 +169,11 @@ impl Job {
     }
 
     /// As [`Job::start_reading`], for work that reads several vectors of doubles, and fills in a
-    /// vector of integers and one of doubles; `work` includes the length of both, and `to_r` gets
-    /// both.
+    /// vector of integers and one of doubles; `work` includes their lengths, and `to_r` gets both.
     pub fn start_reading_and_filling<T, W>(
         observations: usize,
         vectors: Vec<Robj>,
-        work: CoreResult<(usize, W)>,
+        work: CoreResult<([usize; 2], W)>,
         to_r: fn(T, Robj, Robj) -> CoreResult<Robj>,
     ) -> Self
     where
@@ -182,12 +181,12 @@ impl Job {
         W: FnOnce(&Monitor, &[&[f64]], &mut [i32], &mut [f64]) -> CoreResult<T> + Send + 'static,
     {
         let prepare = || {
-            let (length, work) = work?;
+            let ([of_integers, of_doubles], work) = work?;
             let sources: CoreResult<Vec<Source>> = vectors.iter().map(Source::new).collect();
-            let integers = vector::allocate_integers(length)?;
-            let mut held = vec![Held::new(size_of::<i32>() * length)];
-            let doubles = vector::allocate(length)?;
-            held.push(Held::new(size_of::<f64>() * length));
+            let integers = vector::allocate_integers(of_integers)?;
+            let mut held = vec![Held::new(size_of::<i32>() * of_integers)];
+            let doubles = vector::allocate(of_doubles)?;
+            held.push(Held::new(size_of::<f64>() * of_doubles));
             CoreResult::Ok(((work, held), sources?, integers, doubles))
         };
         let ((work, held), sources, integers, doubles) = match prepare() {

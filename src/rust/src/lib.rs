@@ -24,6 +24,7 @@ mod graph;
 mod job;
 mod memory;
 mod populations;
+mod population_model;
 mod reserve;
 mod results;
 mod rvalue;
@@ -56,6 +57,7 @@ extendr_module! {
     use gkmeans;
     use gcutree;
     use populations;
+    use population_model;
     use device;
     use gpu_devices;
     use job;
