@@ -158,8 +158,7 @@ test_that("wrong arguments are refused", {
   sce <- experiment()
   refused(add_populations(sce, population[-1]), "`populations` has length 799; `x` has 800 cells")
   broken <- sce
-  methods::slot(broken, "int_metadata", check = FALSE) <- list()
-  attr(broken, "int_colData") <- "none"
+  attr(broken, "int_metadata") <- "none"
   refused(add_populations(broken, population), "which cannot be changed:")
   refused(add_populations(sce, letters), "`populations` is a character vector")
   refused(add_populations(sce, population, k = 3), "`k` is given; it needs `tree`")
