@@ -253,6 +253,14 @@ nearest_inside <- function(inside, condensed, k, data, call) {
   chosen[with_nearest(data$of_leaf, population, model, call)]
 }
 
+# x with the codes of cells, their table, and classes of markers by the model.
+with_codes <- function(x, codes, model) {
+  x$cluster_id <- codes$cell
+  S4Vectors::metadata(x)$cluster_codes <- codes$table
+  S4Vectors::metadata(x)[c("SOM_codes", "delta_area")] <- NULL
+  with_marker_classes(x, model)
+}
+
 # x with classes of markers by the columns of the model, unless it has classes.
 with_marker_classes <- function(x, model) {
   columns <- if (inherits(model, "population_model")) model$columns

@@ -221,6 +221,7 @@ check_groups <- function(labels, n, arg, call) {
 # locale and the options of the session.
 ordered_groups <- function(labels) {
   if (is.factor(labels)) return(droplevels(labels))
+  if (is.raw(labels)) labels <- as.integer(labels)
   if (is.object(labels) || !(is.numeric(labels) || is.character(labels))) return(as.factor(labels))
   labels <- as.vector(labels)
   values <- unique(labels[!is.na(labels)])
