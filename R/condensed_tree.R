@@ -39,8 +39,8 @@ heights_above_children <- function(height, nodes) {
 # Clusters of the condensed tree, parents first. A cluster begins as one side of a split (cluster 1
 # at the root), loses members as branches of fewer than `least` fall off, and ends at a split into
 # clusters 2 s and 2 s + 1, where s counts splits from the top. A list of, by cluster, its `node`
-# at the beginning, its `parent`, the number s of the split that ends it (0 for none), and its
-# `mass`, see stable_clusters().
+# at the beginning, its `parent`, the number s of the `split` that ends it and the `merge` where it
+# does (0 for none), and its `mass`, see stable_clusters().
 condense <- function(h, nodes, least) {
   n <- nodes$count
   first <- nodes$first
@@ -50,7 +50,7 @@ condense <- function(h, nodes, least) {
   is_split <- is_big[first] & is_big[second]
   level <- log_levels(heights_above_children(h$height, nodes))
   count <- 2L * sum(is_split) + 1L
-  node <- parent <- split <- integer(count)
+  node <- parent <- split <- merge <- integer(count)
   birth <- mass <- numeric(count)
   node[1] <- 2L * n - 1L
   birth[1] <- level$merge[n - 1]
@@ -66,6 +66,7 @@ condense <- function(h, nodes, least) {
       mass[cluster] <- mass[cluster] + size[n + j] * (birth[cluster] - here)
       splits <- splits + 1L
       split[cluster] <- splits
+      merge[cluster] <- j
       new <- 2L * splits + 0:1
       node[new] <- c(a, b)
       of_node[node[new]] <- new
@@ -83,7 +84,7 @@ condense <- function(h, nodes, least) {
   leaves <- which(is_big[seq_len(n)])
   last <- of_node[leaves]
   mass[last] <- mass[last] + size[leaves] * (birth[last] - level$leaf)
-  list(node = node, parent = parent, split = split, mass = mass)
+  list(node = node, parent = parent, split = split, merge = merge, mass = mass)
 }
 
 # Logarithms of the heights of merges, and of the level of a leaf. Heights of 0 or less count as the

@@ -1,19 +1,26 @@
 #' Cut a tree into populations of a minimum size
 #'
-#' Finds `k` clusters of at least `min_members` members each, and leaves out the outliers between
-#' them. [gcutree()] counts every cell far from all others as one of its `k` clusters, so `k` must
-#' be found by trial; `cut_populations()` does not count them.
+#' Finds the populations in a tree, each of at least `min_members` members, and leaves out the
+#' outliers between them. [gcutree()] counts every cell far from all others as one of its `k`
+#' clusters, so `k` must be found by trial. Give `cut_populations()` the observations `X`, and it
+#' finds the number of populations by the density valleys between them.
 #'
 #' @param h An object of class [`hclust`][stats::hclust], with or without inversions. In the result
 #'   of [cutree_top()] or [cutree_apriori()], component `members` counts.
-#' @param k The number of populations. `NULL` chooses the most stable ones, see *Definition*.
+#' @param k The number of populations. `NULL` finds it, see *Definition*.
 #' @param min_members The least number of members of a population: a count if >= 1, a fraction of
 #'   all members if below 1. `NULL` means 1% of all members, but at least 5. For rare populations
 #'   choose a count somewhat below the size of the smallest one expected.
 #' @param rest The cells outside of all populations: `"none"` gives them 0; `"nearest"` gives them
 #'   the nearest population, which needs `X`.
 #' @param X The observations of the tree: a numeric matrix or data frame with a row for each leaf,
-#'   or another object that [observations()] takes. Only used for `rest = "nearest"`.
+#'   or another object that [observations()] takes. If `h` is the top of a tree, the observations of
+#'   its leaves, or of the whole tree.
+#' @param level Without `k`: `"clear"` finds the populations that valleys keep apart; `"finer"`
+#'   divides them as far as the splits of the tree, from its top, show any valley. Needs `X`.
+#' @param threads The number of CPU threads. `NULL` means the default, see [gmhclust()]. The result
+#'   does not depend on it.
+#' @param progress Whether to show a progress bar.
 #' @param ... Arguments of [observations()] for X.
 #'
 #' @section Definition:
@@ -21,21 +28,38 @@
 #' `min_members` members. Otherwise the smaller side falls off, and the larger side goes on as the
 #' same population. This is the condensed tree of HDBSCAN (Campello et al. 2013).
 #'
-#' With `k`, the first `k` - 1 splits from the top, in the order of merges, are applied. A
+#' **With `k`**, the first `k` - 1 splits from the top, in the order of merges, are applied. A
 #' population is everything on its side of its last split. So populations are clusters of the tree,
 #' are nested for increasing `k`, and need no heights; inversions do not matter. If no cluster falls
 #' apart into two small ones above the last split, they are the clusters of at least `min_members`
 #' members of some `gcutree(h, K)`, together with their own outliers. Cells that fall off above a
 #' population's last split are in no population.
 #'
-#' Without `k`, the populations are those of greatest total *mass*, the excess of mass of HDBSCAN:
-#' the mass of a cluster is the sum, over its members, of log(b / l), where the cluster begins at
-#' height b and the member leaves it at height l. HDBSCAN uses -1 / height in place of log(height),
-#' which fits densities; the logarithm makes the result independent of the unit of X. A merge below
-#' one of its own parts counts as high as this part, and heights of 0 as the lowest positive height.
-#' This chooses at least two populations if there is a split. It is a suggestion: look at
-#' [plot_populations()] and choose `k`. In particular, heights of [gmhclust()] change their unit
-#' near the top unless `normalize = TRUE`.
+#' **Without `k`, with `X`**, populations are clusters with a *valley* between any two of them. For
+#' two clusters, each cell goes to the one of higher posterior density of two normal distributions,
+#' and all are projected on the line that separates both best (Fisher's discriminant; each cell on
+#' that of the others). The depth of the valley is the lowest density between the two medians
+#' divided by the lower of the two peaks, with the same weight for both clusters, whatever their
+#' sizes: 0 for an empty valley, 1 for none. Two clusters are apart if the depth is below 0.3, and
+#' below 0.7 with their true weights; or below 0.5, and below 0.1 with true weights, for small
+#' clusters far away. From the leaves of the condensed tree to its root, the clusters of one side of
+#' a split are compared with those of the other, and while any two are not apart, the most alike two
+#' become one. So a population may be a union of clusters from several places of the tree. A cloud
+#' without a valley stays one population. Of large clusters, 2,000 cells are compared, evenly spread
+#' in the order of the tree; nothing is random.
+#'
+#' Many populations have no valleys between them: stages of activation, or levels of one marker.
+#' Several levels are right there. `level = "finer"` applies the splits from the top up to the first
+#' whose valley has a depth of 0.9 or more. [plot()][plot.populations] shows what 2 to 30
+#' populations would be, and the depth of each split, to choose `k`.
+#'
+#' **Without `k` and `X`**, the populations are those of greatest total *mass*, the excess of mass of
+#' HDBSCAN: the mass of a cluster is the sum, over its members, of log(b / l), where the cluster
+#' begins at height b and the member leaves it at height l. HDBSCAN uses -1 / height in place of
+#' log(height), which fits densities; the logarithm makes the result independent of the unit of X. A
+#' merge below one of its own parts counts as high as this part, and heights of 0 as the lowest
+#' positive height. This chooses at least two populations if there is a split. Heights of
+#' Mahalanobis distances say little about populations, so this is much worse than with `X`.
 #'
 #' Dynamic tree cut (Langfelder et al. 2008) also has a minimum size, and assigns outliers to the
 #' nearest cluster, but decides by heights, which must increase.
@@ -48,7 +72,8 @@
 #'
 #' @section Time and memory:
 #' Time and memory are proportional to the number of leaves: about 700 bytes for each. With `rest =
-#' "nearest"`, each leaf that is in no population takes about 32 bytes more for each column of X.
+#' "nearest"`, each leaf that is in no population takes about 32 bytes more for each column of X. A
+#' valley takes some milliseconds; there are as many as splits, and as pairs of populations.
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
 #'   each leaf, 0 for none, named by the tree's labels if it has any. Populations are numbered by
@@ -57,11 +82,26 @@
 #'     \item{`sizes`, `rest`}{the number of members of each population, and of none.}
 #'     \item{`k`, `min_members`}{the number of populations, and the minimum, as a count.}
 #'     \item{`nearest`}{whether the rest was given the nearest population.}
-#'     \item{`roots`}{the merge, a row of `h$merge`, that completes each population; for a single
-#'       leaf its negative number.}
+#'     \item{`levels`}{the names of the populations, at first their numbers.}
+#'     \item{`way`}{how they were chosen: `"valleys"`, `"mass"` or `"k"`.}
+#'     \item{`separation`}{a data frame with a row for each population: the `nearest` other one, which
+#'       is the most alike, and the depth of the `valley` towards it. `NA` without `X`.}
+#'     \item{`splits`}{a data frame with a row for each split, from the top: row s makes population s
+#'       + 1 of `cut_populations(h, s + 1)`. The number of the `cluster` that it divides: 1 is the
+#'       whole tree, and split s makes clusters 2s and 2s + 1. The members of both, `first` and
+#'       `second`; the `height` of the merge; the depth of the `valley` between both, `NA` without
+#'       `X`.}
+#'     \item{`clusters`}{the population that each of these clusters is part of, 0 for none.}
+#'     \item{`roots`}{a list: the merges, rows of `h$merge`, that complete the clusters of each
+#'       population; for a single leaf its negative number.}
+#'     \item{`finer`}{the number of populations of the finer level; `NA` with `k` or without `X`.}
 #'   }
-#'   `print()` shows the sizes; `summary()` gives them, and the shares, as a data frame. Subsets,
-#'   comparisons and `as.integer()` give plain vectors; `as.data.frame()` has a column `population`.
+#'   `print()` shows the sizes, and how clear the populations are; `summary()` gives both, and the
+#'   shares, as a data frame. Subsets, comparisons and `as.integer()` give plain vectors;
+#'   `as.data.frame()` has a column `population`.
+#' @section Messages:
+#' A message of class `gmhclust_message_populations` if one population, found without `k`, has more
+#' than 90% of all members, or if there is a finer level and only one population.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `h` is not a valid tree, if it has fewer than `k`
 #' such populations, or if another argument is invalid.
@@ -71,25 +111,30 @@
 #' estimates. *Advances in Knowledge Discovery and Data Mining*, LNCS 7819, 160-172.
 #' \doi{10.1007/978-3-642-37456-2_14}
 #'
+#' Fisher RA (1936). The use of multiple measurements in taxonomic problems. *Annals of Eugenics*
+#' 7(2), 179-188. \doi{10.1111/j.1469-1809.1936.tb02137.x}
+#'
 #' Langfelder P, Zhang B, Horvath S (2008). Defining clusters from a hierarchical cluster tree: the
 #' Dynamic Tree Cut package for R. *Bioinformatics* 24(5), 719-720.
 #' \doi{10.1093/bioinformatics/btm563}
-#' @seealso [plot_populations()] and [plot_tree()] for pictures; [gcutree()], [cutree_top()].
+#' @seealso [plot.populations()], [plot_populations()] and [plot_tree()] for pictures; [gcutree()],
+#'   [cutree_top()].
 #'
 #' @examples
-#' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 20), 1:14])
+#' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])
 #' h <- gmhclust(X, threshold = 50)
 #' sort(table(gcutree(h, k = 7)), decreasing = TRUE)
 #'
-#' population <- cut_populations(h, k = 7, min_members = 20)
+#' population <- cut_populations(h, X = X)
 #' population
 #' aggregate(X, list(population = population), median)
 #'
-#' table(cut_populations(h, k = 7, min_members = 20, rest = "nearest", X = X))
+#' cut_populations(h, k = 7, rest = "nearest", X = X)
 #' @export
 cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "nearest"),
                             X = NULL, # nolint: object_name_linter.
-                            ...) {
+                            level = c("clear", "finer"), threads = NULL,
+                            progress = interactive(), ...) {
   call <- match.call()
   if (is_tree(h)) {
     check_memory("finding populations in a tree needs", bytes_per_leaf * NROW(h$merge), call)
@@ -98,38 +143,146 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
   members <- leaf_members(h)
   least <- check_min_members(min_members, sum(members), call)
   rest <- check_choice(rest, c("none", "nearest"), "rest", call)
-  if (rest == "none") check_no_more(h, ..., call = call)
-  x <- if (rest == "nearest") points_of_leaves(X, length(members), "X", call, ...)
+  level <- check_level(level, k, X, call)
+  options <- list(
+    finer = level == "finer", threads = check_threads(threads, "threads", call),
+    progress = check_flag(progress, "progress", call)
+  )
+  data <- NULL
+  if (is.null(X)) check_no_more(h, ..., call = call)
+  if (!is.null(X) || rest == "nearest") data <- data_of_leaves(X, h, "X", call, ...)
   nodes <- tree_nodes(h$merge, members)
   condensed <- condense(h, nodes, least)
-  chosen <- if (is.null(k)) {
-    stable_clusters(condensed)
-  } else {
+  chosen <- if (!is.null(k)) {
     top_clusters(condensed, check_population_count(k, condensed, least, call))
+  } else if (is.null(data)) {
+    stable_clusters(condensed)
   }
-  roots <- condensed$node[chosen]
-  population <- leaves_below(nodes, roots)
+  # By cluster of the condensed tree, the number of its population.
+  group <- if (!is.null(chosen)) replace(integer(length(condensed$node)), chosen, seq_along(chosen))
+  found <- if (!is.null(data)) find_populations(h, condensed, members, data, group, options, call)
+  if (is.null(group)) group <- if (options$finer) found$finer else found$groups
+  chosen <- which(group > 0L)
+  population <- leaves_below(nodes, condensed$node[chosen])
+  population <- c(0L, group[chosen])[population + 1L]
+  sizes <- population_sizes(population, members, max(group))
   # By decreasing size, then by first leaf.
-  by_size <- order(-nodes$size[roots], match(seq_along(roots), population))
+  by_size <- order(-sizes, match(seq_along(sizes), population))
   population <- match(population, by_size, nomatch = 0L)
-  roots <- roots[by_size]
-  if (rest == "nearest") population <- nearest_populations(x, population, length(roots), call)
-  new_populations(population, roots, members, least, rest == "nearest", h$labels)
+  if (rest == "nearest") {
+    population <- nearest_populations(data$of_leaf, population, length(by_size), call)
+  }
+  way <- if (!is.null(k)) "k" else if (is.null(data)) "mass" else "valleys"
+  result <- new_populations(
+    population, members, length(by_size),
+    min_members = least, nearest = rest == "nearest", way = way,
+    separation = separation_of(found, by_size),
+    splits = splits_of(condensed, nodes, h$height, found),
+    clusters = match(group, by_size, nomatch = 0L),
+    roots = roots_of(condensed$node, group, by_size, nodes$count),
+    finer = if (way == "valleys") max(found$finer) else NA_integer_,
+    names = h$labels
+  )
+  if (way == "valleys") tell_large_population(result, options$finer, call)
+  result
 }
 
 # Memory of cut_populations() for each leaf, measured by inst/benchmarks/memory.R.
 bytes_per_leaf <- 700
 
-new_populations <- function(population, roots, members, least, nearest, labels) {
-  n <- length(population)
-  sums <- rowsum(as.double(members), population)
-  sizes <- numeric(length(roots) + 1)
-  sizes[as.integer(rownames(sums)) + 1L] <- sums
-  structure(
-    class = "populations", population, names = labels, sizes = sizes[-1], k = length(roots),
-    min_members = least, rest = sizes[1],
-    nearest = nearest, roots = ifelse(roots > n, roots - n, -roots)
+check_level <- function(level, k, x, call) {
+  level <- check_choice(level, c("clear", "finer"), "level", call)
+  if (level == "finer" && !is.null(k)) {
+    refuse("level", "is \"finer\"", "with `k` there is no level to choose: leave out one", call)
+  }
+  if (level == "finer" && is.null(x)) {
+    refuse("level", "is \"finer\"", "a level is found from the observations, `X`", call)
+  }
+  level
+}
+
+# The populations that valleys keep apart: the value of job_populations(), with the groups of
+# clusters that were given, `group`, or NULL to find them.
+find_populations <- function(h, condensed, members, data, group, options, call) {
+  x <- data$x
+  redundant <- redundant_columns(x)$columns
+  if (length(redundant) > 0) x <- x[, -redundant, drop = FALSE]
+  run_job(
+    job_populations(
+      x, as_integers(h$merge), as.double(members), data$leaf, condensed$node, condensed$split, group,
+      options$finer, options$threads
+    ),
+    options$progress, "Finding populations", call
   )
+}
+
+# By population, in the order `by_size`, the most alike other one and the valley towards it.
+separation_of <- function(found, by_size) {
+  k <- length(by_size)
+  nearest <- rep(NA_integer_, k)
+  valley <- rep(NA_real_, k)
+  if (length(found$nearest) == k) {
+    nearest <- match(found$nearest, by_size)[by_size]
+    valley <- found$separation[by_size]
+  }
+  data.frame(population = seq_len(k), nearest = nearest, valley = valley)
+}
+
+# A row for each split of the condensed tree, from the top.
+splits_of <- function(condensed, nodes, height, found) {
+  count <- (length(condensed$node) - 1L) %/% 2L
+  cluster <- match(seq_len(count), condensed$split)
+  size <- nodes$size[condensed$node]
+  data.frame(
+    cluster = cluster, first = size[2L * seq_len(count)], second = size[2L * seq_len(count) + 1L],
+    height = height[condensed$merge[cluster]],
+    valley = if (is.null(found)) rep(NA_real_, count) else found$valleys
+  )
+}
+
+# By population, in the order `by_size`, the roots of its clusters as ids of an hclust tree of n
+# leaves.
+roots_of <- function(node, group, by_size, n) {
+  id <- ifelse(node > n, node - n, -node)
+  lapply(by_size, function(number) id[group == number])
+}
+
+population_sizes <- function(population, members, k) {
+  sums <- rowsum(as.double(members), population)
+  sizes <- numeric(k + 1)
+  sizes[as.integer(rownames(sums)) + 1L] <- sums
+  sizes[-1]
+}
+
+# An object of class "populations" of leaves with these members; `...` are further attributes.
+new_populations <- function(population, members, k, ..., names = NULL) {
+  sizes <- population_sizes(population, members, k)
+  structure(
+    class = "populations", population, names = names, sizes = sizes, k = k,
+    rest = sum(members) - sum(sizes), levels = as.character(seq_len(k)), ...
+  )
+}
+
+# The share of all members above which a single population says little.
+large_share <- 0.9
+
+tell_large_population <- function(populations, finer, call) {
+  sizes <- attr(populations, "sizes")
+  share <- sizes[1] / (sum(sizes) + attr(populations, "rest"))
+  if (share <= large_share) return(invisible())
+  more <- attr(populations, "finer")
+  advice <- if (!finer && more > 1) {
+    paste0("level = \"finer\" finds ", more, " populations without clear valleys, and ")
+  }
+  message(gmhclust_condition(
+    c("gmhclust_message_populations", "message"),
+    paste0(
+      "one population has ", sprintf("%.0f%%", 100 * share), " of all members. Look at `scale` and ",
+      "the transformation of the data, and at `min_members` for rare populations; ", advice,
+      "plot() of the result shows what other numbers would give, for `k`\n"
+    ),
+    call
+  ))
 }
 
 check_min_members <- function(min_members, total, call) {
@@ -157,13 +310,19 @@ check_population_count <- function(k, condensed, least, call) {
   as.integer(k)
 }
 
-# The data matrix of a tree of n leaves.
-points_of_leaves <- function(x, n, arg, call, ...) {
+# The data of a tree: a list of the observations `x`; the `leaf` of each, NULL if they are the leaves;
+# and the data `of_leaf`, means where a leaf has several observations.
+data_of_leaves <- function(x, h, arg, call, ...) {
   x <- as_observations(x, arg, call, ...)
-  if (nrow(x) != n) {
-    refuse(arg, paste("has", nrow(x), "rows"), paste("the tree has", n, "leaves"), call)
+  n <- nrow(h$merge) + 1L
+  whole <- length(h$leaf)
+  if (nrow(x) == n) return(list(x = x, leaf = NULL, of_leaf = x))
+  if (whole == 0 || nrow(x) != whole) {
+    needs <- paste("the tree has", n, "leaves", if (whole > 0) paste("of", whole, "observations"))
+    refuse(arg, paste("has", nrow(x), "rows"), trimws(needs), call)
   }
-  x
+  leaf <- as.vector(h$leaf)
+  list(x = x, leaf = leaf, of_leaf = rowsum(x, leaf) / tabulate(leaf, n))
 }
 
 # `population` with the nearest of the k populations in place of 0.
@@ -211,33 +370,70 @@ population_shape <- function(x) {
 
 #' @export
 print.populations <- function(x, ...) {
-  sizes <- attr(x, "sizes")
+  check_populations(x, "x", match.call())
   k <- attr(x, "k")
-  is_number <- function(value) is_single_number(value) && !is.object(value)
-  is_sound <- is.numeric(sizes) && !is.object(sizes) && all(is.finite(sizes)) && is_number(k) &&
-    length(sizes) == k && is_number(attr(x, "rest")) && is_number(attr(x, "min_members"))
-  if (!is_sound) {
-    refuse("x", "has attributes that do not fit", "it must be the value of cut_populations()",
-           match.call())
-  }
+  finer <- attr(x, "finer")
   cat(
     k, ngettext(k, " population", " populations"), " of at least ",
     shown_count(ceiling(attr(x, "min_members"))), " members:\n", sep = ""
   )
-  sizes <- summary(x)
-  print(data.frame(
-    members = shown_count(sizes$members), share = sprintf("%.1f%%", 100 * sizes$share),
-    row.names = sizes$population
-  ))
+  table <- summary(x)
+  shown <- data.frame(
+    members = shown_count(table$members), share = sprintf("%.1f%%", 100 * table$share),
+    row.names = table$population
+  )
+  has_valleys <- any(!is.na(table$valley))
+  if (has_valleys) {
+    shown$nearest <- ifelse(is.na(table$nearest), "", as.character(table$nearest))
+    shown$valley <- ifelse(is.na(table$valley), "", sprintf("%.2f", table$valley))
+  }
+  print(shown)
+  if (has_valleys) {
+    cat("valley: density between a population and its nearest one, 0 (a gap) to 1 (no valley)\n")
+  }
+  if (is_single_number(finer) && finer > k) {
+    cat("A finer level has ", finer, " populations: level = \"finer\"\n", sep = "")
+  }
+  if (identical(attr(x, "way"), "mass")) {
+    cat("Chosen by the heights of the tree alone; with the observations, `X`, populations are\n",
+        "found by the valleys between them\n", sep = "")
+  }
   invisible(x)
+}
+
+# Stops unless the attributes of `x` fit each other.
+check_populations <- function(x, arg, call) {
+  sizes <- attr(x, "sizes")
+  k <- attr(x, "k")
+  is_number <- function(value) is_single_number(value) && !is.object(value)
+  separation <- attr(x, "separation")
+  levels <- attr(x, "levels")
+  is_sound <- is.numeric(sizes) && !is.object(sizes) && all(is.finite(sizes)) && is_number(k) &&
+    length(sizes) == k && is_number(attr(x, "rest")) && is_number(attr(x, "min_members")) &&
+    is.character(levels) && length(levels) == k &&
+    (is.null(separation) || is_separation(separation, k))
+  if (!is_sound) {
+    refuse(arg, "has attributes that do not fit", "it must be the value of cut_populations()", call)
+  }
+}
+
+is_separation <- function(separation, k) {
+  is.data.frame(separation) && identical(length(separation$nearest), as.integer(k)) &&
+    is.numeric(separation$valley) && length(separation$valley) == k
 }
 
 #' @export
 summary.populations <- function(object, ...) {
   members <- c(attr(object, "sizes"), attr(object, "rest"))
+  levels <- attr(object, "levels")
+  separation <- attr(object, "separation")
+  nearest <- separation$nearest
+  if (is.null(nearest)) nearest <- rep(NA_integer_, length(levels))
+  valley <- separation$valley
+  if (is.null(valley)) valley <- rep(NA_real_, length(levels))
   data.frame(
-    population = c(seq_len(attr(object, "k")), "none"), members = members,
-    share = members / sum(members)
+    population = c(levels, "none"), members = members, share = members / sum(members),
+    nearest = c(levels[nearest], NA), valley = c(valley, NA)
   )
 }
 

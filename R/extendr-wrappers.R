@@ -234,6 +234,22 @@ job_leaf_order <- function(merge) .Call(wrap__job_leaf_order, merge)
 #' @noRd
 job_crossings <- function(merge, order) .Call(wrap__job_crossings, merge, order)
 
+#' Starts to look for the populations of a tree.
+#' @param x double matrix of finite values, observations in rows.
+#' @param merge integer matrix, component `merge` of a valid hclust object.
+#' @param members doubles: the members of each leaf.
+#' @param leaf NULL, or integers: the leaf of each observation; NULL if they are the leaves.
+#' @param node,split integers, as of condense().
+#' @param chosen NULL, or integers: the population of each cluster of condense(), 0 for none.
+#' @param finer whether `separation` is that of the finer level.
+#' @param threads integer.
+#' @return External pointer to the job. Its value is list(groups, finer, valleys, nearest,
+#'   separation): by cluster, the number of the population that it is part of, 0 for none, `chosen`
+#'   if given; the same of the finer level; by split, the depth of its valley; by population, the most
+#'   alike other one, and the depth of the valley towards it.
+#' @noRd
+job_populations <- function(x, merge, members, leaf, node, split, chosen, finer, threads) .Call(wrap__job_populations, x, merge, members, leaf, node, split, chosen, finer, threads)
+
 #' The number of cores that this process may use, by its affinity and its control groups.
 #' @return integer, at least 1; NULL if R has no memory for it.
 #' @noRd

@@ -9,7 +9,7 @@
 #'   [cutree_top()] or [cutree_apriori()], the observations of the whole tree.
 #' @param populations The populations: a result of [cut_populations()], or other cluster numbers,
 #'   from 1, of the leaves of `h`, such as those of [gcutree()], with 0 for none; a single number
-#'   `k` means `cut_populations(h, k)`, and `NULL` means `cut_populations(h)`.
+#'   `k` means `cut_populations(h, k)`, and `NULL` means `cut_populations(h, X = X)`.
 #' @param gates `NULL`, or a label for each observation, such as the gate that it is in. Bars show
 #'   the shares of the labels in each population.
 #' @param samples `NULL`, or a label for each observation: the sample or donor that it is from; the
@@ -79,11 +79,11 @@ plot_populations <- function(h,
   engine <- check_choice(engine, c("auto", "ComplexHeatmap", "base"), "engine", call)
   engine <- heatmap_engine(engine, call)
   more <- arguments_of_engine(engine, ...)
-  shown <- shown_populations(h, populations, "populations", call)
-  tree <- population_tree(h, shown, "populations", call)
   leaf <- if (is.null(h$leaf)) seq_along(h$order) else h$leaf
   x <- do.call(points_of_leaves, c(list(X, length(leaf), "X", call), more$observations),
                quote = TRUE)
+  shown <- shown_populations(h, populations, "populations", call, x)
+  tree <- population_tree(h, shown, "populations", call)
   if (is.null(samples)) samples <- attr(x, "sample")
   population <- shown$population[leaf]
   content <- list(
@@ -103,9 +103,10 @@ plot_populations <- function(h,
   invisible(content)
 }
 
-# cut_populations(h, k) for the argument `arg` of another function, which has no `min_members`.
-populations_of_number <- function(h, k, arg, call) {
-  tryCatch(cut_populations(h, k), gmhclust_error_input = function(e) {
+# cut_populations(h, k, X = x) for the argument `arg` of another function, which has no
+# `min_members`.
+populations_of_number <- function(h, k, x, arg, call) {
+  tryCatch(cut_populations(h, k, X = if (is.null(k)) x), gmhclust_error_input = function(e) {
     if (!identical(e$refused$arg, "k")) stop(e)
     needs <- sub(" (see `min_members`)", "", e$refused$needs, fixed = TRUE)
     if (needs != e$refused$needs) {
@@ -124,7 +125,7 @@ population_tree <- function(h, shown, arg, call) {
   first <- child[, 1]
   second <- child[, 2]
   # By node: 0 for no population, p > 0 for population p, -j for merge j of the result.
-  content <- c(shown$core, integer(n - 1L))
+  content <- c(largest_parts(h, shown), integer(n - 1L))
   joins <- logical(n - 1L)
   merges <- 0L
   for (j in seq_len(n - 1L)) {
@@ -143,6 +144,21 @@ population_tree <- function(h, shown, arg, call) {
     merge, h$height[joins], leaf_order(merge, call), as.character(seq_len(k)), h$method, h$call,
     h$dist.method
   )
+}
+
+# As `shown$core`, with 0 in all but the largest cluster of a population that is a union of several.
+largest_parts <- function(h, shown) {
+  core <- shown$core
+  roots <- shown$roots
+  if (all(lengths(roots) < 2)) return(core)
+  members <- leaf_members(h)
+  nodes <- tree_nodes(h$merge, members)
+  for (p in which(lengths(roots) > 1)) {
+    node <- ifelse(roots[[p]] > 0, roots[[p]] + nodes$count, -roots[[p]])
+    part <- leaves_below(nodes, node)
+    core[core == p & part != which.max(nodes$size[node])] <- 0L
+  }
+  core
 }
 
 population_medians <- function(x, population, k) {
@@ -164,6 +180,15 @@ unit_scaled <- function(medians, x) {
     medians[, j] <- pmin(pmax((medians[, j] - ends[1]) / width, 0), 1)
   }
   medians
+}
+
+# The data matrix of n observations of a tree.
+points_of_leaves <- function(x, n, arg, call, ...) {
+  x <- as_observations(x, arg, call, ...)
+  if (nrow(x) != n) {
+    refuse(arg, paste("has", nrow(x), "rows"), paste("the tree has", n, "leaves"), call)
+  }
+  x
 }
 
 check_groups <- function(labels, n, arg, call) {

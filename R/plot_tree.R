@@ -83,11 +83,12 @@ check_leaves <- function(leaves, h, population, call) {
 }
 
 # The populations to show: a list of the `population` of each leaf, 0 for none; their number `k`;
-# and `core`, as `population`, but 0 for leaves that only rest = "nearest" gave a population.
-shown_populations <- function(h, populations, arg, call) {
+# the `roots` of each, if they are known; and `core`, as `population`, but 0 for leaves that only
+# rest = "nearest" gave a population. `x` is the observations of the tree, if they are known.
+shown_populations <- function(h, populations, arg, call, x = NULL) {
   n <- length(h$order)
   if (is.null(populations) || is_single_number(populations)) {
-    populations <- populations_of_number(h, populations, arg, call)
+    populations <- populations_of_number(h, populations, x, arg, call)
   }
   numbers <- plain_populations(populations)
   is_whole <- is.numeric(numbers) && !is.object(numbers) && is.null(dim(numbers)) &&
@@ -105,22 +106,30 @@ shown_populations <- function(h, populations, arg, call) {
     refuse(arg, "leaves out numbers", "populations must be numbered 1, 2, ...", call)
   }
   population <- as.integer(numbers)
-  core <- core_populations(h, populations, population, arg, call)
-  list(population = population, k = as.integer(k), core = core)
+  roots <- if (inherits(populations, "populations")) attr(populations, "roots")
+  if (!is.null(roots)) check_roots(roots, n, k, arg, call)
+  core <- population
+  if (isTRUE(attr(populations, "nearest"))) core <- core_populations(h, roots)
+  list(population = population, k = as.integer(k), core = core, roots = roots)
 }
 
-core_populations <- function(h, populations, population, arg, call) {
-  if (!isTRUE(attr(populations, "nearest"))) return(population)
-  roots <- attr(populations, "roots")
-  n <- length(population)
-  is_sound <- is.numeric(roots) && length(roots) == max(population) && anyDuplicated(roots) == 0 &&
-    all(roots %in% c(-seq_len(n), seq_len(n - 1)))
+# Stops unless `roots` are the roots of k populations of a tree of n leaves.
+check_roots <- function(roots, n, k, arg, call) {
+  ids <- unlist(roots)
+  is_sound <- is.list(roots) && length(roots) == k && all(lengths(roots) > 0) &&
+    is.numeric(ids) && anyDuplicated(ids) == 0 && all(ids %in% c(-seq_len(n), seq_len(n - 1)))
   if (!is_sound) {
     needs <- "it must be the value of cut_populations() for this tree"
     refuse(arg, "has an attribute `roots` that does not fit", needs, call)
   }
+}
+
+# The population of each leaf below one of its `roots`, 0 for the others.
+core_populations <- function(h, roots) {
   nodes <- tree_nodes(h$merge, leaf_members(h))
-  leaves_below(nodes, ifelse(roots > 0, roots + nodes$count, -roots))
+  ids <- unlist(roots)
+  part <- leaves_below(nodes, ifelse(ids > 0, ids + nodes$count, -ids))
+  c(0L, rep(seq_along(roots), lengths(roots)))[part + 1L]
 }
 
 # What each node of a tree contains, given what each leaf contains: 0 nothing, p > 0 population p

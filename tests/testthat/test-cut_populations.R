@@ -111,7 +111,7 @@ test_that("populations are nested, and each is a cluster of the tree", {
     expect_true(all(attr(fine, "sizes") >= 10))
     expect_true(all(rowSums(table(fine[fine > 0], coarse[fine > 0]) > 0) == 1))
     for (p in seq_len(k)) {
-      expect_setequal(which(fine == p), below[[attr(fine, "roots")[p]]])
+      expect_setequal(which(fine == p), below[[attr(fine, "roots")[[p]]]])
     }
     coarse <- fine
   }

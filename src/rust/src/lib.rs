@@ -22,6 +22,7 @@ mod gpu_devices;
 mod graph;
 mod job;
 mod memory;
+mod populations;
 mod reserve;
 mod results;
 mod rvalue;
@@ -52,6 +53,7 @@ extendr_module! {
     use ghclust;
     use gkmeans;
     use gcutree;
+    use populations;
     use device;
     use gpu_devices;
     use job;

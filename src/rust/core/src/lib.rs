@@ -35,7 +35,8 @@
 //! * [`metric`]: the distance of two observations; [`distances`]: the distances of all pairs;
 //! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
 //!   [`kmeans`];
-//! * [`mahalanobis`]: Mahalanobis-average clustering; [`linkage`]: the classic linkages.
+//! * [`mahalanobis`]: Mahalanobis-average clustering; [`linkage`]: the classic linkages;
+//! * [`populations`]: the populations of a tree, without a number of them.
 //!
 //! Each algorithm has a trait for the operations that it needs of a device; [`Cpu`] implements all
 //! of them. Accelerators implement them in other crates.
@@ -60,6 +61,7 @@ pub mod monitor;
 pub mod neighbours;
 pub mod next_float;
 pub mod observations;
+pub mod populations;
 pub mod roster;
 pub mod simd;
 pub mod single_precision;

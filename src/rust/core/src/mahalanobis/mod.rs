@@ -19,7 +19,7 @@ pub mod agglomerate;
 pub mod apriori;
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;
-mod cholesky;
+pub(crate) mod cholesky;
 pub mod cluster;
 pub mod clustering;
 pub mod clusters;

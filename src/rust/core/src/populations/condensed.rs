@@ -1,0 +1,146 @@
+//! The condensed tree: the clusters of a tree that begin and end at splits.
+//!
+//! After Campello, Moulavi and Sander (2013), doi:10.1007/978-3-642-37456-2_14, section "Hierarchy
+//! simplification". A split is a merge of two sides with at least a minimum of members each. At any
+//! other merge, the smaller side falls off its cluster.
+
+use crate::error::{Error, Result};
+use crate::memory;
+
+/// Names the request in memory errors.
+const NEEDS: &str = "finding populations needs";
+
+/// Clusters of a condensed tree, parents before children; cluster 0 is the root.
+#[derive(Debug, Clone)]
+pub struct Condensed {
+    /// Observations, so that those of each cluster, with what falls off it, lie side by side.
+    pub order: Vec<u32>,
+    /// By cluster: the first of its observations in `order`.
+    pub start: Vec<usize>,
+    /// By cluster: the number of its observations.
+    pub size: Vec<usize>,
+    /// By cluster: the number of its members. More than observations where a leaf of the tree stands
+    /// for several members.
+    pub members: Vec<f64>,
+    /// By cluster: the first of the two clusters into which it is divided; the other one follows.
+    pub children: Vec<Option<usize>>,
+}
+
+impl Condensed {
+    /// From the rows `merge` of an R `hclust` of n leaves with these `members`, and by cluster: the
+    /// `node` at its top, a leaf 1 … n or n + j for merge j, and the number s of the `split` that
+    /// divides it into the clusters numbered 2s and 2s + 1 from 1, 0 for none.
+    ///
+    /// `leaf` is the leaf, from 1, of each observation; `None` if they are the leaves. O(n).
+    ///
+    /// # Errors
+    /// `Error::Input` where these do not fit; `Error::Memory`.
+    pub fn new(
+        merge: &[[i32; 2]],
+        members: &[f64],
+        leaf: Option<&[i32]>,
+        node: &[i32],
+        split: &[i32],
+    ) -> Result<Self> {
+        let n = merge.len() + 1;
+        let misfit = || Error::Input("the clusters do not fit the tree".into());
+        let is_node = |&node: &i32| (1..=2 * n as i32 - 1).contains(&node);
+        if members.len() != n || split.len() != node.len() || !node.iter().all(is_node) {
+            return Err(misfit());
+        }
+        let of_leaf = OfLeaf::new(leaf, n)?;
+        // By node: members, and observations.
+        let mut all_members = memory::copied(NEEDS, members)?;
+        let mut count: Vec<u32> = memory::collected(NEEDS, (0..n).map(|i| of_leaf.count(i)))?;
+        memory::reserve(&mut all_members, NEEDS, n)?;
+        memory::reserve(&mut count, NEEDS, n)?;
+        let child = |id: i32| if id < 0 { -id - 1 } else { n as i32 + id - 1 } as usize;
+        for &[a, b] in merge {
+            let (a, b) = (child(a), child(b));
+            all_members.push(all_members[a] + all_members[b]);
+            count.push(count[a] + count[b]);
+        }
+        // By node: the place of its first observation in the order. The larger side comes first, so
+        // that the order of the rows of the data hardly matters.
+        let mut place: Vec<u32> = memory::zeros(NEEDS, 2 * n - 1)?;
+        for (j, &[a, b]) in merge.iter().enumerate().rev() {
+            let (a, b) = (child(a), child(b));
+            let (a, b) = if all_members[a] < all_members[b] {
+                (b, a)
+            } else {
+                (a, b)
+            };
+            place[a] = place[n + j];
+            place[b] = place[a] + count[a];
+        }
+        let clusters = node.iter().map(|&node| node as usize - 1);
+        let children = split.iter().map(|&s| match usize::try_from(s) {
+            Ok(0) => Ok(None),
+            Ok(s) if 2 * s < node.len() => Ok(Some(2 * s - 1)),
+            _ => Err(misfit()),
+        });
+        Ok(Self {
+            start: clusters.clone().map(|node| place[node] as usize).collect(),
+            size: clusters.clone().map(|node| count[node] as usize).collect(),
+            members: clusters.map(|node| all_members[node]).collect(),
+            children: children.collect::<Result<_>>()?,
+            order: of_leaf.sorted(&place[..n])?,
+        })
+    }
+
+    /// Number of clusters.
+    pub fn len(&self) -> usize {
+        self.start.len()
+    }
+
+    /// Whether there is no cluster.
+    pub fn is_empty(&self) -> bool {
+        self.start.is_empty()
+    }
+}
+
+/// The observations of the leaves of a tree.
+struct OfLeaf<'a> {
+    leaf: Option<&'a [i32]>,
+    /// By leaf, the number of observations; empty if they are the leaves.
+    counts: Vec<u32>,
+}
+
+impl<'a> OfLeaf<'a> {
+    fn new(leaf: Option<&'a [i32]>, n: usize) -> Result<Self> {
+        let mut counts = Vec::new();
+        if let Some(leaf) = leaf {
+            counts = memory::zeros(NEEDS, n)?;
+            for &leaf in leaf {
+                match usize::try_from(leaf) {
+                    Ok(leaf) if (1..=n).contains(&leaf) => counts[leaf - 1] += 1,
+                    _ => return Err(Error::Input(format!("there is no leaf {leaf}"))),
+                }
+            }
+        }
+        Ok(Self { leaf, counts })
+    }
+
+    fn count(&self, leaf: usize) -> u32 {
+        self.counts.get(leaf).copied().unwrap_or(1)
+    }
+
+    /// The observations by the places of their leaves.
+    fn sorted(&self, place: &[u32]) -> Result<Vec<u32>> {
+        let Some(leaf) = self.leaf else {
+            let mut order = memory::zeros(NEEDS, place.len())?;
+            for (observation, &place) in place.iter().enumerate() {
+                order[place as usize] = observation as u32;
+            }
+            return Ok(order);
+        };
+        let mut next = memory::copied(NEEDS, place)?;
+        let mut order = memory::zeros(NEEDS, leaf.len())?;
+        for (observation, &leaf) in leaf.iter().enumerate() {
+            let next = &mut next[leaf as usize - 1];
+            order[*next as usize] = observation as u32;
+            *next += 1;
+        }
+        Ok(order)
+    }
+}

@@ -1,0 +1,19 @@
+//! Populations of a tree without a number of them: clusters that a density valley keeps apart.
+//!
+//! [`Search`] is the entry. Modules import only from those above them in this list:
+//!
+//! * [`condensed`]: the clusters of a tree that have a minimum size;
+//! * `moments`: means, scatters and their factors; `density`: the density of numbers on a line;
+//! * [`valley`]: how deep the valley between two groups of observations is;
+//! * [`search`]: groups of clusters that valleys keep apart, and a finer level below them.
+
+pub mod condensed;
+mod density;
+mod moments;
+pub mod search;
+#[cfg(test)]
+mod tests;
+pub mod valley;
+
+pub use condensed::Condensed;
+pub use search::{Search, Separation};

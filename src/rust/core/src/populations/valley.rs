@@ -1,0 +1,290 @@
+//! The valley between two groups of points: whether their density falls between them.
+//!
+//! Both are projected on the line that separates them best, Fisher's (S_A + S_B)⁻¹·(m_A − m_B). The
+//! depth of the valley is the lowest density between the medians of both, divided by the lower of
+//! the two peaks beside it: 0 for an empty valley, 1 for none.
+//!
+//! * Both sides have the same weight ([`Valley::balanced`]), so that a large side does not drown a
+//!   small one.
+//! * The line is estimated, so with many columns it separates any two samples. Each point is
+//!   projected on the line of all others (leave one out; Sherman and Morrison's formula).
+//! * A tree may give doubtful points to either side. Before, they are exchanged once, by the
+//!   posterior of two normal distributions.
+
+use super::density::{density, Interval, Sorted};
+use super::moments::{Centred, Factor};
+use crate::mahalanobis::packed::packed_len;
+
+/// Points of a side that are enough: the depth of a valley hardly changes with more.
+pub const ENOUGH_POINTS: usize = 2000;
+
+/// The least number of points of a side, before and after the exchange.
+const LEAST_POINTS: usize = 4;
+const LEAST_LEFT: usize = 5;
+
+/// The covariance of both sides counts in that of each as this many points per column: sides with
+/// fewer points than columns have an inverse, and the exchange does not follow their noise.
+const SHARED_POINTS: f64 = 0.1;
+
+/// Two points that are nearer than this share of the range count as one for the kernel.
+const LEAST_WIDTH: f64 = 1e-3;
+
+/// A group of points of a tree.
+#[derive(Debug)]
+pub struct Group {
+    /// The members that the points stand for.
+    pub members: f64,
+    pub points: Centred,
+}
+
+/// Depths of a valley, from 0, empty, to 1, none.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Valley {
+    /// With the same weight for both sides.
+    pub balanced: f64,
+    /// With the numbers of members as weights, and the narrower kernel of both sides.
+    pub weighted: f64,
+}
+
+impl Valley {
+    pub const NONE: Self = Self {
+        balanced: 1.0,
+        weighted: 1.0,
+    };
+
+    /// The valley between two groups of points in the same columns, whose unit is about their standard
+    /// deviation; none if they are too few to
+    /// tell. O(m·p²) time for m points.
+    pub fn between(a: &Group, b: &Group) -> Self {
+        let least = a.points.count.min(b.points.count);
+        let all = a.points.count + b.points.count;
+        if least < LEAST_POINTS || all < 2 * a.points.width() {
+            return Self::NONE;
+        }
+        let (a, b) = match exchange(a, b) {
+            Exchange::None => (a, b),
+            Exchange::Done(ref sides) => return Self::on_line(&sides.0, &sides.1),
+            Exchange::TooFewLeft => return Self::NONE,
+        };
+        Self::on_line(a, b)
+    }
+
+    fn on_line(a: &Group, b: &Group) -> Self {
+        let (on_a, on_b) = projections(&a.points, &b.points);
+        let (on_a, on_b) = (Sorted::new(on_a), Sorted::new(on_b));
+        let (at_a, at_b) = (on_a.median(), on_b.median());
+        let between = Interval {
+            from: at_a.min(at_b),
+            to: at_a.max(at_b),
+        };
+        if !(between.from < between.to && (between.to - between.from).is_finite()) {
+            return Self::NONE;
+        }
+        let (a_points, b_points) = (on_a.values(), on_b.values());
+        let least = a_points.len().min(b_points.len());
+        let balanced = on_a.thinned(least).chain(on_b.thinned(least)).collect();
+        let wide = Sorted::new(balanced).kernel_width();
+        let narrow = on_a.kernel_width().min(on_b.kernel_width()).min(wide);
+        if wide.is_nan() || wide <= 0.0 {
+            return Self::NONE;
+        }
+        let beyond = 4.0 * on_a.spread().max(on_b.spread());
+        let last = a_points.len() - 1;
+        let (lowest, highest) = (
+            a_points[0].min(b_points[0]),
+            a_points[last].max(b_points[b_points.len() - 1]),
+        );
+        let range = Interval {
+            from: lowest.max(between.from - beyond),
+            to: highest.min(between.to + beyond),
+        };
+        let depth = |a_weight: f64, b_weight: f64, width: f64| {
+            let lists = [
+                (a_points, a_weight / a_points.len() as f64),
+                (b_points, b_weight / b_points.len() as f64),
+            ];
+            let width = width.max(LEAST_WIDTH * (range.to - range.from));
+            depth_of(&density(&lists, width, range), range, between)
+        };
+        Self {
+            balanced: depth(1.0, 1.0, wide),
+            weighted: depth(a.members, b.members, narrow),
+        }
+    }
+}
+
+/// The depth of the valley of a density, given at even points of `range`, within `between`.
+fn depth_of(density: &[f64], range: Interval, between: Interval) -> f64 {
+    let step = (range.to - range.from) / (density.len() - 1) as f64;
+    let first = ((between.from - range.from) / step).ceil().max(0.0) as usize;
+    let last = ((between.to - range.from) / step).floor() as usize;
+    let last = last.min(density.len() - 1);
+    if last < first + 2 {
+        return 1.0;
+    }
+    let lowest = (first..=last).fold(first, |least, i| {
+        if density[i] < density[least] {
+            i
+        } else {
+            least
+        }
+    });
+    let peak = |part: &[f64]| part.iter().copied().fold(0.0, f64::max);
+    let lower_peak = peak(&density[..=lowest]).min(peak(&density[lowest..]));
+    if lower_peak > 0.0 {
+        density[lowest] / lower_peak
+    } else {
+        1.0
+    }
+}
+
+enum Exchange {
+    /// Each point stays on its side.
+    None,
+    Done(Box<(Group, Group)>),
+    TooFewLeft,
+}
+
+/// Gives each point to the side of the higher posterior density of two normal distributions.
+fn exchange(a: &Group, b: &Group) -> Exchange {
+    let p = a.points.width();
+    let shared = shared_covariance(&a.points, &b.points);
+    let (Some(by_a), Some(by_b)) = (
+        log_densities(a, b, &shared, true),
+        log_densities(a, b, &shared, false),
+    ) else {
+        return Exchange::None;
+    };
+    let to_a: Vec<bool> = by_a.iter().zip(&by_b).map(|(a, b)| a > b).collect();
+    let count_a = a.points.count;
+    if to_a
+        .iter()
+        .enumerate()
+        .all(|(i, &to_a)| to_a == (i < count_a))
+    {
+        return Exchange::None;
+    }
+    let left = to_a.iter().filter(|&&to_a| to_a).count();
+    if left.min(to_a.len() - left) < LEAST_LEFT {
+        return Exchange::TooFewLeft;
+    }
+    let side = |is_a: bool| {
+        let mut points = Vec::with_capacity(p * to_a.len());
+        for j in 0..p {
+            for (group, from) in [(a, &to_a[..count_a]), (b, &to_a[count_a..])] {
+                let mean = group.points.mean[j];
+                let column = group.points.column(j).iter().zip(from);
+                points.extend(
+                    column
+                        .filter(|(_, &to_a)| to_a == is_a)
+                        .map(|(v, _)| v + mean),
+                );
+            }
+        }
+        let moved = |from: &[bool]| from.iter().filter(|&&to_a| to_a == is_a).count() as f64;
+        let weight = |group: &Group| group.members / group.points.count as f64;
+        Group {
+            members: moved(&to_a[..count_a]) * weight(a) + moved(&to_a[count_a..]) * weight(b),
+            points: Centred::new(points, if is_a { left } else { to_a.len() - left }),
+        }
+    };
+    Exchange::Done(Box::new((side(true), side(false))))
+}
+
+/// The covariance of the points of both sides together.
+fn shared_covariance(a: &Centred, b: &Centred) -> Vec<f64> {
+    let (m_a, m_b) = (a.count as f64, b.count as f64);
+    let delta: Vec<f64> = a.mean.iter().zip(&b.mean).map(|(a, b)| a - b).collect();
+    let between = m_a * m_b / (m_a + m_b);
+    let mut shared = Vec::with_capacity(a.scatter.len());
+    for i in 0..delta.len() {
+        for j in 0..=i {
+            let at = packed_len(i) + j;
+            let sum = a.scatter[at] + b.scatter[at] + between * delta[i] * delta[j];
+            shared.push(sum / (m_a + m_b - 1.0));
+        }
+    }
+    shared
+}
+
+/// The log of the density of side a (or b) at the points of a, then of b, times its members; `None`
+/// if its covariance is singular.
+fn log_densities(a: &Group, b: &Group, shared: &[f64], of_a: bool) -> Option<Vec<f64>> {
+    /// A share of the unit of the columns that is added, so that rounding makes no variance negative.
+    const RIDGE: f64 = 1e-9;
+
+    let side = if of_a { a } else { b };
+    let p = side.points.width();
+    let points = side.points.count as f64;
+    let prior = SHARED_POINTS * p as f64;
+    let sums = side.points.scatter.iter().zip(shared);
+    let covariance = sums.map(|(scatter, shared)| (scatter + prior * shared) / (points + prior));
+    let mut covariance: Vec<f64> = covariance.collect();
+    for i in 0..p {
+        let diagonal = packed_len(i) + i;
+        covariance[diagonal] += RIDGE;
+    }
+    let factor = Factor::of(&covariance, p)?;
+    let log_determinant: f64 = factor.pivots.iter().map(|pivot| pivot.ln()).sum();
+    let constant = side.members.ln() - log_determinant / 2.0;
+    let mut found = Vec::with_capacity(a.points.count + b.points.count);
+    for group in [a, b] {
+        let mut z = group.points.points.clone();
+        let means = group.points.mean.iter().zip(&side.points.mean);
+        for (column, (own, of_side)) in z.chunks_exact_mut(group.points.count).zip(means) {
+            let shift = own - of_side;
+            column.iter_mut().for_each(|value| *value += shift);
+        }
+        factor.solve(&mut z, group.points.count);
+        let squares = factor.products(&z, group.points.count, None);
+        found.extend(squares.into_iter().map(|square| constant - square / 2.0));
+    }
+    Some(found)
+}
+
+/// The points of a and of b on Fisher's line, each on the line of all others, from the middle of
+/// the two means.
+fn projections(a: &Centred, b: &Centred) -> (Vec<f64>, Vec<f64>) {
+    /// Shares of the covariance of both sides together, and of the unit of the columns, that are
+    /// added: for columns that are the same within both sides.
+    const RIDGE: f64 = 1e-6;
+    const RIDGE_OF_UNIT: f64 = 1e-10;
+
+    let p = a.width();
+    let delta: Vec<f64> = a.mean.iter().zip(&b.mean).map(|(a, b)| a - b).collect();
+    let (per_a, per_b) = (1.0 / (a.count - 1) as f64, 1.0 / (b.count - 1) as f64);
+    let mut within = Vec::with_capacity(a.scatter.len());
+    for i in 0..p {
+        for j in 0..=i {
+            let at = packed_len(i) + j;
+            let sum = a.scatter[at] * per_a + b.scatter[at] * per_b;
+            let mut value = sum + RIDGE * (sum + delta[i] * delta[j]);
+            if i == j {
+                value += RIDGE_OF_UNIT;
+            }
+            within.push(value);
+        }
+    }
+    let factor = Factor::of(&within, p).unwrap_or_else(|| Factor::of_diagonal(&within, p));
+    let mut e = delta;
+    factor.solve(&mut e, 1);
+    let square = factor.products(&e, 1, None)[0];
+    let project = |side: &Centred, sign: f64| {
+        let n = side.count as f64;
+        let mut z = side.points.clone();
+        factor.solve(&mut z, side.count);
+        let own = factor.products(&z, side.count, None);
+        let along = factor.products(&z, side.count, Some(&e));
+        // Without the point itself, the mean moves by d / (n - 1), and the scatter loses d·dᵀ·n / (n - 1).
+        let r = 1.0 / (n - 1.0);
+        let s = n / ((n - 1.0) * (n - 2.0));
+        let one = |(q, along): (f64, f64)| {
+            let u = sign * along;
+            let direct = (1.0 + r / 2.0) * (u - r * q) + square / 2.0 - r * u / 2.0;
+            let rest = ((1.0 + r / 2.0) * q + u / 2.0) * (u - r * q);
+            sign * (direct + s * rest / (1.0 - s * q).max(1e-3))
+        };
+        own.into_iter().zip(along).map(one).collect()
+    };
+    (project(a, 1.0), project(b, -1.0))
+}
