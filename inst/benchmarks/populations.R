@@ -24,8 +24,8 @@
 # level. "k" means that the method was given the number of gates. Other methods:
 #   average, Ward    ghclust(), cut by gcutree(); "our cut" is cut_populations() without k
 #   k-means          gkmeans(), 10 starts
-#   mclust           Mclust() with 1 to 12 components, all models, on 2,000 cells of each sample,
-#                    which classifies all; slow, so not repeated
+#   mclust           Mclust() with defaults, 1 to 9 components, on 2,000 cells of each sample; the
+#                    model classifies all cells; slow, so not repeated
 #   HDBSCAN          dbscan::hdbscan(), minPts 1% of the cells, on 5,000 cells of each sample; all
 #                    others and its noise get the population of the nearest cell in one
 #   Louvain, Leiden  communities of the graph of 20 nearest neighbours with weights of Jaccard, by
@@ -168,7 +168,7 @@ methods <- c(
       chosen <- sample(nrow(task$x), min(2000, nrow(task$x)))
       # Mclust() calls mclustBIC() by name, from where it is called.
       mclustBIC <- mclust::mclustBIC # nolint: object_name_linter.
-      fit <- mclust::Mclust(task$x[chosen, ], 1:12, verbose = FALSE)
+      fit <- mclust::Mclust(task$x[chosen, ], verbose = FALSE)
       stats::predict(fit, task$x)$classification
     },
     "HDBSCAN" = function(task) {
