@@ -287,6 +287,7 @@ lowest <- function(values) if (length(values) > 0) min(values) else NA
 measure_set <- function(set, files, names, options) {
   preparation <- preparation_of(set, options$data)
   samples <- lapply(files, function(file) {
+    message(file)
     measure_sample(read_sample(file, preparation), names, options)
   })
   all <- simplify2array(lapply(samples, function(rows) as.matrix(rows[-1])))

@@ -1,6 +1,6 @@
 # Part of populations.R, for its option --clouds: simulated clouds that are one population, and rare
 # populations beside large ones. Rows; all run by default:
-#   small    100 to 1,000 cells, 2 to 40 markers, 100 seeds (25 with 40 markers)
+#   small    100 to 1,000 cells, 2 to 40 markers, 25 or 100 seeds
 #   medium   3,000 and 10,000 cells, 2 to 40 markers, 5 to 50 seeds
 #   large    100,000 cells, 2 to 40 markers, 1 or 2 seeds, above 1,000 apriori clusters
 #   rare     20 of 20,000 cells, 4, 6 and 8 standard deviations away from two populations, 6 and 14
@@ -49,10 +49,10 @@ cloud_shapes <- c("Gaussian", "correlated", "t, 3 df", "t, 5 df", "uniform", "lo
 cloud_sizes <- utils::read.csv(strip.white = TRUE, text = "
   row,         n,  p, seeds
   small,     100,  2,   100
-  small,     100, 10,   100
+  small,     100, 10,    25
   small,     300,  3,   100
-  small,     300, 20,   100
-  small,    1000,  2,   100
+  small,     300, 20,    25
+  small,    1000,  2,    25
   small,    1000,  6,   100
   small,    1000, 40,    25
   medium,   3000,  6,    50
