@@ -21,8 +21,8 @@ RUN apt-get update \
 COPY . /gmhclust
 RUN mkdir /library && R CMD INSTALL --library=/library /gmhclust
 
-# The same system, so that the package has the R that it was built with. The package needs no more of
-# CUDA than the driver; this image names to the container runtime what it needs of that.
+# The same system, so that the package has the R that it was built with. The package needs no more
+# of CUDA than the driver; this image names to the container runtime what it needs of that.
 FROM nvidia/cuda:12.8.1-base-ubuntu24.04
 
 # hadolint ignore=DL3008

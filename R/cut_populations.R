@@ -15,8 +15,8 @@
 #'   the nearest population, which needs `X`.
 #' @param X The observations of the tree: a numeric matrix or data frame with a row for each leaf,
 #'   or another object that [observations()] takes. If `h` is the top of a tree, the observations of
-#'   its leaves, or of the whole tree. With `X`, the populations keep their means and covariances, by
-#'   which [`predict()`][predict.populations] maps other cells to them.
+#'   its leaves, or of the whole tree. With `X`, the populations keep their means and covariances,
+#'   by which [`predict()`][predict.populations] maps other cells to them.
 #' @param level Without `k`: `"clear"` finds the populations that valleys keep apart; `"finer"`
 #'   divides them as far as the splits of the tree, from its top, show any valley. Needs `X`.
 #' @param threads The number of CPU threads. `NULL` means the default, see [gmhclust()]. The result
@@ -54,8 +54,8 @@
 #' whose valley has a depth of 0.9 or more. [plot()][plot.populations] shows what 2 to 30
 #' populations would be, and the depth of each split, to choose `k`.
 #'
-#' **Without `k` and `X`**, the populations are those of greatest total *mass*, the excess of mass of
-#' HDBSCAN: the mass of a cluster is the sum, over its members, of log(b / l), where the cluster
+#' **Without `k` and `X`**, the populations are those of greatest total *mass*, the excess of mass
+#' of HDBSCAN: the mass of a cluster is the sum, over its members, of log(b / l), where the cluster
 #' begins at height b and the member leaves it at height l. HDBSCAN uses -1 / height in place of
 #' log(height), which fits densities; the logarithm makes the result independent of the unit of X. A
 #' merge below one of its own parts counts as high as this part, and heights of 0 as the lowest
@@ -83,10 +83,10 @@
 #'     \item{`nearest`}{whether the rest was given the nearest population.}
 #'     \item{`levels`}{the names of the populations, at first their numbers.}
 #'     \item{`way`}{how they were chosen: `"valleys"`, `"mass"` or `"k"`.}
-#'     \item{`separation`}{a data frame with a row for each population: the `nearest` other one, which
-#'       is the most alike, and the depth of the `valley` towards it. `NA` without `X`.}
-#'     \item{`splits`}{a data frame with a row for each split, from the top: row s makes population s
-#'       + 1 of `cut_populations(h, s + 1)`. The number of the `cluster` that it divides: 1 is the
+#'     \item{`separation`}{a data frame with a row for each population: the `nearest` other one,
+#'       which is the most alike, and the depth of the `valley` towards it. `NA` without `X`.}
+#'     \item{`splits`}{a data frame with a row for each split, from the top: row s makes population
+#'       s + 1 of `cut_populations(h, s + 1)`. The number of the `cluster` that it divides: 1 is the
 #'       whole tree, and split s makes clusters 2s and 2s + 1. The members of both, `first` and
 #'       `second`; the `height` of the merge; the depth of the `valley` between both, `NA` without
 #'       `X`.}
@@ -159,7 +159,9 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
     stable_clusters(condensed)
   }
   # By cluster of the condensed tree, the number of its population.
-  group <- if (!is.null(chosen)) replace(integer(length(condensed$node)), chosen, seq_along(chosen))
+  group <- if (!is.null(chosen)) {
+    replace(integer(length(condensed$node)), chosen, seq_along(chosen))
+  }
   found <- if (!is.null(data)) find_populations(h, condensed, members, data, group, options, call)
   if (is.null(group)) group <- if (options$finer) found$finer else found$groups
   chosen <- which(group > 0L)
@@ -171,7 +173,9 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
   population <- match(population, by_size, nomatch = 0L)
   levels <- as.character(seq_along(by_size))
   model <- if (!is.null(data)) fit_to_leaves(data, population, levels, call, options$threads)
-  if (rest == "nearest") population <- with_nearest(data$of_leaf, population, model, call, options$threads)
+  if (rest == "nearest") {
+    population <- with_nearest(data$of_leaf, population, model, call, options$threads)
+  }
   way <- if (!is.null(k)) "k" else if (is.null(data)) "mass" else "valleys"
   result <- new_populations(
     population, members, levels,
@@ -209,8 +213,8 @@ find_populations <- function(h, condensed, members, data, group, options, call) 
   if (length(redundant) > 0) x <- x[, -redundant, drop = FALSE]
   run_job(
     job_populations(
-      x, as_integers(h$merge), as.double(members), data$leaf, condensed$node, condensed$split, group,
-      options$finer, options$threads
+      x, as_integers(h$merge), as.double(members), data$leaf, condensed$node, condensed$split,
+      group, options$finer, options$threads
     ),
     options$progress, "Finding populations", call
   )
@@ -279,8 +283,8 @@ tell_large_population <- function(populations, finer, call) {
   message(gmhclust_condition(
     c("gmhclust_message_populations", "message"),
     paste0(
-      "one population has ", sprintf("%.0f%%", 100 * share), " of all members. Look at `scale` and ",
-      "the transformation of the data, and at `min_members` for rare populations; ", advice,
+      "one population has ", sprintf("%.0f%%", 100 * share), " of all members. Look at `scale` ",
+      "and the transformation of the data, and at `min_members` for rare populations; ", advice,
       "plot() of the result shows what other numbers would give, for `k`\n"
     ),
     call
@@ -318,8 +322,8 @@ fit_to_leaves <- function(data, population, levels, call, threads = NULL) {
   fit_populations(data$x, population, length(levels), levels, call, threads)
 }
 
-# The data of a tree: a list of the observations `x`; the `leaf` of each, NULL if they are the leaves;
-# and the data `of_leaf`, means where a leaf has several observations.
+# The data of a tree: a list of the observations `x`; the `leaf` of each, NULL if they are the
+# leaves; and the data `of_leaf`, means where a leaf has several observations.
 data_of_leaves <- function(x, h, arg, call, ...) {
   x <- as_observations(x, arg, call, ...)
   n <- nrow(h$merge) + 1L

@@ -1,8 +1,8 @@
 #' Picture of the populations that other numbers would give
 #'
 #' Shows the first splits of a tree, from its top, to choose the number of populations `k` of
-#' [cut_populations()]: above, a column of nested populations for each `k`; below, how deep the valley
-#' of each split is.
+#' [cut_populations()]: above, a column of nested populations for each `k`; below, how deep the
+#' valley of each split is.
 #'
 #' @param x The result of [cut_populations()].
 #' @param most The greatest number of populations to show.
@@ -12,11 +12,11 @@
 #' In column `k`, a rectangle is a population of `cut_populations(h, k)`; its height is its share of
 #' all members, and grey are members in none. A rectangle stays in its place for greater `k`, so the
 #' populations into which it is divided stand within it. Its colour is that of the population of `x`
-#' that contains it, and the parts of a population of several clusters have one colour; what contains
-#' several populations is white.
+#' that contains it, and the parts of a population of several clusters have one colour; what
+#' contains several populations is white.
 #'
-#' The point below column `k` is the valley of the split that leads from `k` - 1 to `k` populations: 0
-#' is a gap, 1 is no valley. A point below the line at 0.3 is a split that by itself keeps two
+#' The point below column `k` is the valley of the split that leads from `k` - 1 to `k` populations:
+#' 0 is a gap, 1 is no valley. A point below the line at 0.3 is a split that by itself keeps two
 #' populations apart. A deep valley at a great `k` says that some population there is clear, even if
 #' the splits before it are not. Points are missing if the populations were found without
 #' observations.
@@ -55,9 +55,9 @@ plot.populations <- function(x, most = 30, ...) {
   invisible(x)
 }
 
-# The rectangles of plot.populations(), for 1 to `count` populations: by rectangle, the first and the
-# last number of populations with it, `from` and `to`; its share of all members, from `low` to `high`;
-# and the number of its `population` in x, 0 if it has several.
+# The rectangles of plot.populations(), for 1 to `count` populations: by rectangle, the first and
+# the last number of populations with it, `from` and `to`; its share of all members, from `low` to
+# `high`; and the number of its `population` in x, 0 if it has several.
 nested_bands <- function(x, count) {
   splits <- attr(x, "splits")[seq_len(count - 1L), ]
   clusters <- 2L * count - 1L

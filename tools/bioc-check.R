@@ -18,8 +18,8 @@ writeLines(c(
 options(BIOCONDUCTOR_CONFIG_FILE = config)
 Sys.setenv(R_BIOC_VERSION = versions[[1]])
 
-# BiocCheck does not install the package, because it would take the library that this makes for a file
-# of the package. Before 1.48 it always does.
+# BiocCheck does not install the package, because it would take the library that this makes for a
+# file of the package. Before 1.48 it always does.
 found <- BiocCheck::BiocCheck(
   commandArgs(trailingOnly = TRUE),
   install = FALSE, `no-check-file-size` = packageVersion("BiocCheck") < "1.48",

@@ -1,9 +1,9 @@
-"""The CUDA kernels: their folder, their table of modules, the bundle of their PTX, and the binaries.
+"""The CUDA kernels: their folder, their table of modules, the bundle of their PTX, and binaries.
 
 tools/build-kernels writes the bundle and the binaries; tools/test-gpu records the digest of those
-that it tested. The bundle is one text. Its first line has the digest of all PTX and binaries. A line
-for each binary has the digest of the binary. Before each module is a line with its name and the
-digest of its sources, compiler and options.
+that it tested. The bundle is one text. Its first line has the digest of all PTX and binaries. A
+line for each binary has the digest of the binary. Before each module is a line with its name and
+the digest of its sources, compiler and options.
 
 Two compressed files hold the bundle. A third of PTX is the numbers of registers and labels, which
 rise as a kernel goes on, so that code that repeats looks new. The text therefore has a # in their

@@ -1,6 +1,7 @@
-# Keeps the pictures of the vignettes small, since all of them are in the source package. R writes a PNG
-# with more than 256 colours in three bytes a pixel. Smooth edges make hundreds of colours, so we
-# keep the 256 most frequent ones, replace the others by the nearest of these, and get one byte a pixel.
+# Keeps the pictures of the vignettes small, since all of them are in the source package. R writes a
+# PNG with more than 256 colours in three bytes a pixel. Smooth edges make hundreds of colours, so
+# we keep the 256 most frequent ones, replace the others by the nearest of these, and get one byte a
+# pixel.
 
 # Reads a picture that bmp() wrote: a matrix of colours (0xRRGGBB), rows from top to bottom.
 read_bmp <- function(file) {
@@ -41,7 +42,8 @@ write_png <- function(colors, file) {
 }
 
 if (capabilities("cairo")) {
-  # knitr records a plot before it knows the file, on a device that measures text as the last one does.
+  # knitr records a plot before it knows the file, on a device that measures text as the last one
+  # does.
   options(device = function(width, height) {
     grDevices::bmp(tempfile(), width, height, units = "in", res = 144, type = "cairo")
   })

@@ -1,8 +1,8 @@
-# The populations that valleys keep apart, slowly and obviously: the oracle of cut_populations() with
-# the observations. See there for the definition.
+# The populations that valleys keep apart, slowly and obviously: the oracle of cut_populations()
+# with the observations. See there for the definition.
 
 # A list of the labels 1, 2, ... of the `clear` populations and of those of the `finer` level, 0 for
-# cells outside of all, and the depths of the valleys of both of the tree's `splits`.
+# cells outside of all.
 slow_valleys <- function(h, x, min_members = NULL, clear = 0.3, finer = 0.9, cells = 2000L) {
   n <- nrow(x)
   least <- if (is.null(min_members)) min(max(5, n / 100), n) else min_members

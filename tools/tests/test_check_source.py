@@ -1,4 +1,5 @@
-"""Tests of tools/check-source, and the check of this tree: python3 -m unittest discover tools/tests"""
+"""Tests of tools/check-source, and the check of this tree:
+python3 -m unittest discover tools/tests"""
 
 import importlib.machinery
 import importlib.util
@@ -12,10 +13,15 @@ import unittest
 sys.dont_write_bytecode = True
 TOOL = pathlib.Path(__file__).resolve().parent.parent / "check-source"
 loader = importlib.machinery.SourceFileLoader("check_source", str(TOOL))
-check_source = importlib.util.module_from_spec(importlib.util.spec_from_loader("check_source", loader))
+spec = importlib.util.spec_from_loader("check_source", loader)
+check_source = importlib.util.module_from_spec(spec)
 loader.exec_module(check_source)
 
-GOOD = {"DESCRIPTION": b"Package: gmhclust\n", "R/gmhclust.R": b"1\n", "tools/build-kernels": b"#!\n"}
+GOOD = {
+    "DESCRIPTION": b"Package: gmhclust\n",
+    "R/gmhclust.R": b"1\n",
+    "tools/build-kernels": b"#!\n",
+}
 
 
 class CheckSource(unittest.TestCase):

@@ -88,7 +88,8 @@ class Configure(unittest.TestCase):
         return " ".join(result.stderr.split())
 
     def build(self, library, makevars="Makevars", **environment):
-        """Builds the library, which must be what R links; returns cargo's arguments and environment."""
+        """Builds the library, which must be what R links. Returns cargo's arguments and
+        environment."""
         subprocess.run(
             ["make", "-s", "-f", makevars, "SHLIB=gmhclust.so", library], check=True,
             cwd=self.package / "src", env={**self.environment, **environment})
@@ -102,10 +103,15 @@ class Configure(unittest.TestCase):
     def test_a_checkout_builds_with_the_crates_of_the_lock_file(self):
         self.configure()
         arguments, environment = self.build(LINUX_LIBRARY)
-        self.assertIn("build --lib --release --locked --manifest-path", arguments)
+        self.assertIn("build --lib --profile release --locked --manifest-path", arguments)
         self.assertNotIn("--offline", arguments)
         self.assertNotIn("--target ", arguments)
         self.assertNotIn("CARGO_HOME", environment)
+
+    def test_another_profile_of_cargo_is_built(self):
+        self.configure(GMHCLUST_PROFILE="quick")
+        arguments, _ = self.build("rust/target/quick/libgmhclust.a")
+        self.assertIn("--profile quick", arguments)
 
     def test_a_source_package_builds_offline_in_its_own_folder_with_two_cores(self):
         (self.package / "src/rust/vendor").mkdir()
@@ -165,7 +171,8 @@ class Configure(unittest.TestCase):
         self.configure(VERSION=f"{major}.{minor}.0")
         self.run_script("cleanup")
         message = self.refused(VERSION=f"{major}.{minor - 1}.9")
-        self.assertIn(f"version {major}.{minor} or later. Found: rustc {major}.{minor - 1}.9", message)
+        found = f"rustc {major}.{minor - 1}.9"
+        self.assertIn(f"version {major}.{minor} or later. Found: {found}", message)
 
     def test_avx512_is_left_out_for_compilers_that_lack_it(self):
         for version, left_out in [("1.88.5", True), ("1.89.0", False)]:

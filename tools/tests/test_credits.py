@@ -26,7 +26,8 @@ class Credits(unittest.TestCase):
         cargo.chmod(0o755)
         self.metadata = {"packages": [], "workspace_members": ["ours"], "resolve": {"nodes": []}}
         self.add("ours", need("linked", None), need("both", "dev", None), need("of-tests", "dev"))
-        self.add("linked", need("of-the-build", "build"), authors=["Ann O. <ann@example.org>", "Bob"])
+        authors = ["Ann O. <ann@example.org>", "Bob"]
+        self.add("linked", need("of-the-build", "build"), authors=authors)
         for name in ["both", "of-the-build", "of-tests"]:
             self.add(name)
 
@@ -49,7 +50,7 @@ class Credits(unittest.TestCase):
     def written(self):
         result = self.run_tool()
         self.assertEqual(result.returncode, 0, result.stderr)
-        return (self.folder / "inst/AUTHORS").read_text(), (self.folder / "LICENSE.note").read_text()
+        return tuple((self.folder / it).read_text() for it in ("inst/AUTHORS", "LICENSE.note"))
 
     def test_the_crates_of_the_library_and_its_build_are_named_and_no_others(self):
         authors, licences = self.written()
@@ -70,7 +71,8 @@ class Credits(unittest.TestCase):
         (self.folder / "crates/both/LICENSE-MIT").write_text("MIT\n  Copyright (c) 2015-2020  Cy\n")
         (self.folder / "crates/both/LICENSE-APACHE").write_text("Copyright [yyyy] [name]\n")
         text = self.written()[1]
-        self.assertIn("License:    MIT OR Apache-2.0\n            Copyright (c) 2015-2020 Cy\n", text)
+        licence = "License:    MIT OR Apache-2.0\n            Copyright (c) 2015-2020 Cy\n"
+        self.assertIn(licence, text)
         self.assertNotIn("yyyy", text)
 
     def test_a_crate_may_lack_a_repository_and_the_name_of_its_licence(self):

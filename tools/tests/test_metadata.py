@@ -53,8 +53,8 @@ class Metadata(unittest.TestCase):
         for stage in stages:
             self.assertEqual(set(re.findall(r"r-cran-(\w+)", stage)), imports())
 
-    def test_the_companion_package_is_reported_at_the_same_place(self):
-        for name in ["URL", "BugReports"]:
+    def test_the_companion_package_has_the_same_version_and_addresses(self):
+        for name in ["Version", "URL", "BugReports"]:
             self.assertIn(f"\n{name}: {field(name)}\n", read("bioc/DESCRIPTION"))
 
 

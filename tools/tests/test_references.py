@@ -1,16 +1,15 @@
-"""Holds the names of files in comments and documents against the tree: a name must be that of a file
-or folder here. Run by python3 -m unittest discover tools/tests"""
+"""Holds the names of files in comments and documents against the tree: a name must be that of a
+file or folder here. Run by python3 -m unittest discover tools/tests"""
 
 import os
 import pathlib
 import re
-import subprocess
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from tree import ROOT, tracked
 
-# Lists, data and patterns; records, which name the files of their time; sources that name files of other
-# trees or of tests.
+# Lists, data and patterns; records, which name the files of their time; sources that name files of
+# other trees or of tests.
 NOT_READ = re.compile(
     r"(^|/)(Cargo\.lock|LICENSE\.note|AUTHORS|NEWS\.md|\.Rbuildignore)$|\.(csv|json|lzma|bz2|png)$"
     r"|^inst/benchmarks/results/|^src/rust/(cuda/)?fuzz/corpus/|^tools/tests/test_"
@@ -19,30 +18,24 @@ NOT_READ = re.compile(
 )
 
 # The name of a source, with or without folders, and a path through folders of this tree.
-SUFFIXES = "rs|cuh|cu|cpp|hpp|R|Rmd|Rd|py|sh|toml|yaml|yml|md|bib|lzma"
+SUFFIXES = "rs|cuh|cu|cpp|hpp|c|h|R|Rmd|Rd|py|sh|toml|yaml|yml|md|bib|css|csv|txt|png|lzma"
 FOLDERS = (
     "R|bioc|conda|inst|man|pkgdown|src|tests|tools|vignettes|core|cuda|kernels|fuzz|backend|engine"
     "|neighbours|linkage|distances|knn|kmeans|mahalanobis|metric|memory|tree|blocks|screen|cpu"
 )
-BEFORE, AFTER = r"(?<![\w./~$@*{}%<>:-])", r"(?![\w/(*{<$])"
+BEFORE, AFTER = r"(?<![\w./~$@*{}%<>:-])", r"(?![\w/(*{<$]|-[*$A-Z])"
 NAME = re.compile(rf"{BEFORE}((?:\.\./)*(?:[\w.-]+/)*[\w-][\w.-]*\.(?:{SUFFIXES})){AFTER}")
 PATH = re.compile(rf"{BEFORE}((?:{FOLDERS})/[\w./-]*\w){AFTER}")
 
 # A part in capitals stands for others.
 PLACEHOLDER = re.compile(r"(^|[/_.-])[A-Z]{2,}([/_.-]|$)")
 
-# Files that a build, a check or a user makes, and those of R's sources.
+# Files that a build, a check, a test or a user makes, those of R's sources, and data of others.
 ELSEWHERE = re.compile(
     r"(.*/)?(vendor|target|\.cargo)(/.*)?|(.*/)?vendor\.tar\.xz|(.*/)?Makevars(\.win)?"
-    r"|config\.toml|source\.cpp|0\.\.R|src/(library|main|nmath)/.*"
+    r"|config\.toml|source\.cpp|0\.\.R|src/(library|main|nmath)/.*|linux/.*\.h|driver\.c"
+    r"|quickstart\.png|lymphocytes\.csv|flowsom-68983-gates\.csv|-cpu-sizes\.csv|writing-.*\.txt"
 )
-
-
-def tracked() -> list:
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    names = listed.stdout.decode().split("\0")
-    return [name for name in names if name and (ROOT / name).is_file()]
 
 
 def references(text: str) -> set:
@@ -84,6 +77,7 @@ class References(unittest.TestCase):
             "// backend/single.rs says what": ["backend/single.rs"],
             "`tools/test` and tools/gone": ["tools/gone"],
             "#include \"../src/linkage/single.rs\" // ../gone.rs": ["../gone.rs"],
+            "tests/test-NAME.R, tests/test-$name.R, tests/test-*.R, tests/other": ["tests/other"],
             "src/FILE.rs, tools/*.py, a.b.R(x), https://site.org/tools/x.md, 1.R": ["1.R"],
         }.items():
             found = stale("src/rust/core/tests/a.rs", text, known)

@@ -23,7 +23,8 @@ case "$*" in
         a::two_agree a::takes_an_hour; do echo "$name: test"; done ;;
 *--ignored*)
     shift 2
-    case "$1" in --test-threads=1) shift ;; esac
+    while case "$1" in --*) true ;; *) false ;; esac; do shift; done
+    case "$*" in *"$SKIP"*) echo "skipped: this GPU lacks something" ;; esac
     # Before its own count are those of processes that its tests started.
     case "$*" in *lost*) echo "test result: ok. 9 passed; 0 failed; 0 ignored" ;; esac
     case "$*" in *"$BREAK"*) echo "test result: FAILED. 0 passed; 1 failed;"; exit 101 ;; esac
@@ -69,10 +70,12 @@ class TestGpu(unittest.TestCase):
     def make_program(self, name):
         self.make(f"programs/{name}", PROGRAM, self.kernels)
 
-    def run_gpu(self, *options, gpus=1, broken="nothing", summary=CLEAN):
+    def run_gpu(self, *options, gpus=1, broken="nothing", skip="nothing", summary=CLEAN):
         path = f"{self.folder}/bin:{os.environ['PATH']}"
         listed = "NVIDIA X100, 580.1\n" * gpus
-        environment = {"PATH": path, "GPUS": listed, "BREAK": broken, "SUMMARY": summary}
+        environment = {
+            "PATH": path, "GPUS": listed, "BREAK": broken, "SKIP": skip, "SUMMARY": summary,
+        }
         command = [TOOLS / "test-gpu", "--stamp", self.stamp, *options]
         if "--check" not in options:
             command += ["--binaries", self.folder / "programs"]
@@ -114,6 +117,13 @@ class TestGpu(unittest.TestCase):
         self.assertEqual(self.run_gpu("--only", "two-gpus"), 0)
         self.assertEqual(self.parts()["two-gpus"]["left_out"], "there is one GPU")
         self.assertNotIn("passed", self.parts()["two-gpus"])
+
+    def test_skipped_tests_have_not_passed(self):
+        skip = "a::parity_on_small_data"
+        self.assertEqual(self.run_gpu("--only", "parity,memcheck", skip=skip), 0)
+        for part, passed in {"parity": 2, "memcheck": 1}.items():
+            entry = self.parts()[part]
+            self.assertEqual((entry["passed"], entry["skipped"]), (passed, 1))
 
     def test_what_takes_too_long_is_named(self):
         self.assertEqual(self.run_gpu("--only", "racecheck", "--limit", "5"), 0)

@@ -11,7 +11,8 @@ import unittest
 sys.dont_write_bytecode = True
 TOOL = pathlib.Path(__file__).resolve().parent.parent / "trim-crates"
 loader = importlib.machinery.SourceFileLoader("trim_crates", str(TOOL))
-trim_crates = importlib.util.module_from_spec(importlib.util.spec_from_loader("trim_crates", loader))
+spec = importlib.util.spec_from_loader("trim_crates", loader)
+trim_crates = importlib.util.module_from_spec(spec)
 loader.exec_module(trim_crates)
 
 
@@ -51,31 +52,43 @@ class TrimCrates(unittest.TestCase):
             self.assertEqual(trim_crates.without_comments(source), source)
 
     def test_a_lifetime_opens_no_character(self):
-        self.assertEqual(self.kept("fn f<'a>(x: &'a str) // it's\n{ 'b' }"), "fnf<'a>(x:&'astr){'b'}")
+        kept = self.kept("fn f<'a>(x: &'a str) // it's\n{ 'b' }")
+        self.assertEqual(kept, "fnf<'a>(x:&'astr){'b'}")
 
     def test_help_keeps_its_attributes_without_their_text(self):
-        self.assertEqual(self.kept("/// a\n  /// b\n// c\n//! d\nfn f();"), "//////" + "//!" + "fnf();")
+        kept = self.kept("/// a\n  /// b\n// c\n//! d\nfn f();")
+        self.assertEqual(kept, "//////" + "//!" + "fnf();")
         self.assertEqual(self.kept("/** a */ b /*! c */ d"), "/***/b/*!*/d")
 
     def test_notices_stay(self):
-        for source in ("// Copyright 2020 A\n// and others\n", "/* MIT Licence */", "// SPDX: MIT\n"):
+        for source in (
+            "// Copyright 2020 A\n// and others\n", "/* MIT Licence */", "// SPDX: MIT\n",
+        ):
             self.assertEqual(trim_crates.without_comments(source + "x"), source + "x")
 
     def test_modules_of_tests_go(self):
-        tests = "#[cfg(unix)]\n#[cfg(test)]\n#[allow(x)]\nmod tests {\nfn f() {\n\"\n}{\n\"; '}'; }\n}\n"
-        self.write("a-1/src/lib.rs", "fn a() {}\n" + tests + "#[cfg(test)]\nmod other;\nfn b() {}\n")
+        tests = (
+            "#[cfg(unix)]\n#[cfg(test)]\n#[allow(x)]\nmod tests {\n"
+            "fn f() {\n\"\n}{\n\"; '}'; }\n}\n"
+        )
+        source = "fn a() {}\n" + tests + "#[cfg(test)]\nmod other;\nfn b() {}\n"
+        self.write("a-1/src/lib.rs", source)
         trim_crates.trim(self.vendor)
         left = (self.vendor / "a-1/src/lib.rs").read_text()
         self.assertEqual(left, "fn a() {}\n\n#[cfg(test)]\nmod other;\nfn b() {}\n")
 
     def test_unused_files_go_and_licences_stay(self):
-        kept = ["a-1/src/lib.rs", "a-1/LICENSE.md", "a-1/Cargo.toml", "libm-1/src/lib.rs", "a-1/build.rs"]
+        kept = [
+            "a-1/src/lib.rs", "a-1/LICENSE.md", "a-1/Cargo.toml", "libm-1/src/lib.rs",
+            "a-1/build.rs",
+        ]
         for name in kept:
             self.write(name, "word\n")
         self.write("a-1/README.md", "prose\n")
         unused = [
-            "a-1/tests/a.rs", "a-1/src/tests/a.rs", "a-1/b.a", "a-1/.github/x.yml", "libm-1/src/math.rs",
-            "libc-1/src/unix/bsd/freebsdlike/mod.rs", "cudarc-1/src/nccl/mod.rs", "syn-2/src/gen/visit.rs",
+            "a-1/tests/a.rs", "a-1/src/tests/a.rs", "a-1/b.a", "a-1/.github/x.yml",
+            "libm-1/src/math.rs", "libc-1/src/unix/bsd/freebsdlike/mod.rs",
+            "cudarc-1/src/nccl/mod.rs", "syn-2/src/gen/visit.rs",
         ]
         for name in unused:
             self.write(name)

@@ -14,8 +14,8 @@ use crate::results::{merge_to_r, r_integer};
 use crate::rvalue::{self, Values};
 use crate::{vector, workload};
 
-/// Names the least memory of a clustering: a copy of the data, and the tree. The device asks for the
-/// rest.
+/// Names the least memory of a clustering: a copy of the data, and the tree. The device asks for
+/// the rest.
 const TREE: &str = "the observations and their tree need";
 
 /// Bytes of an observation in a tree, on its way to R.

@@ -35,8 +35,8 @@ struct Found {
 /// @param threads integer.
 /// @return External pointer to the job. Its value is list(groups, finer, valleys, nearest,
 ///   separation): by cluster, the number of the population that it is part of, 0 for none, `chosen`
-///   if given; the same of the finer level; by split, the depth of its valley; by population, the most
-///   alike other one, and the depth of the valley towards it.
+///   if given; the same of the finer level; by split, the depth of its valley; by population, the
+///   most alike other one, and the depth of the valley towards it.
 /// @noRd
 #[extendr]
 #[allow(clippy::too_many_arguments)]

@@ -121,8 +121,8 @@ pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> 
     Ok(vector)
 }
 
-/// A new R list of integer vectors, the indices up to each of `ends`, counted from 1. For R's thread
-/// only.
+/// A new R list of integer vectors, the indices up to each of `ends`, counted from 1. For R's
+/// thread only.
 ///
 /// # Errors
 /// As [`allocate`].

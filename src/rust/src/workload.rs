@@ -9,8 +9,8 @@ use gmhclust_core::metric::Metric;
 
 use crate::engine::planner::Workload;
 
-/// Mahalanobis-average clustering of `n` observations in this many columns, within and above apriori
-/// clusters if given.
+/// Mahalanobis-average clustering of `n` observations in this many columns, within and above
+/// apriori clusters if given.
 pub fn clustering(
     n: usize,
     columns: usize,

@@ -105,8 +105,9 @@ impl Cpu {
         self.pool.install(work)
     }
 
-    /// As [`install`](Self::install), for work that often divides very little among the threads: they
-    /// stay awake for it, and so begin within about a microsecond. A thread that sleeps needs 50.
+    /// As [`install`](Self::install), for work that often divides very little among the threads:
+    /// they stay awake for it, and so begin within about a microsecond. A thread that sleeps needs
+    /// 50.
     pub fn install_awake<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let is_done = &AtomicBool::new(false);
         self.pool.install(|| {

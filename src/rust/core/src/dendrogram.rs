@@ -108,9 +108,10 @@ impl TreeBuilder {
         }
     }
 
-    /// Joins several sequences of merges, each of which makes one cluster of its own observations, on
-    /// the pool that this is called in. A part is such a sequence, and the observation that represents
-    /// each of its slots; a turn is the number of a part and that of its merge, in order for each part.
+    /// Joins several sequences of merges, each of which makes one cluster of its own observations,
+    /// on the pool that this is called in. A part is such a sequence, and the observation that
+    /// represents each of its slots; a turn is the number of a part and that of its merge, in order
+    /// for each part.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
@@ -177,8 +178,8 @@ pub fn merge_rows(columns: &[i32]) -> Result<Vec<[i32; 2]>> {
 /// # Errors
 /// `Error::Memory`.
 pub fn leaf_order(merge: &[[i32; 2]]) -> Result<Vec<i32>> {
-    // By cluster the number of its leaves, and from its parent on the place of the first of them. A walk
-    // down the tree is slower, as each of its steps waits for the one before.
+    // By cluster the number of its leaves, and from its parent on the place of the first of them. A
+    // walk down the tree is slower, as each of its steps waits for the one before.
     let mut leaves: Vec<u32> = memory::room(TREE, merge.len())?;
     for pair in merge {
         let [a, b] = pair.map(|id| if id < 0 { 1 } else { leaves[id as usize - 1] });

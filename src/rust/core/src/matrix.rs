@@ -143,8 +143,8 @@ fn copy_block(to: &mut [f64], block: usize, from: &ArrayView2<f64>) {
     }
 }
 
-/// Writes values that lie row after row in column-major order, each converted by `convert`. Works on the threads
-/// of the pool that it is called from.
+/// Writes values that lie row after row in column-major order, each converted by `convert`. Works
+/// on the threads of the pool that it is called from.
 pub fn column_major_on_threads<T: Copy + Sync, U: Send>(
     values: &[T],
     columns: usize,
@@ -193,8 +193,8 @@ pub fn bounding_box<'a>(
     (least, greatest)
 }
 
-/// The centre of values that lie row after row: by column, the median of at most 1000 evenly spaced rows,
-/// which outliers do not move.
+/// The centre of values that lie row after row: by column, the median of at most 1000 evenly spaced
+/// rows, which outliers do not move.
 pub fn middle(values: &[f64], columns: usize) -> Vec<f64> {
     middle_of(values.chunks_exact(columns), columns)
 }

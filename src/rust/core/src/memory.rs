@@ -71,18 +71,18 @@ fn refusable<T>(ask: impl FnOnce() -> T) -> T {
 pub const OBSERVATIONS: &str = "a copy of the observations needs";
 
 /// Share of a limit that requests leave free: the process, other allocators and the kernel take
-/// memory that nobody asks for here. The number is a convention; with less, a process near its limit
-/// is ended.
+/// memory that nobody asks for here. The number is a convention; with less, a process near its
+/// limit is ended.
 const HEADROOM: f64 = 0.03;
 
-/// The least and the most bytes of headroom. The least is for R, whose garbage and byte code took up
-/// to 20 MB during calls; more than the most would waste memory of large machines.
+/// The least and the most bytes of headroom. The least is for R, whose garbage and byte code took
+/// up to 20 MB during calls; more than the most would waste memory of large machines.
 const LEAST_HEADROOM: f64 = 32e6;
 const MOST_HEADROOM: f64 = 1e9;
 
-/// Checks that there is memory for `bytes` bytes in addition to what was taken before, by the limits
-/// of the machine, its containers and jobs, and by a request. `what` names it, as in "the tree
-/// needs".
+/// Checks that there is memory for `bytes` bytes in addition to what was taken before, by the
+/// limits of the machine, its containers and jobs, and by a request. `what` names it, as in "the
+/// tree needs".
 ///
 /// # Errors
 /// `Error::Memory` with the size of the request and the memory that is left.
@@ -91,8 +91,8 @@ pub fn check(what: &str, bytes: f64) -> Result<()> {
     probe::<u8>(what, bytes as usize)
 }
 
-/// Checks that the limits leave `bytes` bytes: the system may grant more, and end the process later.
-/// Small requests pass without a look until their sum is large.
+/// Checks that the limits leave `bytes` bytes: the system may grant more, and end the process
+/// later. Small requests pass without a look until their sum is large.
 fn check_limits(what: &str, bytes: f64) -> Result<()> {
     if !account::is_due(bytes) {
         return Ok(());
@@ -181,8 +181,8 @@ pub fn reserve<T>(values: &mut Vec<T>, what: &str, more: usize) -> Result<()> {
 /// greatest threshold for memory of its own mapping.
 const MOVED_WITHOUT_COPY: f64 = (32 << 20) as f64;
 
-/// The room of a vector that grows step by step: twice the present one, or an eighth more where it is
-/// large, since the room counts as taken before it is needed.
+/// The room of a vector that grows step by step: twice the present one, or an eighth more where it
+/// is large, since the room counts as taken before it is needed.
 fn grown<T>(capacity: usize) -> usize {
     if bytes_of::<T>(capacity) < MOVED_WITHOUT_COPY {
         2 * capacity

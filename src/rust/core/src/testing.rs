@@ -16,7 +16,23 @@ use crate::Observations;
 /// A small generator of random numbers (xorshift64*), so that every failure repeats.
 pub struct Random(pub u64);
 
+/// The variable of the environment with the seed of random tests. Proptest reads it by itself.
+const SEED: &str = "PROPTEST_RNG_SEED";
+
 impl Random {
+    /// For a test of a claim that holds for any data: the same numbers in every run, and others for
+    /// each seed in the environment. `own` keeps two tests apart; it is not 0.
+    pub fn of(own: u64) -> Self {
+        let given = std::env::var(SEED).map_or(0, |seed| {
+            let seed: Result<u64, _> = seed.parse();
+            seed.unwrap_or_else(|_| panic!("{SEED} is not a whole number"))
+        });
+        // An odd factor, so that no two seeds give the same numbers, and 0 gives those of every
+        // run.
+        let mixed = own ^ given.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        Self(if mixed == 0 { own } else { mixed })
+    }
+
     fn next(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;

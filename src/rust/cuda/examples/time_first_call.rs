@@ -1,7 +1,7 @@
 //! Times the first use of a GPU by a process, without R, and later uses beside it:
 //! `cargo run --release -p gmhclust-cuda --example time_first_call ...`, with `parts [DEVICE]` for
-//! each part by itself, or `whole N P [DEVICE,...]` for a clustering of N seeded points in P columns,
-//! by all devices where none is named.
+//! each part by itself, or `whole N P [DEVICE,...]` for a clustering of N seeded points in P
+//! columns, by all devices where none is named.
 //!
 //! A driver keeps what it has compiled in a cache. With `CUDA_CACHE_DISABLE=1` in the environment,
 //! the times are those of a machine that has not used these kernels before.

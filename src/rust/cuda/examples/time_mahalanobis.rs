@@ -1,8 +1,8 @@
 //! Times the clustering of a seeded mixture of ellipses, without R:
 //! `cargo run --release -p gmhclust-cuda --example time_mahalanobis N P KIND cmd|fmd DEVICE THREADS
-//! [APRIORI]`, with the threshold at 1% of N and, where given, APRIORI components taken as apriori clusters.
-//! A FILE in place of N holds the observations, and P is not used: doubles of this machine, the number of
-//! rows, that of columns, then the rows.
+//! [APRIORI]`, with the threshold at 1% of N and, where given, APRIORI components taken as apriori
+//! clusters. A FILE in place of N holds the observations, and P is not used: doubles of this
+//! machine, the number of rows, that of columns, then the rows.
 
 mod common;
 

@@ -1,5 +1,6 @@
 //! Times searches among seeded points, without R:
-//! `cargo run --release -p gmhclust-cuda --example time_neighbours N P METRIC K THREADS [DEVICE [DATA
+//! `cargo run --release -p gmhclust-cuda --example time_neighbours N P METRIC K THREADS [DEVICE
+//! [DATA
 //! [DEVICES]]]`, with `tree` for K to make the minimum spanning tree, or `ward`, `centroid` or
 //! `median` for these linkages. DATA is `clusters`, or `profiles` that follow a
 //! few common patterns, with noise of their own. DEVICES is how many, all by

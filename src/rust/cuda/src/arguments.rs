@@ -45,7 +45,9 @@ pub(crate) use arguments;
 /// Declares a struct of as many values of one type, with a name for each. It may be part of a
 /// struct of arguments, whose counterpart has the fields themselves.
 macro_rules! named_values {
-    ($(#[$attribute:meta])* $visibility:vis struct $name:ident { $($(#[$field_attribute:meta])* $field:ident,)* }) => {
+    ($(#[$attribute:meta])* $visibility:vis struct $name:ident {
+        $($(#[$field_attribute:meta])* $field:ident,)*
+    }) => {
         $(#[$attribute])*
         #[repr(C)]
         #[derive(Debug, Clone, Copy)]

@@ -34,8 +34,8 @@ use crate::{blocks, dissimilarities, distances, kmeans, screen, tree};
 pub struct Handover {
     /// Live clusters of a problem: with fewer, the CPU takes over.
     pub clusters: usize,
-    /// Clusters of a problem that a device can merge entirely, with centroid distances and with full
-    /// ones: with fewer, the CPU does.
+    /// Clusters of a problem that a device can merge entirely, with centroid distances and with
+    /// full ones: with fewer, the CPU does.
     pub tree: usize,
     pub full_tree: usize,
     /// Observations of a problem with full distances from which on a device merges fewer clusters,
@@ -57,8 +57,8 @@ pub struct Handover {
 }
 
 /// Time that a thread block takes for a problem, as a multiple of that of a core, with centroid
-/// distances and with full ones, while all multiprocessors have as many blocks as they can (measured:
-/// an H200 and cores of an Intel Xeon, gmhclust.R, row `cells1m`).
+/// distances and with full ones, while all multiprocessors have as many blocks as they can
+/// (measured: an H200 and cores of an Intel Xeon, gmhclust.R, row `cells1m`).
 const BLOCK_PER_CORE: f64 = 2.5;
 const BLOCK_PER_CORE_FULL: f64 = 3.4;
 
@@ -95,7 +95,8 @@ impl Cuda {
         Self::on(devices, cpu, handover)
     }
 
-    /// With the first usable device. The others are not opened, which takes time and memory of each.
+    /// With the first usable device. The others are not opened, which takes time and memory of
+    /// each.
     ///
     /// # Errors
     /// As [`Cuda::new`].
@@ -234,11 +235,11 @@ fn division(
     }
 }
 
-/// Divides problems of these sizes, in decreasing order, of which `has_tree` tells which ones all blocks
-/// together make a tree of: returns the number of those at the front that thread blocks should not
-/// merge. Beside the blocks, which make the largest of the others last as long as they do, `threads`
-/// threads merge those at the front that have no tree. A problem takes time by the square of its size,
-/// in a block `block_per_core` times as long.
+/// Divides problems of these sizes, in decreasing order, of which `has_tree` tells which ones all
+/// blocks together make a tree of: returns the number of those at the front that thread blocks
+/// should not merge. Beside the blocks, which make the largest of the others last as long as they
+/// do, `threads` threads merge those at the front that have no tree. A problem takes time by the
+/// square of its size, in a block `block_per_core` times as long.
 fn front_to_leave(
     sizes: &[usize],
     has_tree: impl Fn(usize) -> bool,

@@ -10,9 +10,9 @@ use lzma_rust2::LzmaReader;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::memory;
 
-/// PTX of all modules, without the numbers of registers and labels, and these: tools/kernels.py says
-/// how. LZMA, because Python's standard library writes and checks it; lzma-rust2, because it is
-/// maintained and needs no other crate. Numbers and text take 0.45 MB, PTX as it is 1.02 MB, and
+/// PTX of all modules, without the numbers of registers and labels, and these: tools/kernels.py
+/// says how. LZMA, because Python's standard library writes and checks it; lzma-rust2, because it
+/// is maintained and needs no other crate. Numbers and text take 0.45 MB, PTX as it is 1.02 MB, and
 /// module by module 1.7 MB.
 static TEXT: &[u8] = include_bytes!("../kernels/modules.ptx.lzma");
 static NUMBERS: &[u8] = include_bytes!("../kernels/modules.numbers.lzma");
@@ -120,7 +120,8 @@ fn push_decimal(text: &mut String, number: u16) {
     text.push(char::from(b'0' + (number % 10) as u8));
 }
 
-/// The modules of one source compiled for one architecture, for modules that take the driver seconds.
+/// The modules of one source compiled for one architecture, for modules that take the driver
+/// seconds.
 struct Archive {
     modules: &'static [&'static str],
     /// Compute capability, major and minor.
@@ -214,7 +215,8 @@ macro_rules! kernels {
     };
 }
 
-// One table, so that a program has all of them or none, as the bundle; tools/test-gpu looks for them.
+// One table, so that a program has all of them or none, as the bundle; tools/test-gpu looks for
+// them.
 macro_rules! archives {
     ($($source:literal for [$($architecture:literal),*]: $modules:expr;)*) => {
         static ARCHIVES: &[Archive] = &[$($(Archive {

@@ -1,7 +1,7 @@
 //! The engine: the device that a job runs on, and the CPU where that fails.
 //!
-//! [`Engine::new`] chooses the device, by the user's word and the [`planner`]; [`Engine::run`] hands it
-//! to the work, and the CPU after it where the user left the choice to the package.
+//! [`Engine::new`] chooses the device, by the user's word and the [`planner`]; [`Engine::run`]
+//! hands it to the work, and the CPU after it where the user left the choice to the package.
 
 pub mod planner;
 
@@ -66,8 +66,8 @@ impl Engine {
     /// large enough to profit, with the CPU behind it.
     ///
     /// # Errors
-    /// `Error::Device` for `"cuda"` where no device can be used, `Error::Input` for another word and
-    /// for what [`Cuda::new`] refuses.
+    /// `Error::Device` for `"cuda"` where no device can be used, `Error::Input` for another word
+    /// and for what [`Cuda::new`] refuses.
     pub fn new(choice: &Choice, work: &Workload) -> Result<Self> {
         let planner = Planner::new(choice.threads);
         let cpu = || Cpu::new(choice.threads).map(Arc::new);
@@ -135,9 +135,9 @@ impl Engine {
         }
     }
 
-    /// Does some work on the device; where that has failed, or fails now, on the one that stands in.
-    /// Work that may be done twice keeps what it has. The monitor learns of a device that fails,
-    /// but not of one that is too small.
+    /// Does some work on the device; where that has failed, or fails now, on the one that stands
+    /// in. Work that may be done twice keeps what it has. The monitor learns of a device that
+    /// fails, but not of one that is too small.
     ///
     /// # Errors
     /// What the work returns.

@@ -9,22 +9,23 @@ use gmhclust_cuda::{Handover, MOST_TREE_COLUMNS};
 /// Sizes from which on a GPU is faster.
 #[derive(Debug, Clone, Copy)]
 pub struct Crossovers {
-    /// Clusters of an agglomeration that a GPU screens for, and that many more for each thread of the
-    /// CPU. The CPU also takes over when fewer than the first are left.
+    /// Clusters of an agglomeration that a GPU screens for, and that many more for each thread of
+    /// the CPU. The CPU also takes over when fewer than the first are left.
     pub screens: Sizes,
-    /// Those of one that a GPU does by itself, with centroid distances and with full ones: beside 16
-    /// threads, and once the GPU is open, from 4,500 and from 1,500 clusters in 14 dimensions on
-    /// (gmhclust.R, row `crossover`), and from between 2,000 and 4,000 on in 32. To open it takes 0.2 s.
+    /// Those of one that a GPU does by itself, with centroid distances and with full ones: beside
+    /// 16 threads, and once the GPU is open, from 4,500 and from 1,500 clusters in 14 dimensions on
+    /// (gmhclust.R, row `crossover`), and from between 2,000 and 4,000 on in 32. To open it takes
+    /// 0.2 s.
     pub trees: Sizes,
     pub full_trees: Sizes,
-    /// Observations from which on a GPU does even few clusters of them by itself, with full distances
-    /// (gmhclust.R, row `cells1m`).
+    /// Observations from which on a GPU does even few clusters of them by itself, with full
+    /// distances (gmhclust.R, row `cells1m`).
     pub members: usize,
-    /// Threads of the CPU that do such problems faster where there are more than 16 columns (gmhclust.R,
-    /// row `apriori2k`).
+    /// Threads of the CPU that do such problems faster where there are more than 16 columns
+    /// (gmhclust.R, row `apriori2k`).
     pub threads_of_many_columns: usize,
-    /// Apriori clusters for each thread from which on thread blocks do them faster, and observations
-    /// in all of them (gmhclust.R).
+    /// Apriori clusters for each thread from which on thread blocks do them faster, and
+    /// observations in all of them (gmhclust.R).
     pub blocks_per_thread: usize,
     pub in_blocks: Sizes,
     /// Coordinates of the pairs to compare, for each thread (distances.R, 2 and 16 threads).
@@ -44,8 +45,8 @@ pub struct Crossovers {
     pub chain_clusters: usize,
 }
 
-/// The size from which on a GPU that is open is faster, and how much more for each thread of the CPU
-/// pays for opening it.
+/// The size from which on a GPU that is open is faster, and how much more for each thread of the
+/// CPU pays for opening it.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
     pub least: usize,

@@ -98,7 +98,7 @@ fn distances_are_in_the_order_of_dist() {
 
 #[test]
 fn parts_are_the_whole() {
-    let mut random = Random(6);
+    let mut random = Random::of(6);
     let points = random_points(&mut random, Metric::Euclidean, 90, 3, false);
     for pairs in [Pairs::within(90), Pairs::across(40, 50)] {
         let mut parts = Vec::new();
@@ -114,7 +114,7 @@ fn parts_are_the_whole() {
 #[test]
 fn an_interrupt_stops_tiles_and_pairs() {
     let cpu = Cpu::new(2).unwrap();
-    let mut random = Random(5);
+    let mut random = Random::of(5);
     for holes in [false, true] {
         let metric = Metric::Spearman { absolute: false };
         let points = random_points(&mut random, metric, 40, 3, holes);

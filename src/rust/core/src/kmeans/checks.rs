@@ -132,6 +132,6 @@ impl LloydCase {
 
 /// Holds a device to the partitions of plain iterations, on data of every sort.
 pub fn compare_with_plain_iterations(device: &(impl KMeansDevice + ?Sized)) {
-    let mut random = Random(11);
+    let mut random = Random::of(11);
     (0..200).for_each(|round| LloydCase::draw(&mut random, round).check(device));
 }

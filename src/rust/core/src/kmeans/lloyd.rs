@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn bounds_spare_comparisons_in_the_end_and_change_nothing() {
-        let mut random = Random(12);
+        let mut random = Random::of(12);
         let x = draw(&mut random, Data::Mixture, 5000, 6);
         let centers = x.slice(s![..50, ..]);
         let monitor = Monitor::default();

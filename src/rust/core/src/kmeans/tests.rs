@@ -73,7 +73,7 @@ fn one_cluster_is_settled_by_its_first_iteration() {
 #[test]
 fn wrong_input_is_refused_and_a_stop_is_heard() {
     let cpu = Cpu::new(1).unwrap();
-    let x = draw(&mut Random(1), Data::Plain, 500, 2);
+    let x = draw(&mut Random::of(1), Data::Plain, 500, 2);
     let run = |x: &Observations, centers: &Array2<f64>, monitor: &Monitor| {
         cluster(x, Start::Centers(centers.view()), 5, &cpu, monitor).map(|found| found.iterations)
     };
@@ -178,7 +178,7 @@ fn seeds_are_drawn_by_their_squared_distances() {
 
 #[test]
 fn seeds_are_drawn_by_sums_of_chunks_of_sums_of_chunks() {
-    let mut random = Random(13);
+    let mut random = Random::of(13);
     for round in 0..3 {
         let n = 100 + random.below(200_000);
         SeedCase::draw(&mut random, round, n).check();

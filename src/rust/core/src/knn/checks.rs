@@ -115,9 +115,10 @@ impl SearchCase {
     }
 }
 
-/// Holds a device to the graphs of all distances, sorted, for every metric and many sorts of points.
+/// Holds a device to the graphs of all distances, sorted, for every metric and many sorts of
+/// points.
 pub fn compare_with_all_distances(device: &(impl NeighbourDevice + ?Sized), rounds: usize) {
-    let mut random = Random(5);
+    let mut random = Random::of(5);
     (0..rounds).for_each(|round| SearchCase::draw(&mut random, round).check(device));
 }
 
@@ -210,8 +211,8 @@ impl BlocksCase {
         Self { search, seed }
     }
 
-    /// Holds a graph that a device makes in blocks to the CPU's graph of the whole. Whether there is
-    /// such a graph.
+    /// Holds a graph that a device makes in blocks to the CPU's graph of the whole. Whether there
+    /// is such a graph.
     pub fn check(&self, device: &(impl NeighbourDevice + ?Sized), cpu: &Cpu) -> bool {
         let Some((references, k)) = self.search.size() else {
             return false;
@@ -233,7 +234,7 @@ impl BlocksCase {
 /// Holds graphs that a device makes in blocks to the CPU's graphs of the whole.
 pub fn compare_blocks_with_the_whole(device: &(impl NeighbourDevice + ?Sized), rounds: usize) {
     let cpu = Cpu::new(2).unwrap();
-    let mut random = Random(8);
+    let mut random = Random::of(8);
     let mut check = |round: &usize| BlocksCase::draw(&mut random, *round).check(device, &cpu);
     let compared = (0..rounds).filter(|round| check(round)).count();
     assert!(2 * compared > rounds, "{compared}");
@@ -267,7 +268,7 @@ fn exhaustive_within(points: &Points, references: usize, queries: &[u32], radii:
 /// Holds the range searches of a device to all distances. Radii are distances of pairs, so that
 /// references are on the border.
 pub fn compare_within_with_all_distances(device: &(impl NeighbourDevice + ?Sized), rounds: usize) {
-    let mut random = Random(14);
+    let mut random = Random::of(14);
     let metrics = [dist_metrics(), correlations()].concat();
     let mut found = 0;
     for round in 0..rounds {

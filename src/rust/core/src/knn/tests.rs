@@ -40,7 +40,7 @@ fn the_nearest_are_those_of_all_distances_sorted() {
 
 #[test]
 fn many_columns_and_many_queries() {
-    let mut random = Random(6);
+    let mut random = Random::of(6);
     for (metric, n, p) in [
         (Metric::Euclidean, 1500, 40),
         (Metric::Euclidean, 1200, 3),
@@ -64,7 +64,7 @@ fn many_columns_and_many_queries() {
 
 #[test]
 fn tight_groups_far_apart_are_settled_in_double_precision() {
-    let mut random = Random(10);
+    let mut random = Random::of(10);
     for (n, p) in [(700, 3), (500, 30)] {
         let mut values = draw(&mut random, Data::Plain, n, p).values().to_vec();
         for row in values.chunks_mut(p).step_by(2) {
@@ -99,7 +99,7 @@ fn tight_groups_far_apart_are_settled_in_double_precision() {
 
 #[test]
 fn equal_rows_are_neighbours_in_the_order_of_their_numbers() {
-    let mut random = Random(11);
+    let mut random = Random::of(11);
     for (round, metric) in [dist_metrics(), correlations()]
         .concat()
         .into_iter()
@@ -144,7 +144,7 @@ fn blocks_change_nothing() {
 
 #[test]
 fn queries_may_be_any_references_in_any_order() {
-    let mut random = Random(13);
+    let mut random = Random::of(13);
     let (n, p, k) = (90, 3, 5);
     let cpu = Cpu::new(2).unwrap();
     for data in [Data::Plain, Data::Duplicates] {
@@ -188,7 +188,7 @@ fn those_within_a_radius_are_those_of_all_distances() {
 
 #[test]
 fn hundreds_of_neighbours_within_a_radius_are_all_found() {
-    let mut random = Random(15);
+    let mut random = Random::of(15);
     let n = 2000;
     let points = Points::new(Metric::Euclidean, &draw(&mut random, Data::Mixture, n, 4));
     let radius = [points.distance(0, 1).max(points.distance(2, 3))];
@@ -219,7 +219,10 @@ fn hundreds_of_neighbours_within_a_radius_are_all_found() {
 
 #[test]
 fn a_range_search_refuses_wrong_radii_and_can_be_stopped() {
-    let points = Points::new(Metric::Euclidean, &draw(&mut Random(1), Data::Plain, 50, 3));
+    let points = Points::new(
+        Metric::Euclidean,
+        &draw(&mut Random::of(1), Data::Plain, 50, 3),
+    );
     let search = |radii: &[f64]| RangeSearch::new(&points, 50, vec![0, 1, 2], radii);
     for radii in [
         &[f64::NAN][..],
@@ -262,7 +265,7 @@ fn a_zero_may_be_a_query_and_a_reference() {
 #[test]
 fn wrong_input_is_refused() {
     let cpu = Cpu::new(1).unwrap();
-    let x = draw(&mut Random(1), Data::Plain, 5, 3);
+    let x = draw(&mut Random::of(1), Data::Plain, 5, 3);
     let message = |metric, x: &Observations, k| {
         let points = Points::new(metric, x);
         nearest(&points, x.nrows(), k, &cpu, &Monitor::default()).unwrap_err()
@@ -299,7 +302,7 @@ fn wrong_input_is_refused() {
 
 #[test]
 fn a_stopped_search_says_so() {
-    let x = draw(&mut Random(1), Data::Plain, 500, 3);
+    let x = draw(&mut Random::of(1), Data::Plain, 500, 3);
     let monitor = Monitor::default();
     monitor.stop();
     let cpu = Cpu::new(1).unwrap();
@@ -311,7 +314,7 @@ fn a_stopped_search_says_so() {
 
 #[test]
 fn a_search_that_failed_goes_on_where_it_was() {
-    let mut random = Random(12);
+    let mut random = Random::of(12);
     let cpu = Cpu::new(2).unwrap();
     let gone = || Error::Device("gone".into());
     let failing_after = |answers| FailingDevice::after(answers, gone());
@@ -347,7 +350,7 @@ fn a_search_that_failed_goes_on_where_it_was() {
 fn a_range_search_that_failed_goes_on_where_it_was() {
     let points = Points::new(
         Metric::Manhattan,
-        &draw(&mut Random(16), Data::Plain, 120, 2),
+        &draw(&mut Random::of(16), Data::Plain, 120, 2),
     );
     let radius = [points.distance(0, 1)];
     let search = || RangeSearch::new(&points, 120, (0..120).collect(), &radius).unwrap();

@@ -22,8 +22,8 @@ const WANTED_FACTOR: usize = 8;
 const MOST_FOUND: usize = 1 << 21;
 
 /// Most requests for more neighbours whose lists are held at a time: 16 bytes for each neighbour,
-/// 134 MB. Queries beyond them are searched for again later. That happens in the first batches only,
-/// since later ones begin with more neighbours.
+/// 134 MB. Queries beyond them are searched for again later. That happens in the first batches
+/// only, since later ones begin with more neighbours.
 const MOST_LISTS: usize = 4;
 
 /// The references within a radius of each query, nearest first, ties by index.
@@ -79,8 +79,8 @@ impl<'a> RangeSearch<'a> {
     /// itself. `radii` has one value for all queries, or one for each.
     ///
     /// # Errors
-    /// `Error::Input` where a radius is negative or no number, where their number is wrong, or where
-    /// a distance is not a number (see [`Space::check`]); `Error::Memory`.
+    /// `Error::Input` where a radius is negative or no number, where their number is wrong, or
+    /// where a distance is not a number (see [`Space::check`]); `Error::Memory`.
     pub fn new(
         points: &'a Points,
         references: usize,

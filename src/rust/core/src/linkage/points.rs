@@ -117,7 +117,9 @@ mod tests {
         let metrics = correlations
             .map(|name| Metric::new("metric", name, 2.0, false, ZeroOverZero::Omitted).unwrap());
         for metric in metrics.into_iter().chain([canberra]) {
-            let mut x = draw(&mut Random(6), Data::Plain, 12, 3).values().to_vec();
+            let mut x = draw(&mut Random::of(6), Data::Plain, 12, 3)
+                .values()
+                .to_vec();
             // Rows 6 and 9, from 1.
             x[15..18].fill(0.0);
             x[24..27].fill(0.0);
@@ -139,7 +141,7 @@ mod tests {
 
     #[test]
     fn every_linkage_is_done_by_its_algorithm() {
-        let x = draw(&mut Random(5), Data::Plain, 40, 3);
+        let x = draw(&mut Random::of(5), Data::Plain, 40, 3);
         let (cpu, monitor) = (Cpu::new(1).unwrap(), Monitor::default());
         let metric = Metric::Euclidean;
         let points = Points::new(metric, &x);

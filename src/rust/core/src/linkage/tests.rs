@@ -121,7 +121,7 @@ fn equal_points_join_first_unless_others_are_as_near() {
 
 #[test]
 fn tight_groups_far_apart_have_the_tree_of_all_edges() {
-    let mut random = Random(14);
+    let mut random = Random::of(14);
     let mut values = draw(&mut random, Data::Plain, 900, 3).values().to_vec();
     for row in values.chunks_mut(3).step_by(2) {
         row.iter_mut().for_each(|v| *v += 1e9);
@@ -135,7 +135,7 @@ fn tight_groups_far_apart_have_the_tree_of_all_edges() {
 
 #[test]
 fn clusters_far_apart_and_many_points() {
-    let mut random = Random(12);
+    let mut random = Random::of(12);
     for data in [Data::Mixture, Data::Plain, Data::Duplicates] {
         let x = draw(&mut random, data, 1500, 3);
         let points = Points::new(Metric::Euclidean, &x);
@@ -283,7 +283,7 @@ fn trees_of_centroids_are_those_of_lance_and_williams() {
 
 #[test]
 fn where_distances_tie_ward_merges_one_of_the_nearest_pairs() {
-    let mut random = Random(14);
+    let mut random = Random::of(14);
     let grid = |n: usize| {
         let values = (0..n * n).flat_map(|i| [(i / n) as f64, (i % n) as f64]);
         observations(values.collect(), n * n, 2)
@@ -341,7 +341,7 @@ fn values_that_overflow_are_refused() {
 
 #[test]
 fn a_stopped_tree_says_so() {
-    let x = draw(&mut Random(1), Data::Plain, 100, 3);
+    let x = draw(&mut Random::of(1), Data::Plain, 100, 3);
     let monitor = Monitor::default();
     monitor.stop();
     let points = Points::new(Metric::Euclidean, &x);

@@ -1,7 +1,7 @@
 //! Apriori clusters: each is clustered alone, then they are the leaves of the top level.
 //!
-//! [`within`] is the first part. [`above`] is the second, given the merges of the first, which may come
-//! from another machine.
+//! [`within`] is the first part. [`above`] is the second, given the merges of the first, which may
+//! come from another machine.
 
 use rayon::prelude::*;
 
@@ -220,8 +220,8 @@ pub fn within(
     Ok(clusters.map(joined).collect())
 }
 
-/// Appends the merges of all apriori clusters to the tree, by height, each cluster's in order (ties: the
-/// smaller label first). Returns the label of each merge. For a pool of threads.
+/// Appends the merges of all apriori clusters to the tree, by height, each cluster's in order
+/// (ties: the smaller label first). Returns the label of each merge. For a pool of threads.
 fn interleave(
     partition: &AprioriPartition,
     inner: &[Vec<Merge>],

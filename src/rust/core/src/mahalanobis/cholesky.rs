@@ -1,11 +1,11 @@
 //! The Cholesky factor of a packed matrix without roots, and its inverse.
 //!
-//! A = L·D·Lᵀ with 1 on the diagonal of L. The pivots D are the squares of those of the usual factor,
-//! L·√D. Without a root in each step, the steps, of which each waits for the one before, take half of the
-//! time on a GPU.
+//! A = L·D·Lᵀ with 1 on the diagonal of L. The pivots D are the squares of those of the usual
+//! factor, L·√D. Without a root in each step, the steps, of which each waits for the one before,
+//! take half of the time on a GPU.
 //!
-//! Both are made for clusters: of few columns, in double precision, with one fixed order of operations
-//! per element that the CUDA code repeats. Libraries fix none.
+//! Both are made for clusters: of few columns, in double precision, with one fixed order of
+//! operations per element that the CUDA code repeats. Libraries fix none.
 
 use pulp::Simd;
 
@@ -21,8 +21,8 @@ fn is_stopped(monitor: Option<&Monitor>) -> bool {
     monitor.is_some_and(Monitor::stopped)
 }
 
-/// The factor L of a packed matrix and the pivots D. Returns false where the matrix is singular, that is
-/// where a pivot is ≤ ε·p·max diag, and once `monitor` says stop.
+/// The factor L of a packed matrix and the pivots D. Returns false where the matrix is singular,
+/// that is where a pivot is ≤ ε·p·max diag, and once `monitor` says stop.
 #[inline(always)]
 pub fn cholesky<S: Simd>(
     simd: S,
@@ -52,8 +52,8 @@ fn smallest_pivot(matrix: &[f64], p: usize) -> f64 {
     f64::EPSILON * p as f64 * largest
 }
 
-/// As [`cholesky`], column after column, so that the elements of a row are independent of each other.
-/// Each element goes through the same operations in the same order as row after row.
+/// As [`cholesky`], column after column, so that the elements of a row are independent of each
+/// other. Each element goes through the same operations in the same order as row after row.
 #[inline(always)]
 fn cholesky_by_columns<S: Simd, const R: usize>(
     simd: S,
@@ -102,8 +102,8 @@ fn cholesky_by_columns<S: Simd, const R: usize>(
     true
 }
 
-/// `out` = `scale` · (L·√D)⁻¹ for the packed factor L and the pivots D. Ends early once `monitor` says
-/// stop.
+/// `out` = `scale` · (L·√D)⁻¹ for the packed factor L and the pivots D. Ends early once `monitor`
+/// says stop.
 #[inline(always)]
 pub fn invert<S: Simd>(
     simd: S,

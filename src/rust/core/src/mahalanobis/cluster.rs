@@ -22,8 +22,8 @@ use crate::observations::Observations;
 /// Takes O(n²p) time in practice and O(np + (n/3)p²) memory.
 ///
 /// # Errors
-/// `Error::Input` for a threshold that is not positive, for the wrong number of labels, and for values
-/// so large that fourth powers of their distances overflow; and the errors of the device.
+/// `Error::Input` for a threshold that is not positive, for the wrong number of labels, and for
+/// values so large that fourth powers of their distances overflow; and the errors of the device.
 pub fn cluster(
     x: &Observations,
     apriori: Option<&[u32]>,
@@ -34,9 +34,9 @@ pub fn cluster(
     Clusterer::new(x, apriori, options)?.run(device, monitor)
 }
 
-/// Clusters within each apriori cluster, and nothing above. Returns the merges for each label of two or
-/// more observations, in increasing order of labels. The slots are the indices of the observations of
-/// that label. The merges of a cluster depend on no other observations.
+/// Clusters within each apriori cluster, and nothing above. Returns the merges for each label of
+/// two or more observations, in increasing order of labels. The slots are the indices of the
+/// observations of that label. The merges of a cluster depend on no other observations.
 ///
 /// # Errors
 /// As [`cluster`].
@@ -55,7 +55,8 @@ pub fn cluster_within(
 /// As [`cluster`] with apriori clusters, given the merges of [`cluster_within`] in all of them.
 ///
 /// # Errors
-/// As [`cluster`], and `Error::Input` where `inner` is not of these clusters, or where there are none.
+/// As [`cluster`], and `Error::Input` where `inner` is not of these clusters, or where there are
+/// none.
 pub fn cluster_above(
     x: &Observations,
     apriori: &[u32],

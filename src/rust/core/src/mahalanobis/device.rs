@@ -10,8 +10,8 @@ use crate::monitor::Monitor;
 
 /// A device that has screens, and may merge small problems as a whole.
 pub trait AgglomerationDevice: Device {
-    /// An empty screen for the `number`-th problem, of which `active` clusters are left; that of the
-    /// CPU by default.
+    /// An empty screen for the `number`-th problem, of which `active` clusters are left; that of
+    /// the CPU by default.
     ///
     /// # Errors
     /// `Error::Memory` where the device has too little, `Error::Device` where it fails.
@@ -25,8 +25,8 @@ pub trait AgglomerationDevice: Device {
         Ok(Box::new(CpuScreen::new(problem.clusters(), frame)))
     }
 
-    /// The merges of the `number`-th problem, all made on the device; `None` where it is better done
-    /// with a screen.
+    /// The merges of the `number`-th problem, all made on the device; `None` where it is better
+    /// done with a screen.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where the device has too
@@ -56,8 +56,8 @@ pub trait WholeProblems: Sync {
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory`.
     fn divide(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Division>;
 
-    /// Prepares these problems on the CPU's threads, before they work on others. The value makes the
-    /// merges of each, in order.
+    /// Prepares these problems on the CPU's threads, before they work on others. The value makes
+    /// the merges of each, in order.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where the device has too

@@ -1,5 +1,5 @@
-//! The distances that decide, in double precision and in one fixed order of operations, which the CUDA
-//! code repeats.
+//! The distances that decide, in double precision and in one fixed order of operations, which the
+//! CUDA code repeats.
 
 use pulp::Simd;
 
@@ -35,9 +35,9 @@ pub fn average(a_to_b: f64, b_to_a: f64) -> f64 {
 
 /// A sum whose bits depend neither on the order nor on the grouping of its terms.
 ///
-/// Every term is split at two fixed quanta (pre-rounding; Demmel and Nguyen 2013, "Fast reproducible
-/// floating-point summation", doi:10.1109/ARITH.2013.9). Multiples of one quantum add without rounding.
-/// So threads, lanes and devices can each add any share of the terms.
+/// Every term is split at two fixed quanta (pre-rounding; Demmel and Nguyen 2013, "Fast
+/// reproducible floating-point summation", doi:10.1109/ARITH.2013.9). Multiples of one quantum add
+/// without rounding. So threads, lanes and devices can each add any share of the terms.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ExactSum {
     pub high: f64,
@@ -53,8 +53,8 @@ pub struct Quanta {
 }
 
 impl Quanta {
-    /// Quanta for at most 2^`log2_terms` terms between 0 and `largest`. The rest of each term that is
-    /// dropped is below `largest`·2^(2·`log2_terms` − 104).
+    /// Quanta for at most 2^`log2_terms` terms between 0 and `largest`. The rest of each term that
+    /// is dropped is below `largest`·2^(2·`log2_terms` − 104).
     pub fn new(largest: f64, log2_terms: u32) -> Self {
         let terms = (1u64 << log2_terms) as f64;
         // The power of two above `largest`: the exponent's bits, plus one.

@@ -3,16 +3,16 @@
 //! Call clusters *equal* when all their members are the same point. Their distance is 0, whatever
 //! their shapes: every member of one lies on the mean of the other. Their union is again such a
 //! cluster, with a scatter of zero, so its covariance is singular and its shape is the identity (up
-//! to a scale of 1 ± rounding). As long as no other pair is at distance 0, all pairs at distance 0 lie
-//! within sets of equal clusters, and the order of (distance, lower slot, higher slot) merges each set
-//! whole, its slots in increasing order, the sets in the order of their least slots. Merges that make
-//! all clusters full-size change nothing in this: distances are computed anew, and zeros stay zeros.
-//! So the agglomeration can start with one cluster per set.
+//! to a scale of 1 ± rounding). As long as no other pair is at distance 0, all pairs at distance 0
+//! lie within sets of equal clusters, and the order of (distance, lower slot, higher slot) merges
+//! each set whole, its slots in increasing order, the sets in the order of their least slots.
+//! Merges that make all clusters full-size change nothing in this: distances are computed anew, and
+//! zeros stay zeros. So the agglomeration can start with one cluster per set.
 //!
-//! Two cases break the condition: a cluster of several different points whose mean is exactly that of
-//! another cluster (centroid distances, above apriori clusters), and different points whose computed
-//! distance is 0. In both, the first merge that was searched for is at height 0, or nearly so
-//! ([`Deduplicated::accepts`]). Then the agglomeration starts again, without this shortcut.
+//! Two cases break the condition: a cluster of several different points whose mean is exactly that
+//! of another cluster (centroid distances, above apriori clusters), and different points whose
+//! computed distance is 0. In both, the first merge that was searched for is at height 0, or nearly
+//! so ([`Deduplicated::accepts`]). Then the agglomeration starts again, without this shortcut.
 
 use super::distance;
 use super::problem::Problem;
@@ -109,8 +109,8 @@ impl<'a> Deduplicated<'a> {
     }
 }
 
-/// More than the change of a distance of 0 by the rounding of shapes that are the identity, and of sums
-/// of distances.
+/// More than the change of a distance of 0 by the rounding of shapes that are the identity, and of
+/// sums of distances.
 fn margin(problem: &Problem, diagonal: f64) -> f64 {
     let p = problem.x.ncols() as f64;
     let log2_terms = distance::log2_ceil(problem.members.len());

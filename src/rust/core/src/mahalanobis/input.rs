@@ -21,8 +21,8 @@ pub const MOST_DEGENERATE_WORK: f64 = 1e13;
 /// Checks that shapes in this many dimensions can be computed.
 ///
 /// # Errors
-/// `Error::Input` for many more dimensions than observations, `Error::Memory` where this machine has
-/// too little memory.
+/// `Error::Input` for many more dimensions than observations, `Error::Memory` where this machine
+/// has too little memory.
 fn check_width(x: &Observations, options: &Options) -> Result<()> {
     let (rows, columns) = (x.nrows(), x.ncols());
     if columns <= WIDE || !options.subthreshold.may_have_shapes(rows, columns) {
@@ -36,8 +36,8 @@ fn check_width(x: &Observations, options: &Options) -> Result<()> {
                   components";
     if rows <= columns && n * p * p * p > MOST_DEGENERATE_WORK {
         return Err(Error::Input(format!(
-            "`X` has {rows} rows and {columns} columns, and every merge would factorise a {columns} × \
-             {columns} covariance: {columns} columns need about {} and hours; {advice}",
+            "`X` has {rows} rows and {columns} columns, and every merge would factorise a \
+             {columns} × {columns} covariance: {columns} columns need about {} and hours; {advice}",
             memory::in_words(bytes),
         )));
     }

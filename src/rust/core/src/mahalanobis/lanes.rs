@@ -4,12 +4,12 @@ use pulp::{as_arrays, as_arrays_mut, Simd};
 
 use crate::simd::{doubles, doubles_mut};
 
-/// Doubles per register of the widest processor (AVX-512). Slices of a multiple of this length are whole
-/// registers on all processors.
+/// Doubles per register of the widest processor (AVX-512). Slices of a multiple of this length are
+/// whole registers on all processors.
 pub const WIDEST: usize = 8;
 
-/// Calls a function whose second generic parameter is the number of registers of a row that it works on
-/// at a time, with the fastest number for rows of `$p` elements.
+/// Calls a function whose second generic parameter is the number of registers of a row that it
+/// works on at a time, with the fastest number for rows of `$p` elements.
 macro_rules! for_rows_of {
     ($p:expr, $function:ident::<$simd:ident>($($argument:expr),*)) => {
         match $p.div_ceil($simd::F64_LANES) {

@@ -14,15 +14,16 @@ use crate::monitor::Monitor;
 use crate::observations::Observations;
 use crate::simd::dispatch;
 
-/// Members per block: the doubles of the widest register, so that all processors work on whole blocks.
+/// Members per block: the doubles of the widest register, so that all processors work on whole
+/// blocks.
 const BLOCK: usize = WIDEST;
 
-/// Rows of a whitening factor that share the loads of a block's coordinates. Measured; more run out of
-/// registers.
+/// Rows of a whitening factor that share the loads of a block's coordinates. Measured; more run out
+/// of registers.
 const ROWS: usize = 2;
 
-/// Fewest multiplications of a sum that is divided among threads. Fewer take less time than to wake a
-/// thread.
+/// Fewest multiplications of a sum that is divided among threads. Fewer take less time than to wake
+/// a thread.
 const MIN_PARALLEL_OPERATIONS: usize = 1 << 16;
 
 /// The observations of a cluster.
@@ -83,8 +84,8 @@ impl ClusterMembers {
         }
     }
 
-    /// The sums of the distances to a cluster, without those of the first `known` members, which are
-    /// in whole blocks. Once `monitor` says stop, the sums end early and are meaningless.
+    /// The sums of the distances to a cluster, without those of the first `known` members, which
+    /// are in whole blocks. Once `monitor` says stop, the sums end early and are meaningless.
     pub fn sums(
         &self,
         x: &Observations,
@@ -165,8 +166,8 @@ impl WithSimd for SumTo<'_> {
 }
 
 impl SumTo<'_> {
-    /// Each coordinate of a block is in `ONE` registers. While there are enough blocks, `R` registers of
-    /// a coordinate are worked on together.
+    /// Each coordinate of a block is in `ONE` registers. While there are enough blocks, `R`
+    /// registers of a coordinate are worked on together.
     #[inline(always)]
     fn sums<S: Simd, const ONE: usize, const R: usize>(&self, simd: S) -> Sums {
         let block_len = BLOCK * self.mean.len();
@@ -201,8 +202,8 @@ impl SumTo<'_> {
         }
     }
 
-    /// Adds the distances of the members in some blocks, `R` registers for each coordinate. Each lane
-    /// goes through the operations of `distance::to_cluster`.
+    /// Adds the distances of the members in some blocks, `R` registers for each coordinate. Each
+    /// lane goes through the operations of `distance::to_cluster`.
     #[inline(always)]
     fn add<S: Simd, const ONE: usize, const R: usize>(
         &self,
@@ -279,7 +280,7 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_the_distances_one_after_another() {
-        let mut random = Random(8);
+        let mut random = Random::of(8);
         for round in 0..300 {
             let p = 1 + random.below(24);
             let x = draw(&mut random, Data::Mixture, 1_000, p);

@@ -1,8 +1,8 @@
 //! Mahalanobis-average hierarchical clustering (Fišer et al. 2012, doi:10.1002/cyto.a.21148;
 //! Šmelko et al. 2021, doi:10.1007/978-3-030-85665-6_36).
 //!
-//! [`cluster()`] is the entry. It splits the work by apriori clusters ([`apriori`]), agglomerates each
-//! part ([`agglomerate`]), and joins the results to one tree. [`cluster_within`] and
+//! [`cluster()`] is the entry. It splits the work by apriori clusters ([`apriori`]), agglomerates
+//! each part ([`agglomerate`]), and joins the results to one tree. [`cluster_within`] and
 //! [`cluster_above`] are its two halves, for work that several machines share.
 //!
 //! Modules import only from those above them in this list:

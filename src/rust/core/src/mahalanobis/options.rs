@@ -7,8 +7,8 @@ use super::subthreshold::{ShapeRule, Subthreshold};
 pub enum Distance {
     /// Centroid Mahalanobis distance (CMD): from the mean of one cluster to the other cluster.
     Centroid,
-    /// Full Mahalanobis distance (FMD): the mean of the distances from the members of one cluster to
-    /// the other cluster.
+    /// Full Mahalanobis distance (FMD): the mean of the distances from the members of one cluster
+    /// to the other cluster.
     FullMahalanobis,
 }
 

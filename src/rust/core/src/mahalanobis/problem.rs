@@ -28,8 +28,8 @@ pub struct Problem<'a> {
     pub starts: Vec<usize>,
     pub members: Vec<u32>,
     pub options: Options,
-    /// Other than [`UnionRule::Shape`] only where the members of each cluster at the start are equal,
-    /// none becomes full-size, and distances are [`Distance::Centroid`].
+    /// Other than [`UnionRule::Shape`] only where the members of each cluster at the start are
+    /// equal, none becomes full-size, and distances are [`Distance::Centroid`].
     pub union: UnionRule,
 }
 
@@ -61,9 +61,9 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// A lower bound on the bytes that agglomeration takes, the observations aside: means in double and
-    /// single precision, members for full Mahalanobis distances, and a few candidates per cluster.
-    /// Measured; see *Time and memory* in the help page of `gmhclust()`.
+    /// A lower bound on the bytes that agglomeration takes, the observations aside: means in double
+    /// and single precision, members for full Mahalanobis distances, and a few candidates per
+    /// cluster. Measured; see *Time and memory* in the help page of `gmhclust()`.
     pub fn working_memory(&self) -> f64 {
         let p = self.x.ncols();
         let each = match self.options.distance {

@@ -1,5 +1,5 @@
-//! The slow, obvious version, for tests: it compares all pairs of clusters at every step. Tests hold the
-//! fast version against it.
+//! The slow, obvious version, for tests: it compares all pairs of clusters at every step. Tests
+//! hold the fast version against it.
 
 use super::distance::{self, ExactSum};
 use super::options::Distance;

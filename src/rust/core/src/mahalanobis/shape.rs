@@ -1,7 +1,8 @@
 //! The shape of a cluster: mean and scatter, the effective covariance and its whitening factor.
 //!
-//! The distances that decide depend on these numbers. So every sum runs in one fixed order (ascending
-//! index, fused multiply-add) that the CUDA code repeats, and nothing calls `pow`, `exp` or `log`.
+//! The distances that decide depend on these numbers. So every sum runs in one fixed order
+//! (ascending index, fused multiply-add) that the CUDA code repeats, and nothing calls `pow`, `exp`
+//! or `log`.
 //!
 //! Lower triangles are packed; see [`packed`](super::packed).
 
@@ -111,11 +112,11 @@ impl<'a> Workspace<'a> {
 }
 
 /// Writes the whitening factor W (packed lower triangle, d(x → C) = ‖W(x−c)‖) of a cluster of
-/// `members` with this packed `scatter` to `out`, scaled to determinant 1 while normalising. Returns
-/// that scale.
+/// `members` with this packed `scatter` to `out`, scaled to determinant 1 while normalising.
+/// Returns that scale.
 ///
-/// Returns `None` and does not change `out` where the shape is the identity: where the rule says so,
-/// and where the effective covariance is singular.
+/// Returns `None` and does not change `out` where the shape is the identity: where the rule says
+/// so, and where the effective covariance is singular.
 #[inline(always)]
 pub fn whitening<S: Simd>(
     simd: S,

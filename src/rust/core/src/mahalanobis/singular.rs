@@ -1,7 +1,7 @@
 //! How many merges of a tree make full-size clusters whose covariance has no inverse.
 //!
-//! Such a cluster has the Euclidean metric. Neither the CPU nor a GPU counts these clusters while it
-//! agglomerates; the tree tells which observations each merge joins.
+//! Such a cluster has the Euclidean metric. Neither the CPU nor a GPU counts these clusters while
+//! it agglomerates; the tree tells which observations each merge joins.
 
 use std::collections::HashMap;
 
@@ -38,15 +38,16 @@ struct FullSize {
     mean: Vec<f64>,
     /// The diagonal of the scatter.
     diagonal: Vec<f64>,
-    /// A lower bound on the pivots of the scatter; 0 where it is singular. More members make no pivot
-    /// smaller: d_k is the reciprocal of an element of the inverse of the first k rows and columns.
+    /// A lower bound on the pivots of the scatter; 0 where it is singular. More members make no
+    /// pivot smaller: d_k is the reciprocal of an element of the inverse of the first k rows and
+    /// columns.
     least_pivot: f64,
     /// The scatter of a singular cluster of more members than dimensions; else empty.
     scatter: Vec<f64>,
 }
 
-/// Counts the merges of a tree of `x` that make full-size clusters, and those of them with a singular
-/// covariance, by the definition's test of pivots.
+/// Counts the merges of a tree of `x` that make full-size clusters, and those of them with a
+/// singular covariance, by the definition's test of pivots.
 ///
 /// On the pool that this is called in. Takes about O(n·p²) time, and 12 bytes for each observation.
 ///
@@ -86,7 +87,8 @@ pub fn count_singular(
     Ok(counts)
 }
 
-/// The cluster of a merge, given those of its parts that are full-size, which are taken out of `known`.
+/// The cluster of a merge, given those of its parts that are full-size, which are taken out of
+/// `known`.
 fn united(
     x: &Observations,
     leaves: &Leaves,
@@ -320,9 +322,9 @@ mod tests {
     #[test]
     fn counts_are_those_of_the_definition() {
         let mut singular = 0;
-        for (seed, data) in DATA.into_iter().enumerate() {
+        for (seed, data) in (1..).zip(DATA) {
             for threshold in [1.0, 3.0, 5.0, 12.0, 100.0] {
-                let x = draw(&mut Random(seed as u64), data, 60, 3);
+                let x = draw(&mut Random::of(seed), data, 60, 3);
                 let (found, expected) = counted(&x, threshold);
                 assert_eq!(found, expected, "{data:?}, {threshold}");
                 singular += found.singular;
@@ -333,7 +335,9 @@ mod tests {
 
     #[test]
     fn a_far_value_makes_the_covariances_of_its_clusters_singular() {
-        let mut values = draw(&mut Random(2), Data::Plain, 80, 2).values().to_vec();
+        let mut values = draw(&mut Random::of(2), Data::Plain, 80, 2)
+            .values()
+            .to_vec();
         values[31] = 1e12;
         let (found, expected) = counted(&observations(values, 80, 2), 10.0);
         assert_eq!(found, expected);
@@ -342,7 +346,7 @@ mod tests {
 
     #[test]
     fn a_constant_column_makes_all_covariances_singular() {
-        let x = draw(&mut Random(1), Data::Plain, 50, 2);
+        let x = draw(&mut Random::of(1), Data::Plain, 50, 2);
         let regular = counted(&x, 10.0).0;
         assert!(regular.full_size > 0 && regular.singular == 0);
         let rows = (0..50).map(|i| [x.row_slice(i), &[7.0]].concat());

@@ -2,8 +2,8 @@
 
 use crate::error::{Error, Result};
 
-/// The replacement of the covariance of a cluster below the threshold, with w = members / threshold.
-/// The CUDA code knows the kinds by these numbers.
+/// The replacement of the covariance of a cluster below the threshold, with w = members /
+/// threshold. The CUDA code knows the kinds by these numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Subthreshold {
@@ -85,8 +85,8 @@ impl ShapeRule {
         }
     }
 
-    /// Whether a cluster of `members` can have another shape than the identity. Where it cannot, the
-    /// whitening factor need not be computed.
+    /// Whether a cluster of `members` can have another shape than the identity. Where it cannot,
+    /// the whitening factor need not be computed.
     #[inline(always)]
     pub fn may_have_shape(&self, members: usize) -> bool {
         let weight = self.weight(members);

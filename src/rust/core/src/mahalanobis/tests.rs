@@ -148,7 +148,7 @@ fn candidates(x: &Observations, options: &Options) -> usize {
 
 #[test]
 fn ties_and_outliers_make_no_more_candidates() {
-    let mut random = Random(23);
+    let mut random = Random::of(23);
     let (n, p) = (1_500, 3);
     for distance in [Distance::Centroid, Distance::FullMahalanobis] {
         let options = Options {
@@ -178,7 +178,7 @@ fn ties_and_outliers_make_no_more_candidates() {
 #[test]
 fn more_columns_than_can_be_factorised_are_refused_with_advice() {
     let wide = |n: usize, p: usize, subthreshold| {
-        let x = draw(&mut Random(5), Data::Plain, n, p);
+        let x = draw(&mut Random::of(5), Data::Plain, n, p);
         let options = Options {
             threshold: 0.5 * n as f64,
             subthreshold,
@@ -202,7 +202,7 @@ fn more_columns_than_can_be_factorised_are_refused_with_advice() {
 #[test]
 fn a_factorisation_of_many_columns_ends_when_it_is_told_to() {
     // Hours of work, if nobody stops it.
-    let x = draw(&mut Random(6), Data::Plain, 60, 5_000);
+    let x = draw(&mut Random::of(6), Data::Plain, 60, 5_000);
     let options = Options {
         threshold: 30.0,
         subthreshold: Subthreshold::Mahal,
@@ -225,7 +225,7 @@ fn a_factorisation_of_many_columns_ends_when_it_is_told_to() {
 #[test]
 fn groups_beyond_the_limit_change_nothing() {
     let cpu = Cpu::new(2).unwrap();
-    let mut random = Random(11);
+    let mut random = Random::of(11);
     for round in 0..2 {
         let n = 513 + random.below(40);
         let p = 1 + random.below(6);
@@ -330,7 +330,7 @@ fn decisions_agree_with_the_definition() {
 
 #[test]
 fn the_number_of_threads_changes_nothing() {
-    let mut random = Random(3);
+    let mut random = Random::of(3);
     let x = draw(&mut random, Data::Mixture, 4200, 5);
     for distance in [Distance::Centroid, Distance::FullMahalanobis] {
         let options = Options {
@@ -348,7 +348,7 @@ fn the_number_of_threads_changes_nothing() {
 #[test]
 fn distances_that_take_long_are_decided_on_all_threads() {
     // Clusters of many members, in the same place: many bounds are below the next merge's height.
-    let mut random = Random(17);
+    let mut random = Random::of(17);
     let x = draw(&mut random, Data::Mixture, 9_000, 12);
     let labels: Vec<u32> = (0..9_000).map(|i| 1 + i % 30).collect();
     let options = Options {
@@ -365,9 +365,10 @@ fn distances_that_take_long_are_decided_on_all_threads() {
 
 #[test]
 fn more_threads_than_groups_of_clusters_change_nothing() {
-    // Enough columns for threads to share a sweep of a few groups of 256 clusters, 16 of them complete.
-    let x = draw(&mut Random(11), Data::Plain, 4_351, 61);
-    let mut options = options(&mut Random(12), 4_351);
+    // Enough columns for threads to share a sweep of a few groups of 256 clusters, 16 of them
+    // complete.
+    let x = draw(&mut Random::of(11), Data::Plain, 4_351, 61);
+    let mut options = options(&mut Random::of(12), 4_351);
     options.distance = Distance::Centroid;
     options.subthreshold = Subthreshold::EuclidMahal;
     let one = run(&x, None, &options, &Cpu::new(1).unwrap());
@@ -376,10 +377,10 @@ fn more_threads_than_groups_of_clusters_change_nothing() {
 
 #[test]
 fn a_stopped_computation_says_so() {
-    let x = draw(&mut Random(1), Data::Plain, 500, 3);
+    let x = draw(&mut Random::of(1), Data::Plain, 500, 3);
     let monitor = Monitor::default();
     monitor.stop();
-    let options = options(&mut Random(5), 500);
+    let options = options(&mut Random::of(5), 500);
     let stopped = cluster(&x, None, &options, &Cpu::new(1).unwrap(), &monitor);
     assert_eq!(stopped, Err(Error::Interrupt));
 }

@@ -46,8 +46,8 @@ impl Points {
         points.expect("there is memory for a test")
     }
 
-    /// From observations in rows, in standard layout. NaN means missing. Works on the threads of the
-    /// rayon pool that it is called in.
+    /// From observations in rows, in standard layout. NaN means missing. Works on the threads of
+    /// the rayon pool that it is called in.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough, `Error::Interrupt` when the monitor says stop.

@@ -231,7 +231,7 @@ fn metrics_are_known_by_name_and_wrong_choices_refused() {
 
 #[test]
 fn distances_side_by_side_have_the_bits_of_single_ones() {
-    let mut random = Random(23);
+    let mut random = Random::of(23);
     for holes in [&[][..], &[f64::NAN, f64::INFINITY][..]] {
         for metric in [dist_metrics(), correlations()].concat() {
             let (n, p) = (12, 1 + random.below(40));
@@ -251,7 +251,7 @@ fn distances_side_by_side_have_the_bits_of_single_ones() {
 
 #[test]
 fn matrices_of_any_layout_are_stacked() {
-    let mut random = Random(24);
+    let mut random = Random::of(24);
     for (n, m, p) in [(1, 0, 3), (5, 2, 1), (5000, 130, 3), (130, 300, 20)] {
         let rows = values(&mut random, (n + m) * p, &[]);
         let columns = |rows: &[f64]| {
@@ -290,7 +290,7 @@ fn preparing_stops_when_it_is_told_to() {
 
 #[test]
 fn some_of_the_points_have_the_distances_of_all() {
-    let mut random = Random(5);
+    let mut random = Random::of(5);
     for metric in [dist_metrics(), correlations()].concat() {
         let mut some = values(&mut random, 9 * 4, &[]);
         some[8..12].fill(3.0);

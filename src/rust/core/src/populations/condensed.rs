@@ -19,8 +19,8 @@ pub struct Condensed {
     pub start: Vec<usize>,
     /// By cluster: the number of its observations.
     pub size: Vec<usize>,
-    /// By cluster: the number of its members. More than observations where a leaf of the tree stands
-    /// for several members.
+    /// By cluster: the number of its members. More than observations where a leaf of the tree
+    /// stands for several members.
     pub members: Vec<f64>,
     /// By cluster: the first of the two clusters into which it is divided; the other one follows.
     pub children: Vec<Option<usize>>,

@@ -11,14 +11,14 @@ use crate::error::Result;
 use crate::monitor::Monitor;
 
 /// Two groups are apart if the balanced depth is below `CLEAR` and the weighted depth below
-/// `NOT_A_TAIL`: with the same weight for both sides, the thin tail of a skewed population looks like
-/// a population of its own. They are also apart if the depths are below `SMALL_SIDE` and `FAR_AWAY`:
-/// a side of 20 points has a wide kernel, which fills a valley.
+/// `NOT_A_TAIL`: with the same weight for both sides, the thin tail of a skewed population looks
+/// like a population of its own. They are also apart if the depths are below `SMALL_SIDE` and
+/// `FAR_AWAY`: a side of 20 points has a wide kernel, which fills a valley.
 ///
-/// `inst/benchmarks/populations.R` has the measurements: F of gated cells is within 0.005 of its best
-/// for CLEAR from 0.3 to 0.35. Above 0.4 single populations are divided, and below 0.25 some are
-/// missed. Without NOT_A_TAIL, skewed clouds are divided. Without SMALL_SIDE, 20 cells among 20,000
-/// are mostly missed.
+/// `inst/benchmarks/populations.R` has the measurements: F of gated cells is within 0.005 of its
+/// best for CLEAR from 0.3 to 0.35. Above 0.4 single populations are divided, and below 0.25 some
+/// are missed. Without NOT_A_TAIL, skewed clouds are divided. Without SMALL_SIDE, 20 cells among
+/// 20,000 are mostly missed.
 const CLEAR: f64 = 0.3;
 const NOT_A_TAIL: f64 = 0.7;
 const SMALL_SIDE: f64 = 0.5;
@@ -43,8 +43,8 @@ fn alike(valley: Valley) -> f64 {
     (valley.balanced - CLEAR).max(WEIGHTED * (valley.weighted - NOT_A_TAIL))
 }
 
-/// The depth of a valley that decides: the balanced one, unless only the weighted one keeps its sides
-/// apart.
+/// The depth of a valley that decides: the balanced one, unless only the weighted one keeps its
+/// sides apart.
 fn deciding_depth(valley: Valley) -> f64 {
     let is_small = valley.weighted < FAR_AWAY && (CLEAR..SMALL_SIDE).contains(&valley.balanced);
     if is_small {
@@ -96,8 +96,8 @@ impl<'a> Search<'a> {
         search
     }
 
-    /// The mean and the standard deviation of evenly spread values of a column. Valleys do not depend
-    /// on them but for rounding.
+    /// The mean and the standard deviation of evenly spread values of a column. Valleys do not
+    /// depend on them but for rounding.
     fn scale_of(&self, column: usize) -> (f64, f64) {
         let some = self
             .some_rows(&[0])
@@ -191,8 +191,8 @@ impl<'a> Search<'a> {
     /// The populations: groups of clusters, any two of which are apart. A cluster with several
     /// populations is in none of them.
     ///
-    /// From the leaves of the condensed tree to its root: at each split, the groups of one side meet
-    /// those of the other. While any two are not apart, the most alike two become one.
+    /// From the leaves of the condensed tree to its root: at each split, the groups of one side
+    /// meet those of the other. While any two are not apart, the most alike two become one.
     ///
     /// # Errors
     /// As [`Search::split_valleys`].
@@ -221,8 +221,8 @@ impl<'a> Search<'a> {
         Ok(groups.map(|part| part.clusters).collect())
     }
 
-    /// The groups of two sides, of which each is apart from the others of its side, with those joined
-    /// that are not apart.
+    /// The groups of two sides, of which each is apart from the others of its side, with those
+    /// joined that are not apart.
     fn joined(&self, [first, second]: [Vec<Part>; 2]) -> Result<Vec<Part>> {
         let on_first = first.len();
         let mut parts: Vec<Part> = first.into_iter().chain(second).collect();
@@ -251,8 +251,8 @@ impl<'a> Search<'a> {
         Ok(parts)
     }
 
-    /// The finer level: the splits from the top, in the order of merges, up to the first that shows no
-    /// valley, and all splits with several of `groups` below. `valleys` is from
+    /// The finer level: the splits from the top, in the order of merges, up to the first that shows
+    /// no valley, and all splits with several of `groups` below. `valleys` is from
     /// [`split_valleys`](Self::split_valleys).
     pub fn finer(&self, groups: &[Vec<usize>], valleys: &[Option<f64>]) -> Vec<Vec<usize>> {
         let tree = self.tree;

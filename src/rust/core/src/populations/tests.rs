@@ -73,8 +73,9 @@ fn the_density_is_the_sum_of_the_kernels() {
 }
 
 /// The projections of the points of `a` by the definition, each with an inverse of its own. Without
-/// the point, whose difference from the mean is d, the mean of its side moves by d / (n - 1), and the
-/// covariance loses d·dᵀ·n / ((n - 1)·(n - 2)). (The factor (n - 1) / (n - 2) of the rest is left out.)
+/// the point, whose difference from the mean is d, the mean of its side moves by d / (n - 1), and
+/// the covariance loses d·dᵀ·n / ((n - 1)·(n - 2)). (The factor (n - 1) / (n - 2) of the rest is
+/// left out.)
 fn slow_projections(a: &[Vec<f64>], b: &[Vec<f64>]) -> Vec<f64> {
     let (n, p) = (a.len() as f64, a[0].len());
     let mean = |side: &[Vec<f64>]| -> Vec<f64> {

@@ -7,8 +7,8 @@
 //! * Both sides have the same weight ([`Valley::balanced`]), so that a large side does not drown a
 //!   small one.
 //! * The line is estimated, so with many columns it separates any two samples. Each point is
-//!   projected on the line of all others, up to a factor of 1 + 1/n of the scatter of its side (leave
-//!   one out, by the formula of Sherman and Morrison).
+//!   projected on the line of all others, up to a factor of 1 + 1/n of the scatter of its side
+//!   (leave one out, by the formula of Sherman and Morrison).
 //! * A tree may give doubtful points to either side. Before, they are exchanged once, by the
 //!   posterior of two normal distributions.
 
@@ -67,9 +67,8 @@ impl Valley {
         weighted: 1.0,
     };
 
-    /// The valley between two groups of points in the same columns, whose unit is about their standard
-    /// deviation; none if they are too few to
-    /// tell. O(m·p²) time for m points.
+    /// The valley between two groups of points in the same columns, whose unit is about their
+    /// standard deviation; none if they are too few to tell. O(m·p²) time for m points.
     pub fn between(a: &Group, b: &Group) -> Self {
         let least = a.points.count.min(b.points.count);
         let all = a.points.count + b.points.count;
@@ -224,7 +223,8 @@ fn shared_covariance(a: &Centred, b: &Centred) -> Vec<f64> {
 /// The log of the density of side a (or b) at the points of a, then of b, times its members; `None`
 /// if its covariance is singular.
 fn log_densities(a: &Group, b: &Group, shared: &[f64], of_a: bool) -> Option<Vec<f64>> {
-    /// A share of the unit of the columns that is added, so that rounding makes no variance negative.
+    /// A share of the unit of the columns that is added, so that rounding makes no variance
+    /// negative.
     const RIDGE: f64 = 1e-9;
 
     let side = if of_a { a } else { b };
@@ -289,7 +289,8 @@ pub(super) fn projections(a: &Centred, b: &Centred) -> (Vec<f64>, Vec<f64>) {
         factor.solve(&mut z, side.count);
         let own = factor.products(&z, side.count, None);
         let along = factor.products(&z, side.count, Some(&e));
-        // Without the point itself, the mean moves by d / (n - 1), and the scatter loses d·dᵀ·n / (n - 1).
+        // Without the point itself, the mean moves by d / (n - 1), and the scatter loses d·dᵀ·n /
+        // (n - 1).
         let r = 1.0 / (n - 1.0);
         let s = n / ((n - 1.0) * (n - 2.0));
         let one = |(q, along): (f64, f64)| {

@@ -1,6 +1,7 @@
 //! Tests on random cases: one that fails is reported as the simplest case that fails, too.
 //!
-//! Cases are the same in every run. `PROPTEST_RNG_SEED` in the environment makes others.
+//! Cases are the same in every run. `PROPTEST_RNG_SEED` in the environment makes others;
+//! `tools/test` sets it to the date in one of its parts.
 
 use std::cell::Cell;
 use std::fmt;
@@ -20,12 +21,13 @@ const MOST_TIME: u32 = 60_000;
 /// Runs `test` on so many random cases; fails with the simplest case that does.
 pub fn for_all<S: Strategy>(count: u32, cases: S, test: impl Fn(S::Value)) {
     let default = Config::default();
+    let seed = match default.rng_seed {
+        RngSeed::Random => 1,
+        RngSeed::Fixed(given) => given,
+    };
     let config = Config {
         cases: count,
-        rng_seed: match default.rng_seed {
-            RngSeed::Random => RngSeed::Fixed(1),
-            given => given,
-        },
+        rng_seed: RngSeed::Fixed(seed),
         failure_persistence: None,
         max_shrink_iters: u32::MAX - 1,
         max_shrink_time: MOST_TIME,
@@ -37,14 +39,14 @@ pub fn for_all<S: Strategy>(count: u32, cases: S, test: impl Fn(S::Value)) {
         Ok(())
     });
     if let Err(failure) = found {
-        panic!("{failure}");
+        panic!("{failure}\nwith PROPTEST_RNG_SEED={seed}");
     }
 }
 
 /// A case that knows simpler ones.
 pub trait Shrink: Clone + fmt::Debug + 'static {
-    /// Cases that are simpler, those that may be much simpler first. However often a case is replaced
-    /// by one of them, it comes to an end.
+    /// Cases that are simpler, those that may be much simpler first. However often a case is
+    /// replaced by one of them, it comes to an end.
     fn simpler(&self) -> Simpler<Self>;
 }
 
@@ -228,6 +230,11 @@ impl Shrink for Rows {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::env::current_exe;
+    use std::process::Command;
+
+    use super::super::SEED;
     use super::*;
 
     /// The simplest case with a failing test, from all cases.
@@ -282,5 +289,42 @@ mod tests {
     #[should_panic = "minimal failing input: 11"]
     fn what_fails_is_reported_in_its_simplest_form() {
         for_all(100, 0..1000, |number| assert!(number <= 10));
+    }
+
+    #[test]
+    #[ignore = "run by the test below, with seeds in the environment"]
+    fn shows_what_it_draws() {
+        let drawn = RefCell::new(Vec::new());
+        for_all(4, cases(|random, _| vec![random.below(1 << 30)]), |case| {
+            drawn.borrow_mut().extend(case);
+        });
+        println!("drawn: {:?} {}", drawn, Random::of(5).below(1 << 30));
+    }
+
+    #[test]
+    fn a_seed_in_the_environment_draws_other_numbers_and_repeats_them() {
+        let drawn = |seed: Option<&str>| {
+            let mut child = Command::new(current_exe().unwrap());
+            let test = "testing::shrink::tests::shows_what_it_draws";
+            child.args(["--exact", test, "--ignored", "--nocapture"]);
+            match seed {
+                Some(seed) => child.env(SEED, seed),
+                None => child.env_remove(SEED),
+            };
+            let output = String::from_utf8(child.output().unwrap().stdout).unwrap();
+            let shown = output.lines().find_map(|line| line.split("drawn: ").nth(1));
+            let shown = shown.expect("the test shows its numbers");
+            let mut numbers = shown.split_whitespace().map(str::to_owned);
+            let last = numbers.next_back().unwrap();
+            (numbers.collect::<Vec<_>>(), last)
+        };
+        let runs = [None, Some("20261125"), Some("20261126")].map(drawn);
+        for (i, (of_proptest, own)) in runs.iter().enumerate() {
+            for (other_of_proptest, other_own) in &runs[..i] {
+                assert_ne!(of_proptest, other_of_proptest);
+                assert_ne!(own, other_own);
+            }
+        }
+        assert_eq!(drawn(Some("20261125")), runs[1]);
     }
 }

@@ -49,8 +49,8 @@ impl Clock {
     }
 }
 
-/// Repeats a run. Prints the median seconds of each of its parts and of all, with those of every run in
-/// their order, and what it returns. Returns the medians.
+/// Repeats a run. Prints the median seconds of each of its parts and of all, with those of every
+/// run in their order, and what it returns. Returns the medians.
 ///
 /// # Errors
 /// Those of a run, and one where runs return different numbers.

@@ -64,8 +64,8 @@ struct Batch {
 }
 
 impl<'a> BlockProblems<'a> {
-    /// Gathers the observations of as many problems as fit in the device's memory, on the threads of
-    /// `cpu`. The largest problems come first.
+    /// Gathers the observations of as many problems as fit in the device's memory, on the threads
+    /// of `cpu`. The largest problems come first.
     ///
     /// # Errors
     /// `Error::Memory` when the device has too little for even one of them, `Error::Device` when it
@@ -107,8 +107,8 @@ impl<'a> BlockProblems<'a> {
     /// The merges of each problem.
     ///
     /// # Errors
-    /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little for
-    /// even one problem, `Error::Device` when it fails.
+    /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little
+    /// for even one problem, `Error::Device` when it fails.
     pub fn merge(mut self, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let mut merges = Vec::with_capacity(self.problems.len());
         let mut next = self.first.take();

@@ -130,7 +130,7 @@ fn options(
 
 /// A generator of random numbers with its own sequence for each test and case.
 fn random(seed: usize) -> Random {
-    Random(0x9E37_79B9_7F4A_7C15 ^ (seed as u64 + 1))
+    Random::of(0x9E37_79B9_7F4A_7C15 ^ (seed as u64 + 1))
 }
 
 #[test]

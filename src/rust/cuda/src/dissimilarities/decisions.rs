@@ -29,7 +29,7 @@ unsafe fn function<F>(precision: StoredPrecision, name: &str) -> Symbol<'static,
 #[test]
 fn updates_have_the_bits_of_the_cpu() {
     type Function = unsafe extern "C" fn(u32, *const Step, f64, f64, f64) -> f64;
-    let mut random = Random(17);
+    let mut random = Random::of(17);
     for precision in [StoredPrecision::Double, StoredPrecision::Single] {
         // SAFETY: declared so.
         let update = unsafe { function::<Function>(precision, "host_update") };

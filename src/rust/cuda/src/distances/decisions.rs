@@ -44,7 +44,7 @@ fn every_form_has_the_bits_of_the_cpu() {
     // SAFETY: declared so.
     let distance = unsafe { function::<Function>("host_distance") };
     let monitor = Monitor::default();
-    let mut random = Random(14);
+    let mut random = Random::of(14);
     for case in 0..400 {
         let (rows, columns) = (6, [1, 2, 3, 14, 33, 64][case % 6]);
         for (metric, plain, with_holes, parameter) in forms() {
@@ -82,7 +82,7 @@ fn canberra_s_own_division_rounds_as_the_processor_s() {
     type Function = unsafe extern "C" fn(f64, f64, i32) -> f64;
     // SAFETY: declared so.
     let quotient = unsafe { function::<Function>("host_quotient") };
-    let mut random = Random(15);
+    let mut random = Random::of(15);
     // Magnitudes from 2^-500 to 2^500, where nothing overflows or underflows on the way.
     let mut magnitude = |most: usize| {
         (1.0 + random.uniform()) * 2f64.powi(random.below(most) as i32 - most as i32 / 2)
@@ -110,7 +110,7 @@ fn tiles_hold_all_pairs_and_only_those() {
     type Function = unsafe extern "C" fn(*const Piece, u32, u32);
     // SAFETY: declared so.
     let euclidean = unsafe { function::<Function>("host_euclidean") };
-    let mut random = Random(16);
+    let mut random = Random::of(16);
     for (points, columns, rows) in [
         (2, 1, 0),
         (70, 3, 0),

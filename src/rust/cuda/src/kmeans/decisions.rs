@@ -78,7 +78,7 @@ fn host_seed(x: &Observations, uniforms: &[f64]) -> Result<Array2<f64>> {
 
 #[test]
 fn seeds_are_those_of_the_cpu() {
-    let mut random = Random(18);
+    let mut random = Random::of(18);
     for case in 0..24 {
         let n = 2 + random.below([700, 60][case % 2]);
         let p = 1 + random.below([3, 40][case % 2]);
@@ -170,7 +170,7 @@ fn host_iterate(
 #[test]
 fn iterations_are_those_of_the_cpu_on_any_number_of_devices() {
     let cpu = Cpu::new(1).unwrap();
-    let mut random = Random(19);
+    let mut random = Random::of(19);
     for case in 0..16 {
         let n = 2 + random.below([400, 60][case % 2]);
         let p = 1 + random.below([3, 40][case % 2]);

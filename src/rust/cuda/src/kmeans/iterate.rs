@@ -63,8 +63,8 @@ pub fn iterate(
 /// The state between two iterations.
 struct Partition<'a> {
     workers: Vec<Worker<'a>>,
-    /// By observation: the number of its cluster. If there are several devices, this and the centers
-    /// are here what they are there; one device passes nothing on before the end.
+    /// By observation: the number of its cluster. If there are several devices, this and the
+    /// centers are here what they are there; one device passes nothing on before the end.
     cluster: Vec<u32>,
     centers: Array2<f64>,
 }

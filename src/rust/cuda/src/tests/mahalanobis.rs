@@ -4,7 +4,7 @@ use gmhclust_core::mahalanobis::checks::{apriori, options, run};
 use gmhclust_core::testing::{draw, Data, Random, DATA};
 use gmhclust_core::Cpu;
 
-use super::{cuda, cuda_on};
+use super::{cuda, cuda_on, several_gpus};
 
 /// Holds the GPU to the CPU's bits, on data of every sort.
 fn compare_with_the_gpu(rounds: usize, largest: usize) {
@@ -50,11 +50,9 @@ fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
 #[test]
 #[ignore = "needs two NVIDIA GPUs"]
 fn the_gpus_have_the_bits_of_the_cpu_and_of_one() {
-    let all = cuda(4);
-    if all.devices() < 2 {
-        eprintln!("skipped: there is one GPU, and this needs two");
+    let Some(all) = several_gpus() else {
         return;
-    }
+    };
     let (first, second) = (cuda_on(Some(&[0]), 4), cuda_on(Some(&[1]), 4));
     let mut random = Random(98);
     for n in [400, 4000, 12_000] {

@@ -29,7 +29,8 @@ fn try_cuda_on(devices: Option<&[usize]>, threads: usize) -> Result<Cuda> {
     Cuda::new(devices, Arc::new(Cpu::new(threads)?), Handover::default())
 }
 
-/// Cuda with all devices, or, saying so, none where there are fewer than two.
+/// Cuda with all devices, or none where there are fewer than two. The line of a test that does not
+/// check its claim begins with `skipped: `; tools/test-gpu counts these lines.
 fn several_gpus() -> Option<Cuda> {
     let cuda = cuda(4);
     if cuda.devices() < 2 {

@@ -243,7 +243,8 @@ pub struct Sizes {
 const MEMBER_ROOM: usize = 64;
 const LEAST_MEMBER_ROOM: usize = 4;
 const MANY_MEMBERS: usize = 1 << 28;
-/// Most observations of a tree: 24 clusters and a node of so many each have numbers for all members.
+/// Most observations of a tree: 24 clusters and a node of so many each have numbers for all
+/// members.
 pub const MOST_OBSERVATIONS: usize = 1 << 27;
 
 impl Sizes {

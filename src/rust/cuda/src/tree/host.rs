@@ -148,7 +148,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
         (in_registers, library("tree.cpp", &[&definition]))
     });
     let cpu = Cpu::new(1).unwrap();
-    let mut random = Random(77);
+    let mut random = Random::of(77);
     let mut grown = 0;
     let compactions = AtomicUsize::new(0);
     let gathered = AtomicUsize::new(0);

@@ -95,8 +95,9 @@ pub fn grow(
     }
 }
 
-/// Blocks that make the merges of a tree: all that the device runs at a time for a large one, fewer for
-/// a small one, so that several grow beside each other. More would not make these faster (measured).
+/// Blocks that make the merges of a tree: all that the device runs at a time for a large one, fewer
+/// for a small one, so that several grow beside each other. More would not make these faster
+/// (measured).
 fn blocks_for(sizes: &Sizes, multiprocessors: u32) -> u32 {
     let by_clusters = sizes.clusters / CLUSTERS_A_BLOCK;
     let wanted = by_clusters.max(sizes.observations / OBSERVATIONS_A_BLOCK) as u32;
@@ -141,8 +142,8 @@ impl Functions {
         })
     }
 
-    /// Makes room for a tree of these sizes, one block for each multiprocessor; `None` where that is
-    /// too little.
+    /// Makes room for a tree of these sizes, one block for each multiprocessor; `None` where that
+    /// is too little.
     fn room(&self, device: &Device, sizes: &Sizes) -> DriverResult<Option<Room>> {
         let attribute = |which| device.context.attribute(which);
         if attribute(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? == 0 {
@@ -292,8 +293,8 @@ impl Growing {
         };
     }
 
-    /// Draws the balls around all clusters, and searches for the nearest clusters of each, until the
-    /// monitor says stop; `points` tells whether all clusters are points.
+    /// Draws the balls around all clusters, and searches for the nearest clusters of each, until
+    /// the monitor says stop; `points` tells whether all clusters are points.
     fn search(&self, points: bool, monitor: &Monitor) -> DriverResult<()> {
         self.enclose()?;
         let launch = |first: u32, end: u32| {
@@ -441,8 +442,8 @@ impl Growing {
         Ok(())
     }
 
-    /// Waits for the end of a launch. Meanwhile reports progress to the monitor, and an interrupt to
-    /// the device.
+    /// Waits for the end of a launch. Meanwhile reports progress to the monitor, and an interrupt
+    /// to the device.
     fn wait(&mut self, monitor: &Monitor, report: &mut impl FnMut(u64)) -> DriverResult<()> {
         let watch = self.watch.as_ptr();
         loop {

@@ -48,14 +48,14 @@ pub struct Start {
     positions: Vec<u32>,
     scatters: Vec<f64>,
     factors: Vec<f64>,
-    /// Where members count: the observations, their numbers by cluster, and where those of each cluster
-    /// start; and of each shape the quanta and the moments.
+    /// Where members count: the observations, their numbers by cluster, and where those of each
+    /// cluster start; and of each shape the quanta and the moments.
     x: Vec<f64>,
     member_numbers: Vec<u32>,
     member_starts: Vec<u32>,
     spreads: Vec<f64>,
-    /// Coordinates and scalars, each of all positions after the other, and packed factors, column by
-    /// column.
+    /// Coordinates and scalars, each of all positions after the other, and packed factors, column
+    /// by column.
     rows: Vec<f32>,
     screen_factors: Vec<f32>,
     control: [u32; control::CONTROL_WORDS],
@@ -152,7 +152,8 @@ impl Start {
         Ok(start)
     }
 
-    /// Whether all clusters are points: without a shape and, where members count, of one observation.
+    /// Whether all clusters are points: without a shape and, where members count, of one
+    /// observation.
     pub fn are_points(&self) -> bool {
         let Sizes {
             observations,

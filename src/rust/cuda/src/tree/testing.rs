@@ -18,10 +18,10 @@ pub struct Trees<'a> {
 }
 
 impl<'a> Trees<'a> {
-    pub fn new(
-        cpu: Cpu,
-        grow: impl Fn(&Problem, &BoundingBox, &Monitor) -> Result<Option<Vec<Merge>>> + Send + Sync + 'a,
-    ) -> Self {
+    pub fn new<G>(cpu: Cpu, grow: G) -> Self
+    where
+        G: Fn(&Problem, &BoundingBox, &Monitor) -> Result<Option<Vec<Merge>>> + Send + Sync + 'a,
+    {
         Self {
             grow: Box::new(grow),
             cpu,

@@ -214,8 +214,8 @@ fn the_gpu_grows_trees_of_centres() {
     assert!(4 * grown > 3 * asked, "{grown} of {asked}");
 }
 
-/// Clusterings unite equal observations before they ask for a tree; where that changes the order, the
-/// device gets them all.
+/// Clusterings unite equal observations before they ask for a tree; where that changes the order,
+/// the device gets them all.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_merges_equal_observations_by_definition() {
@@ -283,8 +283,8 @@ fn a_tree_ends_when_it_is_told_to() {
         result
     });
     assert_eq!(result, Err(Error::Interrupt));
-    // The whole tree has n - 1 merges of n units each, and fits in one launch: without a look at the
-    // monitor, the device would end with all of it done.
+    // The whole tree has n - 1 merges of n units each, and fits in one launch: without a look at
+    // the monitor, the device would end with all of it done.
     let (done, all) = (monitor.progress().0, (n * n) as u64);
     assert!(0 < done && done < all / 2, "{done} of {all}");
 }

@@ -90,9 +90,9 @@ impl Drop for Unfinished {
     }
 }
 
-/// Writes a file as a whole or not at all, by a rename; returns its checksum. The file is on the disk
-/// before it gets its name, and its name before this returns, so that neither a crash of the machine
-/// nor the loss of its power leaves a part of a file under its final name.
+/// Writes a file as a whole or not at all, by a rename; returns its checksum. The file is on the
+/// disk before it gets its name, and its name before this returns, so that neither a crash of the
+/// machine nor the loss of its power leaves a part of a file under its final name.
 ///
 /// # Errors
 /// `Error::Input` where the system refuses, and the errors of `fill`.

@@ -32,8 +32,8 @@ fn run(d: &[f64], n: usize, linkage: Linkage, sizes: Option<&[f64]>, threads: us
     .unwrap()
 }
 
-/// Lance and Williams' coefficients, as hclust has them: of the two parts' dissimilarities to a third
-/// cluster, and of that of the parts.
+/// Lance and Williams' coefficients, as hclust has them: of the two parts' dissimilarities to a
+/// third cluster, and of that of the parts.
 fn coefficients(linkage: Linkage, a: f64, b: f64, c: f64) -> (f64, f64, f64) {
     match linkage {
         Linkage::Average => (a / (a + b), b / (a + b), 0.0),
@@ -159,7 +159,7 @@ fn trees_are_those_of_kodama() {
         (Linkage::Mcquitty, Method::Weighted),
         (Linkage::WardD2, Method::Ward),
     ];
-    let mut random = Random(22);
+    let mut random = Random::of(22);
     for n in [2, 3, 50, 700] {
         let d = dissimilarities(&mut random, n, true);
         for (linkage, method) in methods {
@@ -205,7 +205,7 @@ fn chains_and_large_matrices() {
         let tree = run(&d, 400, linkage, None, 2);
         compare(&tree, &exhaustive(&d, 400, linkage, None), linkage.name());
     }
-    let mut random = Random(24);
+    let mut random = Random::of(24);
     let d = dissimilarities(&mut random, 1500, true);
     for linkage in Linkage::ALL {
         assert_eq!(
@@ -218,7 +218,7 @@ fn chains_and_large_matrices() {
 
 #[test]
 fn single_precision_rounds_what_it_keeps() {
-    let mut random = Random(25);
+    let mut random = Random::of(25);
     let d: Vec<f64> = dissimilarities(&mut random, 200, true);
     let cpu = Cpu::new(2).unwrap();
     for linkage in Linkage::ALL {
@@ -315,7 +315,7 @@ fn distances_that_cannot_be_used_are_refused() {
 
 #[test]
 fn a_stopped_linkage_says_so() {
-    let d = dissimilarities(&mut Random(2), 100, true);
+    let d = dissimilarities(&mut Random::of(2), 100, true);
     let cpu = Cpu::new(1).unwrap();
     let monitor = Monitor::default();
     monitor.stop();
@@ -331,7 +331,7 @@ fn a_stopped_linkage_says_so() {
 
 #[test]
 fn points_have_the_tree_of_their_distances() {
-    let mut random = Random(26);
+    let mut random = Random::of(26);
     let (n, p) = (130, 3);
     let values = (0..n * p).map(|_| random.normal()).collect();
     let points =
@@ -403,7 +403,7 @@ impl Dissimilarities for Counted<'_> {
 
 #[test]
 fn time_is_quadratic_whatever_the_data() {
-    let mut random = Random(27);
+    let mut random = Random::of(27);
     let n = 1000;
     let distances_of = |place: &dyn Fn(usize) -> f64| -> Vec<f64> {
         let pairs = (0..n).flat_map(|i| (i + 1..n).map(move |j| (i, j)));
@@ -475,7 +475,7 @@ fn what_no_memory_can_hold_is_refused_with_its_size() {
 
 #[test]
 fn progress_comes_to_its_end() {
-    let mut random = Random(28);
+    let mut random = Random::of(28);
     let d = dissimilarities(&mut random, 600, true);
     let cpu = Cpu::new(2).unwrap();
     for linkage in Linkage::ALL {

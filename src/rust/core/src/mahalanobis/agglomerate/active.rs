@@ -12,11 +12,12 @@ use crate::mahalanobis::subthreshold::ShapeRule;
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// Most members of a pair of clusters whose full Mahalanobis distance is decided only to look ahead.
-/// Decisions over more members take longer than a look-ahead saves.
+/// Most members of a pair of clusters whose full Mahalanobis distance is decided only to look
+/// ahead. Decisions over more members take longer than a look-ahead saves.
 const MAX_CHEAP_MEMBERS: usize = 64;
 
-/// Fewest operations that are divided among threads. Fewer are done before another thread has begun.
+/// Fewest operations that are divided among threads. Fewer are done before another thread has
+/// begun.
 pub const MIN_PARALLEL_OPERATIONS: usize = 1 << 17;
 
 /// The birth of a cluster that does not exist: it was merged away, or is not yet made.

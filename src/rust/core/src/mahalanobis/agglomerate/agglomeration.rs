@@ -16,8 +16,8 @@ use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// The state of an agglomeration. `new_screen` makes an empty screen for a number of active clusters in
-/// a frame.
+/// The state of an agglomeration. `new_screen` makes an empty screen for a number of active
+/// clusters in a frame.
 pub struct Agglomeration<'a, F> {
     pub monitor: &'a Monitor,
     pub active: ActiveClusters<'a>,

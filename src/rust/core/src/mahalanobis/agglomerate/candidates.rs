@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 
 use crate::mahalanobis::screen::ScreenAnswer;
 
-/// A pair of clusters, from the view of the cluster that it belongs to. The order: the smaller value
-/// first, bounds before distances (a bound may hide a smaller slot), the lower partner first.
+/// A pair of clusters, from the view of the cluster that it belongs to. The order: the smaller
+/// value first, bounds before distances (a bound may hide a smaller slot), the lower partner first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
     /// The bits of the bound or distance: values are ≥ 0, so their bits order them.

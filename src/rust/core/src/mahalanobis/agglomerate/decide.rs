@@ -12,8 +12,8 @@ use crate::error::Result;
 use crate::mahalanobis::clusters::Decision;
 use crate::mahalanobis::screen::{ClusterFrame, Screen};
 
-/// Number of queue entries that are searched for costly bounds to decide together. To search further
-/// takes longer than threads save.
+/// Number of queue entries that are searched for costly bounds to decide together. To search
+/// further takes longer than threads save.
 const MAX_QUEUE_SEARCH: usize = 64;
 
 impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
@@ -63,8 +63,8 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
     }
 
     /// Takes from the queue the clusters whose first bound is costly and below the next merge's
-    /// height: `owner` and others, at most `most`. Also returns a lower bound on that height, as far
-    /// as the queue was searched (`u64::MAX` where the queue holds no merge).
+    /// height: `owner` and others, at most `most`. Also returns a lower bound on that height, as
+    /// far as the queue was searched (`u64::MAX` where the queue holds no merge).
     fn take_costly(&mut self, owner: u32, most: usize) -> (Vec<u32>, u64) {
         let mut owners = vec![owner];
         let mut at = 0;
@@ -85,8 +85,8 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         (owners, u64::MAX)
     }
 
-    /// Takes the bounds below the next merge's height from the candidates of these clusters, at most
-    /// `most`, each with its owner.
+    /// Takes the bounds below the next merge's height from the candidates of these clusters, at
+    /// most `most`, each with its owner.
     fn take_bounds(
         &mut self,
         owners: &[u32],

@@ -1,7 +1,7 @@
 //! The entries of the priority queue of all clusters.
 
-/// The head of a cluster's candidates. Orders as [`Candidate`](super::candidates::Candidate), floors
-/// first.
+/// The head of a cluster's candidates. Orders as [`Candidate`](super::candidates::Candidate),
+/// floors first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueEntry {
     /// The bits of the floor, bound or distance.

@@ -12,8 +12,8 @@ const LIKELY_NEIGHBOURS: usize = 6;
 /// The result of a lookahead from some tentative merges.
 #[derive(Debug, Default)]
 pub struct Lookahead {
-    /// For each tentative merge that was looked at, distances that are decided of the union, and the
-    /// other cluster's slot.
+    /// For each tentative merge that was looked at, distances that are decided of the union, and
+    /// the other cluster's slot.
     pub decided: Vec<Vec<(f64, u32)>>,
     pub follow_up: Option<FollowUp>,
 }
@@ -43,8 +43,8 @@ impl FollowUp {
 }
 
 impl Lookahead {
-    /// From tentative merges in the order of their heights. Assumes that the union of one of them is
-    /// merged next, with a cluster near to it.
+    /// From tentative merges in the order of their heights. Assumes that the union of one of them
+    /// is merged next, with a cluster near to it.
     pub fn new(
         active: &ActiveClusters,
         merges: &[TentativeMerge],
@@ -76,8 +76,8 @@ impl Lookahead {
     }
 }
 
-/// The nearest neighbours of the two clusters of a tentative merge: the centroid distances of the union,
-/// and slots, in increasing order of slots.
+/// The nearest neighbours of the two clusters of a tentative merge: the centroid distances of the
+/// union, and slots, in increasing order of slots.
 fn likely_neighbours(active: &ActiveClusters, merge: &TentativeMerge) -> Vec<(f64, u32)> {
     let pair = merge.pair;
     let mut near: Vec<(u64, u32)> = Vec::new();

@@ -10,7 +10,8 @@ use crate::mahalanobis::screen::ClusterFrame;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// The merges that make one cluster of `problem`'s clusters, the `number`-th on this device, in order.
+/// The merges that make one cluster of `problem`'s clusters, the `number`-th on this device, in
+/// order.
 ///
 /// Takes about n²·p operations for centroid distances, n the number of different clusters, and
 /// O(n·p + c·p²) memory, c the largest number of clusters of several different members at a time.

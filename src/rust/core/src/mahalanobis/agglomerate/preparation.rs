@@ -17,8 +17,8 @@ use crate::mahalanobis::screen::{ClusterFrame, Screen, ScreenAnswer, ScreenReque
 /// Most successors of a merge that are prepared with it. More make no difference (measured).
 const MOST_SUCCESSORS: usize = 4;
 
-/// Shares of all threads that a large search gets, since searches and successors do not take the same
-/// time.
+/// Shares of all threads that a large search gets, since searches and successors do not take the
+/// same time.
 const SHARES: usize = 4;
 
 impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
@@ -148,8 +148,8 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
     }
 
     /// Drops preparations for clusters that were merged away, and old preparations, which lack the
-    /// more candidates the more births there were since. Then drops recent births that no preparation
-    /// needs.
+    /// more candidates the more births there were since. Then drops recent births that no
+    /// preparation needs.
     fn forget_preparations(&mut self) {
         let age = 2 * self.screen.batch() as u32;
         let oldest = self.active.next_birth.saturating_sub(age);
@@ -166,8 +166,8 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
             .retain(|&(birth, _)| oldest.is_some_and(|oldest| birth >= oldest));
     }
 
-    /// The pair of an entry and the next pairs in the queue that share no cluster with each other: those
-    /// that are not prepared, and all.
+    /// The pair of an entry and the next pairs in the queue that share no cluster with each other:
+    /// those that are not prepared, and all.
     fn next_pairs(&mut self, entry: &QueueEntry) -> (Vec<ExpectedMerge>, Vec<ExpectedMerge>) {
         let merge_of = |entry: &QueueEntry| ExpectedMerge {
             pair: entry.pair(),

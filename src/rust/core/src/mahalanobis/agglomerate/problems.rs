@@ -17,8 +17,8 @@ use crate::tasks::join;
 /// The merges of each problem's clusters to one, in order.
 ///
 /// # Errors
-/// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough, and the
-/// errors of the device.
+/// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough, and
+/// the errors of the device.
 pub fn agglomerate_all(
     problems: &[Problem<'_>],
     device: &(impl AgglomerationDevice + ?Sized),

@@ -6,9 +6,9 @@ use std::collections::BinaryHeap;
 use crate::error::Result;
 use crate::memory;
 
-/// Number of elements that move from the heap to the sorted part at a time; the sorted part holds up to
-/// twice as many. Few enough to stay in the processor's caches and to insert among. Only the time
-/// depends on it.
+/// Number of elements that move from the heap to the sorted part at a time; the sorted part holds
+/// up to twice as many. Few enough to stay in the processor's caches and to insert among. Only the
+/// time depends on it.
 const NEAR: usize = 128;
 
 /// Elements in increasing order: the first ones sorted, the others in a heap.

@@ -9,8 +9,8 @@ use super::tentative::PreparedMerge;
 /// candidates tell those of the union. Only the time depends on it.
 const LARGE_RATIO: usize = 8;
 
-/// Candidates in an answer, as a multiple of those wanted, from which on the radius shrinks. To make more
-/// takes longer than an occasional second sweep.
+/// Candidates in an answer, as a multiple of those wanted, from which on the radius shrinks. To
+/// make more takes longer than an occasional second sweep.
 const MANY: usize = 8;
 
 /// The clusters whose candidates tell those of a union.
@@ -57,7 +57,8 @@ impl Guess {
         )
     }
 
-    /// For the union of two clusters with these sizes and distances, or bounds, of their neighbours.
+    /// For the union of two clusters with these sizes and distances, or bounds, of their
+    /// neighbours.
     fn of_sides(
         one: (usize, impl Iterator<Item = u64>),
         other: (usize, impl Iterator<Item = u64>),

@@ -20,8 +20,8 @@ const DIRECTION_SAMPLE: usize = 512;
 /// Power iterations for a direction. More make balls hardly smaller.
 const DIRECTION_ITERATIONS: usize = 4;
 
-/// Sorts slots so that neighbours in space are neighbours in the order: halves them recursively along
-/// their first principal component.
+/// Sorts slots so that neighbours in space are neighbours in the order: halves them recursively
+/// along their first principal component.
 pub fn sort_spatially(slots: &mut [u32], clusters: &Clusters) {
     if slots.len() <= SPATIAL_BLOCK {
         return;
@@ -50,8 +50,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// About the first principal component of some clusters' means, from a sample of them: power iteration
-/// from the coordinate that varies most.
+/// About the first principal component of some clusters' means, from a sample of them: power
+/// iteration from the coordinate that varies most.
 fn principal_direction(slots: &[u32], clusters: &Clusters) -> Vec<f64> {
     let step = slots.len().div_ceil(DIRECTION_SAMPLE);
     let sample = || slots.iter().step_by(step).map(|&slot| clusters.mean(slot));

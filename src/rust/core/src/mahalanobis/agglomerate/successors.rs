@@ -1,9 +1,9 @@
-//! Preparation on threads: each thread prepares a merge, then the one that its union probably has next,
-//! and so on.
+//! Preparation on threads: each thread prepares a merge, then the one that its union probably has
+//! next, and so on.
 //!
-//! Where the metric of a union differs from those of its parts, its nearest neighbour is often nearer
-//! than all other pairs. Then its merge is the next one, and would have to be prepared while all but one
-//! of the threads wait.
+//! Where the metric of a union differs from those of its parts, its nearest neighbour is often
+//! nearer than all other pairs. Then its merge is the next one, and would have to be prepared while
+//! all but one of the threads wait.
 
 use std::cmp::Reverse;
 
@@ -51,8 +51,8 @@ impl Preparer<'_> {
         (prepared, findings)
     }
 
-    /// Searches for the candidates of a tentative merge's union, and prepares its successors. `skip` has
-    /// the slots of all clusters in it, in increasing order.
+    /// Searches for the candidates of a tentative merge's union, and prepares its successors.
+    /// `skip` has the slots of all clusters in it, in increasing order.
     fn with_successors(
         &self,
         tentative: TentativeMerge,
@@ -107,8 +107,8 @@ impl Preparer<'_> {
         Some(self.with_successors(next, guess, skip, findings))
     }
 
-    /// The nearest neighbour of the union of some slots' clusters, its distance first; `None` where it is
-    /// no candidate, or where that takes long to decide.
+    /// The nearest neighbour of the union of some slots' clusters, its distance first; `None` where
+    /// it is no candidate, or where that takes long to decide.
     fn nearest(&self, prepared: &mut PreparedMerge, of: &[u32]) -> Option<(f64, u32)> {
         let union = &prepared.tentative.merged;
         let Candidates { heap, floor, .. } = &mut prepared.candidates;
@@ -144,8 +144,8 @@ mod tests {
     use crate::observations::Observations;
 
     /// The pairs of the merge of the first two clusters and its successors, with these other merges
-    /// expected. The union of the first two is nearer to the third than these are, and with it to the
-    /// fourth.
+    /// expected. The union of the first two is nearer to the third than these are, and with it to
+    /// the fourth.
     fn prepared(others: &[((u32, u32), f64)], most_successors: usize) -> Vec<(u32, u32)> {
         let x = arr2(&[
             [0.0, 0.0],

@@ -19,20 +19,20 @@ use crate::next_float::NextFloat;
 /// Fewest clusters that are sorted spatially. For fewer, sorting takes longer than it saves.
 const MIN_SORTED_CLUSTERS: usize = 16 * SPATIAL_GROUP;
 
-/// A cluster is coarse if its nearest neighbours may be nearer than this times the error of its mean.
-/// Measured; only the time depends on it.
+/// A cluster is coarse if its nearest neighbours may be nearer than this times the error of its
+/// mean. Measured; only the time depends on it.
 const COARSE_ERRORS: f64 = 8.0;
 
-/// If 1 in COARSE_RATIO clusters is coarse, the screen stores means in double precision. A sweep then
-/// takes about twice as long, while each coarse cluster costs the distances to all clusters within its
-/// error.
+/// If 1 in COARSE_RATIO clusters is coarse, the screen stores means in double precision. A sweep
+/// then takes about twice as long, while each coarse cluster costs the distances to all clusters
+/// within its error.
 const COARSE_RATIO: usize = 64;
 
 /// Largest number of clusters in the sample that estimates the share of coarse ones.
 const COARSE_SAMPLE: usize = 1024;
 
-/// Pairs of clusters that the first sweeps compare between two checks of the monitor, about 0.1 s, in up
-/// to [`DIMENSIONS_BETWEEN_CHECKS`] dimensions. Fewer in proportion in more.
+/// Pairs of clusters that the first sweeps compare between two checks of the monitor, about 0.1 s,
+/// in up to [`DIMENSIONS_BETWEEN_CHECKS`] dimensions. Fewer in proportion in more.
 const PAIRS_BETWEEN_CHECKS: usize = 1 << 27;
 const DIMENSIONS_BETWEEN_CHECKS: usize = 64;
 
@@ -104,8 +104,8 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         Ok(coarse)
     }
 
-    /// Sweeps the clusters from index `start` on against all before them, and queues them. Returns the
-    /// number of coarse clusters.
+    /// Sweeps the clusters from index `start` on against all before them, and queues them. Returns
+    /// the number of coarse clusters.
     fn sweep_some(&mut self, slots: &[u32], start: usize, is_sorted: bool) -> Result<usize> {
         let active = &self.active;
         let (of_points, of_others) = (self.screen.wanted(1), self.screen.wanted(2));
@@ -151,8 +151,8 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         Ok(coarse)
     }
 
-    /// Looks for more candidates of a cluster whose floor is reached, and of those whose floors are among
-    /// the next in the queue.
+    /// Looks for more candidates of a cluster whose floor is reached, and of those whose floors are
+    /// among the next in the queue.
     pub fn sweep_again(&mut self, owner: u32) -> Result<()> {
         self.monitor.check()?;
         let owners = self.owners_of_floors(owner);
@@ -166,8 +166,8 @@ impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F>
         Ok(())
     }
 
-    /// A cluster whose floor is reached, and those whose floors are among the next in the queue, from
-    /// which they are taken.
+    /// A cluster whose floor is reached, and those whose floors are among the next in the queue,
+    /// from which they are taken.
     fn owners_of_floors(&mut self, first: u32) -> Vec<u32> {
         let mut owners = vec![first];
         let mut at = 0;
@@ -234,7 +234,8 @@ struct FurtherSearch {
     view: ClusterView,
     /// The cluster's position.
     end: usize,
-    /// Number of candidates that its first search asked for; each further one asks for twice as many.
+    /// Number of candidates that its first search asked for; each further one asks for twice as
+    /// many.
     wanted: usize,
     floor: f64,
     /// Number of searches before.

@@ -33,8 +33,8 @@ impl TentativeMerge {
         Self::of_parts(active, pair, active.births_of(pair), parts)
     }
 
-    /// Of the union and another slot's cluster, with [`NEVER`] as the union's birth; `None` where the
-    /// union lacks the moments for it.
+    /// Of the union and another slot's cluster, with [`NEVER`] as the union's birth; `None` where
+    /// the union lacks the moments for it.
     pub fn with_next(&self, active: &ActiveClusters, partner: u32) -> Option<Self> {
         let (part, other) = (self.merged.part(), active.clusters.part(partner));
         if active.clusters.lacks_moments(part, other, &active.rule) {

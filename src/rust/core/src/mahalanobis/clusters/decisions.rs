@@ -8,8 +8,8 @@ use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::screen::Profile;
 use crate::memory;
 
-/// Fewest members whose sum of distances to another cluster is kept. A sum over fewer takes less time
-/// than to look it up.
+/// Fewest members whose sum of distances to another cluster is kept. A sum over fewer takes less
+/// time than to look it up.
 const MIN_KEPT_MEMBERS: usize = 32;
 
 /// Sums that are kept until memory is looked at: about 8 MB. Only memory and speed depend on it.
@@ -92,8 +92,8 @@ impl Clusters<'_> {
         (sum.mean(members.len()), worth_keeping.then_some(kept))
     }
 
-    /// The kept sum of the distances from one cluster's members to another; 0 of no members if there
-    /// is none.
+    /// The kept sum of the distances from one cluster's members to another; 0 of no members if
+    /// there is none.
     fn kept_sum(&self, from: u32, to: u32) -> KeptSum {
         let version = self.versions[to as usize];
         let kept = self.sums[from as usize].get(&to);

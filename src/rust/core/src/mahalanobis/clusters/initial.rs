@@ -9,8 +9,8 @@ use crate::mahalanobis::shape;
 use crate::matrix::RowSlices;
 use crate::monitor::Monitor;
 
-/// Computes the mean and the moments of a slot's cluster at the start; `None` where only the mean is
-/// needed. A kernel.
+/// Computes the mean and the moments of a slot's cluster at the start; `None` where only the mean
+/// is needed. A kernel.
 pub struct InitialMoments<'a> {
     pub monitor: &'a Monitor,
     pub problem: &'a Problem<'a>,

@@ -14,8 +14,8 @@ pub struct MergedCluster {
     pub(super) size: usize,
     pub(super) mean: Vec<f64>,
     pub(super) mean_error: f64,
-    /// `None` where the screen needs only the mean. Those that a later union needs are then computed
-    /// when the clusters are merged.
+    /// `None` where the screen needs only the mean. Those that a later union needs are then
+    /// computed when the clusters are merged.
     pub(super) moments: Option<Box<Moments>>,
 }
 
@@ -51,8 +51,8 @@ impl WithSimd for MoveTowards<'_> {
     }
 }
 
-/// Computes the moments of the union of clusters a and b, the shape aside, in place of those of a. A
-/// kernel.
+/// Computes the moments of the union of clusters a and b, the shape aside, in place of those of a.
+/// A kernel.
 pub struct UniteMoments<'a> {
     pub has_third: bool,
     pub size_a: usize,

@@ -1,5 +1,5 @@
-//! The clusters of a problem on the CPU: means, moments, shapes and members, by slot. They hold what
-//! decides, in double precision.
+//! The clusters of a problem on the CPU: means, moments, shapes and members, by slot. They hold
+//! what decides, in double precision.
 
 mod decisions;
 mod initial;

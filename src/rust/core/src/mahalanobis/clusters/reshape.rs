@@ -105,8 +105,8 @@ fn lower_stretch<S: Simd>(simd: S, effective: &[f64], p: usize, scale: f64, stre
     low.max(0.0)
 }
 
-/// An upper bound on the largest eigenvalue of a packed positive matrix A: ‖A^k‖_F^(1/k) for k = 8, 2
-/// or 1, the lower the more columns there are, since a squaring takes p³ operations.
+/// An upper bound on the largest eigenvalue of a packed positive matrix A: ‖A^k‖_F^(1/k) for k = 8,
+/// 2 or 1, the lower the more columns there are, since a squaring takes p³ operations.
 #[inline(always)]
 fn largest_eigenvalue_bound<S: Simd>(simd: S, matrix: &[f64], p: usize) -> f64 {
     for_rows_of!(p, largest_eigenvalue_bound_by_rows::<S>(simd, matrix, p))

@@ -60,8 +60,8 @@ pub struct KeptSum {
 
 impl<'a> Clusters<'a> {
     /// The problem's clusters at the start, with shapes under `rule`; `diagonal` is that of the
-    /// problem's bounding box. Once `monitor` says stop, long work ends early, with meaningless shapes
-    /// and distances.
+    /// problem's bounding box. Once `monitor` says stop, long work ends early, with meaningless
+    /// shapes and distances.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough, `Error::Interrupt` when `monitor` says stop.
@@ -167,7 +167,8 @@ impl<'a> Clusters<'a> {
         4.0 * size as f64 * f64::EPSILON * square.sqrt()
     }
 
-    /// The packed scatter of a slot's cluster, unless it is a single observation or has no use for it.
+    /// The packed scatter of a slot's cluster, unless it is a single observation or has no use for
+    /// it.
     pub fn scatter(&self, slot: u32) -> Option<&[f64]> {
         let moments = self.moments[slot as usize].as_deref();
         moments.map(|moments| &moments.scatter[..])
@@ -204,7 +205,8 @@ impl<'a> Clusters<'a> {
             }
     }
 
-    /// The union of two clusters, with its shape under `rule`. `lower` is the one in the lower slot.
+    /// The union of two clusters, with its shape under `rule`. `lower` is the one in the lower
+    /// slot.
     pub fn merged(&self, lower: Part, higher: Part, rule: &ShapeRule) -> MergedCluster {
         let size = lower.size + higher.size;
         let mut mean = lower.mean.to_vec();

@@ -9,7 +9,7 @@ use crate::testing::{draw, Random, DATA};
 
 #[test]
 fn bounds_are_below_the_distances_on_data_of_every_sort() {
-    let mut random = Random(41);
+    let mut random = Random::of(41);
     for round in 0..3 * DATA.len() {
         let data = DATA[round % DATA.len()];
         let (n, p) = (240, 1 + random.below(4));
@@ -76,7 +76,7 @@ fn check_bounds(clusters: &Clusters, frame: &ClusterFrame, case: &str) {
 
 #[test]
 fn a_distance_to_a_tentative_union_is_that_to_the_union() {
-    let mut random = Random(42);
+    let mut random = Random::of(42);
     for round in 0..2 * DATA.len() {
         let (n, p) = (60, 1 + random.below(4));
         let x = draw(&mut random, DATA[round % DATA.len()], n, p);

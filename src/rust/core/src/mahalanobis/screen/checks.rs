@@ -77,14 +77,14 @@ impl Sample {
     }
 }
 
-/// Checks the answers of screens against the promises of [`ScreenRequest`] and [`ScreenAnswer`], for
-/// several capacities. `new_screen` makes a screen for a number of clusters.
+/// Checks the answers of screens against the promises of [`ScreenRequest`] and [`ScreenAnswer`],
+/// for several capacities. `new_screen` makes a screen for a number of clusters.
 pub fn check_answers(
     precision: MeanPrecision,
     new_screen: impl Fn(usize, ClusterFrame) -> Box<dyn Screen>,
 ) {
     const CAPACITIES: [usize; 5] = [1, 8, 65, 300, 2_000];
-    let mut random = Random(64);
+    let mut random = Random::of(64);
     for (data, n, p) in [
         (Data::Plain, 3, 2),
         (Data::Duplicates, 700, 5),

@@ -11,8 +11,8 @@ use crate::matrix::middle_of;
 use crate::single_precision::{down, up, UNIT};
 
 /// Log2 of the largest coordinate in a screen, in screen units, to within a factor of 2. Larger:
-/// fourth powers of distances overflow in 2²³ dimensions. Smaller: fourth powers of distances of 2⁻⁵⁰
-/// of the largest coordinate underflow. Both only make bounds useless, not wrong.
+/// fourth powers of distances overflow in 2²³ dimensions. Smaller: fourth powers of distances of
+/// 2⁻⁵⁰ of the largest coordinate underflow. Both only make bounds useless, not wrong.
 const LOG2_LARGEST_COORDINATE: i64 = 20;
 
 /// Largest norm of whitened differences, in screen units, whose square does not overflow in single
@@ -47,8 +47,8 @@ pub struct ClusterFrame {
 }
 
 impl ClusterFrame {
-    /// For the clusters of a problem in this bounding box. The centre is the median: around it, single
-    /// precision resolves the bulk of the data, however far outliers are.
+    /// For the clusters of a problem in this bounding box. The centre is the median: around it,
+    /// single precision resolves the bulk of the data, however far outliers are.
     pub fn of_problem(problem: &Problem, bounding_box: &BoundingBox) -> Self {
         let center = middle_of(problem.rows(), problem.x.ncols());
         let largest_offset = bounding_box.largest_offset(&center);
@@ -56,8 +56,8 @@ impl ClusterFrame {
         Self::new(center, largest_offset, problem.options.distance, log2_terms)
     }
 
-    /// For means whose coordinates differ from those of `center` by at most `largest_offset`, and for
-    /// clusters of at most 2^`log2_terms` members.
+    /// For means whose coordinates differ from those of `center` by at most `largest_offset`, and
+    /// for clusters of at most 2^`log2_terms` members.
     pub fn new(center: Vec<f64>, largest_offset: f64, distance: Distance, log2_terms: u32) -> Self {
         // The clamp keeps fourth powers in range; for smaller offsets it makes bounds loose.
         let exponent = (largest_offset.to_bits() >> 52) as i64 - 1022 - LOG2_LARGEST_COORDINATE;
@@ -138,8 +138,8 @@ impl ClusterFrame {
         }
     }
 
-    /// A mean in screen units, as one single or two per coordinate, and an upper bound on the norm of
-    /// the rounding.
+    /// A mean in screen units, as one single or two per coordinate, and an upper bound on the norm
+    /// of the rounding.
     fn rounded(&self, mean: &[f64]) -> (Vec<f32>, Vec<f32>, f64) {
         let scale = 1.0 / self.unit;
         let is_double = self.precision == MeanPrecision::Double;

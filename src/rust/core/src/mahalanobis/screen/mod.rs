@@ -5,19 +5,20 @@
 //! significant digits, and scaled by a power of two, so that no power of a distance overflows. With
 //! δ = a − b the difference of two means, the bounds are
 //!
-//! 1. ‖δ‖·s ≤ ‖Wδ‖, where s is a lower bound on the smallest singular value of the whitening factor W;
+//! 1. ‖δ‖·s ≤ ‖Wδ‖, where s is a lower bound on the smallest singular value of the whitening
+//!    factor W;
 //! 2. ‖Wδ‖ itself in single precision;
 //! 3. for full Mahalanobis distances, by Hölder's inequality,
-//!    (E‖r‖²)^(3/2) / (E‖r‖⁴)^(1/2) ≤ E‖r‖ with r = x − b over the members x of a cluster with mean a.
-//!    From central moments, E‖r‖² = V + ‖δ‖² and E‖r‖⁴ ≤ F + 4λ‖δ‖² + 4τ‖δ‖ + 2V‖δ‖² + ‖δ‖⁴.
+//!    (E‖r‖²)^(3/2) / (E‖r‖⁴)^(1/2) ≤ E‖r‖ with r = x − b over the members x of a cluster with mean
+//!    a. From central moments, E‖r‖² = V + ‖δ‖² and E‖r‖⁴ ≤ F + 4λ‖δ‖² + 4τ‖δ‖ + 2V‖δ‖² + ‖δ‖⁴.
 //!
-//! The bounds allow for rounding: each cluster's `error` bounds the distance between its stored mean
-//! and the exact one, and the other margins are a priori bounds of the form c·p·2⁻²⁴.
+//! The bounds allow for rounding: each cluster's `error` bounds the distance between its stored
+//! mean and the exact one, and the other margins are a priori bounds of the form c·p·2⁻²⁴.
 //!
 //! Where groups of clusters are tight and far apart, one single per coordinate cannot separate the
-//! clusters of a group. A frame of [`MeanPrecision::Double`] stores each coordinate as the sum of two
-//! singles (Dekker 1971, doi:10.1007/BF01397083): the sum of the parts' differences is exact to about
-//! 2⁻⁴⁷ of the coordinates.
+//! clusters of a group. A frame of [`MeanPrecision::Double`] stores each coordinate as the sum of
+//! two singles (Dekker 1971, doi:10.1007/BF01397083): the sum of the parts' differences is exact to
+//! about 2⁻⁴⁷ of the coordinates.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;

@@ -71,8 +71,8 @@ pub trait Screen: Send {
     /// Number of requests in one sweep that keep the device busy.
     fn batch(&self) -> usize;
 
-    /// Number of candidates that the first search for a cluster of so many members asks for. Fewer mean
-    /// more searches, more mean longer ones; only the time depends on it.
+    /// Number of candidates that the first search for a cluster of so many members asks for. Fewer
+    /// mean more searches, more mean longer ones; only the time depends on it.
     fn wanted(&self, _members: usize) -> usize {
         8
     }

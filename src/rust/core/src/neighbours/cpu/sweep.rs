@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn every_instruction_set_finds_the_same() {
-        let mut random = Random(31);
+        let mut random = Random::of(31);
         let mut rows = |n: usize| -> Vec<[f64; COLUMNS]> {
             (0..n)
                 .map(|_| std::array::from_fn(|_| random.normal()))

@@ -13,8 +13,8 @@ const RADIUS: usize = 0;
 const LEAST_LOW: usize = 1;
 const BALL_SCALARS: usize = 2;
 
-/// The balls around the clusters of every few blocks, as lanes of blocks: centres, then the radius and
-/// the least `low` of the clusters.
+/// The balls around the clusters of every few blocks, as lanes of blocks: centres, then the radius
+/// and the least `low` of the clusters.
 #[derive(Debug)]
 pub struct Balls {
     /// Blocks of clusters per ball.
@@ -94,8 +94,8 @@ impl Balls {
         )
     }
 
-    /// Lower bounds on the distances from a query to all clusters in each ball of a block of balls. Below
-    /// zero in a ball, the lower the farther from its edge.
+    /// Lower bounds on the distances from a query to all clusters in each ball of a block of balls.
+    /// Below zero in a ball, the lower the farther from its edge.
     #[inline(always)]
     pub fn bounds<S: Simd, const DOUBLE: bool>(
         &self,
@@ -150,7 +150,8 @@ fn set_center(ball: &mut [Row], lane: usize, blocks: &[Row], layout: &Layout) {
     }
 }
 
-/// For each cluster of a block, an upper bound on its distance from a ball's centre, errors included.
+/// For each cluster of a block, an upper bound on its distance from a ball's centre, errors
+/// included.
 fn reaches(ball: &[Row], lane: usize, block: &[Row], layout: &Layout) -> Row {
     let (p, coordinates) = (layout.dimensions, layout.coordinates());
     let mut squares = [0.0f32; LANES];

@@ -15,12 +15,12 @@ use crate::next_float::NextFloat;
 use crate::roster::Roster;
 use crate::simd::dispatch;
 
-/// Fewest merges that are prepared together, if there are threads. Fewer do not take the same time on each
-/// of them; more grow old.
+/// Fewest merges that are prepared together, if there are threads. Fewer do not take the same time
+/// on each of them; more grow old.
 const MIN_BATCH: usize = 32;
 
-/// Fewest coordinates of clusters that searches divide among threads. Fewer take less time than to divide
-/// them.
+/// Fewest coordinates of clusters that searches divide among threads. Fewer take less time than to
+/// divide them.
 pub const MIN_PARALLEL_COORDINATES: usize = 1 << 14;
 
 /// Fewest coordinates of near groups for a part of a sweep, which a thread makes in about 3 µs.

@@ -6,9 +6,9 @@ use crate::mahalanobis::screen::frame::{ClusterFrame, MeanPrecision};
 /// Clusters per block: the singles of the widest vector register (AVX-512).
 pub const LANES: usize = 16;
 
-/// Blocks per group. Clusters that are pushed one after the other are often near each other, so that a
-/// sweep can skip most groups as a whole. Larger: fewer groups are skipped. Smaller: more balls to
-/// compare.
+/// Blocks per group. Clusters that are pushed one after the other are often near each other, so
+/// that a sweep can skip most groups as a whole. Larger: fewer groups are skipped. Smaller: more
+/// balls to compare.
 pub const GROUP: usize = 16;
 
 /// Clusters per group.

@@ -25,8 +25,8 @@ pub struct Register<'a, S: Simd> {
 }
 
 impl<S: Simd> Register<'_, S> {
-    /// Lower bounds on the directed distances from the clusters to the query and back, all but those
-    /// from the clusters' own whitening factors. `room` is for one register per dimension.
+    /// Lower bounds on the directed distances from the clusters to the query and back, all but
+    /// those from the clusters' own whitening factors. `room` is for one register per dimension.
     #[inline(always)]
     pub fn bounds<const DOUBLE: bool>(
         &self,

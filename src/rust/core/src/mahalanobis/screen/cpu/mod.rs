@@ -1,5 +1,5 @@
-//! The screen on the CPU: blocks of clusters, stored dimension after dimension, that a sweep compares
-//! with a query in vector registers.
+//! The screen on the CPU: blocks of clusters, stored dimension after dimension, that a sweep
+//! compares with a query in vector registers.
 
 mod balls;
 mod cpu_screen;

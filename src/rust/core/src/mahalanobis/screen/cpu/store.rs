@@ -14,15 +14,15 @@ use crate::roster::Roster;
 /// The user of the memory, for errors.
 const SCREEN: &str = "the screen of the clusters needs";
 
-/// The active clusters, in places of a spatial order: clusters that are near each other are often in one
-/// block.
+/// The active clusters, in places of a spatial order: clusters that are near each other are often
+/// in one block.
 #[derive(Debug)]
 pub struct ClusterStore {
     pub layout: Layout,
     /// In order of birth.
     pub roster: Roster,
-    /// In spatial order: that in which the first clusters were pushed. A later one takes the place of
-    /// one that was just removed, for that is a part of it.
+    /// In spatial order: that in which the first clusters were pushed. A later one takes the place
+    /// of one that was just removed, for that is a part of it.
     pub places: Roster,
     /// Whether no cluster was removed yet. Then both orders are the same.
     is_in_order: bool,

@@ -20,9 +20,9 @@ pub struct NearGroup {
     group: u32,
 }
 
-/// The groups of the first `blocks` that can hold a cluster whose bound is below the limit, as a kernel;
-/// `DOUBLE` where coordinates have second parts. The nearest are first, an incomplete one, which has no
-/// ball, is last.
+/// The groups of the first `blocks` that can hold a cluster whose bound is below the limit, as a
+/// kernel; `DOUBLE` where coordinates have second parts. The nearest are first, an incomplete one,
+/// which has no ball, is last.
 pub struct NearGroups<'a, const DOUBLE: bool> {
     pub store: &'a ClusterStore,
     pub query: &'a ClusterView,
@@ -135,8 +135,9 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         for part in 0..registers {
             let row = |k: usize| rows[k * registers + part];
             let square = squared_distance::<S, DOUBLE>(simd, query, rows, part);
-            // Is (s_a + s_b)·(shrink·√square − error) ≤ 2·limit? Asked without the root. True for all
-            // clusters where both sides underflow, and never for a removed one, whose low is NaN.
+            // Is (s_a + s_b)·(shrink·√square − error) ≤ 2·limit? Asked without the root. True for
+            // all clusters where both sides underflow, and never for a removed one, whose low is
+            // NaN.
             let low = simd.add_f32s(query_low, row(coordinates + LOW));
             let error = simd.add_f32s(query_error, row(coordinates + ERROR));
             let left = simd.mul_f32s(low, cautious);
@@ -161,8 +162,8 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         }
     }
 
-    /// Keeps those of the `near` lanes of a register, whose first is at this place, whose bounds are
-    /// below the limit.
+    /// Keeps those of the `near` lanes of a register, whose first is at this place, whose bounds
+    /// are below the limit.
     #[inline(always)]
     fn collect<S: Simd>(
         &mut self,

@@ -37,8 +37,8 @@ impl WhitenedTarget {
         })
     }
 
-    /// A lower bound on ‖Wδ‖ for the difference δ between a query and this cluster, which is in this
-    /// `lane` of a block's rows. `distance` is ‖δ‖, `error` the sum of both errors.
+    /// A lower bound on ‖Wδ‖ for the difference δ between a query and this cluster, which is in
+    /// this `lane` of a block's rows. `distance` is ‖δ‖, `error` the sum of both errors.
     #[inline(always)]
     pub fn bound<S: Simd>(
         &self,

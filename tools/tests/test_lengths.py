@@ -1,0 +1,117 @@
+"""Holds sources to 100 columns and 500 lines. Run by python3 -m unittest discover tools/tests"""
+
+import re
+import unittest
+
+from tree import ROOT, tracked
+
+COLUMNS = 100
+LINES = 500
+
+# R, Rust, CUDA, C, C++, Python, shell and settings; tools, which have no suffix. Markdown has
+# tables, whose rows are one line each.
+SOURCE = re.compile(
+    r"\.(R|rs|cu|cuh|c|h|cpp|hpp|py|sh|toml)$"
+    r"|(^|/)(configure|cleanup)(\.win)?$|^(tools|\.ci)/[a-z-]+$|(^|/)(Dockerfile|CITATION)$"
+)
+
+# tools/document writes it.
+GENERATED = {"R/extendr-wrappers.R"}
+
+# Files with lines that are longer, and their number. A changed kernel has to be tested on a GPU
+# again, so these lines wait for the next change of their file.
+LONG_LINES = {
+    "src/rust/cuda/kernels/distance.cuh": 2,
+    "src/rust/cuda/kernels/host/tree.cpp": 2,
+    "src/rust/cuda/kernels/partner.cuh": 1,
+    "src/rust/cuda/kernels/screen_bounds.cuh": 3,
+    "src/rust/cuda/kernels/screen_launch.cuh": 1,
+    "src/rust/cuda/kernels/shape.cuh": 2,
+    "src/rust/cuda/kernels/tree.cu": 4,
+    "src/rust/cuda/kernels/tree_balls.cuh": 1,
+    "src/rust/cuda/kernels/tree_chain.cuh": 5,
+    "src/rust/cuda/kernels/tree_compact.cuh": 1,
+    "src/rust/cuda/kernels/tree_decide.cuh": 4,
+    "src/rust/cuda/kernels/tree_distances.cuh": 2,
+    "src/rust/cuda/kernels/tree_help.cuh": 8,
+    "src/rust/cuda/kernels/tree_launch.cuh": 3,
+    "src/rust/cuda/kernels/tree_merge.cuh": 6,
+    "src/rust/cuda/kernels/tree_node.cuh": 2,
+    "src/rust/cuda/kernels/tree_plan.cuh": 17,
+    "src/rust/cuda/kernels/tree_search.cuh": 6,
+    "src/rust/cuda/kernels/tree_start.cuh": 5,
+    "src/rust/cuda/kernels/tree_union.cuh": 8,
+    "src/rust/cuda/kernels/tree_worker.cuh": 1,
+    "src/rust/cuda/kernels/whitening.cuh": 8,
+}
+
+# Files with more lines, and why each stays one file.
+LONG_FILES = {
+    "src/rust/cuda/kernels/tree_chain.cuh": "a kernel: to be split when it changes",
+    "src/rust/cuda/kernels/tree_merge.cuh": "a kernel: to be split when it changes",
+    "src/rust/cuda/kernels/tree_plan.cuh": "a kernel: to be split when it changes",
+    "src/rust/cuda/src/blocks/decisions.rs": "a list of decisions, each with its test",
+    "src/rust/cuda/src/cuda.rs": "one type with a short impl for each trait of a device",
+    "src/rust/cuda/src/neighbours/search/tests.rs": "one stand-in for a device in all its tests",
+    "src/rust/cuda/src/tree/arrays.rs": "one table of the arrays of the tree's kernels",
+    "src/rust/cuda/src/tree/launch.rs": "one type with the state of all launches of a tree",
+    "tests/testthat/test-gknn-files.R": "the tests of one format of files",
+    "tests/testthat/test-observations.R": "a list of classes of data, each with its tests",
+}
+
+
+def is_source(name: str) -> bool:
+    return bool(SOURCE.search(name)) and name not in GENERATED
+
+
+def problems(files: dict, long_lines: dict, long_files: dict) -> list:
+    """What is too long in sources, by their names, and exceptions that are not needed."""
+    found = []
+    for name, text in files.items():
+        lines = text.splitlines()
+        long = [number for number, line in enumerate(lines, 1) if len(line) > COLUMNS]
+        if len(long) > long_lines.get(name, 0):
+            found += [f"{name}:{number}: more than {COLUMNS} columns" for number in long]
+        elif len(long) < long_lines.get(name, 0):
+            found.append(f"{name}: LONG_LINES has more than its {len(long)}")
+        if len(lines) > LINES and name not in long_files:
+            found.append(f"{name}: {len(lines)} lines, more than {LINES}")
+        elif len(lines) <= LINES and name in long_files:
+            found.append(f"{name}: LONG_FILES has it, with {len(lines)} lines")
+    gone = sorted({*long_lines, *long_files} - files.keys())
+    return found + [f"{name}: an exception for a file that is not here" for name in gone]
+
+
+class Lengths(unittest.TestCase):
+    def test_sources_keep_to_their_lengths(self):
+        files = {name: (ROOT / name).read_text() for name in tracked() if is_source(name)}
+        found = problems(files, LONG_LINES, LONG_FILES)
+        self.assertEqual(found, [], "\n" + "\n".join(found))
+
+    def test_what_is_too_long_is_found(self):
+        wide, narrow = "é" * COLUMNS + "1\n", "é" * COLUMNS + "\n"
+        for text, found in {
+            narrow * LINES: [],
+            narrow + wide: ["a.R:2: more than 100 columns"],
+            "1\n" * (LINES + 1): ["a.R: 501 lines, more than 500"],
+        }.items():
+            self.assertEqual(problems({"a.R": text}, {}, {}), found)
+
+    def test_exceptions_are_those_that_are_needed(self):
+        wide = "1" * (COLUMNS + 1) + "\n"
+        files = {"a.cu": 2 * wide, "b.rs": "1\n" * (LINES + 1)}
+        self.assertEqual(problems(files, {"a.cu": 2}, {"b.rs": "a reason"}), [])
+        self.assertEqual(len(problems(files, {"a.cu": 1}, {"b.rs": "a reason"})), 2)
+        self.assertEqual(len(problems(files, {"a.cu": 3}, {"b.rs": "a reason"})), 1)
+        self.assertEqual(len(problems({"b.rs": "1\n"}, {}, {"b.rs": "a reason"})), 1)
+        self.assertEqual(len(problems({}, {"a.cu": 2}, {"b.rs": "a reason"})), 2)
+
+    def test_sources_are_told_from_other_files(self):
+        for name in ["R/a.R", "tools/test", "configure.win", "src/rust/cuda/kernels/tree.cuh"]:
+            self.assertTrue(is_source(name), name)
+        for name in ["README.md", "man/a.Rd", "R/extendr-wrappers.R", "vignettes/a.Rmd"]:
+            self.assertFalse(is_source(name), name)
+
+
+if __name__ == "__main__":
+    unittest.main()
