@@ -66,6 +66,7 @@ name_populations <- function(x, names) {
            "it must be the value of cut_populations() or predict(), or a population model", call)
   }
   of <- population_numbers(x, "x", call)
+  check_parts(attributes(x), length(of$names), call)
   merging <- merging_of(new_names(of$names, names, call), of$sizes, of$number)
   merged_populations(x, of, merging)
 }
@@ -185,6 +186,22 @@ sum_by <- function(values, group, count) {
   all
 }
 
+# Stops unless the attributes of k populations that a merge changes fit.
+check_parts <- function(attributes, k, call) {
+  clusters <- attributes$clusters
+  roots <- attributes$roots
+  separation <- attributes$separation
+  nearest <- separation$nearest
+  is_sound <- (is.null(clusters) || is_population_numbers(clusters) && all(clusters <= k)) &&
+    (is.null(roots) || length(roots) == k) &&
+    (is.null(separation) || is_separation(separation, k) && all(nearest %in% c(NA, seq_len(k))))
+  if (!is_sound) {
+    refuse("x", "has attributes that do not fit",
+           "it must be the value of cut_populations() or predict()", call)
+  }
+  if (inherits(attributes$model, "population_model")) check_model_names(attributes$model, call)
+}
+
 merged_populations <- function(x, of, merging) {
   levels <- merging$levels
   k <- length(levels)
@@ -202,7 +219,7 @@ merged_populations <- function(x, of, merging) {
       attributes$roots <- unname(lapply(split(parts, factor(to, seq_len(k))), unlist))
     }
     if (!is.null(attributes$clusters)) attributes$clusters <- c(0L, to)[attributes$clusters + 1L]
-    if (is.data.frame(attributes$separation)) {
+    if (!is.null(attributes$separation)) {
       attributes$separation <- merged_separation(attributes$separation, to, k)
     }
   }

@@ -223,3 +223,14 @@ test_that("the rest of a union is not part of its clusters", {
   expected[population == 0] <- 0L
   expect_identical(core, expected)
 })
+
+test_that("populations whose attributes do not fit are refused", {
+  h <- gmhclust(some_cells(300), threshold = 30, warn = FALSE)
+  found <- cut_populations(h, 4, X = some_cells(300))
+  for (name in c("clusters", "roots", "separation")) {
+    forged <- found
+    attr(forged, name) <- if (name == "separation") data.frame(nearest = 1:9) else c("a", "b")
+    expect_refused(name_populations(forged, c("T" = 1, "T" = 2)), "has attributes that do not fit",
+                   by = "name_populations")
+  }
+})
