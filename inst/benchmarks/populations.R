@@ -299,6 +299,7 @@ measure_set <- function(set, files, names, options) {
   )
   means$lowest_rows <- round(apply(matrix(all[, "lowest_rows", ], length(names)), 1, min), 3)
   means$cells <- round(means$cells)
+  means$repeats <- options$repeats
   means$date <- format(Sys.Date())
   means$machine <- machine_name()
   means
