@@ -43,11 +43,12 @@
 #' divided by the lower of the two peaks, with the same weight for both clusters, whatever their
 #' sizes: 0 for an empty valley, 1 for none. Two clusters are apart if the depth is below 0.3, and
 #' below 0.7 with their true weights; or below 0.5, and below 0.1 with true weights, for small
-#' clusters far away. From the leaves of the condensed tree to its root, the clusters of one side of
-#' a split are compared with those of the other, and while any two are not apart, the most alike two
-#' become one. So a population may be a union of clusters from several places of the tree. A cloud
-#' without a valley stays one population. Of large clusters, 2,000 cells are compared, evenly spread
-#' in the order of the tree; nothing is random.
+#' clusters far away. A side needs at least 5 cells, and one for every two columns. From the leaves
+#' of the condensed tree to its root, the clusters of one side of a split are compared with those of
+#' the other, and while any two are not apart, the most alike two become one. So a population may be
+#' a union of clusters from several places of the tree. A cloud without a valley stays one
+#' population. Of large clusters, 2,000 cells are compared, evenly spread in the order of the tree;
+#' nothing is random.
 #'
 #' Many populations have no valleys between them: stages of activation, or levels of one marker.
 #' Several levels are right there. `level = "finer"` applies the splits from the top up to the first

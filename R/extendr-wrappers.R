@@ -252,8 +252,8 @@ job_crossings <- function(merge, order) .Call(wrap__job_crossings, merge, order)
 #' @param threads integer.
 #' @return External pointer to the job. Its value is list(groups, finer, valleys, nearest,
 #'   separation): by cluster, the number of the population that it is part of, 0 for none, `chosen`
-#'   if given; the same of the finer level; by split, the depth of its valley; by population, the most
-#'   alike other one, and the depth of the valley towards it.
+#'   if given; the same of the finer level; by split, the depth of its valley; by population, the
+#'   most alike other one, and the depth of the valley towards it.
 #' @noRd
 job_populations <- function(x, merge, members, leaf, node, split, chosen, finer, threads) .Call(wrap__job_populations, x, merge, members, leaf, node, split, chosen, finer, threads)
 

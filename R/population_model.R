@@ -243,7 +243,7 @@ population_model_problem <- function(model) {
         !setequal(population, seq_len(k))) {
     return("`population` has not the numbers of the populations")
   }
-  if (!is_single_number(model$width) || is.object(model$width) ||
+  if (!is_single_number(model$width) || is.object(model$width) || model$width < 1 ||
         !is_plain(model$used, "integer") || length(model$used) != ncol(means) ||
         !all(model$used %in% seq_len(model$width))) {
     return("`used` has not the number of a column for each column of `means`")

@@ -277,9 +277,12 @@ test_that("valleys do not depend on the order of the rows", {
   mixed$merge[] <- ifelse(h$merge < 0, -id[abs(h$merge)], h$merge)
   mixed$merge <- sort_merge_rows(mixed$merge)
   mixed$order <- id[h$order]
-  expect_identical(
-    plain(cut_populations(mixed, X = x[order, ])), plain(cut_populations(h, X = x))[order]
-  )
+  for (level in c("clear", "finer")) {
+    found <- cut_populations(h, X = x, level = level)
+    again <- cut_populations(mixed, X = x[order, ], level = level)
+    expect_identical(plain(again), plain(found)[order])
+    expect_identical(attr(again, "separation"), attr(found, "separation"))
+  }
 })
 
 test_that("each population says which one is the most alike, and each split how deep it is", {
