@@ -6,7 +6,6 @@
 
 mod arguments;
 mod device;
-mod engine;
 mod folder;
 mod folder_lock;
 mod gcutree;
@@ -27,7 +26,6 @@ mod reserve;
 mod results;
 mod rvalue;
 mod vector;
-mod workload;
 
 use extendr_api::prelude::*;
 // extendr's top module has the name of the library, so the module of that name needs another one.

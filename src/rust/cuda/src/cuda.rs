@@ -153,14 +153,6 @@ impl Cuda {
     pub fn devices(&self) -> usize {
         self.devices.len()
     }
-
-    /// After the failure of a device, has the devices opened afresh at their next use. Other errors
-    /// change nothing.
-    pub fn forget_on_failure(&self, error: &Error) {
-        for device in &self.devices {
-            device.forget_on_failure(error);
-        }
-    }
 }
 
 /// The numbers of all devices.
@@ -262,8 +254,20 @@ fn front_to_leave(
 }
 
 impl gmhclust_core::Device for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
     fn cpu(&self) -> &Cpu {
         &self.cpu
+    }
+
+    /// After the failure of a device, has the devices opened afresh at their next use. Other errors
+    /// change nothing.
+    fn failed(&self, error: &Error) {
+        for device in &self.devices {
+            device.forget_on_failure(error);
+        }
     }
 }
 

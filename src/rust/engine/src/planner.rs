@@ -2,9 +2,10 @@
 //!
 //! [`MEASURED`] is the one place of all crossover figures. They change nothing but the time.
 
-use gmhclust_core::linkage::Linkage;
-use gmhclust_core::mahalanobis::{Distance, ProblemSizes};
+use gmhclust_core::mahalanobis::Distance;
 use gmhclust_cuda::{Handover, MOST_TREE_COLUMNS};
+
+use crate::workload::Workload;
 
 /// Sizes from which on a GPU is faster.
 #[derive(Debug, Clone, Copy)]
@@ -88,35 +89,6 @@ pub const MEASURED: Crossovers = Crossovers {
     chain_clusters: 2_048,
 };
 
-/// The size of a job, for the choice of a device.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Workload {
-    Agglomeration {
-        sizes: ProblemSizes,
-        columns: usize,
-        distance: Distance,
-    },
-    /// Pairs of observations to compare, each in that many columns.
-    Pairs { count: usize, columns: usize },
-    /// Linkage of observations through a matrix: of their distances in that many columns, or of
-    /// given dissimilarities.
-    Linkage {
-        linkage: Linkage,
-        observations: usize,
-        columns: Option<usize>,
-    },
-}
-
-impl Workload {
-    /// Whether several GPUs can share the work. If not, only one is opened.
-    pub fn is_divisible(&self) -> bool {
-        match self {
-            Self::Agglomeration { sizes, .. } => sizes.apriori_clusters > 0,
-            Self::Pairs { .. } | Self::Linkage { .. } => true,
-        }
-    }
-}
-
 /// The crossovers beside a number of threads.
 #[derive(Debug, Clone, Copy)]
 pub struct Planner {
@@ -192,22 +164,10 @@ impl Planner {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use gmhclust_core::linkage::Linkage;
+    use gmhclust_core::mahalanobis::ProblemSizes;
 
-    #[test]
-    fn gpus_share_apriori_clusters_but_not_one_problem() {
-        let work = |apriori_clusters| Workload::Agglomeration {
-            sizes: ProblemSizes {
-                largest: 10_000,
-                apriori_clusters,
-                observations: 20_000,
-            },
-            columns: 14,
-            distance: Distance::Centroid,
-        };
-        assert!(!work(0).is_divisible());
-        assert!(work(2).is_divisible());
-    }
+    use super::*;
 
     #[test]
     fn a_gpu_is_preferred_for_large_problems_many_small_ones_many_pairs_and_large_matrices() {
