@@ -7,7 +7,6 @@
 mod arguments;
 mod as_igraph;
 mod device;
-mod engine;
 mod folder;
 mod folder_lock;
 mod gcutree;
@@ -29,7 +28,6 @@ mod reserve;
 mod results;
 mod rvalue;
 mod vector;
-mod workload;
 
 use extendr_api::prelude::*;
 // extendr's top module has the name of the library, so the module of that name needs another one.

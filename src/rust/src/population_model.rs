@@ -171,7 +171,7 @@ fn fitted_to_r(fitted: Fitted) -> CoreResult<Robj> {
     } = fitted;
     let (count, p) = (components.sizes.len(), components.columns);
     let (covariances, variance) = match &components.shape {
-        Shape::Variance(variance) => (rvalue::null(), rvalue::double(*variance)?),
+        Shape::Variance(variance) => (rvalue::null(), vector::double(*variance)?),
         Shape::Covariances(all) => {
             let of = |c: usize, i: usize, j: usize| {
                 all[c * packed_len(p) + packed_len(i.max(j)) + i.min(j)]
