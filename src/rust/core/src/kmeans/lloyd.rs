@@ -108,7 +108,7 @@ struct Lloyd<'a> {
     centers: Array2<f64>,
     /// By observation: the number of its cluster; `k` before the first iteration.
     cluster: Vec<u32>,
-    /// By observation: the second-nearest center in its last search.
+    /// By observation: the other one of the two nearest centers in its last search.
     rivals: Vec<u32>,
     bounds: Vec<Bounds>,
 }
@@ -224,7 +224,12 @@ impl<'a> Lloyd<'a> {
             };
             changed |= self.cluster[i] != center;
             self.cluster[i] = center;
-            self.rivals[i] = found.next.1;
+            // Where roots tie, the center may be the second one.
+            self.rivals[i] = if found.next.1 == center {
+                found.nearest.1
+            } else {
+                found.next.1
+            };
         }
         Ok(changed)
     }

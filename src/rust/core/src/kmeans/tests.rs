@@ -13,7 +13,7 @@ use crate::monitor::Monitor;
 use crate::observations::Observations;
 use crate::testing::rows::Rows;
 use crate::testing::shrink::{cases, for_all, smaller, with_each, Shrink, Simpler};
-use crate::testing::{draw, observations, Data, Random};
+use crate::testing::{array, draw, observations, Data, Random};
 
 impl Shrink for LloydCase {
     fn simpler(&self) -> Simpler<Self> {
@@ -42,6 +42,51 @@ fn ties_go_to_the_smaller_number_and_sums_decide_where_roots_tie() {
     assert_eq!(square(x.row_slice(0), centers.row_slice(0)).sqrt(), 1.0);
     let found = check(&x, centers.view(), 1, &cpu, "roots tie");
     assert_eq!(found.cluster[0], 1);
+}
+
+#[test]
+fn a_center_that_wins_by_sums_only_may_lose_its_observation_later() {
+    // For the first observation, the roots of centers 0 and 2 tie, and the sum of 2 is less.
+    let row = |values: &[(usize, f64)]| {
+        let mut row = vec![0.0; 13];
+        values.iter().for_each(|&(at, value)| row[at] = value);
+        row
+    };
+    let x = [
+        row(&[(8, 2e-31), (10, 7e-31), (12, -8e-31)]),
+        row(&[(12, -6e-31)]),
+        row(&[(11, 1.0)]),
+        row(&[(6, 8e-31), (12, -2e-30)]),
+        row(&[(4, 1.9e-30), (8, 1.9e-30), (12, 1e-30)]),
+    ];
+    let one = 1e-30;
+    let same = |columns: &[usize], value| columns.iter().map(|&at| (at, value)).collect::<Vec<_>>();
+    let centers = [
+        row(&[
+            same(&[0, 1, 7, 9, 11], one),
+            same(&[8, 10], -one),
+            vec![(4, -2e-30)],
+        ]
+        .concat()),
+        row(&[
+            same(&[8, 10], -one),
+            vec![(5, 1.9e-30), (6, 7e-31), (9, 2e-30), (11, one)],
+        ]
+        .concat()),
+        row(&[same(&[0, 1, 2, 5, 6, 10, 11], one), same(&[3, 8], 2e-30)].concat()),
+    ];
+    let square = |center: &[f64]| square(&x[0], center);
+    assert_eq!(square(&centers[0]).sqrt(), square(&centers[2]).sqrt());
+    assert!(square(&centers[0]) > square(&centers[2]));
+    let (x, centers) = (x.concat(), centers.concat());
+    let cpu = Cpu::new(1).unwrap();
+    check(
+        &observations(x, 5, 13),
+        array(centers, 3, 13).view(),
+        3,
+        &cpu,
+        "near centers",
+    );
 }
 
 #[test]
