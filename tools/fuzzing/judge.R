@@ -107,7 +107,8 @@ invalid_names <- function(value) {
 
 invalid_codes <- function(value) {
   codes <- S4Vectors::metadata(value)$cluster_codes
-  if (!is.data.frame(codes) || anyNA(codes) || !all(vapply(codes, is.factor, NA))) return("no codes")
+  is_sound <- is.data.frame(codes) && !anyNA(codes) && all(vapply(codes, is.factor, NA))
+  if (!is_sound) return("no codes")
   if (!identical(levels(value$cluster_id), levels(codes[, 1]))) return("codes of no cluster")
   if (anyNA(value$cluster_id)) "cells without a cluster"
 }

@@ -14,14 +14,15 @@ UNMEASURED = "not measured in the tree"
 HELP = {
     "R/devices.R": [
         "does the last merges then, from {SCREEN_CLUSTERS} clusters down",
-        "If there are at least {BLOCK_PROBLEMS_PER_THREAD} apriori clusters for each CPU thread, the "
-        "GPU clusters within apriori clusters entirely",
+        "If there are at least {BLOCK_PROBLEMS_PER_THREAD} apriori clusters for each CPU thread, "
+        "the GPU clusters within apriori clusters entirely",
         "those with up to {BLOCK_MOST_OBSERVATIONS} observations",
         "makes all merges of those with {TREE_BESIDE_BLOCKS_CLUSTERS} observations or more",
         "cosines in {HALF_COLUMNS} columns or more",
-        "start with at least {TREE_CLUSTERS} clusters and {TREE_CLUSTERS_per_thread} more for each "
-        "CPU thread; with full distances, {FULL_TREE_CLUSTERS} and {FULL_TREE_CLUSTERS_per_thread}; "
-        "with more than 40 columns, {SCREEN_CLUSTERS} and {SCREEN_CLUSTERS_per_thread}. Or if there "
+        "start with at least {TREE_CLUSTERS} clusters and {TREE_CLUSTERS_per_thread} more for "
+        "each CPU thread; with full distances, {FULL_TREE_CLUSTERS} and "
+        "{FULL_TREE_CLUSTERS_per_thread}; with more than 40 columns, {SCREEN_CLUSTERS} and "
+        "{SCREEN_CLUSTERS_per_thread}. Or if there "
         "are at least {BLOCK_PROBLEMS_PER_THREAD} apriori clusters for each thread, which together "
         "have at least {BLOCK_OBSERVATIONS} observations and {BLOCK_OBSERVATIONS_per_thread} more "
         "for each thread;",

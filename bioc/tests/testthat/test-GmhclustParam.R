@@ -41,7 +41,8 @@ test_that("without k, populations are those with valleys between them", {
   param <- GmhclustParam(threshold = 50, rest = "none", warn = FALSE)
   expected <- cut_populations(gmhclust(x, 50, warn = FALSE), X = x)
   expect_gt(attr(expected, "k"), 2)
-  expect_identical(as.integer(clusterRows(x, param)), replace(as.integer(expected), expected == 0, NA))
+  numbers <- replace(as.integer(expected), expected == 0, NA)
+  expect_identical(as.integer(clusterRows(x, param)), numbers)
 })
 
 test_that("by default each row has a cluster, so that a pipeline goes on", {

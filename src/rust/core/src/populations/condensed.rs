@@ -33,9 +33,9 @@ impl Condensed {
     /// `node` at its top, a leaf 1 … n or n + j for merge j, and the number s of the `split` that
     /// divides it into the clusters numbered 2s and 2s + 1 from 1, 0 for none.
     ///
-    /// `leaf` is the leaf, from 1, of each observation; `None` if they are the leaves. `compare` tells
-    /// observations apart by their values, so that the order of the rows of the data hardly matters.
-    /// O(n).
+    /// `leaf` is the leaf, from 1, of each observation; `None` if they are the leaves. `compare`
+    /// tells observations apart by their values, so that the order of the rows of the data hardly
+    /// matters. O(n).
     ///
     /// # Errors
     /// `Error::Input` where these do not fit; `Error::Memory`.

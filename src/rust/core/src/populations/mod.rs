@@ -1,5 +1,5 @@
-//! Populations of a tree without a number of them: clusters that a density valley keeps apart. And how
-//! new observations are mapped to populations.
+//! Populations of a tree without a number of them: clusters that a density valley keeps apart. And
+//! how new observations are mapped to populations.
 //!
 //! [`Search`] is the entry. Modules import only from those above them in this list:
 //!
