@@ -40,7 +40,8 @@ gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) 
     left <- unfinished_blocks(search$files, progress, call)
   }
   if (progress && is.null(workers)) {
-    search$progress <- joint_progress(sum(vapply(left, count_rows, 0)) * nrow(search$x))
+    pairs <- sum(vapply(left, count_rows, 0)) * nrow(search$x)
+    search$progress <- joint_progress(pairs, "Finding neighbours")
   }
   found <- run_tasks(
     left, "search_block", search, workers,
@@ -74,8 +75,8 @@ name_of_queries <- function(search) {
 # One progress bar for several jobs with `total` work in all. Returns a list of three functions:
 # step(work) gives the argument `progress` of run_job() for a job with this much work, done(work)
 # must be called after the job, and close() at the end.
-joint_progress <- function(total, envir = parent.frame()) {
-  bar <- progress_bar("Finding neighbours", envir)
+joint_progress <- function(total, what, envir = parent.frame()) {
+  bar <- progress_bar(what, envir)
   before <- 0
   list(
     step = function(work) {

@@ -15,7 +15,8 @@
 #'   the nearest population, which needs `X`.
 #' @param X The observations of the tree: a numeric matrix or data frame with a row for each leaf,
 #'   or another object that [observations()] takes. If `h` is the top of a tree, the observations of
-#'   its leaves, or of the whole tree.
+#'   its leaves, or of the whole tree. With `X`, the populations keep their means and covariances,
+#'   by which [`predict()`][predict.populations] maps other cells to them.
 #' @param level Without `k`: `"clear"` finds the populations that valleys keep apart; `"finer"`
 #'   divides them as far as the splits of the tree, from its top, show any valley. Needs `X`.
 #' @param threads The number of CPU threads. `NULL` means the default, see [gmhclust()]. The result
@@ -42,11 +43,12 @@
 #' divided by the lower of the two peaks, with the same weight for both clusters, whatever their
 #' sizes: 0 for an empty valley, 1 for none. Two clusters are apart if the depth is below 0.3, and
 #' below 0.7 with their true weights; or below 0.5, and below 0.1 with true weights, for small
-#' clusters far away. From the leaves of the condensed tree to its root, the clusters of one side of
-#' a split are compared with those of the other, and while any two are not apart, the most alike two
-#' become one. So a population may be a union of clusters from several places of the tree. A cloud
-#' without a valley stays one population. Of large clusters, 2,000 cells are compared, evenly spread
-#' in the order of the tree; nothing is random.
+#' clusters far away. A side needs at least 5 cells, and one for every two columns. From the leaves
+#' of the condensed tree to its root, the clusters of one side of a split are compared with those of
+#' the other, and while any two are not apart, the most alike two become one. So a population may be
+#' a union of clusters from several places of the tree. A cloud without a valley stays one
+#' population. Of large clusters, 2,000 cells are compared, evenly spread in the order of the tree;
+#' nothing is random.
 #'
 #' Many populations have no valleys between them: stages of activation, or levels of one marker.
 #' Several levels are right there. `level = "finer"` applies the splits from the top up to the first
@@ -65,15 +67,13 @@
 #' nearest cluster, but decides by heights, which must increase.
 #'
 #' With `rest = "nearest"`, a cell outside of all populations gets the population of least
-#' Mahalanobis distance: that of the population's mean and covariance, without the outliers.
-#' Redundant columns of `X` are left out, as in [gmhclust()]. If the covariance of any population is
-#' singular all the same, all distances are Euclidean distances to means, with a message of class
-#' `gmhclust_message_singular`.
+#' Mahalanobis distance: that of the population's mean and covariance, without the outliers. See
+#' [population_model()] for redundant columns and singular covariances.
 #'
 #' @section Time and memory:
 #' Time and memory are proportional to the number of leaves: about 700 bytes for each. With `rest =
-#' "nearest"`, each leaf that is in no population takes about 32 bytes more for each column of X. A
-#' valley takes some milliseconds; there are as many as splits, and as pairs of populations.
+#' "nearest"`, each leaf that is in no population takes 8 bytes more for each column of X. A valley
+#' takes some milliseconds; there are as many as splits, and as pairs of populations.
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
 #'   each leaf, 0 for none, named by the tree's labels if it has any. Populations are numbered by
@@ -95,6 +95,7 @@
 #'     \item{`roots`}{a list: the merges, rows of `h$merge`, that complete the clusters of each
 #'       population; for a single leaf its negative number.}
 #'     \item{`finer`}{the number of populations of the finer level; `NA` with `k` or without `X`.}
+#'     \item{`model`}{with `X`, what [population_model()] returns.}
 #'   }
 #'   `print()` shows the sizes, and how clear the populations are; `summary()` gives both, and the
 #'   shares, as a data frame. Subsets, comparisons and `as.integer()` give plain vectors;
@@ -117,8 +118,8 @@
 #' Langfelder P, Zhang B, Horvath S (2008). Defining clusters from a hierarchical cluster tree: the
 #' Dynamic Tree Cut package for R. *Bioinformatics* 24(5), 719-720.
 #' \doi{10.1093/bioinformatics/btm563}
-#' @seealso [plot.populations()], [plot_populations()] and [plot_tree()] for pictures; [gcutree()],
-#'   [cutree_top()].
+#' @seealso [plot.populations()], [plot_populations()] and [plot_tree()] for pictures;
+#'   [population_model()] for new cells; [gcutree()], [cutree_top()].
 #'
 #' @examples
 #' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])
@@ -159,7 +160,9 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
     stable_clusters(condensed)
   }
   # By cluster of the condensed tree, the number of its population.
-  group <- if (!is.null(chosen)) replace(integer(length(condensed$node)), chosen, seq_along(chosen))
+  group <- if (!is.null(chosen)) {
+    replace(integer(length(condensed$node)), chosen, seq_along(chosen))
+  }
   found <- if (!is.null(data)) find_populations(h, condensed, members, data, group, options, call)
   if (is.null(group)) group <- if (options$finer) found$finer else found$groups
   chosen <- which(group > 0L)
@@ -169,19 +172,21 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
   # By decreasing size, then by first leaf.
   by_size <- order(-sizes, match(seq_along(sizes), population))
   population <- match(population, by_size, nomatch = 0L)
+  levels <- as.character(seq_along(by_size))
+  model <- if (!is.null(data)) fit_to_leaves(data, population, levels, call, options$threads)
   if (rest == "nearest") {
-    population <- nearest_populations(data$of_leaf, population, length(by_size), call)
+    population <- with_nearest(data$of_leaf, population, model, call, options$threads)
   }
   way <- if (!is.null(k)) "k" else if (is.null(data)) "mass" else "valleys"
   result <- new_populations(
-    population, members, length(by_size),
+    population, members, levels,
     min_members = least, nearest = rest == "nearest", way = way,
     separation = separation_of(found, by_size),
     splits = splits_of(condensed, nodes, h$height, found),
     clusters = match(group, by_size, nomatch = 0L),
     roots = roots_of(condensed$node, group, by_size, nodes$count),
     finer = if (way == "valleys") max(found$finer) else NA_integer_,
-    names = h$labels
+    model = model, names = h$labels
   )
   if (way == "valleys") tell_large_population(result, options$finer, call)
   result
@@ -254,12 +259,14 @@ population_sizes <- function(population, members, k) {
   sizes[-1]
 }
 
-# An object of class "populations" of leaves with these members; `...` are further attributes.
-new_populations <- function(population, members, k, ..., names = NULL) {
+# An object of class "populations" of leaves with these members; `levels` are the names of the
+# populations, and `...` further attributes.
+new_populations <- function(population, members, levels, ..., names = NULL) {
+  k <- length(levels)
   sizes <- population_sizes(population, members, k)
   structure(
     class = "populations", population, names = names, sizes = sizes, k = k,
-    rest = sum(members) - sum(sizes), levels = as.character(seq_len(k)), ...
+    rest = sum(members) - sum(sizes), levels = levels, ...
   )
 }
 
@@ -277,9 +284,8 @@ tell_large_population <- function(populations, finer, call) {
   message(gmhclust_condition(
     c("gmhclust_message_populations", "message"),
     paste0(
-      "one population has ", sprintf("%.0f%%", 100 * share),
-      " of all members. Look at `scale` and ",
-      "the transformation of the data, and at `min_members` for rare populations; ", advice,
+      "one population has ", sprintf("%.0f%%", 100 * share), " of all members. Look at `scale` ",
+      "and the transformation of the data, and at `min_members` for rare populations; ", advice,
       "plot() of the result shows what other numbers would give, for `k`\n"
     ),
     call
@@ -311,6 +317,12 @@ check_population_count <- function(k, condensed, least, call) {
   as.integer(k)
 }
 
+# The model of populations of leaves with these data.
+fit_to_leaves <- function(data, population, levels, call, threads = NULL) {
+  if (!is.null(data$leaf)) population <- population[data$leaf]
+  fit_populations(data$x, population, length(levels), levels, call, threads)
+}
+
 # The data of a tree: a list of the observations `x`; the `leaf` of each, NULL if they are the
 # leaves; and the data `of_leaf`, means where a leaf has several observations.
 data_of_leaves <- function(x, h, arg, call, ...) {
@@ -326,57 +338,16 @@ data_of_leaves <- function(x, h, arg, call, ...) {
   list(x = x, leaf = leaf, of_leaf = rowsum(x, leaf) / tabulate(leaf, n))
 }
 
-# `population` with the nearest of the k populations in place of 0.
-nearest_populations <- function(x, population, k, call) {
-  loose <- which(population == 0L)
-  if (length(loose) == 0) return(population)
-  redundant <- redundant_columns(x)$columns
-  if (length(redundant) > 0) x <- x[, -redundant, drop = FALSE]
-  shapes <- lapply(seq_len(k), function(p) population_shape(x[population == p, , drop = FALSE]))
-  singular <- which(vapply(shapes, function(shape) is.null(shape$factor), NA))
-  is_euclidean <- length(singular) > 0
-  if (is_euclidean && k > 1) {
-    message_of_columns(
-      paste0("the covariance of population ", paste(singular, collapse = ", "), " is singular, so ",
-             "cells in no population are given to the population of the nearest mean"),
-      "gmhclust_message_singular", call
-    )
-  }
-  # The loose points, their differences from a mean, and solutions.
-  check_memory("the distances from populations need", 32 * length(loose) * ncol(x), call)
-  points <- t(x[loose, , drop = FALSE])
-  least <- rep(Inf, length(loose))
-  for (p in seq_len(k)) {
-    delta <- points - shapes[[p]]$mean
-    if (!is_euclidean) delta <- backsolve(shapes[[p]]$factor, delta, transpose = TRUE)
-    distance <- colSums(delta^2)
-    nearer <- which(distance < least)
-    population[loose[nearer]] <- p
-    least[nearer] <- distance[nearer]
-  }
-  population
-}
-
-# The mean of the rows of x, and the Cholesky factor of their covariance, NULL if it is singular.
-population_shape <- function(x) {
-  p <- ncol(x)
-  factor <- NULL
-  if (nrow(x) > p) {
-    covariance <- stats::cov(x)
-    values <- eigen(covariance, symmetric = TRUE, only.values = TRUE)$values
-    if (values[p] > .Machine$double.eps * p * values[1]) factor <- chol(covariance)
-  }
-  list(mean = colMeans(x), factor = factor)
-}
-
 #' @export
 print.populations <- function(x, ...) {
   check_populations(x, "x", match.call())
   k <- attr(x, "k")
   finer <- attr(x, "finer")
+  least <- attr(x, "min_members")
   cat(
-    k, ngettext(k, " population", " populations"), " of at least ",
-    shown_count(ceiling(attr(x, "min_members"))), " members:\n", sep = ""
+    k, ngettext(k, " population", " populations"),
+    if (!is.null(least)) paste(" of at least", shown_count(ceiling(least)), "members"),
+    ":\n", sep = ""
   )
   table <- summary(x)
   shown <- data.frame(
@@ -409,8 +380,9 @@ check_populations <- function(x, arg, call) {
   is_number <- function(value) is_single_number(value) && !is.object(value)
   separation <- attr(x, "separation")
   levels <- attr(x, "levels")
+  least <- attr(x, "min_members")
   is_sound <- is.numeric(sizes) && !is.object(sizes) && all(is.finite(sizes)) && is_number(k) &&
-    length(sizes) == k && is_number(attr(x, "rest")) && is_number(attr(x, "min_members")) &&
+    length(sizes) == k && is_number(attr(x, "rest")) && (is.null(least) || is_number(least)) &&
     is.character(levels) && length(levels) == k &&
     (is.null(separation) || is_separation(separation, k))
   if (!is_sound) {

@@ -181,6 +181,13 @@ job_gmst <- function(x, metric, device) .Call(wrap__job_gmst, x, metric, device)
 #' @noRd
 job_gneighbours <- function(x, query, subset, radius, metric, device) .Call(wrap__job_gneighbours, x, query, subset, radius, metric, device)
 
+#' Starts to compute the Jaccard coefficients of the neighbours of both ends of edges.
+#' @param count integer: the number of neighbours of each observation.
+#' @param target integers: the numbers of the neighbours, one observation after the other.
+#' @return External pointer to the job. Its value is a double for each of `target`.
+#' @noRd
+job_jaccard <- function(count, target) .Call(wrap__job_jaccard, count, target)
+
 #' Starts linkage of observations with given dissimilarities.
 #' @param x double vector, the values of a dist object.
 #' @param n integer, its number of observations.
@@ -245,10 +252,39 @@ job_crossings <- function(merge, order) .Call(wrap__job_crossings, merge, order)
 #' @param threads integer.
 #' @return External pointer to the job. Its value is list(groups, finer, valleys, nearest,
 #'   separation): by cluster, the number of the population that it is part of, 0 for none, `chosen`
-#'   if given; the same of the finer level; by split, the depth of its valley; by population, the most
-#'   alike other one, and the depth of the valley towards it.
+#'   if given; the same of the finer level; by split, the depth of its valley; by population, the
+#'   most alike other one, and the depth of the valley towards it.
 #' @noRd
 job_populations <- function(x, merge, members, leaf, node, split, chosen, finer, threads) .Call(wrap__job_populations, x, merge, members, leaf, node, split, chosen, finer, threads)
+
+#' Starts to compute the shapes of populations.
+#' @param x double matrix of finite values, observations in rows.
+#' @param columns integers, the numbers of the columns to use.
+#' @param population integers, the number of the population of each row from 1, 0 for none.
+#' @param populations integer, the number of populations; each has a member.
+#' @param threads integer.
+#' @return External pointer to the job. Its value is list(means, covariances, variance, sizes,
+#'   singular): by population, the rows of a matrix of means, one matrix of covariances after the
+#'   other, and the number of members; `singular` are the numbers of populations whose own
+#'   covariance has no inverse. `covariances` is NULL if all have the same `variance`, else that is
+#'   NULL.
+#' @noRd
+job_fit_populations <- function(x, columns, population, populations, threads) .Call(wrap__job_fit_populations, x, columns, population, populations, threads)
+
+#' Starts to map observations to populations.
+#' @param x double matrix, observations in rows.
+#' @param columns integers, the number of the column of x for each column of the model.
+#' @param model list(means, covariances, variance, sizes, ends): as job_fit_populations() returns
+#'   them, by component; and by population the number of its last component.
+#' @param wanted list(type, by, limit, top): "class", "distance" or "posterior"; "distance" or
+#'   "posterior" and the greatest squared distance, both for classes; and the number of the best
+#'   populations to report, 0 for all.
+#' @param threads integer.
+#' @return External pointer to the job. Its value is list(index, value, finite): the classes or the
+#'   best populations, one column after the other; their measures, or those of all populations; and
+#'   whether all values were finite. If not, the others have no meaning.
+#' @noRd
+job_assign_populations <- function(x, columns, model, wanted, threads) .Call(wrap__job_assign_populations, x, columns, model, wanted, threads)
 
 #' The number of cores that this process may use, by its affinity and its control groups.
 #' @return integer, at least 1; NULL if R has no memory for it.

@@ -139,8 +139,20 @@
 #'
 #' Ties are broken by index, so the result is the same on every machine.
 #'
-#' Cut large trees with [gcutree()]: it gives the clusters of [stats::cutree()], whose time grows
-#' with the square of n.
+#' @section Order of rows:
+#' The same rows in another order have the same merges, and heights that differ by rounding at most,
+#' with three exceptions:
+#' * `apriori = 1000` draws the first centers of k-means by the numbers of rows, so another order is
+#'   like another seed. With the same labels as `apriori`, it is not.
+#' * Ties are broken by index. Values measured on a coarse scale, such as whole numbers, have ties.
+#' * If a cluster below the threshold has more than p members, but equal rows among them leave its
+#'   covariance without an inverse, rounding may hide that, and rounding depends on the order.
+#'
+#' All three are gone if the rows are brought into an order of their own first:
+#' `X <- X[do.call(order, unname(as.data.frame(X))), ]`, then `set.seed(1)` and
+#' `X <- X[sample(nrow(X)), ]`, because a sorted column looks like an identifier.
+#' `inst/benchmarks/populations.R` measures how much populations of cells change with the order of
+#' the rows, and with the seed.
 #'
 #' @section Time and memory:
 #' There is no matrix of all distances. In addition to X, memory is about

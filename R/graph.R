@@ -13,15 +13,30 @@
 #' @param undirected If `TRUE`, two observations share one edge if either is a neighbour of the
 #'   other. If `FALSE`, an edge leads from every observation to each of its neighbours.
 #' @param weight The edge attribute `weight`, which most functions of \pkg{igraph} read. Modularity
-#'   and communities (`cluster_louvain()`, `cluster_leiden()`) need a `"similarity"`: 1 / (1 + d /
-#'   m) for an edge of distance d, where m is the median of the distances above 0. Paths
-#'   (`distances()`) and `mst()` need the `"distance"`.
+#'   and communities (`cluster_louvain()`, `cluster_leiden()`) need a similarity: `"similarity"` is
+#'   1 / (1 + d / m) for an edge of distance d, where m is the median of the distances above 0;
+#'   `"jaccard"` is the share of neighbours that both ends have in common, see *Jaccard weights*.
+#'   Paths (`distances()`) and `mst()` need the `"distance"`.
 #' @param labels `NULL`, or the names of the vertices, one for each row of X. By default the row
 #'   names of X, if it has any. Neighbours in files have no names.
 #' @param self Whether each observation is its own first neighbour, at distance 0, as \pkg{uwot}
 #'   expects. `FALSE` for neighbours of a `query`, for `umap_transform()`.
 #' @param n `NULL` for neighbours of the rows of X among each other. For neighbours of a `query` or
 #'   a `subset`: the number of rows of X.
+#'
+#' @section Jaccard weights:
+#' The neighbours of an observation and the observation itself are a set. The weight of an edge is
+#' the number of members that the sets of its two ends share, divided by the number of members of
+#' either. With k neighbours each that is s / (2 (k + 1) - s) for s shared ones. So a weight is
+#' between 1 / (2 k + 1) and 1, never 0, and all edges are kept.
+#'
+#' `neighborsToSNNGraph(type = "jaccard")` of package \pkg{bluster} has the same weights, but also
+#' edges between observations that share a neighbour without being neighbours. PhenoGraph (Levine et
+#' al. 2015) has these edges, but does not count an observation among its own neighbours, leaves out
+#' edges of weight 0, and halves the weight of an edge of which only one end is a neighbour of the
+#' other.
+#'
+#' The time is proportional to the number of edges times that of neighbours of each observation.
 #'
 #' @return `as_edges()`: a data frame with a row for each edge. The edges are in the order of the
 #'   observations, and the edges of each observation begin with the nearest neighbour. Columns:
@@ -39,6 +54,11 @@
 #'   `as_hits()`: a `SelfHits` object or, with `n`, a `Hits` object from the rows of `nn` to the
 #'   rows of X, both sorted by query. Their metadata column `distance` has the distances.
 #'
+#' @references
+#' Levine JH, Simonds EF, Bendall SC, et al. (2015). Data-driven phenotypic dissection of AML
+#' reveals progenitor-like cells that correlate with prognosis. *Cell* 162(1), 184-197.
+#' \doi{10.1016/j.cell.2015.05.047}
+#'
 #' @seealso [gknn()], [gneighbours()]
 #'
 #' @examples
@@ -48,7 +68,7 @@
 #'
 #' # Communities of the graph of neighbours:
 #' if (requireNamespace("igraph", quietly = TRUE)) {
-#'   communities <- igraph::cluster_louvain(as_igraph(nn))
+#'   communities <- igraph::cluster_louvain(as_igraph(nn, weight = "jaccard"))
 #'   table(igraph::membership(communities), iris$Species)
 #' }
 #'
@@ -74,12 +94,12 @@ as_edges <- function(nn, rows = NULL) {
 #' @export
 as_igraph <- function(nn,
                       undirected = TRUE,
-                      weight = c("similarity", "distance"),
+                      weight = c("similarity", "distance", "jaccard"),
                       labels = attr(nn, "labels")) {
   call <- match.call()
   force(labels)
   undirected <- check_flag(undirected, "undirected", call)
-  weight <- check_choice(weight, c("similarity", "distance"), "weight", call)
+  weight <- check_choice(weight, c("similarity", "distance", "jaccard"), "weight", call)
   nn <- neighbours_in_memory(nn, "nn", call)
   n <- count_queries(nn)
   is_fit <- is.atomic(labels) && (!is.factor(labels) || is_sound_factor(labels)) &&
@@ -91,6 +111,7 @@ as_igraph <- function(nn,
   need_package("igraph", call, install = "install.packages")
   needs <- "a graph has one set of vertices; as_edges() makes a table of it"
   edges <- edges_within(nn, "nn", needs, call)
+  if (weight == "jaccard") edges$jaccard <- jaccard(nn, edges, call)
   if (undirected) edges <- without_direction(edges, n)
   graph <- igraph::make_graph(
     rbind(edges$source, edges$target), n = n, directed = !undirected
@@ -98,7 +119,9 @@ as_igraph <- function(nn,
   if (!is.null(labels)) {
     graph <- igraph::set_vertex_attr(graph, "name", value = as.character(labels))
   }
-  value <- if (weight == "similarity") similarity(edges$weight) else edges$weight
+  value <- switch(weight,
+    similarity = similarity(edges$weight), distance = edges$weight, jaccard = edges$jaccard
+  )
   graph <- igraph::set_edge_attr(graph, "weight", value = value)
   igraph::set_edge_attr(graph, "distance", value = edges$weight)
 }
@@ -235,7 +258,9 @@ without_direction <- function(edges, n) {
   higher <- pmax(edges$source, edges$target)
   # A double holds the number of a pair exactly up to n = 94,906,265.
   first <- !duplicated((lower - 1) * n + higher)
-  list(source = lower[first], target = higher[first], weight = edges$weight[first])
+  # A Jaccard coefficient has no direction.
+  list(source = lower[first], target = higher[first], weight = edges$weight[first],
+       jaccard = edges$jaccard[first])
 }
 
 # A strength in [0, 1] for each distance: 1 at 0, and 1/2 at the median. It does not depend on the
@@ -244,4 +269,10 @@ similarity <- function(distance) {
   positive <- distance[distance > 0]
   if (length(positive) == 0) return(rep(1, length(distance)))
   1 / (1 + distance / stats::median(positive))
+}
+
+# The Jaccard coefficient of the neighbours of both ends of each of the edges of `nn`.
+jaccard <- function(nn, edges, call) {
+  count <- if (is.matrix(nn$index)) rep(ncol(nn$index), nrow(nn$index)) else lengths(nn$index)
+  run_job(job_jaccard(count, as.integer(edges$target)), FALSE, "Comparing neighbours", call)
 }

@@ -5,18 +5,46 @@
 
 #' @rdname observations
 #' @export
-observations.flowFrame <- function(x, channels = NULL, use = c("marker", "channel"), ...) {
+observations.flowFrame <- function(x, channels = NULL, use = c("marker", "channel"),
+                                   cofactor = NULL, ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
-  stack_frames(list(x), channels, check_choice(use, c("marker", "channel"), "use", call), call)
+  use <- check_choice(use, c("marker", "channel"), "use", call)
+  stack_frames(list(x), channels, use, check_cofactor(cofactor, call), call)
 }
 
 #' @rdname observations
 #' @export
-observations.flowSet <- function(x, channels = NULL, use = c("marker", "channel"), ...) {
+observations.flowSet <- function(x, channels = NULL, use = c("marker", "channel"),
+                                 cofactor = NULL, ...) {
   call <- sys.call()
   check_no_more(x, ..., call = call)
   use <- check_choice(use, c("marker", "channel"), "use", call)
+  stack_frames(frames_of_set(x, call), channels, use, check_cofactor(cofactor, call), call)
+}
+
+#' @rdname observations
+#' @export
+observations.cytoframe <- function(x, channels = NULL, use = c("marker", "channel"),
+                                   cofactor = NULL, ...) {
+  need_package("flowWorkspace", sys.call())
+  observations(flowWorkspace::cytoframe_to_flowFrame(x), channels = channels, use = use,
+               cofactor = cofactor, ...)
+}
+
+#' @rdname observations
+#' @export
+observations.cytoset <- function(x, channels = NULL, use = c("marker", "channel"),
+                                 cofactor = NULL, ...) {
+  need_package("flowWorkspace", sys.call())
+  observations(flowWorkspace::cytoset_to_flowSet(x), channels = channels, use = use,
+               cofactor = cofactor, ...)
+}
+
+# nolint end
+
+# The flowFrames of a flowSet in its order, named by sample.
+frames_of_set <- function(x, call) {
   frames <- read_slot(x, "frames", call)
   names <- rownames(read_slot(read_slot(x, "phenoData", call), "data", call))
   is_named <- is.environment(frames) && is.character(names)
@@ -24,29 +52,13 @@ observations.flowSet <- function(x, channels = NULL, use = c("marker", "channel"
     refuse("x", "has slots `frames` and `phenoData` that do not fit", needs_observations, call)
   }
   if (length(names) == 0) refuse("x", "has no samples", "it must have at least 1", call)
-  stack_frames(mget(names, envir = frames), channels, use, call)
+  mget(names, envir = frames)
 }
-
-#' @rdname observations
-#' @export
-observations.cytoframe <- function(x, channels = NULL, use = c("marker", "channel"), ...) {
-  need_package("flowWorkspace", sys.call())
-  observations(flowWorkspace::cytoframe_to_flowFrame(x), channels = channels, use = use, ...)
-}
-
-#' @rdname observations
-#' @export
-observations.cytoset <- function(x, channels = NULL, use = c("marker", "channel"), ...) {
-  need_package("flowWorkspace", sys.call())
-  observations(flowWorkspace::cytoset_to_flowSet(x), channels = channels, use = use, ...)
-}
-
-# nolint end
 
 # The observations of a list of flowFrames, one after the other; where the list has names, with the
 # name of the sample of each.
-stack_frames <- function(frames, channels, use, call) {
-  parts <- lapply(frames, read_frame, channels, use, call)
+stack_frames <- function(frames, channels, use, cofactor, call) {
+  parts <- lapply(frames, read_frame, channels, use, cofactor, call)
   values <- lapply(parts, `[[`, "values")
   columns <- colnames(values[[1]])
   other <- which(!vapply(values, function(part) identical(colnames(part), columns), NA))
@@ -67,11 +79,11 @@ stack_frames <- function(frames, channels, use, call) {
 
 # A list of the `values` of a flowFrame in the chosen channels, and of the names of the channels
 # that were left out as `results` of an earlier analysis.
-read_frame <- function(x, channels, use, call) {
+read_frame <- function(x, channels, use, cofactor, call) {
   values <- flow_expressions(x, call)
   parameters <- flow_parameters(x, ncol(values), call)
   list(
-    values = flow_values(values, parameters, channels, use, call),
+    values = flow_values(values, parameters, channels, use, cofactor, call),
     results = if (is.null(channels)) parameters$channel[is_result(parameters$channel)]
   )
 }
@@ -154,7 +166,7 @@ result_names <- c(
   "((vi|opt_|fit_)(t_)?|t_)sne_[0-9xy]*", "umap_[0-9xy]*"
 )
 
-flow_values <- function(values, parameters, channels, use, call) {
+flow_values <- function(values, parameters, channels, use, cofactor, call) {
   columns <- flow_columns(parameters, channels, call)
   if (length(columns) == 0) {
     refuse("x", "has no channels but scatter, time and events, or results",
@@ -163,7 +175,72 @@ flow_values <- function(values, parameters, channels, use, call) {
   values <- values[, columns, drop = FALSE]
   attr(values, "ranges") <- NULL
   dimnames(values) <- list(unname(rownames(values)), flow_names(parameters, columns, use))
-  as_doubles(values)
+  values <- as_doubles(values)
+  if (is.null(cofactor)) return(values)
+  transformed(values, cofactor_of_columns(cofactor, parameters, columns, use, call))
+}
+
+# Values as asinh(value / cofactor), with a cofactor for each column; NA leaves it as it is.
+transformed <- function(values, cofactors) {
+  for (j in which(!is.na(cofactors))) values[, j] <- asinh(values[, j] / cofactors[j])
+  values
+}
+
+needs_cofactor <- paste("it must be one positive number, one for each channel, or numbers named by",
+                        "channel or marker")
+
+# A valid `cofactor` as a plain vector, with its names.
+check_cofactor <- function(cofactor, call) {
+  if (is.null(cofactor)) return(NULL)
+  if (!is.numeric(cofactor) || is.object(cofactor) || !is.null(dim(cofactor)) ||
+        length(cofactor) == 0) {
+    refuse("cofactor", paste("is", describe(cofactor)), needs_cofactor, call)
+  }
+  bad <- which(!is.finite(cofactor) | cofactor <= 0)
+  if (length(bad) > 0) {
+    got <- paste("has", cofactor[[bad[1]]], "at position", bad[1])
+    refuse("cofactor", got, needs_cofactor, call)
+  }
+  names <- names(cofactor)
+  twice <- anyDuplicated(names)
+  if (twice > 0) {
+    refuse("cofactor", paste("has the name", quoted(names[twice]), "twice"),
+           "each channel has one cofactor", call)
+  }
+  cofactor
+}
+
+# The cofactor of each of the chosen columns, NA for none. One number is for all channels but
+# scatter, time and their like.
+cofactor_of_columns <- function(cofactor, parameters, columns, use, call) {
+  names <- names(cofactor)
+  channel <- parameters$channel[columns]
+  if (is.null(names)) {
+    if (length(cofactor) == 1) return(ifelse(is_no_marker(channel), NA, as.double(cofactor)))
+    if (length(cofactor) != length(columns)) {
+      refuse("cofactor", paste("has length", length(cofactor)),
+             paste("it must be 1, or that of the chosen channels,", length(columns)), call)
+    }
+    return(as.double(cofactor))
+  }
+  known <- c(parameters$channel, parameters$marker,
+             flow_names(parameters, seq_along(parameters$channel), use))
+  unknown <- which(!names %in% stats::na.omit(known))
+  if (length(unknown) > 0) {
+    refuse("cofactor", paste("has the name", quoted(names[unknown[1]])),
+           paste("it must be among the channels or markers:",
+                 paste(utils::head(unique(stats::na.omit(known)), 60), collapse = ", ")), call)
+  }
+  at <- match(channel, names)
+  for (other in list(parameters$marker[columns], flow_names(parameters, columns, use))) {
+    at[is.na(at)] <- match(other[is.na(at)], names, incomparables = NA)
+  }
+  missing <- which(is.na(at) & !is_no_marker(channel))
+  if (length(missing) > 0) {
+    refuse("cofactor", paste("has none for channel", quoted(channel[missing[1]])),
+           "name one for each of the chosen channels", call)
+  }
+  as.double(cofactor)[at]
 }
 
 flow_columns <- function(parameters, channels, call) {

@@ -20,6 +20,10 @@
 #'   event or its image, and columns of an earlier analysis; see *Flow cytometry*.
 #' @param use Column names of flow cytometry data: `"marker"`, the marker where a channel has one;
 #'   or `"channel"`.
+#' @param cofactor `NULL`, or the cofactor of the inverse hyperbolic sine by which flow cytometry
+#'   data are transformed: asinh(x / cofactor). One number for all channels but scatter, time and
+#'   their like; or one for each of the chosen channels, in their order or named by channel or
+#'   marker. `NULL` takes the values as they are.
 #' @param of What is an observation of an experiment: its `"columns"` (cells, samples) or its
 #'   `"rows"` (genes, features).
 #' @param assay Which assay: a name or a number. `NULL` takes `"logcounts"` of a
@@ -41,7 +45,11 @@
 #' The other functions make them dense, after a check that there is enough memory, and say so.
 #'
 #' @section Flow cytometry:
-#' Flow cytometry data are taken as they are: compensate and transform them before.
+#' Flow cytometry data are taken as they are, so compensate them before. Transform them before, or
+#' by `cofactor`: it is customary to take 5 for mass cytometry and 150 for fluorescence (Bendall et
+#' al. 2011, Figure S2). Names in `cofactor` may be those of channels that are not chosen; each
+#' chosen one needs a cofactor, except scatter, time and their like, which stay as they are without
+#' one.
 #'
 #' Without `channels`, the names of the channels (`$PnN`) decide which ones are left out:
 #' * scatter: `FSC-A`, `SSC-B-H`, `VSSC-A`, `Violet SSC-A`, `BSC-A`, `FS Lin`, `FALS`, `LightLoss`;
@@ -72,6 +80,10 @@
 #'   names. A sparse matrix of package \pkg{Matrix} becomes a `dgCMatrix`; a `DelayedMatrix` or a
 #'   `SparseMatrix` of package \pkg{SparseArray} becomes a `DelayedMatrix`. The observations of a
 #'   `flowSet` or `cytoset` have an attribute `sample`, a factor: the sample that each row is of.
+#' @references
+#' Bendall SC, Simonds EF, Qiu P, et al. (2011). Single-cell mass cytometry of differential immune
+#' and drug responses across a human hematopoietic continuum. *Science* 332(6030), 687-696.
+#' \doi{10.1126/science.1198704}
 #' @seealso [gmhclust()]
 #'
 #' @examples

@@ -35,13 +35,16 @@
 #' `ComplexHeatmap::draw(p$heatmap + another, merge_legends = TRUE)`. Its heat maps have the names
 #' `"median"` and `"share of sample"`. Widths and sizes of text fit the device of the first drawing.
 #'
-#' Heights of the tree are those of the merges that join two populations; outliers that merge in
-#' between are left out. A merge that is lower than one of its parts (an inversion) is drawn a
-#' little above it. The time is proportional to the size of X.
+#' Populations that have names ([name_populations()]) are shown by name. Heights of the tree are
+#' those of the merges that join two populations; outliers that merge in between are left out. If a
+#' population consists of several clusters of the tree that lie apart, it stands where the largest
+#' of them is. A merge that is lower than one of its parts (an inversion) is drawn a little above
+#' it. The time is proportional to the size of X.
 #'
 #' @return Invisibly, a list of what is drawn:
 #'   \describe{
-#'     \item{`tree`}{the tree above the populations, of class `hclust`; `NULL` for one population.}
+#'     \item{`tree`}{the tree above the populations, of class `hclust`; `NULL` for one population.
+#'       Its labels are their names or numbers, as are the row names of the matrices.}
 #'     \item{`medians`}{matrix: the median of each marker (column) in each population (row), in
 #'       units of X.}
 #'     \item{`sizes`}{the number of observations in each population.}
@@ -55,7 +58,7 @@
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if an argument is invalid, if `populations` are
 #' not clusters of `h`, or if the graphics device is too small for any picture.
-#' @seealso [cut_populations()], [plot_tree()]
+#' @seealso [cut_populations()], [name_populations()], [plot_tree()]
 #' @examples
 #' cells <- lymphocytes()[seq(1, 20000, by = 5), ]
 #' X <- as.matrix(cells[1:14])
@@ -88,10 +91,11 @@ plot_populations <- function(h,
   population <- shown$population[leaf]
   content <- list(
     tree = tree,
-    medians = population_medians(x, population, shown$k),
+    medians = population_medians(x, population, shown$names),
     sizes = tabulate(population, shown$k),
-    gates = shares(population, check_groups(gates, length(leaf), "gates", call), shown$k, 1),
-    samples = shares(population, check_groups(samples, length(leaf), "samples", call), shown$k, 2)
+    gates = shares(population, check_groups(gates, length(leaf), "gates", call), shown$names, 1),
+    samples = shares(population, check_groups(samples, length(leaf), "samples", call),
+                     shown$names, 2)
   )
   if (is.null(main)) main <- populations_title(population, shown$k)
   colours <- if (scale) unit_scaled(content$medians, x) else content$medians
@@ -141,7 +145,7 @@ population_tree <- function(h, shown, arg, call) {
   if (k == 1) return(NULL)
   merge <- sort_merge_rows(-cbind(content[first[joins]], content[second[joins]]))
   new_hclust(
-    merge, h$height[joins], leaf_order(merge, call), as.character(seq_len(k)), h$method, h$call,
+    merge, h$height[joins], leaf_order(merge, call), shown$names, h$method, h$call,
     h$dist.method
   )
 }
@@ -161,15 +165,17 @@ largest_parts <- function(h, shown) {
   core
 }
 
-population_medians <- function(x, population, k) {
+# The median of each column in each population, with a name for each.
+population_medians <- function(x, population, names) {
+  k <- length(names)
   members <- split(seq_along(population), factor(population, seq_len(k)))
   medians <- vapply(seq_len(ncol(x)), function(j) {
     column <- x[, j]
     vapply(members, function(rows) stats::median(column[rows]), 0)
   }, numeric(k))
-  names <- colnames(x)
-  if (is.null(names)) names <- seq_len(ncol(x))
-  matrix(medians, k, dimnames = list(seq_len(k), names))
+  columns <- colnames(x)
+  if (is.null(columns)) columns <- seq_len(ncol(x))
+  matrix(medians, k, dimnames = list(names, columns))
 }
 
 # Medians from 0 to 1 between the 1st and the 99th percentile of each marker.
@@ -215,6 +221,7 @@ check_groups <- function(labels, n, arg, call) {
 # locale and the options of the session.
 ordered_groups <- function(labels) {
   if (is.factor(labels)) return(droplevels(labels))
+  if (is.raw(labels)) labels <- as.integer(labels)
   if (is.object(labels) || !(is.numeric(labels) || is.character(labels))) return(as.factor(labels))
   labels <- as.vector(labels)
   values <- unique(labels[!is.na(labels)])
@@ -243,10 +250,10 @@ natural_sort <- function(text) {
 
 # The counts of `groups` in populations as shares of each population (margin 1), or of each group,
 # its members of no population included (margin 2).
-shares <- function(population, groups, k, margin) {
+shares <- function(population, groups, names, margin) {
   if (is.null(groups)) return(NULL)
-  counts <- unclass(table(factor(population, 0:k), groups))
-  names(dimnames(counts)) <- NULL
+  counts <- unclass(table(factor(population, 0:length(names)), groups))
+  dimnames(counts) <- list(c("none", names), colnames(counts))
   if (margin == 2) return(sweep(counts, 2, colSums(counts), "/")[-1, , drop = FALSE])
   counts <- counts[-1, , drop = FALSE]
   counts / pmax(rowSums(counts), 1)

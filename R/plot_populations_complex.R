@@ -95,7 +95,8 @@ complex_medians <- function(content, colours, scale, plan, more) {
     cluster_rows = if (is.null(tree)) FALSE else stats::as.dendrogram(drawn_tree(tree)),
     row_dend_reorder = FALSE, row_dend_width = inches(plan$width[["tree"]]),
     row_names_side = "left", row_labels = in_row_order(plan$rows$text, tree),
-    row_names_gp = text_gp(plan$rows$points), right_annotation = sizes
+    row_names_gp = text_gp(plan$rows$points),
+    row_names_max_width = inches(plan$rows$length + 0.1), right_annotation = sizes
   )
   settings <- c(settings, complex_cells(colours, "medians", plan$markers, plan))
   heatmap <- do.call(ComplexHeatmap::Heatmap, c(list(colours), replaced(settings, more)))

@@ -11,6 +11,9 @@ picture_margin <- 0.1
 # The share of the picture's height that names of columns may take.
 most_name_height <- 0.35
 
+# The share of the picture's width that names of populations may take.
+most_row_name <- 0.25
+
 # The least height of the heat maps.
 least_body <- 0.6
 
@@ -188,7 +191,10 @@ plan_picture <- function(content, scale, main, size, call, spare = 0) {
     points = points, size = size, title = fit_title(main, inner[1], 1.15 * points),
     note = fit_note(character(0), inner[1]), notes = character(0)
   )
-  rows <- list(points = points, length = max(text_widths(as.character(order), points)))
+  names <- rownames(content$medians)[order]
+  plan$named <- !setequal(names, as.character(seq_len(k)))
+  longest <- most_row_name * inner[1]
+  rows <- list(points = points, length = min(longest, max(text_widths(names, points))))
   members <- points
   # Widths of numbers depend on the height of rows, this on the length of names of columns and on
   # the notes, and these on the widths.
@@ -201,7 +207,7 @@ plan_picture <- function(content, scale, main, size, call, spare = 0) {
     # A row of fewer pixels cannot be seen.
     needed <- max(least_body, k * 1.5 / pixels_an_inch())
     if (plan$body < needed) refuse_size(size + c(0, needed - plan$body), size, call)
-    rows <- fit_names(as.character(order), plan$body / k, Inf, points)
+    rows <- fit_names(names, plan$body / k, longest, points)
     members <- if (rows$step == 1) rows$points else 0
     plan$rows <- rows
     plan$members <- members
@@ -353,11 +359,12 @@ notes_of <- function(plan) {
     if (is.null(fitted) || fitted$step == 1) return(NULL)
     paste("every", ordinal(fitted$step), what)
   }
-  is_cut <- c(markers = isTRUE(plan$markers$is_cut), samples = isTRUE(plan$samples$is_cut),
-              gates = isTRUE(plan$keys$is_cut))
+  parts <- list(populations = plan$rows, markers = plan$markers, samples = plan$samples,
+                gates = plan$keys)
+  is_cut <- vapply(parts, function(part) isTRUE(part$is_cut), NA)
   left_out <- max(0L, plan$keys$left_out)
   c(
-    every(plan$rows, "population has its number"),
+    every(plan$rows, if (plan$named) "population has its name" else "population has its number"),
     if (plan$members == 0) "numbers of members are left out",
     every(plan$markers, "marker has its name"),
     every(plan$samples, "sample has its name"),

@@ -1,14 +1,14 @@
 #' Plot a tree of any size, with its populations
 #'
 #' Of a large tree, or to show populations, the top is drawn: the width of a leaf is its number of
-#' members, and the branches of each population have its colour. A small tree without populations is
-#' drawn by `plot()`, the method of [stats::hclust()].
+#' members, and the branches of each population have its colour, and its name or number below them.
+#' A small tree without populations is drawn by `plot()`, the method of [stats::hclust()].
 #'
 #' @param tree A tree of class [`hclust`][stats::hclust]: from [gmhclust()], [ghclust()],
 #'   [cutree_top()], [cutree_apriori()] or another package.
 #' @param ... Arguments of the plot method of [stats::hclust()]: `labels`, `hang`, `check`, `axes`,
 #'   `frame.plot`, `ann`, `main`, `sub`, `xlab`, `ylab`, and graphical parameters. When the top is
-#'   drawn, `labels = FALSE` leaves out the numbers of the populations, and `hang` and `check` have
+#'   drawn, `labels = FALSE` leaves out the names of the populations, and `hang` and `check` have
 #'   no effect.
 #' @param populations The populations to show: a result of [cut_populations()], or other cluster
 #'   numbers of the leaves, such as those of [gcutree()]; a single number `k` means
@@ -53,7 +53,7 @@ plot_tree <- function(tree, ..., populations = NULL, leaves = NULL) {
     return(invisible(tree))
   }
   shown <- if (isFALSE(populations)) {
-    list(core = integer(n), k = 0L)
+    list(core = integer(n), k = 0L, names = character(0))
   } else {
     shown_populations(tree, populations, "populations", call)
   }
@@ -82,17 +82,17 @@ check_leaves <- function(leaves, h, population, call) {
   as.integer(min(leaves, n))
 }
 
-# The populations to show: a list of the `population` of each leaf, 0 for none; their number `k`;
-# the `roots` of each, if they are known; and `core`, as `population`, but 0 for leaves that only
-# rest = "nearest" gave a population. `x` is the observations of the tree, if they are known.
+# The populations to show: a list of the `population` of each leaf, 0 for none; their number `k` and
+# their `names`; the `roots` of each, if they are known; and `core`, as `population`, but 0 for
+# leaves that only rest = "nearest" gave a population. `x` is the observations of the tree, if they
+# are known.
 shown_populations <- function(h, populations, arg, call, x = NULL) {
   n <- length(h$order)
   if (is.null(populations) || is_single_number(populations)) {
     populations <- populations_of_number(h, populations, x, arg, call)
   }
   numbers <- plain_populations(populations)
-  is_whole <- is.numeric(numbers) && !is.object(numbers) && is.null(dim(numbers)) &&
-    all(is.finite(numbers)) && all(numbers >= 0 & numbers == round(numbers))
+  is_whole <- is_population_numbers(numbers)
   if (!is_whole || length(populations) != n) {
     got <- if (is_whole) "has length" else "is"
     needs <- paste(
@@ -110,7 +110,8 @@ shown_populations <- function(h, populations, arg, call, x = NULL) {
   if (!is.null(roots)) check_roots(roots, n, k, arg, call)
   core <- population
   if (isTRUE(attr(populations, "nearest"))) core <- core_populations(h, roots)
-  list(population = population, k = as.integer(k), core = core, roots = roots)
+  names <- shown_names(population_names(populations, k, arg, call)[seq_len(k)], seq_len(k))
+  list(population = population, k = as.integer(k), names = names, core = core, roots = roots)
 }
 
 # Stops unless `roots` are the roots of k populations of a tree of n leaves.
@@ -175,6 +176,7 @@ top_picture <- function(h, leaves, shown, call) {
   population <- max.col(cbind(0.5, counts[, -1, drop = FALSE]), "first") - 1L
   list(
     top = top, width = rowSums(counts), inside = inside, population = population, k = shown$k,
+    names = shown$names, roots = shown$roots,
     content = contents(top$merge, ifelse(several, -1L, population)), method = h$method
   )
 }
@@ -284,31 +286,103 @@ draw_leaves <- function(picture, place, colours) {
   )
 }
 
-# The number of each population below the middle of its members, in its colour, without overlaps.
-# Many numbers alternate between two lines.
+# The name of each population below the middle of its members, in its colour, without overlaps; one
+# that consists of several clusters of the tree has its name below each.
 label_populations <- function(picture, place, y) {
-  middle <- vapply(seq_len(picture$k), function(p) {
-    here <- picture$population == p
-    if (any(here)) stats::weighted.mean(place$centre[here], picture$width[here]) else NA_real_
-  }, 0)
-  shown <- order(middle, na.last = NA)
-  lines <- if (length(shown) > 12) 2 else 1
-  width <- graphics::strwidth(paste0(shown, " "), font = 2) / lines
-  at <- spread(middle[shown], width, sum(picture$width))
-  drop <- (seq_along(shown) - 1) %% lines * 1.3 * graphics::strheight("0")
+  labels <- population_labels(picture, place)
+  if (is.null(labels)) return(invisible())
+  labels <- labels[order(labels$middle), ]
+  layout <- label_layout(picture$names[labels$population], labels$middle, sum(picture$width))
+  drop <- (layout$line - 1) * 1.3 * graphics::strheight("0", cex = layout$cex)
   # Letters need darker colours than areas.
   colours <- grDevices::adjustcolor(population_colours(picture$k), 1, 0.8, 0.8, 0.8)
-  graphics::text(at, y - drop, shown, pos = 1, offset = 0.25, xpd = NA, font = 2,
-                 col = colours[shown])
+  graphics::text(layout$at, y - drop, layout$text, pos = 1, offset = 0.25, xpd = NA, font = 2,
+                 cex = layout$cex, col = colours[labels$population])
 }
 
-# Increasing positions from 0 to `end`, moved apart until each has `width` around it, by the least
-# sum of squares.
+# The places of the names of populations: a data frame of the `population` and the `middle`.
+population_labels <- function(picture, place) {
+  drawn <- picture$top$order
+  drawn <- drawn[picture$population[drawn] > 0]
+  run <- cumsum(c(TRUE, diff(picture$population[drawn]) != 0))[seq_along(drawn)]
+  labels <- lapply(seq_len(picture$k), function(p) {
+    here <- which(picture$population[drawn] == p)
+    if (length(here) == 0) return(NULL)
+    # The widest runs of leaves side by side, as many as the population has clusters.
+    runs <- unname(split(drawn[here], run[here]))
+    widths <- vapply(runs, function(leaves) sum(picture$width[leaves]), 0)
+    parts <- if (is.null(picture$roots)) 1 else length(picture$roots[[p]])
+    runs <- if (parts == 1) {
+      list(which(picture$population == p))
+    } else {
+      runs[order(-widths)][seq_len(min(length(runs), parts))]
+    }
+    middle <- vapply(runs, function(leaves) {
+      stats::weighted.mean(place$centre[leaves], picture$width[leaves])
+    }, 0)
+    data.frame(population = p, middle = middle, row.names = NULL)
+  })
+  do.call(rbind, labels)
+}
+
+# Where names stand below a plot that is `total` wide, as near to `middle`, in increasing order, as
+# in one to three lines they can: their `text`, `line`, place `at` and size. Names without room
+# become smaller, and then the middle of the longest is cut out.
+label_layout <- function(names, middle, total) {
+  layouts <- lapply(if (length(names) > 12) 2:3 else 1:3, function(lines) {
+    line <- rep_len(seq_len(lines), length(names))
+    layout <- c(list(line = line, at = middle), fit_labels(names, line, total))
+    width <- graphics::strwidth(paste0(layout$text, " "), font = 2, cex = layout$cex)
+    for (l in seq_len(lines)) {
+      here <- line == l
+      layout$at[here] <- spread(middle[here], width[here], total)
+    }
+    # By how much a name is beside its middle.
+    layout$beside <- max(0, abs(layout$at - middle) - width / 2) + (layout$cex < 1) * total
+    layout
+  })
+  layouts[[which.min(vapply(layouts, `[[`, 0, "beside"))]]
+}
+
+# Names that fit side by side in the lines that they are on: their text and size.
+fit_labels <- function(names, line, total) {
+  room <- function(text, cex) {
+    widths <- graphics::strwidth(paste0(text, " "), font = 2, cex = cex)
+    max(rowsum(widths, line)) / total
+  }
+  cex <- max(min(1, 1 / room(names, 1)), least_label)
+  longest <- max(nchar(names))
+  text <- names
+  while (room(text, cex) > 1 && longest > 4) {
+    longest <- longest - 1
+    text <- cut_middle(names, longest)
+  }
+  list(text = text, cex = cex)
+}
+
+# The least size of a name below a tree, as a share of that of other text.
+least_label <- 0.6
+
+# Texts of at most `longest` characters, without the middle of longer ones.
+cut_middle <- function(text, longest) {
+  is_long <- nchar(text) > longest
+  head <- ceiling((longest - 2) / 2)
+  tail <- longest - 2 - head
+  text[is_long] <- paste0(
+    substr(text[is_long], 1, head), "..",
+    substring(text[is_long], nchar(text[is_long]) - tail + 1)
+  )
+  text
+}
+
+# Increasing positions, moved apart until each has `width` around it between 0 and `end`, by the
+# least sum of squares.
 spread <- function(at, width, end) {
-  if (length(at) < 2) return(at)
-  apart <- cumsum(c(0, (width[-1] + width[-length(width)]) / 2))
-  moved <- stats::isoreg(at - apart)$yf
-  pmax(pmin(moved, end - apart[length(apart)]), 0) + apart
+  count <- length(at)
+  if (count == 0) return(at)
+  apart <- cumsum(c(0, (width[-1] + width[-count]) / 2))
+  moved <- if (count > 1) stats::isoreg(at - apart)$yf else at
+  pmax(pmin(moved, end - width[count] / 2 - apart[count]), width[1] / 2) + apart
 }
 
 # Colours of k populations that differ in hue and lightness. The first seven are Okabe and Ito's,

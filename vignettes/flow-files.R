@@ -73,10 +73,6 @@ flow_stand_ins <- list(
     new("flowFrame", exprs = content$values, parameters = new("flow_parameters", data = parameters),
         description = list(SPILL = content$spill))
   },
-  write.FCS = function(x, filename) {
-    write_fcs(x@exprs, x@parameters@data$desc, x@description$SPILL, filename)
-    filename
-  },
   read.flowSet = function(files, ...) {
     frames <- stats::setNames(lapply(files, read.FCS), basename(files))
     new("flowSet", frames = list2env(frames), phenoData = new(
@@ -98,13 +94,6 @@ flow_stand_ins <- list(
     }
     channels <- colnames(spillover)
     x@exprs[, channels] <- x@exprs[, channels] %*% solve(spillover)
-    x
-  },
-  fr_append_cols = function(fr, cols) {
-    x <- fr
-    x@exprs <- cbind(x@exprs, cols)
-    added <- data.frame(name = colnames(cols), desc = NA)
-    x@parameters@data <- rbind(x@parameters@data, added)
     x
   }
 )

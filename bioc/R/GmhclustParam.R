@@ -10,8 +10,8 @@
 #'   out outliers; `"tree"` by [gmhclust::gcutree()], where each outlier is a cluster of its own; or
 #'   a function that takes the tree and returns a vector with the cluster of each row, 0 or `NA` for
 #'   none.
-#' @param k The number of populations or clusters. `NULL` chooses the most stable populations;
-#'   `cut = "tree"` needs a number.
+#' @param k The number of populations or clusters. `NULL` finds the populations that density valleys
+#'   keep apart; `cut = "tree"` needs a number.
 #' @param min_members,rest The arguments of [gmhclust::cut_populations()]: the least number of
 #'   members of a population, and whether rows outside of all populations have the cluster of the
 #'   nearest one (`"nearest"`) or none (`"none"`). `"nearest"` is the default, because other
@@ -164,7 +164,7 @@ cut_tree <- function(tree, x, param) {
   } else {
     cut_populations(
       tree, k = param@k, min_members = param@min_members, rest = param@rest,
-      X = if (param@rest == "nearest") x
+      X = if (param@rest == "nearest" || is.null(param@k)) x
     )
   }
   check_cut(clusters, nrow(tree$merge) + 1L)

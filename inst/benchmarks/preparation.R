@@ -17,51 +17,8 @@
 
 library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
-source(file.path(dirname(script), "common.R"))
-
-channels <- c(
-  CD8 = "Pacific Blue-A", TCRgd = "APC-A", TCRb = "APC-Cy7-A", NK1.1 = "PE-A",
-  CD4 = "PE-Texas Red-A", CD19 = "PE-Cy5-A", CD3 = "PE-Cy7-A"
-)
-
-# Reads an FCS file (2.0 to 3.1) of single-precision numbers: a list of `values`, a matrix with the
-# channels as columns, and `keywords`, a named character vector.
-read_fcs <- function(file) {
-  bytes <- readBin(file, "raw", file.size(file))
-  text_of <- function(from, to) rawToChar(bytes[from:to])
-  offset <- function(i) as.integer(text_of(11 + 8 * (i - 1), 10 + 8 * i)) + 1
-  text <- text_of(offset(1), offset(2))
-  fields <- strsplit(substring(text, 2), substr(text, 1, 1), fixed = TRUE, useBytes = TRUE)[[1]]
-  odd <- seq(1, length(fields) - 1, by = 2)
-  keywords <- setNames(fields[odd + 1], toupper(fields[odd]))
-  stopifnot(keywords["$DATATYPE"] == "F")
-  columns <- as.integer(keywords["$PAR"])
-  values <- readBin(
-    bytes[offset(3):offset(4)], "numeric", columns * as.integer(keywords["$TOT"]), size = 4,
-    endian = if (startsWith(keywords["$BYTEORD"], "1")) "little" else "big"
-  )
-  names <- keywords[sprintf("$P%dN", seq_len(columns))]
-  values <- matrix(values, ncol = columns, byrow = TRUE, dimnames = list(NULL, names))
-  list(values = values, keywords = keywords)
-}
-
-# The compensated values of the channels in the file's matrix of spillovers.
-compensate <- function(cells) {
-  fields <- strsplit(cells$keywords["SPILL"], ",")[[1]]
-  size <- as.integer(fields[1])
-  names <- fields[1 + seq_len(size)]
-  spill <- matrix(as.numeric(fields[-seq_len(1 + size)]), size, byrow = TRUE)
-  cells$values[, names] %*% solve(spill)[, match(channels, names)]
-}
-
-# Agreement of two divisions of the same observations: the adjusted Rand index.
-ari <- function(a, b) {
-  pairs <- function(counts) sum(choose(counts, 2))
-  counts <- table(a, b)
-  of_a <- pairs(rowSums(counts))
-  of_b <- pairs(colSums(counts))
-  expected <- of_a * of_b / choose(length(a), 2)
-  (pairs(counts) - expected) / ((of_a + of_b) / 2 - expected)
+for (part in c("common.R", "agreement.R", "labelled-cells.R")) {
+  source(file.path(dirname(script), part))
 }
 
 # The populations of a tree: `k`, or as many as there are, where it has fewer of this size.
@@ -78,10 +35,10 @@ tree_of_seed <- function(x, seed, threads, ...) {
   gmhclust(x, threshold = 100, apriori = 1000, threads = threads, warn = FALSE, ...)
 }
 
-agreement <- function(tree, gate) {
+agreement_of_tree <- function(tree, gate) {
   gated <- gate != "Unlabeled"
   found <- populations(tree, length(unique(gate[gated])))
-  c(gated = ari(found[gated], gate[gated]), all = ari(found, gate))
+  c(gated = adjusted_rand(found[gated], gate[gated]), all = adjusted_rand(found, gate))
 }
 
 main <- function(arguments) {
@@ -97,9 +54,9 @@ main <- function(arguments) {
   cells <- read_fcs(file[file.exists(file)][1])
   gate <- readLines(file.path(folder, "flowsom-68983-gates.csv.gz"))
   gate <- gsub('"', "", gate)
-  raw <- cells$values[, channels]
-  clean <- compensate(cells)
-  colnames(raw) <- colnames(clean) <- names(channels)
+  raw <- cells$values[, lineage_channels]
+  clean <- compensate(cells, lineage_channels)
+  colnames(raw) <- names(lineage_channels)
   prepared <- list(
     "raw" = list(raw),
     "raw, scale = TRUE" = list(raw, scale = TRUE),
@@ -110,7 +67,7 @@ main <- function(arguments) {
   )
   seeds <- seq_len(as.integer(given("seeds", 5)))
   row_of <- function(name, trees) {
-    found <- vapply(trees, agreement, c(gated = 0, all = 0), gate = gate)
+    found <- vapply(trees, agreement_of_tree, c(gated = 0, all = 0), gate = gate)
     range_of <- apply(found, 1, quantile, c(0, 0.5, 1), names = FALSE)
     dimnames(range_of)[[1]] <- c("lowest", "median", "highest")
     data.frame(

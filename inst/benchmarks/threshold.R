@@ -27,7 +27,7 @@
 
 library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
-source(file.path(dirname(script), "common.R"))
+for (part in c("common.R", "agreement.R")) source(file.path(dirname(script), part))
 
 # ---- data ---------------------------------------------------------------------------------------
 
@@ -91,14 +91,6 @@ gated_cells <- function(markers, by, seed) {
 }
 
 # ---- measuring ----------------------------------------------------------------------------------
-
-adjusted_rand <- function(a, b) {
-  table <- table(a, b)
-  pairs <- function(counts) sum(choose(counts, 2))
-  expected <- pairs(rowSums(table)) * pairs(colSums(table)) / choose(length(a), 2)
-  most <- (pairs(rowSums(table)) + pairs(colSums(table))) / 2
-  (pairs(table) - expected) / (most - expected)
-}
 
 # Populations of h: as many as there are in truth, or as many as the tree has if these are fewer.
 found_populations <- function(h, k, least) {

@@ -34,13 +34,15 @@ draw_case <- function(case, engine) {
 # The plan of the picture of a case, on the current device.
 plan_of <- function(case, size) {
   k <- max(case$population)
-  groups <- function(labels, margin) {
-    shares(case$population, check_groups(labels, nrow(case$x), "labels", NULL), k, margin)
-  }
   shown <- shown_populations(case$h, case$population, "populations", NULL)
+  groups <- function(labels, margin) {
+    labels <- check_groups(labels, nrow(case$x), "labels", NULL)
+    shares(case$population, labels, shown$names, margin)
+  }
   content <- list(
     tree = population_tree(case$h, shown, "populations", NULL),
-    medians = population_medians(case$x, case$population, k), sizes = tabulate(case$population, k),
+    medians = population_medians(case$x, case$population, shown$names),
+    sizes = tabulate(case$population, k),
     gates = groups(case$gates, 1), samples = groups(case$samples, 2)
   )
   plan_picture(content, TRUE, "populations", size, NULL)

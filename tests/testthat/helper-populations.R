@@ -2,11 +2,11 @@
 # with the observations. See there for the definition.
 
 # A list of the labels 1, 2, ... of the `clear` populations and of those of the `finer` level, 0 for
-# cells outside of all, and the depths of the valleys of both of the tree's `splits`.
+# cells outside of all.
 slow_valleys <- function(h, x, min_members = NULL, clear = 0.3, finer = 0.9, cells = 2000L) {
   n <- nrow(x)
   least <- if (is.null(min_members)) min(max(5, n / 100), n) else min_members
-  tree <- slow_condensed_tree(h$merge, least)
+  tree <- slow_condensed_tree(h$merge, x, least)
   if (length(tree$start) == 1L) return(list(clear = rep(1L, n), finer = rep(1L, n)))
   valley <- valleys(x, tree, cells)
   groups <- groups_apart(tree, function(a, b) {
@@ -23,18 +23,27 @@ slow_valleys <- function(h, x, min_members = NULL, clear = 0.3, finer = 0.9, cel
 
 # Clusters of the condensed tree, parents before children: cluster 1 is the root; cluster c has the
 # cells order[start[c] + 0:(size[c] - 1)], and the children first[c] and first[c] + 1 (0: none).
-slow_condensed_tree <- function(merge, least) {
+slow_condensed_tree <- function(merge, x, least) {
   n <- nrow(merge) + 1L
   child <- ifelse(merge < 0, -merge, merge + n)
   a <- child[, 1]
   b <- child[, 2]
   size <- c(rep(1L, n), integer(n - 1L))
-  for (j in seq_len(n - 1L)) size[n + j] <- size[a[j]] + size[b[j]]
-  # The larger side comes first, so that the order of the rows hardly matters.
-  swap <- size[a] < size[b]
-  temporary <- a[swap]
-  a[swap] <- b[swap]
-  b[swap] <- temporary
+  first <- c(seq_len(n), integer(n - 1L))
+  # The larger side comes first, and of two equal ones that with the lower values, so that the order
+  # of the rows hardly matters.
+  for (j in seq_len(n - 1L)) {
+    rows <- x[first[c(a[j], b[j])], , drop = FALSE]
+    differ <- which(rows[1, ] != rows[2, ])[1]
+    is_lower <- !is.na(differ) && rows[2, differ] < rows[1, differ]
+    if (size[b[j]] > size[a[j]] || size[b[j]] == size[a[j]] && is_lower) {
+      side <- a[j]
+      a[j] <- b[j]
+      b[j] <- side
+    }
+    size[n + j] <- size[a[j]] + size[b[j]]
+    first[n + j] <- first[a[j]]
+  }
   start <- integer(2L * n - 1L)
   start[2L * n - 1L] <- 1L
   for (j in (n - 1L):1L) {
@@ -48,12 +57,12 @@ slow_condensed_tree <- function(merge, least) {
   of <- integer(2L * n - 1L)
   of[2L * n - 1L] <- 1L
   most <- 2L * sum(is_big[a] & is_big[b]) + 1L
-  node <- first <- integer(most)
+  node <- children <- integer(most)
   node[1] <- 2L * n - 1L
   count <- 1L
   for (j in rev(which(is_big[n + seq_len(n - 1L)]))) {
     if (is_big[b[j]]) {
-      first[of[n + j]] <- count + 1L
+      children[of[n + j]] <- count + 1L
       node[count + 1:2] <- c(a[j], b[j])
       of[a[j]] <- count + 1L
       of[b[j]] <- count + 2L
@@ -62,7 +71,7 @@ slow_condensed_tree <- function(merge, least) {
       of[a[j]] <- of[n + j]
     }
   }
-  list(order = order, start = start[node], size = size[node], first = first)
+  list(order = order, start = start[node], size = size[node], first = children)
 }
 
 cells_of <- function(tree, cluster) {
@@ -117,7 +126,7 @@ valleys <- function(x, tree, cells) {
 depths <- function(a, b, size_a, size_b) {
   none <- c(1, 1)
   p <- ncol(a)
-  if (min(nrow(a), nrow(b)) < 4L || nrow(a) + nrow(b) < 2L * p) return(none)
+  if (min(nrow(a), nrow(b)) < max(4L, p %/% 2L) || nrow(a) + nrow(b) < 2L * p) return(none)
   sides <- competed(a, b, size_a, size_b)
   if (is.null(sides)) return(none)
   y <- projections(sides$a, sides$b)
@@ -167,8 +176,8 @@ spread_of <- function(y, weight) {
 }
 
 # a and b after one exchange: each point goes to the side of the higher posterior density. The
-# covariances have a tenth of p points of that of both sides added. NULL if fewer than 5 points
-# remain in a side.
+# covariances have a tenth of p points of that of both sides added. NULL if fewer than 5 points,
+# or half as many as columns, remain in a side.
 competed <- function(a, b, size_a, size_b) {
   x <- rbind(a, b)
   p <- ncol(x)
@@ -183,7 +192,7 @@ competed <- function(a, b, size_a, size_b) {
     log(size) - sum(log(diag(factor))) - colSums(z^2) / 2
   }
   found <- tryCatch(log_density(a, size_a) > log_density(b, size_b), error = function(e) is_a)
-  if (min(sum(found), sum(!found)) < 5L) return(NULL)
+  if (min(sum(found), sum(!found)) < max(5L, p %/% 2L)) return(NULL)
   weight <- ifelse(is_a, size_a / nrow(a), size_b / nrow(b))
   list(a = x[found, , drop = FALSE], b = x[!found, , drop = FALSE],
        weight_a = weight[found], weight_b = weight[!found])
@@ -235,7 +244,8 @@ groups_apart <- function(tree, alike) {
       best <- which.max(value)
       i <- (best - 1L) %% m + 1L
       j <- (best - 1L) %/% m + 1L
-      here[[i]] <- sort(c(here[[i]], here[[j]]))
+      clusters <- c(here[[i]], here[[j]])
+      here[[i]] <- clusters[order(tree$start[clusters])]
       here[[j]] <- NULL
       value <- value[-j, -j, drop = FALSE]
       m <- m - 1L

@@ -144,12 +144,31 @@ test_that("the rest goes to the population of least Mahalanobis distance", {
   expect_identical(attr(found, "roots"), attr(core, "roots"))
 })
 
-test_that("with a singular covariance, the rest goes to the nearest mean", {
-  x <- cbind(c(1:20, 101:120, 70, 500, -300), c(rep(7, 20), rep(c(6, 9), 10), 7, 7, 7))
+test_that("a population with a singular covariance has the pooled one for the rest", {
+  # Column 2 is constant in population 1.
+  x <- cbind(c(1:20, 101:120, 70, 500, -300), c(rep(7, 20), rep(c(6, 9), 10), 9, 7, 7))
   h <- ghclust(x, "average")
   core <- cut_populations(h, 2, 5)
   expect_message(found <- cut_populations(h, 2, 5, rest = "nearest", X = x),
                  class = "gmhclust_message_singular")
+  own <- lapply(1:2, function(i) x[core == i, ])
+  pooled <- Reduce(`+`, lapply(own, function(y) (nrow(y) - 1) * cov(y))) / (sum(core > 0) - 2)
+  singular <- vapply(own, function(y) qr(cov(y))$rank < 2, NA)
+  expect_identical(sum(singular), 1L)
+  from <- vapply(1:2, function(i) {
+    mahalanobis(x, colMeans(own[[i]]), if (singular[i]) pooled else cov(own[[i]]))
+  }, numeric(nrow(x)))
+  loose <- core == 0
+  expect_gt(sum(loose), 0)
+  expect_identical(plain(found)[loose], max.col(-from)[loose])
+})
+
+test_that("without an inverse of any covariance, the rest goes to the nearest mean", {
+  x <- cbind(c(1:20, 101:120, 70, 500, -300), c(rep(7, 20), rep(9, 20), 9, 7, 7))
+  h <- ghclust(x, "average")
+  core <- cut_populations(h, 2, 5)
+  expect_message(found <- cut_populations(h, 2, 5, rest = "nearest", X = x),
+                 class = "gmhclust_message_singular", "Euclidean")
   from <- function(population) colSums((t(x) - colMeans(x[core == population, ]))^2)
   nearest <- ifelse(from(1) <= from(2), 1L, 2L)
   loose <- core == 0
@@ -258,9 +277,12 @@ test_that("valleys do not depend on the order of the rows", {
   mixed$merge[] <- ifelse(h$merge < 0, -id[abs(h$merge)], h$merge)
   mixed$merge <- sort_merge_rows(mixed$merge)
   mixed$order <- id[h$order]
-  expect_identical(
-    plain(cut_populations(mixed, X = x[order, ])), plain(cut_populations(h, X = x))[order]
-  )
+  for (level in c("clear", "finer")) {
+    found <- cut_populations(h, X = x, level = level)
+    again <- cut_populations(mixed, X = x[order, ], level = level)
+    expect_identical(plain(again), plain(found)[order])
+    expect_identical(attr(again, "separation"), attr(found, "separation"))
+  }
 })
 
 test_that("each population says which one is the most alike, and each split how deep it is", {

@@ -73,6 +73,57 @@ test_that("similarities decrease with the distance and do not depend on its unit
   expect_equal(c(igraph::vcount(alone), igraph::ecount(alone)), c(60, 0))
 })
 
+# The definition of Jaccard weights: of the edge from i to each of its neighbours.
+slow_jaccard <- function(nn) {
+  index <- if (is.matrix(nn$index)) split(nn$index, row(nn$index)) else nn$index
+  sets <- lapply(seq_along(index), function(i) c(i, index[[i]]))
+  unlist(lapply(seq_along(index), function(i) {
+    vapply(index[[i]], function(j) {
+      length(intersect(sets[[i]], sets[[j]])) / length(union(sets[[i]], sets[[j]]))
+    }, 0)
+  }))
+}
+
+test_that("Jaccard weights are the share of common neighbours, each its own neighbour", {
+  skip_if_not_installed("igraph")
+  x <- blobs(80, 3)
+  # gneighbours() finds different numbers of neighbours, here also none.
+  within <- gneighbours(x, 1)
+  expect_true(0L %in% lengths(within$index))
+  for (nn in list(gknn(x, 5), gknn(x, 1), gknn(x, 79), within, gneighbours(x, 0))) {
+    graph <- as_igraph(nn, undirected = FALSE, weight = "jaccard")
+    expected <- as.double(slow_jaccard(nn))
+    edges <- as_edges(nn)
+    expect_identical(as.double(igraph::edge_attr(graph, "weight")), expected)
+    expect_identical(as.double(igraph::edge_attr(graph, "distance")), edges$weight)
+    expect_true(all(expected > 0 & expected <= 1))
+    # An edge has the weight of either direction.
+    graph <- as_igraph(nn, weight = "jaccard")
+    ends <- cbind(pmin(edges$source, edges$target), pmax(edges$source, edges$target))
+    expect_identical(as.double(igraph::edge_attr(graph, "weight")), expected[!duplicated(ends)])
+  }
+  expect_true(all(slow_jaccard(gknn(x, 79)) == 1))
+  expect_identical(igraph::edge_attr(as_igraph(gknn(on_a_line, 1), weight = "jaccard"), "weight"),
+                   c(1, 1 / 3, 1 / 3))
+  expect_refused(as_igraph(gknn(x, 1, x[1:5, ]), weight = "jaccard"), "`nn` is of queries",
+                 by = "as_igraph")
+})
+
+test_that("Jaccard weights are those of bluster for the same edges", {
+  skip_if_not_installed("igraph")
+  skip_if_not_installed("bluster")
+  nn <- gknn(some_cells(500), 10)
+  ours <- as_igraph(nn, weight = "jaccard", labels = NULL)
+  theirs <- bluster::neighborsToSNNGraph(nn$index, type = "jaccard")
+  number <- function(graph) {
+    ends <- igraph::as_edgelist(graph)
+    pmin(ends[, 1], ends[, 2]) * 501 + pmax(ends[, 1], ends[, 2])
+  }
+  at <- match(number(ours), number(theirs))
+  expect_false(anyNA(at))
+  expect_identical(igraph::edge_attr(ours, "weight"), igraph::edge_attr(theirs, "weight")[at])
+})
+
 test_that("Louvain's communities of the default graph are the clusters", {
   skip_if_not_installed("igraph")
   centres <- rbind(c(0, 0), c(50, 0), c(0, 50))

@@ -160,6 +160,82 @@ test_that("channels are chosen by name, marker or number, scatter and time among
   refused(observations(bare), "`x` has no channels but scatter, time and events")
 })
 
+test_that("a cofactor transforms the markers, and leaves scatter and time", {
+  cells <- flow_cells()
+  plain <- cells$plain
+  expect_identical(observations(cells$frame, cofactor = 5), asinh(plain / 5))
+  expect_identical(observations(cells$frame, cofactor = 150L), asinh(plain / 150))
+  expect_identical(observations(cells$frame, cofactor = NULL), plain)
+  expect_identical(observations(cells$frame, use = "channel", cofactor = 5),
+                   asinh(observations(cells$frame, use = "channel") / 5))
+  chosen <- observations(cells$frame, channels = c("FSC-A", "CD4", "Time"))
+  chosen[, 2] <- asinh(chosen[, 2] / 5)
+  expect_identical(observations(cells$frame, channels = c("FSC-A", "CD4", "Time"), cofactor = 5),
+                   chosen)
+  for (verb in list(gmst, function(x, ...) gknn(x, 3, ...),
+                    function(x, ...) as_computed(gmhclust(x, 20, warn = FALSE, ...)))) {
+    expect_identical(verb(cells$frame, cofactor = 150), verb(asinh(plain / 150)))
+  }
+  halves <- gknn(cells$frame, 3, query = cells$frame, cofactor = 5)
+  expect_identical(halves, gknn(asinh(plain / 5), 3, query = asinh(plain / 5)))
+})
+
+test_that("each channel may have its cofactor, in order or by name of channel or marker", {
+  cells <- flow_cells()
+  factors <- c(5, 10, 20, 40, 80)
+  expected <- asinh(sweep(cells$plain, 2, factors, "/"))
+  expect_identical(observations(cells$frame, cofactor = factors), expected)
+  by_channel <- stats::setNames(factors, paste0("FL", 1:5, "-A"))
+  expect_identical(observations(cells$frame, cofactor = rev(by_channel)), expected)
+  by_name <- stats::setNames(factors, colnames(cells$plain))
+  expect_identical(observations(cells$frame, cofactor = by_name), expected)
+  # Two channels are of marker CD8; those that are not chosen may have a cofactor, too.
+  by_marker <- c(CD8 = 7, CD3 = 5, "FL2-A" = 6, "FL3-A" = 9, "SSC-H" = 3)
+  found <- observations(cells$frame, cofactor = by_marker)
+  expect_identical(found, asinh(sweep(cells$plain, 2, c(5, 6, 9, 7, 7), "/")))
+  few <- observations(cells$frame, channels = c("CD4", "FSC-A"), cofactor = by_marker)
+  expect_identical(few[, 1], found[, 2])
+  expect_identical(unname(few[, 2]), rep(1000, 300))
+  scatter <- observations(cells$frame, channels = c("CD4", "SSC-H"), cofactor = by_marker)
+  expect_identical(unname(scatter[, 2]), asinh(rep(500, 300) / 3))
+  # The channel's own name counts before a marker of the same name.
+  swapped <- flow_frame(matrix(1:6 + 0, 3), c("A", "B"), c("B", NA))
+  found <- observations(swapped, cofactor = c(A = 1, B = 2))
+  expect_identical(unname(found), asinh(cbind(1:3, 4:6 / 2)))
+})
+
+test_that("a flowSet is transformed as its samples are, and wrong cofactors are refused", {
+  cells <- flow_cells()
+  set <- flow_set(list(one = cells$frame, two = flow_cells(200)$frame))
+  found <- observations(set, cofactor = 5)
+  plain <- observations(set)
+  expect_identical(attr(found, "sample"), attr(plain, "sample"))
+  expect_identical(found, structure(asinh(plain / 5), sample = attr(plain, "sample")))
+  by_name <- c("FL1-A" = 5, CD4 = 6, "FL3-A" = 7, CD8 = 8)
+  expect_identical(observations(set, cofactor = by_name)[1:300, ],
+                   observations(cells$frame, cofactor = by_name))
+  for (x in list(cells$frame, set)) {
+    wrong <- function(cofactor, message) refused(observations(x, cofactor = cofactor), message)
+    wrong(0, "`cofactor` has 0 at position 1; it must be one positive number")
+    wrong(-5, "`cofactor` has -5 at position 1")
+    wrong(c(1, NA, 3, 4, 5), "`cofactor` has NA at position 2")
+    wrong(Inf, "`cofactor` has Inf")
+    wrong("5", "`cofactor` is \"5\"")
+    wrong(TRUE, "`cofactor` is TRUE")
+    wrong(numeric(0), "`cofactor` is a numeric vector of length 0")
+    wrong(list(5), "`cofactor` is a list")
+    wrong(factor(5), "`cofactor` is an object of class \"factor\"")
+    wrong(1:2, "`cofactor` has length 2; it must be 1, or that of the chosen channels, 5")
+    wrong(c(CD99 = 5), "`cofactor` has the name \"CD99\"; it must be among the channels")
+    wrong(c(CD3 = 5, 6), "`cofactor` has the name \"\"")
+    wrong(stats::setNames(5, NA), "`cofactor` has the name")
+    wrong(c(CD3 = 5, CD3 = 6), "`cofactor` has the name \"CD3\" twice")
+    wrong(c(CD3 = 5), "`cofactor` has none for channel \"FL2-A\"")
+  }
+  expect_refused(gmhclust(set, cofactor = 0), "`cofactor` has 0 at position 1")
+  refused(observations(cells$plain, cofactor = 5), "unused argument: `cofactor`")
+})
+
 # Names of channels of BD (also with images), Beckman Coulter, Sony, Cytek, Attune, Guava,
 # MACSQuant, Apogee and mass cytometers, and what programs add.
 beside_markers <- c(

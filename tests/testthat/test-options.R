@@ -8,14 +8,21 @@ all_results <- function() {
   set.seed(1)
   h <- gmhclust(x, threshold = 15, apriori = groups)
   populations <- cut_populations(h, 2, min_members = 5, rest = "nearest", X = x)
+  clear <- suppressMessages(cut_populations(h, min_members = 5, X = x))
+  named <- name_populations(populations, c("CD4 T" = 1))
   nn <- gknn(x, 3, metric = "canberra", zero_over_zero = 0)
   list(
     h, mhclust(x, 15, g = groups, warn = FALSE), cutree_apriori(h), cutree_top(h, 5),
     populations, capture.output(print(populations)), capture.output(print(h$settings)),
+    clear, capture.output(print(clear)), predict(populations, x, "posterior"),
     gcutree(h, k = 2:4), make_monotone(h), check_hclust(h), ghclust(x, "average"),
     gmhclust(x, 15, apriori = names_of_groups), gmhclust(x, 15, apriori = factor(names_of_groups)),
     gdist(x), gdist(x, "canberra", zero_over_zero = 1), nn, as_edges(nn), gneighbours(x, 2),
     gmst(x), gkmeans(x, 3, 50), observations(as.data.frame(x)),
+    observations(flow_cells(50)$frame, cofactor = 2.5), named,
+    name_populations(named, c("CD4 T" = "2")), count_populations(named, names_of_groups, TRUE),
+    count_populations(named, groups), nested_cuts(h, 2:3, 5, NULL, NULL),
+    cluster_codes(nested_cuts(h, 2:3, 5, data_of_leaves(x, h, "x", NULL), NULL)),
     on_no_screen(plot_populations(h, x, populations, gates = names_of_groups, engine = "base"))
   )
 }

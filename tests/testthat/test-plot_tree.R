@@ -91,8 +91,8 @@ test_that("numbers below the tree do not overlap, and stay below it", {
   expect_equal(spread(c(1, 5, 9), c(1, 1, 1), 10), c(1, 5, 9))
   expect_equal(spread(c(2, 2.1, 2.2, 9), rep(1, 4), 10), c(1.1, 2.1, 3.1, 9))
   expect_equal(spread(c(3, 3), c(1, 3), 10), c(2, 4))
-  expect_equal(spread(c(0, 0, 0), rep(1, 3), 10), c(0, 1, 2))
-  expect_equal(spread(c(10, 10, 10), rep(1, 3), 10), c(8, 9, 10))
+  expect_equal(spread(c(0, 0, 0), rep(1, 3), 10), c(0.5, 1.5, 2.5))
+  expect_equal(spread(c(10, 10, 10), rep(1, 3), 10), c(7.5, 8.5, 9.5))
   expect_identical(spread(numeric(0), numeric(0), 1), numeric(0))
 })
 
@@ -116,4 +116,32 @@ test_that("wrong populations, leaves and trees are refused", {
   broken <- small
   broken$merge[1, 1] <- 99L
   refused(plot_tree(broken), "`tree` is no sound tree")
+})
+
+test_that("names below a tree stay on their lines, near their populations, without overlaps", {
+  on_no_screen({
+    graphics::plot.new()
+    graphics::plot.window(c(0, 1000), c(0, 1), xaxs = "i")
+    width <- function(layout) {
+      graphics::strwidth(layout$text, font = 2, cex = layout$cex)
+    }
+    few <- label_layout(as.character(1:5), 1:5 * 200 - 100, 1000)
+    expect_identical(few$line, rep(1L, 5))
+    expect_equal(few$at, 1:5 * 200 - 100)
+    expect_identical(few$cex, 1)
+    long <- paste("Monocytes CD14++CD16-", letters[1:9])
+    for (names in list(long, rep(long, 4), strrep(long, 10), as.character(1:60))) {
+      middle <- sort(seq_along(names) * 7919 %% 1000)
+      layout <- label_layout(names, middle, 1000)
+      for (line in unique(layout$line)) {
+        here <- layout$line == line
+        ends <- rbind(layout$at[here] - width(layout)[here] / 2,
+                      layout$at[here] + width(layout)[here] / 2)
+        expect_false(is.unsorted(as.vector(ends)))
+        if (layout$cex > least_label) expect_true(all(ends > -1e-6 & ends < 1000 + 1e-6))
+      }
+    }
+    expect_lte(max(nchar(label_layout(strrep(long, 10), 1:9 * 100, 1000)$text)), 60)
+  })
+  expect_identical(cut_middle(c("abc", "abcdefghij"), 6), c("abc", "ab..ij"))
 })

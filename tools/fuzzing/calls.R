@@ -15,6 +15,9 @@ fixtures <- function(scratch) {
     joined <- gmhclust::gmhclust(x, threshold = 5, apriori = labels, progress = FALSE, warn = FALSE)
     top <- gmhclust::cutree_top(grown, 6)
     pops <- gmhclust::cut_populations(grown, k = 2, min_members = 3)
+    named <- gmhclust::name_populations(pops, c("a" = 1))
+    mapping <- gmhclust::cut_populations(grown, k = 2, min_members = 6, X = x)
+    model <- gmhclust::population_model(mapping)
     nn <- gmhclust::gknn(x, 3)
     ranges <- gmhclust::gneighbours(x, 2)
     files <- gmhclust::gknn(x, 3, output = file.path(scratch, "neighbours"), block_rows = 8)
@@ -50,7 +53,12 @@ base_calls <- alist(
   gcutree(tree = tree, h = 2), gcutree(tree = tree, h = c(1, 3)), cut_populations(h = grown),
   cut_populations(h = grown, k = 2, min_members = 3),
   cut_populations(h = tree, k = 2, min_members = 3, rest = "nearest", X = x),
-  cut_populations(h = top, min_members = 2), make_monotone(h = inverted),
+  cut_populations(h = top, min_members = 2), population_model(x = mapping),
+  predict(object = mapping, newdata = x, beyond = 0.9),
+  predict(object = model, newdata = x, by = "posterior"),
+  predict(object = model, newdata = y, type = "posterior"),
+  predict(object = model, newdata = x, type = "distance", top = 1), print(x = model),
+  make_monotone(h = inverted),
   make_monotone(h = inverted, method = "halfway"), make_monotone(h = inverted, eps = 0.1),
   check_hclust(h = tree), check_hclust(h = joined), as_edges(nn = nn),
   as_edges(nn = ranges, rows = 1:3), as_edges(nn = files, rows = 1:3), as_igraph(nn = nn),
@@ -72,7 +80,19 @@ base_calls <- alist(
   plot_populations(h = grown, X = x, populations = pops, engine = "base"),
   plot_populations(h = tree, X = x, populations = 2, gates = labels, samples = labels,
     engine = "base"),
-  plot_populations(h = top, X = x, populations = 1, engine = "base", scale = FALSE)
+  plot_populations(h = top, X = x, populations = 1, engine = "base", scale = FALSE),
+  name_populations(x = pops, names = c("a" = 1)), name_populations(x = pops, names = c("a", "a")),
+  name_populations(x = named, names = list("b" = c("a", "2"))),
+  plot_populations(h = grown, X = x, populations = named, engine = "base"),
+  plot_tree(tree = grown, populations = named, leaves = 7),
+  count_populations(x = pops, samples = labels), count_populations(x = named, samples = labels,
+    rest = TRUE),
+  add_populations(x = cells(x), populations = pops),
+  add_populations(x = cells(x), populations = named, tree = grown, k = 2),
+  add_populations(x = cells(x), populations = pops, tree = grown, rest = "nearest"),
+  as_igraph(nn = nn, weight = "jaccard"), as_igraph(nn = ranges, weight = "jaccard"),
+  observations(x = flow_frame(x), cofactor = 5),
+  observations(x = flow_set(x), cofactor = c(a = 5, b = 6, c = 7, CD4 = 8))
 )
 
 get_rows <- function(x, rows) x[rows]

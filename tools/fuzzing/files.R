@@ -103,6 +103,8 @@ forge_manifest <- function(file) {
     return(invisible())
   }
   summed <- strsplit(text, ",\n  \"sha256\"", fixed = TRUE, useBytes = TRUE)[[1]][1]
+  # A manifest that is damaged already may be no valid text.
+  if (!validUTF8(summed)) return(invisible())
   places <- gregexpr("(?<=: )[^,\n{]+", summed, perl = TRUE)[[1]]
   at <- sample.int(length(places), 1)
   new <- pick(c(

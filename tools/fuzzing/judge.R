@@ -38,7 +38,8 @@ known_warnings <- "treating non-finite values as NA|conversion failure on"
 is_of_others <- function(call, env) {
   ours <- switch(as.character(call[[1]]),
     as.list = , get_rows = "gknn_files",
-    print = c("gmhclust_settings", "populations", "gknn_files", "gpu_devices"),
+    print = c("gmhclust_settings", "populations", "population_model", "gknn_files", "gpu_devices"),
+    predict = c("populations", "population_model"),
     compare = , as.data.frame = "populations"
   )
   # Objects of other packages that are not what their classes say fail in these packages.
@@ -46,7 +47,7 @@ is_of_others <- function(call, env) {
     return(!class(eval(call$x, env))[1] %in% c("flowFrame", "flowSet", "data.frame"))
   }
   if (is.null(ours)) return(FALSE)
-  x <- eval(call$x, env)
+  x <- eval(if (identical(call[[1]], quote(predict))) call$object else call$x, env)
   isS4(x) || !class(x)[1] %in% ours
 }
 
@@ -74,6 +75,10 @@ invalid_value <- function(verb, value, call, env) {
     gmst = invalid_spanning_tree(value),
     gcutree = if (!is.integer(value) || anyNA(value) || any(value < 1L)) "no clusters",
     cut_populations = invalid_populations(value),
+    name_populations = invalid_names(value),
+    count_populations = if (!is.integer(value) || !is.matrix(value) || anyNA(value)) "no counts",
+    add_populations = invalid_codes(value),
+    predict = invalid_mapping(value),
     check_hclust = invalid_check(value, arg("h")),
     as_edges = if (!is.data.frame(value) || anyNA(value) || any(value$target < 1)) "no edges",
     as_igraph = if (!igraph::is_igraph(value) || anyNA(igraph::E(value)$weight)) "no graph",
@@ -91,6 +96,21 @@ invalid_value <- function(verb, value, call, env) {
     resumed = invalid_neighbours(value, is_sorted = !isTRUE(env$is_forged)),
     read_gknn = if (!inherits(value, "gknn_files")) "no files"
   )
+}
+
+invalid_names <- function(value) {
+  levels <- levels(value)
+  if (!inherits(value, "populations") || anyNA(value) || any(value < 0)) return("no populations")
+  if (!is.character(levels) || anyNA(levels) || anyDuplicated(levels)) return("wrong names")
+  if (max(value) > length(levels)) "too few names"
+}
+
+invalid_codes <- function(value) {
+  codes <- S4Vectors::metadata(value)$cluster_codes
+  is_sound <- is.data.frame(codes) && !anyNA(codes) && all(vapply(codes, is.factor, NA))
+  if (!is_sound) return("no codes")
+  if (!identical(levels(value$cluster_id), levels(codes[, 1]))) return("codes of no cluster")
+  if (anyNA(value$cluster_id)) "cells without a cluster"
 }
 
 invalid_dist <- function(d) {
@@ -131,6 +151,17 @@ invalid_tree <- function(h) {
     if (high[j] - low[j] + 1 != size[j]) return("branches cross")
   }
   NULL
+}
+
+invalid_mapping <- function(value) {
+  if (is.integer(value)) {
+    sizes <- tabulate(value, attr(value, "k"))
+    if (anyNA(value) || any(value < 0L) || any(attr(value, "sizes") != sizes)) "no populations"
+  } else if (is.list(value)) {
+    if (!is.integer(value$index) || any(value$index < 1L)) "no numbers of populations"
+  } else if (!is.double(value) || any(value < 0, na.rm = TRUE)) {
+    "negative values"
+  }
 }
 
 invalid_check <- function(value, h) {

@@ -34,7 +34,9 @@ PLACEHOLDER = re.compile(r"(^|[/_.-])[A-Z]{2,}([/_.-]|$)")
 ELSEWHERE = re.compile(
     r"(.*/)?(vendor|target|\.cargo)(/.*)?|(.*/)?vendor\.tar\.xz|(.*/)?Makevars(\.win)?"
     r"|config\.toml|source\.cpp|0\.\.R|src/(library|main|nmath)/.*|linux/.*\.h|driver\.c"
-    r"|quickstart\.png|lymphocytes\.csv|flowsom-68983-gates\.csv|-cpu-sizes\.csv|writing-.*\.txt"
+    r"|quickstart\.png|lymphocytes\.csv|flowsom-68983-gates\.csv|writing-.*\.txt"
+    r"|-cpu-(sizes|populations|clouds)\.csv|preparation\.csv|-gates\.csv"
+    r"|(mine|other|cells|x|y)\.csv"
 )
 
 

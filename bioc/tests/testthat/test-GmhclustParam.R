@@ -36,6 +36,15 @@ test_that("the default finds two parallel ellipses, as gmhclust() does", {
   expect_identical(eval(formals(GmhclustParam)$threshold), eval(formals(gmhclust)$threshold))
 })
 
+test_that("without k, populations are those with valleys between them", {
+  x <- some_cells()
+  param <- GmhclustParam(threshold = 50, rest = "none", warn = FALSE)
+  expected <- cut_populations(gmhclust(x, 50, warn = FALSE), X = x)
+  expect_gt(attr(expected, "k"), 2)
+  numbers <- replace(as.integer(expected), expected == 0, NA)
+  expect_identical(as.integer(clusterRows(x, param)), numbers)
+})
+
 test_that("by default each row has a cluster, so that a pipeline goes on", {
   x <- some_cells()
   clusters <- clusterRows(x, GmhclustParam(warn = FALSE))

@@ -2,49 +2,26 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
+use gmhclust_engine::Choice;
 
 use crate::arguments::Fields;
-use crate::engine::planner::Workload;
-use crate::engine::{Choice, Engine};
-use crate::rvalue;
+use crate::{rvalue, vector};
 
-/// The arguments `backend`, `threads` and `devices`.
-pub struct Device {
-    backend: String,
-    threads: usize,
-    devices: Option<Vec<usize>>,
-}
-
-impl Device {
-    /// From the list that check_device() makes in R.
-    ///
-    /// # Errors
-    /// `Error::Input` if the list has other elements.
-    pub fn from_list(list: &List) -> CoreResult<Self> {
-        let fields = Fields::new("device", list);
-        let threads: i32 = fields.get("threads")?;
-        Ok(Self {
-            backend: fields.get("backend")?,
-            threads: usize::try_from(threads).unwrap_or(1).max(1),
-            devices: match fields.integers("devices")? {
-                Some(numbers) => Some(device_numbers(&numbers)?),
-                None => None,
-            },
-        })
-    }
-
-    /// The engine that runs this work.
-    ///
-    /// # Errors
-    /// As [`Engine::new`].
-    pub fn engine(&self, work: &Workload) -> CoreResult<Engine> {
-        let choice = Choice {
-            backend: &self.backend,
-            threads: self.threads,
-            devices: self.devices.as_deref(),
-        };
-        Engine::new(&choice, work)
-    }
+/// The choice in the list that check_device() makes in R.
+///
+/// # Errors
+/// `Error::Input` if the list has other elements.
+pub fn choice(list: &List) -> CoreResult<Choice> {
+    let fields = Fields::new("device", list);
+    let threads: i32 = fields.get("threads")?;
+    Ok(Choice {
+        backend: fields.get("backend")?,
+        threads: usize::try_from(threads).unwrap_or(1).max(1),
+        devices: match fields.integers("devices")? {
+            Some(numbers) => Some(device_numbers(&numbers)?),
+            None => None,
+        },
+    })
 }
 
 fn device_numbers(numbers: &[i32]) -> CoreResult<Vec<usize>> {
@@ -62,7 +39,7 @@ fn device_numbers(numbers: &[i32]) -> CoreResult<Vec<usize>> {
 fn usable_cores() -> Robj {
     let cores = std::thread::available_parallelism();
     let cores = cores.map_or(1, |cores| i32::try_from(cores.get()).unwrap_or(i32::MAX));
-    rvalue::integer(cores).unwrap_or_else(|_| rvalue::null())
+    vector::integer(cores).unwrap_or_else(|_| rvalue::null())
 }
 
 extendr_module! {

@@ -204,11 +204,11 @@ fn folder_to_r(folder: Folder) -> CoreResult<Robj> {
     let no_memory = || CoreError::Memory("R has no memory for names".into());
     let metric = rvalue::list([
         ("name", rvalue::string(&metric.name)?),
-        ("p", rvalue::double(metric.p)?),
+        ("p", vector::double(metric.p)?),
         ("absolute", rvalue::logical(metric.absolute)),
         ("zero_over_zero", rvalue::string(&metric.zero_over_zero)?),
     ])?;
-    let number = |count: u32| rvalue::integer(r_integer(count));
+    let number = |count: u32| vector::integer(r_integer(count));
     rvalue::list([
         ("rows", number(search.rows)?),
         ("columns", number(search.columns)?),

@@ -6,12 +6,12 @@ use extendr_api::prelude::*;
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::metric::Points;
 use gmhclust_core::{Monitor, Result as CoreResult};
+use gmhclust_engine::{Engine, Workload};
 
-use crate::device::Device;
 use crate::job::Job;
 use crate::memory::plan;
 use crate::rvalue::{self, Values};
-use crate::{arguments, vector, workload};
+use crate::{arguments, device, vector};
 
 /// Starts to compute distances.
 /// @param x double matrix, observations in rows.
@@ -24,7 +24,7 @@ use crate::{arguments, vector, workload};
 fn job_gdist(x: Robj, y: Robj, metric: List, device: List) -> Robj {
     let prepare = || {
         let metric = arguments::metric("method", &metric)?;
-        let device = Device::from_list(&device)?;
+        let choice = device::choice(&device)?;
         let (x, y) = (Values::of(&x, "x")?, Values::of_optional(&y, "y")?);
         let x = x.matrix("x")?;
         let y = y.as_ref().map(|y| y.matrix("y")).transpose()?;
@@ -41,7 +41,7 @@ fn job_gdist(x: Robj, y: Robj, metric: List, device: List) -> Robj {
         )?;
         let all = vector::stacked(&x, y.as_ref())?;
         let work = move |monitor: &Monitor, distances: &mut [f64]| {
-            let engine = device.engine(&workload::distances(&pairs, columns))?;
+            let engine = Engine::new(&choice, &Workload::distances(&pairs, columns))?;
             let prepare = || Points::prepare(metric, all, monitor);
             let points = engine.cpu().install(prepare)?;
             engine.run(monitor, |on| {

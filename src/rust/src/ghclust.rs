@@ -3,13 +3,13 @@
 use extendr_api::prelude::*;
 use gmhclust_core::linkage::{matrix, points, Linkage, Origin, Recurrence, StoredPrecision};
 use gmhclust_core::{memory, Monitor, Observations, Result as CoreResult};
+use gmhclust_engine::{Engine, Workload};
 
-use crate::device::Device;
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::tree_to_r;
 use crate::rvalue::{self, Values};
-use crate::{arguments, workload};
+use crate::{arguments, device};
 
 /// Names the least memory of a linkage: copies of data, and the tree. The device asks for the rest.
 const TREE: &str = "the observations and their tree need";
@@ -38,11 +38,11 @@ fn job_ghclust_dist(
     let n = usize::try_from(n).unwrap_or(0);
     let prepare = || {
         let recurrence = recurrence(method, single)?;
-        let device = Device::from_list(&device)?;
+        let choice = device::choice(&device)?;
         plan(TREE, (BYTES_PER_LEAF * n) as f64)?;
         let members = members_of(&members)?;
         Ok(move |monitor: &Monitor, values: &[f64]| {
-            let engine = device.engine(&workload::linkage(recurrence.linkage, n))?;
+            let engine = Engine::new(&choice, &Workload::linkage(recurrence.linkage, n))?;
             let origin = Origin::Given(values);
             let tree = engine.run(monitor, |on| {
                 matrix::linkage(origin, n, recurrence, members.clone(), on, monitor)
@@ -72,7 +72,7 @@ fn job_ghclust_points(
     let prepare = || {
         let recurrence = recurrence(method, single)?;
         let metric = arguments::metric("metric", &metric)?;
-        let device = Device::from_list(&device)?;
+        let choice = device::choice(&device)?;
         let x = Values::of(&x, "x")?;
         let x = x.matrix("x")?;
         let (n, columns) = x.dim();
@@ -81,8 +81,8 @@ fn job_ghclust_points(
         let members = members_of(&members)?;
         Ok(move |monitor: &Monitor| {
             let (linkage, with_members) = (recurrence.linkage, members.is_some());
-            let work = workload::linkage_of_points(linkage, &metric, with_members, n, columns);
-            let engine = device.engine(&work)?;
+            let work = Workload::linkage_of_points(linkage, &metric, with_members, n, columns);
+            let engine = Engine::new(&choice, &work)?;
             let tree = engine.run(monitor, |on| {
                 points::linkage(&x, metric, recurrence, members.clone(), on, monitor)
             })?;

@@ -3,13 +3,13 @@
 use extendr_api::prelude::*;
 use gmhclust_core::kmeans::{self, KMeans, Start};
 use gmhclust_core::{matrix, Monitor, Result as CoreResult};
+use gmhclust_engine::{Engine, Workload};
 
-use crate::device::Device;
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::r_integer;
 use crate::rvalue::{self, Values};
-use crate::{vector, workload};
+use crate::{device, vector};
 
 /// Starts a k-means clustering.
 /// @param x double matrix of finite values, observations in rows.
@@ -24,7 +24,7 @@ use crate::{vector, workload};
 fn job_gkmeans(x: Robj, centers: Robj, uniforms: Robj, iterations: i32, device: List) -> Robj {
     let prepare = || {
         let (n, columns) = rvalue::size(&x, "x")?;
-        let device = Device::from_list(&device)?;
+        let choice = device::choice(&device)?;
         // A copy, and the result; the device asks for the rest.
         let bytes = n * (8 * columns + 40);
         plan("the observations and their clusters need", bytes as f64)?;
@@ -41,7 +41,7 @@ fn job_gkmeans(x: Robj, centers: Robj, uniforms: Robj, iterations: i32, device: 
                 Some(centers) => Start::Centers(centers.view()),
                 None => Start::Draws(&uniforms),
             };
-            let engine = device.engine(&workload::kmeans(n, &start, iterations, columns))?;
+            let engine = Engine::new(&choice, &Workload::kmeans(n, &start, iterations, columns))?;
             let x = vector::observations(values, columns, engine.cpu())?;
             engine.run(monitor, |on| {
                 kmeans::cluster(&x, start, iterations, on, monitor)
@@ -72,7 +72,7 @@ fn partition_to_r(partition: KMeans) -> CoreResult<Robj> {
         ("centers", vector::with_dimensions(columns, k, p)?),
         ("sizes", vector::integers(sizes.into_iter().map(r_integer))?),
         ("within", vector::doubles(within.into_iter())?),
-        ("iterations", rvalue::integer(r_integer(iterations))?),
+        ("iterations", vector::integer(r_integer(iterations))?),
     ])
 }
 

@@ -5,11 +5,11 @@ use gmhclust_core::knn;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::MOST_LISTED;
 use gmhclust_core::{matrix, Monitor, Result as CoreResult};
+use gmhclust_engine::{Engine, Workload};
 
-use crate::device::Device;
 use crate::job::Job;
 use crate::memory::plan;
-use crate::{arguments, rvalue, vector, workload};
+use crate::{arguments, device, rvalue, vector};
 
 /// Bytes of a search for each value of X and `query`. Measured by inst/benchmarks/memory.R.
 pub const BYTES_PER_VALUE: usize = 20;
@@ -42,7 +42,7 @@ fn job_gknn(x: Robj, query: Robj, k: i32, metric: List, device: List) -> Robj {
             None => n,
         };
         let metric = arguments::metric("metric", &metric)?;
-        let device = Device::from_list(&device)?;
+        let choice = device::choice(&device)?;
         let k = usize::try_from(k).unwrap_or(0);
         let length = queries * k;
         let rows = if is_among_itself { n } else { n + queries };
@@ -52,9 +52,9 @@ fn job_gknn(x: Robj, query: Robj, k: i32, metric: List, device: List) -> Robj {
             bytes as f64,
         )?;
         Ok((
-            length,
+            [length, length],
             move |monitor: &Monitor, values: &[&[f64]], index: &mut [i32], distance: &mut [f64]| {
-                let engine = device.engine(&workload::pairs_of(queries, n, columns))?;
+                let engine = Engine::new(&choice, &Workload::pairs_of(queries, n, columns))?;
                 let cpu = engine.cpu();
                 let prepare = || {
                     let parts: Vec<_> = values.iter().map(|v| vector::matrix(v, columns)).collect();

@@ -9,16 +9,16 @@ use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::{refuse_undefined, rows_without_distance};
 use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_engine::{Engine, Workload};
 
 use crate::arguments::{self, Fields};
-use crate::device::Device;
 use crate::gknn::{bytes_of_queries, BYTES_PER_VALUE};
 use crate::graph::{graph_of, graph_to_r};
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::r_integer;
 use crate::rvalue::{self, Kind, Pointer, Values};
-use crate::{vector, workload};
+use crate::{device, vector};
 
 /// Observations prepared for a metric, which several jobs share; `None` after gknn_release().
 pub struct Prepared(Option<Arc<Points>>);
@@ -42,7 +42,7 @@ impl Kind for Prepared {
 fn job_gknn_points(x: Robj, query: Robj, digest: &str, metric: List, device: List) -> Robj {
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
-        let device = Device::from_list(&device)?;
+        let choice = device::choice(&device)?;
         let (x, query) = (Values::of(&x, "x")?, Values::of_optional(&query, "query")?);
         let x = x.matrix("x")?;
         let query = query
@@ -61,7 +61,7 @@ fn job_gknn_points(x: Robj, query: Robj, digest: &str, metric: List, device: Lis
                 gmhclust_core::digest::digest(x, before),
                 gmhclust_core::digest::digest(query, 0),
             ];
-            let engine = device.engine(&workload::preparation(all.nrows(), columns))?;
+            let engine = Engine::new(&choice, &Workload::preparation(all.nrows(), columns))?;
             let prepare = || Points::prepare(metric, all, monitor);
             let points = engine.cpu().install(prepare)?;
             let rows = rows_without_distance(&points, "X")?;
@@ -105,7 +105,7 @@ fn job_gknn_block(
     let prepare = || {
         let gone = || CoreError::Input("the points were released".into());
         let points = points.0.clone().ok_or_else(gone)?;
-        let device = Device::from_list(&device)?;
+        let choice = device::choice(&device)?;
         let count = |count: i32| usize::try_from(count).unwrap_or(0);
         let fields = Fields::new("block", &block);
         let references = count(fields.get("references")?);
@@ -128,8 +128,8 @@ fn job_gknn_block(
             Nullable::Null => Graph::unknown(queries.len(), count(k))?,
         };
         Ok(move |monitor: &Monitor| {
-            let work = workload::pairs_of(queries.len(), references, points.columns());
-            let engine = device.engine(&work)?;
+            let work = Workload::pairs_of(queries.len(), references, points.columns());
+            let engine = Engine::new(&choice, &work)?;
             let block = Block {
                 points: &points,
                 references,

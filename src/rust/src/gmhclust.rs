@@ -5,14 +5,14 @@ use gmhclust_core::mahalanobis::{
     self, apriori, Clusterer, Clustering, Distance, Options, SingularMerges, Subthreshold,
 };
 use gmhclust_core::{memory, Error as CoreError, Merge, Monitor, Result as CoreResult};
+use gmhclust_engine::{Engine, Workload};
 
 use crate::arguments::Fields;
-use crate::device::Device;
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::{merge_to_r, r_integer};
 use crate::rvalue::{self, Values};
-use crate::{vector, workload};
+use crate::{device, vector};
 
 /// Names the least memory of a clustering: a copy of the data, and the tree. The device asks for
 /// the rest.
@@ -50,16 +50,16 @@ fn job_gmhclust(
             (Some(codes), Nullable::NotNull(inner)) => Some(inner_merges(inner, codes)?),
             _ => None,
         };
-        let device = Device::from_list(&device)?;
+        let choice = device::choice(&device)?;
         Ok(move |monitor: &Monitor, values: &[f64]| {
             let apriori = apriori.as_deref();
             let work = match (apriori, &inner) {
                 (Some(codes), Some(_)) => {
-                    workload::clustering_above(codes, columns, options.distance)
+                    Workload::clustering_above(codes, columns, options.distance)
                 }
-                _ => workload::clustering(n, columns, apriori, options.distance),
+                _ => Workload::clustering(n, columns, apriori, options.distance),
             };
-            let engine = device.engine(&work)?;
+            let engine = Engine::new(&choice, &work)?;
             let x = vector::observations(values, columns, engine.cpu())?;
             let clustering = match (apriori, &inner) {
                 (Some(codes), Some(inner)) => engine.run(monitor, |on| {
@@ -94,10 +94,10 @@ fn job_gmhclust_within(x: Robj, options: List, apriori: Robj, device: List) -> R
         plan(TREE, (n * (BYTES_PER_LEAF + 8 * columns)) as f64)?;
         let options = options_of(&options)?;
         let apriori = apriori_codes(&Values::of(&apriori, "apriori")?)?;
-        let device = Device::from_list(&device)?;
+        let choice = device::choice(&device)?;
         Ok(move |monitor: &Monitor, values: &[f64]| {
-            let work = workload::clustering(n, columns, Some(&apriori), options.distance);
-            let engine = device.engine(&work)?;
+            let work = Workload::clustering(n, columns, Some(&apriori), options.distance);
+            let engine = Engine::new(&choice, &work)?;
             let x = vector::observations(values, columns, engine.cpu())?;
             engine.run(monitor, |on| {
                 mahalanobis::cluster_within(&x, &apriori, &options, on, monitor)
@@ -114,7 +114,7 @@ fn job_gmhclust_within(x: Robj, options: List, apriori: Robj, device: List) -> R
 /// @noRd
 #[extendr]
 fn gmhclust_degenerate_limit() -> Robj {
-    rvalue::double(mahalanobis::MOST_DEGENERATE_WORK).unwrap_or_else(|_| rvalue::null())
+    vector::double(mahalanobis::MOST_DEGENERATE_WORK).unwrap_or_else(|_| rvalue::null())
 }
 
 fn options_of(list: &List) -> CoreResult<Options> {
@@ -215,11 +215,11 @@ fn clustering_to_r(
         ("order", vector::integers(dendrogram.order.iter().copied())?),
         (
             "n_height_apriori",
-            rvalue::integer(r_integer(apriori_merges))?,
+            vector::integer(r_integer(apriori_merges))?,
         ),
         ("g_labels", vector::integers(labels)?),
-        ("full_size", rvalue::integer(r_integer(singular.full_size))?),
-        ("singular", rvalue::integer(r_integer(singular.singular))?),
+        ("full_size", vector::integer(r_integer(singular.full_size))?),
+        ("singular", vector::integer(r_integer(singular.singular))?),
         ("backend", rvalue::string(backend)?),
     ])
 }

@@ -4,13 +4,13 @@ use extendr_api::prelude::*;
 use gmhclust_core::linkage::spanning::{self, Edge};
 use gmhclust_core::metric::Points;
 use gmhclust_core::{matrix, Monitor, Result as CoreResult};
+use gmhclust_engine::{Engine, Workload};
 
-use crate::device::Device;
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::r_integer;
 use crate::rvalue::{self, Values};
-use crate::{arguments, vector, workload};
+use crate::{arguments, device, vector};
 
 /// Bytes of the work and the result: for each row, and for each value. Measured by
 /// inst/benchmarks/memory.R.
@@ -27,7 +27,7 @@ const BYTES_PER_VALUE: usize = 30;
 fn job_gmst(x: Robj, metric: List, device: List) -> Robj {
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
-        let device = Device::from_list(&device)?;
+        let choice = device::choice(&device)?;
         let x = Values::of(&x, "x")?;
         let x = x.matrix("x")?;
         let (n, columns) = x.dim();
@@ -36,7 +36,7 @@ fn job_gmst(x: Robj, metric: List, device: List) -> Robj {
         plan(&what, bytes as f64)?;
         let x = matrix::stacked(&[x], columns)?;
         Ok(move |monitor: &Monitor| {
-            let engine = device.engine(&workload::pairs_of(n, n, columns))?;
+            let engine = Engine::new(&choice, &Workload::pairs_of(n, n, columns))?;
             let prepare = || Points::prepare(metric, x, monitor);
             let points = engine.cpu().install(prepare)?;
             engine.run(monitor, |on| spanning::tree(&points, on, monitor))

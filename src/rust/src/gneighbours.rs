@@ -4,12 +4,12 @@ use extendr_api::prelude::*;
 use gmhclust_core::knn::{RangeSearch, Within};
 use gmhclust_core::metric::Points;
 use gmhclust_core::{memory, Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_engine::{Engine, Workload};
 
-use crate::device::Device;
 use crate::job::Job;
 use crate::memory::plan;
 use crate::rvalue::{self, Values};
-use crate::{arguments, vector, workload};
+use crate::{arguments, device, vector};
 
 /// Bytes that a search takes at least: for each value of X and `query`, and for each row. Measured
 /// by inst/benchmarks/memory.R.
@@ -40,7 +40,7 @@ fn job_gneighbours(
 ) -> Robj {
     let prepare = || {
         let metric = arguments::metric("metric", &metric)?;
-        let device = Device::from_list(&device)?;
+        let choice = device::choice(&device)?;
         let radius = Values::<f64>::of(&radius, "radius")?.to_vec();
         let (x, query) = (Values::of(&x, "x")?, Values::of_optional(&query, "query")?);
         let x = x.matrix("x")?;
@@ -60,7 +60,7 @@ fn job_gneighbours(
         };
         let all = vector::stacked(&x, query.as_ref())?;
         Ok(move |monitor: &Monitor| {
-            let engine = device.engine(&workload::pairs_of(queries.len(), n, columns))?;
+            let engine = Engine::new(&choice, &Workload::pairs_of(queries.len(), n, columns))?;
             let prepare = || Points::prepare(metric, all, monitor);
             let points = engine.cpu().install(prepare)?;
             let search = RangeSearch::new(&points, n, queries, &radius)?;

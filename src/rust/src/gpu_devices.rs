@@ -2,7 +2,7 @@
 
 use extendr_api::prelude::*;
 use gmhclust_core::Result as CoreResult;
-use gmhclust_cuda::{devices, DeviceInfo};
+use gmhclust_engine::{devices, DeviceInfo};
 
 use crate::results::r_integer;
 use crate::{rvalue, vector};

@@ -1,17 +1,13 @@
-//! Jobs: long work on a separate thread. Meanwhile R's thread polls the job, draws the progress bar
-//! and handles interrupts.
+//! Jobs: long work on a separate thread, with the R vectors that it reads or fills in. Meanwhile
+//! R's thread polls the job, draws the progress bar and handles interrupts.
 
-use std::any::Any;
-use std::cell::Cell;
 use std::ffi::CStr;
-use std::panic::{catch_unwind, AssertUnwindSafe};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use extendr_api::prelude::*;
-use gmhclust_core::memory::{self, account::Held};
+use gmhclust_core::memory::account::Held;
 use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_engine::Worker;
 
 use crate::reserve::{self, Ballast};
 use crate::rvalue::{self, Kind, Pointer};
@@ -21,69 +17,13 @@ use crate::vector::{self, Source};
 /// job may call R, so R's thread runs it.
 type ToR = Box<dyn FnOnce(Vec<Robj>) -> CoreResult<Robj> + Send>;
 
-/// Why a job has no value.
-struct Failure {
-    /// The last part of the R condition's class: `gmhclust_error_<kind>`.
-    kind: &'static str,
-    message: String,
-}
-
-impl Failure {
-    fn internal(message: String) -> Self {
-        Self {
-            kind: "internal",
-            message,
-        }
-    }
-}
-
-impl From<CoreError> for Failure {
-    fn from(error: CoreError) -> Self {
-        Self {
-            kind: error.kind(),
-            message: error.to_string(),
-        }
-    }
-}
-
-/// Time from the start of a job to the first look at the limits of memory.
-const FIRST_LOOK: Duration = Duration::from_millis(5);
-
-/// Bytes that a job's thread needs: its stack, 2 MiB by Rust's default, and 256 KiB for the system.
-const THREAD_BYTES: f64 = (9 << 18) as f64;
-
-type Outcome = std::result::Result<ToR, Failure>;
-
-enum Phase {
-    Running,
-    Ended(Outcome),
-    Taken,
-}
-
-/// The state that the worker and R's thread share.
-struct Shared {
-    monitor: Monitor,
-    phase: Mutex<Phase>,
-    ended: Condvar,
-}
-
-impl Shared {
-    fn phase(&self) -> MutexGuard<'_, Phase> {
-        // No code panics while it holds the lock, so even a poisoned phase would be valid.
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// A computation that runs on a worker thread until it ends or is cancelled.
 pub struct Job {
-    shared: Arc<Shared>,
-    worker: Option<JoinHandle<()>>,
+    worker: Worker<ToR>,
     /// The R vectors that the worker fills in or reads. They outlive the worker.
     kept: Vec<Robj>,
     /// The vectors that the worker fills in, for the account of memory.
     held: Vec<Held>,
-    /// When to look at the limits of memory next.
-    next_look: Cell<Instant>,
 }
 
 impl Kind for Job {
@@ -107,7 +47,7 @@ impl Job {
     {
         match work {
             Ok(work) => Self::spawn(observations, work, move |value, _| to_r(value)),
-            Err(error) => Self::failed(error.into()),
+            Err(error) => Self::failed(error),
         }
     }
 
@@ -126,7 +66,7 @@ impl Job {
         let source = work.and_then(|work| Ok((work, Source::new(&vector)?)));
         let (work, source) = match source {
             Ok(source) => source,
-            Err(error) => return Self::failed(error.into()),
+            Err(error) => return Self::failed(error),
         };
         let reading = move |monitor: &Monitor| {
             // SAFETY: the job keeps the vector until it has joined this worker. R does not change
@@ -153,7 +93,7 @@ impl Job {
             work.and_then(|(length, work)| Ok((length, work, vector::allocate(length)?)));
         let (length, work, (output, destination)) = match allocated {
             Ok(allocated) => allocated,
-            Err(error) => return Self::failed(error.into()),
+            Err(error) => return Self::failed(error),
         };
         let filling = move |monitor: &Monitor| {
             // SAFETY: the job keeps the vector until it has joined this worker, and no other code
@@ -169,12 +109,11 @@ impl Job {
     }
 
     /// As [`Job::start_reading`], for work that reads several vectors of doubles, and fills in a
-    /// vector of integers and one of doubles; `work` includes the length of both, and `to_r` gets
-    /// both.
+    /// vector of integers and one of doubles; `work` includes their lengths, and `to_r` gets both.
     pub fn start_reading_and_filling<T, W>(
         observations: usize,
         vectors: Vec<Robj>,
-        work: CoreResult<(usize, W)>,
+        work: CoreResult<([usize; 2], W)>,
         to_r: fn(T, Robj, Robj) -> CoreResult<Robj>,
     ) -> Self
     where
@@ -182,17 +121,17 @@ impl Job {
         W: FnOnce(&Monitor, &[&[f64]], &mut [i32], &mut [f64]) -> CoreResult<T> + Send + 'static,
     {
         let prepare = || {
-            let (length, work) = work?;
+            let ([of_integers, of_doubles], work) = work?;
             let sources: CoreResult<Vec<Source>> = vectors.iter().map(Source::new).collect();
-            let integers = vector::allocate_integers(length)?;
-            let mut held = vec![Held::new(size_of::<i32>() * length)];
-            let doubles = vector::allocate(length)?;
-            held.push(Held::new(size_of::<f64>() * length));
+            let integers = vector::allocate_integers(of_integers)?;
+            let mut held = vec![Held::new(size_of::<i32>() * of_integers)];
+            let doubles = vector::allocate(of_doubles)?;
+            held.push(Held::new(size_of::<f64>() * of_doubles));
             CoreResult::Ok(((work, held), sources?, integers, doubles))
         };
         let ((work, held), sources, integers, doubles) = match prepare() {
             Ok(prepared) => prepared,
-            Err(error) => return Self::failed(error.into()),
+            Err(error) => return Self::failed(error),
         };
         let ((integers, to_integers), (doubles, to_doubles)) = (integers, doubles);
         let filling = move |monitor: &Monitor| {
@@ -220,93 +159,37 @@ impl Job {
         W: FnOnce(&Monitor) -> CoreResult<T> + Send + 'static,
         R: FnOnce(T, Vec<Robj>) -> CoreResult<Robj> + Send + 'static,
     {
-        let ballast = Ballast::new(observations);
-        // If the system has too little memory for a thread, it may end the process.
-        let room = memory::check("a thread to work on needs", THREAD_BYTES);
-        let ballast = match ballast.and_then(|ballast| room.map(|()| ballast)) {
+        let ballast = match Ballast::new(observations) {
             Ok(ballast) => ballast,
-            Err(error) => return Self::failed(error.into()),
+            Err(error) => return Self::failed(error),
         };
-        let shared = Arc::new(Shared {
-            monitor: Monitor::default(),
-            phase: Mutex::new(Phase::Running),
-            ended: Condvar::new(),
-        });
-        let worker_shared = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("gmhclust".into());
-        let spawned = thread.spawn(move || {
-            let outcome = run(work, to_r, &worker_shared.monitor);
-            drop(ballast);
-            *worker_shared.phase() = Phase::Ended(outcome);
-            worker_shared.ended.notify_all();
-        });
-        match spawned {
-            Ok(worker) => Self {
-                shared,
-                worker: Some(worker),
-                kept: Vec::new(),
-                held: Vec::new(),
-                next_look: Cell::new(Instant::now() + FIRST_LOOK),
-            },
-            Err(error) => {
-                let message = format!("the operating system gave no thread to work on: {error}");
-                Self::failed(CoreError::Memory(message).into())
-            }
-        }
+        let prepared = move |monitor: &Monitor| {
+            let value = work(monitor)?;
+            Ok::<ToR, CoreError>(Box::new(move |kept| to_r(value, kept)))
+        };
+        Self::of(Worker::start(ballast, prepared))
     }
 
-    fn failed(failure: Failure) -> Self {
+    fn failed(error: CoreError) -> Self {
+        Self::of(Worker::failed(error))
+    }
+
+    fn of(worker: Worker<ToR>) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                monitor: Monitor::default(),
-                phase: Mutex::new(Phase::Ended(Err(failure))),
-                ended: Condvar::new(),
-            }),
-            worker: None,
+            worker,
             kept: Vec::new(),
             held: Vec::new(),
-            next_look: Cell::new(Instant::now()),
         }
     }
 
-    /// Blocks until the job has ended, but at most for `timeout`. Returns whether it has ended.
-    ///
-    /// Looks meanwhile whether a limit on memory is near, and has the worker stop there: not all
-    /// memory is asked for, and other processes may take it.
+    /// As [`Worker::wait`].
     pub fn wait(&self, timeout: Duration) -> bool {
-        let until = Instant::now() + timeout;
-        loop {
-            let look = self.next_look.get();
-            if self.has_ended_by(until.min(look)) {
-                return true;
-            }
-            if until < look {
-                return false;
-            }
-            let (is_near, next) = memory::watch();
-            if is_near {
-                reserve::stop_computations();
-            }
-            self.next_look.set(Instant::now() + next);
-        }
-    }
-
-    /// Blocks until the job has ended, but at most until `end`. Returns whether it has ended.
-    fn has_ended_by(&self, end: Instant) -> bool {
-        let timeout = end.saturating_duration_since(Instant::now());
-        let (phase, _) = self
-            .shared
-            .ended
-            .wait_timeout_while(self.shared.phase(), timeout, |phase| {
-                matches!(phase, Phase::Running)
-            })
-            .unwrap_or_else(PoisonError::into_inner);
-        !matches!(*phase, Phase::Running)
+        self.worker.wait(timeout, reserve::stop_computations)
     }
 
     /// Units of work that are done, and that are expected in all.
     pub fn progress(&self) -> (u64, u64) {
-        self.shared.monitor.progress()
+        self.worker.monitor().progress()
     }
 
     /// An external pointer of R to the job; NULL if R has no memory for it.
@@ -318,15 +201,7 @@ impl Job {
     /// if R has no memory for the list. Waits for the worker if it still runs. The value can be
     /// taken once.
     pub fn take(&mut self) -> Robj {
-        self.join();
-        let phase = std::mem::replace(&mut *self.shared.phase(), Phase::Taken);
-        let outcome = match phase {
-            Phase::Ended(outcome) => outcome,
-            Phase::Running => Err(Failure::internal(
-                "the worker ended without a result".into(),
-            )),
-            Phase::Taken => Err(Failure::internal("the result was taken before".into())),
-        };
+        let outcome = self.worker.take();
         let kept = std::mem::take(&mut self.kept);
         let value = outcome.and_then(|to_r| Ok(to_r(kept)?));
         self.held.clear();
@@ -336,7 +211,7 @@ impl Job {
                 ("value", value),
                 (
                     "warnings",
-                    rvalue::strings(&self.shared.monitor.warnings())?,
+                    rvalue::strings(&self.worker.monitor().warnings())?,
                 ),
             ]),
             Err(failure) => rvalue::list([
@@ -350,50 +225,15 @@ impl Job {
 
     /// Asks the worker to stop, waits until it has stopped, and frees its result.
     pub fn cancel(&mut self) {
-        self.shared.monitor.stop();
-        self.join();
+        self.worker.cancel();
         self.kept.clear();
         self.held.clear();
-        *self.shared.phase() = Phase::Ended(Err(CoreError::Interrupt.into()));
-    }
-
-    fn join(&mut self) {
-        if let Some(worker) = self.worker.take() {
-            // The worker catches its panics, so joining it gives no error.
-            let _ = worker.join();
-        }
     }
 }
 
 impl Drop for Job {
     fn drop(&mut self) {
         self.cancel();
-    }
-}
-
-fn run<T, W, R>(work: W, to_r: R, monitor: &Monitor) -> Outcome
-where
-    T: Send + 'static,
-    W: FnOnce(&Monitor) -> CoreResult<T>,
-    R: FnOnce(T, Vec<Robj>) -> CoreResult<Robj> + Send + 'static,
-{
-    match catch_unwind(AssertUnwindSafe(|| work(monitor))) {
-        Ok(Ok(value)) => Ok(Box::new(move |kept| to_r(value, kept))),
-        Ok(Err(error)) => Err(error.into()),
-        Err(panic) => Err(Failure::internal(format!(
-            "this is a bug in gmhclust: {}",
-            panic_message(panic.as_ref())
-        ))),
-    }
-}
-
-fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    if let Some(message) = panic.downcast_ref::<String>() {
-        message
-    } else if let Some(message) = panic.downcast_ref::<&str>() {
-        message
-    } else {
-        "a panic without a message"
     }
 }
 

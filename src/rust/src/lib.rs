@@ -5,8 +5,8 @@
 //! converts the result to an R value.
 
 mod arguments;
+mod as_igraph;
 mod device;
-mod engine;
 mod folder;
 mod folder_lock;
 mod gcutree;
@@ -22,12 +22,12 @@ mod gpu_devices;
 mod graph;
 mod job;
 mod memory;
+mod population_model;
 mod populations;
 mod reserve;
 mod results;
 mod rvalue;
 mod vector;
-mod workload;
 
 use extendr_api::prelude::*;
 // extendr's top module has the name of the library, so the module of that name needs another one.
@@ -50,10 +50,12 @@ extendr_module! {
     use folder_lock;
     use gmst;
     use gneighbours;
+    use as_igraph;
     use ghclust;
     use gkmeans;
     use gcutree;
     use populations;
+    use population_model;
     use device;
     use gpu_devices;
     use job;

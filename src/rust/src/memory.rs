@@ -1,8 +1,8 @@
 //! Memory that a call is about to take.
 
 use extendr_api::prelude::*;
-use gmhclust_core::memory::{self, account};
 use gmhclust_core::Result as CoreResult;
+use gmhclust_engine::memory;
 
 use crate::rvalue;
 
@@ -11,14 +11,12 @@ extern "C" {
     fn gmhclust_collect_garbage();
 }
 
-/// Begins a call that is going to take `bytes` bytes, its result and the copies of its data
-/// included; `what` names them, as in "the distances need". For R's thread only.
+/// As [`memory::plan`]; R frees what it does not use any more. For R's thread only.
 ///
 /// # Errors
-/// `Error::Memory` where they are not there, even after R has freed what it does not use any more.
+/// As there.
 pub fn plan(what: &str, bytes: f64) -> CoreResult<()> {
-    account::begin();
-    ask(what, bytes)
+    memory::plan(what, bytes, collect_garbage)
 }
 
 /// As [`plan`], within a call.
@@ -26,11 +24,12 @@ pub fn plan(what: &str, bytes: f64) -> CoreResult<()> {
 /// # Errors
 /// As there.
 pub fn ask(what: &str, bytes: f64) -> CoreResult<()> {
-    memory::check(what, bytes).or_else(|_| {
-        // SAFETY: this is R's thread. Objects that are in use here are protected.
-        unsafe { gmhclust_collect_garbage() };
-        memory::check(what, bytes)
-    })
+    memory::ask(what, bytes, collect_garbage)
+}
+
+fn collect_garbage() {
+    // SAFETY: this is R's thread. Objects that are in use here are protected.
+    unsafe { gmhclust_collect_garbage() };
 }
 
 /// Asks for memory that R code is going to take.

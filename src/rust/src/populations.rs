@@ -1,5 +1,7 @@
 //! cut_populations(): populations that valleys keep apart.
 
+use std::cmp::Ordering;
+
 use extendr_api::prelude::*;
 use gmhclust_core::populations::{Condensed, Search, Separation};
 use gmhclust_core::{dendrogram, Cpu, Error as CoreError, Monitor, Result as CoreResult};
@@ -11,7 +13,7 @@ use crate::rvalue::{self, Values};
 use crate::vector;
 
 /// Bytes for each leaf, and for each observation.
-const BYTES_PER_LEAF: usize = 40;
+const BYTES_PER_LEAF: usize = 72;
 const BYTES_PER_OBSERVATION: usize = 8;
 
 /// What a search found, by cluster from 0.
@@ -57,17 +59,25 @@ fn job_populations(
         let bytes = BYTES_PER_LEAF * merge.len() / 2 + BYTES_PER_OBSERVATION * rows;
         plan("finding populations needs", bytes as f64)?;
         let merge = dendrogram::merge_rows(&merge)?;
-        let members = Values::<f64>::of(&members, "members")?;
-        let leaf = Values::<i32>::of_optional(&leaf, "leaf")?;
-        let (node, split) = (Values::of(&node, "node")?, Values::of(&split, "split")?);
-        let tree = Condensed::new(&merge, &members, leaf.as_deref(), &node, &split)?;
+        let members = Values::<f64>::of(&members, "members")?.to_vec();
+        let leaf = Values::<i32>::of_optional(&leaf, "leaf")?.map(|leaf| leaf.to_vec());
+        let node = Values::<i32>::of(&node, "node")?.to_vec();
+        let split = Values::<i32>::of(&split, "split")?.to_vec();
         let chosen = Values::<i32>::of_optional(&chosen, "chosen")?;
         let chosen = chosen.map(|chosen| groups_of(&chosen));
-        if tree.order.len() != rows || columns == 0 {
+        let observations = leaf.as_ref().map_or(members.len(), Vec::len);
+        if observations != rows || columns == 0 {
             return Err(CoreError::Input("the data do not fit the tree".into()));
         }
         let threads = usize::try_from(threads).unwrap_or(1).max(1);
         Ok(move |monitor: &Monitor, values: &[f64]| {
+            let compare = |a: u32, b: u32| {
+                let columns = values.chunks_exact(rows);
+                let mut pairs = columns.map(|column| (column[a as usize], column[b as usize]));
+                let differ = pairs.find(|(a, b)| a != b);
+                differ.map_or(Ordering::Equal, |(a, b)| a.total_cmp(&b))
+            };
+            let tree = Condensed::new(&merge, &members, leaf.as_deref(), &node, &split, compare)?;
             Cpu::new(threads)?.install(|| {
                 let search = Search::new(&tree, values, rows, monitor);
                 let by_cluster = search.split_valleys()?;

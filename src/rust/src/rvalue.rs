@@ -17,8 +17,6 @@ use extendr_api::SEXP;
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
 use ndarray::{ArrayView2, ShapeBuilder};
 
-use crate::vector;
-
 /// Bytes of a string, as values.c declares it.
 #[repr(C)]
 struct Text {
@@ -72,20 +70,10 @@ pub fn logical(value: bool) -> Robj {
     unsafe { Robj::from_sexp(gmhclust_logical(i32::from(value))) }
 }
 
-/// A number.
+/// A string.
 ///
 /// # Errors
 /// `Error::Memory` if R has too little memory; so all functions here that return a `Result`.
-pub fn double(value: f64) -> CoreResult<Robj> {
-    vector::doubles([value].into_iter())
-}
-
-/// An integer.
-pub fn integer(value: i32) -> CoreResult<Robj> {
-    vector::integers([value].into_iter())
-}
-
-/// A string.
 pub fn string(value: &str) -> CoreResult<Robj> {
     strings(&[value])
 }

@@ -121,6 +121,22 @@ pub fn integers(values: impl ExactSizeIterator<Item = i32>) -> CoreResult<Robj> 
     Ok(vector)
 }
 
+/// A number.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn double(value: f64) -> CoreResult<Robj> {
+    doubles([value].into_iter())
+}
+
+/// An integer.
+///
+/// # Errors
+/// As [`allocate`].
+pub fn integer(value: i32) -> CoreResult<Robj> {
+    integers([value].into_iter())
+}
+
 /// A new R list of integer vectors, the indices up to each of `ends`, counted from 1. For R's
 /// thread only.
 ///

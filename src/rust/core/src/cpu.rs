@@ -12,8 +12,14 @@ use crate::memory;
 /// A device that algorithms run on: the threads of the CPU, alone or with an accelerator. Each
 /// algorithm extends this trait by its own operations. All devices return the same bits.
 pub trait Device: Send + Sync {
+    /// As the user names it, for example `"cpu"`.
+    fn name(&self) -> &'static str;
+
     /// The threads for the host's part of the work.
     fn cpu(&self) -> &Cpu;
+
+    /// Learns that work on it failed, before the caller does.
+    fn failed(&self, _: &Error) {}
 }
 
 /// Bytes of address space of a thread: its stack, 2 MiB unless the user's environment sets another
@@ -154,6 +160,10 @@ impl Drop for SetOnDrop<'_> {
 }
 
 impl Device for Cpu {
+    fn name(&self) -> &'static str {
+        "cpu"
+    }
+
     fn cpu(&self) -> &Cpu {
         self
     }

@@ -36,7 +36,7 @@
 //! * [`neighbours`]: nearest-neighbour search; [`knn`]: the graph of nearest neighbours;
 //!   [`kmeans`];
 //! * [`mahalanobis`]: Mahalanobis-average clustering; [`linkage`]: the classic linkages;
-//! * [`populations`]: the populations of a tree, without a number of them.
+//! * [`populations`]: the populations of a tree, without a number of them, and of new observations.
 //!
 //! Each algorithm has a trait for the operations that it needs of a device; [`Cpu`] implements all
 //! of them. Accelerators implement them in other crates.

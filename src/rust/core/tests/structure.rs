@@ -1,4 +1,5 @@
-//! Modules import from below only: the files of a crate import each other in no circle.
+//! Modules import from below only: the files of a crate import each other in no circle, and a crate
+//! knows only those below it.
 //!
 //! A path names the deepest module on it, and so the file of that module; a name that a `mod.rs`
 //! re-exports is one of the `mod.rs`. Declaring a module, and re-exporting from it, is no import.
@@ -233,16 +234,27 @@ fn circles(imports: &[BTreeSet<usize>]) -> BTreeSet<BTreeSet<usize>> {
     circles.filter(|circle| !circle.is_empty()).collect()
 }
 
+/// The folders of all crates, from that of the workspace, and the crates that each may know.
+const CRATES: [(&str, &[&str]); 4] = [
+    ("core", &[]),
+    ("cuda", &["gmhclust-core"]),
+    ("engine", &["gmhclust-core", "gmhclust-cuda"]),
+    // The boundary to R.
+    (".", &["gmhclust-core", "gmhclust-engine"]),
+];
+
+/// The folder of the workspace.
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 /// The circles of the crate in this folder: what imports what.
 fn circles_of(folder: &str) -> Vec<String> {
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(folder)
-        .join("src");
+    let sources = workspace().join(folder).join("src");
     let files = files(&sources);
-    assert!(files.len() > 10, "{folder} has {} files", files.len());
+    assert!(files.len() > 3, "{folder} has {} files", files.len());
     let imports = imports(&files);
-    let prefix = folder.trim_start_matches("../").replace('.', "core");
-    let name = |file: &usize| format!("{prefix}/src/{}", files[*file].name);
+    let name = |file: &usize| format!("{folder}/src/{}", files[*file].name);
     let told = |circle: &BTreeSet<usize>| {
         let inside = |file: &usize| -> Vec<String> {
             let targets = imports[*file].intersection(circle);
@@ -259,9 +271,114 @@ fn circles_of(folder: &str) -> Vec<String> {
 
 #[test]
 fn files_import_each_other_in_no_circle() {
-    let mut found = circles_of(".");
-    found.append(&mut circles_of("../cuda"));
+    let found: Vec<String> = CRATES
+        .iter()
+        .flat_map(|(folder, _)| circles_of(folder))
+        .collect();
     assert!(found.is_empty(), "circles:\n{}", found.join("\n\n"));
+}
+
+/// The crates of this workspace in a manifest: those that the crate needs, or that its tests do.
+fn known(manifest: &str) -> BTreeSet<&str> {
+    let mut section = "";
+    let mut known = BTreeSet::new();
+    for line in manifest.lines() {
+        if let Some(name) = line.strip_prefix('[') {
+            section = name.trim_end_matches(']');
+            // A section of one dependency, as in [dependencies.gmhclust-core].
+            if let Some((kind, name)) = section.rsplit_once('.') {
+                if kind.ends_with("dependencies") && name.starts_with("gmhclust") {
+                    known.insert(name);
+                }
+            }
+        } else if section.ends_with("dependencies") {
+            let name = line.split(['=', '.', ' ']).next().unwrap_or_default();
+            if name.starts_with("gmhclust") {
+                known.insert(name);
+            }
+        }
+    }
+    known
+}
+
+#[test]
+fn crates_know_only_those_below_them() {
+    let manifest_of = |folder: &str| {
+        let manifest = workspace().join(folder).join("Cargo.toml");
+        std::fs::read_to_string(manifest).unwrap()
+    };
+    for (folder, expected) in CRATES {
+        let manifest = manifest_of(folder);
+        let expected: BTreeSet<&str> = expected.iter().copied().collect();
+        assert_eq!(known(&manifest), expected, "{folder}");
+    }
+    let listed = CRATES.iter().map(|(folder, _)| *folder);
+    let listed: Vec<_> = listed
+        .filter(|folder| *folder != ".")
+        .map(|folder| format!("\"{folder}\""))
+        .collect();
+    let members = format!("members = [{}]", listed.join(", "));
+    assert!(manifest_of(".").contains(&members), "{members}");
+}
+
+#[test]
+fn dependencies_are_seen_in_every_section() {
+    let manifest = |section: &str| format!("[package]\nname = \"gmhclust\"\n{section}\n");
+    for (section, name) in [
+        (
+            "[dependencies]\nrayon = \"1\"\ngmhclust-a = {}",
+            "gmhclust-a",
+        ),
+        (
+            "[dev-dependencies]\ngmhclust-b.path = \"../b\"",
+            "gmhclust-b",
+        ),
+        ("[dependencies.gmhclust-c]\npath = \"../c\"", "gmhclust-c"),
+        (
+            "[target.'cfg(unix)'.dependencies]\ngmhclust-d={}",
+            "gmhclust-d",
+        ),
+    ] {
+        assert_eq!(known(&manifest(section)), BTreeSet::from([name]));
+    }
+    let features = "[dependencies]\nrayon = \"1\"\n[features]\nwide = [\"gmhclust-core/avx512\"]";
+    assert!(known(&manifest(features)).is_empty());
+}
+
+/// All Rust sources in a folder, those of tests included.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let mut open = vec![folder.to_owned()];
+    let mut found = Vec::new();
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                open.push(path);
+            } else if path.extension().is_some_and(|suffix| suffix == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn no_crate_includes_the_sources_of_another() {
+    let folders = CRATES.iter().flat_map(|(folder, _)| {
+        let parts = ["src", "tests", "examples"];
+        parts.map(|part| workspace().join(folder).join(part))
+    });
+    let all: Vec<PathBuf> = folders.flat_map(|folder| sources(&folder)).collect();
+    assert!(all.len() > 100, "{} sources", all.len());
+    // The fuzz targets, a workspace of their own, are repeated by a test.
+    let all = all.iter().filter(|path| !path.ends_with("tests/fuzz.rs"));
+    // Written so that this file has neither.
+    let ways = [concat!("#[", "path"), concat!("include", "!(")];
+    for path in all {
+        let text = std::fs::read_to_string(path).unwrap();
+        let found = ways.iter().find(|way| text.contains(**way));
+        assert_eq!(found, None, "{}", path.display());
+    }
 }
 
 /// A file of a crate that is none.

@@ -26,48 +26,27 @@ use crate::budget::memory_from_environment;
 use crate::device::{self, Device};
 use crate::neighbours::CudaNeighbours;
 use crate::screen::CudaScreen;
-use crate::{blocks, dissimilarities, distances, kmeans, screen, tree};
+use crate::{blocks, dissimilarities, distances, kmeans, policy, screen, tree};
 
-/// Sizes below which the CPU does a part of the work, or takes over in the middle of it. With 0 the
-/// GPUs do all that they can.
+/// Sizes below which the CPU does a part of the work, or takes over in the middle of it: figures of
+/// the [`policy`] by their names there, for some number of threads. With 0 the GPUs do all that
+/// they can.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Handover {
-    /// Live clusters of a problem: with fewer, the CPU takes over.
-    pub clusters: usize,
-    /// Clusters of a problem that a device can merge entirely, with centroid distances and with
-    /// full ones: with fewer, the CPU does.
-    pub tree: usize,
-    pub full_tree: usize,
-    /// Observations of a problem with full distances from which on a device merges fewer clusters,
-    /// too: in up to 16 columns, and in more.
-    pub members: usize,
-    pub members_of_many_columns: usize,
+    pub screen_clusters: usize,
+    pub tree_clusters: usize,
+    pub full_tree_clusters: usize,
+    /// In data of few columns and of more, see [`policy::FULL_TREE_MEMBERS_THREADS`].
+    pub full_tree_members: usize,
+    pub full_tree_members_of_many_columns: usize,
     /// Problems that fit in a thread block each: with fewer, they are merged like large ones.
-    pub blocks: usize,
-    /// Coordinates of the pairs in a request for neighbours.
-    pub request: usize,
-    /// Observations of a linkage through a matrix.
-    pub linkage: usize,
-    /// Clusters that are left for a nearest-neighbour chain.
-    pub chain: usize,
-    /// Coordinates of the pairs in an iteration of k-means.
-    pub kmeans: usize,
-    /// The same, of each device of several.
-    pub kmeans_device: usize,
+    pub block_problems: usize,
+    pub request_coordinates: usize,
+    pub matrix_observations: usize,
+    pub chain_clusters: usize,
+    pub kmeans_coordinates: usize,
+    pub kmeans_coordinates_per_device: usize,
 }
-
-/// Time that a thread block takes for a problem, as a multiple of that of a core, with centroid
-/// distances and with full ones, while all multiprocessors have as many blocks as they can
-/// (measured: an H200 and cores of an Intel Xeon, gmhclust.R, row `cells1m`).
-const BLOCK_PER_CORE: f64 = 2.5;
-const BLOCK_PER_CORE_FULL: f64 = 3.4;
-
-/// Clusters of a problem from which on it is no work for a core beside blocks where all blocks
-/// together can grow its tree.
-const FEWEST_BESIDE_BLOCKS: usize = 4_096;
-
-/// Fewest clusters of a tree that is grown for its members' sake.
-const FEWEST_WITH_MANY_MEMBERS: usize = 64;
 
 /// One or more CUDA devices, and the CPU beside them.
 pub struct Cuda {
@@ -122,7 +101,7 @@ impl Cuda {
 
     /// The same, merging no problem as a whole in a thread block.
     pub fn without_blocks(mut self) -> Self {
-        self.handover.blocks = usize::MAX;
+        self.handover.block_problems = usize::MAX;
         self
     }
 
@@ -136,15 +115,16 @@ impl Cuda {
     fn grows(&self, problem: &Problem) -> bool {
         let (at, clusters) = (&self.handover, problem.clusters());
         let enough = match problem.options.distance {
-            Distance::Centroid => clusters >= at.tree,
+            Distance::Centroid => clusters >= at.tree_clusters,
             Distance::FullMahalanobis => {
                 let members = if problem.x.ncols() <= tree::FEW_COLUMNS {
-                    at.members
+                    at.full_tree_members
                 } else {
-                    at.members_of_many_columns
+                    at.full_tree_members_of_many_columns
                 };
-                let has_many = problem.members.len() >= members;
-                clusters >= at.full_tree || (has_many && clusters >= FEWEST_WITH_MANY_MEMBERS)
+                let has_many = problem.members.len() >= members
+                    && clusters >= policy::FULL_TREE_MEMBERS_CLUSTERS;
+                clusters >= at.full_tree_clusters || has_many
             }
         };
         clusters > 1 && enough && tree::fits(problem)
@@ -153,14 +133,6 @@ impl Cuda {
     /// Number of devices.
     pub fn devices(&self) -> usize {
         self.devices.len()
-    }
-
-    /// After the failure of a device, has the devices opened afresh at their next use. Other errors
-    /// change nothing.
-    pub fn forget_on_failure(&self, error: &Error) {
-        for device in &self.devices {
-            device.forget_on_failure(error);
-        }
     }
 }
 
@@ -217,11 +189,11 @@ fn division(
         _ => return Division::default(),
     };
     let block_per_core = match largest.options.distance {
-        Distance::Centroid => BLOCK_PER_CORE,
-        Distance::FullMahalanobis => BLOCK_PER_CORE_FULL,
+        Distance::Centroid => policy::BLOCK_PER_CORE,
+        Distance::FullMahalanobis => policy::FULL_BLOCK_PER_CORE,
     };
     let trees_grow = grows(largest);
-    let has_tree = |size| trees_grow && size >= FEWEST_BESIDE_BLOCKS;
+    let has_tree = |size| trees_grow && size >= policy::TREE_BESIDE_BLOCKS_CLUSTERS;
     let sizes: Vec<usize> = fitting.iter().map(|&number| size(number)).collect();
     let front = match fewest {
         0 => 0,
@@ -263,8 +235,20 @@ fn front_to_leave(
 }
 
 impl gmhclust_core::Device for Cuda {
+    fn name(&self) -> &'static str {
+        "cuda"
+    }
+
     fn cpu(&self) -> &Cpu {
         &self.cpu
+    }
+
+    /// After the failure of a device, has the devices opened afresh at their next use. Other errors
+    /// change nothing.
+    fn failed(&self, error: &Error) {
+        for device in &self.devices {
+            device.forget_on_failure(error);
+        }
     }
 }
 
@@ -276,7 +260,7 @@ impl AgglomerationDevice for Cuda {
         live: usize,
         frame: ClusterFrame,
     ) -> Result<Box<dyn Screen>> {
-        let least = self.handover.clusters;
+        let least = self.handover.screen_clusters;
         if live < least || !screen::fits(&frame) {
             return Ok(Box::new(CpuScreen::new(problem.clusters(), frame)));
         }
@@ -306,7 +290,7 @@ impl AgglomerationDevice for Cuda {
 
 impl WholeProblems for Cuda {
     fn divide(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Division> {
-        let fewest = self.handover.blocks;
+        let fewest = self.handover.block_problems;
         if problems.len() < fewest {
             return Ok(Division::default());
         }
@@ -358,7 +342,11 @@ impl NeighbourDevice for Cuda {
         space: Space<'a>,
         monitor: &'a Monitor,
     ) -> Result<Box<dyn Neighbours + 'a>> {
-        let (devices, least, memory) = (&self.devices, self.handover.request, self.memory);
+        let (devices, least, memory) = (
+            &self.devices,
+            self.handover.request_coordinates,
+            self.memory,
+        );
         self.cpu.install(|| {
             let neighbours = CudaNeighbours::new(devices, space, least, memory, monitor)?;
             Ok::<Box<dyn Neighbours>, _>(match neighbours {
@@ -393,12 +381,20 @@ impl LinkageDevice for Cuda {
         recurrence: Recurrence,
         monitor: &Monitor,
     ) -> Result<Box<dyn Dissimilarities + 'a>> {
-        if n < self.handover.linkage || !dissimilarities::fits(recurrence.linkage) {
+        if n < self.handover.matrix_observations || !dissimilarities::fits(recurrence.linkage) {
             return self.cpu.dissimilarities(origin, n, recurrence, monitor);
         }
         let device = &self.devices[0];
-        let chain = self.handover.chain;
-        dissimilarities::dissimilarities(device, origin, n, recurrence, self, chain, monitor)
+        let chain_clusters = self.handover.chain_clusters;
+        dissimilarities::dissimilarities(
+            device,
+            origin,
+            n,
+            recurrence,
+            self,
+            chain_clusters,
+            monitor,
+        )
     }
 }
 
@@ -412,10 +408,11 @@ impl KMeansDevice for Cuda {
     ) -> Result<Assigned> {
         let centers = start.centers();
         let coordinates = x.values().len().saturating_mul(centers);
-        if coordinates < self.handover.kmeans {
+        if coordinates < self.handover.kmeans_coordinates {
             return self.cpu.iterate(x, start, iterations, monitor);
         }
-        let paying = (coordinates / self.handover.kmeans_device.max(1)).max(1);
+        let of_one = self.handover.kmeans_coordinates_per_device.max(1);
+        let paying = (coordinates / of_one).max(1);
         let devices = kmeans::fitting(&self.devices, x, centers, paying)?;
         if !devices.is_empty() {
             return kmeans::kmeans(&devices, x, start, iterations, monitor);

@@ -3,8 +3,8 @@
 //! [`Cuda`] implements every algorithm's device trait: screens for clusters (`screen`) and whole
 //! problems in thread blocks (`blocks`), searches for neighbours (`neighbours`), distances
 //! (`distances`), dissimilarities of clusters (`dissimilarities`) and k-means (`kmeans`). It
-//! does everything that the devices can do; the caller decides, by a [`Handover`], from which size
-//! on that is faster than the CPU.
+//! does everything that the devices can do; the caller decides, by a [`Handover`] with figures of
+//! the [`policy`], from which size on that is faster than the CPU.
 //!
 //! `device` opens devices and loads kernels; nothing above it sees a context.
 
@@ -22,6 +22,7 @@ mod kernels;
 mod kmeans;
 mod mapped;
 mod neighbours;
+pub mod policy;
 mod screen;
 mod sender;
 pub mod startup;

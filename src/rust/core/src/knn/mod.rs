@@ -5,6 +5,7 @@ pub mod block;
 pub mod checks;
 pub mod folder;
 pub mod graph;
+pub mod jaccard;
 pub mod search;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,7 @@ pub mod within;
 
 pub use block::Block;
 pub use graph::{Graph, UNKNOWN};
+pub use jaccard::jaccard;
 pub use search::{nearest, Search};
 pub use update::Done;
 pub use within::{RangeSearch, Within};

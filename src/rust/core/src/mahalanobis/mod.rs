@@ -28,7 +28,7 @@ pub mod distance;
 mod duplicates;
 pub mod geometric_mean;
 mod input;
-mod lanes;
+pub(crate) mod lanes;
 mod members;
 pub mod options;
 pub mod packed;

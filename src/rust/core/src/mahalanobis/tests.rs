@@ -60,6 +60,10 @@ impl Screen for Far {
 struct FarScreens<'a>(&'a Cpu);
 
 impl Device for FarScreens<'_> {
+    fn name(&self) -> &'static str {
+        "far screens"
+    }
+
     fn cpu(&self) -> &Cpu {
         self.0
     }
@@ -89,6 +93,10 @@ fn exhaustive(source: Source) -> Exhaustive {
 }
 
 impl Device for Exhaustive {
+    fn name(&self) -> &'static str {
+        "exhaustive"
+    }
+
     fn cpu(&self) -> &Cpu {
         &self.cpu
     }

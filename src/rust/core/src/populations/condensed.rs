@@ -4,6 +4,8 @@
 //! simplification". A split is a merge of two sides with at least a minimum of members each. At any
 //! other merge, the smaller side falls off its cluster.
 
+use std::cmp::Ordering;
+
 use crate::error::{Error, Result};
 use crate::memory;
 
@@ -31,7 +33,9 @@ impl Condensed {
     /// `node` at its top, a leaf 1 … n or n + j for merge j, and the number s of the `split` that
     /// divides it into the clusters numbered 2s and 2s + 1 from 1, 0 for none.
     ///
-    /// `leaf` is the leaf, from 1, of each observation; `None` if they are the leaves. O(n).
+    /// `leaf` is the leaf, from 1, of each observation; `None` if they are the leaves. `compare`
+    /// tells observations apart by their values, so that the order of the rows of the data hardly
+    /// matters. O(n).
     ///
     /// # Errors
     /// `Error::Input` where these do not fit; `Error::Memory`.
@@ -41,6 +45,7 @@ impl Condensed {
         leaf: Option<&[i32]>,
         node: &[i32],
         split: &[i32],
+        compare: impl Fn(u32, u32) -> Ordering,
     ) -> Result<Self> {
         let n = merge.len() + 1;
         let misfit = || Error::Input("the clusters do not fit the tree".into());
@@ -49,27 +54,29 @@ impl Condensed {
             return Err(misfit());
         }
         let of_leaf = OfLeaf::new(leaf, n)?;
-        // By node: members, and observations.
+        // By node: members, observations, and its first observation.
         let mut all_members = memory::copied(NEEDS, members)?;
         let mut count: Vec<u32> = memory::collected(NEEDS, (0..n).map(|i| of_leaf.count(i)))?;
+        let mut first = of_leaf.first()?;
         memory::reserve(&mut all_members, NEEDS, n)?;
         memory::reserve(&mut count, NEEDS, n)?;
+        memory::reserve(&mut first, NEEDS, n)?;
         let child = |id: i32| if id < 0 { -id - 1 } else { n as i32 + id - 1 } as usize;
-        for &[a, b] in merge {
-            let (a, b) = (child(a), child(b));
-            all_members.push(all_members[a] + all_members[b]);
-            count.push(count[a] + count[b]);
+        // By merge, its two sides; the larger one comes first.
+        let mut sides: Vec<[usize; 2]> =
+            memory::collected(NEEDS, merge.iter().map(|&[a, b]| [child(a), child(b)]))?;
+        for [a, b] in &mut sides {
+            let by_size = all_members[*b].total_cmp(&all_members[*a]);
+            if by_size.then_with(|| compare(first[*a], first[*b])).is_gt() {
+                std::mem::swap(a, b);
+            }
+            all_members.push(all_members[*a] + all_members[*b]);
+            count.push(count[*a] + count[*b]);
+            first.push(first[*a]);
         }
-        // By node: the place of its first observation in the order. The larger side comes first, so
-        // that the order of the rows of the data hardly matters.
+        // By node: the place of its first observation in the order.
         let mut place: Vec<u32> = memory::zeros(NEEDS, 2 * n - 1)?;
-        for (j, &[a, b]) in merge.iter().enumerate().rev() {
-            let (a, b) = (child(a), child(b));
-            let (a, b) = if all_members[a] < all_members[b] {
-                (b, a)
-            } else {
-                (a, b)
-            };
+        for (j, &[a, b]) in sides.iter().enumerate().rev() {
             place[a] = place[n + j];
             place[b] = place[a] + count[a];
         }
@@ -101,6 +108,7 @@ impl Condensed {
 
 /// The observations of the leaves of a tree.
 struct OfLeaf<'a> {
+    leaves: usize,
     leaf: Option<&'a [i32]>,
     /// By leaf, the number of observations; empty if they are the leaves.
     counts: Vec<u32>,
@@ -118,11 +126,27 @@ impl<'a> OfLeaf<'a> {
                 }
             }
         }
-        Ok(Self { leaf, counts })
+        Ok(Self {
+            leaves: n,
+            leaf,
+            counts,
+        })
     }
 
     fn count(&self, leaf: usize) -> u32 {
         self.counts.get(leaf).copied().unwrap_or(1)
+    }
+
+    /// By leaf, the first of its observations.
+    fn first(&self) -> Result<Vec<u32>> {
+        let Some(leaf) = self.leaf else {
+            return memory::collected(NEEDS, 0..self.leaves as u32);
+        };
+        let mut first = memory::zeros(NEEDS, self.leaves)?;
+        for (observation, &leaf) in leaf.iter().enumerate().rev() {
+            first[leaf as usize - 1] = observation as u32;
+        }
+        Ok(first)
     }
 
     /// The observations by the places of their leaves.

@@ -1,14 +1,17 @@
-//! Populations of a tree without a number of them: clusters that a density valley keeps apart.
+//! Populations of a tree without a number of them: clusters that a density valley keeps apart. And
+//! how new observations are mapped to populations.
 //!
 //! [`Search`] is the entry. Modules import only from those above them in this list:
 //!
 //! * [`condensed`]: the clusters of a tree that have a minimum size;
 //! * `moments`: means, scatters and their factors; `density`: the density of numbers on a line;
 //! * [`valley`]: how deep the valley between two groups of observations is;
-//! * [`search`]: groups of clusters that valleys keep apart, and a finer level below them.
+//! * [`search`]: groups of clusters that valleys keep apart, and a finer level below them;
+//! * [`mixture`]: what is kept of populations, and how new observations are mapped to them.
 
 pub mod condensed;
 mod density;
+pub mod mixture;
 mod moments;
 pub mod search;
 #[cfg(test)]

@@ -74,7 +74,7 @@ pub struct Search<'a> {
     monitor: &'a Monitor,
 }
 
-/// A group of clusters, in increasing order.
+/// A group of clusters, in the order of the tree.
 #[derive(Clone)]
 struct Part {
     clusters: Vec<usize>,
@@ -136,7 +136,7 @@ impl<'a> Search<'a> {
     }
 
     fn part(&self, mut clusters: Vec<usize>) -> Part {
-        clusters.sort_unstable();
+        clusters.sort_unstable_by_key(|&cluster| self.tree.start[cluster]);
         let rows: Vec<usize> = self.some_rows(&clusters).collect();
         let mut points = Vec::with_capacity(rows.len() * self.scale.len());
         for (j, &(centre, unit)) in self.scale.iter().enumerate() {
@@ -153,11 +153,8 @@ impl<'a> Search<'a> {
         let one = |&(a, b): &(&Part, &Part)| {
             self.monitor.check()?;
             // The same bits whichever comes first.
-            let (a, b) = if a.clusters <= b.clusters {
-                (a, b)
-            } else {
-                (b, a)
-            };
+            let first = |part: &Part| self.tree.start[part.clusters[0]];
+            let (a, b) = if first(a) <= first(b) { (a, b) } else { (b, a) };
             Ok(Valley::between(&a.group, &b.group))
         };
         pairs.par_iter().with_max_len(1).map(one).collect()

@@ -1,5 +1,7 @@
 //! Against slow and obvious versions, on random data.
 
+use std::cmp::Ordering;
+
 use super::density::{density, Interval, Sorted};
 use super::moments::{dot, mean, Centred};
 use super::valley::{projections, Group, Valley};
@@ -175,11 +177,26 @@ const MERGE: [[i32; 2]; 3] = [[-1, -2], [-3, -4], [1, 2]];
 const NODES: [i32; 7] = [7, 5, 6, 1, 2, 3, 4];
 const SPLITS: [i32; 7] = [1, 2, 3, 0, 0, 0, 0];
 
+fn by_number(a: u32, b: u32) -> Ordering {
+    a.cmp(&b)
+}
+
+#[test]
+fn sides_of_one_size_are_ordered_by_their_observations() {
+    let order = |compare: fn(u32, u32) -> Ordering| {
+        Condensed::new(&MERGE, &[1.0; 4], None, &NODES, &SPLITS, compare)
+            .unwrap()
+            .order
+    };
+    assert_eq!(order(by_number), [0, 1, 2, 3]);
+    assert_eq!(order(|a, b| b.cmp(&a)), [3, 2, 1, 0]);
+}
+
 #[test]
 fn the_observations_of_a_cluster_lie_side_by_side() {
     let members = [1.0, 5.0, 2.0, 2.0];
     let leaf = [2, 2, 1, 4, 3, 3, 2];
-    let tree = Condensed::new(&MERGE, &members, Some(&leaf), &NODES, &SPLITS).unwrap();
+    let tree = Condensed::new(&MERGE, &members, Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
     // The larger side first: leaf 2 before 1, and leaf 3 before 4.
     assert_eq!(tree.order, [0, 1, 6, 2, 4, 5, 3]);
     assert_eq!(tree.start, [0, 0, 4, 3, 0, 4, 6]);
@@ -192,7 +209,7 @@ fn the_observations_of_a_cluster_lie_side_by_side() {
 fn clusters_that_do_not_fit_are_refused() {
     let members = [1.0; 4];
     let refused = |members: &[f64], leaf: Option<&[i32]>, node: &[i32], split: &[i32]| {
-        assert!(Condensed::new(&MERGE, members, leaf, node, split).is_err());
+        assert!(Condensed::new(&MERGE, members, leaf, node, split, by_number).is_err());
     };
     refused(&members[1..], None, &NODES, &SPLITS);
     refused(&members, Some(&[0]), &NODES, &SPLITS);
@@ -218,7 +235,8 @@ fn four_clouds(count: usize) -> (Vec<f64>, Vec<i32>) {
 #[test]
 fn a_population_may_be_in_two_places_of_the_tree() {
     let (values, leaf) = four_clouds(200);
-    let tree = Condensed::new(&MERGE, &[200.0; 4], Some(&leaf), &NODES, &SPLITS).unwrap();
+    let tree =
+        Condensed::new(&MERGE, &[200.0; 4], Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
     let monitor = &Monitor::default();
     let search = Search::new(&tree, &values, 800, monitor);
     let run = |threads: usize| {
@@ -243,7 +261,7 @@ fn a_population_may_be_in_two_places_of_the_tree() {
 #[test]
 fn a_search_stops_when_asked() {
     let (values, leaf) = four_clouds(50);
-    let tree = Condensed::new(&MERGE, &[50.0; 4], Some(&leaf), &NODES, &SPLITS).unwrap();
+    let tree = Condensed::new(&MERGE, &[50.0; 4], Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
     let monitor = Monitor::default();
     monitor.stop();
     let search = Search::new(&tree, &values, 200, &monitor);

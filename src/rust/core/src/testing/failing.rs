@@ -54,6 +54,10 @@ impl FailingDevice {
 }
 
 impl Device for FailingDevice {
+    fn name(&self) -> &'static str {
+        "failing"
+    }
+
     fn cpu(&self) -> &Cpu {
         &self.cpu
     }

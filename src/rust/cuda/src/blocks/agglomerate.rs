@@ -13,10 +13,7 @@ use super::arrays::{bytes_per_observation, Task, MOST_DIMENSIONS};
 use super::launch::Launch;
 use super::tasks::gather;
 use crate::device::Device;
-
-/// Most observations of a problem. With more, its block takes longer than the rest of the device
-/// may wait for it.
-const MOST_OBSERVATIONS: usize = 8_192;
+use crate::policy;
 
 /// The share of the free memory to use.
 const MEMORY_SHARE: f64 = 0.9;
@@ -25,7 +22,7 @@ const MEMORY_SHARE: f64 = 0.9;
 pub fn fits(problem: &Problem) -> bool {
     problem.union == UnionRule::Shape
         && problem.clusters() == problem.members.len()
-        && problem.clusters() <= MOST_OBSERVATIONS
+        && problem.clusters() <= policy::BLOCK_MOST_OBSERVATIONS
         && problem.x.ncols() <= MOST_DIMENSIONS
 }
 

@@ -34,7 +34,7 @@ pub fn fits(linkage: Linkage) -> bool {
 
 /// The dissimilarities of `n` observations on the device, for a linkage that [`fits`]; `others`
 /// computes the distances that the device cannot compute. Chains of fewer clusters than
-/// `smallest_chain` are the CPU's.
+/// `chain_clusters` are the CPU's.
 ///
 /// # Errors
 /// As [`gmhclust_core::linkage::LinkageDevice::dissimilarities`].
@@ -44,18 +44,18 @@ pub fn dissimilarities<'a>(
     n: usize,
     recurrence: Recurrence,
     others: &(impl DistanceDevice + ?Sized),
-    smallest_chain: usize,
+    chain_clusters: usize,
     monitor: &Monitor,
 ) -> Result<Box<dyn Dissimilarities + 'a>> {
     Ok(match recurrence.precision {
         StoredPrecision::Double => {
             let mut matrix = filled::<f64>(device, origin, n, recurrence, others, monitor)?;
-            matrix.set_smallest_chain(smallest_chain);
+            matrix.set_chain_clusters(chain_clusters);
             Box::new(matrix)
         }
         StoredPrecision::Single => {
             let mut matrix = filled::<f32>(device, origin, n, recurrence, others, monitor)?;
-            matrix.set_smallest_chain(smallest_chain);
+            matrix.set_chain_clusters(chain_clusters);
             Box::new(matrix)
         }
     })

@@ -40,7 +40,7 @@ pub struct CudaDissimilarities<T> {
     /// Whether dissimilarities are the squares of the stored values.
     squared: bool,
     /// Chains of fewer clusters are the CPU's.
-    smallest_chain: usize,
+    chain_clusters: usize,
 }
 
 impl<T: OnDevice> CudaDissimilarities<T> {
@@ -74,13 +74,13 @@ impl<T: OnDevice> CudaDissimilarities<T> {
             buffer,
             clusters: n,
             squared,
-            smallest_chain: 0,
+            chain_clusters: 0,
         })
     }
 
     /// Leaves chains of fewer clusters to the CPU.
-    pub fn set_smallest_chain(&mut self, clusters: usize) {
-        self.smallest_chain = clusters;
+    pub fn set_chain_clusters(&mut self, clusters: usize) {
+        self.chain_clusters = clusters;
     }
 
     /// The stored values.
@@ -415,7 +415,7 @@ impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
         sizes: &[f64],
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
-        if self.clusters >= self.smallest_chain {
+        if self.clusters >= self.chain_clusters {
             let (device, stream) = (&self.device, &self.stream);
             let kernel = device.kernel(T::KERNELS, "chain")?;
             let values = self.address();

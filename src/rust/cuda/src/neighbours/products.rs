@@ -33,10 +33,6 @@ const OLDEST: (i32, i32) = (8, 0);
 const SHARED_BYTES: u32 = STAGES * (QUERIES + REFERENCES) * DEPTH * 2;
 const OTHER_SHARED_BYTES: u32 = 19_200;
 
-/// Fewest columns for half precision. With fewer, near references are too near to be told apart by
-/// its bounds.
-pub const FEWEST_COLUMNS: usize = 8;
-
 /// The kernel that collects candidates in half precision.
 #[derive(Clone)]
 pub struct Collect {

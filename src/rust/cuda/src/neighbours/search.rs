@@ -24,6 +24,7 @@ use super::settle::{Settled, Settler, BATCH_BYTES, MOST_CANDIDATES};
 use super::sweeper::Sweeper;
 use super::work_queue::{is_lost, process, record_loss, DeviceLoss};
 use crate::device::Device;
+use crate::policy;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
@@ -138,7 +139,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         };
         let halves = halves
             && matches!(space, Space::Points { .. })
-            && frame.columns() >= products::FEWEST_COLUMNS;
+            && frame.columns() >= policy::HALF_COLUMNS;
         let in_halves = halves.then(|| frame.in_halves()).flatten();
         let mut neighbours = Self {
             make,

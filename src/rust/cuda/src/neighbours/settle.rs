@@ -17,6 +17,7 @@ use super::layout::{room, MOST_ROOM};
 use super::positions::Positions;
 use super::sweeper::{Sweeper, Swept};
 use super::work_queue::DeviceLoss;
+use crate::policy;
 
 /// Most candidates of a query that a sweep may keep; the CPU searches for queries that need more.
 pub const MOST_CANDIDATES: usize = MOST_ROOM / 4;
@@ -27,16 +28,15 @@ pub const BATCH_BYTES: usize = 1 << 31;
 /// Factor by which a second sweep keeps more candidates than the first.
 const SECOND_SWEEP_FACTOR: usize = 8;
 
-/// At most `FEW_OPEN` queries of a batch, and 1 in `OPEN_RATIO` of it, may be swept for a second
-/// time; at most `FEW_OPEN`, and 1 in `HOST_RATIO`, may fall back to the CPU. With more, single
-/// precision is faster than half precision.
-const FEW_OPEN: usize = 64;
-const OPEN_RATIO: usize = 4;
-const HOST_RATIO: usize = 256;
-
 /// Queries that a thread settles at a time, with one set of buffers. With fewer, it allocates more
 /// often.
 const QUERIES_PER_TASK: usize = 1 << 7;
+
+/// Queries of a batch of this size that may stay open where a sharper precision could take over: a
+/// few, and one in `ratio`.
+fn may_stay_open(batch: usize, ratio: usize) -> usize {
+    policy::HALF_FEW_OPEN + batch / ratio
+}
 
 /// The outcome of [`Settler::settle`].
 pub enum Settled {
@@ -78,13 +78,13 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         for (at, limit) in first.open() {
             open.push(at, queries[at], limit);
         }
-        if self.can_sharpen && open.len() > FEW_OPEN + batch.len() / OPEN_RATIO {
+        if self.can_sharpen && open.len() > may_stay_open(batch.len(), policy::HALF_OPEN_RATIO) {
             return Ok(Settled::TooManyOpen);
         }
         // Answers of later searches, by the query's place in the batch.
         let mut later = BTreeMap::new();
         let open = self.sweep_again(open, &mut later)?;
-        if self.can_sharpen && open.len() > FEW_OPEN + batch.len() / HOST_RATIO {
+        if self.can_sharpen && open.len() > may_stay_open(batch.len(), policy::HALF_HOST_RATIO) {
             return Ok(Settled::TooManyOpen);
         }
         if open.len() > 0 {

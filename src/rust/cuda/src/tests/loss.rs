@@ -13,7 +13,7 @@ use gmhclust_core::linkage::{
 use gmhclust_core::mahalanobis::{cluster, AgglomerationDevice, Distance, Options, Subthreshold};
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::{draw, Data, Random};
-use gmhclust_core::{Cpu, Monitor};
+use gmhclust_core::{Cpu, Device, Monitor};
 
 use super::{cuda, try_cuda_on};
 use crate::testing::{in_processes, lose, too_late, LOSSES};
@@ -83,7 +83,7 @@ fn lose_in_the_middle_of<T: PartialEq>(
     }
     let monitor = Monitor::default();
     let result = lose(0, loss, &monitor, || work(&cuda, &monitor));
-    match result.inspect_err(|error| cuda.forget_on_failure(error)) {
+    match result.inspect_err(|error| cuda.failed(error)) {
         Err(Error::Device(reason)) => {
             eprintln!("{loss:?}: {reason}");
             assert!(reason.starts_with(&named));

@@ -37,6 +37,10 @@ impl<'a> Trees<'a> {
 }
 
 impl Device for Trees<'_> {
+    fn name(&self) -> &'static str {
+        "trees"
+    }
+
     fn cpu(&self) -> &Cpu {
         &self.cpu
     }

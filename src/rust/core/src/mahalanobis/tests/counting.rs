@@ -53,6 +53,10 @@ impl Default for CountingDevice {
 }
 
 impl Device for CountingDevice {
+    fn name(&self) -> &'static str {
+        "counting"
+    }
+
     fn cpu(&self) -> &Cpu {
         &self.cpu
     }

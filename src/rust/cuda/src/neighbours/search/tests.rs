@@ -229,6 +229,10 @@ impl Fakes {
 }
 
 impl gmhclust_core::Device for Fakes {
+    fn name(&self) -> &'static str {
+        "fakes"
+    }
+
     fn cpu(&self) -> &Cpu {
         &self.cpu
     }

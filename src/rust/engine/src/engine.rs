@@ -1,9 +1,8 @@
-//! The engine: the device that a job runs on, and the CPU where that fails.
+//! The device that a job runs on, and the CPU where that fails.
 //!
-//! [`Engine::new`] chooses the device, by the user's word and the [`planner`]; [`Engine::run`]
-//! hands it to the work, and the CPU after it where the user left the choice to the package.
-
-pub mod planner;
+//! [`Engine::new`] chooses the device, by the user's word and the [planner](Planner);
+//! [`Engine::run`] hands it to the work, and the CPU after it where the user left the choice to the
+//! package.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -15,48 +14,29 @@ use gmhclust_core::mahalanobis::AgglomerationDevice;
 use gmhclust_core::{Cpu, Error, Monitor, Result};
 use gmhclust_cuda::Cuda;
 
-use planner::{Planner, Workload};
+use crate::planner::Planner;
+use crate::workload::Workload;
 
 /// A device for every algorithm.
-pub trait Engines: AgglomerationDevice + DistanceDevice + KMeansDevice + LinkageDevice {
-    /// As the user names it: `"cpu"` or `"cuda"`.
-    fn name(&self) -> &'static str;
+pub trait AnyDevice: AgglomerationDevice + DistanceDevice + KMeansDevice + LinkageDevice {}
 
-    /// Learns that work on it failed, before the caller does.
-    fn failed(&self, _: &Error) {}
-}
-
-impl Engines for Cpu {
-    fn name(&self) -> &'static str {
-        "cpu"
-    }
-}
-
-impl Engines for Cuda {
-    fn name(&self) -> &'static str {
-        "cuda"
-    }
-
-    fn failed(&self, error: &Error) {
-        self.forget_on_failure(error);
-    }
-}
+impl<D: AgglomerationDevice + DistanceDevice + KMeansDevice + LinkageDevice> AnyDevice for D {}
 
 /// The user's choice.
-#[derive(Debug, Clone, Copy)]
-pub struct Choice<'a> {
+#[derive(Debug, Clone)]
+pub struct Choice {
     /// `"auto"`, `"cpu"` or `"cuda"`.
-    pub backend: &'a str,
+    pub backend: String,
     /// Number of threads of the CPU.
     pub threads: usize,
     /// The numbers of CUDA devices, from 0; all that can be used where `None`.
-    pub devices: Option<&'a [usize]>,
+    pub devices: Option<Vec<usize>>,
 }
 
 /// A device, and perhaps another that stands in for it.
 pub struct Engine {
-    first: Arc<dyn Engines>,
-    second: Option<Arc<dyn Engines>>,
+    first: Arc<dyn AnyDevice>,
+    second: Option<Arc<dyn AnyDevice>>,
     /// Whether the second had to stand in.
     first_failed: AtomicBool,
 }
@@ -72,11 +52,11 @@ impl Engine {
         let planner = Planner::new(choice.threads);
         let cpu = || Cpu::new(choice.threads).map(Arc::new);
         // The GPU and the CPU that stands in for it share the threads.
-        let gpu = |cpu: &Arc<Cpu>| match choice.devices {
+        let gpu = |cpu: &Arc<Cpu>| match &choice.devices {
             None if !work.is_divisible() => Cuda::on_first(cpu.clone(), planner.handover()),
-            chosen => Cuda::new(chosen, cpu.clone(), planner.handover()),
+            chosen => Cuda::new(chosen.as_deref(), cpu.clone(), planner.handover()),
         };
-        match choice.backend {
+        match choice.backend.as_str() {
             "cpu" => Ok(Self::on(cpu()?)),
             "cuda" => match gpu(&cpu()?) {
                 Ok(gpu) => Ok(Self::on(Arc::new(gpu))),
@@ -102,7 +82,7 @@ impl Engine {
     }
 
     /// On a device alone.
-    pub fn on(first: Arc<dyn Engines>) -> Self {
+    pub fn on(first: Arc<dyn AnyDevice>) -> Self {
         Self {
             first,
             second: None,
@@ -111,7 +91,7 @@ impl Engine {
     }
 
     /// The same with another device that stands in when the first fails or is too small.
-    pub fn or(self, second: Arc<dyn Engines>) -> Self {
+    pub fn or(self, second: Arc<dyn AnyDevice>) -> Self {
         Self {
             second: Some(second),
             ..self
@@ -128,7 +108,7 @@ impl Engine {
         self.present().cpu()
     }
 
-    fn present(&self) -> &dyn Engines {
+    fn present(&self) -> &dyn AnyDevice {
         match &self.second {
             Some(second) if self.first_failed.load(Ordering::Relaxed) => &**second,
             _ => &*self.first,
@@ -144,7 +124,7 @@ impl Engine {
     pub fn run<T>(
         &self,
         monitor: &Monitor,
-        mut work: impl FnMut(&dyn Engines) -> Result<T>,
+        mut work: impl FnMut(&dyn AnyDevice) -> Result<T>,
     ) -> Result<T> {
         let device = self.present();
         let done = work(device).inspect_err(|error| device.failed(error));

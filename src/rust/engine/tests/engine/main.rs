@@ -1,14 +1,9 @@
 //! The engine without R: which device a job gets, and who stands in for one that fails.
 
-#[path = "../src/engine/mod.rs"]
-mod engine;
-#[path = "engine/loss.rs"]
 mod loss;
 
 use std::sync::Arc;
 
-use engine::planner::Workload;
-use engine::{Choice, Engine, Engines};
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::kmeans::{self, Start};
 use gmhclust_core::linkage::{geometric, spanning};
@@ -16,13 +11,8 @@ use gmhclust_core::mahalanobis::{Clusterer, Distance, Options, ProblemSizes, Sub
 use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::FailingDevice;
 use gmhclust_core::{knn, Cpu, Error, Monitor, Observations};
+use gmhclust_engine::{Choice, Engine, Workload};
 use ndarray::Array2;
-
-impl Engines for FailingDevice {
-    fn name(&self) -> &'static str {
-        "failing"
-    }
-}
 
 fn cpu() -> Arc<Cpu> {
     Arc::new(Cpu::new(1).unwrap())
@@ -151,7 +141,7 @@ fn k_means_is_stood_in_for_as_well() {
 #[test]
 fn an_unknown_backend_is_refused() {
     let choice = Choice {
-        backend: "gpu",
+        backend: "gpu".into(),
         threads: 1,
         devices: None,
     };

@@ -8,9 +8,7 @@ use gmhclust_core::metric::{Metric, Points};
 use gmhclust_core::testing::{draw, Data, Random};
 use gmhclust_core::{knn, Cpu, Error, Monitor, Result};
 use gmhclust_cuda::testing::{in_processes, lose, too_late, LOSSES};
-
-use crate::engine::planner::Workload;
-use crate::engine::{Choice, Engine};
+use gmhclust_engine::{Choice, Engine, Workload};
 
 /// Threads of the CPU, and in work that is large enough for several devices.
 const THREADS: usize = 4;
@@ -25,11 +23,11 @@ fn alone(name: &str, cases: usize, test: impl FnOnce(usize)) {
 }
 
 /// The choice of a backend, on the first device or on all.
-fn choice(backend: &str, on_all: bool) -> Choice<'_> {
+fn choice(backend: &str, on_all: bool) -> Choice {
     Choice {
-        backend,
+        backend: backend.into(),
         threads: if on_all { MANY_THREADS } else { THREADS },
-        devices: if on_all { None } else { Some(&[0]) },
+        devices: if on_all { None } else { Some(vec![0]) },
     }
 }
 
@@ -163,7 +161,7 @@ fn the_cpu_goes_on_where_the_gpu_is_lost_in_a_search() {
 fn the_cpu_goes_on_where_the_gpus_are_lost_together() {
     let name = "the_cpu_goes_on_where_the_gpus_are_lost_together";
     alone(name, 2 * CASES, |case| {
-        let usable = gmhclust_cuda::devices().unwrap();
+        let usable = gmhclust_engine::devices().unwrap();
         let usable = usable.iter().filter(|device| device.problem.is_none());
         assert!(usable.count() >= 2, "there is one");
         // Two fast devices are done with fewer before they are lost.

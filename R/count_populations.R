@@ -1,0 +1,96 @@
+#' Cells of each population in each sample
+#'
+#' Counts, as a matrix that packages for differential abundance take.
+#'
+#' @param x Populations, from [cut_populations()], [name_populations()] or `predict()`; or
+#'   population numbers from 1, 0 for none.
+#' @param samples A label for each cell: the sample that it is from. [observations()] of a `flowSet`
+#'   have it as attribute `sample`. Samples are in the order of the levels of a factor; numbers are
+#'   in increasing order, and so are numbers within text: patient2 comes before patient10.
+#' @param rest Whether a last row `"none"` counts the cells of no population.
+#'
+#' @return An integer matrix with a row for each population, named as the populations are, and a
+#'   column for each sample. Where a sample has no cell in a population the count is 0, and a level
+#'   without cells is a column of zeros.
+#'
+#' @details
+#' Packages \pkg{edgeR} and \pkg{diffcyt} take rows of clusters and columns of samples. Column sums
+#' are library sizes there: with `rest = TRUE` these are all cells of the sample, and `"none"` is
+#' tested as if it were a population.
+#'
+#' @section diffcyt:
+#' `diffcyt::testDA_edgeR()` and its like take a `SummarizedExperiment` whose rows have a factor
+#' `cluster_id`, with its levels in the order of the rows. With a data frame `samples` that has a
+#' row for each column of `counts`:
+#'
+#' ```
+#' d_counts <- SummarizedExperiment::SummarizedExperiment(
+#'   list(counts = counts),
+#'   rowData = data.frame(
+#'     cluster_id = factor(rownames(counts), levels = rownames(counts)),
+#'     n_cells = rowSums(counts)
+#'   ),
+#'   colData = samples
+#' )
+#' design <- diffcyt::createDesignMatrix(samples, "group")
+#' result <- diffcyt::testDA_edgeR(d_counts, design, diffcyt::createContrast(c(0, 1)))
+#' ```
+#'
+#' @section Errors:
+#' A condition of class `gmhclust_error_input` if `x` has no populations, or if `samples` has
+#' another length or `NA`.
+#' @seealso [name_populations()]; [plot_populations()] draws the share of each population in each
+#'   sample.
+#' @examples
+#' cells <- lymphocytes()[seq(1, 20000, by = 5), ]
+#' x <- as.matrix(cells[1:14])
+#' h <- gmhclust(x, threshold = 50, apriori = 300)
+#' counts <- count_populations(cut_populations(h, k = 7), cells$ids)
+#' counts[, 1:5]
+#'
+#' # Which populations differ between the two groups of donors?
+#' if (requireNamespace("edgeR", quietly = TRUE)) {
+#'   group <- cells$label[match(colnames(counts), cells$ids)]
+#'   design <- model.matrix(~group)
+#'   data <- edgeR::estimateDisp(edgeR::DGEList(counts), design, trend.method = "none")
+#'   fit <- edgeR::glmFit(data, design)
+#'   edgeR::topTags(edgeR::glmLRT(fit))
+#' }
+#' @export
+count_populations <- function(x, samples, rest = FALSE) {
+  call <- match.call()
+  rest <- check_flag(rest, "rest", call)
+  of <- population_numbers(x, "x", call)
+  check_one_per_cell(x, of, "x", call)
+  samples <- check_samples(samples, length(of$number), "samples", call)
+  rows <- length(of$names) + 1L
+  cell <- as.double(of$number) + 1 + (as.double(samples) - 1) * rows
+  counts <- matrix(tabulate(cell, rows * nlevels(samples)), rows)
+  dimnames(counts) <- list(c("none", of$names), levels(samples))
+  counts[c(seq_len(rows)[-1], if (rest) 1L), , drop = FALSE]
+}
+
+# Stops if x counts several cells for a leaf: those of the top of a tree.
+check_one_per_cell <- function(x, of, arg, call) {
+  sizes <- c(attr(x, "sizes"), attr(x, "rest"))
+  if (!inherits(x, "populations") || !is.numeric(sizes) || anyNA(sizes)) return(invisible())
+  if (sum(sizes) > length(of$number)) {
+    refuse(arg, paste("is of", length(of$number), "leaves that stand for", shown_count(sum(sizes)),
+                      "cells"),
+           "with the tree `h` that was cut, `x[h$leaf]` has the number of each cell", call)
+  }
+}
+
+# A factor of the sample of each of n cells. Levels without cells stay.
+check_samples <- function(samples, n, arg, call) {
+  if (is.null(samples)) {
+    refuse(arg, "is NULL", paste("it must be one label for each of the", n, "cells"), call)
+  }
+  ordered <- check_groups(samples, n, arg, call)
+  if (anyNA(samples) || anyNA(ordered) || anyNA(levels(ordered))) {
+    bad <- which(is.na(as.character(ordered)))
+    refuse(arg, paste("has NA at position", bad[1]), "each cell must have a sample", call)
+  }
+  if (!is.factor(samples)) return(ordered)
+  factor(levels(samples)[samples], levels(samples))
+}

@@ -1,0 +1,137 @@
+//! The plan: which work a GPU does faster than the threads of the CPU, by the figures of the
+//! [`policy`].
+
+use gmhclust_core::mahalanobis::Distance;
+use gmhclust_cuda::{policy, Handover, MOST_TREE_COLUMNS};
+
+use crate::workload::Workload;
+
+/// The policy beside a number of threads.
+#[derive(Debug, Clone, Copy)]
+pub struct Planner {
+    threads: usize,
+}
+
+impl Planner {
+    /// Beside this number of threads.
+    pub fn new(threads: usize) -> Self {
+        Self { threads }
+    }
+
+    /// Whether a GPU does the job faster: one large problem, many small ones that together are as
+    /// large, many pairs, or a large matrix.
+    pub fn prefers_gpu(&self, work: &Workload) -> bool {
+        match *work {
+            Workload::Agglomeration {
+                sizes,
+                columns,
+                distance,
+            } => {
+                let one = match distance {
+                    _ if columns > MOST_TREE_COLUMNS => policy::SCREEN_CLUSTERS,
+                    Distance::Centroid => policy::TREE_CLUSTERS,
+                    Distance::FullMahalanobis => policy::FULL_TREE_CLUSTERS,
+                };
+                sizes.largest >= one.beside(self.threads)
+                    || sizes.apriori_clusters >= policy::BLOCK_PROBLEMS_PER_THREAD * self.threads
+                        && sizes.observations >= policy::BLOCK_OBSERVATIONS.beside(self.threads)
+            }
+            Workload::Pairs { count, columns } => {
+                count.saturating_mul(columns) >= policy::PAIR_COORDINATES_PER_THREAD * self.threads
+            }
+            Workload::Linkage {
+                linkage,
+                observations,
+                columns,
+            } => match columns {
+                _ if linkage.merges_reciprocal_pairs() => {
+                    observations >= policy::MATRIX_OBSERVATIONS
+                }
+                // The GPU makes the distances only.
+                Some(columns) => {
+                    let count = observations.saturating_mul(observations);
+                    self.prefers_gpu(&Workload::Pairs { count, columns })
+                }
+                None => false,
+            },
+        }
+    }
+
+    /// Below which sizes the CPU does a part of the work of a GPU.
+    pub fn handover(&self) -> Handover {
+        let has_few_threads = self.threads < policy::FULL_TREE_MEMBERS_THREADS;
+        Handover {
+            screen_clusters: policy::SCREEN_CLUSTERS.least,
+            tree_clusters: policy::TREE_CLUSTERS.least,
+            full_tree_clusters: policy::FULL_TREE_CLUSTERS.least,
+            full_tree_members: policy::FULL_TREE_MEMBERS,
+            full_tree_members_of_many_columns: if has_few_threads {
+                policy::FULL_TREE_MEMBERS
+            } else {
+                usize::MAX
+            },
+            block_problems: policy::BLOCK_PROBLEMS_PER_THREAD * self.threads,
+            request_coordinates: policy::REQUEST_COORDINATES,
+            matrix_observations: policy::MATRIX_OBSERVATIONS,
+            chain_clusters: policy::CHAIN_CLUSTERS,
+            kmeans_coordinates: policy::KMEANS_COORDINATES,
+            kmeans_coordinates_per_device: policy::KMEANS_COORDINATES_PER_DEVICE,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gmhclust_core::linkage::Linkage;
+    use gmhclust_core::mahalanobis::ProblemSizes;
+
+    use super::*;
+
+    #[test]
+    fn a_gpu_is_preferred_for_large_problems_many_small_ones_many_pairs_and_large_matrices() {
+        let prefers = |work: &Workload, threads| Planner::new(threads).prefers_gpu(work);
+        let sized =
+            |largest, apriori_clusters, observations, columns, distance| Workload::Agglomeration {
+                sizes: ProblemSizes {
+                    largest,
+                    apriori_clusters,
+                    observations,
+                },
+                columns,
+                distance,
+            };
+        let work = |largest, apriori_clusters, observations| {
+            sized(
+                largest,
+                apriori_clusters,
+                observations,
+                14,
+                Distance::Centroid,
+            )
+        };
+        assert!(prefers(&work(20_000, 0, 0), 4));
+        assert!(prefers(&work(10_000, 0, 0), 4));
+        assert!(!prefers(&work(5_000, 0, 0), 4));
+        assert!(prefers(&work(1_000, 16, 16_000), 4));
+        assert!(!prefers(&work(1_000, 15, 16_000), 4));
+        assert!(!prefers(&work(100, 100, 10_000), 4));
+        let one = |columns, distance| sized(5_000, 0, 0, columns, distance);
+        assert!(prefers(&one(40, Distance::FullMahalanobis), 4));
+        assert!(!prefers(&one(41, Distance::FullMahalanobis), 4));
+        let pairs = |count, columns| Workload::Pairs { count, columns };
+        assert!(prefers(&pairs(1 << 27, 128), 2));
+        assert!(!prefers(&pairs(1 << 27, 128), 16));
+        let matrix = |linkage, observations, columns| Workload::Linkage {
+            linkage,
+            observations,
+            columns,
+        };
+        assert!(prefers(&matrix(Linkage::Average, 5_000, None), 16));
+        assert!(prefers(&matrix(Linkage::Average, 5_000, Some(2)), 16));
+        assert!(!prefers(&matrix(Linkage::WardD, 4_000, Some(2)), 2));
+        assert!(!prefers(&matrix(Linkage::Median, 60_000, None), 1));
+        assert!(!prefers(&matrix(Linkage::Single, 60_000, None), 1));
+        assert!(prefers(&matrix(Linkage::Median, 60_000, Some(10)), 2));
+        assert!(!prefers(&matrix(Linkage::Median, 5_000, Some(10)), 2));
+    }
+}

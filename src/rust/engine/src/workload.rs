@@ -1,0 +1,141 @@
+//! The size of the work of each verb, from which the engine chooses a device.
+
+use gmhclust_core::distances::Pairs;
+use gmhclust_core::kmeans::Start;
+use gmhclust_core::linkage::lance_williams::Linkage;
+use gmhclust_core::linkage::points;
+use gmhclust_core::mahalanobis::{Distance, ProblemSizes};
+use gmhclust_core::metric::Metric;
+
+/// The size of a job, for the choice of a device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Workload {
+    Agglomeration {
+        sizes: ProblemSizes,
+        columns: usize,
+        distance: Distance,
+    },
+    /// Pairs of observations to compare, each in that many columns.
+    Pairs { count: usize, columns: usize },
+    /// Linkage of observations through a matrix: of their distances in that many columns, or of
+    /// given dissimilarities.
+    Linkage {
+        linkage: Linkage,
+        observations: usize,
+        columns: Option<usize>,
+    },
+}
+
+impl Workload {
+    /// Mahalanobis-average clustering of `n` observations in this many columns, within and above
+    /// apriori clusters if given.
+    pub fn clustering(
+        n: usize,
+        columns: usize,
+        apriori: Option<&[u32]>,
+        distance: Distance,
+    ) -> Self {
+        Self::Agglomeration {
+            sizes: ProblemSizes::new(n, apriori),
+            columns,
+            distance,
+        }
+    }
+
+    /// Mahalanobis-average clustering above apriori clusters only.
+    pub fn clustering_above(apriori: &[u32], columns: usize, distance: Distance) -> Self {
+        Self::Agglomeration {
+            sizes: ProblemSizes::above(apriori),
+            columns,
+            distance,
+        }
+    }
+
+    /// The distances of pairs of observations with this many columns.
+    pub fn distances(pairs: &Pairs, columns: usize) -> Self {
+        Self::Pairs {
+            count: pairs.count(),
+            columns,
+        }
+    }
+
+    /// The distances between `n` queries and `m` references.
+    pub fn pairs_of(n: usize, m: usize, columns: usize) -> Self {
+        Self::Pairs {
+            count: n * m,
+            columns,
+        }
+    }
+
+    /// Preparation of observations for a metric: one operation per value.
+    pub fn preparation(rows: usize, columns: usize) -> Self {
+        Self::Pairs {
+            count: rows,
+            columns,
+        }
+    }
+
+    /// Linkage of `n` observations with given dissimilarities.
+    pub fn linkage(linkage: Linkage, n: usize) -> Self {
+        Self::Linkage {
+            linkage,
+            observations: n,
+            columns: None,
+        }
+    }
+
+    /// Linkage of `n` observations by their distances.
+    pub fn linkage_of_points(
+        linkage: Linkage,
+        metric: &Metric,
+        with_members: bool,
+        n: usize,
+        columns: usize,
+    ) -> Self {
+        if points::needs_matrix(linkage, metric, with_members) {
+            Self::Linkage {
+                linkage,
+                observations: n,
+                columns: Some(columns),
+            }
+        } else {
+            Self::pairs_of(n, n, columns)
+        }
+    }
+
+    /// k-means clustering with at most this many iterations.
+    pub fn kmeans(n: usize, start: &Start, iterations: usize, columns: usize) -> Self {
+        Self::Pairs {
+            count: (n * start.centers()).saturating_mul(iterations),
+            columns,
+        }
+    }
+
+    /// Whether several GPUs can share the work. If not, only one is opened.
+    pub fn is_divisible(&self) -> bool {
+        match self {
+            Self::Agglomeration { sizes, .. } => sizes.apriori_clusters > 0,
+            Self::Pairs { .. } | Self::Linkage { .. } => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpus_share_apriori_clusters_but_not_one_problem() {
+        let work = |apriori_clusters| Workload::Agglomeration {
+            sizes: ProblemSizes {
+                largest: 10_000,
+                apriori_clusters,
+                observations: 20_000,
+            },
+            columns: 14,
+            distance: Distance::Centroid,
+        };
+        assert!(!work(0).is_divisible());
+        assert!(work(2).is_divisible());
+    }
+}
