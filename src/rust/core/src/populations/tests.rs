@@ -197,9 +197,10 @@ fn the_observations_of_a_cluster_lie_side_by_side() {
     let members = [1.0, 5.0, 2.0, 2.0];
     let leaf = [2, 2, 1, 4, 3, 3, 2];
     let tree = Condensed::new(&MERGE, &members, Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
-    // The larger side first: leaf 2 before 1, and leaf 3 before 4.
-    assert_eq!(tree.order, [0, 1, 6, 2, 4, 5, 3]);
-    assert_eq!(tree.start, [0, 0, 4, 3, 0, 4, 6]);
+    // The larger side first: leaf 2 before 1. Of equal ones that with the lower observation: leaf 4
+    // before 3.
+    assert_eq!(tree.order, [0, 1, 6, 2, 3, 4, 5]);
+    assert_eq!(tree.start, [0, 0, 4, 3, 0, 5, 4]);
     assert_eq!(tree.size, [7, 4, 3, 1, 3, 2, 1]);
     assert_eq!(tree.members, [10.0, 6.0, 4.0, 1.0, 5.0, 2.0, 2.0]);
     assert_eq!(tree.children[..4], [Some(1), Some(3), Some(5), None]);
