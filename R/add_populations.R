@@ -220,21 +220,6 @@ check_nested_counts <- function(k, condensed, least, call) {
   sort(unique(as.integer(k)))
 }
 
-# For each leaf, the last of `clusters`, nodes of a tree from its root down, that contains it.
-leaves_inside <- function(nodes, clusters) {
-  n <- nodes$count
-  first <- nodes$first
-  second <- nodes$second
-  owner <- integer(2L * n - 1L)
-  owner[clusters] <- seq_along(clusters)
-  for (j in rev(seq_len(n - 1L))) {
-    above <- owner[n + j]
-    if (owner[first[j]] == 0L) owner[first[j]] <- above
-    if (owner[second[j]] == 0L) owner[second[j]] <- above
-  }
-  owner[seq_len(n)]
-}
-
 # The first leaf in each cluster of the condensed tree, those below it included.
 first_leaves <- function(inside, parent) {
   first <- match(seq_along(parent), inside, nomatch = length(inside) + 1L)

@@ -46,6 +46,9 @@ redundant_columns <- function(x) {
   list(columns = which(!is_left), constant = is_constant[!is_left])
 }
 
+# The numbers of the columns of x that are not redundant.
+used_columns <- function(x) setdiff(seq_len(ncol(x)), redundant_columns(x)$columns)
+
 # The `values` of a sample, less the `centre` of each column and divided by its `unit`, so that the
 # greatest is 1.
 scaled_sample <- function(values) {

@@ -131,19 +131,19 @@ stable_clusters <- function(condensed) {
   which(is_kept & !is_covered)
 }
 
-# For each leaf, the number of the one of `roots`, nodes of which none contains another, that
-# contains it; 0 for none.
-leaves_below <- function(nodes, roots) {
+# For each leaf, the number of the last of `clusters` that contains it, 0 for none. These are nodes
+# of the tree, each after those that contain it.
+leaves_inside <- function(nodes, clusters) {
   n <- nodes$count
   first <- nodes$first
   second <- nodes$second
   owner <- integer(2L * n - 1L)
-  owner[roots] <- seq_along(roots)
+  owner[clusters] <- seq_along(clusters)
   for (j in rev(seq_len(n - 1L))) {
     above <- owner[n + j]
     if (above > 0L) {
-      owner[first[j]] <- above
-      owner[second[j]] <- above
+      if (owner[first[j]] == 0L) owner[first[j]] <- above
+      if (owner[second[j]] == 0L) owner[second[j]] <- above
     }
   }
   owner[seq_len(n)]

@@ -166,7 +166,7 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
   found <- if (!is.null(data)) find_populations(h, condensed, members, data, group, options, call)
   if (is.null(group)) group <- if (options$finer) found$finer else found$groups
   chosen <- which(group > 0L)
-  population <- leaves_below(nodes, condensed$node[chosen])
+  population <- leaves_inside(nodes, condensed$node[chosen])
   population <- c(0L, group[chosen])[population + 1L]
   sizes <- population_sizes(population, members, max(group))
   # By decreasing size, then by first leaf.
@@ -209,13 +209,10 @@ check_level <- function(level, k, x, call) {
 # The populations that valleys keep apart: the value of job_populations(), with the groups of
 # clusters that were given, `group`, or NULL to find them.
 find_populations <- function(h, condensed, members, data, group, options, call) {
-  x <- data$x
-  redundant <- redundant_columns(x)$columns
-  if (length(redundant) > 0) x <- x[, -redundant, drop = FALSE]
   run_job(
     job_populations(
-      x, as_integers(h$merge), as.double(members), data$leaf, condensed$node, condensed$split,
-      group, options$finer, options$threads
+      data$x, data$used, as_integers(h$merge), as.double(members), data$leaf, condensed$node,
+      condensed$split, group, options$finer, options$threads
     ),
     options$progress, "Finding populations", call
   )
@@ -253,10 +250,7 @@ roots_of <- function(node, group, by_size, n) {
 }
 
 population_sizes <- function(population, members, k) {
-  sums <- rowsum(as.double(members), population)
-  sizes <- numeric(k + 1)
-  sizes[as.integer(rownames(sums)) + 1L] <- sums
-  sizes[-1]
+  sum_by(members, population + 1L, k + 1L)[-1]
 }
 
 # An object of class "populations" of leaves with these members; `levels` are the names of the
@@ -320,22 +314,23 @@ check_population_count <- function(k, condensed, least, call) {
 # The model of populations of leaves with these data.
 fit_to_leaves <- function(data, population, levels, call, threads = NULL) {
   if (!is.null(data$leaf)) population <- population[data$leaf]
-  fit_populations(data$x, population, length(levels), levels, call, threads)
+  fit_populations(data$x, data$used, population, levels, call, threads)
 }
 
-# The data of a tree: a list of the observations `x`; the `leaf` of each, NULL if they are the
-# leaves; and the data `of_leaf`, means where a leaf has several observations.
+# The data of a tree: a list of the observations `x`; the numbers of the columns that are `used`,
+# all but the redundant ones; the `leaf` of each observation, NULL if they are the leaves; and the
+# data `of_leaf`, means where a leaf has several observations.
 data_of_leaves <- function(x, h, arg, call, ...) {
   x <- as_observations(x, arg, call, ...)
   n <- nrow(h$merge) + 1L
   whole <- length(h$leaf)
-  if (nrow(x) == n) return(list(x = x, leaf = NULL, of_leaf = x))
+  if (nrow(x) == n) return(list(x = x, used = used_columns(x), leaf = NULL, of_leaf = x))
   if (whole == 0 || nrow(x) != whole) {
     needs <- paste("the tree has", n, "leaves", if (whole > 0) paste("of", whole, "observations"))
     refuse(arg, paste("has", nrow(x), "rows"), trimws(needs), call)
   }
   leaf <- as.vector(h$leaf)
-  list(x = x, leaf = leaf, of_leaf = rowsum(x, leaf) / tabulate(leaf, n))
+  list(x = x, used = used_columns(x), leaf = leaf, of_leaf = rowsum(x, leaf) / tabulate(leaf, n))
 }
 
 #' @export

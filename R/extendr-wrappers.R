@@ -243,6 +243,7 @@ job_crossings <- function(merge, order) .Call(wrap__job_crossings, merge, order)
 
 #' Starts to look for the populations of a tree.
 #' @param x double matrix of finite values, observations in rows.
+#' @param columns integers, the numbers of the columns to use.
 #' @param merge integer matrix, component `merge` of a valid hclust object.
 #' @param members doubles: the members of each leaf.
 #' @param leaf NULL, or integers: the leaf of each observation; NULL if they are the leaves.
@@ -255,7 +256,7 @@ job_crossings <- function(merge, order) .Call(wrap__job_crossings, merge, order)
 #'   if given; the same of the finer level; by split, the depth of its valley; by population, the
 #'   most alike other one, and the depth of the valley towards it.
 #' @noRd
-job_populations <- function(x, merge, members, leaf, node, split, chosen, finer, threads) .Call(wrap__job_populations, x, merge, members, leaf, node, split, chosen, finer, threads)
+job_populations <- function(x, columns, merge, members, leaf, node, split, chosen, finer, threads) .Call(wrap__job_populations, x, columns, merge, members, leaf, node, split, chosen, finer, threads)
 
 #' Starts to compute the shapes of populations.
 #' @param x double matrix of finite values, observations in rows.

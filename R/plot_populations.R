@@ -159,7 +159,7 @@ largest_parts <- function(h, shown) {
   nodes <- tree_nodes(h$merge, members)
   for (p in which(lengths(roots) > 1)) {
     node <- ifelse(roots[[p]] > 0, roots[[p]] + nodes$count, -roots[[p]])
-    part <- leaves_below(nodes, node)
+    part <- leaves_inside(nodes, node)
     core[core == p & part != which.max(nodes$size[node])] <- 0L
   }
   core

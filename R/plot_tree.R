@@ -129,7 +129,7 @@ check_roots <- function(roots, n, k, arg, call) {
 core_populations <- function(h, roots) {
   nodes <- tree_nodes(h$merge, leaf_members(h))
   ids <- unlist(roots)
-  part <- leaves_below(nodes, ifelse(ids > 0, ids + nodes$count, -ids))
+  part <- leaves_inside(nodes, ifelse(ids > 0, ids + nodes$count, -ids))
   c(0L, rep(seq_along(roots), lengths(roots)))[part + 1L]
 }
 

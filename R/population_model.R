@@ -132,9 +132,9 @@ print.population_model <- function(x, ...) {
   cat("Model of ", k, ngettext(k, " population", " populations"), " by ", p,
       ngettext(p, " column", " columns"), if (model$metric == "euclidean") ", Euclidean", ":\n",
       sep = "")
-  members <- vapply(seq_len(k), function(i) sum(model$sizes[model$population == i]), 0)
   print(data.frame(
-    members = shown_count(members), components = tabulate(model$population, k),
+    members = shown_count(sum_by(model$sizes, model$population, k)),
+    components = tabulate(model$population, k),
     row.names = make.unique(model$levels)
   ))
   if (!is.null(model$columns)) {
@@ -146,11 +146,12 @@ print.population_model <- function(x, ...) {
 
 # ---- the model ----------------------------------------------------------------------------------
 
-# The model of the populations 1 to k of the rows of x, 0 for none. `levels` are their names.
-fit_populations <- function(x, population, k, levels, call, threads = NULL) {
-  used <- setdiff(seq_len(ncol(x)), redundant_columns(x)$columns)
+# The model, by the columns `used` of x, of the populations of its rows, 0 for none. `levels` are
+# their names.
+fit_populations <- function(x, used, population, levels, call, threads = NULL) {
+  k <- length(levels)
   fitted <- run_job(
-    job_fit_populations(x, used, as.integer(population), as.integer(k),
+    job_fit_populations(x, used, as.integer(population), k,
                         check_threads(threads, "threads", call)),
     FALSE, "Estimating populations", call
   )

@@ -10,8 +10,8 @@ cells_in_populations <- function(n, p, k, seed = 1) {
 }
 
 model_of <- function(data, levels = as.character(seq_len(max(data$population))), threads = NULL) {
-  k <- length(levels)
-  gmhclust:::fit_populations(data$x, data$population, k, levels, quote(test()), threads)
+  used <- gmhclust:::used_columns(data$x)
+  gmhclust:::fit_populations(data$x, used, data$population, levels, quote(test()), threads)
 }
 
 # Populations of a tree, with their observations. The smallest has fewer members than columns.

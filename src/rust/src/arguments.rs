@@ -3,7 +3,7 @@
 use extendr_api::prelude::*;
 use gmhclust_core::knn::folder::MetricOptions;
 use gmhclust_core::metric::{Metric, ZeroOverZero};
-use gmhclust_core::{Error as CoreError, Result as CoreResult};
+use gmhclust_core::{Cpu, Error as CoreError, Result as CoreResult};
 
 use crate::rvalue::Values;
 
@@ -53,6 +53,33 @@ impl<'a> Fields<'a> {
             "`{argument}` has no `{name}` of the type that it needs"
         ))
     }
+}
+
+/// A number of threads; at least one.
+pub fn threads(count: i32) -> usize {
+    usize::try_from(count).unwrap_or(1).max(1)
+}
+
+/// A pool of so many threads.
+///
+/// # Errors
+/// As [`Cpu::new`].
+pub fn cpu(count: i32) -> CoreResult<Cpu> {
+    Cpu::new(threads(count))
+}
+
+/// Numbers that count from 1 in R, and from 0 here.
+///
+/// # Errors
+/// As [`Values::of`], and `Error::Input` for a number below 1.
+pub fn numbers(integers: &Robj, arg: &str) -> CoreResult<Vec<usize>> {
+    let from_zero = |&number: &i32| usize::try_from(i64::from(number) - 1);
+    let integers = Values::<i32>::of(integers, arg)?;
+    let numbers = integers
+        .iter()
+        .map(from_zero)
+        .collect::<std::result::Result<_, _>>();
+    numbers.map_err(|_| CoreError::Input(format!("`{arg}` has a number below 1")))
 }
 
 /// The options of a metric, from the list that check_metric_options() makes in R.

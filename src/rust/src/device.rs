@@ -4,7 +4,7 @@ use extendr_api::prelude::*;
 use gmhclust_core::{Error as CoreError, Result as CoreResult};
 use gmhclust_engine::Choice;
 
-use crate::arguments::Fields;
+use crate::arguments::{self, Fields};
 use crate::{rvalue, vector};
 
 /// The choice in the list that check_device() makes in R.
@@ -13,10 +13,9 @@ use crate::{rvalue, vector};
 /// `Error::Input` if the list has other elements.
 pub fn choice(list: &List) -> CoreResult<Choice> {
     let fields = Fields::new("device", list);
-    let threads: i32 = fields.get("threads")?;
     Ok(Choice {
         backend: fields.get("backend")?,
-        threads: usize::try_from(threads).unwrap_or(1).max(1),
+        threads: arguments::threads(fields.get("threads")?),
         devices: match fields.integers("devices")? {
             Some(numbers) => Some(device_numbers(&numbers)?),
             None => None,

@@ -3,16 +3,17 @@
 use extendr_api::prelude::*;
 use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::populations::mixture::{
-    assign, bytes_of_fit, fit, Columns, Components, Fitted, Measure, Mixture, Shape, Wanted,
+    assign, bytes_of_fit, fit, Components, Fitted, Measure, Mixture, Shape, Wanted,
 };
-use gmhclust_core::{Cpu, Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_core::populations::Columns;
+use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::arguments::Fields;
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::{integers_to_r, r_integer};
 use crate::rvalue::{self, Values};
-use crate::vector;
+use crate::{arguments, vector};
 
 /// Starts to compute the shapes of populations.
 /// @param x double matrix of finite values, observations in rows.
@@ -36,7 +37,7 @@ fn job_fit_populations(
 ) -> Robj {
     let prepare = || {
         let (n, _) = rvalue::size(&x, "x")?;
-        let used = numbers(&columns, "columns")?;
+        let used = arguments::numbers(&columns, "columns")?;
         let count = usize::try_from(populations).unwrap_or(0);
         let population = Values::<i32>::of(&population, "population")?;
         let is_known = |number: &i32| (0..=populations).contains(number);
@@ -48,7 +49,7 @@ fn job_fit_populations(
         let population = population.to_vec();
         Ok(move |monitor: &Monitor, values: &[f64]| {
             let x = Columns::new(values, n, &used)?;
-            let cpu = cpu(threads)?;
+            let cpu = arguments::cpu(threads)?;
             fit(&x, &population, count, &cpu, monitor)
         })
     };
@@ -74,10 +75,10 @@ fn job_assign_populations(x: Robj, columns: Robj, model: List, wanted: List, thr
     let rows = rvalue::rows(&x);
     let prepare = || {
         let (n, _) = rvalue::size(&x, "x")?;
-        let used = numbers(&columns, "columns")?;
+        let used = arguments::numbers(&columns, "columns")?;
         let model = Fields::new("model", &model);
         let components = components(&model)?;
-        let ends = numbers(&model.object("ends")?, "ends")?;
+        let ends = arguments::numbers(&model.object("ends")?, "ends")?;
         let ends: Vec<usize> = ends.into_iter().map(|last| last + 1).collect();
         let wanted = wanted_of(&Fields::new("wanted", &wanted))?;
         if used.len() != components.columns {
@@ -94,27 +95,20 @@ fn job_assign_populations(x: Robj, columns: Robj, model: List, wanted: List, thr
         let work = move |monitor: &Monitor, x: &[&[f64]], index: &mut [i32], value: &mut [f64]| {
             let mixture = Mixture::new(&components, ends)?;
             let x = Columns::new(x[0], n, &used)?;
-            assign(&mixture, &x, wanted, index, value, &cpu(threads)?, monitor)
+            assign(
+                &mixture,
+                &x,
+                wanted,
+                index,
+                value,
+                &arguments::cpu(threads)?,
+                monitor,
+            )
         };
         Ok((lengths, work))
     };
     let work = prepare();
     Job::start_reading_and_filling(rows, vec![x], work, assigned_to_r).into_r()
-}
-
-fn cpu(threads: i32) -> CoreResult<Cpu> {
-    Cpu::new(usize::try_from(threads).unwrap_or(1).max(1))
-}
-
-/// Numbers that count from 1 in R, and from 0 here.
-fn numbers(integers: &Robj, arg: &str) -> CoreResult<Vec<usize>> {
-    let from_zero = |&number: &i32| usize::try_from(i64::from(number) - 1);
-    let integers = Values::<i32>::of(integers, arg)?;
-    let numbers = integers
-        .iter()
-        .map(from_zero)
-        .collect::<std::result::Result<_, _>>();
-    numbers.map_err(|_| CoreError::Input(format!("`{arg}` has a number below 1")))
 }
 
 fn components(model: &Fields) -> CoreResult<Components> {

@@ -1,33 +1,22 @@
 //! cut_populations(): populations that valleys keep apart.
 
-use std::cmp::Ordering;
-
 use extendr_api::prelude::*;
-use gmhclust_core::populations::{Condensed, Search, Separation};
-use gmhclust_core::{dendrogram, Cpu, Error as CoreError, Monitor, Result as CoreResult};
+use gmhclust_core::populations::{Columns, Condensed, Found, Search};
+use gmhclust_core::{dendrogram, Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::job::Job;
 use crate::memory::plan;
 use crate::results::{integers_to_r, r_integer};
 use crate::rvalue::{self, Values};
-use crate::vector;
+use crate::{arguments, vector};
 
 /// Bytes for each leaf, and for each observation.
 const BYTES_PER_LEAF: usize = 72;
 const BYTES_PER_OBSERVATION: usize = 8;
 
-/// What a search found, by cluster from 0.
-struct Found {
-    clusters: usize,
-    groups: Vec<Vec<usize>>,
-    finer: Vec<Vec<usize>>,
-    /// The depth of the valley of each split, from the top.
-    valleys: Vec<f64>,
-    separation: Vec<Separation>,
-}
-
 /// Starts to look for the populations of a tree.
 /// @param x double matrix of finite values, observations in rows.
+/// @param columns integers, the numbers of the columns to use.
 /// @param merge integer matrix, component `merge` of a valid hclust object.
 /// @param members doubles: the members of each leaf.
 /// @param leaf NULL, or integers: the leaf of each observation; NULL if they are the leaves.
@@ -44,6 +33,7 @@ struct Found {
 #[allow(clippy::too_many_arguments)]
 fn job_populations(
     x: Robj,
+    columns: Robj,
     merge: Robj,
     members: Robj,
     leaf: Robj,
@@ -54,7 +44,8 @@ fn job_populations(
     threads: i32,
 ) -> Robj {
     let prepare = || {
-        let (rows, columns) = rvalue::size(&x, "x")?;
+        let (rows, _) = rvalue::size(&x, "x")?;
+        let used = arguments::numbers(&columns, "columns")?;
         let merge = Values::of(&merge, "merge")?;
         let bytes = BYTES_PER_LEAF * merge.len() / 2 + BYTES_PER_OBSERVATION * rows;
         plan("finding populations needs", bytes as f64)?;
@@ -66,43 +57,16 @@ fn job_populations(
         let chosen = Values::<i32>::of_optional(&chosen, "chosen")?;
         let chosen = chosen.map(|chosen| groups_of(&chosen));
         let observations = leaf.as_ref().map_or(members.len(), Vec::len);
-        if observations != rows || columns == 0 {
+        if observations != rows || used.is_empty() {
             return Err(CoreError::Input("the data do not fit the tree".into()));
         }
-        let threads = usize::try_from(threads).unwrap_or(1).max(1);
         Ok(move |monitor: &Monitor, values: &[f64]| {
-            let compare = |a: u32, b: u32| {
-                let columns = values.chunks_exact(rows);
-                let mut pairs = columns.map(|column| (column[a as usize], column[b as usize]));
-                let differ = pairs.find(|(a, b)| a != b);
-                differ.map_or(Ordering::Equal, |(a, b)| a.total_cmp(&b))
-            };
+            let x = Columns::new(values, rows, &used)?;
+            let compare = |a: u32, b: u32| x.compare(a, b);
             let tree = Condensed::new(&merge, &members, leaf.as_deref(), &node, &split, compare)?;
-            Cpu::new(threads)?.install(|| {
-                let search = Search::new(&tree, values, rows, monitor);
-                let by_cluster = search.split_valleys()?;
-                let groups = match chosen {
-                    Some(chosen) => chosen,
-                    None => search.apart()?,
-                };
-                let fine = search.finer(&groups, &by_cluster);
-                let separation = search.separation(if finer { &fine } else { &groups })?;
-                let mut valleys = Vec::with_capacity(tree.len() / 2);
-                valleys.resize(tree.len() / 2, f64::NAN);
-                for (first, valley) in tree.children.iter().zip(&by_cluster) {
-                    if let (Some(first), Some(valley)) = (first, valley) {
-                        // The first of two clusters 2s and 2s + 1 from 1.
-                        valleys[(first - 1) / 2] = *valley;
-                    }
-                }
-                Ok(Found {
-                    clusters: tree.len(),
-                    groups,
-                    finer: fine,
-                    valleys,
-                    separation,
-                })
-            })
+            let search = Search::new(&tree, &x, monitor);
+            let found = arguments::cpu(threads)?.install(|| search.find(chosen, finer))?;
+            Ok((tree.len(), found))
         })
     };
     let (rows, work) = (rvalue::rows(&x), prepare());
@@ -121,11 +85,12 @@ fn groups_of(chosen: &[i32]) -> Vec<Vec<usize>> {
     groups
 }
 
-fn found_to_r(found: Found) -> CoreResult<Robj> {
+/// What was found in a tree of so many clusters.
+fn found_to_r((clusters, found): (usize, Found)) -> CoreResult<Robj> {
     let numbers = |groups: &[Vec<usize>]| {
-        let mut numbers = vec![0; found.clusters];
-        for (group, clusters) in groups.iter().enumerate() {
-            clusters
+        let mut numbers = vec![0; clusters];
+        for (group, its_clusters) in groups.iter().enumerate() {
+            its_clusters
                 .iter()
                 .for_each(|&c| numbers[c] = r_integer(group) + 1);
         }

@@ -100,6 +100,21 @@ impl Condensed {
         self.start.len()
     }
 
+    /// Number of splits.
+    pub fn splits(&self) -> usize {
+        self.len() / 2
+    }
+
+    /// The first of the two clusters that a split makes; both count from 0.
+    pub fn first_of_split(split: usize) -> usize {
+        2 * split + 1
+    }
+
+    /// The split that made these two clusters.
+    pub fn split_of(first: usize) -> usize {
+        first / 2
+    }
+
     /// Whether there is no cluster.
     pub fn is_empty(&self) -> bool {
         self.start.is_empty()

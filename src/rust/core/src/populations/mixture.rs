@@ -23,6 +23,7 @@ mod tile;
 
 use pulp::{Simd, WithSimd};
 
+use super::columns::Columns;
 use crate::error::{Error, Result};
 use crate::mahalanobis::cholesky::{cholesky, invert};
 use crate::mahalanobis::packed::packed_len;
@@ -34,44 +35,6 @@ pub use fit::{bytes_of_fit, fit, Fitted};
 
 /// Names requests in memory errors.
 const MIXTURE: &str = "the shapes of the populations need";
-
-/// Columns of a matrix in column-major order, R's layout.
-#[derive(Debug, Clone, Copy)]
-pub struct Columns<'a> {
-    values: &'a [f64],
-    rows: usize,
-    used: &'a [usize],
-}
-
-impl<'a> Columns<'a> {
-    /// The columns `used` of a matrix of `rows` rows.
-    ///
-    /// # Errors
-    /// `Error::Input` where the matrix does not have one of them.
-    pub fn new(values: &'a [f64], rows: usize, used: &'a [usize]) -> Result<Self> {
-        if used
-            .iter()
-            .any(|&column| (column + 1) * rows > values.len())
-        {
-            return Err(Error::Input("the matrix has too few columns".into()));
-        }
-        Ok(Self { values, rows, used })
-    }
-
-    fn rows(&self) -> usize {
-        self.rows
-    }
-
-    fn count(&self) -> usize {
-        self.used.len()
-    }
-
-    /// The rows `first` to `first + count` of the `j`th of these columns.
-    #[inline(always)]
-    fn part(&self, j: usize, first: usize, count: usize) -> &'a [f64] {
-        &self.values[self.used[j] * self.rows + first..][..count]
-    }
-}
 
 /// The components of a mixture.
 #[derive(Debug, Clone, PartialEq)]

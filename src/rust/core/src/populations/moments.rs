@@ -6,16 +6,14 @@
 use pulp::{Simd, WithSimd};
 
 use crate::mahalanobis::cholesky::cholesky;
+use crate::mahalanobis::lanes::WIDEST;
 use crate::mahalanobis::packed::packed_len;
 use crate::simd::dispatch;
 
-/// Partial sums of a sum: as many as the widest registers have lanes.
-const LANES: usize = 8;
-
-/// Σ aᵢ·bᵢ.
+/// Σ aᵢ·bᵢ, in as many partial sums as the widest registers have lanes.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
-    let mut sums = [0.0; LANES];
-    let (chunks_a, chunks_b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
+    let mut sums = [0.0; WIDEST];
+    let (chunks_a, chunks_b) = (a.chunks_exact(WIDEST), b.chunks_exact(WIDEST));
     let rest = chunks_a.remainder().iter().zip(chunks_b.remainder());
     for (a, b) in chunks_a.zip(chunks_b) {
         for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
@@ -27,8 +25,8 @@ pub fn dot(a: &[f64], b: &[f64]) -> f64 {
 
 /// The mean of some numbers.
 pub fn mean(values: &[f64]) -> f64 {
-    let mut sums = [0.0; LANES];
-    let chunks = values.chunks_exact(LANES);
+    let mut sums = [0.0; WIDEST];
+    let chunks = values.chunks_exact(WIDEST);
     let rest = chunks.remainder().iter();
     for chunk in chunks {
         sums.iter_mut().zip(chunk).for_each(|(sum, v)| *sum += v);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
+use super::columns::Columns;
 use super::condensed::Condensed;
 use super::moments::{mean, Centred};
 use super::valley::{Group, Valley, ENOUGH_POINTS};
@@ -15,10 +16,11 @@ use crate::monitor::Monitor;
 /// like a population of its own. They are also apart if the depths are below `SMALL_SIDE` and
 /// `FAR_AWAY`: a side of 20 points has a wide kernel, which fills a valley.
 ///
-/// `inst/benchmarks/populations.R` has the measurements: F of gated cells is within 0.005 of its
-/// best for CLEAR from 0.3 to 0.35. Above 0.4 single populations are divided, and below 0.25 some
-/// are missed. Without NOT_A_TAIL, skewed clouds are divided. Without SMALL_SIDE, 20 cells among
-/// 20,000 are mostly missed.
+/// They were chosen with a first version in R, on the cells of `inst/benchmarks/populations.R`; no
+/// script of the tree varies them. There, F was within 0.005 of its best for CLEAR from 0.3 to
+/// 0.35. Above 0.4 single populations were divided, and below 0.25 some were missed. Without
+/// NOT_A_TAIL, skewed clouds were divided. Without SMALL_SIDE, 20 cells among 20,000 were mostly
+/// missed.
 const CLEAR: f64 = 0.3;
 const NOT_A_TAIL: f64 = 0.7;
 const SMALL_SIDE: f64 = 0.5;
@@ -63,12 +65,23 @@ pub struct Separation {
     pub valley: f64,
 }
 
+/// The populations of a condensed tree, as numbers of its clusters.
+#[derive(Debug)]
+pub struct Found {
+    /// The clusters of each population: those that were given, or those that valleys keep apart.
+    pub groups: Vec<Vec<usize>>,
+    /// The clusters of each population of the finer level.
+    pub finer: Vec<Vec<usize>>,
+    /// The depth of the valley of each split, from the top.
+    pub valleys: Vec<f64>,
+    /// By population; empty for a single one.
+    pub separation: Vec<Separation>,
+}
+
 /// A search for the populations of a condensed tree.
 pub struct Search<'a> {
     tree: &'a Condensed,
-    /// The observations in R's layout, column after column.
-    values: &'a [f64],
-    rows: usize,
+    x: &'a Columns<'a>,
     /// By column: the centre and the unit of the values that valleys are computed from.
     scale: Vec<(f64, f64)>,
     monitor: &'a Monitor,
@@ -82,27 +95,45 @@ struct Part {
 }
 
 impl<'a> Search<'a> {
-    /// Of a tree of the observations `values`, `rows` by column, column after column.
-    pub fn new(tree: &'a Condensed, values: &'a [f64], rows: usize, monitor: &'a Monitor) -> Self {
+    /// Of a tree of the observations `x`.
+    pub fn new(tree: &'a Condensed, x: &'a Columns<'a>, monitor: &'a Monitor) -> Self {
         let mut search = Self {
             tree,
-            values,
-            rows,
+            x,
             scale: Vec::new(),
             monitor,
         };
-        let columns = values.len() / rows.max(1);
-        search.scale = (0..columns).map(|j| search.scale_of(j)).collect();
+        search.scale = (0..x.count()).map(|j| search.scale_of(j)).collect();
         search
+    }
+
+    /// All that is known of the populations: of the groups of clusters that are `given`, or of
+    /// those that valleys keep apart. `separation` is theirs or, if `of_finer`, that of the finer
+    /// level. Works on the threads of the pool that this is called in.
+    ///
+    /// # Errors
+    /// `Error::Interrupt`, and `Error::Memory` in a shortage.
+    pub fn find(&self, given: Option<Vec<Vec<usize>>>, of_finer: bool) -> Result<Found> {
+        let valleys = self.split_valleys()?;
+        let groups = match given {
+            Some(groups) => groups,
+            None => self.apart()?,
+        };
+        let finer = self.finer(&groups, &valleys);
+        let separation = self.separation(if of_finer { &finer } else { &groups })?;
+        Ok(Found {
+            groups,
+            finer,
+            valleys,
+            separation,
+        })
     }
 
     /// The mean and the standard deviation of evenly spread values of a column. Valleys do not
     /// depend on them but for rounding.
     fn scale_of(&self, column: usize) -> (f64, f64) {
-        let some = self
-            .some_rows(&[0])
-            .map(|row| self.values[column * self.rows + row]);
-        let some: Vec<f64> = some.collect();
+        let values = self.x.column(column);
+        let some: Vec<f64> = self.some_rows(&[0]).map(|row| values[row]).collect();
         let centre = mean(&some);
         let squares = some.iter().map(|v| (v - centre) * (v - centre));
         let unit = (squares.sum::<f64>() / some.len() as f64).sqrt();
@@ -140,7 +171,7 @@ impl<'a> Search<'a> {
         let rows: Vec<usize> = self.some_rows(&clusters).collect();
         let mut points = Vec::with_capacity(rows.len() * self.scale.len());
         for (j, &(centre, unit)) in self.scale.iter().enumerate() {
-            let column = &self.values[j * self.rows..(j + 1) * self.rows];
+            let column = self.x.column(j);
             points.extend(rows.iter().map(|&row| (column[row] - centre) / unit));
         }
         let members = clusters.iter().map(|&c| self.tree.members[c]).sum();
@@ -160,29 +191,19 @@ impl<'a> Search<'a> {
         pairs.par_iter().with_max_len(1).map(one).collect()
     }
 
-    /// By cluster, the depth of the valley between the two sides of the split that ends it;
-    /// `None` for clusters without a split.
-    ///
-    /// # Errors
-    /// `Error::Interrupt`, and `Error::Memory` in a shortage.
-    pub fn split_valleys(&self) -> Result<Vec<Option<f64>>> {
-        self.monitor.expect(self.tree.len() as u64);
-        let one = |children: &Option<usize>| {
+    /// By split, from the top, the depth of the valley between its two sides.
+    fn split_valleys(&self) -> Result<Vec<f64>> {
+        let splits = self.tree.splits();
+        self.monitor.expect(splits as u64);
+        let one = |split: usize| {
             self.monitor.advance(1);
-            let Some(first) = *children else {
-                return Ok(None);
-            };
+            let first = Condensed::first_of_split(split);
             let sides = (self.part(vec![first]), self.part(vec![first + 1]));
-            Ok(Some(deciding_depth(
-                self.valleys(&[(&sides.0, &sides.1)])?[0],
-            )))
+            let valleys = self.valleys(&[(&sides.0, &sides.1)])?;
+            Ok(deciding_depth(valleys[0]))
         };
-        self.tree
-            .children
-            .par_iter()
-            .with_max_len(1)
-            .map(one)
-            .collect()
+        let all = (0..splits).into_par_iter().with_max_len(1);
+        all.map(one).collect()
     }
 
     /// The populations: groups of clusters, any two of which are apart. A cluster with several
@@ -190,10 +211,7 @@ impl<'a> Search<'a> {
     ///
     /// From the leaves of the condensed tree to its root: at each split, the groups of one side
     /// meet those of the other. While any two are not apart, the most alike two become one.
-    ///
-    /// # Errors
-    /// As [`Search::split_valleys`].
-    pub fn apart(&self) -> Result<Vec<Vec<usize>>> {
+    fn apart(&self) -> Result<Vec<Vec<usize>>> {
         let clusters = self.tree.len();
         self.monitor.expect(clusters as u64);
         let mut parts: Vec<Vec<Part>> = vec![Vec::new(); clusters];
@@ -249,9 +267,8 @@ impl<'a> Search<'a> {
     }
 
     /// The finer level: the splits from the top, in the order of merges, up to the first that shows
-    /// no valley, and all splits with several of `groups` below. `valleys` is from
-    /// [`split_valleys`](Self::split_valleys).
-    pub fn finer(&self, groups: &[Vec<usize>], valleys: &[Option<f64>]) -> Vec<Vec<usize>> {
+    /// no valley, and all splits with several of `groups` below. `valleys` are those of the splits.
+    fn finer(&self, groups: &[Vec<usize>], valleys: &[f64]) -> Vec<Vec<usize>> {
         let tree = self.tree;
         // The group that a cluster is within.
         let mut within: Vec<Option<usize>> = vec![None; tree.len()];
@@ -279,7 +296,7 @@ impl<'a> Search<'a> {
                 within[first + 1] = Some(group);
                 let left = tree.members[first] + tree.members[first + 1];
                 let divides = has_valley && left >= LEAST_LEFT * tree.members[cluster];
-                if divides && is_reached[cluster] && valleys[cluster] >= Some(FINER) {
+                if divides && is_reached[cluster] && valleys[Condensed::split_of(first)] >= FINER {
                     has_valley = false;
                 }
                 if !(divides && has_valley) {
@@ -296,32 +313,34 @@ impl<'a> Search<'a> {
     }
 
     /// By group, the most alike other group; empty for a single one.
-    ///
-    /// # Errors
-    /// As [`Search::split_valleys`].
-    pub fn separation(&self, groups: &[Vec<usize>]) -> Result<Vec<Separation>> {
+    fn separation(&self, groups: &[Vec<usize>]) -> Result<Vec<Separation>> {
         if groups.len() < 2 {
             return Ok(Vec::new());
         }
         let parts = groups.par_iter().map(|group| self.part(group.clone()));
         let parts: Vec<Part> = parts.collect();
-        let of = |i: usize| {
-            let others = (0..parts.len()).filter(move |&other| other != i);
-            let others: Vec<usize> = others.collect();
-            let pairs: Vec<_> = others.iter().map(|&o| (&parts[i], &parts[o])).collect();
-            let valleys = self.valleys(&pairs)?;
-            let best = (0..others.len()).max_by(|&a, &b| {
-                alike(valleys[a])
-                    .total_cmp(&alike(valleys[b]))
-                    .then(b.cmp(&a))
+        let pairs = (0..parts.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
+        let pairs: Vec<(usize, usize)> = pairs.collect();
+        let of = |&(i, j): &(usize, usize)| (&parts[i], &parts[j]);
+        let valleys = self.valleys(&pairs.iter().map(of).collect::<Vec<_>>())?;
+        // Of equally alike groups, the first one.
+        let mut nearest: Vec<Option<(usize, Valley)>> = vec![None; parts.len()];
+        for ((i, j), valley) in pairs.into_iter().zip(valleys) {
+            for (group, other) in [(i, j), (j, i)] {
+                let is_nearer = nearest[group].is_none_or(|(_, best)| alike(valley) > alike(best));
+                if is_nearer {
+                    nearest[group] = Some((other, valley));
+                }
+            }
+        }
+        let separation = nearest
+            .into_iter()
+            .flatten()
+            .map(|(nearest, valley)| Separation {
+                nearest,
+                valley: deciding_depth(valley),
             });
-            let best = best.expect("there is another group");
-            Ok(Separation {
-                nearest: others[best],
-                valley: deciding_depth(valleys[best]),
-            })
-        };
-        (0..parts.len()).map(of).collect()
+        Ok(separation.collect())
     }
 }
 

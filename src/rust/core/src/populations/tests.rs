@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::density::{density, Interval, Sorted};
 use super::moments::{dot, mean, Centred};
 use super::valley::{projections, Group, Valley};
-use super::{Condensed, Search};
+use super::{Columns, Condensed, Search};
 use crate::testing::Random;
 use crate::{Cpu, Monitor};
 
@@ -239,24 +239,34 @@ fn a_population_may_be_in_two_places_of_the_tree() {
     let tree =
         Condensed::new(&MERGE, &[200.0; 4], Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
     let monitor = &Monitor::default();
-    let search = Search::new(&tree, &values, 800, monitor);
+    let x = Columns::new(&values, 800, &[0, 1]).unwrap();
+    let search = Search::new(&tree, &x, monitor);
     let run = |threads: usize| {
-        Cpu::new(threads).unwrap().install(|| {
-            let groups = search.apart().unwrap();
-            let valleys = search.split_valleys().unwrap();
-            let finer = search.finer(&groups, &valleys);
-            (search.separation(&groups).unwrap(), groups, valleys, finer)
-        })
+        let cpu = Cpu::new(threads).unwrap();
+        cpu.install(|| search.find(None, false)).unwrap()
     };
-    let (separation, mut groups, valleys, finer) = run(1);
-    groups.sort();
-    assert_eq!(groups, [vec![3, 6], vec![4], vec![5]]);
-    assert_eq!(separation.len(), 3);
-    assert!(separation.iter().all(|one| one.valley < 0.3));
-    assert_eq!(valleys.iter().flatten().count(), 3);
+    let mut found = run(1);
+    found.groups.sort();
+    assert_eq!(found.groups, [vec![3, 6], vec![4], vec![5]]);
+    assert_eq!(found.separation.len(), 3);
+    assert!(found.separation.iter().all(|one| one.valley < 0.3));
+    assert_eq!(found.valleys.len(), 3);
     // All splits with several populations below.
-    assert_eq!(finer, [vec![3], vec![4], vec![5], vec![6]]);
-    assert_eq!(run(3).0, separation);
+    assert_eq!(found.finer, [vec![3], vec![4], vec![5], vec![6]]);
+    assert_eq!(run(3).separation, found.separation);
+    let given = search.find(Some(vec![vec![1], vec![2]]), false).unwrap();
+    assert_eq!(given.groups, [vec![1], vec![2]]);
+    assert_eq!(given.separation[0].nearest, 1);
+}
+
+#[test]
+fn rows_are_compared_by_their_first_values_that_differ() {
+    let values = [0.0, -0.0, 0.0, 9.0, 9.0, 9.0, 2.0, 1.0, 2.0];
+    let x = Columns::new(&values, 3, &[0, 2]).unwrap();
+    assert_eq!(x.compare(0, 1), Ordering::Greater);
+    assert_eq!(x.compare(1, 2), Ordering::Less);
+    assert_eq!(x.compare(0, 2), Ordering::Equal);
+    assert!(Columns::new(&values, 3, &[3]).is_err());
 }
 
 #[test]
@@ -265,7 +275,8 @@ fn a_search_stops_when_asked() {
     let tree = Condensed::new(&MERGE, &[50.0; 4], Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
     let monitor = Monitor::default();
     monitor.stop();
-    let search = Search::new(&tree, &values, 200, &monitor);
-    assert!(search.apart().is_err());
-    assert!(search.split_valleys().is_err());
+    let x = Columns::new(&values, 200, &[0, 1]).unwrap();
+    let search = Search::new(&tree, &x, &monitor);
+    assert!(search.find(None, false).is_err());
+    assert!(search.find(Some(vec![vec![1], vec![2]]), false).is_err());
 }

@@ -20,8 +20,8 @@ use crate::mahalanobis::packed::packed_len;
 pub const ENOUGH_POINTS: usize = 2000;
 
 /// The least number of points of a side, before and after the exchange; at least one for every
-/// `COLUMNS_PER_POINT` columns. With fewer, the line follows their noise: of 100 clouds of 300
-/// points in 20 columns, tails were divided in 4 where 5 or 6 points were enough.
+/// `COLUMNS_PER_POINT` columns. With fewer, the line follows their noise: the row `small` of
+/// `inst/benchmarks/populations.R --clouds` (300 points in 20 columns) lost tails of 5 or 6 points.
 const LEAST_POINTS: usize = 4;
 const LEAST_LEFT: usize = 5;
 const COLUMNS_PER_POINT: usize = 2;

@@ -6,6 +6,7 @@ use rayon::prelude::*;
 use super::{whitening, Columns, Components, Shape, MIXTURE};
 use crate::cpu::Cpu;
 use crate::error::{Error, Result};
+use crate::mahalanobis::lanes::WIDEST;
 use crate::mahalanobis::packed::packed_len;
 use crate::memory;
 use crate::monitor::Monitor;
@@ -13,9 +14,6 @@ use crate::simd::dispatch;
 
 /// Rows that are transposed together: few enough to stay in cache.
 const TILE: usize = 64;
-
-/// Doubles of the widest register.
-const WIDEST: usize = 8;
 
 /// Most parts of the rows, whose sums are added in their order. The number must not depend on
 /// threads, and this many keep the threads of any machine busy.
