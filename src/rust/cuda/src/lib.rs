@@ -1,8 +1,8 @@
 //! The devices of gmhclust-core on NVIDIA GPUs.
 //!
-//! [`Cuda`] implements every algorithm's device trait: agglomeration (`agglomerate`) in thread blocks
-//! (`blocks`), as trees (`tree`) or with bounds from a GPU (`screen`), searches for neighbours
-//! (`neighbours`), distances (`distances`), dissimilarities of clusters (`dissimilarities`) and
+//! [`Cuda`] implements every algorithm's device trait: agglomeration (`agglomerate`) in thread
+//! blocks (`blocks`), as trees (`tree`) or with bounds from a GPU (`screen`), searches for
+//! neighbours (`neighbours`), distances (`distances`), dissimilarities of clusters (`dissimilarities`) and
 //! k-means (`kmeans`). It
 //! does everything that the devices can do; the caller decides, by a [`Handover`] with figures of
 //! the [`policy`], from which size on that is faster than the CPU.

@@ -1,8 +1,8 @@
 //! Apriori clusters: each is clustered alone, then they are the leaves of the top level.
 //!
-//! [`Arranged::within`] is the first part. [`Arranged::above`] is the second, given the merges of the
-//! first, which may come from another machine. Without apriori clusters, all observations are leaves
-//! of the top level.
+//! [`Arranged::within`] is the first part. [`Arranged::above`] is the second, given the merges of
+//! the first, which may come from another machine. Without apriori clusters, all observations are
+//! leaves of the top level.
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -1,10 +1,10 @@
 //! Mahalanobis-average hierarchical clustering (Fišer et al. 2012, doi:10.1002/cyto.a.21148;
 //! Šmelko et al. 2021, doi:10.1007/978-3-030-85665-6_36).
 //!
-//! [`cluster()`] is the entry. It divides the work into problems by apriori clusters ([`apriori`]),
-//! asks a device for the merges of each ([`AgglomerationDevice::agglomerate`]), and joins them to one
-//! tree. [`cluster_within`] and [`cluster_above`] are its two halves, for work that several machines
-//! share.
+//! [`cluster()`] is the entry. It divides the work into problems by apriori clusters
+//! ([`apriori`]), asks a device for the merges of each ([`AgglomerationDevice::agglomerate`]), and
+//! joins them to one tree. [`cluster_within`] and [`cluster_above`] are its two halves, for work
+//! that several machines share.
 //!
 //! Modules import only from those above them in this list:
 //!
