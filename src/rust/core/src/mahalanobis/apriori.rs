@@ -146,7 +146,7 @@ pub fn above(
     let merges = agglomerate_all(&[top], device, monitor)?;
     tree.append(&slots, &merges[0]);
     Ok(Clustering {
-        dendrogram: tree.finish()?.finite("X")?,
+        dendrogram: tree.finish()?.finite("x")?,
         apriori_merges: apriori_labels.len(),
         apriori_labels,
     })

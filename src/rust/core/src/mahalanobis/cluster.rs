@@ -135,7 +135,7 @@ fn without_apriori(
     let slots = memory::collected(memory::OBSERVATIONS, 0..x.nrows() as u32)?;
     tree.append(&slots, &merges[0]);
     Ok(Clustering {
-        dendrogram: tree.finish()?.finite("X")?,
+        dendrogram: tree.finish()?.finite("x")?,
         apriori_merges: 0,
         apriori_labels: Vec::new(),
     })
