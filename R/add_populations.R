@@ -64,8 +64,8 @@
 #'   sce <- SingleCellExperiment::SingleCellExperiment(
 #'     list(exprs = t(as.matrix(cells[1:14]))), colData = data.frame(sample_id = factor(cells$ids))
 #'   )
-#'   h <- gmhclust(sce, threshold = 50, assay = "exprs")
-#'   population <- name_populations(cut_populations(h, 6, min_members = 20), c("CD4 T" = 1))
+#'   tree <- gmhclust(sce, threshold = 50, assay = "exprs")
+#'   population <- name_populations(cut_populations(tree, 6, min_members = 20), c("CD4 T" = 1))
 #'   sce <- add_populations(sce, population, tree = h, k = 2:8)
 #'
 #'   codes <- S4Vectors::metadata(sce)$cluster_codes

@@ -69,7 +69,7 @@ join_blocks <- function(found, parts, n, call) {
 }
 
 name_of_queries <- function(search) {
-  if (is.null(search$query)) "X" else if (is.null(search$own)) "query" else "subset"
+  if (is.null(search$query)) "x" else if (is.null(search$own)) "query" else "subset"
 }
 
 # One progress bar for several jobs with `total` work in all. Returns a list of three functions:
@@ -197,9 +197,9 @@ release_points <- function(search) {
 # ---- before the search --------------------------------------------------------------------------
 
 # Stops if values are not finite, or if rows have no distance; the error names their rows in the
-# whole data. Returns a digest of X and one of `query`.
+# whole data. Returns a digest of `x` and one of `query`.
 inspect_rows <- function(search, call) {
-  # Rows of X that are queries are inspected with X.
+  # Rows of `x` that are queries are inspected with `x`.
   has_query <- !is.null(search$query) && is.null(search$own)
   query <- NULL
   if (is_in_memory(search)) {
@@ -210,12 +210,12 @@ inspect_rows <- function(search, call) {
       query <- list(rows = prepared$rows[!in_x] - nrow(search$x), digest = prepared$digests[2])
     }
   } else {
-    x <- inspect_matrix(search$x, "X", search, call)
+    x <- inspect_matrix(search$x, "x", search, call)
     if (has_query) query <- inspect_matrix(search$query, "query", search, call)
   }
   problem <- gknn_refusal(x$rows, as.integer(query$rows), search$metric)
   if (!is.null(problem)) stop(gmhclust_error_input(problem, call))
-  c(X = x$digest, query = query$digest)
+  c(x = x$digest, query = query$digest)
 }
 
 # The digest of a matrix, and the numbers of its rows that may have no distance.

@@ -7,24 +7,24 @@
 #' Decreasing heights are valid, because some linkages have inversions; see [make_monotone()]. The
 #' time is proportional to the number of observations.
 #'
-#' @param h An object of class [`hclust`][stats::hclust].
+#' @param tree An object of class [`hclust`][stats::hclust].
 #'
 #' @return `TRUE`, or a character vector with one element per problem, as from [all.equal()]. Use
-#'   `isTRUE(check_hclust(h))` in conditions.
+#'   `isTRUE(check_hclust(tree))` in conditions.
 #' @seealso [gmhclust()], [stats::hclust()]
 #'
 #' @examples
-#' h <- hclust(dist(USArrests))
-#' check_hclust(h)
+#' tree <- hclust(dist(USArrests))
+#' check_hclust(tree)
 #'
-#' h$order <- rev(h$order)
-#' check_hclust(h) # mirrored is fine
+#' tree$order <- rev(tree$order)
+#' check_hclust(tree) # mirrored is fine
 #'
-#' h$order <- sort(h$order)
-#' check_hclust(h)
+#' tree$order <- sort(tree$order)
+#' check_hclust(tree)
 #' @export
-check_hclust <- function(h) {
-  if (!is_tree(h)) return(paste("not an object of class \"hclust\" but", describe(h)))
-  problems <- hclust_problems(h)
+check_hclust <- function(tree) {
+  if (!is_tree(tree)) return(paste("not an object of class \"hclust\" but", describe(tree)))
+  problems <- hclust_problems(tree)
   if (length(problems) == 0) TRUE else problems
 }

@@ -110,11 +110,12 @@ drop_redundant <- function(x, arg, call) {
   found <- redundant_columns(x)
   if (length(found$columns) == 0) return(list(x = x))
   left_out <- as.character(column_names(x, found$columns, quote = FALSE))
-  message_of_columns(
+  tell_user(
+    "redundant",
     paste0(redundant_text(x, found, arg), "left out, because no covariance with ",
            ngettext(length(left_out), "it", "them"), " has an inverse; redundant = \"keep\" keeps ",
            ngettext(length(left_out), "it", "them")),
-    "gmhclust_message_redundant", call
+    call
   )
   list(x = x[, -found$columns, drop = FALSE], left_out = left_out)
 }
@@ -123,10 +124,11 @@ drop_redundant <- function(x, arg, call) {
 tell_redundant <- function(x, arg, call) {
   found <- redundant_columns(x)
   if (length(found$columns) == 0) return(invisible())
-  message_of_columns(
+  tell_user(
+    "redundant",
     paste0(redundant_text(x, found, arg), "kept, as in mhca: every covariance is singular, and ",
            "every metric Euclidean; gmhclust() leaves such columns out"),
-    "gmhclust_message_redundant", call
+    call
   )
 }
 
@@ -139,17 +141,13 @@ redundant_text <- function(x, found, arg) {
          if (several) " were " else " was ")
 }
 
-message_of_columns <- function(text, class, call) {
-  message(gmhclust_condition(c(class, "gmhclust_message_columns", "message"), paste0(text, "\n"),
-                             call))
-}
-
 # Tells how many merges made full-size clusters without an inverse of their covariance, if it is a
 # relevant share.
 tell_singular <- function(settings, call) {
   singular <- settings$singular
   if (singular == 0 || singular < relevant_share * settings$full_size) return(invisible())
-  message_of_columns(
+  tell_user(
+    "singular",
     paste0(
       "the covariance of the cluster was singular in ", shown_count(singular), " of the ",
       shown_count(settings$full_size), " merges to clusters of at least ",
@@ -157,7 +155,7 @@ tell_singular <- function(settings, call) {
       "many equal values, or a threshold of at most as many members as columns (`warn = FALSE` ",
       "turns this message off)"
     ),
-    "gmhclust_message_singular", call
+    call
   )
 }
 

@@ -16,9 +16,9 @@ tree_nodes <- function(merge, members) {
 }
 
 # The members of each leaf: 1 each, except in the result of cutree_top() or cutree_apriori().
-leaf_members <- function(h) {
-  n <- nrow(h$merge) + 1L
-  if (is.numeric(h$members) && length(h$members) == n) h$members else rep(1L, n)
+leaf_members <- function(tree) {
+  n <- nrow(tree$merge) + 1L
+  if (is.numeric(tree$members) && length(tree$members) == n) tree$members else rep(1L, n)
 }
 
 # The height of each merge, or of the highest merge below if that is higher. Without inversions it
@@ -41,14 +41,14 @@ heights_above_children <- function(height, nodes) {
 # clusters 2 s and 2 s + 1, where s counts splits from the top. A list of, by cluster, its `node`
 # at the beginning, its `parent`, the number s of the `split` that ends it and the `merge` where it
 # does (0 for none), and its `mass`, see stable_clusters().
-condense <- function(h, nodes, least) {
+condense <- function(tree, nodes, least) {
   n <- nodes$count
   first <- nodes$first
   second <- nodes$second
   size <- nodes$size
   is_big <- size >= least
   is_split <- is_big[first] & is_big[second]
-  level <- log_levels(heights_above_children(h$height, nodes))
+  level <- log_levels(heights_above_children(tree$height, nodes))
   count <- 2L * sum(is_split) + 1L
   node <- parent <- split <- merge <- integer(count)
   birth <- mass <- numeric(count)

@@ -1,49 +1,103 @@
-# Every error of this package is a condition of class "gmhclust_error" and of one class for its
-# kind: input, device, memory or interrupt.
+# The conditions of this package: errors, warnings and messages. Each has the class of its kind, for
+# example "gmhclust_error_input", and the class of all of its type, for example "gmhclust_error".
+# ?gmhclust_conditions lists them. No other file calls warning() or message(); a test checks that.
 
-gmhclust_condition <- function(class, message, call) {
-  structure(class = c(class, "condition"), list(message = message, call = call))
+#' Conditions of gmhclust
+#'
+#' Every error, warning and message of this package is a condition with two classes of its own: one
+#' for its kind, and one for all errors, warnings or messages of the package. So handlers and tests
+#' can catch one kind, or all:
+#' ```
+#' tryCatch(gmhclust(x), gmhclust_error_memory = function(e) gmhclust(x, apriori = 1000))
+#' suppressMessages(gmhclust(x), classes = "gmhclust_message_inversions")
+#' ```
+#'
+#' @section Errors:
+#' Class `gmhclust_error`, and
+#' * `gmhclust_error_input`: an argument is invalid. The message has its name, its value and the
+#'   valid values;
+#' * `gmhclust_error_device`: the chosen backend cannot be used, or it failed;
+#' * `gmhclust_error_memory`: there is too little memory;
+#' * `gmhclust_error_interrupt`: the user interrupted the work. This condition also has the class
+#'   `interrupt`;
+#' * `gmhclust_error_worker`: a worker of `BPPARAM` was lost;
+#' * `gmhclust_error_internal`: a fault of this package, please report it.
+#'
+#' An error on a worker of `BPPARAM` from outside of this package, for example from reading a file,
+#' has only the class `gmhclust_error`.
+#'
+#' @section Warnings:
+#' Class `gmhclust_warning`, and
+#' * `gmhclust_warning_device`: a GPU failed, and the CPU completed the work;
+#' * `gmhclust_warning_constant`: rows without a direction, whose distances are `NaN`;
+#' * `gmhclust_warning_infinite`: [gdist()] takes infinite values as missing;
+#' * `gmhclust_warning_k`: there are fewer neighbours than `k`;
+#' * `gmhclust_warning_convergence`: [gkmeans()] did not converge;
+#' * `gmhclust_warning_empty`: [gkmeans()] found empty clusters;
+#' * `gmhclust_warning_length`: a `dist` object has more values than its size says;
+#' * `gmhclust_warning_ignored`: [mhclust()] ignored arguments.
+#'
+#' @section Messages:
+#' Class `gmhclust_message`, and
+#' * `gmhclust_message_inversions`: a tree has inversions, told once a session;
+#' * `gmhclust_message_redundant`: columns that are constant or depend on others were left out;
+#' * `gmhclust_message_singular`: covariances are singular;
+#' * `gmhclust_message_columns`: a column looks like an identifier, or rows like columns;
+#' * `gmhclust_message_slow`: covariances of many columns will take long;
+#' * `gmhclust_message_dense`: a sparse matrix becomes a large dense one;
+#' * `gmhclust_message_channels`: channels of an earlier analysis were left out;
+#' * `gmhclust_message_threads`: more threads were asked for than help;
+#' * `gmhclust_message_populations`: one population has nearly all members;
+#' * `gmhclust_message_picture`: a picture has no room for all text;
+#' * `gmhclust_message_ward`: `"ward"` means `"ward.D"`, as [stats::hclust()] says.
+#'
+#' @name gmhclust_conditions
+#' @aliases gmhclust_error gmhclust_warning gmhclust_message
+#' @examples
+#' tryCatch(gmhclust(letters), gmhclust_error = function(e) conditionMessage(e))
+NULL
+
+# A condition of `type` "error", "warning" or "message", and of this kind; NULL for the type's class
+# alone.
+gmhclust_condition <- function(type, kind, message, call) {
+  all <- paste0("gmhclust_", type)
+  own <- if (!is.null(kind)) paste0(all, "_", kind)
+  # Handlers for R's own interrupts also catch that of this package.
+  more <- if (type == "error" && identical(kind, "interrupt")) "interrupt"
+  structure(
+    class = c(own, all, type, more, "condition"), list(message = message, call = call)
+  )
 }
 
 gmhclust_error <- function(kind, message, call = NULL) {
-  class <- c(paste0("gmhclust_error_", kind), "gmhclust_error", "error")
-  # Handlers for R's own interrupts also catch this condition.
-  if (kind == "interrupt") class <- c(class, "interrupt")
-  gmhclust_condition(class, message, call)
+  gmhclust_condition("error", kind, message, call)
 }
 
 gmhclust_error_input <- function(message, call = NULL) gmhclust_error("input", message, call)
-gmhclust_error_device <- function(message, call = NULL) gmhclust_error("device", message, call)
+gmhclust_error_memory <- function(message, call = NULL) gmhclust_error("memory", message, call)
+gmhclust_error_interrupt <- function(message, call = NULL) {
+  gmhclust_error("interrupt", message, call)
+}
+
+# Warns the user: the result is complete, but may not be what the user expects.
+warn_user <- function(kind, text, call) warning(gmhclust_condition("warning", kind, text, call))
+
+# Tells the user something, in a line of its own.
+tell_user <- function(kind, text, call) {
+  message(gmhclust_condition("message", kind, paste0(text, "\n"), call))
+}
+
 # Stops unless R code can take this number of bytes. `what` names them, with its verb.
 check_memory <- function(what, bytes, call) {
   refusal <- memory_refusal(what, bytes)
   if (!is.null(refusal)) stop(gmhclust_error_memory(refusal, call))
 }
 
-gmhclust_error_memory <- function(message, call = NULL) gmhclust_error("memory", message, call)
-gmhclust_error_interrupt <- function(message, call = NULL) {
-  gmhclust_error("interrupt", message, call)
-}
-
-# The warning that a device failed although the result is complete and correct.
-gmhclust_warning_device <- function(message, call) {
-  gmhclust_condition(c("gmhclust_warning_device", "warning"), message, call)
-}
-
-# The condition for a failure of a job; job_take() returns its `kind` and `message`. Kind "internal"
-# is a bug in this package and has the general class only.
+# The error of a job that failed; job_take() returns its `kind` and `message`. Kind "internal" is a
+# bug in this package.
 failure_condition <- function(kind, message, call) {
-  switch(kind,
-    input = gmhclust_error_input(message, call),
-    device = gmhclust_error_device(message, call),
-    memory = gmhclust_error_memory(message, call),
-    interrupt = gmhclust_error_interrupt(message, call),
-    gmhclust_condition(
-      c("gmhclust_error", "error"),
-      paste0("internal error, please report it: ", message),
-      call
-    )
-  )
+  if (kind == "internal") message <- paste0("internal error, please report it: ", message)
+  gmhclust_error(kind, message, call)
 }
 
 # Stops because argument `arg` is invalid. The message is "`arg` <got>; <needs>".
@@ -67,16 +121,16 @@ tell_inversions <- function(tree, call) {
   below <- tree$settings$inversions
   if (below == 0 || told$inversions) return(invisible())
   told$inversions <- TRUE
-  message(gmhclust_condition(
-    c("gmhclust_message_inversions", "message"),
+  tell_user(
+    "inversions",
     paste0(
       below, " of ", length(tree$height), ngettext(below, " heights is", " heights are"),
       " below an earlier one (inversions). This is normal for this linkage; cutting by k works. ",
       "For functions that need increasing heights, see make_monotone(). ",
-      "(This message comes once a session; `warn = FALSE` turns it off.)\n"
+      "(This message comes once a session; `warn = FALSE` turns it off.)"
     ),
     call
-  ))
+  )
 }
 
 # What users were told in this R session.
@@ -90,9 +144,9 @@ warn_constant_rows <- function(rows, labels, arg, what, call) {
   names <- if (is.null(labels)) rows else quoted(labels[rows])
   shown <- paste(utils::head(names, 5), collapse = ", ")
   if (length(names) > 5) shown <- paste0(shown, ", ", length(names) - 5, " more")
-  warning(gmhclust_condition(
-    c("gmhclust_warning_constant", "warning"),
+  warn_user(
+    "constant",
     paste0("`", arg, "` has ", what, ", whose distances are NaN: ", shown),
     call
-  ))
+  )
 }

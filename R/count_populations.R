@@ -2,7 +2,7 @@
 #'
 #' Counts, as a matrix that packages for differential abundance take.
 #'
-#' @param x Populations, from [cut_populations()], [name_populations()] or `predict()`; or
+#' @param populations Populations, from [cut_populations()], [name_populations()] or `predict()`; or
 #'   population numbers from 1, 0 for none.
 #' @param samples A label for each cell: the sample that it is from. [observations()] of a `flowSet`
 #'   have it as attribute `sample`. Samples are in the order of the levels of a factor; numbers are
@@ -37,15 +37,15 @@
 #' ```
 #'
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `x` has no populations, or if `samples` has
-#' another length or `NA`.
+#' A condition of class `gmhclust_error_input` if `populations` has no populations, or if `samples`
+#' has another length or `NA`.
 #' @seealso [name_populations()]; [plot_populations()] draws the share of each population in each
 #'   sample.
 #' @examples
 #' cells <- lymphocytes()[seq(1, 20000, by = 5), ]
 #' x <- as.matrix(cells[1:14])
-#' h <- gmhclust(x, threshold = 50, apriori = 300)
-#' counts <- count_populations(cut_populations(h, k = 7), cells$ids)
+#' tree <- gmhclust(x, threshold = 50, apriori = 300)
+#' counts <- count_populations(cut_populations(tree, k = 7), cells$ids)
 #' counts[, 1:5]
 #'
 #' # Which populations differ between the two groups of donors?
@@ -57,11 +57,11 @@
 #'   edgeR::topTags(edgeR::glmLRT(fit))
 #' }
 #' @export
-count_populations <- function(x, samples, rest = FALSE) {
+count_populations <- function(populations, samples, rest = FALSE) {
   call <- match.call()
   rest <- check_flag(rest, "rest", call)
-  of <- population_numbers(x, "x", call)
-  check_one_per_cell(x, of, "x", call)
+  of <- population_numbers(populations, "populations", call)
+  check_one_per_cell(populations, of, "populations", call)
   samples <- check_samples(samples, length(of$number), "samples", call)
   rows <- length(of$names) + 1L
   cell <- as.double(of$number) + 1 + (as.double(samples) - 1) * rows
@@ -77,7 +77,7 @@ check_one_per_cell <- function(x, of, arg, call) {
   if (sum(sizes) > length(of$number)) {
     refuse(arg, paste("is of", length(of$number), "leaves that stand for", shown_count(sum(sizes)),
                       "cells"),
-           "with the tree `h` that was cut, `x[h$leaf]` has the number of each cell", call)
+           "where `tree` was cut, `populations[tree$leaf]` has the number of each cell", call)
   }
 }
 

@@ -2,27 +2,27 @@
 #'
 #' Finds the populations in a tree, each of at least `min_members` members, and leaves out the
 #' outliers between them. [gcutree()] counts every cell far from all others as one of its `k`
-#' clusters, so `k` must be found by trial. Give `cut_populations()` the observations `X`, and it
+#' clusters, so `k` must be found by trial. Give `cut_populations()` the observations `x`, and it
 #' finds the number of populations by the density valleys between them.
 #'
-#' @param h An object of class [`hclust`][stats::hclust], with or without inversions. In the result
-#'   of [cutree_top()] or [cutree_apriori()], component `members` counts.
+#' @param tree An object of class [`hclust`][stats::hclust], with or without inversions. In the
+#'   result of [cutree_top()] or [cutree_apriori()], component `members` counts.
 #' @param k The number of populations. `NULL` finds it, see *Definition*.
 #' @param min_members The least number of members of a population: a count if >= 1, a fraction of
 #'   all members if below 1. `NULL` means 1% of all members, but at least 5. For rare populations
 #'   choose a count somewhat below the size of the smallest one expected.
 #' @param rest The cells outside of all populations: `"none"` gives them 0; `"nearest"` gives them
-#'   the nearest population, which needs `X`.
-#' @param X The observations of the tree: a numeric matrix or data frame with a row for each leaf,
-#'   or another object that [observations()] takes. If `h` is the top of a tree, the observations of
-#'   its leaves, or of the whole tree. With `X`, the populations keep their means and covariances,
-#'   by which [`predict()`][predict.populations] maps other cells to them.
+#'   the nearest population, which needs `x`.
+#' @param x The observations of the tree: a numeric matrix or data frame with a row for each leaf,
+#'   or another object that [observations()] takes. If `tree` is the top of a tree, the observations
+#'   of its leaves, or of the whole tree. With `x`, the populations keep their means and
+#'   covariances, by which [`predict()`][predict.populations] maps other cells to them.
 #' @param level Without `k`: `"clear"` finds the populations that valleys keep apart; `"finer"`
-#'   divides them as far as the splits of the tree, from its top, show any valley. Needs `X`.
+#'   divides them as far as the splits of the tree, from its top, show any valley. Needs `x`.
 #' @param threads The number of CPU threads. `NULL` means the default, see [gmhclust()]. The result
 #'   does not depend on it.
 #' @param progress Whether to show a progress bar.
-#' @param ... Arguments of [observations()] for X.
+#' @param ... Arguments of [observations()] for `x`.
 #'
 #' @section Definition:
 #' Follow the tree from its top. A merge of two clusters is a *split* if both have at least
@@ -33,10 +33,10 @@
 #' population is everything on its side of its last split. So populations are clusters of the tree,
 #' are nested for increasing `k`, and need no heights; inversions do not matter. If no cluster falls
 #' apart into two small ones above the last split, they are the clusters of at least `min_members`
-#' members of some `gcutree(h, K)`, together with their own outliers. Cells that fall off above a
+#' members of some `gcutree(tree, K)`, together with their own outliers. Cells that fall off above a
 #' population's last split are in no population.
 #'
-#' **Without `k`, with `X`**, populations are clusters with a *valley* between any two of them. For
+#' **Without `k`, with `x`**, populations are clusters with a *valley* between any two of them. For
 #' two clusters, each cell goes to the one of higher posterior density of two normal distributions,
 #' and all are projected on the line that separates both best (Fisher's discriminant; each cell on
 #' that of the others). The depth of the valley is the lowest density between the two medians
@@ -55,13 +55,13 @@
 #' whose valley has a depth of 0.9 or more. [plot()][plot.populations] shows what 2 to 30
 #' populations would be, and the depth of each split, to choose `k`.
 #'
-#' **Without `k` and `X`**, the populations are those of greatest total *mass*, the excess of mass
+#' **Without `k` and `x`**, the populations are those of greatest total *mass*, the excess of mass
 #' of HDBSCAN: the mass of a cluster is the sum, over its members, of log(b / l), where the cluster
 #' begins at height b and the member leaves it at height l. HDBSCAN uses -1 / height in place of
-#' log(height), which fits densities; the logarithm makes the result independent of the unit of X. A
-#' merge below one of its own parts counts as high as this part, and heights of 0 as the lowest
+#' log(height), which fits densities; the logarithm makes the result independent of the unit of `x`.
+#' A merge below one of its own parts counts as high as this part, and heights of 0 as the lowest
 #' positive height. This chooses at least two populations if there is a split. Heights of
-#' Mahalanobis distances say little about populations, so this is much worse than with `X`.
+#' Mahalanobis distances say little about populations, so this is much worse than with `x`.
 #'
 #' Dynamic tree cut (Langfelder et al. 2008) also has a minimum size, and assigns outliers to the
 #' nearest cluster, but decides by heights, which must increase.
@@ -72,8 +72,8 @@
 #'
 #' @section Time and memory:
 #' Time and memory are proportional to the number of leaves: about 700 bytes for each. With `rest =
-#' "nearest"`, each leaf that is in no population takes 8 bytes more for each column of X. A valley
-#' takes some milliseconds; there are as many as splits, and as pairs of populations.
+#' "nearest"`, each leaf that is in no population takes 8 bytes more for each column of `x`. A
+#' valley takes some milliseconds; there are as many as splits, and as pairs of populations.
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
 #'   each leaf, 0 for none, named by the tree's labels if it has any. Populations are numbered by
@@ -85,17 +85,17 @@
 #'     \item{`levels`}{the names of the populations, at first their numbers.}
 #'     \item{`way`}{how they were chosen: `"valleys"`, `"mass"` or `"k"`.}
 #'     \item{`separation`}{a data frame with a row for each population: the `nearest` other one,
-#'       which is the most alike, and the depth of the `valley` towards it. `NA` without `X`.}
+#'       which is the most alike, and the depth of the `valley` towards it. `NA` without `x`.}
 #'     \item{`splits`}{a data frame with a row for each split, from the top: row s makes population
-#'       s + 1 of `cut_populations(h, s + 1)`. The number of the `cluster` that it divides: 1 is the
-#'       whole tree, and split s makes clusters 2s and 2s + 1. The members of both, `first` and
+#'       s + 1 of `cut_populations(tree, s + 1)`. The number of the `cluster` that it divides: 1 is
+#'       the whole tree, and split s makes clusters 2s and 2s + 1. The members of both, `first` and
 #'       `second`; the `height` of the merge; the depth of the `valley` between both, `NA` without
-#'       `X`.}
+#'       `x`.}
 #'     \item{`clusters`}{the population that each of these clusters is part of, 0 for none.}
-#'     \item{`roots`}{a list: the merges, rows of `h$merge`, that complete the clusters of each
+#'     \item{`roots`}{a list: the merges, rows of `tree$merge`, that complete the clusters of each
 #'       population; for a single leaf its negative number.}
-#'     \item{`finer`}{the number of populations of the finer level; `NA` with `k` or without `X`.}
-#'     \item{`model`}{with `X`, what [population_model()] returns.}
+#'     \item{`finer`}{the number of populations of the finer level; `NA` with `k` or without `x`.}
+#'     \item{`model`}{with `x`, what [population_model()] returns.}
 #'   }
 #'   `print()` shows the sizes, and how clear the populations are; `summary()` gives both, and the
 #'   shares, as a data frame. Subsets, comparisons and `as.integer()` give plain vectors;
@@ -104,8 +104,8 @@
 #' A message of class `gmhclust_message_populations` if one population, found without `k`, has more
 #' than 90% of all members, or if there is a finer level and only one population.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `h` is not a valid tree, if it has fewer than `k`
-#' such populations, or if another argument is invalid.
+#' A condition of class `gmhclust_error_input` if `tree` is not a valid tree, if it has fewer than
+#' `k` such populations, or if another argument is invalid.
 #'
 #' @references
 #' Campello RJGB, Moulavi D, Sander J (2013). Density-based clustering based on hierarchical density
@@ -122,38 +122,44 @@
 #'   [population_model()] for new cells; [gcutree()], [cutree_top()].
 #'
 #' @examples
-#' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])
-#' h <- gmhclust(X, threshold = 50)
-#' sort(table(gcutree(h, k = 7)), decreasing = TRUE)
+#' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])
+#' tree <- gmhclust(x, threshold = 50)
+#' sort(table(gcutree(tree, k = 7)), decreasing = TRUE)
 #'
-#' population <- cut_populations(h, X = X)
+#' population <- cut_populations(tree, x = x)
 #' population
-#' aggregate(X, list(population = population), median)
+#' aggregate(x, list(population = population), median)
 #'
-#' cut_populations(h, k = 7, rest = "nearest", X = X)
+#' cut_populations(tree, k = 7, rest = "nearest", x = x)
 #' @export
-cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "nearest"),
-                            X = NULL, # nolint: object_name_linter.
-                            level = c("clear", "finer"), threads = NULL,
-                            progress = interactive(), ...) {
+cut_populations <- function(tree,
+                            k = NULL,
+                            min_members = NULL,
+                            rest = c("none", "nearest"),
+                            x = NULL,
+                            level = c("clear", "finer"),
+                            threads = getOption("gmhclust.threads"),
+                            progress = getOption("gmhclust.progress", interactive()),
+                            ...) {
   call <- match.call()
-  if (is_tree(h)) {
-    check_memory("finding populations in a tree needs", bytes_per_leaf * NROW(h$merge), call)
+  if (is_tree(tree)) {
+    check_memory("finding populations in a tree needs", bytes_per_leaf * NROW(tree$merge), call)
   }
-  check_tree(h, "h", call)
-  members <- leaf_members(h)
+  check_tree(tree, "tree", call)
+  members <- leaf_members(tree)
   least <- check_min_members(min_members, sum(members), call)
   rest <- check_choice(rest, c("none", "nearest"), "rest", call)
-  level <- check_level(level, k, X, call)
+  level <- check_level(level, k, x, call)
   options <- list(
-    finer = level == "finer", threads = check_threads(threads, "threads", call),
-    progress = check_flag(progress, "progress", call)
+    finer = level == "finer",
+    threads = check_threads(threads, call),
+    progress = check_progress(progress, call)
   )
   data <- NULL
-  if (is.null(X)) check_no_more(h, ..., call = call)
-  if (!is.null(X) || rest == "nearest") data <- data_of_leaves(X, h, "X", call, ...)
-  nodes <- tree_nodes(h$merge, members)
-  condensed <- condense(h, nodes, least)
+  if (is.null(x)) check_no_more(tree, ..., call = call)
+  if (!is.null(x) || rest == "nearest") data <- data_of_leaves(x, tree, "x", call, ...)
+  nodes <- tree_nodes(tree$merge, members)
+  condensed <- condense(tree, nodes, least)
   chosen <- if (!is.null(k)) {
     top_clusters(condensed, check_population_count(k, condensed, least, call))
   } else if (is.null(data)) {
@@ -163,7 +169,9 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
   group <- if (!is.null(chosen)) {
     replace(integer(length(condensed$node)), chosen, seq_along(chosen))
   }
-  found <- if (!is.null(data)) find_populations(h, condensed, members, data, group, options, call)
+  found <- if (!is.null(data)) {
+    find_populations(tree, condensed, members, data, group, options, call)
+  }
   if (is.null(group)) group <- if (options$finer) found$finer else found$groups
   chosen <- which(group > 0L)
   population <- leaves_inside(nodes, condensed$node[chosen])
@@ -182,11 +190,11 @@ cut_populations <- function(h, k = NULL, min_members = NULL, rest = c("none", "n
     population, members, levels,
     min_members = least, nearest = rest == "nearest", way = way,
     separation = separation_of(found, by_size),
-    splits = splits_of(condensed, nodes, h$height, found),
+    splits = splits_of(condensed, nodes, tree$height, found),
     clusters = match(group, by_size, nomatch = 0L),
     roots = roots_of(condensed$node, group, by_size, nodes$count),
     finer = if (way == "valleys") max(found$finer) else NA_integer_,
-    model = model, names = h$labels
+    model = model, names = tree$labels
   )
   if (way == "valleys") tell_large_population(result, options$finer, call)
   result
@@ -201,17 +209,17 @@ check_level <- function(level, k, x, call) {
     refuse("level", "is \"finer\"", "with `k` there is no level to choose: leave out one", call)
   }
   if (level == "finer" && is.null(x)) {
-    refuse("level", "is \"finer\"", "a level is found from the observations, `X`", call)
+    refuse("level", "is \"finer\"", "a level is found from the observations, `x`", call)
   }
   level
 }
 
 # The populations that valleys keep apart: the value of job_populations(), with the groups of
 # clusters that were given, `group`, or NULL to find them.
-find_populations <- function(h, condensed, members, data, group, options, call) {
+find_populations <- function(tree, condensed, members, data, group, options, call) {
   run_job(
     job_populations(
-      data$x, data$used, as_integers(h$merge), as.double(members), data$leaf, condensed$node,
+      data$x, data$used, as_integers(tree$merge), as.double(members), data$leaf, condensed$node,
       condensed$split, group, options$finer, options$threads
     ),
     options$progress, "Finding populations", call
@@ -275,15 +283,15 @@ tell_large_population <- function(populations, finer, call) {
   advice <- if (!finer && more > 1) {
     paste0("level = \"finer\" finds ", more, " populations without clear valleys, and ")
   }
-  message(gmhclust_condition(
-    c("gmhclust_message_populations", "message"),
+  tell_user(
+    "populations",
     paste0(
       "one population has ", sprintf("%.0f%%", 100 * share), " of all members. Look at `scale` ",
       "and the transformation of the data, and at `min_members` for rare populations; ", advice,
-      "plot() of the result shows what other numbers would give, for `k`\n"
+      "plot() of the result shows what other numbers would give, for `k`"
     ),
     call
-  ))
+  )
 }
 
 check_min_members <- function(min_members, total, call) {
@@ -312,7 +320,7 @@ check_population_count <- function(k, condensed, least, call) {
 }
 
 # The model of populations of leaves with these data.
-fit_to_leaves <- function(data, population, levels, call, threads = NULL) {
+fit_to_leaves <- function(data, population, levels, call, threads = session_option("threads")) {
   if (!is.null(data$leaf)) population <- population[data$leaf]
   fit_populations(data$x, data$used, population, levels, call, threads)
 }
@@ -320,16 +328,16 @@ fit_to_leaves <- function(data, population, levels, call, threads = NULL) {
 # The data of a tree: a list of the observations `x`; the numbers of the columns that are `used`,
 # all but the redundant ones; the `leaf` of each observation, NULL if they are the leaves; and the
 # data `of_leaf`, means where a leaf has several observations.
-data_of_leaves <- function(x, h, arg, call, ...) {
+data_of_leaves <- function(x, tree, arg, call, ...) {
   x <- as_observations(x, arg, call, ...)
-  n <- nrow(h$merge) + 1L
-  whole <- length(h$leaf)
+  n <- nrow(tree$merge) + 1L
+  whole <- length(tree$leaf)
   if (nrow(x) == n) return(list(x = x, used = used_columns(x), leaf = NULL, of_leaf = x))
   if (whole == 0 || nrow(x) != whole) {
     needs <- paste("the tree has", n, "leaves", if (whole > 0) paste("of", whole, "observations"))
     refuse(arg, paste("has", nrow(x), "rows"), trimws(needs), call)
   }
-  leaf <- as.vector(h$leaf)
+  leaf <- as.vector(tree$leaf)
   list(x = x, used = used_columns(x), leaf = leaf, of_leaf = rowsum(x, leaf) / tabulate(leaf, n))
 }
 
@@ -362,7 +370,7 @@ print.populations <- function(x, ...) {
     cat("A finer level has ", finer, " populations: level = \"finer\"\n", sep = "")
   }
   if (identical(attr(x, "way"), "mass")) {
-    cat("Chosen by the heights of the tree alone; with the observations, `X`, populations are\n",
+    cat("Chosen by the heights of the tree alone; with the observations, `x`, populations are\n",
         "found by the valleys between them\n", sep = "")
   }
   invisible(x)

@@ -4,7 +4,7 @@
 #' cluster and for each observation that is in none. It is small enough to plot, even for millions
 #' of observations.
 #'
-#' @param h A result of [gmhclust()] with apriori clusters.
+#' @param tree A result of [gmhclust()] with apriori clusters.
 #'
 #' @return An object of class `"hclust"`. Its first leaves are the apriori clusters,
 #'   including those with one member, in increasing order of labels. Then follow the loose
@@ -12,78 +12,79 @@
 #'   \describe{
 #'     \item{`labels`}{the label of an apriori cluster, as text; the row name of a loose observation
 #'       or, without row names, `"obs "` and the row number.}
-#'     \item{`leaf`}{integer vector: the number of the leaf of each observation, with row names if X
+#'     \item{`leaf`}{integer vector: the number of the leaf of each observation, with row names if
+#'     `x`
 #'       has them. `gcutree(top, k)[top$leaf]` is the cluster of every observation.}
 #'     \item{`members`}{integer vector: the number of observations in each leaf.}
 #'   }
-#'   The other components are as in `h`, without `apriori`, `n.height.apriori`, `g.labels` and
+#'   The other components are as in `tree`, without `apriori`, `n.height.apriori`, `g.labels` and
 #'   `backend`.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `h` is not a tree; if it has no apriori clusters,
-#' for example because no two observations shared a label; or if its components `apriori`,
+#' A condition of class `gmhclust_error_input` if `tree` is not a tree; if it has no apriori
+#' clusters, for example because no two observations shared a label; or if its components `apriori`,
 #' `n.height.apriori` and `g.labels` were changed and do not fit the merges.
 #' @seealso [cutree_top()] for the top of any tree; [gmhclust()], [gcutree()]
 #'
 #' @examples
-#' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 20), 1:14])
-#' h <- gmhclust(X, threshold = 50, apriori = kmeans(X, 25)$cluster)
-#' top <- cutree_apriori(h)
+#' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 20), 1:14])
+#' tree <- gmhclust(x, threshold = 50, apriori = kmeans(x, 25)$cluster)
+#' top <- cutree_apriori(tree)
 #' plot(top)
 #' population <- gcutree(top, k = 5)[top$leaf]
 #' table(population)
 #'
 #' # A row for each leaf, in the order of the leaves:
-#' centres <- rowsum(X, h$apriori) / as.vector(table(h$apriori))
+#' centres <- rowsum(x, tree$apriori) / as.vector(table(tree$apriori))
 #' heatmap(centres[top$labels, ], Rowv = as.dendrogram(top), scale = "none")
 #' @export
-cutree_apriori <- function(h) {
+cutree_apriori <- function(tree) {
   call <- match.call()
-  check_tree(h, "h", call)
-  leaves <- apriori_leaves(h, call)
-  top_tree(h, length(h$g.labels), leaves, call)
+  check_tree(tree, "tree", call)
+  leaves <- apriori_leaves(tree, call)
+  top_tree(tree, length(tree$g.labels), leaves, call)
 }
 
 # The leaves of the tree above the apriori clusters, a list of their `labels`, the leaf
-# `of_observation`, and the leaf `of_id`: element id + n + 1 is the leaf of `id` in `h$merge`, up to
-# the last merge within apriori clusters.
-apriori_leaves <- function(h, call) {
-  check_apriori_part(h, call)
-  labels <- label_values(h$apriori)
-  leaf <- match(h$apriori, labels)
+# `of_observation`, and the leaf `of_id`: element id + n + 1 is the leaf of `id` in `tree$merge`, up
+# to the last merge within apriori clusters.
+apriori_leaves <- function(tree, call) {
+  check_apriori_part(tree, "tree", call)
+  labels <- label_values(tree$apriori)
+  leaf <- match(tree$apriori, labels)
   loose <- which(is.na(leaf))
   leaf[loose] <- length(labels) + seq_along(loose)
-  leaf_of_merge <- match(h$g.labels, labels)
+  leaf_of_merge <- match(tree$g.labels, labels)
 
   n <- length(leaf)
   of_id <- c(rev(leaf), NA, leaf_of_merge)
-  joined <- of_id[h$merge[seq_along(leaf_of_merge), ] + n + 1L]
+  joined <- of_id[tree$merge[seq_along(leaf_of_merge), ] + n + 1L]
   # Every leaf is exactly one cluster if all merges join clusters of their own label, and the number
   # of remaining clusters is the number of leaves.
   joins_own <- all(joined == leaf_of_merge)
   count <- length(labels) + length(loose)
   if (!isTRUE(joins_own) || n - length(leaf_of_merge) != count) refuse_apriori_part(call)
   list(
-    labels = c(label_text(labels), loose_labels(h$labels, loose)), of_observation = leaf,
+    labels = c(label_text(labels), loose_labels(tree$labels, loose)), of_observation = leaf,
     of_id = of_id
   )
 }
 
-check_apriori_part <- function(h, call) {
-  inner <- h$n.height.apriori
+check_apriori_part <- function(tree, arg, call) {
+  inner <- tree$n.height.apriori
   if (is.null(inner)) {
     needs <- "it must be a result of gmhclust() with apriori clusters"
-    refuse("h", "has no part within apriori clusters", needs, call)
+    refuse(arg, "has no part within apriori clusters", needs, call)
   }
-  fits <- is_single_number(inner) && inner >= 1 && inner < length(h$height) &&
-    length(h$g.labels) == inner && is.atomic(h$apriori) &&
-    length(h$apriori) == length(h$height) + 1
+  fits <- is_single_number(inner) && inner >= 1 && inner < length(tree$height) &&
+    length(tree$g.labels) == inner && is.atomic(tree$apriori) &&
+    length(tree$apriori) == length(tree$height) + 1
   if (!fits) refuse_apriori_part(call)
 }
 
 refuse_apriori_part <- function(call) {
   got <- "has components `apriori`, `n.height.apriori` and `g.labels` that do not fit"
   needs <- "they must label the observations, and count and label the merges within these labels"
-  refuse("h", got, needs, call)
+  refuse(arg, got, needs, call)
 }
 
 loose_labels <- function(labels, loose) {

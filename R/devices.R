@@ -194,9 +194,9 @@ backends <- c("auto", "cpu", "cuda")
 # `workers`, the choice is for each worker; `threads` may be NULL, for the default of its machine.
 check_device <- function(backend, threads, devices, call, workers = NULL) {
   list(
-    backend = check_choice(backend, backends, "backend", call),
-    threads = worker_threads(threads, workers, "threads", call),
-    devices = check_devices(devices, "devices", call)
+    backend = check_choice(backend, backends, argument_name("backend", backend), call),
+    threads = worker_threads(threads, workers, call),
+    devices = check_devices(devices, argument_name("devices", devices), call)
   )
 }
 

@@ -6,8 +6,8 @@ NULL
 
 #' Starts a Mahalanobis-average clustering.
 #' @param x double matrix, observations in rows.
-#' @param options list(threshold, subthreshold, quick, normalize, apriori_intra): a double, in
-#'   members; the name of a kind, as for gmhclust(); flags.
+#' @param options list(threshold, subthreshold, distance, normalize, apriori_intra): a double, in
+#'   members; the names of a kind and of a distance, as for gmhclust(); flags.
 #' @param apriori NULL, or an integer code for each observation; 0 means none.
 #' @param inner NULL, or the merges within all apriori clusters, one cluster after the other, as in
 #'   the value of job_gmhclust_within().
@@ -92,7 +92,7 @@ job_gknn_block <- function(points, block, k, found, device) .Call(wrap__job_gknn
 gknn_release <- function(points) .Call(wrap__gknn_release, points)
 
 #' Decides whether rows that job_gknn_points() reported have a distance.
-#' @param x,query integers, the numbers of these rows in X and in `query`.
+#' @param x,query integers, the numbers of these rows in `x` and in `query`.
 #' @param metric as in job_gdist().
 #' @return An error message, or NULL if the rows have a distance; FALSE if R has no memory for the
 #'   message.
@@ -320,7 +320,7 @@ job_take <- function(job) .Call(wrap__job_take, job)
 job_cancel <- function(job) .Call(wrap__job_cancel, job)
 
 #' Asks for memory that R code is going to take.
-#' @param what what needs the memory, with its verb: "all values of `X` need".
+#' @param what what needs the memory, with its verb: "all values of `x` need".
 #' @param bytes number.
 #' @return The reason why there is too little, or NULL; FALSE if R has no memory for the reason.
 #' @noRd

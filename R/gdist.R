@@ -3,7 +3,7 @@
 #' Distances between the rows of a matrix, on all cores or a GPU: the distances of [stats::dist()],
 #' bit for bit, and the correlation distances that are usual for microarray data.
 #'
-#' @param X Numeric, integer or logical matrix, data frame or vector (one column), observations in
+#' @param x Numeric, integer or logical matrix, data frame or vector (one column), observations in
 #'   rows. `NA` is a missing value. Row names become the labels of the result; the automatic row
 #'   names of a data frame do not.
 #' @param method The distance, see *Distances* below: `"euclidean"`, `"maximum"`, `"manhattan"`,
@@ -11,8 +11,8 @@
 #'   abbreviated; abbreviations that [stats::dist()] accepts mean the same here.
 #' @param diag,upper Whether printing the result shows the diagonal, and the upper triangle.
 #' @param p The power of the Minkowski distance, a positive number.
-#' @param Y `NULL`, or a second matrix with the same number of columns: the result then has the
-#'   distances between each row of X and each row of Y.
+#' @param y `NULL`, or a second matrix with the same number of columns: the result then has the
+#'   distances between each row of `x` and each row of `y`.
 #' @param absolute If `TRUE`, `"pearson"`, `"spearman"` and `"cosine"` use the absolute value of the
 #'   similarity, so that opposite profiles are close.
 #' @param zero_over_zero The value of a term 0/0 in the Canberra distance, on which conventions
@@ -20,15 +20,16 @@
 #' @param backend Where to compute: `"cpu"`; `"cuda"`, on an NVIDIA GPU; or `"auto"`, on a GPU if
 #'   there is one and the data are large enough to profit. The result is the same, bit for bit. See
 #'   [gpu_devices()].
-#' @param threads Number of CPU threads. `NULL` means `getOption("mc.cores")` if set, else the
-#'   environment variable `OMP_NUM_THREADS` if set, else all cores that this process may use, by
-#'   [parallelly::availableCores()]: the machine's, or fewer in a container, a cluster's job or with
-#'   a CPU quota. It is at most `OMP_THREAD_LIMIT`, and at most two under `R CMD check`. More than
-#'   four for each core that this process may use (or eight, if it has one core) are capped, with a
-#'   message of class `gmhclust_message_threads`. The result is the same, bit for bit.
-#' @param progress Whether to draw a progress bar.
+#' @param threads Number of CPU threads: option `gmhclust.threads` if set. `NULL` means
+#'   `getOption("mc.cores")` if set, else the environment variable `OMP_NUM_THREADS` if set, else
+#'   all cores that this process may use, by [parallelly::availableCores()]: the machine's, or fewer
+#'   in a container, a cluster's job or with a CPU quota. It is at most `OMP_THREAD_LIMIT`, and at
+#'   most two under `R CMD check`. More than four for each core that this process may use (or eight,
+#'   if it has one core) are capped, with a message of class `gmhclust_message_threads`. The result
+#'   is the same, bit for bit.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   usable ones. [gpu_devices()] says which functions use more than one.
+#' @param progress Whether to draw a progress bar.
 #' @param ... Arguments of [observations()] for the data.
 #'
 #' @section Distances:
@@ -44,7 +45,7 @@
 #' * `"cosine"`: 1 - c with the cosine c of the angle between a and b; 1 - |c| if `absolute`.
 #'
 #' The first six repeat the operations of [stats::dist()] in double precision, so the results are
-#' equal to the last bit. The correlations agree with `1 - cor(t(X))` up to rounding; the distance
+#' equal to the last bit. The correlations agree with `1 - cor(t(x))` up to rounding; the distance
 #' of equal rows may be some 1e-16.
 #'
 #' @section Missing and infinite values:
@@ -56,7 +57,7 @@
 #'
 #' The correlations treat missing values as `cor(use = "pairwise")` does: they use the columns where
 #' neither row has a missing value, and rank the values of these columns for each pair. The result
-#' is `NA` for fewer than 2 such columns (for the cosine, for none). A missing value anywhere in X
+#' is `NA` for fewer than 2 such columns (for the cosine, for none). A missing value anywhere in `x`
 #' slows down all correlations.
 #'
 #' A constant row has no correlation, and a row of zeros has no angle: its distances are `NaN`, and
@@ -66,7 +67,7 @@
 #' @section Memory:
 #' The result has n (n - 1) / 2 values of 8 bytes: 0.64 GB for 12,625 observations, 40 GB for
 #' 100,000. It may be longer than 2^31 (n > 65,536). The library writes the distances directly into
-#' R's memory and needs two copies of X in addition. If there is too little memory for the result,
+#' R's memory and needs two copies of `x` in addition. If there is too little memory for the result,
 #' or R gets none, the call stops at once with an error of class `gmhclust_error_memory`.
 #'
 #' The functions of this package count the memory that is available on the machine and, on Linux, in
@@ -86,12 +87,13 @@
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return Without Y, an object of class [`dist`][stats::dist]: the distances of all pairs, column
-#'   by column of the lower triangle, with the attributes `Size`, `Labels` (if X has row names),
+#' @return Without `y`, an object of class [`dist`][stats::dist]: the distances of all pairs, column
+#'   by column of the lower triangle, with the attributes `Size`, `Labels` (if `x` has row names),
 #'   `Diag`, `Upper`, `method`, `p` (for `"minkowski"`) and `call`. [stats::hclust()],
 #'   [stats::cmdscale()] and `as.matrix()` accept it.
 #'
-#'   With Y, a matrix with a row for each row of X and a column for each row of Y, and their names.
+#'   With `y`, a matrix with a row for each row of `x` and a column for each row of `y`, and their
+#'   names.
 #'
 #' @section Heat maps:
 #' `Heatmap(clustering_distance_rows = )` of package \pkg{ComplexHeatmap} takes functions of one or
@@ -111,30 +113,30 @@
 #' gdist(profiles, "pearson", absolute = TRUE)
 #'
 #' # How far from each of three references?
-#' gdist(profiles, Y = profiles[c("a", "c", "e"), ])
+#' gdist(profiles, y = profiles[c("a", "c", "e"), ])
 #' @export
-gdist <- function(X, # nolint: object_name_linter.
+gdist <- function(x,
                   method = "euclidean",
                   diag = FALSE,
                   upper = FALSE,
                   p = 2,
-                  Y = NULL, # nolint: object_name_linter.
+                  y = NULL,
                   absolute = FALSE,
                   zero_over_zero = c("omit", "0", "1"),
-                  backend = c("auto", "cpu", "cuda"),
-                  threads = NULL,
-                  progress = interactive(),
-                  devices = NULL,
+                  backend = getOption("gmhclust.backend", "auto"),
+                  threads = getOption("gmhclust.threads"),
+                  devices = getOption("gmhclust.devices"),
+                  progress = getOption("gmhclust.progress", interactive()),
                   ...) {
   call <- match.call()
-  x <- as_points(X, "X", call, ...)
-  message_if_doubtful(x, "X", call)
-  y <- if (!is.null(Y)) as_other_points(Y, x, "Y", call, ...)
+  x <- as_points(x, "x", call, ...)
+  message_if_doubtful(x, "x", call)
+  y <- if (!is.null(y)) as_other_points(y, x, "y", call, ...)
   metric <- check_metric_options(method, p, absolute, zero_over_zero, "method", call)
   diag <- check_flag(diag, "diag", call)
   upper <- check_flag(upper, "upper", call)
   device <- check_device(backend, threads, devices, call)
-  progress <- check_flag(progress, "progress", call)
+  progress <- check_progress(progress, call)
 
   value <- run_job(
     job_gdist(x, y, metric, device), progress, "Computing distances", call
@@ -174,7 +176,7 @@ as_other_points <- function(y, x, arg, call, ...) {
 check_same_columns <- function(y, x, arg, call) {
   if (ncol(y) != ncol(x)) {
     got <- paste("has", ncol(y), ngettext(ncol(y), "column", "columns"))
-    refuse(arg, got, paste("it must have as many as `X`,", ncol(x)), call)
+    refuse(arg, got, paste("it must have as many as `x`,", ncol(x)), call)
   }
 }
 
@@ -186,10 +188,10 @@ both_names <- function(rows, columns) {
 # those of `x`.
 warn_undefined_rows <- function(constant, x, y, method, call) {
   if (method == "binary" && (any(is.infinite(x)) || any(is.infinite(y)))) {
-    warning(simpleWarning("treating non-finite values as NA", call))
+    warn_user("infinite", "treating non-finite values as NA", call)
   }
   what <- if (method == "cosine") "rows of zeros" else "constant rows"
   n <- nrow(x)
-  warn_constant_rows(constant[constant <= n], rownames(x), "X", what, call)
-  if (!is.null(y)) warn_constant_rows(constant[constant > n] - n, rownames(y), "Y", what, call)
+  warn_constant_rows(constant[constant <= n], rownames(x), "x", what, call)
+  if (!is.null(y)) warn_constant_rows(constant[constant > n] - n, rownames(y), "y", what, call)
 }

@@ -110,14 +110,14 @@
 #' @seealso [gcutree()], [gdist()], [gmst()], [gmhclust()]; [stats::hclust()].
 #'
 #' @examples
-#' h <- ghclust(dist(USArrests), "average")
-#' identical(h$merge, hclust(dist(USArrests), "average")$merge)
-#' plot(h, hang = -1)
+#' tree <- ghclust(dist(USArrests), "average")
+#' identical(tree$merge, hclust(dist(USArrests), "average")$merge)
+#' plot(tree, hang = -1)
 #'
 #' # From data, with no matrix in R:
 #' cells <- as.matrix(lymphocytes()[1:5000, 1:14])
-#' h <- ghclust(cells, "ward.D2")
-#' table(gcutree(h, k = 6))
+#' tree <- ghclust(cells, "ward.D2")
+#' table(gcutree(tree, k = 6))
 #' @export
 ghclust <- function(x,
                     method = "complete",
@@ -127,17 +127,17 @@ ghclust <- function(x,
                     p = 2,
                     zero_over_zero = c("omit", "0", "1"),
                     precision = c("double", "single"),
-                    backend = c("auto", "cpu", "cuda"),
-                    threads = NULL,
-                    progress = interactive(),
-                    devices = NULL,
                     missing = c("refuse", "pairwise"),
+                    backend = getOption("gmhclust.backend", "auto"),
+                    threads = getOption("gmhclust.threads"),
+                    devices = getOption("gmhclust.devices"),
+                    progress = getOption("gmhclust.progress", interactive()),
                     ...) {
   call <- match.call()
   method <- check_linkage(method, call)
   single <- check_choice(precision, c("double", "single"), "precision", call) == "single"
   device <- check_device(backend, threads, devices, call)
-  progress <- check_flag(progress, "progress", call)
+  progress <- check_progress(progress, call)
   missing <- check_choice(missing, c("refuse", "pairwise"), "missing", call)
   if (!inherits(x, "dist")) x <- read_all(as_data(x, "x", call, ...), "x", call)
   if (missing == "pairwise" && !inherits(x, "dist") && anyNA(x)) {
@@ -222,7 +222,8 @@ linkages <- c(
 check_linkage <- function(method, call) {
   method <- plain_text(method)
   if (identical(method, "ward")) {
-    message("The \"ward\" method has been renamed to \"ward.D\"; note new \"ward.D2\"")
+    text <- "The \"ward\" method has been renamed to \"ward.D\"; note new \"ward.D2\""
+    tell_user("ward", text, call)
     return("ward.D")
   }
   chosen <- if (is.character(method) && length(method) == 1) pmatch(method, linkages) else NA
@@ -246,9 +247,7 @@ dist_values <- function(x, n, call) {
     improper <- "dissimilarities of improper length"
     needs <- paste(n, "observations have", count, "but `x` has", length(x))
     if (length(x) < count) refuse_like_stats(improper, needs, call)
-    warning(gmhclust_condition(
-      c("gmhclust_warning", "warning"), paste0(improper, "; ", needs), call
-    ))
+    warn_user("length", paste0(improper, "; ", needs), call)
     x <- x[seq_len(count)]
   }
   x <- as_doubles(x)

@@ -3,12 +3,11 @@
 #' Lloyd's algorithm on all cores or an NVIDIA GPU. Every assignment is exact, and the result is
 #' that of `kmeans(algorithm = "Lloyd")`.
 #'
-#' @param X Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2), all
+#' @param x Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2), all
 #'   values finite. Row names become the names of `cluster`.
 #' @param centers The number of clusters k, or a matrix of k initial centers in rows, all distinct.
 #' @param iter.max The maximum number of iterations. The default, that of scikit-learn, is enough
-#' for
-#'   most data; with the 10 of [stats::kmeans()], hardly any converge.
+#'   for most data; with the 10 of [stats::kmeans()], hardly any converge.
 #' @param nstart The number of starts from different initial centers, if `centers` is a number. The
 #'   result is the one with the smallest `tot.withinss`.
 #' @param init The method to draw initial centers, if `centers` is a number. `"kmeans++"` draws each
@@ -44,9 +43,9 @@
 #'
 #' @section Time and memory:
 #' For p columns, the time per iteration grows with n k p and falls as the centers converge. In
-#' addition to X, memory is about 24 bytes for each value and 400 bytes for each observation. With a
-#' GPU, it is 8 bytes for each value and 20 bytes for each observation, and the same on the device.
-#' An interrupt (Ctrl-C) stops the work within a second.
+#' addition to `x`, memory is about 24 bytes for each value and 400 bytes for each observation. With
+#' a GPU, it is 8 bytes for each value and 20 bytes for each observation, and the same on the
+#' device. An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @section Warnings:
 #' Conditions of class `gmhclust_warning_convergence` if the algorithm did not converge in
@@ -88,22 +87,22 @@
 #' fit$centers
 #' table(fit$cluster, iris$Species)
 #' @export
-gkmeans <- function(X, # nolint: object_name_linter.
+gkmeans <- function(x,
                     centers,
                     iter.max = 300, # nolint: object_name_linter.
                     nstart = 1,
                     init = c("kmeans++", "random"),
-                    backend = c("auto", "cpu", "cuda"),
-                    threads = NULL,
-                    progress = interactive(),
-                    devices = NULL,
+                    backend = getOption("gmhclust.backend", "auto"),
+                    threads = getOption("gmhclust.threads"),
+                    devices = getOption("gmhclust.devices"),
+                    progress = getOption("gmhclust.progress", interactive()),
                     ...) {
   call <- match.call()
-  x <- as_observations(X, "X", call, ..., wide = TRUE)
+  x <- as_observations(x, "x", call, ..., wide = TRUE)
   options <- list(
     iterations = check_count(iter.max, .Machine$integer.max - 1, "iter.max", call),
     device = check_device(backend, threads, devices, call),
-    progress = check_flag(progress, "progress", call)
+    progress = check_progress(progress, call)
   )
   nstart <- check_count(nstart, .Machine$integer.max, "nstart", call)
   init <- check_choice(init, c("kmeans++", "random"), "init", call)
@@ -141,7 +140,7 @@ random_centers <- function(x, k, nstart, call) {
   x <- unique(x)
   if (nrow(x) < k) {
     needs <- paste("there are more cluster centers than distinct data points,", k)
-    refuse("X", paste("has", nrow(x), "distinct rows"), needs, call)
+    refuse("x", paste("has", nrow(x), "distinct rows"), needs, call)
   }
   function() x[sample.int(nrow(x), k), , drop = FALSE]
 }
@@ -169,7 +168,7 @@ check_centers <- function(centers, x, arg, call) {
   if (nrow(centers) == 0) refuse(arg, "has no rows", "it must have at least 1", call)
   check_finite(centers, arg, call)
   if (nrow(centers) > nrow(x)) {
-    needs <- paste("it must have at most as many as `X`,", nrow(x))
+    needs <- paste("it must have at most as many as `x`,", nrow(x))
     refuse(arg, paste("has", nrow(centers), "rows"), needs, call)
   }
   repeated <- anyDuplicated(centers)
@@ -190,29 +189,23 @@ check_count <- function(count, most, arg, call) {
 
 warn_convergence <- function(value, most, call) {
   if (value$iterations <= most) return(invisible())
-  warning(gmhclust_condition(
-    c("gmhclust_warning_convergence", "warning"),
-    paste("did not converge in", most, ngettext(most, "iteration", "iterations")),
-    call
-  ))
+  text <- paste("did not converge in", most, ngettext(most, "iteration", "iterations"))
+  warn_user("convergence", text, call)
 }
 
 warn_empty <- function(value, call) {
   empty <- sum(value$sizes == 0)
   if (empty == 0) return(invisible())
-  warning(gmhclust_condition(
-    c("gmhclust_warning_empty", "warning"),
-    paste0(empty, ngettext(empty, " cluster is", " clusters are"),
-           " empty: try a better set of initial centers"),
-    call
-  ))
+  text <- paste0(empty, ngettext(empty, " cluster is", " clusters are"),
+                 " empty: try a better set of initial centers")
+  warn_user("empty", text, call)
 }
 
 # The sum of squares of x about the means of its columns, bit for bit that of stats::kmeans(), which
 # is sum(scale(x, scale = FALSE)^2), with one copy of x for its three. R adds with more digits than
 # those of a double, so only R's own colMeans() and sum() give these bits.
 total_squares <- function(x, call) {
-  refusal <- memory_refusal("the squares of `X` need", 8 * length(x))
+  refusal <- memory_refusal("the squares of `x` need", 8 * length(x))
   if (!is.null(refusal)) stop(gmhclust_error_memory(refusal, call))
   means <- colMeans(x)
   for (j in seq_along(means)) x[, j] <- (x[, j] - means[j])^2

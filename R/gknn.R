@@ -3,14 +3,14 @@
 #' Finds the k nearest neighbours of every observation under one of several metrics. The result is
 #' that of a comparison of all pairs. A screen in single precision rules out nearly all of them.
 #'
-#' @param X Numeric, integer or logical matrix or data frame, observations in rows, all values
+#' @param x Numeric, integer or logical matrix or data frame, observations in rows, all values
 #'   finite; or a `DelayedMatrix` of package \pkg{DelayedArray}, such as an `HDF5Array`, which is
 #'   read in blocks and need not fit into memory.
-#' @param k The number of neighbours, at least 1. If there are fewer (one less than the rows of X;
-#'   with `query`, as many as the rows of X), the result has these, and a warning of class
-#'   `gmhclust_warning` says so.
-#' @param query `NULL`, for the neighbours of each row of X among the others; or a second matrix
-#'   with the same number of columns, for the neighbours of its rows among the rows of X.
+#' @param k The number of neighbours, at least 1. If there are fewer (one less than the rows of `x`;
+#'   with `query`, as many as the rows of `x`), the result has these, and a warning of class
+#'   `gmhclust_warning_k` says so.
+#' @param query `NULL`, for the neighbours of each row of `x` among the others; or a second matrix
+#'   with the same number of columns, for the neighbours of its rows among the rows of `x`.
 #' @param metric The distance: `"euclidean"`, `"maximum"`, `"manhattan"`, `"canberra"`, `"binary"`,
 #'   `"minkowski"`, `"pearson"`, `"spearman"` or `"cosine"`, as defined on the help page of
 #'   [gdist()]. It may be abbreviated.
@@ -19,13 +19,13 @@
 #'   it is finished. The folder must be new, empty, or from an earlier call for the same search;
 #'   then only missing or damaged blocks are computed. See [read_gknn()] for the files, which other
 #'   programs can read.
-#' @param block_rows The number of rows of `query` or, without it, of X in a block. `NULL` means as
-#'   many as fit into memory, or fewer for several workers. The result is the same, bit for bit.
+#' @param block_rows The number of rows of `query` or, without it, of `x` in a block. `NULL` means
+#'   as many as fit into memory, or fewer for several workers. The result is the same, bit for bit.
 #' @param BPPARAM `NULL`, or workers that share the blocks, here or on other machines: the value of
 #'   `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package \pkg{BiocParallel}.
-#' @param subset `NULL`, or the rows of `query` or, without it, of X whose neighbours to find: their
-#'   numbers, their names, or a logical value for each. All rows of X may be neighbours. It cannot
-#'   be combined with `output`.
+#' @param subset `NULL`, or the rows of `query` or, without it, of `x` whose neighbours to find:
+#'   their numbers, their names, or a logical value for each. All rows of `x` may be neighbours. It
+#'   cannot be combined with `output`.
 #' @param get.distance Whether to return the distances. With `output`, they are always written.
 #' @inheritParams gdist
 #'
@@ -44,28 +44,28 @@
 #' `"minkowski"` have no screen and take longer.
 #'
 #' @section Time and memory:
-#' Time grows with the number of rows of X, times that of `query` (or of X again), times the number
-#' of columns. In addition to X, memory is at most 20 bytes for each value of X and `query`, and for
-#' each query (each row of `query` or, without it, of X) 24 k + 200 bytes, of which 12 k are the
-#' result; and up to 67 MB for the neighbours that are found at a time. An interrupt (Ctrl-C) stops
-#' the work within a second.
+#' Time grows with the number of rows of `x`, times that of `query` (or of `x` again), times the
+#' number of columns. In addition to `x`, memory is at most 20 bytes for each value of `x` and
+#' `query`, and for each query (each row of `query` or, without it, of `x`) 24 k + 200 bytes, of
+#' which 12 k are the result; and up to 67 MB for the neighbours that are found at a time. An
+#' interrupt (Ctrl-C) stops the work within a second.
 #'
 #' Several GPUs, all or those that `devices` names, share the queries. The memory of a GPU need not
-#' hold all rows of X: if they do not fit, they pass through it in chunks. The result is the same.
+#' hold all rows of `x`: if they do not fit, they pass through it in chunks. The result is the same.
 #' See [gpu_devices()].
 #'
 #' @section Larger than memory:
-#' If X or `query` is a `DelayedMatrix`, each block of queries is compared with all rows of X, which
-#' are read in blocks of the size that `DelayedArray::setAutoBlockSize()` sets. So X is read once
-#' for each block of queries, and once before: larger blocks need less reading. Memory is about 50
-#' bytes for each value of a block of X and a block of queries. The result takes memory, too, unless
-#' `output` keeps it on disk.
+#' If `x` or `query` is a `DelayedMatrix`, each block of queries is compared with all rows of `x`,
+#' which are read in blocks of the size that `DelayedArray::setAutoBlockSize()` sets. So `x` is read
+#' once for each block of queries, and once before: larger blocks need less reading. Memory is about
+#' 50 bytes for each value of a block of `x` and a block of queries. The result takes memory, too,
+#' unless `output` keeps it on disk.
 #'
 #' @section Over several processes or machines:
-#' Each worker of `BPPARAM` gets an equal share of the blocks, and one copy of X and `query`. For an
-#' `HDF5Array`, it gets only the name of the file, which it must be able to read. With `output`, the
-#' workers write the files, so they must have access to that folder under the same name. No progress
-#' bar is drawn for workers.
+#' Each worker of `BPPARAM` gets an equal share of the blocks, and one copy of `x` and `query`. For
+#' an `HDF5Array`, it gets only the name of the file, which it must be able to read. With `output`,
+#' the workers write the files, so they must have access to that folder under the same name. No
+#' progress bar is drawn for workers.
 #'
 #' An error names the rows whose search failed; if a worker was lost, it names all rows that are not
 #' finished. Finished blocks stay in `output`, and the same call continues from them, with the same
@@ -77,14 +77,14 @@
 #' @inheritSection gmhclust Errors
 #'
 #' @return A list of two matrices, like the result of packages \pkg{FNN} and \pkg{BiocNeighbors}.
-#'   They have a row for each row of `query` or, without it, of X, and k columns, nearest neighbours
-#'   first. With `subset`, they have a row for each row of it, in its order.
+#'   They have a row for each row of `query` or, without it, of `x`, and k columns, nearest
+#'   neighbours first. With `subset`, they have a row for each row of it, in its order.
 #'   \describe{
-#'     \item{`index`}{integer: the row numbers of the neighbours in X.}
+#'     \item{`index`}{integer: the row numbers of the neighbours in `x`.}
 #'     \item{`distance`}{double: their distances; only if `get.distance`.}
 #'   }
 #'
-#'   The list has the attribute `labels`, the row names of X, if X has row names and there is no
+#'   The list has the attribute `labels`, the row names of `x`, if `x` has row names and there is no
 #'   `query`; and the attribute `rows`, the row numbers, if there is a `subset`. [as_igraph()] and
 #'   [as_edges()] use them.
 #'
@@ -112,41 +112,41 @@
 #'   identical(gknn(x, 3, BPPARAM = BiocParallel::SnowParam(2)), nn)
 #' }
 #' @export
-gknn <- function(X, # nolint: object_name_linter.
+gknn <- function(x,
                  k,
                  query = NULL,
                  metric = "euclidean",
                  absolute = FALSE,
                  p = 2,
                  zero_over_zero = c("omit", "0", "1"),
-                 backend = c("auto", "cpu", "cuda"),
-                 threads = NULL,
-                 progress = interactive(),
-                 devices = NULL,
-                 output = NULL,
-                 block_rows = NULL,
-                 BPPARAM = NULL, # nolint: object_name_linter.
                  subset = NULL,
                  get.distance = TRUE, # nolint: object_name_linter.
+                 output = NULL,
+                 block_rows = NULL,
+                 backend = getOption("gmhclust.backend", "auto"),
+                 threads = getOption("gmhclust.threads"),
+                 devices = getOption("gmhclust.devices"),
+                 progress = getOption("gmhclust.progress", interactive()),
+                 BPPARAM = NULL, # nolint: object_name_linter.
                  ...) {
   call <- match.call()
-  x <- as_rows(X, "X", call, ...)
-  if (!is_delayed(x)) message_if_doubtful(x, "X", call)
+  x <- as_rows(x, "x", call, ...)
+  if (!is_delayed(x)) message_if_doubtful(x, "x", call)
   if (!is.null(query)) query <- as_other_rows(query, x, "query", call, ...)
   rows <- check_subset(subset, if (is.null(query)) x else query, "subset", call)
   k <- check_k(k, nrow(x) - is.null(query), "k", call)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
-  check_squares(x, metric, "X", call)
+  check_squares(x, metric, "x", call)
   workers <- check_workers(BPPARAM, "BPPARAM", call)
   device <- check_device(backend, threads, devices, call, workers)
-  progress <- check_flag(progress, "progress", call)
+  progress <- check_progress(progress, call)
   get_distance <- check_flag(get.distance, "get.distance", call)
   if (!is.null(output)) check_output(output, rows, get_distance, call)
   if (!is.null(block_rows)) {
     block_rows <- check_count(block_rows, .Machine$integer.max, "block_rows", call)
   }
   labels <- if (is.null(query)) rownames(x)
-  # The numbers of queries that are rows of X.
+  # The numbers of queries that are rows of `x`.
   own <- if (is.null(query)) rows
   if (!is.null(rows)) query <- (if (is.null(query)) x else query)[rows, , drop = FALSE]
   whole <- is.null(output) && is.null(block_rows) && is.null(workers) && is.null(own)
@@ -168,19 +168,19 @@ gknn <- function(X, # nolint: object_name_linter.
 # The checked number of neighbours, from 1 to `most`. A greater number becomes `most`, with a
 # warning.
 check_k <- function(k, most, arg, call) {
-  if (most < 1) refuse("X", "has 1 row", "a neighbour needs a second one", call)
+  if (most < 1) refuse("x", "has 1 row", "a neighbour needs a second one", call)
   if (!is_single_number(k) || k != round(k) || k < 1) {
     needs <- "it must be a whole number of at least 1 and at most"
     refuse(arg, paste("is", describe(k)),
            paste0(needs, " ", most, ", the number of neighbours there are"), call)
   }
   if (k > most) {
-    warning(gmhclust_condition(
-      c("gmhclust_warning_k", "gmhclust_warning", "warning"),
+    warn_user(
+      "k",
       paste0("`", arg, "` is ", format_number(k), " and was capped at ", format_number(most),
              ", the number of neighbours there are"),
       call
-    ))
+    )
   }
   as.integer(min(k, most))
 }
@@ -218,7 +218,7 @@ check_output <- function(output, rows, get_distance, call) {
   }
 }
 
-# Neighbours with the attributes for other functions: the row names of X, and the numbers of the
+# Neighbours with the attributes for other functions: the row names of `x`, and the numbers of the
 # rows of a subset.
 describe_result <- function(nn, labels, rows) {
   attr(nn, "labels") <- labels

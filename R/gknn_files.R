@@ -5,7 +5,7 @@
 #' @param output A folder that [gknn()] wrote.
 #' @param x An object of class `gknn_files`: the value of `read_gknn()`, or of [gknn()] with
 #'   `output`.
-#' @param rows The numbers of the rows of `query` or, without it, of X, whose neighbours to read.
+#' @param rows The numbers of the rows of `query` or, without it, of `x`, whose neighbours to read.
 #' @param ... Ignored.
 #'
 #' @section Format:
@@ -18,9 +18,9 @@
 #' The manifest is a JSON object of at most 4096 bytes with these fields:
 #' * `format`, `"gmhclust neighbours"`; `version`, 2; `first_row`, 1, the number of the first row.
 #' * `block_rows`.
-#' * `search`, an object: `rows`, the number of rows of `query` or, without it, of X; `columns`;
-#'   `among`, the number of rows of X; `k`; `metric`, an object with the arguments `name`, `p`,
-#'   `absolute` and `zero_over_zero`; and `digests`, an object with digests of the values of `X` and
+#' * `search`, an object: `rows`, the number of rows of `query` or, without it, of `x`; `columns`;
+#'   `among`, the number of rows of `x`; `k`; `metric`, an object with the arguments `name`, `p`,
+#'   `absolute` and `zero_over_zero`; and `digests`, an object with digests of the values of `x` and
 #'   of `query`, 16 hexadecimal digits each, or `null` without a `query`.
 #' * `sha256`, the last field: the SHA-256 checksum, in hexadecimal digits, of all bytes of the file
 #'   before the comma that precedes this field. The file ends with this field's line, `}` and a
@@ -28,7 +28,7 @@
 #'
 #' The `.npy` files are matrices with a row for each row of the block and k columns, in version 1.0
 #' of NumPy's format: a header of 128 bytes, then the values row after row, little-endian. `index`
-#' has 32-bit integers (`'<i4'`), numbers of rows of X, and `distance` has doubles (`'<f8'`), both
+#' has 32-bit integers (`'<i4'`), numbers of rows of `x`, and `distance` has doubles (`'<f8'`), both
 #' nearest neighbours first.
 #'
 #' The `.sha256` file has the SHA-256 checksums of `manifest.json`, `index-FIRST-LAST.npy` and
@@ -340,7 +340,7 @@ parameter_differences <- function(before, now) {
   differ <- function(part) !identical(before[[part]], now[[part]])
   in_words <- function(what, values) paste(what, "was", values[1], "and is", values[2])
   sizes <- c(
-    rows = "the number of rows", columns = "the number of columns", among = "`X`'s number of rows",
+    rows = "the number of rows", columns = "the number of columns", among = "`x`'s number of rows",
     k = "`k`", block_rows = "`block_rows`"
   )
   changed <- Filter(differ, names(sizes))

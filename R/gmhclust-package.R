@@ -18,14 +18,19 @@
 #' * [gpu_devices()] lists GPUs, and the reasons why some cannot be used.
 #' * [lymphocytes()] reads the example data.
 #'
-#' @section Errors:
-#' Every error is a condition of class `gmhclust_error` and of one of the classes
-#' * `gmhclust_error_input`: an argument is invalid;
-#' * `gmhclust_error_device`: the chosen backend cannot be used, or it failed;
-#' * `gmhclust_error_memory`: there is too little memory;
-#' * `gmhclust_error_interrupt`: the user interrupted the work.
+#' @section Options of a session:
+#' These set the defaults of arguments in all functions that have them:
+#' * `gmhclust.backend`, of `backend`: `"auto"` without it;
+#' * `gmhclust.threads`, of `threads`;
+#' * `gmhclust.devices`, of `devices`;
+#' * `gmhclust.progress`, of `progress`: `interactive()` without it.
 #'
-#' So `tryCatch(gmhclust(X), gmhclust_error_input = function(e) ...)` catches one kind.
+#' For example `options(gmhclust.threads = 4, gmhclust.progress = FALSE)`.
+#'
+#' @section Errors:
+#' Every error is a condition of class `gmhclust_error` and of a class of its kind, such as
+#' `gmhclust_error_input`. So `tryCatch(gmhclust(x), gmhclust_error_input = function(e) ...)`
+#' catches one kind. [gmhclust_conditions] lists all errors, warnings and messages.
 #'
 #' @aliases NULL gmhclust-package
 #' @keywords internal

@@ -5,7 +5,7 @@
 #' different orientation, for example in flow and mass cytometry, which linkages with one fixed
 #' metric cut to pieces.
 #'
-#' @param X The observations: a numeric matrix or data frame, n observations in rows (n >= 2) by p
+#' @param x The observations: a numeric matrix or data frame, n observations in rows (n >= 2) by p
 #'   dimensions in columns (p >= 1), all values finite; or flow cytometry data, an experiment of
 #'   Bioconductor or another object that [observations()] takes. Row names become the labels of the
 #'   leaves; the automatic row names of a data frame do not.
@@ -20,8 +20,8 @@
 #'   label, or all have the same label, the result is that of `apriori = NULL`. Labels are ordered
 #'   as numbers, as factor levels, or as strings in the C locale.
 #'
-#'   A whole number, such as 1000, is the number of clusters that [gkmeans()] finds in X (scaled if
-#'   `scale`) in at most ten iterations; their labels are then used. [set.seed()] makes them
+#'   A whole number, such as 1000, is the number of clusters that [gkmeans()] finds in `x` (scaled
+#'   if `scale`) in at most ten iterations; their labels are then used. [set.seed()] makes them
 #'   repeatable.
 #' @param subthreshold The metric of a cluster below the threshold, see *Shapes* below.
 #' @param distance The distance of two clusters: `"full"`, the average over all of their members
@@ -33,30 +33,24 @@
 #'   constant columns are only centred.
 #' @param apriori_intra If `FALSE`, observations within apriori clusters are not clustered, but
 #'   joined in index order at height 0.
+#' @param redundant What to do with columns that are constant or depend linearly on others, see
+#'   *Redundant columns*: `"drop"` leaves them out, `"keep"` keeps them.
+#' @param warn Whether to tell, by messages, of inversions, once a session, and of singular
+#'   covariances; see *Heights* and *Redundant columns* below.
 #' @param backend Where to compute: `"cpu"`; `"cuda"`, on the CPU and NVIDIA GPUs; or `"auto"`, with
 #'   a GPU if there is one and the data are large enough to profit. The result is the same, bit for
 #'   bit. See [gpu_devices()] for the work of the GPU, its requirements, and reasons why it is not
 #'   used.
-#' @param threads Number of CPU threads. `NULL` means `getOption("mc.cores")` if set, else the
-#'   environment variable `OMP_NUM_THREADS` if set, else all cores that this process may use, by
-#'   [parallelly::availableCores()]: the machine's, or fewer in a container, a cluster's job or with
-#'   a CPU quota. It is at most `OMP_THREAD_LIMIT`, and at most two under `R CMD check`. The result
-#'   is the same, bit for bit.
+#' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
+#'   usable ones. They share the apriori clusters; without apriori clusters only one is used.
 #' @param progress Whether to draw a progress bar. It estimates the work of all remaining merges, so
 #'   it advances evenly.
 #' @param BPPARAM `NULL`, or workers that share the clustering within apriori clusters, here or on
 #'   other machines: the value of `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
 #'   package \pkg{BiocParallel}. All other work is done in this process. See *Workers* below. The
 #'   result is the same, bit for bit.
-#' @param redundant What to do with columns that are constant or depend linearly on others, see
-#'   *Redundant columns*: `"drop"` leaves them out, `"keep"` keeps them.
-#' @param quick `NULL`, or the former form of `distance`: `TRUE` means `"centroid"`, `FALSE` means
-#'   `"full"`.
-#' @param ... Arguments of [observations()] for X.
-#' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
-#'   usable ones. They share the apriori clusters; without apriori clusters only one is used.
-#' @param warn Whether to tell, by messages, of inversions, once a session, and of singular
-#'   covariances; see *Heights* and *Redundant columns* below.
+#' @param ... Arguments of [observations()] for `x`.
+#' @inheritParams gdist
 #'
 #' @section Shapes:
 #' Let a cluster have m members, centroid c and covariance S (divisor m - 1), and let w = min(1, m /
@@ -85,7 +79,7 @@
 #'
 #' So 10 for 2 columns, 30 for 6, 70 for 14 and 150 for 30. `NULL` means 5 p if n >= 50 p. Smaller
 #' data have smaller populations: then it means n / 10, but at least 2 p, and at most n / 2.
-#' `h$settings$threshold` and `print()` show the value.
+#' `tree$settings$threshold` and `print()` show the value.
 #'
 #' The evidence is `inst/benchmarks/threshold.R`: 36 sorts of data with known populations, cut into
 #' the true number of them, with and without apriori clusters. They are two parallel ellipses,
@@ -112,26 +106,27 @@
 #' A column that is constant, or a linear combination of others (a copy, a sum, the last of shares
 #' that add up to 1), makes every covariance singular, and so every metric Euclidean. A Mahalanobis
 #' distance does not depend on such a column. So it is left out, with a message of class
-#' `gmhclust_message_redundant` that names it; `h$settings$left_out` keeps its name. Of columns that
-#' depend on each other, the last ones are left out. A column counts as such if the others explain
-#' it up to a millionth of its spread (the range of the middle four fifths of its values) in all
-#' rows but at most 1%, and fewer than 2 p. [mhclust()] keeps such columns, with the message.
+#' `gmhclust_message_redundant` that names it; `tree$settings$left_out` keeps its name. Of columns
+#' that depend on each other, the last ones are left out. A column counts as such if the others
+#' explain it up to a millionth of its spread (the range of the middle four fifths of its values) in
+#' all rows but at most 1%, and fewer than 2 p. [mhclust()] keeps such columns, with the message.
 #'
 #' A cluster of T members or more may have a singular covariance for other reasons: many equal
-#' values, such as zeros, or a threshold of at most p members. `h$settings$singular` counts the
-#' merges that make such clusters, `h$settings$full_size` all merges that make a full-size cluster.
-#' If the former are 1% of the latter or more, there is a message of class
+#' values, such as zeros, or a threshold of at most p members. `tree$settings$singular` counts the
+#' merges that make such clusters, `tree$settings$full_size` all merges that make a full-size
+#' cluster. If the former are 1% of the latter or more, there is a message of class
 #' `gmhclust_message_singular`, unless `warn` is `FALSE`.
 #'
 #' @section Heights:
 #' Heights are the distances at which clusters merged, in the order of the merges. This linkage has
 #' inversions: a merge can be lower than an earlier one. The result has the original heights, and
-#' `h$settings$inversions` counts the heights that are below an earlier one. The first result of a
-#' session that has some comes with a message of class `gmhclust_message_inversions`, unless `warn`
-#' is `FALSE`. `gcutree(h, k)`, [cut_populations()] and `plot()` accept inversions. For functions
-#' that need increasing heights, such as `gcutree(h, h = )`, [make_monotone()] removes them.
+#' `tree$settings$inversions` counts the heights that are below an earlier one. The first result of
+#' a session that has some comes with a message of class `gmhclust_message_inversions`, unless
+#' `warn` is `FALSE`. `gcutree(tree, k)`, [cut_populations()] and `plot()` accept inversions. For
+#' functions that need increasing heights, such as `gcutree(tree, h = )`, [make_monotone()] removes
+#' them.
 #'
-#' The unit of heights is that of X while normalising, and standard deviations of the clusters
+#' The unit of heights is that of `x` while normalising, and standard deviations of the clusters
 #' afterwards, so heights drop where normalising ends. `normalize = TRUE` keeps one unit.
 #'
 #' The merges within apriori clusters precede all others. Among them, the next merge is always the
@@ -149,21 +144,21 @@
 #'   covariance without an inverse, rounding may hide that, and rounding depends on the order.
 #'
 #' All three are gone if the rows are brought into an order of their own first:
-#' `X <- X[do.call(order, unname(as.data.frame(X))), ]`, then `set.seed(1)` and
-#' `X <- X[sample(nrow(X)), ]`, because a sorted column looks like an identifier.
+#' `x <- x[do.call(order, unname(as.data.frame(x))), ]`, then `set.seed(1)` and
+#' `x <- x[sample(nrow(x)), ]`, because a sorted column looks like an identifier.
 #' `inst/benchmarks/populations.R` measures how much populations of cells change with the order of
 #' the rows, and with the seed.
 #'
 #' @section Time and memory:
-#' There is no matrix of all distances. In addition to X, memory is about
-#' * 40 p + 460 bytes per observation, 56 p + 690 with full distances: copies of X, means in double
-#'   and single precision, and a few candidates for the nearest neighbour;
+#' There is no matrix of all distances. In addition to `x`, memory is about
+#' * 40 p + 460 bytes per observation, 56 p + 690 with full distances: copies of `x`, means in
+#'   double and single precision, and a few candidates for the nearest neighbour;
 #' * 12 p (p + 1) + 300 bytes per cluster of 2 members or more: its covariance and the matrices
 #'   derived from it. At most n/2 such clusters exist at a time, and typically less than n/10.
 #'
 #' This is 1.0 kB per observation with 14 columns, 1.7 kB with full distances. With apriori
 #' clusters, all observations take 20 p + 280 bytes, 42 p + 600 with full distances: sorted copies
-#' of X, merges and the tree. Only the apriori clusters that are currently clustered, one for each
+#' of `x`, merges and the tree. Only the apriori clusters that are currently clustered, one for each
 #' thread, need the rest. With full distances, sums of distances are kept for later, as long as
 #' there is memory for them. For the memory of a GPU see [gpu_devices()].
 #'
@@ -196,7 +191,7 @@
 #' Conditions of class `gmhclust_error` and of one of the classes `gmhclust_error_input` (an
 #' argument is invalid), `gmhclust_error_device` (the chosen backend cannot be used, or it failed),
 #' `gmhclust_error_memory` (too little memory) and `gmhclust_error_interrupt` (the user interrupted
-#' the work).
+#' the work). [gmhclust_conditions] lists all conditions.
 #'
 #' @return An object of class [`hclust`][stats::hclust]. [plot_tree()] shows the top of a large one.
 #'   Its components are:
@@ -205,7 +200,7 @@
 #'     observations, positive numbers earlier merges.}
 #'   \item{`height`}{double vector, n - 1: the distance of each merge, see *Heights*.}
 #'   \item{`order`}{integer vector, n: the leaves from left to right, without crossing branches.}
-#'   \item{`labels`}{the row names of X, or `NULL`.}
+#'   \item{`labels`}{the row names of `x`, or `NULL`.}
 #'   \item{`method`, `dist.method`}{`"mahalanobis-average"` and `"euclidean"`.}
 #'   \item{`call`}{the call.}
 #'   \item{`backend`}{`"cpu"` or `"cuda"`: the backend that was used.}
@@ -240,17 +235,17 @@
 #'
 #' @examples
 #' cells <- lymphocytes()
-#' X <- as.matrix(cells[seq(1, 20000, by = 20), 1:14])
+#' x <- as.matrix(cells[seq(1, 20000, by = 20), 1:14])
 #'
-#' h <- gmhclust(X, threshold = 50)
-#' plot(h, labels = FALSE, hang = 0)
-#' table(gcutree(h, k = 6))
+#' tree <- gmhclust(x, threshold = 50)
+#' plot(tree, labels = FALSE, hang = 0)
+#' table(gcutree(tree, k = 6))
 #'
 #' # Apriori clusters make large data fast.
-#' h <- gmhclust(X, threshold = 50, apriori = 30)
-#' plot(cutree_apriori(h))
+#' tree <- gmhclust(x, threshold = 50, apriori = 30)
+#' plot(cutree_apriori(tree))
 #' @export
-gmhclust <- function(X, # nolint: object_name_linter.
+gmhclust <- function(x,
                      threshold = NULL,
                      apriori = NULL,
                      subthreshold = c("mahal", "mahal0", "euclid", "euclidMahal"),
@@ -258,19 +253,18 @@ gmhclust <- function(X, # nolint: object_name_linter.
                      normalize = FALSE,
                      scale = FALSE,
                      apriori_intra = TRUE,
-                     backend = c("auto", "cpu", "cuda"),
-                     threads = NULL,
-                     progress = interactive(),
-                     devices = NULL,
-                     BPPARAM = NULL, # nolint: object_name_linter.
-                     warn = TRUE,
-                     quick = NULL,
                      redundant = c("drop", "keep"),
+                     warn = TRUE,
+                     backend = getOption("gmhclust.backend", "auto"),
+                     threads = getOption("gmhclust.threads"),
+                     devices = getOption("gmhclust.devices"),
+                     progress = getOption("gmhclust.progress", interactive()),
+                     BPPARAM = NULL, # nolint: object_name_linter.
                      ...) {
   call <- match.call()
-  x <- as_observations(X, "X", call, ..., wide = TRUE)
+  x <- as_observations(x, "x", call, ..., wide = TRUE)
   redundant <- check_choice(redundant, redundant_choices, "redundant", call)
-  kept <- if (redundant == "drop") drop_redundant(x, "X", call) else list(x = x)
+  kept <- if (redundant == "drop") drop_redundant(x, "x", call) else list(x = x)
   x <- kept$x
   workers <- check_workers(BPPARAM, "BPPARAM", call)
   options <- list(
@@ -280,12 +274,12 @@ gmhclust <- function(X, # nolint: object_name_linter.
       threshold_members(threshold, nrow(x), "threshold", call)
     },
     subthreshold = check_choice(subthreshold, subthreshold_kinds, "subthreshold", call),
-    quick = check_distance(distance, quick, call) == "centroid",
+    distance = check_choice(distance, distances_of_clusters, "distance", call),
     normalize = check_flag(normalize, "normalize", call),
     scale = check_flag(scale, "scale", call),
     apriori_intra = check_flag(apriori_intra, "apriori_intra", call),
     device = check_device(backend, threads, devices, call),
-    progress = check_flag(progress, "progress", call),
+    progress = check_progress(progress, call),
     workers = workers,
     worker_device = if (!is.null(workers)) {
       check_device(backend, threads, devices, call, workers)
@@ -293,8 +287,8 @@ gmhclust <- function(X, # nolint: object_name_linter.
     warn = check_flag(warn, "warn", call),
     left_out = kept$left_out
   )
-  message_if_slow(x, options$subthreshold)
-  x <- in_range(x, options$scale, "X", call)
+  message_if_slow(x, options$subthreshold, call)
+  x <- in_range(x, options$scale, "x", call)
   apriori <- if (is_single_number(apriori)) {
     kmeans_labels(x, apriori, options, "apriori", call)
   } else {
@@ -306,22 +300,10 @@ gmhclust <- function(X, # nolint: object_name_linter.
 
 distances_of_clusters <- c("full", "centroid")
 
-# One of these distances. `quick` is the former argument for it, a flag or NULL.
-check_distance <- function(distance, quick, call) {
-  chosen <- check_choice(distance, distances_of_clusters, "distance", call)
-  if (is.null(quick)) return(chosen)
-  meant <- if (check_flag(quick, "quick", call)) "centroid" else "full"
-  if (!identical(distance, distances_of_clusters) && meant != chosen) {
-    needs <- paste0("leave it out: it means distance = ", dQuote(meant, FALSE))
-    refuse("quick", paste("is", quick, "but `distance` is", dQuote(chosen, FALSE)), needs, call)
-  }
-  meant
-}
-
 subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")
 
 # The options of gmhclust() that the library takes as one list.
-clustering_options <- c("threshold", "subthreshold", "quick", "normalize", "apriori_intra")
+clustering_options <- c("threshold", "subthreshold", "distance", "normalize", "apriori_intra")
 
 # Clusters checked input. `options` has the other arguments of gmhclust(), checked. Its `threshold`
 # is a number of members, and `clusters` is the value of apriori_clusters() for the labels
@@ -357,7 +339,7 @@ clustering_settings <- function(value, x, options) {
   new_settings(
     threshold = options$threshold,
     subthreshold = options$subthreshold,
-    distance = if (options$quick) "centroid" else "full",
+    distance = options$distance,
     normalize = options$normalize,
     scale = options$scale,
     observations = nrow(x),
@@ -374,7 +356,7 @@ clustering_settings <- function(value, x, options) {
 slow_operations <- 1e12
 
 # Gives a message if the number of columns makes the clustering slow, and the library accepts it.
-message_if_slow <- function(x, subthreshold) {
+message_if_slow <- function(x, subthreshold, call) {
   operations <- nrow(x) * ncol(x)^3
   is_wide <- nrow(x) <= ncol(x)
   # With no more rows than columns, the kinds "euclid" and "euclidMahal" compute no covariance.
@@ -382,10 +364,14 @@ message_if_slow <- function(x, subthreshold) {
     startsWith(subthreshold, "euclid")
   if (operations < slow_operations || is_wide && is_refused_or_fast) return(invisible())
   size <- paste(ncol(x), "x", ncol(x))
-  message(
-    "`X` has ", nrow(x), " rows and ", ncol(x), " columns, and each merge may factorise a ", size,
-    " covariance, which takes long; observations go in rows, and fewer dimensions, for example of ",
-    "prcomp(), are faster"
+  tell_user(
+    "slow",
+    paste0(
+      "`x` has ", nrow(x), " rows and ", ncol(x), " columns, and each merge may factorise a ", size,
+      " covariance, which takes long; observations go in rows, and fewer dimensions, for example ",
+      "of prcomp(), are faster"
+    ),
+    call
   )
 }
 

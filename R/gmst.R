@@ -3,7 +3,7 @@
 #' Finds the edges that connect all observations with the smallest total distance, without a matrix
 #' of distances. Single linkage merges clusters along these edges.
 #'
-#' @param X Numeric, integer or logical matrix or data frame, at least 2 observations in rows, all
+#' @param x Numeric, integer or logical matrix or data frame, at least 2 observations in rows, all
 #'   values finite.
 #' @inheritParams gknn
 #'
@@ -16,8 +16,8 @@
 #'
 #' @section Time and memory:
 #' The time is between that of [gknn()] with 8 neighbours and a few times as much. Memory is at most
-#' 30 bytes for each value of X and 350 for each row. An interrupt (Ctrl-C) stops the work within a
-#' second.
+#' 30 bytes for each value of `x` and 350 for each row. An interrupt (Ctrl-C) stops the work within
+#' a second.
 #'
 #' @inheritSection gmhclust Errors
 #'
@@ -26,7 +26,7 @@
 #'   \describe{
 #'     \item{`source`}{integer: the end with the lower row number.}
 #'     \item{`target`}{integer: the other end.}
-#'     \item{`weight`}{double: their distance, which is a height of `hclust(dist(X), "single")`.}
+#'     \item{`weight`}{double: their distance, which is a height of `hclust(dist(x), "single")`.}
 #'   }
 #'
 #' @references
@@ -48,22 +48,22 @@
 #' plot(pc, asp = 1, col = iris$Species)
 #' segments(pc[edges$source, 1], pc[edges$source, 2], pc[edges$target, 1], pc[edges$target, 2])
 #' @export
-gmst <- function(X, # nolint: object_name_linter.
+gmst <- function(x,
                  metric = "euclidean",
                  absolute = FALSE,
                  p = 2,
                  zero_over_zero = c("omit", "0", "1"),
-                 backend = c("auto", "cpu", "cuda"),
-                 threads = NULL,
-                 progress = interactive(),
-                 devices = NULL,
+                 backend = getOption("gmhclust.backend", "auto"),
+                 threads = getOption("gmhclust.threads"),
+                 devices = getOption("gmhclust.devices"),
+                 progress = getOption("gmhclust.progress", interactive()),
                  ...) {
   call <- match.call()
-  x <- as_observations(X, "X", call, ...)
+  x <- as_observations(x, "x", call, ...)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
-  check_squares(x, metric, "X", call)
+  check_squares(x, metric, "x", call)
   device <- check_device(backend, threads, devices, call)
-  progress <- check_flag(progress, "progress", call)
+  progress <- check_progress(progress, call)
   edges <- run_job(job_gmst(x, metric, device), progress, "Building the spanning tree", call)
   data.frame(edges)
 }

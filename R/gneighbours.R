@@ -1,16 +1,16 @@
 #' All neighbours within a radius
 #'
-#' Finds all rows of X whose distance from an observation is at most a radius, under any of the
+#' Finds all rows of `x` whose distance from an observation is at most a radius, under any of the
 #' metrics of [gdist()]. The result is that of a comparison of all pairs.
 #'
-#' @param X Numeric, integer or logical matrix or data frame, observations in rows, all values
+#' @param x Numeric, integer or logical matrix or data frame, observations in rows, all values
 #'   finite.
 #' @param radius The greatest distance of a neighbour, at least 0: one number, or one for each row
-#'   of `query` or, without it, of X. With `subset`, one for each row of it.
-#' @param query `NULL`, for the neighbours of each row of X among the others; or a second matrix
-#'   with the same number of columns, for the neighbours of its rows among the rows of X.
-#' @param subset `NULL`, or the rows of `query` or, without it, of X whose neighbours to find: their
-#'   numbers, their names, or a logical value for each.
+#'   of `query` or, without it, of `x`. With `subset`, one for each row of it.
+#' @param query `NULL`, for the neighbours of each row of `x` among the others; or a second matrix
+#'   with the same number of columns, for the neighbours of its rows among the rows of `x`.
+#' @param subset `NULL`, or the rows of `query` or, without it, of `x` whose neighbours to find:
+#'   their numbers, their names, or a logical value for each.
 #' @param get.distance Whether to return the distances.
 #' @inheritParams gknn
 #'
@@ -27,7 +27,7 @@
 #' The number of neighbours is not known before the search, and may be that of all pairs: start with
 #' a small radius, or look at some rows (`subset`) first. Memory is about 20 bytes for each
 #' neighbour, of which 12 are the result (4 without distances), up to 200 MB for the neighbours that
-#' are found at a time, 20 bytes for each value of X and `query`, and 300 bytes for each
+#' are found at a time, 20 bytes for each value of `x` and `query`, and 300 bytes for each
 #' observation. The search goes on only while there is memory for the result, too. If there is too
 #' little, the call stops with an error of class `gmhclust_error_memory`. An interrupt (Ctrl-C)
 #' stops the work within a second.
@@ -35,10 +35,10 @@
 #' @inheritSection gmhclust Errors
 #'
 #' @return A list like that of `findNeighbors()` of package \pkg{BiocNeighbors}, with a vector for
-#'   each row of `query` or, without it, of X. In each vector the nearest neighbour comes first;
+#'   each row of `query` or, without it, of `x`. In each vector the nearest neighbour comes first;
 #'   neighbours at the same distance are in the order of their row numbers.
 #'   \describe{
-#'     \item{`index`}{a list of integer vectors: the row numbers of the neighbours in X.}
+#'     \item{`index`}{a list of integer vectors: the row numbers of the neighbours in `x`.}
 #'     \item{`distance`}{a list of double vectors: their distances; only if `get.distance`.}
 #'   }
 #'   `findNeighbors()` of \pkg{BiocNeighbors} 1 also lists the observation itself.
@@ -57,7 +57,7 @@
 #' # The density around each observation:
 #' summary(lengths(near$index))
 #' @export
-gneighbours <- function(X, # nolint: object_name_linter.
+gneighbours <- function(x,
                         radius,
                         query = NULL,
                         metric = "euclidean",
@@ -66,14 +66,14 @@ gneighbours <- function(X, # nolint: object_name_linter.
                         zero_over_zero = c("omit", "0", "1"),
                         subset = NULL,
                         get.distance = TRUE, # nolint: object_name_linter.
-                        backend = c("auto", "cpu", "cuda"),
-                        threads = NULL,
-                        progress = interactive(),
-                        devices = NULL,
+                        backend = getOption("gmhclust.backend", "auto"),
+                        threads = getOption("gmhclust.threads"),
+                        devices = getOption("gmhclust.devices"),
+                        progress = getOption("gmhclust.progress", interactive()),
                         ...) {
   call <- match.call()
-  x <- check_rows_of(read_all(as_data(X, "X", call, ...), "X", call), "X", call)
-  message_if_doubtful(x, "X", call)
+  x <- check_rows_of(read_all(as_data(x, "x", call, ...), "x", call), "x", call)
+  message_if_doubtful(x, "x", call)
   if (!is.null(query)) {
     query <- check_rows_of(as_other_points(query, x, "query", call, ...), "query", call)
   }
@@ -82,9 +82,9 @@ gneighbours <- function(X, # nolint: object_name_linter.
   radius <- check_radius(radius, searches, "radius", call)
   get_distance <- check_flag(get.distance, "get.distance", call)
   metric <- check_metric_options(metric, p, absolute, zero_over_zero, "metric", call)
-  check_squares(x, metric, "X", call)
+  check_squares(x, metric, "x", call)
   device <- check_device(backend, threads, devices, call)
-  progress <- check_flag(progress, "progress", call)
+  progress <- check_progress(progress, call)
   found <- run_job(
     job_gneighbours(x, query, rows, radius, metric, device), progress, "Finding neighbours", call
   )

@@ -6,8 +6,8 @@
 #' UMAP; and `as_hits()` a `Hits` object of package \pkg{S4Vectors}.
 #'
 #' @param nn The result of [gknn()] or [gneighbours()], or neighbours in files ([read_gknn()]).
-#'   `as_igraph()` needs the neighbours of all rows of X among each other: a result without `query`
-#'   and `subset`. `as_uwot()` needs the result of [gknn()].
+#'   `as_igraph()` needs the neighbours of all rows of `x` among each other: a result without
+#'   `query` and `subset`. `as_uwot()` needs the result of [gknn()].
 #' @param rows `NULL`, or the numbers of the rows of `nn` whose edges to return, for example to read
 #'   neighbours in files in parts.
 #' @param undirected If `TRUE`, two observations share one edge if either is a neighbour of the
@@ -17,12 +17,12 @@
 #'   1 / (1 + d / m) for an edge of distance d, where m is the median of the distances above 0;
 #'   `"jaccard"` is the share of neighbours that both ends have in common, see *Jaccard weights*.
 #'   Paths (`distances()`) and `mst()` need the `"distance"`.
-#' @param labels `NULL`, or the names of the vertices, one for each row of X. By default the row
-#'   names of X, if it has any. Neighbours in files have no names.
+#' @param labels `NULL`, or the names of the vertices, one for each row of `x`. By default the row
+#'   names of `x`, if it has any. Neighbours in files have no names.
 #' @param self Whether each observation is its own first neighbour, at distance 0, as \pkg{uwot}
 #'   expects. `FALSE` for neighbours of a `query`, for `umap_transform()`.
-#' @param n `NULL` for neighbours of the rows of X among each other. For neighbours of a `query` or
-#'   a `subset`: the number of rows of X.
+#' @param n `NULL` for neighbours of the rows of `x` among each other. For neighbours of a `query`
+#'   or a `subset`: the number of rows of `x`.
 #'
 #' @section Jaccard weights:
 #' The neighbours of an observation and the observation itself are a set. The weight of an edge is
@@ -41,18 +41,19 @@
 #' @return `as_edges()`: a data frame with a row for each edge. The edges are in the order of the
 #'   observations, and the edges of each observation begin with the nearest neighbour. Columns:
 #'   \describe{
-#'     \item{`source`}{integer: the row number of the observation in `query` or, without it, in X.}
-#'     \item{`target`}{integer: the row number of the neighbour in X.}
+#'     \item{`source`}{integer: the row number of the observation in `query` or, without it, in
+#'     `x`.}
+#'     \item{`target`}{integer: the row number of the neighbour in `x`.}
 #'     \item{`weight`}{double: their distance.}
 #'   }
 #'
-#'   `as_igraph()`: a graph with a vertex for each row of X. Its vertex attribute is `name`, if
+#'   `as_igraph()`: a graph with a vertex for each row of `x`. Its vertex attribute is `name`, if
 #'   there are labels; its edge attributes are `weight` and `distance`.
 #'
 #'   `as_uwot()`: a list of two matrices, `idx` and `dist`, with a row for each observation.
 #'
 #'   `as_hits()`: a `SelfHits` object or, with `n`, a `Hits` object from the rows of `nn` to the
-#'   rows of X, both sorted by query. Their metadata column `distance` has the distances.
+#'   rows of `x`, both sorted by query. Their metadata column `distance` has the distances.
 #'
 #' @references
 #' Levine JH, Simonds EF, Bendall SC, et al. (2015). Data-driven phenotypic dissection of AML
@@ -151,7 +152,7 @@ as_hits <- function(nn, n = NULL) {
   nn <- neighbours_in_memory(nn, "nn", call)
   need_package("S4Vectors", call)
   if (is.null(n)) {
-    edges <- edges_within(nn, "nn", "these need `n`, the number of rows of X", call)
+    edges <- edges_within(nn, "nn", "these need `n`, the number of rows of x", call)
     return(S4Vectors::SelfHits(
       edges$source, edges$target, nnode = count_queries(nn), distance = edges$weight,
       sort.by.query = TRUE
@@ -239,7 +240,7 @@ list_edges <- function(nn, numbers) {
   )
 }
 
-# As list_edges(), for neighbours of all rows of X among each other. Others are refused.
+# As list_edges(), for neighbours of all rows of `x` among each other. Others are refused.
 edges_within <- function(nn, arg, needs, call) {
   n <- count_queries(nn)
   edges <- list_edges(nn, seq_len(n))

@@ -1,7 +1,7 @@
 # Objects of class "hclust": construction, checks, and conventions.
 
 # A tree of this package: a plain hclust object, because many functions of other packages compare
-# the whole of `class(h)`. `settings` lists the settings and results of gmhclust() and ghclust(),
+# the whole of `class(tree)`. `settings` lists the settings and results of gmhclust() and ghclust(),
 # see new_settings(); NULL for the top of another package's tree.
 new_hclust <- function(merge, height, order, labels, method, call, dist_method = "euclidean",
                        settings = NULL) {
@@ -13,30 +13,30 @@ new_hclust <- function(merge, height, order, labels, method, call, dist_method =
   tree
 }
 
-# The problems of the hclust object `h`, one sentence each; character(0) for a valid object.
-hclust_problems <- function(h) {
-  problems <- merge_problems(h$merge)
+# The problems of the hclust object `tree`, one sentence each; character(0) for a valid object.
+hclust_problems <- function(tree) {
+  problems <- merge_problems(tree$merge)
   if (length(problems) > 0) return(problems)
-  merges <- nrow(h$merge)
+  merges <- nrow(tree$merge)
   c(
-    height_problems(h$height, merges),
-    order_problems(h$order, h$merge),
-    if (!is.null(h$labels) && length(h$labels) != merges + 1) {
-      sprintf("`labels` has length %d, not %d", length(h$labels), merges + 1L)
+    height_problems(tree$height, merges),
+    order_problems(tree$order, tree$merge),
+    if (!is.null(tree$labels) && length(tree$labels) != merges + 1) {
+      sprintf("`labels` has length %d, not %d", length(tree$labels), merges + 1L)
     },
-    top_problems(h, merges + 1L)
+    top_problems(tree, merges + 1L)
   )
 }
 
 # The problems of the components that only the top of a tree has.
-top_problems <- function(h, n) {
-  has_members <- is.numeric(h$members) && length(h$members) == n
-  leaf <- h$leaf
+top_problems <- function(tree, n) {
+  has_members <- is.numeric(tree$members) && length(tree$members) == n
+  leaf <- tree$leaf
   is_leaf <- is.null(leaf) ||
     (is.numeric(leaf) && !is.object(leaf) && all(is.finite(leaf)) &&
        all(leaf == round(leaf) & leaf >= 1 & leaf <= n))
   c(
-    if (has_members && !all(is.finite(h$members) & h$members > 0)) {
+    if (has_members && !all(is.finite(tree$members) & tree$members > 0)) {
       "`members` are not all positive numbers"
     },
     if (!is_leaf) sprintf("`leaf` has values that are not from 1 to %d", n)

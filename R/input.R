@@ -275,14 +275,14 @@ check_choice <- function(value, choices, arg, call) {
 
 needs_tree <- "it must be an object of class \"hclust\""
 
-is_tree <- function(h) inherits(h, "hclust") && is.list(h)
+is_tree <- function(tree) inherits(tree, "hclust") && is.list(tree)
 
-# Stops unless `h` is a valid hclust object.
-check_tree <- function(h, arg, call) {
-  if (!is_tree(h)) {
-    refuse(arg, paste("is", describe(h)), needs_tree, call)
+# Stops unless `tree` is a valid hclust object.
+check_tree <- function(tree, arg, call) {
+  if (!is_tree(tree)) {
+    refuse(arg, paste("is", describe(tree)), needs_tree, call)
   }
-  problems <- hclust_problems(h)
+  problems <- hclust_problems(tree)
   if (length(problems) > 0) {
     refuse(arg, paste("is no sound tree:", problems[1]), "see check_hclust()", call)
   }

@@ -51,7 +51,7 @@ no_memory <- function(what, call) {
 # warnings of the job become warnings of it.
 job_value <- function(result, call) {
   if (!result$ok) stop(failure_condition(result$kind, result$message, call))
-  for (message in result$warnings) warning(gmhclust_warning_device(message, call))
+  for (message in result$warnings) warn_user("device", message, call)
   result$value
 }
 

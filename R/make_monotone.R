@@ -1,49 +1,49 @@
 #' Remove inversions from a tree
 #'
 #' Raises every height that is below an earlier one, so that heights never decrease. Functions that
-#' need increasing heights, such as `gcutree(h, h = )`, accept the result. Merges, their order and
-#' all other heights stay the same.
+#' need increasing heights, such as `gcutree(tree, h = )`, accept the result. Merges, their order
+#' and all other heights stay the same.
 #'
 #' In a tree with apriori clusters, the merges within them come first, and may be higher than the
 #' first merges above them. To see the upper part only, call [cutree_apriori()] before this
 #' function.
 #'
-#' @param h An object of class [`hclust`][stats::hclust].
+#' @param tree An object of class [`hclust`][stats::hclust].
 #' @param method The new value of a height that is below an earlier one: `"eps"`, the highest
 #'   earlier height plus `eps`; `"halfway"`, the mean of the highest earlier height and the next
 #'   greater height (as `"eps"` if there is none).
 #' @param eps A positive number, in units of height. `NULL` chooses a number so small that raised
 #'   heights stay below the next greater height, as far as double precision allows.
 #'
-#' @return `h` with non-decreasing heights.
+#' @return `tree` with non-decreasing heights.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `h` is not a valid tree, `method` is unknown, or
-#' `eps` is not one positive number.
+#' A condition of class `gmhclust_error_input` if `tree` is not a valid tree, `method` is unknown,
+#' or `eps` is not one positive number.
 #' @seealso [gmhclust()], [gcutree()], [check_hclust()]
 #'
 #' @examples
-#' h <- hclust(dist(USArrests), method = "centroid")
-#' is.unsorted(h$height)
-#' m <- make_monotone(h)
+#' tree <- hclust(dist(USArrests), method = "centroid")
+#' is.unsorted(tree$height)
+#' m <- make_monotone(tree)
 #' table(gcutree(m, h = 40))
-#' plot(make_monotone(h, "halfway"))
+#' plot(make_monotone(tree, "halfway"))
 #' @export
-make_monotone <- function(h, method = c("eps", "halfway"), eps = NULL) {
+make_monotone <- function(tree, method = c("eps", "halfway"), eps = NULL) {
   call <- match.call()
-  check_tree(h, "h", call)
+  check_tree(tree, "tree", call)
   method <- check_choice(method, c("eps", "halfway"), "method", call)
   if (is.null(eps)) {
-    eps <- default_step(h$height)
+    eps <- default_step(tree$height)
   } else if (!is_single_number(eps) || eps <= 0) {
     refuse("eps", paste("is", describe(eps)), "it must be one positive number, or NULL", call)
   }
-  raised <- raise_heights(h$height, eps, method == "halfway")
+  raised <- raise_heights(tree$height, eps, method == "halfway")
   if (!all(is.finite(raised))) {
-    got <- paste("is", format(eps), "for heights up to", format(max(h$height)))
+    got <- paste("is", format(eps), "for heights up to", format(max(tree$height)))
     refuse("eps", got, "the sum overflows: use a smaller one, or rescale the heights", call)
   }
-  h$height <- raised
-  h
+  tree$height <- raised
+  tree
 }
 
 # The default of `eps`: smaller than every gap between two heights divided by the number of heights,

@@ -28,9 +28,9 @@
 #' @seealso [mhclust()]
 #' @name mhca
 #' @examples
-#' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 100), 1:6])
-#' h <- mhclust(X, thresh = 0.1, g = kmeans(X, 10)$cluster, warn = FALSE)
-#' top <- fixNonMonotHca(cutreeApriori(h))
+#' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 100), 1:6])
+#' tree <- mhclust(x, thresh = 0.1, g = kmeans(x, 10)$cluster, warn = FALSE)
+#' top <- fixNonMonotHca(cutreeApriori(tree))
 #' checkHca(top, verb = FALSE)
 #' plot(top)
 NULL
@@ -44,7 +44,7 @@ cutreeApriori <- function(h, verb = 0) {
   check_tree(h, "h", call)
   inner <- h$n.height.apriori
   if (is.null(inner) || isTRUE(inner == 0)) return(h)
-  check_apriori_part(h, call)
+  check_apriori_part(h, "h", call)
   above <- h$merge[-seq_len(inner), , drop = FALSE]
   # The leaves are the clusters that these merges refer to, by increasing number.
   leaves <- sort(above[above <= inner])

@@ -3,7 +3,7 @@
 #' [gmhclust()] with the name and the arguments of package \pkg{mhca}. Code written for \pkg{mhca}
 #' runs after `library(mhca)` is changed to `library(gmhclust)`.
 #'
-#' @param x The data, as `X` of [gmhclust()].
+#' @param x The data, as `x` of [gmhclust()].
 #' @param thresh The Mahalanobis threshold, as `threshold` of [gmhclust()]: a fraction of the
 #'   observations when below 1, else a count. The default, 0.5, is that of \pkg{mhca}; *Threshold*
 #'   in [gmhclust()] recommends less.
@@ -35,16 +35,15 @@
 #' [gmhclust()].
 #'
 #' @return The value of [gmhclust()]. With apriori clusters it also has mhca's name for their
-#' labels,
-#'   component `g`.
+#'   labels, component `g`.
 #' @inheritSection gmhclust Errors
 #' @inherit gmhclust references
 #' @seealso [gmhclust()]; [cutreeApriori()] and other functions with mhca's names.
 #'
 #' @examples
-#' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 40), 1:14])
-#' h <- mhclust(X, thresh = 0.1, quick = TRUE, warn = FALSE)
-#' plot(h, labels = FALSE, hang = 0)
+#' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 40), 1:14])
+#' tree <- mhclust(x, thresh = 0.1, quick = TRUE, warn = FALSE)
+#' plot(tree, labels = FALSE, hang = 0)
 #' @export
 # nolint start: object_name_linter. The names are mhca's.
 mhclust <- function(x,
@@ -65,7 +64,9 @@ mhclust <- function(x,
   of_data <- extra[names(extra) %in% observation_options]
   x <- do.call(as_observations, c(list(x, "x", call, wide = TRUE), of_data), quote = TRUE)
   tell_redundant(x, "x", call)
-  backend <- if (is.null(extra$backend)) backends else extra$backend
+  for (arg in c("backend", "threads", "devices")) {
+    if (!arg %in% names(extra)) extra[arg] <- list(session_option(arg))
+  }
   threads <- extra$threads
   if (!check_flag(gParallel, "gParallel", call) && is.null(threads)) threads <- 1L
   if (!is_single_number(verb)) {
@@ -77,15 +78,15 @@ mhclust <- function(x,
     threshold = threshold_members(thresh, nrow(x), "thresh", call),
     clusters = apriori_clusters(labels_of(g), nrow(x), "g", call),
     subthreshold = check_choice(subthreshHandling, subthreshold_kinds, "subthreshHandling", call),
-    quick = check_flag(quick, "quick", call),
+    distance = if (check_flag(quick, "quick", call)) "centroid" else "full",
     normalize = check_flag(normalize, "normalize", call),
     scale = check_flag(scale, "scale", call),
     apriori_intra = check_flag(gIntra, "gIntra", call),
-    device = check_device(backend, threads, extra$devices, call),
-    progress = check_flag(progress, "progress", call),
+    device = check_device(extra$backend, threads, extra$devices, call),
+    progress = check_progress(progress, call),
     workers = workers,
     worker_device = if (!is.null(workers)) {
-      check_device(backend, threads, extra$devices, call, workers)
+      check_device(extra$backend, threads, extra$devices, call, workers)
     },
     warn = check_flag(warn, "warn", call)
   )
@@ -112,7 +113,7 @@ backend_options <- function(extra, call) {
       ngettext(length(ignored), "ignored argument: ", "ignored arguments: "),
       paste(ignored, collapse = ", ")
     )
-    warning(gmhclust_condition(c("gmhclust_warning", "warning"), text, call))
+    warn_user("ignored", text, call)
   }
   extra[known]
 }

@@ -3,7 +3,7 @@
 #' Gives populations names, which pictures, counts and other objects then show in place of numbers,
 #' and merges those that get the same name.
 #'
-#' @param x Populations, from [cut_populations()] or `predict()`, or their model, of class
+#' @param populations Populations, from [cut_populations()] or `predict()`, or their model, of class
 #'   `population_model`.
 #' @param names The new names, in one of three forms:
 #'   * numbers of populations, or their present names, each with its new name:
@@ -24,24 +24,25 @@
 #' A population that was merged may consist of several clusters of the tree. Its model keeps the
 #' mean and covariance of each of them.
 #'
-#' @return `x` with the names as attribute `levels`, so that `levels(x)` has them, and
-#'   `c("none", levels(x))[x + 1]` the name for each cell. After a merge also `k`, `sizes`, `roots`,
-#'   `separation` and `model` are those of the merged populations: `roots` has the clusters of all
-#'   parts, and the `valley` of a population that was merged, or whose nearest one was, is `NA`,
-#'   because it is not known. In a `population_model`, components `levels` and `population` change.
+#' @return `populations` with the names as attribute `levels`, so that `levels()` has them, and
+#'   `c("none", levels(populations))[populations + 1]` the name for each cell. After a merge also
+#'   `k`, `sizes`, `roots`, `separation` and `model` are those of the merged populations: `roots`
+#'   has the clusters of all parts, and the `valley` of a population that was merged, or whose
+#'   nearest one was, is `NA`, because it is not known. In a `population_model`, components `levels`
+#'   and `population` change.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `x` is something else, or if `names` has a number
-#' or name of no population, mentions one twice, or has an empty name.
+#' A condition of class `gmhclust_error_input` if `populations` is something else, or if `names` has
+#' a number or name of no population, mentions one twice, or has an empty name.
 #' @seealso [cut_populations()], [plot_populations()], [count_populations()], [add_populations()]
 #' @examples
 #' cells <- lymphocytes()[seq(1, 20000, by = 20), ]
 #' x <- as.matrix(cells[c("CD3", "CD4", "CD8", "CD56")])
-#' h <- gmhclust(x, threshold = 50)
-#' population <- cut_populations(h, k = 5, min_members = 20)
+#' tree <- gmhclust(x, threshold = 50)
+#' population <- cut_populations(tree, k = 5, min_members = 20)
 #'
 #' named <- name_populations(population, c("CD4 T" = 1, "CD8 T" = 2))
 #' levels(named)
-#' plot_populations(h, x, named, engine = "base")
+#' plot_populations(tree, x, named, engine = "base")
 #'
 #' # The same name merges:
 #' merged <- name_populations(named, c("T" = "CD4 T", "T" = "CD8 T"))
@@ -53,22 +54,23 @@
 #' by_gate <- name_populations(population, colnames(of_gates)[max.col(of_gates, "first")])
 #' table(c("none", levels(by_gate))[by_gate + 1])
 #' @export
-name_populations <- function(x, names) {
+name_populations <- function(populations, names) {
   call <- match.call()
-  if (inherits(x, "population_model")) {
-    check_model_names(x, call)
-    named <- new_names(x$levels, names, call)
-    sizes <- sum_by(x$sizes, x$population, length(x$levels))
-    return(renamed_model(x, merging_of(named, sizes, x$population)))
+  if (inherits(populations, "population_model")) {
+    model <- populations
+    check_model_names(model, call)
+    named <- new_names(model$levels, names, call)
+    sizes <- sum_by(model$sizes, model$population, length(model$levels))
+    return(renamed_model(model, merging_of(named, sizes, model$population)))
   }
-  if (!inherits(x, "populations")) {
-    refuse("x", paste("is", describe(x)),
+  if (!inherits(populations, "populations")) {
+    refuse("populations", paste("is", describe(populations)),
            "it must be the value of cut_populations() or predict(), or a population model", call)
   }
-  of <- population_numbers(x, "x", call)
-  check_parts(attributes(x), length(of$names), call)
+  of <- population_numbers(populations, "populations", call)
+  check_parts(attributes(populations), length(of$names), call)
   merging <- merging_of(new_names(of$names, names, call), of$sizes, of$number)
-  merged_populations(x, of, merging)
+  merged_populations(populations, of, merging)
 }
 
 # ---- the new names ------------------------------------------------------------------------------
@@ -196,7 +198,7 @@ check_parts <- function(attributes, k, call) {
     (is.null(roots) || length(roots) == k) &&
     (is.null(separation) || is_separation(separation, k) && all(nearest %in% c(NA, seq_len(k))))
   if (!is_sound) {
-    refuse("x", "has attributes that do not fit",
+    refuse("populations", "has attributes that do not fit",
            "it must be the value of cut_populations() or predict()", call)
   }
   if (inherits(attributes$model, "population_model")) check_model_names(attributes$model, call)
@@ -256,7 +258,7 @@ check_model_names <- function(x, call) {
     all(population %in% seq_along(levels)) && is.numeric(x$sizes) &&
     length(x$sizes) == length(population)
   if (!is_sound) {
-    refuse("x", "has components that do not fit",
+    refuse("populations", "has components that do not fit",
            "it must be attribute `model` of the value of cut_populations()", call)
   }
 }

@@ -290,13 +290,13 @@ check_not_constant <- function(values, call) {
 
 message_of_results <- function(names, call) {
   if (length(names) == 0) return(invisible())
-  message(gmhclust_condition(
-    c("gmhclust_message_channels", "message"),
+  tell_user(
+    "channels",
     paste0(
       "left out ", paste(dQuote(shortened(names), FALSE), collapse = ", "), ", which ",
       ngettext(length(names), "looks like a column", "look like columns"),
-      " of an earlier analysis; `channels` takes ", ngettext(length(names), "it", "them"), "\n"
+      " of an earlier analysis; `channels` takes ", ngettext(length(names), "it", "them")
     ),
     call
-  ))
+  )
 }

@@ -94,7 +94,7 @@
 #'   sce <- SingleCellExperiment::SingleCellExperiment(
 #'     list(exprs = t(as.matrix(cells[1:500, 1:14])))
 #'   )
-#'   h <- gmhclust(sce, threshold = 50, features = c("CD3", "CD4", "CD8"))
+#'   tree <- gmhclust(sce, threshold = 50, features = c("CD3", "CD4", "CD8"))
 #' }
 #'
 #' # A method for a class of your own:
@@ -280,12 +280,12 @@ read_all <- function(x, arg, call) {
   # The dense matrix, and what makes it.
   check_memory(paste0("all values of `", arg, "` need"), 2 * bytes, call)
   if (is_sparse(x) && bytes >= 1e6) {
-    message(gmhclust_condition(
-      c("gmhclust_message_dense", "message"),
+    tell_user(
+      "dense",
       paste0("`", arg, "` is sparse; as a dense matrix, its ", nrow(x), " x ", ncol(x),
-             " values take ", in_megabytes(bytes), "\n"),
+             " values take ", in_megabytes(bytes)),
       call
-    ))
+    )
   }
   as_doubles(as.matrix(x))
 }
@@ -297,7 +297,7 @@ in_megabytes <- function(bytes) paste(shown_count(signif(bytes / 1e6, 2)), "MB")
 message_if_doubtful <- function(x, arg, call, wide = FALSE) {
   text <- c(if (wide) message_of_shape(x, arg), message_of_counters(x, arg))
   if (length(text) == 0) return(invisible())
-  message_of_columns(paste(text, collapse = "\n"), NULL, call)
+  tell_user("columns", paste(text, collapse = "\n"), call)
 }
 
 message_of_shape <- function(x, arg) {

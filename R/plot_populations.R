@@ -3,13 +3,13 @@
 #' Draws the tree above the populations beside a heat map of the median of every marker in each of
 #' them, with their sizes and, if given, gates and samples.
 #'
-#' @param h A tree, an object of class [`hclust`][stats::hclust].
-#' @param X The observations: a numeric matrix or data frame with a row for each observation of the
-#'   tree, or another object that [observations()] takes. If `h` is the top of a tree, from
+#' @param tree A tree, an object of class [`hclust`][stats::hclust].
+#' @param x The observations: a numeric matrix or data frame with a row for each observation of the
+#'   tree, or another object that [observations()] takes. If `tree` is the top of a tree, from
 #'   [cutree_top()] or [cutree_apriori()], the observations of the whole tree.
 #' @param populations The populations: a result of [cut_populations()], or other cluster numbers,
-#'   from 1, of the leaves of `h`, such as those of [gcutree()], with 0 for none; a single number
-#'   `k` means `cut_populations(h, k)`, and `NULL` means `cut_populations(h, X = X)`.
+#'   from 1, of the leaves of `tree`, such as those of [gcutree()], with 0 for none; a single number
+#'   `k` means `cut_populations(tree, k)`, and `NULL` means `cut_populations(tree, x = x)`.
 #' @param gates `NULL`, or a label for each observation, such as the gate that it is in. Bars show
 #'   the shares of the labels in each population.
 #' @param samples `NULL`, or a label for each observation: the sample or donor that it is from; the
@@ -21,7 +21,7 @@
 #' @param engine What draws: package \pkg{ComplexHeatmap} or base graphics. `"auto"` is
 #'   ComplexHeatmap if it is installed.
 #' @param main The title.
-#' @param ... Arguments of [observations()] for X. If ComplexHeatmap draws, also arguments of its
+#' @param ... Arguments of [observations()] for `x`. If ComplexHeatmap draws, also arguments of its
 #'   `Heatmap()`, for the heat map of the medians, such as `row_split` or `col`; and of its
 #'   `draw()`, such as `heatmap_legend_side`.
 #'
@@ -39,14 +39,14 @@
 #' those of the merges that join two populations; outliers that merge in between are left out. If a
 #' population consists of several clusters of the tree that lie apart, it stands where the largest
 #' of them is. A merge that is lower than one of its parts (an inversion) is drawn a little above
-#' it. The time is proportional to the size of X.
+#' it. The time is proportional to the size of `x`.
 #'
 #' @return Invisibly, a list of what is drawn:
 #'   \describe{
 #'     \item{`tree`}{the tree above the populations, of class `hclust`; `NULL` for one population.
 #'       Its labels are their names or numbers, as are the row names of the matrices.}
 #'     \item{`medians`}{matrix: the median of each marker (column) in each population (row), in
-#'       units of X.}
+#'       units of `x`.}
 #'     \item{`sizes`}{the number of observations in each population.}
 #'     \item{`gates`, `samples`}{`NULL`, or matrices with a row for each population: the shares of
 #'       gates in the population, and the shares of the population in each sample.}
@@ -57,18 +57,18 @@
 #' A message of class `gmhclust_message_picture` if the picture has no room for all text.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if an argument is invalid, if `populations` are
-#' not clusters of `h`, or if the graphics device is too small for any picture.
+#' not clusters of `tree`, or if the graphics device is too small for any picture.
 #' @seealso [cut_populations()], [name_populations()], [plot_tree()]
 #' @examples
 #' cells <- lymphocytes()[seq(1, 20000, by = 5), ]
-#' X <- as.matrix(cells[1:14])
-#' h <- gmhclust(X, threshold = 50, apriori = 300)
+#' x <- as.matrix(cells[1:14])
+#' tree <- gmhclust(x, threshold = 50, apriori = 300)
 #' gate <- with(cells, ifelse(CD3 < 50, "no T cell", ifelse(CD4 > CD8, "CD4 T", "CD8 T")))
-#' plot_populations(h, X, 7, gates = gate, engine = "base")
-#' plot_populations(h, X, 7, samples = cells$ids, engine = "base")
+#' plot_populations(tree, x, 7, gates = gate, engine = "base")
+#' plot_populations(tree, x, 7, samples = cells$ids, engine = "base")
 #' @export
-plot_populations <- function(h,
-                             X, # nolint: object_name_linter.
+plot_populations <- function(tree,
+                             x,
                              populations = NULL,
                              gates = NULL,
                              samples = NULL,
@@ -77,16 +77,16 @@ plot_populations <- function(h,
                              main = NULL,
                              ...) {
   call <- match.call()
-  check_tree(h, "h", call)
+  check_tree(tree, "tree", call)
   scale <- check_flag(scale, "scale", call)
   engine <- check_choice(engine, c("auto", "ComplexHeatmap", "base"), "engine", call)
   engine <- heatmap_engine(engine, call)
   more <- arguments_of_engine(engine, ...)
-  leaf <- if (is.null(h$leaf)) seq_along(h$order) else h$leaf
-  x <- do.call(points_of_leaves, c(list(X, length(leaf), "X", call), more$observations),
+  leaf <- if (is.null(tree$leaf)) seq_along(tree$order) else tree$leaf
+  x <- do.call(points_of_leaves, c(list(x, length(leaf), "x", call), more$observations),
                quote = TRUE)
-  shown <- shown_populations(h, populations, "populations", call, x)
-  tree <- population_tree(h, shown, "populations", call)
+  shown <- shown_populations(tree, populations, "populations", call, x)
+  tree <- population_tree(tree, shown, "populations", call)
   if (is.null(samples)) samples <- attr(x, "sample")
   population <- shown$population[leaf]
   content <- list(
@@ -107,10 +107,10 @@ plot_populations <- function(h,
   invisible(content)
 }
 
-# cut_populations(h, k, X = x) for the argument `arg` of another function, which has no
+# cut_populations(tree, k, x = x) for the argument `arg` of another function, which has no
 # `min_members`.
-populations_of_number <- function(h, k, x, arg, call) {
-  tryCatch(cut_populations(h, k, X = if (is.null(k)) x), gmhclust_error_input = function(e) {
+populations_of_number <- function(tree, k, x, arg, call) {
+  tryCatch(cut_populations(tree, k, x = if (is.null(k)) x), gmhclust_error_input = function(e) {
     if (!identical(e$refused$arg, "k")) stop(e)
     needs <- sub(" (see `min_members`)", "", e$refused$needs, fixed = TRUE)
     if (needs != e$refused$needs) {
@@ -122,14 +122,14 @@ populations_of_number <- function(h, k, x, arg, call) {
 }
 
 # The tree above the populations: an hclust tree of k leaves, NULL for k = 1.
-population_tree <- function(h, shown, arg, call) {
-  n <- length(h$order)
+population_tree <- function(tree, shown, arg, call) {
+  n <- length(tree$order)
   k <- shown$k
-  child <- ifelse(h$merge < 0, -h$merge, h$merge + n)
+  child <- ifelse(tree$merge < 0, -tree$merge, tree$merge + n)
   first <- child[, 1]
   second <- child[, 2]
   # By node: 0 for no population, p > 0 for population p, -j for merge j of the result.
-  content <- c(largest_parts(h, shown), integer(n - 1L))
+  content <- c(largest_parts(tree, shown), integer(n - 1L))
   joins <- logical(n - 1L)
   merges <- 0L
   for (j in seq_len(n - 1L)) {
@@ -140,23 +140,23 @@ population_tree <- function(h, shown, arg, call) {
     content[n + j] <- if (joins[j]) -merges else if (a == 0L) b else a
   }
   if (merges != k - 1L) {
-    refuse(arg, "are no clusters of `h`", "use cut_populations() or gcutree()", call)
+    refuse(arg, "are no clusters of `tree`", "use cut_populations() or gcutree()", call)
   }
   if (k == 1) return(NULL)
   merge <- sort_merge_rows(-cbind(content[first[joins]], content[second[joins]]))
   new_hclust(
-    merge, h$height[joins], leaf_order(merge, call), shown$names, h$method, h$call,
-    h$dist.method
+    merge, tree$height[joins], leaf_order(merge, call), shown$names, tree$method, tree$call,
+    tree$dist.method
   )
 }
 
 # As `shown$core`, with 0 in all but the largest cluster of a population that is a union of several.
-largest_parts <- function(h, shown) {
+largest_parts <- function(tree, shown) {
   core <- shown$core
   roots <- shown$roots
   if (all(lengths(roots) < 2)) return(core)
-  members <- leaf_members(h)
-  nodes <- tree_nodes(h$merge, members)
+  members <- leaf_members(tree)
+  nodes <- tree_nodes(tree$merge, members)
   for (p in which(lengths(roots) > 1)) {
     node <- ifelse(roots[[p]] > 0, roots[[p]] + nodes$count, -roots[[p]])
     part <- leaves_inside(nodes, node)

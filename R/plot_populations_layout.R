@@ -393,11 +393,11 @@ fit_note <- function(notes, room) {
 # Says what is left out of the picture.
 tell_notes <- function(plan, call) {
   if (length(plan$notes) == 0) return(invisible())
-  message(gmhclust_condition(
-    c("gmhclust_message_picture", "message"),
+  tell_user(
+    "picture",
     paste0("a picture of ", shown_size(plan$size),
            " inches has no room for all text: ", paste(plan$notes, collapse = "; "),
-           ". A larger graphics device shows more.\n"),
+           ". A larger graphics device shows more."),
     call
-  ))
+  )
 }

@@ -9,10 +9,10 @@
 #' @param ... Graphical parameters, and `main`, `xlab` and `ylab`, for the upper part.
 #'
 #' @details
-#' In column `k`, a rectangle is a population of `cut_populations(h, k)`; its height is its share of
-#' all members, and grey are members in none. A rectangle stays in its place for greater `k`, so the
-#' populations into which it is divided stand within it. Its colour is that of the population of `x`
-#' that contains it, and the parts of a population of several clusters have one colour; what
+#' In column `k`, a rectangle is a population of `cut_populations(tree, k)`; its height is its share
+#' of all members, and grey are members in none. A rectangle stays in its place for greater `k`, so
+#' the populations into which it is divided stand within it. Its colour is that of the population of
+#' `x` that contains it, and the parts of a population of several clusters have one colour; what
 #' contains several populations is white.
 #'
 #' The point below column `k` is the valley of the split that leads from `k` - 1 to `k` populations:
@@ -27,9 +27,9 @@
 #' populations, or if `most` is invalid.
 #' @seealso [plot_populations()] for the medians of populations; [plot_tree()].
 #' @examples
-#' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])
-#' h <- gmhclust(X, threshold = 50)
-#' plot(cut_populations(h, X = X), most = 20)
+#' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])
+#' tree <- gmhclust(x, threshold = 50)
+#' plot(cut_populations(tree, x = x), most = 20)
 #' @export
 plot.populations <- function(x, most = 30, ...) {
   call <- match.call()

@@ -33,11 +33,11 @@
 #' `leaves` is invalid.
 #' @seealso [plot_populations()], [cut_populations()], [cutree_top()]
 #' @examples
-#' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 5), 1:14])
-#' h <- gmhclust(X, threshold = 50, apriori = 300)
-#' plot_tree(h, populations = 7)
+#' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 5), 1:14])
+#' tree <- gmhclust(x, threshold = 50, apriori = 300)
+#' plot_tree(tree, populations = 7)
 #'
-#' top <- cutree_top(h, 20)
+#' top <- cutree_top(tree, 20)
 #' plot(top, hang = -1)
 #' @export
 plot_tree <- function(tree, ..., populations = NULL, leaves = NULL) {
@@ -48,7 +48,7 @@ plot_tree <- function(tree, ..., populations = NULL, leaves = NULL) {
   if (shows_all && (is.null(populations) || isFALSE(populations))) {
     drawn <- tree
     # stats writes the function and the data of the call below the plot.
-    if (!is.call(tree$call) || length(tree$call) < 2) drawn$call <- quote(gmhclust(X))
+    if (!is.call(tree$call) || length(tree$call) < 2) drawn$call <- quote(gmhclust(x))
     plot(drawn, ...)
     return(invisible(tree))
   }
@@ -69,11 +69,11 @@ largest_plain_plot <- 1000L
 default_leaves <- 200L
 most_leaves <- 2000L
 
-check_leaves <- function(leaves, h, population, call) {
-  n <- length(h$order)
+check_leaves <- function(leaves, tree, population, call) {
+  n <- length(tree$order)
   if (is.null(leaves)) {
     if (n <= largest_plain_plot) return(n)
-    apart <- n - lowest_join(h$merge, population) + 1L
+    apart <- n - lowest_join(tree$merge, population) + 1L
     return(min(n, most_leaves, max(default_leaves, apart)))
   }
   if (!is_single_number(leaves) || leaves < 2 || leaves != round(leaves)) {
@@ -86,10 +86,10 @@ check_leaves <- function(leaves, h, population, call) {
 # their `names`; the `roots` of each, if they are known; and `core`, as `population`, but 0 for
 # leaves that only rest = "nearest" gave a population. `x` is the observations of the tree, if they
 # are known.
-shown_populations <- function(h, populations, arg, call, x = NULL) {
-  n <- length(h$order)
+shown_populations <- function(tree, populations, arg, call, x = NULL) {
+  n <- length(tree$order)
   if (is.null(populations) || is_single_number(populations)) {
-    populations <- populations_of_number(h, populations, x, arg, call)
+    populations <- populations_of_number(tree, populations, x, arg, call)
   }
   numbers <- plain_populations(populations)
   is_whole <- is_population_numbers(numbers)
@@ -109,7 +109,7 @@ shown_populations <- function(h, populations, arg, call, x = NULL) {
   roots <- if (inherits(populations, "populations")) attr(populations, "roots")
   if (!is.null(roots)) check_roots(roots, n, k, arg, call)
   core <- population
-  if (isTRUE(attr(populations, "nearest"))) core <- core_populations(h, roots)
+  if (isTRUE(attr(populations, "nearest"))) core <- core_populations(tree, roots)
   names <- shown_names(population_names(populations, k, arg, call)[seq_len(k)], seq_len(k))
   list(population = population, k = as.integer(k), names = names, core = core, roots = roots)
 }
@@ -126,8 +126,8 @@ check_roots <- function(roots, n, k, arg, call) {
 }
 
 # The population of each leaf below one of its `roots`, 0 for the others.
-core_populations <- function(h, roots) {
-  nodes <- tree_nodes(h$merge, leaf_members(h))
+core_populations <- function(tree, roots) {
+  nodes <- tree_nodes(tree$merge, leaf_members(tree))
   ids <- unlist(roots)
   part <- leaves_inside(nodes, ifelse(ids > 0, ids + nodes$count, -ids))
   c(0L, rep(seq_along(roots), lengths(roots)))[part + 1L]
@@ -157,19 +157,19 @@ lowest_join <- function(merge, population) {
 
 # What draw_top() draws: the tree `top`; by leaf of it, the `width`, the height of the last merge
 # `inside`, and the `population` of most members; and the content of each node, see contents().
-top_picture <- function(h, leaves, shown, call) {
-  n <- length(h$order)
+top_picture <- function(tree, leaves, shown, call) {
+  n <- length(tree$order)
   if (leaves == n) {
-    top <- h
+    top <- tree
     leaf <- seq_len(n)
     inside <- numeric(n)
   } else {
-    leaf <- cut_once(h$merge, leaves, call)
-    top <- top_of(h, leaf, leaves, call)
-    inside <- heights_inside(h, leaf, leaves)
+    leaf <- cut_once(tree$merge, leaves, call)
+    top <- top_of(tree, leaf, leaves, call)
+    inside <- heights_inside(tree, leaf, leaves)
   }
   counts <- matrix(0, leaves, shown$k + 1)
-  sums <- rowsum(as.double(leaf_members(h)), leaf + leaves * shown$core)
+  sums <- rowsum(as.double(leaf_members(tree)), leaf + leaves * shown$core)
   counts[as.integer(rownames(sums))] <- sums
   several <- rowSums(counts[, -1, drop = FALSE] > 0) > 1
   # Members of no population do not count if there are others, as in contents().
@@ -177,17 +177,17 @@ top_picture <- function(h, leaves, shown, call) {
   list(
     top = top, width = rowSums(counts), inside = inside, population = population, k = shown$k,
     names = shown$names, roots = shown$roots,
-    content = contents(top$merge, ifelse(several, -1L, population)), method = h$method
+    content = contents(top$merge, ifelse(several, -1L, population)), method = tree$method
   )
 }
 
 # The height of the last merge within each leaf of the top; 0 for a single leaf of the tree.
-heights_inside <- function(h, leaf, leaves) {
+heights_inside <- function(tree, leaf, leaves) {
   inner <- length(leaf) - leaves
-  some <- some_leaf(h$merge, inner)
+  some <- some_leaf(tree$merge, inner)
   last <- which(!is.na(some))
   inside <- numeric(leaves)
-  inside[leaf[some[last]]] <- h$height[last]
+  inside[leaf[some[last]]] <- tree$height[last]
   inside
 }
 

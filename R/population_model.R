@@ -4,8 +4,8 @@
 #' cells each: a mixture of normal distributions. `predict()` maps the cells of other samples to
 #' them; `population_model()` returns only what that needs, to save it.
 #'
-#' @param x An object of class `populations` that [cut_populations()] found with `X`; or a model,
-#'   which is returned.
+#' @param populations An object of class `populations` that [cut_populations()] found with `x`; or
+#'   a model, which is returned.
 #' @param object An object of class `populations`, or its model.
 #' @param newdata The cells to map: any object that [observations()] takes, also with one row or
 #'   none. Where it and the data of the populations have column names, columns are matched by name:
@@ -30,7 +30,7 @@
 #' The distance of a cell y from a population with mean c and covariance S is
 #' \eqn{\sqrt{(y - c)^T S^{-1} (y - c)}}, the square root of [stats::mahalanobis()]. S has the
 #' divisor m - 1 for m members, as in [stats::cov()]. The members are those before
-#' `rest = "nearest"`, so outliers do not count. `predict(p, X)` by distance gives cells outside of
+#' `rest = "nearest"`, so outliers do not count. `predict(p, x)` by distance gives cells outside of
 #' all populations the population that `rest = "nearest"` gives them, but may give members of one
 #' population another that is nearer.
 #'
@@ -92,7 +92,7 @@
 #' @examples
 #' cells <- as.matrix(lymphocytes()[1:14])
 #' some <- cells[seq(1, nrow(cells), by = 20), ]
-#' found <- cut_populations(gmhclust(some, threshold = 50), k = 7, min_members = 20, X = some)
+#' found <- cut_populations(gmhclust(some, threshold = 50), k = 7, min_members = 20, x = some)
 #'
 #' # The populations of all cells, without those that are far from each:
 #' all <- predict(found, cells, beyond = 0.999)
@@ -107,16 +107,22 @@
 #' saveRDS(population_model(found), file)
 #' predict(readRDS(file), cells[1:3, ], type = "distance", top = 2)
 #' @export
-population_model <- function(x) {
-  check_population_model(x, "x", match.call())
+population_model <- function(populations) {
+  check_population_model(populations, "populations", match.call())
 }
 
 #' @rdname population_model
 #' @importFrom stats predict
 #' @export
-predict.populations <- function(object, newdata, type = c("class", "distance", "posterior"),
-                                by = c("distance", "posterior"), beyond = 1, top = NULL,
-                                threads = NULL, progress = interactive(), ...) {
+predict.populations <- function(object,
+                                newdata,
+                                type = c("class", "distance", "posterior"),
+                                by = c("distance", "posterior"),
+                                beyond = 1,
+                                top = NULL,
+                                threads = getOption("gmhclust.threads"),
+                                progress = getOption("gmhclust.progress", interactive()),
+                                ...) {
   predict_populations(object, newdata, type, by, beyond, top, threads, progress, match.call(), ...)
 }
 
@@ -148,11 +154,12 @@ print.population_model <- function(x, ...) {
 
 # The model, by the columns `used` of x, of the populations of its rows, 0 for none. `levels` are
 # their names.
-fit_populations <- function(x, used, population, levels, call, threads = NULL) {
+fit_populations <- function(x, used, population, levels, call,
+                            threads = session_option("threads")) {
   k <- length(levels)
   fitted <- run_job(
     job_fit_populations(x, used, as.integer(population), k,
-                        check_threads(threads, "threads", call)),
+                        check_threads(threads, call)),
     FALSE, "Estimating populations", call
   )
   tell_singular_populations(fitted, levels, call)
@@ -184,7 +191,8 @@ tell_singular_populations <- function(fitted, levels, call) {
   if (length(singular) > most_named) {
     singular <- c(singular[seq_len(most_named)], paste(length(singular) - most_named, "more"))
   }
-  message_of_columns(
+  tell_user(
+    "singular",
     paste0(
       if (several) "the covariances of populations " else "the covariance of population ",
       paste(singular, collapse = ", "), if (several) " are singular" else " is singular",
@@ -196,7 +204,7 @@ tell_singular_populations <- function(fitted, levels, call) {
                " the pooled covariance within all populations")
       }
     ),
-    "gmhclust_message_singular", call
+    call
   )
 }
 
@@ -208,7 +216,7 @@ check_population_model <- function(x, arg, call) {
     model <- attr(x, "model", exact = TRUE)
     if (is.null(model)) {
       refuse(arg, "was found without observations, so it has no means and covariances",
-             "give them to cut_populations() as `X`", call)
+             "give them to cut_populations() as `x`", call)
     }
     # They may have been named since.
     if (is.list(model)) model$levels <- attr(x, "levels", exact = TRUE)
@@ -273,8 +281,8 @@ predict_populations <- function(object, newdata, type, by, beyond, top, threads,
     refuse("newdata", "is missing", "it needs the cells to map, with observations in rows", call)
   }
   wanted <- check_wanted(type, by, beyond, top, model, call)
-  threads <- check_threads(threads, "threads", call)
-  progress <- check_flag(progress, "progress", call)
+  threads <- check_threads(threads, call)
+  progress <- check_progress(progress, call)
   x <- as_unchecked_rows(newdata, "newdata", call, ...)
   at <- columns_of_model(x, model, "newdata", call)
   search <- list(model = model_for_job(model), wanted = wanted, threads = threads, call = call)
@@ -422,13 +430,13 @@ new_predicted <- function(population, cells, model) {
 
 # `population` with the nearest populations of the model in place of 0. The rows of x are those that
 # the model was made of.
-with_nearest <- function(x, population, model, call, threads = NULL) {
+with_nearest <- function(x, population, model, call, threads = session_option("threads")) {
   loose <- which(population == 0L)
   if (length(loose) == 0) return(population)
   check_memory("the cells in no population need", 8 * length(loose) * ncol(x), call)
   wanted <- check_wanted("class", "distance", 1, NULL, model, call)
   search <- list(model = model_for_job(model), wanted = wanted,
-                 threads = check_threads(threads, "threads", call), call = call)
+                 threads = check_threads(threads, call), call = call)
   found <- assign_block(x[loose, , drop = FALSE], model$used, search, FALSE, 0L)
   population[loose] <- found$index
   population

@@ -14,8 +14,8 @@ new_settings <- function(...) {
 #' @param ... Not used.
 #' @return `x`, invisibly.
 #' @examples
-#' h <- gmhclust(lymphocytes()[1:500, 1:14], threshold = 50)
-#' h$settings
+#' tree <- gmhclust(lymphocytes()[1:500, 1:14], threshold = 50)
+#' tree$settings
 #' @export
 print.gmhclust_settings <- function(x, ...) {
   if (!is.list(x) || !is_single_number(x$observations)) {

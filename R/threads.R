@@ -1,14 +1,14 @@
 # The number of CPU threads: the user's argument, or a default from R's and OpenMP's settings.
 
-check_threads <- function(threads, arg, call) {
+check_threads <- function(threads, call) {
   if (is.null(threads)) return(default_threads())
-  capped_threads(check_thread_count(threads, arg, call), arg, call)
+  capped_threads(check_thread_count(threads, call), call)
 }
 
-check_thread_count <- function(threads, arg, call) {
+check_thread_count <- function(threads, call) {
   if (!is_thread_count(threads)) {
     needs <- "it must be a whole number of at least 1, or NULL for the default"
-    refuse(arg, paste("is", describe(threads)), needs, call)
+    refuse(argument_name("threads", threads), paste("is", describe(threads)), needs, call)
   }
   as.integer(threads)
 }
@@ -19,17 +19,18 @@ check_thread_count <- function(threads, arg, call) {
 most_threads <- function() max(8L, 4L * usable_cores())
 
 # The number of threads that the user asked for, or the most that help, with a message.
-capped_threads <- function(threads, arg, call) {
+capped_threads <- function(threads, call) {
   most <- most_threads()
   if (threads <= most) return(threads)
   cores <- usable_cores()
-  message(gmhclust_condition(
-    c("gmhclust_message_threads", "message"),
-    paste0("`", arg, "` is ", format_number(threads), " and was capped at ", format_number(most),
-           ": this process may use ", format_number(cores), ngettext(cores, " core", " cores"),
-           ", and more threads only take longer\n"),
+  tell_user(
+    "threads",
+    paste0("`", argument_name("threads", threads), "` is ", format_number(threads),
+           " and was capped at ", format_number(most), ": this process may use ",
+           format_number(cores), ngettext(cores, " core", " cores"),
+           ", and more threads only take longer"),
     call
-  ))
+  )
   most
 }
 

@@ -18,14 +18,14 @@ count_workers <- function(workers) {
 
 # The number of threads of each worker: the user's argument; by default, an equal share for workers
 # on this machine, and NULL, for the default of the worker's machine, on others.
-worker_threads <- function(threads, workers, arg, call) {
-  if (is.null(workers)) return(check_threads(threads, arg, call))
+worker_threads <- function(threads, workers, call) {
+  if (is.null(workers)) return(check_threads(threads, call))
   if (are_local(workers)) {
-    if (!is.null(threads)) return(check_threads(threads, arg, call))
+    if (!is.null(threads)) return(check_threads(threads, call))
     return(max(1L, default_threads() %/% count_workers(workers)))
   }
   # Another machine may have more cores; with_local_threads() counts them there.
-  if (!is.null(threads)) check_thread_count(threads, arg, call)
+  if (!is.null(threads)) check_thread_count(threads, call)
 }
 
 # Whether workers are known to be processes of this machine.
@@ -70,7 +70,7 @@ run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
   if (length(failed) > 0) {
     failure <- values[[failed[1]]]
     message <- paste0(name(tasks[[failed[1]]]), ": ", failure$message, hint)
-    stop(gmhclust_condition(failure$class, message, call))
+    stop(gmhclust_error(failure$kind, message, call))
   }
   values
 }
@@ -104,14 +104,13 @@ run_share <- function(tasks, work, shared) {
 }
 
 # An error as an object to send to another process: its message and, if this package raised it, its
-# class.
+# kind.
 as_failure <- function(condition) {
-  class <- if (inherits(condition, "gmhclust_error")) {
-    setdiff(class(condition), "condition")
-  } else {
-    c("gmhclust_error", "error")
+  kind <- if (inherits(condition, "gmhclust_error")) {
+    sub("^gmhclust_error_?", "", class(condition)[1])
   }
-  structure(list(message = conditionMessage(condition), class = class), class = "gmhclust_failure")
+  if (identical(kind, "")) kind <- NULL
+  structure(list(message = conditionMessage(condition), kind = kind), class = "gmhclust_failure")
 }
 
 # The error that a worker was lost, with the names of the tasks that are not done.
@@ -121,5 +120,5 @@ lost_worker_error <- function(condition, names, hint, call) {
     "a worker of `BPPARAM` was lost, and these are not done: ", paste(names, collapse = ", "),
     " (", conditionMessage(condition), ")", hint
   )
-  gmhclust_condition(c("gmhclust_error_worker", "gmhclust_error", "error"), message, call)
+  gmhclust_error("worker", message, call)
 }

@@ -26,9 +26,9 @@
 #' table(clusterRows(as.matrix(iris[1:4]), GkmeansParam(3, nstart = 5)), iris$Species)
 #'
 #' # 100 k-means clusters, then their centers by linkage:
-#' X <- as.matrix(lymphocytes()[1:14])
+#' x <- as.matrix(lymphocytes()[1:14])
 #' steps <- TwoStepParam(first = GkmeansParam(100), second = HclustParam(cut.params = list(k = 6)))
-#' table(clusterRows(X, steps))
+#' table(clusterRows(x, steps))
 #' @name GkmeansParam-class
 #' @aliases GkmeansParam-class
 NULL
@@ -47,7 +47,7 @@ S4Vectors::setValidity2("GkmeansParam", function(object) {
     check_number(object@iter.max, "iter.max", 1, whole = TRUE),
     check_number(object@nstart, "nstart", 1, whole = TRUE),
     check_one_of(object@init, "init", choices_of("gkmeans", "init")),
-    check_more(object@more, "gkmeans", c("X", "centers", "iter.max", "nstart", "init"))
+    check_more(object@more, "gkmeans", c("x", "centers", "iter.max", "nstart", "init"))
   )
 })
 

@@ -89,7 +89,7 @@ S4Vectors::setValidity2("GknnParam", function(object) {
   all_valid(
     check_one_of(object@distance, "distance", names(metrics)),
     if (!is.null(object@threads)) check_number(object@threads, "threads", 1, whole = TRUE),
-    check_one_of(object@backend, "backend", choices_of("gknn", "backend"))
+    check_one_of(object@backend, "backend", c("auto", "cpu", "cuda"))
   )
 })
 
@@ -97,11 +97,11 @@ S4Vectors::setValidity2("GknnParam", function(object) {
 #' @export
 GknnParam <- function(distance = c("Euclidean", "Manhattan", "Cosine"), # nolint
                       threads = NULL,
-                      backend = c("auto", "cpu", "cuda"),
-                      devices = NULL) {
+                      backend = getOption("gmhclust.backend", "auto"),
+                      devices = getOption("gmhclust.devices")) {
   methods::new(
     "GknnParam", distance = first_choice(distance, missing(distance)), threads = threads,
-    backend = first_choice(backend, missing(backend)), devices = devices
+    backend = backend, devices = devices
   )
 }
 

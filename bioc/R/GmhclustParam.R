@@ -17,7 +17,7 @@
 #'   nearest one (`"nearest"`) or none (`"none"`). `"nearest"` is the default, because other
 #'   functions of a pipeline, such as `approxSilhouette()`, stop at rows without a cluster.
 #' @param ... Other arguments of [gmhclust::gmhclust()], by name: `normalize`, `scale`,
-#'   `apriori_intra`, `backend`, `threads`, `devices`, `BPPARAM`, `progress`, `warn`.
+#'   `apriori_intra`, `redundant`, `warn`, `backend`, `threads`, `devices`, `progress`, `BPPARAM`.
 #' @param x For `clusterRows()`, a matrix with an observation in each row, or another object that
 #'   [gmhclust::observations()] takes.
 #' @param BLUSPARAM A `GmhclustParam` object.
@@ -39,15 +39,15 @@
 #'
 #' @examples
 #' library(bluster)
-#' X <- as.matrix(lymphocytes()[seq(1, 20000, by = 20), 1:14])
-#' clusters <- clusterRows(X, GmhclustParam(k = 5, min_members = 20))
+#' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 20), 1:14])
+#' clusters <- clusterRows(x, GmhclustParam(k = 5, min_members = 20))
 #' table(clusters)
-#' tapply(approxSilhouette(X, clusters)$width, clusters, mean)
+#' tapply(approxSilhouette(x, clusters)$width, clusters, mean)
 #'
 #' # All cells, with apriori clusters from k-means, and the tree:
 #' set.seed(1)
 #' param <- GmhclustParam(apriori = 30, k = 5, min_members = 20, rest = "none")
-#' result <- clusterRows(X, param, full = TRUE)
+#' result <- clusterRows(x, param, full = TRUE)
 #' table(result$clusters, useNA = "ifany")
 #' result$objects$hclust
 #' @name GmhclustParam-class
@@ -67,7 +67,7 @@ methods::setClass(
 )
 
 # The arguments of gmhclust() that are slots, or that clusterRows() gives.
-gmhclust_slots <- c("X", "threshold", "apriori", "subthreshold", "distance", "quick")
+gmhclust_slots <- c("x", "threshold", "apriori", "subthreshold", "distance")
 
 S4Vectors::setValidity2("GmhclustParam", function(object) {
   is_tree <- identical(object@cut, "tree")
@@ -164,7 +164,7 @@ cut_tree <- function(tree, x, param) {
   } else {
     cut_populations(
       tree, k = param@k, min_members = param@min_members, rest = param@rest,
-      X = if (param@rest == "nearest" || is.null(param@k)) x
+      x = if (param@rest == "nearest" || is.null(param@k)) x
     )
   }
   check_cut(clusters, nrow(tree$merge) + 1L)

@@ -9,7 +9,7 @@ observations_of <- function(x) {
 # Calls the function `of` of gmhclust. Its call, which trees and errors show, has short arguments as
 # values and long ones, such as the data, as names.
 run_gmhclust <- function(of, x, arguments) {
-  values <- c(list(X = x), utils::modifyList(list(progress = FALSE), arguments, keep.null = TRUE))
+  values <- c(list(x = x), utils::modifyList(list(progress = FALSE), arguments, keep.null = TRUE))
   is_short <- vapply(values, is.atomic, NA) & lengths(values) == 1 | vapply(values, is.null, NA)
   shown <- lapply(names(values), as.name)
   shown[is_short] <- values[is_short]

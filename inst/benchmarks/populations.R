@@ -20,7 +20,7 @@
 #   rows, lowest_rows         the ARI of the results for the cells in their order and in a random
 #                             order, mean and lowest over --repeats orders
 # "full", "centroid", and the same with "apriori" (1,000 clusters of k-means) are trees of
-# gmhclust() with defaults, cut by cut_populations(h, X = x, rest = "nearest"); "finer" is its finer
+# gmhclust() with defaults, cut by cut_populations(h, x = x, rest = "nearest"); "finer" is its finer
 # level. "k" means that the method was given the number of gates. Other methods:
 #   average, Ward    ghclust(), cut by gcutree(); "our cut" is cut_populations() without k
 #   k-means          gkmeans(), 10 starts
@@ -85,7 +85,7 @@ linkage_tree <- function(task, x, method) {
 # has if these are fewer.
 our_cut <- function(tree, x, k = NULL, ...) {
   cut <- function(k) {
-    suppressMessages(cut_populations(tree, k, rest = "nearest", X = x, ...))
+    suppressMessages(cut_populations(tree, k, rest = "nearest", x = x, ...))
   }
   if (is.null(k)) return(as.integer(cut(NULL)))
   for (fewer in k:1) {

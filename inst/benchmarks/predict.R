@@ -22,7 +22,7 @@ source(file.path(dirname(script), "common.R"))
 populations <- function() {
   x <- markers()[seq(1, 20000, by = 10), ]
   tree <- gmhclust(x, 50, progress = FALSE, warn = FALSE)
-  population_model(cut_populations(tree, 7, 20, X = x))
+  population_model(cut_populations(tree, 7, 20, x = x))
 }
 
 timed <- function(row, n, options, threads = options$threads) {

@@ -19,7 +19,7 @@ tree_above <- function(n, clusters) {
   set.seed(1)
   x <- matrix(rnorm(2 * n), n)
   labels <- sample(clusters, n, replace = TRUE)
-  gmhclust(x, 0.5, labels, quick = TRUE, progress = FALSE, warn = FALSE)
+  gmhclust(x, 0.5, labels, distance = "centroid", progress = FALSE, warn = FALSE)
 }
 
 leaves <- function(n) paste(format(n, big.mark = ",", scientific = FALSE), "leaves")

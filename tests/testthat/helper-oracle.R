@@ -53,7 +53,7 @@ distances_to <- function(x, centre, precision) {
 
 # Agglomerates `members`, a list of observation indices in slot order. Returns the merged slots and
 # heights, one row per merge; the merged cluster keeps the lower slot.
-oracle_agglomerate <- function(x, members, threshold, kind, quick, normalize) {
+oracle_agglomerate <- function(x, members, threshold, kind, is_centroid, normalize) {
   slots <- length(members)
   alive <- rep(TRUE, slots)
   full_size <- function() all(lengths(members[alive]) >= threshold)
@@ -61,9 +61,11 @@ oracle_agglomerate <- function(x, members, threshold, kind, quick, normalize) {
     list(holds = normalize || !full_size(), not_all_full = !full_size())
   }
   state <- normalising()
-  # to[x, C]: distance from observation x to cluster C; with `quick`, from mean to cluster.
+  # to[x, C]: distance from observation x to cluster C; if `is_centroid`, from mean to cluster.
   from <- x
-  if (quick) from <- do.call(rbind, lapply(members, function(i) colMeans(x[i, , drop = FALSE])))
+  if (is_centroid) {
+    from <- do.call(rbind, lapply(members, function(i) colMeans(x[i, , drop = FALSE])))
+  }
   to_cluster <- function(slot) {
     points <- x[members[[slot]], , drop = FALSE]
     distances_to(from, colMeans(points), oracle_precision(points, threshold, kind, state))
@@ -74,7 +76,7 @@ oracle_agglomerate <- function(x, members, threshold, kind, quick, normalize) {
     }, numeric(nrow(from)))
   }
   to <- all_to()
-  rows_of <- function(slot) if (quick) slot else members[[slot]]
+  rows_of <- function(slot) if (is_centroid) slot else members[[slot]]
   mean_to <- function(slot) colMeans(to[rows_of(slot), , drop = FALSE])
   all_pairs <- function() {
     directed <- t(vapply(seq_len(slots), mean_to, numeric(slots)))
@@ -96,7 +98,7 @@ oracle_agglomerate <- function(x, members, threshold, kind, quick, normalize) {
     height[step] <- pairs[a, b]
     members[[a]] <- c(members[[a]], members[[b]])
     alive[b] <- FALSE
-    if (quick) from[a, ] <- colMeans(x[members[[a]], , drop = FALSE])
+    if (is_centroid) from[a, ] <- colMeans(x[members[[a]], , drop = FALSE])
     was <- state
     state <- normalising()
     if (was$not_all_full && !state$not_all_full) {
@@ -104,7 +106,7 @@ oracle_agglomerate <- function(x, members, threshold, kind, quick, normalize) {
       pairs <- all_pairs()
       next
     }
-    if (quick) {
+    if (is_centroid) {
       for (s in which(alive)) {
         points <- x[members[[s]], , drop = FALSE]
         to[a, s] <- distances_to(from[a, , drop = FALSE], colMeans(points),
@@ -138,12 +140,12 @@ oracle_interleave <- function(heights) {
 }
 
 # `apriori`: codes 1..G, 0 = none, every label with two members or more; or NULL.
-oracle_gmhclust <- function(x, threshold, apriori = NULL, subthreshold = "mahal", quick = FALSE,
+oracle_gmhclust <- function(x, threshold, apriori = NULL, subthreshold = "mahal", distance = "full",
                             normalize = FALSE, apriori_intra = TRUE) {
   n <- nrow(x)
   if (threshold < 1) threshold <- threshold * n
   cluster_alone <- function(members) {
-    oracle_agglomerate(x, members, threshold, subthreshold, quick, normalize)
+    oracle_agglomerate(x, members, threshold, subthreshold, distance == "centroid", normalize)
   }
   merge <- matrix(0L, n - 1, 2)
   height <- numeric(n - 1)

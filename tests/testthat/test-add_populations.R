@@ -100,7 +100,7 @@ test_that("with rest = \"nearest\", cells have the nearest population of the fin
   sce <- add_populations(experiment(), population, tree = h, k = 2:6, rest = "nearest",
                          assay = "exprs")
   expect_sound_codes(sce)
-  fine <- cut_populations(h, 6, 15, rest = "nearest", X = x)
+  fine <- cut_populations(h, 6, 15, rest = "nearest", x = x)
   expect_identical(as.character(cluster_ids(sce, "meta6")), as.character(as.integer(fine)))
   for (k in 2:5) {
     found <- cluster_ids(sce, paste0("meta", k))
@@ -124,7 +124,7 @@ test_that("populations of the leaves of a top become those of its cells", {
   expect_identical(cluster_ids(sce, "population"), cluster_ids(sce, "meta3"))
   near <- add_populations(experiment(), coarse, tree = top, k = 3, rest = "nearest",
                           assay = "exprs")
-  nearest <- cut_populations(top, 3, 30, rest = "nearest", X = x)
+  nearest <- cut_populations(top, 3, 30, rest = "nearest", x = x)
   expect_identical(as.character(cluster_ids(near, "meta3")), cell_names(nearest)[top$leaf])
   refused(add_populations(experiment(), coarse), "`populations` is of 80 leaves that stand for 800")
 })

@@ -105,5 +105,5 @@ test_that("a number of apriori clusters stands for those of gkmeans()", {
   for (k in list(0, 501, 1.5, -1L)) {
     expect_refused(gmhclust(cells, 50, k), "a whole number of at least 1 and at most 500")
   }
-  expect_refused(gmhclust(cells[rep(1:3, 4), ], 5, 4), "`X` has 3 distinct rows")
+  expect_refused(gmhclust(cells[rep(1:3, 4), ], 5, 4), "`x` has 3 distinct rows")
 })

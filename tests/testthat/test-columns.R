@@ -122,7 +122,7 @@ test_that("the merges without an inverse of a covariance are counted and told of
 
 test_that("cells outside of populations are given away by Mahalanobis distance all the same", {
   h <- gmhclust(ellipses, 30)
-  nearest <- function(x) cut_populations(h, 2, rest = "nearest", X = x)
+  nearest <- function(x) cut_populations(h, 2, rest = "nearest", x = x)
   expected <- nearest(ellipses)
   for (x in redundant) {
     found <- nearest(x)
@@ -152,7 +152,7 @@ test_that("values whose powers underflow are refused, with advice", {
     expect_refused(gmhclust(ellipses * factor, 30), "squares of such differences underflow")
   }
   one <- cbind(ellipses, tiny = ellipses[, 1]^2 * 1e-130)
-  expect_refused(gmhclust(one, 30), "`X` has values in column \"tiny\"")
+  expect_refused(gmhclust(one, 30), "`x` has values in column \"tiny\"")
   expect_refused(mhclust(ellipses * 1e-130, 30), "`x` has values in column \"long\"", "mhclust")
   tiny <- ellipses[1:40, ] * 1e-160
   expect_refused(ghclust(tiny, "average"), "squares of such differences underflow", "ghclust")

@@ -133,7 +133,7 @@ test_that("the rest goes to the population of least Mahalanobis distance", {
   h <- ghclust(x, "average")
   core <- cut_populations(h, 6, 20)
   expect_gt(sum(core == 0), 0)
-  found <- cut_populations(h, 6, 20, rest = "nearest", X = x)
+  found <- cut_populations(h, 6, 20, rest = "nearest", x = x)
   expect_identical(found[core > 0], core[core > 0])
   distances <- vapply(1:6, function(p) {
     members <- x[core == p, ]
@@ -149,7 +149,7 @@ test_that("a population with a singular covariance has the pooled one for the re
   x <- cbind(c(1:20, 101:120, 70, 500, -300), c(rep(7, 20), rep(c(6, 9), 10), 9, 7, 7))
   h <- ghclust(x, "average")
   core <- cut_populations(h, 2, 5)
-  expect_message(found <- cut_populations(h, 2, 5, rest = "nearest", X = x),
+  expect_message(found <- cut_populations(h, 2, 5, rest = "nearest", x = x),
                  class = "gmhclust_message_singular")
   own <- lapply(1:2, function(i) x[core == i, ])
   pooled <- Reduce(`+`, lapply(own, function(y) (nrow(y) - 1) * cov(y))) / (sum(core > 0) - 2)
@@ -167,7 +167,7 @@ test_that("without an inverse of any covariance, the rest goes to the nearest me
   x <- cbind(c(1:20, 101:120, 70, 500, -300), c(rep(7, 20), rep(9, 20), 9, 7, 7))
   h <- ghclust(x, "average")
   core <- cut_populations(h, 2, 5)
-  expect_message(found <- cut_populations(h, 2, 5, rest = "nearest", X = x),
+  expect_message(found <- cut_populations(h, 2, 5, rest = "nearest", x = x),
                  class = "gmhclust_message_singular", "Euclidean")
   from <- function(population) colSums((t(x) - colMeans(x[core == population, ]))^2)
   nearest <- ifelse(from(1) <= from(2), 1L, 2L)
@@ -245,8 +245,8 @@ test_that("without k, populations are those that valleys keep apart, by the slow
   for (case in trees_with_data()) {
     for (least in list(NULL, 12)) {
       expected <- slow_valleys(case$h, unname(case$x), least)
-      found <- suppressMessages(cut_populations(case$h, NULL, least, X = case$x))
-      finer <- suppressMessages(cut_populations(case$h, NULL, least, X = case$x, level = "finer"))
+      found <- suppressMessages(cut_populations(case$h, NULL, least, x = case$x))
+      finer <- suppressMessages(cut_populations(case$h, NULL, least, x = case$x, level = "finer"))
       expect_identical(plain(found), expected$clear)
       expect_identical(plain(finer), expected$finer)
       expect_identical(attr(found, "finer"), attr(finer, "k"))
@@ -260,11 +260,11 @@ test_that("without k, populations are those that valleys keep apart, by the slow
 test_that("valleys depend neither on threads, nor on units, nor on an offset", {
   x <- some_cells(1500)
   h <- gmhclust(x, warn = FALSE)
-  found <- cut_populations(h, X = x, threads = 1)
+  found <- cut_populations(h, x = x, threads = 1)
   expect_gt(attr(found, "k"), 2)
-  expect_identical(cut_populations(h, X = x, threads = 8), found)
+  expect_identical(cut_populations(h, x = x, threads = 8), found)
   scaled <- x * rep(2^(1:14 * 3), each = nrow(x)) + 1000
-  expect_identical(plain(cut_populations(h, X = scaled)), plain(found))
+  expect_identical(plain(cut_populations(h, x = scaled)), plain(found))
 })
 
 test_that("valleys do not depend on the order of the rows", {
@@ -278,8 +278,8 @@ test_that("valleys do not depend on the order of the rows", {
   mixed$merge <- sort_merge_rows(mixed$merge)
   mixed$order <- id[h$order]
   for (level in c("clear", "finer")) {
-    found <- cut_populations(h, X = x, level = level)
-    again <- cut_populations(mixed, X = x[order, ], level = level)
+    found <- cut_populations(h, x = x, level = level)
+    again <- cut_populations(mixed, x = x[order, ], level = level)
     expect_identical(plain(again), plain(found)[order])
     expect_identical(attr(again, "separation"), attr(found, "separation"))
   }
@@ -287,7 +287,7 @@ test_that("valleys do not depend on the order of the rows", {
 
 test_that("each population says which one is the most alike, and each split how deep it is", {
   for (case in trees_with_data()[c(1, 4)]) {
-    found <- suppressMessages(cut_populations(case$h, X = case$x))
+    found <- suppressMessages(cut_populations(case$h, x = case$x))
     k <- attr(found, "k")
     separation <- attr(found, "separation")
     expect_identical(separation$population, seq_len(k))
@@ -299,7 +299,7 @@ test_that("each population says which one is the most alike, and each split how 
       expect_true(all(c(splits$first[s], splits$second[s]) %in%
         attr(cut_populations(case$h, s + 1), "sizes")))
     }
-    given <- cut_populations(case$h, k, X = case$x)
+    given <- cut_populations(case$h, k, x = case$x)
     expect_identical(attr(given, "splits"), splits)
     expect_identical(attr(given, "way"), "k")
     expect_identical(nrow(attr(given, "separation")), k)
@@ -317,7 +317,7 @@ test_that("two blobs stay two with a marker of noise, a constant and a copy besi
   h <- ghclust(x[, 1, drop = FALSE], "average")
   expected <- rep(c(2L, 1L), c(200, 400))
   for (data in list(x, cbind(x, 5), cbind(x, x[, 1]), cbind(x, rowSums(x)))) {
-    expect_identical(plain(cut_populations(h, X = data, rest = "nearest")), expected)
+    expect_identical(plain(cut_populations(h, x = data, rest = "nearest")), expected)
   }
 })
 
@@ -328,7 +328,7 @@ test_that("a population that the tree has in two places is one, and can be drawn
   side <- ifelse(seq_len(800) > 600, 3, ifelse(x[, 1] > 0, 1, 2))
   above <- ghclust(rbind(c(0, 0), c(9, 0), c(1, 0)), "average")
   h <- joined_trees(lapply(1:3, function(s) which(side == s)), above)
-  found <- cut_populations(h, X = x)
+  found <- cut_populations(h, x = x)
   expect_identical(attr(found, "k"), 2L)
   expect_identical(plain(found), rep(1:2, c(600, 200)))
   expect_identical(lengths(attr(found, "roots")), 2:1)
@@ -345,26 +345,26 @@ test_that("a cloud without a valley is one population, with a message that advis
   x <- matrix(stats::rt(6000, 5), ncol = 3)
   h <- gmhclust(x, warn = FALSE)
   expect_message(
-    found <- cut_populations(h, X = x),
+    found <- cut_populations(h, x = x),
     "one population has 100% of all members.*`k`", class = "gmhclust_message_populations"
   )
   expect_true(all(found == 1))
   expect_identical(attr(found, "separation")$nearest, NA_integer_)
   expect_output(print(found), "^1 population of at least 20 members")
-  expect_no_message(cut_populations(h, 1, X = x))
+  expect_no_message(cut_populations(h, 1, x = x))
 })
 
 test_that("the observations of a top are those of its leaves or of the whole tree", {
   x <- some_cells(2000)
   h <- gmhclust(x, apriori = rep_len(1:250, 2000), warn = FALSE)
   top <- cutree_apriori(h)
-  whole <- cut_populations(top, X = x, rest = "nearest")
-  expect_identical(attr(whole, "k"), attr(cut_populations(h, X = x), "k"))
+  whole <- cut_populations(top, x = x, rest = "nearest")
+  expect_identical(attr(whole, "k"), attr(cut_populations(h, x = x), "k"))
   means <- rowsum(x, top$leaf) / top$members
-  of_leaves <- suppressMessages(cut_populations(top, X = means, rest = "nearest"))
+  of_leaves <- suppressMessages(cut_populations(top, x = means, rest = "nearest"))
   expect_length(of_leaves, 250)
-  expect_refused(cut_populations(top, X = x[1:9, ]),
-                 "`X` has 9 rows; the tree has 250 leaves of 2000 observations",
+  expect_refused(cut_populations(top, x = x[1:9, ]),
+                 "`x` has 9 rows; the tree has 250 leaves of 2000 observations",
                  by = "cut_populations")
 })
 
@@ -372,7 +372,7 @@ test_that("print() says how clear populations are, and how they were chosen", {
   set.seed(2)
   x <- rbind(matrix(stats::rnorm(2400), 1200), matrix(stats::rnorm(200, 20), 100), c(200, 0))
   h <- ghclust(x, "average")
-  found <- suppressMessages(cut_populations(h, X = x))
+  found <- suppressMessages(cut_populations(h, x = x))
   expect_output(print(found), "members share nearest valley\n1 +1,200 +92.2% +2 +0.0[0-4]\n")
   expect_output(print(found), "0 \\(a gap\\) to 1 \\(no valley\\)")
   expect_output(print(cut_populations(h)), "by the heights of the tree alone")
@@ -390,14 +390,14 @@ test_that("wrong arguments are refused", {
   refused(cut_populations(h, min_members = 51), "`min_members` is 51; the tree has only 50 members")
   refused(cut_populations(h, min_members = 0), "`min_members` is 0")
   refused(cut_populations(h, rest = "all"), "`rest` is \"all\"")
-  refused(cut_populations(h, rest = "nearest"), "`X` is NULL")
-  refused(cut_populations(h, rest = "nearest", X = USArrests[1:9, ]),
-          "`X` has 9 rows; the tree has 50 leaves")
+  refused(cut_populations(h, rest = "nearest"), "`x` is NULL")
+  refused(cut_populations(h, rest = "nearest", x = USArrests[1:9, ]),
+          "`x` has 9 rows; the tree has 50 leaves")
   refused(cut_populations(h, size = 3), "unused argument: `size`")
-  refused(cut_populations(h, level = "fine", X = USArrests, k = 3), "with `k` there is no level")
-  refused(cut_populations(h, level = "finer"), "a level is found from the observations, `X`")
+  refused(cut_populations(h, level = "fine", x = USArrests, k = 3), "with `k` there is no level")
+  refused(cut_populations(h, level = "finer"), "a level is found from the observations, `x`")
   refused(cut_populations(h, level = "x"), "`level` is \"x\"")
-  refused(cut_populations(h, X = USArrests, threads = 0), "`threads` is 0")
+  refused(cut_populations(h, x = USArrests, threads = 0), "`threads` is 0")
 })
 
 test_that("populations become data frames with names of their own, and a summary of sizes", {

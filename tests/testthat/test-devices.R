@@ -69,7 +69,7 @@ test_that("without a device \"cuda\" is an error that names the reason", {
   skip_with_device()
   x <- blobs(10, 2)
   error <- expect_error(gmhclust(x, backend = "cuda"), class = "gmhclust_error_device")
-  expect_identical(conditionCall(error), quote(gmhclust(X = x, backend = "cuda")))
+  expect_identical(conditionCall(error), quote(gmhclust(x = x, backend = "cuda")))
   expect_match(conditionMessage(error), "`backend` is \"cuda\", but ", fixed = TRUE)
   expect_match(conditionMessage(error), "CUDA driver")
   expect_error(gmhclust(x, backend = "cuda", devices = 3), class = "gmhclust_error_device")
@@ -80,10 +80,10 @@ test_that("\"auto\" is the same as \"cpu\" without a GPU, also if `devices` name
   # Enough observations for "auto" to look for a GPU rather than use one thread.
   many <- blobs(9500, 2)
   same <- c("merge", "height", "order")
-  cpu <- gmhclust(many, subthreshold = "euclid", quick = TRUE, backend = "cpu")
+  cpu <- gmhclust(many, subthreshold = "euclid", distance = "centroid", backend = "cpu")
   expect_identical(cpu$backend, "cpu")
   for (devices in list(NULL, 999)) {
-    auto <- gmhclust(many, subthreshold = "euclid", quick = TRUE, devices = devices,
+    auto <- gmhclust(many, subthreshold = "euclid", distance = "centroid", devices = devices,
                            threads = 1)
     expect_identical(unclass(auto)[same], unclass(cpu)[same])
   }
@@ -97,9 +97,9 @@ test_that("a GPU gives the CPU's trees of the lymphocytes, bit for bit", {
   skip_if_not(has_gpu(), "no usable GPU")
   cells <- some_cells(20000)
   for (kind in c("mahal", "mahal0", "euclid", "euclidMahal")) {
-    for (quick in c(TRUE, FALSE)) {
+    for (distance in c("full", "centroid")) {
       on <- function(backend) {
-        gmhclust(cells, 100, subthreshold = kind, quick = quick, backend = backend)
+        gmhclust(cells, 100, subthreshold = kind, distance = distance, backend = backend)
       }
       expect_same_tree(on("cuda"), on("cpu"))
     }
@@ -110,7 +110,7 @@ test_that("a GPU gives the CPU's trees with apriori clusters and with normalisat
   skip_if_not(has_gpu(), "no usable GPU")
   cells <- some_cells(20000)
   on <- function(backend, ...) {
-    gmhclust(cells, 100, quick = TRUE, backend = backend, ...)
+    gmhclust(cells, 100, distance = "centroid", backend = backend, ...)
   }
   expect_same_tree(on("cuda", normalize = TRUE), on("cpu", normalize = TRUE))
   # One apriori cluster for the device, one for the CPU, and loose observations.

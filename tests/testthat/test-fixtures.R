@@ -8,7 +8,7 @@ for (name in fixture_names()) {
     tree <- gmhclust(
       case$x,
       threshold = case$threshold, apriori = case$apriori, subthreshold = case$subthreshold,
-      quick = case$quick, normalize = case$normalize,
+      distance = if (case$quick) "centroid" else "full", normalize = case$normalize,
       apriori_intra = is.null(case$apriori_intra) || case$apriori_intra
     )
     expect_tree(tree, case$merge, case$height)

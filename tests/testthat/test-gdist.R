@@ -80,7 +80,7 @@ test_that("methods are abbreviated as in dist(), and the correlations beside the
 
 test_that("the call is the user's, and the attributes are in dist()'s order", {
   d <- gdist(USArrests, "mink", p = 3)
-  expect_identical(attr(d, "call"), quote(gdist(X = USArrests, method = "mink", p = 3)))
+  expect_identical(attr(d, "call"), quote(gdist(x = USArrests, method = "mink", p = 3)))
   expect_identical(names(attributes(d)), names(attributes(dist(USArrests, "mink", p = 3))))
   expect_identical(names(attributes(gdist(1:3))), names(attributes(dist(1:3))))
 })
@@ -141,17 +141,17 @@ test_that("constant rows have NaN distances and one warning that names them", {
   x[c(2, 4), ] <- c(0.1, 7)
   for (method in c("pearson", "spearman")) {
     warning <- expect_warning(d <- gdist(x, method), class = "gmhclust_warning_constant")
-    expect_match(conditionMessage(warning), "`X` has constant rows, .*: 2, 4$")
+    expect_match(conditionMessage(warning), "`x` has constant rows, .*: 2, 4$")
     expect_identical(conditionCall(warning)[[1]], quote(gdist))
     constant <- row(diag(5)) %in% c(2, 4) | col(diag(5)) %in% c(2, 4)
     expect_identical(c(is.nan(d)), constant[lower.tri(diag(5))])
   }
   expect_no_warning(gdist(x, "cosine"))
   x[2, ] <- 0
-  expect_warning(gdist(x, "cosine"), "`X` has rows of zeros, .*: 2$")
+  expect_warning(gdist(x, "cosine"), "`x` has rows of zeros, .*: 2$")
   many <- matrix(1, 9, 3, dimnames = list(letters[1:9], NULL))
   expect_warning(gdist(many, "pearson"), "\"a\", \"b\", \"c\", \"d\", \"e\", 4 more$")
-  expect_warning(gdist(blobs(3, 3), "pearson", Y = many[1:2, ]), "`Y` has .*: \"a\", \"b\"$")
+  expect_warning(gdist(blobs(3, 3), "pearson", y = many[1:2, ]), "`Y` has .*: \"a\", \"b\"$")
   many[1, 1] <- NA
   expect_warning(gdist(many[1:2, ], "pearson"), "\"a\", \"b\"$")
 })
@@ -180,16 +180,16 @@ test_that("Y gives the distances across", {
     rownames(x) <- paste0("x", 1:37)
     rownames(y) <- paste0("y", 1:18)
     for (method in all_methods) {
-      across <- suppressWarnings(gdist(x, method, Y = y))
+      across <- suppressWarnings(gdist(x, method, y = y))
       together <- as.matrix(suppressWarnings(gdist(rbind(x, y), method)))
       expect_identical(across, together[1:37, 38:55])
     }
   }
-  expect_null(dimnames(gdist(unname(x), Y = unname(y))))
-  expect_identical(dimnames(gdist(unname(x), Y = y)), list(NULL, rownames(y)))
-  expect_identical(gdist(x, Y = y[1, , drop = FALSE]), gdist(x, Y = y)[, 1, drop = FALSE])
-  expect_identical(dim(gdist(x, Y = y[0, ])), c(37L, 0L))
-  expect_equal(diag(gdist(x[1:5, ], "manhattan", Y = x[1:5, ])), numeric(5), ignore_attr = TRUE)
+  expect_null(dimnames(gdist(unname(x), y = unname(y))))
+  expect_identical(dimnames(gdist(unname(x), y = y)), list(NULL, rownames(y)))
+  expect_identical(gdist(x, y = y[1, , drop = FALSE]), gdist(x, y = y)[, 1, drop = FALSE])
+  expect_identical(dim(gdist(x, y = y[0, ])), c(37L, 0L))
+  expect_equal(diag(gdist(x[1:5, ], "manhattan", y = x[1:5, ])), numeric(5), ignore_attr = TRUE)
 })
 
 test_that("the result does not depend on threads", {
@@ -237,16 +237,16 @@ test_that("probes of a microarray have the distances of dist() and cor()", {
 test_that("wrong input is refused by name", {
   x <- blobs(4, 3)
   refused <- function(object, message) expect_refused(object, message, by = "gdist")
-  refused(gdist(NULL), "`X` is NULL")
-  refused(gdist(letters), "`X` is a character vector of length 26")
-  refused(gdist(mean), "`X` is a function")
-  refused(gdist(list(1, 2)), "`X` is a list")
-  refused(gdist(matrix("a", 2, 2)), "`X` is a character matrix")
-  refused(gdist(matrix(1i, 2, 2)), "`X` is a complex matrix")
-  refused(gdist(array(0, c(2, 2, 2))), "`X` is a numeric array of 2 x 2 x 2")
-  refused(gdist(iris), "`X` has a non-numeric column: \"Species\" (factor)")
-  refused(gdist(x, Y = "a"), "`Y` is \"a\"")
-  refused(gdist(x, Y = x[, 1]), "`Y` has 1 column; it must have as many as `X`, 3")
+  refused(gdist(NULL), "`x` is NULL")
+  refused(gdist(letters), "`x` is a character vector of length 26")
+  refused(gdist(mean), "`x` is a function")
+  refused(gdist(list(1, 2)), "`x` is a list")
+  refused(gdist(matrix("a", 2, 2)), "`x` is a character matrix")
+  refused(gdist(matrix(1i, 2, 2)), "`x` is a complex matrix")
+  refused(gdist(array(0, c(2, 2, 2))), "`x` is a numeric array of 2 x 2 x 2")
+  refused(gdist(iris), "`x` has a non-numeric column: \"Species\" (factor)")
+  refused(gdist(x, y = "a"), "`Y` is \"a\"")
+  refused(gdist(x, y = x[, 1]), "`Y` has 1 column; it must have as many as `x`, 3")
   refused(gdist(x, "hamming"), "`method` is \"hamming\"; it must be one of \"euclidean\"")
   refused(gdist(x, NA), "`method` is NA")
   refused(gdist(x, c("euclidean", "maximum")), "`method` is a character vector of length 2")

@@ -198,9 +198,9 @@ test_that("wrong input is refused by name", {
     refused(gkmeans(x, k), "it must be a whole number of at least 1 and at most 10")
   }
   refused(gkmeans(x, NULL), "`centers` is NULL")
-  refused(gkmeans(x, x[1:2, 1:2]), "`centers` has 2 columns; it must have as many as `X`, 3")
+  refused(gkmeans(x, x[1:2, 1:2]), "`centers` has 2 columns; it must have as many as `x`, 3")
   refused(gkmeans(x, c(1, 2)), "`centers` has 1 column;")
-  refused(gkmeans(x, rbind(x, 1)), "`centers` has 11 rows; it must have at most as many as `X`, 10")
+  refused(gkmeans(x, rbind(x, 1)), "`centers` has 11 rows; it must have at most as many as `x`, 10")
   refused(gkmeans(x, x[0, ]), "`centers` has no rows")
   refused(gkmeans(x, x[c(1, 2, 1), ]), "`centers` has row 3 twice; initial centers must be")
   refused(gkmeans(x, rbind(x[1, ], NA)), "`centers` has NA in row 2")
@@ -209,15 +209,15 @@ test_that("wrong input is refused by name", {
     refused(gkmeans(x, 2, nstart = count), "`nstart` is")
   }
   refused(gkmeans(x, 2, init = "furthest"), "`init` is \"furthest\"")
-  refused(gkmeans(x[1, , drop = FALSE], 1), "`X` has 1 row")
-  refused(gkmeans(1:5, 1), "`X` is a vector of length 5")
+  refused(gkmeans(x[1, , drop = FALSE], 1), "`x` has 1 row")
+  refused(gkmeans(1:5, 1), "`x` is a vector of length 5")
   refused(gkmeans(x, 2, threads = 0), "`threads` is 0")
   refused(gkmeans(x, 2, backend = "gpu"), "`backend` is \"gpu\"")
   refused(gkmeans(x * 1e200, 2), "overflow")
   x <- x[c(1, 2, 3, 1, 2, 3), ]
   for (init in c("kmeans++", "random")) {
     refused(gkmeans(x, 4, init = init),
-            "`X` has 3 distinct rows; there are more cluster centers than distinct data points, 4")
+            "`x` has 3 distinct rows; there are more cluster centers than distinct data points, 4")
     expect_identical(sort(gkmeans(x, 3, init = init)$size), c(2L, 2L, 2L))
   }
 })

@@ -70,7 +70,7 @@ test_that("a subset of delayed rows has the neighbours that these rows have", {
   expect_null(found$distance)
   bad <- x
   bad[33, 2] <- NA
-  expect_refused(gknn(delayed(bad, 6), 1, subset = 33), "`X` has NA in row 33, column 2", "gknn")
+  expect_refused(gknn(delayed(bad, 6), 1, subset = 33), "`x` has NA in row 33, column 2", "gknn")
 })
 
 test_that("data may be on disk", {
@@ -107,7 +107,7 @@ test_that("workers may be forks of a process that has searched before", {
 
 test_that("threads are shared by workers that are here", {
   workers <- forks()
-  threads <- function(threads, workers) worker_threads(threads, workers, "threads", NULL)
+  threads <- function(threads, workers) worker_threads(threads, workers, NULL)
   before <- options(mc.cores = 7)
   on.exit(options(before))
   # Fewer than 7 if the environment has a limit.
@@ -129,7 +129,7 @@ test_that("errors name the row in the whole data for invalid values and rows", {
   x <- blobs(40, 3)
   bad <- x
   bad[33, 2] <- NA
-  refused(gknn(delayed(bad, 6), 1), "`X` has NA in row 33, column 2")
+  refused(gknn(delayed(bad, 6), 1), "`x` has NA in row 33, column 2")
   refused(gknn(x, 1, delayed(bad, 6)), "`query` has NA in row 33, column 2")
   bad <- x
   bad[c(5, 33), ] <- 3
@@ -137,16 +137,16 @@ test_that("errors name the row in the whole data for invalid values and rows", {
     refused(gknn(data, 1, metric = "pearson", block_rows = 10), "constant in rows 5 and 33;")
     refused(gknn(x, 1, data, "pearson", block_rows = 10), "`query` is constant in rows 5 and 33;")
     refused(gknn(data, 1, bad[5, , drop = FALSE], "spearman", block_rows = 10),
-            "`X` is constant in rows 5 and 33 and `query` in row 1;")
+            "`x` is constant in rows 5 and 33 and `query` in row 1;")
   }
   zeros <- x
   zeros[8, ] <- 0
   expect_identical(gknn(delayed(zeros, 6), 3, metric = "canberra"),
                    gknn(zeros, 3, metric = "canberra"))
   refused(gknn(delayed(zeros, 6), 3, zeros[8, , drop = FALSE], "canberra"),
-          "`X` is zero in row 8 and `query` in row 1;")
+          "`x` is zero in row 8 and `query` in row 1;")
   refused(gknn(zeros, 3, zeros[8, , drop = FALSE], "canberra"),
-          "`X` is zero in row 8 and `query` in row 1;")
+          "`x` is zero in row 8 and `query` in row 1;")
   zeros[30, ] <- 0
   refused(gknn(delayed(zeros, 6), 3, metric = "canberra"), "zero in rows 8 and 30;")
   refused(gknn(delayed(x[, 1, drop = FALSE], 6), 3, metric = "pearson"), "needs at least 2")
@@ -163,10 +163,10 @@ test_that("wrong input is refused by name", {
   refused(gknn(x, 1, x[0, ]), "`query` has no rows")
   d <- delayed(x, 4)
   refused(gknn(d, 0), "a whole number of at least 1 and at most 9")
-  refused(gknn(d, 1, x[, 1:2]), "`query` has 2 columns; it must have as many as `X`, 3")
+  refused(gknn(d, 1, x[, 1:2]), "`query` has 2 columns; it must have as many as `x`, 3")
   refused(gknn(x, 1, d[, 1:2]), "`query` has 2 columns")
-  refused(gknn(d[, 0], 1), "`X` has no columns")
-  refused(gknn(d[0, ], 1), "`X` has no rows")
+  refused(gknn(d[, 0], 1), "`x` has no columns")
+  refused(gknn(d[0, ], 1), "`x` has no rows")
   refused(gknn(delayed(array(letters[1:6], 3:2), 4), 1), "of type character")
 })
 

@@ -93,7 +93,7 @@ test_that("files have the format of the help page", {
   expect_identical(search[c("rows", "columns", "among", "k")],
                    list(rows = 7L, columns = 3L, among = 50L, k = 4L))
   expect_identical(search$metric$name, "canberra")
-  expect_named(search$digests, c("X", "query"))
+  expect_named(search$digests, c("x", "query"))
   expect_match(unlist(search$digests), "^[0-9a-f]{16}$")
 })
 
@@ -179,7 +179,7 @@ test_that("an error names the block and keeps finished blocks, and the next call
     old <- as.POSIXct("2020-01-01")
     Sys.setFileTime(files[c(1, 3)], old)
     error <- expect_error(gknn(x, 4, output = folder, BPPARAM = workers), class = "gmhclust_error")
-    expect_match(conditionMessage(error), "^rows 31 to 40 of `X`: cannot write ")
+    expect_match(conditionMessage(error), "^rows 31 to 40 of `x`: cannot write ")
     expect_match(conditionMessage(error), "the same call goes on from it", fixed = TRUE)
     expect_identical(conditionCall(error)[[1]], quote(gknn))
     expect_true(file.exists(files[2]))
@@ -383,7 +383,7 @@ test_that("the folder of another call is refused, and the error names the differ
   refused(gknn(x[-1, ], 4, output = folder), "the number of rows was 50 and is 49")
   refused(gknn(x[, -1], 4, output = folder), "the number of columns was 3 and is 2")
   refused(gknn(x, 4, x, output = folder), "the values of `query` were others")
-  refused(gknn(x[50:1, ], 4, output = folder), "the values of `X` were others")
+  refused(gknn(x[50:1, ], 4, output = folder), "the values of `x` were others")
   refused(gknn(x, 4, output = folder, block_rows = 24), "`block_rows` was 25 and is 24")
   other <- tempfile()
   dir.create(other)

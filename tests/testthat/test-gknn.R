@@ -8,7 +8,7 @@ exhaustive <- function(d, k) {
 
 # Distances of the rows of x, none of a row from itself.
 among_themselves <- function(x, metric, ...) {
-  d <- gdist(x, metric, Y = x, progress = FALSE, ...)
+  d <- gdist(x, metric, y = x, progress = FALSE, ...)
   diag(d) <- NA
   unname(d)
 }
@@ -83,7 +83,7 @@ test_that("queries find their neighbours among the rows of X", {
   x <- blobs(50, 4)
   query <- blobs(9, 4, seed = 2)
   for (metric in every_metric) {
-    d <- unname(gdist(query, metric, Y = x))
+    d <- unname(gdist(query, metric, y = x))
     for (k in c(1, 3, 50)) expect_identical(gknn(x, k, query, metric), exhaustive(d, k))
   }
   expect_identical(gknn(x, 1, x)$index, cbind(1:50))
@@ -133,18 +133,18 @@ test_that("wrong input is refused by name", {
     refused(gknn(x, k), "it must be a whole number of at least 1 and at most 9")
   }
   refused(gknn(x, 0, x), "`k` is 0; it must be a whole number of at least 1 and at most 10")
-  refused(gknn(x[1, , drop = FALSE], 1), "`X` has 1 row; a neighbour needs a second one")
-  refused(gknn(x[0, ], 1), "`X` has no rows")
-  refused(gknn(x[, 0], 1), "`X` has no columns")
-  refused(gknn(1:5, 1), "`X` is a vector of length 5; use matrix(X)")
-  refused(gknn(letters, 1), "`X` is a character vector of length 26")
-  refused(gknn(NULL, 1), "`X` is NULL")
-  refused(gknn(x, 1, x[, 1:2]), "`query` has 2 columns; it must have as many as `X`, 3")
+  refused(gknn(x[1, , drop = FALSE], 1), "`x` has 1 row; a neighbour needs a second one")
+  refused(gknn(x[0, ], 1), "`x` has no rows")
+  refused(gknn(x[, 0], 1), "`x` has no columns")
+  refused(gknn(1:5, 1), "`x` is a vector of length 5; use matrix(x)")
+  refused(gknn(letters, 1), "`x` is a character vector of length 26")
+  refused(gknn(NULL, 1), "`x` is NULL")
+  refused(gknn(x, 1, x[, 1:2]), "`query` has 2 columns; it must have as many as `x`, 3")
   x[4, 2] <- NA
-  refused(gknn(x, 1), "`X` has NA in row 4, column 2; every value must be finite")
+  refused(gknn(x, 1), "`x` has NA in row 4, column 2; every value must be finite")
   refused(gknn(blobs(10, 3), 1, x), "`query` has NA in row 4, column 2")
   x[4, 2] <- Inf
-  refused(gknn(x, 1), "`X` has Inf in row 4")
+  refused(gknn(x, 1), "`x` has Inf in row 4")
   refused(gknn(blobs(10, 3), 1, metric = "hamming"), "`metric` is \"hamming\"")
   expect_error(gknn(blobs(10, 3), 1, absolute = TRUE), class = "gmhclust_error_input")
   expect_error(gknn(blobs(10, 3), 1, metric = "minkowski", p = -1), class = "gmhclust_error_input")

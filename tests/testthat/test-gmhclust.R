@@ -1,7 +1,7 @@
 test_that("the signature is the published one", {
   expect_named(formals(gmhclust), c(
-    "X", "threshold", "apriori", "subthreshold", "distance", "normalize", "scale", "apriori_intra",
-    "backend", "threads", "progress", "devices", "BPPARAM", "warn", "quick", "redundant", "..."
+    "x", "threshold", "apriori", "subthreshold", "distance", "normalize", "scale", "apriori_intra",
+    "redundant", "warn", "backend", "threads", "devices", "progress", "BPPARAM", "..."
   ))
 })
 
@@ -18,8 +18,8 @@ test_that("the result is an hclust object with its components", {
   expect_type(tree$order, "integer")
   expect_identical(tree$method, "mahalanobis-average")
   expect_identical(tree$dist.method, "euclidean")
-  expect_identical(as.list(gmhclust(x, 6, quick = TRUE)$call)[-1],
-                   list(X = quote(x), threshold = 6, quick = TRUE))
+  expect_identical(as.list(gmhclust(x, 6, distance = "centroid")$call)[-1],
+                   list(x = quote(x), threshold = 6, distance = "centroid"))
 })
 
 test_that("settings keep what was done", {
@@ -28,7 +28,7 @@ test_that("settings keep what was done", {
   expect_identical(settings[c("threshold", "subthreshold", "distance", "normalize", "scale")], list(
     threshold = 6, subthreshold = "mahal0", distance = "full", normalize = FALSE, scale = FALSE
   ))
-  tree <- gmhclust(x, 7, rep(0:3, 15), quick = TRUE, normalize = TRUE, scale = TRUE)
+  tree <- gmhclust(x, 7, rep(0:3, 15), distance = "centroid", normalize = TRUE, scale = TRUE)
   settings <- tree$settings
   expect_identical(unclass(settings), list(
     threshold = 7, subthreshold = "mahal", distance = "centroid", normalize = TRUE, scale = TRUE,
@@ -177,7 +177,7 @@ test_that("warn = FALSE leaves the message to the next call", {
 test_that("monotone heights give no message", {
   x <- matrix(c(0, 1, 10, 12, 100))
   in_new_session(expect_silent(
-    tree <- gmhclust(x, 100, subthreshold = "euclid", quick = TRUE, progress = FALSE)
+    tree <- gmhclust(x, 100, subthreshold = "euclid", distance = "centroid", progress = FALSE)
   ))
   expect_identical(tree$settings$inversions, 0L)
 })
@@ -200,9 +200,9 @@ test_that("2,000 cells make a valid tree that separates helper from cytotoxic T 
 
 test_that("a transposed matrix is refused at once, and many columns give a message", {
   wide <- matrix(sin(seq_len(128 * 12625)), 128)
-  for (quick in c(TRUE, FALSE)) {
+  for (distance in c("full", "centroid")) {
     expect_error(
-      gmhclust(wide, quick = quick, progress = FALSE),
+      gmhclust(wide, distance = distance, progress = FALSE),
       "128 rows and 12625 columns.*observations go in rows",
       class = "gmhclust_error_input"
     )
@@ -212,20 +212,20 @@ test_that("a transposed matrix is refused at once, and many columns give a messa
   told <- capture_messages(
     h <- gmhclust(x, subthreshold = "euclidMahal", progress = FALSE, warn = FALSE)
   )
-  expect_match(told, "^`X` has 20 rows and 4000 columns; observations go in rows: use t\\(X\\)")
+  expect_match(told, "^`x` has 20 rows and 4000 columns; observations go in rows: use t\\(x\\)")
   expect_true(check_hclust(h))
   expect_message(
-    message_if_slow(x, "mahal"),
+    message_if_slow(x, "mahal", NULL),
     "20 rows and 4000 columns.*observations go in rows"
   )
-  expect_silent(message_if_slow(x[, 1:300], "mahal"))
+  expect_silent(message_if_slow(x[, 1:300], "mahal", NULL))
 })
 
 test_that("equal observations merge first, in their order, whatever the options", {
   x <- rbind(c(1, 2), c(0, 3), c(1, 2), c(-0, 3), c(5, 5), c(1, 2))
   for (kind in c("mahal", "mahal0", "euclid", "euclidMahal")) {
-    for (quick in c(TRUE, FALSE)) {
-      h <- gmhclust(x, 2, subthreshold = kind, quick = quick, progress = FALSE)
+    for (distance in c("full", "centroid")) {
+      h <- gmhclust(x, 2, subthreshold = kind, distance = distance, progress = FALSE)
       expect_identical(h$merge[1:3, ], rbind(c(-1L, -3L), c(-6L, 1L), c(-2L, -4L)))
       expect_identical(h$height[1:3], c(0, 0, 0))
       expect_true(all(h$height[4:5] > 0))

@@ -72,11 +72,11 @@ test_that("clusters far apart are joined by their nearest ends", {
 test_that("wrong input is refused by name", {
   refused <- function(object, message) expect_refused(object, message, by = "gmst")
   x <- blobs(10, 3)
-  refused(gmst(x[1, , drop = FALSE]), "`X` has 1 row")
-  refused(gmst(1:4), "`X` is a vector of length 4; use matrix(X)")
+  refused(gmst(x[1, , drop = FALSE]), "`x` has 1 row")
+  refused(gmst(1:4), "`x` is a vector of length 4; use matrix(x)")
   refused(gmst(x, "average"), "`metric` is \"average\"")
   x[3, 1] <- NaN
-  refused(gmst(x), "`X` has NaN in row 3, column 1; every value must be finite")
+  refused(gmst(x), "`x` has NaN in row 3, column 1; every value must be finite")
   x[3, ] <- 1
   expect_error(gmst(x, "pearson"), "constant in row 3;", class = "gmhclust_error_input")
 })

@@ -10,7 +10,7 @@ exhaustive_within <- function(d, radius) {
 
 # Distances of the rows of x, none of a row from itself.
 among_themselves <- function(x, metric, ...) {
-  d <- gdist(x, metric, Y = x, ...)
+  d <- gdist(x, metric, y = x, ...)
   diag(d) <- NA
   d
 }
@@ -55,7 +55,7 @@ test_that("queries and subsets find their neighbours among the rows of X", {
   query <- blobs(23, 4, seed = 2)
   rownames(query) <- letters[1:23]
   whole <- gneighbours(x, 3)
-  d <- gdist(query, Y = x)
+  d <- gdist(query, y = x)
   expect_identical(gneighbours(x, 3, query), exhaustive_within(d, 3))
   rows <- c(90L, 2L, 2L, 41L)
   some <- gneighbours(x, 3, subset = rows)
@@ -124,13 +124,13 @@ test_that("wrong input is refused by name", {
   }
   for (radius in list(-1, NA_real_, NaN)) refused(gneighbours(x, radius), "`radius` has")
   refused(gneighbours(x, 1, subset = 11), "`subset` has 11")
-  refused(gneighbours(x, 1, x[, 1:2]), "`query` has 2 columns; it must have as many as `X`, 3")
+  refused(gneighbours(x, 1, x[, 1:2]), "`query` has 2 columns; it must have as many as `x`, 3")
   refused(gneighbours(x, 1, x[0, ]), "`query` has no rows")
-  refused(gneighbours(1:5, 1), "`X` is a vector of length 5")
+  refused(gneighbours(1:5, 1), "`x` is a vector of length 5")
   refused(gneighbours(x, 1, metric = "hamming"), "`metric` is \"hamming\"")
   x[c(2, 5), ] <- 3
   expect_error(gneighbours(x, 1, metric = "pearson"), "constant in rows 2 and 5;",
                class = "gmhclust_error_input")
   x[4, 2] <- NA
-  refused(gneighbours(x, 1), "`X` has NA in row 4, column 2")
+  refused(gneighbours(x, 1), "`x` has NA in row 4, column 2")
 })

@@ -114,16 +114,16 @@ test_that("factors have a level for each code", {
 
 test_that("data of other classes that cannot be read is refused", {
   uneven <- structure(list(a = 1:3, b = 1:2), class = "data.frame", row.names = 1:3)
-  expect_refused(gdist(uneven), "`X` has columns of different lengths", "gdist")
-  expect_refused(gmst(structure(list(), class = "flowFrame")), "`X` has no slot `exprs`", "gmst")
-  expect_refused(gmst(structure(list(), class = "flowSet")), "`X` has no slot `frames`", "gmst")
+  expect_refused(gdist(uneven), "`x` has columns of different lengths", "gdist")
+  expect_refused(gmst(structure(list(), class = "flowFrame")), "`x` has no slot `exprs`", "gmst")
+  expect_refused(gmst(structure(list(), class = "flowSet")), "`x` has no slot `frames`", "gmst")
   # A matrix and a vector, whatever their class.
   classed <- structure(x, class = "populations")
   expect_identical(as_computed(gmhclust(classed, 5)), as_computed(gmhclust(x, 5)))
   expect_equal(as.vector(gdist(structure(1:3, class = "hclust"))), c(1, 2, 1))
   skip_if_not_installed("DelayedArray")
   delayed <- structure(list(), class = "DelayedMatrix")
-  expect_refused(gmst(delayed), "`X` is an object of class \"DelayedMatrix\", which cannot", "gmst")
+  expect_refused(gmst(delayed), "`x` is an object of class \"DelayedMatrix\", which cannot", "gmst")
 })
 
 test_that("errors show the beginning of long text, and bytes of no text", {
@@ -142,7 +142,7 @@ test_that("what overflows is refused", {
   members <- c(1, 1, 1e300)
   expect_refused(ghclust(dist(x[1:3, ]), "centroid", members = members), "`members`", "ghclust")
   close <- matrix(c(2, 2, 1e-154, 0, 0, 0, 0, 0.5, 2, -1.6e23, 0, 2, 2))
-  expect_refused(gmhclust(close, 1e-9, distance = "centroid"), "`X` has values so far apart")
+  expect_refused(gmhclust(close, 1e-9, distance = "centroid"), "`x` has values so far apart")
   inverted <- ghclust(dist(blobs(30, 4))^2, "centroid")
   skip_if(!is.unsorted(inverted$height))
   expect_refused(make_monotone(inverted, eps = 1e308), "`eps` is 1e+308", "make_monotone")
@@ -168,7 +168,7 @@ test_that("texts that are none in their encoding are refused, or shown by their 
   dimnames(named) <- list(rep(bad, 30), rep(bad, ncol(x)))
   expect_identical(gmhclust(named, 6)$labels, rownames(named))
   named[1, 1] <- NA
-  expect_refused(gmhclust(named, 6), "`X` has NA in row 1, column \"a<ff>\"")
+  expect_refused(gmhclust(named, 6), "`x` has NA in row 1, column \"a<ff>\"")
   expect_refused(gknn(x, 2, subset = bad), "`subset` has \"a<ff>\"", "gknn")
 })
 

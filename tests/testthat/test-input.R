@@ -1,8 +1,8 @@
 x <- blobs(10, 3)
 
 test_that("observations come as numeric, integer and logical matrices and data frames", {
-  tree <- gmhclust(x, 4, quick = TRUE)
-  expect_same_tree(gmhclust(as.data.frame(x), 4, quick = TRUE), tree)
+  tree <- gmhclust(x, 4, distance = "centroid")
+  expect_same_tree(gmhclust(as.data.frame(x), 4, distance = "centroid"), tree)
   whole <- round(x)
   storage.mode(whole) <- "integer"
   expect_same_tree(gmhclust(whole), gmhclust(whole + 0))
@@ -21,13 +21,13 @@ test_that("row names become labels, automatic ones do not", {
 })
 
 test_that("arguments other than a matrix or data frame are refused", {
-  expect_refused(gmhclust(NULL), "`X` is NULL")
-  expect_refused(gmhclust(list(1, 2)), "`X` is a list")
-  expect_refused(gmhclust(mean), "`X` is a function")
-  expect_refused(gmhclust(array(0, c(2, 2, 2))), "`X` is a numeric array of 2 x 2 x 2")
-  expect_refused(gmhclust(matrix("a", 2, 2)), "`X` is a character matrix")
-  expect_refused(gmhclust(matrix(list(1, 2, 3, 4), 2)), "`X` is a list with dimensions")
-  expect_refused(gmhclust(matrix(1i, 2, 2)), "`X` is a complex matrix")
+  expect_refused(gmhclust(NULL), "`x` is NULL")
+  expect_refused(gmhclust(list(1, 2)), "`x` is a list")
+  expect_refused(gmhclust(mean), "`x` is a function")
+  expect_refused(gmhclust(array(0, c(2, 2, 2))), "`x` is a numeric array of 2 x 2 x 2")
+  expect_refused(gmhclust(matrix("a", 2, 2)), "`x` is a character matrix")
+  expect_refused(gmhclust(matrix(list(1, 2, 3, 4), 2)), "`x` is a list with dimensions")
+  expect_refused(gmhclust(matrix(1i, 2, 2)), "`x` is a complex matrix")
 })
 
 test_that("all functions of observations refuse distances", {
@@ -37,56 +37,56 @@ test_that("all functions of observations refuse distances", {
     "for linkage of distances use ghclust()"
   )
   refused <- function(object, arg, by) expect_refused(object, paste0("`", arg, "` ", message), by)
-  refused(gmhclust(d), "X", "gmhclust")
+  refused(gmhclust(d), "x", "gmhclust")
   refused(mhclust(d), "x", "mhclust")
-  refused(gdist(d), "X", "gdist")
-  refused(gdist(x, Y = d), "Y", "gdist")
-  refused(gknn(d, 2), "X", "gknn")
+  refused(gdist(d), "x", "gdist")
+  refused(gdist(x, y = d), "y", "gdist")
+  refused(gknn(d, 2), "x", "gknn")
   refused(gknn(x, 2, query = d), "query", "gknn")
-  refused(gmst(d), "X", "gmst")
-  refused(gkmeans(d, 2), "X", "gkmeans")
+  refused(gmst(d), "x", "gmst")
+  refused(gkmeans(d, 2), "x", "gkmeans")
   refused(gkmeans(x, d), "centers", "gkmeans")
-  refused(gmhclust(structure(d, class = c("dissimilarity", "dist"))), "X", "gmhclust")
-  expect_refused(gmhclust(structure(1:3, class = "dist")), "`X` is distances (\"dist\"); it needs")
+  refused(gmhclust(structure(d, class = c("dissimilarity", "dist"))), "x", "gmhclust")
+  expect_refused(gmhclust(structure(1:3, class = "dist")), "`x` is distances (\"dist\"); it needs")
 })
 
 test_that("a vector is refused with advice", {
-  expect_refused(gmhclust(1:5), "use matrix(X) for 5 observations of one variable, or cbind()")
-  expect_refused(gmhclust(letters), "`X` is a character vector of length 26")
+  expect_refused(gmhclust(1:5), "use matrix(x) for 5 observations of one variable, or cbind()")
+  expect_refused(gmhclust(letters), "`x` is a character vector of length 26")
 })
 
 test_that("columns that are not numeric are refused by name", {
-  expect_refused(gmhclust(iris), "`X` has a non-numeric column: \"Species\" (factor)")
+  expect_refused(gmhclust(iris), "`x` has a non-numeric column: \"Species\" (factor)")
   dated <- data.frame(a = 1:3, when = Sys.Date() + 0:2, who = letters[1:3])
   expect_refused(gmhclust(dated), "non-numeric columns: \"when\" (Date), \"who\" (character)")
   expect_refused(gmhclust(as.data.frame(matrix("a", 3, 9))), "\"V5\" (character), 4 more")
 })
 
 test_that("too few rows or columns are refused", {
-  expect_refused(gmhclust(matrix(0, 3, 0)), "`X` has no columns")
-  expect_refused(gmhclust(data.frame()), "`X` has no columns")
-  expect_refused(gmhclust(data.frame(row.names = 1:3)), "`X` has no columns")
-  expect_refused(gmhclust(matrix(0, 1, 3)), "`X` has 1 row")
-  expect_refused(gmhclust(matrix(0, 0, 3)), "`X` has no rows")
+  expect_refused(gmhclust(matrix(0, 3, 0)), "`x` has no columns")
+  expect_refused(gmhclust(data.frame()), "`x` has no columns")
+  expect_refused(gmhclust(data.frame(row.names = 1:3)), "`x` has no columns")
+  expect_refused(gmhclust(matrix(0, 1, 3)), "`x` has 1 row")
+  expect_refused(gmhclust(matrix(0, 0, 3)), "`x` has no rows")
 })
 
 test_that("values that are not finite are refused by row and column", {
   for (value in c(NA, NaN, Inf, -Inf)) {
     bad <- x
     bad[7, 2] <- value
-    expect_refused(gmhclust(bad), paste0("`X` has ", value, " in row 7, column 2"))
+    expect_refused(gmhclust(bad), paste0("`x` has ", value, " in row 7, column 2"))
     bad <- as.data.frame(bad)
-    expect_refused(gmhclust(bad), paste0("`X` has ", value, " in row 7, column \"V2\""))
+    expect_refused(gmhclust(bad), paste0("`x` has ", value, " in row 7, column \"V2\""))
   }
   bad <- x
   bad[3, 3] <- NA
   bad[8, 1] <- Inf
-  expect_refused(gmhclust(bad), "`X` has NA in row 3, column 3 (and 1 more)")
-  expect_refused(gmhclust(matrix(c(1L, NA, 3L, 4L), 2)), "`X` has NA in row 2, column 1")
+  expect_refused(gmhclust(bad), "`x` has NA in row 3, column 3 (and 1 more)")
+  expect_refused(gmhclust(matrix(c(1L, NA, 3L, 4L), 2)), "`x` has NA in row 2, column 1")
 })
 
 test_that("values so large that their powers overflow are refused", {
-  expect_refused(gmhclust(x * 1e200), "`X` has values of magnitude")
+  expect_refused(gmhclust(x * 1e200), "`x` has values of magnitude")
 })
 
 test_that("a threshold that is not one positive number is refused", {
@@ -111,9 +111,8 @@ test_that("unknown choices are refused with the list of choices", {
 
 test_that("flags that are not TRUE or FALSE are refused", {
   no_flags <- list(NA, 1, "TRUE", c(TRUE, FALSE), logical(0), NULL)
-  for (flag in c("quick", "normalize", "scale", "apriori_intra", "progress")) {
-    # `quick = NULL` is its default.
-    for (bad in no_flags[if (flag == "quick") 1:5 else 1:6]) {
+  for (flag in c("normalize", "scale", "apriori_intra", "progress")) {
+    for (bad in no_flags) {
       call <- c(list(x), structure(list(bad), names = flag))
       error <- expect_error(do.call(gmhclust, call), class = "gmhclust_error_input")
       expect_match(conditionMessage(error), paste0("`", flag, "` is "), fixed = TRUE)

@@ -65,7 +65,7 @@ options_of_cases <- "threads = 2, backend = 'cpu'"
 # `setup` makes the data; `megabytes` is what the call takes by the formulas of the help pages.
 cases <- list(
   gdist = list("x <- matrix(rnorm(4e4), ncol = 10)", "gdist(x, %s)", 65),
-  gdist_y = list("x <- matrix(rnorm(4e4), ncol = 10)", "gdist(x, Y = x, %s)", 129),
+  gdist_y = list("x <- matrix(rnorm(4e4), ncol = 10)", "gdist(x, y = x, %s)", 129),
   average = list("x <- matrix(rnorm(4e4), ncol = 10)", "ghclust(x, 'average', %s)", 123),
   average_single = list("x <- matrix(rnorm(5e4), ncol = 10)",
                         "ghclust(x, 'average', precision = 'single', %s)", 160),

@@ -15,7 +15,7 @@ test_that("every argument maps onto gmhclust's", {
   }
   expect_same(mhclust(x, warn = FALSE), gmhclust(x, 0.5))
   expect_same(mhclust(x, 10, TRUE, TRUE, warn = FALSE),
-              gmhclust(x, 10, scale = TRUE, quick = TRUE))
+              gmhclust(x, 10, scale = TRUE, distance = "centroid"))
   expect_same(mhclust(x, 10, g = apriori, gIntra = FALSE, warn = FALSE),
               gmhclust(x, 10, apriori, apriori_intra = FALSE))
   expect_same(mhclust(x, 10, g = apriori, gParallel = FALSE, warn = FALSE),

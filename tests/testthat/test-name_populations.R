@@ -216,7 +216,7 @@ test_that("a population of several clusters stands where the largest of them is"
 })
 
 test_that("the rest of a union is not part of its clusters", {
-  nearest <- cut_populations(h, 5, 20, rest = "nearest", X = x)
+  nearest <- cut_populations(h, 5, 20, rest = "nearest", x = x)
   p <- name_populations(nearest, list("union" = c(1, 5)))
   core <- shown_populations(h, p, "populations", NULL)$core
   expected <- as.integer(p)
@@ -226,7 +226,7 @@ test_that("the rest of a union is not part of its clusters", {
 
 test_that("populations whose attributes do not fit are refused", {
   h <- gmhclust(some_cells(300), threshold = 30, warn = FALSE)
-  found <- cut_populations(h, 4, X = some_cells(300))
+  found <- cut_populations(h, 4, x = some_cells(300))
   for (name in c("clusters", "roots", "separation")) {
     forged <- found
     attr(forged, name) <- if (name == "separation") data.frame(nearest = 1:9) else c("a", "b")

@@ -16,7 +16,7 @@ expect_same_results <- function(data, plain, ...) {
   expect_identical(gknn(data, 3, ...), gknn(plain, 3))
   expect_identical(gknn(data, 3, query = data, ...), gknn(plain, 3, query = plain))
   expect_identical(as.vector(gdist(data, ...)), as.vector(gdist(plain)))
-  expect_identical(gdist(data, Y = data, ...), gdist(plain, Y = plain))
+  expect_identical(gdist(data, y = data, ...), gdist(plain, y = plain))
   expect_identical(gmst(data, ...), gmst(plain))
   centers <- plain[1:4, ]
   expect_identical(gkmeans(data, centers, 100, ...)$cluster, gkmeans(plain, centers, 100)$cluster)
@@ -114,7 +114,7 @@ test_that("a square matrix of distances is no data, unless the user insists", {
   expect_error(gmst(d, rows_are_observations = 2), "`rows_are_observations` is 2")
   skip_if_not_installed("Matrix")
   for (distances in list(Matrix::Matrix(d), Matrix::Matrix(d * (d < 50), sparse = TRUE))) {
-    expect_refused(gknn(distances, 2), "`X` looks like distances", "gknn")
+    expect_refused(gknn(distances, 2), "`x` looks like distances", "gknn")
     expect_length(gknn(distances, 2, rows_are_observations = TRUE)$index, 60)
   }
   # Other square matrices are data.
@@ -128,11 +128,11 @@ test_that("a square matrix of distances is no data, unless the user insists", {
 test_that("similarities and cross distances are refused", {
   simil <- structure(dist(x[1:9, ]), class = c("simil", "dist"))
   expect_refused(ghclust(simil), "`x` holds similarities", "ghclust")
-  expect_refused(gmhclust(simil), "`X` is distances")
+  expect_refused(gmhclust(simil), "`x` is distances")
   cross <- structure(as.matrix(dist(x[1:9, ]))[, 1:4], class = "crossdist")
-  expect_refused(gmhclust(cross), "`X` is distances between two sets of observations")
+  expect_refused(gmhclust(cross), "`x` is distances between two sets of observations")
   class(cross) <- "crosssimil"
-  expect_refused(gknn(cross, 2), "`X` is similarities between two sets", "gknn")
+  expect_refused(gknn(cross, 2), "`x` is similarities between two sets", "gknn")
 })
 
 test_that("a flowFrame gives its markers, without scatter and time", {
@@ -319,7 +319,7 @@ test_that("a file in which each channel is constant is refused", {
   cells <- flow_cells()
   zeros <- cells$frame
   zeros@exprs[, 3:7] <- 0
-  expect_refused(gmhclust(zeros), "`X` has the same value in all 300 events of each channel: \"CD3")
+  expect_refused(gmhclust(zeros), "`x` has the same value in all 300 events of each channel: \"CD3")
   expect_refused(gknn(zeros, 2), "look how the file was read", "gknn")
   expect_identical(unname(observations(zeros, channels = 1:8)[1, ]),
                    unname(cells$frame@exprs[1, ] * c(1, 1, 0, 0, 0, 0, 0, 1)))
@@ -356,7 +356,7 @@ test_that("a DelayedMatrix is read in blocks by gknn(), and else at once", {
   expect_same_results(in_blocks, x)
   words <- DelayedArray::DelayedArray(matrix("a", 2, 2))
   expect_refused(
-    gmst(words), "`X` is an object of class \"DelayedMatrix\" of type character",
+    gmst(words), "`x` is an object of class \"DelayedMatrix\" of type character",
     "gmst"
   )
 })
@@ -370,11 +370,11 @@ test_that("a sparse matrix is the dense one, and functions say where they make i
   expect_identical(observations(sparse), sparse)
   expect_same_results(sparse, counts)
   wide <- Matrix::sparseMatrix(i = c(1, 50), j = c(2, 3000), x = c(1, 2), dims = c(50, 3000))
-  expect_message(gdist(wide), "`X` is sparse; as a dense matrix, its 50 x 3000 values take 1.2 MB",
+  expect_message(gdist(wide), "`x` is sparse; as a dense matrix, its 50 x 3000 values take 1.2 MB",
                  class = "gmhclust_message_dense")
   huge <- Matrix::sparseMatrix(i = 1, j = 1, x = 1, dims = c(2e6, 2e6))
   error <- expect_error(gdist(huge), class = "gmhclust_error_memory")
-  expect_match(conditionMessage(error), "all values of `X` need", fixed = TRUE)
+  expect_match(conditionMessage(error), "all values of `x` need", fixed = TRUE)
 })
 
 # The matrix of 200 x 4 whole numbers of `x`, and a square one, in classes of package Matrix.
@@ -497,7 +497,7 @@ test_that("sparse single cells are the dense ones for all functions", {
   expect_identical(gneighbours(sce, 2, query = sce), gneighbours(counts, 2, query = counts))
   tree <- gmhclust(sce, threshold = 20)
   nearest <- function(data) {
-    cut_populations(tree, k = 2, min_members = 10, rest = "nearest", X = data)
+    cut_populations(tree, k = 2, min_members = 10, rest = "nearest", x = data)
   }
   population <- nearest(sce)
   expect_identical(population, nearest(counts))
@@ -546,7 +546,7 @@ test_that("wrong features of an S4 assay are named", {
       refused(observations(se, features = each[[1]]), paste0("`features` ", each[[2]], "; it must"))
     }
     expect_refused(gknn(se, 2, features = "CD99"), "`features` has \"CD99\"; it must", "gknn")
-    expect_refused(gmst(se, features = character(0)), "`X` has no columns", "gmst")
+    expect_refused(gmst(se, features = character(0)), "`x` has no columns", "gmst")
   }
 })
 
@@ -670,10 +670,10 @@ test_that("more columns than rows are noticed where they cannot be meant", {
   wide <- t(x[1:50, ])
   expect_message(
     gmhclust(wide, threshold = 2),
-    "`X` has 4 rows and 50 columns; observations go in rows: use t(X)",
+    "`x` has 4 rows and 50 columns; observations go in rows: use t(x)",
     fixed = TRUE, class = "gmhclust_message_columns"
   )
-  expect_message(gkmeans(wide, 2), "use t(X)", fixed = TRUE)
+  expect_message(gkmeans(wide, 2), "use t(x)", fixed = TRUE)
   expect_no_message(ghclust(wide, "average"))
 })
 
@@ -686,14 +686,12 @@ test_that("a k-means clustering is taken for its labels", {
   expect_same_tree(mhclust(x, g = found, warn = FALSE), mhclust(x, g = found$cluster, warn = FALSE))
 })
 
-test_that("`distance` is the readable form of `quick`", {
+test_that("`distance` is the full or the centroid distance", {
+  full <- gmhclust(x, threshold = 20, distance = "full")
+  expect_same_tree(full, gmhclust(x, threshold = 20))
   centroid <- gmhclust(x, threshold = 20, distance = "centroid")
-  expect_same_tree(centroid, gmhclust(x, threshold = 20, quick = TRUE))
-  expect_same_tree(gmhclust(x, threshold = 20, distance = "full", quick = FALSE),
-                   gmhclust(x, threshold = 20))
-  expect_false(identical(centroid$height, gmhclust(x, threshold = 20)$height))
-  expect_refused(gmhclust(x, distance = "full", quick = TRUE),
-                 "`quick` is TRUE but `distance` is \"full\"; leave it out")
+  expect_same_tree(centroid, mhclust(x, 20, quick = TRUE, warn = FALSE))
+  expect_false(identical(centroid$height, full$height))
   expect_refused(gmhclust(x, distance = "median"), "one of \"full\", \"centroid\"")
 })
 

@@ -7,8 +7,8 @@ names_of_groups <- rep(c("0", "100000", "3"), 40)
 all_results <- function() {
   set.seed(1)
   h <- gmhclust(x, threshold = 15, apriori = groups)
-  populations <- cut_populations(h, 2, min_members = 5, rest = "nearest", X = x)
-  clear <- suppressMessages(cut_populations(h, min_members = 5, X = x))
+  populations <- cut_populations(h, 2, min_members = 5, rest = "nearest", x = x)
+  clear <- suppressMessages(cut_populations(h, min_members = 5, x = x))
   named <- name_populations(populations, c("CD4 T" = 1))
   nn <- gknn(x, 3, metric = "canberra", zero_over_zero = 0)
   list(

@@ -11,7 +11,8 @@ test_that("the oracle gives the merges and heights of the worked cases", {
   for (name in c("p2-mahal-fmd", "p2-mahal-cmd-normalize", "p3-euclid-cmd", "p7-mahal0-fmd",
                  "p3-euclidMahal-fmd")) {
     case <- read_fixture(name)
-    tree <- oracle_gmhclust(case$x, case$threshold, NULL, case$subthreshold, case$quick,
+    distance <- if (case$quick) "centroid" else "full"
+    tree <- oracle_gmhclust(case$x, case$threshold, NULL, case$subthreshold, distance,
                             case$normalize)
     expect_tree(tree, case$merge, case$height)
   }
@@ -22,18 +23,18 @@ for (kind in c("mahal", "mahal0", "euclid", "euclidMahal")) {
     for (p in c(1, 2, 5)) {
       x <- blobs(40, p, seed = p)
       compare(x, 0.2, subthreshold = kind)
-      compare(x, 12, subthreshold = kind, quick = TRUE)
+      compare(x, 12, subthreshold = kind, distance = "centroid")
       compare(x, 12, subthreshold = kind, normalize = TRUE)
-      compare(x, 12, subthreshold = kind, quick = TRUE, normalize = TRUE)
+      compare(x, 12, subthreshold = kind, distance = "centroid", normalize = TRUE)
     }
   })
 
   test_that(paste(kind, "agrees with the oracle within and above apriori clusters"), {
     x <- blobs(60, 3, seed = 7)
     apriori <- rep(c(3L, 1L, 0L, 2L), c(20, 15, 5, 20))
-    for (quick in c(TRUE, FALSE)) {
-      compare(x, 8, apriori, subthreshold = kind, quick = quick)
-      compare(x, 25, apriori, subthreshold = kind, quick = quick, apriori_intra = FALSE)
+    for (distance in c("full", "centroid")) {
+      compare(x, 8, apriori, subthreshold = kind, distance = distance)
+      compare(x, 25, apriori, subthreshold = kind, distance = distance, apriori_intra = FALSE)
     }
   })
 }

@@ -48,10 +48,10 @@ test_that("the tree joins populations as the whole tree does", {
 test_that("populations may be a number, NULL, other clusters, or with the rest", {
   expect_identical(drawn(h, x, 4), drawn(h, x, cut_populations(h, 4)))
   natural <- gmhclust(x, 50)
-  expect_gt(attr(cut_populations(natural, X = x), "k"), 2)
-  expect_identical(drawn(natural, x), drawn(natural, x, cut_populations(natural, X = x)))
+  expect_gt(attr(cut_populations(natural, x = x), "k"), 2)
+  expect_identical(drawn(natural, x), drawn(natural, x, cut_populations(natural, x = x)))
   expect_identical(drawn(h, x, gcutree(h, 6))$sizes, tabulate(gcutree(h, 6)))
-  nearest <- cut_populations(h, 5, 20, rest = "nearest", X = x)
+  nearest <- cut_populations(h, 5, 20, rest = "nearest", x = x)
   found <- drawn(h, x, nearest)
   expect_identical(found$sizes, tabulate(as.integer(nearest), 5))
   expect_identical(found$tree[1:3], drawn(h, x, population)$tree[1:3])
@@ -100,7 +100,7 @@ test_that("wrong arguments are refused", {
     expect_refused(on_no_screen(object), message, by = "plot_populations")
   }
   refused(plot_populations(x, x), "`h` is a numeric matrix")
-  refused(plot_populations(h, x[1:9, ]), "`X` has 9 rows; the tree has 1000 leaves")
+  refused(plot_populations(h, x[1:9, ]), "`x` has 9 rows; the tree has 1000 leaves")
   refused(plot_populations(h, x, 1:3), "`populations` has length 3")
   refused(plot_populations(h, x, rep(1:2, 500)), "`populations` are no clusters of `h`")
   refused(plot_populations(h, x, gates = gate[-1]), "`gates` has length 999")
@@ -120,8 +120,8 @@ test_that("the samples of a flowSet are known", {
   found <- on_no_screen(plot_populations(h, set, population, engine = "base"))
   expect_identical(colnames(found$samples), c("a", "b"))
   expect_identical(
-    cut_populations(h, 3, 20, rest = "nearest", X = set, channels = c("CD3", "CD4"))[],
-    cut_populations(h, 3, 20, rest = "nearest", X = observations(set)[, c("CD3", "CD4")])[]
+    cut_populations(h, 3, 20, rest = "nearest", x = set, channels = c("CD3", "CD4"))[],
+    cut_populations(h, 3, 20, rest = "nearest", x = observations(set)[, c("CD3", "CD4")])[]
   )
 })
 

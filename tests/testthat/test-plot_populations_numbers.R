@@ -1,6 +1,6 @@
 x <- some_cells(1500)
 h <- gmhclust(x, warn = FALSE)
-found <- cut_populations(h, X = x)
+found <- cut_populations(h, x = x)
 
 test_that("a column of the picture has the populations of that number", {
   bands <- nested_bands(found, 12L)

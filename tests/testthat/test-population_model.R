@@ -17,7 +17,7 @@ model_of <- function(data, levels = as.character(seq_len(max(data$population))),
 # Populations of a tree, with their observations. The smallest has fewer members than columns.
 some_populations <- function(n = 1000, k = 6, ...) {
   x <- some_cells(n)
-  suppressMessages(cut_populations(ghclust(x, "average"), k, 10, X = x, ...))
+  suppressMessages(cut_populations(ghclust(x, "average"), k, 10, x = x, ...))
 }
 
 refused <- function(object, message, by = "predict.population_model") {
@@ -366,7 +366,7 @@ test_that("more columns than cells take no matrix of columns by columns", {
   set.seed(3)
   x <- matrix(rnorm(30 * 5000), 30)
   x[1:15, ] <- x[1:15, ] + 1
-  found <- suppressMessages(cut_populations(ghclust(x, "ward.D2"), 2, 5, X = x))
+  found <- suppressMessages(cut_populations(ghclust(x, "ward.D2"), 2, 5, x = x))
   model <- population_model(found)
   expect_identical(model$metric, "euclidean")
   expect_lt(object.size(model), 4 * object.size(model$means))
@@ -379,7 +379,7 @@ test_that("one population, and populations of one cell, have a model", {
   expect_identical(unique(as.integer(predict(model, data$x))), 1L)
   expect_identical(unique(c(predict(model, data$x, "posterior"))), 1)
   single <- suppressMessages(cut_populations(ghclust(data$x[1:4, ], "single"), 4, 1,
-                                             X = data$x[1:4, ]))
+                                             x = data$x[1:4, ]))
   # 1 cell each: the square root of the variance 1 is the unit.
   expect_equal(unname(predict(single, data$x[1:4, ], "distance")),
                unname(as.matrix(dist(data$x[1:4, ])))[, order(as.integer(single))],

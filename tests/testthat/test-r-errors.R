@@ -33,7 +33,7 @@ test_that("objects that do not give their values are an error of the package in 
   }
   y <- without_address(values)
   x <- matrix(values, 20)
-  expect_error(gdist(x, Y = y), "the values of `y`", class = "gmhclust_error")
+  expect_error(gdist(x, y = y), "the values of `y`", class = "gmhclust_error")
   y <- without_address(values)
   expect_error(gknn(x, 2, y), "the values of `query`", class = "gmhclust_error")
 })
@@ -77,8 +77,8 @@ test_that("dimensions that lie do not end R", {
     "b <- structure(list(m = matrix(sin(1:15), 5)), class = \"boxed\")",
     "x <- matrix(cos(1:60), 20)",
     "try(gdist(b), silent = TRUE)",
-    "try(gdist(b, Y = x), silent = TRUE)",
-    "try(gdist(x, Y = b), silent = TRUE)",
+    "try(gdist(b, y = x), silent = TRUE)",
+    "try(gdist(x, y = b), silent = TRUE)",
     "try(gknn(x, 2, b), silent = TRUE)",
     "cat(\"alive\")"
   ), env = character())

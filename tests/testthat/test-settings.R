@@ -1,7 +1,7 @@
 shown <- function(tree) paste(capture.output(print(tree$settings)), collapse = "\n")
 
 test_that("settings print what was done", {
-  text <- shown(gmhclust(some_cells(1200), 0.1, rep(1:40, 30), quick = TRUE, scale = TRUE))
+  text <- shown(gmhclust(some_cells(1200), 0.1, rep(1:40, 30), distance = "centroid", scale = TRUE))
   for (line in c(
     "Observations    : 1,200, 14 columns", "Distance        : Mahalanobis, between centroids",
     "Threshold       : 120 members, below \"mahal\"",

@@ -50,7 +50,7 @@ test_that("a shortage of memory ends the call and not R", {
   skip_without_limits()
   loaded <- megabytes_loaded()
   calls <- c(
-    "gmhclust(x, 0.5, quick = TRUE, threads = 2, backend = 'cpu')",
+    "gmhclust(x, 0.5, distance = 'centroid', threads = 2, backend = 'cpu')",
     "gmhclust(x, 0.5, threads = 2, backend = 'cpu')",
     "gkmeans(x, 20, threads = 2, backend = 'cpu')",
     "gmst(x, threads = 2, backend = 'cpu')",

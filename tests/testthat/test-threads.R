@@ -56,13 +56,13 @@ test_that("OMP_THREAD_LIMIT and R CMD check's two cores are limits", {
 
 test_that("the limits do not apply to the user's number of threads", {
   with_environment(c(clean[1:2], "_R_CHECK_LIMIT_CORES_" = "TRUE"), {
-    expect_identical(check_threads(6, "threads", NULL), 6L)
+    expect_identical(check_threads(6, NULL), 6L)
   })
 })
 
 test_that("more threads than help are capped, and one message says so", {
   most <- max(8L, 4L * usable_cores())
-  expect_identical(check_threads(most, "threads", NULL), most)
+  expect_identical(check_threads(most, NULL), most)
   x <- blobs(60, 3)
   expected <- gmhclust(x, 10, progress = FALSE, warn = FALSE)
   verbs <- list(
@@ -79,8 +79,10 @@ test_that("more threads than help are capped, and one message says so", {
       invokeRestart("muffleMessage")
     })
     expect_length(messages, 1)
-    expect_s3_class(messages[[1]], c("gmhclust_message_threads", "message", "condition"),
-                    exact = TRUE)
+    expect_s3_class(
+      messages[[1]],
+      c("gmhclust_message_threads", "gmhclust_message", "message", "condition"), exact = TRUE
+    )
     expect_match(conditionMessage(messages[[1]]),
                  paste("`threads` is 100000 and was capped at", most), fixed = TRUE)
   }
@@ -99,22 +101,22 @@ test_that("settings outside of the call are capped, too", {
 test_that("the threads of workers on other machines are counted there", {
   skip_if_not_installed("BiocParallel")
   elsewhere <- BiocParallel::SnowParam(c("one", "two"))
-  expect_silent(threads <- worker_threads(1e5, elsewhere, "threads", NULL))
+  expect_silent(threads <- worker_threads(1e5, elsewhere, NULL))
   expect_identical(threads, 100000L)
-  expect_error(worker_threads(0, elsewhere, "threads", NULL), class = "gmhclust_error_input")
+  expect_error(worker_threads(0, elsewhere, NULL), class = "gmhclust_error_input")
 })
 
 test_that("results do not depend on the number of threads, bit for bit", {
   x <- some_cells(600)
   apriori <- rep(0:5, each = 100)
-  for (quick in c(TRUE, FALSE)) {
+  for (distance in c("full", "centroid")) {
     expect_same_tree(
-      gmhclust(x, 60, quick = quick, threads = 1),
-      gmhclust(x, 60, quick = quick, threads = 2)
+      gmhclust(x, 60, distance = distance, threads = 1),
+      gmhclust(x, 60, distance = distance, threads = 2)
     )
     expect_same_tree(
-      gmhclust(x, 60, apriori, quick = quick, threads = 1),
-      gmhclust(x, 60, apriori, quick = quick, threads = 3)
+      gmhclust(x, 60, apriori, distance = distance, threads = 1),
+      gmhclust(x, 60, apriori, distance = distance, threads = 3)
     )
   }
 })

@@ -5,9 +5,9 @@ test_that("workers cluster apriori clusters, with the same tree", {
   on.exit(BiocParallel::bpstop(workers))
   set.seed(3)
   labels <- sample(c("b", "a", "rest", NA, "0"), 600, replace = TRUE, prob = c(1, 5, 2, 1, 1))
-  for (quick in c(TRUE, FALSE)) {
-    alone <- gmhclust(cells, 60, labels, quick = quick, scale = TRUE)
-    shared <- gmhclust(cells, 60, labels, quick = quick, scale = TRUE, BPPARAM = workers)
+  for (distance in c("full", "centroid")) {
+    alone <- gmhclust(cells, 60, labels, distance = distance, scale = TRUE)
+    shared <- gmhclust(cells, 60, labels, distance = distance, scale = TRUE, BPPARAM = workers)
     expect_identical(as_computed(shared), as_computed(alone))
   }
   one <- rep(1:0, c(599, 1))
@@ -60,7 +60,7 @@ test_that("errors on workers keep their class and name the task", {
   for (kind in c("input", "device", "memory", "interrupt")) {
     condition <- gmhclust_error(kind, "too bad")
     failure <- as_failure(condition)
-    expect_identical(gmhclust_condition(failure$class, failure$message, NULL), condition)
+    expect_identical(gmhclust_error(failure$kind, failure$message, NULL), condition)
   }
 })
 

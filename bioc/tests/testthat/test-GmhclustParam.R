@@ -27,7 +27,7 @@ test_that("the default finds two parallel ellipses, as gmhclust() does", {
   x <- cbind(rnorm(2 * n, 0, 10), c(rnorm(n, 0, 0.5), rnorm(n, 4, 0.5)))
   clusters <- clusterRows(x, GmhclustParam(k = 2, warn = FALSE))
   tree <- gmhclust(x, warn = FALSE)
-  expected <- cut_populations(tree, k = 2, rest = "nearest", X = x)
+  expected <- cut_populations(tree, k = 2, rest = "nearest", x = x)
   expect_identical(as.integer(clusters), as.integer(expected))
   found <- table(clusters, rep(1:2, each = n))
   expect_gt(sum(apply(found, 1, max)), 0.97 * 2 * n)
@@ -39,7 +39,7 @@ test_that("the default finds two parallel ellipses, as gmhclust() does", {
 test_that("without k, populations are those with valleys between them", {
   x <- some_cells()
   param <- GmhclustParam(threshold = 50, rest = "none", warn = FALSE)
-  expected <- cut_populations(gmhclust(x, 50, warn = FALSE), X = x)
+  expected <- cut_populations(gmhclust(x, 50, warn = FALSE), x = x)
   expect_gt(attr(expected, "k"), 2)
   numbers <- replace(as.integer(expected), expected == 0, NA)
   expect_identical(as.integer(clusterRows(x, param)), numbers)
@@ -62,7 +62,7 @@ test_that("the rest goes to the nearest population", {
   param <- GmhclustParam(50, k = 4, min_members = 20, warn = FALSE)
   expect_identical(
     as.integer(clusterRows(x, param)),
-    as.integer(cut_populations(tree, k = 4, min_members = 20, rest = "nearest", X = x))
+    as.integer(cut_populations(tree, k = 4, min_members = 20, rest = "nearest", x = x))
   )
 })
 

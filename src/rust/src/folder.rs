@@ -193,7 +193,7 @@ fn folder_to_r(folder: Folder) -> CoreResult<Robj> {
     let SearchDescription {
         metric, digests, ..
     } = search;
-    let mut names = vec!["X"];
+    let mut names = vec!["x"];
     let mut values = vec![digests.x];
     if let Some(query) = digests.query {
         names.push("query");

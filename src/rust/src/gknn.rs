@@ -11,7 +11,7 @@ use crate::job::Job;
 use crate::memory::plan;
 use crate::{arguments, device, rvalue, vector};
 
-/// Bytes of a search for each value of X and `query`. Measured by inst/benchmarks/memory.R.
+/// Bytes of a search for each value of `x` and `query`. Measured by inst/benchmarks/memory.R.
 pub const BYTES_PER_VALUE: usize = 20;
 
 /// Bytes of a search and its result for all queries. Measured by inst/benchmarks/memory.R: 200 for

@@ -64,7 +64,7 @@ fn job_gknn_points(x: Robj, query: Robj, digest: &str, metric: List, device: Lis
             let engine = Engine::new(&choice, &Workload::preparation(all.nrows(), columns))?;
             let prepare = || Points::prepare(metric, all, monitor);
             let points = engine.cpu().install(prepare)?;
-            let rows = rows_without_distance(&points, "X")?;
+            let rows = rows_without_distance(&points, "x")?;
             Ok((points, rows, digests))
         })
     };
@@ -146,7 +146,7 @@ fn job_gknn_block(
 }
 
 /// Decides whether rows that job_gknn_points() reported have a distance.
-/// @param x,query integers, the numbers of these rows in X and in `query`.
+/// @param x,query integers, the numbers of these rows in `x` and in `query`.
 /// @param metric as in job_gdist().
 /// @return An error message, or NULL if the rows have a distance; FALSE if R has no memory for the
 ///   message.
@@ -162,7 +162,7 @@ fn gknn_refusal(x: Robj, query: Robj, metric: List) -> Robj {
                 .filter_map(|&row| usize::try_from(row - 1).ok());
             rows.collect()
         };
-        refuse_undefined(&metric, &[("X", &rows(&x)), ("query", &rows(&query))])
+        refuse_undefined(&metric, &[("x", &rows(&x)), ("query", &rows(&query))])
     };
     match check() {
         Ok(()) => rvalue::null(),

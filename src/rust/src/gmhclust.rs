@@ -23,8 +23,8 @@ const BYTES_PER_LEAF: usize = 60;
 
 /// Starts a Mahalanobis-average clustering.
 /// @param x double matrix, observations in rows.
-/// @param options list(threshold, subthreshold, quick, normalize, apriori_intra): a double, in
-///   members; the name of a kind, as for gmhclust(); flags.
+/// @param options list(threshold, subthreshold, distance, normalize, apriori_intra): a double, in
+///   members; the names of a kind and of a distance, as for gmhclust(); flags.
 /// @param apriori NULL, or an integer code for each observation; 0 means none.
 /// @param inner NULL, or the merges within all apriori clusters, one cluster after the other, as in
 ///   the value of job_gmhclust_within().
@@ -120,10 +120,11 @@ fn gmhclust_degenerate_limit() -> Robj {
 fn options_of(list: &List) -> CoreResult<Options> {
     let fields = Fields::new("options", list);
     let subthreshold: String = fields.get("subthreshold")?;
+    let distance: String = fields.get("distance")?;
     Ok(Options {
         threshold: fields.get("threshold")?,
         subthreshold: Subthreshold::new(&subthreshold)?,
-        distance: Distance::from_quick(fields.get("quick")?),
+        distance: Distance::new(&distance)?,
         normalize: fields.get("normalize")?,
         apriori_intra: fields.get("apriori_intra")?,
     })

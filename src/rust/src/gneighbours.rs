@@ -11,8 +11,8 @@ use crate::memory::plan;
 use crate::rvalue::{self, Values};
 use crate::{arguments, device, vector};
 
-/// Bytes that a search takes at least: for each value of X and `query`, and for each row. Measured
-/// by inst/benchmarks/memory.R.
+/// Bytes that a search takes at least: for each value of `x` and `query`, and for each row.
+/// Measured by inst/benchmarks/memory.R.
 const BYTES_PER_VALUE: usize = 20;
 const BYTES_PER_ROW: usize = 200;
 

@@ -33,7 +33,7 @@ fn collect_garbage() {
 }
 
 /// Asks for memory that R code is going to take.
-/// @param what what needs the memory, with its verb: "all values of `X` need".
+/// @param what what needs the memory, with its verb: "all values of `x` need".
 /// @param bytes number.
 /// @return The reason why there is too little, or NULL; FALSE if R has no memory for the reason.
 /// @noRd

@@ -35,7 +35,7 @@ pub fn largest(values: &[f64]) -> f64 {
 pub fn check_largest(largest: f64) -> Result<()> {
     if largest > LARGEST_VALUE {
         return Err(Error::Input(format!(
-            "`X` has values of magnitude {largest:e}, whose fourth powers overflow; \
+            "`x` has values of magnitude {largest:e}, whose fourth powers overflow; \
              rescale it to at most {LARGEST_VALUE:e}"
         )));
     }

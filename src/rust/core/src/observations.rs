@@ -73,13 +73,13 @@ impl Deref for Observations {
 fn check_size(x: &Array2<f64>) -> Result<()> {
     if x.nrows() < 2 {
         return Err(Error::Input(format!(
-            "`X` has {} row(s), clustering needs at least 2",
+            "`x` has {} row(s), clustering needs at least 2",
             x.nrows()
         )));
     }
     if x.ncols() == 0 {
         return Err(Error::Input(
-            "`X` has no columns, clustering needs at least 1".into(),
+            "`x` has no columns, clustering needs at least 1".into(),
         ));
     }
     Ok(())
@@ -88,7 +88,7 @@ fn check_size(x: &Array2<f64>) -> Result<()> {
 /// The error for the value at this place, counted row after row.
 fn not_finite(x: &Array2<f64>, at: usize) -> Error {
     Error::Input(format!(
-        "`X` has {} in row {}, column {}, clustering needs finite values",
+        "`x` has {} in row {}, column {}, clustering needs finite values",
         x.values()[at],
         at / x.ncols() + 1,
         at % x.ncols() + 1

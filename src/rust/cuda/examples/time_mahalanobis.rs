@@ -86,7 +86,7 @@ fn main() -> Result<()> {
     let options = Options {
         threshold: 0.01 * n as f64,
         subthreshold: Subthreshold::new(&arguments[2]).expect("a sub-threshold kind"),
-        distance: Distance::from_quick(arguments[3] == "cmd"),
+        distance: Distance::ALL[usize::from(arguments[3] == "cmd")],
         normalize: false,
         apriori_intra: true,
     };

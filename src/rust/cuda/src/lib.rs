@@ -2,10 +2,10 @@
 //!
 //! [`Cuda`] implements every algorithm's device trait: agglomeration (`agglomerate`) in thread
 //! blocks (`blocks`), as trees (`tree`) or with bounds from a GPU (`screen`), searches for
-//! neighbours (`neighbours`), distances (`distances`), dissimilarities of clusters (`dissimilarities`) and
-//! k-means (`kmeans`). It
-//! does everything that the devices can do; the caller decides, by a [`Handover`] with figures of
-//! the [`policy`], from which size on that is faster than the CPU.
+//! neighbours (`neighbours`), distances (`distances`), dissimilarities of clusters
+//! (`dissimilarities`) and k-means (`kmeans`). It does everything that the devices can do; the
+//! caller decides, by a [`Handover`] with figures of the [`policy`], from which size on that is
+//! faster than the CPU.
 //!
 //! `device` opens devices and loads kernels; nothing above it sees a context.
 

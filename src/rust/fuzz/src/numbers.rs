@@ -225,7 +225,7 @@ fn clusters(input: &mut Bytes) -> Result<()> {
     let options = Options {
         threshold: value(input),
         subthreshold: input.one_of(&Subthreshold::ALL),
-        distance: Distance::from_quick(input.flag()),
+        distance: Distance::ALL[usize::from(input.flag())],
         normalize: input.flag(),
         apriori_intra: input.flag(),
     };

@@ -75,7 +75,7 @@ pub fn first(x: &Observations, uniform: f64) -> usize {
 /// The error where `x` has fewer distinct rows than centers to draw.
 pub fn too_few(distinct: usize, centers: usize) -> Error {
     Error::Input(format!(
-        "`X` has {distinct} distinct rows; there are more cluster centers than distinct data \
+        "`x` has {distinct} distinct rows; there are more cluster centers than distinct data \
          points, {centers}"
     ))
 }

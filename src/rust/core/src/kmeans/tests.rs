@@ -240,7 +240,7 @@ fn every_distinct_observation_can_be_drawn_and_no_more() {
         let mut three = drawn(3).unwrap().into_iter().collect::<Vec<f64>>();
         three.sort_by(f64::total_cmp);
         assert_eq!(three, [1.0, 2.0, 5.0]);
-        let message = "`X` has 3 distinct rows; there are more cluster centers than distinct data \
+        let message = "`x` has 3 distinct rows; there are more cluster centers than distinct data \
                        points, 4";
         assert_eq!(drawn(4), Err(Error::Input(message.into())));
     }

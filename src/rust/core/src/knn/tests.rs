@@ -289,7 +289,7 @@ fn wrong_input_is_refused() {
     let refused = nearest(&points, 1, 1, &cpu, &Monitor::default()).unwrap_err();
     assert!(refused
         .to_string()
-        .contains("`X` is zero in row 1 and `query` in rows 1 and 2"));
+        .contains("`x` is zero in row 1 and `query` in rows 1 and 2"));
     assert!(nearest(
         &Points::new(Metric::Canberra(ZeroOverZero::Zero), &zeros),
         3,

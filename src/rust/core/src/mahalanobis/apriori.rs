@@ -203,7 +203,7 @@ impl<'a> Arranged<'a> {
         let apriori_labels = device.cpu().install(append)?;
         tree.append(&slots, &merges[0]);
         Ok(Clustering {
-            dendrogram: tree.finish()?.finite("X")?,
+            dendrogram: tree.finish()?.finite("x")?,
             apriori_merges: apriori_labels.len(),
             apriori_labels,
         })

@@ -20,7 +20,7 @@ pub fn options(random: &mut Random, n: usize) -> Options {
     Options {
         threshold,
         subthreshold: Subthreshold::ALL[random.below(Subthreshold::ALL.len())],
-        distance: Distance::from_quick(random.below(2) == 0),
+        distance: Distance::ALL[usize::from(random.below(2) == 0)],
         normalize: random.below(4) == 0,
         apriori_intra: random.below(4) != 0,
     }

@@ -36,7 +36,7 @@ fn check_width(x: &Observations, options: &Options) -> Result<()> {
                   components";
     if rows <= columns && n * p * p * p > MOST_DEGENERATE_WORK {
         return Err(Error::Input(format!(
-            "`X` has {rows} rows and {columns} columns, and every merge would factorise a \
+            "`x` has {rows} rows and {columns} columns, and every merge would factorise a \
              {columns} × {columns} covariance: {columns} columns need about {} and hours; {advice}",
             memory::in_words(bytes),
         )));
@@ -63,7 +63,7 @@ pub fn check(x: &Observations, apriori: Option<&[u32]>, options: &Options) -> Re
     if let Some(labels) = apriori {
         if labels.len() != x.nrows() {
             return Err(Error::Input(format!(
-                "`apriori` has {} labels, it needs one for each of the {} rows of `X`",
+                "`apriori` has {} labels, it needs one for each of the {} rows of `x`",
                 labels.len(),
                 x.nrows()
             )));

@@ -1,6 +1,7 @@
 //! The choices of a clustering.
 
 use super::subthreshold::{ShapeRule, Subthreshold};
+use crate::error::{Error, Result};
 
 /// The distance between two clusters, of which both directions are averaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,12 +14,20 @@ pub enum Distance {
 }
 
 impl Distance {
-    /// For the argument `quick` of `gmhclust()`.
-    pub fn from_quick(quick: bool) -> Self {
-        if quick {
-            Self::Centroid
-        } else {
-            Self::FullMahalanobis
+    /// Both distances.
+    pub const ALL: [Self; 2] = [Self::FullMahalanobis, Self::Centroid];
+
+    /// The distance of this name, as `gmhclust()` has it.
+    ///
+    /// # Errors
+    /// `Error::Input` for other names.
+    pub fn new(name: &str) -> Result<Self> {
+        match name {
+            "full" => Ok(Self::FullMahalanobis),
+            "centroid" => Ok(Self::Centroid),
+            other => Err(Error::Input(format!(
+                "`distance` is {other:?}, it must be \"full\" or \"centroid\""
+            ))),
         }
     }
 }

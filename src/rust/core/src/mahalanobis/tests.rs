@@ -232,7 +232,7 @@ fn groups_beyond_the_limit_change_nothing() {
         let p = 1 + random.below(6);
         let x = draw(&mut random, Data::Mixture, n, p);
         let options = Options {
-            distance: Distance::from_quick(round % 2 == 0),
+            distance: Distance::ALL[usize::from(round % 2 == 0)],
             ..options(&mut random, n)
         };
         let fast = run(&x, None, &options, &cpu);
@@ -418,7 +418,7 @@ fn the_worked_cases_come_out_as_worked() {
         let options = Options {
             threshold: fixture.threshold,
             subthreshold: Subthreshold::new(&fixture.subthreshold).unwrap(),
-            distance: Distance::from_quick(fixture.quick),
+            distance: Distance::ALL[usize::from(fixture.quick)],
             normalize: fixture.normalize,
             apriori_intra: fixture.apriori_intra.unwrap_or(true),
         };

@@ -28,10 +28,10 @@ impl Space<'_> {
         let Space::Points { points, references } = *self else {
             return Ok(());
         };
-        let rows = rows_without_distance(points, "X")?;
+        let rows = rows_without_distance(points, "x")?;
         let (x, query) = rows.split_at(rows.partition_point(|&row| row < references));
         let query: Vec<usize> = query.iter().map(|row| row - references).collect();
-        refuse_undefined(points.metric(), &[("X", x), ("query", &query)])
+        refuse_undefined(points.metric(), &[("x", x), ("query", &query)])
     }
 }
 

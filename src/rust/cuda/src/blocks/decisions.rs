@@ -532,7 +532,7 @@ fn a_block_merges_what_the_cpu_merges_at_the_same_heights() {
         let options = options(
             threshold,
             subthreshold,
-            Distance::from_quick(case % 2 == 0),
+            Distance::ALL[usize::from(case % 2 == 0)],
             random.below(2) == 0,
         );
         let x = draw(&mut random, *data, sizes.iter().sum(), p);

@@ -436,7 +436,7 @@ fn check_memory(device: &Device, bytes: usize, live: usize, p: usize) -> Result<
     }
     let fit = (free.saturating_sub(8 * 4 * STAGING)) / (2 * 4 * (p + SCALARS) * 8 / 7);
     Err(Error::Memory(format!(
-        "`X` with {live} clusters in {p} dimensions needs {bytes} bytes on the device, which has \
+        "`x` with {live} clusters in {p} dimensions needs {bytes} bytes on the device, which has \
          {free} free; about {fit} clusters would fit"
     )))
 }

@@ -71,7 +71,7 @@ pub struct MetricOptions {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Digests {
-    #[serde(rename = "X")]
+    #[serde(rename = "x")]
     pub x: String,
     /// `None` where the references are the queries.
     pub query: Option<String>,

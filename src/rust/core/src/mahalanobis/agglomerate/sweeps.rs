@@ -212,7 +212,7 @@ impl Agglomeration<'_> {
         let mut candidates = Candidates::new(answer, &[], &self.active.births);
         candidates.sweeps = search.sweeps + 1;
         if search.floor == f64::INFINITY {
-            return Err(overflow("X"));
+            return Err(overflow("x"));
         }
         // Otherwise a screen that breaks its promise would be asked for ever.
         assert!(

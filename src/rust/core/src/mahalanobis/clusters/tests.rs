@@ -22,7 +22,7 @@ fn bounds_are_below_the_distances_on_data_of_every_sort() {
         let options = Options {
             threshold: 6.0,
             subthreshold: Subthreshold::Mahal,
-            distance: Distance::from_quick(random.below(4) == 0),
+            distance: Distance::ALL[usize::from(random.below(4) == 0)],
             normalize: true,
             apriori_intra: true,
         };
@@ -83,7 +83,7 @@ fn a_distance_to_a_tentative_union_is_that_to_the_union() {
         let options = Options {
             threshold: 6.0,
             subthreshold: Subthreshold::Mahal,
-            distance: Distance::from_quick(round % 2 == 0),
+            distance: Distance::ALL[usize::from(round % 2 == 0)],
             normalize: false,
             apriori_intra: true,
         };

@@ -127,7 +127,7 @@ pub fn fit(
         .chain(&means)
         .all(|value| value.is_finite())
     {
-        let message = "`X` has values whose squares are too large for a covariance";
+        let message = "`x` has values whose squares are too large for a covariance";
         return Err(Error::Input(message.into()));
     }
 

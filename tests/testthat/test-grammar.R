@@ -1,0 +1,120 @@
+# The grammar of arguments: see "The grammar of arguments" in ARCHITECTURE.md.
+
+exported <- function() {
+  names <- getNamespaceExports("gmhclust")
+  functions <- mget(names, asNamespace("gmhclust"))
+  functions[order(names)]
+}
+
+# Functions that have the arguments of those they replace.
+mhca <- c("mhclust", "cutreeApriori", "fixNonMonotHca", "checkHca", "computeLeafOrder")
+
+# Arguments that are named as in the functions they replace.
+replaced <- list(
+  gcutree = "h", # stats::cutree()
+  gdist = "method", # stats::dist()
+  ghclust = "method", # stats::hclust()
+  gkmeans = "iter.max", # stats::kmeans()
+  gknn = c("get.distance", "BPPARAM"), # BiocNeighbors::findKNN()
+  gneighbours = "get.distance",
+  gmhclust = "BPPARAM" # BiocParallel
+)
+
+# What the first argument of each function is, and its name.
+first <- c(
+  add_populations = "x", as_edges = "nn", as_hits = "nn", as_igraph = "nn", as_uwot = "nn",
+  check_hclust = "tree", count_populations = "populations", cut_populations = "tree",
+  cutree_apriori = "tree", cutree_top = "tree", gcutree = "tree", gdist = "x", ghclust = "x",
+  gkmeans = "x", gknn = "x", gmhclust = "x", gmst = "x", gneighbours = "x", make_monotone = "tree",
+  name_populations = "populations", observations = "x", plot_populations = "tree",
+  plot_tree = "tree", population_model = "populations", read_gknn = "output"
+)
+
+# The arguments that say how to compute, in their order.
+execution <- alist(
+  backend = getOption("gmhclust.backend", "auto"),
+  threads = getOption("gmhclust.threads"),
+  devices = getOption("gmhclust.devices"),
+  progress = getOption("gmhclust.progress", interactive()),
+  BPPARAM = NULL
+)
+
+# Sentences on how the arguments of a function break the grammar.
+breaks <- function(name, arguments) {
+  problems <- character(0)
+  given <- names(arguments)
+  free <- setdiff(given, c("...", replaced[[name]]))
+  odd <- grep("^[a-z][a-z0-9]*(_[a-z0-9]+)*$", free, invert = TRUE, value = TRUE)
+  if (length(odd) > 0) problems <- c(problems, paste(odd, "is no snake case"))
+  forbidden <- intersect(free, c("h", "method", "quick", "data", "object", "model", "n_threads"))
+  # How make_monotone() raises heights.
+  if (name == "make_monotone") forbidden <- setdiff(forbidden, "method")
+  if (length(forbidden) > 0) problems <- c(problems, paste(forbidden, "has another name"))
+  if (length(given) > 0 && !identical(unname(first[name]), given[1])) {
+    problems <- c(problems, paste("first is", given[1]))
+  }
+  run <- intersect(given, names(execution))
+  if (!identical(run, intersect(names(execution), given))) {
+    problems <- c(problems, "execution arguments are in another order")
+  }
+  last <- setdiff(given, "...")
+  if (!identical(utils::tail(last, length(run)), run)) {
+    problems <- c(problems, "execution arguments are not the last ones")
+  }
+  for (argument in run) {
+    if (!identical(arguments[[argument]], execution[[argument]])) {
+      problems <- c(problems, paste(argument, "has another default"))
+    }
+  }
+  if ("..." %in% given && !"plot_tree" %in% name && given[length(given)] != "...") {
+    problems <- c(problems, "... is not last")
+  }
+  problems
+}
+
+test_that("the arguments of all exports follow the grammar", {
+  functions <- exported()
+  functions <- functions[setdiff(names(functions), mhca)]
+  for (name in names(functions)) {
+    expect_identical(breaks(name, formals(functions[[name]])), character(0), label = name)
+  }
+  expect_setequal(names(Filter(function(f) length(formals(f)) > 0, functions)), names(first))
+})
+
+test_that("a function that breaks the grammar is noticed", {
+  expect_match(breaks("gmst", alist(X = , metric = "")), "first is X", all = FALSE)
+  expect_match(breaks("gmst", alist(x = , minMembers = 1)), "minMembers is no snake", all = FALSE)
+  expect_match(breaks("gmst", alist(x = , threads = NULL)), "another default", all = FALSE)
+  expect_match(breaks("gmst", c(alist(x = ), execution[c("threads", "backend")])),
+               "another order", all = FALSE)
+  expect_match(breaks("gmst", c(alist(x = ), execution["threads"], alist(k = 1))),
+               "not the last", all = FALSE)
+  expect_match(breaks("gmst", alist(x = , h = )), "h has another name", all = FALSE)
+})
+
+test_that("methods take session options, too", {
+  for (method in c("predict.populations", "predict.population_model")) {
+    arguments <- as.list(formals(get(method, asNamespace("gmhclust"))))
+    expect_identical(arguments[c("threads", "progress")], execution[c(2, 4)])
+  }
+})
+
+test_that("options of a session are the defaults", {
+  x <- blobs(60, 3)
+  expected <- gmhclust(x, 10, threads = 1, backend = "cpu")
+  before <- options(gmhclust.threads = 2, gmhclust.backend = "cpu", gmhclust.progress = FALSE)
+  on.exit(options(before))
+  expect_same_tree(gmhclust(x, 10), expected)
+  expect_same_tree(mhclust(x, 10, warn = FALSE), expected)
+  options(gmhclust.threads = 0)
+  expect_refused(gmhclust(x, 10), "`gmhclust.threads` is 0; it must be a whole number")
+  expect_refused(mhclust(x, 10), "`gmhclust.threads` is 0; it must be a whole number", "mhclust")
+  expect_refused(gmhclust(x, 10, threads = -1), "`threads` is -1")
+  options(gmhclust.threads = NULL, gmhclust.backend = "opencl")
+  expect_refused(gdist(x), "`gmhclust.backend` is \"opencl\"", "gdist")
+  expect_s3_class(gdist(x, backend = "cpu"), "dist")
+  options(gmhclust.backend = NULL, gmhclust.progress = "yes")
+  expect_refused(gkmeans(x, 2), "`gmhclust.progress` is \"yes\"", "gkmeans")
+  tree <- gmhclust(x, 10, progress = FALSE)
+  expect_refused(cut_populations(tree, x = x), "`gmhclust.progress` is \"yes\"", "cut_populations")
+})
