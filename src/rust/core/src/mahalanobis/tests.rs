@@ -5,7 +5,7 @@ mod counting;
 
 use std::cell::Cell;
 
-use self::cases::{ClusteringCase, UntiedCase};
+use self::cases::{ClusteringCase, UntiedClustering};
 use self::counting::Counts;
 use super::agglomerate::{merges_of, with_screens};
 use super::apriori::AprioriPartition;
@@ -315,9 +315,9 @@ fn decisions_agree_with_the_definition() {
         let n = 2 + random.below(80);
         let p = 1 + random.below(8);
         let data = [Data::Plain, Data::Mixture][round % 2];
-        UntiedCase(ClusteringCase::draw(random, data, n, p))
+        UntiedClustering(ClusteringCase::draw(random, data, n, p))
     };
-    for_all(100, cases(draw), |UntiedCase(case)| {
+    for_all(100, cases(draw), |UntiedClustering(case)| {
         let (x, labels) = (case.observations(), case.apriori());
         let by_definition = exhaustive(Source::Observations);
         let fast = run(&x, labels.as_deref(), &case.options, &cpu);

@@ -10,7 +10,7 @@ use gmhclust_core::testing::{draw, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor};
 use libloading::Library;
 
-use super::arrays::{control, to_merges, Arrays, Status, Tree};
+use super::arrays::{control, to_merges, Status, Tree, TreeArrays};
 use super::start::Start;
 use super::testing::Trees;
 use crate::host::{function, library};
@@ -112,7 +112,7 @@ fn host_grow(
                 }
                 run(&tree, &clusters, 5, used, used);
                 let bytes = 4 * sizes.observations;
-                let Arrays {
+                let TreeArrays {
                     members,
                     spare_members,
                     ..

@@ -10,19 +10,19 @@ use crate::mahalanobis::screen::Screen;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// A problem to be merged by distance: its equal clusters may be one cluster each, see
-/// [`duplicates`](crate::mahalanobis::duplicates).
+/// A problem whose merges are decided by distances: that of a caller, or the same with equal
+/// clusters united, whose merges are known.
 #[derive(Clone, Copy)]
 pub struct DistinctProblem<'p, 'x> {
     pub problem: &'p Problem<'x>,
     /// Of all observations.
     pub bounding_box: &'p BoundingBox,
-    /// Where equal clusters are one: what was made of the original problem.
+    /// Where equal clusters are united.
     united: Option<&'p Deduplicated<'x>>,
 }
 
 impl DistinctProblem<'_, '_> {
-    /// Whether the first merge, of this height, may come after those of equal clusters. If not, the
+    /// Whether the first merge, of this height, comes after those of equal clusters. If not, the
     /// merges of this problem are of no use.
     pub fn accepts(&self, height: f64) -> bool {
         self.united.is_none_or(|united| united.accepts(height))
