@@ -28,6 +28,13 @@ write_lines <- function(lines, ...) writeLines(enc2utf8(lines), file.path(...), 
 problems <- character(0)
 problem <- function(...) problems <<- c(problems, paste0(...))
 
+stop_at_problems <- function() {
+  if (length(problems) > 0) {
+    message(paste(problems, collapse = "\n"))
+    quit(status = 1)
+  }
+}
+
 # Replaces the content of a file; with --check, that it differs is a problem.
 put <- function(file, lines) {
   there <- if (file.exists(file.path(root, file))) read_lines(root, file)
@@ -144,13 +151,11 @@ write_documents <- function() {
   }
   results <- results[setdiff(names(results), old)]
   for (file in names(results)) check_format(file, results[[file]])
+  stop_at_problems()
   put("inst/benchmarks/results/index.csv", index_lines(results))
   for (file in documents) put(file, with_tables(read_lines(root, file), file, results))
   check_facts(results)
-  if (length(problems) > 0) {
-    message(paste(problems, collapse = "\n"))
-    quit(status = 1)
-  }
+  stop_at_problems()
 }
 
 # ---- age ----------------------------------------------------------------------------------------
