@@ -92,7 +92,9 @@ in_k_means <- function(data, n, k, calls, make, threshold = 0.01) {
   of_data(data, n, 14, function(options) {
     x <- make()
     set.seed(1)
-    found <- gkmeans(x, k, 10, backend = "cpu", threads = options$threads, progress = FALSE)
+    found <- suppressWarnings(
+      gkmeans(x, k, 10, backend = "cpu", threads = options$threads, progress = FALSE)
+    )
     list(x = x, apriori = found$cluster)
   }, calls, threshold)
 }

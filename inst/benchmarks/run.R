@@ -52,12 +52,13 @@ run_script <- function(name, arguments, cores) {
   system2(command[1], shQuote(command[-1]))
 }
 
-# "NVIDIA H100 80GB HBM3" as "h100".
+# "NVIDIA H100 80GB HBM3" as "h100", two of them as "h100x2".
 gpu_kind <- function() {
   devices <- gmhclust::gpu_devices()
-  name <- devices$name[devices$usable][1]
-  if (is.na(name)) stop("no GPU can be used here", call. = FALSE)
-  tolower(regmatches(name, regexpr("[A-Z]+[0-9]+[A-Z]*", name)))
+  names <- devices$name[devices$usable]
+  if (length(names) == 0) stop("no GPU can be used here", call. = FALSE)
+  model <- tolower(regmatches(names[1], regexpr("[A-Z]+[0-9]+[A-Z]*", names[1])))
+  if (length(names) > 1) paste0(model, "x", length(names)) else model
 }
 
 main <- function(arguments) {

@@ -285,9 +285,19 @@ facts <- function(results) {
     seconds <- structure(of_row$seconds, names = sub("[,:].*", "", of_row$call))
     two_digits(signif(seconds[["stats"]] / seconds[["gcutree"]], 1))
   }
-  # The F1 of the smallest population at thresholds of 150 and 300.
-  crowded <- threshold[threshold$data == "5,000 x 30, smallest 50", ]
-  smallest <- sprintf("%.2f", crowded$smallest[match(c(150, 300), crowded$members)])
+  # The ARI for data, or another score, of trees of full distances at thresholds.
+  at <- function(data, members, what = "ari") {
+    rows <- threshold[grepl(data, threshold$data) & threshold$distance == "full", ]
+    rows[[what]][rows$members %in% members]
+  }
+  in_words <- function(values) paste(unique(sprintf("%.2f", range(values))), collapse = " to ")
+  smallest <- vapply(c(150, 300), function(members) {
+    in_words(at("^5,000 x 30, smallest 50$", members, "smallest"))
+  }, "")
+  small <- threshold[threshold$row == "small", ]
+  small <- vapply(c("default", "5p", "50% of n"), function(name) {
+    sprintf("%.2f", mean(small$loss[small$threshold == name]))
+  }, "")
   ari <- function(call) sprintf("%.3f", prepared$median[prepared$call == call])
   asinh_150 <- "compensated, asinh(x / 150)"
   fact <- function(file, text, ...) list(file = file, text = do.call(sprintf, list(text, ...)))
@@ -297,6 +307,17 @@ facts <- function(results) {
     fact("R/gmhclust.R", "| %s |", paste(losses(threshold), collapse = " | ")),
     fact("R/gmhclust.R", paste("the F1 score of that population was %s at 5 p = 150,",
                                "and %s at 10 p = 300"), smallest[1], smallest[2]),
+    fact("R/gmhclust.R", "of 100 to 500 by %s with the default, %s at 5 p and %s at n / 2",
+         small[1], small[2], small[3]),
+    fact("R/gmhclust.R", paste("had an ARI of %s at thresholds from 4 to 50, of %s at 100,",
+                               "and of %s at n / 2"),
+         in_words(at("^ellipses, gap 4$", 4:50)), in_words(at("^ellipses, gap 4$", 100)),
+         in_words(at("^ellipses, gap 4$", 1000))),
+    fact("R/gmhclust.R", paste("%s with 14 markers from 30 to n / 2, and %s with 6 markers from",
+                               "2 p to n / 2"),
+         in_words(at("lymphocytes, 14", 30:10000)), in_words(at("lymphocytes, 6", 12:10000))),
+    fact("vignettes/gmhclust.Rmd", "all from 30 on find the gates of our lymphocytes (%s)",
+         in_words(at("lymphocytes, 14", 30:10000))),
     fact("vignettes/gmhclust.Rmd", "its F1 score was %s at a threshold of 150 and %s at 300",
          smallest[1], smallest[2]),
     fact("vignettes/gmhclust.Rmd", "an ARI of %s, for %s here",

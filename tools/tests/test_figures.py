@@ -98,6 +98,19 @@ class Figures(unittest.TestCase):
         self.change("README.md", "<!-- table: few -->", "<!-- table: fewer -->")
         self.assert_problem("no table of this name")
 
+    def test_rows_of_runs_and_tables_are_rows_of_their_scripts(self):
+        folder = ROOT / "inst/benchmarks"
+        run_all = (folder / "run.R").read_text()
+        wanted = re.findall(r'(\w+) = "([\w,]+)"', run_all.split("# The processors")[0])
+        tables = (folder / "tables.R").read_text()
+        wanted += re.findall(r'line\("(\w+)", "(\w+)"', tables)
+        wanted += re.findall(r'line, script = "(\w+)", row = "(\w+)"', tables)
+        self.assertGreater(len(wanted), 30)
+        for script, rows in wanted:
+            text = (folder / f"{script}.R").read_text()
+            for row in rows.split(","):
+                self.assertRegex(text, rf'(?m)^  ("{row}"|{row}) = ', f"{script}.R: {row}")
+
     def stale(self):
         found = run(self.root, "--stale")
         self.assertEqual(found.stderr, "")
