@@ -72,8 +72,8 @@
 #'
 #' @section Time and memory:
 #' Time and memory are proportional to the number of leaves: about 700 bytes for each. With `rest =
-#' "nearest"`, each leaf that is in no population takes 8 bytes more for each column of `x`. A
-#' valley takes some milliseconds; there are as many as splits, and as pairs of populations.
+#' "nearest"`, each leaf that is in no population takes 8 bytes more for each column of `x`. With
+#' `x`, valleys take most of the time; there are as many as splits, and as pairs of populations.
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
 #'   each leaf, 0 for none, named by the tree's labels if it has any. Populations are numbered by

@@ -62,7 +62,7 @@ apriori_leaves <- function(tree, call) {
   # of remaining clusters is the number of leaves.
   joins_own <- all(joined == leaf_of_merge)
   count <- length(labels) + length(loose)
-  if (!isTRUE(joins_own) || n - length(leaf_of_merge) != count) refuse_apriori_part(call)
+  if (!isTRUE(joins_own) || n - length(leaf_of_merge) != count) refuse_apriori_part("tree", call)
   list(
     labels = c(label_text(labels), loose_labels(tree$labels, loose)), of_observation = leaf,
     of_id = of_id
@@ -78,10 +78,10 @@ check_apriori_part <- function(tree, arg, call) {
   fits <- is_single_number(inner) && inner >= 1 && inner < length(tree$height) &&
     length(tree$g.labels) == inner && is.atomic(tree$apriori) &&
     length(tree$apriori) == length(tree$height) + 1
-  if (!fits) refuse_apriori_part(call)
+  if (!fits) refuse_apriori_part(arg, call)
 }
 
-refuse_apriori_part <- function(call) {
+refuse_apriori_part <- function(arg, call) {
   got <- "has components `apriori`, `n.height.apriori` and `g.labels` that do not fit"
   needs <- "they must label the observations, and count and label the merges within these labels"
   refuse(arg, got, needs, call)

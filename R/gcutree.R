@@ -1,8 +1,8 @@
 #' Cut a tree into clusters, in linear time
 #'
 #' A faster [stats::cutree()]: time and memory are proportional to the number of observations, and
-#' the time of [stats::cutree()] grows with its square. `gcutree()` is 40 times as fast for 20,000
-#' observations, and more than 300 times for 200,000 (`inst/benchmarks/trees.R`).
+#' the time of [stats::cutree()] grows with its square. `gcutree()` is about 40 times as fast for
+#' 20,000 observations, and 600 times for 200,000 (`inst/benchmarks/trees.R`).
 #'
 #' @param tree An object of class [`hclust`][stats::hclust].
 #' @param k The number of clusters, from 1 to n, or a vector of such numbers; fractions are dropped.

@@ -99,7 +99,7 @@
 #'   and 0.5 at a gap of 4, 1,000 points each, had an ARI of 0.98 to 0.99 at thresholds from 4 to
 #'   50, of 0.94 at 100, and of 0.01 at n / 2.
 #' * It hardly mattered for the lymphocytes: 0.92 to 0.94 with 14 markers from 30 to n / 2, and 0.95
-#'   to 0.98 with 6 markers from 2 p to n / 2. With 3 columns, where populations overlapped, data
+#'   to 0.97 with 6 markers from 2 p to n / 2. With 3 columns, where populations overlapped, data
 #'   sets differed by more (0.2) than thresholds did.
 #'
 #' @section Redundant columns:

@@ -1,104 +1,72 @@
-# Usage: Rscript distances.R [--rows=ROW,...] [--repeats=N] [--threads=N] [--out=FILE.csv]
-#        Rscript distances.R --gpu [--cpu] [--rows=ROW,...] [--repeats=N] [--threads=N]
-#                            [--out=FILE.csv]
+# Usage: Rscript distances.R [--gpu [--cpu]] [--rows=ROW,...] [--repeats=N] [--peers=N]
+#                            [--once=SECONDS] [--threads=N] [--out=FILE.csv]
 #
-# Times gdist() in R; every time includes reading X and returning the distances. Requires R and the
-# package, and for the first form package ALL from Bioconductor.
-#
-# The first form measures the CPU on the 12,625 probes x 128 arrays of ALL and, in the same run,
-# stats::dist and stats::cor for comparison. Rows:
-#   euclidean manhattan maximum canberra binary
-#   pearson spearman
-#   missing      euclidean and pearson on 3,000 of the probes, a hundredth of the values missing
-#
-# The second form measures with a GPU (backend = "cuda") on normal random numbers. With --cpu, it
-# also measures once without a GPU on the same data, and reports whether the distances are
-# identical. Each row runs in a separate process. Its first call is cold: it opens the device. Rows:
-#   metrics      16,384 x 128: euclidean, manhattan, maximum, canberra, binary, pearson, spearman,
-#                cosine
+# Times gdist() in R, on the CPU or, with --gpu, with an NVIDIA GPU (backend = "cuda"); every time
+# includes reading x and returning the distances. Without a GPU, stats::dist and stats::cor are
+# measured in the same run for comparison. Rows, all on 16,384 x 128 normal random numbers unless
+# said otherwise:
+#   main         manhattan and pearson
+#   metrics      all other metrics
 #   spearman     21,000 x 1,000: spearman
+#   missing      3,000 x 128, a hundredth of the values missing: euclidean and pearson
+# By default, main, metrics and missing run without --gpu; main, metrics and spearman with it.
 #
-# All rows run by default, each measurement 3 times, on gdist()'s default number of threads. Prints
-# a table of medians with the machine's name; writes it as CSV, too, with --out.
+# Each row runs in a separate process, whose first call with a GPU is cold: it opens the device.
+# With
+# --cpu, each call is made once without the GPU, too, and the results say whether both are equal.
+# Each call is measured 3 times, others --peers times (as often), and only once if it took more than
+# --once seconds. Prints medians; writes them with the machine's name as CSV, too, with --out.
 
 library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
 source(file.path(dirname(script), "common.R"))
 
-# ---- the rows -----------------------------------------------------------------------------------
-
-probes <- function() {
-  loaded <- new.env()
-  data("ALL", package = "ALL", envir = loaded)
-  Biobase::exprs(loaded$ALL)
-}
-
-gdist_task <- function(x, method, options) {
-  force(x)
-  function() gdist(x, method, threads = options$threads)
-}
-
-# gdist() and the function that it replaces.
-tasks <- function(x, method, options) {
-  force(x)
-  peer <- if (method %in% c("pearson", "spearman")) {
-    list("stats::cor" = function() cor(t(x), method = method, use = cor_use(x)))
-  } else {
-    list("stats::dist" = function() dist(x, method))
-  }
-  both <- c(gdist = gdist_task(x, method, options), peer)
-  structure(both, names = paste0(names(both), ", ", method))
-}
-
-cor_use <- function(x) if (anyNA(x)) "pairwise.complete.obs" else "everything"
-
-on_probes <- function(method, options) {
-  paired(method, "ALL, 12,625 x 128", tasks(probes(), method, options), options$repeats)
-}
-
-with_missing <- function(options) {
-  x <- probes()[1:3000, ]
+normal <- function(n, p) {
   set.seed(1)
-  x[sample(length(x), length(x) / 100)] <- NA
-  both <- c(tasks(x, "euclidean", options), tasks(x, "pearson", options))
-  paired("missing", "ALL, 3,000 x 128, 1% missing", both, options$repeats)
+  matrix(rnorm(n * p), n)
 }
 
-methods <- c("euclidean", "manhattan", "maximum", "canberra", "binary", "pearson", "spearman")
-
-cpu_row <- function(row, options) {
-  if (row == "missing") with_missing(options) else on_probes(row, options)
+gdist_calls <- function(methods) {
+  calls <- lapply(methods, function(method) {
+    force(method)
+    function(x, options) gdist(x, method, backend = options$backend, threads = options$threads)
+  })
+  structure(calls, names = paste0("gdist, ", methods))
 }
 
-# ---- the rows with a GPU ------------------------------------------------------------------------
+# The functions that gdist() replaces.
+peers <- function(methods) {
+  correlations <- c("pearson", "spearman")
+  calls <- lapply(methods, function(method) {
+    force(method)
+    if (method %in% correlations) {
+      function(x) cor(t(x), method = method, use = if (anyNA(x)) "pairwise" else "everything")
+    } else {
+      function(x) dist(x, method)
+    }
+  })
+  by <- ifelse(methods %in% correlations, "stats::cor, ", "stats::dist, ")
+  structure(calls, names = paste0(by, methods))
+}
 
-gpu_rows <- list(
-  metrics = list(n = 16384, p = 128, methods = c(methods, "cosine")),
-  spearman = list(n = 21000, p = 1000, methods = "spearman")
+of_normal <- function(n, p, methods, replaced = methods) {
+  case(named_size(n, p), function(options) normal(n, p), gdist_calls(methods), peers(replaced))
+}
+
+other_metrics <- c("euclidean", "maximum", "canberra", "binary", "spearman")
+rows <- list(
+  main = of_normal(16384, 128, c("manhattan", "pearson")),
+  metrics = of_normal(16384, 128, c(other_metrics, "cosine"), other_metrics),
+  spearman = of_normal(21000, 1000, "spearman"),
+  missing = case("3,000 x 128, 1% missing", function(options) {
+    x <- normal(3000, 128)
+    x[sample(length(x), length(x) / 100)] <- NA
+    x
+  }, gdist_calls(c("euclidean", "pearson")), peers(c("euclidean", "pearson")))
 )
 
-# Measures one row in this process; a data frame.
-gpu_row <- function(row, options) {
-  what <- gpu_rows[[row]]
-  set.seed(1)
-  x <- matrix(rnorm(what$n * what$p), what$n)
-  tables <- lapply(seq_along(what$methods), function(i) {
-    method <- what$methods[i]
-    timed <- time_on_gpu(function(backend) {
-      distances <- NULL
-      task <- function() {
-        distances <<- gdist(x, method, backend = backend, threads = options$threads)
-      }
-      measured <- measure(task)
-      attributes(distances) <- NULL
-      c(as.list(measured), list(result = distances))
-    }, options, cold = i == 1)
-    data <- paste(format(what$n, big.mark = ","), "x", format(what$p, big.mark = ","))
-    data.frame(row = row, data = data, n = what$n, p = what$p, call = method, timed)
-  })
-  do.call(rbind, tables)
-}
-
 arguments <- commandArgs(trailingOnly = TRUE)
-settings <- parse_options(arguments, c(methods, "missing"), names(gpu_rows))
-run_benchmark(settings, arguments, cpu_row, gpu_row)
+settings <- parse_options(
+  arguments, c("main", "metrics", "missing"), c("main", "metrics", "spearman")
+)
+run_benchmark(settings, arguments, rows)

@@ -1,80 +1,49 @@
-# Usage: Rscript linkage.R [--rows=ROW,...] [--repeats=N] [--threads=N] [--out=FILE.csv]
-#        Rscript linkage.R --gpu [--cpu] [--rows=ROW,...] [--repeats=N] [--threads=N]
-#                          [--out=FILE.csv]
+# Usage: Rscript linkage.R [--gpu [--cpu]] [--rows=ROW,...] [--repeats=N] [--peers=N]
+#                          [--once=SECONDS] [--threads=N] [--out=FILE.csv]
 #
-# Times ghclust() in R; every time includes reading the data and returning the tree. Requires R and
-# the package, and for row `dist` package ALL from Bioconductor.
+# Times ghclust() in R, on the CPU or, with --gpu, with an NVIDIA GPU (backend = "cuda"); every time
+# includes reading the data and returning the tree. Without a GPU, stats::hclust and, if installed,
+# fastcluster are measured in the same run for comparison. Rows:
+#   matrix       16,384 x 128: average, from points, with a matrix
+#   dist         the Euclidean distances of these points: average, ward.D2, complete, single
+#   cells20k     the lymphocytes, 20,000 x 14, no matrix: single, centroid, ward.D2, median
+#   cells1m      1,000,000 x 14 cells (smoothed_cells() in common.R), no matrix: single, ward.D2
+#   matrix100k   100,000 x 64: average, from points, with a matrix
+# By default, matrix, dist and cells20k run without --gpu, all but dist with it.
 #
-# The first form measures the CPU and, in the same run and on the same data, stats::hclust and, if
-# installed, fastcluster for comparison. Rows:
-#   dist         the Euclidean distances of the 12,625 probes of ALL: average, ward.D2, complete,
-#                single
-#   points       lymphocytes, 20,000 x 14, no matrix: single, centroid, ward.D2, median
-#
-# The second form measures with a GPU (backend = "cuda") on mixtures. With --cpu, it also measures
-# once without a GPU on the same data, and reports whether the trees are identical. Each row runs in
-# a separate process. Its first call is cold: it opens the device. Rows:
-#   16k 100k     16,384 x 128 and 100,000 x 64: average, with a matrix
-#   1m           1,000,000 x 32: single and ward.D2, from points
-#
-# All rows run by default, each measurement 3 times, on ghclust()'s default number of threads.
-# Prints a table of medians with the machine's name; writes it as CSV, too, with --out.
+# Each row runs in a separate process, whose first call with a GPU is cold: it opens the device.
+# With
+# --cpu, each call is made once without the GPU, too, and the results say whether the trees are
+# identical. Each call is measured 3 times, others --peers times (as often), and only once if it
+# took more than --once seconds. Prints medians; writes them with the machine's name as CSV, too,
+# with
+# --out.
 
 library(gmhclust)
 script <- sub("^--file=", "", grep("^--file=", commandArgs(), value = TRUE)[1])
 source(file.path(dirname(script), "common.R"))
 
-# ---- the rows -----------------------------------------------------------------------------------
-
 has_fastcluster <- requireNamespace("fastcluster", quietly = TRUE)
 
-ghclust_tasks <- function(x, methods, options) {
-  force(x)
-  tasks <- lapply(methods, function(method) {
+ghclust_calls <- function(methods) {
+  calls <- lapply(methods, function(method) {
     force(method)
-    function() ghclust(x, method, threads = options$threads)
+    function(x, options) {
+      ghclust(x, method, backend = options$backend, threads = options$threads, progress = FALSE)
+    }
   })
-  structure(tasks, names = paste0("ghclust, ", methods))
+  structure(calls, names = paste0("ghclust, ", methods))
 }
 
-rows <- list(
-  dist = function(options) {
-    loaded <- new.env()
-    data("ALL", package = "ALL", envir = loaded)
-    d <- gdist(Biobase::exprs(loaded$ALL))
-    tasks <- c(
-      ghclust_tasks(d, c("average", "ward.D2", "complete", "single"), options),
-      list("stats::hclust, average" = function() hclust(d, "average")),
-      if (has_fastcluster) list(
-        "fastcluster::hclust, average" = function() fastcluster::hclust(d, "average"),
-        "fastcluster::hclust, ward.D2" = function() fastcluster::hclust(d, "ward.D2"),
-        "fastcluster::hclust, single" = function() fastcluster::hclust(d, "single")
-      )
-    )
-    paired("dist", "distances of ALL, 12,625", tasks, options$repeats)
-  },
-  points = function(options) {
-    x <- markers()
-    tasks <- c(
-      ghclust_tasks(x, c("single", "centroid", "ward.D2", "median"), options),
-      if (has_fastcluster) list(
-        "fastcluster::hclust.vector, single" = function() fastcluster::hclust.vector(x, "single"),
-        "fastcluster::hclust.vector, centroid" = function() {
-          fastcluster::hclust.vector(x, "centroid")
-        }
-      )
-    )
-    paired("points", "lymphocytes, 20,000 x 14", tasks, options$repeats)
-  }
-)
-
-# ---- the rows with a GPU ------------------------------------------------------------------------
-
-gpu_rows <- list(
-  "16k" = list(n = 16384, p = 128, methods = "average"),
-  "100k" = list(n = 100000, p = 64, methods = "average"),
-  "1m" = list(n = 1000000, p = 32, methods = c("single", "ward.D2"))
-)
+fastcluster_calls <- function(name, methods) {
+  if (!has_fastcluster) return(NULL)
+  cluster <- getExportedValue("fastcluster", name)
+  calls <- lapply(methods, function(method) {
+    force(method)
+    function(x) cluster(x, method)
+  })
+  structure(calls, names = paste0("fastcluster::", name, ", ", methods))
+}
 
 # n points around 50 centres.
 mixture <- function(n, p) {
@@ -83,26 +52,32 @@ mixture <- function(n, p) {
   centres[sample(50, n, replace = TRUE), ] + rnorm(n * p)
 }
 
-# Measures one row in this process; a data frame.
-gpu_row <- function(row, options) {
-  what <- gpu_rows[[row]]
-  x <- mixture(what$n, what$p)
-  tables <- lapply(seq_along(what$methods), function(i) {
-    method <- what$methods[i]
-    timed <- time_on_gpu(function(backend) {
-      tree <- NULL
-      task <- function() {
-        tree <<- ghclust(x, method, backend = backend, threads = options$threads, progress = FALSE)
-      }
-      measured <- measure(task)
-      c(as.list(measured), list(result = tree[c("merge", "height", "order")]))
-    }, options, cold = i == 1)
-    data <- paste(format(what$n, big.mark = ","), "x", what$p)
-    data.frame(row = row, data = data, n = what$n, p = what$p, call = method, timed)
-  })
-  do.call(rbind, tables)
+of_mixture <- function(n, p) {
+  case(named_size(n, p), function(options) mixture(n, p), ghclust_calls("average"))
 }
 
+rows <- list(
+  matrix = of_mixture(16384, 128),
+  dist = case(
+    "distances of 16,384", function(options) gdist(mixture(16384, 128), threads = options$threads),
+    ghclust_calls(c("average", "ward.D2", "complete", "single")),
+    c(
+      list("stats::hclust, average" = function(d) hclust(d, "average")),
+      fastcluster_calls("hclust", c("average", "ward.D2", "single"))
+    )
+  ),
+  cells20k = case(
+    "lymphocytes, 20,000 x 14", function(options) markers(),
+    ghclust_calls(c("single", "centroid", "ward.D2", "median")),
+    fastcluster_calls("hclust.vector", c("single", "centroid"))
+  ),
+  cells1m = case(
+    "1,000,000 x 14 cells", function(options) smoothed_cells(1e6),
+    ghclust_calls(c("single", "ward.D2"))
+  ),
+  matrix100k = of_mixture(100000, 64)
+)
+
 arguments <- commandArgs(trailingOnly = TRUE)
-settings <- parse_options(arguments, names(rows), names(gpu_rows))
-run_benchmark(settings, arguments, function(row, options) rows[[row]](options), gpu_row)
+settings <- parse_options(arguments, c("matrix", "dist", "cells20k"), setdiff(names(rows), "dist"))
+run_benchmark(settings, arguments, rows)

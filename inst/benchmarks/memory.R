@@ -171,7 +171,9 @@ rows <- list(
 )
 
 arguments <- commandArgs(trailingOnly = TRUE)
-settings <- parse_options(c(arguments, "--repeats=1"), names(rows), character(0))
+chosen <- function(option) any(startsWith(arguments, paste0("--", option, "=")))
+if (!chosen("repeats")) arguments <- c(arguments, "--repeats=1")
+if (!chosen("threads")) arguments <- c(arguments, "--threads=2")
+settings <- parse_options(arguments, names(rows))
 if (settings$gpu) stop("this measures the memory of the CPU", call. = FALSE)
-if (is.null(settings$threads)) settings$threads <- 2
-run_benchmark(settings, arguments, function(row, options) rows[[row]](options))
+run_benchmark(settings, arguments, rows)

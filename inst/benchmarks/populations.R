@@ -294,30 +294,36 @@ measure_set <- function(set, files, names, options) {
   means <- apply(all, 1:2, mean)
   k <- matrix(all[, "k", ], length(names))
   means <- data.frame(
-    set, method = names, samples = length(files), round(means, 3),
+    row = set, data = cells_of(samples), call = names, samples = length(files), round(means, 3),
     lowest_k = apply(k, 1, min), highest_k = apply(k, 1, max)
   )
   means$lowest_rows <- round(apply(matrix(all[, "lowest_rows", ], length(names)), 1, min), 3)
   means$cells <- round(means$cells)
   means$repeats <- options$repeats
-  means$date <- format(Sys.Date())
-  means$machine <- machine_name()
-  means
+  cbind(means, machine_columns(options))
+}
+
+# "5,524 cells", or "12 samples, 9,000 to 15,000 cells".
+cells_of <- function(samples) {
+  counts <- vapply(samples, function(rows) rows$cells[1], 0)
+  cells <- paste(paste(unique(counted(sort(range(counts)))), collapse = " to "), "cells")
+  if (length(samples) > 1) paste0(length(samples), " samples, ", cells) else cells
 }
 
 # ---- the table ----------------------------------------------------------------------------------
 
-shown_columns <- c("method", "f", "mean_f1", "ari", "k", "seconds", "seeds", "rows")
+shown_columns <- c("call", "f", "mean_f1", "ari", "k", "seconds", "seeds", "rows")
 
 score_sets <- function(options) {
   sets <- labelled_sets(options$data)
   if (length(sets) == 0) stop("no labelled cells in ", options$data, call. = FALSE)
   chosen <- listed(options$sets, ",", names(sets), "set")
   names <- runnable(listed(options$methods, ";", names(methods), "method"))
-  cat(machine_name(), "\n")
+  machine <- machine_columns(options)
+  print_machine(machine)
   table <- if (!is.null(options$out) && file.exists(options$out)) utils::read.csv(options$out)
   for (set in chosen) {
-    done <- if (options$resume) table$method[table$set == set]
+    done <- if (options$resume) table$call[table$row == set]
     todo <- setdiff(names, done)
     if (length(todo) == 0) next
     rows <- tryCatch(measure_set(set, sets[[set]], todo, options), error = function(e) e)
@@ -328,9 +334,9 @@ score_sets <- function(options) {
     cat("\n", set, ", ", rows$samples[1], " x ", rows$cells[1], " cells, ", rows$gates[1],
         " gates:\n", sep = "")
     print(rows[shown_columns], row.names = FALSE, right = FALSE)
-    table <- rbind(table[!(table$set == set & table$method %in% todo), ], rows)
-    table <- table[order(match(table$set, names(sets)), match(table$method, names(methods))), ]
-    if (!is.null(options$out)) utils::write.csv(table, options$out, row.names = FALSE)
+    table <- bind_rows(list(table[!(table$row == set & table$call %in% todo), ], rows))
+    table <- table[order(match(table$row, names(sets)), match(table$call, names(methods))), ]
+    write_results(table, machine, options)
   }
   for (score in c("f", "mean_f1", "ari", "k")) print_score(table, score)
 }
@@ -338,11 +344,11 @@ score_sets <- function(options) {
 # A score as a table of methods and sets.
 print_score <- function(table, score) {
   cat("\n", score, ":\n", sep = "")
-  sets <- unique(table$set)
-  names <- intersect(names(methods), table$method)
+  sets <- unique(table$row)
+  names <- intersect(names(methods), table$call)
   wide <- vapply(sets, function(set) {
-    rows <- table[table$set == set, ]
-    rows[[score]][match(names, rows$method)]
+    rows <- table[table$row == set, ]
+    rows[[score]][match(names, rows$call)]
   }, numeric(length(names)))
   print(matrix(wide, length(names), dimnames = list(names, sets)))
 }
@@ -350,7 +356,7 @@ print_score <- function(table, score) {
 main <- function(arguments) {
   flags <- c("--clouds", "--resume", "--quick")
   options <- parse_options(
-    setdiff(arguments, flags), names(cloud_rows), character(0), c("data", "sets", "methods", "jobs")
+    setdiff(arguments, flags), names(cloud_rows), valued = c("data", "sets", "methods", "jobs")
   )
   if (options$gpu) stop("the result does not depend on the device", call. = FALSE)
   given <- function(name) any(startsWith(arguments, paste0("--", name, "=")))

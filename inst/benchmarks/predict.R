@@ -7,8 +7,7 @@
 #   1m-1         1,000,000 cells on 1 thread
 #
 # All rows run by default, each measurement 3 times. Prints a table of medians with the machine's
-# name; writes it as CSV, too, with --out. `gb_per_second` is the size of the cells divided by the
-# time; `passes` is the time in those of the pass.
+# name; writes it as CSV, too, with --out. The time of sum() is that of a pass over the cells.
 #
 # A lower bound for the time with p columns and c populations: 8 p bytes a cell from memory, and
 # c (p (p + 1) / 2 + p) multiply-adds and c p subtractions; here 112 bytes and 931 operations, 8 for
@@ -25,33 +24,28 @@ populations <- function() {
   population_model(cut_populations(tree, 7, 20, x = x))
 }
 
-timed <- function(row, n, options, threads = options$threads) {
-  model <- populations()
-  x <- smoothed_cells(n)
-  map <- function(...) predict(model, x, ..., threads = threads, progress = FALSE)
-  tasks <- list(
-    "sum() of all values" = function() sum(x),
-    "class by distance" = function() map(),
-    "class by distance, beyond = 0.999" = function() map(beyond = 0.999),
-    "class by posterior" = function() map(by = "posterior"),
-    "distances" = function() map("distance"),
-    "posteriors" = function() map("posterior"),
-    "posteriors, top 2" = function() map("posterior", top = 2)
-  )
-  data <- paste(format(n, big.mark = ",", scientific = FALSE), "x", ncol(x))
-  measured <- paired(row, data, tasks, options$repeats)
-  measured$gb_per_second <- round(8e-9 * length(x) / measured$seconds, 2)
-  measured$passes <- round(measured$seconds / measured$seconds[1], 2)
-  measured
+timed <- function(n, threads = NULL) {
+  map <- function(...) {
+    function(data, options) {
+      threads <- if (is.null(threads)) options$threads else threads
+      predict(data$model, data$x, ..., threads = threads, progress = FALSE)
+    }
+  }
+  make <- function(options) list(model = populations(), x = smoothed_cells(n))
+  case(named_size(n, 14), make, list(
+    "sum() of all values" = function(data, options) sum(data$x),
+    "class by distance" = map(),
+    "class by distance, beyond = 0.999" = map(beyond = 0.999),
+    "class by posterior" = map(by = "posterior"),
+    "distances" = map("distance"),
+    "posteriors" = map("posterior"),
+    "posteriors, top 2" = map("posterior", top = 2)
+  ), columns = list(n = n, p = 14))
 }
 
-rows <- list(
-  "1m" = function(options) timed("1m", 1e6, options),
-  "1m-1" = function(options) timed("1m-1", 1e6, options, 1),
-  "10m" = function(options) timed("10m", 1e7, options)
-)
+rows <- list("1m" = timed(1e6), "1m-1" = timed(1e6, 1), "10m" = timed(1e7))
 
 arguments <- commandArgs(trailingOnly = TRUE)
-settings <- parse_options(arguments, names(rows), character(0))
+settings <- parse_options(arguments, names(rows))
 if (settings$gpu) stop("predict() uses no GPU", call. = FALSE)
-run_benchmark(settings, arguments, function(row, options) rows[[row]](options))
+run_benchmark(settings, arguments, rows)

@@ -71,8 +71,10 @@ main <- function(arguments) {
     range_of <- apply(found, 1, quantile, c(0, 0.5, 1), names = FALSE)
     dimnames(range_of)[[1]] <- c("lowest", "median", "highest")
     data.frame(
-      preparation = name, round(t(range_of[, "gated"]), 3), all = round(t(range_of[, "all"]), 3),
-      trees = length(trees), events = nrow(raw), gated = sum(gate != "Unlabeled")
+      row = "gates", data = paste(counted(sum(gate != "Unlabeled")), "gated events"), call = name,
+      repeats = length(trees), round(t(range_of[, "gated"]), 3),
+      all = round(t(range_of[, "all"]), 3),
+      events = nrow(raw), gated = sum(gate != "Unlabeled")
     )
   }
   rows <- lapply(names(prepared), function(name) {
@@ -83,10 +85,9 @@ main <- function(arguments) {
   average <- ghclust(asinh(clean / 150), "average", threads = threads)
   rows <- c(rows, list(row_of("compensated, asinh(x / 150), average linkage", list(average))))
   table <- do.call(rbind, rows)
-  print(table, row.names = FALSE)
-  cat("gmhclust", as.character(packageVersion("gmhclust")), "on", format(Sys.Date()), "\n")
-  out <- given("out", NULL)
-  if (!is.null(out)) write.csv(table, out, row.names = FALSE)
+  print_rows(table, c("row", "data"))
+  write_results(table, machine_columns(list(gpu = FALSE, threads = threads)),
+                list(out = given("out", NULL)))
 }
 
 main(commandArgs(trailingOnly = TRUE))

@@ -148,14 +148,14 @@ rows_of <- function(row, cases, options, data, measure) {
 cloud_rows <- list(small = cloud_row, medium = cloud_row, large = cloud_row, rare = rare_row)
 
 count_clouds <- function(options) {
-  cat(machine_name(), "\n\n")
+  machine <- machine_columns(options)
+  print_machine(machine)
   if (options$quick) options$rows <- setdiff(options$rows, "large")
   table <- do.call(rbind, lapply(options$rows, function(row) cloud_rows[[row]](row, options)))
-  report(
-    cbind(table, date = format(Sys.Date()), machine = machine_name()), c("date", "machine"),
-    "found: clouds that stay one population, or data sets in which the rare one is found",
-    options$out
-  )
+  named <- cbind(table, data = mapply(named_size, table$n, table$p, table$shape), call = table$tree)
+  print_rows(table, "row")
+  cat("\nfound: clouds that stay one population, or data sets in which the rare one is found\n")
+  write_results(named, machine, options)
   sums <- stats::aggregate(cbind(found, seeds) ~ row + shape, table, sum)
   cat("\nfound in all:\n")
   print(sums[order(match(sums$row, options$rows)), ], row.names = FALSE, right = FALSE)

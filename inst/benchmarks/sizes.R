@@ -109,7 +109,7 @@ affordable <- function(done, n, options) {
 }
 
 # Measures all calls of a row, all of one n in turns.
-measure_row <- function(row, options) {
+calls_of_row <- function(row, options) {
   packages <- sub("::.*", "", names(calls[[row]]))
   others <- grepl("::", names(calls[[row]]))
   active <- calls[[row]][!others | vapply(packages, requireNamespace, NA, quietly = TRUE)]
@@ -124,10 +124,8 @@ measure_row <- function(row, options) {
     if (length(active) == 0) break
     x <- smoothed_cells(n)
     tasks <- lapply(active[n >= first], function(call) function() call(x, options))
-    data <- paste(format(n, big.mark = ",", scientific = FALSE), "x 14")
-    now <- paired(row, data, tasks, options$repeats, measure_in_fork)
+    now <- paired(row, named_size(n, 14), tasks, options$repeats, measure_in_fork)
     now$n <- n
-    now$threads <- if (is.null(options$threads)) "all" else options$threads
     print(now[c("data", "call", "seconds", "megabytes")], row.names = FALSE, right = FALSE)
     done <- rbind(done, now)
   }
@@ -135,9 +133,13 @@ measure_row <- function(row, options) {
 }
 
 arguments <- commandArgs(trailingOnly = TRUE)
-quick <- "--quick" %in% arguments
-settings <- parse_options(setdiff(arguments, "--quick"), names(calls), character(0), "limit")
+if ("--quick" %in% arguments) {
+  arguments <- c(setdiff(arguments, "--quick"), "--limit=2", "--repeats=1")
+}
+settings <- parse_options(arguments, names(calls), valued = "limit")
 if (settings$gpu) stop("sizes.R measures the CPU; the other benchmarks have --gpu", call. = FALSE)
-settings$limit <- number(settings$limit, if (quick) 2 else 20)
-if (quick) settings$repeats <- 1
-run_benchmark(settings, arguments, measure_row)
+settings$limit <- number(settings$limit, 20)
+rows <- lapply(structure(names(calls), names = names(calls)), function(row) {
+  function(options) calls_of_row(row, options)
+})
+run_benchmark(settings, arguments, rows)

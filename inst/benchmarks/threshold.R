@@ -151,7 +151,8 @@ study <- function(row, data, make, options, repeats = options$repeats, apriori =
       scores(h, sets[[i]]$truth)
     }, numeric(3))
     data.frame(
-      row, data, n, p, apriori = if (is.null(apriori)) 0 else apriori, distance, threshold = name,
+      row, data, call = paste0(distance, ", threshold ", name), n, p,
+      apriori = if (is.null(apriori)) 0 else apriori, distance, threshold = name,
       members = tried[[name]], t(round(rowMeans(measured), 3)),
       lowest = round(min(measured["ari", ]), 3), highest = round(max(measured["ari", ]), 3), repeats
     )
@@ -172,11 +173,9 @@ losses <- function(measured) {
 }
 
 panel_study <- function(row, n, p, smallest, options, ..., k = 8, tails = Inf) {
-  data <- sprintf("%s x %d, smallest %s", shown(n), p, shown(smallest))
+  data <- sprintf("%s x %d, smallest %s", counted(n), p, counted(smallest))
   study(row, data, function(seed) panel(n, p, smallest, seed, k, tails = tails), options, ...)
 }
-
-shown <- function(count) format(count, big.mark = ",", scientific = FALSE, trim = TRUE)
 
 # ---- the rows -----------------------------------------------------------------------------------
 
@@ -233,18 +232,21 @@ rows <- list(
 
 arguments <- commandArgs(trailingOnly = TRUE)
 quick <- "--quick" %in% arguments
-settings <- parse_options(setdiff(arguments, "--quick"), names(rows), character(0))
+settings <- parse_options(setdiff(arguments, "--quick"), names(rows))
 if (settings$gpu) stop("the result does not depend on the device", call. = FALSE)
 settings$quick <- quick
 if (quick && !any(startsWith(arguments, "--repeats="))) settings$repeats <- 1
 
-cat(machine_name(), "\n\n")
-measured <- do.call(rbind, lapply(settings$rows, function(row) rows[[row]](row, settings)))
-report(
-  cbind(measured, date = format(Sys.Date()), machine = machine_name()),
-  c("row", "n", "p", "date", "machine"),
-  "ari, ari_all, smallest: means over the repeats; lowest, highest: of ari", settings$out
-)
+machine <- machine_columns(settings)
+print_machine(machine)
+measured <- NULL
+for (row in settings$rows) {
+  table <- rows[[row]](row, settings)
+  print_rows(table, c("row", "call", "n", "p"))
+  measured <- rbind(measured, table)
+  write_results(measured, machine, settings)
+}
+cat("\nari, ari_all, smallest: means over the repeats; lowest, highest: of ari\n")
 if (any(measured$n >= 2000)) {
   cat("\nloss over all data of at least 2,000 observations:\n")
   print(round(losses(measured), 3))

@@ -91,7 +91,7 @@ of_each <- function(what, make, names) {
 
 calls <- c(
   list(
-    "gmhclust, centroid" = from_rows(gmhclust, threshold = 0.5, quick = TRUE),
+    "gmhclust, centroid" = from_rows(gmhclust, threshold = 0.5, distance = "centroid"),
     "gmhclust, full" = from_rows(gmhclust, threshold = 0.5),
     "gknn, euclidean" = from_rows(gknn, 10),
     "gknn, manhattan" = from_rows(gknn, 10, metric = "manhattan"),
@@ -176,7 +176,8 @@ compare <- function(row, call, options) {
   seconds <- vapply(medians, `[[`, 0, "seconds")
   megabytes <- vapply(medians, `[[`, 0, "megabytes")
   result <- data.frame(
-    row = row, call = call, n = options$n, seconds = round(seconds[["tied"]], 3),
+    row = row, data = paste(counted(options$n), "rows"), call = call, n = options$n,
+    seconds = round(seconds[["tied"]], 3),
     normal_seconds = round(seconds[["normal"]], 3),
     times = round(seconds[["tied"]] / seconds[["normal"]], 2),
     megabytes = round(megabytes[["tied"]]), normal_megabytes = round(megabytes[["normal"]]),
@@ -195,20 +196,19 @@ settings <- parse_options(
 settings$n <- number(settings$n, 20000)
 settings$limit <- number(settings$limit, 60)
 settings$calls <- listed(settings$calls, ";", names(calls), "call")
-if (is.null(settings$threads)) settings$threads <- parallel::detectCores()
 if (settings$worker) {
   write.csv(work(settings), settings$out, row.names = FALSE)
 } else {
-  cat(machine_name(), "\n\n")
+  machine <- machine_columns(settings)
+  print_machine(machine)
   table <- NULL
   for (row in settings$rows) {
     allowed <- Filter(function(call) allows(call, data_of(row, settings$n, TRUE)), settings$calls)
-    for (call in allowed) table <- rbind(table, compare(row, call, settings))
+    for (call in allowed) {
+      table <- rbind(table, compare(row, call, settings))
+      write_results(table, machine, settings)
+    }
   }
-  report(
-    cbind(table, date = format(Sys.Date()), machine = machine_name()), c("date", "machine"),
-    paste("seconds: median of the repeats; megabytes: peak memory beyond that before the call;",
-          "normal_: of normal data\nof that shape; times: how much longer the row takes"),
-    settings$out
-  )
+  cat("\nseconds: median of the repeats; megabytes: peak memory beyond that before the call;",
+      "normal_: of\nnormal data of that shape; times: how much longer the row takes\n")
 }

@@ -22,37 +22,34 @@ tree_above <- function(n, clusters) {
   gmhclust(x, 0.5, labels, distance = "centroid", progress = FALSE, warn = FALSE)
 }
 
-leaves <- function(n) paste(format(n, big.mark = ",", scientific = FALSE), "leaves")
+leaves <- function(n) paste(counted(n), "leaves")
 
-beside_stats <- function(row, n, options) {
-  tree <- make_monotone(tree_above(n, 1000))
-  stopifnot(identical(gcutree(tree, 50), cutree(tree, 50)))
-  tasks <- list(
-    "gcutree, k = 50" = function() gcutree(tree, 50),
-    "stats::cutree, k = 50" = function() cutree(tree, 50)
-  )
-  paired(row, leaves(n), tasks, options$repeats)
+beside_stats <- function(n) {
+  case(leaves(n), function(options) {
+    tree <- make_monotone(tree_above(n, 1000))
+    stopifnot(identical(gcutree(tree, 50), cutree(tree, 50)))
+    tree
+  }, list("gcutree, k = 50" = function(tree, options) gcutree(tree, 50)),
+  list("stats::cutree, k = 50" = function(tree) cutree(tree, 50)))
 }
 
 rows <- list(
-  "20k" = function(options) beside_stats("20k", 20000, options),
-  "200k" = function(options) beside_stats("200k", 200000, options),
-  "1m" = function(options) {
+  "20k" = beside_stats(20000),
+  "200k" = beside_stats(200000),
+  "1m" = case(leaves(1e6), function(options) {
     h <- tree_above(1e6, 1000)
     monotone <- make_monotone(h)
-    height <- monotone$height[length(monotone$height) - 50]
-    tasks <- list(
-      "gcutree, k = 50" = function() gcutree(h, 50),
-      "gcutree, at a height" = function() gcutree(monotone, h = height),
-      "cutree_apriori" = function() cutree_apriori(h),
-      "check_hclust" = function() check_hclust(h),
-      "make_monotone" = function() make_monotone(h)
-    )
-    paired("1m", leaves(1e6), tasks, options$repeats)
-  }
+    list(h = h, monotone = monotone, height = monotone$height[length(monotone$height) - 50])
+  }, list(
+    "gcutree, k = 50" = function(data, options) gcutree(data$h, 50),
+    "gcutree, at a height" = function(data, options) gcutree(data$monotone, h = data$height),
+    "cutree_apriori" = function(data, options) cutree_apriori(data$h),
+    "check_hclust" = function(data, options) check_hclust(data$h),
+    "make_monotone" = function(data, options) make_monotone(data$h)
+  ))
 )
 
 arguments <- commandArgs(trailingOnly = TRUE)
-settings <- parse_options(arguments, names(rows), character(0))
+settings <- parse_options(arguments, names(rows))
 if (settings$gpu) stop("no function for trees uses a GPU", call. = FALSE)
-run_benchmark(settings, arguments, function(row, options) rows[[row]](options))
+run_benchmark(settings, arguments, rows)

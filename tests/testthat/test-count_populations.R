@@ -62,12 +62,12 @@ test_that("edgeR takes the matrix", {
 })
 
 test_that("wrong arguments are refused", {
-  refused(count_populations("a", "s"), "`x` is \"a\"; it must be the value of cut_populations()")
-  refused(count_populations(c(1, NA), 1:2), "`x` has NA")
-  refused(count_populations(c(1, -1), 1:2), "`x` is a numeric vector of length 2")
-  refused(count_populations(c(1, 1.5), 1:2), "`x` is a numeric vector of length 2")
-  refused(count_populations(c(1, 1e7), 1:2), "`x` has 1e+07")
-  refused(count_populations(integer(0), character(0)), "`x` has length 0")
+  refused(count_populations("a", "s"), "`populations` is \"a\"; it must be the value of cut_populations()")
+  refused(count_populations(c(1, NA), 1:2), "`populations` has NA")
+  refused(count_populations(c(1, -1), 1:2), "`populations` is a numeric vector of length 2")
+  refused(count_populations(c(1, 1.5), 1:2), "`populations` is a numeric vector of length 2")
+  refused(count_populations(c(1, 1e7), 1:2), "`populations` has 1e+07")
+  refused(count_populations(integer(0), character(0)), "`populations` has length 0")
   refused(count_populations(population, samples[-1]), "`samples` has length 499")
   refused(count_populations(population, NULL), "`samples` is NULL")
   refused(count_populations(population, list(1)), "`samples` is a list")
@@ -80,5 +80,5 @@ test_that("wrong arguments are refused", {
   refused(count_populations(population, samples, rest = NA), "`rest` is NA")
   top <- cutree_top(h, 50)
   refused(count_populations(cut_populations(top, 3, 20), samples[1:50]),
-          "`x` is of 50 leaves that stand for 500 cells")
+          "`populations` is of 50 leaves that stand for 500 cells")
 })

@@ -382,7 +382,7 @@ test_that("print() says how clear populations are, and how they were chosen", {
 test_that("wrong arguments are refused", {
   h <- hclust(dist(USArrests), "average")
   refused <- function(object, message) expect_refused(object, message, by = "cut_populations")
-  refused(cut_populations(USArrests), "`h` is an object of class \"data.frame\"")
+  refused(cut_populations(USArrests), "`tree` is an object of class \"data.frame\"")
   refused(cut_populations(h, 0), "`k` is 0; it must be one whole number, or NULL")
   refused(cut_populations(h, 2.5), "`k` is 2.5")
   refused(cut_populations(h, 1:2), "`k` is a numeric vector of length 2")

@@ -112,7 +112,7 @@ test_that("the top part of a worked case is a valid tree", {
 
 test_that("a tree without apriori part is refused", {
   error <- expect_error(cutree_apriori(gmhclust(x)), class = "gmhclust_error_input")
-  expect_match(conditionMessage(error), "`h` has no part within apriori clusters", fixed = TRUE)
+  expect_match(conditionMessage(error), "`tree` has no part within apriori clusters", fixed = TRUE)
   expect_error(cutree_apriori(1), class = "gmhclust_error_input")
 })
 

@@ -46,5 +46,5 @@ test_that("numbers of leaves that cannot be are refused", {
     expect_refused(cutree_top(h, bad), "it must be one whole number from 2 to 50",
                    by = "cutree_top")
   }
-  expect_refused(cutree_top(USArrests, 2), "`h` is an object of class", by = "cutree_top")
+  expect_refused(cutree_top(USArrests, 2), "`tree` is an object of class", by = "cutree_top")
 })

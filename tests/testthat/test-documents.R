@@ -13,6 +13,81 @@ code_block <- function(file, begin, within) {
   Find(function(block) any(grepl(within, block, fixed = TRUE)), blocks)
 }
 
+# The blocks of R code of a Markdown file: a list of lines; `is_run`, whether no comment
+# <!-- not run: WHY --> is above.
+r_blocks <- function(lines) {
+  begins <- which(lines == "```r")
+  ends <- which(lines == "```")
+  lapply(begins, function(begin) {
+    end <- ends[ends > begin][1]
+    above <- if (begin > 1) lines[begin - 1] else ""
+    is_run <- !grepl("^<!-- not run: .+ -->$", above)
+    list(lines = lines[seq_len(end - begin - 1L) + begin], is_run = is_run)
+  })
+}
+
+# Named arguments in code that exported functions of gmhclust do not have: "function(argument)".
+# A function with `...` also has the arguments of observations() and of its methods.
+unknown_arguments <- function(code) {
+  exported <- getNamespaceExports("gmhclust")
+  found <- character(0)
+  arguments_of <- function(name) {
+    own <- names(formals(getExportedValue("gmhclust", name)))
+    if (!"..." %in% own) return(own)
+    ours <- asNamespace("gmhclust")
+    methods <- grep(paste0("^(observations|", name, ")\\."), ls(ours), value = TRUE)
+    others <- lapply(methods, function(method) names(formals(get(method, ours))))
+    c(own, unlist(others))
+  }
+  look <- function(part) {
+    name <- if (is.name(part[[1]])) as.character(part[[1]]) else ""
+    if (name %in% exported) {
+      unknown <- setdiff(names(part), c("", arguments_of(name)))
+      if (length(unknown) > 0) found <<- c(found, paste0(name, "(", unknown, ")"))
+    }
+    for (i in seq_along(part)) if (is.call(part[[i]])) look(part[[i]])
+  }
+  for (part in as.list(code)) if (is.call(part)) look(part)
+  found
+}
+
+readme_blocks <- function() r_blocks(readLines(document("README.md"), encoding = "UTF-8"))
+
+test_that("every call in README has arguments that its function has", {
+  skip_if_not(file.exists(document("README.md")), "the source repository is not here")
+  blocks <- readme_blocks()
+  expect_gt(length(blocks), 4)
+  for (block in blocks) expect_identical(unknown_arguments(parse(text = block$lines)), character(0))
+})
+
+test_that("an argument that a function in code has not is found", {
+  code <- quote({
+    h <- gmhclust(x, threshold = 1, channels = "CD3", colour = 2)
+    y <- lapply(1, function(i) cut_populations(h, k = i, level = "finer", count = 3))
+    hclust(d, colour = 2)
+    x[, 1]
+  })
+  expect_identical(unknown_arguments(list(code)), c("gmhclust(colour)", "cut_populations(count)"))
+})
+
+test_that("every block of README that is not marked runs", {
+  skip_if_not(file.exists(document("README.md")), "the source repository is not here")
+  grDevices::pdf(NULL)
+  on.exit(grDevices::dev.off())
+  here <- new.env(parent = globalenv())
+  blocks <- Filter(function(block) block$is_run, readme_blocks())
+  expect_gt(length(blocks), 1)
+  for (block in blocks) {
+    shown <- utils::capture.output(
+      expect_error(suppressMessages(source(exprs = parse(text = block$lines), local = here)), NA)
+    )
+  }
+  finds <- grep("cut_populations", unlist(lapply(blocks, `[[`, "lines")), value = TRUE)
+  k <- as.integer(sub(".*# finds ([0-9]+):.*", "\\1", grep("# finds", finds, value = TRUE)))
+  found <- eval(parse(text = grep("# finds", finds, value = TRUE)), here)
+  expect_identical(length(setdiff(unique(as.integer(found)), 0L)), k)
+})
+
 test_that("README has the lines from an FCS file to a picture that the vignette runs", {
   skip_if_not(file.exists(document("README.md")), "the source repository is not here")
   lines <- code_block(document("README.md"), "^```r$", "read.FCS")

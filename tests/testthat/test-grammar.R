@@ -11,11 +11,11 @@ mhca <- c("mhclust", "cutreeApriori", "fixNonMonotHca", "checkHca", "computeLeaf
 
 # Arguments that are named as in the functions they replace.
 replaced <- list(
-  gcutree = "h", # stats::cutree()
-  gdist = "method", # stats::dist()
-  ghclust = "method", # stats::hclust()
-  gkmeans = "iter.max", # stats::kmeans()
-  gknn = c("get.distance", "BPPARAM"), # BiocNeighbors::findKNN()
+  gcutree = "h", # of cutree() in stats
+  gdist = "method", # of dist()
+  ghclust = "method", # of hclust()
+  gkmeans = "iter.max", # of kmeans()
+  gknn = c("get.distance", "BPPARAM"), # of findKNN() in BiocNeighbors
   gneighbours = "get.distance",
   gmhclust = "BPPARAM" # BiocParallel
 )
@@ -82,14 +82,14 @@ test_that("the arguments of all exports follow the grammar", {
 })
 
 test_that("a function that breaks the grammar is noticed", {
-  expect_match(breaks("gmst", alist(X = , metric = "")), "first is X", all = FALSE)
-  expect_match(breaks("gmst", alist(x = , minMembers = 1)), "minMembers is no snake", all = FALSE)
-  expect_match(breaks("gmst", alist(x = , threads = NULL)), "another default", all = FALSE)
-  expect_match(breaks("gmst", c(alist(x = ), execution[c("threads", "backend")])),
+  expect_match(breaks("gmst", alist(X = 1, metric = "")), "first is X", all = FALSE)
+  expect_match(breaks("gmst", alist(x = 1, minMembers = 1)), "minMembers is no snake", all = FALSE)
+  expect_match(breaks("gmst", alist(x = 1, threads = NULL)), "another default", all = FALSE)
+  expect_match(breaks("gmst", c(list(x = 1), execution[c("threads", "backend")])),
                "another order", all = FALSE)
-  expect_match(breaks("gmst", c(alist(x = ), execution["threads"], alist(k = 1))),
+  expect_match(breaks("gmst", c(list(x = 1), execution["threads"], alist(k = 1))),
                "not the last", all = FALSE)
-  expect_match(breaks("gmst", alist(x = , h = )), "h has another name", all = FALSE)
+  expect_match(breaks("gmst", alist(x = 1, h = 1)), "h has another name", all = FALSE)
 })
 
 test_that("methods take session options, too", {

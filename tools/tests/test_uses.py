@@ -46,7 +46,6 @@ READERS = {
 # Files that nothing uses, and why they are here.
 UNUSED = {
     r"inst/benchmarks/(ties\.R|results/.*-ties\.csv)": "how ties slow calls down, run by hand",
-    r"inst/benchmarks/results/.*\.txt": "what programs without a script here measured",
     r"inst/extdata/lymphocytes-source\.txt": "where the data are from, for people",
 }
 

@@ -266,7 +266,7 @@ impl<T: Number> Values<T> {
         Ok(Self {
             // R's pointer to the values of an empty vector is not a valid address.
             first: if length == 0 {
-                std::ptr::dangling()
+                std::ptr::NonNull::dangling().as_ptr()
             } else {
                 found.first.cast()
             },

@@ -226,7 +226,7 @@ fn destination<T>(vector: Robj, first: Option<*mut T>, length: usize) -> (Robj, 
     // R's pointer to the values of an empty vector is not a valid address.
     let first = match first {
         Some(first) if length > 0 => first,
-        _ => std::ptr::dangling_mut(),
+        _ => std::ptr::NonNull::dangling().as_ptr(),
     };
     (vector, Destination { first, length })
 }
