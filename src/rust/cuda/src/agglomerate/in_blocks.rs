@@ -69,3 +69,29 @@ fn shares(problems: &[&Problem<'_>], devices: usize) -> Vec<Vec<usize>> {
     let share = |device| order.iter().copied().skip(device).step_by(devices);
     (0..devices).map(|device| share(device).collect()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
+    use gmhclust_core::testing::observations;
+
+    use super::*;
+
+    #[test]
+    fn every_device_gets_problems_of_every_size() {
+        let x = observations((0..9).map(f64::from).collect(), 9, 1);
+        let options = Options {
+            threshold: 5.0,
+            subthreshold: Subthreshold::Mahal,
+            distance: Distance::Centroid,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let problem = |n: u32| Problem::of_observations(&x, (0..n).collect(), options);
+        let problems = [3, 9, 5, 7, 2].map(problem);
+        let problems: Vec<&Problem> = problems.iter().collect();
+        assert_eq!(shares(&problems, 1), [vec![1, 3, 2, 0, 4]]);
+        assert_eq!(shares(&problems, 2), [vec![1, 2, 4], vec![3, 0]]);
+        assert_eq!(shares(&problems[..1], 2), [vec![0], vec![]]);
+    }
+}
