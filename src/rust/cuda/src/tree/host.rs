@@ -5,12 +5,12 @@ use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::{cast_slice, cast_slice_mut};
-use gmhclust_core::mahalanobis::{agglomerate, Distance, Options, Problem, Subthreshold};
+use gmhclust_core::mahalanobis::{AgglomerationDevice, Distance, Options, Problem, Subthreshold};
 use gmhclust_core::testing::{draw, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor};
 use libloading::Library;
 
-use super::arrays::{control, to_merges, Arrays, Status, Tree};
+use super::arrays::{control, to_merges, Status, Tree, TreeArrays};
 use super::start::Start;
 use super::testing::Trees;
 use crate::host::{function, library};
@@ -112,7 +112,7 @@ fn host_grow(
                 }
                 run(&tree, &clusters, 5, used, used);
                 let bytes = 4 * sizes.observations;
-                let Arrays {
+                let TreeArrays {
                     members,
                     spare_members,
                     ..
@@ -173,7 +173,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
         let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
         let problems = [problem];
         let case = format!("case {case}, {data:?}, {n} x {p}, {options:?}");
-        let expected = agglomerate::agglomerate_all(&problems, &cpu, &Monitor::default());
+        let expected = cpu.agglomerate(&problems, &Monitor::default());
         let expected = &expected.unwrap()[0];
         for backwards in [false, true] {
             let milliseconds = if backwards { 2 } else { 1_000_000 };
@@ -187,7 +187,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
                     &gathered,
                 ))
             });
-            let found = agglomerate::agglomerate_all(&problems, &host, &Monitor::default());
+            let found = host.agglomerate(&problems, &Monitor::default());
             for (at, (found, expected)) in found.unwrap()[0].iter().zip(expected).enumerate() {
                 assert_eq!(found, expected, "merge {at}: {case}");
             }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gmhclust_core::error::Result;
+use gmhclust_core::mahalanobis::agglomerate::{merges_of, side_by_side, with_cpu_screens};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, BoundingBox, Problem};
 use gmhclust_core::{Cpu, Device, Merge, Monitor};
 
@@ -47,17 +48,18 @@ impl Device for Trees<'_> {
 }
 
 impl AgglomerationDevice for Trees<'_> {
-    fn grow(
-        &self,
-        _: usize,
-        problem: &Problem,
-        bounding_box: &BoundingBox,
-        monitor: &Monitor,
-    ) -> Result<Option<Vec<Merge>>> {
-        let merges = (self.grow)(problem, bounding_box, monitor)?;
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        let grown = usize::from(merges.is_some());
-        self.grown.fetch_add(grown, Ordering::Relaxed);
-        Ok(merges)
+    fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        let problems: Vec<&Problem> = problems.iter().collect();
+        side_by_side(&problems, &self.cpu, monitor, |turn| {
+            merges_of(turn.problem, monitor, |distinct| {
+                let merges = (self.grow)(distinct.problem, distinct.bounding_box, monitor)?;
+                self.asked.fetch_add(1, Ordering::Relaxed);
+                if merges.is_none() {
+                    return with_cpu_screens(distinct, monitor);
+                }
+                self.grown.fetch_add(1, Ordering::Relaxed);
+                Ok(merges)
+            })
+        })
     }
 }
