@@ -26,7 +26,7 @@ impl Dendrogram {
     /// `n + k` is the union of step `k`.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn from_steps(n: usize, steps: &[(u32, u32, f64)]) -> Result<Self> {
         let id = |node: u32| {
             if (node as usize) < n {
@@ -76,7 +76,7 @@ impl TreeBuilder {
     /// For `n` observations, each a node.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn new(n: usize) -> Result<Self> {
         Ok(Self {
             n,
@@ -114,7 +114,7 @@ impl TreeBuilder {
     /// for each part.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn append_in_turns(
         &mut self,
         parts: &[(&[u32], &[Merge])],
@@ -156,7 +156,7 @@ impl TreeBuilder {
     /// The tree, after all observations are joined.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn finish(self) -> Result<Dendrogram> {
         Dendrogram::from_steps(self.n, &self.steps)
     }

@@ -29,7 +29,8 @@ impl Distinct {
     /// Takes O(n·p + n·log n) time and O(n) memory for n rows of p values.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, `Error::Interrupt` when the monitor says stop.
+    /// `Error::Memory` if there is not enough memory, `Error::Interrupt` when the monitor says
+    /// stop.
     pub fn new(values: &[f64], columns: usize, monitor: &Monitor) -> Result<Self> {
         let row = |row: u32| &values[row as usize * columns..][..columns];
         Self::of_rows(values.len() / columns, row, monitor)

@@ -51,7 +51,7 @@ impl<S: Data> RowSlices for ArrayBase<S, Ix2> {
 /// A matrix of zeros.
 ///
 /// # Errors
-/// `Error::Memory` where there is not enough.
+/// `Error::Memory` if there is not enough memory.
 pub fn zeros(rows: usize, columns: usize) -> Result<Array2<f64>> {
     let values = memory::zeros(memory::OBSERVATIONS, rows * columns)?;
     Ok(of_rows(values, rows, columns))
@@ -65,7 +65,7 @@ fn of_rows(values: Vec<f64>, rows: usize, columns: usize) -> Array2<f64> {
 /// The rows of `x` in `rows`, in this order.
 ///
 /// # Errors
-/// `Error::Memory` where there is not enough.
+/// `Error::Memory` if there is not enough memory.
 pub fn take_rows(x: &Array2<f64>, rows: &[u32]) -> Result<Array2<f64>> {
     let columns = x.ncols();
     let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * columns)?;
@@ -80,8 +80,8 @@ pub fn take_rows(x: &Array2<f64>, rows: &[u32]) -> Result<Array2<f64>> {
 /// A copy of matrices with `columns` columns each, one below the other, in standard layout.
 ///
 /// # Errors
-/// `Error::Input` where a matrix has another number of columns, `Error::Memory` where there is not
-/// enough.
+/// `Error::Input` where a matrix has another number of columns, `Error::Memory` if there is not
+/// enough memory.
 pub fn stacked(parts: &[ArrayView2<f64>], columns: usize) -> Result<Array2<f64>> {
     stacked_by(parts, columns, |to, part| {
         let blocks = to.chunks_mut(BLOCK * columns.max(1)).enumerate();

@@ -17,8 +17,8 @@ impl Observations {
     ///
     /// # Errors
     /// `Error::Input` when there are fewer than 2 rows or no columns, or when a value is not finite
-    /// (the first one in row order is named, counting from 1); `Error::Memory` where there is not
-    /// enough.
+    /// (the first one in row order is named, counting from 1); `Error::Memory` if there is not
+    /// enough memory.
     pub fn new(x: Array2<f64>) -> Result<Self> {
         if !x.is_standard_layout() {
             return Self::copied(x.view());
@@ -56,7 +56,7 @@ impl Observations {
     /// The observations in `rows`, in this order.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn take_rows(&self, rows: &[u32]) -> Result<Self> {
         Ok(Self(matrix::take_rows(self, rows)?))
     }

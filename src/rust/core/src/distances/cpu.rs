@@ -79,7 +79,7 @@ impl DistanceDevice for Cpu {
 /// Writes the distances of `pairs` into `out`, on the threads of the rayon pool it is called in.
 ///
 /// # Errors
-/// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough.
+/// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough memory.
 fn distances(points: &Points, pairs: &Pairs, out: &mut [f64], monitor: &Monitor) -> Result<()> {
     monitor.expect(pairs.count() as u64);
     points.with_form(AllPairs {

@@ -30,7 +30,7 @@ impl Graph {
     /// A graph whose neighbours are all [`UNKNOWN`].
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn unknown(queries: usize, k: usize) -> Result<Self> {
         let mut graph = Self::room(queries, k)?;
         graph.index.resize(queries * k, UNKNOWN);

@@ -161,7 +161,7 @@ impl<T: Stored> CondensedMatrix<T> {
     /// not meaningful yet.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn reusing(mut memory: Vec<T>, n: usize) -> Result<Self> {
         let len = pairs(n);
         if memory.capacity() >= len {
@@ -177,7 +177,7 @@ impl<T: Stored> CondensedMatrix<T> {
     /// A copy of given dissimilarities, or the distances of points.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, and the errors of the device.
+    /// `Error::Memory` if there is not enough memory, and the errors of the device.
     pub fn from_origin(
         origin: Origin,
         n: usize,
@@ -197,7 +197,7 @@ impl<T: Stored> CondensedMatrix<T> {
     /// From the values that `fill` writes for all pairs of `n` clusters, some columns at a time.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, and the errors of `fill`.
+    /// `Error::Memory` if there is not enough memory, and the errors of `fill`.
     pub fn filled(n: usize, fill: impl Fn(&Pairs, &mut [f64]) -> Result<()>) -> Result<Self> {
         let mut matrix = Self::reusing(Vec::new(), n)?;
         let pairs = Pairs::within(n);
@@ -226,7 +226,7 @@ impl<T: Stored> CondensedMatrix<T> {
     /// A copy of the dissimilarities of all pairs of `n` clusters.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn of(values: &[f64], n: usize) -> Result<Self> {
         let mut copy = Self::reusing(Vec::new(), n)?;
         let rows = copy.rows_mut().into_par_iter().enumerate();

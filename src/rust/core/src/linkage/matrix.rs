@@ -29,8 +29,8 @@ const LARGEST_SIZE: f64 = 1e60;
 /// # Errors
 /// `Error::Input` where the numbers disagree, fewer than 2 observations are given, a size is not
 /// from 1e-60 to 1e60, a dissimilarity is NaN or of magnitude above 1e150, or 1e30 in single
-/// precision, or a height overflows;
-/// `Error::Memory` where there is not enough; `Error::Interrupt` when the monitor says stop.
+/// precision, or a height overflows; `Error::Memory` if there is not enough memory;
+/// `Error::Interrupt` when the monitor says stop.
 pub fn linkage(
     origin: Origin,
     n: usize,

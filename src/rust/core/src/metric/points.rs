@@ -50,7 +50,8 @@ impl Points {
     /// the rayon pool that it is called in.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, `Error::Interrupt` when the monitor says stop.
+    /// `Error::Memory` if there is not enough memory, `Error::Interrupt` when the monitor says
+    /// stop.
     ///
     /// # Panics
     /// If the matrix is not in standard layout.
@@ -90,7 +91,7 @@ impl Points {
     /// without missing values.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn select(&self, rows: &[u32]) -> Result<Self> {
         debug_assert!(!self.missing, "orders are not copied");
         let is_constant = |row: &u32| self.constant.binary_search(&(*row as usize)).is_ok();

@@ -24,7 +24,7 @@ impl Centroids {
     /// One cluster for each observation.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn new(x: &Observations) -> Result<Self> {
         Ok(Self {
             centroids: matrix::stacked(&[x.view()], x.ncols())?,

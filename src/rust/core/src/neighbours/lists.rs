@@ -19,7 +19,7 @@ impl NeighbourLists {
     /// No lists, with room for `queries` lists of `found` references in total.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn with_room(queries: usize, found: usize) -> Result<Self> {
         Ok(Self {
             found: memory::room("the neighbours need", found)?,

@@ -31,8 +31,8 @@ impl Agglomerator<'_> {
     /// The merges that make one cluster of each problem's clusters, in order.
     ///
     /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough,
-    /// `Error::Device` where a device fails.
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough
+    /// memory, `Error::Device` where a device fails.
     pub fn agglomerate(
         &self,
         problems: &[Problem<'_>],
@@ -73,7 +73,8 @@ impl Agglomerator<'_> {
     /// The way of each problem.
     ///
     /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough.
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough
+    /// memory.
     fn ways(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Way>> {
         let fewest = self.handover.block_problems;
         if problems.len() < fewest {

@@ -32,7 +32,7 @@ impl ReferenceBlocks {
     /// there is one, and its size.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn new<'a>(
         frame: &RowFrame,
         count: usize,

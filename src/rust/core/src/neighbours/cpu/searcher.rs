@@ -72,7 +72,7 @@ impl<'a> CpuNeighbours<'a> {
     /// columns.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn new(space: Space<'a>, monitor: &'a Monitor) -> Result<Self> {
         let space = match space {
             Space::Points { points, references } => SearchSpace::Points(points, references),
