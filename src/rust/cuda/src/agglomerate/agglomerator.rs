@@ -1,4 +1,4 @@
-//! Problems in their ways, on several GPUs and the CPU beside them.
+//! Merges each problem in its chosen way, on several GPUs and the CPU.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::handover::Handover;
 use crate::screen::CudaScreen;
 use crate::{blocks, policy, screen, tree};
 
-/// The devices that agglomerate, and the sizes from which on they do.
+/// The devices that agglomerate, and the sizes below which the CPU takes over.
 pub struct Agglomerator<'a> {
     pub devices: &'a [Arc<Device>],
     pub cpu: &'a Cpu,
@@ -55,7 +55,7 @@ impl Agglomerator<'_> {
         if in_blocks.is_empty() {
             return merge_others();
         }
-        // Before the threads of the CPU work on others: they gather the observations.
+        // The CPU's threads gather the observations first, before they merge other problems.
         let gathered = of_numbers(&in_blocks);
         let gathered = InBlocks::new(self.devices, &gathered, self.cpu, monitor)?;
         merges_of_two_parts(
@@ -127,8 +127,8 @@ impl Agglomerator<'_> {
         clusters > 1 && enough && tree::fits(problem)
     }
 
-    /// An empty screen for a problem of which `active` clusters are left: that of a device, or of
-    /// the CPU where they are few.
+    /// An empty screen for a problem with `active` clusters left: on `device`, or on the CPU if few
+    /// clusters are left.
     fn screen(
         &self,
         device: &Arc<Device>,

@@ -1,11 +1,11 @@
-//! Agglomeration on GPUs and the CPU beside them: which problem is merged where, by the figures of
-//! the [`policy`](crate::policy).
+//! Agglomeration on GPUs and the CPU. Each problem is merged in one of three ways, chosen by the
+//! figures of the [`policy`](crate::policy):
 //!
-//! - Many small problems are merged in thread blocks, one in each (`blocks`). Meanwhile the threads
-//!   of the CPU merge those that would keep a block for too long.
+//! - Many small problems are merged in thread blocks, one problem in each block (`blocks`).
+//!   Meanwhile the CPU's threads merge the problems that would take a block too long.
 //! - All blocks of a GPU together make the merges of a large problem (`tree`).
-//! - Other problems are merged by the algorithm of the core, with bounds from a GPU (`screen`), and
-//!   from the CPU once few clusters are left.
+//! - Other problems are merged by the algorithm of the core. Its lower bounds come from a GPU
+//!   (`screen`), and from the CPU once few clusters are left.
 
 mod agglomerator;
 mod in_blocks;
