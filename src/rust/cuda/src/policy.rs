@@ -34,9 +34,9 @@ impl Sizes {
 /// the CPU makes the last merges alone.
 ///
 /// - Counts: active clusters of the largest problem.
-/// - Run: 2026-11-21-h200-gmhclust.csv, rows `crossover`: beside 2 threads faster from 9,000 on,
-///   beside 16 from between 16,000 and 30,000 on. `least` for the last merges: not measured in the
-///   tree.
+/// - Run: 2026-11-21-h200-gmhclust.csv, rows `crossover`: the GPU is faster than 2 threads from
+///   9,000 clusters on, and faster than 16 threads from between 16,000 and 30,000 on. `least` for
+///   the last merges: not measured in the tree.
 /// - If wrong: too low, kernel launches for few clusters take longer than the CPU's sweeps; too
 ///   high, the CPU does the quadratic work of large problems.
 pub const SCREEN_CLUSTERS: Sizes = Sizes {
@@ -146,9 +146,9 @@ pub const BLOCK_PER_CORE: f64 = 2.5;
 /// - If wrong: as for [`BLOCK_PER_CORE`].
 pub const FULL_BLOCK_PER_CORE: f64 = 3.4;
 
-/// Minimum size of an apriori cluster, among those too large for one block, that all blocks of a
-/// GPU together merge (`tree`), after they have merged the smaller ones; a CPU thread merges it if
-/// it is smaller.
+/// Minimum size of an apriori cluster, among those that would take a single block too long, that
+/// all blocks of a GPU together merge (`tree`), after they have merged the small ones. Below this
+/// size, a CPU thread merges the cluster.
 ///
 /// - Counts: observations of the apriori cluster.
 /// - Run: not measured in the tree.

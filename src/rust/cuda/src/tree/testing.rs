@@ -1,4 +1,5 @@
-//! A device whose large trees are grown by what is tested, for all else a CPU.
+//! A device for tests: makes the merges of large problems by a given function, and all others on
+//! the CPU.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +14,8 @@ type Grow<'a> =
 pub struct Trees<'a> {
     grow: Box<Grow<'a>>,
     pub cpu: Cpu,
-    /// Number of problems that `grow` got, and of those whose tree it made.
+    /// Number of problems that `grow` was called for, and of problems among them whose merges it
+    /// made.
     asked: AtomicUsize,
     grown: AtomicUsize,
 }
@@ -31,7 +33,8 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// Number of problems, and of those whose tree was grown.
+    /// Number of problems that `grow` was called for, and of problems among them whose merges it
+    /// made.
     pub fn counts(self) -> (usize, usize) {
         (self.asked.into_inner(), self.grown.into_inner())
     }
