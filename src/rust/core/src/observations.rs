@@ -38,10 +38,10 @@ impl Observations {
         Self::new(matrix::stacked(&[x], x.ncols())?)
     }
 
-    /// As [`Observations::copied`], on the threads of the pool that it is called from.
+    /// As [`Observations::copied`], on the threads of the calling pool.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Observations::copied`].
     pub fn copied_on_threads(x: ArrayView2<f64>) -> Result<Self> {
         let x = matrix::stacked_on_threads(&[x], x.ncols())?;
         // A finite sum has finite terms.
@@ -85,7 +85,7 @@ fn check_size(x: &Array2<f64>) -> Result<()> {
     Ok(())
 }
 
-/// The error for the value at this place, counted row after row.
+/// The error for the value at this index, counted row by row.
 fn not_finite(x: &Array2<f64>, at: usize) -> Error {
     Error::Input(format!(
         "`x` has {} in row {}, column {}, clustering needs finite values",
