@@ -1,7 +1,7 @@
 //! Makes and reads R values such that no error of R passes through Rust: see values.c. R raises an
-//! error by a jump, which must not cross Rust's stack frames: it would skip their destructors,
-//! among them those of locks, and end R where Rust forbids it. extendr's own functions that
-//! allocate let such errors through, or end R, so this crate does not use them.
+//! error by a jump, which must not cross Rust's stack frames: it would skip their destructors, also
+//! the destructors of locks, and end R where Rust forbids it. extendr's own functions that allocate
+//! let such errors through, or end R, so this crate does not use them.
 //!
 //! All functions here are for R's thread only.
 

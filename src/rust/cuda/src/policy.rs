@@ -199,7 +199,7 @@ pub const HALF_FEW_OPEN: usize = 64;
 /// - Counts: queries of the batch for each open query.
 /// - Run: not measured in the tree.
 /// - If wrong: too low, second sweeps take longer than single precision; too high, half precision
-///   is given up where it is faster.
+///   is abandoned although it is faster.
 pub const HALF_OPEN_RATIO: usize = 4;
 
 /// Besides [`HALF_FEW_OPEN`] queries, 1 in this number of queries may stay open after the second
@@ -207,8 +207,8 @@ pub const HALF_OPEN_RATIO: usize = 4;
 ///
 /// - Counts: queries of the batch for each open query.
 /// - Run: not measured in the tree.
-/// - If wrong: too low, the GPU waits for the CPU; too high, half precision is given up where it is
-///   faster.
+/// - If wrong: too low, the GPU waits for the CPU; too high, half precision is abandoned although
+///   it is faster.
 pub const HALF_HOST_RATIO: usize = 256;
 
 /// Minimum size of an iteration of k-means on the GPU; the CPU does smaller iterations.

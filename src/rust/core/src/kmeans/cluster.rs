@@ -36,8 +36,8 @@ pub struct KMeans {
 /// iterations, and O(n·p + k·p) memory.
 ///
 /// # Errors
-/// `Error::Input` if the number of columns of the centers differs from that of `x`, if there are no
-/// centers or more than rows of `x` (distinct rows, if centers are drawn), or if squares overflow;
+/// `Error::Input` if the centers and `x` have different numbers of columns, if there are no centers
+/// or more than rows of `x` (distinct rows, if centers are drawn), or if squares overflow;
 /// otherwise the errors of the device.
 pub fn cluster(
     x: &Observations,

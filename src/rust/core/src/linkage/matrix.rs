@@ -78,7 +78,7 @@ pub fn linkage(
     tree?.finite("x")
 }
 
-/// The merges, each after those of its parts.
+/// The merges, each after the merges of its parts.
 fn merges(
     origin: Origin,
     recurrence: Recurrence,

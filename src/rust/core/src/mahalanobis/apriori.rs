@@ -167,8 +167,8 @@ impl<'a> Arranged<'a> {
     /// apriori cluster, as [`within`](Self::within) returns them.
     ///
     /// # Errors
-    /// `Error::Memory` if there is not enough memory, `Error::Input` where distances overflow, and
-    /// the errors of the device.
+    /// `Error::Memory` if there is not enough memory, `Error::Input` if distances overflow, and the
+    /// errors of the device.
     pub fn above(
         self,
         inner: &[Vec<Merge>],
@@ -238,7 +238,7 @@ pub fn check_memory(x: &Observations, options: &Options) -> Result<()> {
 /// Checks that the merges of each cluster join all its members.
 ///
 /// # Errors
-/// `Error::Input` where they do not.
+/// `Error::Input` if they do not.
 pub fn check_merges(partition: &AprioriPartition, inner: &[Vec<Merge>]) -> Result<()> {
     let joins_all = |(size, merges): (usize, &Vec<Merge>)| {
         let mut is_active = vec![true; size];

@@ -13,6 +13,6 @@ pub trait AgglomerationDevice: Device {
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough
-    /// memory, `Error::Device` where the device fails.
+    /// memory, `Error::Device` if the device fails.
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>>;
 }

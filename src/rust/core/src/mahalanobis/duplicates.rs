@@ -99,7 +99,7 @@ impl<'a> Deduplicated<'a> {
         height > self.margin
     }
 
-    /// The merges of the original problem, given those of [`Deduplicated::problem`].
+    /// The merges of the original problem, given the merges of [`Deduplicated::problem`].
     pub fn join(self, later: Vec<Merge>) -> Vec<Merge> {
         let slot = |slot: u32| self.slots[slot as usize];
         let mut merges = self.merges;

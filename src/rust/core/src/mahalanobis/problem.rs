@@ -156,7 +156,7 @@ impl BoundingBox {
         distance::to_cluster(&self.greatest, &self.least, &[])
     }
 
-    /// The largest absolute difference between a coordinate of an observation and that of `center`.
+    /// The largest absolute difference, in any coordinate, between an observation and `center`.
     pub fn largest_offset(&self, center: &[f64]) -> f64 {
         let bounds = self.least.iter().zip(&self.greatest);
         center

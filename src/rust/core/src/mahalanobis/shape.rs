@@ -13,9 +13,9 @@ use super::packed::packed_len;
 use super::subthreshold::ShapeRule;
 use crate::monitor::Monitor;
 
-/// Merges mean and scatter of cluster `b` (`members_b`) into those of `a` (`members_a`):
-/// S = S_a + S_b + (m_a·m_b/(m_a+m_b))·δδᵀ, c = a + (m_b/(m_a+m_b))·δ, δ = b − a.
-/// An empty scatter stands for zero (a single observation).
+/// Merges the mean and scatter of cluster `b` (`members_b`) into the mean and scatter of `a`
+/// (`members_a`): S = S_a + S_b + (m_a·m_b/(m_a+m_b))·δδᵀ, c = a + (m_b/(m_a+m_b))·δ, δ = b − a. An
+/// empty scatter stands for zero (a single observation).
 #[inline(always)]
 pub fn merge(
     members_a: usize,

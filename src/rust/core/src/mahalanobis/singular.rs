@@ -39,8 +39,8 @@ struct FullSize {
     mean: Vec<f64>,
     /// The diagonal of the scatter.
     diagonal: Vec<f64>,
-    /// A lower bound on the pivots of the scatter; 0 where it is singular. More members make no
-    /// pivot smaller: d_k is the reciprocal of an element of the inverse of the first k rows and
+    /// A lower bound on the pivots of the scatter; 0 if the scatter is singular. More members make
+    /// no pivot smaller: d_k is the reciprocal of an element of the inverse of the first k rows and
     /// columns.
     least_pivot: f64,
     /// The scatter of a singular cluster with more members than dimensions; otherwise empty.

@@ -32,7 +32,7 @@ impl Agglomerator<'_> {
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough
-    /// memory, `Error::Device` where a device fails.
+    /// memory, `Error::Device` if a device fails.
     pub fn agglomerate(
         &self,
         problems: &[Problem<'_>],

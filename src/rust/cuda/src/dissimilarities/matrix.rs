@@ -35,7 +35,7 @@ pub struct CudaDissimilarities<T> {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
     kernels: DissimilarityKernels,
-    /// The dissimilarities; those of the active clusters come first.
+    /// The dissimilarities; the dissimilarities of active clusters come first.
     values: CudaSlice<T>,
     /// A buffer for dissimilarities that are being computed or moved.
     buffer: CudaSlice<f64>,

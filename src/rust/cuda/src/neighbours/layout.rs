@@ -1,7 +1,7 @@
 //! The formats of rows, keys and tiles that the host and kernels/neighbours.cu share.
 //!
 //! A row is the view of a point: its coordinates, then [`SCALARS`] scalars. A key is a candidate:
-//! the bits of its lower bound above those of its position, so that keys compare as bounds do.
+//! the bits of its lower bound, then the bits of its position, so that keys compare as bounds do.
 
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
 use gmhclust_core::neighbours::Except;

@@ -76,7 +76,7 @@ impl<'a> WardMerges<'a> {
         })
     }
 
-    /// All merges, each after those of its parts.
+    /// All merges, each after the merges of its parts.
     pub fn into_merges(self) -> Vec<Merge> {
         self.merges
     }

@@ -81,7 +81,7 @@ fn principal_direction(slots: &[u32], clusters: &Clusters) -> Vec<f64> {
             }
         }
         let largest = next.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
-        // Zero where all means are the same, infinite or not a number where squares overflow.
+        // Zero if all means are the same; infinite or NaN if squares overflow.
         if !(largest > 0.0 && largest.is_finite()) {
             break;
         }

@@ -61,8 +61,8 @@ pub struct KeptSum {
 }
 
 impl<'a> Clusters<'a> {
-    /// The problem's clusters at the start, with shapes under `rule`; `diagonal` is that of the
-    /// problem's bounding box. Once `monitor` says stop, long computations end early, with
+    /// The problem's clusters at the start, with shapes under `rule`; `diagonal` is the diagonal of
+    /// the problem's bounding box. Once `monitor` says stop, long computations end early, with
     /// meaningless shapes and distances.
     ///
     /// # Errors

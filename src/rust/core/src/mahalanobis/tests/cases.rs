@@ -7,7 +7,7 @@ use crate::testing::rows::Rows;
 use crate::testing::shrink::{with_each, Shrink, Simpler};
 use crate::testing::{draw, Data, Random};
 
-/// Observations and options; labels are apriori clusters, and all 0 where there are none.
+/// Observations and options; labels are apriori clusters, or all 0 if there are none.
 #[derive(Debug, Clone)]
 pub struct ClusteringCase {
     pub options: Options,

@@ -5,9 +5,9 @@
 //! it works on one pair. Every lane performs the same operations in the same order, coordinate by
 //! coordinate, so that a distance has the same bits wherever it is computed.
 //!
-//! The operations are those of R's `dist` (src/library/stats/src/distance.c): sums are not fused, a
-//! coordinate that one observation lacks is left out, and sums are scaled up for the coordinates
-//! that were left out.
+//! The operations are the same as in R's `dist` (src/library/stats/src/distance.c): sums are not
+//! fused, a coordinate that one observation lacks is left out, and sums are scaled up for the
+//! coordinates that were left out.
 
 mod angle;
 mod binary;

@@ -12,9 +12,9 @@
 //! * Differences. A norm of x̂ − ŷ is off by at most e(x) + e(y), the norms of x̂ − x and ŷ − y,
 //!   which are measured. A computed sum is at most (1 + u)^(p + 2) of the real one, and so its root
 //!   or itself, times `shrink` = 1 − (p + 8)u, no greater than that norm.
-//! * Quotients, |x−y| / (|x|+|y|). Rounding both coordinates changes one by at most 2.02u, but for
-//!   tiny coordinates, which are taken as zero, by at most 1: e(x) is 1.1u·p and the number of
-//!   such coordinates. R's rule for zeros can only make the real sum greater.
+//! * Quotients, |x−y| / (|x|+|y|). Rounding both coordinates changes a quotient by at most 2.02u;
+//!   for tiny coordinates, which are treated as zero, by at most 1. So e(x) is 1.1u·p plus the
+//!   number of tiny coordinates. R's rule for zeros can only make the real sum greater.
 //! * Products of rows of unit length. The sum x̂·ŷ is off by at most (p + 4)u for its arithmetic
 //!   and by e(x) + e(y), Euclidean norms, for the views.
 //! * Products for Euclidean distances: with H = ‖x̂‖²/2, ‖x̂−ŷ‖²/2 = H(x) + H(y) − x̂·ŷ, where

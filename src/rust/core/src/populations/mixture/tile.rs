@@ -135,7 +135,7 @@ fn norms<S: Simd>(simd: S, factor: &[f64], delta: &[[S::f64s; REGISTERS]]) -> [S
     total
 }
 
-/// The least squared distance from a component of each population; ∞ where it is not finite.
+/// The least squared distance from a component of each population; ∞ if it is not finite.
 #[inline(always)]
 pub fn least(mixture: &Mixture, tile: &mut Tile) {
     for (range, least) in mixture.ranges().zip(tile.least.chunks_exact_mut(TILE)) {

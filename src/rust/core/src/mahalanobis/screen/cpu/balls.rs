@@ -8,7 +8,7 @@ use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::{singles, singles_mut};
 use crate::single_precision::UNIT;
 
-// The rows of a block of balls after those of the centres.
+// The rows of a block of balls that follow the rows of the centres.
 const RADIUS: usize = 0;
 const LEAST_LOW: usize = 1;
 const BALL_SCALARS: usize = 2;

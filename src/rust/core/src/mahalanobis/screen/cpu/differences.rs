@@ -1,4 +1,4 @@
-//! The differences between the mean of a query and those of a register of clusters.
+//! The differences between the mean of a query and the means of a register of clusters.
 //!
 //! `rows` are the rows of a block as registers, and `part` the register of each row. `DOUBLE` says
 //! that coordinates have second parts.

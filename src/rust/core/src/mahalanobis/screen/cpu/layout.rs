@@ -17,11 +17,11 @@ pub const GROUP_LANES: usize = GROUP * LANES;
 /// One value for each cluster of a block.
 pub type Row = [f32; LANES];
 
-// The rows after those of the coordinates: for all distances,
+// The rows that follow the rows of the coordinates, for all distances.
 pub const ERROR: usize = 0;
 pub const LOW: usize = 1;
 const CENTROID_SCALARS: usize = 2;
-// and for full Mahalanobis distances.
+// The rows after these, for full Mahalanobis distances.
 pub const VARIANCE: usize = 2;
 pub const FOURTH: usize = 3;
 pub const LARGEST: usize = 4;
