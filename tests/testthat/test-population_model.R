@@ -398,7 +398,7 @@ test_that("populations without observations have no model", {
   found <- cut_populations(ghclust(some_cells(300), "average"), 3, 10)
   advice <- "was found without observations, so it has no means and covariances; give them to"
   refused(predict(found, some_cells(10)), paste("`object`", advice), "predict.populations")
-  refused(population_model(found), paste("`x`", advice), "population_model")
+  refused(population_model(found), paste("`populations`", advice), "population_model")
   refused(population_model(1), "`populations` is 1; it must be", "population_model")
 })
 
