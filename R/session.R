@@ -10,7 +10,7 @@ check_progress <- function(progress, call) {
   check_flag(progress, argument_name("progress", progress), call)
 }
 
-# The name of an argument in an error: that of the session's option where the value is the option's.
+# The name of an argument in an error: the name of the option if the value comes from the option.
 argument_name <- function(arg, value) {
   option <- paste0("gmhclust.", arg)
   if (!is.null(value) && identical(value, getOption(option))) option else arg
