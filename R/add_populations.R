@@ -18,10 +18,10 @@
 #' @param ... Arguments of methods; for a `SingleCellExperiment` and `rest = "nearest"`, the
 #'   arguments of [observations()] with which the tree was made, for example `assay = "exprs"`.
 #'
-#' @section CATALYST: Functions of \pkg{CATALYST} take a clustering by name: `plotExprHeatmap(x, by
-#' = "cluster_id", k = "meta8")`. They look up the clustering in the data frame
-#' `metadata(x)$cluster_codes`, in the row of the cell's `colData(x)$cluster_id`. All columns of
-#' this data frame are factors:
+#' @section CATALYST:
+#' Functions of \pkg{CATALYST} take a clustering by name: `plotExprHeatmap(x, by = "cluster_id", k =
+#' "meta8")`. They look up the clustering in the data frame `metadata(x)$cluster_codes`, in the row
+#' of the cell's `colData(x)$cluster_id`. All columns of this data frame are factors:
 #' \describe{
 #'   \item{`base`}{only with `tree`; it replaces the codes of the self-organizing map. Cells with
 #'     the same population in all other columns have the same number.}
@@ -44,17 +44,18 @@
 #'
 #' `diffcyt::diffcyt(x, clustering_to_use = "population", ...)` takes the same object.
 #'
-#' @section Flow cytometry: A channel `population` with the number of each cell, 0 for none, is
-#' appended by flowCore's `fr_append_cols()`. Names of populations are stored as keywords
-#' `POPULATION1`, `POPULATION2`, ... For a `flowSet`, `populations` has the cells of all samples,
-#' one sample after the other, as in [observations()]. `write.FCS()` writes the channel and the
-#' keywords; [observations()] leaves out the channel by default. Convert a `cytoframe` or `cytoset`
-#' first.
+#' @section Flow cytometry:
+#' A channel `population` with the number of each cell, 0 for none, is appended by flowCore's
+#' `fr_append_cols()`. Names of populations are stored as keywords `POPULATION1`, `POPULATION2`, ...
+#' For a `flowSet`, `populations` has the cells of all samples, one sample after the other, as in
+#' [observations()]. `write.FCS()` writes the channel and the keywords; [observations()] leaves out
+#' the channel by default. Convert a `cytoframe` or `cytoset` first.
 #'
 #' @return `x` with the populations.
-#' @section Errors: A condition of class `gmhclust_error_input` if `x` is of another class, if
-#' `populations` do not fit `x`, if `tree` has fewer populations than `k`, if `x` already has a
-#' channel `population`, or if a package is not installed.
+#' @section Errors:
+#' A condition of class `gmhclust_error_input` if `x` is of another class, if `populations` do not
+#' fit `x`, if `tree` has fewer populations than `k`, if `x` already has a channel `population`, or
+#' if a package is not installed.
 #' @seealso [cut_populations()], [name_populations()], [count_populations()]
 #' @references
 #' Nowicka M, Krieg C, Crowell HL, et al. (2017). CyTOF workflow: differential discovery in

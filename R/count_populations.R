@@ -14,14 +14,16 @@
 #'   column for each sample. If a sample has no cell in a population, the count is 0. A factor level
 #'   without cells is a column of zeros.
 #'
-#' @details Packages \pkg{edgeR} and \pkg{diffcyt} expect clusters in rows and samples in columns.
-#' They use column sums as library sizes. With `rest = TRUE`, the library size is the number of all
-#' cells of the sample, and `"none"` is tested like a population.
+#' @details
+#' Packages \pkg{edgeR} and \pkg{diffcyt} expect clusters in rows and samples in columns. They use
+#' column sums as library sizes. With `rest = TRUE`, the library size is the number of all cells of
+#' the sample, and `"none"` is tested like a population.
 #'
-#' @section diffcyt: The functions for differential abundance of \pkg{diffcyt}, such as
-#' `testDA_edgeR()`, take a `SummarizedExperiment` whose row data have a factor `cluster_id`, with
-#' levels in the order of the rows. The following code makes one; `samples` is a data frame with a
-#' row for each column of `counts`:
+#' @section diffcyt:
+#' The functions for differential abundance of \pkg{diffcyt}, such as `testDA_edgeR()`, take a
+#' `SummarizedExperiment` whose row data have a factor `cluster_id`, with levels in the order of the
+#' rows. The following code makes one; `samples` is a data frame with a row for each column of
+#' `counts`:
 #'
 #' ```
 #' d_counts <- SummarizedExperiment::SummarizedExperiment(
@@ -36,8 +38,9 @@
 #' result <- diffcyt::testDA_edgeR(d_counts, design, diffcyt::createContrast(c(0, 1)))
 #' ```
 #'
-#' @section Errors: A condition of class `gmhclust_error_input` if `populations` is invalid, or if
-#' `samples` has another length or `NA`.
+#' @section Errors:
+#' A condition of class `gmhclust_error_input` if `populations` is invalid, or if `samples` has
+#' another length or `NA`.
 #' @seealso [name_populations()]; [plot_populations()] draws the share of each population in each
 #'   sample.
 #' @examples

@@ -77,10 +77,11 @@
 #' Mahalanobis distance. The mean and covariance of a population are estimated without these cells.
 #' See [population_model()] for redundant columns and singular covariances.
 #'
-#' @section Time and memory: Time and memory are proportional to the number of leaves; memory is
-#' about 700 bytes per leaf. With `rest = "nearest"`, each leaf that is in no population takes 8
-#' bytes more for each column of `x`. With `x`, valleys take most of the time: one valley for each
-#' split, and one for each pair of populations.
+#' @section Time and memory:
+#' Time and memory are proportional to the number of leaves; memory is about 700 bytes per leaf.
+#' With `rest = "nearest"`, each leaf that is in no population takes 8 bytes more for each column of
+#' `x`. With `x`, valleys take most of the time: one valley for each split, and one for each pair of
+#' populations.
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
 #'   each leaf, 0 for none, named by the tree's labels if it has any. Populations are numbered by
@@ -111,10 +112,12 @@
 #'   `print()` shows the sizes and the valley depths of the populations; `summary()` returns them,
 #'   and the shares, as a data frame. Subsets, comparisons and `as.integer()` give plain vectors;
 #'   `as.data.frame()` has a column `population`.
-#' @section Messages: A message of class `gmhclust_message_populations` if one population, found
-#' without `k`, has more than 90% of all members.
-#' @section Errors: A condition of class `gmhclust_error_input` if `tree` is not a valid tree, if it
-#' has fewer than `k` populations of `min_members` members, or if another argument is invalid.
+#' @section Messages:
+#' A message of class `gmhclust_message_populations` if one population, found without `k`, has more
+#' than 90% of all members.
+#' @section Errors:
+#' A condition of class `gmhclust_error_input` if `tree` is not a valid tree, if it has fewer than
+#' `k` populations of `min_members` members, or if another argument is invalid.
 #'
 #' @references
 #' Campello RJGB, Moulavi D, Sander J (2013). Density-based clustering based on hierarchical density

@@ -56,21 +56,22 @@
 #'
 #' The CPU does small amounts of work alone, even with `backend = "cuda"`.
 #'
-#' @section Several devices: [gmhclust()] shares apriori clusters among all chosen devices. Searches
-#' for neighbours ([gknn()], [gneighbours()], [gmst()] and `ghclust(method = "single")`) share the
-#' queries, the rows whose neighbours are searched: each device takes the next batch from a work
-#' queue, so a faster device does more work. Each device has a copy of the references, the rows
-#' among which neighbours are searched. [gkmeans()] shares the observations and the centers of large
-#' clusterings; the first chosen device draws the initial centers. Each device has a copy of all
-#' observations. All other work uses one device, the first chosen one. The result does not depend on
-#' the number of devices.
+#' @section Several devices:
+#' [gmhclust()] shares apriori clusters among all chosen devices. Searches for neighbours ([gknn()],
+#' [gneighbours()], [gmst()] and `ghclust(method = "single")`) share the queries, the rows whose
+#' neighbours are searched: each device takes the next batch from a work queue, so a faster device
+#' does more work. Each device has a copy of the references, the rows among which neighbours are
+#' searched. [gkmeans()] shares the observations and the centers of large clusterings; the first
+#' chosen device draws the initial centers. Each device has a copy of all observations. All other
+#' work uses one device, the first chosen one. The result does not depend on the number of devices.
 #'
-#' @section When a device fails: When one of several devices fails during a search, the other
-#' devices take over its work. A warning of class `gmhclust_warning_device` names the device, the
-#' failed operation and the driver's message. When no device is left, `backend = "cuda"` stops with
-#' an error of class `gmhclust_error_device`; with `backend = "auto"`, the CPU finishes the work
-#' with a warning. The result is the same. After a crash of a kernel, the driver denies this R
-#' process the use of all devices, and `gpu_devices()` says that R needs to be restarted.
+#' @section When a device fails:
+#' When one of several devices fails during a search, the other devices take over its work. A
+#' warning of class `gmhclust_warning_device` names the device, the failed operation and the
+#' driver's message. When no device is left, `backend = "cuda"` stops with an error of class
+#' `gmhclust_error_device`; with `backend = "auto"`, the CPU finishes the work with a warning. The
+#' result is the same. After a crash of a kernel, the driver denies this R process the use of all
+#' devices, and `gpu_devices()` says that R needs to be restarted.
 #'
 #' @section Choosing:
 #' `backend = "auto"`, the default, uses a GPU if one is usable and the work is large enough to be
@@ -93,13 +94,14 @@
 #' devices. The environment variable `CUDA_VISIBLE_DEVICES`, set before R starts, hides devices from
 #' R and renumbers the visible devices.
 #'
-#' @section Requirements and memory: gmhclust requires an NVIDIA GPU of compute capability 7.0
-#' (Volta) or later, and a driver for CUDA 12.4 (version 550) or later. No CUDA toolkit is needed,
-#' neither to install nor to run: the package contains the kernels as PTX, which the driver compiles
-#' for the GPU. Kernels that take long to compile are also included as binaries for compute
-#' capabilities 8 and 9. The first call that uses a device in an R session opens it and loads the
-#' kernels, so it takes longer than later calls. The first call on a machine takes longest; after
-#' that the driver caches the compiled kernels.
+#' @section Requirements and memory:
+#' gmhclust requires an NVIDIA GPU of compute capability 7.0 (Volta) or later, and a driver for CUDA
+#' 12.4 (version 550) or later. No CUDA toolkit is needed, neither to install nor to run: the
+#' package contains the kernels as PTX, which the driver compiles for the GPU. Kernels that take
+#' long to compile are also included as binaries for compute capabilities 8 and 9. The first call
+#' that uses a device in an R session opens it and loads the kernels, so it takes longer than later
+#' calls. The first call on a machine takes longest; after that the driver caches the compiled
+#' kernels.
 #'
 #' If the GPU makes all merges, an observation takes about 7 p^2 + 16 p + 430 bytes of device memory
 #' for p columns: 2 kilobytes with 14 columns, and half a kilobyte more with full distances. With
@@ -120,9 +122,10 @@
 #' searches take on each device, in bytes: `Sys.setenv(GMHCLUST_DEVICE_MEMORY = 4e9)`, for example,
 #' leaves memory for other programs.
 #'
-#' @section I have a GPU, why does it say "cpu"?: Component `backend` of the result is the backend
-#' that was used. To find out why it is `"cpu"`, print `gpu_devices()` and look at column `why`, or
-#' call with `backend = "cuda"`: the error gives the reason. Possible reasons:
+#' @section I have a GPU, why does it say "cpu"?:
+#' Component `backend` of the result is the backend that was used. To find out why it is `"cpu"`,
+#' print `gpu_devices()` and look at column `why`, or call with `backend = "cuda"`: the error gives
+#' the reason. Possible reasons:
 #' * The work is too small, see *Choosing*; `"cuda"` would probably be slower.
 #' * There is no driver: `nvidia-smi` in a terminal should list the GPU. Install NVIDIA's driver and
 #'   restart.

@@ -9,8 +9,9 @@
 #' @param h The height at which to cut, or a vector of heights. Merges at `h` or below are applied.
 #'   Ignored if `k` is given.
 #'
-#' @details The result takes 4 bytes for each observation and each cut. Computing it takes 34 MB and
-#' 400 bytes for each observation in addition.
+#' @details
+#' The result takes 4 bytes for each observation and each cut. Computing it takes 34 MB and 400
+#' bytes for each observation in addition.
 #'
 #' The first n - `k` merges, in their order in the tree, leave `k` clusters. So `k` also cuts trees
 #' with inversions. Cutting by `h` needs heights that never decrease; see [make_monotone()].

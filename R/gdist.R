@@ -50,12 +50,12 @@
 #' results are equal to the last bit. Correlation distances agree with `1 - cor(t(x))` up to
 #' rounding; the distance between equal rows may be some 1e-16 instead of 0.
 #'
-#' @section Missing and infinite values: The first six distances treat missing values as
-#' [stats::dist()] does. They leave out columns in which a or b is missing, or in which their
-#' difference is undefined (`Inf - Inf`). The sum is then scaled up in proportion to the number of
-#' columns left out, before the root is taken; omitted Canberra terms are treated in the same way.
-#' The distance is `NA` if no column is left. `"binary"` treats infinite values as missing, with a
-#' warning.
+#' @section Missing and infinite values:
+#' The first six distances treat missing values as [stats::dist()] does. They leave out columns in
+#' which a or b is missing, or in which their difference is undefined (`Inf - Inf`). The sum is then
+#' scaled up in proportion to the number of columns left out, before the root is taken; omitted
+#' Canberra terms are treated in the same way. The distance is `NA` if no column is left. `"binary"`
+#' treats infinite values as missing, with a warning.
 #'
 #' The correlations treat missing values as `cor(use = "pairwise")` does: they use the columns in
 #' which neither row has a missing value, and rank the values of these columns for each pair. The
@@ -66,10 +66,11 @@
 #' are `NaN`, and one warning of class `gmhclust_warning_constant` names the rows. With missing
 #' values, a distance is also `NaN` if one row is constant over the columns that the pair uses.
 #'
-#' @section Memory: The result has n (n - 1) / 2 values of 8 bytes: 0.64 GB for 12,625 observations,
-#' 40 GB for 100,000. It may be longer than 2^31 (n > 65,536). The library writes the distances
-#' directly into R's memory and needs two copies of `x` in addition. If there is too little memory
-#' for the result, the call stops at once with an error of class `gmhclust_error_memory`.
+#' @section Memory:
+#' The result has n (n - 1) / 2 values of 8 bytes: 0.64 GB for 12,625 observations, 40 GB for
+#' 100,000. It may be longer than 2^31 (n > 65,536). The library writes the distances directly into
+#' R's memory and needs two copies of `x` in addition. If there is too little memory for the result,
+#' the call stops at once with an error of class `gmhclust_error_memory`.
 #'
 #' The functions of this package count the memory that is available on the machine and, on Linux, in
 #' its container or job: the memory limits of control groups (Docker, Kubernetes, SLURM, systemd),
@@ -97,10 +98,11 @@
 #'   With `y`, a matrix with a row for each row of `x` and a column for each row of `y`, and their
 #'   names.
 #'
-#' @section Heat maps: `Heatmap(clustering_distance_rows = )` of package \pkg{ComplexHeatmap}
-#' requires functions of one or two arguments. `gdist()` has more arguments, so wrap it in a
-#' function of the matrix: `clustering_distance_rows = function(m) gdist(m, "spearman")`. The
-#' argument may also be a result of `gdist()`.
+#' @section Heat maps:
+#' `Heatmap(clustering_distance_rows = )` of package \pkg{ComplexHeatmap} requires functions of one
+#' or two arguments. `gdist()` has more arguments, so wrap it in a function of the matrix:
+#' `clustering_distance_rows = function(m) gdist(m, "spearman")`. The argument may also be a result
+#' of `gdist()`.
 #'
 #' @seealso [stats::dist()], [stats::cor()]; [gmhclust()].
 #'

@@ -22,11 +22,11 @@
 #' @param ... Arguments of [observations()] for x.
 #' @inheritParams gdist
 #'
-#' @section Relation to `hclust()`: From dissimilarities: if no two candidates are tied, merges and
-#' order are equal to those of [stats::hclust()], and heights agree to 1e-12. With ties, several
-#' trees are valid. The result is one of these trees, the same for any number of threads and any
-#' backend: for `"complete"`, the tree of [stats::hclust()]; for `"single"`, a tree with the same
-#' heights.
+#' @section Relation to `hclust()`:
+#' From dissimilarities: if no two candidates are tied, merges and order are equal to those of
+#' [stats::hclust()], and heights agree to 1e-12. With ties, several trees are valid. The result is
+#' one of these trees, the same for any number of threads and any backend: for `"complete"`, the
+#' tree of [stats::hclust()]; for `"single"`, a tree with the same heights.
 #'
 #' From data: the result is that of `ghclust(gdist(x, metric), method)`, except for two linkages.
 #' With Euclidean distances, `"centroid"` and `"median"` are geometric: their heights are distances
@@ -35,18 +35,20 @@
 #' heights of [stats::hclust()] on plain distances are not distances between centres; to get that
 #' tree, call `gdist()` first.)
 #'
-#' @section Missing values: With `missing = "pairwise"`, the result for data with missing values is
-#' that of `ghclust(gdist(x, metric), method)`. [gdist()] leaves out the columns in which either row
-#' has no value, and scales up the sum over the other columns, as [stats::dist()] does. If a pair of
-#' rows has no distance, for example because the rows share too few columns, an error names the
-#' pair. With missing values, R holds the distances: 8 bytes for each pair, in addition to the
-#' memory that a dist object needs (see *Memory*). `"centroid"` and `"median"` linkage of Euclidean
-#' distances need the coordinates of centres, so missing values are an error.
+#' @section Missing values:
+#' With `missing = "pairwise"`, the result for data with missing values is that of `ghclust(gdist(x,
+#' metric), method)`. [gdist()] leaves out the columns in which either row has no value, and scales
+#' up the sum over the other columns, as [stats::dist()] does. If a pair of rows has no distance,
+#' for example because the rows share too few columns, an error names the pair. With missing values,
+#' R holds the distances: 8 bytes for each pair, in addition to the memory that a dist object needs
+#' (see *Memory*). `"centroid"` and `"median"` linkage of Euclidean distances need the coordinates
+#' of centres, so missing values are an error.
 #'
-#' @section Memory: From data, without `members`, no matrix is needed for `"single"` with any
-#' metric, and for `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances. Memory then is
-#' proportional to the data: at most 50 p + 500 bytes for each observation of p columns. Millions of
-#' observations are possible.
+#' @section Memory:
+#' From data, without `members`, no matrix is needed for `"single"` with any metric, and for
+#' `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances. Memory then is proportional to
+#' the data: at most 50 p + 500 bytes for each observation of p columns. Millions of observations
+#' are possible.
 #'
 #' All other calls need a matrix of n (n - 1) / 2 values of 8 bytes, or 4 with `precision =
 #' "single"`: 40 or 20 GB for 100,000 observations.
@@ -79,13 +81,13 @@
 #' matrix stays in device memory. The device sends only the nearest neighbours of some clusters, and
 #' single values, to the CPU, which decides the merges. See [gpu_devices()].
 #'
-#' @section Algorithms: Complete, average, mcquitty and Ward's linkage merge all pairs of reciprocal
-#' nearest neighbours at once. The tree is the same as with one merge at a time, because these
-#' linkages are reducible. If few pairs are reciprocal, the nearest-neighbour chain algorithm
-#' continues (Murtagh 1983). Single linkage builds a minimum spanning tree, from data by Borůvka's
-#' algorithm ([gmst()]). Centroid and median linkage use Müllner's generic algorithm. With a matrix,
-#' time grows with n^2: for centroid and median linkage in practice, for all other linkages in the
-#' worst case, too.
+#' @section Algorithms:
+#' Complete, average, mcquitty and Ward's linkage merge all pairs of reciprocal nearest neighbours
+#' at once. The tree is the same as with one merge at a time, because these linkages are reducible.
+#' If few pairs are reciprocal, the nearest-neighbour chain algorithm continues (Murtagh 1983).
+#' Single linkage builds a minimum spanning tree, from data by Borůvka's algorithm ([gmst()]).
+#' Centroid and median linkage use Müllner's generic algorithm. With a matrix, time grows with n^2:
+#' for centroid and median linkage in practice, for all other linkages in the worst case, too.
 #'
 #' @inheritSection gmhclust Errors
 #'

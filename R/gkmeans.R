@@ -16,9 +16,10 @@
 #'   `"random"` draws all rows with equal probability, as [stats::kmeans()] does.
 #' @inheritParams gdist
 #'
-#' @details An iteration assigns every observation to its nearest center; ties go to the center with
-#' the smallest number. Then it moves every center to the mean of its members. The algorithm ends
-#' with the first iteration that changes no assignment.
+#' @details
+#' An iteration assigns every observation to its nearest center; ties go to the center with the
+#' smallest number. Then it moves every center to the mean of its members. The algorithm ends with
+#' the first iteration that changes no assignment.
 #'
 #' R's random number generator draws the initial centers, so [set.seed()] makes results repeatable.
 #' With `init = "random"`, the initial centers are the same as in [stats::kmeans()].
@@ -41,13 +42,15 @@
 #' and moves the centers. If its memory cannot hold the observations, the GPU compares in single
 #' precision and the CPU does the rest.
 #'
-#' @section Time and memory: For p columns, the time per iteration grows with n k p and falls as the
-#' centers converge. In addition to `x`, memory is about 24 bytes for each value and 400 bytes for
-#' each observation. With a GPU, memory is 8 bytes for each value and 20 bytes for each observation,
-#' on the CPU and on the device. An interrupt (Ctrl-C) stops the work within a second.
+#' @section Time and memory:
+#' For p columns, the time per iteration grows with n k p and falls as the centers converge. In
+#' addition to `x`, memory is about 24 bytes for each value and 400 bytes for each observation. With
+#' a GPU, memory is 8 bytes for each value and 20 bytes for each observation, on the CPU and on the
+#' device. An interrupt (Ctrl-C) stops the work within a second.
 #'
-#' @section Warnings: A condition of class `gmhclust_warning_convergence` if the algorithm did not
-#' converge in `iter.max` iterations, and of class `gmhclust_warning_empty` if clusters are empty.
+#' @section Warnings:
+#' A condition of class `gmhclust_warning_convergence` if the algorithm did not converge in
+#' `iter.max` iterations, and of class `gmhclust_warning_empty` if clusters are empty.
 #'
 #' @inheritSection gmhclust Errors
 #'

@@ -32,38 +32,42 @@
 #' @param get.distance Whether to return the distances. With `output`, distances are always written.
 #' @inheritParams gdist
 #'
-#' @details Distances are defined as in [gdist()], without missing values: the distances of
-#' [stats::dist()], bit for bit, or one minus the correlation. Ties go to the smaller row number,
-#' also for the kth neighbour. A row is not its own neighbour, but its duplicates are its
-#' neighbours.
+#' @details
+#' Distances are defined as in [gdist()], without missing values: the distances of [stats::dist()],
+#' bit for bit, or one minus the correlation. Ties go to the smaller row number, also for the kth
+#' neighbour. A row is not its own neighbour, but its duplicates are its neighbours.
 #'
-#' @section How it works: A screen first computes lower bounds on the distances in single precision;
-#' the bounds allow for rounding errors, and rule out most pairs. The distances of the remaining
-#' candidates are computed in double precision, in a fixed order of operations. If the candidates of
-#' a row are not proven to contain its neighbours, the row is screened again with more candidates.
-#' GPUs may first screen in half precision, see [gpu_devices()]. So the result is exact, and the
-#' same for any number of threads. `"binary"` and `"minkowski"` have no screen and take longer.
+#' @section How it works:
+#' A screen first computes lower bounds on the distances in single precision; the bounds allow for
+#' rounding errors, and rule out most pairs. The distances of the remaining candidates are computed
+#' in double precision, in a fixed order of operations. If the candidates of a row are not proven to
+#' contain its neighbours, the row is screened again with more candidates. GPUs may first screen in
+#' half precision, see [gpu_devices()]. So the result is exact, and the same for any number of
+#' threads. `"binary"` and `"minkowski"` have no screen and take longer.
 #'
-#' @section Time and memory: Time grows with the product of the number of rows of `x`, the number of
-#' queries and the number of columns. A query is a row of `query` (or of `x` without `query`). In
-#' addition to `x`, memory is at most 20 bytes for each value of `x` and `query`; 24 k + 200 bytes
-#' for each query, including 12 k bytes for the result; and up to 67 MB for the current batch of
-#' queries. An interrupt (Ctrl-C) stops the work within a second.
+#' @section Time and memory:
+#' Time grows with the product of the number of rows of `x`, the number of queries and the number of
+#' columns. A query is a row of `query` (or of `x` without `query`). In addition to `x`, memory is
+#' at most 20 bytes for each value of `x` and `query`; 24 k + 200 bytes for each query, including 12
+#' k bytes for the result; and up to 67 MB for the current batch of queries. An interrupt (Ctrl-C)
+#' stops the work within a second.
 #'
 #' If there are several GPUs, the devices that `devices` names, or all devices, share the queries.
 #' The memory of a GPU need not hold all rows of `x`: if the rows do not fit, they pass through its
 #' memory in chunks, with the same result. See [gpu_devices()].
 #'
-#' @section Larger than memory: If `x` or `query` is a `DelayedMatrix`, each block of queries is
-#' compared with all rows of `x`, which are read in blocks of the size that
-#' `DelayedArray::setAutoBlockSize()` sets. So `x` is read once in advance, and once for each block
-#' of queries; larger blocks need less reading. Memory is about 50 bytes for each value of a block
-#' of `x` and of a block of queries. The result takes memory, too, unless `output` keeps it on disk.
+#' @section Larger than memory:
+#' If `x` or `query` is a `DelayedMatrix`, each block of queries is compared with all rows of `x`,
+#' which are read in blocks of the size that `DelayedArray::setAutoBlockSize()` sets. So `x` is read
+#' once in advance, and once for each block of queries; larger blocks need less reading. Memory is
+#' about 50 bytes for each value of a block of `x` and of a block of queries. The result takes
+#' memory, too, unless `output` keeps it on disk.
 #'
-#' @section Over several processes or machines: Each worker of `BPPARAM` gets an equal share of the
-#' blocks, and one copy of `x` and `query`. For an `HDF5Array`, the worker gets only the name of the
-#' file, and must be able to read the file. With `output`, the workers write the files, so they must
-#' have access to the folder under the same name. No progress bar is drawn for workers.
+#' @section Over several processes or machines:
+#' Each worker of `BPPARAM` gets an equal share of the blocks, and one copy of `x` and `query`. For
+#' an `HDF5Array`, the worker gets only the name of the file, and must be able to read the file.
+#' With `output`, the workers write the files, so they must have access to the folder under the same
+#' name. No progress bar is drawn for workers.
 #'
 #' An error names the rows whose search failed; if a worker was lost, the error names all unfinished
 #' rows. Finished blocks stay in `output`, and repeating the call continues from them, with the same

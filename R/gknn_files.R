@@ -8,8 +8,9 @@
 #' @param rows The numbers of the rows of `query` (of `x` without `query`) whose neighbours to read.
 #' @param ... Ignored.
 #'
-#' @section Format: The folder has a manifest, `manifest.json`, and three files for each block of
-#' rows: `index-FIRST-LAST.npy`, `distance-FIRST-LAST.npy` and `rows-FIRST-LAST.sha256`. `FIRST` and
+#' @section Format:
+#' The folder has a manifest, `manifest.json`, and three files for each block of rows:
+#' `index-FIRST-LAST.npy`, `distance-FIRST-LAST.npy` and `rows-FIRST-LAST.sha256`. `FIRST` and
 #' `LAST` are the numbers of the block's first and last row, in ten digits. Each block has
 #' `block_rows` rows; the last block may have fewer. Rows are numbered from 1, in the files and in
 #' their names. The files of all blocks take 12 bytes for each neighbour.
@@ -55,9 +56,10 @@
 #' The code does not verify checksums. If blocks are missing, it returns fewer rows than field
 #' `rows` of the manifest.
 #'
-#' @section Damage: Reading never runs code from these files. The size of a file is checked before
-#' it is read, and its checksum before it is decoded; links in the folder are not followed. A
-#' damaged folder, or a folder of another program, is an error:
+#' @section Damage:
+#' Reading never runs code from these files. The size of a file is checked before it is read, and
+#' its checksum before it is decoded; links in the folder are not followed. A damaged folder, or a
+#' folder of another program, is an error:
 #' * `read_gknn()` checks the manifest, and the names and sizes of the other files.
 #' * `x[rows]` checks the blocks that it reads.
 #' * `gknn()` with the folder of an earlier call checks all files, and computes damaged blocks

@@ -18,8 +18,8 @@
 #' * [gpu_devices()] lists GPUs, and the reasons why some cannot be used.
 #' * [lymphocytes()] reads the example data.
 #'
-#' @section Options of a session: These options set the defaults of arguments, in all functions that
-#' have the argument:
+#' @section Options of a session:
+#' These options set the defaults of arguments, in all functions that have the argument:
 #' * `gmhclust.backend` for `backend`, initially `"auto"`;
 #' * `gmhclust.threads` for `threads`;
 #' * `gmhclust.devices` for `devices`;
@@ -27,10 +27,10 @@
 #'
 #' For example `options(gmhclust.threads = 4, gmhclust.progress = FALSE)`.
 #'
-#' @section Errors: Every error is a condition of class `gmhclust_error` and of a more specific
-#' class, such as `gmhclust_error_input`. So `tryCatch(gmhclust(x), gmhclust_error_input =
-#' function(e) ...)` catches one kind. [gmhclust_conditions] lists all errors, warnings and
-#' messages.
+#' @section Errors:
+#' Every error is a condition of class `gmhclust_error` and of a more specific class, such as
+#' `gmhclust_error_input`. So `tryCatch(gmhclust(x), gmhclust_error_input = function(e) ...)`
+#' catches one kind. [gmhclust_conditions] lists all errors, warnings and messages.
 #'
 #' @aliases NULL gmhclust-package
 #' @keywords internal

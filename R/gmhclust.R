@@ -68,9 +68,10 @@
 #' merge makes all clusters full-size for the first time, all distances are computed again without
 #' normalising (unless `normalize = TRUE`).
 #'
-#' @section Threshold: The threshold must be large enough to estimate a covariance, and smaller than
-#' the populations to be found. Let p be the number of columns, and s the size of the smallest
-#' population that you expect, in cells.
+#' @section Threshold:
+#' The threshold must be large enough to estimate a covariance, and smaller than the populations to
+#' be found. Let p be the number of columns, and s the size of the smallest population that you
+#' expect, in cells.
 #'
 #' | smallest population | threshold |
 #' |---|---|
@@ -104,15 +105,15 @@
 #'   from 30 to n / 2, and 0.95 to 0.97 with 6 markers from 2 p to n / 2. With 3 columns, where
 #'   populations overlapped, data sets differed by more (0.2) than thresholds did.
 #'
-#' @section Redundant columns: A column that is constant, or a linear combination of others (a copy,
-#' a sum, the last of shares that add up to 1), makes every covariance singular, and so every metric
-#' Euclidean. A Mahalanobis distance does not depend on a redundant column. Therefore redundant
-#' columns are left out, and a message of class `gmhclust_message_redundant` names them;
-#' `tree$settings$left_out` keeps their names. Among columns that depend on each other, the last
-#' columns are left out. A column counts as redundant if a linear combination of other columns
-#' predicts it to within a millionth of its spread (the range of the middle four fifths of its
-#' values) in all rows, except at most 1% of the rows and fewer than 2 p rows. [mhclust()] gives the
-#' same message, but keeps redundant columns.
+#' @section Redundant columns:
+#' A column that is constant, or a linear combination of others (a copy, a sum, the last of shares
+#' that add up to 1), makes every covariance singular, and so every metric Euclidean. A Mahalanobis
+#' distance does not depend on a redundant column. Therefore redundant columns are left out, and a
+#' message of class `gmhclust_message_redundant` names them; `tree$settings$left_out` keeps their
+#' names. Among columns that depend on each other, the last columns are left out. A column counts as
+#' redundant if a linear combination of other columns predicts it to within a millionth of its
+#' spread (the range of the middle four fifths of its values) in all rows, except at most 1% of the
+#' rows and fewer than 2 p rows. [mhclust()] gives the same message, but keeps redundant columns.
 #'
 #' A cluster of T members or more may have a singular covariance for other reasons: many equal
 #' values, such as zeros, or a threshold of at most p members. `tree$settings$full_size` counts the
@@ -120,13 +121,14 @@
 #' whose cluster has a singular covariance. If `singular` is 1% of `full_size` or more, a message of
 #' class `gmhclust_message_singular` says so, unless `warn` is `FALSE`.
 #'
-#' @section Heights: Heights are the distances at which clusters merged, in the order of the merges.
-#' This linkage has inversions: a merge can be lower than an earlier one. The result has the
-#' original heights, and `tree$settings$inversions` counts the heights that are below an earlier
-#' one. The first tree of a session that has inversions comes with a message of class
-#' `gmhclust_message_inversions`, unless `warn` is `FALSE`. `gcutree(tree, k)`, [cut_populations()]
-#' and `plot()` accept inversions. For functions that need increasing heights, such as
-#' `gcutree(tree, h = )`, [make_monotone()] removes inversions.
+#' @section Heights:
+#' Heights are the distances at which clusters merged, in the order of the merges. This linkage has
+#' inversions: a merge can be lower than an earlier one. The result has the original heights, and
+#' `tree$settings$inversions` counts the heights that are below an earlier one. The first tree of a
+#' session that has inversions comes with a message of class `gmhclust_message_inversions`, unless
+#' `warn` is `FALSE`. `gcutree(tree, k)`, [cut_populations()] and `plot()` accept inversions. For
+#' functions that need increasing heights, such as `gcutree(tree, h = )`, [make_monotone()] removes
+#' inversions.
 #'
 #' While metrics are normalised, heights have the unit of `x`; afterwards, their unit is the
 #' standard deviation of the clusters. So heights drop at the merge where normalising ends.
@@ -138,8 +140,9 @@
 #'
 #' Ties are broken by index, so the result is the same on every machine.
 #'
-#' @section Order of rows: If the rows are reordered, the merges stay the same, and heights differ
-#' by rounding at most, with three exceptions:
+#' @section Order of rows:
+#' If the rows are reordered, the merges stay the same, and heights differ by rounding at most, with
+#' three exceptions:
 #' * `apriori = 1000` draws the initial centers of k-means by row number, so another order acts like
 #'   another seed. With labels as `apriori`, the order does not matter.
 #' * Ties are broken by index. Values measured on a coarse scale, such as whole numbers, have ties.
@@ -181,9 +184,10 @@
 #' with more columns than rows are refused if clustering would take hours; observations must be in
 #' rows.
 #'
-#' @section Workers: With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means
-#' the default number on the worker's machine; workers that are known to be on this machine share
-#' its default number. The worker's machine must have the same version of \pkg{gmhclust}. Workers of
+#' @section Workers:
+#' With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means the default
+#' number on the worker's machine; workers that are known to be on this machine share its default
+#' number. The worker's machine must have the same version of \pkg{gmhclust}. Workers of
 #' `MulticoreParam()` are forks of this process, and CUDA does not work in the forks of a process
 #' that has used CUDA. So use `SnowParam()` with GPUs.
 #'

@@ -7,15 +7,17 @@
 #'   values finite.
 #' @inheritParams gknn
 #'
-#' @details Distances are defined as in [gdist()]. Edges of equal weight are ordered by `source`,
-#' then by `target`. So the minimum spanning tree is unique, and the same for any number of threads.
+#' @details
+#' Distances are defined as in [gdist()]. Edges of equal weight are ordered by `source`, then by
+#' `target`. So the minimum spanning tree is unique, and the same for any number of threads.
 #'
 #' Borůvka's algorithm builds the tree: each round joins every connected component to its nearest
 #' other component. Neighbours are found as in [gknn()].
 #'
-#' @section Time and memory: `gmst()` takes as long as [gknn()] with 8 neighbours, or up to a few
-#' times longer. Memory is at most 30 bytes for each value of `x` and 350 for each row. An interrupt
-#' (Ctrl-C) stops the work within a second.
+#' @section Time and memory:
+#' `gmst()` takes as long as [gknn()] with 8 neighbours, or up to a few times longer. Memory is at
+#' most 30 bytes for each value of `x` and 350 for each row. An interrupt (Ctrl-C) stops the work
+#' within a second.
 #'
 #' @inheritSection gmhclust Errors
 #'

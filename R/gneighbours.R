@@ -15,14 +15,16 @@
 #' @param get.distance Whether to return the distances.
 #' @inheritParams gknn
 #'
-#' @details Distances are equal to those of [gdist()], bit for bit. A row at exactly the radius is a
+#' @details
+#' Distances are equal to those of [gdist()], bit for bit. A row at exactly the radius is a
 #' neighbour. A row is not its own neighbour, but its duplicates are its neighbours.
 #'
 #' If a row has no defined distances, an error names it, as in [gknn()].
 #'
-#' @section Time and memory: The time grows like the time of [gknn()], and with the number of
-#' neighbours. If an observation has more than 64 neighbours, its search may be repeated, each time
-#' for 8 times as many neighbours.
+#' @section Time and memory:
+#' The time grows like the time of [gknn()], and with the number of neighbours. If an observation
+#' has more than 64 neighbours, its search may be repeated, each time for 8 times as many
+#' neighbours.
 #'
 #' The number of neighbours is unknown before the search, and may reach the number of all pairs:
 #' start with a small radius, or with a `subset` of the rows. Memory is about 20 bytes for each

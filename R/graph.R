@@ -24,11 +24,12 @@
 #' @param n `NULL` for neighbours of the rows of `x` among each other. For neighbours of a `query`
 #'   or a `subset`: the number of rows of `x`.
 #'
-#' @section Jaccard weights: The set of an observation is the observation itself and its neighbours.
-#' The weight of an edge is the Jaccard index of the sets of its two ends: the size of their
-#' intersection, divided by the size of their union. If both ends have k neighbours, and their sets
-#' share s members, the weight is s / (2 (k + 1) - s). So a weight is at least 1 / (2 k + 1) and at
-#' most 1; it is never 0, and all edges are kept.
+#' @section Jaccard weights:
+#' The set of an observation is the observation itself and its neighbours. The weight of an edge is
+#' the Jaccard index of the sets of its two ends: the size of their intersection, divided by the
+#' size of their union. If both ends have k neighbours, and their sets share s members, the weight
+#' is s / (2 (k + 1) - s). So a weight is at least 1 / (2 k + 1) and at most 1; it is never 0, and
+#' all edges are kept.
 #'
 #' `neighborsToSNNGraph(type = "jaccard")` of package \pkg{bluster} has the same weights, but also
 #' edges between observations that share a neighbour without being neighbours. PhenoGraph (Levine et

@@ -14,10 +14,11 @@
 #'
 #'   Populations that are not mentioned keep their name.
 #'
-#' @details If a new name is the name of an existing population, both populations are merged. After
-#' a merge, populations are renumbered by decreasing size. An unnamed population is called by its
-#' number, so its name changes with the number. A name must not be `"none"`, which stands for cells
-#' in no population, and not a number, except the number of the population itself.
+#' @details
+#' If a new name is the name of an existing population, both populations are merged. After a merge,
+#' populations are renumbered by decreasing size. An unnamed population is called by its number, so
+#' its name changes with the number. A name must not be `"none"`, which stands for cells in no
+#' population, and not a number, except the number of the population itself.
 #'
 #' A population that was merged may consist of several clusters of the tree. Its model keeps the
 #' mean and covariance of each of them.
@@ -28,8 +29,9 @@
 #'   `separation`, the `valley` is `NA` for a merged population, and for a population whose nearest
 #'   population was merged, because this valley was not measured. In a `population_model`,
 #'   components `levels` and `population` change.
-#' @section Errors: A condition of class `gmhclust_error_input` if `populations` has another class,
-#' or if `names` mentions an unknown population, mentions a population twice, or has an empty name.
+#' @section Errors:
+#' A condition of class `gmhclust_error_input` if `populations` has another class, or if `names`
+#' mentions an unknown population, mentions a population twice, or has an empty name.
 #' @seealso [cut_populations()], [plot_populations()], [count_populations()], [add_populations()]
 #' @examples
 #' cells <- lymphocytes()[seq(1, 20000, by = 20), ]

@@ -43,15 +43,17 @@
 #' @param ... Arguments of the method for the class of `x`. The functions of this package pass such
 #'   arguments on, as in `gmhclust(sce, dimred = "PCA")`.
 #'
-#' @details `observations()` keeps sparse matrices sparse, and does not read a `DelayedMatrix`.
-#' [gknn()] reads both in blocks. The other functions convert both to dense matrices after checking
-#' the memory; for a large sparse matrix, a message of class `gmhclust_message_dense` says so.
+#' @details
+#' `observations()` keeps sparse matrices sparse, and does not read a `DelayedMatrix`. [gknn()]
+#' reads both in blocks. The other functions convert both to dense matrices after checking the
+#' memory; for a large sparse matrix, a message of class `gmhclust_message_dense` says so.
 #'
-#' @section Flow cytometry: Flow cytometry data are not compensated, so compensate them first.
-#' Transform them first, or by `cofactor`: the usual values are 5 for mass cytometry and 150 for
-#' fluorescence (Bendall et al. 2011, Figure S2). A named `cofactor` may also name channels that are
-#' not chosen. It must name every chosen channel, except channels that are left out by default
-#' (scatter, time and so on): without a cofactor, their values stay as they are.
+#' @section Flow cytometry:
+#' Flow cytometry data are not compensated, so compensate them first. Transform them first, or by
+#' `cofactor`: the usual values are 5 for mass cytometry and 150 for fluorescence (Bendall et al.
+#' 2011, Figure S2). A named `cofactor` may also name channels that are not chosen. It must name
+#' every chosen channel, except channels that are left out by default (scatter, time and so on):
+#' without a cofactor, their values stay as they are.
 #'
 #' Without `channels`, the names of the channels (`$PnN`) decide which channels are left out:
 #' * scatter: `FSC-A`, `SSC-B-H`, `VSSC-A`, `Violet SSC-A`, `BSC-A`, `FS Lin`, `FALS`, `LightLoss`;

@@ -25,11 +25,12 @@
 #'   `Heatmap()`, for the heat map of the medians, such as `row_split` or `col`; and of its
 #'   `draw()`, such as `heatmap_legend_side`.
 #'
-#' @details Text is measured on the graphics device before anything is drawn. Long names of columns
-#' and gates are shrunk, then wrapped; if there is still no room, only every second or third name is
-#' shown, and the middle of a very long name is cut out. A line below the picture and a message list
-#' the omissions. With base graphics the picture is one plot, so `par(mfrow = )` places pictures
-#' side by side.
+#' @details
+#' Text is measured on the graphics device before anything is drawn. Long names of columns and gates
+#' are shrunk, then wrapped; if there is still no room, only every second or third name is shown,
+#' and the middle of a very long name is cut out. A line below the picture and a message list the
+#' omissions. With base graphics the picture is one plot, so `par(mfrow = )` places pictures side by
+#' side.
 #'
 #' With ComplexHeatmap, component `heatmap` of the result can be drawn again and extended:
 #' `ComplexHeatmap::draw(p$heatmap + another, merge_legends = TRUE)`. Its heat maps have the names
@@ -56,8 +57,9 @@
 #'   }
 #' @section Messages:
 #' A message of class `gmhclust_message_picture` if the picture has no room for all text.
-#' @section Errors: A condition of class `gmhclust_error_input` if an argument is invalid, if
-#' `populations` are not clusters of `tree`, or if the graphics device is too small for any picture.
+#' @section Errors:
+#' A condition of class `gmhclust_error_input` if an argument is invalid, if `populations` are not
+#' clusters of `tree`, or if the graphics device is too small for any picture.
 #' @seealso [cut_populations()], [name_populations()], [plot_tree()]
 #' @examples
 #' cells <- lymphocytes()[seq(1, 20000, by = 5), ]

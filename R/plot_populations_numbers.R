@@ -8,11 +8,12 @@
 #' @param most The greatest number of populations to show.
 #' @param ... Graphical parameters, and `main`, `xlab` and `ylab`, for the upper part.
 #'
-#' @details In column `k`, a rectangle is a population of `cut_populations(tree, k)`. Its height is
-#' its share of all members; members in no population are grey. A rectangle keeps its position for
-#' greater `k`, so the populations into which it is divided are drawn within it. A rectangle has the
-#' colour of the population of `x` that contains it, also if this population consists of several
-#' clusters. A rectangle that contains several populations of `x` is white.
+#' @details
+#' In column `k`, a rectangle is a population of `cut_populations(tree, k)`. Its height is its share
+#' of all members; members in no population are grey. A rectangle keeps its position for greater
+#' `k`, so the populations into which it is divided are drawn within it. A rectangle has the colour
+#' of the population of `x` that contains it, also if this population consists of several clusters.
+#' A rectangle that contains several populations of `x` is white.
 #'
 #' The point below column `k` is the valley depth of the split that leads from `k` - 1 to `k`
 #' populations: 0 is a gap, 1 is no valley. A point below the line at 0.3 is a split that separates
@@ -21,8 +22,9 @@
 #' without observations.
 #'
 #' @return `x`, invisibly.
-#' @section Errors: A condition of class `gmhclust_error_input` if `x` was not found in a tree
-#' (predicted populations are not), or if `most` is invalid.
+#' @section Errors:
+#' A condition of class `gmhclust_error_input` if `x` was not found in a tree (predicted populations
+#' are not), or if `most` is invalid.
 #' @seealso [plot_populations()] for the medians of populations; [plot_tree()].
 #' @examples
 #' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])

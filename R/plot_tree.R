@@ -19,9 +19,10 @@
 #'   1,000. For a larger tree, `NULL` means 200 leaves, or more if necessary to separate all
 #'   populations, at most 2,000.
 #'
-#' @details In the drawing of the top, a triangle stands for the merges within a leaf. The apex of
-#' the triangle is at the height of the last of these merges, and its base is as wide as the leaf. A
-#' bar below the leaf has the colour of the population to which most members of the leaf belong.
+#' @details
+#' In the drawing of the top, a triangle stands for the merges within a leaf. The apex of the
+#' triangle is at the height of the last of these merges, and its base is as wide as the leaf. A bar
+#' below the leaf has the colour of the population to which most members of the leaf belong.
 #' Branches of one population have its colour, branches of no population are grey, and branches of
 #' several populations are black. A merge that is lower than one of its parts (an inversion) is
 #' drawn a little above this part; the plot method of [stats::hclust()] draws it lower, so branches
@@ -370,8 +371,7 @@ fit_labels <- function(names, line, total) {
   list(text = text, cex = cex)
 }
 
-# The minimum size of names below a tree, as a share of the size of other text. Smaller names are
-# hard to read.
+# The minimum size of names below a tree, as a share of the size of other text.
 least_label <- 0.6
 
 # Cuts the middle out of texts of more than `longest` characters.

@@ -28,12 +28,13 @@
 #' @param progress Whether to draw a progress bar.
 #' @param ... For `predict()`, arguments of [observations()] for `newdata`.
 #'
-#' @section Definition: The distance of a cell y from a population with mean c and covariance S is
-#' \eqn{\sqrt{(y - c)^T S^{-1} (y - c)}}, the square root of [stats::mahalanobis()]. S has the
-#' divisor m - 1 for m members, as in [stats::cov()]. The mean and covariance are estimated from the
-#' members before `rest = "nearest"`, so without outliers. `predict(p, x)` by distance maps cells
-#' outside all populations to the same population as `rest = "nearest"`. It may map a member of one
-#' population to another population that is nearer.
+#' @section Definition:
+#' The distance of a cell y from a population with mean c and covariance S is \eqn{\sqrt{(y - c)^T
+#' S^{-1} (y - c)}}, the square root of [stats::mahalanobis()]. S has the divisor m - 1 for m
+#' members, as in [stats::cov()]. The mean and covariance are estimated from the members before
+#' `rest = "nearest"`, so without outliers. `predict(p, x)` by distance maps cells outside all
+#' populations to the same population as `rest = "nearest"`. It may map a member of one population
+#' to another population that is nearer.
 #'
 #' The posterior probability is that of a mixture of normal distributions with these means and
 #' covariances, whose weights are the numbers of members, as in quadratic discriminant analysis. It
@@ -44,20 +45,22 @@
 #' populations. Its distance is the distance of the nearest component, and its posterior probability
 #' is the sum over its components.
 #'
-#' @section Singular covariances: Redundant columns (constant ones, and linear combinations of
-#' others) are left out, as in [gmhclust()]. If the covariance of a population is singular
-#' nevertheless, for example because it has no more members than columns, the pooled covariance
-#' within all populations replaces it, as in linear discriminant analysis. If the pooled covariance
-#' is singular, too, all populations get the same variance in every direction: the mean variance of
-#' columns within populations. Then distances are Euclidean, in units of the square root of this
-#' variance. In both cases a message of class `gmhclust_message_singular` says so. Whether a
-#' covariance is singular does not depend on the scale of the columns.
+#' @section Singular covariances:
+#' Redundant columns (constant ones, and linear combinations of others) are left out, as in
+#' [gmhclust()]. If the covariance of a population is singular nevertheless, for example because it
+#' has no more members than columns, the pooled covariance within all populations replaces it, as in
+#' linear discriminant analysis. If the pooled covariance is singular, too, all populations get the
+#' same variance in every direction: the mean variance of columns within populations. Then distances
+#' are Euclidean, in units of the square root of this variance. In both cases a message of class
+#' `gmhclust_message_singular` says so. Whether a covariance is singular does not depend on the
+#' scale of the columns.
 #'
-#' @section Time and memory: The cells are read once, and not copied. The time is proportional to
-#' the number of cells, to the number of populations and, beyond a few columns, to the square of the
-#' number of columns (`inst/benchmarks/predict.R`). The result takes 4 bytes per cell for classes,
-#' and 8 bytes (12 with `top`) per cell and population otherwise. A GPU is not used, because copying
-#' the cells to it would take longer.
+#' @section Time and memory:
+#' The cells are read once, and not copied. The time is proportional to the number of cells, to the
+#' number of populations and, beyond a few columns, to the square of the number of columns
+#' (`inst/benchmarks/predict.R`). The result takes 4 bytes per cell for classes, and 8 bytes (12
+#' with `top`) per cell and population otherwise. A GPU is not used, because copying the cells to it
+#' would take longer.
 #'
 #' Results are the same, bit for bit, for any number of threads, on every processor, and for blocks
 #' of a `DelayedMatrix`. The size of a model, in memory and in a file of `saveRDS()`, does not
