@@ -328,7 +328,7 @@ with_channel <- function(frame, number, names, call) {
   channels <- colnames(flow_expressions(frame, call))
   if (population_channel %in% channels) {
     refuse("x", paste("has a channel", quoted(population_channel)),
-           "take it out or rename it before", call)
+           "remove or rename it first", call)
   }
   marked <- flowCore::fr_append_cols(frame, matrix(
     as.double(number), dimnames = list(NULL, population_channel)

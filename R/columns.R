@@ -112,9 +112,9 @@ drop_redundant <- function(x, arg, call) {
   left_out <- as.character(column_names(x, found$columns, quote = FALSE))
   tell_user(
     "redundant",
-    paste0(redundant_text(x, found, arg), "left out, because no covariance with ",
-           ngettext(length(left_out), "it", "them"), " has an inverse; redundant = \"keep\" keeps ",
-           ngettext(length(left_out), "it", "them")),
+    paste0(redundant_text(x, found, arg), "left out, because with ",
+           ngettext(length(left_out), "it", "them"), " every covariance is singular; ",
+           "redundant = \"keep\" keeps ", ngettext(length(left_out), "it", "them")),
     call
   )
   list(x = x[, -found$columns, drop = FALSE], left_out = left_out)
@@ -151,9 +151,9 @@ tell_singular <- function(settings, call) {
     paste0(
       "the covariance of the cluster was singular in ", shown_count(singular), " of the ",
       shown_count(settings$full_size), " merges to clusters of at least ",
-      shown_count(settings$threshold), " members, which so have the Euclidean metric: because of ",
-      "many equal values, or a threshold of at most as many members as columns (`warn = FALSE` ",
-      "turns this message off)"
+      shown_count(settings$threshold), " members, so these clusters have the Euclidean metric. ",
+      "The reason may be many equal values, or a threshold that does not exceed the number of ",
+      "columns (`warn = FALSE` turns this message off)"
     ),
     call
   )

@@ -218,10 +218,10 @@ bytes_per_leaf <- 700
 check_level <- function(level, k, x, call) {
   level <- check_choice(level, c("clear", "finer"), "level", call)
   if (level == "finer" && !is.null(k)) {
-    refuse("level", "is \"finer\"", "with `k` there is no level to choose: leave out one", call)
+    refuse("level", "is \"finer\"", "`k` already sets the number: give either `k` or `level`", call)
   }
   if (level == "finer" && is.null(x)) {
-    refuse("level", "is \"finer\"", "a level is found from the observations, `x`", call)
+    refuse("level", "is \"finer\"", "levels need the observations, `x`", call)
   }
   level
 }
@@ -301,7 +301,7 @@ tell_large_population <- function(populations, finer, call) {
     paste0(
       "one population has ", sprintf("%.0f%%", 100 * share), " of all members. Look at `scale` ",
       "and the transformation of the data, and at `min_members` for rare populations; ", advice,
-      "plot() of the result shows what other numbers would give, for `k`"
+      "plot() of the result helps to choose another number, `k`"
     ),
     call
   )

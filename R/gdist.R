@@ -162,8 +162,8 @@ with_attributes <- function(distances, attributes, call) {
   value <- set_attributes_in_place(distances, attributes)
   if (is.null(value)) {
     stop(gmhclust_error_input(
-      paste("the distances cannot have the dimensions or names of the observations, which are not",
-            "as long as their number of rows says"),
+      paste("the distances cannot get the dimensions or names of the observations, because their",
+            "lengths do not fit the number of rows"),
       call
     ))
   }

@@ -107,7 +107,7 @@ read_gknn <- function(output) {
     first <- rows_of_block(files, missing[1])
     got <- paste0("lacks rows ", format_number(first[1]), " to ", format_number(first[2]))
     if (missing[2] > 1) got <- paste0(got, " and ", format_number(missing[2] - 1), " more blocks")
-    refuse("output", got, "the call of gknn() that began it goes on with it", call)
+    refuse("output", got, "repeat the call of gknn() to compute them", call)
   }
   files
 }
@@ -257,7 +257,7 @@ check_folder <- function(output, arg, call) {
     refuse(arg, paste("is", describe(output)), "it must be the name of a folder", call)
   }
   if (!validEnc(output) || Encoding(output) == "bytes") {
-    refuse(arg, paste("is", describe(output)), "its bytes must be text in its encoding", call)
+    refuse(arg, paste("is", describe(output)), "its bytes must be valid in its encoding", call)
   }
   if (utils::file_test("-f", output)) {
     refuse(arg, paste("is the file", describe(output)), "it must be the name of a folder", call)
@@ -279,7 +279,7 @@ refuse_earlier_format <- function(folder, arg, call) {
 lock_output <- function(folder, call) {
   dir.create(folder, showWarnings = FALSE, recursive = TRUE)
   if (!dir.exists(folder)) {
-    refuse("output", paste("is", describe(folder)), "such a folder cannot be made", call)
+    refuse("output", paste("is", describe(folder)), "the folder cannot be created", call)
   }
   # A folder of other files gets no lock.
   refuse_other_files(folder, call)
@@ -331,7 +331,7 @@ refuse_other_files <- function(folder, call) {
   refuse_earlier_format(folder, "output", call)
   files <- list.files(folder, all.files = TRUE, no.. = TRUE)
   if (!all(files == "gmhclust.lock" | grepl(incomplete_files, files))) {
-    refuse("output", "is a folder of other files", "it must be new, empty, or of such a call", call)
+    refuse("output", "is a folder of other files", "it must be new, empty, or from gknn()", call)
   }
 }
 
@@ -361,11 +361,12 @@ parameter_differences <- function(before, now) {
     other <- parts[is.na(match(parts, names(before$digests))) |
                      is.na(match(parts, names(now$digests))) |
                      before$digests[parts] != now$digests[parts]]
-    if (length(other) > 0) paste0("the values of `", other, "` were others")
+    if (length(other) > 0) paste0("the values of `", other, "` differ")
   }
   unname(c(changed_sizes, metric, data))
 }
 
 hint_to_resume <- function(files) {
-  paste0("; what is finished is kept in \"", files$folder, "\", and the same call goes on from it")
+  paste0("; finished blocks are kept in \"", files$folder,
+         "\", and the same call resumes from them")
 }

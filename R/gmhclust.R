@@ -376,8 +376,8 @@ message_if_slow <- function(x, subthreshold, call) {
     "slow",
     paste0(
       "`x` has ", nrow(x), " rows and ", ncol(x), " columns, and each merge may factorise a ", size,
-      " covariance, which takes long; observations go in rows, and fewer dimensions, for example ",
-      "of prcomp(), are faster"
+      " covariance, which takes long; observations go in rows; fewer dimensions, for example ",
+      "from prcomp(), are faster"
     ),
     call
   )

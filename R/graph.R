@@ -138,7 +138,7 @@ as_uwot <- function(nn, self = TRUE) {
            "uwot needs the same number for each, as gknn() finds", call)
   }
   if (!self) return(list(idx = nn$index, dist = nn$distance))
-  edges_within(nn, "nn", "use `self = FALSE` for these", call)
+  edges_within(nn, "nn", "use `self = FALSE`", call)
   list(
     idx = unname(cbind(seq_len(nrow(nn$index)), nn$index)),
     dist = unname(cbind(0, nn$distance))
@@ -152,7 +152,7 @@ as_hits <- function(nn, n = NULL) {
   nn <- neighbours_in_memory(nn, "nn", call)
   need_package("S4Vectors", call)
   if (is.null(n)) {
-    edges <- edges_within(nn, "nn", "these need `n`, the number of rows of x", call)
+    edges <- edges_within(nn, "nn", "give `n`, the number of rows of x", call)
     return(S4Vectors::SelfHits(
       edges$source, edges$target, nnode = count_queries(nn), distance = edges$weight,
       sort.by.query = TRUE
@@ -246,10 +246,10 @@ edges_within <- function(nn, arg, needs, call) {
   n <- count_queries(nn)
   edges <- list_edges(nn, seq_len(n))
   if (!is.null(attr(nn, "rows"))) {
-    refuse(arg, "is of a subset of the rows", needs, call)
+    refuse(arg, "has neighbours of a subset of the rows", needs, call)
   }
   if (any(edges$target > n) || any(edges$target == edges$source)) {
-    refuse(arg, "is of queries and of other rows as their neighbours", needs, call)
+    refuse(arg, "has neighbours of the rows of a `query`", needs, call)
   }
   edges
 }

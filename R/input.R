@@ -284,6 +284,6 @@ check_tree <- function(tree, arg, call) {
   }
   problems <- hclust_problems(tree)
   if (length(problems) > 0) {
-    refuse(arg, paste("is no sound tree:", problems[1]), "see check_hclust()", call)
+    refuse(arg, paste("is not a valid tree:", problems[1]), "see check_hclust()", call)
   }
 }

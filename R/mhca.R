@@ -117,7 +117,8 @@ computeLeafOrder <- function(merge, verb = 0) {
   call <- match.call()
   problems <- merge_problems(merge)
   if (length(problems) > 0) {
-    refuse("merge", paste("is of no tree:", problems[1]), "see check_hclust()", call)
+    refuse("merge", paste("is not the merge matrix of a tree:", problems[1]), "see check_hclust()",
+           call)
   }
   order(leaf_order(merge, call))
 }

@@ -103,7 +103,7 @@ is_all_names <- function(names) {
 # The numbers of the populations in `names`, and their new names.
 mentioned <- function(names, before, call) {
   needs <- paste("it must have population numbers, or their present names, each with its new name:",
-                 "c(\"new name\" = 1), or a list of such")
+                 "c(\"new name\" = 1), or a list of such vectors")
   is_plain <- function(part) {
     (is.numeric(part) || is.character(part)) && !is.object(part) && is.null(dim(part))
   }
@@ -151,7 +151,8 @@ check_new_name <- function(name, number, call) {
     refuse("names", paste("has an empty new name for population", number), "name it", call)
   }
   if (name == "none") {
-    refuse("names", "has the new name \"none\"", "that stands for the cells of no population", call)
+    refuse("names", "has the new name \"none\"", "this name stands for cells in no population",
+           call)
   }
   if (grepl("^[0-9]+$", name) && name != as.character(number)) {
     refuse("names", paste0("has the new name ", quoted(name), " for population ", number),

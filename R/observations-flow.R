@@ -169,8 +169,8 @@ result_names <- c(
 flow_values <- function(values, parameters, channels, use, cofactor, call) {
   columns <- flow_columns(parameters, channels, call)
   if (length(columns) == 0) {
-    refuse("x", "has no channels but scatter, time and events, or results",
-           "name some by `channels`", call)
+    refuse("x", "has only channels of scatter, time, events or earlier results",
+           "choose channels by `channels`", call)
   }
   values <- values[, columns, drop = FALSE]
   attr(values, "ranges") <- NULL
@@ -237,8 +237,8 @@ cofactor_of_columns <- function(cofactor, parameters, columns, use, call) {
   }
   missing <- which(is.na(at) & !is_no_marker(channel))
   if (length(missing) > 0) {
-    refuse("cofactor", paste("has none for channel", quoted(channel[missing[1]])),
-           "name one for each of the chosen channels", call)
+    refuse("cofactor", paste("has no value for channel", quoted(channel[missing[1]])),
+           "it must name all chosen channels", call)
   }
   as.double(cofactor)[at]
 }
@@ -254,7 +254,8 @@ flow_columns <- function(parameters, channels, call) {
   }
   bad <- which(is.na(columns))
   if (length(bad) > 0) {
-    got <- if (is.atomic(channels)) paste("has", shown_value(channels[bad[1]])) else "is no vector"
+    got <- "is not a vector"
+    if (is.atomic(channels)) got <- paste("has", shown_value(channels[bad[1]]))
     known <- unique(c(parameters$channel, stats::na.omit(parameters$marker)))
     needs <- paste0("it must be among the ", count, " channels, by name, marker or number: ",
                     paste(utils::head(known, 60), collapse = ", "))
@@ -283,8 +284,8 @@ check_not_constant <- function(values, call) {
   if (length(names) > 5) names <- c(names[1:5], paste(length(names) - 5, "more"))
   got <- paste0("has the same value in all ", nrow(values), " events of each channel: ",
                 paste(names, collapse = ", "))
-  needs <- paste("look how the file was read, compensated and transformed, or choose others by",
-                 "`channels`")
+  needs <- paste("check how the file was read, compensated and transformed, or choose other",
+                 "channels by `channels`")
   refuse("x", got, needs, call)
 }
 

@@ -265,7 +265,7 @@ check_no_more <- function(x, ..., call) {
   if (...length() == 0) return(invisible())
   names <- names(list(...))
   if (is.null(names)) names <- character(...length())
-  shown <- ifelse(nzchar(names), paste0("`", names, "`"), "one without a name")
+  shown <- ifelse(nzchar(names), paste0("`", names, "`"), "an unnamed argument")
   text <- paste0(
     ngettext(...length(), "unused argument: ", "unused arguments: "), paste(shown, collapse = ", "),
     "; see the arguments of this function, and of observations() for ", describe_data(x)
@@ -326,7 +326,7 @@ message_of_counters <- function(x, arg) {
   if (length(counters) == 0 || length(counters) > most_counters) return(NULL)
   paste0("`", arg, "` has ", ngettext(length(counters), "a column that looks", "columns that look"),
          " like an identifier or a time: ", paste(column_names(x, counters), collapse = ", "),
-         "; leave out what does not describe an observation")
+         "; leave out columns that do not describe an observation")
 }
 
 # The names of columns; for a column without a name, its number.

@@ -142,7 +142,7 @@ population_tree <- function(tree, shown, arg, call) {
     content[n + j] <- if (joins[j]) -merges else if (a == 0L) b else a
   }
   if (merges != k - 1L) {
-    refuse(arg, "are no clusters of `tree`", "use cut_populations() or gcutree()", call)
+    refuse(arg, "are not clusters of `tree`", "use cut_populations() or gcutree()", call)
   }
   if (k == 1) return(NULL)
   merge <- sort_merge_rows(-cbind(content[first[joins]], content[second[joins]]))
@@ -215,7 +215,7 @@ check_groups <- function(labels, n, arg, call) {
     refuse(arg, "is a factor with codes of no level", "its levels must name all codes", call)
   }
   if (all(is.na(labels))) {
-    refuse(arg, "has no label but NA", "it must be NULL, or label some observations", call)
+    refuse(arg, "has only NA labels", "it must be NULL, or label some observations", call)
   }
   ordered_groups(labels)
 }

@@ -231,7 +231,7 @@ check_population_model <- function(x, arg, call) {
   }
   problem <- population_model_problem(model)
   if (!is.null(problem)) {
-    refuse(arg, paste("has an unsound population model:", problem),
+    refuse(arg, paste("has an invalid population model:", problem),
            "it must be the value of population_model()", call)
   }
   model
@@ -240,31 +240,31 @@ check_population_model <- function(x, arg, call) {
 # The reason why a model cannot be used; NULL if it can.
 population_model_problem <- function(model) {
   is_plain <- function(x, type) typeof(x) == type && !is.object(x)
-  if (!is.list(model)) return("it is no list")
+  if (!is.list(model)) return("it is not a list")
   model <- unclass(model)
   means <- model$means
   covariances <- model$covariances
   k <- length(model$levels)
-  if (!is_plain(model$levels, "character") || k == 0) return("`levels` are no names")
+  if (!is_plain(model$levels, "character") || k == 0) return("`levels` are not names")
   if (!is_plain(means, "double") || !is.matrix(means) || length(means) == 0) {
-    return("`means` is no matrix of numbers")
+    return("`means` is not a numeric matrix")
   }
   if (!is_plain(model$sizes, "double") || length(model$sizes) != nrow(means)) {
-    return("`sizes` has not a number for each row of `means`")
+    return("`sizes` does not have a number for each row of `means`")
   }
   population <- model$population
   if (!is_plain(population, "integer") || length(population) != nrow(means) ||
         !setequal(population, seq_len(k))) {
-    return("`population` has not the numbers of the populations")
+    return("`population` does not have the numbers of the populations")
   }
   if (!is_single_number(model$width) || is.object(model$width) || model$width < 1 ||
         !is_plain(model$used, "integer") || length(model$used) != ncol(means) ||
         !all(model$used %in% seq_len(model$width))) {
-    return("`used` has not the number of a column for each column of `means`")
+    return("`used` does not have a column number for each column of `means`")
   }
   if (!is.null(model$columns) &&
         (!is_plain(model$columns, "character") || length(model$columns) != model$width)) {
-    return("`columns` has not a name for each column")
+    return("`columns` does not have a name for each column")
   }
   size <- c(ncol(means), ncol(means), nrow(means))
   is_array <- is_plain(covariances, "double") && identical(dim(covariances), size)

@@ -28,7 +28,7 @@ capped_threads <- function(threads, call) {
     paste0("`", argument_name("threads", threads), "` is ", format_number(threads),
            " and was capped at ", format_number(most), ": this process may use ",
            format_number(cores), ngettext(cores, " core", " cores"),
-           ", and more threads only take longer"),
+           "; more threads would not be faster"),
     call
   )
   most

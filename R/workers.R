@@ -80,7 +80,7 @@ run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
 run_share_on_worker <- function(tasks, work, shared, library, version) {
   package <- loadNamespace("gmhclust", lib.loc = c(library[dir.exists(library)], .libPaths()))
   if (!identical(getNamespaceVersion(package), version)) {
-    stop("it has version ", getNamespaceVersion(package), " of gmhclust and not ", version)
+    stop("the worker has version ", getNamespaceVersion(package), " of gmhclust, not ", version)
   }
   package$run_share(tasks, work, shared)
 }
@@ -117,7 +117,7 @@ as_failure <- function(condition) {
 lost_worker_error <- function(condition, names, hint, call) {
   if (length(names) > 5) names <- c(names[1:5], paste(length(names) - 5, "more"))
   message <- paste0(
-    "a worker of `BPPARAM` was lost, and these are not done: ", paste(names, collapse = ", "),
+    "a worker of `BPPARAM` was lost; unfinished work: ", paste(names, collapse = ", "),
     " (", conditionMessage(condition), ")", hint
   )
   gmhclust_error("worker", message, call)
