@@ -81,7 +81,7 @@
 #'
 #' The rule 5 p gives a threshold of 10 for 2 columns, 30 for 6, 70 for 14 and 150 for 30. `NULL`
 #' means 5 p if n >= 50 p. Smaller data have smaller populations, so for them `NULL` means n / 10,
-#' but at least 2 p, and at most n / 2. `tree$settings$threshold` and `print()` show the value.
+#' but at least 2 p, and at most n / 2. `tree$settings` shows the value.
 #'
 #' The evidence is `inst/benchmarks/threshold.R`: 36 data sets with known populations, with and
 #' without apriori clusters, each cut into the true number of populations. The data sets are two
