@@ -55,8 +55,8 @@ frames_of_set <- function(x, call) {
   mget(names, envir = frames)
 }
 
-# The observations of a list of flowFrames, one after the other; where the list has names, with the
-# name of the sample of each.
+# The observations of a list of flowFrames, one after the other; if the list has names, they have an
+# attribute with the sample of each observation.
 stack_frames <- function(frames, channels, use, cofactor, call) {
   parts <- lapply(frames, read_frame, channels, use, cofactor, call)
   values <- lapply(parts, `[[`, "values")
@@ -116,7 +116,8 @@ flow_parameters <- function(x, count, call) {
   list(channel = unname(as.character(parameters$name)), marker = marker)
 }
 
-# Whether channels are no fluorescence or mass, by the names that cytometers and programs give them.
+# Whether channels are not fluorescence or mass channels, judged by the names that cytometers and
+# programs give them.
 is_no_marker <- function(channels) {
   is_named_like(channels, no_marker_names) | is_result(channels)
 }
@@ -124,9 +125,10 @@ is_no_marker <- function(channels) {
 # Whether channels are columns of an earlier analysis, for example the populations of this package.
 is_result <- function(channels) is_named_like(channels, result_names)
 
-# A pattern is a name or its beginning: then neither a letter nor a digit follows. So "Time" and
-# "Time (s)" are times, and "Timp1" is a marker. "_" in a pattern is any separator, or none.
-# Compares bytes, so that neither the locale nor a name of unknown encoding matters.
+# A pattern matches a whole name, or the beginning of a name if neither a letter nor a digit
+# follows. So "Time" and "Time (s)" are times, and "Timp1" is a marker. "_" in a pattern is any
+# separator, or none. Compares bytes, so that neither the locale nor a name of unknown encoding
+# matters.
 is_named_like <- function(names, patterns) {
   patterns <- gsub("_", "[^a-z0-9]*", patterns, fixed = TRUE)
   one <- paste0("^[^a-z0-9]*(", paste(patterns, collapse = "|"), ")([^a-z0-9].*)?$")
@@ -180,7 +182,7 @@ flow_values <- function(values, parameters, channels, use, cofactor, call) {
   transformed(values, cofactor_of_columns(cofactor, parameters, columns, use, call))
 }
 
-# Values as asinh(value / cofactor), with a cofactor for each column; NA leaves it as it is.
+# Values as asinh(value / cofactor), with a cofactor for each column; NA leaves a column as it is.
 transformed <- function(values, cofactors) {
   for (j in which(!is.na(cofactors))) values[, j] <- asinh(values[, j] / cofactors[j])
   values
@@ -210,8 +212,8 @@ check_cofactor <- function(cofactor, call) {
   cofactor
 }
 
-# The cofactor of each of the chosen columns, NA for none. One number is for all channels but
-# scatter, time and their like.
+# The cofactor of each of the chosen columns, NA for none. A single number applies to all channels
+# except the channels that are left out by default (scatter, time and so on).
 cofactor_of_columns <- function(cofactor, parameters, columns, use, call) {
   names <- names(cofactor)
   channel <- parameters$channel[columns]

@@ -16,8 +16,9 @@ count_workers <- function(workers) {
   if (is.null(workers)) 1L else max(1L, as.integer(BiocParallel::bpnworkers(workers)))
 }
 
-# The number of threads of each worker: the user's argument; by default, an equal share for workers
-# on this machine, and NULL, for the default of the worker's machine, on others.
+# The number of threads of each worker: the user's argument; by default, an equal share of the
+# default for workers on this machine, and NULL, the default of the worker's machine, for workers on
+# other machines.
 worker_threads <- function(threads, workers, call) {
   if (is.null(workers)) return(check_threads(threads, call))
   if (are_local(workers)) {
