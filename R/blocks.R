@@ -170,7 +170,7 @@ update_block <- function(found, rows, search, points, references, first, among) 
   found
 }
 
-# Prepares a block of references, followed by queries, for update_block(). The value is that of
+# Prepares a block of references, followed by queries, for update_block(). Returns the value of
 # job_gknn_points(): the points, which gknn_release() frees, the numbers of rows that may have no
 # distance, and digests.
 prepare_points <- function(x, query, digest, search, call = NULL) {

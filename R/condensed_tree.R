@@ -88,7 +88,7 @@ condense <- function(tree, nodes, least) {
 }
 
 # Logarithms of the heights of merges, and of the level of a leaf. Heights of 0 or less count as the
-# lowest positive one.
+# lowest positive height.
 log_levels <- function(height) {
   lowest <- min(height[height > 0], Inf)
   if (lowest == Inf) lowest <- 1
@@ -103,11 +103,11 @@ top_clusters <- function(condensed, k) {
   })
 }
 
-# The clusters of greatest total mass, of which none contains another. The mass of a cluster is the
-# sum over its members of the logarithm of the ratio of two heights: where the cluster begins, and
-# where the member leaves it. This is the "excess of mass" of Campello, Moulavi and Sander with
-# log(height) instead of -1/height, so that the unit of heights does not matter. As in HDBSCAN, the
-# root is chosen only if there is no split.
+# The clusters of greatest total mass, such that no chosen cluster contains another. The mass of a
+# cluster is the sum over its members of the logarithm of the ratio of two heights: where the
+# cluster begins, and where the member leaves it. This is the "excess of mass" of Campello, Moulavi
+# and Sander with log(height) instead of -1/height, so that the unit of heights does not matter. As
+# in HDBSCAN, the root is chosen only if there is no split.
 stable_clusters <- function(condensed) {
   parent <- condensed$parent
   count <- length(parent)

@@ -110,8 +110,8 @@ refuse <- function(arg, got, needs, call) {
   stop(error)
 }
 
-# Stops with a message that begins like that of the corresponding function in stats, for code that
-# matches the message.
+# Stops with a message that begins like the message of the corresponding function in stats, for code
+# that matches it.
 refuse_like_stats <- function(message, needs, call) {
   stop(gmhclust_error_input(paste0(message, "; ", needs), call))
 }

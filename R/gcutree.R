@@ -16,8 +16,8 @@
 #' The first n - `k` merges, in their order in the tree, leave `k` clusters. So `k` also cuts trees
 #' with inversions. Cutting by `h` needs heights that never decrease; see [make_monotone()].
 #'
-#' The result is that of [stats::cutree()], with two exceptions: `h = Inf` gives one cluster, and if
-#' vectors `k` and `h` are both given, columns are named by `k`, not by `h`.
+#' The result equals the result of [stats::cutree()], with two exceptions: `h = Inf` gives one
+#' cluster, and if vectors `k` and `h` are both given, columns are named by `k`, not by `h`.
 #'
 #' @return An integer vector: the cluster number of each observation, named by the tree's labels if
 #'   it has any. Clusters are numbered in the order of their first observations. For several numbers

@@ -23,20 +23,20 @@
 #' @inheritParams gdist
 #'
 #' @section Relation to `hclust()`:
-#' From dissimilarities: if no two candidates are tied, merges and order are equal to those of
+#' From dissimilarities: if no two candidates are tied, merges and order equal the result of
 #' [stats::hclust()], and heights agree to 1e-12. With ties, several trees are valid. The result is
 #' one of these trees, the same for any number of threads and any backend: for `"complete"`, the
 #' tree of [stats::hclust()]; for `"single"`, a tree with the same heights.
 #'
-#' From data: the result is that of `ghclust(gdist(x, metric), method)`, except for two linkages.
-#' With Euclidean distances, `"centroid"` and `"median"` are geometric: their heights are distances
+#' From data: the result equals `ghclust(gdist(x, metric), method)`, except for two linkages. With
+#' Euclidean distances, `"centroid"` and `"median"` are geometric: their heights are distances
 #' between centres. These heights are the square roots of the heights of `hclust(dist(x)^2,
 #' method)`, and are equal to the heights of `hclust.vector()` of package \pkg{fastcluster}. (The
 #' heights of [stats::hclust()] on plain distances are not distances between centres; to get that
 #' tree, call `gdist()` first.)
 #'
 #' @section Missing values:
-#' With `missing = "pairwise"`, the result for data with missing values is that of `ghclust(gdist(x,
+#' With `missing = "pairwise"`, the result for data with missing values equals `ghclust(gdist(x,
 #' metric), method)`. [gdist()] leaves out the columns in which either row has no value, and scales
 #' up the sum over the other columns, as [stats::dist()] does. If a pair of rows has no distance,
 #' for example because the rows share too few columns, an error names the pair. With missing values,

@@ -1,7 +1,7 @@
 #' Exact k-means clustering
 #'
-#' Lloyd's algorithm on all cores or an NVIDIA GPU. Every assignment is exact, and the result is
-#' that of `kmeans(algorithm = "Lloyd")`.
+#' Lloyd's algorithm on all cores or an NVIDIA GPU. Every assignment is exact, and the result equals
+#' the result of `kmeans(algorithm = "Lloyd")`.
 #'
 #' @param x Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2), all
 #'   values finite. Row names become the names of `cluster`.
@@ -54,8 +54,8 @@
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return An object of class `"kmeans"` like that of [stats::kmeans()]; its methods for `print()`
-#'   and `fitted()` apply:
+#' @return An object of class `"kmeans"`, as [stats::kmeans()] returns it; the methods `print()` and
+#'   `fitted()` apply:
 #' \describe{
 #'   \item{`cluster`}{integer vector, n: the cluster number of each observation.}
 #'   \item{`centers`}{matrix, k by p: the centers of the clusters.}
@@ -202,9 +202,9 @@ warn_empty <- function(value, call) {
   warn_user("empty", text, call)
 }
 
-# The sum of squares of x about the means of its columns, bit for bit that of stats::kmeans(), which
-# is sum(scale(x, scale = FALSE)^2), but with one copy of x instead of three. R adds in extended
-# precision, so only R's own colMeans() and sum() give these bits.
+# The sum of squares of x about the means of its columns, bit for bit equal to stats::kmeans(),
+# whose formula is sum(scale(x, scale = FALSE)^2), but with one copy of x instead of three. R adds
+# in extended precision, so only R's own colMeans() and sum() give these bits.
 total_squares <- function(x, call) {
   refusal <- memory_refusal("the squares of `x` need", 8 * length(x))
   if (!is.null(refusal)) stop(gmhclust_error_memory(refusal, call))

@@ -10,7 +10,7 @@
 #'   the medians of all markers, and [plot_tree()] draws the top of a tree.
 #' * [gcutree()] cuts a tree into clusters, [cutree_top()] and [cutree_apriori()] cut off its lower
 #'   part, [make_monotone()] removes inversions, [check_hclust()] checks that a tree is valid.
-#' * [gdist()] computes distances: those of [stats::dist()], and correlation distances.
+#' * [gdist()] computes the distances of [stats::dist()], and correlation distances.
 #' * [gknn()] finds the nearest neighbours, and [gneighbours()] all neighbours within a radius;
 #'   [as_igraph()], [as_uwot()], [as_hits()] and [as_edges()] convert them for other packages;
 #'   [gmst()] builds the minimum spanning tree.

@@ -16,10 +16,10 @@
 #'   less for small data; see *Threshold* below.
 #' @param apriori Known groups of observations: an integer, factor or character vector with one
 #'   label for each observation, for example gates, sample ids or clusters; the result of
-#'   [stats::kmeans()] or [gkmeans()]; or `NULL`. 0 and `NA`
-#'   mean "in no group". A label with one member changes no merge. If no two observations share a
-#'   label, or all have the same label, the result is that of `apriori = NULL`. Labels are ordered
-#'   as numbers, as factor levels, or as strings in the C locale.
+#'   [stats::kmeans()] or [gkmeans()]; or `NULL`. 0 and `NA` mean "in no group". A label with one
+#'   member changes no merge. If no two observations share a label, or all have the same label, the
+#'   result is the same as with `apriori = NULL`. Labels are ordered as numbers, as factor levels,
+#'   or as strings in the C locale.
 #'
 #'   A whole number, such as 1000, is a number of clusters: [gkmeans()] finds that number of
 #'   clusters in `x` (scaled if `scale`), in at most ten iterations, and they become the apriori
@@ -87,7 +87,7 @@
 #' without apriori clusters, each cut into the true number of populations. The data sets are two
 #' parallel ellipses, elliptical populations with outliers in 3 to 30 columns, and gated
 #' lymphocytes. For the 30 data sets of at least 2,000 observations, the adjusted Rand index (ARI)
-#' was, on average, below that of the best threshold by
+#' was, on average, below the ARI of the best threshold by
 #'
 #' | p + 1 | 2 p | 3 p | 5 p | 10 p | 20 p | 50 p | n / 10 | n / 2 |
 #' |---|---|---|---|---|---|---|---|---|
@@ -310,7 +310,7 @@ distances_of_clusters <- c("full", "centroid")
 
 subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")
 
-# The options of gmhclust() that the library takes as one list.
+# The options of gmhclust() that are passed to the library as one list.
 clustering_options <- c("threshold", "subthreshold", "distance", "normalize", "apriori_intra")
 
 # Clusters checked input. `options` has the other arguments of gmhclust(), checked. Its `threshold`

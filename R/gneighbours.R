@@ -16,8 +16,8 @@
 #' @inheritParams gknn
 #'
 #' @details
-#' Distances are equal to those of [gdist()], bit for bit. A row at exactly the radius is a
-#' neighbour. A row is not its own neighbour, but its duplicates are its neighbours.
+#' Distances equal the result of [gdist()], bit for bit. A row at exactly the radius is a neighbour.
+#' A row is not its own neighbour, but its duplicates are its neighbours.
 #'
 #' If a row has no defined distances, an error names it, as in [gknn()].
 #'
@@ -35,7 +35,7 @@
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return A list like that of `findNeighbors()` of package \pkg{BiocNeighbors}, with a vector for
+#' @return A list, as `findNeighbors()` of package \pkg{BiocNeighbors} returns it, with a vector for
 #'   each row of `query` or, without it, of `x`. In each vector the nearest neighbour comes first;
 #'   neighbours at the same distance are in the order of their row numbers.
 #'   \describe{

@@ -5,8 +5,8 @@
 #'
 #' @param x The data, as `x` of [gmhclust()].
 #' @param thresh The Mahalanobis threshold, as `threshold` of [gmhclust()]: a fraction of the
-#'   observations when below 1, else a count. The default, 0.5, is that of \pkg{mhca}; *Threshold*
-#'   in [gmhclust()] recommends less.
+#'   observations when below 1, else a count. The default, 0.5, is the default of \pkg{mhca};
+#'   *Threshold* in [gmhclust()] recommends less.
 #' @param scale,quick,normalize As in [gmhclust()].
 #' @param g Apriori clusters, as `apriori` of [gmhclust()], but not a number of clusters.
 #' @param gIntra Whether to cluster within apriori clusters, as `apriori_intra` of [gmhclust()].
@@ -15,8 +15,8 @@
 #' @param warn As in [gmhclust()].
 #' @param verb A number; if positive, a progress bar is drawn.
 #' @param ... Arguments `backend`, `devices`, `threads`, `progress` and `BPPARAM` of [gmhclust()],
-#'   and those of [observations()]; `threads` and `progress` override `gParallel` and `verb`. Other
-#'   arguments are ignored with a warning that names them.
+#'   and arguments of [observations()]; `threads` and `progress` override `gParallel` and `verb`.
+#'   Other arguments are ignored with a warning that names them.
 #'
 #' @section Differences from mhca 0.2:
 #' * The centroid distance (`quick = TRUE`) is the distance of mhca's R code and of the papers;

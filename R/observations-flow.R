@@ -221,7 +221,7 @@ cofactor_of_columns <- function(cofactor, parameters, columns, use, call) {
     if (length(cofactor) == 1) return(ifelse(is_no_marker(channel), NA, as.double(cofactor)))
     if (length(cofactor) != length(columns)) {
       refuse("cofactor", paste("has length", length(cofactor)),
-             paste("it must be 1, or that of the chosen channels,", length(columns)), call)
+             paste("it must be 1, or the number of chosen channels,", length(columns)), call)
     }
     return(as.double(cofactor))
   }

@@ -343,7 +343,7 @@ fewest_counted <- 20L
 fewest_ticks <- 10L
 fewest_identified <- 100L
 
-# Whether values are like those of an identifier (whole numbers, all different) or of a time (never
+# Whether values look like an identifier (whole numbers, all different) or like a time (never
 # decreasing).
 is_counter <- function(x) {
   n <- length(x)

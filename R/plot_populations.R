@@ -8,7 +8,7 @@
 #'   tree, or another object that [observations()] takes. If `tree` is the top of a tree, from
 #'   [cutree_top()] or [cutree_apriori()], `x` has the observations of the whole tree.
 #' @param populations The populations: a result of [cut_populations()], or other cluster numbers,
-#'   from 1, of the leaves of `tree`, such as those of [gcutree()], with 0 for none; a single number
+#'   from 1, of the leaves of `tree`, for example from [gcutree()], with 0 for none; a single number
 #'   `k` means `cut_populations(tree, k)`, and `NULL` means `cut_populations(tree, x = x)`.
 #' @param gates `NULL`, or a label for each observation, such as its gate. Bars show the shares of
 #'   the labels in each population.

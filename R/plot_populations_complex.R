@@ -125,8 +125,8 @@ complex_cells <- function(values, panel, names, plan) {
   )
 }
 
-# The heading of a heat map, with as many lines as those of bars have: ComplexHeatmap makes space
-# for headings of heat maps only.
+# The heading of a heat map, padded to the number of lines of the headings of bars, because
+# ComplexHeatmap makes space only for headings of heat maps.
 heading_of <- function(panel, plan) {
   text <- plan$headings$text
   paste0(strrep("\n", max(text_lines(text)) - text_lines(text[[panel]])), text[[panel]])
@@ -215,9 +215,9 @@ complex_samples <- function(shares, keys, plan) {
   with_name_space(do.call(ComplexHeatmap::Heatmap, c(list(shares), settings)), plan$samples, NULL)
 }
 
-# ComplexHeatmap measures text on a pdf device, whose font is narrower than that of most devices, so
-# it would cut names and legends. So names get the space that they need on the current device, and
-# text of legends gets spaces at its end.
+# ComplexHeatmap measures text on a pdf device, whose font is narrower than the fonts of most
+# devices, so it would cut names and legends. So names get the space that they need on the current
+# device, and text of legends gets spaces at its end.
 with_name_space <- function(heatmap, columns, rows) {
   is_known <- function(param) methods::is(param$anno, "AnnotationFunction")
   if (is_known(heatmap@column_names_param)) {

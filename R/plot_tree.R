@@ -199,7 +199,7 @@ heights_inside <- function(tree, leaf, leaves) {
   inside
 }
 
-# Draws the top of a tree from a top_picture(). Arguments are those of the plot method of hclust().
+# Draws the top of a tree from a top_picture(). It has the arguments of the plot method of hclust().
 draw_top <- function(picture, labels = NULL, hang = NULL, check = NULL, axes = TRUE,
                      frame.plot = FALSE, ann = TRUE, # nolint: object_name_linter.
                      main = "Cluster Dendrogram", sub = NULL, xlab = NULL, ylab = "Height", ...) {

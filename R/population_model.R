@@ -36,8 +36,8 @@
 #' populations to the same population as `rest = "nearest"`. It may map a member of one population
 #' to another population that is nearer.
 #'
-#' The posterior probability is that of a mixture of normal distributions with these means and
-#' covariances, whose weights are the numbers of members, as in quadratic discriminant analysis. It
+#' The posterior probability is computed for a mixture of normal distributions with these means and
+#' covariances, weighted by the numbers of members, as in quadratic discriminant analysis. It
 #' accounts for size and spread: a cell at equal distance from two populations more likely belongs
 #' to the larger or the denser population.
 #'

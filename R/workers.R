@@ -77,7 +77,7 @@ run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
 }
 
 # Runs a share of tasks on a worker, after loading gmhclust from the worker's libraries. Its
-# environment is that of package base, so no variables are sent to the worker with it.
+# environment is package base, so no variables are sent to the worker with it.
 run_share_on_worker <- function(tasks, work, shared, library, version) {
   package <- loadNamespace("gmhclust", lib.loc = c(library[dir.exists(library)], .libPaths()))
   if (!identical(getNamespaceVersion(package), version)) {

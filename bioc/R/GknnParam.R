@@ -68,8 +68,8 @@ methods::setClass(
 )
 
 # The points and how to search among them. Slots `data`, which has an observation in each column,
-# `NAMES` and `distance` are those of the class BiocNeighborIndex in BiocNeighbors 1; in version 2
-# it has none.
+# `NAMES` and `distance` are the slots of class BiocNeighborIndex in BiocNeighbors 1; in version 2,
+# this class has no slots.
 #' @rdname GknnParam-class
 #' @export
 #' @importClassesFrom BiocNeighbors BiocNeighborIndex

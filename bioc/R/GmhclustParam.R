@@ -94,7 +94,7 @@ check_threshold <- function(value, name = "threshold") {
   problem(name, value, "it must be one number above 0: a number of members, or a fraction below 1")
 }
 
-# What the chosen cut does not read must not be given: it keeps its default.
+# Slots that the chosen cut does not read must have their defaults.
 check_unused <- function(object) {
   if (identical(object@cut, "populations")) return(NULL)
   given <- c(
