@@ -180,8 +180,8 @@ if (made_for == "1") {
 # Methods for generics that are gone would fail without a reason.
 check_generics <- function(made, found) {
   if (made == found) return(invisible())
-  stop("this gmhclustBioc was installed for BiocNeighbors ", made, ", and the generics are now ",
-       "those of ", found, ": install gmhclustBioc again", call. = FALSE)
+  stop("this gmhclustBioc was installed for BiocNeighbors ", made, ", but the generics are of ",
+       "version ", found, ": install gmhclustBioc again", call. = FALSE)
 }
 
 .onLoad <- function(libname, pkgname) check_generics(made_for, kind_of_generics())

@@ -225,7 +225,7 @@ test_that("a flowSet is transformed as its samples are, and wrong cofactors are 
     wrong(numeric(0), "`cofactor` is a numeric vector of length 0")
     wrong(list(5), "`cofactor` is a list")
     wrong(factor(5), "`cofactor` is an object of class \"factor\"")
-    wrong(1:2, "`cofactor` has length 2; it must be 1, or that of the chosen channels, 5")
+    wrong(1:2, "`cofactor` has length 2; it must be 1, or the number of chosen channels, 5")
     wrong(c(CD99 = 5), "`cofactor` has the name \"CD99\"; it must be among the channels")
     wrong(c(CD3 = 5, 6), "`cofactor` has the name \"\"")
     wrong(stats::setNames(5, NA), "`cofactor` has the name")
