@@ -108,17 +108,22 @@ plot_populations <- function(tree,
 }
 
 # cut_populations(tree, k, x = x) for the argument `arg` of another function, which has no
-# `min_members`.
+# `min_members`, and has told of doubtful columns of `x` itself.
 populations_of_number <- function(tree, k, x, arg, call) {
-  tryCatch(cut_populations(tree, k, x = if (is.null(k)) x), gmhclust_error_input = function(e) {
-    if (!identical(e$refused$arg, "k")) stop(e)
-    needs <- sub(" (see `min_members`)", "", e$refused$needs, fixed = TRUE)
-    if (needs != e$refused$needs) {
-      needs <- paste0(needs, "; for smaller ones call cut_populations() with `min_members`, and ",
-                      "give its value as `", arg, "`")
+  tryCatch(
+    suppressMessages(
+      cut_populations(tree, k, x = if (is.null(k)) x), classes = "gmhclust_message_columns"
+    ),
+    gmhclust_error_input = function(e) {
+      if (!identical(e$refused$arg, "k")) stop(e)
+      needs <- sub(" (see `min_members`)", "", e$refused$needs, fixed = TRUE)
+      if (needs != e$refused$needs) {
+        needs <- paste0(needs, "; for smaller ones call cut_populations() with `min_members`, and ",
+                        "give its value as `", arg, "`")
+      }
+      refuse(arg, e$refused$got, needs, call)
     }
-    refuse(arg, e$refused$got, needs, call)
-  })
+  )
 }
 
 # The tree above the populations: an hclust tree of k leaves, NULL for k = 1.
