@@ -61,8 +61,9 @@ pub fn fits(problem: &Problem) -> bool {
         && problem.members.len() <= MOST_OBSERVATIONS
 }
 
-/// The merges of a problem that fits ([`fits`]) in this box; `None` where the device has too little
-/// memory, or its blocks have, or where it cannot tell clusters apart in single precision.
+/// The merges of a problem that fits ([`fits`]) in this box, with at most this `share` of the blocks
+/// that the device runs at a time, from 0 to 1; `None` where the device has too little memory, or its
+/// blocks have, or where it cannot tell clusters apart in single precision.
 ///
 /// # Errors
 /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little,
@@ -71,6 +72,7 @@ pub fn grow(
     device: &Arc<Device>,
     problem: &Problem,
     bounding_box: &BoundingBox,
+    share: f64,
     monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
     let failed = |error| device.error("growing a tree", &error);
@@ -86,7 +88,7 @@ pub fn grow(
         return Ok(None);
     }
     let mut growing =
-        Growing::new(device, kernels, room, problem, start, layout).map_err(failed)?;
+        Growing::new(device, kernels, room, problem, start, layout, share).map_err(failed)?;
     let status = growing.run(problem, monitor).map_err(failed)?;
     monitor.check()?;
     match status {
@@ -95,13 +97,17 @@ pub fn grow(
     }
 }
 
-/// Blocks that make the merges of a tree: all that the device runs at a time for a large one, fewer
-/// for a small one, so that several grow beside each other. More would not make these faster
-/// (measured).
-fn blocks_for(sizes: &TreeSizes, multiprocessors: u32) -> u32 {
+/// Blocks that make the merges of a tree: this share of all that the device runs at a time for a large
+/// one, fewer for a small one, so that several grow beside each other. More would not make these
+/// faster (measured).
+fn blocks_for(sizes: &TreeSizes, multiprocessors: u32, share: f64) -> u32 {
     let by_clusters = sizes.clusters / CLUSTERS_A_BLOCK;
     let wanted = by_clusters.max(sizes.observations / OBSERVATIONS_A_BLOCK) as u32;
-    let most = multiprocessors.min(MOST_BLOCKS);
+    let shared = (share * f64::from(multiprocessors)) as u32;
+    let most = shared
+        .max(FEWEST_BLOCKS)
+        .min(multiprocessors)
+        .min(MOST_BLOCKS);
     most.min(wanted.max(FEWEST_BLOCKS))
 }
 
@@ -194,6 +200,7 @@ impl Growing {
         problem: &Problem,
         start: Start,
         layout: TreeLayout,
+        share: f64,
     ) -> DriverResult<Self> {
         let stream = device.context.new_stream()?;
         let sizes = start.sizes;
@@ -211,7 +218,7 @@ impl Growing {
         tree.rows_in_shared = u32::from(room.rows);
         let clusters = start.clusters(rows, slabs);
         Ok(Self {
-            blocks: blocks_for(&sizes, device.multiprocessors()?),
+            blocks: blocks_for(&sizes, device.multiprocessors()?, share),
             kernels,
             room,
             memory,
