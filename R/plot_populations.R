@@ -110,17 +110,23 @@ plot_populations <- function(tree,
 }
 
 # The value of cut_populations(tree, k, x = x) for another function, whose argument `arg` has the
-# value `k`. That function has no argument `min_members`, so errors do not suggest one.
+# value `k`. That function has no argument `min_members`, so errors do not suggest one, and has
+# already given the message about doubtful columns of `x`.
 populations_of_number <- function(tree, k, x, arg, call) {
-  tryCatch(cut_populations(tree, k, x = if (is.null(k)) x), gmhclust_error_input = function(e) {
-    if (!identical(e$refused$arg, "k")) stop(e)
-    needs <- sub(" (see `min_members`)", "", e$refused$needs, fixed = TRUE)
-    if (needs != e$refused$needs) {
-      needs <- paste0(needs, "; for smaller ones call cut_populations() with `min_members`, and ",
-                      "give its value as `", arg, "`")
+  tryCatch(
+    suppressMessages(
+      cut_populations(tree, k, x = if (is.null(k)) x), classes = "gmhclust_message_columns"
+    ),
+    gmhclust_error_input = function(e) {
+      if (!identical(e$refused$arg, "k")) stop(e)
+      needs <- sub(" (see `min_members`)", "", e$refused$needs, fixed = TRUE)
+      if (needs != e$refused$needs) {
+        needs <- paste0(needs, "; for smaller ones call cut_populations() with `min_members`, and ",
+                        "give its value as `", arg, "`")
+      }
+      refuse(arg, e$refused$got, needs, call)
     }
-    refuse(arg, e$refused$got, needs, call)
-  })
+  )
 }
 
 # The tree above the populations: an hclust tree of k leaves, NULL for k = 1.

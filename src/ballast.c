@@ -1,4 +1,4 @@
-/* Reserves address space for a shortage of memory; see rust/src/reserve.rs. */
+/* Reserves address space for a shortage of memory; see rust/reserve/src/ballast.rs. */
 
 #include <stddef.h>
 

@@ -338,3 +338,17 @@ test_that("arguments of observations() and of ComplexHeatmap are told apart", {
   expect_identical(colnames(found$medians), c("CD3", "CD4"))
   expect_true(found$heatmap@ht_list[["median"]]@matrix_param$border)
 })
+
+test_that("a doubtful column is told of once", {
+  cells <- some_cells(300)
+  tree <- gmhclust(cells, 20, warn = FALSE)
+  messages <- character(0)
+  on_no_screen(withCallingHandlers(
+    plot_populations(tree, cbind(cells, id = seq_len(300)), engine = "base"),
+    gmhclust_message_columns = function(m) {
+      messages <<- c(messages, conditionMessage(m))
+      invokeRestart("muffleMessage")
+    }
+  ))
+  expect_length(messages, 1)
+})

@@ -51,7 +51,6 @@ LONG_FILES = {
     "src/rust/cuda/kernels/tree_merge.cuh": "a kernel: to be split when it changes",
     "src/rust/cuda/kernels/tree_plan.cuh": "a kernel: to be split when it changes",
     "src/rust/cuda/src/blocks/decisions.rs": "a list of decisions, each with its test",
-    "src/rust/cuda/src/cuda.rs": "one type with a short impl for each trait of a device",
     "src/rust/cuda/src/neighbours/search/tests.rs": "one stand-in for a device in all its tests",
     "src/rust/cuda/src/tree/arrays.rs": "one table of the arrays of the tree's kernels",
     "src/rust/cuda/src/tree/launch.rs": "one type with the state of all launches of a tree",

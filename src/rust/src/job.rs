@@ -8,8 +8,8 @@ use extendr_api::prelude::*;
 use gmhclust_core::memory::account::Held;
 use gmhclust_core::{Error as CoreError, Monitor, Result as CoreResult};
 use gmhclust_engine::Worker;
+use gmhclust_reserve::{stop_computations, Ballast};
 
-use crate::reserve::{self, Ballast};
 use crate::rvalue::{self, Kind, Pointer};
 use crate::vector::{self, Source};
 
@@ -184,7 +184,7 @@ impl Job {
 
     /// As [`Worker::wait`].
     pub fn wait(&self, timeout: Duration) -> bool {
-        self.worker.wait(timeout, reserve::stop_computations)
+        self.worker.wait(timeout, stop_computations)
     }
 
     /// Units of work that are done, and that are expected in all.

@@ -24,7 +24,6 @@ mod job;
 mod memory;
 mod population_model;
 mod populations;
-mod reserve;
 mod results;
 mod rvalue;
 mod vector;
@@ -32,6 +31,9 @@ mod vector;
 use extendr_api::prelude::*;
 // extendr's top module has the name of the library, so the module of that name needs another one.
 use gmhclust as clustering;
+
+#[global_allocator]
+static ALLOCATOR: gmhclust_reserve::Allocator = gmhclust_reserve::Allocator;
 
 /// Makes extendr allocate its list of protected objects, several megabytes, while R loads the
 /// library. At that time running out of memory is harmless; later, a lock would stay locked.

@@ -1,7 +1,7 @@
 //! cut_populations(): populations that valleys keep apart.
 
 use extendr_api::prelude::*;
-use gmhclust_core::populations::{Columns, Condensed, Found, Search};
+use gmhclust_core::populations::{Columns, Condensed, Found, PopulationSearch};
 use gmhclust_core::{dendrogram, Error as CoreError, Monitor, Result as CoreResult};
 
 use crate::job::Job;
@@ -64,7 +64,7 @@ fn job_populations(
             let x = Columns::new(values, rows, &used)?;
             let compare = |a: u32, b: u32| x.compare(a, b);
             let tree = Condensed::new(&merge, &members, leaf.as_deref(), &node, &split, compare)?;
-            let search = Search::new(&tree, &x, monitor);
+            let search = PopulationSearch::new(&tree, &x, monitor);
             let found = arguments::cpu(threads)?.install(|| search.find(chosen, finer))?;
             Ok((tree.len(), found))
         })

@@ -9,7 +9,6 @@
 pub mod account;
 mod available;
 mod bytes;
-mod granules;
 
 use std::cell::Cell;
 use std::hint::black_box;
@@ -22,7 +21,6 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use available::{available, Available};
 pub use bytes::in_words;
-pub use granules::Granules;
 
 /// Whether an allocator uses its reserve.
 static SHORTAGE: AtomicBool = AtomicBool::new(false);

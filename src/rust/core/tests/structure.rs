@@ -235,12 +235,16 @@ fn circles(imports: &[BTreeSet<usize>]) -> BTreeSet<BTreeSet<usize>> {
 }
 
 /// The folders of all crates, from that of the workspace, and the crates that each may know.
-const CRATES: [(&str, &[&str]); 4] = [
+const CRATES: [(&str, &[&str]); 5] = [
     ("core", &[]),
     ("cuda", &["gmhclust-core"]),
     ("engine", &["gmhclust-core", "gmhclust-cuda"]),
+    ("reserve", &["gmhclust-core"]),
     // The boundary to R.
-    (".", &["gmhclust-core", "gmhclust-engine"]),
+    (
+        ".",
+        &["gmhclust-core", "gmhclust-engine", "gmhclust-reserve"],
+    ),
 ];
 
 /// The folder of the workspace.

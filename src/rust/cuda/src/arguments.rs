@@ -25,8 +25,8 @@ macro_rules! arguments {
 
         impl $name {
             #[cfg(test)]
-            $visibility fn layout() -> $crate::arguments::Layout {
-                $crate::arguments::Layout {
+            $visibility fn layout() -> $crate::arguments::StructLayout {
+                $crate::arguments::StructLayout {
                     name: stringify!($name),
                     size: size_of::<Self>(),
                     alignment: align_of::<Self>(),
@@ -103,7 +103,7 @@ pub(crate) use constants;
 
 /// A struct as Rust lays it out.
 #[cfg(test)]
-pub struct Layout {
+pub struct StructLayout {
     pub name: &'static str,
     pub size: usize,
     pub alignment: usize,
@@ -112,7 +112,7 @@ pub struct Layout {
 }
 
 #[cfg(test)]
-impl Layout {
+impl StructLayout {
     /// With the fields of a part in place of it.
     pub fn with_fields_of(mut self, part: &str, fields: &[(&'static str, usize, usize)]) -> Self {
         let at = self.fields.iter().position(|field| field.0 == part);
@@ -128,7 +128,12 @@ impl Layout {
 
 /// Compares structs and constants with those of a header, as the system's C++ compiler has them.
 #[cfg(test)]
-pub fn check(header: &str, definitions: &[&str], structs: &[Layout], constants: &[(&str, u64)]) {
+pub fn check(
+    header: &str,
+    definitions: &[&str],
+    structs: &[StructLayout],
+    constants: &[(&str, u64)],
+) {
     use std::fmt::Write;
 
     let mut numbers = String::new();
@@ -140,7 +145,7 @@ pub fn check(header: &str, definitions: &[&str], structs: &[Layout], constants: 
         expected.push(value as u64);
     };
     let mut bindings = String::new();
-    for Layout {
+    for StructLayout {
         name,
         size,
         alignment,

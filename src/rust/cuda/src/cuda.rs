@@ -1,6 +1,5 @@
 //! [`Cuda`]: every algorithm's device, on one or more CUDA devices.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use gmhclust_core::distances::{DistanceDevice, Pairs};
@@ -8,45 +7,19 @@ use gmhclust_core::error::{Error, Result};
 use gmhclust_core::kmeans::{lloyd, Assigned, KMeansDevice, Start};
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
 use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
-use gmhclust_core::mahalanobis::screen::cpu::CpuScreen;
-use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
-use gmhclust_core::mahalanobis::{
-    AgglomerationDevice, BoundingBox, Distance, Division, MergesOfEach, Problem, WholeProblems,
-};
+use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem};
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::metric::Points;
 use gmhclust_core::neighbours::cpu::CpuNeighbours;
 use gmhclust_core::neighbours::{NeighbourDevice, Neighbours, Space};
-use gmhclust_core::tasks::join;
 use gmhclust_core::{Cpu, Merge, Monitor, Observations};
-use rayon::prelude::*;
 
-use crate::blocks::BlockProblems;
+use crate::agglomerate::Agglomerator;
 use crate::budget::memory_from_environment;
 use crate::device::{self, Device};
+use crate::handover::Handover;
 use crate::neighbours::CudaNeighbours;
-use crate::screen::CudaScreen;
-use crate::{blocks, dissimilarities, distances, kmeans, policy, screen, tree};
-
-/// Sizes below which the CPU does a part of the work, or takes over in the middle of it: figures of
-/// the [`policy`] by their names there, for some number of threads. With 0 the GPUs do all that
-/// they can.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Handover {
-    pub screen_clusters: usize,
-    pub tree_clusters: usize,
-    pub full_tree_clusters: usize,
-    /// In data of few columns and of more, see [`policy::FULL_TREE_MEMBERS_THREADS`].
-    pub full_tree_members: usize,
-    pub full_tree_members_of_many_columns: usize,
-    /// Problems that fit in a thread block each: with fewer, they are merged like large ones.
-    pub block_problems: usize,
-    pub request_coordinates: usize,
-    pub matrix_observations: usize,
-    pub chain_clusters: usize,
-    pub kmeans_coordinates: usize,
-    pub kmeans_coordinates_per_device: usize,
-}
+use crate::{dissimilarities, distances, kmeans};
 
 /// One or more CUDA devices, and the CPU beside them.
 pub struct Cuda {
@@ -111,25 +84,6 @@ impl Cuda {
         self
     }
 
-    /// Whether a device makes all merges of a problem, by all its blocks together.
-    fn grows(&self, problem: &Problem) -> bool {
-        let (at, clusters) = (&self.handover, problem.clusters());
-        let enough = match problem.options.distance {
-            Distance::Centroid => clusters >= at.tree_clusters,
-            Distance::FullMahalanobis => {
-                let members = if problem.x.ncols() <= tree::FEW_COLUMNS {
-                    at.full_tree_members
-                } else {
-                    at.full_tree_members_of_many_columns
-                };
-                let has_many = problem.members.len() >= members
-                    && clusters >= policy::FULL_TREE_MEMBERS_CLUSTERS;
-                clusters >= at.full_tree_clusters || has_many
-            }
-        };
-        clusters > 1 && enough && tree::fits(problem)
-    }
-
     /// Number of devices.
     pub fn devices(&self) -> usize {
         self.devices.len()
@@ -172,68 +126,6 @@ fn first_usable<D>(opened: impl Iterator<Item = Result<D>>) -> Result<Vec<D>> {
     usable(tried)
 }
 
-/// Which problems thread blocks merge, and which `threads` threads merge meanwhile: of those that
-/// `fit` into a block, if they are at least `fewest`; with 0, blocks merge all of them.
-fn division(
-    problems: &[Problem<'_>],
-    fit: &[bool],
-    fewest: usize,
-    threads: usize,
-    grows: impl Fn(&Problem) -> bool,
-) -> Division {
-    let size = |number: usize| problems[number].clusters();
-    let mut fitting: Vec<usize> = (0..problems.len()).filter(|&i| fit[i]).collect();
-    fitting.sort_by_key(|&number| Reverse(size(number)));
-    let largest = match fitting.first() {
-        Some(&number) if fitting.len() >= fewest => &problems[number],
-        _ => return Division::default(),
-    };
-    let block_per_core = match largest.options.distance {
-        Distance::Centroid => policy::BLOCK_PER_CORE,
-        Distance::FullMahalanobis => policy::FULL_BLOCK_PER_CORE,
-    };
-    let trees_grow = grows(largest);
-    let has_tree = |size| trees_grow && size >= policy::TREE_BESIDE_BLOCKS_CLUSTERS;
-    let sizes: Vec<usize> = fitting.iter().map(|&number| size(number)).collect();
-    let front = match fewest {
-        0 => 0,
-        _ => front_to_leave(&sizes, has_tree, threads, block_per_core),
-    };
-    let whole = fitting.split_off(front);
-    fitting.retain(|&number| !has_tree(size(number)));
-    Division {
-        whole,
-        on_cpu: fitting,
-    }
-}
-
-/// Divides problems of these sizes, in decreasing order, of which `has_tree` tells which ones all
-/// blocks together make a tree of: returns the number of those at the front that thread blocks
-/// should not merge. Beside the blocks, which make the largest of the others last as long as they
-/// do, `threads` threads merge those at the front that have no tree. A problem takes time by the
-/// square of its size, in a block `block_per_core` times as long.
-fn front_to_leave(
-    sizes: &[usize],
-    has_tree: impl Fn(usize) -> bool,
-    threads: usize,
-    block_per_core: f64,
-) -> usize {
-    let (mut on_cpu, mut longest) = (0.0, 0.0f64);
-    let times = sizes.iter().map(|&size| {
-        let alone = (size * size) as f64;
-        let time = (block_per_core * alone)
-            .max(on_cpu / threads as f64)
-            .max(longest);
-        if !has_tree(size) {
-            on_cpu += alone;
-            longest = longest.max(alone);
-        }
-        time
-    });
-    let shortest = times.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
-    shortest.map_or(0, |(front, _)| front)
-}
-
 impl gmhclust_core::Device for Cuda {
     fn name(&self) -> &'static str {
         "cuda"
@@ -253,86 +145,13 @@ impl gmhclust_core::Device for Cuda {
 }
 
 impl AgglomerationDevice for Cuda {
-    fn screen(
-        &self,
-        number: usize,
-        problem: &Problem,
-        live: usize,
-        frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>> {
-        let least = self.handover.screen_clusters;
-        if live < least || !screen::fits(&frame) {
-            return Ok(Box::new(CpuScreen::new(problem.clusters(), frame)));
-        }
-        let device = &self.devices[number % self.devices.len()];
-        let screen = CudaScreen::new(device, problem.clusters(), live, least, frame)?;
-        Ok(Box::new(screen))
-    }
-
-    fn grow(
-        &self,
-        number: usize,
-        problem: &Problem,
-        bounding_box: &BoundingBox,
-        monitor: &Monitor,
-    ) -> Result<Option<Vec<Merge>>> {
-        if !self.grows(problem) {
-            return Ok(None);
-        }
-        let device = &self.devices[number % self.devices.len()];
-        tree::grow(device, problem, bounding_box, monitor)
-    }
-
-    fn whole_problems(&self) -> Option<&dyn WholeProblems> {
-        Some(self)
-    }
-}
-
-impl WholeProblems for Cuda {
-    fn divide(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Division> {
-        let fewest = self.handover.block_problems;
-        if problems.len() < fewest {
-            return Ok(Division::default());
-        }
-        let fits = |problem| Ok(blocks::fits(problem) && !blocks::is_tied(problem, monitor)?);
-        let (fit, threads) = self.cpu.install(|| {
-            let fit = problems.par_iter().map(fits).collect::<Result<Vec<bool>>>();
-            (fit, rayon::current_num_threads())
-        });
-        let grows = |problem: &Problem| self.grows(problem);
-        Ok(division(problems, &fit?, fewest, threads, grows))
-    }
-
-    /// Merges each problem in a thread block, with the same number of problems on every device.
-    fn prepare<'a>(
-        &'a self,
-        problems: Vec<&'a Problem<'a>>,
-        monitor: &'a Monitor,
-    ) -> Result<MergesOfEach<'a>> {
-        let mut order: Vec<usize> = (0..problems.len()).collect();
-        order.sort_by_key(|&i| Reverse(problems[i].clusters()));
-        let devices = self.devices.len();
-        // Sorted by size and taken in turns: every device gets about the same work.
-        let shares: Vec<Vec<usize>> = (0..devices)
-            .map(|d| order.iter().copied().skip(d).step_by(devices).collect())
-            .collect();
-        let prepared = self.devices.iter().zip(&shares).map(|(device, share)| {
-            let mine = share.iter().map(|&i| problems[i]).collect();
-            BlockProblems::new(device, mine, &self.cpu, monitor)
-        });
-        let prepared: Vec<BlockProblems> = prepared.collect::<Result<_>>()?;
-        Ok(Box::new(move || {
-            let found: Vec<Vec<Vec<Merge>>> = std::thread::scope(|scope| {
-                let work = |mine: BlockProblems<'a>| scope.spawn(move || mine.merge(monitor));
-                let workers: Vec<_> = prepared.into_iter().map(work).collect();
-                workers.into_iter().map(join).collect::<Result<_>>()
-            })?;
-            let mut merges = vec![Vec::new(); problems.len()];
-            for (&i, found) in shares.iter().flatten().zip(found.into_iter().flatten()) {
-                merges[i] = found;
-            }
-            Ok(merges)
-        }))
+    fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        let agglomerator = Agglomerator {
+            devices: &self.devices,
+            cpu: &self.cpu,
+            handover: &self.handover,
+        };
+        agglomerator.agglomerate(problems, monitor)
     }
 }
 
@@ -424,9 +243,6 @@ impl KMeansDevice for Cuda {
 
 #[cfg(test)]
 mod tests {
-    use gmhclust_core::mahalanobis::{Options, Subthreshold};
-    use gmhclust_core::testing::observations;
-
     use super::*;
 
     #[test]
@@ -453,54 +269,5 @@ mod tests {
             assert_eq!(first_usable(opened), expected);
             assert!(tried <= 2, "{tried} were opened");
         }
-    }
-
-    #[test]
-    fn problems_that_would_keep_a_block_too_long_are_left_to_others() {
-        let no_tree = |_| false;
-        // A block takes as long for 100 as for any number of them.
-        assert_eq!(front_to_leave(&[100; 50], no_tree, 8, 2.0), 0);
-        // One that is much larger takes less time on a core.
-        let mut sizes = [10; 50];
-        sizes[0] = 600;
-        assert_eq!(front_to_leave(&sizes, no_tree, 8, 2.0), 1);
-        assert_eq!(front_to_leave(&sizes, |size| size > 500, 8, 2.0), 1);
-        // More threads take more.
-        let sizes: Vec<usize> = (1..=100).rev().map(|size| 10 * size).collect();
-        let [two, sixteen] = [2, 16].map(|threads| front_to_leave(&sizes, no_tree, threads, 2.0));
-        assert!(0 < two && two < sixteen && sixteen < 50, "{two}, {sixteen}");
-        assert_eq!(front_to_leave(&[], no_tree, 2, 2.0), 0);
-    }
-
-    #[test]
-    fn blocks_merge_many_small_problems_and_threads_those_that_are_much_larger() {
-        let x = observations((0..6000).map(f64::from).collect(), 6000, 1);
-        let options = Options {
-            threshold: 5.0,
-            subthreshold: Subthreshold::Mahal,
-            distance: Distance::Centroid,
-            normalize: false,
-            apriori_intra: true,
-        };
-        let problem = |n: u32| Problem::of_observations(&x, (0..n).collect(), options);
-        let sizes = [10, 12, 600, 11, 10, 10, 5000, 10, 10];
-        let problems: Vec<Problem> = sizes.into_iter().map(problem).collect();
-        let mut fit = [true; 9];
-        fit[1] = false;
-        let divided = |fit: &[bool], fewest, grows| {
-            let Division { mut whole, on_cpu } = division(&problems, fit, fewest, 4, |_| grows);
-            whole.sort_unstable();
-            (whole, on_cpu)
-        };
-        let but_one = vec![0, 2, 3, 4, 5, 7, 8];
-        assert_eq!(divided(&fit, 8, false), (but_one, vec![6]));
-        // Where all blocks together make a tree of that, the next one decides.
-        assert_eq!(divided(&fit, 8, true), (vec![0, 3, 4, 5, 7, 8], vec![2]));
-        assert_eq!(divided(&fit, 9, true), (vec![], vec![]));
-        assert_eq!(
-            divided(&fit, 0, true),
-            (vec![0, 2, 3, 4, 5, 6, 7, 8], vec![])
-        );
-        assert_eq!(divided(&[false; 9], 0, true), (vec![], vec![]));
     }
 }

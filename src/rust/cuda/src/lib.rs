@@ -1,13 +1,15 @@
 //! The devices of gmhclust-core on NVIDIA GPUs.
 //!
-//! [`Cuda`] implements every algorithm's device trait: screens for clusters (`screen`) and whole
-//! problems in thread blocks (`blocks`), searches for neighbours (`neighbours`), distances
-//! (`distances`), dissimilarities of clusters (`dissimilarities`) and k-means (`kmeans`). It
-//! does everything that the devices can do; the caller decides, by a [`Handover`] with figures of
-//! the [`policy`], from which size on that is faster than the CPU.
+//! [`Cuda`] implements every algorithm's device trait: agglomeration (`agglomerate`) in thread
+//! blocks (`blocks`), as trees (`tree`) or with bounds from a GPU (`screen`), searches for
+//! neighbours (`neighbours`), distances (`distances`), dissimilarities of clusters
+//! (`dissimilarities`) and k-means (`kmeans`). It does everything that the devices can do; the
+//! caller decides, by a [`Handover`] with figures of the [`policy`], from which size on that is
+//! faster than the CPU.
 //!
 //! `device` opens devices and loads kernels; nothing above it sees a context.
 
+mod agglomerate;
 mod arguments;
 mod blocks;
 mod budget;
@@ -16,6 +18,7 @@ mod cuda;
 mod device;
 mod dissimilarities;
 mod distances;
+mod handover;
 #[cfg(test)]
 mod host;
 mod kernels;
@@ -33,7 +36,8 @@ pub mod testing;
 mod tests;
 mod tree;
 
-pub use cuda::{Cuda, Handover};
+pub use cuda::Cuda;
 pub use device::{devices, DeviceInfo};
+pub use handover::Handover;
 /// Most columns of data whose trees a device grows by itself.
 pub use tree::MOST_COLUMNS as MOST_TREE_COLUMNS;

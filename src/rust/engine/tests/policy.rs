@@ -18,7 +18,7 @@ const NO_POLICY: [(&str, &[&str]); 14] = [
     // What a kernel, a driver or an index can do.
     ("engine/src/planner.rs", &["MOST_TREE_COLUMNS"]),
     ("cuda/src/blocks/agglomerate.rs", &["MOST_DIMENSIONS"]),
-    ("cuda/src/cuda.rs", &["FEW_COLUMNS"]),
+    ("cuda/src/agglomerate/agglomerator.rs", &["FEW_COLUMNS"]),
     ("cuda/src/device.rs", &["OLDEST", "OLDEST_DRIVER"]),
     ("cuda/src/distances.rs", &["MAX"]),
     (

@@ -126,7 +126,7 @@ impl WithForm for AllPairs<'_> {
         self.groups()
             .into_par_iter()
             .try_for_each(|(columns, out)| {
-                dispatch(Group {
+                dispatch(ColumnGroup {
                     form,
                     points,
                     blocks,
@@ -161,7 +161,7 @@ impl WithForm for AllPairs<'_> {
 }
 
 /// A group of columns, as a kernel.
-struct Group<'a, F> {
+struct ColumnGroup<'a, F> {
     form: F,
     points: &'a Points,
     blocks: &'a RowBlocks,
@@ -172,7 +172,7 @@ struct Group<'a, F> {
     monitor: &'a Monitor,
 }
 
-impl<F: Form> WithSimd for Group<'_, F> {
+impl<F: Form> WithSimd for ColumnGroup<'_, F> {
     type Output = Result<()>;
 
     #[inline(always)]

@@ -2,7 +2,7 @@
 //! O(n²) time whatever the data, one merge after the other.
 
 use super::active_slots::ActiveSlots;
-use super::condensed::{Condensed, Stored};
+use super::condensed::{CondensedMatrix, Stored};
 use super::dissimilarities::Neighbour;
 use super::lance_williams::{MergedPair, Recurrence};
 use crate::error::Result;
@@ -21,7 +21,7 @@ use crate::monitor::Monitor;
 pub fn merges<T: Stored>(
     recurrence: Recurrence,
     mut sizes: Vec<f64>,
-    matrix: &mut Condensed<T>,
+    matrix: &mut CondensedMatrix<T>,
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
     let mut active = ActiveSlots::new(sizes.len());
@@ -63,7 +63,7 @@ pub fn merges<T: Stored>(
 }
 
 /// The nearest cluster of a slot's cluster.
-fn nearest<T: Stored>(matrix: &Condensed<T>, active: &ActiveSlots, slot: usize) -> Neighbour {
+fn nearest<T: Stored>(matrix: &CondensedMatrix<T>, active: &ActiveSlots, slot: usize) -> Neighbour {
     let others = active.iter().filter(|&other| other != slot);
     let neighbours = others.map(|other| Neighbour {
         dissimilarity: matrix.get(slot, other),

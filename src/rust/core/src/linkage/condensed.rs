@@ -151,12 +151,12 @@ pub fn position(n: usize, i: usize, j: usize) -> usize {
 
 /// The dissimilarities of `n` clusters, row after row; a row holds those to later clusters only.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Condensed<T> {
+pub struct CondensedMatrix<T> {
     values: Vec<T>,
     n: usize,
 }
 
-impl<T: Stored> Condensed<T> {
+impl<T: Stored> CondensedMatrix<T> {
     /// For `n` clusters, in the memory of a former matrix if that is large enough. The values are
     /// not meaningful yet.
     ///
@@ -279,7 +279,7 @@ impl<T: Stored> Condensed<T> {
         &mut self.values
     }
 
-    /// The memory, for [`Condensed::reusing`].
+    /// The memory, for [`CondensedMatrix::reusing`].
     pub fn into_memory(self) -> Vec<T> {
         self.values
     }

@@ -4,7 +4,7 @@
 use std::cmp::Ordering;
 
 use super::active_slots::ActiveSlots;
-use super::condensed::{check, Condensed, Stored};
+use super::condensed::{check, CondensedMatrix, Stored};
 use super::dissimilarities::Neighbour;
 use super::lance_williams::{MergedPair, Recurrence};
 use crate::error::Result;
@@ -24,7 +24,7 @@ use crate::monitor::Monitor;
 pub fn merges<T: Stored>(
     recurrence: Recurrence,
     sizes: Vec<f64>,
-    matrix: &mut Condensed<T>,
+    matrix: &mut CondensedMatrix<T>,
     monitor: &Monitor,
 ) -> Result<Vec<Merge>> {
     let n = sizes.len();
@@ -57,7 +57,7 @@ pub fn merges<T: Stored>(
 struct Generic<'a, T> {
     recurrence: Recurrence,
     sizes: Vec<f64>,
-    matrix: &'a mut Condensed<T>,
+    matrix: &'a mut CondensedMatrix<T>,
     active: ActiveSlots,
     /// By slot: the nearest cluster in a higher slot or, where not `exact`, a lower bound on it.
     nearest: Vec<Neighbour>,

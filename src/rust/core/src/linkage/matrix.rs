@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::condensed::{pairs, Condensed, Stored};
+use super::condensed::{pairs, CondensedMatrix, Stored};
 use super::device::LinkageDevice;
 use super::lance_williams::{Linkage, Recurrence, StoredPrecision};
 use super::memory_check::check_memory;
@@ -115,7 +115,7 @@ fn one_by_one<T: Stored>(
             Ok(single::merges(n, edges))
         }
         _ => {
-            let mut matrix = Condensed::<T>::from_origin(origin, n, device, monitor)?;
+            let mut matrix = CondensedMatrix::<T>::from_origin(origin, n, device, monitor)?;
             generic::merges(recurrence, sizes, &mut matrix, monitor)
         }
     })

@@ -1,11 +1,14 @@
 //! Apriori clusters: each is clustered alone, then they are the leaves of the top level.
 //!
-//! [`within`] is the first part. [`above`] is the second, given the merges of the first, which may
-//! come from another machine.
+//! [`Arranged::within`] is the first part. [`Arranged::above`] is the second, given the merges of
+//! the first, which may come from another machine. Without apriori clusters, all observations are
+//! leaves of the top level.
+
+use std::borrow::Cow;
+use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::agglomerate::agglomerate_all;
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
 use super::options::{Distance, Options};
@@ -18,11 +21,13 @@ use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 
+/// Label and members (in increasing index) of a cluster.
+pub type AprioriCluster = (u32, Vec<u32>);
+
 /// The observations divided into apriori clusters, in increasing label, and loose ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AprioriPartition {
-    /// Label and members (in increasing index) of each cluster.
-    pub clusters: Vec<(u32, Vec<u32>)>,
+    pub clusters: Vec<AprioriCluster>,
     /// The observations in none, in increasing index.
     pub loose: Vec<u32>,
 }
@@ -84,72 +89,135 @@ impl AprioriPartition {
     }
 }
 
-/// Observations sorted by apriori cluster. Members in consecutive rows are read much faster.
-pub struct Arranged {
-    x: Observations,
+/// The observations as problems take them: sorted by apriori cluster, where there are any. Members
+/// in consecutive rows are read much faster.
+pub struct Arranged<'a> {
+    x: Cow<'a, Observations>,
+    /// Those of the partition; none without one.
+    clusters: &'a [AprioriCluster],
     /// By row, the index of the observation in the data.
     order: Vec<u32>,
-    /// The first row of each cluster, then of the loose observations.
+    /// The first row of each cluster, then of each loose observation, then the number of rows.
     starts: Vec<usize>,
 }
 
-impl Arranged {
-    /// The clusters one after another, then the loose observations.
+impl<'a> Arranged<'a> {
+    /// A copy with the clusters one after another, then the loose observations. Without apriori
+    /// clusters all are loose, and in their places.
     ///
     /// # Errors
     /// `Error::Memory` where there is not enough.
-    pub fn new(x: &Observations, partition: &AprioriPartition, cpu: &Cpu) -> Result<Self> {
-        let mut order = memory::room(memory::OBSERVATIONS, x.nrows())?;
-        let mut starts = vec![0];
-        for (_, cluster) in &partition.clusters {
-            order.extend_from_slice(cluster);
+    pub fn new(
+        x: &'a Observations,
+        partition: Option<&'a AprioriPartition>,
+        cpu: &Cpu,
+    ) -> Result<Self> {
+        let n = x.nrows();
+        let Some(partition) = partition else {
+            return Ok(Self {
+                x: Cow::Borrowed(x),
+                clusters: &[],
+                order: memory::collected(memory::OBSERVATIONS, 0..n as u32)?,
+                starts: memory::collected(memory::OBSERVATIONS, 0..n + 1)?,
+            });
+        };
+        let AprioriPartition { clusters, loose } = partition;
+        let mut order = memory::room(memory::OBSERVATIONS, n)?;
+        let leaves = clusters.len() + loose.len();
+        let mut starts = memory::room(memory::OBSERVATIONS, leaves + 1)?;
+        for (_, members) in clusters {
             starts.push(order.len());
+            order.extend_from_slice(members);
         }
-        order.extend_from_slice(&partition.loose);
+        starts.extend(order.len()..=n);
+        order.extend_from_slice(loose);
         Ok(Self {
-            x: cpu.install(|| x.take_rows(&order))?,
+            x: Cow::Owned(cpu.install(|| x.take_rows(&order))?),
+            clusters,
             order,
             starts,
         })
     }
+
+    /// The merges within each apriori cluster. Slots are indices of its members.
+    ///
+    /// # Errors
+    /// The errors of the device.
+    pub fn within(
+        &self,
+        options: &Options,
+        device: &(impl AgglomerationDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<Vec<Vec<Merge>>> {
+        let bounds = self.starts.windows(2).take(self.clusters.len());
+        let clusters = bounds.map(|pair| pair[0] as u32..pair[1] as u32);
+        if !options.apriori_intra {
+            return Ok(clusters.map(|members| joined(members.len())).collect());
+        }
+        let problem =
+            |members: Range<u32>| Problem::of_observations(&self.x, members.collect(), *options);
+        let problems: Vec<Problem> = clusters.map(problem).collect();
+        if problems.is_empty() {
+            return Ok(Vec::new());
+        }
+        device.agglomerate(&problems, monitor)
+    }
+
+    /// Clusters the apriori clusters and the loose observations; `inner` has the merges within each
+    /// apriori cluster, as [`within`](Self::within) returns them.
+    ///
+    /// # Errors
+    /// `Error::Memory` where there is not enough, `Error::Input` where distances overflow, and the
+    /// errors of the device.
+    pub fn above(
+        self,
+        inner: &[Vec<Merge>],
+        options: &Options,
+        device: &(impl AgglomerationDevice + ?Sized),
+        monitor: &Monitor,
+    ) -> Result<Clustering> {
+        let Self {
+            x,
+            clusters,
+            order,
+            starts,
+        } = self;
+        let n = x.nrows();
+        // By slot, the observation that represents it in the tree.
+        let slots = if clusters.is_empty() {
+            order
+        } else {
+            let first = starts[..starts.len() - 1].iter().map(|&start| order[start]);
+            memory::collected(memory::OBSERVATIONS, first)?
+        };
+        let top = Problem {
+            x: &x,
+            starts,
+            members: memory::collected(memory::OBSERVATIONS, 0..n as u32)?,
+            options: *options,
+            union: UnionRule::Shape,
+        };
+        let merges = device.agglomerate(&[top], monitor)?;
+        let mut tree = TreeBuilder::new(n)?;
+        let append = || interleave(clusters, inner, &mut tree);
+        let apriori_labels = device.cpu().install(append)?;
+        tree.append(&slots, &merges[0]);
+        Ok(Clustering {
+            dendrogram: tree.finish()?.finite("x")?,
+            apriori_merges: apriori_labels.len(),
+            apriori_labels,
+        })
+    }
 }
 
-/// Clusters the apriori clusters and the loose observations; `inner` has the merges within each
-/// apriori cluster, as [`within`] returns them.
-pub fn above(
-    arranged: &Arranged,
-    partition: &AprioriPartition,
-    inner: &[Vec<Merge>],
-    options: &Options,
-    device: &(impl AgglomerationDevice + ?Sized),
-    monitor: &Monitor,
-) -> Result<Clustering> {
-    let Arranged { x, order, starts } = arranged;
-    let mut tree = TreeBuilder::new(x.nrows())?;
-    let apriori_labels = device
-        .cpu()
-        .install(|| interleave(partition, inner, &mut tree))?;
-
-    let mut starts = starts.clone();
-    let loose = starts[starts.len() - 1] + 1..=x.nrows();
-    memory::reserve(&mut starts, memory::OBSERVATIONS, partition.loose.len())?;
-    starts.extend(loose);
-    let first = starts[..starts.len() - 1].iter().map(|&start| order[start]);
-    let slots = memory::collected(memory::OBSERVATIONS, first)?;
-    let top = Problem {
-        x,
-        starts,
-        members: memory::collected(memory::OBSERVATIONS, 0..x.nrows() as u32)?,
-        options: *options,
-        union: UnionRule::Shape,
+/// The merges of a cluster of this size whose members are not clustered: all at height 0.
+fn joined(size: usize) -> Vec<Merge> {
+    let merge = |higher| Merge {
+        lower: 0,
+        higher,
+        height: 0.0,
     };
-    let merges = agglomerate_all(&[top], device, monitor)?;
-    tree.append(&slots, &merges[0]);
-    Ok(Clustering {
-        dendrogram: tree.finish()?.finite("x")?,
-        apriori_merges: apriori_labels.len(),
-        apriori_labels,
-    })
+    (1..size as u32).map(merge).collect()
 }
 
 /// Checks that there is memory for the observations of all apriori clusters: a sorted copy, merges,
@@ -193,37 +261,10 @@ pub fn check_merges(partition: &AprioriPartition, inner: &[Vec<Merge>]) -> Resul
     ))
 }
 
-/// The merges within each apriori cluster. Slots are indices of its members.
-pub fn within(
-    arranged: &Arranged,
-    options: &Options,
-    device: &(impl AgglomerationDevice + ?Sized),
-    monitor: &Monitor,
-) -> Result<Vec<Vec<Merge>>> {
-    let Arranged { x, starts, .. } = arranged;
-    let clusters = starts.windows(2).map(|pair| pair[0] as u32..pair[1] as u32);
-    if options.apriori_intra {
-        let problems: Vec<Problem> = clusters
-            .map(|members| Problem::of_observations(x, members.collect(), *options))
-            .collect();
-        return agglomerate_all(&problems, device, monitor);
-    }
-    let joined = |members: std::ops::Range<u32>| {
-        (1..members.len() as u32)
-            .map(|higher| Merge {
-                lower: 0,
-                higher,
-                height: 0.0,
-            })
-            .collect()
-    };
-    Ok(clusters.map(joined).collect())
-}
-
 /// Appends the merges of all apriori clusters to the tree, by height, each cluster's in order
 /// (ties: the smaller label first). Returns the label of each merge. For a pool of threads.
 fn interleave(
-    partition: &AprioriPartition,
+    clusters: &[AprioriCluster],
     inner: &[Vec<Merge>],
     tree: &mut TreeBuilder,
 ) -> Result<Vec<u32>> {
@@ -238,7 +279,6 @@ fn interleave(
         }));
     }
     turns.par_sort_unstable();
-    let clusters = &partition.clusters;
     let parts: Vec<(&[u32], &[Merge])> = clusters
         .iter()
         .zip(inner)
@@ -288,7 +328,7 @@ mod tests {
             vec![merge(1, 2, 1.0), merge(1, 3, 4.0), merge(0, 1, 3.0)],
         ];
         let mut tree = TreeBuilder::new(7).unwrap();
-        let labels = interleave(&partition, &inner, &mut tree).unwrap();
+        let labels = interleave(&partition.clusters, &inner, &mut tree).unwrap();
         assert_eq!(labels, [5, 2, 2, 5, 5]);
         tree.join(0, 1, 5.0);
         let tree = tree.finish().unwrap();

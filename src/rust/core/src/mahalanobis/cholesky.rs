@@ -167,14 +167,14 @@ mod tests {
     use crate::simd::dispatch;
 
     /// The factor of a packed matrix, its pivots, and 0.7 times the inverse of the usual factor.
-    struct Factors<'a> {
+    struct FactorsOfMatrix<'a> {
         matrix: &'a [f64],
         p: usize,
     }
 
     type Found = Option<(Vec<f64>, Vec<f64>, Vec<f64>)>;
 
-    impl WithSimd for Factors<'_> {
+    impl WithSimd for FactorsOfMatrix<'_> {
         type Output = Found;
 
         #[inline(always)]
@@ -208,15 +208,15 @@ mod tests {
             let plain = Some((factor, pivots, inverse));
             let mut singular = matrix.clone();
             singular[packed_len(p) - 1] = -1.0;
-            let both: [fn(Factors) -> Found; 2] = [
+            let both: [fn(FactorsOfMatrix) -> Found; 2] = [
                 |factors| dispatch(factors),
                 |factors| factors.with_simd(Scalar::new()),
             ];
             for found in both {
                 let matrix = &matrix[..];
-                assert!(found(Factors { matrix, p }) == plain, "{p}");
+                assert!(found(FactorsOfMatrix { matrix, p }) == plain, "{p}");
                 let matrix = &singular[..];
-                assert!(found(Factors { matrix, p }).is_none(), "{p}");
+                assert!(found(FactorsOfMatrix { matrix, p }).is_none(), "{p}");
             }
         }
     }

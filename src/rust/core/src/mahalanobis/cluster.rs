@@ -1,15 +1,11 @@
 //! From observations to a tree: the work is divided by apriori clusters, agglomerated and joined.
 
-use super::agglomerate::agglomerate_all;
 use super::apriori::{self, AprioriPartition, Arranged};
 use super::clustering::Clustering;
 use super::device::AgglomerationDevice;
 use super::input::check;
 use super::options::Options;
-use super::problem::Problem;
-use crate::dendrogram::TreeBuilder;
 use crate::error::{Error, Result};
-use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
@@ -48,8 +44,8 @@ pub fn cluster_within(
     monitor: &Monitor,
 ) -> Result<Vec<Vec<Merge>>> {
     check(x, Some(apriori), options)?;
-    let arranged = Arranged::new(x, &AprioriPartition::by_label(apriori), device.cpu())?;
-    apriori::within(&arranged, options, device, monitor)
+    let partition = AprioriPartition::by_label(apriori);
+    Arranged::new(x, Some(&partition), device.cpu())?.within(options, device, monitor)
 }
 
 /// As [`cluster`] with apriori clusters, given the merges of [`cluster_within`] in all of them.
@@ -69,8 +65,7 @@ pub fn cluster_above(
     let partition = AprioriPartition::new(apriori)
         .ok_or_else(|| Error::Input("`apriori` has no clusters to go on from".into()))?;
     apriori::check_merges(&partition, inner)?;
-    let arranged = Arranged::new(x, &partition, device.cpu())?;
-    apriori::above(&arranged, &partition, inner, options, device, monitor)
+    Arranged::new(x, Some(&partition), device.cpu())?.above(inner, options, device, monitor)
 }
 
 /// A clustering that can be run again after a device failed. It keeps the merges within apriori
@@ -109,36 +104,17 @@ impl<'a> Clusterer<'a> {
         monitor: &Monitor,
     ) -> Result<Clustering> {
         let (x, options) = (self.x, self.options);
-        let Some(partition) = &self.apriori else {
-            return without_apriori(x, options, device, monitor);
-        };
-        apriori::check_memory(x, options)?;
-        let arranged = Arranged::new(x, partition, device.cpu())?;
+        if self.apriori.is_some() {
+            apriori::check_memory(x, options)?;
+        }
+        let arranged = Arranged::new(x, self.apriori.as_ref(), device.cpu())?;
         let inner = match self.inner.take() {
             Some(inner) => inner,
-            None => apriori::within(&arranged, options, device, monitor)?,
+            None => arranged.within(options, device, monitor)?,
         };
         let inner = self.inner.insert(inner);
-        apriori::above(&arranged, partition, inner, options, device, monitor)
+        arranged.above(inner, options, device, monitor)
     }
-}
-
-fn without_apriori(
-    x: &Observations,
-    options: &Options,
-    device: &(impl AgglomerationDevice + ?Sized),
-    monitor: &Monitor,
-) -> Result<Clustering> {
-    let problem = Problem::of_observations(x, (0..x.nrows() as u32).collect(), *options);
-    let merges = agglomerate_all(&[problem], device, monitor)?;
-    let mut tree = TreeBuilder::new(x.nrows())?;
-    let slots = memory::collected(memory::OBSERVATIONS, 0..x.nrows() as u32)?;
-    tree.append(&slots, &merges[0]);
-    Ok(Clustering {
-        dendrogram: tree.finish()?.finite("x")?,
-        apriori_merges: 0,
-        apriori_labels: Vec::new(),
-    })
 }
 
 /// The sizes of the problems of a clustering. The choice of a device depends on them.

@@ -36,7 +36,7 @@ pub struct ClusterMembers {
 
 /// The sums of distances over the members in whole blocks, and over the others.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Sums {
+pub struct MemberSums {
     pub in_blocks: ExactSum,
     pub others: ExactSum,
 }
@@ -93,7 +93,7 @@ impl ClusterMembers {
         target: &Profile,
         quanta: &Quanta,
         monitor: &Monitor,
-    ) -> Sums {
+    ) -> MemberSums {
         debug_assert!(known % BLOCK == 0 && known <= self.in_blocks());
         let p = x.ncols();
         let part = |blocks, others| {
@@ -119,7 +119,7 @@ impl ClusterMembers {
             all.combine(&other);
             all
         };
-        Sums {
+        MemberSums {
             in_blocks: blocks
                 .par_chunks(share)
                 .map(|blocks| part(blocks, &[]).in_blocks)
@@ -152,10 +152,10 @@ struct SumTo<'a> {
 }
 
 impl WithSimd for SumTo<'_> {
-    type Output = Sums;
+    type Output = MemberSums;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Sums {
+    fn with_simd<S: Simd>(self, simd: S) -> MemberSums {
         match S::F64_LANES {
             8 => self.sums::<S, 1, 4>(simd),
             4 => self.sums::<S, 2, 4>(simd),
@@ -169,7 +169,7 @@ impl SumTo<'_> {
     /// Each coordinate of a block is in `ONE` registers. While there are enough blocks, `R`
     /// registers of a coordinate are worked on together.
     #[inline(always)]
-    fn sums<S: Simd, const ONE: usize, const R: usize>(&self, simd: S) -> Sums {
+    fn sums<S: Simd, const ONE: usize, const R: usize>(&self, simd: S) -> MemberSums {
         let block_len = BLOCK * self.mean.len();
         let group_len = R / ONE * block_len;
         let room = group_len.min(self.blocks.len()).max(block_len);
@@ -196,7 +196,7 @@ impl SumTo<'_> {
             copy(self.x, self.others, last);
             self.add::<S, ONE, ONE>(simd, last, room, &mut others);
         }
-        Sums {
+        MemberSums {
             in_blocks: in_blocks.total(simd),
             others: others.total(simd),
         }

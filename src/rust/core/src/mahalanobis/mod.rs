@@ -1,18 +1,20 @@
 //! Mahalanobis-average hierarchical clustering (Fišer et al. 2012, doi:10.1002/cyto.a.21148;
 //! Šmelko et al. 2021, doi:10.1007/978-3-030-85665-6_36).
 //!
-//! [`cluster()`] is the entry. It splits the work by apriori clusters ([`apriori`]), agglomerates
-//! each part ([`agglomerate`]), and joins the results to one tree. [`cluster_within`] and
-//! [`cluster_above`] are its two halves, for work that several machines share.
+//! [`cluster()`] is the entry. It divides the work into problems by apriori clusters
+//! ([`apriori`]), asks a device for the merges of each ([`AgglomerationDevice::agglomerate`]), and
+//! joins them to one tree. [`cluster_within`] and [`cluster_above`] are its two halves, for work
+//! that several machines share.
 //!
 //! Modules import only from those above them in this list:
 //!
 //! * [`subthreshold`], [`options`]: the choices; [`packed`]: the layout of matrices;
 //! * [`shape`], [`distance`]: the definitions of a cluster's shape and of distances, bit by bit;
-//! * [`problem`]: clusters to merge to one;
-//! * [`screen`]: lower bounds on many distances at a time; [`device`]: the needs of agglomeration;
+//! * [`problem`]: clusters to merge to one; [`device`]: the question for their merges;
+//! * [`screen`]: lower bounds on many distances at a time;
 //! * [`clusters`]: the state of the clusters on the CPU;
-//! * [`agglomerate`]: the merges of a problem; [`reference`]: the same, slowly and obviously;
+//! * [`agglomerate`]: the merges of a problem by the CPU, and by the CPU with screens of another
+//!   device; [`reference`]: the same, slowly and obviously;
 //! * [`singular`]: how many merges of a tree have no inverse of a covariance.
 
 pub mod agglomerate;
@@ -23,6 +25,7 @@ pub(crate) mod cholesky;
 pub mod cluster;
 pub mod clustering;
 pub mod clusters;
+mod cpu;
 pub mod device;
 pub mod distance;
 mod duplicates;
@@ -44,7 +47,7 @@ mod tests;
 
 pub use cluster::{cluster, cluster_above, cluster_within, Clusterer, ProblemSizes};
 pub use clustering::Clustering;
-pub use device::{AgglomerationDevice, Division, MergesOfEach, WholeProblems};
+pub use device::AgglomerationDevice;
 pub use input::MOST_DEGENERATE_WORK;
 pub use options::{Distance, Options};
 pub use problem::{BoundingBox, Problem, UnionRule};

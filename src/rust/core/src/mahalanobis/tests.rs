@@ -1,17 +1,18 @@
 //! The fast version against the slow one, and the worked cases.
 
 mod cases;
-pub mod counting;
+mod counting;
 
 use std::cell::Cell;
 
-use self::cases::{ClusteringCase, UntiedCase};
-use self::counting::CountingDevice;
+use self::cases::{ClusteringCase, UntiedClustering};
+use self::counting::Counts;
+use super::agglomerate::{merges_of, with_screens};
 use super::apriori::AprioriPartition;
 use super::checks::{options, run};
 use super::reference::{self, Source};
 use super::screen::cpu::CpuScreen;
-use super::screen::{ClusterFrame, ClusterView, Screen, ScreenAnswer, ScreenRequest};
+use super::screen::{ClusterView, Screen, ScreenAnswer, ScreenRequest};
 use super::*;
 use crate::cpu::{Cpu, Device};
 use crate::error::{Error, Result};
@@ -70,18 +71,21 @@ impl Device for FarScreens<'_> {
 }
 
 impl AgglomerationDevice for FarScreens<'_> {
-    fn screen(
-        &self,
-        _: usize,
-        problem: &Problem,
-        _: usize,
-        frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>> {
-        Ok(Box::new(Far(CpuScreen::new(problem.clusters(), frame))))
+    fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        let merges = |problem| {
+            merges_of(problem, monitor, |distinct| {
+                let slots = distinct.problem.clusters();
+                let new_screen = |_, frame| -> Result<Box<dyn Screen>> {
+                    Ok(Box::new(Far(CpuScreen::new(slots, frame))))
+                };
+                with_screens(distinct, &new_screen, monitor)
+            })
+        };
+        self.0.install(|| problems.iter().map(merges).collect())
     }
 }
 
-/// The oracle as a device, which does all problems as a whole.
+/// The oracle as a device.
 struct Exhaustive {
     source: Source,
     cpu: Cpu,
@@ -103,25 +107,9 @@ impl Device for Exhaustive {
 }
 
 impl AgglomerationDevice for Exhaustive {
-    fn whole_problems(&self) -> Option<&dyn WholeProblems> {
-        Some(self)
-    }
-}
-
-impl WholeProblems for Exhaustive {
-    /// Every third one is left to the CPU.
-    fn divide(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Division> {
-        let (on_cpu, whole) = (0..problems.len()).partition(|number| number % 3 == 2);
-        Ok(Division { whole, on_cpu })
-    }
-
-    fn prepare<'a>(
-        &'a self,
-        problems: Vec<&'a Problem<'a>>,
-        _: &'a Monitor,
-    ) -> Result<MergesOfEach<'a>> {
-        let merges = |problem: &&Problem| reference::agglomerate(problem, self.source);
-        Ok(Box::new(move || Ok(problems.iter().map(merges).collect())))
+    fn agglomerate(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        let merges = |problem| reference::agglomerate(problem, self.source);
+        Ok(problems.iter().map(merges).collect())
     }
 }
 
@@ -145,13 +133,18 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
 
 /// How many searches a clustering makes, and candidates it finds in them.
 fn candidates(x: &Observations, options: &Options) -> usize {
-    let device = CountingDevice::default();
     let members = (0..x.nrows() as u32).collect();
     let problem = Problem::of_observations(x, members, *options);
-    let monitor = Monitor::default();
-    let merges = || agglomerate::agglomerate(0, &problem, &device, &monitor);
-    device.cpu().install(merges).unwrap();
-    device.counts.requests() + device.counts.candidates()
+    let (counts, monitor) = (Counts::default(), Monitor::default());
+    let merges = || {
+        merges_of(&problem, &monitor, |distinct| {
+            let slots = distinct.problem.clusters();
+            let new_screen = |_, frame| Ok(counts.screen(slots, frame));
+            with_screens(distinct, &new_screen, &monitor)
+        })
+    };
+    Cpu::new(1).unwrap().install(merges).unwrap();
+    counts.requests() + counts.candidates()
 }
 
 #[test]
@@ -322,9 +315,9 @@ fn decisions_agree_with_the_definition() {
         let n = 2 + random.below(80);
         let p = 1 + random.below(8);
         let data = [Data::Plain, Data::Mixture][round % 2];
-        UntiedCase(ClusteringCase::draw(random, data, n, p))
+        UntiedClustering(ClusteringCase::draw(random, data, n, p))
     };
-    for_all(100, cases(draw), |UntiedCase(case)| {
+    for_all(100, cases(draw), |UntiedClustering(case)| {
         let (x, labels) = (case.observations(), case.apriori());
         let by_definition = exhaustive(Source::Observations);
         let fast = run(&x, labels.as_deref(), &case.options, &cpu);

@@ -1,7 +1,7 @@
 //! Populations of a tree without a number of them: clusters that a density valley keeps apart. And
 //! how new observations are mapped to populations.
 //!
-//! [`Search`] is the entry. Modules import only from those above them in this list:
+//! [`PopulationSearch`] is the entry. Modules import only from those above them in this list:
 //!
 //! * [`columns`]: the observations;
 //! * [`condensed`]: the clusters of a tree that have a minimum size;
@@ -22,4 +22,4 @@ pub mod valley;
 
 pub use columns::Columns;
 pub use condensed::Condensed;
-pub use search::{Found, Search, Separation};
+pub use search::{Found, PopulationSearch, Separation};

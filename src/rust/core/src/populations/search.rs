@@ -79,7 +79,7 @@ pub struct Found {
 }
 
 /// A search for the populations of a condensed tree.
-pub struct Search<'a> {
+pub struct PopulationSearch<'a> {
     tree: &'a Condensed,
     x: &'a Columns<'a>,
     /// By column: the centre and the unit of the values that valleys are computed from.
@@ -89,12 +89,12 @@ pub struct Search<'a> {
 
 /// A group of clusters, in the order of the tree.
 #[derive(Clone)]
-struct Part {
+struct ClusterGroup {
     clusters: Vec<usize>,
     group: Arc<Group>,
 }
 
-impl<'a> Search<'a> {
+impl<'a> PopulationSearch<'a> {
     /// Of a tree of the observations `x`.
     pub fn new(tree: &'a Condensed, x: &'a Columns<'a>, monitor: &'a Monitor) -> Self {
         let mut search = Self {
@@ -166,7 +166,7 @@ impl<'a> Search<'a> {
         })
     }
 
-    fn part(&self, mut clusters: Vec<usize>) -> Part {
+    fn part(&self, mut clusters: Vec<usize>) -> ClusterGroup {
         clusters.sort_unstable_by_key(|&cluster| self.tree.start[cluster]);
         let rows: Vec<usize> = self.some_rows(&clusters).collect();
         let mut points = Vec::with_capacity(rows.len() * self.scale.len());
@@ -176,15 +176,15 @@ impl<'a> Search<'a> {
         }
         let members = clusters.iter().map(|&c| self.tree.members[c]).sum();
         let group = Arc::new(Group::new(Centred::new(points, rows.len()), members));
-        Part { clusters, group }
+        ClusterGroup { clusters, group }
     }
 
     /// The valley of each pair, on the threads of the pool that this is called in.
-    fn valleys(&self, pairs: &[(&Part, &Part)]) -> Result<Vec<Valley>> {
-        let one = |&(a, b): &(&Part, &Part)| {
+    fn valleys(&self, pairs: &[(&ClusterGroup, &ClusterGroup)]) -> Result<Vec<Valley>> {
+        let one = |&(a, b): &(&ClusterGroup, &ClusterGroup)| {
             self.monitor.check()?;
             // The same bits whichever comes first.
-            let first = |part: &Part| self.tree.start[part.clusters[0]];
+            let first = |part: &ClusterGroup| self.tree.start[part.clusters[0]];
             let (a, b) = if first(a) <= first(b) { (a, b) } else { (b, a) };
             Ok(Valley::between(&a.group, &b.group))
         };
@@ -214,7 +214,7 @@ impl<'a> Search<'a> {
     fn apart(&self) -> Result<Vec<Vec<usize>>> {
         let clusters = self.tree.len();
         self.monitor.expect(clusters as u64);
-        let mut parts: Vec<Vec<Part>> = vec![Vec::new(); clusters];
+        let mut parts: Vec<Vec<ClusterGroup>> = vec![Vec::new(); clusters];
         for cluster in (0..clusters).rev() {
             self.monitor.advance(1);
             let alone = || vec![self.part(vec![cluster])];
@@ -238,9 +238,9 @@ impl<'a> Search<'a> {
 
     /// The groups of two sides, of which each is apart from the others of its side, with those
     /// joined that are not apart.
-    fn joined(&self, [first, second]: [Vec<Part>; 2]) -> Result<Vec<Part>> {
+    fn joined(&self, [first, second]: [Vec<ClusterGroup>; 2]) -> Result<Vec<ClusterGroup>> {
         let on_first = first.len();
-        let mut parts: Vec<Part> = first.into_iter().chain(second).collect();
+        let mut parts: Vec<ClusterGroup> = first.into_iter().chain(second).collect();
         let pairs = (0..on_first).flat_map(|i| (on_first..parts.len()).map(move |j| (i, j)));
         let pairs: Vec<(usize, usize)> = pairs.collect();
         let of = |&(i, j): &(usize, usize)| (&parts[i], &parts[j]);
@@ -318,7 +318,7 @@ impl<'a> Search<'a> {
             return Ok(Vec::new());
         }
         let parts = groups.par_iter().map(|group| self.part(group.clone()));
-        let parts: Vec<Part> = parts.collect();
+        let parts: Vec<ClusterGroup> = parts.collect();
         let pairs = (0..parts.len()).flat_map(|j| (0..j).map(move |i| (i, j)));
         let pairs: Vec<(usize, usize)> = pairs.collect();
         let of = |&(i, j): &(usize, usize)| (&parts[i], &parts[j]);

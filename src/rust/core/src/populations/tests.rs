@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::density::{density, Interval, Sorted};
 use super::moments::{dot, mean, Centred};
 use super::valley::{projections, Group, Valley};
-use super::{Columns, Condensed, Search};
+use super::{Columns, Condensed, PopulationSearch};
 use crate::testing::Random;
 use crate::{Cpu, Monitor};
 
@@ -240,7 +240,7 @@ fn a_population_may_be_in_two_places_of_the_tree() {
         Condensed::new(&MERGE, &[200.0; 4], Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
     let monitor = &Monitor::default();
     let x = Columns::new(&values, 800, &[0, 1]).unwrap();
-    let search = Search::new(&tree, &x, monitor);
+    let search = PopulationSearch::new(&tree, &x, monitor);
     let run = |threads: usize| {
         let cpu = Cpu::new(threads).unwrap();
         cpu.install(|| search.find(None, false)).unwrap()
@@ -276,7 +276,7 @@ fn a_search_stops_when_asked() {
     let monitor = Monitor::default();
     monitor.stop();
     let x = Columns::new(&values, 200, &[0, 1]).unwrap();
-    let search = Search::new(&tree, &x, &monitor);
+    let search = PopulationSearch::new(&tree, &x, &monitor);
     assert!(search.find(None, false).is_err());
     assert!(search.find(Some(vec![vec![1], vec![2]]), false).is_err());
 }

@@ -9,11 +9,10 @@ use crate::error::{Error, Result};
 use crate::kmeans::{Assigned, KMeansDevice, Start};
 use crate::linkage::dissimilarities::Dissimilarities;
 use crate::linkage::{LinkageDevice, Origin, Recurrence};
-use crate::mahalanobis::agglomerate::agglomerate_all;
-use crate::mahalanobis::{AgglomerationDevice, Division, MergesOfEach, Problem, WholeProblems};
+use crate::mahalanobis::{AgglomerationDevice, Problem};
 use crate::metric::Points;
 use crate::neighbours::{NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space};
-use crate::{Monitor, Observations};
+use crate::{Merge, Monitor, Observations};
 
 /// A device that gives the CPU's answers, and after a number of them an error.
 ///
@@ -63,31 +62,11 @@ impl Device for FailingDevice {
     }
 }
 
-impl AgglomerationDevice for FailingDevice {
-    fn whole_problems(&self) -> Option<&dyn WholeProblems> {
-        Some(self)
-    }
-}
-
 /// One answer for all apriori clusters, and one for the tree above them.
-impl WholeProblems for FailingDevice {
-    fn divide(&self, problems: &[Problem<'_>], _: &Monitor) -> Result<Division> {
+impl AgglomerationDevice for FailingDevice {
+    fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         self.answer()?;
-        Ok(Division {
-            whole: (0..problems.len()).collect(),
-            on_cpu: Vec::new(),
-        })
-    }
-
-    fn prepare<'a>(
-        &'a self,
-        problems: Vec<&'a Problem<'a>>,
-        monitor: &'a Monitor,
-    ) -> Result<MergesOfEach<'a>> {
-        let problems: Vec<Problem> = problems.into_iter().cloned().collect();
-        Ok(Box::new(move || {
-            agglomerate_all(&problems, &self.cpu, monitor)
-        }))
+        self.cpu.agglomerate(problems, monitor)
     }
 }
 

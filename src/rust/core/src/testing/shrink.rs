@@ -140,7 +140,11 @@ pub fn parts(count: usize) -> impl Iterator<Item = Range<usize>> {
 
 /// Smaller numbers.
 pub fn smaller(number: usize, least: usize) -> impl Iterator<Item = usize> {
-    let some = [least, least + number.saturating_sub(least) / 2, number.saturating_sub(1)];
+    let some = [
+        least,
+        least + number.saturating_sub(least) / 2,
+        number.saturating_sub(1),
+    ];
     some.into_iter()
         .filter(move |&other| least <= other && other < number)
 }

@@ -15,7 +15,9 @@ use gmhclust_core::mahalanobis::geometric_mean::geometric_mean;
 use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::mahalanobis::shape::{self, Workspace};
 use gmhclust_core::mahalanobis::subthreshold::ShapeRule;
-use gmhclust_core::mahalanobis::{agglomerate, distance, Distance, Options, Problem, Subthreshold};
+use gmhclust_core::mahalanobis::{
+    distance, AgglomerationDevice, Distance, Options, Problem, Subthreshold,
+};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::next_float::NextFloat;
 use gmhclust_core::testing::{draw, observations, Data, Random, DATA};
@@ -540,7 +542,7 @@ fn a_block_merges_what_the_cpu_merges_at_the_same_heights() {
             first += size as u32;
             Problem::of_observations(&x, members, options)
         });
-        let expected = agglomerate::agglomerate_all(&problems, &cpu, &Monitor::default()).unwrap();
+        let expected = cpu.agglomerate(&problems, &Monitor::default()).unwrap();
         let problems: Vec<&Problem> = problems.iter().collect();
         let registers = [0, 16, 32]
             .into_iter()
@@ -561,7 +563,7 @@ fn observations_whose_distance_underflows_merge_at_zero() {
         let problem = Problem::of_observations(&x, (0..6).collect(), options);
         let found = host_merges(&[&problem], 0, false);
         let cpu = Cpu::new(1).unwrap();
-        let expected = agglomerate::agglomerate_all(&[problem], &cpu, &Monitor::default()).unwrap();
+        let expected = cpu.agglomerate(&[problem], &Monitor::default()).unwrap();
         assert_eq!(found, expected);
         assert!(found[0].iter().all(|merge| merge.height == 0.0));
     }
@@ -579,7 +581,7 @@ fn bounds_hold_for_moments_that_underflow() {
             let options = options(5.0, subthreshold, Distance::FullMahalanobis, false);
             let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
             let found = host_merges(&[&problem], 0, false);
-            let expected = agglomerate::agglomerate_all(&[problem], &cpu, &Monitor::default());
+            let expected = cpu.agglomerate(&[problem], &Monitor::default());
             assert_eq!(found, expected.unwrap(), "{scale}, {options:?}");
         }
     }

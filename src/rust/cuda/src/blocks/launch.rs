@@ -21,14 +21,14 @@ const POLL_INTERVAL: Duration = Duration::from_micros(200);
 /// The kernel for these dimensions: in registers up to 32 of them.
 fn module(p: usize, distance: Distance) -> &'static Kernels {
     match (p, distance) {
-        (0..=16, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_16,
-        (17..=24, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_24,
-        (25..=32, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_32,
-        (_, Distance::Centroid) => &kernels::AGGLOMERATE_QUICK_0,
-        (0..=16, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_16,
-        (17..=24, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_24,
-        (25..=32, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_32,
-        (_, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_0,
+        (0..=16, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_16,
+        (17..=24, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_24,
+        (25..=32, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_32,
+        (_, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_0,
+        (0..=16, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_16,
+        (17..=24, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_24,
+        (25..=32, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_32,
+        (_, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_0,
     }
 }
 

@@ -75,7 +75,7 @@ arguments! {
 }
 
 /// The kernels for one way to store dissimilarities.
-pub struct Functions {
+pub struct DissimilarityKernels {
     pub narrow: CudaFunction,
     pub entries: CudaFunction,
     pub nearest: CudaFunction,
@@ -84,7 +84,7 @@ pub struct Functions {
     pub gather: CudaFunction,
 }
 
-impl Functions {
+impl DissimilarityKernels {
     /// Those of a module.
     ///
     /// # Errors

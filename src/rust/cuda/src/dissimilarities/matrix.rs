@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtr, PushKernelArg};
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::error::Result;
-use gmhclust_core::linkage::condensed::{self, pairs, position, row_start, Condensed};
+use gmhclust_core::linkage::condensed::{self, pairs, position, row_start, CondensedMatrix};
 use gmhclust_core::linkage::dissimilarities::{
     Contraction, Dissimilarities, NearestClusters, Neighbour,
 };
@@ -16,7 +16,9 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::{Cpu, Merge};
 use rayon::prelude::*;
 
-use super::launch::{blocks, search_config, Functions, Merging, Rest, Search, Step, THREADS};
+use super::launch::{
+    blocks, search_config, DissimilarityKernels, Merging, Rest, Search, Step, THREADS,
+};
 use super::memory::buffer_len;
 use super::plan::Plan;
 use crate::chain;
@@ -31,7 +33,7 @@ const PARALLEL_ENTRIES: usize = 1 << 12;
 pub struct CudaDissimilarities<T> {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
-    functions: Functions,
+    kernels: DissimilarityKernels,
     /// Dissimilarities of the live clusters are in front.
     values: CudaSlice<T>,
     /// Some of them while they are computed or move.
@@ -50,7 +52,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
     /// # Errors
     /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
     pub fn new(device: &Arc<Device>, n: usize, squared: bool) -> Result<Self> {
-        let functions = Functions::new(device, T::KERNELS)?;
+        let kernels = DissimilarityKernels::new(device, T::KERNELS)?;
         let make = || -> DriverResult<_> {
             let stream = device.context.new_stream()?;
             // SAFETY: both are written before they are read.
@@ -69,7 +71,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         Ok(Self {
             device: device.clone(),
             stream,
-            functions,
+            kernels,
             values,
             buffer,
             clusters: n,
@@ -140,7 +142,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         unsafe {
             points.start(stream, part, self.buffer.device_ptr(stream).0)?;
             stream
-                .launch_builder(&self.functions.narrow)
+                .launch_builder(&self.kernels.narrow)
                 .arg(&self.buffer)
                 .arg(&out)
                 .arg(&(part.count() as u64))
@@ -182,7 +184,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         // that it says, and lives until the stream is synchronized below.
         unsafe {
             stream
-                .launch_builder(&self.functions.nearest)
+                .launch_builder(&self.kernels.nearest)
                 .arg(&search)
                 .launch(search_config(count))?;
         }
@@ -270,11 +272,11 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         // say, and live until `contract_in_place` has synchronized the stream.
         unsafe {
             stream
-                .launch_builder(&self.functions.open)
+                .launch_builder(&self.kernels.open)
                 .arg(&merging)
                 .launch(blocks(batch.len().div_ceil(THREADS as usize)))?;
             stream
-                .launch_builder(&self.functions.merge)
+                .launch_builder(&self.kernels.merge)
                 .arg(&merging)
                 .arg(&chunks)
                 .launch(blocks(batch.len() * chunks as usize))?;
@@ -304,7 +306,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         // SAFETY: as in `merge`; the buffer holds the rows, also as what may be half as large.
         unsafe {
             stream
-                .launch_builder(&self.functions.gather)
+                .launch_builder(&self.kernels.gather)
                 .arg(&rest)
                 .launch(blocks(rows.len()))?;
             let moved = self.buffer.transmute::<T>(range.len());
@@ -375,7 +377,7 @@ impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
             // synchronized below; all positions are below the number of pairs.
             unsafe {
                 stream
-                    .launch_builder(&self.functions.entries)
+                    .launch_builder(&self.kernels.entries)
                     .arg(&self.values)
                     .arg(&positions)
                     .arg(&found)
@@ -424,7 +426,7 @@ impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
                 chain::merges(device, stream, &kernel, values, recurrence, sizes, monitor)
             };
         }
-        let mut here = Condensed::<T>::reusing(Vec::new(), self.clusters)?;
+        let mut here = CondensedMatrix::<T>::reusing(Vec::new(), self.clusters)?;
         let there = self.values.slice(..pairs(self.clusters));
         self.stream
             .memcpy_dtoh(&there, here.values_mut())

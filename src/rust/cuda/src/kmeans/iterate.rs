@@ -62,7 +62,7 @@ pub fn iterate(
 
 /// The state between two iterations.
 struct Partition<'a> {
-    workers: Vec<Worker<'a>>,
+    workers: Vec<DeviceShare<'a>>,
     /// By observation: the number of its cluster. If there are several devices, this and the
     /// centers are here what they are there; one device passes nothing on before the end.
     cluster: Vec<u32>,
@@ -79,7 +79,7 @@ impl<'a> Partition<'a> {
         let parts = shares(n, devices).zip(shares(k, devices));
         let workers = on_each(observations.into_iter().zip(parts), |work| {
             let (observations, (rows, moved)) = work;
-            Worker::new(observations, rows, moved, &centers)
+            DeviceShare::new(observations, rows, moved, &centers)
         })?;
         Ok(Self {
             workers,
@@ -159,7 +159,7 @@ pub fn relative(clusters: &[u32], first: usize) -> impl Iterator<Item = u32> + '
 }
 
 /// A device, and its share of the work.
-struct Worker<'a> {
+struct DeviceShare<'a> {
     observations: DeviceObservations<'a>,
     /// The observations that it assigns.
     rows: Range<usize>,
@@ -181,7 +181,7 @@ struct Worker<'a> {
     changed: CudaSlice<u32>,
 }
 
-impl<'a> Worker<'a> {
+impl<'a> DeviceShare<'a> {
     fn new(
         observations: DeviceObservations<'a>,
         rows: Range<usize>,

@@ -49,8 +49,8 @@ pub struct DeviceClusters {
     stream: Arc<CudaStream>,
     kernels: ScreenKernels,
     dimensions: usize,
-    /// Whether bounds are those of distances to members.
-    member_distances: bool,
+    /// The distance that bounds are for.
+    distance: Distance,
     /// Most positions.
     capacity: usize,
     rows: CudaSlice<f32>,
@@ -108,7 +108,7 @@ impl DeviceClusters {
             device: device.clone(),
             kernels,
             dimensions: p,
-            member_distances: frame.distance() == Distance::FullMahalanobis,
+            distance: frame.distance(),
             capacity,
             rows: stream.alloc_zeros(words)?,
             spare: stream.alloc_zeros(words)?,
@@ -149,7 +149,7 @@ impl DeviceClusters {
             capacity: self.capacity as u32,
             slab_shapes: self.factors.slab_shapes() as u32,
             dimensions: self.dimensions as u32,
-            member_distances: u32::from(self.member_distances),
+            member_distances: u32::from(self.distance == Distance::FullMahalanobis),
             balls: self.addresses.balls,
             tiles: self.tiles as u32,
         }

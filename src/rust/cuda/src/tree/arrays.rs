@@ -4,6 +4,7 @@ use std::mem::swap;
 use std::ops::Range;
 
 use gmhclust_core::mahalanobis::packed::packed_len;
+use gmhclust_core::mahalanobis::Distance;
 use gmhclust_core::Merge;
 
 use crate::arguments::{arguments, named_values};
@@ -149,7 +150,7 @@ arguments! {
         pub merges_until: u32,
         pub log2_terms: u32,
         pub member_room: u32,
-        pub arrays: Arrays<u64>,
+        pub arrays: TreeArrays<u64>,
         pub progress: u64,
         pub stop: u64,
     }
@@ -157,7 +158,7 @@ arguments! {
 
 named_values! {
     /// The arrays that the kernels work in, in struct Tree.
-    pub struct Arrays {
+    pub struct TreeArrays {
         center,
         x,
         means,
@@ -212,8 +213,8 @@ named_values! {
 /// Where everything lies in one piece of the device's memory, in bytes: to allocate each array by
 /// itself takes longer than to grow a small tree.
 #[derive(Debug, Clone)]
-pub struct Layout {
-    pub arrays: Arrays<Range<usize>>,
+pub struct TreeLayout {
+    pub arrays: TreeArrays<Range<usize>>,
     /// The rows, and the whitening factors in single precision.
     pub screen: [Range<usize>; 2],
     /// The address of the factors, which the kernels look up.
@@ -226,7 +227,7 @@ const ALIGNMENT: usize = 256;
 
 /// The sizes that the lengths of arrays follow from.
 #[derive(Debug, Clone, Copy)]
-pub struct Sizes {
+pub struct TreeSizes {
     pub dimensions: usize,
     /// Those that the kernels keep in registers.
     pub in_registers: usize,
@@ -235,7 +236,8 @@ pub struct Sizes {
     pub capacity: usize,
     /// Most shapes; 0 where no cluster has one.
     pub shapes: usize,
-    /// Observations; 0 where members do not count.
+    pub distance: Distance,
+    /// Observations; 0 for centroid distances.
     pub observations: usize,
 }
 
@@ -247,15 +249,15 @@ const MANY_MEMBERS: usize = 1 << 28;
 /// members.
 pub const MOST_OBSERVATIONS: usize = 1 << 27;
 
-impl Sizes {
+impl TreeSizes {
     /// Number of positions for as many clusters.
     pub fn capacity_for(clusters: usize) -> usize {
         clusters.next_multiple_of(TILE)
     }
 
     /// Bytes of each array.
-    pub fn bytes(&self) -> Arrays<usize> {
-        let Sizes {
+    pub fn bytes(&self) -> TreeArrays<usize> {
+        let TreeSizes {
             dimensions: p,
             clusters: n,
             capacity,
@@ -265,7 +267,7 @@ impl Sizes {
         } = *self;
         let nodes = n + JOBS;
         let leaves = n.div_ceil(LEAF);
-        Arrays {
+        TreeArrays {
             center: 8 * p,
             x: 8 * observations * p,
             means: 8 * nodes * p,
@@ -289,10 +291,9 @@ impl Sizes {
             leaf_owners: 4 * leaves,
             scatters: 8 * shapes * packed_len(p),
             factors: 8 * shapes * banded_len(p),
-            spreads: if self.has_members() {
-                8 * shapes * self.spread_len()
-            } else {
-                0
+            spreads: match self.distance {
+                Distance::Centroid => 0,
+                Distance::FullMahalanobis => 8 * shapes * self.spread_len(),
             },
             free_shapes: 4 * shapes,
             // What is read of a cluster that changes meanwhile may reach beyond the room.
@@ -324,7 +325,7 @@ impl Sizes {
     }
 
     /// Where all that a tree needs in the device's memory lies.
-    pub fn layout(&self) -> Layout {
+    pub fn layout(&self) -> TreeLayout {
         let mut end = 0usize;
         let mut place = |&bytes: &usize| {
             let start = end.next_multiple_of(ALIGNMENT);
@@ -334,17 +335,12 @@ impl Sizes {
         let arrays = self.bytes().map(&mut place);
         let screen = self.screen_bytes().map(|bytes| place(&bytes));
         let slabs = place(&8);
-        Layout {
+        TreeLayout {
             arrays,
             screen,
             slabs,
             bytes: end,
         }
-    }
-
-    /// Whether distances are means over members.
-    pub fn has_members(&self) -> bool {
-        self.observations > 0
     }
 
     /// Room for the members of unions.
@@ -395,7 +391,10 @@ impl Sizes {
             0
         };
         let lists = 16 * JOBS * CANDIDATES + 4 * (rows + RECENT * (p + 3));
-        let sums = if self.has_members() { SUMS_BYTES } else { 0 };
+        let sums = match self.distance {
+            Distance::Centroid => 0,
+            Distance::FullMahalanobis => SUMS_BYTES,
+        };
         CHAIN_BYTES + lists + 16 + self.scratch_bytes(CHAIN_TOGETHER) + sums
     }
 
@@ -490,7 +489,7 @@ mod tests {
             "NO_ROOM",
         ];
         constants.extend(names.into_iter().zip(1..));
-        let tree = Tree::layout().with_fields_of("arrays", &Arrays::<u64>::fields());
+        let tree = Tree::layout().with_fields_of("arrays", &TreeArrays::<u64>::fields());
         check(
             "tree_launch.cuh",
             &[],

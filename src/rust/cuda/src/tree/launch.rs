@@ -14,8 +14,8 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
 use super::arrays::{
-    control, to_merges, Arrays, Layout, Sizes, Status, Tree, MOST_CLUSTERS, MOST_OBSERVATIONS,
-    POINTS_A_WARP, THREADS,
+    control, to_merges, Status, Tree, TreeArrays, TreeLayout, TreeSizes, MOST_CLUSTERS,
+    MOST_OBSERVATIONS, POINTS_A_WARP, THREADS,
 };
 use super::start::Start;
 use crate::device::{Device, DriverResult};
@@ -61,8 +61,9 @@ pub fn fits(problem: &Problem) -> bool {
         && problem.members.len() <= MOST_OBSERVATIONS
 }
 
-/// The merges of a problem that fits ([`fits`]) in this box; `None` where the device has too little
-/// memory, or its blocks have, or where it cannot tell clusters apart in single precision.
+/// The merges of a problem that fits ([`fits`]) in this box, with at most this `share` of the blocks
+/// that the device runs at a time, from 0 to 1; `None` where the device has too little memory, or its
+/// blocks have, or where it cannot tell clusters apart in single precision.
 ///
 /// # Errors
 /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little,
@@ -71,14 +72,15 @@ pub fn grow(
     device: &Arc<Device>,
     problem: &Problem,
     bounding_box: &BoundingBox,
+    share: f64,
     monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
     let failed = |error| device.error("growing a tree", &error);
     let family = FAMILIES.iter().find(|(most, _)| problem.x.ncols() <= *most);
     let &(in_registers, module) = family.expect("the problem fits");
-    let functions = Functions::new(device, module).map_err(failed)?;
+    let kernels = TreeKernels::new(device, module).map_err(failed)?;
     let start = Start::new(problem, bounding_box, in_registers, monitor)?;
-    let Some(room) = functions.room(device, &start.sizes).map_err(failed)? else {
+    let Some(room) = kernels.room(device, &start.sizes).map_err(failed)? else {
         return Ok(None);
     };
     let layout = start.sizes.layout();
@@ -86,7 +88,7 @@ pub fn grow(
         return Ok(None);
     }
     let mut growing =
-        Growing::new(device, functions, room, problem, start, layout).map_err(failed)?;
+        Growing::new(device, kernels, room, problem, start, layout, share).map_err(failed)?;
     let status = growing.run(problem, monitor).map_err(failed)?;
     monitor.check()?;
     match status {
@@ -95,18 +97,22 @@ pub fn grow(
     }
 }
 
-/// Blocks that make the merges of a tree: all that the device runs at a time for a large one, fewer
-/// for a small one, so that several grow beside each other. More would not make these faster
-/// (measured).
-fn blocks_for(sizes: &Sizes, multiprocessors: u32) -> u32 {
+/// Blocks that make the merges of a tree: this share of all that the device runs at a time for a large
+/// one, fewer for a small one, so that several grow beside each other. More would not make these
+/// faster (measured).
+fn blocks_for(sizes: &TreeSizes, multiprocessors: u32, share: f64) -> u32 {
     let by_clusters = sizes.clusters / CLUSTERS_A_BLOCK;
     let wanted = by_clusters.max(sizes.observations / OBSERVATIONS_A_BLOCK) as u32;
-    let most = multiprocessors.min(MOST_BLOCKS);
+    let shared = (share * f64::from(multiprocessors)) as u32;
+    let most = shared
+        .max(FEWEST_BLOCKS)
+        .min(multiprocessors)
+        .min(MOST_BLOCKS);
     most.min(wanted.max(FEWEST_BLOCKS))
 }
 
 /// The kernels of a module.
-struct Functions {
+struct TreeKernels {
     grow: CudaFunction,
     start: CudaFunction,
     start_with_points: CudaFunction,
@@ -126,7 +132,7 @@ struct Room {
     rows: bool,
 }
 
-impl Functions {
+impl TreeKernels {
     fn new(device: &Device, module: &'static Kernels) -> DriverResult<Self> {
         let kernel = |name| device.try_kernel(module, name);
         Ok(Self {
@@ -144,7 +150,7 @@ impl Functions {
 
     /// Makes room for a tree of these sizes, one block for each multiprocessor; `None` where that
     /// is too little.
-    fn room(&self, device: &Device, sizes: &Sizes) -> DriverResult<Option<Room>> {
+    fn room(&self, device: &Device, sizes: &TreeSizes) -> DriverResult<Option<Room>> {
         let attribute = |which| device.context.attribute(which);
         if attribute(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? == 0 {
             return Ok(None);
@@ -170,11 +176,11 @@ impl Functions {
 /// A tree on the device.
 struct Growing {
     stream: Arc<CudaStream>,
-    functions: Functions,
+    kernels: TreeKernels,
     room: Room,
     /// All memory on the device.
     memory: CudaSlice<u8>,
-    layout: Layout,
+    layout: TreeLayout,
     tree: Tree,
     clusters: Clusters,
     start: Start,
@@ -189,11 +195,12 @@ struct Growing {
 impl Growing {
     fn new(
         device: &Arc<Device>,
-        functions: Functions,
+        kernels: TreeKernels,
         room: Room,
         problem: &Problem,
         start: Start,
-        layout: Layout,
+        layout: TreeLayout,
+        share: f64,
     ) -> DriverResult<Self> {
         let stream = device.context.new_stream()?;
         let sizes = start.sizes;
@@ -211,8 +218,8 @@ impl Growing {
         tree.rows_in_shared = u32::from(room.rows);
         let clusters = start.clusters(rows, slabs);
         Ok(Self {
-            blocks: blocks_for(&sizes, device.multiprocessors()?),
-            functions,
+            blocks: blocks_for(&sizes, device.multiprocessors()?, share),
+            kernels,
             room,
             memory,
             layout,
@@ -252,8 +259,8 @@ impl Growing {
         let warps = THREADS / 32;
         let balls = self.tree.balls.div_ceil(warps);
         let regions = self.tree.balls.div_ceil(32).div_ceil(warps);
-        self.launch(&self.functions.enclose, Self::config(balls, 0))?;
-        self.launch(&self.functions.enclose_again, Self::config(regions, 0))
+        self.launch(&self.kernels.enclose, Self::config(balls, 0))?;
+        self.launch(&self.kernels.enclose_again, Self::config(regions, 0))
     }
 
     /// Leaves out the positions of clusters that are gone, if they are many.
@@ -265,13 +272,13 @@ impl Growing {
         // SAFETY: as in `launch`.
         unsafe {
             self.stream
-                .launch_builder(&self.functions.find_moves)
+                .launch_builder(&self.kernels.find_moves)
                 .arg(&self.tree)
                 .arg(&self.clusters)
                 .arg(&used)
                 .launch(Self::config(1, 0))?;
             self.stream
-                .launch_builder(&self.functions.move_all)
+                .launch_builder(&self.kernels.move_all)
                 .arg(&self.tree)
                 .arg(&self.clusters)
                 .arg(&used)
@@ -303,7 +310,7 @@ impl Growing {
                 // SAFETY: as in `launch`.
                 unsafe {
                     self.stream
-                        .launch_builder(&self.functions.start_with_points)
+                        .launch_builder(&self.kernels.start_with_points)
                         .arg(&self.tree)
                         .arg(&self.clusters)
                         .arg(&first)
@@ -315,7 +322,7 @@ impl Growing {
             // SAFETY: as in `launch`.
             unsafe {
                 self.stream
-                    .launch_builder(&self.functions.start)
+                    .launch_builder(&self.kernels.start)
                     .arg(&self.tree)
                     .arg(&self.clusters)
                     .arg(&first)
@@ -434,7 +441,7 @@ impl Growing {
         // SAFETY: as in `launch`.
         unsafe {
             stream
-                .launch_builder(&self.functions.grow)
+                .launch_builder(&self.kernels.grow)
                 .arg(&self.tree)
                 .arg(&self.clusters)
                 .launch_cooperative(config)?;
@@ -480,11 +487,11 @@ impl Growing {
         // SAFETY: as in `launch`.
         unsafe {
             self.stream
-                .launch_builder(&self.functions.gather_members)
+                .launch_builder(&self.kernels.gather_members)
                 .arg(&self.tree)
                 .launch(Self::config(SEARCHES * self.blocks, 0))?;
         }
-        let Arrays {
+        let TreeArrays {
             members,
             spare_members,
             ..
@@ -499,7 +506,7 @@ impl Growing {
     fn start_anew(&mut self, monitor: &Monitor) -> DriverResult<()> {
         self.tree.all_full_size = 1;
         let config = Self::config(SEARCHES * self.blocks, self.start.sizes.reshape_bytes());
-        self.launch(&self.functions.reshape_all, config)?;
+        self.launch(&self.kernels.reshape_all, config)?;
         self.search(false, monitor)
     }
 
@@ -507,7 +514,7 @@ impl Growing {
     fn merges(&mut self) -> DriverResult<Vec<Merge>> {
         let stream = &self.stream;
         let count = self.start.sizes.clusters - 1;
-        let Arrays {
+        let TreeArrays {
             heights,
             lower,
             higher,

@@ -11,7 +11,7 @@ use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use rayon::prelude::*;
 
-use super::arrays::{control, Arrays, Sizes, Tree, BALL, JOBS};
+use super::arrays::{control, Tree, TreeArrays, TreeSizes, BALL, JOBS};
 use crate::blocks::to_bands;
 use crate::screen::{self, Scalars, LOW, SCALARS};
 
@@ -37,7 +37,7 @@ struct RowsOfPart {
 
 /// What the device's memory holds at the start. Other arrays need no content.
 pub struct Start {
-    pub sizes: Sizes,
+    pub sizes: TreeSizes,
     center: Vec<f64>,
     means: Vec<f64>,
     members: Vec<u32>,
@@ -100,17 +100,16 @@ impl Start {
         let with_scatter = (0..n as u32).filter(|&slot| clusters.scatter(slot).is_some());
         let with_scatter: Vec<u32> = with_scatter.collect();
         let shaped = with_scatter.len();
-        let has_members = problem.options.distance == Distance::FullMahalanobis;
-        let sizes = Sizes {
-            observations: if has_members {
-                problem.members.len()
-            } else {
-                0
+        let sizes = TreeSizes {
+            distance: problem.options.distance,
+            observations: match problem.options.distance {
+                Distance::Centroid => 0,
+                Distance::FullMahalanobis => problem.members.len(),
             },
             dimensions: p,
             in_registers,
             clusters: n,
-            capacity: Sizes::capacity_for(n),
+            capacity: TreeSizes::capacity_for(n),
             shapes: if problem.has_shapes() {
                 shaped + (n - shaped) / 2 + JOBS + 1
             } else {
@@ -143,7 +142,7 @@ impl Start {
         start.control[control::NEXT_ID] = n as u32;
         start.control[control::SHAPES_USED] = shaped as u32;
         start.put_shapes(&clusters, &with_scatter);
-        if has_members {
+        if sizes.distance == Distance::FullMahalanobis {
             start.put_members(problem);
         }
         start.put_rows(&clusters, &frame);
@@ -155,7 +154,7 @@ impl Start {
     /// Whether all clusters are points: without a shape and, where members count, of one
     /// observation.
     pub fn are_points(&self) -> bool {
-        let Sizes {
+        let TreeSizes {
             observations,
             clusters,
             ..
@@ -175,7 +174,7 @@ impl Start {
             let zeros = vec![0.0; packed_len(p)];
             let packed = if is_identity { &zeros } else { whitening };
             self.factors.extend(to_bands(packed, p));
-            if self.sizes.has_members() {
+            if self.sizes.distance == Distance::FullMahalanobis {
                 let (fourth, third, quanta) = clusters.members_moments(slot).expect("a scatter");
                 self.spreads.extend([quanta.high, quanta.low, fourth]);
                 self.spreads.extend_from_slice(third);
@@ -257,7 +256,7 @@ impl Start {
     /// Those of `put`.
     pub fn copy<A, E>(
         &self,
-        arrays: &Arrays<A>,
+        arrays: &TreeArrays<A>,
         [rows, factors]: &[A; 2],
         mut put: impl FnMut(&A, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
@@ -298,14 +297,14 @@ impl Start {
             capacity: self.sizes.capacity as u32,
             slab_shapes: u32::MAX,
             dimensions: self.sizes.dimensions as u32,
-            member_distances: u32::from(self.sizes.has_members()),
+            member_distances: u32::from(self.sizes.distance == Distance::FullMahalanobis),
             balls: 0,
             tiles: 0,
         }
     }
 
     /// The kernels' argument, with these addresses.
-    pub fn tree(&self, problem: &Problem, arrays: Arrays<u64>, watch: u64) -> Tree {
+    pub fn tree(&self, problem: &Problem, arrays: TreeArrays<u64>, watch: u64) -> Tree {
         let options = &problem.options;
         let mut tree = Tree {
             threshold: options.threshold,

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gmhclust_core::error::Result;
+use gmhclust_core::mahalanobis::agglomerate::{merges_of, side_by_side, with_cpu_screens};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, BoundingBox, Problem};
+use gmhclust_core::testing::Data;
 use gmhclust_core::{Cpu, Device, Merge, Monitor};
 
 type Grow<'a> =
@@ -31,8 +33,9 @@ impl<'a> Trees<'a> {
     }
 
     /// Number of problems, and of those whose tree was grown.
-    pub fn counts(self) -> (usize, usize) {
-        (self.asked.into_inner(), self.grown.into_inner())
+    pub fn counts(&self) -> (usize, usize) {
+        let number = |of: &AtomicUsize| of.load(Ordering::Relaxed);
+        (number(&self.asked), number(&self.grown))
     }
 }
 
@@ -47,17 +50,45 @@ impl Device for Trees<'_> {
 }
 
 impl AgglomerationDevice for Trees<'_> {
-    fn grow(
-        &self,
-        _: usize,
-        problem: &Problem,
-        bounding_box: &BoundingBox,
-        monitor: &Monitor,
-    ) -> Result<Option<Vec<Merge>>> {
-        let merges = (self.grow)(problem, bounding_box, monitor)?;
-        self.asked.fetch_add(1, Ordering::Relaxed);
-        let grown = usize::from(merges.is_some());
-        self.grown.fetch_add(grown, Ordering::Relaxed);
-        Ok(merges)
+    fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        let problems: Vec<&Problem> = problems.iter().collect();
+        side_by_side(&problems, &self.cpu, monitor, |turn| {
+            merges_of(turn.problem, monitor, |distinct| {
+                let merges = (self.grow)(distinct.problem, distinct.bounding_box, monitor)?;
+                self.asked.fetch_add(1, Ordering::Relaxed);
+                if merges.is_none() {
+                    return with_cpu_screens(distinct, monitor);
+                }
+                self.grown.fetch_add(1, Ordering::Relaxed);
+                Ok(merges)
+            })
+        })
     }
+}
+
+/// Fails if, of the problems between two [counts](Trees::counts), a tree was left to the CPU whose
+/// distances have no ties.
+pub fn assert_grown(before: (usize, usize), after: (usize, usize), data: Data, case: &str) {
+    let (asked, grown) = (after.0 - before.0, after.1 - before.1);
+    if grown < asked {
+        eprintln!("{grown} of {asked} trees: {case}");
+        assert!(may_tie(data), "{grown} of {asked} trees: {case}");
+    }
+}
+
+/// Whether data of this sort may have so many ties that a tree is left to the CPU.
+fn may_tie(data: Data) -> bool {
+    matches!(
+        data,
+        Data::Duplicates
+            | Data::Grid
+            | Data::Constant
+            | Data::ZeroInflated
+            | Data::Counts
+            | Data::AllEqual
+            | Data::Saturated
+            | Data::Islands
+            | Data::Minute
+            | Data::Astronomic
+    )
 }

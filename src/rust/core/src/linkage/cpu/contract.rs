@@ -6,7 +6,7 @@ use super::contraction_plan::{ClusterPart, ContractionPlan};
 use super::matrix_rows::MatrixRows;
 use super::worker::{Worker, ROWS};
 use crate::error::Result;
-use crate::linkage::condensed::{Condensed, Stored};
+use crate::linkage::condensed::{CondensedMatrix, Stored};
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::simd::dispatch;
@@ -14,14 +14,14 @@ use crate::tasks::share;
 
 /// Some columns of the dissimilarities in [`ROWS`] rows, kept for the unions.
 #[derive(Default)]
-struct Columns {
+struct KeptColumns {
     /// The slots of the columns, in increasing order.
     slots: Vec<u32>,
     /// [`ROWS`] values of each.
     values: Vec<f64>,
 }
 
-impl Columns {
+impl KeptColumns {
     /// The values of a column.
     fn of(&self, slot: u32) -> &[f64] {
         let at = self
@@ -37,7 +37,7 @@ struct RowBlock<'m, T> {
     start: usize,
     /// New slots of those that do not merge, and their new rows.
     rows: Vec<(usize, &'m mut [T])>,
-    columns: &'m mut Columns,
+    columns: &'m mut KeptColumns,
 }
 
 /// Fills in the `contracted` matrix. The workers' visitors see its rows.
@@ -50,7 +50,7 @@ struct RowBlock<'m, T> {
 pub fn contract<T: Stored>(
     rows: &MatrixRows<T>,
     plan: &ContractionPlan,
-    contracted: &mut Condensed<T>,
+    contracted: &mut CondensedMatrix<T>,
     workers: &mut [Worker],
     monitor: &Monitor,
 ) -> Result<()> {
@@ -93,9 +93,9 @@ pub fn contract<T: Stored>(
 
 /// The columns that the unions of a plan need of each block of the `before` old rows, without
 /// values.
-fn wanted_columns(plan: &ContractionPlan, before: usize) -> Vec<Columns> {
-    let mut columns: Vec<Columns> = (0..before.div_ceil(ROWS))
-        .map(|_| Columns::default())
+fn wanted_columns(plan: &ContractionPlan, before: usize) -> Vec<KeptColumns> {
+    let mut columns: Vec<KeptColumns> = (0..before.div_ceil(ROWS))
+        .map(|_| KeptColumns::default())
         .collect();
     for (&lowest, others) in plan.lowest.iter().zip(&plan.others) {
         for &other in others {
@@ -145,7 +145,7 @@ fn contract_block<T: Stored>(
 fn contract_cluster<T: Stored>(
     rows: &MatrixRows<T>,
     plan: &ContractionPlan,
-    columns: &[Columns],
+    columns: &[KeptColumns],
     (new, to): (usize, &mut [T]),
     worker: &mut Worker,
 ) {

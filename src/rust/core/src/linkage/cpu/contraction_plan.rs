@@ -9,7 +9,7 @@ use crate::linkage::lance_williams::{MergedPair, Recurrence};
 use crate::simd::dispatch;
 
 /// A fusion, and the lowest slot of the new cluster that it is a step of.
-pub struct Step {
+pub struct ContractionStep {
     pub fusion: Fusion,
     pub lowest: u32,
 }
@@ -17,7 +17,7 @@ pub struct Step {
 /// The old and the new slots of a contraction, and the steps from the ones to the others.
 pub struct ContractionPlan<'a> {
     pub contraction: &'a Contraction<'a>,
-    pub steps: Vec<Step>,
+    pub steps: Vec<ContractionStep>,
     /// By new slot: the lowest old one.
     pub lowest: Vec<u32>,
     /// By new slot: its other old ones, in increasing order.
@@ -46,11 +46,11 @@ impl<'a> ContractionPlan<'a> {
                 others[new].push(slot as u32);
             }
         }
-        let step = |&fusion: &Fusion| Step {
+        let step = |&fusion: &Fusion| ContractionStep {
             fusion,
             lowest: lowest_of[fusion.lower as usize],
         };
-        let steps: Vec<Step> = fusions.iter().map(step).collect();
+        let steps: Vec<ContractionStep> = fusions.iter().map(step).collect();
         let mut own = vec![Vec::new(); lowest.len()];
         for (at, step) in steps.iter().enumerate() {
             let new = lowest

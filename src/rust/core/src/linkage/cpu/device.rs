@@ -3,7 +3,7 @@
 use super::dissimilarities::CpuDissimilarities;
 use crate::cpu::Cpu;
 use crate::error::Result;
-use crate::linkage::condensed::{Condensed, Stored};
+use crate::linkage::condensed::{CondensedMatrix, Stored};
 use crate::linkage::device::LinkageDevice;
 use crate::linkage::dissimilarities::Dissimilarities;
 use crate::linkage::lance_williams::{Recurrence, StoredPrecision};
@@ -41,7 +41,7 @@ fn stored<'a, T: Stored + 'a>(
             Box::new(CpuDissimilarities::<T>::given(values, n, linkage.squares()))
         }
         Origin::Points(_) => {
-            let matrix = Condensed::<T>::from_origin(origin, n, cpu, monitor)?;
+            let matrix = CondensedMatrix::<T>::from_origin(origin, n, cpu, monitor)?;
             Box::new(CpuDissimilarities::own(matrix, linkage.squares()))
         }
     })

@@ -9,7 +9,7 @@ use super::nearest::NearestSoFar;
 use super::worker::{Worker, ROWS};
 use crate::error::Result;
 use crate::linkage::chain;
-use crate::linkage::condensed::{check, Condensed, Stored};
+use crate::linkage::condensed::{check, CondensedMatrix, Stored};
 use crate::linkage::dissimilarities::{Contraction, Dissimilarities, NearestClusters};
 use crate::linkage::lance_williams::Recurrence;
 use crate::merge::Merge;
@@ -37,7 +37,7 @@ impl<'a, T: Stored> CpuDissimilarities<'a, T> {
     }
 
     /// The dissimilarities in `matrix`; their squares where `squared`.
-    pub fn own(matrix: Condensed<T>, squared: bool) -> Self {
+    pub fn own(matrix: CondensedMatrix<T>, squared: bool) -> Self {
         Self {
             rows: MatrixRows::own(matrix, squared),
             spare: Vec::new(),
@@ -84,7 +84,7 @@ impl<T: Stored> Dissimilarities for CpuDissimilarities<'_, T> {
         let plan = ContractionPlan::new(contraction);
         let n = plan.lowest.len();
         let spare = std::mem::take(&mut self.spare);
-        let mut contracted = Condensed::reusing(spare, n)?;
+        let mut contracted = CondensedMatrix::reusing(spare, n)?;
         let nearest = NearestSoFar::new(n, wanted);
         let mut workers = Worker::one_per_thread(self.rows.clusters(), &nearest);
         contract(&self.rows, &plan, &mut contracted, &mut workers, monitor)?;

@@ -1,6 +1,6 @@
 //! Access to the rows of a condensed matrix.
 
-use crate::linkage::condensed::{row_start, Condensed, Stored};
+use crate::linkage::condensed::{row_start, CondensedMatrix, Stored};
 
 /// The dissimilarities of all clusters, stored or taken as if stored as `T`.
 pub struct MatrixRows<'a, T> {
@@ -16,7 +16,7 @@ pub enum MatrixSource<'a, T> {
         values: &'a [f64],
         n: usize,
     },
-    Own(Condensed<T>),
+    Own(CondensedMatrix<T>),
 }
 
 impl<'a, T: Stored> MatrixRows<'a, T> {
@@ -30,7 +30,7 @@ impl<'a, T: Stored> MatrixRows<'a, T> {
     }
 
     /// The dissimilarities in `matrix`; their squares where `squared`.
-    pub fn own(matrix: Condensed<T>, squared: bool) -> Self {
+    pub fn own(matrix: CondensedMatrix<T>, squared: bool) -> Self {
         Self {
             source: MatrixSource::Own(matrix),
             squared,

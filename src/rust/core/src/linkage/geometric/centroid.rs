@@ -4,7 +4,6 @@ use super::centred::centred;
 use crate::dendrogram::Dendrogram;
 use crate::error::Result;
 use crate::linkage::tree::tree;
-use crate::mahalanobis::agglomerate::agglomerate_all;
 use crate::mahalanobis::{AgglomerationDevice, Problem, UnionRule};
 use crate::monitor::Monitor;
 use crate::observations::Observations;
@@ -46,6 +45,6 @@ fn by_centres(
     monitor: &Monitor,
 ) -> Result<Dendrogram> {
     let x = centred(x)?;
-    let merges = agglomerate_all(&[Problem::of_centroids(&x, union)], device, monitor)?;
+    let merges = device.agglomerate(&[Problem::of_centroids(&x, union)], monitor)?;
     tree(x.nrows(), &merges[0])
 }

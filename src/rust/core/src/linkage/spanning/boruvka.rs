@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::components::Components;
+use super::components::ConnectedComponents;
 use crate::distinct::Distinct;
 use crate::error::Result;
 use crate::linkage::edge::Edge;
@@ -95,7 +95,7 @@ fn tree_of_all(
     monitor.expect(2 * n as u64 - 1);
     let mut edges = device.cpu().install(|| {
         let mut neighbours = device.references(space, monitor)?;
-        let mut components = Components::new(n, &mut *neighbours, monitor)?;
+        let mut components = ConnectedComponents::new(n, &mut *neighbours, monitor)?;
         while components.edges().len() < n - 1 {
             monitor.check()?;
             let before = components.edges().len();

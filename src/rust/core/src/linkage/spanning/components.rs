@@ -24,7 +24,7 @@ struct NearestOutside {
 }
 
 /// The components of the forest so far.
-pub struct Components<'a> {
+pub struct ConnectedComponents<'a> {
     neighbours: &'a mut dyn Neighbours,
     monitor: &'a Monitor,
     sets: DisjointSets,
@@ -36,7 +36,7 @@ pub struct Components<'a> {
     edges: Vec<Edge>,
 }
 
-impl<'a> Components<'a> {
+impl<'a> ConnectedComponents<'a> {
     /// A component for each of `n` points.
     pub fn new(n: usize, neighbours: &'a mut dyn Neighbours, monitor: &'a Monitor) -> Result<Self> {
         let nothing = NearestOutside {

@@ -16,9 +16,11 @@ use crate::memory;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// The state of an agglomeration. `new_screen` makes an empty screen for a number of active
-/// clusters in a frame.
-pub struct Agglomeration<'a, F> {
+/// Makes an empty screen for a number of active clusters, in a frame.
+pub type NewScreen<'a> = dyn Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>> + Sync + 'a;
+
+/// The state of an agglomeration.
+pub struct Agglomeration<'a> {
     pub monitor: &'a Monitor,
     pub active: ActiveClusters<'a>,
     /// Births and slots of the clusters made since the oldest preparation that is kept.
@@ -26,7 +28,7 @@ pub struct Agglomeration<'a, F> {
     /// Number of active clusters below the threshold.
     pub below_threshold: usize,
     pub queue: Queue<QueueEntry>,
-    pub new_screen: &'a F,
+    pub new_screen: &'a NewScreen<'a>,
     pub screen: Box<dyn Screen>,
     pub prepared: HashMap<(u32, u32), PreparedMerge>,
     /// Probably the first merge to be prepared next.
@@ -37,7 +39,7 @@ pub struct Agglomeration<'a, F> {
     pub merges: Vec<Merge>,
 }
 
-impl<'a, F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'a, F> {
+impl<'a> Agglomeration<'a> {
     /// Before the first sweeps.
     ///
     /// # Errors
@@ -45,7 +47,7 @@ impl<'a, F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'a
     pub fn new(
         problem: &'a Problem<'a>,
         bounding_box: &BoundingBox,
-        new_screen: &'a F,
+        new_screen: &'a NewScreen<'a>,
         monitor: &'a Monitor,
     ) -> Result<Self> {
         let n = problem.clusters();

@@ -8,15 +8,13 @@ use super::active::MIN_PARALLEL_OPERATIONS;
 use super::agglomeration::Agglomeration;
 use super::candidates::Candidate;
 use super::entry::{EntryKind, QueueEntry};
-use crate::error::Result;
 use crate::mahalanobis::clusters::Decision;
-use crate::mahalanobis::screen::{ClusterFrame, Screen};
 
 /// Number of queue entries that are searched for costly bounds to decide together. To search
 /// further takes longer than threads save.
 const MAX_QUEUE_SEARCH: usize = 64;
 
-impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
+impl Agglomeration<'_> {
     /// Replaces the bound of an entry by the distance.
     pub fn decide(&mut self, entry: &QueueEntry) {
         if self.is_costly(entry) && self.is_worth_threads(entry) {

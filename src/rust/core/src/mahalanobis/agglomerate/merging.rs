@@ -8,10 +8,9 @@ use super::candidates::{Candidate, Candidates};
 use super::entry::{EntryKind, QueueEntry};
 use super::tentative::PreparedMerge;
 use crate::error::Result;
-use crate::mahalanobis::screen::{ClusterFrame, Screen};
 use crate::merge::Merge;
 
-impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
+impl Agglomeration<'_> {
     /// Takes the head of the queue one step further.
     pub fn settle(&mut self, head: QueueEntry) -> Result<()> {
         if !self.has_owner(&head) {

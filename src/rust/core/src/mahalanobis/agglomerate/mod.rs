@@ -8,7 +8,8 @@
 //! distance is a merge. Since older clusters never change, only the new cluster of a merge is swept
 //! against all.
 //!
-//! The bounds come from a [`Screen`](super::screen::Screen) on some device. To keep it busy, the
+//! The bounds come from a [`Screen`](super::screen::Screen) on some device, which the caller makes
+//! ([`with_screens`]). To keep it busy, the
 //! merges that are probably the next ones are prepared together (`preparation`). A tentative merge
 //! depends on its two clusters only, so that it stays valid for as long as both are active. While
 //! the device works, the host looks further ahead (`lookahead`). Where threads search the screen,
@@ -23,16 +24,17 @@ mod lookahead;
 mod merging;
 mod one_problem;
 mod preparation;
-mod problems;
 mod queue;
 mod radius;
+mod side_by_side;
 mod spatial_order;
 mod successors;
 mod sweeps;
 mod tentative;
 mod work;
 
-pub use one_problem::agglomerate;
-pub use problems::agglomerate_all;
+pub use agglomeration::NewScreen;
+pub use one_problem::{merges_of, merges_on_cpu, with_cpu_screens, with_screens, DistinctProblem};
+pub use side_by_side::{side_by_side, Turn};
 pub use spatial_order::sort_spatially;
 pub use work::work;

@@ -1,65 +1,99 @@
-//! The merges of one problem.
+//! The merges of one problem: equal clusters first, then those of the others by distance.
 
-use super::agglomeration::Agglomeration;
+use super::agglomeration::{Agglomeration, NewScreen};
 use super::work::work;
 use crate::error::Result;
-use crate::mahalanobis::device::AgglomerationDevice;
 use crate::mahalanobis::duplicates::Deduplicated;
 use crate::mahalanobis::problem::{BoundingBox, Problem};
-use crate::mahalanobis::screen::ClusterFrame;
+use crate::mahalanobis::screen::cpu::CpuScreen;
+use crate::mahalanobis::screen::Screen;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// The merges that make one cluster of `problem`'s clusters, the `number`-th on this device, in
-/// order.
-///
-/// Takes about n²·p operations for centroid distances, n the number of different clusters, and
-/// O(n·p + c·p²) memory, c the largest number of clusters of several different members at a time.
+/// A problem whose merges are decided by distances: that of a caller, or the same with equal
+/// clusters united, whose merges are known.
+#[derive(Clone, Copy)]
+pub struct DistinctProblem<'p, 'x> {
+    pub problem: &'p Problem<'x>,
+    /// Of all observations.
+    pub bounding_box: &'p BoundingBox,
+    /// Where equal clusters are united.
+    united: Option<&'p Deduplicated<'x>>,
+}
+
+impl DistinctProblem<'_, '_> {
+    /// Whether the first merge, of this height, comes after those of equal clusters. If not, the
+    /// merges of this problem are of no use.
+    pub fn accepts(&self, height: f64) -> bool {
+        self.united.is_none_or(|united| united.accepts(height))
+    }
+}
+
+/// The merges that make one cluster of a problem's clusters, in order. Those of equal clusters need
+/// no search; `by_distance` makes the others, or `None` where it finds that the first one is not
+/// [accepted](DistinctProblem::accepts). Then it gets the problem as it is.
 ///
 /// # Errors
-/// `Error::Interrupt` when `monitor` says stop, and the errors of the device.
-pub fn agglomerate(
-    number: usize,
+/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` where there is not enough, and the
+/// errors of `by_distance`.
+pub fn merges_of(
     problem: &Problem,
-    device: &(impl AgglomerationDevice + ?Sized),
     monitor: &Monitor,
+    by_distance: impl Fn(DistinctProblem<'_, '_>) -> Result<Option<Vec<Merge>>>,
 ) -> Result<Vec<Merge>> {
-    let bounding_box = problem.bounding_box();
-    if let Some(distinct) = Deduplicated::new(problem, bounding_box.diagonal(), monitor)? {
-        monitor.advance(work(problem) - work(&distinct.problem));
-        let accepts = |height| distinct.accepts(height);
-        let (problem, boxed) = (&distinct.problem, &bounding_box);
-        if let Some(merges) = search(number, problem, boxed, device, accepts, monitor)? {
-            return Ok(distinct.join(merges));
+    let accepted = |distinct: DistinctProblem| {
+        if distinct.problem.clusters() == 1 {
+            return Ok(Some(Vec::new()));
+        }
+        let merges = by_distance(distinct)?;
+        Ok(merges.filter(|merges| distinct.accepts(merges[0].height)))
+    };
+    let bounding_box = &problem.bounding_box();
+    if let Some(united) = Deduplicated::new(problem, bounding_box.diagonal(), monitor)? {
+        monitor.advance(work(problem) - work(&united.problem));
+        let distinct = DistinctProblem {
+            problem: &united.problem,
+            bounding_box,
+            united: Some(&united),
+        };
+        if let Some(merges) = accepted(distinct)? {
+            return Ok(united.join(merges));
         }
     }
-    let merges = search(number, problem, &bounding_box, device, |_| true, monitor)?;
+    let merges = accepted(DistinctProblem {
+        problem,
+        bounding_box,
+        united: None,
+    })?;
     Ok(merges.expect("any height is accepted"))
 }
 
-/// The merges of a problem; `None` where the height of the first is not accepted.
-fn search(
-    number: usize,
-    problem: &Problem,
-    bounding_box: &BoundingBox,
-    device: &(impl AgglomerationDevice + ?Sized),
-    accepts: impl Fn(f64) -> bool,
+/// The merges of a problem by the generic algorithm, with bounds from screens that `new_screen`
+/// makes, each for a number of active clusters; `None` where the first is not accepted.
+///
+/// Takes about n²·p operations for centroid distances, n the number of clusters, and
+/// O(n·p + c·p²) memory, c the largest number of clusters of several different members at a time.
+///
+/// # Errors
+/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` where there is not enough, and the
+/// errors of the screens.
+pub fn with_screens(
+    distinct: DistinctProblem<'_, '_>,
+    new_screen: &NewScreen<'_>,
     monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
-    if problem.clusters() == 1 {
-        return Ok(Some(Vec::new()));
-    }
-    if let Some(merges) = device.grow(number, problem, bounding_box, monitor)? {
-        return Ok(accepts(merges[0].height).then_some(merges));
-    }
-    let new_screen = |active, frame: ClusterFrame| device.screen(number, problem, active, frame);
-    let mut state = Agglomeration::new(problem, bounding_box, &new_screen, monitor)?;
+    let DistinctProblem {
+        problem,
+        bounding_box,
+        ..
+    } = distinct;
+    let mut state = Agglomeration::new(problem, bounding_box, new_screen, monitor)?;
     state.start()?;
     while state.count() > 1 {
         let head = state.queue.take(0).expect("every active cluster is queued");
         state.settle(head)?;
         if let [first] = &state.merges[..] {
-            if !accepts(first.height) {
+            if !distinct.accepts(first.height) {
                 return Ok(None);
             }
         }
@@ -67,4 +101,29 @@ fn search(
     // Work that ended early when the monitor said stop is meaningless.
     monitor.check()?;
     Ok(Some(state.merges))
+}
+
+/// As [`with_screens`], with screens of the CPU, on the threads of the pool that this is called in.
+///
+/// # Errors
+/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` where there is not enough.
+pub fn with_cpu_screens(
+    distinct: DistinctProblem<'_, '_>,
+    monitor: &Monitor,
+) -> Result<Option<Vec<Merge>>> {
+    let slots = distinct.problem.clusters();
+    let new_screen =
+        |_, frame| -> Result<Box<dyn Screen>> { Ok(Box::new(CpuScreen::new(slots, frame))) };
+    with_screens(distinct, &new_screen, monitor)
+}
+
+/// The merges that make one cluster of a problem's clusters, in order, on the threads of the pool
+/// that this is called in.
+///
+/// # Errors
+/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` where there is not enough.
+pub fn merges_on_cpu(problem: &Problem, monitor: &Monitor) -> Result<Vec<Merge>> {
+    merges_of(problem, monitor, |distinct| {
+        with_cpu_screens(distinct, monitor)
+    })
 }

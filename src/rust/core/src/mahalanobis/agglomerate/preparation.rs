@@ -12,7 +12,7 @@ use super::successors::{ExpectedMerge, Finding, Preparer};
 use super::tentative::{PreparedMerge, TentativeMerge};
 use crate::error::Result;
 use crate::mahalanobis::screen::cpu::MIN_PARALLEL_COORDINATES;
-use crate::mahalanobis::screen::{ClusterFrame, Screen, ScreenAnswer, ScreenRequest};
+use crate::mahalanobis::screen::{ScreenAnswer, ScreenRequest};
 
 /// Most successors of a merge that are prepared with it. More make no difference (measured).
 const MOST_SUCCESSORS: usize = 4;
@@ -21,7 +21,7 @@ const MOST_SUCCESSORS: usize = 4;
 /// same time.
 const SHARES: usize = 4;
 
-impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
+impl Agglomeration<'_> {
     /// Prepares the merge of an entry and the probable next merges.
     pub fn prepare(&mut self, entry: &QueueEntry) -> Result<()> {
         self.forget_preparations();

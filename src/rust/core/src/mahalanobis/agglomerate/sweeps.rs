@@ -11,9 +11,7 @@ use super::entry::EntryKind;
 use super::spatial_order::{sort_spatially, SPATIAL_GROUP};
 use crate::dendrogram::overflow;
 use crate::error::Result;
-use crate::mahalanobis::screen::{
-    ClusterFrame, ClusterView, MeanPrecision, Screen, ScreenAnswer, ScreenRequest,
-};
+use crate::mahalanobis::screen::{ClusterView, MeanPrecision, ScreenAnswer, ScreenRequest};
 use crate::next_float::NextFloat;
 
 /// Fewest clusters that are sorted spatially. For fewer, sorting takes longer than it saves.
@@ -36,7 +34,7 @@ const COARSE_SAMPLE: usize = 1024;
 const PAIRS_BETWEEN_CHECKS: usize = 1 << 27;
 const DIMENSIONS_BETWEEN_CHECKS: usize = 64;
 
-impl<F: Fn(usize, ClusterFrame) -> Result<Box<dyn Screen>>> Agglomeration<'_, F> {
+impl Agglomeration<'_> {
     /// Sweeps all active clusters against each other and queues them, from scratch. Uses means in
     /// double precision where too many clusters are coarse.
     pub fn start(&mut self) -> Result<()> {

@@ -71,9 +71,9 @@ impl Shrink for ClusteringCase {
 
 /// A clustering whose values do not shrink, for whole numbers have ties.
 #[derive(Debug, Clone)]
-pub struct UntiedCase(pub ClusteringCase);
+pub struct UntiedClustering(pub ClusteringCase);
 
-impl Shrink for UntiedCase {
+impl Shrink for UntiedClustering {
     fn simpler(&self) -> Simpler<Self> {
         let rows = with_each(self, self.0.rows.fewer(), |case, rows| case.0.rows = rows);
         let options = self.0.simpler_options();

@@ -1,15 +1,13 @@
-//! A CPU whose screens count the requests that they answer and what they find for them.
+//! Screens of the CPU that count the requests that they answer and what they find for them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
 
-use crate::cpu::{Cpu, Device};
 use crate::error::Result;
 use crate::mahalanobis::screen::cpu::CpuScreen;
 use crate::mahalanobis::screen::{
     ClusterFrame, ClusterView, Screen, ScreenAnswer, ScreenRequest, ThreadedScreen,
 };
-use crate::mahalanobis::{AgglomerationDevice, Problem};
 use crate::roster::Roster;
 
 /// The counts of some screens.
@@ -20,6 +18,14 @@ pub struct Counts {
 }
 
 impl Counts {
+    /// An empty screen of the CPU, for clusters in slots below `slots`, that is counted here.
+    pub fn screen(&self, slots: usize, frame: ClusterFrame) -> Box<dyn Screen> {
+        Box::new(Counting {
+            screen: CpuScreen::new(slots, frame),
+            counts: self.clone(),
+        })
+    }
+
     fn add(&self, answer: &ScreenAnswer) {
         let candidates = answer.bounds.len();
         self.requests.fetch_add(1, Ordering::Relaxed);
@@ -34,46 +40,6 @@ impl Counts {
     /// Number of candidates in all answers.
     pub fn candidates(&self) -> usize {
         self.candidates.load(Ordering::Relaxed)
-    }
-}
-
-/// A CPU whose screens are all counted together.
-pub struct CountingDevice {
-    cpu: Cpu,
-    pub counts: Counts,
-}
-
-impl Default for CountingDevice {
-    fn default() -> Self {
-        Self {
-            cpu: Cpu::new(1).unwrap(),
-            counts: Counts::default(),
-        }
-    }
-}
-
-impl Device for CountingDevice {
-    fn name(&self) -> &'static str {
-        "counting"
-    }
-
-    fn cpu(&self) -> &Cpu {
-        &self.cpu
-    }
-}
-
-impl AgglomerationDevice for CountingDevice {
-    fn screen(
-        &self,
-        _: usize,
-        problem: &Problem,
-        _: usize,
-        frame: ClusterFrame,
-    ) -> Result<Box<dyn Screen>> {
-        Ok(Box::new(Counting {
-            screen: CpuScreen::new(problem.clusters(), frame),
-            counts: self.counts.clone(),
-        }))
     }
 }
 

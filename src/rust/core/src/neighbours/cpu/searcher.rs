@@ -7,7 +7,7 @@ use super::frames::frames;
 use super::open_query::{capacity, Answer, OpenQuery, Outcome};
 use super::reference_blocks::{ReferenceBlocks, LANES};
 use super::search_space::SearchSpace;
-use super::sweep::{sweep, SweepAnswer, Wanted, QUERIES};
+use super::sweep::{sweep, SweepAnswer, SweepLimits, QUERIES};
 use super::top_k::TopK;
 use crate::error::Result;
 use crate::memory;
@@ -247,9 +247,14 @@ impl<'a> CpuNeighbours<'a> {
     }
 
     /// The view of a query, and the limits of its sweep.
-    fn swept_query(&self, frame: &RowFrame, except: Except, open: &OpenQuery) -> (RowView, Wanted) {
+    fn swept_query(
+        &self,
+        frame: &RowFrame,
+        except: Except,
+        open: &OpenQuery,
+    ) -> (RowView, SweepLimits) {
         let (row, size) = self.space.row(open.index as usize);
-        let wanted = Wanted {
+        let wanted = SweepLimits {
             group: match except {
                 Except::Nothing => NO_GROUP,
                 Except::Itself => open.index,
@@ -272,7 +277,7 @@ impl<'a> CpuNeighbours<'a> {
     ) -> Result<Vec<Outcome>> {
         self.monitor.check()?;
         let frame = &screen.frame;
-        let queries: Vec<(RowView, Wanted)> = some
+        let queries: Vec<(RowView, SweepLimits)> = some
             .iter()
             .map(|open| self.swept_query(frame, request.except, open))
             .collect();

@@ -22,7 +22,7 @@ const KEYS_IN_ADVANCE: usize = 1024;
 
 /// The limits of the sweep for one query.
 #[derive(Debug, Clone, Copy)]
-pub struct Wanted {
+pub struct SweepLimits {
     /// References of this group are excluded.
     pub group: u32,
     /// Number of candidates to keep.
@@ -48,13 +48,13 @@ pub struct SweepQuery {
     /// Whether references within the limit were dropped; their keys are from the floor on.
     truncated: bool,
     threshold: Threshold,
-    /// The rest of [`Wanted::patience`].
+    /// The rest of [`SweepLimits::patience`].
     patience: usize,
 }
 
 impl SweepQuery {
-    fn new(frame: &RowFrame, view: Scalars, wanted: &Wanted) -> Self {
-        let &Wanted {
+    fn new(frame: &RowFrame, view: Scalars, wanted: &SweepLimits) -> Self {
+        let &SweepLimits {
             group,
             capacity,
             limit,
@@ -142,7 +142,7 @@ pub fn sweep(
     frame: &RowFrame,
     blocks: &ReferenceBlocks,
     groups: &[[u32; LANES]],
-    queries: &[(RowView, Wanted)],
+    queries: &[(RowView, SweepLimits)],
     first: usize,
 ) -> Vec<SweepAnswer> {
     let coordinates = tiles(frame.columns(), queries);
@@ -171,7 +171,7 @@ pub fn sweep(
 
 /// The coordinates of queries, interleaved within a tile; the last query is repeated where a tile
 /// is not full.
-fn tiles(columns: usize, queries: &[(RowView, Wanted)]) -> Vec<[f32; QUERIES]> {
+fn tiles(columns: usize, queries: &[(RowView, SweepLimits)]) -> Vec<[f32; QUERIES]> {
     let mut coordinates = Vec::with_capacity(queries.len().div_ceil(QUERIES) * columns);
     for tile in queries.chunks(QUERIES) {
         let view = |q: usize| &tile[q.min(tile.len() - 1)].0.values;
@@ -313,7 +313,7 @@ mod tests {
         run: impl FnOnce(SweepKernel<Squares>),
         frame: &RowFrame,
         (blocks, groups): (&ReferenceBlocks, &[[u32; LANES]]),
-        queries: &[(RowView, Wanted)],
+        queries: &[(RowView, SweepLimits)],
     ) -> Vec<SweepAnswer> {
         let coordinates = tiles(COLUMNS, queries);
         let mut found: Vec<SweepQuery> = queries
@@ -348,7 +348,7 @@ mod tests {
             .map(|block| std::array::from_fn(|lane| ((block * LANES + lane) % 4) as u32))
             .collect();
         let points = rows(13);
-        let wanted = |i: usize| Wanted {
+        let wanted = |i: usize| SweepLimits {
             group: i as u32 % 4,
             capacity: 9,
             limit: if i < 7 {
@@ -358,7 +358,7 @@ mod tests {
             },
             patience: 1000,
         };
-        let queries: Vec<(RowView, Wanted)> = (0..13)
+        let queries: Vec<(RowView, SweepLimits)> = (0..13)
             .map(|i| (frame.view(&points[i], 1.0), wanted(i)))
             .collect();
         let expected: Vec<Vec<u32>> = (0..13)

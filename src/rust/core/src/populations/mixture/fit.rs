@@ -31,9 +31,9 @@ fn rows_of_part(rows: usize, sums: usize) -> usize {
 /// The most bytes that [`fit()`] takes for so many rows, columns and populations.
 pub fn bytes_of_fit(rows: usize, p: usize, populations: usize) -> f64 {
     let squares = if rows < p + populations {
-        Squares::Diagonal
+        ProductsToSum::Diagonal
     } else {
-        Squares::All
+        ProductsToSum::All
     };
     let sums = populations * (p + squares.count(p));
     let parts = rows.div_ceil(rows_of_part(rows, sums));
@@ -90,21 +90,21 @@ pub fn fit(
     for first in firsts {
         means.extend((0..p).map(|j| x.part(j, first, 1)[0]));
     }
-    let data = Data {
+    let data = FitData {
         x,
         population,
         populations,
         monitor,
     };
-    let sums = cpu.install(|| data.sums(&means, Squares::None))?.sums;
+    let sums = cpu.install(|| data.sums(&means, ProductsToSum::None))?.sums;
     add_means(&mut means, &sums, p, &sizes);
 
     // Sums of squares about a point near the mean, then about the mean itself.
     let freedom: f64 = sizes.iter().map(|size| size - 1.0).sum();
     let squares = if freedom < p as f64 {
-        Squares::Diagonal
+        ProductsToSum::Diagonal
     } else {
-        Squares::All
+        ProductsToSum::All
     };
     let mut about = cpu.install(|| data.sums(&means, squares))?;
     let width = squares.width(p);
@@ -112,7 +112,7 @@ pub fn fit(
         let of_population = &mut about.squares[c * squares.count(p)..][..squares.count(p)];
         for i in 0..p {
             match squares {
-                Squares::All => {
+                ProductsToSum::All => {
                     let row = of_population[i * width..][..=i].iter_mut().zip(sums);
                     row.for_each(|(square, sum)| *square -= sums[i] * (sum / size));
                 }
@@ -137,7 +137,7 @@ pub fn fit(
         Shape::Variance(if variance > 0.0 { variance } else { 1.0 })
     };
     let (shape, singular) = match squares {
-        Squares::All => {
+        ProductsToSum::All => {
             let mut covariances = memory::room(MIXTURE, populations * packed_len(p))?;
             for row in about.squares.chunks_exact(p * width) {
                 (0..p).for_each(|i| covariances.extend_from_slice(&row[i * width..][..=i]));
@@ -214,18 +214,18 @@ fn regular(
 
 /// The products of differences to sum.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Squares {
+enum ProductsToSum {
     None,
     /// Only the squares of each column.
     Diagonal,
     All,
 }
 
-impl Squares {
+impl ProductsToSum {
     /// The length of a row of sums, whole registers.
     fn width(self, p: usize) -> usize {
         match self {
-            Squares::All => p.next_multiple_of(WIDEST),
+            ProductsToSum::All => p.next_multiple_of(WIDEST),
             _ => p,
         }
     }
@@ -233,9 +233,9 @@ impl Squares {
     /// The number of sums of a population.
     fn count(self, p: usize) -> usize {
         match self {
-            Squares::None => 0,
-            Squares::Diagonal => p,
-            Squares::All => p * self.width(p),
+            ProductsToSum::None => 0,
+            ProductsToSum::Diagonal => p,
+            ProductsToSum::All => p * self.width(p),
         }
     }
 }
@@ -247,7 +247,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn new(populations: usize, p: usize, squares: Squares) -> Result<Self> {
+    fn new(populations: usize, p: usize, squares: ProductsToSum) -> Result<Self> {
         Ok(Self {
             sums: memory::zeros(MIXTURE, populations * p)?,
             squares: memory::zeros(MIXTURE, populations * squares.count(p))?,
@@ -263,21 +263,21 @@ impl Sums {
     }
 }
 
-struct Data<'a> {
+struct FitData<'a> {
     x: &'a Columns<'a>,
     population: &'a [i32],
     populations: usize,
     monitor: &'a Monitor,
 }
 
-impl Data<'_> {
+impl FitData<'_> {
     /// The sums of all rows about the point `about` of each population, on the threads of the pool
     /// that it is called in.
-    fn sums(&self, about: &[f64], squares: Squares) -> Result<Sums> {
+    fn sums(&self, about: &[f64], squares: ProductsToSum) -> Result<Sums> {
         let (p, n) = (self.x.count(), self.x.rows());
         let rows = rows_of_part(n, self.populations * (p + squares.count(p)));
         let parts = (0..n).into_par_iter().step_by(rows).map(|first| {
-            let part = Part {
+            let part = RowsPart {
                 data: self,
                 about,
                 squares,
@@ -299,17 +299,17 @@ impl Data<'_> {
 }
 
 /// A part of the rows, row after row.
-struct Part<'a> {
-    data: &'a Data<'a>,
+struct RowsPart<'a> {
+    data: &'a FitData<'a>,
     about: &'a [f64],
-    squares: Squares,
+    squares: ProductsToSum,
     rows: std::ops::Range<usize>,
     /// Rows of the matrix, padded with zeros to whole registers.
     tile: Vec<f64>,
     sums: Sums,
 }
 
-impl WithSimd for Part<'_> {
+impl WithSimd for RowsPart<'_> {
     type Output = Result<Sums>;
 
     #[inline(always)]
@@ -349,12 +349,12 @@ impl WithSimd for Part<'_> {
                     .for_each(|(sum, value)| *sum += value);
                 let of_row = &mut sums.squares[c * squares.count(p)..][..squares.count(p)];
                 match squares {
-                    Squares::None => {}
-                    Squares::Diagonal => of_row
+                    ProductsToSum::None => {}
+                    ProductsToSum::Diagonal => of_row
                         .iter_mut()
                         .zip(&*row)
                         .for_each(|(sum, value)| *sum = value.mul_add(*value, *sum)),
-                    Squares::All => add_products(row, of_row),
+                    ProductsToSum::All => add_products(row, of_row),
                 }
             }
             data.monitor.advance(count as u64);

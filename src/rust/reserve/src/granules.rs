@@ -67,48 +67,30 @@ impl<const WORDS: usize> Granules<WORDS> {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use gmhclust_core::testing::Random;
 
     use super::*;
-    use crate::testing::shrink::{cases, for_all};
-    use crate::testing::Random;
-
-    #[derive(Debug, Clone)]
-    enum Step {
-        Take(usize),
-        /// One of those that are taken, if any is; they are counted round and round.
-        GiveBack(usize),
-    }
-
-    fn steps(random: &mut Random, _: usize) -> Vec<Step> {
-        let mut step = || {
-            if random.below(2) == 0 {
-                return Step::GiveBack(random.below(256));
-            }
-            let most = if random.below(4) == 0 { 130 } else { 6 };
-            Step::Take(1 + random.below(most))
-        };
-        (0..1_000).map(|_| step()).collect()
-    }
 
     #[test]
     fn taken_granules_do_not_overlap_and_free_ones_are_found() {
-        let refused = Cell::new(0);
-        for_all(20, cases(steps), |steps| {
+        let mut random = Random::of(91);
+        let mut refused = 0;
+        for _ in 0..20 {
             let mut granules = Granules::<4>::new();
             let mut used = [false; 256];
             let mut taken: Vec<(usize, usize)> = Vec::new();
-            for step in steps {
-                let count = match step {
-                    Step::Take(count) => count,
-                    Step::GiveBack(_) if taken.is_empty() => continue,
-                    Step::GiveBack(which) => {
-                        let (first, count) = taken.swap_remove(which % taken.len());
-                        granules.give_back(first, count);
-                        used[first..first + count].fill(false);
+            for _ in 0..1_000 {
+                if random.below(2) == 0 {
+                    if taken.is_empty() {
                         continue;
                     }
-                };
+                    let (first, count) = taken.swap_remove(random.below(taken.len()));
+                    granules.give_back(first, count);
+                    used[first..first + count].fill(false);
+                    continue;
+                }
+                let most = if random.below(4) == 0 { 130 } else { 6 };
+                let count = 1 + random.below(most);
                 if let Some(first) = granules.take(count) {
                     let place = &mut used[first..first + count];
                     assert!(place.iter().all(|used| !used));
@@ -117,11 +99,11 @@ mod tests {
                 } else {
                     let mut places = used.windows(count);
                     assert!(!places.any(|place| place.iter().all(|used| !used)));
-                    refused.set(refused.get() + 1);
+                    refused += 1;
                 }
             }
-        });
-        assert!(refused.get() > 100);
+        }
+        assert!(refused > 100, "{refused}");
     }
 
     #[test]

@@ -1,0 +1,65 @@
+//! Several problems at a time, one on each thread.
+
+use std::cmp::Reverse;
+
+use rayon::prelude::*;
+
+use super::work::work;
+use crate::cpu::Cpu;
+use crate::error::Result;
+use crate::mahalanobis::problem::Problem;
+use crate::memory;
+use crate::merge::Merge;
+use crate::monitor::Monitor;
+
+/// A problem whose turn has come.
+#[derive(Debug, Clone, Copy)]
+pub struct Turn<'p, 'x> {
+    pub problem: &'p Problem<'x>,
+    /// Its index among all problems.
+    pub index: usize,
+    /// Number of problems before it: the larger ones come first, so that none of them is last.
+    pub rank: usize,
+}
+
+/// The merges of each problem, by `merges_of`, several problems at a time on the threads of `cpu`.
+/// A single problem has all threads. The monitor learns of the work.
+///
+/// # Errors
+/// `Error::Memory` where there is too little for as many problems at a time, and the errors of
+/// `merges_of`.
+pub fn side_by_side(
+    problems: &[&Problem<'_>],
+    cpu: &Cpu,
+    monitor: &Monitor,
+    merges_of: impl Fn(Turn<'_, '_>) -> Result<Vec<Merge>> + Sync,
+) -> Result<Vec<Vec<Merge>>> {
+    let mut order: Vec<usize> = (0..problems.len()).collect();
+    order.sort_by_key(|&index| Reverse(problems[index].clusters()));
+    let largest = order.iter().take(cpu.threads());
+    let working = largest.map(|&index| problems[index].working_memory());
+    memory::check("the clustering needs", working.sum())?;
+    for problem in problems {
+        monitor.expect(work(problem));
+    }
+    let merges_at = |(rank, &index): (usize, &usize)| {
+        let problem = problems[index];
+        let turn = Turn {
+            problem,
+            index,
+            rank,
+        };
+        Ok((index, merges_of(turn)?))
+    };
+    let found: Vec<_> = if let [only] = &order[..] {
+        vec![cpu.install_awake(|| merges_at((0, only)))?]
+    } else {
+        let each = order.par_iter().enumerate().with_max_len(1);
+        cpu.install(|| each.map(merges_at).collect::<Result<_>>())?
+    };
+    let mut merges = vec![Vec::new(); problems.len()];
+    for (index, found) in found {
+        merges[index] = found;
+    }
+    Ok(merges)
+}

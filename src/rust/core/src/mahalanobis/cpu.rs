@@ -1,0 +1,18 @@
+//! Agglomeration on the CPU.
+
+use super::agglomerate::{merges_on_cpu, side_by_side};
+use super::device::AgglomerationDevice;
+use super::problem::Problem;
+use crate::cpu::Cpu;
+use crate::error::Result;
+use crate::merge::Merge;
+use crate::monitor::Monitor;
+
+impl AgglomerationDevice for Cpu {
+    fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        let problems: Vec<&Problem> = problems.iter().collect();
+        side_by_side(&problems, self, monitor, |turn| {
+            merges_on_cpu(turn.problem, monitor)
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! Problems in their ways, on several GPUs and the CPU beside them.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use gmhclust_core::error::Result;
+use gmhclust_core::mahalanobis::agglomerate::{
+    merges_of, merges_on_cpu, side_by_side, with_screens, DistinctProblem, Turn,
+};
+use gmhclust_core::mahalanobis::screen::cpu::CpuScreen;
+use gmhclust_core::mahalanobis::screen::{ClusterFrame, Screen};
+use gmhclust_core::mahalanobis::{Distance, Problem};
+use gmhclust_core::{Cpu, Merge, Monitor};
+use rayon::prelude::*;
+
+use super::in_blocks::InBlocks;
+use super::share::share_of_blocks;
+use super::two_parts::{merges_of_two_parts, Part};
+use super::way::{ways, Way};
+use crate::device::Device;
+use crate::handover::Handover;
+use crate::screen::CudaScreen;
+use crate::{blocks, policy, screen, tree};
+
+/// The devices that agglomerate, and the sizes from which on they do.
+pub struct Agglomerator<'a> {
+    pub devices: &'a [Arc<Device>],
+    pub cpu: &'a Cpu,
+    pub handover: &'a Handover,
+}
+
+impl Agglomerator<'_> {
+    /// The merges that make one cluster of each problem's clusters, in order.
+    ///
+    /// # Errors
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough,
+    /// `Error::Device` where a device fails.
+    pub fn agglomerate(
+        &self,
+        problems: &[Problem<'_>],
+        monitor: &Monitor,
+    ) -> Result<Vec<Vec<Merge>>> {
+        let ways = self.ways(problems, monitor)?;
+        let (in_blocks, others): (Vec<usize>, Vec<usize>) =
+            (0..problems.len()).partition(|&number| ways[number] == Way::Block);
+        let of_numbers = |numbers: &[usize]| -> Vec<&Problem> {
+            numbers.iter().map(|&number| &problems[number]).collect()
+        };
+        let sizes = self.tree_sizes(problems, &others, &ways);
+        let merge_others = || {
+            side_by_side(&of_numbers(&others), self.cpu, monitor, |turn| {
+                match ways[others[turn.index]] {
+                    Way::Cpu => merges_on_cpu(turn.problem, monitor),
+                    Way::Gpu | Way::Block => self.merges_on_gpu(turn, &sizes, monitor),
+                }
+            })
+        };
+        if in_blocks.is_empty() {
+            return merge_others();
+        }
+        // Before the threads of the CPU work on others: they gather the observations.
+        let gathered = of_numbers(&in_blocks);
+        let gathered = InBlocks::new(self.devices, &gathered, self.cpu, monitor)?;
+        merges_of_two_parts(
+            Part {
+                numbers: &in_blocks,
+                merges: || gathered.merges(monitor),
+            },
+            Part {
+                numbers: &others,
+                merges: merge_others,
+            },
+        )
+    }
+
+    /// The way of each problem.
+    ///
+    /// # Errors
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough.
+    fn ways(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Way>> {
+        let fewest = self.handover.block_problems;
+        if problems.len() < fewest {
+            return Ok(vec![Way::Gpu; problems.len()]);
+        }
+        let fits = |problem| Ok(blocks::fits(problem) && !blocks::is_tied(problem, monitor)?);
+        let (fit, threads) = self.cpu.install(|| {
+            let fit = problems.par_iter().map(fits).collect::<Result<Vec<bool>>>();
+            (fit, rayon::current_num_threads())
+        });
+        let has_tree = |problem: &Problem| self.has_tree(problem);
+        Ok(ways(problems, &fit?, fewest, threads, has_tree))
+    }
+
+    /// The number of clusters of each of the problems in `numbers`, in the order of their turns; 0
+    /// where a GPU makes no tree.
+    fn tree_sizes(&self, problems: &[Problem<'_>], numbers: &[usize], ways: &[Way]) -> Vec<usize> {
+        let size = |&number: &usize| {
+            let problem = &problems[number];
+            let tree = ways[number] == Way::Gpu && self.has_tree(problem);
+            (
+                problem.clusters(),
+                if tree { problem.clusters() } else { 0 },
+            )
+        };
+        let mut sizes: Vec<(usize, usize)> = numbers.iter().map(size).collect();
+        sizes.sort_by_key(|&(clusters, _)| Reverse(clusters));
+        sizes.into_iter().map(|(_, tree)| tree).collect()
+    }
+
+    /// The merges of a problem on one of the devices. `sizes` is of [`Self::tree_sizes`].
+    fn merges_on_gpu(
+        &self,
+        turn: Turn<'_, '_>,
+        sizes: &[usize],
+        monitor: &Monitor,
+    ) -> Result<Vec<Merge>> {
+        let devices = self.devices.len();
+        let device = &self.devices[turn.rank % devices];
+        merges_of(turn.problem, monitor, |distinct| {
+            let DistinctProblem {
+                problem,
+                bounding_box,
+                ..
+            } = distinct;
+            if self.has_tree(problem) {
+                let share = share_of_blocks(sizes, turn.rank, devices, self.cpu.threads());
+                if let Some(merges) = tree::grow(device, problem, bounding_box, share, monitor)? {
+                    return Ok(Some(merges));
+                }
+            }
+            let new_screen = |active, frame| self.screen(device, problem, active, frame);
+            with_screens(distinct, &new_screen, monitor)
+        })
+    }
+
+    /// Whether a device makes all merges of a problem, by all its blocks together.
+    fn has_tree(&self, problem: &Problem) -> bool {
+        let (at, clusters) = (self.handover, problem.clusters());
+        let enough = match problem.options.distance {
+            Distance::Centroid => clusters >= at.tree_clusters,
+            Distance::FullMahalanobis => {
+                let members = if problem.x.ncols() <= tree::FEW_COLUMNS {
+                    at.full_tree_members
+                } else {
+                    at.full_tree_members_of_many_columns
+                };
+                let has_many = problem.members.len() >= members
+                    && clusters >= policy::FULL_TREE_MEMBERS_CLUSTERS;
+                clusters >= at.full_tree_clusters || has_many
+            }
+        };
+        clusters > 1 && enough && tree::fits(problem)
+    }
+
+    /// An empty screen for a problem of which `active` clusters are left: that of a device, or of
+    /// the CPU where they are few.
+    fn screen(
+        &self,
+        device: &Arc<Device>,
+        problem: &Problem,
+        active: usize,
+        frame: ClusterFrame,
+    ) -> Result<Box<dyn Screen>> {
+        let (slots, least) = (problem.clusters(), self.handover.screen_clusters);
+        if active < least || !screen::fits(&frame) {
+            return Ok(Box::new(CpuScreen::new(slots, frame)));
+        }
+        let screen = CudaScreen::new(device, slots, active, least, frame)?;
+        Ok(Box::new(screen))
+    }
+}

@@ -1,0 +1,97 @@
+//! Problems in the thread blocks of several GPUs.
+
+use std::cmp::Reverse;
+use std::sync::Arc;
+
+use gmhclust_core::error::Result;
+use gmhclust_core::mahalanobis::Problem;
+use gmhclust_core::tasks::join;
+use gmhclust_core::{Cpu, Merge, Monitor};
+
+use crate::blocks::BlockProblems;
+use crate::device::Device;
+
+/// Problems that fit into a thread block each, on their way to the devices.
+pub struct InBlocks<'a> {
+    /// Of each device: the indices of its problems, and the problems.
+    shares: Vec<(Vec<usize>, BlockProblems<'a>)>,
+    /// Number of all problems.
+    count: usize,
+}
+
+impl<'a> InBlocks<'a> {
+    /// Gathers the observations of the problems on the threads of `cpu`, about the same work for
+    /// every device.
+    ///
+    /// # Errors
+    /// As [`BlockProblems::new`].
+    pub fn new(
+        devices: &[Arc<Device>],
+        problems: &[&'a Problem<'a>],
+        cpu: &'a Cpu,
+        monitor: &Monitor,
+    ) -> Result<Self> {
+        let shares = shares(problems, devices.len());
+        let gathered = devices.iter().zip(shares).map(|(device, share)| {
+            let mine = share.iter().map(|&index| problems[index]).collect();
+            let blocks = BlockProblems::new(device, mine, cpu, monitor)?;
+            Ok((share, blocks))
+        });
+        Ok(Self {
+            shares: gathered.collect::<Result<_>>()?,
+            count: problems.len(),
+        })
+    }
+
+    /// The merges of each problem, made on all devices at the same time.
+    ///
+    /// # Errors
+    /// As [`BlockProblems::merge`].
+    pub fn merges(self, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
+        let (shares, blocks): (Vec<_>, Vec<_>) = self.shares.into_iter().unzip();
+        let found: Vec<Vec<Vec<Merge>>> = std::thread::scope(|scope| {
+            let start = |mine: BlockProblems<'a>| scope.spawn(move || mine.merge(monitor));
+            let workers: Vec<_> = blocks.into_iter().map(start).collect();
+            workers.into_iter().map(join).collect::<Result<_>>()
+        })?;
+        let mut merges = vec![Vec::new(); self.count];
+        for (&index, found) in shares.iter().flatten().zip(found.into_iter().flatten()) {
+            merges[index] = found;
+        }
+        Ok(merges)
+    }
+}
+
+/// The indices of the problems of each device: sorted by size and dealt in turns.
+fn shares(problems: &[&Problem<'_>], devices: usize) -> Vec<Vec<usize>> {
+    let mut order: Vec<usize> = (0..problems.len()).collect();
+    order.sort_by_key(|&index| Reverse(problems[index].clusters()));
+    let share = |device| order.iter().copied().skip(device).step_by(devices);
+    (0..devices).map(|device| share(device).collect()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold};
+    use gmhclust_core::testing::observations;
+
+    use super::*;
+
+    #[test]
+    fn every_device_gets_problems_of_every_size() {
+        let x = observations((0..9).map(f64::from).collect(), 9, 1);
+        let options = Options {
+            threshold: 5.0,
+            subthreshold: Subthreshold::Mahal,
+            distance: Distance::Centroid,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let problem = |n: u32| Problem::of_observations(&x, (0..n).collect(), options);
+        let problems = [3, 9, 5, 7, 2].map(problem);
+        let problems: Vec<&Problem> = problems.iter().collect();
+        assert_eq!(shares(&problems, 1), [vec![1, 3, 2, 0, 4]]);
+        assert_eq!(shares(&problems, 2), [vec![1, 2, 4], vec![3, 0]]);
+        assert_eq!(shares(&problems[..1], 2), [vec![0], vec![]]);
+    }
+}

@@ -1,0 +1,144 @@
+//! The way in which each problem is merged.
+
+use std::cmp::Reverse;
+
+use gmhclust_core::mahalanobis::{Distance, Problem};
+
+use crate::policy;
+
+/// Where the merges of a problem are made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Way {
+    /// In a thread block of a GPU.
+    Block,
+    /// On the CPU alone, while thread blocks merge others.
+    Cpu,
+    /// On all of a GPU, as a tree or with a screen.
+    Gpu,
+}
+
+/// The way of each problem. Thread blocks merge those that `fit` into a block, if they are at least
+/// `fewest`, but for the largest ones; with 0, all of them. `threads` threads merge meanwhile those
+/// of the largest that have no tree (`has_tree`), by all blocks of a GPU together.
+pub fn ways(
+    problems: &[Problem<'_>],
+    fit: &[bool],
+    fewest: usize,
+    threads: usize,
+    has_tree: impl Fn(&Problem) -> bool,
+) -> Vec<Way> {
+    let mut ways = vec![Way::Gpu; problems.len()];
+    let size = |number: usize| problems[number].clusters();
+    let mut fitting: Vec<usize> = (0..problems.len()).filter(|&i| fit[i]).collect();
+    fitting.sort_by_key(|&number| Reverse(size(number)));
+    let largest = match fitting.first() {
+        Some(&number) if fitting.len() >= fewest => &problems[number],
+        _ => return ways,
+    };
+    let block_per_core = match largest.options.distance {
+        Distance::Centroid => policy::BLOCK_PER_CORE,
+        Distance::FullMahalanobis => policy::FULL_BLOCK_PER_CORE,
+    };
+    let trees = has_tree(largest);
+    let has_tree = |size| trees && size >= policy::TREE_BESIDE_BLOCKS_CLUSTERS;
+    let sizes: Vec<usize> = fitting.iter().map(|&number| size(number)).collect();
+    let front = match fewest {
+        0 => 0,
+        _ => front_to_leave(&sizes, has_tree, threads, block_per_core),
+    };
+    let (left, in_blocks) = fitting.split_at(front);
+    for &number in in_blocks {
+        ways[number] = Way::Block;
+    }
+    for &number in left {
+        if !has_tree(size(number)) {
+            ways[number] = Way::Cpu;
+        }
+    }
+    ways
+}
+
+/// Divides problems of these sizes, in decreasing order, of which `has_tree` tells which ones all
+/// blocks together make a tree of: returns the number of those at the front that thread blocks
+/// should not merge. Beside the blocks, which make the largest of the others last as long as they
+/// do, `threads` threads merge those at the front that have no tree. A problem takes time by the
+/// square of its size, in a block `block_per_core` times as long.
+fn front_to_leave(
+    sizes: &[usize],
+    has_tree: impl Fn(usize) -> bool,
+    threads: usize,
+    block_per_core: f64,
+) -> usize {
+    let (mut on_cpu, mut longest) = (0.0, 0.0f64);
+    let times = sizes.iter().map(|&size| {
+        let alone = (size * size) as f64;
+        let time = (block_per_core * alone)
+            .max(on_cpu / threads as f64)
+            .max(longest);
+        if !has_tree(size) {
+            on_cpu += alone;
+            longest = longest.max(alone);
+        }
+        time
+    });
+    let shortest = times.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
+    shortest.map_or(0, |(front, _)| front)
+}
+
+#[cfg(test)]
+mod tests {
+    use gmhclust_core::mahalanobis::{Options, Subthreshold};
+    use gmhclust_core::testing::observations;
+
+    use super::*;
+
+    #[test]
+    fn problems_that_would_keep_a_block_too_long_are_left_to_others() {
+        let no_tree = |_| false;
+        // A block takes as long for 100 as for any number of them.
+        assert_eq!(front_to_leave(&[100; 50], no_tree, 8, 2.0), 0);
+        // One that is much larger takes less time on a core.
+        let mut sizes = [10; 50];
+        sizes[0] = 600;
+        assert_eq!(front_to_leave(&sizes, no_tree, 8, 2.0), 1);
+        assert_eq!(front_to_leave(&sizes, |size| size > 500, 8, 2.0), 1);
+        // More threads take more.
+        let sizes: Vec<usize> = (1..=100).rev().map(|size| 10 * size).collect();
+        let [two, sixteen] = [2, 16].map(|threads| front_to_leave(&sizes, no_tree, threads, 2.0));
+        assert!(0 < two && two < sixteen && sixteen < 50, "{two}, {sixteen}");
+        assert_eq!(front_to_leave(&[], no_tree, 2, 2.0), 0);
+    }
+
+    #[test]
+    fn blocks_merge_many_small_problems_and_threads_those_that_are_much_larger() {
+        let x = observations((0..6000).map(f64::from).collect(), 6000, 1);
+        let options = Options {
+            threshold: 5.0,
+            subthreshold: Subthreshold::Mahal,
+            distance: Distance::Centroid,
+            normalize: false,
+            apriori_intra: true,
+        };
+        let problem = |n: u32| Problem::of_observations(&x, (0..n).collect(), options);
+        let sizes = [10, 12, 600, 11, 10, 10, 5000, 10, 10];
+        let problems: Vec<Problem> = sizes.into_iter().map(problem).collect();
+        let mut fit = [true; 9];
+        fit[1] = false;
+        // The numbers of the problems in blocks, and of those on the CPU.
+        let divided = |fit: &[bool], fewest, has_tree| {
+            let ways = ways(&problems, fit, fewest, 4, |_| has_tree);
+            let that_go = |way| -> Vec<usize> { (0..9).filter(|&i| ways[i] == way).collect() };
+            (that_go(Way::Block), that_go(Way::Cpu))
+        };
+        let but_one = vec![0, 2, 3, 4, 5, 7, 8];
+        assert_eq!(divided(&fit, 8, false), (but_one, vec![6]));
+        // Where all blocks together make a tree of that, the next one decides.
+        assert_eq!(divided(&fit, 8, true), (vec![0, 3, 4, 5, 7, 8], vec![2]));
+        assert_eq!(divided(&fit, 9, true), (vec![], vec![]));
+        assert_eq!(
+            divided(&fit, 0, true),
+            (vec![0, 2, 3, 4, 5, 6, 7, 8], vec![])
+        );
+        assert_eq!(divided(&[false; 9], 0, true), (vec![], vec![]));
+    }
+}
