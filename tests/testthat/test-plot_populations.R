@@ -102,7 +102,7 @@ test_that("wrong arguments are refused", {
   refused(plot_populations(x, x), "`tree` is a numeric matrix")
   refused(plot_populations(h, x[1:9, ]), "`x` has 9 rows; the tree has 1000 leaves")
   refused(plot_populations(h, x, 1:3), "`populations` has length 3")
-  refused(plot_populations(h, x, rep(1:2, 500)), "`populations` are no clusters of `tree`")
+  refused(plot_populations(h, x, rep(1:2, 500)), "`populations` are not clusters of `tree`")
   refused(plot_populations(h, x, gates = gate[-1]), "`gates` has length 999")
   refused(plot_populations(h, x, samples = list(1)), "`samples` is a list")
   refused(plot_populations(h, x, engine = "ggplot"), "`engine` is \"ggplot\"")
