@@ -1,58 +1,61 @@
-#' Populations in objects of other packages
+#' Add populations to objects of other packages
 #'
-#' Writes the population of each cell into the object that the cells are from, where other packages
-#' look for it: CATALYST in a `SingleCellExperiment`, programs for FCS files in a channel.
+#' Writes the population of each cell into the object of the cells, in the form that other packages
+#' read: in a `SingleCellExperiment` for CATALYST, and in a channel for programs for FCS files.
 #'
 #' @param x A `SingleCellExperiment`, or a `flowFrame` or `flowSet` of package \pkg{flowCore}.
 #' @param populations Populations, from [cut_populations()], [name_populations()] or `predict()`; or
-#'   population numbers from 1, 0 for none. One for each cell, in the order of [observations()]; or,
-#'   for a `SingleCellExperiment`, one for each leaf of `tree`.
-#' @param tree `NULL`, or the tree that was cut, to add its nested cuts.
-#' @param k The numbers of populations of the nested cuts. `NULL` means 2 to 20, or as many as the
-#'   tree has. They have at least as many members as `populations` have by `min_members`.
-#' @param rest The cells of no population in the nested cuts: `"none"` makes them a further cluster;
-#'   `"nearest"` gives them the nearest population, for which the columns of `x` must be the
-#'   observations of the tree, see `...`. In `populations` they are as these have them.
-#' @param ... Arguments of methods; for a `SingleCellExperiment` and `rest = "nearest"`, those of
-#'   [observations()] with which the tree was made, for example `assay = "exprs"`.
+#'   population numbers from 1, 0 for none. They have an element for each cell, in the order of
+#'   [observations()]; or, for a `SingleCellExperiment`, an element for each leaf of `tree`.
+#' @param tree `NULL`, or the tree of the populations, to add nested cuts of it.
+#' @param k The numbers of populations of the nested cuts. `NULL` means 2 to 20, or up to the number
+#'   of populations in the tree if it has fewer than 20. The minimum size of their populations is
+#'   the `min_members` of `populations`.
+#' @param rest What to do with cells in no population of a nested cut: `"none"` makes them an
+#'   additional cluster; `"nearest"` assigns them to the nearest population, which requires that the
+#'   columns of `x` are the observations of the tree, see `...`. `populations` themselves do not
+#'   change.
+#' @param ... Arguments of methods; for a `SingleCellExperiment` and `rest = "nearest"`, the
+#'   arguments of [observations()] with which the tree was made, for example `assay = "exprs"`.
 #'
 #' @section CATALYST:
 #' Functions of \pkg{CATALYST} take a clustering by name: `plotExprHeatmap(x, by = "cluster_id", k =
-#' "meta8")`. They find it in the data frame `metadata(x)$cluster_codes`, in the row of the cell's
-#' `colData(x)$cluster_id`. All its columns are factors:
+#' "meta8")`. They look up the clustering in the data frame `metadata(x)$cluster_codes`, in the row
+#' of the cell's `colData(x)$cluster_id`. All columns of this data frame are factors:
 #' \describe{
-#'   \item{`base`}{only with `tree`, in the place of the codes of the self-organizing map: the cells
-#'     that have the same population in all other columns, numbered.}
+#'   \item{`base`}{only with `tree`; it replaces the codes of the self-organizing map. Cells with
+#'     the same population in all other columns have the same number.}
 #'   \item{`meta2`, `meta3`, ...}{only with `tree`: the populations of `cut_populations(tree, k)`,
-#'     by number. With `rest = "nearest"`, cells of no population get the nearest one of the finest
-#'     cut, and that of the coarser cuts which contains it.}
+#'     by number. With `rest = "nearest"`, cells in no population are assigned to the nearest
+#'     population of the finest cut, and to the populations of coarser cuts that contain it.}
 #'   \item{`population`}{`populations`, by name.}
 #' }
 #'
-#' Cells of no population have the last level, `"none"`, because these functions fail with missing
-#' values. They count as one more cluster: `filterSCE(x, cluster_id != "none", k = "population")`
-#' leaves them out. Clusterings of an earlier call, or of `CATALYST::cluster()`, are replaced, and
-#' `SOM_codes` and `delta_area` are removed, since they belong to these.
+#' Cells in no population have the last level, `"none"`, because functions of CATALYST fail with
+#' missing values. These cells count as one more cluster: `filterSCE(x, cluster_id != "none", k =
+#' "population")` leaves them out. Clusterings of an earlier call, or of `CATALYST::cluster()`, are
+#' replaced, and `SOM_codes` and `delta_area` are removed, since they belong to the replaced
+#' clusterings.
 #'
-#' If `rowData(x)$marker_class` is missing and the populations know their columns, these are made
-#' `"type"`, all others `"state"`, as `CATALYST::cluster()` does. The plots also need the sample of
-#' each cell as `x$sample_id`, and transformed values as assay `"exprs"`; `CATALYST::prepData()`
-#' makes both.
+#' If `rowData(x)$marker_class` is missing and the populations have a model, the columns of the
+#' model get the class `"type"` and all other rows of `x` the class `"state"`, as
+#' `CATALYST::cluster()` does. The plots also need the sample of each cell as `x$sample_id`, and
+#' transformed values as assay `"exprs"`; `CATALYST::prepData()` provides both.
 #'
 #' `diffcyt::diffcyt(x, clustering_to_use = "population", ...)` takes the same object.
 #'
 #' @section Flow cytometry:
 #' A channel `population` with the number of each cell, 0 for none, is appended by flowCore's
-#' `fr_append_cols()`. Names of populations are keywords `POPULATION1`, `POPULATION2`, ... The
-#' populations of a `flowSet` are those of its samples, one after the other, as in [observations()].
-#' `write.FCS()` writes channel and keywords; [observations()] leaves out the channel when it reads
-#' them again. A `cytoframe` or `cytoset` must be converted before.
+#' `fr_append_cols()`. Names of populations are stored as keywords `POPULATION1`, `POPULATION2`, ...
+#' For a `flowSet`, `populations` has the cells of all samples, one sample after the other, as in
+#' [observations()]. `write.FCS()` writes the channel and the keywords; [observations()] leaves out
+#' the channel by default. Convert a `cytoframe` or `cytoset` first.
 #'
 #' @return `x` with the populations.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `x` is of another class, if `populations` do not
-#' fit it, if `tree` has fewer populations than `k`, if a channel of the name is there already, or
-#' if a package is missing.
+#' fit `x`, if `tree` has fewer populations than `k`, if `x` already has a channel `population`, or
+#' if a package is not installed.
 #' @seealso [cut_populations()], [name_populations()], [count_populations()]
 #' @references
 #' Nowicka M, Krieg C, Crowell HL, et al. (2017). CyTOF workflow: differential discovery in
@@ -66,7 +69,7 @@
 #'   )
 #'   tree <- gmhclust(sce, threshold = 50, assay = "exprs")
 #'   population <- name_populations(cut_populations(tree, 6, min_members = 20), c("CD4 T" = 1))
-#'   sce <- add_populations(sce, population, tree = h, k = 2:8)
+#'   sce <- add_populations(sce, population, tree = tree, k = 2:8)
 #'
 #'   codes <- S4Vectors::metadata(sce)$cluster_codes
 #'   head(codes[c("base", "meta2", "meta4", "meta8", "population")])
@@ -119,8 +122,8 @@ needs_experiment <- "it must be a valid SingleCellExperiment: see validObject()"
 
 # nolint end
 
-# The population of each of n cells. If `tree` is the top of another, its leaves are several cells
-# each.
+# The population of each of n cells. If `tree` is the top of a tree, each of its leaves stands for
+# several cells.
 numbers_of_cells <- function(number, populations, tree, n, call) {
   if (!is.null(tree)) {
     check_tree(tree, "tree", call)
@@ -139,16 +142,17 @@ numbers_of_cells <- function(number, populations, tree, n, call) {
   number
 }
 
-# A factor of the populations of cells, with a last level "none" if there are cells in none.
+# A factor of the populations of cells, with a last level "none" if some cells are in no population.
 with_none <- function(number, names) {
   levels <- c(names, if (any(number == 0L)) "none")
   codes <- ifelse(number == 0L, length(names) + 1L, number)
   structure(codes, levels = levels, class = "factor")
 }
 
-# A list of the `table` of clusterings, factors of cells, and the code of each `cell` in its first
-# column: cells with the same clusters in all of them share a row. A single clustering is its own
-# code.
+# Codes of cells for CATALYST. `clusterings` is a list of factors, each with the cluster of each
+# cell. Returns a list: the `table` has a row for each combination of clusters that occurs, and the
+# code of the row in its first column; `cell` has the code of each cell. A single clustering is its
+# own code.
 cluster_codes <- function(clusterings) {
   if (length(clusterings) == 1) {
     levels <- levels(clusterings[[1]])
@@ -172,7 +176,7 @@ cluster_codes <- function(clusterings) {
 }
 
 # The cuts of a tree into k populations, for each k, as factors of cells named "meta2", "meta3", ...
-# `data` are those of data_of_leaves() if the rest is to get the nearest population, else NULL.
+# `data` is the value of data_of_leaves() to assign the rest to the nearest populations, else NULL.
 nested_cuts <- function(tree, k, min_members, data, call) {
   members <- leaf_members(tree)
   check_memory("finding populations in a tree needs", bytes_per_leaf * length(members), call)
@@ -190,7 +194,7 @@ nested_cuts <- function(tree, k, min_members, data, call) {
   }
   k <- check_nested_counts(k, condensed, least, call)
   last <- seq_len(2L * max(k) - 1L)
-  # By leaf: the last cluster of the condensed tree in it, before it falls off.
+  # For each leaf, the last cluster of the condensed tree that contains it, before it falls off.
   inside <- leaves_inside(nodes, condensed$node[last])
   first <- first_leaves(inside, condensed$parent[last])
   if (!is.null(data)) inside <- nearest_inside(inside, condensed, max(k), data, call)
@@ -199,7 +203,7 @@ nested_cuts <- function(tree, k, min_members, data, call) {
     chosen <- top_clusters(condensed, k)
     chosen <- chosen[order(-nodes$size[condensed$node[chosen]], first[chosen])]
     number <- match(last, chosen, nomatch = 0L)
-    # Parents come first.
+    # Parents come before their children.
     for (cluster in last[-1]) {
       if (number[cluster] == 0L) number[cluster] <- number[condensed$parent[cluster]]
     }
@@ -209,7 +213,7 @@ nested_cuts <- function(tree, k, min_members, data, call) {
   cuts
 }
 
-# CATALYST makes as many metaclusters by default.
+# Maximum k of the nested cuts by default: the default number of metaclusters of CATALYST.
 most_nested_cuts <- 20L
 
 check_nested_counts <- function(k, condensed, least, call) {
@@ -220,7 +224,7 @@ check_nested_counts <- function(k, condensed, least, call) {
   sort(unique(as.integer(k)))
 }
 
-# The first leaf in each cluster of the condensed tree, those below it included.
+# The first leaf in each cluster of the condensed tree, including the clusters below it.
 first_leaves <- function(inside, parent) {
   first <- match(seq_along(parent), inside, nomatch = length(inside) + 1L)
   for (cluster in rev(seq_along(parent)[-1])) {
@@ -230,7 +234,7 @@ first_leaves <- function(inside, parent) {
   first
 }
 
-# `inside` with the nearest of the k populations for leaves in none of them.
+# `inside`, but a leaf in none of the k populations gets the cluster of the nearest population.
 nearest_inside <- function(inside, condensed, k, data, call) {
   chosen <- top_clusters(condensed, k)
   population <- match(inside, chosen, nomatch = 0L)
@@ -324,7 +328,7 @@ with_channel <- function(frame, number, names, call) {
   channels <- colnames(flow_expressions(frame, call))
   if (population_channel %in% channels) {
     refuse("x", paste("has a channel", quoted(population_channel)),
-           "take it out or rename it before", call)
+           "remove or rename it first", call)
   }
   marked <- flowCore::fr_append_cols(frame, matrix(
     as.double(number), dimnames = list(NULL, population_channel)

@@ -1,22 +1,22 @@
 # gknn() in blocks, for data larger than memory or several processes. The queries are split into
 # blocks of rows, and each block of queries is compared with all references.
 #
-# `search` is a list of the values that all blocks share: `x`, `query`, `own` (the row numbers in x
-# of the rows of `query`, for a subset of x as the queries; else NULL), `k`, `metric`, `device` (see
+# `search` is a list of the values that all blocks share: `x`, `query`, `own` (the row numbers of
+# the queries in x, if the queries are a subset of x; else NULL), `k`, `metric`, `device` (see
 # check_device()), `get_distance`, `packages` (needed to read the rows), `files` (for the result, or
 # NULL), `progress` (a progress bar, or NULL), and `kept` (an environment in which a process keeps
 # prepared points for its next block).
 
-# Most queries per block. The search for this many takes a GPU much longer than the preparation of
-# all references, which is repeated for each block.
+# Maximum number of queries per block. A GPU takes much longer to search for this number of queries
+# than to prepare all references, which is repeated for each block.
 max_block_rows <- 250000
 
-# Fewest queries per block. Several workers get smaller blocks, so that they finish together, but
-# not smaller than this.
+# Minimum number of queries per block. Several workers get smaller blocks, so that they finish
+# together, but each block repeats the preparation of all references.
 min_block_rows <- 1000
 
-# gknn() in blocks of `block_rows` queries; NULL chooses the number. Returns an object of class
-# "gknn_files" if `output` is given, else the list that gknn() returns.
+# gknn() in blocks of `block_rows` queries; NULL means the default number. Returns an object of
+# class "gknn_files" if `output` is given, else the list that gknn() returns.
 gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) {
   search$kept <- new.env(parent = emptyenv())
   lock <- NULL
@@ -54,7 +54,8 @@ gknn_in_blocks <- function(search, block_rows, output, workers, progress, call) 
   join_blocks(found, c("index", if (search$get_distance) "distance"), nrow(queries), call)
 }
 
-# The neighbours of all blocks, a list of `parts`. The blocks of a part are freed as it is joined.
+# Binds the neighbours of all blocks by rows: a list of `parts`. The blocks of a part are freed when
+# the part is bound.
 join_blocks <- function(found, parts, n, call) {
   if (length(found) == 1) return(found[[1]][parts])
   nn <- list()
@@ -90,7 +91,7 @@ joint_progress <- function(total, what, envir = parent.frame()) {
   )
 }
 
-# The parameters of a search. A call may resume an earlier search if these are equal.
+# The parameters of a search. A call may resume an earlier search if their parameters are equal.
 search_parameters <- function(search, digests) {
   queries <- if (is.null(search$query)) search$x else search$query
   list(
@@ -151,9 +152,9 @@ search_block <- function(rows, search) {
   if (search$get_distance) found else found["index"]
 }
 
-# Updates the neighbours `found` for a block of queries, NULL at first, with those in a block of
-# references. The references are the first `references` points; their numbers begin at `first`. The
-# queries are the points among[1] to among[2].
+# Updates the neighbours `found` of a block of queries (NULL at first) with the neighbours in a
+# block of references. The references are the first `references` points; their row numbers begin at
+# `first`. The queries are the points among[1] to among[2].
 update_block <- function(found, rows, search, points, references, first, among) {
   queries <- seq.int(rows[1], rows[2])
   block <- list(
@@ -169,7 +170,7 @@ update_block <- function(found, rows, search, points, references, first, among) 
   found
 }
 
-# Prepares a block of references, followed by queries, for update_block(). The value is that of
+# Prepares a block of references, followed by queries, for update_block(). Returns the value of
 # job_gknn_points(): the points, which gknn_release() frees, the numbers of rows that may have no
 # distance, and digests.
 prepare_points <- function(x, query, digest, search, call = NULL) {

@@ -1,8 +1,9 @@
 #' Check that a tree is valid
 #'
-#' Checks an object of class `hclust` from any source. In a valid tree, every observation and every
-#' cluster but the last is merged exactly once, after it was formed; heights are finite; `order` is
-#' a permutation of the leaves without crossing branches; and the lengths of all components agree.
+#' Checks an object of class `hclust` from any source. In a valid tree, every observation, and every
+#' cluster except the last, is merged exactly once, and a cluster is merged only after it was
+#' formed; heights are finite; `order` is a permutation of the leaves without crossing branches; and
+#' the lengths of all components agree.
 #'
 #' Decreasing heights are valid, because some linkages have inversions; see [make_monotone()]. The
 #' time is proportional to the number of observations.

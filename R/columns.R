@@ -1,31 +1,33 @@
-# Columns that would spoil a clustering without a word: those that make every covariance singular,
-# and those whose values are too close together or too far from 0 for double precision.
+# Columns that would silently spoil a clustering: columns that make every covariance singular, and
+# columns whose values are too close together or too far from 0 for double precision.
 
-# Most rows of the sample by which redundant columns are looked for, unless there are many columns.
+# Number of rows in the sample in which redundant columns are searched; with many columns, the
+# sample is larger (4 rows per column).
 sampled_rows <- 1000L
 
-# A column is explained by others if the rest is at most this share of its spread. Single precision,
-# in which many files hold their values, rounds sums to some 1e-7.
+# A column is redundant if a linear combination of other columns predicts it to within this share of
+# its spread. It is above the rounding error of sums in single precision, some 1e-7, because many
+# files store values in single precision.
 dependence_tolerance <- 1e-6
 
-# The redundant columns of x: a list of their numbers `columns`, and of `constant`, whether each is
-# constant; the others are linear combinations of columns that stay. Either may fail for a few rows:
-# one in a hundred, but fewer than 2 p, which define no covariance. Columns on any scale count
-# alike.
+# The redundant columns of x: a list of their numbers, `columns`, and of whether each is `constant`;
+# columns that are not constant are linear combinations of columns that stay. A few rows may be
+# exceptions: one in a hundred, but fewer than 2 p, which define no covariance. The result does not
+# depend on the scale of columns.
 #
 # The time for data without such columns does not depend on the number of rows: a sample of full
-# rank proves that the data have it. What looks redundant in a part of the sample is checked on all
-# rows.
+# rank proves that the data have full rank. A column that looks redundant in a part of the sample is
+# checked on all rows.
 redundant_columns <- function(x) {
   n <- nrow(x)
   p <- ncol(x)
   none <- list(columns = integer(0), constant = logical(0))
-  # With so few rows every covariance is singular.
+  # With n <= p rows, every covariance is singular.
   if (p < 2 || n <= p) return(none)
   exceptions <- if (n < 20) 0 else min(max(1, n %/% 100), 2 * p - 1)
   rows <- unique(round(seq(1, n, length.out = min(n, max(sampled_rows, 4 * p)))))
   sample <- scaled_sample(x[rows, , drop = FALSE])
-  # A relation that fails for a few rows holds in parts without these.
+  # A relation with a few exceptions holds in a part without these rows, so each part is searched.
   parts <- max(1, min(8, length(rows) %/% (2 * p + 2)))
   is_left <- rep(TRUE, p)
   is_constant <- logical(p)
@@ -64,8 +66,8 @@ scaled_sample <- function(values) {
 # `column`, and the `weights`, 1 for the column itself, by which the columns add up to a constant.
 dependent_columns <- function(values) {
   values <- values - rep(colMeans(values), each = nrow(values))
-  # LINPACK's, because its tolerance is a share of each column's own norm, and it moves dependent
-  # columns behind the others.
+  # LINPACK's QR, because its tolerance is a share of each column's own norm, and because it moves
+  # dependent columns to the end.
   factors <- qr(values, tol = dependence_tolerance)
   rank <- factors$rank
   if (rank == ncol(values)) return(list())
@@ -76,7 +78,7 @@ dependent_columns <- function(values) {
       weights[factors$pivot[seq_len(rank)]] <-
         -backsolve(triangle[, seq_len(rank), drop = FALSE], triangle[, j])
     }
-    # What rounding leaves of a weight of 0.
+    # Weights of 0, up to rounding.
     weights[abs(weights) < dependence_tolerance] <- 0
     weights[factors$pivot[j]] <- 1
     list(column = factors$pivot[j], weights = weights)
@@ -84,7 +86,7 @@ dependent_columns <- function(values) {
 }
 
 # Whether columns add up to a constant, by `weights` in units of the sample, 1 for `column`, in all
-# rows of x but at most so many `exceptions`.
+# rows of x, with at most this number of `exceptions`.
 is_relation <- function(x, weights, column, sample, exceptions) {
   used <- which(weights != 0)
   rounding <- 16 * .Machine$double.eps * sum(abs(weights) * (abs(sample$centre) / sample$unit + 1))
@@ -104,23 +106,22 @@ is_relation <- function(x, weights, column, sample, exceptions) {
 
 redundant_choices <- c("drop", "keep")
 
-# A list of x without its redundant columns, `x`, and of their names, `left_out`, which a message
-# tells, too.
+# A list: `x` without its redundant columns, and `left_out`, their names. A message names them, too.
 drop_redundant <- function(x, arg, call) {
   found <- redundant_columns(x)
   if (length(found$columns) == 0) return(list(x = x))
   left_out <- as.character(column_names(x, found$columns, quote = FALSE))
   tell_user(
     "redundant",
-    paste0(redundant_text(x, found, arg), "left out, because no covariance with ",
-           ngettext(length(left_out), "it", "them"), " has an inverse; redundant = \"keep\" keeps ",
-           ngettext(length(left_out), "it", "them")),
+    paste0(redundant_text(x, found, arg), "left out, because with ",
+           ngettext(length(left_out), "it", "them"), " every covariance is singular; ",
+           "redundant = \"keep\" keeps ", ngettext(length(left_out), "it", "them")),
     call
   )
   list(x = x[, -found$columns, drop = FALSE], left_out = left_out)
 }
 
-# Tells of redundant columns that mhclust() keeps, as mhca does.
+# Gives the message about redundant columns, which mhclust() keeps, as mhca does.
 tell_redundant <- function(x, arg, call) {
   found <- redundant_columns(x)
   if (length(found$columns) == 0) return(invisible())
@@ -141,8 +142,8 @@ redundant_text <- function(x, found, arg) {
          if (several) " were " else " was ")
 }
 
-# Tells how many merges made full-size clusters without an inverse of their covariance, if it is a
-# relevant share.
+# Gives a message with the number of merges to full-size clusters with a singular covariance, if
+# their share is relevant.
 tell_singular <- function(settings, call) {
   singular <- settings$singular
   if (singular == 0 || singular < relevant_share * settings$full_size) return(invisible())
@@ -151,24 +152,24 @@ tell_singular <- function(settings, call) {
     paste0(
       "the covariance of the cluster was singular in ", shown_count(singular), " of the ",
       shown_count(settings$full_size), " merges to clusters of at least ",
-      shown_count(settings$threshold), " members, which so have the Euclidean metric: because of ",
-      "many equal values, or a threshold of at most as many members as columns (`warn = FALSE` ",
-      "turns this message off)"
+      shown_count(settings$threshold), " members, so these clusters have the Euclidean metric. ",
+      "The reason may be many equal values, or a threshold that does not exceed the number of ",
+      "columns (`warn = FALSE` turns this message off)"
     ),
     call
   )
 }
 
-# The least share of singular covariances to tell of: single ones are normal for rounded values.
+# Minimum share of singular covariances for a message: a few are normal for rounded values.
 relevant_share <- 0.01
 
 # ---- the range of double precision --------------------------------------------------------------
 
-# Values of a column have to differ by this much. Squares lose digits below 1e-154, and points are
-# nearer to each other than the ends of a column by some orders of magnitude.
+# Minimum range of a column. Squares of numbers below 1e-154 lose digits, and distances between
+# points are some orders of magnitude smaller than the range of a column.
 least_spread <- 1e-120
 
-# x on a scale on which double precision suffices: standardised if `scale`, without large offsets.
+# x, standardised if `scale`, and without offsets that are too large for double precision.
 in_range <- function(x, scale, arg, call) {
   x <- shift_to_zero(x)
   if (scale) return(standardise(x, call))
@@ -192,7 +193,7 @@ check_spread <- function(x, arg, call) {
   }
 }
 
-# Squares of smaller distances than this lose digits.
+# Minimum Euclidean distance whose square has full precision.
 least_euclidean_spread <- 1e-150
 
 # Stops if rows of x are so close together that squares of their Euclidean distances underflow: all
@@ -207,11 +208,11 @@ check_squares <- function(x, metric, arg, call) {
   }
 }
 
-# A column is shifted if it is farther from 0 than this many times its spread: its means would lose
-# as large a share of their digits.
+# A column is shifted towards 0 if its greatest magnitude exceeds this multiple of its range,
+# because its means would lose 20 bits of precision or more.
 far_from_zero <- 2^20
 
-# x with columns that are far from 0 shifted towards it. A shift by one of the values is exact,
+# x, with columns that are far from 0 shifted towards 0. A shift by one of the values is exact,
 # because all values are within a factor of 2 of it (Sterbenz 1974). Other columns are not changed.
 shift_to_zero <- function(x) {
   rows <- unique(round(seq(1, nrow(x), length.out = min(nrow(x), 100))))

@@ -1,6 +1,6 @@
-# The condensed tree: the splits of a tree, from its top, that leave enough members on both sides.
-# After Campello, Moulavi and Sander (2013), section "Hierarchy simplification", but for the merges
-# of any hclust tree.
+# The condensed tree: the splits of a tree, from its top. A split is a merge with enough members on
+# both sides. After Campello, Moulavi and Sander (2013), section "Hierarchy simplification", but for
+# the merges of any hclust tree.
 #
 # Nodes of a tree of n leaves: leaf i is node i, and merge j is node n + j.
 
@@ -21,8 +21,8 @@ leaf_members <- function(tree) {
   if (is.numeric(tree$members) && length(tree$members) == n) tree$members else rep(1L, n)
 }
 
-# The height of each merge, or of the highest merge below if that is higher. Without inversions it
-# is `height`.
+# The height of each merge, or the height of the highest merge below it if that is higher. Without
+# inversions, the result is `height`.
 heights_above_children <- function(height, nodes) {
   n <- nodes$count
   top <- c(rep(-Inf, n), height)
@@ -38,9 +38,9 @@ heights_above_children <- function(height, nodes) {
 
 # Clusters of the condensed tree, parents first. A cluster begins as one side of a split (cluster 1
 # at the root), loses members as branches of fewer than `least` fall off, and ends at a split into
-# clusters 2 s and 2 s + 1, where s counts splits from the top. A list of, by cluster, its `node`
-# at the beginning, its `parent`, the number s of the `split` that ends it and the `merge` where it
-# does (0 for none), and its `mass`, see stable_clusters().
+# clusters 2 s and 2 s + 1, where s counts splits from the top. Returns a list with, for each
+# cluster, the `node` at which it begins, its `parent`, the number s of the `split` and the number
+# of the `merge` at which it ends (0 for none), and its `mass`, see stable_clusters().
 condense <- function(tree, nodes, least) {
   n <- nodes$count
   first <- nodes$first
@@ -80,7 +80,7 @@ condense <- function(tree, nodes, least) {
       mass[cluster] <- mass[cluster] + fallen * (birth[cluster] - here)
     }
   }
-  # Leaves that are big by themselves never fall apart.
+  # A leaf of at least `least` members is never divided.
   leaves <- which(is_big[seq_len(n)])
   last <- of_node[leaves]
   mass[last] <- mass[last] + size[leaves] * (birth[last] - level$leaf)
@@ -88,7 +88,7 @@ condense <- function(tree, nodes, least) {
 }
 
 # Logarithms of the heights of merges, and of the level of a leaf. Heights of 0 or less count as the
-# lowest positive one.
+# lowest positive height.
 log_levels <- function(height) {
   lowest <- min(height[height > 0], Inf)
   if (lowest == Inf) lowest <- 1
@@ -103,11 +103,11 @@ top_clusters <- function(condensed, k) {
   })
 }
 
-# The clusters that no other choice exceeds in mass: none contains another, and the sum of their
-# masses is the greatest. The mass of a cluster is the sum over its members of the logarithm of the
-# ratio of two heights: where the cluster begins, and where the member leaves it. This is the
-# "excess of mass" of Campello, Moulavi and Sander with log(height) in place of -1/height, so that
-# the unit of heights does not matter. As there, the root is chosen only if it is alone.
+# The clusters of greatest total mass, such that no chosen cluster contains another. The mass of a
+# cluster is the sum over its members of the logarithm of the ratio of two heights: where the
+# cluster begins, and where the member leaves it. This is the "excess of mass" of Campello, Moulavi
+# and Sander with log(height) instead of -1/height, so that the unit of heights does not matter. As
+# in HDBSCAN, the root is chosen only if there is no split.
 stable_clusters <- function(condensed) {
   parent <- condensed$parent
   count <- length(parent)
@@ -122,7 +122,7 @@ stable_clusters <- function(condensed) {
     up <- parent[cluster]
     if (up > 0) below[up] <- below[up] + best[cluster]
   }
-  # What is below a chosen cluster is not chosen.
+  # Clusters below a chosen cluster are not chosen.
   is_covered <- logical(count)
   for (cluster in seq_len(count)[-1]) {
     up <- parent[cluster]
@@ -131,8 +131,8 @@ stable_clusters <- function(condensed) {
   which(is_kept & !is_covered)
 }
 
-# For each leaf, the number of the last of `clusters` that contains it, 0 for none. These are nodes
-# of the tree, each after those that contain it.
+# For each leaf, the number of the last of `clusters` that contains it, 0 for none. `clusters` are
+# nodes of the tree; a node comes after all nodes that contain it.
 leaves_inside <- function(nodes, clusters) {
   n <- nodes$count
   first <- nodes$first

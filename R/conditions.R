@@ -1,12 +1,13 @@
-# The conditions of this package: errors, warnings and messages. Each has the class of its kind, for
-# example "gmhclust_error_input", and the class of all of its type, for example "gmhclust_error".
-# ?gmhclust_conditions lists them. No other file calls warning() or message(); a test checks that.
+# The conditions of this package: errors, warnings and messages. Each condition has a specific
+# class, for example "gmhclust_error_input", and a general class, for example "gmhclust_error".
+# ?gmhclust_conditions lists all classes. No other file calls warning() or message(); a test checks
+# that.
 
 #' Conditions of gmhclust
 #'
-#' Every error, warning and message of this package is a condition with two classes of its own: one
-#' for its kind, and one for all errors, warnings or messages of the package. So handlers and tests
-#' can catch one kind, or all:
+#' Every error, warning and message of this package is a condition with two classes of this package:
+#' a class for its kind, and a class for all errors, all warnings or all messages. So handlers and
+#' tests can catch one kind, or all kinds:
 #' ```
 #' tryCatch(gmhclust(x), gmhclust_error_memory = function(e) gmhclust(x, apriori = 1000))
 #' suppressMessages(gmhclust(x), classes = "gmhclust_message_inversions")
@@ -14,40 +15,41 @@
 #'
 #' @section Errors:
 #' Class `gmhclust_error`, and
-#' * `gmhclust_error_input`: an argument is invalid. The message has its name, its value and the
-#'   valid values;
+#' * `gmhclust_error_input`: an argument is invalid. The message gives the name of the argument, its
+#'   value and the valid values;
 #' * `gmhclust_error_device`: the chosen backend cannot be used, or it failed;
 #' * `gmhclust_error_memory`: there is too little memory;
 #' * `gmhclust_error_interrupt`: the user interrupted the work. This condition also has the class
 #'   `interrupt`;
 #' * `gmhclust_error_worker`: a worker of `BPPARAM` was lost;
-#' * `gmhclust_error_internal`: a fault of this package, please report it.
+#' * `gmhclust_error_internal`: a bug in this package; please report it.
 #'
-#' An error on a worker of `BPPARAM` from outside of this package, for example from reading a file,
-#' has only the class `gmhclust_error`.
+#' An error on a worker of `BPPARAM` from outside this package, for example from reading a file, has
+#' only the class `gmhclust_error`.
 #'
 #' @section Warnings:
 #' Class `gmhclust_warning`, and
 #' * `gmhclust_warning_device`: a GPU failed, and the CPU completed the work;
 #' * `gmhclust_warning_constant`: rows without a direction, whose distances are `NaN`;
-#' * `gmhclust_warning_infinite`: [gdist()] takes infinite values as missing;
+#' * `gmhclust_warning_infinite`: [gdist()] treats infinite values as missing;
 #' * `gmhclust_warning_k`: there are fewer neighbours than `k`;
 #' * `gmhclust_warning_convergence`: [gkmeans()] did not converge;
 #' * `gmhclust_warning_empty`: [gkmeans()] found empty clusters;
-#' * `gmhclust_warning_length`: a `dist` object has more values than its size says;
+#' * `gmhclust_warning_length`: a `dist` object has more values than its attribute `Size` implies;
 #' * `gmhclust_warning_ignored`: [mhclust()] ignored arguments.
 #'
 #' @section Messages:
 #' Class `gmhclust_message`, and
-#' * `gmhclust_message_inversions`: a tree has inversions, told once a session;
+#' * `gmhclust_message_inversions`: a tree has inversions; shown once per session;
 #' * `gmhclust_message_redundant`: columns that are constant or depend on others were left out;
 #' * `gmhclust_message_singular`: covariances are singular;
-#' * `gmhclust_message_columns`: a column looks like an identifier, or rows like columns;
+#' * `gmhclust_message_columns`: a column looks like an identifier or a time, or rows and columns
+#'   seem exchanged;
 #' * `gmhclust_message_slow`: covariances of many columns will take long;
 #' * `gmhclust_message_dense`: a sparse matrix becomes a large dense one;
 #' * `gmhclust_message_channels`: channels of an earlier analysis were left out;
-#' * `gmhclust_message_threads`: more threads were asked for than help;
-#' * `gmhclust_message_populations`: one population has nearly all members;
+#' * `gmhclust_message_threads`: more threads were requested than this process can use;
+#' * `gmhclust_message_populations`: one population has more than 90% of all members;
 #' * `gmhclust_message_picture`: a picture has no room for all text;
 #' * `gmhclust_message_ward`: `"ward"` means `"ward.D"`, as [stats::hclust()] says.
 #'
@@ -57,12 +59,12 @@
 #' tryCatch(gmhclust(letters), gmhclust_error = function(e) conditionMessage(e))
 NULL
 
-# A condition of `type` "error", "warning" or "message", and of this kind; NULL for the type's class
-# alone.
+# A condition of `type` "error", "warning" or "message" with the specific class of `kind`; with the
+# general class only, if `kind` is NULL.
 gmhclust_condition <- function(type, kind, message, call) {
   all <- paste0("gmhclust_", type)
   own <- if (!is.null(kind)) paste0(all, "_", kind)
-  # Handlers for R's own interrupts also catch that of this package.
+  # With this class, handlers for R's own interrupts also catch the interrupts of this package.
   more <- if (type == "error" && identical(kind, "interrupt")) "interrupt"
   structure(
     class = c(own, all, type, more, "condition"), list(message = message, call = call)
@@ -82,12 +84,13 @@ gmhclust_error_interrupt <- function(message, call = NULL) {
 # Warns the user: the result is complete, but may not be what the user expects.
 warn_user <- function(kind, text, call) warning(gmhclust_condition("warning", kind, text, call))
 
-# Tells the user something, in a line of its own.
+# Gives the user a message, which ends with a line break.
 tell_user <- function(kind, text, call) {
   message(gmhclust_condition("message", kind, paste0(text, "\n"), call))
 }
 
-# Stops unless R code can take this number of bytes. `what` names them, with its verb.
+# Stops unless R code can allocate this number of bytes. `what` is the beginning of the message: a
+# noun for the memory, and its verb.
 check_memory <- function(what, bytes, call) {
   refusal <- memory_refusal(what, bytes)
   if (!is.null(refusal)) stop(gmhclust_error_memory(refusal, call))
@@ -107,8 +110,8 @@ refuse <- function(arg, got, needs, call) {
   stop(error)
 }
 
-# Stops with a message that begins like that of the corresponding function in stats, for code that
-# matches the message.
+# Stops with a message that begins like the message of the corresponding function in stats, for code
+# that matches it.
 refuse_like_stats <- function(message, needs, call) {
   stop(gmhclust_error_input(paste0(message, "; ", needs), call))
 }
@@ -116,7 +119,8 @@ refuse_like_stats <- function(message, needs, call) {
 # The number of heights below an earlier one.
 count_inversions <- function(height) sum(height < cummax(height))
 
-# Tells of inversions, once a session: they are normal, but new to most users.
+# Gives the message about inversions, once per session: inversions are normal, but new to most
+# users.
 tell_inversions <- function(tree, call) {
   below <- tree$settings$inversions
   if (below == 0 || told$inversions) return(invisible())
@@ -133,7 +137,7 @@ tell_inversions <- function(tree, call) {
   )
 }
 
-# What users were told in this R session.
+# Whether a message that comes once per session was given in this R session.
 told <- new.env(parent = emptyenv())
 told$inversions <- FALSE
 

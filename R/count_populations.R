@@ -1,27 +1,29 @@
 #' Cells of each population in each sample
 #'
-#' Counts, as a matrix that packages for differential abundance take.
+#' Counts the cells of each population in each sample, as a matrix for packages for differential
+#' abundance.
 #'
 #' @param populations Populations, from [cut_populations()], [name_populations()] or `predict()`; or
 #'   population numbers from 1, 0 for none.
-#' @param samples A label for each cell: the sample that it is from. [observations()] of a `flowSet`
-#'   have it as attribute `sample`. Samples are in the order of the levels of a factor; numbers are
+#' @param samples A label for each cell: its sample. The value of [observations()] for a `flowSet`
+#'   has it as attribute `sample`. Samples are in the order of the levels of a factor; numbers are
 #'   in increasing order, and so are numbers within text: patient2 comes before patient10.
-#' @param rest Whether a last row `"none"` counts the cells of no population.
+#' @param rest Whether to add a last row `"none"` with the counts of cells in no population.
 #'
 #' @return An integer matrix with a row for each population, named as the populations are, and a
-#'   column for each sample. Where a sample has no cell in a population the count is 0, and a level
+#'   column for each sample. If a sample has no cell in a population, the count is 0. A factor level
 #'   without cells is a column of zeros.
 #'
 #' @details
-#' Packages \pkg{edgeR} and \pkg{diffcyt} take rows of clusters and columns of samples. Column sums
-#' are library sizes there: with `rest = TRUE` these are all cells of the sample, and `"none"` is
-#' tested as if it were a population.
+#' Packages \pkg{edgeR} and \pkg{diffcyt} expect clusters in rows and samples in columns. They use
+#' column sums as library sizes. With `rest = TRUE`, the library size is the number of all cells of
+#' the sample, and `"none"` is tested like a population.
 #'
 #' @section diffcyt:
-#' `diffcyt::testDA_edgeR()` and its like take a `SummarizedExperiment` whose rows have a factor
-#' `cluster_id`, with its levels in the order of the rows. With a data frame `samples` that has a
-#' row for each column of `counts`:
+#' The functions for differential abundance of \pkg{diffcyt}, such as `testDA_edgeR()`, take a
+#' `SummarizedExperiment` whose row data have a factor `cluster_id`, with levels in the order of the
+#' rows. The following code makes one; `samples` is a data frame with a row for each column of
+#' `counts`:
 #'
 #' ```
 #' d_counts <- SummarizedExperiment::SummarizedExperiment(
@@ -37,8 +39,8 @@
 #' ```
 #'
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `populations` has no populations, or if `samples`
-#' has another length or `NA`.
+#' A condition of class `gmhclust_error_input` if `populations` is invalid, or if `samples` has
+#' another length or `NA`.
 #' @seealso [name_populations()]; [plot_populations()] draws the share of each population in each
 #'   sample.
 #' @examples
@@ -70,7 +72,7 @@ count_populations <- function(populations, samples, rest = FALSE) {
   counts[c(seq_len(rows)[-1], if (rest) 1L), , drop = FALSE]
 }
 
-# Stops if x counts several cells for a leaf: those of the top of a tree.
+# Stops if a leaf of x stands for several cells, as in the top of a tree.
 check_one_per_cell <- function(x, of, arg, call) {
   sizes <- c(attr(x, "sizes"), attr(x, "rest"))
   if (!inherits(x, "populations") || !is.numeric(sizes) || anyNA(sizes)) return(invisible())

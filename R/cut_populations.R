@@ -1,24 +1,26 @@
 #' Cut a tree into populations of a minimum size
 #'
 #' Finds the populations in a tree, each of at least `min_members` members, and leaves out the
-#' outliers between them. [gcutree()] counts every cell far from all others as one of its `k`
-#' clusters, so `k` must be found by trial. Give `cut_populations()` the observations `x`, and it
-#' finds the number of populations by the density valleys between them.
+#' outliers between them. [gcutree()] counts every distant outlier as one of its `k` clusters, so
+#' `k` must be found by trial. If `cut_populations()` gets the observations `x`, it finds the number
+#' of populations itself, by the valleys of low density between populations.
 #'
 #' @param tree An object of class [`hclust`][stats::hclust], with or without inversions. In the
-#'   result of [cutree_top()] or [cutree_apriori()], component `members` counts.
-#' @param k The number of populations. `NULL` finds it, see *Definition*.
-#' @param min_members The least number of members of a population: a count if >= 1, a fraction of
-#'   all members if below 1. `NULL` means 1% of all members, but at least 5. For rare populations
-#'   choose a count somewhat below the size of the smallest one expected.
-#' @param rest The cells outside of all populations: `"none"` gives them 0; `"nearest"` gives them
-#'   the nearest population, which needs `x`.
+#'   result of [cutree_top()] or [cutree_apriori()], a leaf counts as its number of `members`.
+#' @param k The number of populations. If `NULL`, the function finds it; see *Definition*.
+#' @param min_members The minimum number of members of a population: a count if >= 1, a fraction of
+#'   all members if below 1. `NULL` means 1% of all members, but at least 5. For rare populations,
+#'   choose a count somewhat below the expected size of the smallest population.
+#' @param rest What to do with cells outside all populations: `"none"` gives them the number 0;
+#'   `"nearest"` assigns them to the nearest population, which needs `x`.
 #' @param x The observations of the tree: a numeric matrix or data frame with a row for each leaf,
-#'   or another object that [observations()] takes. If `tree` is the top of a tree, the observations
-#'   of its leaves, or of the whole tree. With `x`, the populations keep their means and
-#'   covariances, by which [`predict()`][predict.populations] maps other cells to them.
-#' @param level Without `k`: `"clear"` finds the populations that valleys keep apart; `"finer"`
-#'   divides them as far as the splits of the tree, from its top, show any valley. Needs `x`.
+#'   or another object that [observations()] takes. If `tree` is the top of a tree, `x` has the
+#'   observations of its leaves, or of the whole tree. With `x`, the result keeps the mean and
+#'   covariance of each population, which [`predict()`][predict.populations] uses to map other cells
+#'   to the populations.
+#' @param level How finely to divide the data, without `k`: `"clear"` finds the populations that
+#'   clear valleys separate; `"finer"` divides them further, as long as the splits from the top of
+#'   the tree show any valley. `"finer"` needs `x`.
 #' @param threads The number of CPU threads. `NULL` means the default, see [gmhclust()]. The result
 #'   does not depend on it.
 #' @param progress Whether to show a progress bar.
@@ -30,82 +32,92 @@
 #' same population. This is the condensed tree of HDBSCAN (Campello et al. 2013).
 #'
 #' **With `k`**, the first `k` - 1 splits from the top, in the order of merges, are applied. A
-#' population is everything on its side of its last split. So populations are clusters of the tree,
-#' are nested for increasing `k`, and need no heights; inversions do not matter. If no cluster falls
-#' apart into two small ones above the last split, they are the clusters of at least `min_members`
-#' members of some `gcutree(tree, K)`, together with their own outliers. Cells that fall off above a
-#' population's last split are in no population.
+#' population is one side of its last split, with all cells on that side. So populations are
+#' clusters of the tree and are nested for increasing `k`. Heights are not used, so inversions do
+#' not matter. If no cluster above the last split falls apart into two small clusters, the
+#' populations are the clusters of at least `min_members` members of some `gcutree(tree, K)`,
+#' together with their own outliers. Cells that fall off above the last split of a population are in
+#' no population.
 #'
-#' **Without `k`, with `x`**, populations are clusters with a *valley* between any two of them. For
-#' two clusters, each cell goes to the one of higher posterior density of two normal distributions,
-#' and all are projected on the line that separates both best (Fisher's discriminant; each cell on
-#' that of the others). The depth of the valley is the lowest density between the two medians
-#' divided by the lower of the two peaks, with the same weight for both clusters, whatever their
-#' sizes: 0 for an empty valley, 1 for none. Two clusters are apart if the depth is below 0.3, and
-#' below 0.7 with their true weights; or below 0.5, and below 0.1 with true weights, for small
-#' clusters far away. A side needs at least 5 cells, and one for every two columns. From the leaves
-#' of the condensed tree to its root, the clusters of one side of a split are compared with those of
-#' the other, and while any two are not apart, the most alike two become one. So a population may be
-#' a union of clusters from several places of the tree. A cloud without a valley stays one
-#' population. Of large clusters, 2,000 cells are compared, evenly spread in the order of the tree;
+#' **Without `k`, with `x`**, populations are clusters with a *valley* between any two of them. To
+#' compare two clusters, a normal distribution is fitted to each, and each cell goes to the cluster
+#' of higher posterior probability. Then all cells are projected on the line that separates the two
+#' clusters best (Fisher's discriminant, which is estimated for each cell without that cell). The
+#' depth of the valley is the lowest density between the two medians, divided by the lower of the
+#' two peaks: 0 for an empty valley, 1 for no valley. Both clusters have the same weight in this
+#' density, whatever their sizes. Two clusters are separate if the depth is below 0.3, and below 0.7
+#' when their sizes are the weights. They are also separate if the depth is below 0.5, and below 0.1
+#' when their sizes are the weights: this finds small distant clusters. Each cluster needs at least
+#' 5 cells, and one cell for every two columns. From the leaves of the condensed tree to its root,
+#' the clusters on one side of a split are compared with the clusters on the other side. While any
+#' two clusters are not separate, the two most similar clusters are united. So a population may be a
+#' union of clusters from several parts of the tree. A cloud without a valley stays one population.
+#' Large clusters are represented by 2,000 cells, evenly spaced in the leaf order of the tree;
 #' nothing is random.
 #'
 #' Many populations have no valleys between them: stages of activation, or levels of one marker.
-#' Several levels are right there. `level = "finer"` applies the splits from the top up to the first
-#' whose valley has a depth of 0.9 or more. [plot()][plot.populations] shows what 2 to 30
-#' populations would be, and the depth of each split, to choose `k`.
+#' Then several numbers of populations are reasonable. `level = "finer"` applies the splits from the
+#' top up to the first split with a valley depth of 0.9 or more, and every split that has several of
+#' the clear populations below it. To choose `k`, [plot()][plot.populations] shows 2 to 30
+#' populations and the valley depth of each split.
 #'
-#' **Without `k` and `x`**, the populations are those of greatest total *mass*, the excess of mass
-#' of HDBSCAN: the mass of a cluster is the sum, over its members, of log(b / l), where the cluster
-#' begins at height b and the member leaves it at height l. HDBSCAN uses -1 / height in place of
-#' log(height), which fits densities; the logarithm makes the result independent of the unit of `x`.
-#' A merge below one of its own parts counts as high as this part, and heights of 0 as the lowest
-#' positive height. This chooses at least two populations if there is a split. Heights of
-#' Mahalanobis distances say little about populations, so this is much worse than with `x`.
+#' **Without `k` and `x`**, the populations are the clusters with the greatest total *excess of
+#' mass*, as in HDBSCAN. The mass of a cluster is the sum, over its members, of log(b / l), where
+#' the cluster begins at height b and the member leaves it at height l. HDBSCAN uses -1 / height,
+#' which fits densities, instead of log(height); the logarithm makes the result independent of the
+#' unit of `x`. A merge that is lower than one of its parts gets the height of that part, and a
+#' height of 0 counts as the lowest positive height. This rule chooses at least two populations if
+#' there is a split. Heights of Mahalanobis distances say little about populations, so the result is
+#' much worse than with `x`.
 #'
 #' Dynamic tree cut (Langfelder et al. 2008) also has a minimum size, and assigns outliers to the
 #' nearest cluster, but decides by heights, which must increase.
 #'
-#' With `rest = "nearest"`, a cell outside of all populations gets the population of least
-#' Mahalanobis distance: that of the population's mean and covariance, without the outliers. See
-#' [population_model()] for redundant columns and singular covariances.
+#' With `rest = "nearest"`, a cell outside all populations is assigned to the population of least
+#' Mahalanobis distance. The mean and covariance of a population are estimated without these cells.
+#' See [population_model()] for redundant columns and singular covariances.
 #'
 #' @section Time and memory:
-#' Time and memory are proportional to the number of leaves: about 700 bytes for each. With `rest =
-#' "nearest"`, each leaf that is in no population takes 8 bytes more for each column of `x`. With
-#' `x`, valleys take most of the time; there are as many as splits, and as pairs of populations.
+#' Time and memory are proportional to the number of leaves; memory is about 700 bytes per leaf.
+#' With `rest = "nearest"`, each leaf that is in no population takes 8 bytes more for each column of
+#' `x`. With `x`, valleys take most of the time: one valley for each split, and one for each pair of
+#' populations.
 #'
 #' @return An object of class `populations`: an integer vector with the number of the population of
 #'   each leaf, 0 for none, named by the tree's labels if it has any. Populations are numbered by
 #'   decreasing size. Attributes:
 #'   \describe{
-#'     \item{`sizes`, `rest`}{the number of members of each population, and of none.}
+#'     \item{`sizes`, `rest`}{the number of members of each population, and of the cells in no
+#'       population.}
 #'     \item{`k`, `min_members`}{the number of populations, and the minimum, as a count.}
-#'     \item{`nearest`}{whether the rest was given the nearest population.}
-#'     \item{`levels`}{the names of the populations, at first their numbers.}
+#'     \item{`nearest`}{whether the rest was assigned to the nearest populations.}
+#'     \item{`levels`}{the names of the populations; initially their numbers.}
 #'     \item{`way`}{how they were chosen: `"valleys"`, `"mass"` or `"k"`.}
-#'     \item{`separation`}{a data frame with a row for each population: the `nearest` other one,
-#'       which is the most alike, and the depth of the `valley` towards it. `NA` without `x`.}
-#'     \item{`splits`}{a data frame with a row for each split, from the top: row s makes population
-#'       s + 1 of `cut_populations(tree, s + 1)`. The number of the `cluster` that it divides: 1 is
-#'       the whole tree, and split s makes clusters 2s and 2s + 1. The members of both, `first` and
-#'       `second`; the `height` of the merge; the depth of the `valley` between both, `NA` without
-#'       `x`.}
-#'     \item{`clusters`}{the population that each of these clusters is part of, 0 for none.}
-#'     \item{`roots`}{a list: the merges, rows of `tree$merge`, that complete the clusters of each
-#'       population; for a single leaf its negative number.}
+#'     \item{`separation`}{a data frame with a row for each population: the `nearest` other
+#'       population, which is the most similar one, and the depth of the `valley` between both. `NA`
+#'       without `x`.}
+#'     \item{`splits`}{a data frame with a row for each split, from the top: the split of row s
+#'       makes population s + 1 of `cut_populations(tree, s + 1)`. Columns: the number of the
+#'       `cluster` that the split divides, where 1 is the whole tree, and split s makes clusters 2s
+#'       and 2s + 1; the numbers of members of the two clusters, `first` and `second`; the `height`
+#'       of the merge; the depth of the `valley` between the two clusters, `NA` without `x`.}
+#'     \item{`clusters`}{for each cluster of `splits`, the population that it is part of, 0 for
+#'       none.}
+#'     \item{`roots`}{a list with an element for each population: the merges (row numbers of
+#'       `tree$merge`) that complete its clusters; for a single leaf, the negative number of the
+#'       leaf.}
 #'     \item{`finer`}{the number of populations of the finer level; `NA` with `k` or without `x`.}
 #'     \item{`model`}{with `x`, what [population_model()] returns.}
 #'   }
-#'   `print()` shows the sizes, and how clear the populations are; `summary()` gives both, and the
-#'   shares, as a data frame. Subsets, comparisons and `as.integer()` give plain vectors;
+#'   `print()` shows the sizes and the valley depths of the populations; `summary()` returns them,
+#'   and the shares, as a data frame. Subsets, comparisons and `as.integer()` give plain vectors;
 #'   `as.data.frame()` has a column `population`.
 #' @section Messages:
 #' A message of class `gmhclust_message_populations` if one population, found without `k`, has more
-#' than 90% of all members, or if there is a finer level and only one population.
+#' than 90% of all members.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `tree` is not a valid tree, if it has fewer than
-#' `k` such populations, or if another argument is invalid.
+#' `k` populations of `min_members` members, or if another argument is invalid.
 #'
 #' @references
 #' Campello RJGB, Moulavi D, Sander J (2013). Density-based clustering based on hierarchical density
@@ -119,7 +131,7 @@
 #' Dynamic Tree Cut package for R. *Bioinformatics* 24(5), 719-720.
 #' \doi{10.1093/bioinformatics/btm563}
 #' @seealso [plot.populations()], [plot_populations()] and [plot_tree()] for pictures;
-#'   [population_model()] for new cells; [gcutree()], [cutree_top()].
+#'   [population_model()] for mapping new cells; [gcutree()], [cutree_top()].
 #'
 #' @examples
 #' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])
@@ -165,7 +177,7 @@ cut_populations <- function(tree,
   } else if (is.null(data)) {
     stable_clusters(condensed)
   }
-  # By cluster of the condensed tree, the number of its population.
+  # For each cluster of the condensed tree, the number of its population.
   group <- if (!is.null(chosen)) {
     replace(integer(length(condensed$node)), chosen, seq_along(chosen))
   }
@@ -206,16 +218,16 @@ bytes_per_leaf <- 700
 check_level <- function(level, k, x, call) {
   level <- check_choice(level, c("clear", "finer"), "level", call)
   if (level == "finer" && !is.null(k)) {
-    refuse("level", "is \"finer\"", "with `k` there is no level to choose: leave out one", call)
+    refuse("level", "is \"finer\"", "`k` already sets the number: give either `k` or `level`", call)
   }
   if (level == "finer" && is.null(x)) {
-    refuse("level", "is \"finer\"", "a level is found from the observations, `x`", call)
+    refuse("level", "is \"finer\"", "levels need the observations, `x`", call)
   }
   level
 }
 
-# The populations that valleys keep apart: the value of job_populations(), with the groups of
-# clusters that were given, `group`, or NULL to find them.
+# The value of job_populations(). `group` is the number of the population of each cluster of the
+# condensed tree, or NULL to find the populations that valleys separate.
 find_populations <- function(tree, condensed, members, data, group, options, call) {
   run_job(
     job_populations(
@@ -226,7 +238,8 @@ find_populations <- function(tree, condensed, members, data, group, options, cal
   )
 }
 
-# By population, in the order `by_size`, the most alike other one and the valley towards it.
+# For each population, in the order `by_size`, the most similar other population and the depth of
+# the valley between both.
 separation_of <- function(found, by_size) {
   k <- length(by_size)
   nearest <- rep(NA_integer_, k)
@@ -250,8 +263,8 @@ splits_of <- function(condensed, nodes, height, found) {
   )
 }
 
-# By population, in the order `by_size`, the roots of its clusters as ids of an hclust tree of n
-# leaves.
+# For each population, in the order `by_size`, the roots of its clusters, as ids in the `merge` of
+# an hclust tree of n leaves.
 roots_of <- function(node, group, by_size, n) {
   id <- ifelse(node > n, node - n, -node)
   lapply(by_size, function(number) id[group == number])
@@ -272,7 +285,7 @@ new_populations <- function(population, members, levels, ..., names = NULL) {
   )
 }
 
-# The share of all members above which a single population says little.
+# The share of all members in one population above which a message suggests other settings.
 large_share <- 0.9
 
 tell_large_population <- function(populations, finer, call) {
@@ -288,7 +301,7 @@ tell_large_population <- function(populations, finer, call) {
     paste0(
       "one population has ", sprintf("%.0f%%", 100 * share), " of all members. Look at `scale` ",
       "and the transformation of the data, and at `min_members` for rare populations; ", advice,
-      "plot() of the result shows what other numbers would give, for `k`"
+      "plot() of the result helps to choose another number, `k`"
     ),
     call
   )
@@ -325,9 +338,9 @@ fit_to_leaves <- function(data, population, levels, call, threads = session_opti
   fit_populations(data$x, data$used, population, levels, call, threads)
 }
 
-# The data of a tree: a list of the observations `x`; the numbers of the columns that are `used`,
-# all but the redundant ones; the `leaf` of each observation, NULL if they are the leaves; and the
-# data `of_leaf`, means where a leaf has several observations.
+# The data of a tree: a list of the observations `x`; the numbers of the `used` columns, which are
+# the columns that are not redundant; the `leaf` of each observation, NULL if the observations are
+# the leaves; and the data `of_leaf`: for a leaf of several observations, their mean.
 data_of_leaves <- function(x, tree, arg, call, ...) {
   x <- as_observations(x, arg, call, ...)
   n <- nrow(tree$merge) + 1L

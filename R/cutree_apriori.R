@@ -1,8 +1,8 @@
 #' Tree above apriori clusters
 #'
 #' Cuts off the merges within apriori clusters. The remaining tree has a leaf for each apriori
-#' cluster and for each observation that is in none. It is small enough to plot, even for millions
-#' of observations.
+#' cluster, and for each observation in no apriori cluster. It is small enough to plot, even for
+#' millions of observations.
 #'
 #' @param tree A result of [gmhclust()] with apriori clusters.
 #'
@@ -44,9 +44,9 @@ cutree_apriori <- function(tree) {
   top_tree(tree, length(tree$g.labels), leaves, call)
 }
 
-# The leaves of the tree above the apriori clusters, a list of their `labels`, the leaf
-# `of_observation`, and the leaf `of_id`: element id + n + 1 is the leaf of `id` in `tree$merge`, up
-# to the last merge within apriori clusters.
+# The leaves of the tree above the apriori clusters, a list for top_tree(): their `labels`;
+# `of_observation`, the leaf of each observation; and `of_id`, whose element id + n + 1 is the leaf
+# of `id` in `tree$merge`, up to the last merge within apriori clusters.
 apriori_leaves <- function(tree, call) {
   check_apriori_part(tree, "tree", call)
   labels <- label_values(tree$apriori)

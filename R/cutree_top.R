@@ -1,7 +1,7 @@
 #' Top of a tree
 #'
-#' The last k - 1 merges of any tree, as a tree of k leaves. Its leaves are the clusters of
-#' `gcutree(tree, k)`. It is small enough to plot, even for millions of observations.
+#' Returns the last k - 1 merges of any tree as a tree of k leaves. These leaves are the clusters of
+#' `gcutree(tree, k)`. The top is small enough to plot, even for millions of observations.
 #'
 #' @param tree An object of class [`hclust`][stats::hclust], with or without inversions.
 #' @param k The number of leaves, from 2 to n.
@@ -42,7 +42,7 @@ cut_once <- function(merge, k, call) {
   run_job(job_cut_tree(as_integers(merge), k), FALSE, "Cutting the tree", call)
 }
 
-# The top of k leaves, given the `cluster` of each leaf of `tree`, as of cut_once().
+# The top of k leaves. `cluster` has the cluster of each leaf of `tree`, as cut_once() returns them.
 top_of <- function(tree, cluster, k, call) {
   inner <- length(cluster) - k
   top_tree(tree, inner, list(
@@ -52,7 +52,7 @@ top_of <- function(tree, cluster, k, call) {
   ), call)
 }
 
-# Some observation in each of the first `inner` merges that a later merge joins; NA for the others.
+# One leaf below each of the first `inner` merges that a later merge joins; NA for the other merges.
 some_leaf <- function(merge, inner) {
   leaf <- rep(NA_integer_, inner)
   cut_off <- merge[seq_len(nrow(merge)) > inner, ]
@@ -67,9 +67,9 @@ some_leaf <- function(merge, inner) {
   leaf
 }
 
-# The tree `tree` without its first `inner` merges. `leaves` is a list of the `labels` of the leaves
-# of the result, the leaf `of_observation`, and the leaf `of_id`: element id + n + 1 is the leaf of
-# `id` in `tree$merge`, as far as the other merges refer to it.
+# The tree `tree` without its first `inner` merges. `leaves` is a list: the `labels` of the leaves
+# of the result; `of_observation`, the leaf of each observation; and `of_id`, whose element id + n +
+# 1 is the leaf of `id` in `tree$merge`, for each id that the remaining merges refer to.
 top_tree <- function(tree, inner, leaves, call) {
   n <- nrow(tree$merge) + 1L
   kept <- seq_len(n - 1L) > inner

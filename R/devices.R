@@ -1,6 +1,7 @@
 #' GPUs of this machine
 #'
-#' Lists the NVIDIA GPUs of this machine, whether gmhclust can use each of them, and if not, why.
+#' Lists the NVIDIA GPUs of this machine. For each GPU, it tells whether gmhclust can use it, and if
+#' not, why.
 #'
 #' @return A data frame of class `gpu_devices`, one row for each CUDA device that the driver lists:
 #'   \describe{
@@ -19,29 +20,31 @@
 #' All decisions are computed in double precision, by the same operations in the same order as on
 #' the CPU. So `backend = "cuda"` gives the result of `"cpu"`, bit for bit.
 #'
-#' [gmhclust()]: With up to 40 columns, a GPU with about 160 kilobytes of shared memory for a block
-#' makes all merges of a large clustering itself. The data center GPUs A100, H100, H200 and B200
-#' have that much; V100, T4, A10, L4, L40S and GeForce RTX have 64 to 100. With more columns, or on
-#' these, the GPU computes the *screens*: single-precision lower bounds on the distances of one
-#' cluster to all others, for a batch of merges at a time. The CPU computes the distances that a
-#' screen cannot rule out, and the shapes of the clusters, so a fast CPU still matters; it alone
-#' does the last merges then, from 8,192 clusters down, and data with more than 1,500 columns.
-#' Screens are also used where all else does not fit into the device's memory, and for data that
-#' single precision tells too little about. If there are at least 4 apriori clusters for each CPU
-#' thread, the GPU clusters within apriori clusters entirely, each in its own thread block: those
-#' with up to 8,192 observations in up to 64 columns. Meanwhile the CPU's threads cluster within the
-#' largest of these, as many as they finish in the same time, and the GPU makes all merges of those
-#' with 4,096 observations or more as above. Several devices share the apriori clusters.
+#' [gmhclust()]: With up to 40 columns, a GPU with about 160 kilobytes of shared memory per thread
+#' block makes all merges of a large clustering itself. The data center GPUs A100, H100, H200 and
+#' B200 have 160 kilobytes or more; V100, T4, A10, L4, L40S and GeForce RTX have 64 to 100. With
+#' more columns, or on a GPU with less shared memory, the GPU computes only *screens*:
+#' single-precision lower bounds on the distances of one cluster to all other clusters, for a batch
+#' of merges at a time. The CPU computes the distances that a screen cannot rule out, and the shapes
+#' of the clusters, so a fast CPU still matters. With screens, the CPU alone makes the last merges,
+#' from 8,192 clusters down, and it clusters data with more than 1,500 columns alone. Screens are
+#' also used if the device's memory is too small for the other method, and if single precision is
+#' too coarse for the data. If there are at least 4 apriori clusters for each CPU thread, the GPU
+#' clusters within apriori clusters entirely, each in its own thread block; this applies to apriori
+#' clusters with up to 8,192 observations in up to 64 columns. Meanwhile the CPU threads cluster
+#' within the largest of these apriori clusters, as many as they finish in the same time. The GPU
+#' makes all merges of the apriori clusters with 4,096 observations or more, as described above.
+#' Several devices share the apriori clusters.
 #'
-#' [gdist()]: The GPU computes the distances in double precision. It sends them to the CPU in pieces
-#' while it computes the next ones, so neither memory holds them twice. The CPU computes Minkowski
-#' distances, correlations of data with missing values, ranks and other preparations.
+#' [gdist()]: The GPU computes the distances in double precision. It sends finished parts to the CPU
+#' while it computes the next part, so no memory holds all distances twice. The CPU computes
+#' Minkowski distances, correlations of data with missing values, and ranks, and prepares the data.
 #'
 #' [gknn()], [gneighbours()], [gmst()], and [ghclust()] from data without a matrix: The GPU screens
 #' all observations for the neighbours of each one, and the CPU decides among the few remaining
 #' candidates. Data center GPUs such as A100 and H100 screen in half precision on tensor cores if
-#' that is precise enough: for Euclidean distances, correlations and cosines in 8 columns or more.
-#' The CPU does all work for the binary and Minkowski metrics.
+#' half precision is precise enough: for Euclidean distances, correlations and cosines in 8 columns
+#' or more. The CPU does all work for the binary and Minkowski metrics.
 #'
 #' [gkmeans()]: The GPU draws the initial centers and computes all iterations in double precision.
 #' The CPU computes the final sums of squares.
@@ -57,18 +60,18 @@
 #' [gmhclust()] shares apriori clusters among all chosen devices. Searches for neighbours ([gknn()],
 #' [gneighbours()], [gmst()] and `ghclust(method = "single")`) share the queries, the rows whose
 #' neighbours are searched: each device takes the next batch from a work queue, so a faster device
-#' does more. Each device has a copy of the references, the rows among which neighbours are
+#' does more work. Each device has a copy of the references, the rows among which neighbours are
 #' searched. [gkmeans()] shares the observations and the centers of large clusterings; the first
 #' chosen device draws the initial centers. Each device has a copy of all observations. All other
 #' work uses one device, the first chosen one. The result does not depend on the number of devices.
 #'
 #' @section When a device fails:
-#' When one of several devices fails during a search, the others take over its work. A warning of
-#' class `gmhclust_warning_device` names the device, the operation that failed, and the driver's
-#' message. When no other device works, the call stops with an error of class
-#' `gmhclust_error_device`; with `backend = "auto"`, the CPU finishes the work instead, and the call
-#' warns. The result is the same. After a crash of a kernel, the driver denies this process the use
-#' of all its devices, and `gpu_devices()` says that R needs to be restarted.
+#' When one of several devices fails during a search, the other devices take over its work. A
+#' warning of class `gmhclust_warning_device` names the device, the failed operation and the
+#' driver's message. When no device is left, `backend = "cuda"` stops with an error of class
+#' `gmhclust_error_device`; with `backend = "auto"`, the CPU finishes the work with a warning. The
+#' result is the same. After a crash of a kernel, the driver denies this R process the use of all
+#' devices, and `gpu_devices()` says that R needs to be restarted.
 #'
 #' @section Choosing:
 #' `backend = "auto"`, the default, uses a GPU if one is usable and the work is large enough to be
@@ -84,58 +87,61 @@
 #'
 #' If the device fails or has too little memory, the CPU takes over. `backend = "cuda"` requires a
 #' GPU: the call stops with a condition of class `gmhclust_error_device` if no device can be used,
-#' and `gmhclust_error_memory` if it has too little memory. `backend = "cpu"` uses no GPU.
+#' and of class `gmhclust_error_memory` if the device has too little memory. `backend = "cpu"` uses
+#' no GPU.
 #'
 #' `devices` chooses devices by number, for example `devices = c(0, 2)`; `NULL` means all usable
 #' devices. The environment variable `CUDA_VISIBLE_DEVICES`, set before R starts, hides devices from
-#' R and changes the numbers of the others.
+#' R and renumbers the visible devices.
 #'
 #' @section Requirements and memory:
-#' An NVIDIA GPU of compute capability 7.0 (Volta) or later, and a driver for CUDA 12.4 (version
-#' 550) or later. No CUDA toolkit is needed, neither to install nor to run: the package contains the
-#' kernels as PTX, which the driver compiles for the GPU, and those that take long to compile also
-#' as binaries for compute capabilities 8 and 9. The first call that uses a device in an R session
-#' opens it and loads the kernels, so it takes longer than later calls. The first call on a machine
-#' takes longest; after that the driver caches the compiled kernels.
+#' gmhclust requires an NVIDIA GPU of compute capability 7.0 (Volta) or later, and a driver for CUDA
+#' 12.4 (version 550) or later. No CUDA toolkit is needed, neither to install nor to run: the
+#' package contains the kernels as PTX, which the driver compiles for the GPU. Kernels that take
+#' long to compile are also included as binaries for compute capabilities 8 and 9. The first call
+#' that uses a device in an R session opens it and loads the kernels, so it takes longer than later
+#' calls. The first call on a machine takes longest; after that the driver caches the compiled
+#' kernels.
 #'
-#' In the device's memory, an observation takes about 7 p^2 + 16 p + 430 bytes for p columns where
-#' the GPU makes all merges, 2 kilobytes with 14 columns, and half a kilobyte more with full
-#' distances. With screens, it takes 8 (p + 9) 8/7 bytes: 210 bytes with 14 columns, 440 with 39.
-#' There a cluster with a shape (3 members or more, see *Shapes* in [gmhclust()]) takes 2 p (p + 1)
-#' bytes; at most n/3 such clusters exist at a time, and typically a fraction of that. In an apriori
-#' cluster that the GPU clusters entirely, an observation takes about 4 p^2 + 26 p + 160 bytes,
-#' which is 2.3 kilobytes with 20 columns; the GPU works on as many of these clusters at a time as
-#' its memory can hold. For the size of a matrix see [ghclust()]. CUDA itself takes some hundred
-#' megabytes. For the CPU's memory see [gmhclust()].
+#' If the GPU makes all merges, an observation takes about 7 p^2 + 16 p + 430 bytes of device memory
+#' for p columns: 2 kilobytes with 14 columns, and half a kilobyte more with full distances. With
+#' screens, an observation takes 8 (p + 9) 8/7 bytes: 210 bytes with 14 columns, 440 with 39. In
+#' addition, screens take 2 p (p + 1) bytes for each cluster with a shape (3 members or more, see
+#' *Shapes* in [gmhclust()]); at most n/3 of these clusters exist at a time, and typically a
+#' fraction of n/3. In an apriori cluster that the GPU clusters entirely, an observation takes about
+#' 4 p^2 + 26 p + 160 bytes, which is 2.3 kilobytes with 20 columns; the GPU works on as many of
+#' these clusters at a time as its memory can hold. For the size of a matrix see [ghclust()]. CUDA
+#' itself takes some hundred megabytes. For CPU memory see [gmhclust()].
 #'
-#' A search for neighbours takes 4 (p + 4) bytes per reference, about half of that in half
+#' A search for neighbours takes 4 (p + 4) bytes per reference, or about half as much in half
 #' precision, and up to some gigabytes for the current queries. If three quarters of the free memory
-#' cannot hold all references, they stay in page-locked CPU memory, and pass through the device in
-#' chunks. Each chunk is copied while the previous one is screened, so this hardly takes longer.
-#' Only Ward's, centroid and median linkage in [ghclust()] need all references in the device's
-#' memory. The environment variable `GMHCLUST_DEVICE_MEMORY` limits the memory that searches take on
-#' each device, in bytes: `Sys.setenv(GMHCLUST_DEVICE_MEMORY = 4e9)`, for example, leaves memory for
-#' other programs.
+#' cannot hold all references, the references stay in page-locked CPU memory and pass through the
+#' device in chunks. Each chunk is copied while the previous chunk is screened, so the search hardly
+#' takes longer. Only Ward's, centroid and median linkage in [ghclust()] need all references in the
+#' device's memory. The environment variable `GMHCLUST_DEVICE_MEMORY` limits the memory that
+#' searches take on each device, in bytes: `Sys.setenv(GMHCLUST_DEVICE_MEMORY = 4e9)`, for example,
+#' leaves memory for other programs.
 #'
 #' @section I have a GPU, why does it say "cpu"?:
-#' Component `backend` of the result is the backend that was used. For the reason, print
-#' `gpu_devices()` and look at column `why`, or call with `backend = "cuda"`: the error names the
-#' reason. Possible reasons:
+#' Component `backend` of the result is the backend that was used. To find out why it is `"cpu"`,
+#' print `gpu_devices()` and look at column `why`, or call with `backend = "cuda"`: the error gives
+#' the reason. Possible reasons:
 #' * The work is too small, see *Choosing*; `"cuda"` would probably be slower.
 #' * There is no driver: `nvidia-smi` in a terminal should list the GPU. Install NVIDIA's driver and
 #'   restart.
 #' * The driver is too old: column `driver` (or the upper right corner of the output of
 #'   `nvidia-smi`) shows less than 12.4.
 #' * The GPU is too old: its compute capability is below 7.0, as with the GTX 10 series, P100 and
-#'   older ones. Or it is not from NVIDIA.
+#'   older models. Or the GPU is not from NVIDIA.
 #' * The device's memory is too small, or other programs hold most of it (`nvidia-smi` lists them).
 #' * Another program uses the device exclusively, or `CUDA_VISIBLE_DEVICES` hides it.
 #' * R runs in a container without access to the GPU: start it by `docker run --gpus all` with
 #'   NVIDIA's container toolkit, or by `apptainer exec --nv`.
-#' * R runs under WSL: install the driver in Windows, and none in the Linux system, which would hide
-#'   it.
+#' * R runs under WSL: install the driver in Windows, and no driver in the Linux system, because a
+#'   Linux driver would hide the Windows driver.
 #' * R was forked after it had used the GPU, for example by `parallel::mclapply()`: CUDA works only
-#'   in the process that first used it. Fork before, or use a `makeCluster()` of type `"PSOCK"`.
+#'   in the process that first used it. Fork before the first use, or use `makeCluster()` with type
+#'   `"PSOCK"`.
 #'
 #' @seealso [gmhclust()]
 #' @aliases gmhclust-gpu
@@ -190,8 +196,9 @@ format_gibibytes <- function(bytes) {
 
 backends <- c("auto", "cpu", "cuda")
 
-# The checked choice of where to compute: a list of `backend`, `threads` and `devices`. With
-# `workers`, the choice is for each worker; `threads` may be NULL, for the default of its machine.
+# The checked arguments that choose where to compute: a list of `backend`, `threads` and `devices`.
+# With `workers`, the list is for each worker; its `threads` may be NULL, which means the default of
+# the worker's machine.
 check_device <- function(backend, threads, devices, call, workers = NULL) {
   list(
     backend = check_choice(backend, backends, argument_name("backend", backend), call),
@@ -200,8 +207,8 @@ check_device <- function(backend, threads, devices, call, workers = NULL) {
   )
 }
 
-# The value of check_device() with NULL `threads` replaced by this machine's default, and with no
-# more threads than help on it.
+# The value of check_device() for this machine: NULL `threads` become the default number, and
+# greater numbers are capped at most_threads().
 with_local_threads <- function(device) {
   threads <- if (is.null(device$threads)) default_threads() else device$threads
   device$threads <- min(threads, most_threads())

@@ -1,8 +1,8 @@
 #' Cut a tree into clusters, in linear time
 #'
-#' A faster [stats::cutree()]: time and memory are proportional to the number of observations, and
-#' the time of [stats::cutree()] grows with its square. `gcutree()` is about 40 times as fast for
-#' 20,000 observations, and 600 times for 200,000 (`inst/benchmarks/trees.R`).
+#' A faster [stats::cutree()]: its time and memory are proportional to the number of observations,
+#' whereas the time of [stats::cutree()] grows with the square of this number. `gcutree()` is about
+#' 40 times as fast for 20,000 observations, and 600 times for 200,000 (`inst/benchmarks/trees.R`).
 #'
 #' @param tree An object of class [`hclust`][stats::hclust].
 #' @param k The number of clusters, from 1 to n, or a vector of such numbers; fractions are dropped.
@@ -10,18 +10,19 @@
 #'   Ignored if `k` is given.
 #'
 #' @details
-#' The result takes 4 bytes for each observation and each cut; while it is made, 34 MB and 400 bytes
-#' for each observation are needed in addition.
+#' The result takes 4 bytes for each observation and each cut. Computing it takes 34 MB and 400
+#' bytes for each observation in addition.
 #'
 #' The first n - `k` merges, in their order in the tree, leave `k` clusters. So `k` also cuts trees
 #' with inversions. Cutting by `h` needs heights that never decrease; see [make_monotone()].
 #'
-#' The result is that of [stats::cutree()], with two exceptions: `h = Inf` gives one cluster, and if
-#' vectors `k` and `h` are both given, columns are named by `k`, not by `h`.
+#' The result equals the result of [stats::cutree()], with two exceptions: `h = Inf` gives one
+#' cluster, and if vectors `k` and `h` are both given, columns are named by `k`, not by `h`.
 #'
 #' @return An integer vector: the cluster number of each observation, named by the tree's labels if
-#'   it has any. Clusters are numbered in the order of their first observations. For several
-#'   numbers or heights, an integer matrix with a column for each of them, named by it.
+#'   it has any. Clusters are numbered in the order of their first observations. For several numbers
+#'   or heights, an integer matrix with a column for each number or height, which is the name of the
+#'   column.
 #'
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `tree` is not a valid tree, neither `k` nor `h` is
@@ -52,7 +53,7 @@ gcutree <- function(tree, k = NULL, h = NULL) {
   bytes <- 4 * n * length(k) + 8 * max(n, min(n * length(k), values_per_job)) + 50 * n
   check_memory("the clusters of all observations need", bytes, call)
   names <- if (length(k) > 1) list(tree$labels, as.character(if (by_height) h else k))
-  # With its names from the beginning: R copies a matrix that gets them later.
+  # The matrix has its names from the beginning, because R copies a matrix that gets names later.
   clusters <- matrix(0L, n, length(k), dimnames = names)
   for (batch in split(seq_along(k), (seq_along(k) - 1) %/% max(1, values_per_job %/% n))) {
     clusters[, batch] <- run_job(job_cut_tree(merge, k[batch]), FALSE, "Cutting the tree", call)
@@ -61,8 +62,9 @@ gcutree <- function(tree, k = NULL, h = NULL) {
   clusters
 }
 
-# Most values that one job returns, unless a single cut has more: 16 MB in addition to the result.
-# One job per cut would take longer than the cuts themselves for small trees.
+# Maximum number of integers that one job returns, unless a single cut has more: 16 MB in addition
+# to the result. With fewer, for example one cut per job, starting jobs would take longer than the
+# cuts of small trees.
 values_per_job <- 2^22
 
 check_cluster_counts <- function(k, n, call) {

@@ -1,10 +1,10 @@
 #' Distances between observations
 #'
 #' Distances between the rows of a matrix, on all cores or a GPU: the distances of [stats::dist()],
-#' bit for bit, and the correlation distances that are usual for microarray data.
+#' bit for bit, and correlation distances, as used for microarray data.
 #'
-#' @param x Numeric, integer or logical matrix, data frame or vector (one column), observations in
-#'   rows. `NA` is a missing value. Row names become the labels of the result; the automatic row
+#' @param x Numeric, integer or logical matrix, data frame or vector (one column), with observations
+#'   in rows. `NA` is a missing value. Row names become the labels of the result; the automatic row
 #'   names of a data frame do not.
 #' @param method The distance, see *Distances* below: `"euclidean"`, `"maximum"`, `"manhattan"`,
 #'   `"canberra"`, `"binary"`, `"minkowski"`, `"pearson"`, `"spearman"` or `"cosine"`. It may be
@@ -16,17 +16,18 @@
 #' @param absolute If `TRUE`, `"pearson"`, `"spearman"` and `"cosine"` use the absolute value of the
 #'   similarity, so that opposite profiles are close.
 #' @param zero_over_zero The value of a term 0/0 in the Canberra distance, on which conventions
-#'   differ: `"omit"` leaves it out like a missing value, as [stats::dist()] does; `"0"` or `"1"`.
+#'   differ: `"0"`, `"1"`, or `"omit"`, which leaves the term out like a missing value, as
+#'   [stats::dist()] does.
 #' @param backend Where to compute: `"cpu"`; `"cuda"`, on an NVIDIA GPU; or `"auto"`, on a GPU if
 #'   there is one and the data are large enough to profit. The result is the same, bit for bit. See
 #'   [gpu_devices()].
-#' @param threads Number of CPU threads: option `gmhclust.threads` if set. `NULL` means
+#' @param threads Number of CPU threads. The default is option `gmhclust.threads`. `NULL` means
 #'   `getOption("mc.cores")` if set, else the environment variable `OMP_NUM_THREADS` if set, else
-#'   all cores that this process may use, by [parallelly::availableCores()]: the machine's, or fewer
-#'   in a container, a cluster's job or with a CPU quota. It is at most `OMP_THREAD_LIMIT`, and at
-#'   most two under `R CMD check`. More than four for each core that this process may use (or eight,
-#'   if it has one core) are capped, with a message of class `gmhclust_message_threads`. The result
-#'   is the same, bit for bit.
+#'   the number of cores that this process may use, from [parallelly::availableCores()]: all cores
+#'   of the machine, or fewer in a container, in a cluster job or with a CPU quota. `NULL` gives at
+#'   most `OMP_THREAD_LIMIT` threads, and at most two under `R CMD check`. More than four threads
+#'   for each core that this process may use (or eight, if it has one core) are capped, with a
+#'   message of class `gmhclust_message_threads`. The result is the same, bit for bit.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
 #'   usable ones. [gpu_devices()] says which functions use more than one.
 #' @param progress Whether to draw a progress bar.
@@ -38,50 +39,52 @@
 #' * `"maximum"`: the largest |a - b|;
 #' * `"manhattan"`: the sum of |a - b|;
 #' * `"canberra"`: the sum of |a - b| / (|a| + |b|); `zero_over_zero` is the value of terms 0/0;
-#' * `"binary"`: among the columns where a or b is not zero, the share where the other one is zero;
+#' * `"binary"`: among the columns in which a or b is not zero, the share of columns in which one of
+#'   them is zero;
 #' * `"minkowski"`: the pth root of the sum of |a - b|^p;
 #' * `"pearson"`: 1 - r with Pearson's correlation r; 1 - |r| if `absolute`;
-#' * `"spearman"`: the same for the ranks; ties get their mean rank;
+#' * `"spearman"`: like `"pearson"`, with the ranks of the values; tied values get their mean rank;
 #' * `"cosine"`: 1 - c with the cosine c of the angle between a and b; 1 - |c| if `absolute`.
 #'
-#' The first six repeat the operations of [stats::dist()] in double precision, so the results are
-#' equal to the last bit. The correlations agree with `1 - cor(t(x))` up to rounding; the distance
-#' of equal rows may be some 1e-16.
+#' The first six distances repeat the operations of [stats::dist()] in double precision, so the
+#' results are equal to the last bit. Correlation distances agree with `1 - cor(t(x))` up to
+#' rounding; the distance between equal rows may be some 1e-16 instead of 0.
 #'
 #' @section Missing and infinite values:
-#' The first six distances treat missing values as [stats::dist()] does. They leave out columns
-#' where a or b is missing, or where their difference is not defined (`Inf - Inf`). The sum is then
-#' scaled up in proportion to the number of columns left out, before the root is taken; the same
-#' applies to omitted Canberra terms. The distance is `NA` if no column is left. `"binary"` treats
-#' infinite values as missing, with a warning.
+#' The first six distances treat missing values as [stats::dist()] does. They leave out columns in
+#' which a or b is missing, or in which their difference is undefined (`Inf - Inf`). The sum is then
+#' scaled up in proportion to the number of columns left out, before the root is taken; omitted
+#' Canberra terms are treated in the same way. The distance is `NA` if no column is left. `"binary"`
+#' treats infinite values as missing, with a warning.
 #'
-#' The correlations treat missing values as `cor(use = "pairwise")` does: they use the columns where
-#' neither row has a missing value, and rank the values of these columns for each pair. The result
-#' is `NA` for fewer than 2 such columns (for the cosine, for none). A missing value anywhere in `x`
-#' slows down all correlations.
+#' The correlations treat missing values as `cor(use = "pairwise")` does: they use the columns in
+#' which neither row has a missing value, and rank the values of these columns for each pair. The
+#' distance is `NA` if there are fewer than 2 such columns (for the cosine, if there is none). A
+#' missing value anywhere in `x` slows down all correlations.
 #'
-#' A constant row has no correlation, and a row of zeros has no angle: its distances are `NaN`, and
-#' one warning of class `gmhclust_warning_constant` names these rows. With missing values, a
-#' distance is also `NaN` if one row is constant over the columns that the pair uses.
+#' A constant row has no correlation, and a row of zeros has no angle. The distances of these rows
+#' are `NaN`, and one warning of class `gmhclust_warning_constant` names the rows. With missing
+#' values, a distance is also `NaN` if one row is constant over the columns that the pair uses.
 #'
 #' @section Memory:
 #' The result has n (n - 1) / 2 values of 8 bytes: 0.64 GB for 12,625 observations, 40 GB for
 #' 100,000. It may be longer than 2^31 (n > 65,536). The library writes the distances directly into
 #' R's memory and needs two copies of `x` in addition. If there is too little memory for the result,
-#' or R gets none, the call stops at once with an error of class `gmhclust_error_memory`.
+#' the call stops at once with an error of class `gmhclust_error_memory`.
 #'
 #' The functions of this package count the memory that is available on the machine and, on Linux, in
 #' its container or job: the memory limits of control groups (Docker, Kubernetes, SLURM, systemd),
 #' or else the memory that a SLURM job asked for (`SLURM_MEM_PER_NODE`, `SLURM_MEM_PER_CPU`). Free
-#' swap counts as available, and so does the file cache, which the system gives up. On Windows and
-#' under `ulimit -v`, the system itself refuses memory that is not there. On macOS, the physical
-#' memory counts.
+#' swap counts as available, and so does the file cache, because the system frees it on demand. On
+#' Windows and under `ulimit -v`, the system itself refuses requests for memory that it does not
+#' have. On macOS, the limit is the physical memory.
 #'
-#' A call counts all that it is going to hold, its result included, before it starts. Three percent
-#' of the limit stay free for R itself, at least 32 MB and at most 1 GB. If that is too little, R
-#' first frees what it does not use any more. A call of less than 16 MB is not checked. While a call
-#' runs, it is stopped with the same error when half of what has to stay free is used, for example
-#' by other programs. `inst/benchmarks/memory.R` measures the memory that these pages state.
+#' Before a call starts, it adds up all the memory that it will need, including its result, and
+#' compares the sum with the available memory. A reserve of three percent of the limit, at least 32
+#' MB and at most 1 GB, stays free for R itself. If there is too little memory, R first runs its
+#' garbage collector. A call that needs less than 16 MB is not checked. A running call is stopped
+#' with the same error when half of the reserve is used, for example by other programs.
+#' `inst/benchmarks/memory.R` measures the figures of memory on these help pages.
 #'
 #' An interrupt (Ctrl-C) stops the work within a second.
 #'
@@ -96,10 +99,10 @@
 #'   names.
 #'
 #' @section Heat maps:
-#' `Heatmap(clustering_distance_rows = )` of package \pkg{ComplexHeatmap} takes functions of one or
-#' two arguments, and counts them. So wrap `gdist()`, which has more, in a function of the matrix:
-#' `clustering_distance_rows = function(m) gdist(m, "spearman")`. A result of `gdist()` is taken,
-#' too.
+#' `Heatmap(clustering_distance_rows = )` of package \pkg{ComplexHeatmap} requires functions of one
+#' or two arguments. `gdist()` has more arguments, so wrap it in a function of the matrix:
+#' `clustering_distance_rows = function(m) gdist(m, "spearman")`. The argument may also be a result
+#' of `gdist()`.
 #'
 #' @seealso [stats::dist()], [stats::cor()]; [gmhclust()].
 #'
@@ -154,13 +157,13 @@ gdist <- function(x,
   with_attributes(value$distances, attributes, call)
 }
 
-# Distances, to which no other variable refers, with these attributes: without a copy.
+# Sets the attributes of `distances` without a copy. No other variable may refer to `distances`.
 with_attributes <- function(distances, attributes, call) {
   value <- set_attributes_in_place(distances, attributes)
   if (is.null(value)) {
     stop(gmhclust_error_input(
-      paste("the distances cannot have the dimensions or names of the observations, which are not",
-            "as long as their number of rows says"),
+      paste("the distances cannot get the dimensions or names of the observations, because their",
+            "lengths do not fit the number of rows"),
       call
     ))
   }
@@ -184,8 +187,8 @@ both_names <- function(rows, columns) {
   if (!is.null(rows) || !is.null(columns)) list(rows, columns)
 }
 
-# Warns of rows without a direction. `constant` are their numbers; the numbers of rows of `y` follow
-# those of `x`.
+# Warns of rows without a direction (constant rows; rows of zeros for the cosine). `constant` has
+# their numbers; the rows of `y` are numbered after the rows of `x`.
 warn_undefined_rows <- function(constant, x, y, method, call) {
   if (method == "binary" && (any(is.infinite(x)) || any(is.infinite(y)))) {
     warn_user("infinite", "treating non-finite values as NA", call)

@@ -1,7 +1,7 @@
 #' Hierarchical clustering by linkage
 #'
-#' A faster [stats::hclust()], on all cores or a GPU, from dissimilarities or from data. From data,
-#' no distances are stored in R.
+#' A faster [stats::hclust()], on all cores or a GPU, of dissimilarities or of data. With data, R
+#' stores no distances.
 #'
 #' @param x Dissimilarities of n >= 2 observations, from [stats::dist()] or [gdist()]; or the
 #'   observations themselves: a numeric, integer or logical matrix or data frame with observations
@@ -13,57 +13,60 @@
 #'   represents, as in [stats::hclust()].
 #' @param metric,absolute,p,zero_over_zero The distance between rows of data: `method` and the other
 #'   arguments of [gdist()].
-#' @param precision `"single"` stores dissimilarities in 4 bytes instead of 8, rounded to about 7
-#'   digits; this includes those of a dist object. They must be at most 1e30. It has an effect only
-#'   if a matrix is needed, see *Memory*.
+#' @param precision `"single"` stores dissimilarities, also the values of a dist object, in 4 bytes
+#'   instead of 8, rounded to about 7 digits. Dissimilarities must then be at most 1e30. The
+#'   argument has an effect only if a matrix is needed, see *Memory*.
 #' @param missing What to do if data have missing values: `"refuse"` stops with an error;
-#'   `"pairwise"` computes each distance from the columns where both rows have values, see *Missing
-#'   values*.
+#'   `"pairwise"` computes each distance from the columns in which both rows have values, see
+#'   *Missing values*.
 #' @param ... Arguments of [observations()] for x.
 #' @inheritParams gdist
 #'
 #' @section Relation to `hclust()`:
-#' From dissimilarities: if no two candidates are tied, merges, order and heights (to 1e-12) are
-#' those of [stats::hclust()]. With ties, several trees are valid. The result is one of them, the
-#' same for any number of threads and any backend: for `"complete"` the tree of [stats::hclust()],
-#' for `"single"` a tree with the same heights.
+#' From dissimilarities: if no two candidates are tied, merges and order equal the result of
+#' [stats::hclust()], and heights agree to 1e-12. With ties, several trees are valid. The result is
+#' one of these trees, the same for any number of threads and any backend: for `"complete"`, the
+#' tree of [stats::hclust()]; for `"single"`, a tree with the same heights.
 #'
-#' From data: the result is that of `ghclust(gdist(x, metric), method)`, except for two linkages.
-#' With Euclidean distances, `"centroid"` and `"median"` are geometric: their heights are distances
-#' between centres. These are the square roots of the heights of `hclust(dist(x)^2, method)`, and
-#' the heights of `hclust.vector()` of package \pkg{fastcluster}. ([stats::hclust()] on plain
-#' distances has no such meaning for these linkages; for its result, call `gdist()` first.)
+#' From data: the result equals `ghclust(gdist(x, metric), method)`, except for two linkages. With
+#' Euclidean distances, `"centroid"` and `"median"` are geometric: their heights are distances
+#' between centres. These heights are the square roots of the heights of `hclust(dist(x)^2,
+#' method)`, and are equal to the heights of `hclust.vector()` of package \pkg{fastcluster}. (The
+#' heights of [stats::hclust()] on plain distances are not distances between centres; to get that
+#' tree, call `gdist()` first.)
 #'
 #' @section Missing values:
-#' With `missing = "pairwise"`, the result for data with missing values is that of `ghclust(gdist(x,
-#' metric), method)`. [gdist()] leaves out the columns where either row has no value and scales up
-#' the rest, as [stats::dist()] does. An error names a pair of rows that share too few columns, or
-#' that has no distance for another reason. R then holds the distances: 8 bytes for each pair, in
-#' addition to the memory that a dist object needs (see *Memory*). `"centroid"` and `"median"`
-#' linkage of Euclidean distances need the coordinates of centres, so they refuse missing values.
+#' With `missing = "pairwise"`, the result for data with missing values equals `ghclust(gdist(x,
+#' metric), method)`. [gdist()] leaves out the columns in which either row has no value, and scales
+#' up the sum over the other columns, as [stats::dist()] does. If a pair of rows has no distance,
+#' for example because the rows share too few columns, an error names the pair. With missing values,
+#' R holds the distances: 8 bytes for each pair, in addition to the memory that a dist object needs
+#' (see *Memory*). `"centroid"` and `"median"` linkage of Euclidean distances need the coordinates
+#' of centres, so missing values are an error.
 #'
 #' @section Memory:
 #' From data, without `members`, no matrix is needed for `"single"` with any metric, and for
-#' `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances. Memory then grows with the
-#' size of the data only, at most 50 p + 500 bytes for each observation of p columns, and millions
-#' of observations are possible.
+#' `"ward.D2"`, `"centroid"` and `"median"` with Euclidean distances. Memory then is proportional to
+#' the data: at most 50 p + 500 bytes for each observation of p columns. Millions of observations
+#' are possible.
 #'
 #' All other calls need a matrix of n (n - 1) / 2 values of 8 bytes, or 4 with `precision =
 #' "single"`: 40 or 20 GB for 100,000 observations.
-#' * On the CPU, data take 1.8 times the memory of a matrix in all, or 2.3 times with `precision =
-#'   "single"` (`"centroid"` and `"median"` once, plus up to 134 MB in single precision). A dist
-#'   object is read in place and needs 0.8 times a matrix in addition, or 1.5 times in single
-#'   precision (`"centroid"` and `"median"` one matrix, `"single"` nothing). An observation takes
-#'   about 2 kB more. Data in which few observations are each other's nearest need up to 2 matrices,
-#'   or 3 in single precision: the call may then stop with the same error after it has begun.
-#' * On the GPU, the device's memory holds the matrix, and a copy of a sixteenth of its values in 8
-#'   bytes: 8.5 or 4.5 bytes for each pair of observations. The machine's memory holds only the data
-#'   or the dist object. A device with 24 GB has room for about 74,000 or 100,000 observations, one
-#'   with 141 GB for 180,000 or 248,000.
+#' * On the CPU, clustering data takes 1.8 times the memory of the matrix in all, or 2.3 times with
+#'   `precision = "single"`. `"centroid"` and `"median"` take one matrix, plus up to 134 MB in
+#'   single precision. A dist object is read in place; the work takes 0.8 times the memory of the
+#'   matrix in addition, or 1.5 times in single precision (`"centroid"` and `"median"` one matrix,
+#'   `"single"` nothing). Each observation takes about 2 kB more. If few pairs of observations are
+#'   reciprocal nearest neighbours, the work needs up to 2 matrices, or 3 in single precision: then
+#'   the call may stop with a `gmhclust_error_memory` after it has begun.
+#' * On the GPU, device memory holds the matrix, and a copy of a sixteenth of its values in 8 bytes:
+#'   for each pair of observations 8.5 bytes, or 4.5 in single precision. CPU memory holds only the
+#'   data or the dist object. A device with 24 GB has room for about 74,000 observations (100,000 in
+#'   single precision), a device with 141 GB for 180,000 (248,000).
 #'
-#' n may exceed 65,536, the limit of [stats::hclust()]. If the machine, or the device with
-#' `backend = "cuda"`, has too little memory, the call stops at once with a condition of class
-#' `gmhclust_error_memory` that names the size that it needs.
+#' n may exceed 65,536, the limit of [stats::hclust()]. If the machine, or the device with `backend
+#' = "cuda"`, has too little memory, the call stops at once with a condition of class
+#' `gmhclust_error_memory`, which states the memory that is needed.
 #'
 #' @section GPU:
 #' | call | work on the GPU |
@@ -74,23 +77,23 @@
 #' | dist object, `"complete"`, `"average"`, `"mcquitty"`, `"ward.D"`, `"ward.D2"` | linkage |
 #' | dist object, `"single"`, `"centroid"`, `"median"` | nothing |
 #'
-#' The CPU does the rest, and all linkage of fewer than 4,096 observations with a matrix. The matrix
-#' stays in the device's memory. The device sends only the few nearest neighbours of clusters and
-#' single values to the CPU, which decides the merges. See [gpu_devices()].
+#' The CPU does all other work, and all linkage of fewer than 4,096 observations with a matrix. The
+#' matrix stays in device memory. The device sends only the nearest neighbours of some clusters, and
+#' single values, to the CPU, which decides the merges. See [gpu_devices()].
 #'
 #' @section Algorithms:
-#' Complete, average, mcquitty and Ward's linkage merge all reciprocal nearest neighbours at a time.
-#' This gives the same tree because these linkages are reducible. If few pairs are reciprocal, a
-#' nearest-neighbour chain continues (Murtagh 1983). Single linkage builds a minimum spanning tree,
-#' from data by Borůvka's algorithm ([gmst()]). Centroid and median linkage use Müllner's generic
-#' algorithm. With a matrix, time grows with n^2; for centroid and median linkage this holds in
-#' practice, for the others on all data.
+#' Complete, average, mcquitty and Ward's linkage merge all pairs of reciprocal nearest neighbours
+#' at once. The tree is the same as with one merge at a time, because these linkages are reducible.
+#' If few pairs are reciprocal, the nearest-neighbour chain algorithm continues (Murtagh 1983).
+#' Single linkage builds a minimum spanning tree, from data by Borůvka's algorithm ([gmst()]).
+#' Centroid and median linkage use Müllner's generic algorithm. With a matrix, time grows with n^2:
+#' for centroid and median linkage in practice, for all other linkages in the worst case, too.
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return An object of class [`hclust`][stats::hclust] like that of [stats::hclust()], for which
-#'   `ghclust()` can stand in. Its additional components are `backend`, the backend that was used,
-#'   and `settings`, a list: the numbers of `observations`, of `columns` (from data) and of
+#' @return An object of class [`hclust`][stats::hclust] with all components of the value of
+#'   [stats::hclust()]. Additional components are `backend`, the backend that was used, and
+#'   `settings`, a list: the numbers of `observations`, of `columns` (from data) and of
 #'   `inversions`. [plot_tree()] shows the top of a large tree.
 #'
 #' @references
@@ -175,8 +178,8 @@ ghclust <- function(x,
   tree
 }
 
-# The distances of the rows of x, which have missing values, as an object of class "dist" without
-# missing values. `metric` is the value of check_metric_options().
+# The pairwise distances of the rows of x, which have missing values: an object of class "dist"
+# without missing values. `metric` is the value of check_metric_options().
 pairwise_distances <- function(x, method, metric, device, progress, call) {
   if (nrow(x) < 2) refuse("x", "has 1 row", "clustering needs at least 2 observations", call)
   infinite <- which(is.infinite(x), arr.ind = TRUE)

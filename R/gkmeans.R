@@ -1,60 +1,61 @@
 #' Exact k-means clustering
 #'
-#' Lloyd's algorithm on all cores or an NVIDIA GPU. Every assignment is exact, and the result is
-#' that of `kmeans(algorithm = "Lloyd")`.
+#' Lloyd's algorithm on all cores or an NVIDIA GPU. Every assignment is exact, and the result equals
+#' the result of `kmeans(algorithm = "Lloyd")`.
 #'
 #' @param x Numeric, integer or logical matrix or data frame, n observations in rows (n >= 2), all
 #'   values finite. Row names become the names of `cluster`.
 #' @param centers The number of clusters k, or a matrix of k initial centers in rows, all distinct.
-#' @param iter.max The maximum number of iterations. The default, that of scikit-learn, is enough
-#'   for most data; with the 10 of [stats::kmeans()], hardly any converge.
+#' @param iter.max The maximum number of iterations. The default is the same as in scikit-learn, and
+#'   is enough for most data; the default of [stats::kmeans()], 10, is hardly ever enough to
+#'   converge.
 #' @param nstart The number of starts from different initial centers, if `centers` is a number. The
-#'   result is the one with the smallest `tot.withinss`.
+#'   start with the smallest `tot.withinss` is returned.
 #' @param init The method to draw initial centers, if `centers` is a number. `"kmeans++"` draws each
 #'   row with a probability proportional to its squared distance from the centers drawn before;
 #'   `"random"` draws all rows with equal probability, as [stats::kmeans()] does.
 #' @inheritParams gdist
 #'
 #' @details
-#' An iteration assigns every observation to its nearest center, or to the one with the smallest
-#' number if several are nearest. Then it moves every center to the mean of its members. The
-#' algorithm ends with the first iteration that changes no assignment.
+#' An iteration assigns every observation to its nearest center; ties go to the center with the
+#' smallest number. Then it moves every center to the mean of its members. The algorithm ends with
+#' the first iteration that changes no assignment.
 #'
 #' R's random number generator draws the initial centers, so [set.seed()] makes results repeatable.
-#' With `init = "random"` the initial centers are those of [stats::kmeans()].
+#' With `init = "random"`, the initial centers are the same as in [stats::kmeans()].
 #'
-#' A cluster that loses all members keeps its last center, and may get members again later. A
-#' warning reports clusters that are empty at the end.
+#' A cluster that loses all members keeps its last center, and may get members in a later iteration.
+#' A warning reports clusters that are empty in the end.
 #'
 #' @section How it works:
 #' All decisions are computed in double precision, in the order of operations of
 #' `kmeans(algorithm = "Lloyd")`. So the result is the same for any number of threads and on a GPU.
 #'
-#' The CPU compares observations with all centers in single precision. Bounds on rounding errors
-#' leave a few centers that may be nearest, and these are compared in double precision, as in
-#' [gknn()]. Each observation has an upper bound on the distance from its own center, and a lower
-#' bound on the distances from all others, which are updated as the centers move. If they prove that
-#' its assignment does not change, the observation is skipped (Hamerly 2010). The slower the centers
-#' move, the more observations are skipped.
+#' The CPU compares observations with all centers in single precision. Centers that may be nearest
+#' within the rounding error are compared in double precision, as in [gknn()]. Each observation has
+#' an upper bound on the distance from its own center, and a lower bound on the distances from all
+#' other centers. Both bounds are updated as the centers move. If they prove that its assignment
+#' does not change, the observation is skipped (Hamerly 2010). The slower the centers move, the more
+#' observations are skipped.
 #'
 #' A GPU draws the initial centers, compares all observations with all centers in double precision,
-#' and moves the centers. If its memory cannot hold the observations, it compares in single
+#' and moves the centers. If its memory cannot hold the observations, the GPU compares in single
 #' precision and the CPU does the rest.
 #'
 #' @section Time and memory:
 #' For p columns, the time per iteration grows with n k p and falls as the centers converge. In
 #' addition to `x`, memory is about 24 bytes for each value and 400 bytes for each observation. With
-#' a GPU, it is 8 bytes for each value and 20 bytes for each observation, and the same on the
+#' a GPU, memory is 8 bytes for each value and 20 bytes for each observation, on the CPU and on the
 #' device. An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @section Warnings:
-#' Conditions of class `gmhclust_warning_convergence` if the algorithm did not converge in
-#' `iter.max` iterations, and `gmhclust_warning_empty` if clusters are empty.
+#' A condition of class `gmhclust_warning_convergence` if the algorithm did not converge in
+#' `iter.max` iterations, and of class `gmhclust_warning_empty` if clusters are empty.
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return An object of class `"kmeans"` like that of [stats::kmeans()]; its methods for `print()`
-#'   and `fitted()` apply:
+#' @return An object of class `"kmeans"`, as [stats::kmeans()] returns it; the methods `print()` and
+#'   `fitted()` apply:
 #' \describe{
 #'   \item{`cluster`}{integer vector, n: the cluster number of each observation.}
 #'   \item{`centers`}{matrix, k by p: the centers of the clusters.}
@@ -63,8 +64,8 @@
 #'   \item{`tot.withinss`}{the sum of `withinss`.}
 #'   \item{`betweenss`}{`totss - tot.withinss`.}
 #'   \item{`size`}{integer vector, k: the number of members of each cluster.}
-#'   \item{`iter`}{the number of the iteration that changed no assignment; `iter.max + 1` if there
-#'     was none. With one cluster it is 1, as in [stats::kmeans()].}
+#'   \item{`iter`}{the number of the iteration that changed no assignment; `iter.max + 1` if every
+#'     iteration changed one. With one cluster, `iter` is 1, as in [stats::kmeans()].}
 #'   \item{`ifault`}{0, or 2 if the algorithm did not converge in `iter.max` iterations.}
 #' }
 #'
@@ -145,8 +146,8 @@ random_centers <- function(x, k, nstart, call) {
   function() x[sample.int(nrow(x), k), , drop = FALSE]
 }
 
-# k-means labels as apriori clusters of gmhclust(), with its checked `options`, of x as it clusters
-# it.
+# The k-means labels that gmhclust() uses as apriori clusters. x is its data, in range and scaled if
+# `scale`; `options` are its checked options.
 kmeans_labels <- function(x, k, options, arg, call) {
   k <- check_count(k, nrow(x), arg, call)
   options$iterations <- 10L
@@ -201,9 +202,9 @@ warn_empty <- function(value, call) {
   warn_user("empty", text, call)
 }
 
-# The sum of squares of x about the means of its columns, bit for bit that of stats::kmeans(), which
-# is sum(scale(x, scale = FALSE)^2), with one copy of x for its three. R adds with more digits than
-# those of a double, so only R's own colMeans() and sum() give these bits.
+# The sum of squares of x about the means of its columns, bit for bit equal to stats::kmeans(),
+# whose formula is sum(scale(x, scale = FALSE)^2), but with one copy of x instead of three. R adds
+# in extended precision, so only R's own colMeans() and sum() give these bits.
 total_squares <- function(x, call) {
   refusal <- memory_refusal("the squares of `x` need", 8 * length(x))
   if (!is.null(refusal)) stop(gmhclust_error_memory(refusal, call))

@@ -1,96 +1,98 @@
 #' Exact nearest neighbours
 #'
 #' Finds the k nearest neighbours of every observation under one of several metrics. The result is
-#' that of a comparison of all pairs. A screen in single precision rules out nearly all of them.
+#' exact: it equals the result of comparing all pairs. Lower bounds in single precision rule out
+#' nearly all pairs early.
 #'
 #' @param x Numeric, integer or logical matrix or data frame, observations in rows, all values
 #'   finite; or a `DelayedMatrix` of package \pkg{DelayedArray}, such as an `HDF5Array`, which is
 #'   read in blocks and need not fit into memory.
-#' @param k The number of neighbours, at least 1. If there are fewer (one less than the rows of `x`;
-#'   with `query`, as many as the rows of `x`), the result has these, and a warning of class
-#'   `gmhclust_warning_k` says so.
-#' @param query `NULL`, for the neighbours of each row of `x` among the others; or a second matrix
-#'   with the same number of columns, for the neighbours of its rows among the rows of `x`.
+#' @param k The number of neighbours, at least 1. The greatest possible number is the number of rows
+#'   of `x` or, without `query`, one less. A greater `k` is reduced to this number, with a warning
+#'   of class `gmhclust_warning_k`.
+#' @param query `NULL`, to find the neighbours of each row of `x` among the other rows of `x`; or a
+#'   second matrix with the same number of columns, to find the neighbours of its rows among the
+#'   rows of `x`.
 #' @param metric The distance: `"euclidean"`, `"maximum"`, `"manhattan"`, `"canberra"`, `"binary"`,
 #'   `"minkowski"`, `"pearson"`, `"spearman"` or `"cosine"`, as defined on the help page of
 #'   [gdist()]. It may be abbreviated.
 #' @param absolute,p,zero_over_zero Options of the metric, as in [gdist()].
 #' @param output `NULL`, or a folder for the result. Each block of rows is written there as soon as
-#'   it is finished. The folder must be new, empty, or from an earlier call for the same search;
-#'   then only missing or damaged blocks are computed. See [read_gknn()] for the files, which other
-#'   programs can read.
-#' @param block_rows The number of rows of `query` or, without it, of `x` in a block. `NULL` means
-#'   as many as fit into memory, or fewer for several workers. The result is the same, bit for bit.
+#'   it is finished. The folder must be new, empty, or from an earlier call for the same search. In
+#'   a folder of an earlier call, only missing or damaged blocks are computed. See [read_gknn()] for
+#'   the format of the files, which other programs can read.
+#' @param block_rows The number of rows of `query` (or of `x` without `query`) in a block. `NULL`
+#'   means as many rows as fit into memory, or fewer for several workers. The result is the same,
+#'   bit for bit.
 #' @param BPPARAM `NULL`, or workers that share the blocks, here or on other machines: the value of
 #'   `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of package \pkg{BiocParallel}.
-#' @param subset `NULL`, or the rows of `query` or, without it, of `x` whose neighbours to find:
-#'   their numbers, their names, or a logical value for each. All rows of `x` may be neighbours. It
-#'   cannot be combined with `output`.
-#' @param get.distance Whether to return the distances. With `output`, they are always written.
+#' @param subset `NULL`, or the rows of `query` (or of `x` without `query`) whose neighbours to
+#'   find: row numbers, row names, or a logical value for each row. Any row of `x` may be a
+#'   neighbour. `subset` cannot be combined with `output`.
+#' @param get.distance Whether to return the distances. With `output`, distances are always written.
 #' @inheritParams gdist
 #'
 #' @details
-#' Distances are those of [gdist()] without missing values: those of [stats::dist()], bit for bit,
-#' or one minus the correlation. If neighbours are at the same distance, the one with the smaller
-#' row number comes first; this also decides which is the kth. A row is not its own neighbour, but
-#' its duplicates are its neighbours.
+#' Distances are defined as in [gdist()], without missing values: the distances of [stats::dist()],
+#' bit for bit, or one minus the correlation. Ties go to the smaller row number, also for the kth
+#' neighbour. A row is not its own neighbour, but its duplicates are its neighbours.
 #'
 #' @section How it works:
-#' All decisions are computed in double precision, in one order of operations. A screen first
-#' computes lower bounds on the distances in single precision, which include bounds on rounding
-#' errors; these rule out most pairs. If the screen does not prove the neighbours of a row, the row
-#' is screened again with more candidates. GPUs may first screen in half precision, see
-#' [gpu_devices()]. So the result is exact, and the same for any number of threads. `"binary"` and
-#' `"minkowski"` have no screen and take longer.
+#' A screen first computes lower bounds on the distances in single precision; the bounds allow for
+#' rounding errors, and rule out most pairs. The distances of the remaining candidates are computed
+#' in double precision, in a fixed order of operations. If the candidates of a row are not proven to
+#' contain its neighbours, the row is screened again with more candidates. GPUs may first screen in
+#' half precision, see [gpu_devices()]. So the result is exact, and the same for any number of
+#' threads. `"binary"` and `"minkowski"` have no screen and take longer.
 #'
 #' @section Time and memory:
-#' Time grows with the number of rows of `x`, times that of `query` (or of `x` again), times the
-#' number of columns. In addition to `x`, memory is at most 20 bytes for each value of `x` and
-#' `query`, and for each query (each row of `query` or, without it, of `x`) 24 k + 200 bytes, of
-#' which 12 k are the result; and up to 67 MB for the neighbours that are found at a time. An
-#' interrupt (Ctrl-C) stops the work within a second.
+#' Time grows with the product of the number of rows of `x`, the number of queries and the number of
+#' columns. A query is a row of `query` (or of `x` without `query`). In addition to `x`, memory is
+#' at most 20 bytes for each value of `x` and `query`; 24 k + 200 bytes for each query, including 12
+#' k bytes for the result; and up to 67 MB for the current batch of queries. An interrupt (Ctrl-C)
+#' stops the work within a second.
 #'
-#' Several GPUs, all or those that `devices` names, share the queries. The memory of a GPU need not
-#' hold all rows of `x`: if they do not fit, they pass through it in chunks. The result is the same.
-#' See [gpu_devices()].
+#' If there are several GPUs, the devices that `devices` names, or all devices, share the queries.
+#' The memory of a GPU need not hold all rows of `x`: if the rows do not fit, they pass through its
+#' memory in chunks, with the same result. See [gpu_devices()].
 #'
 #' @section Larger than memory:
 #' If `x` or `query` is a `DelayedMatrix`, each block of queries is compared with all rows of `x`,
 #' which are read in blocks of the size that `DelayedArray::setAutoBlockSize()` sets. So `x` is read
-#' once for each block of queries, and once before: larger blocks need less reading. Memory is about
-#' 50 bytes for each value of a block of `x` and a block of queries. The result takes memory, too,
-#' unless `output` keeps it on disk.
+#' once in advance, and once for each block of queries; larger blocks need less reading. Memory is
+#' about 50 bytes for each value of a block of `x` and of a block of queries. The result takes
+#' memory, too, unless `output` keeps it on disk.
 #'
 #' @section Over several processes or machines:
 #' Each worker of `BPPARAM` gets an equal share of the blocks, and one copy of `x` and `query`. For
-#' an `HDF5Array`, it gets only the name of the file, which it must be able to read. With `output`,
-#' the workers write the files, so they must have access to that folder under the same name. No
-#' progress bar is drawn for workers.
+#' an `HDF5Array`, the worker gets only the name of the file, and must be able to read the file.
+#' With `output`, the workers write the files, so they must have access to the folder under the same
+#' name. No progress bar is drawn for workers.
 #'
-#' An error names the rows whose search failed; if a worker was lost, it names all rows that are not
-#' finished. Finished blocks stay in `output`, and the same call continues from them, with the same
-#' or other workers. Calls are the same if the values of the data, `k`, the metric and its options,
-#' and `block_rows`, if given, are the same.
+#' An error names the rows whose search failed; if a worker was lost, the error names all unfinished
+#' rows. Finished blocks stay in `output`, and repeating the call continues from them, with the same
+#' or other workers. A call repeats an earlier call if the values of the data, `k`, the metric and
+#' its options, and `block_rows`, if given, are the same.
 #'
 #' @inheritSection gmhclust Workers
 #'
 #' @inheritSection gmhclust Errors
 #'
 #' @return A list of two matrices, like the result of packages \pkg{FNN} and \pkg{BiocNeighbors}.
-#'   They have a row for each row of `query` or, without it, of `x`, and k columns, nearest
-#'   neighbours first. With `subset`, they have a row for each row of it, in its order.
+#'   The matrices have a row for each query and k columns, nearest neighbours first. With `subset`,
+#'   the queries are the rows of the subset, in its order.
 #'   \describe{
 #'     \item{`index`}{integer: the row numbers of the neighbours in `x`.}
-#'     \item{`distance`}{double: their distances; only if `get.distance`.}
+#'     \item{`distance`}{double: the distances of the neighbours; only if `get.distance`.}
 #'   }
 #'
 #'   The list has the attribute `labels`, the row names of `x`, if `x` has row names and there is no
 #'   `query`; and the attribute `rows`, the row numbers, if there is a `subset`. [as_igraph()] and
-#'   [as_edges()] use them.
+#'   [as_edges()] use these attributes.
 #'
 #'   With `output`, an object of class `gknn_files`, see [read_gknn()].
 #'
-#'   Rows without a distance are an error that names them: constant rows under `"pearson"` and
+#'   If a row has no defined distances, an error names it: constant rows under `"pearson"` and
 #'   `"spearman"`, rows of zeros under `"cosine"`, and more than one row of zeros under `"canberra"`
 #'   with `zero_over_zero = "omit"`.
 #'
@@ -146,7 +148,7 @@ gknn <- function(x,
     block_rows <- check_count(block_rows, .Machine$integer.max, "block_rows", call)
   }
   labels <- if (is.null(query)) rownames(x)
-  # The numbers of queries that are rows of `x`.
+  # The row numbers of the queries in `x`, if the queries are rows of `x`.
   own <- if (is.null(query)) rows
   if (!is.null(rows)) query <- (if (is.null(query)) x else query)[rows, , drop = FALSE]
   whole <- is.null(output) && is.null(block_rows) && is.null(workers) && is.null(own)
@@ -165,7 +167,7 @@ gknn <- function(x,
   describe_result(nn, labels, rows)
 }
 
-# The checked number of neighbours, from 1 to `most`. A greater number becomes `most`, with a
+# The checked number of neighbours, from 1 to `most`. A greater number is reduced to `most`, with a
 # warning.
 check_k <- function(k, most, arg, call) {
   if (most < 1) refuse("x", "has 1 row", "a neighbour needs a second one", call)
@@ -218,8 +220,8 @@ check_output <- function(output, rows, get_distance, call) {
   }
 }
 
-# Neighbours with the attributes for other functions: the row names of `x`, and the numbers of the
-# rows of a subset.
+# Adds the attributes that other functions read: `labels`, the row names of `x`, and `rows`, the row
+# numbers of a subset.
 describe_result <- function(nn, labels, rows) {
   attr(nn, "labels") <- labels
   attr(nn, "rows") <- rows

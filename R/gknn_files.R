@@ -1,24 +1,24 @@
 #' Neighbours in files
 #'
-#' Reads neighbours that [gknn()] wrote into the folder `output`, in parts or as a whole.
+#' Reads the neighbours that [gknn()] wrote into the folder `output`, in parts or as a whole.
 #'
 #' @param output A folder that [gknn()] wrote.
 #' @param x An object of class `gknn_files`: the value of `read_gknn()`, or of [gknn()] with
 #'   `output`.
-#' @param rows The numbers of the rows of `query` or, without it, of `x`, whose neighbours to read.
+#' @param rows The numbers of the rows of `query` (of `x` without `query`) whose neighbours to read.
 #' @param ... Ignored.
 #'
 #' @section Format:
 #' The folder has a manifest, `manifest.json`, and three files for each block of rows:
 #' `index-FIRST-LAST.npy`, `distance-FIRST-LAST.npy` and `rows-FIRST-LAST.sha256`. `FIRST` and
 #' `LAST` are the numbers of the block's first and last row, in ten digits. Each block has
-#' `block_rows` rows; the last one may have fewer. Rows are numbered from 1, in the files and in
-#' their names. The files of blocks take 12 bytes for each neighbour.
+#' `block_rows` rows; the last block may have fewer. Rows are numbered from 1, in the files and in
+#' their names. The files of all blocks take 12 bytes for each neighbour.
 #'
 #' The manifest is a JSON object of at most 4096 bytes with these fields:
 #' * `format`, `"gmhclust neighbours"`; `version`, 2; `first_row`, 1, the number of the first row.
 #' * `block_rows`.
-#' * `search`, an object: `rows`, the number of rows of `query` or, without it, of `x`; `columns`;
+#' * `search`, an object: `rows`, the number of rows of `query` (of `x` without `query`); `columns`;
 #'   `among`, the number of rows of `x`; `k`; `metric`, an object with the arguments `name`, `p`,
 #'   `absolute` and `zero_over_zero`; and `digests`, an object with digests of the values of `x` and
 #'   of `query`, 16 hexadecimal digits each, or `null` without a `query`.
@@ -41,9 +41,9 @@
 #' The next call of `gknn()` deletes incomplete files.
 #'
 #' While a call of `gknn()` writes, the folder has a file `gmhclust.lock`, which names the process
-#' and its machine. Another call with this folder stops with an error that names them. If the
-#' process was killed, the next call notices, and goes on. Only if it ran on another machine, that
-#' cannot be seen from here: then the error says that the file must be deleted.
+#' and its machine. Another call with this folder stops with an error that names both. If the
+#' process was killed, the next call detects it, and continues. This cannot be detected for a
+#' process on another machine: then the error says that the lock file must be deleted.
 #'
 #' This Python code reads all neighbours, with rows numbered from 0:
 #'
@@ -53,24 +53,24 @@
 #' distance = np.concatenate([np.load(f) for f in sorted(glob.glob(folder + "/distance-*.npy"))])
 #' ```
 #'
-#' It does not verify checksums. If blocks are missing, it returns fewer rows than the manifest's
-#' `rows`.
+#' The code does not verify checksums. If blocks are missing, it returns fewer rows than field
+#' `rows` of the manifest.
 #'
 #' @section Damage:
-#' No code in these files is run. The size of a file is checked before it is read, and its checksum
-#' before it is decoded; links in the folder are not followed. So a folder that is damaged, or that
-#' another program wrote, is an error:
+#' Reading never runs code from these files. The size of a file is checked before it is read, and
+#' its checksum before it is decoded; links in the folder are not followed. A damaged folder, or a
+#' folder of another program, is an error:
 #' * `read_gknn()` checks the manifest, and the names and sizes of the other files.
 #' * `x[rows]` checks the blocks that it reads.
 #' * `gknn()` with the folder of an earlier call checks all files, and computes damaged blocks
-#'   again. It refuses a damaged manifest.
+#'   again. A damaged manifest is an error.
 #'
 #' Checksums detect damage, but not forgery: a forger can write matching checksums.
 #'
 #' @inheritSection gmhclust Errors
 #'
 #' @return `read_gknn()`: an object of class `gknn_files`, which refers to the folder and holds no
-#'   neighbours itself. Missing blocks, as after an interrupt, are an error; the same call of
+#'   neighbours itself. Missing blocks, as after an interrupt, are an error; repeating the call of
 #'   [gknn()] computes them.
 #'
 #'   `x[rows]`: a list of `index` and `distance`, matrices as [gknn()] returns them, for these rows.
@@ -107,7 +107,7 @@ read_gknn <- function(output) {
     first <- rows_of_block(files, missing[1])
     got <- paste0("lacks rows ", format_number(first[1]), " to ", format_number(first[2]))
     if (missing[2] > 1) got <- paste0(got, " and ", format_number(missing[2] - 1), " more blocks")
-    refuse("output", got, "the call of gknn() that began it goes on with it", call)
+    refuse("output", got, "repeat the call of gknn() to compute them", call)
   }
   files
 }
@@ -166,8 +166,8 @@ counts_of_files <- c("rows", "columns", "among", "k", "block_rows")
 
 needs_files <- "it must be the value of read_gknn(), or of gknn() with `output`"
 
-# Stops if checked components differ from the manifest that they come from. Another manifest is an
-# error of whatever reads the folder.
+# Stops if checked components differ from the manifest that they come from. If the folder now has
+# another manifest, the function that reads the folder stops.
 check_fits_manifest <- function(x, arg, call) {
   files <- run_job(job_folder_open(path_bytes(x$folder), arg), FALSE, reading, call)
   is_same <- identical(files[counts_of_files], x[counts_of_files])
@@ -234,7 +234,7 @@ is_finished <- function(files, rows) {
   )
 }
 
-# The neighbours of rows `at` of a block, which are counted from its first row.
+# The neighbours of rows `at` of a block; `at` counts from the first row of the block.
 read_block <- function(files, block, at, call) {
   run_job(
     job_folder_read(path_bytes(files$folder), "x", files$checksum, as.integer(block), at), FALSE,
@@ -257,7 +257,7 @@ check_folder <- function(output, arg, call) {
     refuse(arg, paste("is", describe(output)), "it must be the name of a folder", call)
   }
   if (!validEnc(output) || Encoding(output) == "bytes") {
-    refuse(arg, paste("is", describe(output)), "its bytes must be text in its encoding", call)
+    refuse(arg, paste("is", describe(output)), "its bytes must be valid in its encoding", call)
   }
   if (utils::file_test("-f", output)) {
     refuse(arg, paste("is the file", describe(output)), "it must be the name of a folder", call)
@@ -273,13 +273,13 @@ refuse_earlier_format <- function(folder, arg, call) {
   }
 }
 
-# Makes the folder for the result of a search, or takes that of an earlier call, and locks it for
-# this process. Returns the lock, which folder_unlock() releases; NULL for a folder that cannot be
-# written in, whose blocks may be complete.
+# Creates the folder for the result of a search, or takes the folder of an earlier call, and locks
+# it for this process. Returns the lock, which folder_unlock() releases; NULL for a read-only
+# folder, whose blocks may be complete.
 lock_output <- function(folder, call) {
   dir.create(folder, showWarnings = FALSE, recursive = TRUE)
   if (!dir.exists(folder)) {
-    refuse("output", paste("is", describe(folder)), "such a folder cannot be made", call)
+    refuse("output", paste("is", describe(folder)), "the folder cannot be created", call)
   }
   # A folder of other files gets no lock.
   refuse_other_files(folder, call)
@@ -287,9 +287,9 @@ lock_output <- function(folder, call) {
           "Writing neighbours", call)
 }
 
-# Opens the locked folder for the result of a search with these `parameters`: a new folder, or that
-# of an earlier call for the same search. If `block_rows` is NULL, fitting() chooses it for a new
-# folder.
+# Opens the locked folder for the result of a search with these `parameters`: a new folder, or the
+# folder of an earlier call for the same search. If `block_rows` is NULL, fitting() chooses it for a
+# new folder.
 open_files <- function(folder, parameters, block_rows, fitting, call) {
   if (file.exists(manifest_of(folder))) {
     files <- open_folder(folder, "output", call)
@@ -331,11 +331,12 @@ refuse_other_files <- function(folder, call) {
   refuse_earlier_format(folder, "output", call)
   files <- list.files(folder, all.files = TRUE, no.. = TRUE)
   if (!all(files == "gmhclust.lock" | grepl(incomplete_files, files))) {
-    refuse("output", "is a folder of other files", "it must be new, empty, or of such a call", call)
+    refuse("output", "is a folder of other files", "it must be new, empty, or from gknn()", call)
   }
 }
 
-# The differences between the parameters `before`, of a manifest, and `now`, as texts.
+# The differences between the parameters of a manifest, `before`, and of this search, `now`, as
+# texts.
 parameter_differences <- function(before, now) {
   differ <- function(part) !identical(before[[part]], now[[part]])
   in_words <- function(what, values) paste(what, "was", values[1], "and is", values[2])
@@ -360,11 +361,12 @@ parameter_differences <- function(before, now) {
     other <- parts[is.na(match(parts, names(before$digests))) |
                      is.na(match(parts, names(now$digests))) |
                      before$digests[parts] != now$digests[parts]]
-    if (length(other) > 0) paste0("the values of `", other, "` were others")
+    if (length(other) > 0) paste0("the values of `", other, "` differ")
   }
   unname(c(changed_sizes, metric, data))
 }
 
 hint_to_resume <- function(files) {
-  paste0("; what is finished is kept in \"", files$folder, "\", and the same call goes on from it")
+  paste0("; finished blocks are kept in \"", files$folder,
+         "\", and the same call resumes from them")
 }

@@ -1,16 +1,16 @@
 #' Clustering, distances and nearest neighbours on CPU and GPU
 #'
 #' Mahalanobis-average hierarchical clustering ([gmhclust()]) of up to millions of observations. The
-#' result works with every function for [stats::hclust()] trees. A library written in Rust and CUDA
-#' does the work. Its memory is proportional to the data; it needs no matrix of all distances.
+#' result works with every function for [stats::hclust()] trees. A library in Rust and CUDA does the
+#' work. [gmhclust()] needs no matrix of all distances, so its memory is proportional to the data.
 #'
 #' * [gmhclust()] clusters; [mhclust()] is the same with the arguments of package \pkg{mhca}.
 #' * [ghclust()] clusters by the linkages of [stats::hclust()].
-#' * [cut_populations()] finds the populations of a minimum size, [plot_populations()] shows them
-#'   with the medians of all markers, and `plot()` shows the top of a tree.
+#' * [cut_populations()] finds populations of a minimum size, [plot_populations()] draws them with
+#'   the medians of all markers, and [plot_tree()] draws the top of a tree.
 #' * [gcutree()] cuts a tree into clusters, [cutree_top()] and [cutree_apriori()] cut off its lower
 #'   part, [make_monotone()] removes inversions, [check_hclust()] checks that a tree is valid.
-#' * [gdist()] computes distances: those of [stats::dist()], and correlation distances.
+#' * [gdist()] computes the distances of [stats::dist()], and correlation distances.
 #' * [gknn()] finds the nearest neighbours, and [gneighbours()] all neighbours within a radius;
 #'   [as_igraph()], [as_uwot()], [as_hits()] and [as_edges()] convert them for other packages;
 #'   [gmst()] builds the minimum spanning tree.
@@ -19,16 +19,16 @@
 #' * [lymphocytes()] reads the example data.
 #'
 #' @section Options of a session:
-#' These set the defaults of arguments in all functions that have them:
-#' * `gmhclust.backend`, of `backend`: `"auto"` without it;
-#' * `gmhclust.threads`, of `threads`;
-#' * `gmhclust.devices`, of `devices`;
-#' * `gmhclust.progress`, of `progress`: `interactive()` without it.
+#' These options set the defaults of arguments, in all functions that have the argument:
+#' * `gmhclust.backend` for `backend`, initially `"auto"`;
+#' * `gmhclust.threads` for `threads`;
+#' * `gmhclust.devices` for `devices`;
+#' * `gmhclust.progress` for `progress`, initially `interactive()`.
 #'
 #' For example `options(gmhclust.threads = 4, gmhclust.progress = FALSE)`.
 #'
 #' @section Errors:
-#' Every error is a condition of class `gmhclust_error` and of a class of its kind, such as
+#' Every error is a condition of class `gmhclust_error` and of a more specific class, such as
 #' `gmhclust_error_input`. So `tryCatch(gmhclust(x), gmhclust_error_input = function(e) ...)`
 #' catches one kind. [gmhclust_conditions] lists all errors, warnings and messages.
 #'

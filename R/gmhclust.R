@@ -6,45 +6,47 @@
 #' metric cut to pieces.
 #'
 #' @param x The observations: a numeric matrix or data frame, n observations in rows (n >= 2) by p
-#'   dimensions in columns (p >= 1), all values finite; or flow cytometry data, an experiment of
-#'   Bioconductor or another object that [observations()] takes. Row names become the labels of the
+#'   dimensions in columns (p >= 1), all values finite; or flow cytometry data, a Bioconductor
+#'   experiment or another object that [observations()] takes. Row names become the labels of the
 #'   leaves; the automatic row names of a data frame do not.
 #' @param threshold The Mahalanobis threshold T, a number of members: a cluster of T members or more
-#'   is *full-size*, and its covariance has full weight. A count if >= 1; a fraction of n if below 1
-#'   (T = threshold * n, not rounded), also within apriori clusters. `NULL`, the default, chooses
-#'   five times the number of columns, and less for small data; see *Threshold* below.
+#'   is *full-size*, and its covariance has full weight. A value of 1 or more is a count; a value
+#'   below 1 is a fraction of n (T = threshold * n, not rounded), where n counts all observations,
+#'   also within apriori clusters. `NULL`, the default, means five times the number of columns, and
+#'   less for small data; see *Threshold* below.
 #' @param apriori Known groups of observations: an integer, factor or character vector with one
 #'   label for each observation, for example gates, sample ids or clusters; the result of
-#'   [stats::kmeans()] or [gkmeans()]; or `NULL`. 0 and `NA`
-#'   mean "in no group". A label with one member changes no merge. If no two observations share a
-#'   label, or all have the same label, the result is that of `apriori = NULL`. Labels are ordered
-#'   as numbers, as factor levels, or as strings in the C locale.
+#'   [stats::kmeans()] or [gkmeans()]; or `NULL`. 0 and `NA` mean "in no group". A label with one
+#'   member changes no merge. If no two observations share a label, or all have the same label, the
+#'   result is the same as with `apriori = NULL`. Labels are ordered as numbers, as factor levels,
+#'   or as strings in the C locale.
 #'
-#'   A whole number, such as 1000, is the number of clusters that [gkmeans()] finds in `x` (scaled
-#'   if `scale`) in at most ten iterations; their labels are then used. [set.seed()] makes them
-#'   repeatable.
+#'   A whole number, such as 1000, is a number of clusters: [gkmeans()] finds that number of
+#'   clusters in `x` (scaled if `scale`), in at most ten iterations, and they become the apriori
+#'   clusters. [set.seed()] makes the labels repeatable.
 #' @param subthreshold The metric of a cluster below the threshold, see *Shapes* below.
-#' @param distance The distance of two clusters: `"full"`, the average over all of their members
-#'   (full Mahalanobis distance); or `"centroid"`, that of their centroids (centroid Mahalanobis
-#'   distance), which is faster.
+#' @param distance The distance between two clusters: `"full"`, the average distance of the members
+#'   of each cluster from the other cluster (full Mahalanobis distance); or `"centroid"`, the
+#'   distance between the two centroids (centroid Mahalanobis distance), which is faster.
 #' @param normalize If `TRUE`, the metric of every cluster is scaled to unit volume (determinant 1)
-#'   for all merges. If `FALSE`, only until all clusters are full-size.
+#'   for all merges. If `FALSE`, metrics are scaled only until all clusters are full-size.
 #' @param scale If `TRUE`, columns are first centred and divided by their standard deviation;
 #'   constant columns are only centred.
 #' @param apriori_intra If `FALSE`, observations within apriori clusters are not clustered, but
 #'   joined in index order at height 0.
 #' @param redundant What to do with columns that are constant or depend linearly on others, see
 #'   *Redundant columns*: `"drop"` leaves them out, `"keep"` keeps them.
-#' @param warn Whether to tell, by messages, of inversions, once a session, and of singular
-#'   covariances; see *Heights* and *Redundant columns* below.
+#' @param warn If `TRUE`, messages report inversions (once per session) and singular covariances;
+#'   see *Heights* and *Redundant columns* below.
 #' @param backend Where to compute: `"cpu"`; `"cuda"`, on the CPU and NVIDIA GPUs; or `"auto"`, with
 #'   a GPU if there is one and the data are large enough to profit. The result is the same, bit for
-#'   bit. See [gpu_devices()] for the work of the GPU, its requirements, and reasons why it is not
-#'   used.
+#'   bit. See [gpu_devices()] for the work of a GPU, its requirements, and the reasons why a GPU may
+#'   not be used.
 #' @param devices The GPUs to use: their numbers, as [gpu_devices()] lists them, or `NULL` for all
-#'   usable ones. They share the apriori clusters; without apriori clusters only one is used.
-#' @param progress Whether to draw a progress bar. It estimates the work of all remaining merges, so
-#'   it advances evenly.
+#'   usable GPUs. Several GPUs share the apriori clusters; without apriori clusters, only one GPU is
+#'   used.
+#' @param progress Whether to draw a progress bar. The bar estimates the work of all remaining
+#'   merges, so it advances evenly.
 #' @param BPPARAM `NULL`, or workers that share the clustering within apriori clusters, here or on
 #'   other machines: the value of `SnowParam()`, `MulticoreParam()` or `BatchtoolsParam()` of
 #'   package \pkg{BiocParallel}. All other work is done in this process. See *Workers* below. The
@@ -58,18 +60,18 @@
 #' M is the inverse of the effective covariance, which depends on `subthreshold`:
 #' * `"mahal"`: w S + (1 - w) f I, with f = det(S)^(1/p), or f = 1 if S is singular;
 #' * `"mahal0"`: w S + (1 - w) I;
-#' * `"euclidMahal"`: S for full-size clusters, I for others;
+#' * `"euclidMahal"`: S for full-size clusters, I for smaller clusters;
 #' * `"euclid"`: I for every cluster until all clusters are full-size, then S.
 #'
 #' While normalising, M is divided by det(M)^(1/p). A singular effective covariance is replaced by
-#' I. The distance of two clusters is the average of both directions. When a merge makes all
-#' clusters full-size for the first time, all distances are computed again without normalising
-#' (unless `normalize = TRUE`).
+#' I. The distance between two clusters is the average of the distances in both directions. When a
+#' merge makes all clusters full-size for the first time, all distances are computed again without
+#' normalising (unless `normalize = TRUE`).
 #'
 #' @section Threshold:
-#' The threshold has to be large enough for a covariance, and smaller than the populations that it
-#' is to describe. Let p be the number of columns, and s the size of the smallest population that
-#' you expect, in cells.
+#' The threshold must be large enough to estimate a covariance, and smaller than the populations to
+#' be found. Let p be the number of columns, and s the size of the smallest population that you
+#' expect, in cells.
 #'
 #' | smallest population | threshold |
 #' |---|---|
@@ -77,77 +79,82 @@
 #' | 2 p <= s < 5 p | s |
 #' | s < 2 p | 2 p, with fewer columns if possible: s cells do not define a covariance |
 #'
-#' So 10 for 2 columns, 30 for 6, 70 for 14 and 150 for 30. `NULL` means 5 p if n >= 50 p. Smaller
-#' data have smaller populations: then it means n / 10, but at least 2 p, and at most n / 2.
-#' `tree$settings$threshold` and `print()` show the value.
+#' The rule 5 p gives a threshold of 10 for 2 columns, 30 for 6, 70 for 14 and 150 for 30. `NULL`
+#' means 5 p if n >= 50 p. Smaller data have smaller populations, so for them `NULL` means n / 10,
+#' but at least 2 p, and at most n / 2. `tree$settings` shows the value.
 #'
-#' The evidence is `inst/benchmarks/threshold.R`: 36 sorts of data with known populations, cut into
-#' the true number of them, with and without apriori clusters. They are two parallel ellipses,
-#' elliptical populations with outliers in 3 to 30 columns, and gated lymphocytes. For the 30 sorts
-#' of at least 2,000 observations, the adjusted Rand index (ARI) was, on average, below that of the
-#' best threshold by
+#' The evidence is `inst/benchmarks/threshold.R`: 36 data sets with known populations, with and
+#' without apriori clusters, each cut into the true number of populations. The data sets are two
+#' parallel ellipses, elliptical populations with outliers in 3 to 30 columns, and gated
+#' lymphocytes. For the 30 data sets of at least 2,000 observations, the adjusted Rand index (ARI)
+#' was, on average, below the ARI of the best threshold by
 #'
 #' | p + 1 | 2 p | 3 p | 5 p | 10 p | 20 p | 50 p | n / 10 | n / 2 |
 #' |---|---|---|---|---|---|---|---|---|
 #' | 0.12 | 0.02 | 0.01 | 0.01 | 0.01 | 0.02 | 0.06 | 0.08 | 0.33 |
 #'
-#' and for the 6 sorts of 100 to 500 by 0.00 with the default, 0.03 at 5 p and 0.09 at n / 2.
+#' and for the 6 data sets of 100 to 500 observations by 0.00 with the default, 0.03 at 5 p and 0.09
+#' at n / 2.
 #' * Too low: covariances of p + 1 members are almost singular. With 14 and 30 columns and a
 #'   smallest population of 50 among 5,000, the ARI was below 0.2, and 0.98 at 2 p.
 #' * Too high: populations below the threshold are missed. With 30 columns, the F1 score of that
 #'   population was 0.89 at 5 p = 150, and 0.20 at 10 p = 300. Ellipses of standard deviations 10
 #'   and 0.5 at a gap of 4, 1,000 points each, had an ARI of 0.98 to 0.99 at thresholds from 4 to
 #'   50, of 0.94 at 100, and of 0.01 at n / 2.
-#' * It hardly mattered for the lymphocytes: 0.92 to 0.94 with 14 markers from 30 to n / 2, and 0.95
-#'   to 0.97 with 6 markers from 2 p to n / 2. With 3 columns, where populations overlapped, data
-#'   sets differed by more (0.2) than thresholds did.
+#' * The threshold hardly mattered for the lymphocytes: the ARI was 0.92 to 0.94 with 14 markers
+#'   from 30 to n / 2, and 0.95 to 0.97 with 6 markers from 2 p to n / 2. With 3 columns, where
+#'   populations overlapped, data sets differed by more (0.2) than thresholds did.
 #'
 #' @section Redundant columns:
 #' A column that is constant, or a linear combination of others (a copy, a sum, the last of shares
 #' that add up to 1), makes every covariance singular, and so every metric Euclidean. A Mahalanobis
-#' distance does not depend on such a column. So it is left out, with a message of class
-#' `gmhclust_message_redundant` that names it; `tree$settings$left_out` keeps its name. Of columns
-#' that depend on each other, the last ones are left out. A column counts as such if the others
-#' explain it up to a millionth of its spread (the range of the middle four fifths of its values) in
-#' all rows but at most 1%, and fewer than 2 p. [mhclust()] keeps such columns, with the message.
+#' distance does not depend on a redundant column. Therefore redundant columns are left out, and a
+#' message of class `gmhclust_message_redundant` names them; `tree$settings$left_out` keeps their
+#' names. Among columns that depend on each other, the last columns are left out. A column counts as
+#' redundant if a linear combination of other columns predicts it to within a millionth of its
+#' spread (the range of the middle four fifths of its values) in all rows, except at most 1% of the
+#' rows and fewer than 2 p rows. [mhclust()] gives the same message, but keeps redundant columns.
 #'
 #' A cluster of T members or more may have a singular covariance for other reasons: many equal
-#' values, such as zeros, or a threshold of at most p members. `tree$settings$singular` counts the
-#' merges that make such clusters, `tree$settings$full_size` all merges that make a full-size
-#' cluster. If the former are 1% of the latter or more, there is a message of class
-#' `gmhclust_message_singular`, unless `warn` is `FALSE`.
+#' values, such as zeros, or a threshold of at most p members. `tree$settings$full_size` counts the
+#' merges that make a full-size cluster, and `tree$settings$singular` counts the merges among them
+#' whose cluster has a singular covariance. If `singular` is 1% of `full_size` or more, a message of
+#' class `gmhclust_message_singular` says so, unless `warn` is `FALSE`.
 #'
 #' @section Heights:
 #' Heights are the distances at which clusters merged, in the order of the merges. This linkage has
 #' inversions: a merge can be lower than an earlier one. The result has the original heights, and
-#' `tree$settings$inversions` counts the heights that are below an earlier one. The first result of
-#' a session that has some comes with a message of class `gmhclust_message_inversions`, unless
+#' `tree$settings$inversions` counts the heights that are below an earlier one. The first tree of a
+#' session that has inversions comes with a message of class `gmhclust_message_inversions`, unless
 #' `warn` is `FALSE`. `gcutree(tree, k)`, [cut_populations()] and `plot()` accept inversions. For
 #' functions that need increasing heights, such as `gcutree(tree, h = )`, [make_monotone()] removes
-#' them.
+#' inversions.
 #'
-#' The unit of heights is that of `x` while normalising, and standard deviations of the clusters
-#' afterwards, so heights drop where normalising ends. `normalize = TRUE` keeps one unit.
+#' While metrics are normalised, heights have the unit of `x`; afterwards, their unit is the
+#' standard deviation of the clusters. So heights drop at the merge where normalising ends.
+#' `normalize = TRUE` keeps one unit.
 #'
-#' The merges within apriori clusters precede all others. Among them, the next merge is always the
-#' lowest of the next merges of all apriori clusters.
+#' The merges within apriori clusters precede all other merges. They are interleaved: each apriori
+#' cluster has its own sequence of merges, and the lowest of the next merges of all sequences always
+#' comes first.
 #'
 #' Ties are broken by index, so the result is the same on every machine.
 #'
 #' @section Order of rows:
-#' The same rows in another order have the same merges, and heights that differ by rounding at most,
-#' with three exceptions:
-#' * `apriori = 1000` draws the first centers of k-means by the numbers of rows, so another order is
-#'   like another seed. With the same labels as `apriori`, it is not.
+#' If the rows are reordered, the merges stay the same, and heights differ by rounding at most, with
+#' three exceptions:
+#' * `apriori = 1000` draws the initial centers of k-means by row number, so another order acts like
+#'   another seed. With labels as `apriori`, the order does not matter.
 #' * Ties are broken by index. Values measured on a coarse scale, such as whole numbers, have ties.
-#' * If a cluster below the threshold has more than p members, but equal rows among them leave its
-#'   covariance without an inverse, rounding may hide that, and rounding depends on the order.
+#' * A cluster below the threshold may have more than p members and a singular covariance
+#'   nevertheless, because some of its rows are equal. Rounding may hide the singularity, and
+#'   rounding depends on the order.
 #'
-#' All three are gone if the rows are brought into an order of their own first:
-#' `x <- x[do.call(order, unname(as.data.frame(x))), ]`, then `set.seed(1)` and
-#' `x <- x[sample(nrow(x)), ]`, because a sorted column looks like an identifier.
-#' `inst/benchmarks/populations.R` measures how much populations of cells change with the order of
-#' the rows, and with the seed.
+#' To avoid all three exceptions, first sort the rows by their values, and then shuffle them with a
+#' fixed seed: `x <- x[do.call(order, unname(as.data.frame(x))), ]`, then `set.seed(1)` and `x <-
+#' x[sample(nrow(x)), ]`. Without shuffling, a message says that the first column looks like an
+#' identifier, because it is sorted. `inst/benchmarks/populations.R` measures how much the
+#' populations of cells change with the order of the rows and with the seed.
 #'
 #' @section Time and memory:
 #' There is no matrix of all distances. In addition to `x`, memory is about
@@ -158,33 +165,34 @@
 #'
 #' This is 1.0 kB per observation with 14 columns, 1.7 kB with full distances. With apriori
 #' clusters, all observations take 20 p + 280 bytes, 42 p + 600 with full distances: sorted copies
-#' of `x`, merges and the tree. Only the apriori clusters that are currently clustered, one for each
-#' thread, need the rest. With full distances, sums of distances are kept for later, as long as
-#' there is memory for them. For the memory of a GPU see [gpu_devices()].
+#' of `x`, merges and the tree. Only the apriori clusters that are being clustered, one per thread,
+#' need the memory of the list above. With full distances, sums of distances are cached as long as
+#' memory allows. For the memory of a GPU see [gpu_devices()].
 #'
-#' The memory for observations is requested before the work starts. If there is too little, on the
-#' machine, in its container or job, or by `ulimit -v` (see *Memory* of [gdist()]), then or later,
-#' the call stops with a `gmhclust_error_memory`, and R continues. So it does if other programs take
-#' the memory meanwhile, unless they take it within milliseconds: then the operating system may end
-#' R, as it grants more memory than it has.
+#' The memory for observations is requested before the work starts. If there is too little memory,
+#' then or later, the call stops with a `gmhclust_error_memory`, and R continues. The limit is that
+#' of the machine, of its container or job, or of `ulimit -v` (see *Memory* of [gdist()]). The call
+#' also stops if other programs take the memory while it runs. If they take the memory within
+#' milliseconds, however, the operating system may end R, because it grants more memory than it has.
 #'
-#' Time grows with n^2 p; with G apriori clusters of about equal size, with (n^2 / G + G^2) p. An
-#' interrupt (Ctrl-C) stops the work within a second. Ties, outliers and columns of very different
-#' scale take no more time. Equal observations merge first, at height 0.
+#' Time grows with n^2 p. With G apriori clusters of about equal size, it grows with (n^2 / G + G^2)
+#' p. An interrupt (Ctrl-C) stops the work within a second. Ties, outliers and columns of very
+#' different scales do not slow it down. Equal observations merge first, at height 0.
 #'
-#' With hundreds of columns, the p x p covariances take most of the time, p^3 operations a merge,
+#' With hundreds of columns, the p x p covariances take most of the time (p^3 operations per merge)
 #' and most of the memory. Reduce the dimensions first, for example with [stats::prcomp()]. Data
-#' with more columns than rows are refused if they would take hours: observations go in rows.
+#' with more columns than rows are refused if clustering would take hours; observations must be in
+#' rows.
 #'
 #' @section Workers:
 #' With `BPPARAM`, `threads` is the number of threads of each worker. `NULL` means the default
 #' number on the worker's machine; workers that are known to be on this machine share its default
 #' number. The worker's machine must have the same version of \pkg{gmhclust}. Workers of
-#' `MulticoreParam()` are forks of this process, and CUDA does not work in forks of a process that
-#' has used it. So use `SnowParam()` with GPUs.
+#' `MulticoreParam()` are forks of this process, and CUDA does not work in the forks of a process
+#' that has used CUDA. So use `SnowParam()` with GPUs.
 #'
 #' An error on a worker has the same class as without workers, and names the worker's part of the
-#' work. If a worker was lost, the class is `gmhclust_error_worker`. Errors from outside of this
+#' work. If a worker was lost, the class is `gmhclust_error_worker`. Errors from outside this
 #' package, for example from reading or writing a file, have only the class `gmhclust_error`.
 #'
 #' @section Errors:
@@ -204,10 +212,10 @@
 #'   \item{`method`, `dist.method`}{`"mahalanobis-average"` and `"euclidean"`.}
 #'   \item{`call`}{the call.}
 #'   \item{`backend`}{`"cpu"` or `"cuda"`: the backend that was used.}
-#'   \item{`settings`}{a list of what was done, which prints as a table: `threshold` (in members),
-#'     `subthreshold`, `distance` (`"full"` or `"centroid"`), `normalize`, `scale`, the numbers of
-#'     `observations`, `columns` (that were used), `apriori_clusters` and `inversions`; `left_out`,
-#'     `full_size` and `singular`, see *Redundant columns*.}
+#'   \item{`settings`}{a list of the settings that were used and of counts, which prints as a table:
+#'     `threshold` (in members), `subthreshold`, `distance` (`"full"` or `"centroid"`), `normalize`,
+#'     `scale`, the numbers of `observations`, of `columns` that were used, of `apriori_clusters`
+#'     and of `inversions`; `left_out`, `full_size` and `singular`, see *Redundant columns*.}
 #' }
 #' With apriori clusters, also
 #' \describe{
@@ -302,7 +310,7 @@ distances_of_clusters <- c("full", "centroid")
 
 subthreshold_kinds <- c("mahal", "mahal0", "euclid", "euclidMahal")
 
-# The options of gmhclust() that the library takes as one list.
+# The options of gmhclust() that are passed to the library as one list.
 clustering_options <- c("threshold", "subthreshold", "distance", "normalize", "apriori_intra")
 
 # Clusters checked input. `options` has the other arguments of gmhclust(), checked. Its `threshold`
@@ -368,8 +376,8 @@ message_if_slow <- function(x, subthreshold, call) {
     "slow",
     paste0(
       "`x` has ", nrow(x), " rows and ", ncol(x), " columns, and each merge may factorise a ", size,
-      " covariance, which takes long; observations go in rows, and fewer dimensions, for example ",
-      "of prcomp(), are faster"
+      " covariance, which takes long; observations go in rows; fewer dimensions, for example ",
+      "from prcomp(), are faster"
     ),
     call
   )

@@ -8,16 +8,16 @@
 #' @inheritParams gknn
 #'
 #' @details
-#' Distances are those of [gdist()]. Edges of the same weight are ordered by `source`, then by
+#' Distances are defined as in [gdist()]. Edges of equal weight are ordered by `source`, then by
 #' `target`. So the minimum spanning tree is unique, and the same for any number of threads.
 #'
 #' Borůvka's algorithm builds the tree: each round joins every connected component to its nearest
 #' other component. Neighbours are found as in [gknn()].
 #'
 #' @section Time and memory:
-#' The time is between that of [gknn()] with 8 neighbours and a few times as much. Memory is at most
-#' 30 bytes for each value of `x` and 350 for each row. An interrupt (Ctrl-C) stops the work within
-#' a second.
+#' `gmst()` takes as long as [gknn()] with 8 neighbours, or up to a few times longer. Memory is at
+#' most 30 bytes for each value of `x` and 350 for each row. An interrupt (Ctrl-C) stops the work
+#' within a second.
 #'
 #' @inheritSection gmhclust Errors
 #'
@@ -26,7 +26,8 @@
 #'   \describe{
 #'     \item{`source`}{integer: the end with the lower row number.}
 #'     \item{`target`}{integer: the other end.}
-#'     \item{`weight`}{double: their distance, which is a height of `hclust(dist(x), "single")`.}
+#'     \item{`weight`}{double: the distance between the two ends. The weights are the heights of
+#'       `hclust(dist(x), "single")`.}
 #'   }
 #'
 #' @references

@@ -1,49 +1,51 @@
 #' All neighbours within a radius
 #'
-#' Finds all rows of `x` whose distance from an observation is at most a radius, under any of the
-#' metrics of [gdist()]. The result is that of a comparison of all pairs.
+#' Finds all rows of `x` within a radius of each observation, under any metric of [gdist()]. The
+#' result is exact: it equals the result of comparing all pairs.
 #'
 #' @param x Numeric, integer or logical matrix or data frame, observations in rows, all values
 #'   finite.
-#' @param radius The greatest distance of a neighbour, at least 0: one number, or one for each row
-#'   of `query` or, without it, of `x`. With `subset`, one for each row of it.
-#' @param query `NULL`, for the neighbours of each row of `x` among the others; or a second matrix
-#'   with the same number of columns, for the neighbours of its rows among the rows of `x`.
-#' @param subset `NULL`, or the rows of `query` or, without it, of `x` whose neighbours to find:
-#'   their numbers, their names, or a logical value for each.
+#' @param radius The maximum distance of a neighbour, at least 0: one number, or a number for each
+#'   query, that is, for each row of `query` (of `x` without `query`) or of the `subset`.
+#' @param query `NULL`, to find the neighbours of each row of `x` among the other rows of `x`; or a
+#'   second matrix with the same number of columns, to find the neighbours of its rows among the
+#'   rows of `x`.
+#' @param subset `NULL`, or the rows of `query` (or of `x` without `query`) whose neighbours to
+#'   find: row numbers, row names, or a logical value for each row.
 #' @param get.distance Whether to return the distances.
 #' @inheritParams gknn
 #'
 #' @details
-#' Distances are those of [gdist()], bit for bit. A row at exactly the radius is a neighbour. A row
-#' is not its own neighbour, but its duplicates are its neighbours.
+#' Distances equal the result of [gdist()], bit for bit. A row at exactly the radius is a neighbour.
+#' A row is not its own neighbour, but its duplicates are its neighbours.
 #'
-#' Rows without a distance are an error that names them, as in [gknn()].
+#' If a row has no defined distances, an error names it, as in [gknn()].
 #'
 #' @section Time and memory:
-#' Time is that of [gknn()] and grows with the number of neighbours. An observation with more than
-#' 64 neighbours may be searched again, each time for 8 times as many.
+#' The time grows like the time of [gknn()], and with the number of neighbours. If an observation
+#' has more than 64 neighbours, its search may be repeated, each time for 8 times as many
+#' neighbours.
 #'
-#' The number of neighbours is not known before the search, and may be that of all pairs: start with
-#' a small radius, or look at some rows (`subset`) first. Memory is about 20 bytes for each
-#' neighbour, of which 12 are the result (4 without distances), up to 200 MB for the neighbours that
-#' are found at a time, 20 bytes for each value of `x` and `query`, and 300 bytes for each
-#' observation. The search goes on only while there is memory for the result, too. If there is too
-#' little, the call stops with an error of class `gmhclust_error_memory`. An interrupt (Ctrl-C)
-#' stops the work within a second.
+#' The number of neighbours is unknown before the search, and may reach the number of all pairs:
+#' start with a small radius, or with a `subset` of the rows. Memory is about 20 bytes for each
+#' neighbour, including 12 bytes for the result (4 without distances); up to 200 MB for the current
+#' batch of queries; 20 bytes for each value of `x` and `query`; and 300 bytes for each observation.
+#' If memory becomes too small for the result during the search, the call stops with an error of
+#' class `gmhclust_error_memory`. An interrupt (Ctrl-C) stops the work within a second.
 #'
 #' @inheritSection gmhclust Errors
 #'
-#' @return A list like that of `findNeighbors()` of package \pkg{BiocNeighbors}, with a vector for
+#' @return A list, as `findNeighbors()` of package \pkg{BiocNeighbors} returns it, with a vector for
 #'   each row of `query` or, without it, of `x`. In each vector the nearest neighbour comes first;
 #'   neighbours at the same distance are in the order of their row numbers.
 #'   \describe{
 #'     \item{`index`}{a list of integer vectors: the row numbers of the neighbours in `x`.}
-#'     \item{`distance`}{a list of double vectors: their distances; only if `get.distance`.}
+#'     \item{`distance`}{a list of double vectors: the distances of the neighbours; only if
+#'       `get.distance`.}
 #'   }
 #'   `findNeighbors()` of \pkg{BiocNeighbors} 1 also lists the observation itself.
 #'
-#'   Attributes are those of [gknn()]: `labels` and `rows`.
+#'   The list has attributes `labels` and `rows`, as the result of [gknn()].
 #'
 #' @seealso [gknn()] for a number of neighbours; [as_edges()], [as_igraph()] and [as_hits()] to
 #'   convert the result.

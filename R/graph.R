@@ -1,9 +1,9 @@
 #' Neighbours for other packages
 #'
-#' Converts the result of [gknn()] or [gneighbours()]: `as_edges()` makes a table of edges, from
-#' every observation to each of its neighbours; `as_igraph()` a graph of package \pkg{igraph}, for
-#' example to find communities; `as_uwot()` the argument `nn_method` of package \pkg{uwot}, for
-#' UMAP; and `as_hits()` a `Hits` object of package \pkg{S4Vectors}.
+#' Converts the result of [gknn()] or [gneighbours()] for other packages: `as_edges()` to a table of
+#' edges, from every observation to each of its neighbours; `as_igraph()` to a graph of package
+#' \pkg{igraph}, for example to find communities; `as_uwot()` to the argument `nn_method` of package
+#' \pkg{uwot}, for UMAP; and `as_hits()` to a `Hits` object of package \pkg{S4Vectors}.
 #'
 #' @param nn The result of [gknn()] or [gneighbours()], or neighbours in files ([read_gknn()]).
 #'   `as_igraph()` needs the neighbours of all rows of `x` among each other: a result without
@@ -25,18 +25,18 @@
 #'   or a `subset`: the number of rows of `x`.
 #'
 #' @section Jaccard weights:
-#' The neighbours of an observation and the observation itself are a set. The weight of an edge is
-#' the number of members that the sets of its two ends share, divided by the number of members of
-#' either. With k neighbours each that is s / (2 (k + 1) - s) for s shared ones. So a weight is
-#' between 1 / (2 k + 1) and 1, never 0, and all edges are kept.
+#' The set of an observation is the observation itself and its neighbours. The weight of an edge is
+#' the Jaccard index of the sets of its two ends: the size of their intersection, divided by the
+#' size of their union. If both ends have k neighbours, and their sets share s members, the weight
+#' is s / (2 (k + 1) - s). So a weight is at least 1 / (2 k + 1) and at most 1; it is never 0, and
+#' all edges are kept.
 #'
 #' `neighborsToSNNGraph(type = "jaccard")` of package \pkg{bluster} has the same weights, but also
 #' edges between observations that share a neighbour without being neighbours. PhenoGraph (Levine et
 #' al. 2015) has these edges, but does not count an observation among its own neighbours, leaves out
-#' edges of weight 0, and halves the weight of an edge of which only one end is a neighbour of the
-#' other.
+#' edges of weight 0, and halves the weight of an edge if only one end is a neighbour of the other.
 #'
-#' The time is proportional to the number of edges times that of neighbours of each observation.
+#' The time is proportional to the number of edges, times the number of neighbours per observation.
 #'
 #' @return `as_edges()`: a data frame with a row for each edge. The edges are in the order of the
 #'   observations, and the edges of each observation begin with the nearest neighbour. Columns:
@@ -44,16 +44,16 @@
 #'     \item{`source`}{integer: the row number of the observation in `query` or, without it, in
 #'     `x`.}
 #'     \item{`target`}{integer: the row number of the neighbour in `x`.}
-#'     \item{`weight`}{double: their distance.}
+#'     \item{`weight`}{double: the distance between both.}
 #'   }
 #'
-#'   `as_igraph()`: a graph with a vertex for each row of `x`. Its vertex attribute is `name`, if
-#'   there are labels; its edge attributes are `weight` and `distance`.
+#'   `as_igraph()`: a graph with a vertex for each row of `x`. Its vertex attribute is `name` (with
+#'   `labels` only); its edge attributes are `weight` and `distance`.
 #'
 #'   `as_uwot()`: a list of two matrices, `idx` and `dist`, with a row for each observation.
 #'
 #'   `as_hits()`: a `SelfHits` object or, with `n`, a `Hits` object from the rows of `nn` to the
-#'   rows of `x`, both sorted by query. Their metadata column `distance` has the distances.
+#'   rows of `x`, both sorted by query. The metadata column `distance` has the distances.
 #'
 #' @references
 #' Levine JH, Simonds EF, Bendall SC, et al. (2015). Data-driven phenotypic dissection of AML
@@ -86,7 +86,7 @@ as_edges <- function(nn, rows = NULL) {
   n <- if (in_files) nn$rows else count_queries(nn)
   rows <- if (is.null(rows)) seq_len(n) else as.integer(check_rows(rows, n, "rows", call))
   found <- if (in_files) nn[rows] else lapply(nn[c("index", "distance")], take_rows, rows)
-  # The row numbers of a result for a subset.
+  # The row numbers of the queries, if the result is for a subset.
   numbers <- if (in_files) NULL else attr(nn, "rows")
   data.frame(list_edges(found, if (is.null(numbers)) rows else numbers[rows]))
 }
@@ -138,7 +138,7 @@ as_uwot <- function(nn, self = TRUE) {
            "uwot needs the same number for each, as gknn() finds", call)
   }
   if (!self) return(list(idx = nn$index, dist = nn$distance))
-  edges_within(nn, "nn", "use `self = FALSE` for these", call)
+  edges_within(nn, "nn", "use `self = FALSE`", call)
   list(
     idx = unname(cbind(seq_len(nrow(nn$index)), nn$index)),
     dist = unname(cbind(0, nn$distance))
@@ -152,7 +152,7 @@ as_hits <- function(nn, n = NULL) {
   nn <- neighbours_in_memory(nn, "nn", call)
   need_package("S4Vectors", call)
   if (is.null(n)) {
-    edges <- edges_within(nn, "nn", "these need `n`, the number of rows of x", call)
+    edges <- edges_within(nn, "nn", "give `n`, the number of rows of x", call)
     return(S4Vectors::SelfHits(
       edges$source, edges$target, nnode = count_queries(nn), distance = edges$weight,
       sort.by.query = TRUE
@@ -169,8 +169,8 @@ as_hits <- function(nn, n = NULL) {
   )
 }
 
-# The neighbours `index` and `distance` have one of two forms: matrices with a row for each query,
-# or lists with a vector for each.
+# The components `index` and `distance` of neighbours have one of two forms: matrices with a row for
+# each query, or lists with a vector for each query.
 
 # Stops if `nn` is not like the value of gknn() or gneighbours().
 check_neighbours <- function(nn, arg, call) {
@@ -210,7 +210,7 @@ check_values_of_neighbours <- function(nn, arg, call) {
   }
 }
 
-# Checked neighbours; those in files are read.
+# Checked neighbours; neighbours in files are read first.
 neighbours_in_memory <- function(nn, arg, call) {
   if (inherits(nn, "gknn_files")) {
     check_files(nn, arg, call)
@@ -224,7 +224,7 @@ count_queries <- function(nn) if (is.matrix(nn$index)) nrow(nn$index) else lengt
 
 take_rows <- function(part, rows) if (is.matrix(part)) part[rows, , drop = FALSE] else part[rows]
 
-# A list of the ends and distances of all edges; `numbers` are those of the queries.
+# A list of the ends and distances of all edges; `numbers` are the numbers of the queries.
 list_edges <- function(nn, numbers) {
   if (is.matrix(nn$index)) {
     return(list(
@@ -240,20 +240,22 @@ list_edges <- function(nn, numbers) {
   )
 }
 
-# As list_edges(), for neighbours of all rows of `x` among each other. Others are refused.
+# Like list_edges(), for neighbours of all rows of `x` among each other. Stops for other neighbours;
+# the error ends with `needs`.
 edges_within <- function(nn, arg, needs, call) {
   n <- count_queries(nn)
   edges <- list_edges(nn, seq_len(n))
   if (!is.null(attr(nn, "rows"))) {
-    refuse(arg, "is of a subset of the rows", needs, call)
+    refuse(arg, "has neighbours of a subset of the rows", needs, call)
   }
   if (any(edges$target > n) || any(edges$target == edges$source)) {
-    refuse(arg, "is of queries and of other rows as their neighbours", needs, call)
+    refuse(arg, "has neighbours of the rows of a `query`", needs, call)
   }
   edges
 }
 
-# One edge for each pair of vertices, at its first place. `n` is the number of vertices.
+# Keeps the first of several edges between the same two vertices, whatever their direction. `n` is
+# the number of vertices.
 without_direction <- function(edges, n) {
   lower <- pmin(edges$source, edges$target)
   higher <- pmax(edges$source, edges$target)
@@ -264,8 +266,8 @@ without_direction <- function(edges, n) {
        jaccard = edges$jaccard[first])
 }
 
-# A strength in [0, 1] for each distance: 1 at 0, and 1/2 at the median. It does not depend on the
-# unit of the distances.
+# A similarity in [0, 1] for each distance: 1 at distance 0, and 1/2 at the median of the positive
+# distances. It does not depend on the unit of the distances.
 similarity <- function(distance) {
   positive <- distance[distance > 0]
   if (length(positive) == 0) return(rep(1, length(distance)))

@@ -9,7 +9,7 @@ as_observations <- function(x, arg, call, ..., wide = FALSE) {
   check_observations(read_all(as_data(x, arg, call, ...), arg, call), arg, call, wide)
 }
 
-# x, a double matrix, unless it is too small or has values that are not finite.
+# Returns x, a double matrix; stops if it is too small or has values that are not finite.
 check_observations <- function(x, arg, call, wide = FALSE) {
   if (ncol(x) == 0) refuse(arg, "has no columns", "it must have at least 1", call)
   if (nrow(x) < 2) {
@@ -129,7 +129,7 @@ shown_value <- function(x) if (is.character(x)) quoted(x) else format(x)
 
 quoted <- function(text) dQuote(shortened(text), FALSE)
 
-# A user's text for a message: at most 60 characters, and bytes that are none in hexadecimal.
+# A user's text for a message: at most 60 characters, with invalid bytes in hexadecimal.
 shortened <- function(text, most = 60) {
   text <- valid_text(text)
   long <- nchar(text) > most
@@ -137,7 +137,7 @@ shortened <- function(text, most = 60) {
   text
 }
 
-# Text whose bytes that are none are in hexadecimal.
+# Text with invalid bytes in hexadecimal.
 valid_text <- function(text) {
   bad <- !validEnc(text) | Encoding(text) == "bytes"
   text[bad] <- iconv(text[bad], "ASCII", "UTF-8", sub = "byte")
@@ -207,7 +207,7 @@ check_labels <- function(apriori, n, arg, call) {
   }
 }
 
-# Stops if a text has bytes that are none in its encoding: R cannot sort or match it.
+# Stops if a text has bytes that are invalid in its encoding, because R cannot sort or match it.
 check_encoding <- function(labels, arg, call) {
   if (!is.character(labels)) return(invisible())
   bad <- which(!validEnc(labels) | Encoding(labels) == "bytes")
@@ -240,11 +240,11 @@ is_single_number <- function(x) is.numeric(x) && length(x) == 1 && is.null(dim(x
 
 # The threshold of gmhclust() in members if none is given. 5 p members make a covariance reliable
 # enough; in inst/benchmarks/threshold.R, populations were found equally well from 3 p to 10 p, and
-# clearly worse at p + 1. Small data have small populations, which n / 10 allows for, but not at the
-# expense of 2 p. The top of the tree needs full-size clusters: n / 2.
+# clearly worse at p + 1. Small data have small populations, so n / 10 is a limit, but the threshold
+# is at least 2 p. It is at most n / 2, because the top of the tree needs full-size clusters.
 default_threshold <- function(n, p) min(max(2 * p, min(5 * p, n / 10)), n / 2)
 
-# The threshold in members: a fraction of n when below 1.
+# The threshold in members; a value below 1 is a fraction of n.
 threshold_members <- function(threshold, n, arg, call) {
   if (!is_single_number(threshold) || threshold <= 0) {
     needs <- "it must be one positive number: a count of members, or below 1 a fraction of them"
@@ -284,6 +284,6 @@ check_tree <- function(tree, arg, call) {
   }
   problems <- hclust_problems(tree)
   if (length(problems) > 0) {
-    refuse(arg, paste("is no sound tree:", problems[1]), "see check_hclust()", call)
+    refuse(arg, paste("is not a valid tree:", problems[1]), "see check_hclust()", call)
   }
 }

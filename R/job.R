@@ -17,7 +17,7 @@ run_job <- function(job, progress, what, call = NULL) {
   }))
   tryCatch(
     {
-      # The library turns whatever R raises in it into a lack of memory.
+      # The library reports every error that R raises inside it as a lack of memory.
       suspendInterrupts(handle <- job)
       if (is.null(handle)) stop(no_memory(what, call))
       if (isTRUE(progress)) bar <- progress_bar(what)
@@ -47,8 +47,8 @@ no_memory <- function(what, call) {
   gmhclust_error_memory(paste0(what, ": R has no memory for the result"), call)
 }
 
-# The value from the result of job_take(). A failure becomes an error of the user's call, and the
-# warnings of the job become warnings of it.
+# The value from the result of job_take(). A failure becomes an error of the user's call, and
+# warnings of the job become warnings of this call.
 job_value <- function(result, call) {
   if (!result$ok) stop(failure_condition(result$kind, result$message, call))
   for (message in result$warnings) warn_user("device", message, call)
@@ -76,8 +76,8 @@ progress_bar <- function(what, envir = parent.frame()) {
 }
 
 # The value of `code`, which draws a progress bar; NULL if it fails. An interrupt waits until the
-# end of `code`, because it would leave cli's list of bars half changed, which is an error of the
-# next call of cli. And no bar is a reason to lose a result.
+# end of `code`, because it would leave cli's list of bars half changed, and the next call of cli
+# would fail. Errors are ignored, because a failing progress bar must not lose a result.
 undisturbed <- function(code) {
   suspendInterrupts(tryCatch(code, error = function(condition) NULL))
 }

@@ -10,8 +10,8 @@
 #'     (intracellular CD3), `NKG2C`, `CD2`, `CD45RO`, `CD3`, `CD56`: doubles, transformed
 #'     fluorescence intensities from about -20 to 160.}
 #'   \item{`ids`}{integer, the donor: 1 to 10 and 68 to 77.}
-#'   \item{`label`}{integer, the donor's group: 0 for donors 1 to 10, 1 for donors 68 to 77. Not the
-#'     type of the cell: the data have no gates.}
+#'   \item{`label`}{integer, the donor's group: 0 for donors 1 to 10, 1 for donors 68 to 77. It is
+#'     not a cell type: the data have no gates.}
 #' }
 #' The file itself is `system.file("extdata", "lymphocytes.csv.bz2", package = "gmhclust")`.
 #'

@@ -4,16 +4,16 @@
 #' need increasing heights, such as `gcutree(tree, h = )`, accept the result. Merges, their order
 #' and all other heights stay the same.
 #'
-#' In a tree with apriori clusters, the merges within them come first, and may be higher than the
-#' first merges above them. To see the upper part only, call [cutree_apriori()] before this
-#' function.
+#' In a tree with apriori clusters, the merges within apriori clusters come first, and may be higher
+#' than the first merges above. To see the upper part only, call [cutree_apriori()] before
+#' `make_monotone()`.
 #'
 #' @param tree An object of class [`hclust`][stats::hclust].
 #' @param method The new value of a height that is below an earlier one: `"eps"`, the highest
 #'   earlier height plus `eps`; `"halfway"`, the mean of the highest earlier height and the next
-#'   greater height (as `"eps"` if there is none).
-#' @param eps A positive number, in units of height. `NULL` chooses a number so small that raised
-#'   heights stay below the next greater height, as far as double precision allows.
+#'   greater height (if no greater height follows, as with `"eps"`).
+#' @param eps A positive number, in units of height. `NULL` means a number that is small enough to
+#'   keep raised heights below the next greater height, as far as double precision allows.
 #'
 #' @return `tree` with non-decreasing heights.
 #' @section Errors:

@@ -1,7 +1,7 @@
 #' Functions with the names of package mhca
 #'
 #' For code written for package \pkg{mhca}, after `library(mhca)` is changed to `library(gmhclust)`:
-#' functions with mhca's names, arguments and results. New code better uses [cutree_apriori()],
+#' functions with mhca's names, arguments and results. For new code, prefer [cutree_apriori()],
 #' [make_monotone()] and [check_hclust()].
 #'
 #' @param h,hca An object of class [`hclust`][stats::hclust].
@@ -9,20 +9,20 @@
 #' @param dbg Not used.
 #' @param method The new values of heights below an earlier one: `"eps"`, the highest earlier height
 #'   plus `eps`; `"halfway"`, evenly spaced values between the highest earlier height and the next
-#'   greater one, or steps as high as the last one where there is no greater height.
-#' @param eps The step of method `"eps"`. `NULL` means half of the least positive difference of
-#'   successive heights, or 1 if there is none.
+#'   greater height; if there is no greater height, steps of the size of the last increase.
+#' @param eps The step of method `"eps"`. `NULL` means half of the smallest positive difference of
+#'   successive heights, or 1 if no difference is positive.
 #' @param merge Component `merge` of a tree.
 #'
 #' @return
-#' * `cutreeApriori()`: the tree above the apriori clusters, labelled by them, without the
-#'   components that describe them; `h` itself if it has none. Observations in no apriori cluster
-#'   have label `"0"` or `"NA"`, as given.
+#' * `cutreeApriori()`: the tree above the apriori clusters. Its labels are the labels of the
+#'   apriori clusters, and it has no components that describe the merges within them. Without
+#'   apriori clusters, `h` itself. Observations in no apriori cluster have label `"0"` or `"NA"`, as
+#'   given.
 #' * `fixNonMonotHca()`: the tree with heights that never decrease.
 #' * `checkHca()`: `TRUE` or `FALSE`.
-#' * `computeLeafOrder()`: the place of each leaf from left to right, as mhca defines it: element
-#'   i is the place of leaf i, so that component `order` of a tree is
-#'   `order(computeLeafOrder(merge))`.
+#' * `computeLeafOrder()`: the position of each leaf from left to right, as in mhca: element i is
+#'   the position of leaf i, so component `order` of a tree is `order(computeLeafOrder(merge))`.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `h`, `hca` or `merge` is not a valid tree.
 #' @seealso [mhclust()]
@@ -117,7 +117,8 @@ computeLeafOrder <- function(merge, verb = 0) {
   call <- match.call()
   problems <- merge_problems(merge)
   if (length(problems) > 0) {
-    refuse("merge", paste("is of no tree:", problems[1]), "see check_hclust()", call)
+    refuse("merge", paste("is not the merge matrix of a tree:", problems[1]), "see check_hclust()",
+           call)
   }
   order(leaf_order(merge, call))
 }

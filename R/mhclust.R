@@ -5,37 +5,38 @@
 #'
 #' @param x The data, as `x` of [gmhclust()].
 #' @param thresh The Mahalanobis threshold, as `threshold` of [gmhclust()]: a fraction of the
-#'   observations when below 1, else a count. The default, 0.5, is that of \pkg{mhca}; *Threshold*
-#'   in [gmhclust()] recommends less.
+#'   observations when below 1, else a count. The default, 0.5, is the default of \pkg{mhca};
+#'   *Threshold* in [gmhclust()] recommends less.
 #' @param scale,quick,normalize As in [gmhclust()].
-#' @param g Apriori clusters, as `apriori` of [gmhclust()], but no number of them.
+#' @param g Apriori clusters, as `apriori` of [gmhclust()], but not a number of clusters.
 #' @param gIntra Whether to cluster within apriori clusters, as `apriori_intra` of [gmhclust()].
 #' @param gParallel If `FALSE`, a single thread does all the work.
 #' @param subthreshHandling As `subthreshold` of [gmhclust()].
 #' @param warn As in [gmhclust()].
 #' @param verb A number; if positive, a progress bar is drawn.
 #' @param ... Arguments `backend`, `devices`, `threads`, `progress` and `BPPARAM` of [gmhclust()],
-#'   and those of [observations()]; `threads` and `progress` override `gParallel` and `verb`. Other
-#'   arguments are ignored with a warning that names them.
+#'   and arguments of [observations()]; `threads` and `progress` override `gParallel` and `verb`.
+#'   Other arguments are ignored with a warning that names them.
 #'
 #' @section Differences from mhca 0.2:
-#' * The centroid distance (`quick = TRUE`) is that of mhca's R code and of the papers; mhca's C
-#'   code, its default, gives other heights.
+#' * The centroid distance (`quick = TRUE`) is the distance of mhca's R code and of the papers;
+#'   mhca's C code, its default, gives other heights.
 #' * With `"mahal"` in three dimensions or more, mhca's results for clusters with singular
-#'   covariance depend on rounding; here these clusters use f = 1, see *Shapes* in [gmhclust()].
+#'   covariance depend on rounding; `mhclust()` uses f = 1 for these clusters, see *Shapes* in
+#'   [gmhclust()].
 #' * The covariance has the divisor m - 1, as in mhca, unlike in Šmelko's program.
 #'
-#' * mhca warns of an apriori cluster of more members than the threshold. Here there is no warning:
-#'   the threshold is the number of members that a reliable covariance needs, and a larger apriori
-#'   cluster has one.
+#' * mhca warns of an apriori cluster with more members than the threshold. `mhclust()` does not:
+#'   the threshold is the number of members that a reliable covariance needs, so a larger apriori
+#'   cluster has a reliable covariance.
 #' * Arguments that only concern mhca's implementation, such as `useR`, are ignored with a warning.
 #'
 #' In all other cases merges are identical and heights agree up to rounding. A constant or dependent
 #' column makes all metrics Euclidean, as in mhca, with the message of *Redundant columns* in
 #' [gmhclust()].
 #'
-#' @return The value of [gmhclust()]. With apriori clusters it also has mhca's name for their
-#'   labels, component `g`.
+#' @return The value of [gmhclust()]. With apriori clusters, component `g` has their labels, as in
+#'   mhca.
 #' @inheritSection gmhclust Errors
 #' @inherit gmhclust references
 #' @seealso [gmhclust()]; [cutreeApriori()] and other functions with mhca's names.
@@ -101,7 +102,7 @@ observation_options <- c(
   "channels", "use", "of", "assay", "features", "dimred", "altexp", "rows_are_observations"
 )
 
-# The extra arguments that gmhclust() has; warns of the others.
+# The extra arguments that gmhclust() has; warns of other arguments.
 backend_options <- function(extra, call) {
   names <- if (is.null(names(extra))) rep("", length(extra)) else names(extra)
   known <- names %in% c(

@@ -1,38 +1,37 @@
 #' Name and merge populations
 #'
-#' Gives populations names, which pictures, counts and other objects then show in place of numbers,
-#' and merges those that get the same name.
+#' Gives names to populations, which pictures, counts and other objects then show instead of
+#' numbers. Populations that get the same name are merged.
 #'
 #' @param populations Populations, from [cut_populations()] or `predict()`, or their model, of class
 #'   `population_model`.
 #' @param names The new names, in one of three forms:
-#'   * numbers of populations, or their present names, each with its new name:
-#'     `c("CD4 T" = 1, "CD8 T" = 2)`, or `c("CD4 T" = "T helper")`. The same name twice merges:
-#'     `c("T" = 1, "T" = 2)`;
+#'   * numbers of populations, or their current names, each with its new name: `c("CD4 T" = 1, "CD8
+#'     T" = 2)`, or `c("CD4 T" = "T helper")`. The same name twice merges: `c("T" = 1, "T" = 2)`;
 #'   * a list of such vectors, whose names are the new names: `list("T" = c(1, 2), "B" = 3)`;
-#'   * names for all populations in their order, without names of their own: `c("CD4 T", "CD8 T",
-#'     "B")`, for example the most frequent gate of each.
+#'   * an unnamed vector of names for all populations, in their order: `c("CD4 T", "CD8 T", "B")`,
+#'     for example the most frequent gate of each population.
 #'
 #'   Populations that are not mentioned keep their name.
 #'
 #' @details
-#' Populations that then have the same name are one, also if only one of them was mentioned. After a
-#' merge populations are numbered by decreasing size again. A population without a name of its own
-#' is called by its number, so its name changes with the number. A name must not be a number, other
-#' than this, nor `"none"`, which stands for the cells of no population.
+#' If a new name is the name of an existing population, both populations are merged. After a merge,
+#' populations are renumbered by decreasing size. An unnamed population is called by its number, so
+#' its name changes with the number. A name must not be `"none"`, which stands for cells in no
+#' population, and not a number, except the number of the population itself.
 #'
 #' A population that was merged may consist of several clusters of the tree. Its model keeps the
 #' mean and covariance of each of them.
 #'
 #' @return `populations` with the names as attribute `levels`, so that `levels()` has them, and
-#'   `c("none", levels(populations))[populations + 1]` the name for each cell. After a merge also
-#'   `k`, `sizes`, `roots`, `separation` and `model` are those of the merged populations: `roots`
-#'   has the clusters of all parts, and the `valley` of a population that was merged, or whose
-#'   nearest one was, is `NA`, because it is not known. In a `population_model`, components `levels`
-#'   and `population` change.
+#'   `c("none", levels(populations))[populations + 1]` the name for each cell. A merge also updates
+#'   `k`, `sizes`, `roots`, `separation` and `model`: `roots` has the clusters of all parts. In
+#'   `separation`, the `valley` is `NA` for a merged population, and for a population whose nearest
+#'   population was merged, because this valley was not measured. In a `population_model`,
+#'   components `levels` and `population` change.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `populations` is something else, or if `names` has
-#' a number or name of no population, mentions one twice, or has an empty name.
+#' A condition of class `gmhclust_error_input` if `populations` has another class, or if `names`
+#' mentions an unknown population, mentions a population twice, or has an empty name.
 #' @seealso [cut_populations()], [plot_populations()], [count_populations()], [add_populations()]
 #' @examples
 #' cells <- lymphocytes()[seq(1, 20000, by = 20), ]
@@ -75,7 +74,7 @@ name_populations <- function(populations, names) {
 
 # ---- the new names ------------------------------------------------------------------------------
 
-# The names of all populations, whose present names are `before`, after those in `names` are given.
+# The names of all populations after the renaming by `names`; `before` has the current names.
 new_names <- function(before, names, call) {
   k <- length(before)
   given <- if (is_all_names(names)) {
@@ -96,7 +95,7 @@ new_names <- function(before, names, call) {
   after
 }
 
-# Whether `names` are just the names of all populations.
+# Whether `names` is an unnamed vector of names for all populations.
 is_all_names <- function(names) {
   is.character(names) && is.null(dim(names)) && is.null(attr(names, "names"))
 }
@@ -104,7 +103,7 @@ is_all_names <- function(names) {
 # The numbers of the populations in `names`, and their new names.
 mentioned <- function(names, before, call) {
   needs <- paste("it must have population numbers, or their present names, each with its new name:",
-                 "c(\"new name\" = 1), or a list of such")
+                 "c(\"new name\" = 1), or a list of such vectors")
   is_plain <- function(part) {
     (is.numeric(part) || is.character(part)) && !is.object(part) && is.null(dim(part))
   }
@@ -152,7 +151,8 @@ check_new_name <- function(name, number, call) {
     refuse("names", paste("has an empty new name for population", number), "name it", call)
   }
   if (name == "none") {
-    refuse("names", "has the new name \"none\"", "that stands for the cells of no population", call)
+    refuse("names", "has the new name \"none\"", "this name stands for cells in no population",
+           call)
   }
   if (grepl("^[0-9]+$", name) && name != as.character(number)) {
     refuse("names", paste0("has the new name ", quoted(name), " for population ", number),
@@ -162,9 +162,10 @@ check_new_name <- function(name, number, call) {
 
 # ---- merging ------------------------------------------------------------------------------------
 
-# Which populations become which, if those of the same name become one: a list of the new number
-# `to` of each population, and the `levels` after it. `sizes` are the members of each, and `number`
-# has a number for each leaf: it decides, by the first leaf, among those of equal size.
+# Merges populations of the same name, and renumbers by decreasing size. Returns a list: `to`, the
+# new number of each population; and `levels`, the names by new number. `sizes` are the numbers of
+# members. `number` has the population of each leaf: of two populations of equal size, the one with
+# the first leaf comes first.
 merging_of <- function(names, sizes, number) {
   groups <- unique(names)
   if (length(groups) == length(names)) return(list(to = seq_along(names), levels = names))
@@ -174,7 +175,7 @@ merging_of <- function(names, sizes, number) {
   to <- match(group, order(-size, first, seq_along(groups)))
   levels <- character(length(groups))
   levels[to] <- names
-  # Without a name of its own: called by the new number.
+  # An unnamed population is called by its new number.
   is_number <- names == as.character(seq_along(names))
   levels[to[is_number]] <- as.character(to[is_number])
   list(to = to, levels = levels)
@@ -188,7 +189,7 @@ sum_by <- function(values, group, count) {
   all
 }
 
-# Stops unless the attributes of k populations that a merge changes fit.
+# Stops unless the attributes that a merge changes are consistent, for k populations.
 check_parts <- function(attributes, k, call) {
   clusters <- attributes$clusters
   roots <- attributes$roots
@@ -229,8 +230,8 @@ merged_populations <- function(x, of, merging) {
   x
 }
 
-# The separation of k populations that those of `separation` became: `to` has the new number of
-# each. The valley towards a population that was merged is not known.
+# The data frame `separation` after a merge to k populations; `to` has the new number of each
+# population. The valley between a merged population and another one is unknown.
 merged_separation <- function(separation, to, k) {
   is_merged <- tabulate(to, k) > 1
   old <- match(seq_len(k), to)
@@ -265,8 +266,8 @@ check_model_names <- function(x, call) {
 
 # ---- populations of other functions -------------------------------------------------------------
 
-# Populations, of class `populations` or whole numbers from 0, as a list of the `number` of each
-# leaf; the `names` of populations 1, 2, ...; and their `sizes`, in members.
+# Populations (of class `populations`, or whole numbers from 0) as a list: the `number` of the
+# population of each leaf; the `names` of populations 1, 2, ...; and their `sizes`, in members.
 population_numbers <- function(x, arg, call) {
   number <- plain_populations(x)
   needs <- "it must be the value of cut_populations(), or population numbers from 1, 0 for none"
@@ -276,7 +277,7 @@ population_numbers <- function(x, arg, call) {
   }
   if (length(number) == 0) refuse(arg, "has length 0", needs, call)
   k <- max(number)
-  # Other numbers are labels of another kind.
+  # Greater numbers are labels of another kind, such as ids of cells.
   if (k > max(length(number), most_numbers)) refuse(arg, paste("has", k), needs, call)
   if (inherits(x, "populations") && is_single_number(attr(x, "k"))) k <- max(k, attr(x, "k"))
   names <- population_names(x, k, arg, call)
@@ -287,7 +288,8 @@ population_numbers <- function(x, arg, call) {
   list(number = as.integer(number), names = names, sizes = sizes)
 }
 
-# The greatest number of a population that is plausible among fewer leaves.
+# Maximum plausible number of a population. A greater number is an error, unless there are at least
+# as many leaves.
 most_numbers <- 1e4
 
 is_population_numbers <- function(numbers) {

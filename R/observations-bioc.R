@@ -78,13 +78,13 @@ of_experiment <- function(values, names, of, features, call) {
     values <- transposed(values)
     names <- rev(names)
   }
-  # The values of an experiment are none of distances.
+  # The values of an experiment are not distances.
   values <- if (is.matrix(values) || inherits(values, "Matrix")) {
     observations(values, rows_are_observations = TRUE)
   } else {
     observations(values)
   }
-  # Without names, a matrix of base R has no list of names, and others have an empty one.
+  # Without names, a matrix of base R has no list of names, and other matrices have an empty list.
   if (is.matrix(values) && all(lengths(names) == 0)) names <- NULL
   dimnames(values) <- names
   values
@@ -97,7 +97,7 @@ transposed <- function(x) {
   t(x)
 }
 
-# The numbers of the chosen ones of `count` features with these names.
+# The numbers of the chosen features, among `count` features with these names.
 check_features <- function(features, names, count, call) {
   if (is.logical(features) && length(features) == count && !anyNA(features)) {
     return(which(features))

@@ -55,8 +55,8 @@ frames_of_set <- function(x, call) {
   mget(names, envir = frames)
 }
 
-# The observations of a list of flowFrames, one after the other; where the list has names, with the
-# name of the sample of each.
+# The observations of a list of flowFrames, one after the other; if the list has names, they have an
+# attribute with the sample of each observation.
 stack_frames <- function(frames, channels, use, cofactor, call) {
   parts <- lapply(frames, read_frame, channels, use, cofactor, call)
   values <- lapply(parts, `[[`, "values")
@@ -116,7 +116,8 @@ flow_parameters <- function(x, count, call) {
   list(channel = unname(as.character(parameters$name)), marker = marker)
 }
 
-# Whether channels are no fluorescence or mass, by the names that cytometers and programs give them.
+# Whether channels are not fluorescence or mass channels, judged by the names that cytometers and
+# programs give them.
 is_no_marker <- function(channels) {
   is_named_like(channels, no_marker_names) | is_result(channels)
 }
@@ -124,9 +125,10 @@ is_no_marker <- function(channels) {
 # Whether channels are columns of an earlier analysis, for example the populations of this package.
 is_result <- function(channels) is_named_like(channels, result_names)
 
-# A pattern is a name or its beginning: then neither a letter nor a digit follows. So "Time" and
-# "Time (s)" are times, and "Timp1" is a marker. "_" in a pattern is any separator, or none.
-# Compares bytes, so that neither the locale nor a name of unknown encoding matters.
+# A pattern matches a whole name, or the beginning of a name if neither a letter nor a digit
+# follows. So "Time" and "Time (s)" are times, and "Timp1" is a marker. "_" in a pattern is any
+# separator, or none. Compares bytes, so that neither the locale nor a name of unknown encoding
+# matters.
 is_named_like <- function(names, patterns) {
   patterns <- gsub("_", "[^a-z0-9]*", patterns, fixed = TRUE)
   one <- paste0("^[^a-z0-9]*(", paste(patterns, collapse = "|"), ")([^a-z0-9].*)?$")
@@ -169,8 +171,8 @@ result_names <- c(
 flow_values <- function(values, parameters, channels, use, cofactor, call) {
   columns <- flow_columns(parameters, channels, call)
   if (length(columns) == 0) {
-    refuse("x", "has no channels but scatter, time and events, or results",
-           "name some by `channels`", call)
+    refuse("x", "has only channels of scatter, time, events or earlier results",
+           "choose channels by `channels`", call)
   }
   values <- values[, columns, drop = FALSE]
   attr(values, "ranges") <- NULL
@@ -180,7 +182,7 @@ flow_values <- function(values, parameters, channels, use, cofactor, call) {
   transformed(values, cofactor_of_columns(cofactor, parameters, columns, use, call))
 }
 
-# Values as asinh(value / cofactor), with a cofactor for each column; NA leaves it as it is.
+# Values as asinh(value / cofactor), with a cofactor for each column; NA leaves a column as it is.
 transformed <- function(values, cofactors) {
   for (j in which(!is.na(cofactors))) values[, j] <- asinh(values[, j] / cofactors[j])
   values
@@ -210,8 +212,8 @@ check_cofactor <- function(cofactor, call) {
   cofactor
 }
 
-# The cofactor of each of the chosen columns, NA for none. One number is for all channels but
-# scatter, time and their like.
+# The cofactor of each of the chosen columns, NA for none. A single number applies to all channels
+# except the channels that are left out by default (scatter, time and so on).
 cofactor_of_columns <- function(cofactor, parameters, columns, use, call) {
   names <- names(cofactor)
   channel <- parameters$channel[columns]
@@ -219,7 +221,7 @@ cofactor_of_columns <- function(cofactor, parameters, columns, use, call) {
     if (length(cofactor) == 1) return(ifelse(is_no_marker(channel), NA, as.double(cofactor)))
     if (length(cofactor) != length(columns)) {
       refuse("cofactor", paste("has length", length(cofactor)),
-             paste("it must be 1, or that of the chosen channels,", length(columns)), call)
+             paste("it must be 1, or the number of chosen channels,", length(columns)), call)
     }
     return(as.double(cofactor))
   }
@@ -237,8 +239,8 @@ cofactor_of_columns <- function(cofactor, parameters, columns, use, call) {
   }
   missing <- which(is.na(at) & !is_no_marker(channel))
   if (length(missing) > 0) {
-    refuse("cofactor", paste("has none for channel", quoted(channel[missing[1]])),
-           "name one for each of the chosen channels", call)
+    refuse("cofactor", paste("has no value for channel", quoted(channel[missing[1]])),
+           "it must name all chosen channels", call)
   }
   as.double(cofactor)[at]
 }
@@ -254,7 +256,8 @@ flow_columns <- function(parameters, channels, call) {
   }
   bad <- which(is.na(columns))
   if (length(bad) > 0) {
-    got <- if (is.atomic(channels)) paste("has", shown_value(channels[bad[1]])) else "is no vector"
+    got <- "is not a vector"
+    if (is.atomic(channels)) got <- paste("has", shown_value(channels[bad[1]]))
     known <- unique(c(parameters$channel, stats::na.omit(parameters$marker)))
     needs <- paste0("it must be among the ", count, " channels, by name, marker or number: ",
                     paste(utils::head(known, 60), collapse = ", "))
@@ -283,8 +286,8 @@ check_not_constant <- function(values, call) {
   if (length(names) > 5) names <- c(names[1:5], paste(length(names) - 5, "more"))
   got <- paste0("has the same value in all ", nrow(values), " events of each channel: ",
                 paste(names, collapse = ", "))
-  needs <- paste("look how the file was read, compensated and transformed, or choose others by",
-                 "`channels`")
+  needs <- paste("check how the file was read, compensated and transformed, or choose other",
+                 "channels by `channels`")
   refuse("x", got, needs, call)
 }
 

@@ -1,8 +1,9 @@
 #' Observations of an object
 #'
-#' The functions of this package call `observations()` on their data, so they take all objects that
-#' it takes: matrices, data frames, flow cytometry data, and the experiments of Bioconductor. Call
-#' it to see what they compute with, and write a method for a class to teach it to them.
+#' Converts an object to a matrix with observations in rows. The functions of this package call
+#' `observations()` on their data, so they take every object that has a method: matrices, data
+#' frames, flow cytometry data, and Bioconductor experiments. Call it to see the values that the
+#' functions use. A method for another class extends all functions to that class.
 #'
 #' @param x An object:
 #'   * a numeric, integer or logical **matrix** or **data frame** (also a tibble), observations in
@@ -15,71 +16,75 @@
 #'     example of HDF5 files; a `SparseMatrix` of package \pkg{SparseArray}.
 #'
 #'   The assays and reduced dimensions of experiments may be any of these matrices, too.
-#' @param channels Which columns of flow cytometry data to take: names of channels or of markers, or
-#'   column numbers. `NULL` takes all but scatter (FSC, SSC and their like), time, what describes an
-#'   event or its image, and columns of an earlier analysis; see *Flow cytometry*.
-#' @param use Column names of flow cytometry data: `"marker"`, the marker where a channel has one;
-#'   or `"channel"`.
+#' @param channels The columns of flow cytometry data to use: names of channels or of markers, or
+#'   column numbers. `NULL` means all columns except scatter (FSC, SSC and similar channels), time,
+#'   descriptions of an event or its image, and results of an earlier analysis; see *Flow
+#'   cytometry*.
+#' @param use The column names for flow cytometry data: `"marker"`, the marker of a channel if it
+#'   has one, else the channel; or `"channel"`.
 #' @param cofactor `NULL`, or the cofactor of the inverse hyperbolic sine by which flow cytometry
-#'   data are transformed: asinh(x / cofactor). One number for all channels but scatter, time and
-#'   their like; or one for each of the chosen channels, in their order or named by channel or
-#'   marker. `NULL` takes the values as they are.
-#' @param of What is an observation of an experiment: its `"columns"` (cells, samples) or its
-#'   `"rows"` (genes, features).
-#' @param assay Which assay: a name or a number. `NULL` takes `"logcounts"` of a
-#'   `SingleCellExperiment` that has it, else the first.
-#' @param features Which rows of the experiment to use: names, numbers, or a logical vector. `NULL`
-#'   takes all.
+#'   data are transformed: asinh(x / cofactor). Either one number, for all channels except the
+#'   channels that are left out by default (scatter, time and so on); or one number for each of the
+#'   chosen channels, in their order or named by channel or marker. `NULL` leaves the values as they
+#'   are.
+#' @param of Which dimension of an experiment holds the observations: `"columns"` (cells, samples)
+#'   or `"rows"` (genes, features).
+#' @param assay The assay: a name or a number. `NULL` means assay `"logcounts"` of a
+#'   `SingleCellExperiment` if it exists, else the first assay.
+#' @param features The rows of the experiment to use: names, numbers, or a logical vector. `NULL`
+#'   means all rows.
 #' @param dimred The name or number of a reduced dimension (`reducedDim()`), to use instead of an
 #'   assay.
 #' @param altexp The name or number of an alternative experiment (`altExp()`), for example of
-#'   antibodies, to use instead of the main one.
-#' @param rows_are_observations A square matrix of distances, such as `as.matrix(dist(x))` or
-#'   `1 - cor(x)`, is refused: linkage of distances is `ghclust(as.dist(d))`. `TRUE` takes its rows
-#'   as observations all the same.
-#' @param ... Arguments of the method for the class of `x`. The functions of this package take them,
-#'   too: `gmhclust(sce, dimred = "PCA")`.
+#'   antibodies, to use instead of the main experiment.
+#' @param rows_are_observations By default, a square matrix that looks like distances, such as
+#'   `as.matrix(dist(x))` or `1 - cor(x)`, is an error; for linkage of distances, use
+#'   `ghclust(as.dist(d))`. `TRUE` takes the rows of the matrix as observations.
+#' @param ... Arguments of the method for the class of `x`. The functions of this package pass such
+#'   arguments on, as in `gmhclust(sce, dimred = "PCA")`.
 #'
 #' @details
-#' Sparse matrices stay sparse, and a `DelayedMatrix` is not read. [gknn()] reads both in blocks.
-#' The other functions make them dense, after a check that there is enough memory, and say so.
+#' `observations()` keeps sparse matrices sparse, and does not read a `DelayedMatrix`. [gknn()]
+#' reads both in blocks. The other functions convert both to dense matrices after checking the
+#' memory; for a large sparse matrix, a message of class `gmhclust_message_dense` says so.
 #'
 #' @section Flow cytometry:
-#' Flow cytometry data are taken as they are, so compensate them before. Transform them before, or
-#' by `cofactor`: it is customary to take 5 for mass cytometry and 150 for fluorescence (Bendall et
-#' al. 2011, Figure S2). Names in `cofactor` may be those of channels that are not chosen; each
-#' chosen one needs a cofactor, except scatter, time and their like, which stay as they are without
-#' one.
+#' Flow cytometry data are not compensated, so compensate them first. Transform them first, or by
+#' `cofactor`: the usual values are 5 for mass cytometry and 150 for fluorescence (Bendall et al.
+#' 2011, Figure S2). A named `cofactor` may also name channels that are not chosen. It must name
+#' every chosen channel, except channels that are left out by default (scatter, time and so on):
+#' without a cofactor, their values stay as they are.
 #'
-#' Without `channels`, the names of the channels (`$PnN`) decide which ones are left out:
+#' Without `channels`, the names of the channels (`$PnN`) decide which channels are left out:
 #' * scatter: `FSC-A`, `SSC-B-H`, `VSSC-A`, `Violet SSC-A`, `BSC-A`, `FS Lin`, `FALS`, `LightLoss`;
 #' * time: `Time`, `TIMESTAMP`, `HDR-T`;
-#' * what describes an event: `Event_length`, `Center`, `Offset`, `Width`, `Residual`, `HDR-CE`,
+#' * descriptions of an event: `Event_length`, `Center`, `Offset`, `Width`, `Residual`, `HDR-CE`,
 #'   numbers of events, bits and phases of sorters;
 #' * shapes of images: `Size (LightLoss)`, `Eccentricity (LightLoss)`, `Radial Moment (FSC)`;
 #' * columns of an earlier analysis, such as populations that were written back into the file:
 #'   `population`, `cluster`, `metacluster`, `label`, `sample`, `file_number`, `tSNE1`, `UMAP_2`. A
 #'   message of class `gmhclust_message_channels` names them.
 #'
-#' Beads, DNA and viability are channels as any other. `channels` takes what is left out, too.
+#' Beads, DNA and viability are not left out. `channels` can select any channel, also one that is
+#' left out by default.
 #'
 #' @section Messages:
 #' Functions that cluster or compare observations give a message of class
 #' `gmhclust_message_columns` if
 #' * a column looks like an identifier or a time: whole numbers that are all different, or numbers
-#'   that never decrease. Distances would depend mostly on it;
-#' * [gmhclust()], [mhclust()] or [gkmeans()] get more columns than rows: then the observations may
-#'   be in columns.
+#'   that never decrease. Distances would depend mostly on this column;
+#' * [gmhclust()], [mhclust()] or [gkmeans()] get more columns than rows: the observations may be in
+#'   columns.
 #'
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if `x` has no numbers or is of another class, if an
 #' argument does not fit it, if the package for its class is not installed, or if flow cytometry
 #' data have the same value in all events of each channel, as after reading a file wrongly.
 #'
-#' @return A double matrix with observations in rows and their names as row names, where they have
-#'   names. A sparse matrix of package \pkg{Matrix} becomes a `dgCMatrix`; a `DelayedMatrix` or a
-#'   `SparseMatrix` of package \pkg{SparseArray} becomes a `DelayedMatrix`. The observations of a
-#'   `flowSet` or `cytoset` have an attribute `sample`, a factor: the sample that each row is of.
+#' @return A double matrix with observations in rows. If the observations have names, these are the
+#'   row names. A sparse matrix of package \pkg{Matrix} becomes a `dgCMatrix`; a `DelayedMatrix` or
+#'   a `SparseMatrix` of package \pkg{SparseArray} becomes a `DelayedMatrix`. The observations of a
+#'   `flowSet` or `cytoset` have an attribute `sample`, a factor: the sample of each row.
 #' @references
 #' Bendall SC, Simonds EF, Qiu P, et al. (2011). Single-cell mass cytometry of differential immune
 #' and drug responses across a human hematopoietic continuum. *Science* 332(6030), 687-696.
@@ -139,7 +144,7 @@ observations.data.frame <- function(x, rows_are_observations = FALSE, ...) {
   refuse_square_distances(x, rows_are_observations, call)
 }
 
-# x, unless it is a square matrix of distances that does not count as observations.
+# Returns x; stops if it is a square matrix of distances, unless `rows_are_observations`.
 refuse_square_distances <- function(x, rows_are_observations, call) {
   insists <- check_flag(rows_are_observations, "rows_are_observations", call)
   if (insists || !is_square_distances(x)) return(x)
@@ -153,7 +158,8 @@ refuse_square_distances <- function(x, rows_are_observations, call) {
 }
 
 # Whether a matrix of doubles is symmetric and not negative, with a diagonal of zeros, up to
-# rounding (1 - cor(x) is so). Smaller matrices than 3 x 3, and zeros, may as well be data.
+# rounding, as 1 - cor(x) is. Matrices smaller than 3 x 3, and matrices of zeros, may as well be
+# data.
 is_square_distances <- function(x) {
   n <- nrow(x)
   if (n != ncol(x) || n < 3) return(FALSE)
@@ -217,10 +223,10 @@ observations.SparseMatrix <- function(x, ...) { # nolint: object_name_linter. Th
   observations(DelayedArray::DelayedArray(x))
 }
 
-# ---- what the verbs do with it ------------------------------------------------------------------
+# ---- observations in other functions -------------------------------------------------------------
 
-# The observations of the user's argument `arg`. Errors are raised on behalf of `call`, and name
-# `arg`: those of the methods of this package, and those of other packages about their objects.
+# The observations of the user's argument `arg`. Errors have the call `call` and name `arg`, whether
+# a method of this package or of another package raises them.
 as_data <- function(x, arg, call, ...) {
   if (is_number_vector(x)) refuse_vector(x, arg, call)
   values <- tryCatch(observations(x, ...), error = function(e) {
@@ -238,8 +244,9 @@ as_data <- function(x, arg, call, ...) {
   plain_observations(values, x, arg, call)
 }
 
-# What a method of a user's class returned, as a plain matrix of doubles, a DelayedMatrix or a
-# sparse matrix: the library reads the true dimensions, not those that a method of dim() tells.
+# The value of a method of a user's class, as a plain matrix of doubles, a DelayedMatrix or a sparse
+# matrix. The class is removed because the library reads the attribute `dim`, not the value of a
+# method of dim().
 plain_observations <- function(values, x, arg, call) {
   if (isS4(values) && is_unread(values)) return(values)
   if ((isS4(values) || is.data.frame(values)) && !identical(class(values), class(x))) {
@@ -258,7 +265,7 @@ check_no_more <- function(x, ..., call) {
   if (...length() == 0) return(invisible())
   names <- names(list(...))
   if (is.null(names)) names <- character(...length())
-  shown <- ifelse(nzchar(names), paste0("`", names, "`"), "one without a name")
+  shown <- ifelse(nzchar(names), paste0("`", names, "`"), "an unnamed argument")
   text <- paste0(
     ngettext(...length(), "unused argument: ", "unused arguments: "), paste(shown, collapse = ", "),
     "; see the arguments of this function, and of observations() for ", describe_data(x)
@@ -268,16 +275,16 @@ check_no_more <- function(x, ..., call) {
 
 describe_data <- function(x) if (is.data.frame(x)) "a data frame" else describe(x)
 
-# Whether observations() leaves x to functions that read blocks of rows.
+# Whether observations() returns x unread, for functions that read blocks of rows.
 is_unread <- function(x) is_delayed(x) || is_sparse(x)
 
 is_sparse <- function(x) inherits(x, "sparseMatrix")
 
-# A double matrix, of observations that may be delayed or sparse.
+# The value of observations(), which may be delayed or sparse, as a plain double matrix.
 read_all <- function(x, arg, call) {
   if (!is_unread(x)) return(x)
   bytes <- 8 * nrow(x) * ncol(x)
-  # The dense matrix, and what makes it.
+  # The dense matrix, and the memory that the conversion takes.
   check_memory(paste0("all values of `", arg, "` need"), 2 * bytes, call)
   if (is_sparse(x) && bytes >= 1e6) {
     tell_user(
@@ -292,8 +299,8 @@ read_all <- function(x, arg, call) {
 
 in_megabytes <- function(bytes) paste(shown_count(signif(bytes / 1e6, 2)), "MB")
 
-# Gives one message if a column may be none of the data, or, with `wide`, if there are more columns
-# than rows, unless the library refuses such a matrix.
+# Gives one message if a column looks like an identifier or a time, or, with `wide`, if there are
+# more columns than rows, unless the library refuses such a matrix.
 message_if_doubtful <- function(x, arg, call, wide = FALSE) {
   text <- c(if (wide) message_of_shape(x, arg), message_of_counters(x, arg))
   if (length(text) == 0) return(invisible())
@@ -306,35 +313,37 @@ message_of_shape <- function(x, arg) {
          "use t(", arg, ") if they are in columns")
 }
 
-# More such columns than these are the nature of the data, for example counts.
+# Maximum number of columns that the message names. If more columns look like identifiers, the data
+# are probably counts, so there is no message.
 most_counters <- 5L
 
 message_of_counters <- function(x, arg) {
   if (ncol(x) < 2 || nrow(x) < fewest_counted) return(NULL)
-  # Few columns begin like one, so most are not copied.
+  # Few columns begin like an identifier or a time, so most columns are not copied.
   begin <- x[seq_len(fewest_counted), , drop = FALSE]
   counters <- which(apply(begin, 2, is_whole_or_sorted))
   counters <- counters[vapply(counters, function(j) is_counter(x[, j]), NA)]
   if (length(counters) == 0 || length(counters) > most_counters) return(NULL)
   paste0("`", arg, "` has ", ngettext(length(counters), "a column that looks", "columns that look"),
          " like an identifier or a time: ", paste(column_names(x, counters), collapse = ", "),
-         "; leave out what does not describe an observation")
+         "; leave out columns that do not describe an observation")
 }
 
-# Columns by name, or by number where they have none.
+# The names of columns; for a column without a name, its number.
 column_names <- function(x, columns, quote = TRUE) {
   names <- colnames(x)[columns]
   if (is.null(names)) return(columns)
   ifelse(is.na(names) | !nzchar(names), columns, if (quote) quoted(names) else names)
 }
 
-# Fewer values, or fewer distinct ones, say nothing about a column. Counts of fewer observations
-# than the last may all be different, too.
+# Minimum numbers for the message about a column: rows of data (`fewest_counted`), distinct values
+# of a time (`fewest_ticks`), and rows for an identifier whose numbers have gaps
+# (`fewest_identified`), because counts of fewer rows may all be different by chance.
 fewest_counted <- 20L
 fewest_ticks <- 10L
 fewest_identified <- 100L
 
-# Whether values are like those of an identifier (whole numbers, all different) or of a time (never
+# Whether values look like an identifier (whole numbers, all different) or like a time (never
 # decreasing).
 is_counter <- function(x) {
   n <- length(x)

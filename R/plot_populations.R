@@ -1,25 +1,25 @@
-#' Picture of populations: tree, medians, sizes and gates
+#' Plot populations: tree, medians, sizes and gates
 #'
-#' Draws the tree above the populations beside a heat map of the median of every marker in each of
-#' them, with their sizes and, if given, gates and samples.
+#' Draws the tree above the populations beside a heat map of the median of every marker in each
+#' population. Sizes of populations and, if given, gates and samples are shown beside it.
 #'
 #' @param tree A tree, an object of class [`hclust`][stats::hclust].
 #' @param x The observations: a numeric matrix or data frame with a row for each observation of the
 #'   tree, or another object that [observations()] takes. If `tree` is the top of a tree, from
-#'   [cutree_top()] or [cutree_apriori()], the observations of the whole tree.
+#'   [cutree_top()] or [cutree_apriori()], `x` has the observations of the whole tree.
 #' @param populations The populations: a result of [cut_populations()], or other cluster numbers,
-#'   from 1, of the leaves of `tree`, such as those of [gcutree()], with 0 for none; a single number
+#'   from 1, of the leaves of `tree`, for example from [gcutree()], with 0 for none; a single number
 #'   `k` means `cut_populations(tree, k)`, and `NULL` means `cut_populations(tree, x = x)`.
-#' @param gates `NULL`, or a label for each observation, such as the gate that it is in. Bars show
-#'   the shares of the labels in each population.
-#' @param samples `NULL`, or a label for each observation: the sample or donor that it is from; the
-#'   samples of a `flowSet` are known. A second heat map shows the share of each population in each
-#'   sample. Gates and samples are in the order of the levels of a factor; numbers are in increasing
-#'   order, and so are numbers within text: patient2 comes before patient10.
-#' @param scale If `TRUE`, colours show medians on a scale from 0 to 1 for each marker, from its 1st
-#'   to its 99th percentile over all observations. If `FALSE`, one scale for all markers.
-#' @param engine What draws: package \pkg{ComplexHeatmap} or base graphics. `"auto"` is
-#'   ComplexHeatmap if it is installed.
+#' @param gates `NULL`, or a label for each observation, such as its gate. Bars show the shares of
+#'   the labels in each population.
+#' @param samples `NULL`, or a label for each observation: its sample or donor. For a `flowSet`,
+#'   `NULL` means its samples. A second heat map shows the share of each population in each sample.
+#'   Gates and samples are in the order of the levels of a factor; numbers are in increasing order,
+#'   and so are numbers within text: patient2 comes before patient10.
+#' @param scale If `TRUE`, each marker has its own colour scale, from 0 at its 1st to 1 at its 99th
+#'   percentile over all observations. If `FALSE`, all markers share one scale.
+#' @param engine The package that draws: \pkg{ComplexHeatmap}, or base graphics. `"auto"` means
+#'   ComplexHeatmap if it is installed, else base graphics.
 #' @param main The title.
 #' @param ... Arguments of [observations()] for `x`. If ComplexHeatmap draws, also arguments of its
 #'   `Heatmap()`, for the heat map of the medians, such as `row_split` or `col`; and of its
@@ -27,37 +27,39 @@
 #'
 #' @details
 #' Text is measured on the graphics device before anything is drawn. Long names of columns and gates
-#' become smaller, then are wrapped; then every second or third name is shown, and the middle of a
-#' very long one is cut out. A line below the picture and a message say what was left out. Base
-#' graphics draw one plot, so that pictures can stand side by side by `par(mfrow = )`.
+#' are shrunk, then wrapped; if there is still no room, only every second or third name is shown,
+#' and the middle of a very long name is cut out. A line below the picture and a message list the
+#' omissions. With base graphics the picture is one plot, so `par(mfrow = )` places pictures side by
+#' side.
 #'
-#' With ComplexHeatmap, component `heatmap` of the value can be drawn again and extended:
+#' With ComplexHeatmap, component `heatmap` of the result can be drawn again and extended:
 #' `ComplexHeatmap::draw(p$heatmap + another, merge_legends = TRUE)`. Its heat maps have the names
 #' `"median"` and `"share of sample"`. Widths and sizes of text fit the device of the first drawing.
 #'
-#' Populations that have names ([name_populations()]) are shown by name. Heights of the tree are
-#' those of the merges that join two populations; outliers that merge in between are left out. If a
-#' population consists of several clusters of the tree that lie apart, it stands where the largest
-#' of them is. A merge that is lower than one of its parts (an inversion) is drawn a little above
-#' it. The time is proportional to the size of `x`.
+#' Populations that have names ([name_populations()]) are shown by name. The heights in the drawn
+#' tree are the heights of the merges that join two populations; merges with outliers are left out.
+#' A population may consist of several clusters from different parts of the tree: it is drawn at its
+#' largest cluster. A merge that is lower than one of its parts (an inversion) is drawn a little
+#' above this part. The time is proportional to the size of `x`.
 #'
-#' @return Invisibly, a list of what is drawn:
+#' @return Invisibly, a list of the parts of the picture:
 #'   \describe{
 #'     \item{`tree`}{the tree above the populations, of class `hclust`; `NULL` for one population.
-#'       Its labels are their names or numbers, as are the row names of the matrices.}
+#'       Its labels, and the row names of the matrices, are the names or numbers of the
+#'       populations.}
 #'     \item{`medians`}{matrix: the median of each marker (column) in each population (row), in
 #'       units of `x`.}
 #'     \item{`sizes`}{the number of observations in each population.}
 #'     \item{`gates`, `samples`}{`NULL`, or matrices with a row for each population: the shares of
 #'       gates in the population, and the shares of the population in each sample.}
-#'     \item{`heatmap`}{if ComplexHeatmap draws: the picture, an object of class `HeatmapList` that
-#'       is not drawn yet.}
+#'     \item{`heatmap`}{if ComplexHeatmap draws: the picture, an undrawn object of class
+#'       `HeatmapList`.}
 #'   }
 #' @section Messages:
 #' A message of class `gmhclust_message_picture` if the picture has no room for all text.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if an argument is invalid, if `populations` are
-#' not clusters of `tree`, or if the graphics device is too small for any picture.
+#' A condition of class `gmhclust_error_input` if an argument is invalid, if `populations` are not
+#' clusters of `tree`, or if the graphics device is too small for any picture.
 #' @seealso [cut_populations()], [name_populations()], [plot_tree()]
 #' @examples
 #' cells <- lymphocytes()[seq(1, 20000, by = 5), ]
@@ -107,18 +109,24 @@ plot_populations <- function(tree,
   invisible(content)
 }
 
-# cut_populations(tree, k, x = x) for the argument `arg` of another function, which has no
-# `min_members`.
+# The value of cut_populations(tree, k, x = x) for another function, whose argument `arg` has the
+# value `k`. That function has no argument `min_members`, so errors do not suggest one, and has
+# already given the message about doubtful columns of `x`.
 populations_of_number <- function(tree, k, x, arg, call) {
-  tryCatch(cut_populations(tree, k, x = if (is.null(k)) x), gmhclust_error_input = function(e) {
-    if (!identical(e$refused$arg, "k")) stop(e)
-    needs <- sub(" (see `min_members`)", "", e$refused$needs, fixed = TRUE)
-    if (needs != e$refused$needs) {
-      needs <- paste0(needs, "; for smaller ones call cut_populations() with `min_members`, and ",
-                      "give its value as `", arg, "`")
+  tryCatch(
+    suppressMessages(
+      cut_populations(tree, k, x = if (is.null(k)) x), classes = "gmhclust_message_columns"
+    ),
+    gmhclust_error_input = function(e) {
+      if (!identical(e$refused$arg, "k")) stop(e)
+      needs <- sub(" (see `min_members`)", "", e$refused$needs, fixed = TRUE)
+      if (needs != e$refused$needs) {
+        needs <- paste0(needs, "; for smaller ones call cut_populations() with `min_members`, and ",
+                        "give its value as `", arg, "`")
+      }
+      refuse(arg, e$refused$got, needs, call)
     }
-    refuse(arg, e$refused$got, needs, call)
-  })
+  )
 }
 
 # The tree above the populations: an hclust tree of k leaves, NULL for k = 1.
@@ -140,7 +148,7 @@ population_tree <- function(tree, shown, arg, call) {
     content[n + j] <- if (joins[j]) -merges else if (a == 0L) b else a
   }
   if (merges != k - 1L) {
-    refuse(arg, "are no clusters of `tree`", "use cut_populations() or gcutree()", call)
+    refuse(arg, "are not clusters of `tree`", "use cut_populations() or gcutree()", call)
   }
   if (k == 1) return(NULL)
   merge <- sort_merge_rows(-cbind(content[first[joins]], content[second[joins]]))
@@ -150,7 +158,8 @@ population_tree <- function(tree, shown, arg, call) {
   )
 }
 
-# As `shown$core`, with 0 in all but the largest cluster of a population that is a union of several.
+# Like `shown$core`, but if a population is a union of several clusters, all of its clusters except
+# the largest get 0.
 largest_parts <- function(tree, shown) {
   core <- shown$core
   roots <- shown$roots
@@ -165,7 +174,8 @@ largest_parts <- function(tree, shown) {
   core
 }
 
-# The median of each column in each population, with a name for each.
+# The median of each column in each population: a matrix with the `names` of populations as row
+# names.
 population_medians <- function(x, population, names) {
   k <- length(names)
   members <- split(seq_along(population), factor(population, seq_len(k)))
@@ -211,14 +221,14 @@ check_groups <- function(labels, n, arg, call) {
     refuse(arg, "is a factor with codes of no level", "its levels must name all codes", call)
   }
   if (all(is.na(labels))) {
-    refuse(arg, "has no label but NA", "it must be NULL, or label some observations", call)
+    refuse(arg, "has only NA labels", "it must be NULL, or label some observations", call)
   }
   ordered_groups(labels)
 }
 
-# Labels as a factor whose levels are in the order of the user: levels of a factor in theirs,
-# numbers by value, text with numbers in it by these (patient2 before patient10), whatever the
-# locale and the options of the session.
+# Labels as a factor. A factor keeps the order of its levels, numbers are ordered by value, and text
+# is in natural order (patient2 before patient10). The order does not depend on the locale or on
+# options of the session.
 ordered_groups <- function(labels) {
   if (is.factor(labels)) return(droplevels(labels))
   if (is.raw(labels)) labels <- as.integer(labels)
@@ -248,8 +258,8 @@ natural_sort <- function(text) {
   text[order(key, valid, method = "radix")]
 }
 
-# The counts of `groups` in populations as shares of each population (margin 1), or of each group,
-# its members of no population included (margin 2).
+# The counts of `groups` in populations, as shares of each population (margin 1) or of each group
+# (margin 2). The members of a group in no population count in the size of the group.
 shares <- function(population, groups, names, margin) {
   if (is.null(groups)) return(NULL)
   counts <- unclass(table(factor(population, 0:length(names)), groups))
@@ -276,8 +286,8 @@ heatmap_engine <- function(engine, call) {
   if (engine == "base" || !is_there) "base" else "ComplexHeatmap"
 }
 
-# Arguments in `...`: those that are named as arguments of ComplexHeatmap are for the `engine`, if
-# it is that package, and all others for `observations`.
+# Splits the arguments in `...`: if ComplexHeatmap draws, arguments with names of its arguments are
+# for the `engine`; all other arguments are for `observations`.
 arguments_of_engine <- function(engine, ...) {
   given <- list(...)
   names <- names(given)
@@ -295,10 +305,10 @@ share_limits <- function(shares) c(0, max(shares))
 median_palette <- function(count) grDevices::hcl.colors(count, "Viridis")
 share_palette <- function(count) grDevices::hcl.colors(count, "Blues 3", rev = TRUE)
 
-# Colours of gates, which do not depend on their number. The first ten are those of the palette
-# "Tableau 10". The next 14 are each as far as possible from all before, among colours of medium
-# chroma: no two of the 24 are nearer than 26 in CIELAB. Hues of the others advance by the golden
-# angle.
+# Colours of gates, which do not depend on their number. The first ten are the palette "Tableau 10".
+# Each of the next 14 is as far as possible from all colours before it, among colours of medium
+# chroma; the least distance of two of these 24 colours in CIELAB is 26. The hues of further colours
+# advance by the golden angle.
 gate_colours <- function(count) {
   first <- c(
     unname(substr(grDevices::palette.colors(palette = "Tableau 10"), 1, 7)),
@@ -309,7 +319,7 @@ gate_colours <- function(count) {
   c(first, grDevices::hcl(more * 137.5, 50, c(40, 60, 80)[more %% 3 + 1]))[seq_len(count)]
 }
 
-# The tree with heights at which no branch leads down.
+# The tree with raised heights, so that no branch leads down from a part to its merge.
 drawn_tree <- function(tree) {
   tree$height <- raised_for_drawing(tree, numeric(length(tree$order)), step = 0.03)
   tree

@@ -31,8 +31,8 @@ draw_populations_base <- function(content, colours, scale, main, call) {
   NULL
 }
 
-# The left and right end of each panel, and top and bottom of their rows. What is left of the width
-# is on both sides.
+# The left and right end of each panel, and the top and bottom of the rows. Unused width is on both
+# sides.
 panel_places <- function(plan) {
   panels <- c("tree", "rows", "medians", "members", "gates", "samples", "legend")
   width <- plan$width[panels]
@@ -89,8 +89,8 @@ draw_side_tree <- function(tree, place, plan) {
   draw_axis(left, right, across(ticks[ticks <= highest]), ticks[ticks <= highest], place, plan)
 }
 
-# An axis below the rows, from `left` to `right`. Numbers that would run into one before are left
-# out.
+# An axis below the rows, from `left` to `right`. Numbers that would overlap an earlier number are
+# left out.
 draw_axis <- function(left, right, at, labels, place, plan) {
   points <- axis_points(plan$points)
   y <- place$bottom - 0.03
@@ -98,7 +98,7 @@ draw_axis <- function(left, right, at, labels, place, plan) {
   graphics::segments(at, y, at, y - 0.04)
   text <- format(labels, trim = TRUE, decimal.mark = ".")
   half <- text_widths(text, points) / 2
-  # The first and the last may lean over the ends of the axis by less than the gap.
+  # The first and the last number may exceed the ends of the axis by less than the gap.
   centre <- pmin(pmax(at, left + half - panel_gap / 2), right - half + panel_gap / 2)
   last <- c(Inf, -Inf)
   for (i in unique(c(1, length(at), seq_along(at)))) {
@@ -121,7 +121,7 @@ draw_cells <- function(values, panel, palette, limits, place, names) {
   graphics::rasterImage(grDevices::as.raster(colours), left, place$bottom, right, place$top,
                         interpolate = FALSE)
   pitch <- (right - left) / p
-  # Lines between cells that are large enough for them.
+  # Lines between cells, if the cells are large enough.
   at <- left + pitch * seq_len(p - 1)
   if (p > 1 && is_lined(pitch)) graphics::segments(at, place$bottom, at, place$top, col = "white")
   high <- (place$top - place$bottom) / k
@@ -130,7 +130,7 @@ draw_cells <- function(values, panel, palette, limits, place, names) {
   draw_upright(left + pitch * (seq_len(p) - 0.5), place$bottom - 0.06, names)
 }
 
-# Whether there are lines between cells that are so wide or high.
+# Whether cells of this width or height (inches) are separated by lines: 5 pixels or more.
 is_lined <- function(cell) cell >= 5 / pixels_an_inch()
 
 # Names that end at y.
@@ -192,7 +192,7 @@ draw_legends <- function(content, colours, scale, place, plan) {
   }
 }
 
-# A colour scale with its title and ends; returns the place below it.
+# A colour scale with its title and ends; returns the y coordinate below it.
 draw_scale <- function(top, palette, limits, title, place, plan) {
   points <- plan$legend_points
   left <- place$left[["legend"]]

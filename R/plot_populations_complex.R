@@ -1,8 +1,9 @@
 # plot_populations() by package ComplexHeatmap. Its heat maps share the width in the proportions of
-# the plan; all else has the widths and the sizes of text of the plan.
+# the plan; all other parts have the widths and the text sizes of the plan.
 
-# The height that ComplexHeatmap puts between and below legends, beyond that of the plan. If legends
-# are higher than the picture, it makes a second column of them, for which there is no width.
+# Inches that ComplexHeatmap adds between and below legends, beyond the heights of the plan. If
+# legends are higher than the picture, ComplexHeatmap makes a second column of legends, for which
+# there is no width.
 legend_spare <- 0.35
 
 # Arguments of ComplexHeatmap that plot_populations() takes: of Heatmap(), for medians, and of
@@ -72,7 +73,7 @@ space_to_draw <- function(newpage) {
     grid::convertHeight(grid::unit(1, "npc"), "inches", valueOnly = TRUE))
 }
 
-# The list `settings` with those of `others` in place of its own.
+# The list `settings`, in which elements of `others` replace elements of the same name.
 replaced <- function(settings, others) c(settings[setdiff(names(settings), names(others))], others)
 
 inches <- function(values) grid::unit(values, "inches")
@@ -105,7 +106,7 @@ complex_medians <- function(content, colours, scale, plan, more) {
   if (is_named) heatmap else with_name_space(heatmap, plan$markers, plan$rows)
 }
 
-# Texts of rows from the top as texts of populations 1, 2, ...
+# Texts of rows, from the top, reordered as texts of populations 1, 2, ...
 in_row_order <- function(text, tree) {
   if (!is.null(tree)) text[tree$order] <- text
   text
@@ -124,8 +125,8 @@ complex_cells <- function(values, panel, names, plan) {
   )
 }
 
-# The heading of a heat map, with as many lines as those of bars have: ComplexHeatmap makes space
-# for headings of heat maps only.
+# The heading of a heat map, padded to the number of lines of the headings of bars, because
+# ComplexHeatmap makes space only for headings of heat maps.
 heading_of <- function(panel, plan) {
   text <- plan$headings$text
   paste0(strrep("\n", max(text_lines(text)) - text_lines(text[[panel]])), text[[panel]])
@@ -214,9 +215,9 @@ complex_samples <- function(shares, keys, plan) {
   with_name_space(do.call(ComplexHeatmap::Heatmap, c(list(shares), settings)), plan$samples, NULL)
 }
 
-# ComplexHeatmap measures text on a pdf device, whose font is narrower than that of most devices, so
-# it would cut names and legends. So names get the space that they need on the current device, and
-# text of legends gets spaces at its end.
+# ComplexHeatmap measures text on a pdf device, whose font is narrower than the fonts of most
+# devices, so it would cut names and legends. So names get the space that they need on the current
+# device, and text of legends gets spaces at its end.
 with_name_space <- function(heatmap, columns, rows) {
   is_known <- function(param) methods::is(param$anno, "AnnotationFunction")
   if (is_known(heatmap@column_names_param)) {

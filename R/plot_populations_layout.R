@@ -1,23 +1,24 @@
 # The layout of the picture that plot_populations() draws, for either engine. It measures text on
 # the graphics device before anything is drawn. Lengths are in inches, sizes of text in points.
 
-# Text of fewer points cannot be read: neither on a screen of 72 pixels an inch, nor in print.
+# Minimum size of text, in points. Smaller text cannot be read, neither on a screen of 72 pixels per
+# inch nor in print.
 least_points <- 6
 
-# Space between panels, and around the picture.
+# Space between panels, and around the picture, in inches.
 panel_gap <- 0.1
 picture_margin <- 0.1
 
-# The share of the picture's height that names of columns may take.
+# Maximum share of the picture's height for names of columns.
 most_name_height <- 0.35
 
-# The share of the picture's width that names of populations may take.
+# Maximum share of the picture's width for names of populations.
 most_row_name <- 0.25
 
-# The least height of the heat maps.
+# Minimum height of the heat maps, in inches.
 least_body <- 0.6
 
-# In the legend: a scale of colours.
+# The height and the minimum width of a colour scale in the legend, in inches.
 scale_height <- 0.12
 least_scale_width <- 0.75
 
@@ -29,7 +30,7 @@ line_height <- function(points) 1.2 * points / 72
 # The sizes of text to try, from the largest.
 text_sizes <- function(from, to = least_points) seq(max(from, to), to, by = -0.5)
 
-# `cex` of functions of graphics for text of so many points.
+# The argument `cex` of functions of package graphics for text of this size in points.
 text_cex <- function(points) points / (graphics::par("ps") * graphics::par("cex"))
 
 text_widths <- function(text, points, font = 1) {
@@ -52,8 +53,8 @@ shown_names <- function(names, instead = "") {
   names
 }
 
-# A text that is longer than `room` in at most `lines` lines of it, broken after spaces and
-# punctuation; NA if that is not possible.
+# Breaks a text that is longer than `room` into at most `lines` lines of this length, after spaces
+# and punctuation; NA if that is not possible.
 wrapped_text <- function(text, room, points, lines, font) {
   # A piece is a word with the punctuation behind it.
   pieces <- regmatches(text, gregexpr("[^ _/|,;:.+-]*[_/|,;:.+-]*[])}]* *", text))[[1]]
@@ -70,8 +71,8 @@ wrapped_text <- function(text, room, points, lines, font) {
   paste(done, collapse = "\n")
 }
 
-# A text that is longer than `room` in one line of it, without its middle: names of markers differ
-# at their beginning, numbered samples at their end.
+# Cuts the middle out of a text that is longer than `room`, because names of markers differ at their
+# beginning, and numbered samples at their end.
 cut_text <- function(text, room, points, font) {
   kept <- seq(nchar(text) - 1, 0)
   head <- ceiling(kept * 0.6)
@@ -95,8 +96,8 @@ fit_texts <- function(texts, room, points, lines = 1, font = 1, cut = TRUE) {
   list(text = fitted, points = points, is_cut = any(is_cut))
 }
 
-# The first way of several to fit texts by which none is cut, else the last way. Each is a function
-# of the argument `cut` of fit_texts().
+# Tries several ways to fit texts, and returns the first result in which no text is cut, else the
+# result of the last way. A way is a function of the argument `cut` of fit_texts().
 first_uncut <- function(ways) {
   for (way in ways) {
     fitted <- way(cut = FALSE)
@@ -105,10 +106,10 @@ first_uncut <- function(ways) {
   way(cut = TRUE)
 }
 
-# Names that stand side by side, `pitch` apart, each at most `room` long. They shrink a little, then
-# are wrapped where the pitch has space for lines, then shrink to the least size; then every
-# `step`-th is shown, and the middle of a longer one is cut out. Returns `text`, "" for names that
-# are not shown, `points`, `length` and `step`, and whether a name `is_cut`.
+# Fits names side by side, at intervals of `pitch`, each at most `room` long. Names are shrunk a
+# little, then wrapped if the pitch has space for several lines, then shrunk to the minimum size;
+# then only every `step`-th name is shown, and the middle of long names is cut out. Returns `text`,
+# "" for names that are not shown, `points`, `length` and `step`, and whether a name `is_cut`.
 fit_names <- function(names, pitch, room, points) {
   step <- as.integer(max(1, ceiling(text_pitch(least_points) / pitch - 1e-6)))
   is_shown <- (seq_along(names) - 1) %% step == 0
@@ -143,8 +144,8 @@ fit_title <- function(text, room, points) {
   fitted
 }
 
-# Keys of a legend, one below the other, in a column at most `room` wide and `height` high. If there
-# is no height for all of them, the last are `left_out`.
+# Keys of a legend, one below the other, in a column at most `room` wide and `height` high. Keys for
+# which the height is too small are `left_out`, from the end.
 fit_keys <- function(names, room, height, points) {
   heights <- function(keys) line_height(keys$points) * (text_lines(keys$text) + 0.2)
   in_lines <- function(size, lines) {
@@ -173,15 +174,12 @@ fit_keys <- function(names, room, height, points) {
 
 # ---- the plan -----------------------------------------------------------------------------------
 
-# What is where in a picture of `size`, its width and height: a list of
-#   width: of each panel, 0 for one that is not there;
-#   title, headings: fitted texts, above the picture and above panels;
-#   body: the height of the heat maps; below: the height of names and axes below them;
-#   rows, markers, samples: fitted names of rows and columns; members: the size of their numbers, 0
-#   if there is no room for these;
-#   keys, legend_points: the legend;
-#   notes: what is left out, and the space for it.
-# `spare` is height that the engine needs beside that of the parts of the legend.
+# What is where in a picture of `size`, its width and height: a list of width: of each panel, 0 for
+#   one that is not there; title, headings: fitted texts, above the picture and above panels; body:
+#   the height of the heat maps; below: the height of names and axes below them; rows, markers,
+#   samples: fitted names of rows and columns; members: the size of their numbers, 0 if there is no
+#   room for these; keys, legend_points: the legend; notes: what is left out, and the space for it.
+#   `spare` is the height that the engine needs in addition to the parts of the legend.
 plan_picture <- function(content, scale, main, size, call, spare = 0) {
   points <- 12 * min(1, max(0.75, min(size / c(10, 6))))
   inner <- size - 2 * picture_margin
@@ -196,15 +194,15 @@ plan_picture <- function(content, scale, main, size, call, spare = 0) {
   longest <- most_row_name * inner[1]
   rows <- list(points = points, length = min(longest, max(text_widths(names, points))))
   members <- points
-  # Widths of numbers depend on the height of rows, this on the length of names of columns and on
-  # the notes, and these on the widths.
+  # The widths of numbers depend on the height of rows; the height of rows depends on the lengths of
+  # column names and on the notes; both depend on the widths. So the plan is computed in passes.
   for (pass in 1:6) {
     noted <- plan$notes
     across <- plan_across(content, scale, inner, plan, rows, members, spare, call)
     plan[names(across)] <- across
     plan$body <- inner[2] - plan$title$height - plan$headings$height - plan$below -
       plan$note$height
-    # A row of fewer pixels cannot be seen.
+    # A row of less than 1.5 pixels cannot be seen.
     needed <- max(least_body, k * 1.5 / pixels_an_inch())
     if (plan$body < needed) refuse_size(size + c(0, needed - plan$body), size, call)
     rows <- fit_names(names, plan$body / k, longest, points)
@@ -240,14 +238,15 @@ shown_size <- function(size, rounded = round) {
   paste(sprintf("%.1f", rounded(10 * size) / 10), collapse = " x ")
 }
 
-# Widths of panels, and what depends on them.
+# The widths of panels, and all parts of the plan that depend on the widths.
 plan_across <- function(content, scale, inner, plan, rows, members, spare, call) {
   points <- plan$points
   numbers <- if (members > 0) 0.08 + max(text_widths(shown_count(content$sizes), members)) else 0
   height <- inner[2] - plan$title$height - plan$note$height - spare
   named <- text_pitch(least_points)
   pixel <- 1 / pixels_an_inch()
-  # `legend` is the greatest width of the legend; `marker` and `sample` are the least of a column.
+  # `legend` is the maximum width of the legend; `marker` and `sample` are the minimum widths of a
+  # column of their heat map.
   tries <- list(
     list(legend = min(0.22 * inner[1], 3), marker = named, sample = named),
     list(legend = max(0.16 * inner[1], 0.9), marker = named, sample = named),
@@ -284,7 +283,7 @@ plan_across <- function(content, scale, inner, plan, rows, members, spare, call)
 axis_height <- function(points) 0.08 + text_height(axis_points(points))
 axis_points <- function(points) max(least_points, 0.8 * points)
 
-# The least widths of panels; 0 for one that is not there.
+# The minimum widths of panels; 0 for a panel that is not drawn.
 least_widths <- function(content, numbers, try) {
   members <- max(numbers + 0.25, 0.03 + text_widths("members", least_points))
   c(
@@ -296,7 +295,7 @@ least_widths <- function(content, numbers, try) {
   )
 }
 
-# Widths of panels to aim for, one after the other: a comfortable one, a good one, and the greatest.
+# Goals for the widths of panels, in this order: comfortable, good, and greatest.
 wider <- function(content, numbers, width) {
   there <- c(!is.null(content$tree), TRUE, TRUE, !is.null(content$gates), !is.null(content$samples))
   p <- ncol(content$medians)
@@ -390,7 +389,7 @@ fit_note <- function(notes, room) {
   list(text = text, points = points, height = 0.04 + text_lines(text) * line_height(points))
 }
 
-# Says what is left out of the picture.
+# Gives the message about omissions in the picture.
 tell_notes <- function(plan, call) {
   if (length(plan$notes) == 0) return(invisible())
   tell_user(

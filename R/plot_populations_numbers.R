@@ -1,30 +1,30 @@
-#' Picture of the populations that other numbers would give
+#' Plot the nested populations for each number k
 #'
-#' Shows the first splits of a tree, from its top, to choose the number of populations `k` of
-#' [cut_populations()]: above, a column of nested populations for each `k`; below, how deep the
-#' valley of each split is.
+#' Shows the first splits of a tree, from its top, to choose the number of populations `k` for
+#' [cut_populations()]. The upper part has a column of nested populations for each `k`; the lower
+#' part shows the valley depth of each split.
 #'
 #' @param x The result of [cut_populations()].
 #' @param most The greatest number of populations to show.
 #' @param ... Graphical parameters, and `main`, `xlab` and `ylab`, for the upper part.
 #'
 #' @details
-#' In column `k`, a rectangle is a population of `cut_populations(tree, k)`; its height is its share
-#' of all members, and grey are members in none. A rectangle stays in its place for greater `k`, so
-#' the populations into which it is divided stand within it. Its colour is that of the population of
-#' `x` that contains it, and the parts of a population of several clusters have one colour; what
-#' contains several populations is white.
+#' In column `k`, a rectangle is a population of `cut_populations(tree, k)`. Its height is its share
+#' of all members; members in no population are grey. A rectangle keeps its position for greater
+#' `k`, so the populations into which it is divided are drawn within it. A rectangle has the colour
+#' of the population of `x` that contains it, also if this population consists of several clusters.
+#' A rectangle that contains several populations of `x` is white.
 #'
-#' The point below column `k` is the valley of the split that leads from `k` - 1 to `k` populations:
-#' 0 is a gap, 1 is no valley. A point below the line at 0.3 is a split that by itself keeps two
-#' populations apart. A deep valley at a great `k` says that some population there is clear, even if
-#' the splits before it are not. Points are missing if the populations were found without
-#' observations.
+#' The point below column `k` is the valley depth of the split that leads from `k` - 1 to `k`
+#' populations: 0 is a gap, 1 is no valley. A point below the line at 0.3 is a split that separates
+#' two populations by itself. A deep valley at a large `k` means that a clear population appears at
+#' this `k`, even if earlier splits have no valley. Points are missing if the populations were found
+#' without observations.
 #'
 #' @return `x`, invisibly.
 #' @section Errors:
-#' A condition of class `gmhclust_error_input` if `x` was not found in a tree, such as predicted
-#' populations, or if `most` is invalid.
+#' A condition of class `gmhclust_error_input` if `x` was not found in a tree (predicted populations
+#' are not), or if `most` is invalid.
 #' @seealso [plot_populations()] for the medians of populations; [plot_tree()].
 #' @examples
 #' x <- as.matrix(lymphocytes()[seq(1, 20000, by = 10), 1:14])
@@ -55,9 +55,9 @@ plot.populations <- function(x, most = 30, ...) {
   invisible(x)
 }
 
-# The rectangles of plot.populations(), for 1 to `count` populations: by rectangle, the first and
-# the last number of populations with it, `from` and `to`; its share of all members, from `low` to
-# `high`; and the number of its `population` in x, 0 if it has several.
+# The rectangles of plot.populations(), for 1 to `count` populations. For each rectangle: the first
+# and the last number of populations that has it, `from` and `to`; its share of all members, from
+# `low` to `high`; and the number of its `population` in x, 0 if it contains several populations.
 nested_bands <- function(x, count) {
   splits <- attr(x, "splits")[seq_len(count - 1L), ]
   clusters <- 2L * count - 1L
@@ -75,7 +75,7 @@ nested_bands <- function(x, count) {
     high[parts] <- low[parts] + sizes
     to[cluster] <- s
     from[parts] <- s + 1L
-    # What is within a population.
+    # Rectangles within a population.
     if (population[cluster] > 0L) population[parts] <- population[cluster]
   }
   list(
@@ -127,13 +127,13 @@ draw_valleys <- function(valley, count, k, margin) {
   graphics::title(xlab = "number of populations, k", ylab = "valley")
 }
 
-# The depth of a valley below which two clusters are apart: CLEAR in src/rust.
+# The valley depth below which two clusters are separate: CLEAR in src/rust.
 clear_valley <- 0.3
 
 pretty_numbers <- function(count) unique(pmax(round(pretty(c(1, count), min(count, 10))), 1))
 
-# A triangle below the number of populations of x. Populations of several clusters, or below several
-# levels, are no column of the picture.
+# Marks the number of populations of x by a triangle. The column above need not show exactly these
+# populations, for example if a population consists of several clusters.
 mark_number <- function(k, count) {
   if (k <= count) graphics::points(k, graphics::par("usr")[3], pch = 17, xpd = NA, cex = 1.2)
 }

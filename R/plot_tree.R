@@ -1,8 +1,9 @@
 #' Plot a tree of any size, with its populations
 #'
-#' Of a large tree, or to show populations, the top is drawn: the width of a leaf is its number of
-#' members, and the branches of each population have its colour, and its name or number below them.
-#' A small tree without populations is drawn by `plot()`, the method of [stats::hclust()].
+#' Draws the top of a large tree, or a tree with its populations. The width of a leaf is
+#' proportional to its number of members. The branches of each population have its colour, and its
+#' name or number is below them. A small tree without populations is drawn by the `plot()` method of
+#' [stats::hclust()].
 #'
 #' @param tree A tree of class [`hclust`][stats::hclust]: from [gmhclust()], [ghclust()],
 #'   [cutree_top()], [cutree_apriori()] or another package.
@@ -11,18 +12,20 @@
 #'   drawn, `labels = FALSE` leaves out the names of the populations, and `hang` and `check` have
 #'   no effect.
 #' @param populations The populations to show: a result of [cut_populations()], or other cluster
-#'   numbers of the leaves, such as those of [gcutree()]; a single number `k` means
+#'   numbers of the leaves, for example from [gcutree()]; a single number `k` means
 #'   `cut_populations(tree, k)`. `NULL` means `cut_populations(tree)` if the top is drawn, and no
 #'   populations for a small tree. `FALSE` shows none.
-#' @param leaves The number of leaves to draw. `NULL` means all of a tree of at most 1,000 leaves;
-#'   of a larger one 200, or as many as it takes to show each population by itself, at most 2,000.
+#' @param leaves The number of leaves to draw. `NULL` means all leaves if the tree has at most
+#'   1,000. For a larger tree, `NULL` means 200 leaves, or more if necessary to separate all
+#'   populations, at most 2,000.
 #'
 #' @details
-#' In the drawing of the top, a triangle stands for the merges within a leaf. Its apex is at the
-#' last of them, and its base is as wide as the leaf. A bar below has the colour of the population
-#' to which most of its members belong. Branches of one population and of no population are coloured
-#' and grey, those above are black. A merge that is lower than one of its parts (an inversion) is
-#' drawn a little above it; the plot method of [stats::hclust()] draws it lower, with branches that
+#' In the drawing of the top, a triangle stands for the merges within a leaf. The apex of the
+#' triangle is at the height of the last of these merges, and its base is as wide as the leaf. A bar
+#' below the leaf has the colour of the population to which most members of the leaf belong.
+#' Branches of one population have its colour, branches of no population are grey, and branches of
+#' several populations are black. A merge that is lower than one of its parts (an inversion) is
+#' drawn a little above this part; the plot method of [stats::hclust()] draws it lower, so branches
 #' cross. The time is proportional to the number of leaves of `tree`.
 #'
 #' [stats::rect.hclust()] and [stats::identify.hclust()] work with the plot of a small tree.
@@ -62,10 +65,12 @@ plot_tree <- function(tree, ..., populations = NULL, leaves = NULL) {
   invisible(tree)
 }
 
-# Above this number of leaves, labels and branches of a plot on a screen run into each other.
+# Maximum number of leaves that are drawn by stats; with more, labels and branches overlap on a
+# screen.
 largest_plain_plot <- 1000L
 
-# The number of leaves at which a picture shows the shape of the top, and the most that are drawn.
+# The default number of leaves of a drawn top, which shows its shape, and the maximum to which this
+# number grows to separate populations.
 default_leaves <- 200L
 most_leaves <- 2000L
 
@@ -83,9 +88,9 @@ check_leaves <- function(leaves, tree, population, call) {
 }
 
 # The populations to show: a list of the `population` of each leaf, 0 for none; their number `k` and
-# their `names`; the `roots` of each, if they are known; and `core`, as `population`, but 0 for
-# leaves that only rest = "nearest" gave a population. `x` is the observations of the tree, if they
-# are known.
+# their `names`; the `roots` of each population, if known; and `core`, like `population`, but 0 for
+# leaves that were assigned to a population only by rest = "nearest". `x` has the observations of
+# the tree, if known.
 shown_populations <- function(tree, populations, arg, call, x = NULL) {
   n <- length(tree$order)
   if (is.null(populations) || is_single_number(populations)) {
@@ -125,7 +130,7 @@ check_roots <- function(roots, n, k, arg, call) {
   }
 }
 
-# The population of each leaf below one of its `roots`, 0 for the others.
+# The population of each leaf that is below a root of a population; 0 for the other leaves.
 core_populations <- function(tree, roots) {
   nodes <- tree_nodes(tree$merge, leaf_members(tree))
   ids <- unlist(roots)
@@ -133,8 +138,9 @@ core_populations <- function(tree, roots) {
   c(0L, rep(seq_along(roots), lengths(roots)))[part + 1L]
 }
 
-# What each node of a tree contains, given what each leaf contains: 0 nothing, p > 0 population p
-# only, -1 several populations. As children come before parents, one pass is enough.
+# The population of each node of a tree, given the population of each leaf: p > 0 if all its members
+# in populations are in population p, 0 if it has no members in populations, and -1 if it has
+# members of several populations. One pass is enough, because children come before parents.
 contents <- function(merge, leaf) {
   n <- length(leaf)
   node <- c(leaf, integer(n - 1L))
@@ -149,14 +155,16 @@ contents <- function(merge, leaf) {
   node
 }
 
-# The first merge of members of different populations; one past the last if there is none.
+# The number of the first merge that joins different populations; one past the last merge if there
+# is none.
 lowest_join <- function(merge, population) {
   inside <- contents(merge, population)[-seq_along(population)]
   match(-1L, inside, nomatch = length(inside) + 1L)
 }
 
-# What draw_top() draws: the tree `top`; by leaf of it, the `width`, the height of the last merge
-# `inside`, and the `population` of most members; and the content of each node, see contents().
+# The parts of the picture for draw_top(): the tree `top`; for each of its leaves the `width`, the
+# height of the last merge `inside` it, and the `population` of most of its members; and the
+# `content` of each node, see contents().
 top_picture <- function(tree, leaves, shown, call) {
   n <- length(tree$order)
   if (leaves == n) {
@@ -191,7 +199,7 @@ heights_inside <- function(tree, leaf, leaves) {
   inside
 }
 
-# Draws the top of a tree from a top_picture(). Arguments are those of the plot method of hclust().
+# Draws the top of a tree from a top_picture(). It has the arguments of the plot method of hclust().
 draw_top <- function(picture, labels = NULL, hang = NULL, check = NULL, axes = TRUE,
                      frame.plot = FALSE, ann = TRUE, # nolint: object_name_linter.
                      main = "Cluster Dendrogram", sub = NULL, xlab = NULL, ylab = "Height", ...) {
@@ -219,8 +227,8 @@ draw_top <- function(picture, labels = NULL, hang = NULL, check = NULL, axes = T
   graphics::title(main = main, sub = sub, xlab = xlab, ylab = ylab, ...)
 }
 
-# Heights at which every merge is above its parts, so that no branch leads down. A merge that would
-# be lower is `step` above them, a share of the greatest height.
+# Raises heights so that no merge is below its parts. A merge that would be lower is raised to its
+# higher part plus `step`, a share of the greatest height.
 raised_for_drawing <- function(tree, inside, step = 0.01) {
   n <- length(inside)
   step <- step * max(tree$height)
@@ -233,15 +241,16 @@ raised_for_drawing <- function(tree, inside, step = 0.01) {
   at[n + seq_len(n - 1)]
 }
 
-# Where the leaves are: side by side in `order`, as wide as `width`.
+# The left, right and centre of each leaf. Leaves are side by side in `order`, and have widths
+# `width`.
 leaf_places <- function(order, width) {
   right <- numeric(length(order))
   right[order] <- cumsum(width[order])
   list(left = right - width, right = right, centre = right - width / 2)
 }
 
-# The lines of a tree: for each merge the places of its two branches, from which heights they come
-# (`inside` for leaves), and the height of the merge.
+# The lines of a tree. For each merge: the horizontal positions `at` of its two branches, the
+# heights `from` which they start (`inside` for leaves), and the `height` of the merge.
 branches <- function(tree, centre, inside) {
   n <- length(centre)
   child <- ifelse(tree$merge < 0, -tree$merge, tree$merge + n)
@@ -259,7 +268,7 @@ branches <- function(tree, centre, inside) {
 draw_branches <- function(lines, content, colours) {
   colour <- function(content) ifelse(content < 0, "black", colours[pmax(content, 0) + 1])
   n <- nrow(lines$child) + 1
-  # Branches of no population are many: they are drawn first, under the others.
+  # Branches of no population are numerous, so they are drawn first, below the other branches.
   for (side in 1:2) {
     inside <- content[lines$child[, side]]
     first <- order(inside != 0)
@@ -286,8 +295,9 @@ draw_leaves <- function(picture, place, colours) {
   )
 }
 
-# The name of each population below the middle of its members, in its colour, without overlaps; one
-# that consists of several clusters of the tree has its name below each.
+# Writes the name of each population below the middle of its members, in its colour, without
+# overlaps. If a population consists of several clusters of the tree, its name is below each
+# cluster.
 label_populations <- function(picture, place, y) {
   labels <- population_labels(picture, place)
   if (is.null(labels)) return(invisible())
@@ -308,7 +318,8 @@ population_labels <- function(picture, place) {
   labels <- lapply(seq_len(picture$k), function(p) {
     here <- which(picture$population[drawn] == p)
     if (length(here) == 0) return(NULL)
-    # The widest runs of leaves side by side, as many as the population has clusters.
+    # The widest runs of adjacent leaves; the number of runs is the number of clusters of the
+    # population.
     runs <- unname(split(drawn[here], run[here]))
     widths <- vapply(runs, function(leaves) sum(picture$width[leaves]), 0)
     parts <- if (is.null(picture$roots)) 1 else length(picture$roots[[p]])
@@ -325,9 +336,9 @@ population_labels <- function(picture, place) {
   do.call(rbind, labels)
 }
 
-# Where names stand below a plot that is `total` wide, as near to `middle`, in increasing order, as
-# in one to three lines they can: their `text`, `line`, place `at` and size. Names without room
-# become smaller, and then the middle of the longest is cut out.
+# Places names below a plot of width `total`, in one to three lines, as near as possible to the
+# increasing positions `middle`. Returns their `text`, `line`, position `at` and size `cex`. If
+# there is no room, names are shrunk, and then the middle of long names is cut out.
 label_layout <- function(names, middle, total) {
   layouts <- lapply(if (length(names) > 12) 2:3 else 1:3, function(lines) {
     line <- rep_len(seq_len(lines), length(names))
@@ -337,14 +348,14 @@ label_layout <- function(names, middle, total) {
       here <- line == l
       layout$at[here] <- spread(middle[here], width[here], total)
     }
-    # By how much a name is beside its middle.
+    # The greatest distance of a name from its `middle`; shrunk names count as far away.
     layout$beside <- max(0, abs(layout$at - middle) - width / 2) + (layout$cex < 1) * total
     layout
   })
   layouts[[which.min(vapply(layouts, `[[`, 0, "beside"))]]
 }
 
-# Names that fit side by side in the lines that they are on: their text and size.
+# The text and the size of names, shortened until the names on each line fit side by side.
 fit_labels <- function(names, line, total) {
   room <- function(text, cex) {
     widths <- graphics::strwidth(paste0(text, " "), font = 2, cex = cex)
@@ -360,10 +371,10 @@ fit_labels <- function(names, line, total) {
   list(text = text, cex = cex)
 }
 
-# The least size of a name below a tree, as a share of that of other text.
+# The minimum size of names below a tree, as a share of the size of other text.
 least_label <- 0.6
 
-# Texts of at most `longest` characters, without the middle of longer ones.
+# Cuts the middle out of texts of more than `longest` characters.
 cut_middle <- function(text, longest) {
   is_long <- nchar(text) > longest
   head <- ceiling((longest - 2) / 2)
@@ -375,8 +386,8 @@ cut_middle <- function(text, longest) {
   text
 }
 
-# Increasing positions, moved apart until each has `width` around it between 0 and `end`, by the
-# least sum of squares.
+# Moves increasing positions apart until the intervals of these widths around them do not overlap
+# and are within 0 and `end`. The sum of squared moves is minimal (isotonic regression).
 spread <- function(at, width, end) {
   count <- length(at)
   if (count == 0) return(at)
@@ -385,8 +396,9 @@ spread <- function(at, width, end) {
   pmax(pmin(moved, end - width[count] / 2 - apart[count]), width[1] / 2) + apart
 }
 
-# Colours of k populations that differ in hue and lightness. The first seven are Okabe and Ito's,
-# which colour-blind readers can tell apart; hues of the others advance by the golden angle.
+# Colours of k populations, which differ in hue and lightness. The first seven are Okabe and Ito's,
+# which colour-blind readers can distinguish; the hues of further colours advance by the golden
+# angle.
 population_colours <- function(k) {
   first <- unname(grDevices::palette.colors(palette = "Okabe-Ito")[c(6, 3, 4, 7, 2, 8, 5)])
   more <- seq_len(max(0, k - length(first)))

@@ -1,72 +1,77 @@
 #' Map new cells to populations
 #'
-#' Populations that were found with their observations keep a mean, a covariance and a number of
-#' cells each: a mixture of normal distributions. `predict()` maps the cells of other samples to
-#' them; `population_model()` returns only what that needs, to save it.
+#' Populations that [cut_populations()] found with `x` keep the mean, covariance and number of cells
+#' of each population: a mixture of normal distributions. `predict()` maps the cells of other
+#' samples to these populations. `population_model()` extracts the mixture, for example to save it
+#' without the cells.
 #'
-#' @param populations An object of class `populations` that [cut_populations()] found with `x`; or
-#'   a model, which is returned.
+#' @param populations An object of class `populations` from [cut_populations()] with `x`; or a
+#'   model, which is returned unchanged.
 #' @param object An object of class `populations`, or its model.
-#' @param newdata The cells to map: any object that [observations()] takes, also with one row or
-#'   none. Where it and the data of the populations have column names, columns are matched by name:
-#'   they may be in another order, and further ones are ignored. Otherwise they are matched by
-#'   number. Transform and compensate it as the data of the populations. A `DelayedMatrix` is read
-#'   in blocks of rows.
+#' @param newdata The cells to map: any object that [observations()] takes, with any number of rows.
+#'   If `newdata` and the data of the populations have column names, columns are matched by name:
+#'   their order may differ, and additional columns are ignored. Otherwise columns are matched by
+#'   number. Compensate and transform `newdata` like the data of the populations. A `DelayedMatrix`
+#'   is read in blocks of rows.
 #' @param type The result: the `"class"` of each cell; its Mahalanobis `"distance"` from every
 #'   population; or the `"posterior"` probability of every population.
-#' @param by For `type = "class"`: the population of least `"distance"`, or of greatest
-#'   `"posterior"` probability. The first of equal ones.
+#' @param by For `type = "class"`: choose the population of least `"distance"`, or of greatest
+#'   `"posterior"` probability. Of equally good populations, the first is chosen.
 #' @param beyond For `type = "class"`: a cell is in no population if its squared distance from the
-#'   chosen one is beyond this quantile of the chi-squared distribution, which a normal population
-#'   has. 0.999 leaves out one in a thousand of a normal population's own cells, and more of one
-#'   with heavier tails. 1 leaves out none.
-#' @param top `NULL`, or the number of best populations to report for `type = "distance"` and
-#'   `"posterior"`, which saves memory if there are many.
+#'   chosen population exceeds this quantile of the chi-squared distribution, which is the
+#'   distribution of these squared distances in a normal population. 0.999 leaves out one in a
+#'   thousand of a normal population's own cells, and more cells of a population with heavier tails.
+#'   1 leaves out no cell.
+#' @param top `NULL`, or the number of best populations to report for each cell with `type =
+#'   "distance"` and `"posterior"`. A small number saves memory if there are many populations.
 #' @param threads The number of CPU threads, as in [gmhclust()].
 #' @param progress Whether to draw a progress bar.
 #' @param ... For `predict()`, arguments of [observations()] for `newdata`.
 #'
 #' @section Definition:
-#' The distance of a cell y from a population with mean c and covariance S is
-#' \eqn{\sqrt{(y - c)^T S^{-1} (y - c)}}, the square root of [stats::mahalanobis()]. S has the
-#' divisor m - 1 for m members, as in [stats::cov()]. The members are those before
-#' `rest = "nearest"`, so outliers do not count. `predict(p, x)` by distance gives cells outside of
-#' all populations the population that `rest = "nearest"` gives them, but may give members of one
-#' population another that is nearer.
+#' The distance of a cell y from a population with mean c and covariance S is \eqn{\sqrt{(y - c)^T
+#' S^{-1} (y - c)}}, the square root of [stats::mahalanobis()]. S has the divisor m - 1 for m
+#' members, as in [stats::cov()]. The mean and covariance are estimated from the members before
+#' `rest = "nearest"`, so without outliers. `predict(p, x)` by distance maps cells outside all
+#' populations to the same population as `rest = "nearest"`. It may map a member of one population
+#' to another population that is nearer.
 #'
-#' The posterior probability is that of a mixture of normal distributions with these means and
-#' covariances, whose weights are the numbers of members, as in quadratic discriminant analysis. It
-#' accounts for size and spread: near two equally distant populations, a cell is more likely of the
-#' larger and of the denser one.
+#' The posterior probability is computed for a mixture of normal distributions with these means and
+#' covariances, weighted by the numbers of members, as in quadratic discriminant analysis. It
+#' accounts for size and spread: a cell at equal distance from two populations more likely belongs
+#' to the larger or the denser population.
 #'
-#' A population that is several components, as after merging two, has the distance from the nearest
-#' of them and the sum of their probabilities.
+#' A population may have several components, for example after [name_populations()] merged two
+#' populations. Its distance is the distance of the nearest component, and its posterior probability
+#' is the sum over its components.
 #'
 #' @section Singular covariances:
 #' Redundant columns (constant ones, and linear combinations of others) are left out, as in
-#' [gmhclust()]. A population whose covariance is singular all the same, as with at most as many
-#' members as columns, gets the pooled covariance within all populations, as in linear discriminant
-#' analysis. If that is singular, too, all populations have the same variance in every direction:
-#' the mean variance of columns within populations. Then distances are Euclidean, in units of its
-#' root. A message of class `gmhclust_message_singular` says so. Columns on any scale count alike.
+#' [gmhclust()]. If the covariance of a population is singular nevertheless, for example because it
+#' has no more members than columns, the pooled covariance within all populations replaces it, as in
+#' linear discriminant analysis. If the pooled covariance is singular, too, all populations get the
+#' same variance in every direction: the mean variance of columns within populations. Then distances
+#' are Euclidean, in units of the square root of this variance. In both cases a message of class
+#' `gmhclust_message_singular` says so. Whether a covariance is singular does not depend on the
+#' scale of the columns.
 #'
 #' @section Time and memory:
-#' The cells are read once, and not copied. The time is proportional to their number, to the number
-#' of populations and, beyond a few columns, to the square of that of columns
-#' (`inst/benchmarks/predict.R`). The result takes 4 bytes
-#' for each cell, or 8 (with `top` 12) for each cell and population. The work does not go to a GPU:
-#' moving the cells there would take longer.
+#' The cells are read once, and not copied. The time is proportional to the number of cells, to the
+#' number of populations and, beyond a few columns, to the square of the number of columns
+#' (`inst/benchmarks/predict.R`). The result takes 4 bytes per cell for classes, and 8 bytes (12
+#' with `top`) per cell and population otherwise. A GPU is not used, because copying the cells to it
+#' would take longer.
 #'
 #' Results are the same, bit for bit, for any number of threads, on every processor, and for blocks
-#' of a `DelayedMatrix`. A model takes memory for the covariances only: `saveRDS()` of it takes the
-#' same space for any number of cells.
+#' of a `DelayedMatrix`. The size of a model, in memory and in a file of `saveRDS()`, does not
+#' depend on the number of cells.
 #'
 #' @return `population_model()`: a list of class `population_model`:
 #'   \describe{
 #'     \item{`means`}{a matrix with a row for each component.}
 #'     \item{`covariances`}{an array: variables x variables x components; `NULL` if all components
 #'       have the same `variance` in every direction.}
-#'     \item{`variance`}{that variance, else `NULL`.}
+#'     \item{`variance`}{the variance in every direction if `covariances` is `NULL`, else `NULL`.}
 #'     \item{`sizes`}{the number of members of each component.}
 #'     \item{`population`}{the number of the population of each component.}
 #'     \item{`levels`}{the names of the populations.}
@@ -76,13 +81,13 @@
 #'   }
 #'
 #'   `predict()` with `type = "class"`: an object of class `populations`, as [cut_populations()]
-#'   returns, named by the row names of `newdata`; 0 stands for none. With the other types: a matrix
-#'   with a row for each cell and a column for each population; or, with `top`, a list of two
+#'   returns, named by the row names of `newdata`; 0 means no population. With the other types: a
+#'   matrix with a row for each cell and a column for each population; or, with `top`, a list of two
 #'   matrices with a row for each cell and `top` columns, the best population first: `index`, the
 #'   number of the population, and `value`, its distance or probability.
 #'
-#'   A cell so far from all populations that squared distances overflow is in none; its posterior
-#'   probabilities are `NaN`.
+#'   If a cell is so far from all populations that its squared distances overflow, it is in no
+#'   population, and its posterior probabilities are `NaN`.
 #' @section Errors:
 #' A condition of class `gmhclust_error_input` if the populations were found without observations,
 #' if `newdata` lacks a column or has values that are not finite, or if another argument is invalid.
@@ -152,8 +157,8 @@ print.population_model <- function(x, ...) {
 
 # ---- the model ----------------------------------------------------------------------------------
 
-# The model, by the columns `used` of x, of the populations of its rows, 0 for none. `levels` are
-# their names.
+# The model of the populations of the rows of x, 0 for none, estimated from the columns `used`.
+# `levels` are the names of the populations.
 fit_populations <- function(x, used, population, levels, call,
                             threads = session_option("threads")) {
   k <- length(levels)
@@ -181,7 +186,7 @@ fit_populations <- function(x, used, population, levels, call,
   )
 }
 
-# Most names of populations in a message.
+# Maximum number of population names in a message.
 most_named <- 10L
 
 tell_singular_populations <- function(fitted, levels, call) {
@@ -208,7 +213,7 @@ tell_singular_populations <- function(fitted, levels, call) {
   )
 }
 
-# The sound model of `x`, populations or a model.
+# The checked model of `x`, which is populations or a model.
 check_population_model <- function(x, arg, call) {
   if (inherits(x, "population_model")) {
     model <- x
@@ -218,7 +223,7 @@ check_population_model <- function(x, arg, call) {
       refuse(arg, "was found without observations, so it has no means and covariances",
              "give them to cut_populations() as `x`", call)
     }
-    # They may have been named since.
+    # The populations may have been renamed since the model was made.
     if (is.list(model)) model$levels <- attr(x, "levels", exact = TRUE)
   } else {
     refuse(arg, paste("is", describe(x)),
@@ -226,40 +231,40 @@ check_population_model <- function(x, arg, call) {
   }
   problem <- population_model_problem(model)
   if (!is.null(problem)) {
-    refuse(arg, paste("has an unsound population model:", problem),
+    refuse(arg, paste("has an invalid population model:", problem),
            "it must be the value of population_model()", call)
   }
   model
 }
 
-# Why a model cannot be used, or NULL.
+# The reason why a model cannot be used; NULL if it can.
 population_model_problem <- function(model) {
   is_plain <- function(x, type) typeof(x) == type && !is.object(x)
-  if (!is.list(model)) return("it is no list")
+  if (!is.list(model)) return("it is not a list")
   model <- unclass(model)
   means <- model$means
   covariances <- model$covariances
   k <- length(model$levels)
-  if (!is_plain(model$levels, "character") || k == 0) return("`levels` are no names")
+  if (!is_plain(model$levels, "character") || k == 0) return("`levels` are not names")
   if (!is_plain(means, "double") || !is.matrix(means) || length(means) == 0) {
-    return("`means` is no matrix of numbers")
+    return("`means` is not a numeric matrix")
   }
   if (!is_plain(model$sizes, "double") || length(model$sizes) != nrow(means)) {
-    return("`sizes` has not a number for each row of `means`")
+    return("`sizes` does not have a number for each row of `means`")
   }
   population <- model$population
   if (!is_plain(population, "integer") || length(population) != nrow(means) ||
         !setequal(population, seq_len(k))) {
-    return("`population` has not the numbers of the populations")
+    return("`population` does not have the numbers of the populations")
   }
   if (!is_single_number(model$width) || is.object(model$width) || model$width < 1 ||
         !is_plain(model$used, "integer") || length(model$used) != ncol(means) ||
         !all(model$used %in% seq_len(model$width))) {
-    return("`used` has not the number of a column for each column of `means`")
+    return("`used` does not have a column number for each column of `means`")
   }
   if (!is.null(model$columns) &&
         (!is_plain(model$columns, "character") || length(model$columns) != model$width)) {
-    return("`columns` has not a name for each column")
+    return("`columns` does not have a name for each column")
   }
   size <- c(ncol(means), ncol(means), nrow(means))
   is_array <- is_plain(covariances, "double") && identical(dim(covariances), size)
@@ -375,13 +380,14 @@ columns_of_model <- function(x, model, arg, call) {
   match(needed, given)
 }
 
-# The populations of the rows of a matrix in memory, which has so many `rows_before`: a list of
-# `index` and `value`, see job_assign_populations().
+# Maps the rows of a matrix in memory, a block of the data that begins after `rows_before` rows.
+# Returns a list of `index` and `value`, see job_assign_populations().
 assign_block <- function(x, at, search, progress, rows_before) {
   job <- job_assign_populations(x, at, search$model, search$wanted, search$threads)
   found <- run_job(job, progress, mapping, search$call)
   if (!found$finite) {
-    # The error names the column by its number among all.
+    # The error names the column by its number in the whole matrix, so the other columns stay, as
+    # zeros.
     x[, setdiff(seq_len(ncol(x)), at)] <- 0
     check_finite(x, "newdata", search$call, rows_before)
   }
@@ -422,14 +428,14 @@ assign_in_blocks <- function(x, at, search, progress, call) {
   list(index = as.vector(index), value = as.vector(value))
 }
 
-# Populations of new cells, with as many of the attributes of cut_populations() as they have.
+# Populations of new cells, without the attributes of cut_populations() that describe a tree.
 new_predicted <- function(population, cells, model) {
   new_populations(population, rep(1L, length(population)), model$levels, nearest = FALSE,
                   model = model, names = cells)
 }
 
-# `population` with the nearest populations of the model in place of 0. The rows of x are those that
-# the model was made of.
+# `population` with the nearest populations of the model in place of 0. The model was estimated from
+# the rows of x.
 with_nearest <- function(x, population, model, call, threads = session_option("threads")) {
   loose <- which(population == 0L)
   if (length(loose) == 0) return(population)

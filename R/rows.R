@@ -3,13 +3,13 @@
 
 is_delayed <- function(x) inherits(x, "DelayedMatrix")
 
-# The observations of `x`, at least one row and one column. What is read in blocks stays as it is,
-# and its values are not checked; all others are finite.
+# The observations of `x`, with at least one row and one column. Data that are read in blocks are
+# returned unread and unchecked; other data are checked to be finite.
 as_rows <- function(x, arg, call, ...) {
   check_rows_of(as_unchecked_rows(x, arg, call, ...), arg, call)
 }
 
-# As as_rows(), for rows to be compared with those of x.
+# Like as_rows(), for rows that are compared with the rows of x.
 as_other_rows <- function(y, x, arg, call, ...) {
   if (is_number_vector(y)) y <- as.matrix(unclass(y))
   y <- as_unchecked_rows(y, arg, call, ...)
@@ -63,7 +63,8 @@ packages_of_rows <- function(x) {
   setdiff(packages, ".GlobalEnv")
 }
 
-# Stops with the call that installs a missing package, of Bioconductor unless `install` says other.
+# Stops if a package is not installed; the error has the call that installs it, from Bioconductor
+# unless `install` names another function.
 need_package <- function(package, call, install = "BiocManager::install") {
   if (!requireNamespace(package, quietly = TRUE)) {
     message <- paste0("this needs package ", package, "; ", install, "(\"", package, "\")")

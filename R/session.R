@@ -1,6 +1,6 @@
-# Options of an R session for the arguments that say how to compute: `backend`, `threads`, `devices`
-# and `progress`. They are the defaults of these arguments, options(gmhclust.threads = 4) for
-# example, in all functions that have them.
+# Session options for the arguments that choose how to compute: `backend`, `threads`, `devices` and
+# `progress`. They are the defaults of these arguments, options(gmhclust.threads = 4) for example,
+# in all functions that have them.
 
 session_option <- function(arg) {
   getOption(paste0("gmhclust.", arg), if (arg == "backend") backends[1])
@@ -10,7 +10,7 @@ check_progress <- function(progress, call) {
   check_flag(progress, argument_name("progress", progress), call)
 }
 
-# The name of an argument in an error: that of the session's option where the value is the option's.
+# The name of an argument in an error: the name of the option if the value comes from the option.
 argument_name <- function(arg, value) {
   option <- paste0("gmhclust.", arg)
   if (!is.null(value) && identical(value, getOption(option))) option else arg

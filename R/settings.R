@@ -1,10 +1,10 @@
-# Component `settings` of a tree: a list of what was done and found, which prints as a table.
-# NULL means that a setting does not apply.
+# Component `settings` of a tree: a list of the settings and counts of a clustering, which prints as
+# a table. NULL means that a setting does not apply.
 new_settings <- function(...) {
   structure(class = "gmhclust_settings", Filter(Negate(is.null), list(...)))
 }
 
-#' Print what was done for a tree
+#' Print the settings of a tree
 #'
 #' Shows component `settings` of a tree of [gmhclust()], [mhclust()] or [ghclust()]: distance,
 #' threshold, normalisation, the numbers of observations, columns, apriori clusters and inversions,
@@ -27,7 +27,7 @@ print.gmhclust_settings <- function(x, ...) {
   invisible(x)
 }
 
-# The lines to print, named by what they tell. ghclust() sets only a few.
+# The lines to print, named by their titles. ghclust() sets only a few of them.
 shown_settings <- function(settings) {
   columns <- settings$columns
   c(

@@ -13,12 +13,12 @@ check_thread_count <- function(threads, call) {
   as.integer(threads)
 }
 
-# The most threads that a call starts. More than the cores take time and memory and save nothing;
-# with several for each core, a call still takes as long as with one for each. A few are always
+# Maximum number of threads of a call. More threads than cores take memory and save no time; with up
+# to four per core, a call still takes as long as with one per core. Eight threads are always
 # possible, so that results for several threads can be compared on any machine.
 most_threads <- function() max(8L, 4L * usable_cores())
 
-# The number of threads that the user asked for, or the most that help, with a message.
+# The number of threads that the user requested, capped at most_threads() with a message.
 capped_threads <- function(threads, call) {
   most <- most_threads()
   if (threads <= most) return(threads)
@@ -28,7 +28,7 @@ capped_threads <- function(threads, call) {
     paste0("`", argument_name("threads", threads), "` is ", format_number(threads),
            " and was capped at ", format_number(most), ": this process may use ",
            format_number(cores), ngettext(cores, " core", " cores"),
-           ", and more threads only take longer"),
+           "; more threads would not be faster"),
     call
   )
   most
@@ -68,5 +68,6 @@ check_limits_cores <- function() {
   nzchar(setting) && setting != "false"
 }
 
-# A container's quota, the cores of a job and the like may be fewer than the machine's.
+# The number of cores that this process may use. A container's quota or a job may allow fewer cores
+# than the machine has.
 available_cores <- function() as.integer(parallelly::availableCores())

@@ -16,8 +16,9 @@ count_workers <- function(workers) {
   if (is.null(workers)) 1L else max(1L, as.integer(BiocParallel::bpnworkers(workers)))
 }
 
-# The number of threads of each worker: the user's argument; by default, an equal share for workers
-# on this machine, and NULL, for the default of the worker's machine, on others.
+# The number of threads of each worker: the user's argument; by default, an equal share of the
+# default for workers on this machine, and NULL, the default of the worker's machine, for workers on
+# other machines.
 worker_threads <- function(threads, workers, call) {
   if (is.null(workers)) return(check_threads(threads, call))
   if (are_local(workers)) {
@@ -76,11 +77,11 @@ run_tasks <- function(tasks, work, shared, workers, name, what, call, hint = "",
 }
 
 # Runs a share of tasks on a worker, after loading gmhclust from the worker's libraries. Its
-# environment is that of package base, so no variables are sent to the worker with it.
+# environment is package base, so no variables are sent to the worker with it.
 run_share_on_worker <- function(tasks, work, shared, library, version) {
   package <- loadNamespace("gmhclust", lib.loc = c(library[dir.exists(library)], .libPaths()))
   if (!identical(getNamespaceVersion(package), version)) {
-    stop("it has version ", getNamespaceVersion(package), " of gmhclust and not ", version)
+    stop("the worker has version ", getNamespaceVersion(package), " of gmhclust, not ", version)
   }
   package$run_share(tasks, work, shared)
 }
@@ -117,7 +118,7 @@ as_failure <- function(condition) {
 lost_worker_error <- function(condition, names, hint, call) {
   if (length(names) > 5) names <- c(names[1:5], paste(length(names) - 5, "more"))
   message <- paste0(
-    "a worker of `BPPARAM` was lost, and these are not done: ", paste(names, collapse = ", "),
+    "a worker of `BPPARAM` was lost; unfinished work: ", paste(names, collapse = ", "),
     " (", conditionMessage(condition), ")", hint
   )
   gmhclust_error("worker", message, call)

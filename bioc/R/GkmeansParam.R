@@ -5,7 +5,7 @@
 #' `TwoStepParam()`.
 #'
 #' @param centers The number of clusters, or a function that takes the number of rows and returns
-#'   it.
+#'   the number of clusters.
 #' @param iter.max,nstart,init The arguments of [gmhclust::gkmeans()].
 #' @param ... Other arguments of [gmhclust::gkmeans()], by name: `backend`, `threads`, `devices`,
 #'   `progress`.
@@ -16,7 +16,7 @@
 #' @param object A `GkmeansParam` object.
 #'
 #' @return `GkmeansParam()`: an object of this class. `clusterRows()`: a factor with the cluster of
-#'   each row; with `full = TRUE` a list of it, `clusters`, and of the list `objects`, whose
+#'   each row. With `full = TRUE`, a list: `clusters` is this factor, and `objects` is a list whose
 #'   component `kmeans` is the result of [gmhclust::gkmeans()].
 #' @seealso [GmhclustParam()]; `clusterRows()` of package \pkg{bluster}.
 #'

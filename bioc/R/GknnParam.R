@@ -8,31 +8,31 @@
 #'
 #' @param distance The distance: `"Euclidean"`, `"Manhattan"` or `"Cosine"`, which is the Euclidean
 #'   distance of rows that were scaled to length 1, as in \pkg{BiocNeighbors}.
-#' @param threads The number of CPU threads of every search. `NULL` means as many as the call asks
-#'   for by `num.threads` or `BPPARAM`; \pkg{BiocNeighbors} asks for one by default.
+#' @param threads The number of CPU threads of every search. `NULL` means the number that the call
+#'   requests by `num.threads` or `BPPARAM`; by default, \pkg{BiocNeighbors} requests one thread.
 #' @param backend,devices The arguments of [gmhclust::gknn()]: where to compute, and the GPUs to
 #'   use.
 #' @param object A `GknnParam` object.
 #'
 #' @details
-#' The results are those of \pkg{BiocNeighbors}' exact searches, `KmknnParam()` and `VptreeParam()`.
-#' Of neighbours at the same distance, the one with the smaller row number comes first.
-#' Their searches skip parts of the data, which helps most with few dimensions; `gknn()` compares
-#' all pairs, in single precision at first, and its time does not depend on how the data are spread.
-#' At a distance of exactly the threshold, theirs may miss neighbours of `findNeighbors()` by
-#' rounding.
+#' The results are equal to the results of \pkg{BiocNeighbors}' exact searches, `KmknnParam()` and
+#' `VptreeParam()`. Ties go to the smaller row number. The searches of \pkg{BiocNeighbors} skip
+#' parts of the data, which helps most with few dimensions; `gknn()` compares all pairs, in single
+#' precision at first, and its time does not depend on how the data are spread. At a distance of
+#' exactly the threshold, `findNeighbors()` with \pkg{BiocNeighbors}' own classes may miss
+#' neighbours because of rounding.
 #'
-#' `buildIndex()` makes an index of class `GknnIndex`. It holds the data, for Cosine scaled to
-#' length 1, and can be saved like any R object. Rows of zeros have no direction; for Cosine they
-#' keep length 0.
+#' `buildIndex()` makes an index of class `GknnIndex`. The index holds the data (for Cosine, scaled
+#' to length 1), and can be saved like any R object. Rows of zeros have no direction; for Cosine,
+#' they keep length 0.
 #'
 #' Functions that search in C++ code of their own, by `defineBuilder()`, cannot use `GknnParam`.
 #'
-#' The class supports \pkg{BiocNeighbors} 1.16, 2.0 and 2.6, whose methods differ. It uses those of
-#' the version that is installed together with it: install \pkg{gmhclustBioc} again after a new
-#' version of \pkg{BiocNeighbors}. `findNeighbors()` lists the observation itself under version 1,
-#' and not under version 2. With a query, `transposed = TRUE` means that the query has observations
-#' in columns; under version 2 the data have, too.
+#' The class supports \pkg{BiocNeighbors} 1.16, 2.0 and 2.6, whose methods differ. The methods are
+#' chosen when \pkg{gmhclustBioc} is installed, so install it again after a new version of
+#' \pkg{BiocNeighbors}. `findNeighbors()` lists the observation itself under version 1, but not
+#' under version 2. With a query, `transposed = TRUE` means that the query has observations in
+#' columns; under version 2, it means that the data have observations in columns, too.
 #'
 #' @return `GknnParam()`: an object of this class.
 #' @seealso [gmhclust::gknn()]; `findKNN()` of package \pkg{BiocNeighbors}.
@@ -68,8 +68,8 @@ methods::setClass(
 )
 
 # The points and how to search among them. Slots `data`, which has an observation in each column,
-# `NAMES` and `distance` are those of the class BiocNeighborIndex in BiocNeighbors 1; in version 2
-# it has none.
+# `NAMES` and `distance` are the slots of class BiocNeighborIndex in BiocNeighbors 1; in version 2,
+# this class has no slots.
 #' @rdname GknnParam-class
 #' @export
 #' @importClassesFrom BiocNeighbors BiocNeighborIndex

@@ -1,8 +1,8 @@
 #' Mahalanobis-average clustering for clusterRows()
 #'
 #' Runs [gmhclust::gmhclust()] from `clusterRows()` of package \pkg{bluster}, and so from
-#' `clusterCells()` of package \pkg{scran}, where it is not deprecated. It clusters the rows and
-#' cuts the tree into populations or into a number of clusters.
+#' `clusterCells()` in versions of package \pkg{scran} in which that function is not deprecated.
+#' Clusters the rows, and cuts the tree into populations or into a number of clusters.
 #'
 #' @param threshold,apriori,subthreshold,distance The arguments of [gmhclust::gmhclust()], with its
 #'   defaults: `threshold = NULL` is five times the number of columns, and less for small data.
@@ -11,10 +11,10 @@
 #'   a function that takes the tree and returns a vector with the cluster of each row, 0 or `NA` for
 #'   none.
 #' @param k The number of populations or clusters. `NULL` finds the populations that density valleys
-#'   keep apart; `cut = "tree"` needs a number.
-#' @param min_members,rest The arguments of [gmhclust::cut_populations()]: the least number of
-#'   members of a population, and whether rows outside of all populations have the cluster of the
-#'   nearest one (`"nearest"`) or none (`"none"`). `"nearest"` is the default, because other
+#'   separate; `cut = "tree"` needs a number.
+#' @param min_members,rest The arguments of [gmhclust::cut_populations()]: the minimum number of
+#'   members of a population, and whether rows outside all populations are assigned to the nearest
+#'   population (`"nearest"`) or to none (`"none"`). `"nearest"` is the default, because other
 #'   functions of a pipeline, such as `approxSilhouette()`, stop at rows without a cluster.
 #' @param ... Other arguments of [gmhclust::gmhclust()], by name: `normalize`, `scale`,
 #'   `apriori_intra`, `redundant`, `warn`, `backend`, `threads`, `devices`, `progress`, `BPPARAM`.
@@ -25,16 +25,18 @@
 #' @param object A `GmhclustParam` object.
 #'
 #' @details
-#' This is not one of \pkg{bluster}'s `HierarchicalParam` classes. These cut trees by height or by
-#' `cutree()`, but heights of this linkage have inversions, and a small `k` mostly separates
-#' outliers. To use [gmhclust::ghclust()], which has no inversions, with \pkg{bluster}'s own
-#' `HclustParam()`, see [gmhclustBioc].
+#' `GmhclustParam` is not one of \pkg{bluster}'s `HierarchicalParam` classes. The
+#' `HierarchicalParam` classes cut trees by height or by `cutree()`, but heights of this linkage
+#' have inversions, and `cutree()` with a small `k` mostly separates outliers. To use
+#' [gmhclust::ghclust()], which has no inversions, with \pkg{bluster}'s own `HclustParam()`, see
+#' [gmhclustBioc].
 #'
 #' Slots are read and set by `[[`, for example `param[["k"]] <- 5`; so `clusterSweep()` works.
 #'
 #' @return `GmhclustParam()`: an object of this class. `clusterRows()`: a factor with the cluster of
-#'   each row, `NA` for rows of none (`rest = "none"`, or a function `cut`); with `full = TRUE` a
-#'   list of it, `clusters`, and of the list `objects`, whose component `hclust` is the tree.
+#'   each row, `NA` for rows in no cluster (`rest = "none"`, or a function `cut`). With `full =
+#'   TRUE`, a list: `clusters` is this factor, and `objects` is a list whose component `hclust` is
+#'   the tree.
 #' @seealso [GkmeansParam()]; `clusterRows()` of package \pkg{bluster}.
 #'
 #' @examples
@@ -92,7 +94,7 @@ check_threshold <- function(value, name = "threshold") {
   problem(name, value, "it must be one number above 0: a number of members, or a fraction below 1")
 }
 
-# What the chosen cut does not read must not be given: it keeps its default.
+# Slots that the chosen cut does not read must have their defaults.
 check_unused <- function(object) {
   if (identical(object@cut, "populations")) return(NULL)
   given <- c(

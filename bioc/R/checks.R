@@ -1,5 +1,5 @@
-# Checks for validity functions: each returns NULL, or a sentence that names the slot, what it got
-# and what it needs.
+# Checks for validity functions: each returns NULL, or a sentence that names the slot, its value and
+# the valid values.
 
 problem <- function(name, value, needs) {
   got <- if (length(value) == 0 && is.null(dim(value))) {

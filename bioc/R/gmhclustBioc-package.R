@@ -4,7 +4,7 @@
 #'
 #' * [GmhclustParam()]: Mahalanobis-average hierarchical clustering, for `clusterRows()` of package
 #'   \pkg{bluster} and `clusterCells()` of package \pkg{scran}.
-#' * [GkmeansParam()]: exact k-means, for the same.
+#' * [GkmeansParam()]: exact k-means, for the same functions.
 #' * [GknnParam()]: exact nearest neighbours, for every argument `BNPARAM`, as in \pkg{scran},
 #'   \pkg{scater}, \pkg{bluster} and \pkg{BiocNeighbors} itself.
 #'

@@ -6,7 +6,7 @@
 #' @include GknnParam.R search.R
 NULL
 
-# nolint start: object_name_linter. The names of arguments are those of BiocNeighbors.
+# nolint start: object_name_linter. The arguments have the names of BiocNeighbors.
 
 has_export <- function(name) name %in% getNamespaceExports("BiocNeighbors")
 
@@ -16,7 +16,7 @@ set_method <- function(name, signature, definition) {
   )
 }
 
-# What the methods do. `...` has arguments for buildIndex(), which the index does not need.
+# The bodies of the methods. `...` has arguments for buildIndex(), which the index does not need.
 find_knn <- function(index, k, get.index = TRUE, get.distance = TRUE, num.threads = 1,
                      subset = NULL, ..., BPPARAM = NULL) {
   threads <- threads_for(num.threads, BPPARAM)
@@ -82,7 +82,7 @@ set_methods_of_version_1 <- function(name, of, index_of) {
   set_method(name, c("GknnIndex", "GknnParam"), method(quote(BNINDEX)))
 }
 
-# The index of X, or the one that was built before: version 1 takes it as `precomputed`, too.
+# The index of X, or an index that was built before, which version 1 also takes as `precomputed`.
 index_of_data <- function(X, param, transposed = FALSE, precomputed = NULL, ...) {
   if (is.null(precomputed)) return(new_index(X, transposed, param))
   if (methods::is(precomputed, "GknnIndex")) return(precomputed)
@@ -180,8 +180,8 @@ if (made_for == "1") {
 # Methods for generics that are gone would fail without a reason.
 check_generics <- function(made, found) {
   if (made == found) return(invisible())
-  stop("this gmhclustBioc was installed for BiocNeighbors ", made, ", and the generics are now ",
-       "those of ", found, ": install gmhclustBioc again", call. = FALSE)
+  stop("this gmhclustBioc was installed for BiocNeighbors ", made, ", but the generics are of ",
+       "version ", found, ": install gmhclustBioc again", call. = FALSE)
 }
 
 .onLoad <- function(libname, pkgname) check_generics(made_for, kind_of_generics())

@@ -144,7 +144,7 @@ check_counts <- function(k, searches) {
   trunc(as.double(k))
 }
 
-# The words of the warning are those of BiocNeighbors, for callers who suppress it.
+# The warning has the text of BiocNeighbors, for callers who suppress it.
 cap_counts <- function(counts, most, within) {
   if (any(counts > most)) {
     warning("'k' capped at the number of observations", if (within) " minus 1", call. = FALSE)
@@ -152,7 +152,7 @@ cap_counts <- function(counts, most, within) {
   as.integer(pmin(counts, most))
 }
 
-# The number of threads that a call asks for.
+# The number of threads that a call requests.
 threads_for <- function(num.threads, BPPARAM) { # nolint: object_name_linter.
   if (is.null(BPPARAM)) num.threads else BiocParallel::bpnworkers(BPPARAM)
 }

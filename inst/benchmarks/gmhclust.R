@@ -15,10 +15,11 @@
 #   growth                 5,000 to 40,000 x 14: how time grows with n
 #   crossover              2,000 to 60,000 x 14, with and without GPU
 #   apriori2k              1,000 apriori clusters of 2,000 x 20, from a mixture
+#   groups2m               2,000,000 x 14 in 200 apriori clusters of 10,000, random samples
 #   csv                    the numeric columns (or those of --columns) of --csv's FILE, a table with
 #                          a header, as exported from FCS files by programs for cytometry
-# By default, cells20k, cells44k, apriori20k and growth run without --gpu, and all rows but growth
-# and apriori2k with it; csv alone with --csv.
+# By default, cells20k, cells44k, apriori20k and growth run without --gpu, and all rows but growth,
+# apriori2k and groups2m with it; csv alone with --csv.
 #
 # The threshold is 0.5% of n for the lymphocytes, 1% for others; --threshold is a count, or a
 # fraction of n. --calls replaces the calls of each row by one or more of "euclidMahal, centroid",
@@ -120,6 +121,14 @@ in_mixture <- function(size, calls) {
           calls)
 }
 
+# Cells in random groups of this size, each of which is a sample of all cells.
+in_groups <- function(n, size, calls) {
+  data <- paste(named_size(n, 14, "cells"), "in apriori clusters of", counted(size))
+  of_data(data, n, 14, function(options) {
+    list(x = smoothed_cells(n), apriori = rep_len(seq_len(n / size), n))
+  }, calls, threshold = size / 100)
+}
+
 of_table <- function(options) {
   table <- read.csv(options$csv, check.names = FALSE)
   columns <- if (is.null(options$columns)) {
@@ -140,7 +149,8 @@ on_cpu <- c("cells20k", "cells44k", "apriori20k", "growth")
 on_gpu <- c("cells20k", "cells44k", "cells167k", "cells265k", "cells841k", "cells1m", "crossover")
 settings <- parse_options(
   arguments, if (csv_given) "csv" else on_cpu, if (csv_given) "csv" else on_gpu,
-  c("csv", "columns", "threshold", "calls", "devices"), c(on_cpu, on_gpu, "apriori2k", "csv")
+  c("csv", "columns", "threshold", "calls", "devices"),
+  c(on_cpu, on_gpu, "apriori2k", "groups2m", "csv")
 )
 settings$threshold <- number(settings$threshold, NULL)
 if (!is.null(settings$calls)) settings$calls <- listed(settings$calls, ";", names(ways), "call")
@@ -155,7 +165,8 @@ rows <- list(
   "cells1m" = in_k_means("1,000,000 x 14 cells", 1e6, 1000, both, function() smoothed_cells(1e6)),
   "growth" = lapply(c(5, 10, 20, 40) * 1000, of_cells, 14, both),
   "crossover" = lapply(c(2, 4, 9, 16, 30, 60) * 1000, of_cells, 14, both, compare = TRUE),
-  "apriori2k" = in_mixture(2000, both)
+  "apriori2k" = in_mixture(2000, both),
+  "groups2m" = in_groups(2e6, 10000, both)
 )
 if (csv_given) rows$csv <- of_table(settings)
 run_benchmark(settings, arguments, rows)

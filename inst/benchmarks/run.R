@@ -23,11 +23,11 @@ rows_on_few_cores <- c(
   kmeans = "cells20k,cells1m", linkage = "matrix,cells20k,dist", distances = "main"
 )
 rows_on_many_cores <- c(
-  gmhclust = "cells20k,cells44k,apriori20k,cells1m,cells167k", neighbours = "cells20k,24k",
+  gmhclust = "cells20k,cells44k,apriori20k,cells1m,groups2m,cells167k", neighbours = "cells20k,24k",
   kmeans = "cells20k,cells1m", linkage = "matrix,cells20k", distances = "main"
 )
 rows_with_gpu <- c(
-  gmhclust = "cells20k,cells44k,apriori20k,cells1m,cells167k,cells265k,cells841k",
+  gmhclust = "cells20k,cells44k,apriori20k,cells1m,groups2m,cells167k,cells265k,cells841k",
   neighbours = "cells20k,24k,384k", kmeans = "cells20k,cells1m",
   linkage = "matrix,cells20k,cells1m,matrix100k", distances = "main"
 )

@@ -230,7 +230,8 @@ populations_table <- function(results) {
   structure(
     data.frame(cells, scores, check.names = FALSE, row.names = NULL),
     caption = sprintf(
-      "Means over the samples; HDBSCAN had 5,000 cells of each. Measured on %s.", measured_on(truth)
+      "Means over the samples; HDBSCAN clustered 5,000 cells of each sample. Measured on %s.",
+      measured_on(truth)
     )
   )
 }
@@ -307,7 +308,8 @@ facts <- function(results) {
     fact("R/gmhclust.R", "| %s |", paste(losses(threshold), collapse = " | ")),
     fact("R/gmhclust.R", paste("the F1 score of that population was %s at 5 p = 150,",
                                "and %s at 10 p = 300"), smallest[1], smallest[2]),
-    fact("R/gmhclust.R", "of 100 to 500 by %s with the default, %s at 5 p and %s at n / 2",
+    fact("R/gmhclust.R", paste("of 100 to 500 observations by %s with the default,",
+                               "%s at 5 p and %s at n / 2"),
          small[1], small[2], small[3]),
     fact("R/gmhclust.R", paste("had an ARI of %s at thresholds from 4 to 50, of %s at 100,",
                                "and of %s at n / 2"),
@@ -316,11 +318,11 @@ facts <- function(results) {
     fact("R/gmhclust.R", paste("%s with 14 markers from 30 to n / 2, and %s with 6 markers from",
                                "2 p to n / 2"),
          in_words(at("lymphocytes, 14", 30:10000)), in_words(at("lymphocytes, 6", 12:10000))),
-    fact("vignettes/gmhclust.Rmd", "all from 30 on find the gates of our lymphocytes (%s)",
+    fact("vignettes/gmhclust.Rmd", "from 30 on find the gates of our lymphocytes (ARI %s)",
          in_words(at("lymphocytes, 14", 30:10000))),
     fact("vignettes/gmhclust.Rmd", "its F1 score was %s at a threshold of 150 and %s at 300",
          smallest[1], smallest[2]),
-    fact("vignettes/gmhclust.Rmd", "an ARI of %s, for %s here",
+    fact("vignettes/gmhclust.Rmd", "an ARI of %s, and of %s for Mahalanobis-average linkage",
          ari(paste0(asinh_150, ", average linkage")), ari(asinh_150))
   )
 }

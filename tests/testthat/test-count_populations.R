@@ -62,7 +62,8 @@ test_that("edgeR takes the matrix", {
 })
 
 test_that("wrong arguments are refused", {
-  refused(count_populations("a", "s"), "`populations` is \"a\"; it must be the value of cut_populations()")
+  refused(count_populations("a", "s"),
+          "`populations` is \"a\"; it must be the value of cut_populations()")
   refused(count_populations(c(1, NA), 1:2), "`populations` has NA")
   refused(count_populations(c(1, -1), 1:2), "`populations` is a numeric vector of length 2")
   refused(count_populations(c(1, 1.5), 1:2), "`populations` is a numeric vector of length 2")

@@ -394,8 +394,8 @@ test_that("wrong arguments are refused", {
   refused(cut_populations(h, rest = "nearest", x = USArrests[1:9, ]),
           "`x` has 9 rows; the tree has 50 leaves")
   refused(cut_populations(h, size = 3), "unused argument: `size`")
-  refused(cut_populations(h, level = "fine", x = USArrests, k = 3), "with `k` there is no level")
-  refused(cut_populations(h, level = "finer"), "a level is found from the observations, `x`")
+  refused(cut_populations(h, level = "fine", x = USArrests, k = 3), "`k` already sets the number")
+  refused(cut_populations(h, level = "finer"), "levels need the observations, `x`")
   refused(cut_populations(h, level = "x"), "`level` is \"x\"")
   refused(cut_populations(h, x = USArrests, threads = 0), "`threads` is 0")
 })

@@ -87,7 +87,7 @@ test_that("arguments that are no number of clusters, height or tree are refused"
   refused(gcutree(tree, h = c(NaN, 3)), "`h` has NaN at position 1")
   refused(gcutree(USArrests, 2), "`tree` is an object of class \"data.frame\"")
   tree$merge[3, 1] <- tree$merge[2, 1]
-  refused(gcutree(tree, 2), "`tree` is no sound tree: `merge` names clusters more than once")
+  refused(gcutree(tree, 2), "`tree` is not a valid tree: `merge` names clusters more than once")
 })
 
 test_that("more cuts than one job returns come in batches, in their order", {

@@ -180,7 +180,7 @@ test_that("an error names the block and keeps finished blocks, and the next call
     Sys.setFileTime(files[c(1, 3)], old)
     error <- expect_error(gknn(x, 4, output = folder, BPPARAM = workers), class = "gmhclust_error")
     expect_match(conditionMessage(error), "^rows 31 to 40 of `x`: cannot write ")
-    expect_match(conditionMessage(error), "the same call goes on from it", fixed = TRUE)
+    expect_match(conditionMessage(error), "the same call resumes from them", fixed = TRUE)
     expect_identical(conditionCall(error)[[1]], quote(gknn))
     expect_true(file.exists(files[2]))
     expect_length(list.files(folder, "writing"), 0)
@@ -382,8 +382,8 @@ test_that("the folder of another call is refused, and the error names the differ
           "`metric` was \"euclidean\" and is \"minkowski\", `p` was 2 and is 3")
   refused(gknn(x[-1, ], 4, output = folder), "the number of rows was 50 and is 49")
   refused(gknn(x[, -1], 4, output = folder), "the number of columns was 3 and is 2")
-  refused(gknn(x, 4, x, output = folder), "the values of `query` were others")
-  refused(gknn(x[50:1, ], 4, output = folder), "the values of `x` were others")
+  refused(gknn(x, 4, x, output = folder), "the values of `query` differ")
+  refused(gknn(x[50:1, ], 4, output = folder), "the values of `x` differ")
   refused(gknn(x, 4, output = folder, block_rows = 24), "`block_rows` was 25 and is 24")
   other <- tempfile()
   dir.create(other)
@@ -400,7 +400,7 @@ test_that("an argument that is no folder is refused", {
   file <- tempfile()
   writeLines("a", file)
   expect_refused(gknn(x, 4, output = file), "it must be the name of a folder", by = "gknn")
-  expect_refused(gknn(x, 4, output = file.path(file, "below")), "such a folder cannot be made",
+  expect_refused(gknn(x, 4, output = file.path(file, "below")), "the folder cannot be created",
                  by = "gknn")
   expect_refused(read_gknn(tempdir()), "it must be a folder that gknn() has filled",
                  by = "read_gknn")

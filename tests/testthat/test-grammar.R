@@ -1,4 +1,4 @@
-# The grammar of arguments: see "The grammar of arguments" in ARCHITECTURE.md.
+# The conventions of arguments: see "Argument conventions" in ARCHITECTURE.md.
 
 exported <- function() {
   names <- getNamespaceExports("gmhclust")
@@ -39,7 +39,7 @@ execution <- alist(
   BPPARAM = NULL
 )
 
-# Sentences on how the arguments of a function break the grammar.
+# Sentences on how the arguments of a function break the conventions.
 breaks <- function(name, arguments) {
   problems <- character(0)
   given <- names(arguments)
@@ -72,7 +72,7 @@ breaks <- function(name, arguments) {
   problems
 }
 
-test_that("the arguments of all exports follow the grammar", {
+test_that("the arguments of all exports follow the conventions", {
   functions <- exported()
   functions <- functions[setdiff(names(functions), mhca)]
   for (name in names(functions)) {
@@ -81,7 +81,7 @@ test_that("the arguments of all exports follow the grammar", {
   expect_setequal(names(Filter(function(f) length(formals(f)) > 0, functions)), names(first))
 })
 
-test_that("a function that breaks the grammar is noticed", {
+test_that("a function that breaks the conventions is noticed", {
   expect_match(breaks("gmst", alist(X = 1, metric = "")), "first is X", all = FALSE)
   expect_match(breaks("gmst", alist(x = 1, minMembers = 1)), "minMembers is no snake", all = FALSE)
   expect_match(breaks("gmst", alist(x = 1, threads = NULL)), "another default", all = FALSE)

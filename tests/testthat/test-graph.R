@@ -36,8 +36,8 @@ test_that("as_igraph() makes a directed graph", {
   expect_equal(ends, cbind(edges$source, edges$target))
   expect_identical(igraph::E(graph)$weight, edges$weight)
   refused <- function(object, message) expect_refused(object, message, by = "as_igraph")
-  refused(as_igraph(gknn(x, 1, x[1:5, ])), "`nn` is of queries")
-  refused(as_igraph(gknn(x, 3, subset = 1:5)), "`nn` is of a subset of the rows")
+  refused(as_igraph(gknn(x, 1, x[1:5, ])), "`nn` has neighbours of the rows of a `query`")
+  refused(as_igraph(gknn(x, 3, subset = 1:5)), "`nn` has neighbours of a subset of the rows")
   refused(as_igraph(NULL), "`nn` is NULL")
   refused(as_igraph(nn, undirected = 1), "`undirected` is 1")
   refused(as_igraph(nn, weight = "rank"), "`weight` is \"rank\"")
@@ -105,8 +105,8 @@ test_that("Jaccard weights are the share of common neighbours, each its own neig
   expect_true(all(slow_jaccard(gknn(x, 79)) == 1))
   expect_identical(igraph::edge_attr(as_igraph(gknn(on_a_line, 1), weight = "jaccard"), "weight"),
                    c(1, 1 / 3, 1 / 3))
-  expect_refused(as_igraph(gknn(x, 1, x[1:5, ]), weight = "jaccard"), "`nn` is of queries",
-                 by = "as_igraph")
+  expect_refused(as_igraph(gknn(x, 1, x[1:5, ]), weight = "jaccard"),
+                 "`nn` has neighbours of the rows of a `query`", by = "as_igraph")
 })
 
 test_that("Jaccard weights are those of bluster for the same edges", {
@@ -150,8 +150,8 @@ test_that("as_uwot() puts each observation first", {
   query <- gknn(blobs(50, 4), 7, blobs(9, 4, seed = 2))
   expect_identical(as_uwot(query, self = FALSE), list(idx = query$index, dist = query$distance))
   refused <- function(object, message) expect_refused(object, message, by = "as_uwot")
-  refused(as_uwot(query), "`nn` is of queries")
-  refused(as_uwot(gknn(blobs(50, 4), 3, subset = 1:20)), "`nn` is of a subset")
+  refused(as_uwot(query), "`nn` has neighbours of the rows of a `query`")
+  refused(as_uwot(gknn(blobs(50, 4), 3, subset = 1:20)), "`nn` has neighbours of a subset")
   refused(as_uwot(gneighbours(blobs(50, 4), 2)), "different numbers of neighbours")
 })
 
@@ -186,6 +186,6 @@ test_that("as_hits() makes hits, sorted by query", {
   expect_identical(S4Vectors::to(hits), 4:3)
   expect_identical(c(S4Vectors::nLnode(hits), S4Vectors::nRnode(hits)), c(2L, 4L))
   refused <- function(object, message) expect_refused(object, message, by = "as_hits")
-  refused(as_hits(query), "rows as their neighbours; these need `n`, the number")
+  refused(as_hits(query), "neighbours of the rows of a `query`; give `n`, the number")
   refused(as_hits(query, n = 3), "`n` is 3; `nn` has the neighbour 4")
 })

@@ -50,7 +50,7 @@ test_that("arguments that are no tree, method or eps are refused", {
   tree <- inverted_tree()
   expect_error(make_monotone(1:3), "`tree` is", class = "gmhclust_error_input")
   tree$height[3] <- NA
-  expect_error(make_monotone(tree), "`tree` is no sound tree", class = "gmhclust_error_input")
+  expect_error(make_monotone(tree), "`tree` is not a valid tree", class = "gmhclust_error_input")
   tree <- inverted_tree()
   expect_error(make_monotone(tree, "up"), "\"eps\", \"halfway\"", class = "gmhclust_error_input")
   for (eps in list(0, -1, NA, "a", 1:2, Inf)) {

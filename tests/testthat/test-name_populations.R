@@ -145,7 +145,8 @@ test_that("names in any encoding are kept as UTF-8", {
 })
 
 test_that("wrong names are refused", {
-  refused(name_populations(1:3, c("a" = 1)), "`populations` is a numeric vector of length 3; it must be")
+  refused(name_populations(1:3, c("a" = 1)),
+          "`populations` is a numeric vector of length 3; it must be")
   refused(named(c("a" = 6)), "`names` has 6; there are 5 populations: \"1\", \"2\"")
   refused(named(c("a" = 0)), "`names` has 0")
   refused(named(c("a" = 1.5)), "`names` has 1.5")
@@ -170,7 +171,8 @@ test_that("wrong names are refused", {
   refused(named(c("a" = TRUE)), "`names` is TRUE")
   broken <- full
   attr(broken, "levels") <- c("a", "a", "b", "c", "d")
-  refused(name_populations(broken, c("a" = 1)), "`populations` has an attribute `levels` that does not fit")
+  refused(name_populations(broken, c("a" = 1)),
+          "`populations` has an attribute `levels` that does not fit")
 })
 
 test_that("pictures show the names", {

@@ -153,11 +153,11 @@ test_that("channels are chosen by name, marker or number, scatter and time among
   expect_refused(gmhclust(cells$frame, channels = "CD99"),
                  "`channels` has \"CD99\"; it must be among the 8 channels")
   refused(observations(cells$frame, channels = 9), "`channels` has 9; it must be among")
-  refused(observations(cells$frame, channels = list(1)), "`channels` is no vector")
+  refused(observations(cells$frame, channels = list(1)), "`channels` is not a vector")
   refused(observations(cells$frame, use = "color"), "`use` is \"color\"; it must be one of")
   refused(observations(cells$frame, assay = 1), "unused argument: `assay`")
   bare <- flow_frame(matrix(1:6, 2), c("FSC-A", "SSC-A", "Time"), c(NA, NA, NA))
-  refused(observations(bare), "`x` has no channels but scatter, time and events")
+  refused(observations(bare), "`x` has only channels of scatter, time, events or earlier results")
 })
 
 test_that("a cofactor transforms the markers, and leaves scatter and time", {
@@ -225,12 +225,12 @@ test_that("a flowSet is transformed as its samples are, and wrong cofactors are 
     wrong(numeric(0), "`cofactor` is a numeric vector of length 0")
     wrong(list(5), "`cofactor` is a list")
     wrong(factor(5), "`cofactor` is an object of class \"factor\"")
-    wrong(1:2, "`cofactor` has length 2; it must be 1, or that of the chosen channels, 5")
+    wrong(1:2, "`cofactor` has length 2; it must be 1, or the number of chosen channels, 5")
     wrong(c(CD99 = 5), "`cofactor` has the name \"CD99\"; it must be among the channels")
     wrong(c(CD3 = 5, 6), "`cofactor` has the name \"\"")
     wrong(stats::setNames(5, NA), "`cofactor` has the name")
     wrong(c(CD3 = 5, CD3 = 6), "`cofactor` has the name \"CD3\" twice")
-    wrong(c(CD3 = 5), "`cofactor` has none for channel \"FL2-A\"")
+    wrong(c(CD3 = 5), "`cofactor` has no value for channel \"FL2-A\"")
   }
   expect_refused(gmhclust(set, cofactor = 0), "`cofactor` has 0 at position 1")
   refused(observations(cells$plain, cofactor = 5), "unused argument: `cofactor`")
@@ -320,7 +320,7 @@ test_that("a file in which each channel is constant is refused", {
   zeros <- cells$frame
   zeros@exprs[, 3:7] <- 0
   expect_refused(gmhclust(zeros), "`x` has the same value in all 300 events of each channel: \"CD3")
-  expect_refused(gknn(zeros, 2), "look how the file was read", "gknn")
+  expect_refused(gknn(zeros, 2), "check how the file was read", "gknn")
   expect_identical(unname(observations(zeros, channels = 1:8)[1, ]),
                    unname(cells$frame@exprs[1, ] * c(1, 1, 0, 0, 0, 0, 0, 1)))
   one_varies <- zeros

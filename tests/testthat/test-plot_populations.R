@@ -102,7 +102,7 @@ test_that("wrong arguments are refused", {
   refused(plot_populations(x, x), "`tree` is a numeric matrix")
   refused(plot_populations(h, x[1:9, ]), "`x` has 9 rows; the tree has 1000 leaves")
   refused(plot_populations(h, x, 1:3), "`populations` has length 3")
-  refused(plot_populations(h, x, rep(1:2, 500)), "`populations` are no clusters of `tree`")
+  refused(plot_populations(h, x, rep(1:2, 500)), "`populations` are not clusters of `tree`")
   refused(plot_populations(h, x, gates = gate[-1]), "`gates` has length 999")
   refused(plot_populations(h, x, samples = list(1)), "`samples` is a list")
   refused(plot_populations(h, x, engine = "ggplot"), "`engine` is \"ggplot\"")
@@ -337,4 +337,18 @@ test_that("arguments of observations() and of ComplexHeatmap are told apart", {
                                          engine = "ComplexHeatmap"))
   expect_identical(colnames(found$medians), c("CD3", "CD4"))
   expect_true(found$heatmap@ht_list[["median"]]@matrix_param$border)
+})
+
+test_that("a doubtful column is told of once", {
+  cells <- some_cells(300)
+  tree <- gmhclust(cells, 20, warn = FALSE)
+  messages <- character(0)
+  on_no_screen(withCallingHandlers(
+    plot_populations(tree, cbind(cells, id = seq_len(300)), engine = "base"),
+    gmhclust_message_columns = function(m) {
+      messages <<- c(messages, conditionMessage(m))
+      invokeRestart("muffleMessage")
+    }
+  ))
+  expect_length(messages, 1)
 })

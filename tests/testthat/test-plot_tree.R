@@ -115,7 +115,7 @@ test_that("wrong populations, leaves and trees are refused", {
   refused(plot_tree(large, leaves = 1), "`leaves` is 1")
   broken <- small
   broken$merge[1, 1] <- 99L
-  refused(plot_tree(broken), "`tree` is no sound tree")
+  refused(plot_tree(broken), "`tree` is not a valid tree")
 })
 
 test_that("names below a tree stay on their lines, near their populations, without overlaps", {

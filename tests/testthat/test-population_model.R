@@ -431,8 +431,8 @@ test_that("unsound models are refused", {
     damaged(covariances = sound$covariances[, , 1]), damaged(metric = "euclidean"),
     structure(list(), class = "population_model"), structure(1, class = "population_model")
   )) {
-    refused(predict(model, data$x), "`object` has an unsound population model")
-    refused(print(model), "`x` has an unsound population model", "print.population_model")
+    refused(predict(model, data$x), "`object` has an invalid population model")
+    refused(print(model), "`x` has an invalid population model", "print.population_model")
   }
   for (model in list(
     damaged(means = sound$means * NaN), damaged(sizes = c(5, -1)),

@@ -76,8 +76,8 @@ test_that("a lost worker is an error that names the unfinished tasks", {
         first
       }
     )), class = "gmhclust_error_worker")
-    expect_match(conditionMessage(error), "^a worker of `BPPARAM` was lost, and these are not done")
-    expect_match(conditionMessage(error), "done: task no, task no (", fixed = TRUE)
+    expect_match(conditionMessage(error), "^a worker of `BPPARAM` was lost; unfinished work")
+    expect_match(conditionMessage(error), "unfinished work: task no, task no (", fixed = TRUE)
     expect_match(conditionMessage(error), "; go on$")
   }
   many <- lost_worker_error(simpleError("gone"), paste("task", 1:9), "", NULL)

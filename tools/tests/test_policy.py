@@ -13,11 +13,12 @@ UNMEASURED = "not measured in the tree"
 # The figures in the help pages' words.
 HELP = {
     "R/devices.R": [
-        "does the last merges then, from {SCREEN_CLUSTERS} clusters down",
+        "alone makes the last merges, from {SCREEN_CLUSTERS} clusters down",
         "If there are at least {BLOCK_PROBLEMS_PER_THREAD} apriori clusters for each CPU thread, "
         "the GPU clusters within apriori clusters entirely",
-        "those with up to {BLOCK_MOST_OBSERVATIONS} observations",
-        "makes all merges of those with {TREE_BESIDE_BLOCKS_CLUSTERS} observations or more",
+        "apriori clusters with up to {BLOCK_MOST_OBSERVATIONS} observations",
+        "makes all merges of the apriori clusters with {TREE_BESIDE_BLOCKS_CLUSTERS} observations "
+        "or more",
         "cosines in {HALF_COLUMNS} columns or more",
         "start with at least {TREE_CLUSTERS} clusters and {TREE_CLUSTERS_per_thread} more for "
         "each CPU thread; with full distances, {FULL_TREE_CLUSTERS} and "

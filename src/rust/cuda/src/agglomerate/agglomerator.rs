@@ -1,5 +1,6 @@
 //! Merges each problem in its chosen way, on several GPUs and the CPU.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use gmhclust_core::error::Result;
@@ -13,6 +14,7 @@ use gmhclust_core::{Cpu, Merge, Monitor};
 use rayon::prelude::*;
 
 use super::in_blocks::InBlocks;
+use super::share::share_of_blocks;
 use super::two_parts::{merges_of_two_parts, Part};
 use super::way::{ways, Way};
 use crate::device::Device;
@@ -44,11 +46,12 @@ impl Agglomerator<'_> {
         let of_numbers = |numbers: &[usize]| -> Vec<&Problem> {
             numbers.iter().map(|&number| &problems[number]).collect()
         };
+        let sizes = self.tree_sizes(problems, &others, &ways);
         let merge_others = || {
             side_by_side(&of_numbers(&others), self.cpu, monitor, |turn| {
                 match ways[others[turn.index]] {
                     Way::Cpu => merges_on_cpu(turn.problem, monitor),
-                    Way::Gpu | Way::Block => self.merges_on_gpu(turn, monitor),
+                    Way::Gpu | Way::Block => self.merges_on_gpu(turn, &sizes, monitor),
                 }
             })
         };
@@ -89,9 +92,31 @@ impl Agglomerator<'_> {
         Ok(ways(problems, &fit?, fewest, threads, has_tree))
     }
 
-    /// The merges of a problem on one of the devices.
-    fn merges_on_gpu(&self, turn: Turn<'_, '_>, monitor: &Monitor) -> Result<Vec<Merge>> {
-        let device = &self.devices[turn.rank % self.devices.len()];
+    /// The number of clusters of each of the problems in `numbers`, in the order of their turns; 0
+    /// where a GPU makes no tree.
+    fn tree_sizes(&self, problems: &[Problem<'_>], numbers: &[usize], ways: &[Way]) -> Vec<usize> {
+        let size = |&number: &usize| {
+            let problem = &problems[number];
+            let tree = ways[number] == Way::Gpu && self.has_tree(problem);
+            (
+                problem.clusters(),
+                if tree { problem.clusters() } else { 0 },
+            )
+        };
+        let mut sizes: Vec<(usize, usize)> = numbers.iter().map(size).collect();
+        sizes.sort_by_key(|&(clusters, _)| Reverse(clusters));
+        sizes.into_iter().map(|(_, tree)| tree).collect()
+    }
+
+    /// The merges of a problem on one of the devices. `sizes` is of [`Self::tree_sizes`].
+    fn merges_on_gpu(
+        &self,
+        turn: Turn<'_, '_>,
+        sizes: &[usize],
+        monitor: &Monitor,
+    ) -> Result<Vec<Merge>> {
+        let devices = self.devices.len();
+        let device = &self.devices[turn.rank % devices];
         merges_of(turn.problem, monitor, |distinct| {
             let DistinctProblem {
                 problem,
@@ -99,7 +124,8 @@ impl Agglomerator<'_> {
                 ..
             } = distinct;
             if self.has_tree(problem) {
-                if let Some(merges) = tree::grow(device, problem, bounding_box, monitor)? {
+                let share = share_of_blocks(sizes, turn.rank, devices, self.cpu.threads());
+                if let Some(merges) = tree::grow(device, problem, bounding_box, share, monitor)? {
                     return Ok(Some(merges));
                 }
             }

@@ -67,8 +67,9 @@ pub fn fits(problem: &Problem) -> bool {
         && problem.members.len() <= MOST_OBSERVATIONS
 }
 
-/// The merges of a problem that [`fits`], in this bounding box. `None` if the device or its blocks
-/// have too little memory, or if single precision cannot separate the clusters.
+/// The merges of a problem that [`fits`], in this bounding box, with at most this `share`, from 0 to
+/// 1, of the blocks that the device runs at a time. `None` if the device or its blocks have too
+/// little memory, or if single precision cannot separate the clusters.
 ///
 /// # Errors
 /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little,
@@ -77,6 +78,7 @@ pub fn grow(
     device: &Arc<Device>,
     problem: &Problem,
     bounding_box: &BoundingBox,
+    share: f64,
     monitor: &Monitor,
 ) -> Result<Option<Vec<Merge>>> {
     let failed = |error| device.error("growing a tree", &error);
@@ -92,7 +94,7 @@ pub fn grow(
         return Ok(None);
     }
     let mut growing =
-        Growing::new(device, kernels, room, problem, start, layout).map_err(failed)?;
+        Growing::new(device, kernels, room, problem, start, layout, share).map_err(failed)?;
     let status = growing.run(problem, monitor).map_err(failed)?;
     monitor.check()?;
     match status {
@@ -101,13 +103,17 @@ pub fn grow(
     }
 }
 
-/// Number of blocks that make the merges of a tree. A large tree gets one block per multiprocessor;
-/// a small tree gets fewer, so that several trees can run at the same time. More blocks would not
-/// make small trees faster (measured).
-fn blocks_for(sizes: &TreeSizes, multiprocessors: u32) -> u32 {
+/// Number of blocks that make the merges of a tree. A large tree gets this `share` of one block per
+/// multiprocessor; a small tree gets fewer, so that several trees can run at the same time. More
+/// blocks would not make small trees faster (measured).
+fn blocks_for(sizes: &TreeSizes, multiprocessors: u32, share: f64) -> u32 {
     let by_clusters = sizes.clusters / CLUSTERS_A_BLOCK;
     let wanted = by_clusters.max(sizes.observations / OBSERVATIONS_A_BLOCK) as u32;
-    let most = multiprocessors.min(MOST_BLOCKS);
+    let shared = (share * f64::from(multiprocessors)) as u32;
+    let most = shared
+        .max(FEWEST_BLOCKS)
+        .min(multiprocessors)
+        .min(MOST_BLOCKS);
     most.min(wanted.max(FEWEST_BLOCKS))
 }
 
@@ -201,6 +207,7 @@ impl Growing {
         problem: &Problem,
         start: Start,
         layout: TreeLayout,
+        share: f64,
     ) -> DriverResult<Self> {
         let stream = device.context.new_stream()?;
         let sizes = start.sizes;
@@ -218,7 +225,7 @@ impl Growing {
         tree.rows_in_shared = u32::from(room.rows);
         let clusters = start.clusters(rows, slabs);
         Ok(Self {
-            blocks: blocks_for(&sizes, device.multiprocessors()?),
+            blocks: blocks_for(&sizes, device.multiprocessors()?, share),
             kernels,
             room,
             memory,
