@@ -92,8 +92,8 @@ impl Agglomerator<'_> {
         Ok(ways(problems, &fit?, fewest, threads, has_tree))
     }
 
-    /// The number of clusters of each of the problems in `numbers`, in the order of their turns; 0
-    /// where a GPU makes no tree.
+    /// The number of clusters of each problem in `numbers`, in the order of their turns; 0 for a
+    /// problem that no GPU merges as a tree.
     fn tree_sizes(&self, problems: &[Problem<'_>], numbers: &[usize], ways: &[Way]) -> Vec<usize> {
         let size = |&number: &usize| {
             let problem = &problems[number];
@@ -108,7 +108,8 @@ impl Agglomerator<'_> {
         sizes.into_iter().map(|(_, tree)| tree).collect()
     }
 
-    /// The merges of a problem on one of the devices. `sizes` is of [`Self::tree_sizes`].
+    /// The merges of a problem on one of the devices. `sizes` is the result of
+    /// [`Self::tree_sizes`].
     fn merges_on_gpu(
         &self,
         turn: Turn<'_, '_>,

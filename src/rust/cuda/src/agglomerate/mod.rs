@@ -3,8 +3,8 @@
 //!
 //! - Many small problems are merged in thread blocks, one problem in each block (`blocks`).
 //!   Meanwhile the CPU's threads merge the problems that would take a block too long.
-//! - All blocks of a GPU together make the merges of a large problem (`tree`). Several such problems
-//!   share the blocks, so that their trees are made at the same time.
+//! - All blocks of a GPU together make the merges of a large problem (`tree`). Several large
+//!   problems share the blocks, so that they are merged at the same time.
 //! - Other problems are merged by the algorithm of the core. Its lower bounds come from a GPU
 //!   (`screen`), and from the CPU once few clusters are left.
 

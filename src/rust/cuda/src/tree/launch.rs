@@ -67,7 +67,7 @@ pub fn fits(problem: &Problem) -> bool {
         && problem.members.len() <= MOST_OBSERVATIONS
 }
 
-/// The merges of a problem that [`fits`], in this bounding box, with at most this `share`, from 0 to
+/// The merges of a problem that [`fits`], in this bounding box, with at most a `share`, from 0 to
 /// 1, of the blocks that the device runs at a time. `None` if the device or its blocks have too
 /// little memory, or if single precision cannot separate the clusters.
 ///

@@ -69,11 +69,12 @@ impl AgglomerationDevice for Trees<'_> {
     }
 }
 
-/// Fails if, of the problems between two [counts](Trees::counts), a tree was left to the CPU whose
-/// clusters single precision can tell apart.
+/// Fails if, among the problems between two [counts](Trees::counts), a tree was left to the CPU
+/// although single precision can separate its clusters.
 pub fn assert_grown(before: (usize, usize), after: (usize, usize), data: Data, case: &str) {
     let (asked, grown) = (after.0 - before.0, after.1 - before.1);
-    // One value far beyond all others, or groups far apart, leave no digits for distances within.
+    // With one value far beyond all others, or with groups far apart, single precision has no
+    // digits left for small distances.
     let may_be_left = matches!(data, Data::Saturated | Data::Islands);
     assert!(
         grown == asked || may_be_left,

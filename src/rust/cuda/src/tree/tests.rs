@@ -111,7 +111,7 @@ fn the_gpu_grows_the_trees_of_the_cpu() {
     for (seed, rounds, largest) in [(71, 2 * all, 300), (72, all, 3000)] {
         compare_random(seed, rounds, largest, 1.0);
     }
-    // As few blocks as a tree beside others has.
+    // As few blocks as one of several trees at the same time has.
     compare_random(76, all / 2, 3000, 0.0);
 }
 
