@@ -60,7 +60,7 @@ pub fn threads(count: i32) -> usize {
     usize::try_from(count).unwrap_or(1).max(1)
 }
 
-/// A pool of so many threads.
+/// A pool of this number of threads.
 ///
 /// # Errors
 /// As [`Cpu::new`].
@@ -68,7 +68,7 @@ pub fn cpu(count: i32) -> CoreResult<Cpu> {
     Cpu::new(threads(count))
 }
 
-/// Numbers that count from 1 in R, and from 0 here.
+/// Converts numbers that count from 1 in R to numbers from 0.
 ///
 /// # Errors
 /// As [`Values::of`], and `Error::Input` for a number below 1.

@@ -42,7 +42,7 @@ fn job_jaccard(count: Robj, target: Robj) -> Robj {
     Job::start(rows, prepare(), weights_to_r).into_r()
 }
 
-/// Where the edges of each observation end.
+/// By observation, the end of its edges.
 fn ends(count: &[i32]) -> CoreResult<Vec<usize>> {
     let mut ends = memory::room("the weights of the edges need", count.len())?;
     let mut end = 0;

@@ -1,11 +1,11 @@
 //! The lock of a folder of neighbours, so that one call of gknn() at a time writes it.
 //!
 //! The lock is a file in the folder. While its holder runs, the system keeps it locked (`flock()`),
-//! and releases it when the holder ends, however it ends. So a lock file that is left behind by a
-//! process that was killed does not block the folder. The file names its holder, for two cases:
-//! * Systems of files that cannot lock: then the lock counts as held if its process exists.
-//! * Systems of files that several machines share, whose locks may not reach other machines: then
-//!   the lock of another machine counts as held, because nobody here can see whether it is. The
+//! and releases it when the holder ends, however it ends. So a lock file that a killed process has
+//! left behind does not block the folder. The file names its holder, for two cases:
+//! * File systems that cannot lock files: then the lock counts as held if its process exists.
+//! * File systems that several machines share, whose locks may not reach other machines: then a
+//!   lock of another machine counts as held, because this machine cannot see whether it is. The
 //!   error says which file to delete.
 
 use std::ffi::CStr;
@@ -23,16 +23,16 @@ use crate::rvalue::{self, Kind, Pointer};
 /// The name of the lock file; R/gknn_files.R knows it, too.
 const NAME: &str = "gmhclust.lock";
 
-/// The first line of a lock file. A file of another kind is not touched.
+/// The first line of a lock file. A file with another first line is not touched.
 const TITLE: &str = "lock of gmhclust::gknn()";
 
-/// Most bytes of a lock file.
+/// Largest size of a lock file, in bytes; more is not read.
 const MOST_BYTES: u64 = 4096;
 
-/// Most bytes of the name of a machine: POSIX allows 255.
+/// Largest length of the name of a machine, in bytes, with its final zero: POSIX allows 255.
 const HOST_BYTES: usize = 256;
 
-/// Attempts to lock a file that other processes remove at the same moment.
+/// Number of attempts to lock a file that other processes remove at the same moment.
 const ATTEMPTS: usize = 100;
 
 extern "C" {
@@ -46,7 +46,7 @@ extern "C" {
 
 /// The value of gmhclust_lock_file() if another process has locked the file.
 const HELD: i32 = 1;
-/// The same if the system cannot lock it.
+/// The value of gmhclust_lock_file() if the system cannot lock the file.
 const UNSUPPORTED: i32 = 2;
 
 /// A locked folder. Dropping the value releases the lock.
@@ -69,7 +69,7 @@ impl Kind for HeldLock {
 struct Holder {
     process: u32,
     host: String,
-    /// The system's identifier of the time since its machine was started; empty if there is none.
+    /// The system's identifier of the last start of its machine; empty if there is none.
     boot: String,
 }
 
@@ -103,8 +103,9 @@ impl Holder {
         })
     }
 
-    /// Whether this process has ended, as far as `here` can know. `locks` says whether the lock of
-    /// its file was free, and would not be if the process ran; `local` whether it ran here.
+    /// Whether this process has ended, as far as `here` can know. `locks` says that the file system
+    /// supports locks, and that the lock of the file was free; `local` says that the process ran on
+    /// this machine.
     fn has_ended(&self, here: &Self, locks: bool, local: bool) -> bool {
         let same_start = !self.boot.is_empty() && self.boot == here.boot;
         let same_host = self.host == here.host;
@@ -115,14 +116,14 @@ impl Holder {
             // SAFETY: the function accepts any number.
             return unsafe { gmhclust_process_exists(self.process) } == 0;
         }
-        // This machine was started again since.
+        // If the process ran on this machine, the machine was restarted since.
         same_host
     }
 }
 
 impl FolderLock {
-    /// Locks a folder; `arg` is the caller's name of it. `None` for a folder that this process may
-    /// not write in, where a search that is complete can still be read.
+    /// Locks a folder; `arg` is the caller's name of it. `None` for a folder in which this process
+    /// may not write; a complete search can still be read there.
     ///
     /// # Errors
     /// `Error::Input` if another process holds the lock, or the system refuses.
@@ -132,7 +133,7 @@ impl FolderLock {
             CoreError::Input(format!("cannot lock {}: {error}", path.display()))
         };
         for _ in 0..ATTEMPTS {
-            // A link may lead out of the folder.
+            // A symbolic link may lead out of the folder.
             match fs::symlink_metadata(&path) {
                 Ok(found) if !found.is_file() => return Err(foreign(&path)),
                 _ => (),
@@ -157,7 +158,7 @@ impl FolderLock {
             if state == HELD {
                 return Err(in_use(arg, Holder::of(&text).as_ref()));
             }
-            // Its holder may have removed it after it was opened.
+            // The holder may have removed the file after it was opened here.
             if !is_at(&file, &path) {
                 continue;
             }
@@ -205,7 +206,7 @@ impl Drop for FolderLock {
     }
 }
 
-/// The text of a lock file; of a file of another kind, at most its beginning.
+/// The text of a lock file, or the beginning of a larger file.
 fn content(file: &mut File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MOST_BYTES).read_to_end(&mut bytes)?;
@@ -224,7 +225,7 @@ fn in_use(arg: &str, holder: Option<&Holder>) -> CoreError {
     ))
 }
 
-/// The error for a lock whose holder cannot be seen from here.
+/// The error for a lock whose holder this machine cannot see.
 fn unknown_state(arg: &str, holder: &Holder, path: &Path) -> CoreError {
     CoreError::Input(format!(
         "`{arg}` is in use by another call of gknn(), in process {} on machine \"{}\"; wait until \
@@ -264,7 +265,7 @@ fn descriptor(file: &File) -> isize {
     std::os::windows::io::AsRawHandle::as_raw_handle(file) as isize
 }
 
-/// Whether an open file is the one with this name.
+/// Whether an open file is still the file at this path.
 #[cfg(unix)]
 fn is_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;

@@ -21,7 +21,7 @@ fn job_cut_tree(merge: Robj, k: Robj) -> Robj {
     let prepare = || {
         let merge = merge?;
         let k = Values::<i32>::of(&k, "k")?.to_vec();
-        // The tree and its clusters, and the cuts, once here and once in R.
+        // The tree and its clusters, and two copies of the cuts, here and in R.
         let bytes = merge.len() / 2 * (24 + 8 * k.len());
         plan("cutting the tree needs", bytes as f64)?;
         let merge = dendrogram::merge_rows(&merge)?;

@@ -11,10 +11,11 @@ use crate::results::tree_to_r;
 use crate::rvalue::{self, Values};
 use crate::{arguments, device};
 
-/// Names the least memory of a linkage: copies of data, and the tree. The device asks for the rest.
+/// The start of memory errors for the smallest need of a linkage: copies of data, and the tree. The
+/// device checks its own memory.
 const TREE: &str = "the observations and their tree need";
 
-/// Bytes of an observation in a tree, on its way to R.
+/// Bytes per observation of a tree, including its copy in R.
 const BYTES_PER_LEAF: usize = 60;
 
 /// Starts linkage of observations with given dissimilarities.

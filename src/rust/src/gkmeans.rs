@@ -25,7 +25,7 @@ fn job_gkmeans(x: Robj, centers: Robj, uniforms: Robj, iterations: i32, device: 
     let prepare = || {
         let (n, columns) = rvalue::size(&x, "x")?;
         let choice = device::choice(&device)?;
-        // A copy, and the result; the device asks for the rest.
+        // A copy, and the result; the device checks its own memory.
         let bytes = n * (8 * columns + 40);
         plan("the observations and their clusters need", bytes as f64)?;
         let iterations = usize::try_from(iterations).unwrap_or(1);

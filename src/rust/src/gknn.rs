@@ -11,12 +11,13 @@ use crate::job::Job;
 use crate::memory::plan;
 use crate::{arguments, device, rvalue, vector};
 
-/// Bytes of a search for each value of `x` and `query`. Measured by inst/benchmarks/memory.R.
+/// Bytes that a search takes for each value of `x` and `query`. Measured by
+/// inst/benchmarks/memory.R.
 pub const BYTES_PER_VALUE: usize = 20;
 
-/// Bytes of a search and its result for all queries. Measured by inst/benchmarks/memory.R: 200 for
-/// each query; 12 for each neighbour in the result, and 12 in the search; and 32 for each neighbour
-/// in the lists of a block of queries.
+/// Bytes that a search and its result take for all queries. Measured by inst/benchmarks/memory.R:
+/// 200 for each query; 12 for each neighbour in the result, and 12 in the search; and 32 for each
+/// neighbour in the lists of a block of queries.
 pub fn bytes_of_queries(queries: usize, k: usize) -> usize {
     queries * (200 + 24 * k) + 32 * (queries * k).min(MOST_LISTED)
 }

@@ -14,11 +14,11 @@ use crate::results::{merge_to_r, r_integer};
 use crate::rvalue::{self, Values};
 use crate::{device, vector};
 
-/// Names the least memory of a clustering: a copy of the data, and the tree. The device asks for
-/// the rest.
+/// The start of memory errors for the smallest need of a clustering: a copy of the data, and the
+/// tree. The device checks its own memory.
 const TREE: &str = "the observations and their tree need";
 
-/// Bytes of an observation in a tree, on its way to R.
+/// Bytes per observation of a tree, including its copy in R.
 const BYTES_PER_LEAF: usize = 60;
 
 /// Starts a Mahalanobis-average clustering.

@@ -12,8 +12,8 @@ use crate::results::r_integer;
 use crate::rvalue::{self, Values};
 use crate::{arguments, device, vector};
 
-/// Bytes of the work and the result: for each row, and for each value. Measured by
-/// inst/benchmarks/memory.R.
+/// Bytes that the computation and the result take for each row; BYTES_PER_VALUE for each value.
+/// Measured by inst/benchmarks/memory.R.
 const BYTES_PER_ROW: usize = 350;
 const BYTES_PER_VALUE: usize = 30;
 
@@ -45,7 +45,7 @@ fn job_gmst(x: Robj, metric: List, device: List) -> Robj {
     Job::start(rvalue::rows(&x), prepare(), edges_to_r).into_r()
 }
 
-/// The ends of edges count from 1.
+/// The edges as an R list. The ends of edges count from 1.
 fn edges_to_r(edges: Vec<Edge>) -> CoreResult<Robj> {
     let number = |end: u32| r_integer(end) + 1;
     let (sources, targets) = (edges.iter(), edges.iter());

@@ -11,8 +11,8 @@ use crate::memory::plan;
 use crate::rvalue::{self, Values};
 use crate::{arguments, device, vector};
 
-/// Bytes that a search takes at least: for each value of `x` and `query`, and for each row.
-/// Measured by inst/benchmarks/memory.R.
+/// Smallest number of bytes that a search takes for each value of `x` and `query`; BYTES_PER_ROW
+/// for each row. Measured by inst/benchmarks/memory.R.
 const BYTES_PER_VALUE: usize = 20;
 const BYTES_PER_ROW: usize = 200;
 
@@ -83,7 +83,7 @@ fn chosen(subset: &[i32], first: usize, count: usize) -> CoreResult<Vec<u32>> {
     subset.iter().map(number).collect()
 }
 
-/// Indices count from 1.
+/// The neighbours as an R list. Indices count from 1.
 fn within_to_r(within: Within) -> CoreResult<Robj> {
     let Within {
         ends,

@@ -1,4 +1,4 @@
-//! Memory that a call is about to take.
+//! Checks the memory that a call is about to take.
 
 use extendr_api::prelude::*;
 use gmhclust_core::Result as CoreResult;
@@ -11,18 +11,18 @@ extern "C" {
     fn gmhclust_collect_garbage();
 }
 
-/// As [`memory::plan`]; R frees what it does not use any more. For R's thread only.
+/// As [`memory::plan`]; if memory is short, R collects its garbage. For R's thread only.
 ///
 /// # Errors
-/// As there.
+/// As [`memory::plan`].
 pub fn plan(what: &str, bytes: f64) -> CoreResult<()> {
     memory::plan(what, bytes, collect_garbage)
 }
 
-/// As [`plan`], within a call.
+/// As [`plan`], for more memory in the same call.
 ///
 /// # Errors
-/// As there.
+/// As [`plan`].
 pub fn ask(what: &str, bytes: f64) -> CoreResult<()> {
     memory::ask(what, bytes, collect_garbage)
 }

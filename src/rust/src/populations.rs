@@ -10,7 +10,7 @@ use crate::results::{integers_to_r, r_integer};
 use crate::rvalue::{self, Values};
 use crate::{arguments, vector};
 
-/// Bytes for each leaf, and for each observation.
+/// Bytes that a search takes for each leaf; BYTES_PER_OBSERVATION for each observation.
 const BYTES_PER_LEAF: usize = 72;
 const BYTES_PER_OBSERVATION: usize = 8;
 
@@ -85,7 +85,7 @@ fn groups_of(chosen: &[i32]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// What was found in a tree of so many clusters.
+/// The populations found in a tree, given its number of clusters, as an R list.
 fn found_to_r((clusters, found): (usize, Found)) -> CoreResult<Robj> {
     let numbers = |groups: &[Vec<usize>]| {
         let mut numbers = vec![0; clusters];

@@ -1,4 +1,4 @@
-//! Conversion to R of results that several verbs share.
+//! Converts results that several verbs share to R values.
 
 use extendr_api::prelude::*;
 use gmhclust_core::dendrogram::Dendrogram;

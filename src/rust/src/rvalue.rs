@@ -1,9 +1,9 @@
-//! Makes and reads R values without letting an error of R in: see values.c. R raises an error by a
-//! jump, which must not cross Rust's stack frames: it would skip their destructors, among them
-//! those of locks, and end R where Rust forbids it. extendr's own functions that allocate let such
-//! errors through, or end R, so this crate does not use them.
+//! Makes and reads R values such that no error of R passes through Rust: see values.c. R raises an
+//! error by a jump, which must not cross Rust's stack frames: it would skip their destructors, also
+//! the destructors of locks, and end R where Rust forbids it. extendr's own functions that allocate
+//! let such errors through, or end R, so this crate does not use them.
 //!
-//! Everything here is for R's thread only.
+//! All functions here are for R's thread only.
 
 use std::any::Any;
 use std::ffi::{c_char, c_void, CStr};
@@ -55,7 +55,7 @@ pub unsafe fn made(object: SEXP, what: &str) -> CoreResult<Robj> {
     if object.is_null() {
         return Err(CoreError::Memory(format!("R has no memory for {what}")));
     }
-    // SAFETY: the caller promises an object.
+    // SAFETY: the caller guarantees an object.
     Ok(unsafe { Robj::from_sexp(object) })
 }
 
@@ -73,7 +73,8 @@ pub fn logical(value: bool) -> Robj {
 /// A string.
 ///
 /// # Errors
-/// `Error::Memory` if R has too little memory; so all functions here that return a `Result`.
+/// `Error::Memory` if R has too little memory; the same holds for all functions here that return a
+/// `Result`.
 pub fn string(value: &str) -> CoreResult<Robj> {
     strings(&[value])
 }
@@ -81,7 +82,7 @@ pub fn string(value: &str) -> CoreResult<Robj> {
 /// A character vector.
 pub fn strings<S: AsRef<str>>(values: &[S]) -> CoreResult<Robj> {
     let texts: Vec<Text> = values.iter().map(text).collect();
-    // SAFETY: these are the texts, as many as it says.
+    // SAFETY: the pointer and the length of the texts.
     unsafe { made(gmhclust_strings(texts.as_ptr(), texts.len()), "strings") }
 }
 
@@ -90,7 +91,7 @@ pub fn list<const N: usize>(fields: [(&str, Robj); N]) -> CoreResult<Robj> {
     let names = fields.each_ref().map(|(name, _)| text(name));
     // SAFETY: the objects outlive the call, and are protected.
     let values = fields.each_ref().map(|(_, value)| unsafe { value.get() });
-    // SAFETY: as many names and values as it says.
+    // SAFETY: there are N names and N values.
     unsafe { made(gmhclust_list(names.as_ptr(), values.as_ptr(), N), "a list") }
 }
 
@@ -114,7 +115,7 @@ fn text<S: AsRef<str> + ?Sized>(value: &S) -> Text {
 
 /// A type whose values R can refer to.
 pub trait Kind: Any {
-    /// Tells the types apart.
+    /// A name that distinguishes the types.
     const TAG: &'static CStr;
 }
 
@@ -228,7 +229,7 @@ pub fn rows(matrix: &Robj) -> usize {
     size(matrix, "").map_or(0, |(rows, _)| rows)
 }
 
-/// The values of an R vector, which lives as long as this.
+/// The values of an R vector. The vector lives as long as this value.
 pub struct Values<T> {
     first: *const T,
     length: usize,
@@ -250,7 +251,7 @@ impl<T: Number> Values<T> {
             rows: -1.0,
             columns: -1.0,
         };
-        // SAFETY: an R object, and room for what is found.
+        // SAFETY: an R object, and room for the result.
         let state = unsafe { gmhclust_read(object.get(), T::TYPE, &mut found) };
         if state == 1 {
             let name = T::NAME;
@@ -279,7 +280,7 @@ impl<T: Number> Values<T> {
     /// As [`Values::of`], and `None` for NULL.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Values::of`].
     pub fn of_optional(object: &Robj, arg: &str) -> CoreResult<Option<Self>> {
         if object.is_null() {
             return Ok(None);

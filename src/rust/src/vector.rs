@@ -1,5 +1,5 @@
-//! R vectors that a worker thread reads or fills in directly, without a copy: they may take most of
-//! the memory.
+//! R vectors that a worker thread reads or fills in directly, without a copy, since a copy may not
+//! fit in memory.
 
 use std::iter;
 
@@ -36,7 +36,7 @@ impl<T> Destination<T> {
     /// # Safety
     /// While the slice is in use, the vector must exist, and no other code may access its values.
     pub unsafe fn values<'a>(self) -> &'a mut [T] {
-        // SAFETY: the vector was allocated with this length; the caller promises the rest.
+        // SAFETY: the vector was allocated with this length; the caller guarantees the rest.
         unsafe { std::slice::from_raw_parts_mut(self.first, self.length) }
     }
 }
@@ -68,7 +68,7 @@ impl Source {
     /// # Safety
     /// While the slice is in use, the vector must exist, and no code may change its values.
     pub unsafe fn values<'a>(&self) -> &'a [f64] {
-        // SAFETY: `new` got a double vector of this length; the caller promises the rest.
+        // SAFETY: `new` got a double vector of this length; the caller guarantees the rest.
         unsafe { std::slice::from_raw_parts(self.first, self.length) }
     }
 }
@@ -170,13 +170,13 @@ fn split<T>(
     }
 }
 
-/// Bytes of an R vector beside its values, and of the pointer to it in a list.
+/// Bytes of an R vector without its values, plus the pointer to it in a list.
 pub const VECTOR_BYTES: usize = 56;
 
 /// The values of an R matrix with this many columns.
 ///
 /// # Panics
-/// If there are none for some of the columns.
+/// If some of the columns have no values.
 pub fn matrix(values: &[f64], columns: usize) -> ArrayView2<'_, f64> {
     let rows = values.len() / columns.max(1);
     ArrayView2::from_shape((rows, columns).f(), values).expect("R's matrices are complete")
@@ -201,7 +201,7 @@ pub fn stacked(x: &ArrayView2<f64>, others: Option<&ArrayView2<f64>>) -> CoreRes
     gmhclust_core::matrix::stacked(&parts, x.ncols())
 }
 
-/// Turns a vector into a matrix by setting its dimensions, which have as many values.
+/// Turns a vector into a matrix by setting its dimensions; the length must fit.
 ///
 /// # Errors
 /// `Error::Memory` if R has too little memory.
@@ -214,7 +214,7 @@ pub fn with_dimensions(vector: Robj, rows: usize, columns: usize) -> CoreResult<
 /// A vector of this length that R has allocated.
 ///
 /// # Errors
-/// `Error::Memory` if R could not.
+/// `Error::Memory` if R could not allocate it.
 fn checked<T>(vector: SEXP, length: usize) -> CoreResult<Robj> {
     let bytes = memory::in_words((size_of::<T>() * length) as f64);
     // SAFETY: an R object or a null pointer.

@@ -12,19 +12,19 @@ use crate::memory;
 /// A device that algorithms run on: the threads of the CPU, alone or with an accelerator. Each
 /// algorithm extends this trait by its own operations. All devices return the same bits.
 pub trait Device: Send + Sync {
-    /// As the user names it, for example `"cpu"`.
+    /// The user's name of the device, for example `"cpu"`.
     fn name(&self) -> &'static str;
 
     /// The threads for the host's part of the work.
     fn cpu(&self) -> &Cpu;
 
-    /// Learns that work on it failed, before the caller does.
+    /// Called when work on the device has failed, before the caller gets the error.
     fn failed(&self, _: &Error) {}
 }
 
 /// Bytes of address space of a thread: its stack, 2 MiB unless the user's environment sets another
-/// size, and 256 KiB for the system's own data. Too small a value can end the process in a shortage
-/// of memory.
+/// size, and 256 KiB for the system's own data. If too low, a shortage of memory can end the
+/// process.
 const THREAD_BYTES: usize = 9 << 18;
 
 /// A pool of threads.
@@ -49,10 +49,10 @@ impl Drop for Threads {
 }
 
 impl Cpu {
-    /// With `threads` threads.
+    /// A pool of `threads` threads.
     ///
     /// # Errors
-    /// `Error::Input` for 0 threads, `Error::Memory` when the system refuses to start them.
+    /// `Error::Input` for 0 threads, `Error::Memory` if the system refuses to start them.
     pub fn new(threads: usize) -> Result<Self> {
         if threads == 0 {
             return Err(Error::Input(
@@ -82,7 +82,7 @@ impl Cpu {
 /// Starts a thread of a pool.
 fn start(thread: rayon::ThreadBuilder) -> io::Result<JoinHandle<()>> {
     // A thread without memory for the system's own data ends the process. So memory is checked
-    // before it starts, and nothing else happens until it runs.
+    // before the thread starts, and nothing else happens until it runs.
     memory::room::<u8>("a thread needs", THREAD_BYTES)
         .map_err(|_| io::Error::from(io::ErrorKind::OutOfMemory))?;
     let mut builder = std::thread::Builder::new();
@@ -111,9 +111,9 @@ impl Cpu {
         self.pool.install(work)
     }
 
-    /// As [`install`](Self::install), for work that often divides very little among the threads:
-    /// they stay awake for it, and so begin within about a microsecond. A thread that sleeps needs
-    /// 50.
+    /// As [`install`](Self::install), for work that often divides small tasks among the threads.
+    /// The threads stay awake, so that they begin within about a microsecond. A sleeping thread
+    /// needs 50 µs.
     pub fn install_awake<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let is_done = &AtomicBool::new(false);
         self.pool.install(|| {
@@ -128,13 +128,15 @@ impl Cpu {
     }
 }
 
-/// Time after which a thread without work takes naps.
+/// Time without work after which a thread takes naps; `NAP` is the length of a nap. Only the time
+/// depends on both.
 const MOST_SPINNING: Duration = Duration::from_millis(1);
 const NAP: Duration = Duration::from_micros(50);
-/// Pauses between two looks for work: many threads that look all the time slow those that work.
+/// Number of pause instructions between two checks for work: many threads that check all the time
+/// slow the threads that work. Only the time depends on it.
 const PAUSES: usize = 8;
 
-/// Does what the threads of this pool divide among them, until it is told that all is done.
+/// Helps with the tasks of the pool until `is_done`.
 fn help_until(is_done: &AtomicBool) {
     let mut idle_since = Instant::now();
     while !is_done.load(Ordering::Relaxed) {
@@ -150,7 +152,7 @@ fn help_until(is_done: &AtomicBool) {
     }
 }
 
-/// Becomes true also where the work panics.
+/// Sets a flag on drop, also if the work panics.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {
@@ -184,7 +186,7 @@ mod tests {
                 (0..100).map(sum).sum::<u64>()
             });
             assert_eq!(sums, 161_700);
-            // Also after a pause in which they take naps.
+            // Also tests the time after a pause in which the threads take naps.
             let late = cpu.install_awake(|| {
                 std::thread::sleep(3 * MOST_SPINNING);
                 rayon::join(|| 1, || 2)

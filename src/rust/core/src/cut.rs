@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 const NEEDS: &str = "cutting the tree needs";
 
 /// The cluster of each observation after all but the last `clusters - 1` merges.
@@ -22,8 +22,7 @@ pub fn cut(merge: &[[i32; 2]], clusters: usize) -> Result<Vec<i32>> {
         )));
     }
     let done = n - clusters;
-    // By observation and by merge: the last merge, of those before the cut, that contains it; 0 for
-    // none.
+    // By observation and by merge: the last merge before the cut that contains it; 0 for none.
     let mut cluster = memory::zeros(NEEDS, n)?;
     let mut last = memory::zeros(NEEDS, done)?;
     for row in (0..done).rev() {
@@ -38,7 +37,7 @@ pub fn cut(merge: &[[i32; 2]], clusters: usize) -> Result<Vec<i32>> {
             }
         }
     }
-    // From here on, `last` is by merge the number of its cluster.
+    // From here on, `last` holds, by merge, the number of its cluster.
     last.fill(0);
     let mut count = 0;
     for cluster in &mut cluster {
@@ -59,7 +58,7 @@ pub fn cut(merge: &[[i32; 2]], clusters: usize) -> Result<Vec<i32>> {
 /// As [`cut`], for several numbers of clusters; results are concatenated.
 ///
 /// # Errors
-/// As there, and `Error::Interrupt`.
+/// As [`cut`], and `Error::Interrupt`.
 pub fn cuts(
     merge: &[[i32; 2]],
     clusters: impl ExactSizeIterator<Item = usize>,
@@ -83,7 +82,7 @@ mod tests {
     use crate::dendrogram::Dendrogram;
     use crate::testing::shrink::for_all;
 
-    /// All merges in turn, each of which renames the clusters of all observations.
+    /// The plain algorithm: each merge in turn renames the clusters of all observations.
     fn cut_slowly(merge: &[[i32; 2]], clusters: usize) -> Vec<i32> {
         let n = merge.len() + 1;
         let mut name: Vec<i32> = (1..=n as i32).map(|i| -i).collect();
@@ -106,7 +105,7 @@ mod tests {
         name
     }
 
-    /// The tree in which each merge joins these two of the clusters that there are then.
+    /// The tree in which each merge joins two of the remaining clusters, given by their indices.
     fn tree(merged: Vec<(Index, Index)>) -> Dendrogram {
         let n = merged.len() + 1;
         let mut nodes: Vec<u32> = (0..n as u32).collect();

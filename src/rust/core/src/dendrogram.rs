@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::memory;
 use crate::merge::Merge;
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 const TREE: &str = "the tree needs";
 
 /// A binary tree over `n` observations as R's `hclust` stores it.
@@ -22,11 +22,11 @@ pub struct Dendrogram {
 }
 
 impl Dendrogram {
-    /// From steps that each join two nodes at a height: nodes `0..n` are the observations, node
-    /// `n + k` is the union of step `k`.
+    /// The tree of steps that each join two nodes at a height. Nodes `0..n` are the observations,
+    /// node `n + k` is the union of step `k`.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn from_steps(n: usize, steps: &[(u32, u32, f64)]) -> Result<Self> {
         let id = |node: u32| {
             if (node as usize) < n {
@@ -44,10 +44,10 @@ impl Dendrogram {
         })
     }
 
-    /// The same tree, if no height overflowed. `arg` is the caller's name of the data.
+    /// This tree, if no height has overflowed. `arg` is the caller's name of the data.
     ///
     /// # Errors
-    /// `Error::Input` where one did.
+    /// `Error::Input` if a height has overflowed.
     pub fn finite(self, arg: &str) -> Result<Self> {
         if self.height.iter().all(|height| height.is_finite()) {
             return Ok(self);
@@ -73,10 +73,10 @@ pub struct TreeBuilder {
 }
 
 impl TreeBuilder {
-    /// For `n` observations, each a node.
+    /// A builder for `n` observations, each a node.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn new(n: usize) -> Result<Self> {
         Ok(Self {
             n,
@@ -108,13 +108,13 @@ impl TreeBuilder {
         }
     }
 
-    /// Joins several sequences of merges, each of which makes one cluster of its own observations,
-    /// on the pool that this is called in. A part is such a sequence, and the observation that
-    /// represents each of its slots; a turn is the number of a part and that of its merge, in order
-    /// for each part.
+    /// Joins several sequences of merges, on the threads of the calling pool. Each sequence makes
+    /// one cluster of its own observations. A part is the observation that represents each slot,
+    /// and the sequence of merges. A turn is the number of a part and the number of its merge, in
+    /// order for each part.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn append_in_turns(
         &mut self,
         parts: &[(&[u32], &[Merge])],
@@ -156,7 +156,7 @@ impl TreeBuilder {
     /// The tree, after all observations are joined.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn finish(self) -> Result<Dendrogram> {
         Dendrogram::from_steps(self.n, &self.steps)
     }
@@ -178,8 +178,8 @@ pub fn merge_rows(columns: &[i32]) -> Result<Vec<[i32; 2]>> {
 /// # Errors
 /// `Error::Memory`.
 pub fn leaf_order(merge: &[[i32; 2]]) -> Result<Vec<i32>> {
-    // By cluster the number of its leaves, and from its parent on the place of the first of them. A
-    // walk down the tree is slower, as each of its steps waits for the one before.
+    // By cluster, the number of its leaves; after its parent was processed, the place of its first
+    // leaf. A walk down the tree would be slower, since each step waits for the one before.
     let mut leaves: Vec<u32> = memory::room(TREE, merge.len())?;
     for pair in merge {
         let [a, b] = pair.map(|id| if id < 0 { 1 } else { leaves[id as usize - 1] });
@@ -205,8 +205,8 @@ pub fn leaf_order(merge: &[[i32; 2]]) -> Result<Vec<i32>> {
     Ok(order)
 }
 
-/// The merges (from 1) whose branches cross in this order of the leaves, a permutation of the
-/// observations (from 1): the leaves of these clusters are not contiguous.
+/// The merges (from 1) whose branches cross in this order of the leaves, that is, whose leaves are
+/// not contiguous. `order` is a permutation of the observations (from 1).
 ///
 /// # Errors
 /// `Error::Memory`.
@@ -216,7 +216,7 @@ pub fn crossings(merge: &[[i32; 2]], order: &[i32]) -> Result<Vec<i32>> {
     for (place, &leaf) in order.iter().enumerate() {
         position[leaf as usize - 1] = place;
     }
-    // By cluster: the first and the last place of its leaves, and their number.
+    // By cluster: the first and the last place of its leaves, and the number of its leaves.
     let mut spans: Vec<(usize, usize, usize)> = memory::room(NEEDS, merge.len())?;
     for pair in merge {
         let [a, b] = pair.map(|id| match id {

@@ -1,7 +1,8 @@
-//! Digests of numbers, for telling data from other data.
+//! Digests of numbers, to recognise data.
 //!
-//! Own code, not a digest crate: knn folders store these digests, so their values must stay, and a
-//! cryptographic digest of large data takes many times as long. SHA-256 protects the files.
+//! This is own code instead of a crate: knn folders store these digests, so their values must never
+//! change, and a cryptographic digest of large data takes many times as long. SHA-256 protects the
+//! files.
 
 /// The digest of a sequence of values that ends with `values`; `before` is the digest of the values
 /// before them, 0 for none. −0 and 0 have the same digest. Not cryptographic.

@@ -1,4 +1,4 @@
-//! The distinct rows of a matrix. Zeros are equal whatever their sign.
+//! The distinct rows of a matrix. 0 equals −0.
 
 use rayon::prelude::*;
 
@@ -7,29 +7,29 @@ use crate::error::Result;
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// Rows hashed per task, between two checks of the monitor.
+/// Number of rows hashed per task, between two checks of the monitor. Only the time depends on it.
 const ROWS_AT_A_TIME: usize = 1 << 10;
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 const WHAT: &str = "finding equal rows needs";
 
 /// The distinct rows of a matrix, numbered in the order of their first rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Distinct {
-    /// Distinct row after distinct row: the rows that are equal to it, in increasing order.
+    /// For one distinct row after the other, the rows that are equal to it, in increasing order.
     rows: Vec<u32>,
-    /// By number of a distinct row: the end of its rows.
+    /// By number of a distinct row: the end of its part of `rows`.
     ends: Vec<usize>,
 }
 
 impl Distinct {
-    /// The distinct rows of row-major values without NaN. Works on the threads of the pool that it
-    /// is called from.
+    /// The distinct rows of row-major values without NaN. Works on the threads of the calling pool.
     ///
     /// Takes O(n·p + n·log n) time and O(n) memory for n rows of p values.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, `Error::Interrupt` when the monitor says stop.
+    /// `Error::Memory` if there is not enough memory, `Error::Interrupt` when the monitor says
+    /// stop.
     pub fn new(values: &[f64], columns: usize, monitor: &Monitor) -> Result<Self> {
         let row = |row: u32| &values[row as usize * columns..][..columns];
         Self::of_rows(values.len() / columns, row, monitor)
@@ -38,7 +38,7 @@ impl Distinct {
     /// As [`Distinct::new`], of `n` rows that `row` returns.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Distinct::new`].
     pub fn of_rows<'a>(
         n: usize,
         row: impl Fn(u32) -> &'a [f64] + Sync,
@@ -67,11 +67,11 @@ impl Distinct {
         Self::of_first(first)
     }
 
-    /// Given the first equal row of each row.
+    /// The distinct rows, given the first equal row of each row.
     fn of_first(mut first: Vec<u32>) -> Result<Self> {
         let n = first.len();
         let mut ends: Vec<usize> = memory::room(WHAT, n)?;
-        // In place, for a first row comes before its equal rows.
+        // This works in place, since a first row comes before its equal rows.
         for row in 0..n {
             if first[row] as usize == row {
                 first[row] = ends.len() as u32;
@@ -121,16 +121,16 @@ impl Distinct {
         (0..self.count()).map(|number| self.first(number)).collect()
     }
 
-    /// The sets of two or more equal rows, each in increasing order, by their first rows.
+    /// The sets of two or more equal rows, each in increasing order, ordered by their first rows.
     pub fn sets(&self) -> impl Iterator<Item = &[u32]> {
         let all = (0..self.count()).map(|number| self.rows(number));
         all.filter(|rows| rows.len() > 1)
     }
 
-    /// Whether searches of nearest rows gain by taking equal rows as one: where they are many, or
-    /// where more of them are equal than searches look for.
+    /// Whether searches for nearest rows are faster if equal rows are searched as one: if there are
+    /// many equal rows, or if more rows are equal than a search looks for.
     pub fn is_worthwhile(&self) -> bool {
-        /// Equal rows that fill the lists of candidates of a usual search.
+        /// Number of equal rows that fill the candidate lists of a usual search.
         const MANY_EQUAL: usize = 16;
 
         let n = self.rows.len();
@@ -139,9 +139,10 @@ impl Distinct {
     }
 }
 
-/// Finds the first equal row of each of some rows whose digests are the same, in increasing order.
+/// Finds the first equal row of each of some rows with the same digest, which are in increasing
+/// order.
 fn first_equal<'a>(row: &impl Fn(u32) -> &'a [f64], alike: &[(u64, u32)], first: &mut [u32]) {
-    // Rows of one digest are equal but for rare chance.
+    // Rows with the same digest are almost always equal.
     let mut different: Vec<u32> = Vec::new();
     for &(_, own) in alike {
         let equal = different.iter().find(|&&other| row(other) == row(own));
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
     use crate::testing::shrink::for_all;
 
-    /// The number of columns, and values, of which there are few.
+    /// A number of columns, and values of few different kinds.
     fn rows() -> impl Strategy<Value = (usize, Vec<f64>)> {
         let value = |number: i32| match number {
             0 => 0.0,

@@ -4,21 +4,21 @@ use crate::error::{Error, Result};
 use crate::matrix::RowSlices;
 use crate::observations::Observations;
 
-/// The greatest allowed magnitude of a value. Fourth powers of distances between larger values
+/// The largest accepted magnitude of a value. Fourth powers of distances between larger values
 /// could overflow (1e70⁴ = 1e280, which leaves room for the number of columns).
 const LARGEST_VALUE: f64 = 1e70;
 
 /// Checks that fourth powers of distances cannot overflow.
 ///
 /// # Errors
-/// `Error::Input` where they can.
+/// `Error::Input` if they can.
 pub fn check_magnitude(x: &Observations) -> Result<()> {
     check_largest(largest(x.values()))
 }
 
 /// The largest magnitude of a value.
 pub fn largest(values: &[f64]) -> f64 {
-    // In lanes, as each comparison would otherwise wait for the last one.
+    // In independent lanes, since each comparison would otherwise wait for the last one.
     let lanes = values.chunks(8).fold([0.0f64; 8], |mut largest, values| {
         for (largest, value) in largest.iter_mut().zip(values) {
             *largest = largest.max(value.abs());
@@ -31,7 +31,7 @@ pub fn largest(values: &[f64]) -> f64 {
 /// As [`check_magnitude`], given the largest magnitude of a value.
 ///
 /// # Errors
-/// As there.
+/// As [`check_magnitude`].
 pub fn check_largest(largest: f64) -> Result<()> {
     if largest > LARGEST_VALUE {
         return Err(Error::Input(format!(

@@ -1,4 +1,5 @@
-//! What ndarray lacks: rows as slices, fallible copies in standard layout, and columns by threads.
+//! Additions to ndarray: rows as slices, fallible copies in standard layout, and parallel
+//! transposition.
 //!
 //! Matrices are [`Array2`] in standard layout, which is row-major.
 
@@ -8,18 +9,19 @@ use rayon::prelude::*;
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// Rows per task: copying fewer is not worth a thread.
+/// Number of rows per task: copying fewer rows is not worth a thread. Only the time depends on it.
 pub const ROWS_AT_A_TIME: usize = 1 << 12;
 
-/// Rows that are transposed together: few enough to stay in cache until their last column.
+/// Number of rows that are transposed together: few enough to stay in cache until their last
+/// column. Only the time depends on it.
 const BLOCK: usize = 64;
 
-/// Says why a slice of a matrix is expected to exist.
+/// The reason why a slice of a matrix must exist, for panics.
 pub const STANDARD_LAYOUT: &str = "the matrix is in standard layout";
 
 /// A matrix in standard layout, by slices.
 pub trait RowSlices {
-    /// What the matrix has.
+    /// The type of the values.
     type Value;
 
     /// A row.
@@ -28,7 +30,7 @@ pub trait RowSlices {
     /// If there is no such row, or if the matrix is not in standard layout.
     fn row_slice(&self, row: usize) -> &[Self::Value];
 
-    /// All values, row after row.
+    /// All values, row by row.
     ///
     /// # Panics
     /// If the matrix is not in standard layout.
@@ -51,13 +53,13 @@ impl<S: Data> RowSlices for ArrayBase<S, Ix2> {
 /// A matrix of zeros.
 ///
 /// # Errors
-/// `Error::Memory` where there is not enough.
+/// `Error::Memory` if there is not enough memory.
 pub fn zeros(rows: usize, columns: usize) -> Result<Array2<f64>> {
     let values = memory::zeros(memory::OBSERVATIONS, rows * columns)?;
     Ok(of_rows(values, rows, columns))
 }
 
-/// The matrix with these values, row after row.
+/// The matrix with these values, row by row.
 fn of_rows(values: Vec<f64>, rows: usize, columns: usize) -> Array2<f64> {
     Array2::from_shape_vec((rows, columns), values).expect("there are this many values")
 }
@@ -65,7 +67,7 @@ fn of_rows(values: Vec<f64>, rows: usize, columns: usize) -> Array2<f64> {
 /// The rows of `x` in `rows`, in this order.
 ///
 /// # Errors
-/// `Error::Memory` where there is not enough.
+/// `Error::Memory` if there is not enough memory.
 pub fn take_rows(x: &Array2<f64>, rows: &[u32]) -> Result<Array2<f64>> {
     let columns = x.ncols();
     let mut values = memory::zeros(memory::OBSERVATIONS, rows.len() * columns)?;
@@ -80,8 +82,8 @@ pub fn take_rows(x: &Array2<f64>, rows: &[u32]) -> Result<Array2<f64>> {
 /// A copy of matrices with `columns` columns each, one below the other, in standard layout.
 ///
 /// # Errors
-/// `Error::Input` where a matrix has another number of columns, `Error::Memory` where there is not
-/// enough.
+/// `Error::Input` if a matrix has another number of columns, `Error::Memory` if there is not enough
+/// memory.
 pub fn stacked(parts: &[ArrayView2<f64>], columns: usize) -> Result<Array2<f64>> {
     stacked_by(parts, columns, |to, part| {
         let blocks = to.chunks_mut(BLOCK * columns.max(1)).enumerate();
@@ -89,10 +91,10 @@ pub fn stacked(parts: &[ArrayView2<f64>], columns: usize) -> Result<Array2<f64>>
     })
 }
 
-/// As [`stacked`], on the threads of the pool that it is called from.
+/// As [`stacked`], on the threads of the calling pool.
 ///
 /// # Errors
-/// As there.
+/// As [`stacked`].
 pub fn stacked_on_threads(parts: &[ArrayView2<f64>], columns: usize) -> Result<Array2<f64>> {
     stacked_by(parts, columns, |to, part| {
         to.par_chunks_mut(BLOCK * columns.max(1))
@@ -125,7 +127,7 @@ fn stacked_by(
     Ok(of_rows(values, rows, columns))
 }
 
-/// Copies a block of [`BLOCK`] rows, column after column where they are not in standard layout.
+/// Copies a block of [`BLOCK`] rows; column by column if they are not in standard layout.
 fn copy_block(to: &mut [f64], block: usize, from: &ArrayView2<f64>) {
     let columns = from.ncols();
     let rows = block * BLOCK..(block * BLOCK + to.len() / columns.max(1));
@@ -143,15 +145,15 @@ fn copy_block(to: &mut [f64], block: usize, from: &ArrayView2<f64>) {
     }
 }
 
-/// Writes values that lie row after row in column-major order, each converted by `convert`. Works
-/// on the threads of the pool that it is called from.
+/// Writes row-major values in column-major order, each converted by `convert`. Works on the threads
+/// of the calling pool.
 pub fn column_major_on_threads<T: Copy + Sync, U: Send>(
     values: &[T],
     columns: usize,
     column_major: &mut [U],
     convert: impl Fn(T) -> U + Sync,
 ) {
-    /// Columns per task: a row's values of them share a cache line.
+    /// Number of columns per task: a row's values in these columns share a cache line.
     const COLUMNS_PER_TASK: usize = 8;
 
     let rows = values.len() / columns.max(1);
@@ -193,15 +195,15 @@ pub fn bounding_box<'a>(
     (least, greatest)
 }
 
-/// The centre of values that lie row after row: by column, the median of at most 1000 evenly spaced
-/// rows, which outliers do not move.
+/// The centre of row-major values: by column, the median of at most 1000 evenly spaced rows, which
+/// outliers do not move.
 pub fn middle(values: &[f64], columns: usize) -> Vec<f64> {
     middle_of(values.chunks_exact(columns), columns)
 }
 
 /// As [`middle`], of an iterator over rows.
 pub fn middle_of<'a>(rows: impl ExactSizeIterator<Item = &'a [f64]>, columns: usize) -> Vec<f64> {
-    /// Rows of a sample, at most.
+    /// Largest number of rows in the sample.
     const ROWS: usize = 1000;
 
     let step = rows.len().div_ceil(ROWS).max(1);

@@ -1,10 +1,10 @@
 //! Host memory for data that grow with the input: a shortage is an error and does not end the
 //! process.
 //!
-//! A request made here may be refused. A refusal of any other one (small vectors, allocations of
-//! libraries) ends the process. So an allocator can keep a reserve for these, and reports a
-//! [`shortage`] when it starts to use it; then computations stop with an error at the next
-//! [`Monitor::check`](crate::Monitor::check), while the reserve lasts.
+//! A request made here may be refused. If any other request is refused (small vectors, allocations
+//! of libraries), the process ends. So an allocator can keep a reserve for these other requests,
+//! and reports a [`shortage`] when it starts to use the reserve. Then computations stop with an
+//! error at the next [`Monitor::check`](crate::Monitor::check), while the reserve lasts.
 
 pub mod account;
 mod available;
@@ -43,7 +43,7 @@ pub fn shortage() -> bool {
 /// Checks that there is no [`shortage`].
 ///
 /// # Errors
-/// `Error::Memory` where there is.
+/// `Error::Memory` if there is a shortage.
 pub fn check_shortage() -> Result<()> {
     if shortage() {
         let message = "memory ran out on the way: the system gives no more";
@@ -52,12 +52,12 @@ pub fn check_shortage() -> Result<()> {
     Ok(())
 }
 
-/// Whether the current request of this thread may be refused, so that the reserve is not for it.
+/// Whether the current request of this thread may be refused, so that it must not use the reserve.
 pub fn is_refusable() -> bool {
     REFUSABLE.get()
 }
 
-/// Marks the requests in `ask` as refusable.
+/// Marks the memory requests of `ask` as refusable.
 fn refusable<T>(ask: impl FnOnce() -> T) -> T {
     REFUSABLE.set(true);
     let answer = ask();
@@ -65,32 +65,33 @@ fn refusable<T>(ask: impl FnOnce() -> T) -> T {
     answer
 }
 
-/// Names requests for copies of observations in memory errors.
+/// The start of memory errors of copies of observations.
 pub const OBSERVATIONS: &str = "a copy of the observations needs";
 
-/// Share of a limit that requests leave free: the process, other allocators and the kernel take
-/// memory that nobody asks for here. The number is a convention; with less, a process near its
-/// limit is ended.
+/// Share of a limit that requests leave free, for memory that the process, other allocators and the
+/// kernel take without a request here. The number is a convention. If too low, a process near its
+/// limit is killed; if too high, requests are refused without need.
 const HEADROOM: f64 = 0.03;
 
-/// The least and the most bytes of headroom. The least is for R, whose garbage and byte code took
-/// up to 20 MB during calls; more than the most would waste memory of large machines.
+/// The smallest and the largest headroom, in bytes. The smallest is for R, whose garbage and byte
+/// code took up to 20 MB during calls; a larger headroom than the largest would waste memory of
+/// large machines.
 const LEAST_HEADROOM: f64 = 32e6;
 const MOST_HEADROOM: f64 = 1e9;
 
-/// Checks that there is memory for `bytes` bytes in addition to what was taken before, by the
-/// limits of the machine, its containers and jobs, and by a request. `what` names it, as in "the
-/// tree needs".
+/// Checks that there is memory for `bytes` bytes in addition to the memory taken before: by the
+/// limits of the machine, its containers and jobs, and by a request that is released at once.
+/// `what` starts the error, as in "the tree needs".
 ///
 /// # Errors
-/// `Error::Memory` with the size of the request and the memory that is left.
+/// `Error::Memory`, with the size of the request and the memory that is left.
 pub fn check(what: &str, bytes: f64) -> Result<()> {
     check_limits(what, bytes)?;
     probe::<u8>(what, bytes as usize)
 }
 
-/// Checks that the limits leave `bytes` bytes: the system may grant more, and end the process
-/// later. Small requests pass without a look until their sum is large.
+/// Checks that the limits leave `bytes` bytes, since the system may grant more and kill the process
+/// later. Small requests pass unchecked until their sum is large.
 fn check_limits(what: &str, bytes: f64) -> Result<()> {
     if !account::is_due(bytes) {
         return Ok(());
@@ -113,9 +114,9 @@ fn headroom(available: &Available) -> f64 {
     (HEADROOM * available.limit).clamp(LEAST_HEADROOM, MOST_HEADROOM)
 }
 
-/// Looks whether a limit is near because of the present call, so that it has to stop: other
-/// allocations than requests, or other processes, may have taken the memory. Returns that, and the
-/// time until the next look.
+/// Checks whether a limit is near because of the present call, so that the call has to stop:
+/// allocations without a request, or other processes, may have taken the memory. Returns whether it
+/// has to stop, and the time until the next check.
 pub fn watch() -> (bool, Duration) {
     let Some(available) = available() else {
         return (false, SELDOM);
@@ -125,16 +126,17 @@ pub fn watch() -> (bool, Duration) {
     (is_near, next.clamp(OFTEN, SELDOM))
 }
 
-/// Bytes a second that a process may grow by, for the time until the next look at the limits. A
-/// thread wrote 2 to 4 GB of new pages a second.
+/// Largest growth of a process, in bytes per second, for the time until the next check of the
+/// limits. One thread wrote 2 to 4 GB of new pages per second. If too low, memory may run out
+/// before a check.
 const FASTEST_GROWTH: f64 = 1e10;
 
-/// The least and the most time between two looks, which take 50 µs each.
+/// The shortest and the longest time between two checks, which take 50 µs each.
 const OFTEN: Duration = Duration::from_millis(5);
 const SELDOM: Duration = Duration::from_millis(500);
 
-/// Checks that there is memory for the working data of a computation, `each` bytes per observation
-/// beside the observations themselves; `what` names the computation. `each` is measured. A
+/// Checks that there is memory for the working data of a computation: `each` bytes, a measured
+/// number, per observation, in addition to the observations. `what` names the computation. So a
 /// computation without enough memory fails at once instead of late.
 ///
 /// # Errors
@@ -144,10 +146,10 @@ pub fn check_working(what: &str, observations: usize, each: usize) -> Result<()>
     check(&what, observations as f64 * each as f64)
 }
 
-/// An empty vector with room for `len` values; `what` names the request.
+/// An empty vector with room for `len` values; `what` starts the error.
 ///
 /// # Errors
-/// `Error::Memory` with the size of the request, where the system refuses it or its limits leave
+/// `Error::Memory`, with the size of the request, if the system refuses it or its limits leave
 /// less.
 pub fn room<T>(what: &str, len: usize) -> Result<Vec<T>> {
     check_shortage()?;
@@ -167,7 +169,7 @@ pub fn reserve<T>(values: &mut Vec<T>, what: &str, more: usize) -> Result<()> {
     }
     check_shortage()?;
     let room = grown::<T>(values.capacity()).max(values.len() + more);
-    // The system moves large memory without a copy of it.
+    // The system moves large memory without copying it.
     let is_moved = bytes_of::<T>(values.capacity()) >= MOVED_WITHOUT_COPY;
     let new = room - if is_moved { values.capacity() } else { 0 };
     check_limits(what, bytes_of::<T>(new))?;
@@ -175,12 +177,12 @@ pub fn reserve<T>(values: &mut Vec<T>, what: &str, more: usize) -> Result<()> {
     reserved.map_err(|_| refused::<T>(what, room))
 }
 
-/// Bytes from which glibc's `realloc` moves pages instead of their contents: 32 MiB at most, its
-/// greatest threshold for memory of its own mapping.
+/// Number of bytes from which on glibc's `realloc` moves pages instead of their contents: 32 MiB,
+/// its largest threshold for memory with its own mapping.
 const MOVED_WITHOUT_COPY: f64 = (32 << 20) as f64;
 
-/// The room of a vector that grows step by step: twice the present one, or an eighth more where it
-/// is large, since the room counts as taken before it is needed.
+/// The new capacity of a vector that grows step by step: twice the present capacity, or an eighth
+/// more if it is large, since capacity counts as taken before it is needed.
 fn grown<T>(capacity: usize) -> usize {
     if bytes_of::<T>(capacity) < MOVED_WITHOUT_COPY {
         2 * capacity
@@ -189,7 +191,7 @@ fn grown<T>(capacity: usize) -> usize {
     }
 }
 
-/// `len` zeros.
+/// A vector of `len` zeros.
 ///
 /// # Errors
 /// As [`room`].
@@ -201,7 +203,7 @@ pub fn zeros<T: Zeroable>(what: &str, len: usize) -> Result<Vec<T>> {
     zeros.map_err(|()| refused::<T>(what, len))
 }
 
-/// `len` copies of a value.
+/// A vector of `len` copies of a value.
 ///
 /// # Errors
 /// As [`room`].
@@ -246,7 +248,7 @@ pub fn copied<T: Clone>(what: &str, values: &[T]) -> Result<Vec<T>> {
 
 /// Requests room for `len` values and releases it.
 fn probe<T>(what: &str, len: usize) -> Result<()> {
-    // Without `black_box` the compiler may remove the request.
+    // Without `black_box`, the compiler may remove the request.
     room::<T>(what, len).map(|room| drop(black_box(room)))
 }
 
@@ -258,7 +260,7 @@ fn bytes_of<T>(len: usize) -> f64 {
     len as f64 * size_of::<T>() as f64
 }
 
-/// The error that the system refuses `bytes` bytes; `what` names the request.
+/// The error for a request of `bytes` bytes that the system refuses; `what` starts the error.
 pub fn too_little(what: &str, bytes: f64) -> Error {
     too_much(what, bytes, "the system does not give so much")
 }
@@ -281,7 +283,7 @@ mod tests {
         let squares = (0..999).into_par_iter().map(|i| i * i);
         let expected = squares.clone().collect::<Vec<i32>>();
         assert_eq!(collected_on_threads("all need", squares), Ok(expected));
-        // More than addresses reach.
+        // More than the address space.
         fn is_refused<T>(result: Result<T>) -> bool {
             let refused = "all need 1152921504.6 GB, but ";
             matches!(result, Err(Error::Memory(message)) if message.starts_with(refused))
@@ -290,7 +292,7 @@ mod tests {
         assert!(is_refused(zeros::<f64>("all need", 1 << 57)));
         assert!(is_refused(zeros::<[f32; 16]>("all need", 1 << 54)));
         assert!(filled("all need", 1 << 57, 1.0).is_err());
-        // More than a number of bytes can be.
+        // More than the largest number of bytes.
         assert!(zeros::<f64>("all need", usize::MAX).is_err());
         assert!(check("all need", f64::MAX).is_err());
         assert_eq!(check("all need", 1000.0), Ok(()));
@@ -313,7 +315,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn small_requests_are_summed_until_they_are_worth_a_look() {
-        // Other tests of this process take memory, too, so a look may come earlier.
+        // Other tests of this process take memory, too, so a check may come earlier.
         let held: Vec<_> = (0..3).map(|_| account::Held::new(8 << 20)).collect();
         assert!(account::is_due(1.0));
         drop(held);

@@ -6,8 +6,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// Shared between the worker, which reports finished work and checks for a stop, and the caller,
-/// which shows the progress and may request a stop.
+/// The state that the worker and the caller of a computation share. The worker reports finished
+/// work and checks for a stop; the caller shows the progress and may request a stop.
 ///
 /// Each computation counts work in its own unit (agglomeration: pairs of clusters that a full sweep
 /// compares), so that equal amounts take about equal time.
@@ -20,7 +20,7 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Requests that the worker stops at its next check.
+    /// Requests the worker to stop at its next check.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
 //! The floating-point numbers beside a number. (`f64::next_up` needs Rust 1.86.)
 
-/// Steps to the adjacent numbers of the same type. NaN stays NaN.
+/// The adjacent numbers of the same type. NaN stays NaN.
 pub trait NextFloat {
     /// The least number above; infinity stays.
     fn next_above(self) -> Self;
@@ -17,8 +17,8 @@ macro_rules! impl_next_float {
                     return self;
                 }
                 let bits = self.to_bits();
-                // The bits of positive numbers are in the order of the numbers, of negative ones
-                // in the reverse order.
+                // The bits of positive numbers are in the order of the numbers, the bits of
+                // negative numbers in the reverse order.
                 Self::from_bits(if self == 0.0 {
                     1
                 } else if self > 0.0 {

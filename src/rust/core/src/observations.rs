@@ -17,8 +17,8 @@ impl Observations {
     ///
     /// # Errors
     /// `Error::Input` when there are fewer than 2 rows or no columns, or when a value is not finite
-    /// (the first one in row order is named, counting from 1); `Error::Memory` where there is not
-    /// enough.
+    /// (the first one in row order is named, counting from 1); `Error::Memory` if there is not
+    /// enough memory.
     pub fn new(x: Array2<f64>) -> Result<Self> {
         if !x.is_standard_layout() {
             return Self::copied(x.view());
@@ -38,10 +38,10 @@ impl Observations {
         Self::new(matrix::stacked(&[x], x.ncols())?)
     }
 
-    /// As [`Observations::copied`], on the threads of the pool that it is called from.
+    /// As [`Observations::copied`], on the threads of the calling pool.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Observations::copied`].
     pub fn copied_on_threads(x: ArrayView2<f64>) -> Result<Self> {
         let x = matrix::stacked_on_threads(&[x], x.ncols())?;
         // A finite sum has finite terms.
@@ -56,7 +56,7 @@ impl Observations {
     /// The observations in `rows`, in this order.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn take_rows(&self, rows: &[u32]) -> Result<Self> {
         Ok(Self(matrix::take_rows(self, rows)?))
     }
@@ -85,7 +85,7 @@ fn check_size(x: &Array2<f64>) -> Result<()> {
     Ok(())
 }
 
-/// The error for the value at this place, counted row after row.
+/// The error for the value at this index, counted row by row.
 fn not_finite(x: &Array2<f64>, at: usize) -> Error {
     Error::Input(format!(
         "`x` has {} in row {}, column {}, clustering needs finite values",

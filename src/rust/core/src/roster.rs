@@ -15,7 +15,7 @@ pub struct Roster {
 }
 
 impl Roster {
-    /// Empty, for slots below `slots`.
+    /// An empty map for slots below `slots`.
     pub fn new(slots: usize) -> Self {
         Self {
             slots: Vec::new(),
@@ -65,12 +65,12 @@ impl Roster {
         position
     }
 
-    /// Whether there are enough gaps that closing them pays.
+    /// Whether there are enough gaps for closing them to save time.
     pub fn is_sparse(&self) -> bool {
         self.gone > 64 + self.slots.len() / 8
     }
 
-    /// Closes the gaps; returns the old position of each new one.
+    /// Closes the gaps; returns, by new position, the old position.
     pub fn compact(&mut self) -> Vec<u32> {
         let kept: Vec<u32> = (0..self.slots.len() as u32)
             .filter(|&position| self.slots[position as usize] != GONE)

@@ -5,14 +5,14 @@ use pulp::{Arch, Simd, WithSimd};
 
 /// Runs `kernel` with the widest instruction set that this processor has.
 ///
-/// `with_simd` and all that it calls must be `#[inline(always)]`: only inlined code is compiled
-/// for the chosen instruction set, and only there `mul_add` is an instruction.
+/// `with_simd` and all functions that it calls must be `#[inline(always)]`: only inlined code is
+/// compiled for the chosen instruction set, and `mul_add` is an instruction only in such code.
 #[inline]
 pub fn dispatch<K: WithSimd>(kernel: K) -> K::Output {
     Arch::new().dispatch(kernel)
 }
 
-/// Singles as whole registers; `values` is a multiple of the widest register long.
+/// Singles as whole registers. The length of `values` must be a multiple of the widest register.
 #[inline(always)]
 pub fn singles<S: Simd>(values: &[f32]) -> &[S::f32s] {
     S::as_simd_f32s(values).0
@@ -24,7 +24,7 @@ pub fn singles_mut<S: Simd>(values: &mut [f32]) -> &mut [S::f32s] {
     S::as_mut_simd_f32s(values).0
 }
 
-/// Doubles as whole registers; `values` is a multiple of the widest register long.
+/// Doubles as whole registers. The length of `values` must be a multiple of the widest register.
 #[inline(always)]
 pub fn doubles<S: Simd>(values: &[f64]) -> &[S::f64s] {
     S::as_simd_f64s(values).0

@@ -10,7 +10,7 @@ pub fn up(value: f64) -> f32 {
     (value as f32).next_above()
 }
 
-/// A single that is not above a value from 0 on, and not below 0.
+/// A single that is not above a non-negative value, and not below 0.
 pub fn down(value: f64) -> f32 {
     (value as f32).next_below().max(0.0)
 }

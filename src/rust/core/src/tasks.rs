@@ -8,9 +8,9 @@ use rayon::prelude::*;
 
 use crate::error::Result;
 
-/// Runs tasks, in about their order, on the threads of the rayon pool that it is called in. Each
-/// thread takes the next task when it has finished the last one, and has its own state; `states`
-/// should have one per thread.
+/// Runs tasks, approximately in order, on the threads of the calling rayon pool. Each thread takes
+/// the next task when it has finished the last one, and has its own state; `states` should have one
+/// state per thread.
 ///
 /// # Errors
 /// The first error of a task.
@@ -34,7 +34,7 @@ pub fn share<T: Send, S: Send>(
     })
 }
 
-/// Waits for a thread and returns its result; a panic of the thread goes on in this one.
+/// Waits for a thread and returns its result; a panic of the thread continues in the calling one.
 pub fn join<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
 }

@@ -1,4 +1,4 @@
-//! What the tests share.
+//! Shared helpers of tests.
 
 mod failing;
 
@@ -16,19 +16,20 @@ use crate::Observations;
 /// A small generator of random numbers (xorshift64*), so that every failure repeats.
 pub struct Random(pub u64);
 
-/// The variable of the environment with the seed of random tests. Proptest reads it by itself.
+/// The environment variable with the seed of random tests. Proptest reads it by itself.
 const SEED: &str = "PROPTEST_RNG_SEED";
 
 impl Random {
-    /// For a test of a claim that holds for any data: the same numbers in every run, and others for
-    /// each seed in the environment. `own` keeps two tests apart; it is not 0.
+    /// A generator for tests of claims that hold for any data: it gives the same numbers in every
+    /// run, and other numbers for each seed in the environment. `own` distinguishes tests; it must
+    /// not be 0.
     pub fn of(own: u64) -> Self {
         let given = std::env::var(SEED).map_or(0, |seed| {
             let seed: Result<u64, _> = seed.parse();
             seed.unwrap_or_else(|_| panic!("{SEED} is not a whole number"))
         });
-        // An odd factor, so that no two seeds give the same numbers, and 0 gives those of every
-        // run.
+        // The factor is odd, so that no two seeds give the same numbers; seed 0 gives the numbers
+        // of a run without a seed.
         let mixed = own ^ given.wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Self(if mixed == 0 { own } else { mixed })
     }
@@ -53,17 +54,17 @@ impl Random {
     }
 }
 
-/// A matrix of these values, row after row.
+/// A matrix of these values, row by row.
 pub fn array(values: Vec<f64>, rows: usize, columns: usize) -> Array2<f64> {
     Array2::from_shape_vec((rows, columns), values).expect("there are this many values")
 }
 
-/// As [`array`], checked.
+/// As [`array`], but checked.
 pub fn observations(values: Vec<f64>, rows: usize, columns: usize) -> Observations {
     Observations::new(array(values, rows, columns)).expect("the values are finite")
 }
 
-/// Sorts of data.
+/// Kinds of data.
 #[derive(Debug, Clone, Copy)]
 pub enum Data {
     Plain,
@@ -76,7 +77,7 @@ pub enum Data {
     Huge,
     Offset,
     Outliers,
-    /// Some rows equal to each other, in zeros of both signs.
+    /// Some rows are equal, with zeros of both signs.
     ZeroInflated,
     Counts,
     AllEqual,
@@ -85,7 +86,7 @@ pub enum Data {
     HeavyTails,
     /// Tight groups far apart.
     Islands,
-    /// Different rows at distances that underflow to 0 or that sums of distances lose.
+    /// Different rows at distances that underflow to 0, or that vanish in sums of distances.
     Minute,
     /// Squares leave the range of single precision.
     Astronomic,
@@ -213,7 +214,7 @@ pub fn correlations() -> Vec<Metric> {
         .collect()
 }
 
-/// Values of several kinds, a share of which are holes of `holes`.
+/// Values of several kinds; a share of them is replaced by values of `holes`.
 pub fn values(random: &mut Random, size: usize, holes: &[f64]) -> Vec<f64> {
     let kind = random.below(4);
     (0..size)
@@ -228,7 +229,7 @@ pub fn values(random: &mut Random, size: usize, holes: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Points of many sorts, those that single precision can hardly tell apart among them.
+/// Points of many kinds, among them points that single precision can hardly separate.
 pub fn cloud(random: &mut Random, n: usize, p: usize) -> Observations {
     let sort = random.below(DATA.len() + 4);
     if sort < DATA.len() {
@@ -236,7 +237,7 @@ pub fn cloud(random: &mut Random, n: usize, p: usize) -> Observations {
     }
     let mut values: Vec<f64> = match sort - DATA.len() {
         0 => (0..n * p).map(|_| random.below(3) as f64).collect(),
-        // Of all magnitudes, also those whose squares or even differences overflow.
+        // Values of all magnitudes, also values whose squares or even differences overflow.
         1 => (0..n * p)
             .map(|_| random.normal() * 2f64.powi(random.below(2040) as i32 - 1020))
             .collect(),
@@ -252,7 +253,7 @@ pub fn cloud(random: &mut Random, n: usize, p: usize) -> Observations {
     observations(values, n, p)
 }
 
-/// What a sweep adds up, one after the other and without fused operations.
+/// The sum that a sweep accumulates, computed sequentially and without fused operations.
 pub fn sum(sums: RowSum, a: &[f32], b: &[f32]) -> f32 {
     let pairs = a.iter().zip(b);
     match sums {

@@ -1,4 +1,4 @@
-//! Repeats the inputs in fuzz/corpus: examples, and all that once made a fuzz target fail.
+//! Repeats the inputs in fuzz/corpus: examples, and all inputs that once made a fuzz target fail.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ fn repeat(target: &str, check: fn(&[u8])) {
     let mut count = 0;
     for file in files {
         let file = file.unwrap().path();
-        // Shown where a check fails.
+        // Shown if a check fails.
         println!("{}", file.display());
         check(&fs::read(&file).unwrap());
         count += 1;

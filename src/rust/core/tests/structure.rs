@@ -1,9 +1,9 @@
-//! Modules import from below only: the files of a crate import each other in no circle, and a crate
-//! knows only those below it.
+//! Tests that modules import from below only: the imports among the files of a crate form no cycle,
+//! and a crate uses only crates below it.
 //!
 //! A path names the deepest module on it, and so the file of that module; a name that a `mod.rs`
-//! re-exports is one of the `mod.rs`. Declaring a module, and re-exporting from it, is no import.
-//! Code for tests does not count.
+//! re-exports belongs to the `mod.rs`. Declaring a module, and re-exporting from it, does not count
+//! as an import. Code for tests does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -16,13 +16,13 @@ type Module = Vec<String>;
 
 /// A file and the modules in it.
 struct File {
-    /// From the crate's folder of sources.
+    /// The path from the crate's folder of sources.
     name: String,
     module: Module,
     syntax: syn::File,
 }
 
-/// The files of the crate in this folder of sources, without those of tests.
+/// The files of the crate in this folder of sources, without files of tests.
 fn files(sources: &Path) -> Vec<File> {
     let mut files = Vec::new();
     let mut open = vec![(sources.join("lib.rs"), Vec::new())];
@@ -49,7 +49,7 @@ fn files(sources: &Path) -> Vec<File> {
     files
 }
 
-/// A module that is in a file of its own, unless it is for tests.
+/// The module that an item declares, if the module has its own file and is not for tests.
 fn declared(item: &Item) -> Option<&ItemMod> {
     match item {
         Item::Mod(child) if child.content.is_none() && !is_for_tests(&child.attrs) => Some(child),
@@ -78,16 +78,16 @@ fn is_for_tests(attributes: &[Attribute]) -> bool {
     })
 }
 
-/// Collects the modules, or what is in them, that a file names.
+/// Collects the modules and items that a file names.
 struct Imports<'a> {
     modules: &'a BTreeMap<Module, usize>,
-    /// Where the visit is.
+    /// The module that is being visited.
     inside: Module,
     found: BTreeSet<Module>,
 }
 
 impl Imports<'_> {
-    /// Takes a path in, if it is one into this crate.
+    /// Records a path if it leads into this crate.
     fn take(&mut self, path: &[String]) {
         let absolute = match path[0].as_str() {
             "crate" => path[1..].to_vec(),
@@ -111,7 +111,7 @@ impl Imports<'_> {
         self.found.insert(absolute);
     }
 
-    /// Takes in all paths of a `use`.
+    /// Records all paths of a `use`.
     fn take_tree(&mut self, mut path: Vec<String>, tree: &UseTree) {
         match tree {
             UseTree::Path(next) => {
@@ -211,7 +211,7 @@ fn imports(files: &[File]) -> Vec<BTreeSet<usize>> {
     files.iter().enumerate().map(of_file).collect()
 }
 
-/// The sets of files that all reach each other.
+/// The cycles: sets of files that all reach each other.
 fn circles(imports: &[BTreeSet<usize>]) -> BTreeSet<BTreeSet<usize>> {
     let reached_from = |start: usize| {
         let mut reached = BTreeSet::new();
@@ -234,7 +234,7 @@ fn circles(imports: &[BTreeSet<usize>]) -> BTreeSet<BTreeSet<usize>> {
     circles.filter(|circle| !circle.is_empty()).collect()
 }
 
-/// The folders of all crates, from that of the workspace, and the crates that each may know.
+/// The folders of all crates, from the workspace's folder, and the crates that each may use.
 const CRATES: [(&str, &[&str]); 5] = [
     ("core", &[]),
     ("cuda", &["gmhclust-core"]),
@@ -252,7 +252,7 @@ fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// The circles of the crate in this folder: what imports what.
+/// The cycles of the crate in this folder: which file imports which.
 fn circles_of(folder: &str) -> Vec<String> {
     let sources = workspace().join(folder).join("src");
     let files = files(&sources);
@@ -349,7 +349,7 @@ fn dependencies_are_seen_in_every_section() {
     assert!(known(&manifest(features)).is_empty());
 }
 
-/// All Rust sources in a folder, those of tests included.
+/// All Rust sources in a folder, including tests.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut open = vec![folder.to_owned()];
     let mut found = Vec::new();
@@ -374,7 +374,7 @@ fn no_crate_includes_the_sources_of_another() {
     });
     let all: Vec<PathBuf> = folders.flat_map(|folder| sources(&folder)).collect();
     assert!(all.len() > 100, "{} sources", all.len());
-    // The fuzz targets, a workspace of their own, are repeated by a test.
+    // The fuzz targets are a separate workspace, and this test includes them.
     let all = all.iter().filter(|path| !path.ends_with("tests/fuzz.rs"));
     // Written so that this file has neither.
     let ways = [concat!("#[", "path"), concat!("include", "!(")];
@@ -385,7 +385,7 @@ fn no_crate_includes_the_sources_of_another() {
     }
 }
 
-/// A file of a crate that is none.
+/// A file of an imaginary crate.
 fn file(name: &str, text: &str) -> File {
     let module = name.trim_end_matches(".rs").trim_end_matches("/mod");
     let segments = module.split('/').filter(|segment| *segment != "lib");

@@ -17,12 +17,12 @@ fn main() -> Result<()> {
     let (n, p): (usize, usize) = (n.parse()?, p.parse()?);
     let metric = Metric::new("METRIC", metric, 3.0, false, ZeroOverZero::Omitted)?;
     let device = common::open(name, threads.parse()?, None)?;
-    // The fractional parts of multiples of the golden ratio: spread out, and none the same.
+    // The fractional parts of multiples of the golden ratio: evenly spread and all different.
     let x = Array2::from_shape_fn((n, p), |(i, j)| {
         ((i * p + j) as f64 * 0.618_033_988_749_895).fract()
     });
     let pairs = Pairs::within(n);
-    // Ones, not zeros, so that the memory is there before the clock starts.
+    // Ones, not zeros, so that the system provides the memory before the clock starts.
     let mut out = vec![1.0; pairs.count()];
 
     let title = format!("{n} x {p} {metric:?} {name}, first distance");

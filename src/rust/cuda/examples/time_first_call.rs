@@ -1,10 +1,10 @@
-//! Times the first use of a GPU by a process, without R, and later uses beside it:
-//! `cargo run --release -p gmhclust-cuda --example time_first_call ...`, with `parts [DEVICE]` for
-//! each part by itself, or `whole N P [DEVICE,...]` for a clustering of N seeded points in P
-//! columns, by all devices where none is named.
+//! Times the first use of a GPU by a process, without R, and later uses for comparison: `cargo run
+//! --release -p gmhclust-cuda --example time_first_call ...`, with `parts [DEVICE]` for each part
+//! by itself, or `whole N P [DEVICE,...]` for a clustering of N seeded points in P columns, by all
+//! devices if none is named.
 //!
-//! A driver keeps what it has compiled in a cache. With `CUDA_CACHE_DISABLE=1` in the environment,
-//! the times are those of a machine that has not used these kernels before.
+//! A driver caches the kernels that it has compiled. With `CUDA_CACHE_DISABLE=1` in the
+//! environment, it compiles them as on a machine that has not used these kernels before.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use gmhclust_cuda::{devices, startup, Cuda, Handover};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-/// Threads of the CPU.
+/// Number of CPU threads.
 const THREADS: usize = 4;
 
-/// Calls, of which the first is the one that matters.
+/// Number of calls; the first one is of interest.
 const CALLS: usize = 3;
 
 fn main() -> Result<()> {
@@ -60,7 +60,7 @@ fn parts(device: usize) -> Result<()> {
     calls(&data(20_000, 14), &cuda)
 }
 
-/// What the driver does by itself.
+/// Times the parts of the first use that are the driver's.
 fn driver_parts(device: usize) -> Result<()> {
     for part in ["library loaded", "library loaded again"] {
         // SAFETY: only loads the driver's library.
@@ -81,7 +81,7 @@ fn driver_parts(device: usize) -> Result<()> {
     Ok(())
 }
 
-/// The first memory of each kind, and more of it.
+/// Times the first allocation of each kind of memory, and further ones.
 fn memory_parts(device: usize) -> Result<()> {
     let context = CudaContext::new(device)?;
     let stream = timed("stream made", || Ok(context.new_stream()?))?;

@@ -1,6 +1,6 @@
-//! Times k-means of seeded points in clusters, without R, and its parts:
-//! `cargo run --release -p gmhclust-cuda --example time_kmeans N P K ITERATIONS THREADS [DEVICE
-//! [DEVICES]]`. DEVICES is how many, all by default.
+//! Times k-means of seeded points in clusters, without R, and its parts: `cargo run --release -p
+//! gmhclust-cuda --example time_kmeans N P K ITERATIONS THREADS [DEVICE [DEVICES]]`. DEVICES is the
+//! number of devices, all by default.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn main() -> Result<()> {
     let name = arguments.get(5).map_or("cpu", String::as_str);
     let devices: Option<Vec<usize>> = arguments.get(6).map(|_| (0..number(6)).collect());
     let mut random = Random(42);
-    // Column after column, as R has them: rows in one of 20 clusters.
+    // Column by column, as in R: each row is in one of 20 clusters.
     let islands: Vec<f64> = (0..n)
         .map(|_| 3.0 * (1.0 + (20.0 * random.uniform()).floor()))
         .collect();

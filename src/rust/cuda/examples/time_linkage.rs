@@ -1,6 +1,6 @@
-//! Times linkage of random points through the matrix of their distances, without R:
-//! `cargo run --release -p gmhclust-cuda --example time_linkage N P METRIC LINKAGE PRECISION DEVICE
-//! THREADS`, where METRIC may be `given` for Euclidean distances that are there before.
+//! Times linkage of random points with the matrix of their distances, without R: `cargo run
+//! --release -p gmhclust-cuda --example time_linkage N P METRIC LINKAGE PRECISION DEVICE THREADS`,
+//! where METRIC may be `given` for Euclidean distances that are computed before.
 
 mod common;
 

@@ -1,8 +1,8 @@
-//! Times the clustering of a seeded mixture of ellipses, without R:
-//! `cargo run --release -p gmhclust-cuda --example time_mahalanobis N P KIND cmd|fmd DEVICE THREADS
-//! [APRIORI]`, with the threshold at 1% of N and, where given, APRIORI components taken as apriori
-//! clusters. A FILE in place of N holds the observations, and P is not used: doubles of this
-//! machine, the number of rows, that of columns, then the rows.
+//! Times the clustering of a seeded mixture of ellipses, without R: `cargo run --release -p
+//! gmhclust-cuda --example time_mahalanobis N P KIND cmd|fmd DEVICE THREADS [APRIORI]`, with the
+//! threshold at 1% of N and, if given, APRIORI components as apriori clusters. A FILE in place of N
+//! holds the observations, and P is not used: doubles in the byte order of this machine: the number
+//! of rows, the number of columns, then the rows.
 
 mod common;
 
@@ -17,8 +17,8 @@ fn normal(random: &mut Random) -> f64 {
     radius * (2.0 * std::f64::consts::PI * random.uniform()).cos()
 }
 
-/// `n` points in `p` dimensions from `components` normal distributions of random shape and, where
-/// `equal` is false, random weight; and the component of each.
+/// `n` points in `p` dimensions from `components` normal distributions of random shape and, unless
+/// `equal`, random weight; and the component of each point.
 fn mixture(n: usize, p: usize, components: usize, equal: bool) -> (Observations, Vec<u32>) {
     let mut random = Random(42);
     let shapes: Vec<(Vec<f64>, Vec<f64>)> = (0..components)
@@ -97,7 +97,7 @@ fn main() -> Result<()> {
     );
     let mut device = None;
     common::time(&title, |clock| {
-        // Once: the first run has the time of a device that was not used before.
+        // The device is opened once, so that the first run is the first use of the device.
         if device.is_none() {
             device = Some(common::open(&arguments[4], number(5), None)?);
         }

@@ -1,11 +1,9 @@
-//! Times searches among seeded points, without R:
-//! `cargo run --release -p gmhclust-cuda --example time_neighbours N P METRIC K THREADS [DEVICE
-//! [DATA
-//! [DEVICES]]]`, with `tree` for K to make the minimum spanning tree, or `ward`, `centroid` or
-//! `median` for these linkages. DATA is `clusters`, or `profiles` that follow a
-//! few common patterns, with noise of their own. DEVICES is how many, all by
-//! default. The environment variable GMHCLUST_DEVICE_MEMORY caps what a search
-//! takes of a device's memory, in bytes.
+//! Times searches among seeded points, without R: `cargo run --release -p gmhclust-cuda --example
+//! time_neighbours N P METRIC K THREADS [DEVICE [DATA [DEVICES]]]`, with `tree` for K to make the
+//! minimum spanning tree, or `ward`, `centroid` or `median` for these linkages. DATA is `clusters`,
+//! or `profiles` that follow a few common patterns, with noise of their own. DEVICES is the number
+//! of devices, all by default. The environment variable GMHCLUST_DEVICE_MEMORY limits the bytes of
+//! a device's memory that a search takes.
 
 mod common;
 
@@ -17,7 +15,7 @@ use gmhclust_core::testing::Random;
 use gmhclust_core::{knn, matrix, Monitor, Observations};
 use ndarray::{Array2, ArrayView2, ShapeBuilder};
 
-/// About normal numbers.
+/// Approximately normal numbers.
 fn normal(random: &mut Random) -> f64 {
     ((0..4).map(|_| random.uniform()).sum::<f64>() - 2.0) * 3f64.sqrt()
 }
@@ -66,7 +64,7 @@ fn main() -> Result<()> {
     let devices: Option<Vec<usize>> = arguments.get(7).map(|_| (0..number(7)).collect());
     let name = arguments.get(5).map_or("cpu", String::as_str);
     let device = common::open(name, threads, devices.as_deref())?;
-    // As R has it.
+    // Column by column, as in R.
     let mut by_column = vec![0.0; values.len()];
     matrix::column_major_on_threads(&values, p, &mut by_column, |value| value);
     let x = Observations::new(Array2::from_shape_vec((n, p), values)?)?;

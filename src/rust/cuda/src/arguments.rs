@@ -1,9 +1,9 @@
-//! The arguments of kernels: structs that have a counterpart, field by field, in a header of
-//! `kernels`, with addresses on the device where that has pointers.
+//! The arguments of kernels: structs with a counterpart, field by field, in a header of `kernels`.
+//! Where the header has a pointer, the struct has an address on the device.
 //!
-//! A struct that is declared with [`arguments`] has its layout, which [`check`] compares with the
-//! layout that a C++ compiler gives it by the header; each module that launches kernels has a test
-//! for its own.
+//! [`arguments`] declares such a struct, with a description of its layout. [`check`] compares this
+//! layout with the layout that a C++ compiler makes from the header; each module that launches
+//! kernels has a test for its own structs.
 
 /// Declares structs that kernels take as arguments.
 macro_rules! arguments {
@@ -42,8 +42,8 @@ macro_rules! arguments {
 }
 pub(crate) use arguments;
 
-/// Declares a struct of as many values of one type, with a name for each. It may be part of a
-/// struct of arguments, whose counterpart has the fields themselves.
+/// Declares a struct of named values of one type. It may be a field of a struct of arguments; the
+/// counterpart of that struct then has the values as fields.
 macro_rules! named_values {
     ($(#[$attribute:meta])* $visibility:vis struct $name:ident {
         $($(#[$field_attribute:meta])* $field:ident,)*
@@ -55,15 +55,15 @@ macro_rules! named_values {
             $($(#[$field_attribute])* $visibility $field: T,)*
         }
 
-        // Not every struct needs all of them.
+        // Not every struct needs all methods.
         #[allow(dead_code)]
         impl<T> $name<T> {
-            /// Applies `make` to each of them.
+            /// Applies `make` to each value.
             $visibility fn map<U>(&self, mut make: impl FnMut(&T) -> U) -> $name<U> {
                 $name { $($field: make(&self.$field),)* }
             }
 
-            /// The same, as far as it succeeds.
+            /// Applies `make` to each value, until it fails.
             $visibility fn try_map<U, E>(
                 &self,
                 mut make: impl FnMut(&T) -> std::result::Result<U, E>,
@@ -71,7 +71,7 @@ macro_rules! named_values {
                 Ok($name { $($field: make(&self.$field)?,)* })
             }
 
-            /// All of them, in order.
+            /// All values, in order.
             $visibility fn values(&self) -> impl Iterator<Item = &T> {
                 [$(&self.$field),*].into_iter()
             }
@@ -91,7 +91,7 @@ macro_rules! named_values {
 }
 pub(crate) use named_values;
 
-/// Constants by their names, for [`check`].
+/// Lists constants with their names, for [`check`].
 #[cfg(test)]
 macro_rules! constants {
     ($($name:ident),* $(,)?) => {
@@ -101,19 +101,19 @@ macro_rules! constants {
 #[cfg(test)]
 pub(crate) use constants;
 
-/// A struct as Rust lays it out.
+/// The layout of a struct in Rust.
 #[cfg(test)]
 pub struct StructLayout {
     pub name: &'static str,
     pub size: usize,
     pub alignment: usize,
-    /// Names, offsets and sizes.
+    /// The name, offset and size of each field.
     pub fields: Vec<(&'static str, usize, usize)>,
 }
 
 #[cfg(test)]
 impl StructLayout {
-    /// With the fields of a part in place of it.
+    /// Replaces the field `part` by its own fields.
     pub fn with_fields_of(mut self, part: &str, fields: &[(&'static str, usize, usize)]) -> Self {
         let at = self.fields.iter().position(|field| field.0 == part);
         let at = at.unwrap_or_else(|| panic!("struct {} has no field {part}", self.name));
@@ -126,7 +126,7 @@ impl StructLayout {
     }
 }
 
-/// Compares structs and constants with those of a header, as the system's C++ compiler has them.
+/// Compares structs and constants with a header, as compiled by the system's C++ compiler.
 #[cfg(test)]
 pub fn check(
     header: &str,
@@ -152,7 +152,7 @@ pub fn check(
         fields,
     } in structs
     {
-        // Does not compile where the header has more or fewer fields.
+        // Does not compile if the header has more or fewer fields.
         let all: Vec<String> = (0..fields.len()).map(|i| format!("field{i}")).collect();
         writeln!(
             bindings,
@@ -176,7 +176,7 @@ pub fn check(
     );
     let library = crate::host::compile(&source, definitions);
     let mut found = vec![u64::MAX; expected.len()];
-    // SAFETY: declared so in the source above, which writes as many numbers.
+    // SAFETY: declared so in the source above, which writes this number of values.
     unsafe {
         let layout = library
             .get::<unsafe extern "C" fn(*mut u64)>(b"host_layout")

@@ -2,8 +2,8 @@
 
 use gmhclust_core::error::{Error, Result};
 
-/// The environment variable with the most bytes of a device's memory that a search for neighbours
-/// may take.
+/// The environment variable that limits the bytes of device memory that a search for neighbours may
+/// take.
 const MEMORY: &str = "GMHCLUST_DEVICE_MEMORY";
 
 pub fn memory_from_environment() -> Result<Option<usize>> {
@@ -13,7 +13,7 @@ pub fn memory_from_environment() -> Result<Option<usize>> {
     }
 }
 
-/// Bytes, as a number in R's notation; `None` for an empty string.
+/// The number of bytes in `value`, in R's notation for numbers; `None` for an empty string.
 fn parse_memory(value: &str) -> Result<Option<usize>> {
     if value.is_empty() {
         return Ok(None);

@@ -1,5 +1,5 @@
-//! The nearest-neighbour chain ([`gmhclust_core::linkage::chain`]) on a CUDA device: one kernel
-//! makes many steps, on all multiprocessors; kernels/dissimilarities.cu says how.
+//! The nearest-neighbour chain ([`gmhclust_core::linkage::chain`]) on a CUDA device: one launch
+//! makes many steps, on all multiprocessors. kernels/dissimilarities.cu describes the algorithm.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use gmhclust_core::linkage::lance_williams::Recurrence;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
-/// Threads of a block, as in dissimilarities.cu.
+/// Number of threads of a block, as in dissimilarities.cu.
 const CHAIN_THREADS: u32 = 512;
 
-/// Steps of a launch: a fraction of a second. With more, an interrupt would have to wait. Tests
-/// need several launches on small data.
+/// Number of steps of a launch, which takes a fraction of a second. If larger, an interrupt is
+/// answered late. The number is small in tests, so that small data take several launches.
 const STEPS: u32 = if cfg!(test) { 50 } else { 1 << 14 };
 
 arguments! {
@@ -41,15 +41,15 @@ arguments! {
     }
 }
 
-/// The merges of all clusters to one, given the address of their condensed dissimilarities, and
-/// their sizes. Overwrites the dissimilarities.
+/// The merges of all clusters to one, given the device address of their condensed dissimilarities,
+/// and their sizes. Overwrites the dissimilarities.
 ///
 /// # Errors
 /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
 ///
 /// # Safety
-/// `kernel` is that of dissimilarities.cu, for how the dissimilarities are stored; and these are
-/// what the address says.
+/// `kernel` is the kernel of dissimilarities.cu for the stored type of the dissimilarities, and
+/// `values` is their address.
 pub unsafe fn merges(
     device: &Device,
     stream: &Arc<CudaStream>,
@@ -66,7 +66,7 @@ pub unsafe fn merges(
         monitor.check()?;
         // SAFETY: as the caller says.
         let now = unsafe { chain.advance(stream, kernel, values, recurrence) }.map_err(failed)?;
-        // Each merge updates the dissimilarities of all clusters that are left.
+        // Each merge updates the dissimilarities of all remaining clusters.
         monitor.advance(
             (done..now)
                 .map(|merge| (sizes.len() - 1 - merge) as u64)
@@ -77,7 +77,7 @@ pub unsafe fn merges(
     chain.merges(stream).map_err(failed)
 }
 
-/// The kernel's memory.
+/// The state of the chain in device memory.
 struct Chain {
     blocks: u32,
     clusters: u32,
@@ -88,7 +88,7 @@ struct Chain {
     nearest_slots: CudaSlice<u32>,
     merged: CudaSlice<u32>,
     heights: CudaSlice<f64>,
-    /// Blocks at the barrier, the length of the chain, and the number of merges done.
+    /// Three numbers: the blocks at the barrier, the length of the chain, and the merges done.
     state: CudaSlice<u32>,
 }
 
@@ -115,7 +115,7 @@ impl Chain {
         Ok(chain)
     }
 
-    /// Makes some steps; returns the number of merges done so far.
+    /// Makes the steps of one launch; returns the number of merges done so far.
     ///
     /// # Safety
     /// As [`merges`].
@@ -149,8 +149,8 @@ impl Chain {
             block_dim: (CHAIN_THREADS, 1, 1),
             shared_mem_bytes: 0,
         };
-        // SAFETY: the argument is as declared in dissimilarities.cu, and what it names has the
-        // sizes that it says and lives until the stream is synchronized below.
+        // SAFETY: the argument is as declared in dissimilarities.cu; its arrays have the declared
+        // sizes and live until the stream is synchronized below.
         unsafe {
             stream
                 .launch_builder(kernel)

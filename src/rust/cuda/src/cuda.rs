@@ -21,22 +21,23 @@ use crate::handover::Handover;
 use crate::neighbours::CudaNeighbours;
 use crate::{dissimilarities, distances, kmeans};
 
-/// One or more CUDA devices, and the CPU beside them.
+/// One or more CUDA devices, and the CPU that works with them.
 pub struct Cuda {
     devices: Vec<Arc<Device>>,
-    /// Does the host's part of the work, and all that the devices cannot do.
+    /// The CPU: does the host's part of the work, and all work that the devices cannot do.
     cpu: Arc<Cpu>,
     handover: Handover,
-    /// Most bytes of a device's memory that a search for neighbours may take; all where `None`.
+    /// Largest number of bytes of a device's memory that a search for neighbours may take; `None`
+    /// for no limit.
     memory: Option<usize>,
 }
 
 impl Cuda {
-    /// With the devices of these numbers, or all usable ones where `chosen` is `None`.
+    /// Opens the devices with these numbers, or all usable devices if `chosen` is `None`.
     ///
     /// # Errors
-    /// `Error::Device` where one of the devices cannot be used, or there is none; `Error::Input`
-    /// where `GMHCLUST_DEVICE_MEMORY` is no number of bytes.
+    /// `Error::Device` if one of the chosen devices cannot be used, or if there is none;
+    /// `Error::Input` if `GMHCLUST_DEVICE_MEMORY` is no number of bytes.
     pub fn new(chosen: Option<&[usize]>, cpu: Arc<Cpu>, handover: Handover) -> Result<Self> {
         let devices = match chosen {
             Some(chosen) => Device::shared_each(chosen)
@@ -47,8 +48,7 @@ impl Cuda {
         Self::on(devices, cpu, handover)
     }
 
-    /// With the first usable device. The others are not opened, which takes time and memory of
-    /// each.
+    /// Opens the first usable device only: opening a device takes time, and memory of the device.
     ///
     /// # Errors
     /// As [`Cuda::new`].
@@ -72,13 +72,13 @@ impl Cuda {
         })
     }
 
-    /// The same, merging no problem as a whole in a thread block.
+    /// This device, but without merging problems in thread blocks.
     pub fn without_blocks(mut self) -> Self {
         self.handover.block_problems = usize::MAX;
         self
     }
 
-    /// The same, with searches for neighbours that take at most `bytes` of a device's memory.
+    /// This device, with searches for neighbours that take at most `bytes` of a device's memory.
     pub fn with_memory(mut self, bytes: usize) -> Self {
         self.memory = Some(bytes);
         self
@@ -95,8 +95,8 @@ fn numbers() -> Result<Vec<usize>> {
     Ok((0..device::count()?).collect())
 }
 
-/// The devices that were opened. Where all failed, the error of the first; other errors than those
-/// of a device always count.
+/// The devices that could be opened. If none could, returns the error of the first. An error other
+/// than `Error::Device` is always returned.
 fn usable<D>(opened: Vec<Result<D>>) -> Result<Vec<D>> {
     let mut usable = Vec::new();
     let mut first_error = None;
@@ -113,7 +113,7 @@ fn usable<D>(opened: Vec<Result<D>>) -> Result<Vec<D>> {
     }
 }
 
-/// As [`usable`], the first of them only; those after it are not opened.
+/// As [`usable`], but only the first usable device; the devices after it are not opened.
 fn first_usable<D>(opened: impl Iterator<Item = Result<D>>) -> Result<Vec<D>> {
     let mut tried = Vec::new();
     for opened in opened {
@@ -135,7 +135,7 @@ impl gmhclust_core::Device for Cuda {
         &self.cpu
     }
 
-    /// After the failure of a device, has the devices opened afresh at their next use. Other errors
+    /// After the failure of a device, makes the next use open the devices again. Other errors
     /// change nothing.
     fn failed(&self, error: &Error) {
         for device in &self.devices {

@@ -1,4 +1,4 @@
-//! CUDA devices: which there are, which can be used, and the kernels loaded on one.
+//! CUDA devices: lists them, opens them, and loads kernels on them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -16,7 +16,7 @@ use gmhclust_core::tasks::join;
 /// The oldest compute capability that the kernels are compiled for.
 const OLDEST: (i32, i32) = (7, 0);
 
-/// The oldest CUDA version whose drivers take the kernels' PTX.
+/// The oldest CUDA version whose drivers accept the kernels' PTX, as 1000·major + 10·minor.
 const OLDEST_DRIVER: i32 = 12_040;
 
 /// The driver's library, by its usual name.
@@ -29,7 +29,7 @@ const LIBRARY: &str = if cfg!(windows) {
 /// The result of a call of the driver.
 pub type DriverResult<T> = std::result::Result<T, DriverError>;
 
-/// A device, and why it cannot be used, if so.
+/// A device, and the reason if it cannot be used.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceInfo {
     /// Its number, from 0.
@@ -37,20 +37,20 @@ pub struct DeviceInfo {
     pub name: String,
     /// Compute capability, major and minor.
     pub capability: (i32, i32),
-    /// Memory in bytes; free memory is `None` where the device could not be opened.
+    /// Memory in bytes; free memory is `None` if the device could not be opened.
     pub total_memory: usize,
     pub free_memory: Option<usize>,
     /// The CUDA version that the driver supports, as 1000·major + 10·minor.
     pub driver: i32,
-    /// Why the device cannot be used.
+    /// The reason why the device cannot be used, if any.
     pub problem: Option<String>,
 }
 
-/// All CUDA devices of this machine. Opens those that this process has not open, to ask for their
-/// free memory, and closes them again, which takes time.
+/// All CUDA devices of this machine. To read their free memory, opens the devices that this process
+/// does not have open, and closes them again, which takes time.
 ///
 /// # Errors
-/// `Error::Device` where there is no CUDA driver, or it does not work.
+/// `Error::Device` if there is no CUDA driver, or if it does not work.
 pub fn devices() -> Result<Vec<DeviceInfo>> {
     let mut all = described()?;
     for info in &mut all {
@@ -72,17 +72,18 @@ pub fn count() -> Result<usize> {
     })
 }
 
-/// As [`devices`], without opening any: neither free memory nor problems with opening.
+/// As [`devices`], without opening any device, so without free memory and without problems in
+/// opening.
 fn described() -> Result<Vec<DeviceInfo>> {
     let count = count()?;
     guarded(|| (0..count).map(describe).collect())
 }
 
-/// Runs `body` where a CUDA driver can be loaded. A driver that lacks a function makes cudarc
-/// panic; here that becomes an error.
+/// Runs `body` if a CUDA driver can be loaded. A driver that lacks a function makes cudarc panic;
+/// this function turns the panic into an error.
 fn guarded<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
-    // cudarc looks whether the library is there by loading it and unloads it again, which this
-    // prevents: loading takes time.
+    // cudarc loads the library to check that it exists, and unloads it again. Keeping it loaded
+    // saves the time to load it again.
     static KEPT: OnceLock<Option<sys::Lib>> = OnceLock::new();
     let guarded = || {
         // SAFETY: only tries to load the driver's library and its functions.
@@ -150,8 +151,8 @@ fn describe(index: usize) -> Result<DeviceInfo> {
     Ok(info)
 }
 
-/// A context on a device that has no problem, and the bytes of its free memory; otherwise `None`,
-/// and `info` has the problem.
+/// A context on a device, and the bytes of its free memory. `None` if the device cannot be used;
+/// `info` then has the problem.
 fn open_context(info: &mut DeviceInfo) -> Option<(Arc<CudaContext>, usize)> {
     if info.problem.is_some() {
         return None;
@@ -170,14 +171,14 @@ fn open_context(info: &mut DeviceInfo) -> Option<(Arc<CudaContext>, usize)> {
 }
 
 /// Whether a context is lost, and with it all memory of this process on the device. A kernel that
-/// fails loses the context; every later call of the driver then returns the kernel's error.
+/// fails destroys the context; every later call of the driver then returns the kernel's error.
 fn is_lost(context: &CudaContext) -> bool {
     // Clears errors of earlier calls that freed memory.
     let _ = context.check_err();
     if context.bind_to_thread().is_err() {
         return true;
     }
-    // SAFETY: asks about the null stream, which every context has.
+    // SAFETY: queries the null stream, which every context has.
     let state = unsafe { sys::cuStreamQuery(std::ptr::null_mut()) };
     !matches!(
         state,
@@ -188,17 +189,19 @@ fn is_lost(context: &CudaContext) -> bool {
 /// An open device.
 pub struct Device {
     pub context: Arc<CudaContext>,
-    /// Loaded at their first use: a driver may take seconds to compile a module for the first time.
+    /// The modules, loaded at their first use: a driver may take seconds to compile a module for
+    /// the first time.
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
     bundle: Bundle,
     index: usize,
 }
 
-/// The place of a device that this process has open, or opens now.
+/// The entry of a device that this process has open, or is opening.
 type Place = Arc<Mutex<Option<Arc<Device>>>>;
 
-/// The devices that this process has open, by number. Opening one takes longer than a small
-/// clustering. Only its own place is locked meanwhile, so that threads can open several at a time.
+/// The devices that this process has open, by number. Opening a device takes longer than a small
+/// clustering. Meanwhile only its own entry is locked, so that threads can open several devices at
+/// the same time.
 static OPEN: Mutex<BTreeMap<usize, Place>> = Mutex::new(BTreeMap::new());
 
 fn place(index: usize) -> Place {
@@ -217,7 +220,7 @@ impl Device {
     /// Device `index`, opened at its first use.
     ///
     /// # Errors
-    /// `Error::Device` where that does not work.
+    /// `Error::Device` if the device cannot be opened.
     pub fn shared(index: usize) -> Result<Arc<Self>> {
         let place = place(index);
         let mut open = place.lock().unwrap_or_else(PoisonError::into_inner);
@@ -233,7 +236,7 @@ impl Device {
         Ok(open.insert(Arc::new(Self::open(index)?)).clone())
     }
 
-    /// These devices, opened at the same time.
+    /// These devices, opened in parallel.
     pub fn shared_each(indices: &[usize]) -> Vec<Result<Arc<Self>>> {
         match indices {
             &[index] => vec![Self::shared(index)],
@@ -246,7 +249,7 @@ impl Device {
     }
 
     /// After a failure on the device, closes it at the end of its present uses, so that the next
-    /// use opens it afresh: a context that has failed keeps failing.
+    /// use opens it again: a context that has failed keeps failing.
     pub fn forget_on_failure(&self, error: &Error) {
         if let Error::Device(_) = error {
             let place = place(self.index);
@@ -258,7 +261,7 @@ impl Device {
     /// Opens device `index`, while another thread decompresses the kernels.
     ///
     /// # Errors
-    /// `Error::Device` where that does not work.
+    /// `Error::Device` if the device cannot be opened.
     fn open(index: usize) -> Result<Self> {
         let (bundle, context) = thread::scope(|scope| {
             let bundle = scope.spawn(Bundle::open);
@@ -280,7 +283,8 @@ impl Device {
         })?;
         guarded(|| match open_context(&mut info) {
             Some((context, _)) => {
-                // SAFETY: every buffer here is used on the one stream that it was made on.
+                // SAFETY: every buffer of this crate is used only on the stream that it was made
+                // on.
                 unsafe { context.disable_event_tracking() };
                 Ok(context)
             }
@@ -292,12 +296,12 @@ impl Device {
         })
     }
 
-    /// Its number.
+    /// The device's number.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// Its name in messages.
+    /// The device's name in messages.
     pub fn name(&self) -> String {
         format!("CUDA device {}", self.index)
     }
@@ -330,8 +334,8 @@ impl Device {
         Ok(module)
     }
 
-    /// The module's binary for this device, loaded. `None` where there is none, or it cannot be
-    /// loaded: the PTX does the same.
+    /// Loads the module's binary for this device. `None` if there is none, or if it cannot be
+    /// loaded; the caller then uses the PTX.
     fn binary(&self, name: &str) -> DriverResult<Option<Arc<CudaModule>>> {
         let binary = Binary::fitting(name, self.context.compute_capability()?);
         let content = binary.and_then(|binary| binary.unpack().ok());
@@ -345,7 +349,8 @@ impl Device {
         Ok(free)
     }
 
-    /// Compute capability, major and minor, and bytes of shared memory that a block may have.
+    /// The compute capability, major and minor, and the largest number of bytes of shared memory of
+    /// a block.
     pub fn abilities(&self) -> Result<((i32, i32), usize)> {
         let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         let capability = self.context.compute_capability();
@@ -362,7 +367,7 @@ impl Device {
         Ok(count as u32)
     }
 
-    /// The error for an error of the driver, during `what`.
+    /// Converts an error of the driver during `what`.
     pub fn error(&self, what: &str, error: &DriverError) -> Error {
         let what = format!("{}: {what}", self.name());
         if error.0 == CUresult::CUDA_ERROR_OUT_OF_MEMORY {
@@ -380,7 +385,7 @@ fn device_error(what: &str, error: &DriverError) -> Error {
     Error::Device(format!("{what}: {}", say(error)))
 }
 
-/// Bytes of a device's memory: free, and in all.
+/// The free and the total bytes of a device's memory.
 fn memory_info(context: &CudaContext) -> DriverResult<(usize, usize)> {
     context.bind_to_thread()?;
     result::mem_get_info()

@@ -1,8 +1,8 @@
-//! Distances on a CUDA device; kernels/distances.cu says how.
+//! Distances on a CUDA device; the kernels are in kernels/distances.cu.
 //!
-//! The result is computed in pieces. While the device computes one, earlier pieces go to pinned
-//! memory of the host, and from there to their place. So neither has to hold the whole result
-//! twice.
+//! The result is computed in pieces. While the device computes a piece, earlier pieces are copied
+//! to pinned memory of the host, and from there to the result. So neither the device nor the host
+//! has to hold the whole result twice.
 
 #[cfg(test)]
 mod decisions;
@@ -31,13 +31,14 @@ const THREADS: u32 = 256;
 const ROWS: u32 = 128;
 const COLUMNS: usize = 64;
 
-/// Least distances of a piece, 16 MiB. With fewer, launches take longer than computing.
+/// Smallest number of distances of a piece, 16 MiB. If smaller, launches take longer than the
+/// computation.
 const LEAST_PIECE: usize = 1 << 21;
 
-/// Pieces under way at a time: one is computed, one fetched, one copied.
+/// Number of pieces in progress at a time: one is computed, one fetched, one copied.
 const BUFFERS: usize = 3;
 
-/// Distances that a thread copies at a time: few enough to share the work evenly.
+/// Number of distances that a thread copies at a time: small enough to share the work evenly.
 const COPY_LEN: usize = 1 << 16;
 
 arguments! {
@@ -55,7 +56,7 @@ arguments! {
     }
 }
 
-/// The kernels' number for a convention.
+/// The kernels' number for a convention on 0/0.
 fn code(convention: ZeroOverZero) -> u32 {
     match convention {
         ZeroOverZero::Omitted => 0,
@@ -64,8 +65,8 @@ fn code(convention: ZeroOverZero) -> u32 {
     }
 }
 
-/// The kernel for these points, and its parameter. `None` where there is no kernel: the CPU
-/// computes Minkowski distances, and correlations where values are missing.
+/// The kernel for these points, and its parameter. `None` if there is no kernel: the CPU computes
+/// Minkowski distances, and correlations of data with missing values.
 fn kernel(points: &Points) -> Option<(&'static Kernels, u32)> {
     match (*points.metric(), points.has_missing()) {
         (Metric::Euclidean, false) => Some((&kernels::DISTANCES_EUCLIDEAN, 0)),
@@ -91,11 +92,12 @@ pub fn fits(points: &Points) -> bool {
     kernel(points).is_some() && points.rows() < i32::MAX as usize
 }
 
-/// Writes the distances of `pairs` of points that [`fits`] into `out`; `cpu` does the copying.
+/// Writes the distances of `pairs` of points to `out`; the points must pass [`fits`]. The threads
+/// of `cpu` do the copying.
 ///
 /// # Errors
-/// `Error::Interrupt` when the monitor says stop, `Error::Memory` when the device has too little,
-/// `Error::Device` when it fails.
+/// `Error::Interrupt` when the monitor says stop, `Error::Memory` if the device has too little
+/// memory, `Error::Device` if it fails.
 pub fn distances(
     device: &Arc<Device>,
     points: &Points,
@@ -123,7 +125,8 @@ pub fn distances(
     Ok(())
 }
 
-/// The columns of `pairs`, divided into pieces of at most `most` distances, or one column.
+/// The columns of `pairs`, divided into pieces of at most `most` distances; a piece has at least
+/// one column.
 pub fn pieces(pairs: &Pairs, most: usize) -> Vec<Range<usize>> {
     let mut pieces = Vec::new();
     let (mut first, mut count) = (0, 0);
@@ -141,7 +144,7 @@ pub fn pieces(pairs: &Pairs, most: usize) -> Vec<Range<usize>> {
     pieces
 }
 
-/// Most distances of a piece.
+/// Largest number of distances of a piece.
 fn piece_len(pairs: &Pairs) -> usize {
     LEAST_PIECE.max(COLUMNS * pairs.rows()).min(pairs.count())
 }
@@ -153,7 +156,7 @@ struct PieceBuffer {
     here: PinnedHostSlice<f64>,
 }
 
-/// A piece that the device computes or sends.
+/// A piece that the device is computing or sending.
 struct Started {
     buffer: usize,
     count: usize,
@@ -163,7 +166,7 @@ struct Started {
 pub struct CudaPoints {
     kernel: CudaFunction,
     parameter: u32,
-    /// Coordinate after coordinate.
+    /// The values, coordinate by coordinate.
     values: CudaSlice<f64>,
     address: u64,
     rows: usize,
@@ -171,7 +174,7 @@ pub struct CudaPoints {
 }
 
 impl CudaPoints {
-    /// Copies points that [`fits`]; `cpu` rearranges them.
+    /// Copies points that pass [`fits`] to the device; the threads of `cpu` rearrange them.
     ///
     /// # Errors
     /// As [`distances`].
@@ -189,7 +192,7 @@ impl CudaPoints {
         let by_coordinate = cpu.install(|| by_coordinate(points))?;
         let copy = || -> DriverResult<CudaSlice<f64>> {
             let values = stream.clone_htod(&by_coordinate)?;
-            // Other streams read the points, too; and the host's copy must outlive the copying.
+            // Other streams read the points, too, and the host's copy must outlive the copying.
             stream.synchronize()?;
             Ok(values)
         };
@@ -205,11 +208,12 @@ impl CudaPoints {
         })
     }
 
-    /// Starts the computation of the distances of `pairs` of the points; they go to `out`.
+    /// Starts the computation of the distances of `pairs` of the points, which the kernel writes to
+    /// `out`.
     ///
     /// # Safety
-    /// `out` is the address of memory of the device with room for them, which lives until the
-    /// stream is done, as `self` does.
+    /// `out` is the address of device memory with room for the distances. This memory and `self`
+    /// live until the stream is done.
     pub unsafe fn start(
         &self,
         stream: &Arc<CudaStream>,
@@ -238,8 +242,8 @@ impl CudaPoints {
             block_dim: (THREADS, 1, 1),
             shared_mem_bytes: 0,
         };
-        // SAFETY: the argument is as declared in distances.cu; what it names lives, as the caller
-        // says, and there is room for the distances.
+        // SAFETY: the argument is as declared in distances.cu; its arrays live, and have room for
+        // the distances, as the caller guarantees.
         unsafe {
             stream
                 .launch_builder(&self.kernel)
@@ -270,7 +274,8 @@ impl<'a> Work<'a> {
         let make = || -> DriverResult<Vec<PieceBuffer>> {
             let buffer = |_| -> DriverResult<PieceBuffer> {
                 let stream = device.context.new_stream()?;
-                // SAFETY: a kernel writes what is copied, and what is copied is read, no more.
+                // SAFETY: a kernel writes the device's buffer before it is copied, and only copied
+                // values are read on the host.
                 let (there, here) =
                     unsafe { (stream.alloc(len)?, device.context.alloc_pinned(len)?) };
                 Ok(PieceBuffer {
@@ -347,14 +352,14 @@ impl Drop for Work<'_> {
     /// Buffers must outlive the kernels and copies that use them.
     fn drop(&mut self) {
         for buffer in &self.buffers {
-            // A device that failed has nothing under way.
+            // A device that failed has nothing in progress.
             let _ = buffer.stream.synchronize();
         }
     }
 }
 
-/// Whether the metric is Canberra with 0/0 as 0 or omitted, and all coordinates are 0 or of
-/// magnitudes whose quotients need no tests for overflow: CanberraInRange in distances.cu.
+/// Whether the kernel CanberraInRange of distances.cu can be used: the metric is Canberra with 0/0
+/// as 0 or omitted, and all coordinates are 0 or of magnitudes whose quotients cannot overflow.
 fn in_range(points: &Points) -> bool {
     let largest = 2f64.powi(500);
     let fits = |value: &f64| {
@@ -367,7 +372,7 @@ fn in_range(points: &Points) -> bool {
     ) && points.values().par_iter().all(fits)
 }
 
-/// The points' values, coordinate after coordinate.
+/// The points' values, coordinate by coordinate.
 fn by_coordinate(points: &Points) -> Result<Vec<f64>> {
     let (rows, columns) = (points.rows(), points.columns());
     let mut values = memory::zeros(memory::OBSERVATIONS, rows * columns)?;
@@ -382,8 +387,8 @@ fn by_coordinate(points: &Points) -> Result<Vec<f64>> {
     Ok(values)
 }
 
-/// Refuses work for which the device has too little free memory: `what`, with its verb, `bytes`
-/// bytes.
+/// Checks that the device has `bytes` bytes of free memory. `what` starts the error, with its verb,
+/// as in "the distances need".
 pub fn check_memory(device: &Device, what: &str, bytes: usize) -> Result<()> {
     let free = device.free_memory()?;
     if bytes <= free {

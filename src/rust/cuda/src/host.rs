@@ -1,6 +1,6 @@
-//! The kernels' sources, compiled for the CPU by the system's C++ compiler: `kernels/host` says how
-//! they run there. For tests without a GPU, which must not be left out: without a compiler they
-//! fail.
+//! Compiles the kernels' sources for the CPU with the system's C++ compiler, for tests without a
+//! GPU. `kernels/host` says how the kernels run there. The tests must not be skipped: without a
+//! compiler they fail.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,20 +10,20 @@ use libloading::{Library, Symbol};
 
 use gmhclust_core::testing::Random;
 
-/// Where the kernels are.
+/// The folder of the kernels.
 fn kernels() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels")
 }
 
-/// A file of `kernels/host` as a library, with these definitions.
+/// Compiles a file of `kernels/host` to a library, with these macro definitions.
 pub fn library(file: &str, definitions: &[&str]) -> Library {
     compile(&format!("#include \"host/{file}\"\n"), definitions)
 }
 
-/// A C++ source as a library; what it includes is looked for where the kernels are.
+/// Compiles a C++ source to a library; includes are searched for in the folder of the kernels.
 ///
 /// # Panics
-/// Where there is no compiler, or it refuses the source.
+/// If there is no compiler, or if it rejects the source.
 pub fn compile(source: &str, definitions: &[&str]) -> Library {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -36,7 +36,7 @@ pub fn compile(source: &str, definitions: &[&str]) -> Library {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let mut words = compiler.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or("c++"));
-    // As the kernels are compiled: only what is written as a fused multiply-add is one.
+    // As for the kernels: the compiler must not contract expressions to fused multiply-adds.
     command
         .args(words)
         .args(["-std=c++17", "-O1", "-ffp-contract=off"]);
@@ -63,9 +63,9 @@ pub fn compile(source: &str, definitions: &[&str]) -> Library {
         output.status.success(),
         "`{compiler}` refuses the kernels' code:\n{messages}"
     );
-    // SAFETY: no more is run than what sets up the library's own variables.
+    // SAFETY: loading runs only the initialisation of the library's own variables.
     let library = unsafe { Library::new(&library_file) }.expect("a library that loads");
-    // What is loaded needs no file any more.
+    // A loaded library needs no file any more.
     std::fs::remove_dir_all(&folder).expect("the folder to be removed");
     library
 }
@@ -73,14 +73,14 @@ pub fn compile(source: &str, definitions: &[&str]) -> Library {
 /// A function of a library.
 ///
 /// # Safety
-/// It is declared so in the library's source.
+/// `F` is the type of the function in the library's source.
 pub unsafe fn function<'a, F>(library: &'a Library, name: &str) -> Symbol<'a, F> {
     // SAFETY: as the caller says.
     let found = unsafe { library.get(name.as_bytes()) };
     found.unwrap_or_else(|error| panic!("the kernels' code has no {name}: {error}"))
 }
 
-/// Whether two numbers have the same bits, or neither is a number.
+/// Whether two numbers have the same bits, or both are NaN.
 pub fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || a.is_nan() && b.is_nan()
 }

@@ -1,5 +1,5 @@
-//! The modules of kernels, as tools/build-kernels compiles and packs them; kernels/modules.toml is
-//! the table of them.
+//! The modules of kernels, as tools/build-kernels compiles and packs them; kernels/modules.toml
+//! lists them.
 
 use std::fmt::Display;
 use std::io::{self, Read};
@@ -10,15 +10,16 @@ use lzma_rust2::LzmaReader;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::memory;
 
-/// PTX of all modules, without the numbers of registers and labels, and these: tools/kernels.py
-/// says how. LZMA, because Python's standard library writes and checks it; lzma-rust2, because it
-/// is maintained and needs no other crate. Numbers and text take 0.45 MB, PTX as it is 1.02 MB, and
-/// module by module 1.7 MB.
+/// The PTX of all modules without the numbers of registers and labels, and these numbers;
+/// tools/kernels.py describes the format. LZMA, because Python's standard library writes and checks
+/// it; lzma-rust2, because it is maintained and needs no other crate. Numbers and text take 0.45
+/// MB, PTX as it is 1.02 MB, and module by module 1.7 MB.
 static TEXT: &[u8] = include_bytes!("../kernels/modules.ptx.lzma");
 static NUMBERS: &[u8] = include_bytes!("../kernels/modules.numbers.lzma");
 
-/// Bytes of memory for each packed byte of TEXT (it has 112) and NUMBERS (3.9), and of PTX for each
-/// unpacked byte of text (1.2). Were there too few, they would be copied as they grow.
+/// Upper bounds on the ratio of unpacked to packed bytes of TEXT (112) and NUMBERS (3.9), and on
+/// the ratio of PTX to unpacked text (1.2), to allocate memory once. If too low, the buffers are
+/// copied as they grow.
 const RATIO_OF_TEXT: usize = 128;
 const RATIO_OF_NUMBERS: usize = 4;
 const RATIO_OF_PTX: f64 = 1.25;
@@ -26,17 +27,19 @@ const RATIO_OF_PTX: f64 = 1.25;
 /// Stands for a number in the text.
 const NUMBER: char = '#';
 
-/// The kind of a register or label begins so.
+/// The first character of the kind of a register or label.
 const KINDS: [char; 2] = ['%', '$'];
 
-/// Before each binary in its archive is its length in so many bytes; it ends at a multiple of them.
+/// Bytes of the length field before each binary in an archive; binaries are padded to a multiple of
+/// it.
 const UNIT: usize = 16;
 
-/// A line that begins so precedes each module, as tools/kernels.py writes it: name, comma, digest.
+/// The start of the line before each module, as tools/kernels.py writes it: then name, comma,
+/// digest.
 const MARK: &str = "//// module ";
 
-/// A module of kernels. Where none of its binaries fits, the driver compiles its PTX at the first
-/// use.
+/// A module of kernels. If none of its binaries fits the device, the driver compiles its PTX at the
+/// first use.
 #[derive(Debug)]
 pub struct Kernels {
     pub name: &'static str,
@@ -47,10 +50,11 @@ pub struct Kernels {
 pub struct Bundle(&'static str);
 
 impl Bundle {
-    /// Decompresses it at the first use.
+    /// The bundle; decompressed at the first use.
     ///
     /// # Errors
-    /// `Error::Memory` or `Error::Device` where there is no memory for it.
+    /// `Error::Memory` if there is too little memory, `Error::Device` if the kernels cannot be
+    /// decompressed.
     pub fn open() -> Result<Self> {
         static BUNDLE: OnceLock<String> = OnceLock::new();
         if let Some(text) = BUNDLE.get() {
@@ -74,15 +78,15 @@ impl Bundle {
     /// The PTX of a module.
     ///
     /// # Panics
-    /// Where there is no such module; a test sees to it that there is.
+    /// If there is no such module; a test checks that all named modules are there.
     pub fn ptx(self, name: &str) -> &'static str {
         let module = self.modules().find(|(packed, _)| *packed == name);
         module.expect("every named module is in the bundle").1
     }
 }
 
-/// Puts the numbers of registers and labels into the text. Each is given as its difference from the
-/// last of its kind.
+/// Inserts the numbers of registers and labels into the text. Each number is stored as its
+/// difference from the last number of its kind.
 fn with_numbers(text: &str, differences: &[u8]) -> Result<String> {
     let most = (RATIO_OF_PTX * text.len() as f64) as usize;
     let mut whole = String::from_utf8(memory::room(NEEDS, most)?).expect("nothing is UTF-8");
@@ -112,7 +116,7 @@ fn with_numbers(text: &str, differences: &[u8]) -> Result<String> {
     Ok(whole)
 }
 
-/// As `write!` does, in a third of the time.
+/// As `write!`, in a third of the time.
 fn push_decimal(text: &mut String, number: u16) {
     if number >= 10 {
         push_decimal(text, number / 10);
@@ -120,8 +124,8 @@ fn push_decimal(text: &mut String, number: u16) {
     text.push(char::from(b'0' + (number % 10) as u8));
 }
 
-/// The modules of one source compiled for one architecture, for modules that take the driver
-/// seconds.
+/// The modules of one source, compiled for one architecture. For modules that take the driver
+/// seconds to compile.
 struct Archive {
     modules: &'static [&'static str],
     /// Compute capability, major and minor.
@@ -136,8 +140,8 @@ pub struct Binary {
 }
 
 impl Binary {
-    /// The binary of a module that fits a device of this compute capability best: it runs where the
-    /// major one is the same and the minor one is not older.
+    /// The best binary of a module for a device of this compute capability. A binary runs on
+    /// devices of its own major version and of the same or a later minor version.
     pub fn fitting(module: &str, (major, minor): (i32, i32)) -> Option<Self> {
         let fits = |binary: &Self| {
             let (its_major, its_minor) = binary.archive.capability;
@@ -154,10 +158,10 @@ impl Binary {
         })
     }
 
-    /// Decompresses it, and those before it in its archive.
+    /// Decompresses the binary; this decompresses all binaries before it in its archive, too.
     ///
     /// # Errors
-    /// As for the bundle.
+    /// As [`Bundle::open`].
     pub fn unpack(&self) -> Result<Vec<u8>> {
         let mut reader = open(self.archive.packed)?;
         let mut modules = self.archive.modules.iter();
@@ -180,7 +184,7 @@ impl Binary {
 
 const MISMATCH: &str = "text and numbers do not belong together";
 
-/// Names a request for memory.
+/// The start of memory errors: what needs the memory.
 const NEEDS: &str = "decompressing the kernels needs";
 
 fn open(packed: &'static [u8]) -> Result<LzmaReader<&'static [u8]>> {
@@ -194,7 +198,7 @@ fn length_of_next(reader: &mut impl Read) -> Result<usize> {
     usize::try_from(u128::from_le_bytes(length)).map_err(|error| unreadable(&error))
 }
 
-/// Decompresses a file of `ratio` times its bytes at most.
+/// Decompresses a file whose content is at most `ratio` times its size.
 fn unpack(packed: &'static [u8], ratio: usize) -> Result<Vec<u8>> {
     let mut content = memory::room(NEEDS, ratio * packed.len())?;
     let read = open(packed)?.read_to_end(&mut content);
@@ -215,8 +219,8 @@ macro_rules! kernels {
     };
 }
 
-// One table, so that a program has all of them or none, as the bundle; tools/test-gpu looks for
-// them.
+// One table, so that a program contains all archives or none, as with the bundle; tools/test-gpu
+// searches for them.
 macro_rules! archives {
     ($($source:literal for [$($architecture:literal),*]: $modules:expr;)*) => {
         static ARCHIVES: &[Archive] = &[$($(Archive {
@@ -304,7 +308,7 @@ mod tests {
         );
     }
 
-    /// A binary as the bundle names it.
+    /// The name of a binary in the bundle.
     fn titled(binary: &Binary) -> String {
         let (major, minor) = binary.archive.capability;
         format!("{} sm_{major}{minor}", binary.module)

@@ -1,9 +1,9 @@
-//! k-means on CUDA devices, all of it in double precision; kernels/kmeans.cu says how.
+//! k-means on CUDA devices, entirely in double precision; the kernels are in kernels/kmeans.cu.
 //!
-//! One device draws the centers to start from. In an iteration each device assigns its share of the
-//! observations, and moves its share of the centers: a center is a sum of members in the order of
-//! their numbers, whichever device adds them up. So every device has all observations, and the host
-//! passes on assignments and centers.
+//! One device draws the initial centers. In an iteration, each device assigns its share of the
+//! observations, and updates its share of the centers. A center is a sum over members in the order
+//! of their numbers, whichever device computes it. So every device has all observations, and the
+//! host exchanges assignments and centers between devices.
 
 #[cfg(test)]
 mod decisions;
@@ -25,10 +25,11 @@ use gmhclust_core::matrix::{self, RowSlices};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::observations::Observations;
 
-/// The first devices, at most `most`, that have memory for this many centers of these observations.
+/// The first devices, at most `most`, that have memory for these observations and this number of
+/// centers.
 ///
 /// # Errors
-/// `Error::Device` when one fails.
+/// `Error::Device` if a device fails.
 pub fn fitting(
     devices: &[Arc<Device>],
     x: &Observations,
@@ -49,16 +50,17 @@ fn fits(device: &Device, x: &Observations, centers: usize) -> Result<bool> {
         return Ok(false);
     }
     let (rows, values) = (x.nrows() + SPAN, x.values().len());
-    // The observations, the scalars of each while centers are drawn, centers and their sums.
+    // The observations, the scalars of each observation while centers are drawn, the centers and
+    // their sums.
     let bytes = 8 * values + 20 * rows + 2 * 8 * centers * (x.ncols() + 2);
     Ok(bytes + (bytes >> 4) <= device.free_memory()?)
 }
 
-/// As [`gmhclust_core::kmeans::KMeansDevice::iterate`], on at least one device, all of them
+/// As [`gmhclust_core::kmeans::KMeansDevice::iterate`], on one or more devices, which must be
 /// [`fitting`].
 ///
 /// # Errors
-/// As there.
+/// As [`gmhclust_core::kmeans::KMeansDevice::iterate`].
 pub fn kmeans(
     devices: &[Arc<Device>],
     x: &Observations,

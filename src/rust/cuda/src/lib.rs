@@ -3,11 +3,11 @@
 //! [`Cuda`] implements every algorithm's device trait: agglomeration (`agglomerate`) in thread
 //! blocks (`blocks`), as trees (`tree`) or with bounds from a GPU (`screen`), searches for
 //! neighbours (`neighbours`), distances (`distances`), dissimilarities of clusters
-//! (`dissimilarities`) and k-means (`kmeans`). It does everything that the devices can do; the
-//! caller decides, by a [`Handover`] with figures of the [`policy`], from which size on that is
-//! faster than the CPU.
+//! (`dissimilarities`) and k-means (`kmeans`). The devices do all work that they can; the caller
+//! sets, by a [`Handover`] with figures of the [`policy`], the sizes below which the CPU takes
+//! over.
 //!
-//! `device` opens devices and loads kernels; nothing above it sees a context.
+//! `device` opens devices and loads kernels; modules above it do not handle contexts.
 
 mod agglomerate;
 mod arguments;
@@ -39,5 +39,5 @@ mod tree;
 pub use cuda::Cuda;
 pub use device::{devices, DeviceInfo};
 pub use handover::Handover;
-/// Most columns of data whose trees a device grows by itself.
+/// Largest number of columns of data for which a GPU makes all merges of a large problem (`tree`).
 pub use tree::MOST_COLUMNS as MOST_TREE_COLUMNS;

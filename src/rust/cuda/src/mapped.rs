@@ -1,4 +1,4 @@
-//! Memory of the host that a device reads and writes while a kernel runs.
+//! Host memory that a device reads and writes while a kernel runs.
 
 use std::slice;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use cudarc::driver::{result, sys, CudaContext};
 
 use crate::device::DriverResult;
 
-/// Words of the host at the same address on the device, page-locked, at first 0.
+/// Page-locked words of host memory, at the same address on the device, initially 0.
 pub struct MappedWords {
     words: *mut u32,
     len: usize,
     context: Arc<CudaContext>,
 }
 
-// SAFETY: the memory belongs to no thread; shared use reads it.
+// SAFETY: the memory belongs to no thread; shared access only reads it.
 unsafe impl Send for MappedWords {}
 // SAFETY: as above.
 unsafe impl Sync for MappedWords {}
@@ -36,12 +36,12 @@ impl MappedWords {
         })
     }
 
-    /// The address, here and on the device.
+    /// The address, valid on the host and on the device.
     pub fn as_ptr(&self) -> *mut u32 {
         self.words
     }
 
-    /// The words. The caller sees to it that no kernel writes them at the same time.
+    /// The words. The caller makes sure that no kernel writes them at the same time.
     pub fn as_slice(&self) -> &[u32] {
         // SAFETY: allocated and filled in `new`.
         unsafe { slice::from_raw_parts(self.words, self.len) }
@@ -56,7 +56,7 @@ impl MappedWords {
 
 impl Drop for MappedWords {
     fn drop(&mut self) {
-        // A device that was lost cannot free the memory; nothing else can, either.
+        // If the device was lost, the memory cannot be freed.
         let _ = self.context.bind_to_thread();
         // SAFETY: allocated by `malloc_host`; nothing uses it any more.
         let _ = unsafe { result::free_host(self.words.cast()) };

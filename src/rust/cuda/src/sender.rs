@@ -1,4 +1,4 @@
-//! Sends dissimilarities of the host to a CUDA device, as it stores them.
+//! Copies dissimilarities from the host to a CUDA device, in the device's format.
 
 use std::sync::Arc;
 
@@ -11,30 +11,30 @@ use gmhclust_core::error::Result;
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Cpu;
 
-/// Pinned buffers: while one is sent, the host fills another.
+/// Number of pinned buffers: while one is copied, the host fills another.
 const BUFFERS: usize = 2;
 
-/// Values that a thread copies at a time: few enough to share the work evenly.
+/// Number of values that a thread copies at a time: small enough to share the work evenly.
 const COPY_LEN: usize = 1 << 16;
 
-/// Sends values over while the host prepares the next ones.
+/// Copies values to the device while the host prepares the next ones.
 pub struct Sender<T> {
     device: Arc<Device>,
     buffers: Vec<(Arc<CudaStream>, PinnedHostSlice<T>)>,
     next: usize,
-    /// Values of a buffer.
+    /// Number of values in a buffer.
     len: usize,
 }
 
 impl<T: OnDevice> Sender<T> {
-    /// Sends at most `len` values at a time.
+    /// A sender that copies at most `len` values at a time.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
     pub fn new(device: &Arc<Device>, len: usize) -> Result<Self> {
         let buffer = |_| {
             let stream = device.context.new_stream()?;
-            // SAFETY: it is written before it is sent over.
+            // SAFETY: it is written before it is copied.
             let here = unsafe { device.context.alloc_pinned::<T>(len)? };
             Ok((stream, here))
         };
@@ -47,7 +47,7 @@ impl<T: OnDevice> Sender<T> {
         })
     }
 
-    /// Sends values to where they are stored from `first` on.
+    /// Copies values to the elements of `to` from `first` on.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop; `Error::Device` when the device fails.
@@ -84,7 +84,7 @@ impl<T: OnDevice> Sender<T> {
         Ok(())
     }
 
-    /// Waits until all have arrived.
+    /// Waits until all values have arrived.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
@@ -100,7 +100,7 @@ impl<T> Drop for Sender<T> {
     /// Buffers must outlive the copies from them.
     fn drop(&mut self) {
         for (stream, _) in &self.buffers {
-            // A device that failed has nothing under way.
+            // A device that failed has nothing in progress.
             let _ = stream.synchronize();
         }
     }

@@ -1,23 +1,25 @@
-//! The parts of the first use of a device, to time them one by one (`examples/time_first_call.rs`).
+//! The parts of the first use of a device, as functions that can be timed one by one
+//! (`examples/time_first_call.rs`).
 
 use gmhclust_core::error::Result;
 
 use crate::device::Device;
 use crate::kernels::Bundle;
 
-/// Decompresses the kernels, as opening a device does; the names of their modules.
+/// Decompresses the kernels, as opening a device does; returns the names of their modules.
 ///
 /// # Errors
-/// As for opening a device.
+/// `Error::Memory` if there is too little memory, `Error::Device` if the kernels cannot be
+/// decompressed.
 pub fn unpack() -> Result<Vec<&'static str>> {
     let bundle = Bundle::open()?;
     Ok(bundle.modules().map(|(name, _)| name).collect())
 }
 
-/// Loads a module on a device, opened if it is not open.
+/// Loads a module on a device; opens the device if needed.
 ///
 /// # Errors
-/// `Error::Device` where that fails.
+/// `Error::Device` if that fails.
 pub fn load(device: usize, module: &'static str) -> Result<()> {
     let device = Device::shared(device)?;
     let loaded = device.module(module);

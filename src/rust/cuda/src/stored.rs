@@ -5,7 +5,7 @@ use gmhclust_core::linkage::condensed::Stored;
 
 use crate::kernels::{self, Kernels};
 
-/// A type of number that dissimilarities are stored as.
+/// A number type in which a device stores dissimilarities.
 pub trait OnDevice: Stored + DeviceRepr + ValidAsZeroBits + Unpin {
     const KERNELS: &'static Kernels;
 }

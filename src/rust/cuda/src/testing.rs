@@ -1,8 +1,8 @@
-//! Loses GPUs on purpose, for the tests of this crate and of those above it.
+//! Loses GPUs on purpose, for the tests of this crate and of the crates above it.
 //!
-//! A kernel that traps takes away its context, as a kernel that fails would, and the contexts of
-//! this process on other devices. A process may not get another context, so each case is run in a
-//! process of its own.
+//! A kernel that traps destroys its context, as a kernel that fails does, and the contexts of this
+//! process on other devices. A process may not get another context, so each case runs in a new
+//! process.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +19,7 @@ use crate::device::Device;
 /// Environment variable of a process that runs a case: the number of the case.
 const CASE: &str = "GMHCLUST_TEST_CASE";
 
-/// Seconds until such a process is taken to hang: far more than it needs on a busy machine.
+/// Seconds after which such a process counts as hanging: far more than it needs on a busy machine.
 const MOST_SECONDS: u64 = 600;
 
 /// Exit status of a process whose case passed. A test program that finds no test of a name ends
@@ -29,12 +29,12 @@ const PASSED: i32 = 4;
 /// Exit status of a process whose work ended before the device was lost.
 const TOO_LATE: i32 = 3;
 
-/// Most processes for a case, until one loses its device in time. On a fast device a search may end
-/// between two looks at its progress.
+/// Largest number of processes for a case, until one loses its device in time. On a fast device, a
+/// search may end between two polls of its progress.
 const TRIES: usize = 8;
 
-/// Runs the cases 0 to `cases` − 1 of the ignored test with this name, each in a process of its
-/// own. The test consists of this call.
+/// Runs the cases 0 to `cases` − 1 of the ignored test with this name, each in a new process. The
+/// test consists of this call.
 ///
 /// # Panics
 /// If a case fails.
@@ -43,7 +43,7 @@ pub fn in_processes(test: &str, cases: usize, run: impl FnOnce(usize)) {
     assert!(failed.is_empty(), "{test}: {failed:?} of {cases} cases");
 }
 
-/// As [`in_processes`]; the cases that failed.
+/// As [`in_processes`], but returns the cases that failed.
 fn failed_in_processes(test: &str, cases: usize, run: impl FnOnce(usize)) -> Vec<usize> {
     if let Ok(case) = std::env::var(CASE) {
         run(case.parse().unwrap());
@@ -56,7 +56,7 @@ fn failed_in_processes(test: &str, cases: usize, run: impl FnOnce(usize)) -> Vec
     (0..cases).filter(|case| !passes(case)).collect()
 }
 
-/// The exit status of a process that runs a case; `None` where a signal ended it.
+/// The exit status of a process that runs a case; `None` if a signal ended it.
 fn exit_status(test: &str, case: usize) -> Option<i32> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--include-ignored", "--exact", "--nocapture", test])
@@ -84,13 +84,12 @@ pub fn too_late(loss: Loss) -> ! {
     std::process::exit(TOO_LATE);
 }
 
-/// When a device is lost.
+/// The time at which a device is lost.
 #[derive(Debug, Clone, Copy)]
 pub enum Loss {
     /// Before the work begins.
     Before,
-    /// As soon as a part of the work is done: more than this number of hundredths of the work that
-    /// is expected then.
+    /// As soon as more than this percentage of the expected work is done.
     During(u64),
 }
 
@@ -137,7 +136,7 @@ fn interrupt<T>(
     })
 }
 
-/// A kernel that takes away the context of a device.
+/// A kernel that destroys the context of a device.
 struct Trap {
     stream: Arc<CudaStream>,
     kernel: CudaFunction,

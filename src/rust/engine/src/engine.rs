@@ -1,8 +1,8 @@
-//! The device that a job runs on, and the CPU where that fails.
+//! Chooses the device that a job runs on, and falls back to the CPU if the device fails.
 //!
-//! [`Engine::new`] chooses the device, by the user's word and the [planner](Planner);
-//! [`Engine::run`] hands it to the work, and the CPU after it where the user left the choice to the
-//! package.
+//! [`Engine::new`] chooses the device, by the user's `backend` and the [planner](Planner).
+//! [`Engine::run`] runs the work on the device. If the device fails under `backend = "auto"`, it
+//! runs the work on the CPU.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
@@ -29,29 +29,29 @@ pub struct Choice {
     pub backend: String,
     /// Number of threads of the CPU.
     pub threads: usize,
-    /// The numbers of CUDA devices, from 0; all that can be used where `None`.
+    /// The numbers of CUDA devices, from 0; `None` for all usable devices.
     pub devices: Option<Vec<usize>>,
 }
 
-/// A device, and perhaps another that stands in for it.
+/// A device, and possibly a second one to fall back to.
 pub struct Engine {
     first: Arc<dyn AnyDevice>,
     second: Option<Arc<dyn AnyDevice>>,
-    /// Whether the second had to stand in.
+    /// Whether the first device has failed, so that the second is used.
     first_failed: AtomicBool,
 }
 
 impl Engine {
-    /// The device that the user asked for. `"auto"` takes a GPU where there is one and the work is
-    /// large enough to profit, with the CPU behind it.
+    /// Opens the device that the user asked for. `"auto"` chooses a GPU if there is one and the
+    /// work is large enough, with the CPU to fall back to; otherwise the CPU.
     ///
     /// # Errors
-    /// `Error::Device` for `"cuda"` where no device can be used, `Error::Input` for another word
-    /// and for what [`Cuda::new`] refuses.
+    /// `Error::Device` for `"cuda"` if no device can be used, `Error::Input` for an unknown
+    /// `backend` and for the input errors of [`Cuda::new`].
     pub fn new(choice: &Choice, work: &Workload) -> Result<Self> {
         let planner = Planner::new(choice.threads);
         let cpu = || Cpu::new(choice.threads).map(Arc::new);
-        // The GPU and the CPU that stands in for it share the threads.
+        // The GPU and the CPU to fall back to share the threads.
         let gpu = |cpu: &Arc<Cpu>| match &choice.devices {
             None if !work.is_divisible() => Cuda::on_first(cpu.clone(), planner.handover()),
             chosen => Cuda::new(chosen.as_deref(), cpu.clone(), planner.handover()),
@@ -81,7 +81,7 @@ impl Engine {
         }
     }
 
-    /// On a device alone.
+    /// An engine with one device, and none to fall back to.
     pub fn on(first: Arc<dyn AnyDevice>) -> Self {
         Self {
             first,
@@ -90,7 +90,8 @@ impl Engine {
         }
     }
 
-    /// The same with another device that stands in when the first fails or is too small.
+    /// This engine with a second device, to fall back to if the first fails or has too little
+    /// memory.
     pub fn or(self, second: Arc<dyn AnyDevice>) -> Self {
         Self {
             second: Some(second),
@@ -115,12 +116,13 @@ impl Engine {
         }
     }
 
-    /// Does some work on the device; where that has failed, or fails now, on the one that stands
-    /// in. Work that may be done twice keeps what it has. The monitor learns of a device that
-    /// fails, but not of one that is too small.
+    /// Does some work on the first device, or on the second if the first has failed before. If the
+    /// first device fails now, calls `work` again with the second; `work` has to keep its finished
+    /// parts itself. Warns through `monitor` if the device failed, but not if it had too little
+    /// memory.
     ///
     /// # Errors
-    /// What the work returns.
+    /// The errors of `work`.
     pub fn run<T>(
         &self,
         monitor: &Monitor,

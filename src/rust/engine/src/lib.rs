@@ -1,9 +1,9 @@
-//! The engine: it chooses the device of a job by the user's word and the size of the work, and lets
-//! the CPU stand in for a device that fails.
+//! The engine: chooses the device of a job by the user's `backend` and the size of the work, and
+//! falls back to the CPU if a device fails.
 //!
-//! A caller says how large the work is ([`Workload`]), opens an [`Engine`] for it by the user's
-//! [`Choice`], and gives the engine the work itself ([`Engine::run`]). All of that is done by a
-//! [`Worker`], a thread of its own, after the memory was asked for ([`memory`]).
+//! A caller describes the size of the work ([`Workload`]), opens an [`Engine`] by the user's
+//! [`Choice`], and has the engine run the work ([`Engine::run`]). All of these steps run on a new
+//! thread, a [`Worker`], after the memory was checked ([`memory`]).
 
 mod engine;
 pub mod memory;

@@ -1,23 +1,23 @@
-//! Memory that a call is about to take.
+//! Checks the memory that a call is about to take.
 
 use gmhclust_core::memory::{self, account};
 use gmhclust_core::Result;
 
-/// Begins a call that is going to take `bytes` bytes, its result and the copies of its data
-/// included; `what` names them, as in "the distances need". Where they are not there, has the
-/// caller `free` what it does not use any more, and looks again.
+/// Begins a call that is going to take `bytes` bytes, including its result and the copies of its
+/// data. `what` names the memory, as in "the distances need". If there is too little memory, calls
+/// `free`, in which the caller frees unused memory, and checks again.
 ///
 /// # Errors
-/// `Error::Memory` where they are not there even then.
+/// `Error::Memory` if there is too little memory even then.
 pub fn plan(what: &str, bytes: f64, free: impl FnOnce()) -> Result<()> {
     account::begin();
     ask(what, bytes, free)
 }
 
-/// As [`plan`], within a call.
+/// As [`plan`], for more memory in the same call.
 ///
 /// # Errors
-/// As there.
+/// As [`plan`].
 pub fn ask(what: &str, bytes: f64, free: impl FnOnce()) -> Result<()> {
     memory::check(what, bytes).or_else(|_| {
         free();

@@ -1,19 +1,18 @@
-//! The plan: which work a GPU does faster than the threads of the CPU, by the figures of the
-//! [`policy`].
+//! The planner: decides whether a GPU or the CPU does a job, by the figures of the [`policy`].
 
 use gmhclust_core::mahalanobis::Distance;
 use gmhclust_cuda::{policy, Handover, MOST_TREE_COLUMNS};
 
 use crate::workload::Workload;
 
-/// The policy beside a number of threads.
+/// The policy for a number of CPU threads.
 #[derive(Debug, Clone, Copy)]
 pub struct Planner {
     threads: usize,
 }
 
 impl Planner {
-    /// Beside this number of threads.
+    /// The policy for this number of CPU threads.
     pub fn new(threads: usize) -> Self {
         Self { threads }
     }
@@ -47,7 +46,7 @@ impl Planner {
                 _ if linkage.merges_reciprocal_pairs() => {
                     observations >= policy::MATRIX_OBSERVATIONS
                 }
-                // The GPU makes the distances only.
+                // The GPU only computes the distances.
                 Some(columns) => {
                     let count = observations.saturating_mul(observations);
                     self.prefers_gpu(&Workload::Pairs { count, columns })
@@ -57,7 +56,7 @@ impl Planner {
         }
     }
 
-    /// Below which sizes the CPU does a part of the work of a GPU.
+    /// The sizes of work below which the CPU takes over from a GPU.
     pub fn handover(&self) -> Handover {
         let has_few_threads = self.threads < policy::FULL_TREE_MEMBERS_THREADS;
         Handover {

@@ -1,4 +1,5 @@
-//! Work on a thread of its own, which another thread waits for, watches and stops.
+//! Runs work on a new thread; the calling thread waits for it, reads its progress and can cancel
+//! it.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -9,16 +10,16 @@ use std::time::{Duration, Instant};
 
 use gmhclust_core::{memory, Error, Monitor, Result};
 
-/// Time from the start of the work to the first look at the limits of memory.
+/// Time from the start of the work to the first check of the memory limits.
 const FIRST_LOOK: Duration = Duration::from_millis(5);
 
 /// Bytes that a thread needs: its stack, 2 MiB by Rust's default, and 256 KiB for the system.
 const THREAD_BYTES: f64 = (9 << 18) as f64;
 
-/// Why there is no value.
+/// The error of some work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// As [`Error::kind`]; `"internal"` for a bug of this package.
+    /// The kind of the error: as [`Error::kind`], or `"internal"` for a bug of this package.
     pub kind: &'static str,
     pub message: String,
 }
@@ -71,17 +72,17 @@ impl<V> Shared<V> {
     }
 }
 
-/// Work that runs on a thread until it ends or is cancelled. It is cancelled when this is dropped.
+/// Work that runs on a thread until it ends or is cancelled. Dropping the worker cancels the work.
 pub struct Worker<V> {
     shared: Arc<Shared<V>>,
     thread: Option<JoinHandle<()>>,
-    /// When to look at the limits of memory next.
+    /// The time of the next check of the memory limits.
     next_look: Cell<Instant>,
 }
 
 impl<V: Send + 'static> Worker<V> {
-    /// Starts `work` on a new thread, which has `reserve` until the work has ended. Where there is
-    /// no thread for it, the work has already failed.
+    /// Starts `work` on a new thread, which holds `reserve` until the work has ended. If no thread
+    /// can be started, the worker holds that error.
     pub fn start(
         reserve: impl Send + 'static,
         work: impl FnOnce(&Monitor) -> Result<V> + Send + 'static,
@@ -111,7 +112,7 @@ impl<V: Send + 'static> Worker<V> {
         }
     }
 
-    /// Work that failed before it had a thread.
+    /// A worker whose work failed before it had a thread.
     pub fn failed(error: Error) -> Self {
         Self {
             shared: Shared::new(Phase::Ended(Err(error.into()))),
@@ -124,8 +125,9 @@ impl<V: Send + 'static> Worker<V> {
 impl<V> Worker<V> {
     /// Blocks until the work has ended, but at most for `timeout`. Returns whether it has ended.
     ///
-    /// Looks meanwhile whether a limit on memory is near, and calls `stop` there, which has all
-    /// work stop: not all memory is asked for, and other processes may take it.
+    /// Meanwhile checks the memory limits, and calls `stop`, which must stop all work, if one of
+    /// them is near. This check is needed since small allocations are not checked, and since other
+    /// processes take memory, too.
     pub fn wait(&self, timeout: Duration, stop: impl Fn()) -> bool {
         let until = Instant::now() + timeout;
         loop {
@@ -157,7 +159,7 @@ impl<V> Worker<V> {
         !matches!(*phase, Phase::Running)
     }
 
-    /// What the work says of its progress, and its warnings.
+    /// The monitor of the work, with its progress and warnings.
     pub fn monitor(&self) -> &Monitor {
         &self.shared.monitor
     }
@@ -165,7 +167,7 @@ impl<V> Worker<V> {
     /// The value of the work; waits for it if it still runs. It can be taken once.
     ///
     /// # Errors
-    /// Those of the work, and `"internal"` if it panicked or its value was taken before.
+    /// The errors of the work, and `"internal"` if it panicked or its value was taken before.
     pub fn take(&mut self) -> std::result::Result<V, Failure> {
         self.join();
         let phase = std::mem::replace(&mut *self.shared.phase(), Phase::Taken);

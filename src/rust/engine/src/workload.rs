@@ -1,4 +1,4 @@
-//! The size of the work of each verb, from which the engine chooses a device.
+//! The size of a job, by which the engine chooses a device.
 
 use gmhclust_core::distances::Pairs;
 use gmhclust_core::kmeans::Start;
@@ -15,10 +15,10 @@ pub enum Workload {
         columns: usize,
         distance: Distance,
     },
-    /// Pairs of observations to compare, each in that many columns.
+    /// Pairs of observations to compare, in this number of columns.
     Pairs { count: usize, columns: usize },
-    /// Linkage of observations through a matrix: of their distances in that many columns, or of
-    /// given dissimilarities.
+    /// Linkage of observations with a matrix: of their distances in this number of columns, or of
+    /// given dissimilarities (`None`).
     Linkage {
         linkage: Linkage,
         observations: usize,

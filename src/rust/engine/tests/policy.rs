@@ -1,5 +1,5 @@
-//! The policy is in one table: no other source of the engine or of the devices compares a size with
-//! a figure of its own.
+//! Tests that the policy is in one table: no other source of the engine or of the devices compares
+//! a size with a figure of its own.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,9 @@ use syn::{Attribute, BinOp, Expr, Item, Lit, Meta};
 const TABLE: &str = "cuda/src/policy.rs";
 const FOLDERS: [&str; 2] = ["engine/src", "cuda/src"];
 
-/// Figures beside the table with which sources compare, by file. They say what a kernel or a driver
-/// can do, how much room there is, or how one way of a GPU is gone; none says which way is faster
-/// than another.
+/// Figures beside the table with which sources compare, by file. They are limits of a kernel or a
+/// driver, sizes of buffers, or settings within one way of using a GPU; none decides which way is
+/// faster.
 const NO_POLICY: [(&str, &[&str]); 14] = [
     // What a kernel, a driver or an index can do.
     ("engine/src/planner.rs", &["MOST_TREE_COLUMNS"]),
@@ -26,7 +26,7 @@ const NO_POLICY: [(&str, &[&str]); 14] = [
         &["OLDEST", "OTHER_SHARED_BYTES", "SHARED_BYTES"],
     ),
     ("cuda/src/screen/kernels.rs", &["MOST_DIMENSIONS"]),
-    // Room, shares of memory and the largest index; the first number of two digits.
+    // Sizes of buffers, shares of memory, the largest index, and the smallest number of two digits.
     ("cuda/src/kernels.rs", &["10"]),
     ("cuda/src/kmeans.rs", &["4", "MAX"]),
     ("cuda/src/neighbours/memory_plan.rs", &["3", "4"]),
@@ -38,7 +38,7 @@ const NO_POLICY: [(&str, &[&str]); 14] = [
         "cuda/src/screen/device_clusters.rs",
         &["GROUP", "SMALL_BATCH_WORDS"],
     ),
-    // How one way is gone: when positions move up, and whether pages are locked.
+    // Settings within one way: when positions are compacted, and whether pages are locked.
     (
         "cuda/src/neighbours/search.rs",
         &["10", "9", "MOST_CANDIDATES"],
@@ -46,7 +46,7 @@ const NO_POLICY: [(&str, &[&str]); 14] = [
     ("cuda/src/neighbours/references.rs", &["LOCKED_FROM"]),
 ];
 
-/// The same in the code that launches the kernels of trees: capabilities, and the size of launches.
+/// The same for the launches of the tree kernels: limits of the kernels, and sizes of launches.
 const OF_TREES: (&str, &[&str]) = (
     "cuda/src/tree/launch.rs",
     &[
@@ -97,7 +97,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// Takes in the figures of one side of a comparison.
+    /// Adds the figures of one side of a comparison.
     fn take(&mut self, side: &Expr) {
         match side {
             Expr::Paren(inner) => self.take(&inner.expr),
@@ -145,7 +145,7 @@ impl<'ast> Visit<'ast> for Figures {
             Item::Fn(item) => &item.attrs,
             Item::Impl(item) => &item.attrs,
             Item::Mod(item) => &item.attrs,
-            // Held by the compiler.
+            // The compiler checks these.
             Item::Const(item) if item.ident == "_" => return,
             _ => &Vec::new(),
         };

@@ -1,4 +1,4 @@
-//! Work on a thread of its own: its value, its failures, and its end.
+//! Tests of work on a thread: its value, its errors, and its end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
@@ -94,7 +94,7 @@ fn the_value_of_cancelled_work_is_freed() {
     assert_eq!(Arc::strong_count(&value), 1);
 }
 
-/// Says when it is dropped.
+/// Records that it was dropped.
 struct Reserve(Arc<AtomicBool>);
 
 impl Drop for Reserve {

@@ -1,8 +1,8 @@
-//! An input as a sequence of choices.
+//! Reads an input as a sequence of choices.
 
 use sha2::{Digest, Sha256};
 
-/// The bytes of an input that are left. After the last one, every byte is 0.
+/// The remaining bytes of an input. After the last byte, every byte is 0.
 pub struct Bytes<'a>(pub &'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -14,7 +14,7 @@ impl<'a> Bytes<'a> {
         first
     }
 
-    /// At most `count` bytes.
+    /// The next bytes, at most `count`.
     pub fn take(&mut self, count: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(count.min(self.0.len()));
         self.0 = rest;

@@ -1,4 +1,4 @@
-//! Reading of folders of neighbours.
+//! Fuzzes the reading of folders of neighbours.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use gmhclust_core::{Error, Monitor};
 
 use crate::bytes::{sha256, Bytes};
 
-/// Counts of a manifest: small ones, whose blocks are written, and some at limits of types.
+/// Counts in a manifest: small counts, whose blocks are written, and some at limits of types.
 const COUNTS: [u32; 12] = [
     1,
     2,
@@ -28,10 +28,10 @@ const COUNTS: [u32; 12] = [
     (1 << 31) - 1,
 ];
 
-/// Most values of a block that is written.
+/// Largest number of values of a block that is written.
 const MOST_VALUES: usize = 64;
 
-/// Most blocks that are all looked at.
+/// Largest number of blocks that are all checked.
 const MOST_BLOCKS: usize = 64;
 
 /// Writes a folder, damages it, and reads it.
@@ -102,7 +102,7 @@ fn rows_of(manifest: &Manifest, block: usize) -> usize {
     block_rows.min(rows - block * block_rows)
 }
 
-/// Reads all of a folder, which may be damaged.
+/// Reads a whole folder, which may be damaged.
 fn read(path: &Path, input: &mut Bytes) {
     let monitor = Monitor::default();
     let folder = match Folder::open(path, "output") {
@@ -180,7 +180,7 @@ fn damage(path: &Path, input: &mut Bytes) {
             return;
         }
     }
-    // Never through a link.
+    // Never writes through a link.
     let _ = fs::remove_file(file);
     let _ = fs::write(file, bytes);
     if input.flag() {
@@ -216,7 +216,7 @@ fn sign(path: &Path) {
     }
 }
 
-/// A folder that goes away.
+/// A folder that is removed on drop.
 struct Temporary(PathBuf);
 
 impl Temporary {

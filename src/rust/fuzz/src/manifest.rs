@@ -1,4 +1,4 @@
-//! Reading of manifests.
+//! Fuzzes the reading of manifests.
 
 use gmhclust_core::knn::folder::Manifest;
 
@@ -15,7 +15,7 @@ pub fn check(input: &[u8]) {
     let Ok(manifest) = Manifest::read(&text) else {
         return;
     };
-    // What is read can be written, and is then the same.
+    // A manifest that was read can be written, and is then the same.
     let written = manifest.text();
     assert_eq!(Manifest::read(written.as_bytes()), Ok(manifest.clone()));
     let search = &manifest.search;
@@ -31,7 +31,7 @@ pub fn check(input: &[u8]) {
     assert!(search.k <= search.among);
 }
 
-/// A manifest of these bytes and their checksum.
+/// A manifest with these bytes and their checksum.
 pub fn with_checksum(summed: &[u8]) -> Vec<u8> {
     let sum = sha256(summed);
     let end = format!(",\n  \"sha256\": \"{sum}\"\n}}\n");

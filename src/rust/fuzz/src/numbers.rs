@@ -1,4 +1,4 @@
-//! All algorithms, with small data of any values.
+//! Fuzzes all algorithms, with small data of arbitrary values.
 
 use std::sync::OnceLock;
 
@@ -47,7 +47,7 @@ const VALUES: [f64; 24] = [
     5e-324,
 ];
 
-/// Runs an algorithm and checks what must hold of every result.
+/// Runs an algorithm and checks the properties of every result.
 pub fn check(input: &[u8]) {
     let mut input = Bytes(input);
     let outcome = match input.number(0, 7) {
@@ -178,7 +178,7 @@ fn recurrence(input: &mut Bytes) -> Recurrence {
 }
 
 fn members(input: &mut Bytes, n: usize) -> Option<Vec<f64>> {
-    // The caller promises positive finite numbers.
+    // The function requires positive finite numbers.
     let positive = |value: f64| {
         if value.is_finite() && value != 0.0 {
             value.abs()
@@ -240,7 +240,8 @@ fn clusters(input: &mut Bytes) -> Result<()> {
     Ok(())
 }
 
-/// Every cluster but the last is merged once, heights are finite, and no branches cross.
+/// Checks that every cluster except the last is merged once, that heights are finite, and no
+/// branches cross.
 fn check_tree(tree: &Dendrogram, n: usize) {
     assert_eq!(
         (tree.merge.len(), tree.height.len(), tree.order.len()),

@@ -8,7 +8,7 @@ use gmhclust_core::memory::{self, account};
 use crate::arena::ARENA;
 use crate::ballast::{self, stop_computations};
 
-/// Largest allocation, in bytes, for which the arena comes before the ballast.
+/// Largest allocation, in bytes, that takes memory from the arena first, then from the ballast.
 const SMALL: usize = 1 << 16;
 
 /// The system's allocator with the reserve behind it, for `#[global_allocator]`.
@@ -16,8 +16,8 @@ const SMALL: usize = 1 << 16;
 pub struct Allocator;
 
 impl Allocator {
-    /// Memory from the reserve, after the system refused it. `retry` asks the system again. A null
-    /// pointer if the caller can handle a refusal, or the reserve is used up.
+    /// Memory from the reserve, after the system has refused it. `retry` asks the system again.
+    /// Returns a null pointer if the caller can handle a refusal, or if the reserve is used up.
     #[cold]
     fn alloc_from_reserve(&self, layout: Layout, retry: impl Fn() -> *mut u8) -> *mut u8 {
         if memory::is_refusable() {
@@ -58,14 +58,14 @@ fn discount(bytes: usize) {
 }
 
 // SAFETY: memory comes from the system, or from granules of the arena that have no other owner
-// until they are freed. Memory returns to where it came from. Nothing here panics.
+// until they are freed. Memory is returned to its source. Nothing here panics.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises.
+        // SAFETY: as the caller guarantees.
         let mut pointer = unsafe { System.alloc(layout) };
         if pointer.is_null() {
-            // SAFETY: the caller's promises.
+            // SAFETY: as the caller guarantees.
             pointer = self.alloc_from_reserve(layout, || unsafe { System.alloc(layout) });
         }
         count(pointer, layout.size());
@@ -74,10 +74,10 @@ unsafe impl GlobalAlloc for Allocator {
 
     #[inline]
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: the caller's promises.
+        // SAFETY: as the caller guarantees.
         let mut pointer = unsafe { System.alloc_zeroed(layout) };
         if pointer.is_null() {
-            // SAFETY: the caller's promises.
+            // SAFETY: as the caller guarantees.
             pointer = self.alloc_from_reserve(layout, || unsafe { System.alloc(layout) });
             if !pointer.is_null() {
                 // SAFETY: the memory was allocated with this size.
@@ -94,7 +94,7 @@ unsafe impl GlobalAlloc for Allocator {
         if ARENA.holds(pointer) {
             ARENA.give_back(pointer, layout);
         } else {
-            // SAFETY: the caller's promises, and the memory is the system's.
+            // SAFETY: as the caller guarantees, and the memory is the system's.
             unsafe { System.dealloc(pointer, layout) };
         }
     }
@@ -102,7 +102,7 @@ unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !ARENA.holds(pointer) {
-            // SAFETY: the caller's promises, and the memory is the system's.
+            // SAFETY: as the caller guarantees, and the memory is the system's.
             let moved = unsafe { System.realloc(pointer, layout, size) };
             if !moved.is_null() {
                 discount(layout.size());
@@ -113,7 +113,7 @@ unsafe impl GlobalAlloc for Allocator {
                 return null_mut();
             }
         }
-        // SAFETY: the caller promises a valid size for a layout. The new memory does not overlap
+        // SAFETY: the caller guarantees a valid size for a layout. The new memory does not overlap
         // the old memory, which is not freed yet.
         unsafe {
             let wanted = Layout::from_size_align_unchecked(size, layout.align());

@@ -7,9 +7,9 @@ use std::ptr::null_mut;
 use crate::granules::Granules;
 use crate::spin_lock::SpinLock;
 
-/// Bytes of the arena. It must hold the small allocations that all threads make until they next
-/// check [`memory::shortage`]: 8 MiB was more than enough for 64 threads. Untouched pages take no
-/// physical memory.
+/// Number of bytes of the arena. It must hold the small allocations that all threads make until
+/// their next check of [`memory::shortage`]: 8 MiB was more than enough for 64 threads. If too
+/// small, a shortage ends the process. Untouched pages take no physical memory.
 const ARENA_BYTES: usize = 8 << 20;
 
 /// Unit of allocation in the arena, in bytes: sizes and addresses are multiples of it.
@@ -91,7 +91,7 @@ mod tests {
             "no granule is aligned so"
         );
         assert!(ARENA.take(layout(ARENA_BYTES + 1, 1)).is_null());
-        // All is there again.
+        // All memory is free again.
         let all = layout(ARENA_BYTES, 1);
         let pointer = ARENA.take(all);
         assert!(!pointer.is_null());

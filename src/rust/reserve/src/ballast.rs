@@ -1,4 +1,4 @@
-//! Address space that running jobs keep for a shortage.
+//! Address space that running jobs keep in reserve for a shortage.
 
 use std::ffi::c_void;
 
@@ -56,7 +56,7 @@ pub fn stop_computations() {
     }
 }
 
-/// Returns the ballast to the system, which has that memory for other requests then.
+/// Returns the ballast to the system, so that its memory can serve other requests.
 pub fn release() {
     RESERVE.lock().release();
 }

@@ -1,11 +1,11 @@
 //! A bitmap of the parts of a piece of memory that are in use.
 
-/// A bit for each of `64 * WORDS` granules, parts of equal size. Makes no allocation, so that an
-/// allocator can use it.
+/// One bit for each of `64 * WORDS` granules, parts of equal size. It makes no allocation, so that
+/// an allocator can use it.
 #[derive(Debug, Clone)]
 pub struct Granules<const WORDS: usize> {
     used: [u64; WORDS],
-    /// The end of the last range that was taken: the next search starts here.
+    /// The end of the last range that was taken, where the next search starts.
     next: usize,
 }
 
@@ -26,8 +26,8 @@ impl<const WORDS: usize> Granules<WORDS> {
         }
     }
 
-    /// Takes `count` adjacent granules, at least 1; returns the first of them, or `None` where
-    /// there are not enough.
+    /// Takes `count` adjacent granules, at least 1; returns the first of them, or `None` if there
+    /// are not enough.
     pub fn take(&mut self, count: usize) -> Option<usize> {
         let first = self
             .find(count, self.next)
@@ -46,7 +46,7 @@ impl<const WORDS: usize> Granules<WORDS> {
         }
     }
 
-    /// The first of `count` adjacent free granules, from `start` on.
+    /// The first of `count` adjacent free granules, searched from `start` on.
     fn find(&self, count: usize, start: usize) -> Option<usize> {
         let (mut at, mut free) = (start, 0);
         while at < Self::COUNT && free < count {

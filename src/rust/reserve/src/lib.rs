@@ -1,30 +1,31 @@
-//! The library's memory allocator: that of the system, and a reserve for a shortage of memory.
+//! The library's memory allocator: the system's allocator, with a reserve for a shortage of memory.
 //!
-//! Where the system refuses memory, Rust ends the process, and with it the R session of the user.
-//! The core asks for all memory that grows with the data in a way that may be refused
+//! If the system refuses memory, Rust ends the process, and with it the user's R session. The core
+//! requests all memory that grows with the data in a way that may be refused
 //! ([`gmhclust_core::memory`]), and a call plans its memory before it begins. Small allocations
-//! remain, of this library and of those that it uses: a queue, a message, the state of a thread.
-//! When one of them is refused, this allocator serves it from the reserve and reports a
-//! [shortage](gmhclust_core::memory::shortage). Every computation looks at that in its loops and
-//! then ends with an error, which frees its memory. The reserve has two parts:
+//! remain, in this library and in the libraries that it uses: a queue, a message, the state of a
+//! thread. If a small allocation is refused, this allocator serves it from the reserve and reports
+//! a [shortage](gmhclust_core::memory::shortage). Every computation checks for a shortage in its
+//! loops, and then ends with an error, which frees its memory. The reserve has two parts:
 //!
 //! * The arena, static memory, serves small allocations. It always exists.
 //! * The [`Ballast`] exists while a job runs. It is large enough for several vectors with an
-//!   element per observation. In a shortage, the system gets its memory back.
+//!   element per observation. In a shortage, its memory returns to the system, which can then serve
+//!   the allocation.
 //!
-//! Without the reserve, R ends in the middle of a call where address space is limited
-//! (`ulimit -v`): tests/testthat/test-shortage.R, and tests/shortage.rs of this crate.
+//! Without the reserve, R ends in the middle of a call if address space is limited (`ulimit -v`).
+//! tests/testthat/test-shortage.R, and tests/shortage.rs of this crate, test this.
 //!
-//! A library uses it by one line:
+//! A library uses the allocator by one line:
 //! ```ignore
 //! #[global_allocator]
 //! static ALLOCATOR: gmhclust_reserve::Allocator = gmhclust_reserve::Allocator;
 //! ```
-//! It is linked with src/ballast.c, which asks the system for the ballast.
+//! It must be linked with src/ballast.c, which requests the ballast from the system.
 //!
 //! The allocator also keeps the account of large allocations
-//! ([`account`](gmhclust_core::memory::account)), from which the core knows how much memory was
-//! taken and is not used yet.
+//! ([`account`](gmhclust_core::memory::account)), from which the core computes how much memory was
+//! taken but not written yet.
 
 mod allocator;
 mod arena;
@@ -35,14 +36,14 @@ mod spin_lock;
 pub use allocator::Allocator;
 pub use ballast::{stop_computations, Ballast};
 
-/// Stands in for src/ballast.c, which R compiles.
+/// Replaces src/ballast.c, which R compiles.
 #[cfg(test)]
 mod system {
     use std::alloc::{GlobalAlloc, Layout, System};
     use std::ffi::c_void;
     use std::ptr::null_mut;
 
-    /// Bytes of the largest ballast that is given.
+    /// Size of the largest ballast that is granted, in bytes.
     pub const MOST: usize = 1 << 30;
 
     #[no_mangle]

@@ -1,4 +1,4 @@
-//! A process that runs out of address space: with the reserve it goes on.
+//! Tests that a process that runs out of address space continues with the reserve.
 #![cfg(target_os = "linux")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -11,10 +11,10 @@ use gmhclust_reserve::{Allocator, Ballast};
 #[global_allocator]
 static ALLOCATOR: Allocator = Allocator;
 
-/// Stands in for src/ballast.c, which R compiles.
+/// Replaces src/ballast.c, which R compiles.
 #[no_mangle]
 extern "C" fn gmhclust_ballast_take(bytes: usize) -> *mut c_void {
-    // SAFETY: the layout has at least a byte. Memory of this size is mapped for itself.
+    // SAFETY: the layout has at least a byte. Memory of this size has its own mapping.
     unsafe { System.alloc(Layout::from_size_align_unchecked(bytes, 16)) }.cast()
 }
 
@@ -27,19 +27,19 @@ extern "C" fn gmhclust_ballast_give_back(ballast: *mut c_void, bytes: usize) {
 /// Environment variable of the process that runs out of memory.
 const LIMITED: &str = "GMHCLUST_TEST_LIMITED";
 
-/// Kilobytes of its address space, and the exit status where it has passed. A test program that
-/// finds no test of a name ends with 0.
+/// Size of its address space, in kilobytes; `PASSED` is its exit status if it has passed. A test
+/// program that finds no test of a name ends with 0.
 const KILOBYTES: usize = 1 << 18;
 const PASSED: i32 = 4;
 
-/// Bytes of a small allocation, and of one for many observations.
+/// Bytes of a small allocation; `LARGE` is the size of an allocation for many observations.
 const SMALL: usize = 4_000;
 const LARGE: usize = 20 << 20;
 
-/// Observations of the job: the ballast has room for a large allocation.
+/// Number of observations of the job: enough for its ballast to have room for a large allocation.
 const OBSERVATIONS: usize = 400_000;
 
-/// Takes all memory that the system gives, by requests that may be refused.
+/// Takes all memory that the system grants, by requests that may be refused.
 fn take_all() -> Vec<Vec<u8>> {
     let mut held: Vec<Vec<u8>> = Vec::with_capacity(1 << 20);
     for bytes in [1 << 20, 1 << 16, 1 << 12, 1 << 8] {
@@ -57,7 +57,7 @@ fn small_vectors() -> Vec<Vec<u8>> {
     small
 }
 
-/// A thread without a computation that runs out of memory: the arena has some.
+/// A thread outside of any job runs out of memory: the arena serves it.
 fn run_out_of_memory_beside_jobs() {
     let held = take_all();
     let small = small_vectors();
@@ -65,8 +65,8 @@ fn run_out_of_memory_beside_jobs() {
     drop((held, small));
 }
 
-/// A computation that runs out of memory: the arena has some for small allocations, and the ballast
-/// for a large one.
+/// A computation runs out of memory: the arena serves small allocations, and the ballast a large
+/// one.
 fn run_out_of_memory_in_a_job() {
     let monitor = Monitor::default();
     let job = Ballast::new(OBSERVATIONS).unwrap();
@@ -82,7 +82,7 @@ fn run_out_of_memory_in_a_job() {
         Err(Error::Memory(_))
     ));
     for (at, some) in (0..).zip(&mut small) {
-        // As they grow, they move within the reserve.
+        // Growing vectors move within the reserve.
         some.resize(2 * SMALL, at);
         assert!(some.iter().all(|&byte| byte == at));
     }
@@ -92,7 +92,7 @@ fn run_out_of_memory_in_a_job() {
         LARGE
     );
     drop((held, small, large, job));
-    // The next computation has all memory.
+    // The next computation can use all memory.
     assert_eq!(monitor.check(), Ok(()));
     assert!(memory::room::<u8>("all needs", LARGE).is_ok());
 }

@@ -1,4 +1,4 @@
-//! What the tests of devices that compute distances share.
+//! Shared helpers of the tests of devices that compute distances.
 
 use super::device::DistanceDevice;
 use super::pairs::Pairs;
@@ -7,8 +7,8 @@ use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
 use crate::testing::{array, values, Random};
 
-/// The bits of the distances of `pairs`, as a device computes them; holds its progress to their
-/// number.
+/// The bits of the distances of `pairs`, as a device computes them. Checks that the device's
+/// progress is their number.
 pub fn bits(device: &(impl DistanceDevice + ?Sized), points: &Points, pairs: &Pairs) -> Vec<u64> {
     let mut out = vec![-1.0; pairs.count()];
     let monitor = Monitor::default();
@@ -17,7 +17,7 @@ pub fn bits(device: &(impl DistanceDevice + ?Sized), points: &Points, pairs: &Pa
     out.into_iter().map(to_bits).collect()
 }
 
-/// The bits of a distance; the same ones for every NaN but NA, since they may differ by sign.
+/// The bits of a distance; the same bits for every NaN except NA, since NaNs may differ by sign.
 pub fn to_bits(distance: f64) -> u64 {
     if distance.is_nan() && distance.to_bits() as u32 != NA.to_bits() as u32 {
         f64::NAN.to_bits()
@@ -26,7 +26,7 @@ pub fn to_bits(distance: f64) -> u64 {
     }
 }
 
-/// `n` random points in `p` dimensions, with missing values where `holes`.
+/// `n` random points in `p` dimensions, with missing values if `holes`.
 pub fn random_points(
     random: &mut Random,
     metric: Metric,

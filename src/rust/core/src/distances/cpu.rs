@@ -15,32 +15,33 @@ use crate::metric::Points;
 use crate::monitor::Monitor;
 use crate::simd::{dispatch, doubles, doubles_mut};
 
-/// Rows per block: the lanes of [`REGISTERS`] of the widest registers (AVX-512).
+/// Number of rows per block: the lanes of [`REGISTERS`] of the widest registers (AVX-512).
 pub const LANES: usize = 16;
 
-/// Registers of rows per tile.
+/// Number of registers of rows per tile. Only the time depends on it.
 pub const REGISTERS: usize = 2;
 
-/// Columns per tile. With [`REGISTERS`] they give enough independent sums to hide the latency of
-/// additions, and few enough to stay in registers.
+/// Number of columns per tile. With [`REGISTERS`], it gives enough independent sums to hide the
+/// latency of additions, and few enough to stay in registers. Only the time depends on it.
 pub const TILE_COLUMNS: usize = 4;
 
-/// Coordinates of a tile between two checks of the monitor: a few hundredths of a second with
-/// powers of differences, the slowest terms.
+/// Number of coordinates of a tile between two checks of the monitor: a few hundredths of a second
+/// with powers of differences, the slowest terms. If larger, an interrupt is answered late.
 const COORDINATES: usize = 1 << 14;
 
-/// Greatest number of columns that share a pass over the blocks of rows: the more, the fewer reads
-/// of blocks from memory, but they should stay in a core's own cache. Only speed depends on it.
+/// Largest number of columns that share a pass over the blocks of rows. More columns mean fewer
+/// reads of blocks from memory, but the columns should stay in a core's private cache. Only the
+/// time depends on it.
 const GROUP: usize = 64;
 
-/// The rows of points in blocks of [`LANES`] points: for each coordinate, one value per lane.
+/// The points in blocks of [`LANES`] points: for each coordinate, one value per lane.
 struct RowBlocks {
     values: Vec<f64>,
     columns: usize,
 }
 
 impl RowBlocks {
-    /// The first `rows` points; zeros fill up the last block.
+    /// The first `rows` points; the last block is padded with zeros.
     fn new(points: &Points, rows: usize) -> Result<Self> {
         let columns = points.columns();
         let len = rows.div_ceil(LANES) * LANES * columns;
@@ -58,7 +59,7 @@ impl RowBlocks {
         Ok(Self { values, columns })
     }
 
-    /// The values of a block, coordinate after coordinate.
+    /// The values of a block, coordinate by coordinate.
     fn block(&self, block: usize) -> &[f64] {
         &self.values[block * LANES * self.columns..][..LANES * self.columns]
     }
@@ -76,10 +77,10 @@ impl DistanceDevice for Cpu {
     }
 }
 
-/// Writes the distances of `pairs` into `out`, on the threads of the rayon pool it is called in.
+/// Writes the distances of `pairs` to `out`, on the threads of the calling rayon pool.
 ///
 /// # Errors
-/// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough.
+/// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough memory.
 fn distances(points: &Points, pairs: &Pairs, out: &mut [f64], monitor: &Monitor) -> Result<()> {
     monitor.expect(pairs.count() as u64);
     points.with_form(AllPairs {
@@ -99,7 +100,7 @@ struct AllPairs<'a> {
 }
 
 impl<'a> AllPairs<'a> {
-    /// Groups of columns, each with its part of the output.
+    /// The groups of columns, each with its part of the output.
     fn groups(&mut self) -> Vec<(Range<usize>, &mut [f64])> {
         let columns = self.pairs.columns();
         let size = (columns / (8 * rayon::current_num_threads())).clamp(TILE_COLUMNS, GROUP);
@@ -160,7 +161,7 @@ impl WithForm for AllPairs<'_> {
     }
 }
 
-/// A group of columns, as a kernel.
+/// A kernel that computes a group of columns.
 struct ColumnGroup<'a, F> {
     form: F,
     points: &'a Points,
@@ -185,7 +186,7 @@ impl<F: Form> WithSimd for ColumnGroup<'_, F> {
             for start in self.columns.clone().step_by(TILE_COLUMNS) {
                 let mut tile = [[0.0; LANES]; TILE_COLUMNS];
                 let columns: [_; TILE_COLUMNS] = std::array::from_fn(|c| {
-                    // Beyond the last column, the last one again.
+                    // Repeats the last column to fill the tile.
                     let column = (start + c).min(self.columns.end - 1);
                     self.pairs.column(column)
                 });
@@ -212,7 +213,7 @@ impl<F: Form> WithSimd for ColumnGroup<'_, F> {
     }
 }
 
-/// The distances of a part of a block, [`REGISTERS`] registers wide, from some points.
+/// The distances between a part of a block, [`REGISTERS`] registers wide, and some points.
 ///
 /// # Errors
 /// `Error::Interrupt` when the monitor says stop.

@@ -1,4 +1,4 @@
-//! The interface of devices that compute distances.
+//! The trait of devices that compute distances.
 
 use super::pairs::Pairs;
 use crate::cpu::Device;
@@ -8,7 +8,7 @@ use crate::monitor::Monitor;
 
 /// A device that computes distances.
 pub trait DistanceDevice: Device {
-    /// Writes the distances of `pairs` of points into `out`, which is [`Pairs::count`] long.
+    /// Writes the distances of `pairs` of points to `out`, whose length is [`Pairs::count`].
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop, `Error::Memory` and `Error::Device` from the

@@ -2,7 +2,7 @@
 //! two sets.
 //!
 //! [`Pairs`] defines the pairs and the positions of their distances; a [`DistanceDevice`] computes
-//! these.
+//! the distances.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;

@@ -9,7 +9,7 @@ use crate::memory;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pairs {
     rows: usize,
-    /// The number of the first column, and the one after the last.
+    /// The number of the first column; `end` is the number after the last column.
     first: usize,
     end: usize,
     /// See [`Pairs::is_triangle`].
@@ -110,12 +110,12 @@ impl Pairs {
     /// Checks that there is memory for the distances.
     ///
     /// # Errors
-    /// `Error::Memory` says how much they need.
+    /// `Error::Memory`, which says how much memory is needed.
     pub fn check_memory(&self) -> Result<()> {
         memory::check(&self.name(), self.count() as f64 * size_of::<f64>() as f64)
     }
 
-    /// Names the distances in memory errors.
+    /// The name of the distances in memory errors.
     pub fn name(&self) -> String {
         let of = if self.triangle {
             format!("all pairs of {} observations", self.rows)

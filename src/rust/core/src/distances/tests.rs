@@ -1,4 +1,4 @@
-//! Tiles, threads and layouts against one distance at a time.
+//! Compares all tiles, threads and layouts with one distance at a time.
 
 use super::checks::{self, random_points, to_bits};
 use super::*;
@@ -23,7 +23,7 @@ fn expected_bits(points: &Points, pairs: &[(usize, usize)]) -> Vec<u64> {
 
 #[test]
 fn tiles_have_the_bits_of_one_distance_at_a_time() {
-    // The second ones of the pairs of two groups have the label 1.
+    // For pairs of two groups, the points of the second group have the label 1.
     let draw = |random: &mut Random, round: usize| {
         let n = [0, 1, 2, 3, 15, 16, 17, 18, 31, 33, 64, 65, 70, 97, 130][random.below(15)];
         let p = [0, 1, 2, 7, 40][random.below(5)];

@@ -1,4 +1,4 @@
-//! What devices that iterate Lloyd's algorithm are held to.
+//! Checks of devices that iterate Lloyd's algorithm.
 
 use ndarray::{Array2, ArrayView2};
 
@@ -10,7 +10,7 @@ use crate::observations::Observations;
 use crate::testing::rows::Rows;
 use crate::testing::{draw, Random, DATA};
 
-/// All distances, in every iteration.
+/// The plain algorithm: all distances, in every iteration.
 fn plain(x: &Observations, mut centers: Array2<f64>, most: usize) -> KMeans {
     let (n, p) = (x.nrows(), x.ncols());
     let k = centers.nrows();
@@ -66,7 +66,7 @@ fn plain(x: &Observations, mut centers: Array2<f64>, most: usize) -> KMeans {
     }
 }
 
-/// Holds a device to the partition of plain iterations, and returns it.
+/// Checks that a device gives the partition of the plain algorithm, and returns it.
 pub fn check(
     x: &Observations,
     centers: ArrayView2<f64>,
@@ -87,7 +87,7 @@ pub fn check(
     found
 }
 
-/// Observations, with the label 0, and centers to start from, with the label 1.
+/// Observations, with the label 0, and initial centers, with the label 1.
 #[derive(Debug, Clone)]
 pub struct LloydCase {
     pub most: usize,
@@ -95,7 +95,7 @@ pub struct LloydCase {
 }
 
 impl LloydCase {
-    /// Random observations and centers; `round` is how many were drawn before.
+    /// Random observations and centers; `round` is the number of cases drawn before.
     pub fn draw(random: &mut Random, round: usize) -> Self {
         let n = 2 + random.below(if round % 10 == 0 { 1500 } else { 120 });
         let p = 1 + random.below(if round % 4 == 0 { 40 } else { 5 });
@@ -105,7 +105,7 @@ impl LloydCase {
             _ => 1 + random.below(n.min(60)),
         };
         let x = draw(random, DATA[round % DATA.len()], n, p);
-        // Centers among the observations, some of them twice, or anywhere.
+        // The centers are observations, some of them twice, or arbitrary points.
         let mut centers: Vec<f64> = (0..k)
             .flat_map(|_| x.row_slice(random.below(n)).to_vec())
             .collect();
@@ -119,7 +119,7 @@ impl LloydCase {
         }
     }
 
-    /// Holds a device to the partition of plain iterations.
+    /// Checks that a device gives the partition of the plain algorithm.
     pub fn check(&self, device: &(impl KMeansDevice + ?Sized)) {
         let (x, centers) = (self.rows.labelled(0), self.rows.labelled(1));
         if x.count() >= 2 && (1..=x.count()).contains(&centers.count()) {
@@ -130,7 +130,7 @@ impl LloydCase {
     }
 }
 
-/// Holds a device to the partitions of plain iterations, on data of every sort.
+/// Checks that a device gives the partitions of the plain algorithm, on every kind of data.
 pub fn compare_with_plain_iterations(device: &(impl KMeansDevice + ?Sized)) {
     let mut random = Random::of(11);
     (0..200).for_each(|round| LloydCase::draw(&mut random, round).check(device));

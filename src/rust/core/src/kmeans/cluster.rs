@@ -11,7 +11,7 @@ use crate::matrix::RowSlices;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 
-/// Observations per task: enough to be worth a thread.
+/// Number of observations per task: enough work for a thread. Only the time depends on it.
 const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
 
 /// The result of k-means.
@@ -19,26 +19,26 @@ const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
 pub struct KMeans {
     /// By observation: the number of its cluster, from 0.
     pub cluster: Vec<u32>,
-    /// Means of the clusters, in rows; of a cluster without members, its last center.
+    /// The means of the clusters, in rows; for a cluster without members, its last center.
     pub centers: Array2<f64>,
     /// By cluster: number of members.
     pub sizes: Vec<usize>,
     /// By cluster: the sum of squares of its members about its center.
     pub within: Vec<f64>,
-    /// The iteration that changed no assignment; one more than the limit where there was none. Of
-    /// one cluster the first, which settles it.
+    /// The iteration that changed no assignment; one more than the limit if there was none. With
+    /// one cluster, the first iteration.
     pub iterations: usize,
 }
 
 /// Clusters the rows of `x` in at most `iterations` iterations.
 ///
-/// Takes O(n·k·p) time per iteration for n rows of p columns and k centers, often less in later
+/// For n rows of p columns and k centers, takes O(n·k·p) time per iteration, often less in later
 /// iterations, and O(n·p + k·p) memory.
 ///
 /// # Errors
-/// `Error::Input` where the centers do not have the columns of `x`, are none or more than the rows
-/// of `x` (its distinct rows, where they are drawn), or where squares overflow; otherwise the
-/// errors of the device.
+/// `Error::Input` if the centers and `x` have different numbers of columns, if there are no centers
+/// or more than rows of `x` (distinct rows, if centers are drawn), or if squares overflow;
+/// otherwise the errors of the device.
 pub fn cluster(
     x: &Observations,
     start: Start,
@@ -69,7 +69,7 @@ pub fn cluster(
 }
 
 impl KMeans {
-    /// From the result of the iterations.
+    /// The result, given the result of the iterations.
     fn new(x: &Observations, assigned: Assigned) -> Result<Self> {
         let Assigned {
             cluster,

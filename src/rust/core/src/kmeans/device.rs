@@ -1,4 +1,4 @@
-//! The interface of devices for k-means.
+//! The trait of devices for k-means.
 
 use ndarray::{Array2, ArrayView2};
 
@@ -12,8 +12,8 @@ pub trait KMeansDevice: NeighbourDevice {
     /// Clusters the rows of `x`, for centers and values that [`super::cluster()`] has checked.
     ///
     /// # Errors
-    /// `Error::Input` where `x` has fewer distinct rows than centers to draw; `Error::Interrupt`
-    /// when the monitor says stop, `Error::Memory` and `Error::Device` from the device.
+    /// `Error::Input` if `x` has fewer distinct rows than centers to draw; `Error::Interrupt` when
+    /// the monitor says stop, `Error::Memory` and `Error::Device` from the device.
     fn iterate(
         &self,
         x: &Observations,

@@ -1,4 +1,4 @@
-//! Lloyd's iterations, with searches only for observations that may change their cluster.
+//! Lloyd's iterations, which search centers only for observations that may change their cluster.
 
 use ndarray::Array2;
 use rayon::prelude::*;
@@ -15,14 +15,15 @@ use crate::monitor::Monitor;
 use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Space};
 use crate::observations::Observations;
 
-/// Observations, or members of clusters, per task: enough to be worth a thread.
+/// Number of observations, or members of clusters, per task: enough work for a thread. Only the
+/// time depends on it.
 const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 const CLUSTERS: &str = "the clusters of the observations need";
 
-/// Clusters the rows of `x` on the threads of the pool that it is called from, with searches on
-/// `device`, for centers and values that [`super::cluster()`] has checked.
+/// Clusters the rows of `x` on the threads of the calling pool, with searches on `device`.
+/// [`super::cluster()`] must have checked the centers and values.
 ///
 /// # Errors
 /// As [`super::KMeansDevice::iterate`].
@@ -49,11 +50,11 @@ pub fn iterate(
 
 /// Upper bounds on the distances that centers have moved.
 struct Moves {
-    /// By center.
+    /// By center, the bound on the distance that it has moved.
     of: Vec<f64>,
     /// The center that moved the farthest.
     farthest: usize,
-    /// The greatest distance of the other centers.
+    /// The greatest bound of the other centers.
     second: f64,
 }
 
@@ -75,7 +76,7 @@ impl Moves {
         }
     }
 
-    /// The greatest distance of centers other than this one.
+    /// The greatest bound of centers other than this one.
     fn of_others(&self, center: usize) -> f64 {
         if center == self.farthest {
             self.second
@@ -85,7 +86,7 @@ impl Moves {
     }
 }
 
-/// An observation whose nearest center has to be searched.
+/// An observation whose nearest center has to be searched for.
 #[derive(Debug, Clone, Copy)]
 struct OpenObservation {
     observation: u32,
@@ -108,7 +109,7 @@ struct Lloyd<'a> {
     centers: Array2<f64>,
     /// By observation: the number of its cluster; `k` before the first iteration.
     cluster: Vec<u32>,
-    /// By observation: the other one of the two nearest centers in its last search.
+    /// By observation: the second of its two nearest centers in its last search.
     rivals: Vec<u32>,
     bounds: Vec<Bounds>,
 }
@@ -158,7 +159,7 @@ impl<'a> Lloyd<'a> {
         Ok(most + 1)
     }
 
-    /// The observations that may have another nearest center after these moves.
+    /// The observations whose nearest center may have changed by these moves.
     fn open(&mut self, moves: &Moves) -> Vec<OpenObservation> {
         let Self {
             x,
@@ -209,7 +210,7 @@ impl<'a> Lloyd<'a> {
             .try_for_each(|((center, open), found)| {
                 *center = found.nearest.1;
                 if found.nearest.0 >= found.next.0 {
-                    // Sums of squares can differ where their roots do not.
+                    // Sums of squares can differ although their roots are equal.
                     monitor.check()?;
                     *center = self.nearest(self.x.row_slice(open.observation as usize));
                 }
@@ -224,7 +225,7 @@ impl<'a> Lloyd<'a> {
             };
             changed |= self.cluster[i] != center;
             self.cluster[i] = center;
-            // Where roots tie, the center may be the second one.
+            // If roots tie, the assigned center may be the second one found.
             self.rivals[i] = if found.next.1 == center {
                 found.nearest.1
             } else {
@@ -284,7 +285,7 @@ impl<'a> Lloyd<'a> {
             })?;
             all.extend(nearest.iter().map(|found| TwoNearest {
                 nearest: found[0],
-                // There is no second one of one center.
+                // With one center, there is no second one.
                 next: *found.get(1).unwrap_or(&(f64::INFINITY, 0)),
             }));
         }
@@ -340,7 +341,7 @@ mod tests {
             check(&x, centers, 40, &cpu, &format!("{threads} threads"))
         });
         assert_eq!(partitions[0], partitions[1]);
-        // In the last of many iterations few observations are compared with all centers.
+        // In the last of many iterations, few observations are compared with all centers.
         let cpu = Cpu::new(1).unwrap();
         let mut lloyd = Lloyd::new(&x, centers.to_owned()).unwrap();
         lloyd.run(40, &cpu, &monitor).unwrap();

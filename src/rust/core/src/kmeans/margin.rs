@@ -1,6 +1,6 @@
 //! Bounds on exact distances, given computed ones.
 
-/// Exceeds the error of a distance by underflow of its squares.
+/// An upper bound on the error of a distance by underflow of its squares.
 const UNDERFLOW: f64 = 1e-150;
 
 /// The sum of squared differences; the same bits on every device.
@@ -22,13 +22,14 @@ pub struct Bounds {
     pub others: f64,
 }
 
-/// The relative error of computed distances, for the step from these to bounds and back.
+/// The relative error of computed distances, to convert distances to bounds and back.
 #[derive(Debug, Clone, Copy)]
 pub struct Margin(pub f64);
 
 impl Margin {
-    /// For p columns: the relative error of a sum of p squares is at most (p + 2)·2⁻⁵³, that of its
-    /// root half of it. The margin is twice that and covers a few more roundings.
+    /// The margin for p columns. The relative error of a sum of p squares is at most (p + 2)·2⁻⁵³,
+    /// and of its root half as much. The margin is twice the bound for the sum, and covers a few
+    /// more roundings.
     pub fn new(columns: usize) -> Self {
         Self((columns as f64 + 16.0) * f64::EPSILON)
     }
@@ -43,8 +44,8 @@ impl Margin {
         distance * (1.0 - self.0) - UNDERFLOW
     }
 
-    /// Whether the computed sum of squares for the own center is certainly below those for all
-    /// others.
+    /// Whether the computed sum of squares for the own center is certainly below the sums for all
+    /// other centers.
     pub fn proves(self, bounds: &Bounds) -> bool {
         self.above(bounds.own) < self.below(bounds.others)
     }

@@ -3,12 +3,12 @@
 use crate::error::Result;
 use crate::memory;
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 const CLUSTERS: &str = "the clusters of the observations need";
 
 /// The members of clusters, in compressed sparse row layout.
 pub struct KMeansMembers {
-    /// Cluster after cluster, the observations in increasing order.
+    /// The observations, cluster by cluster, each cluster's in increasing order.
     observations: Vec<u32>,
     /// By cluster: the end of its observations.
     ends: Vec<usize>,

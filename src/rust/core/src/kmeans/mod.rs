@@ -5,11 +5,12 @@
 //! to the smallest number. Every center is the sum of its members in the order of their numbers,
 //! divided by their number. These are exactly the operations of R's `kmeans(algorithm = "Lloyd")`.
 //!
-//! Where centers have moved little, bounds on an observation's distances to its own center and to
-//! all others prove that it stays (Hamerly, SIAM International Conference on Data Mining, 2010,
-//! doi:10.1137/1.9781611972801.12). For the other observations the centers are searched as nearest
-//! neighbours are, within the distance of the two centers that were nearest before. A GPU skips no
-//! comparison: it compares all in double precision (kernels/kmeans.cu), with the same result.
+//! If centers have moved little, bounds on an observation's distances to its own center and to all
+//! other centers prove that the observation stays in its cluster (Hamerly, SIAM International
+//! Conference on Data Mining, 2010, doi:10.1137/1.9781611972801.12). For all other observations, a
+//! nearest-neighbour search finds the nearest center, within the distance of the two centers that
+//! were nearest before. A GPU skips no comparison: it compares all pairs in double precision
+//! (kernels/kmeans.cu), with the same result.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;

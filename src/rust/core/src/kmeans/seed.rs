@@ -1,7 +1,8 @@
 //! Initial centers by k-means++ (Arthur and Vassilvitskii, Symposium on Discrete Algorithms, 2007).
 //!
-//! Weights are summed in chunks, these sums in chunks again, and the sums of those one after the
-//! other. This order of summation, and so the draw, is the same on every device.
+//! Weights are summed in chunks; the chunks' sums are summed in chunks again; and these sums are
+//! added one after the other. This order of summation, and so the draw, is the same on every
+//! device.
 
 use ndarray::Array2;
 use rayon::prelude::*;
@@ -13,13 +14,15 @@ use crate::memory;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 
-/// Values per chunk of a sum, here and in kernels/kmeans.cu. Another number changes the draws.
+/// Number of values per chunk of a sum, here and in kernels/kmeans.cu. Another number changes the
+/// draws.
 pub const CHUNK: usize = 256;
 
-/// Chunks per task: enough to be worth a thread, although most observations are skipped.
+/// Number of chunks per task: enough work for a thread, although most observations are skipped.
+/// Only the time depends on it.
 const CHUNKS_AT_A_TIME: usize = 1 << 6;
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 const WEIGHTS: &str = "the weights of the observations need";
 
 /// The weights of the observations.
@@ -28,19 +31,21 @@ struct Weights {
     squares: Vec<f64>,
     /// By observation: the number of that center.
     nearest: Vec<u32>,
-    /// Sums of chunks of the squares.
+    /// The sums of the chunks of squares.
     sums: Vec<f64>,
 }
 
-/// Draws one row of `x` as a center for each of `uniforms`, numbers from 0 to 1: the first with
-/// equal probabilities, each other with probabilities proportional to its squared distance from the
-/// nearest center so far. Returns the centers, in rows.
+/// Draws one row of `x` as a center for each of `uniforms`, numbers from 0 to 1. All rows have
+/// equal probability for the first center; for each further center, a row's probability is
+/// proportional to its squared distance from the nearest center so far. Returns the centers, in
+/// rows.
 ///
 /// Takes O(n·k·p) time, in practice less by the triangle inequality, and O(n + k) memory. Works on
-/// the threads of the pool that it is called from.
+/// the threads of the calling pool.
 ///
 /// # Errors
-/// `Error::Input` where `x` has fewer distinct rows, `Error::Interrupt` when the monitor says stop.
+/// `Error::Input` if `x` has fewer distinct rows than `uniforms`, `Error::Interrupt` when the
+/// monitor says stop.
 pub fn seed(x: &Observations, uniforms: &[f64], monitor: &Monitor) -> Result<Array2<f64>> {
     let n = x.nrows();
     let mut weights = Weights {
@@ -72,7 +77,7 @@ pub fn first(x: &Observations, uniform: f64) -> usize {
     ((uniform * x.nrows() as f64) as usize).min(x.nrows() - 1)
 }
 
-/// The error where `x` has fewer distinct rows than centers to draw.
+/// The error for `x` with fewer distinct rows than centers to draw.
 pub fn too_few(distinct: usize, centers: usize) -> Error {
     Error::Input(format!(
         "`x` has {distinct} distinct rows; there are more cluster centers than distinct data \
@@ -89,7 +94,7 @@ pub fn radius_factor(columns: usize) -> f64 {
 }
 
 impl Weights {
-    /// Makes `row` a center beside those of `rows`.
+    /// Adds `row` as a center to the centers `rows`.
     fn add(&mut self, x: &Observations, row: usize, rows: &[usize]) {
         let center = x.row_slice(row);
         let number = rows.len() as u32;
@@ -121,8 +126,8 @@ impl Weights {
             });
     }
 
-    /// Draws an observation with probabilities proportional to the squares; `None` where all are
-    /// zero.
+    /// Draws an observation with probabilities proportional to the squares; `None` if all squares
+    /// are zero.
     fn draw(&self, uniform: f64) -> Option<usize> {
         let parts: Vec<f64> = self.sums.chunks(CHUNK).map(sum_in_lanes).collect();
         let target = uniform * parts.iter().sum::<f64>();
@@ -163,7 +168,7 @@ fn draw_in_chunk(weights: &[f64], chunk: usize, target: f64) -> Option<(usize, f
 }
 
 /// The first weight at which the running sum exceeds `target`, and the rest of `target` for it; the
-/// last positive weight where rounding leaves the sum below.
+/// last positive weight if rounding leaves the sum below `target`.
 fn draw(weights: &[f64], target: f64) -> Option<(usize, f64)> {
     let mut before = 0.0;
     let mut drawn = None;

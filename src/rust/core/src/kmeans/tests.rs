@@ -1,4 +1,4 @@
-//! Against Lloyd's algorithm as it is written down.
+//! Compares with the plain Lloyd's algorithm.
 
 use ndarray::{arr2, Array2, Axis};
 
@@ -35,7 +35,7 @@ fn ties_go_to_the_smaller_number_and_sums_decide_where_roots_tie() {
     let x = observations(vec![0.0, 1.0, 2.0, 3.0, 4.0], 5, 1);
     let found = check(&x, arr2(&[[3.0], [1.0]]).view(), 1, &cpu, "a tie");
     assert_eq!(found.cluster, [1, 1, 0, 0, 0]);
-    // The squares of these two are 1 + 2⁻⁵² and 1; so is the root of either 1.
+    // The sums of squares of these two are 1 + 2⁻⁵² and 1; both roots are 1.
     let centers = arr2(&[[1.0, f64::EPSILON.sqrt()], [1.0, 0.0]]);
     let x = observations(vec![0.0, 0.0, 5.0, 5.0], 2, 2);
     assert!(square(x.row_slice(0), centers.row_slice(0)) > 1.0);
@@ -144,7 +144,7 @@ fn wrong_input_is_refused_and_a_stop_is_heard() {
     assert_eq!(draws, Err(Error::Interrupt));
 }
 
-/// k-means++ as it is written down, with the weights in one sum; none if all weights are 0.
+/// The plain k-means++, with all weights in one sum; `None` if all weights are 0.
 fn plain_seed(x: &Observations, uniforms: &[f64]) -> Option<Array2<f64>> {
     let n = x.nrows();
     let mut rows = vec![(uniforms[0] * n as f64) as usize];

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::graph::UNKNOWN;
 use crate::metric::Points;
 
-/// Some of all references, and queries.
+/// Some of the references, and queries.
 #[derive(Debug, Clone)]
 pub struct Block<'a> {
     pub points: &'a Points,
@@ -16,13 +16,14 @@ pub struct Block<'a> {
     /// The points that are queries: some of the references, or points after them.
     pub queries: Range<usize>,
     /// The number of each query among all references, if queries are references, in this block or
-    /// another. No query is a neighbour of itself.
+    /// another one. No query is a neighbour of itself.
     pub own: Option<Vec<u32>>,
 }
 
 impl Block<'_> {
-    /// The number of each point among all references, where a query occurs a second time as a
-    /// reference of the block; else `None`. Points that are neither have the number [`UNKNOWN`].
+    /// The number of each point among all references, if a query occurs a second time as a
+    /// reference of the block; otherwise `None`. Points that are neither query nor reference have
+    /// the number [`UNKNOWN`].
     pub fn numbers(&self) -> Option<Vec<u32>> {
         let own = self.own.as_ref()?;
         let references = self.first..self.first + self.references as u32;

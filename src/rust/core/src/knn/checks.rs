@@ -1,4 +1,4 @@
-//! What devices that search for neighbours are held to.
+//! Checks of devices that search for neighbours.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ use crate::observations::Observations;
 use crate::testing::rows::Rows;
 use crate::testing::{array, cloud, correlations, dist_metrics, Random};
 
-/// All distances, sorted.
+/// The graph by brute force: all distances, sorted.
 fn exhaustive(points: &Points, references: usize, k: usize) -> Graph {
     let among_themselves = references == points.rows();
     let first = if among_themselves { 0 } else { references };
@@ -35,7 +35,7 @@ fn exhaustive(points: &Points, references: usize, k: usize) -> Graph {
     graph
 }
 
-/// Holds a device to the graph of all distances, sorted.
+/// Checks that a device gives the graph of a brute-force search.
 pub fn check(
     points: &Points,
     references: usize,
@@ -51,14 +51,14 @@ pub fn check(
 #[derive(Debug, Clone)]
 pub struct SearchCase {
     pub metric: Metric,
-    /// At most all that there are.
+    /// The number of neighbours, at most the number of possible ones.
     pub k: usize,
     /// References have the label 0, queries 1; without queries, references are queries.
     pub rows: Rows,
 }
 
 impl SearchCase {
-    /// A random search; `round` is how many were drawn before.
+    /// A random search; `round` is the number of cases drawn before.
     pub fn draw(random: &mut Random, round: usize) -> Self {
         let metrics = [dist_metrics(), correlations()].concat();
         let n = 2 + random.below(if round % 10 == 0 { 400 } else { 90 });
@@ -84,7 +84,8 @@ impl SearchCase {
         }
     }
 
-    /// The number of references, and that of neighbours; none if nobody can have any.
+    /// The number of references, and the number of neighbours; `None` if no query can have
+    /// neighbours.
     fn size(&self) -> Option<(usize, usize)> {
         let references = self.rows.labelled(0).count();
         let own = references == self.rows.count();
@@ -92,12 +93,12 @@ impl SearchCase {
         (most > 0).then(|| (references, self.k.min(most)))
     }
 
-    /// References, then queries.
+    /// The references, then the queries.
     fn observations(&self) -> Observations {
         self.rows.clone().sorted().observations()
     }
 
-    /// Holds a device to the graph of all distances, sorted.
+    /// Checks that a device gives the graph of a brute-force search.
     pub fn check(&self, device: &(impl NeighbourDevice + ?Sized)) {
         let Some((references, k)) = self.size() else {
             return;
@@ -115,15 +116,15 @@ impl SearchCase {
     }
 }
 
-/// Holds a device to the graphs of all distances, sorted, for every metric and many sorts of
-/// points.
+/// Checks that a device gives the graphs of a brute-force search, for every metric and many kinds
+/// of points.
 pub fn compare_with_all_distances(device: &(impl NeighbourDevice + ?Sized), rounds: usize) {
     let mut random = Random::of(5);
     (0..rounds).for_each(|round| SearchCase::draw(&mut random, round).check(device));
 }
 
 /// The neighbours of some rows of a matrix among all of its first `references`, in blocks of random
-/// sizes. `own`: whether these rows are references.
+/// sizes. `own` says that these rows are references.
 fn in_blocks(
     x: &Observations,
     references: usize,
@@ -189,12 +190,12 @@ fn in_blocks(
 #[derive(Debug, Clone)]
 pub struct BlocksCase {
     pub search: SearchCase,
-    /// Of the random sizes of blocks.
+    /// The seed of the random sizes of blocks.
     pub seed: u64,
 }
 
 impl BlocksCase {
-    /// A random search in blocks; `round` is how many were drawn before.
+    /// A random search in blocks; `round` is the number of cases drawn before.
     pub fn draw(random: &mut Random, round: usize) -> Self {
         let metrics = [dist_metrics(), correlations()].concat();
         let n = 3 + random.below(60);
@@ -211,7 +212,7 @@ impl BlocksCase {
         Self { search, seed }
     }
 
-    /// Holds a graph that a device makes in blocks to the CPU's graph of the whole. Whether there
+    /// Checks that a device gives, in blocks, the CPU's graph of the whole. Returns whether there
     /// is such a graph.
     pub fn check(&self, device: &(impl NeighbourDevice + ?Sized), cpu: &Cpu) -> bool {
         let Some((references, k)) = self.search.size() else {
@@ -231,7 +232,7 @@ impl BlocksCase {
     }
 }
 
-/// Holds graphs that a device makes in blocks to the CPU's graphs of the whole.
+/// Checks that a device gives, in blocks, the CPU's graphs of the whole.
 pub fn compare_blocks_with_the_whole(device: &(impl NeighbourDevice + ?Sized), rounds: usize) {
     let cpu = Cpu::new(2).unwrap();
     let mut random = Random::of(8);
@@ -240,7 +241,7 @@ pub fn compare_blocks_with_the_whole(device: &(impl NeighbourDevice + ?Sized), r
     assert!(2 * compared > rounds, "{compared}");
 }
 
-/// All references within the radius of each query, by all distances.
+/// All references within the radius of each query, by brute force.
 fn exhaustive_within(points: &Points, references: usize, queries: &[u32], radii: &[f64]) -> Within {
     let mut within = Within::default();
     for (i, &query) in queries.iter().enumerate() {
@@ -265,8 +266,8 @@ fn exhaustive_within(points: &Points, references: usize, queries: &[u32], radii:
     within
 }
 
-/// Holds the range searches of a device to all distances. Radii are distances of pairs, so that
-/// references are on the border.
+/// Compares the range searches of a device with brute force. Radii are distances of pairs, so that
+/// some references are exactly at the radius.
 pub fn compare_within_with_all_distances(device: &(impl NeighbourDevice + ?Sized), rounds: usize) {
     let mut random = Random::of(14);
     let metrics = [dist_metrics(), correlations()].concat();

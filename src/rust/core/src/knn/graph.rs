@@ -8,21 +8,21 @@ use crate::matrix::column_major_on_threads;
 use crate::memory;
 use crate::neighbours::NeighbourLists;
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 pub(super) const NEIGHBOURS: &str = "the neighbours need";
 
-/// The index of a neighbour that is not known yet; its distance is infinite. It comes after all
-/// others.
+/// The index of a neighbour that is not known yet; its distance is infinite, and it comes after all
+/// other neighbours.
 pub const UNKNOWN: u32 = u32::MAX;
 
 /// The `k` nearest references of each query, nearest first, ties by index.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Graph {
-    /// Neighbours per query.
+    /// Number of neighbours per query.
     pub k: usize,
-    /// Query after query: the references' numbers from 0.
+    /// The references' numbers from 0, query by query.
     pub index: Vec<u32>,
-    /// Query after query: the distances.
+    /// The distances, query by query.
     pub distance: Vec<f64>,
 }
 
@@ -30,7 +30,7 @@ impl Graph {
     /// A graph whose neighbours are all [`UNKNOWN`].
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn unknown(queries: usize, k: usize) -> Result<Self> {
         let mut graph = Self::room(queries, k)?;
         graph.index.resize(queries * k, UNKNOWN);
@@ -38,10 +38,10 @@ impl Graph {
         Ok(graph)
     }
 
-    /// As [`Graph::unknown`], on the threads of the pool that it is called from.
+    /// As [`Graph::unknown`], on the threads of the calling pool.
     ///
     /// # Errors
-    /// As there.
+    /// As [`Graph::unknown`].
     pub fn unknown_on_threads(queries: usize, k: usize) -> Result<Self> {
         let mut graph = Self::room(queries, k)?;
         graph.index.par_extend(repeat_n(UNKNOWN, queries * k));
@@ -50,7 +50,7 @@ impl Graph {
         Ok(graph)
     }
 
-    /// An empty graph with room for `queries`.
+    /// An empty graph with room for `queries` queries.
     fn room(queries: usize, k: usize) -> Result<Self> {
         Ok(Self {
             k,
@@ -59,7 +59,7 @@ impl Graph {
         })
     }
 
-    /// The search radius of each query: the distance of its k-th neighbour so far. `None` where no
+    /// The search radius of each query: the distance of its k-th neighbour so far. `None` if no
     /// neighbour is known.
     ///
     /// # Errors
@@ -73,10 +73,10 @@ impl Graph {
         known.then(limits).transpose()
     }
 
-    /// Merges references of a block, which starts with the `first` one of all, into the lists of
-    /// the queries from `query` on.
+    /// Merges references of a block into the lists of the queries from `query` on. The block starts
+    /// with reference number `first`.
     pub fn merge_lists(&mut self, query: usize, first: u32, nearest: &NeighbourLists) {
-        /// Queries per task: enough to be worth a thread.
+        /// Number of queries per task: enough work for a thread. Only the time depends on it.
         const QUERIES_PER_TASK: usize = 1 << 8;
 
         let k = self.k;
@@ -102,15 +102,15 @@ impl Graph {
     }
 
     /// Writes the graph in R's layout: column-major, references numbered from 1. Works on the
-    /// threads of the pool that it is called from.
+    /// threads of the calling pool.
     pub fn write_columns(&self, index: &mut [i32], distance: &mut [f64]) {
         column_major_on_threads(&self.index, self.k, index, |index| index as i32 + 1);
         column_major_on_threads(&self.distance, self.k, distance, |distance| distance);
     }
 }
 
-/// Merges references of a block, nearest first, into the list of a query; the block starts with the
-/// `first` one of all references.
+/// Merges references of a block, nearest first, into the list of a query. The block starts with
+/// reference number `first`.
 fn merge(
     index: &mut [u32],
     distance: &mut [f64],

@@ -1,21 +1,24 @@
-//! How alike the neighbours of two observations are, as weights of the edges between them.
+//! Jaccard coefficients of the neighbours of two observations, as weights of the edges between
+//! them.
 
 use crate::error::Result;
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 const WEIGHTS: &str = "the weights of the edges need";
 
-/// Observations between two looks at the monitor: with 15 neighbours each, about a millisecond.
+/// Number of observations between two checks of the monitor: with 15 neighbours each, about a
+/// millisecond. If larger, an interrupt is answered late.
 const ROWS_PER_CHECK: usize = 1 << 12;
 
 /// The Jaccard coefficient of the neighbours of the two ends of each edge: the size of the
 /// intersection of two sets divided by the size of their union.
 ///
-/// Observation i has an edge to each of `target[ends[i - 1]..ends[i]]`, its neighbours. Its set is
-/// these and itself. So the ends of an edge share one member at least, and no weight is 0. The
-/// result has a weight for each of `target`. Both sizes are integers up to the division.
+/// Observation i has an edge to each of `target[ends[i - 1]..ends[i]]`, its neighbours. Its set
+/// contains its neighbours and itself. So the sets of the two ends of an edge share at least one
+/// member, and no weight is 0. The result has a weight for each of `target`. Both sizes are
+/// integers until the division.
 ///
 /// The time is proportional to the sum, over all edges, of the size of the target's set.
 ///
@@ -23,11 +26,11 @@ const ROWS_PER_CHECK: usize = 1 << 12;
 /// `Error::Memory`, `Error::Interrupt`.
 ///
 /// # Panics
-/// If `ends` does not increase to the length of `target`, or a target is no observation.
+/// If `ends` does not increase to the length of `target`, or if a target is not an observation.
 pub fn jaccard(ends: &[usize], target: &[u32], monitor: &Monitor) -> Result<Vec<f64>> {
     let sets = Sets::new(ends, target)?;
     let mut weights = memory::room(WEIGHTS, target.len())?;
-    // By observation: the last one whose set was marked and has it.
+    // By observation: the last observation whose marked set contains it.
     let mut marked = memory::filled(WEIGHTS, ends.len(), u32::MAX)?;
     let mut begin = 0;
     for (i, &end) in ends.iter().enumerate() {
@@ -90,7 +93,7 @@ mod tests {
     use crate::error::Error;
     use crate::testing::Random;
 
-    /// The definition written down.
+    /// The plain definition.
     fn reference(neighbours: &[Vec<u32>]) -> Vec<f64> {
         let set = |i: usize| -> BTreeSet<u32> {
             let own = neighbours[i].iter().copied();
@@ -139,7 +142,8 @@ mod tests {
 
     #[test]
     fn observations_count_as_their_own_neighbours() {
-        // 0 and 1 are neighbours of each other only; 2 has 0, which does not have it.
+        // 0 and 1 are neighbours of each other only; 0 is a neighbour of 2, but 2 is not a
+        // neighbour of 0.
         let neighbours = [vec![1], vec![0], vec![0]];
         let found = weights(&neighbours, &Monitor::default()).unwrap();
         assert_eq!(found, [1.0, 1.0, 1.0 / 3.0]);

@@ -1,4 +1,4 @@
-//! Exact neighbours: the graph of the k nearest, and all within a radius.
+//! Exact neighbours: the graph of the k nearest neighbours, and all neighbours within a radius.
 
 pub mod block;
 #[cfg(any(test, feature = "testing"))]

@@ -1,4 +1,4 @@
-//! The search for all neighbours at once.
+//! The search for nearest neighbours in a single block.
 
 use super::block::Block;
 use super::graph::{Graph, NEIGHBOURS};
@@ -11,14 +11,14 @@ use crate::monitor::Monitor;
 use crate::neighbours::{NeighbourDevice, Space};
 
 /// The `k` nearest neighbours among the first `references` points: of each of the other points or,
-/// where there are none, of each reference among the other references.
+/// if there are no other points, of each reference among the other references.
 ///
 /// Takes O(m·n·p) time for m queries and n references in p dimensions, and O((m + n)·p + m·k)
 /// memory.
 ///
 /// # Errors
-/// `Error::Input` where `k` is 0 or more than a query has neighbours, or where a distance is not a
-/// number (see [`Space::check`]); otherwise the errors of the device.
+/// `Error::Input` if `k` is 0 or more than the number of possible neighbours, or if a distance is
+/// not a number (see [`Space::check`]); otherwise the errors of the device.
 pub fn nearest(
     points: &Points,
     references: usize,
@@ -41,10 +41,10 @@ pub struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// For the arguments of [`nearest`].
+    /// A search with the arguments of [`nearest`].
     ///
     /// # Errors
-    /// As there.
+    /// The input errors of [`nearest`], and `Error::Memory`.
     pub fn new(points: &'a Points, references: usize, k: usize, cpu: &Cpu) -> Result<Self> {
         let among_themselves = references == points.rows();
         let most = references - usize::from(among_themselves);

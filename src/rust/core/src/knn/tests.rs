@@ -1,4 +1,4 @@
-//! The engine against the obvious way.
+//! Compares searches with brute force.
 
 use std::cell::Cell;
 
@@ -70,7 +70,7 @@ fn tight_groups_far_apart_are_settled_in_double_precision() {
         for row in values.chunks_mut(p).step_by(2) {
             row.iter_mut().for_each(|v| *v += 1e9);
         }
-        // Among them equal ones, and queries that are no references.
+        // Includes equal points, and queries that are not references.
         values.copy_within(0..20 * p, 40 * p);
         let x = observations(values, n, p);
         for metric in [Metric::Euclidean, Metric::Manhattan, Metric::Maximum] {
@@ -80,7 +80,7 @@ fn tight_groups_far_apart_are_settled_in_double_precision() {
                 check(&points, references, k, &Cpu::new(2).unwrap(), &case);
             }
         }
-        // Nearly the same direction.
+        // All points have nearly the same direction.
         let mut values = draw(&mut random, Data::Plain, n, p).values().to_vec();
         values.iter_mut().step_by(p).for_each(|v| *v += 1e7);
         let x = observations(values, n, p);
@@ -242,7 +242,7 @@ fn a_range_search_refuses_wrong_radii_and_can_be_stopped() {
 
 #[test]
 fn a_zero_may_be_a_query_and_a_reference() {
-    // Its distance from itself is not a number, which is nothing to anybody.
+    // The distance of the row of zeros from itself is not a number, which does not matter.
     let values = vec![1.0, 2.0, 0.0, 0.0, 3.0, 1.0, 5.0, 5.0, 0.0, 0.0];
     let metric = Metric::Canberra(ZeroOverZero::Omitted);
     let points = Points::prepare(metric, array(values, 5, 2), &Monitor::default()).unwrap();

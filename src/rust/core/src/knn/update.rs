@@ -1,4 +1,4 @@
-//! Adding a block to a graph.
+//! Adds a block of references to a graph.
 
 use super::block::Block;
 use super::graph::{Graph, NEIGHBOURS};
@@ -8,17 +8,17 @@ use crate::memory;
 use crate::monitor::Monitor;
 use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Space};
 
-/// How far a graph has been updated with a block.
+/// The progress of the update of a graph with a block.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Done {
     /// Number of queries of the block that are finished, in the order of [`Graph::update`].
     queries: usize,
-    /// Whether the monitor expects all of them.
+    /// Whether the monitor expects all queries of the block.
     announced: bool,
 }
 
 impl Done {
-    /// Has the monitor expect all queries of the block, once.
+    /// Adds all queries of the block to the monitor's expected work, once.
     fn announce(&mut self, queries: usize, monitor: &Monitor) {
         if !self.announced {
             monitor.expect(queries as u64);
@@ -28,11 +28,11 @@ impl Done {
 }
 
 impl Graph {
-    /// Adds the references of a block that are among the nearest of all. Once each reference has
-    /// been in a block, the graph has the bits of a single block with all references: the distance
-    /// of a pair depends on the pair only.
+    /// Adds the references of a block that are among the nearest so far. Once each reference has
+    /// been in a block, the graph has the bits of a single block with all references, since the
+    /// distance of a pair depends on the pair only.
     ///
-    /// All distances must be numbers, but for those of references to themselves (see
+    /// All distances must be numbers, except the distances of references to themselves (see
     /// [`rows_without_distance`](crate::neighbours::rows_without_distance)).
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Graph {
 
     /// As [`Graph::update`], but searches among the distinct points of the block, and once for
     /// equal queries. However many points are equal, no search finds more than `k` + 1 distinct
-    /// ones.
+    /// points.
     fn update_from_distinct(
         &mut self,
         block: &Block<'_>,
@@ -97,8 +97,8 @@ impl Graph {
         let search = DistinctBlock::new(block, distinct);
         let queries = &search.queries;
         let limits = self.limits()?.map(|limits| search.limits(&limits));
-        // The k nearest points are equal to at most k distinct ones, by the distance and the first
-        // of the points equal to each. One of these may be the query.
+        // The k nearest points are equal to at most k distinct points, ordered by distance and by
+        // the first point equal to each. One of the distinct points may be the query.
         let wanted = self.k + usize::from(block.own.is_some());
         let points = block.points.select(&distinct.firsts())?;
         let space = Space::Points {
@@ -139,8 +139,8 @@ impl Graph {
 struct DistinctBlock<'a> {
     block: &'a Block<'a>,
     distinct: &'a Distinct,
-    /// Number of distinct references. They come before the other distinct points, as references
-    /// come before other points.
+    /// Number of distinct references. Distinct references come before other distinct points, since
+    /// references come before other points.
     references: usize,
     /// The distinct points that are equal to a query.
     queries: Vec<u32>,
@@ -171,7 +171,7 @@ impl<'a> DistinctBlock<'a> {
         &rows[before(self.block.queries.start)..before(self.block.queries.end)]
     }
 
-    /// The greatest limit of the queries that are equal to each distinct one, given all limits.
+    /// For each distinct query, the greatest limit of the queries equal to it, given all limits.
     fn limits(&self, limits: &[f64]) -> Vec<f64> {
         let of_query = |&row: &u32| limits[row as usize - self.block.queries.start];
         let of_all = |&number: &u32| self.rows_of(number).iter().map(of_query);
@@ -189,7 +189,7 @@ impl<'a> DistinctBlock<'a> {
     }
 }
 
-/// The first `wanted` of the references that are equal to the distinct ones found, nearest first,
+/// The first `wanted` references that are equal to the distinct references found, nearest first,
 /// ties by index.
 fn first_members(
     found: &[(f64, u32)],

@@ -9,21 +9,22 @@ use crate::metric::Points;
 use crate::monitor::Monitor;
 use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Neighbours, Space};
 
-/// Most neighbours that the first search of a query asks for. A query with more is searched again,
-/// so too few cost further searches, and too many make batches small (see [`MOST_FOUND`]). The
-/// result does not depend on it.
+/// Largest number of neighbours that the first search of a query asks for. A query with more
+/// neighbours is searched again. If too small, more searches are needed; if too large, batches are
+/// small (see [`MOST_FOUND`]). Only the time depends on it.
 const FIRST_WANTED: usize = 64;
 
-/// Factor by which each further search asks for more neighbours. A search of n neighbours thus
-/// takes about log(n / [`FIRST_WANTED`]) / log(8) searches.
+/// Each further search asks for this multiple of neighbours. So n neighbours take about log(n /
+/// [`FIRST_WANTED`]) / log(8) searches. Only the time depends on it.
 const WANTED_FACTOR: usize = 8;
 
-/// Most neighbours that one request can find: about 100 MB in the lists of a device.
+/// Largest number of neighbours that one request can find: about 100 MB in the lists of a device.
+/// If too large, memory may run out.
 const MOST_FOUND: usize = 1 << 21;
 
-/// Most requests for more neighbours whose lists are held at a time: 16 bytes for each neighbour,
-/// 134 MB. Queries beyond them are searched for again later. That happens in the first batches
-/// only, since later ones begin with more neighbours.
+/// Largest number of requests for more neighbours whose lists are held at a time: 16 bytes for each
+/// neighbour, 134 MB. Further queries are searched again later. That happens in the first batches
+/// only, since later batches begin with more neighbours.
 const MOST_LISTS: usize = 4;
 
 /// The references within a radius of each query, nearest first, ties by index.
@@ -31,15 +32,15 @@ const MOST_LISTS: usize = 4;
 pub struct Within {
     /// By query: the end of its neighbours in `index` and `distance`.
     pub ends: Vec<usize>,
-    /// Query after query: the references' numbers from 0.
+    /// The references' numbers from 0, query by query.
     pub index: Vec<u32>,
-    /// Query after query: the distances.
+    /// The distances, query by query.
     pub distance: Vec<f64>,
 }
 
 impl Within {
-    /// Appends the neighbours of the next queries. Checks that the caller can hold all so far, in
-    /// `copy` bytes each, beside these.
+    /// Appends the neighbours of the next queries. Checks that there is memory for the caller's
+    /// copy of all neighbours so far, `copy` bytes each, in addition to these.
     fn extend(&mut self, lists: &[Vec<(f64, u32)>], copy: f64) -> Result<()> {
         let more = lists.iter().map(Vec::len).sum();
         let so_far = self.index.len() + more;
@@ -59,8 +60,8 @@ impl Within {
 /// A search for all references within a radius of each query. It can resume on another device after
 /// one failed: finished queries are not searched again.
 ///
-/// Takes O(m·n·p) time for m queries and n references in p dimensions, times the number of searches
-/// of each query (see [`WANTED_FACTOR`]), and O((m + n)·p) memory beside the result.
+/// For m queries and n references in p dimensions, takes O(m·n·p) time, times the number of
+/// searches of each query (see [`WANTED_FACTOR`]), and O((m + n)·p) memory besides the result.
 #[derive(Debug)]
 pub struct RangeSearch<'a> {
     points: &'a Points,
@@ -68,19 +69,19 @@ pub struct RangeSearch<'a> {
     queries: Vec<u32>,
     radii: Vec<f64>,
     found: Within,
-    /// Bytes for each neighbour that the caller is going to hold beside [`Within`].
+    /// Bytes per neighbour that the caller will need in addition to [`Within`].
     copy: f64,
     announced: bool,
 }
 
 impl<'a> RangeSearch<'a> {
-    /// For the references among the first `references` points whose distance from a query is at
-    /// most its radius. `queries` are numbers of points; one that is a reference is no neighbour of
-    /// itself. `radii` has one value for all queries, or one for each.
+    /// A search for those of the first `references` points whose distance from a query is at most
+    /// the query's radius. `queries` are numbers of points; a query that is a reference is no
+    /// neighbour of itself. `radii` has one value for all queries, or one for each.
     ///
     /// # Errors
-    /// `Error::Input` where a radius is negative or no number, where their number is wrong, or
-    /// where a distance is not a number (see [`Space::check`]); `Error::Memory`.
+    /// `Error::Input` if a radius is negative or not a number, if the number of radii is wrong, or
+    /// if a distance is not a number (see [`Space::check`]); `Error::Memory`.
     pub fn new(
         points: &'a Points,
         references: usize,
@@ -122,8 +123,8 @@ impl<'a> RangeSearch<'a> {
         })
     }
 
-    /// The same search for a caller that copies the result: the search goes on only while there is
-    /// memory for `bytes` bytes of each neighbour beside its own.
+    /// This search, for a caller that copies the result: the search continues only while there is
+    /// memory for `bytes` bytes per neighbour in addition to its own.
     pub fn to_be_copied(self, bytes: usize) -> Self {
         Self {
             copy: bytes as f64,
@@ -134,7 +135,7 @@ impl<'a> RangeSearch<'a> {
     /// Searches for the neighbours of all unfinished queries on a device.
     ///
     /// # Errors
-    /// The errors of the device; `Error::Memory` where the result does not fit.
+    /// The errors of the device; `Error::Memory` if the result does not fit.
     pub fn run(
         &mut self,
         device: &(impl NeighbourDevice + ?Sized),
@@ -172,8 +173,8 @@ impl<'a> RangeSearch<'a> {
         self.found
     }
 
-    /// The neighbours of some queries, of which the first search asks for `wanted`; only those of
-    /// the first of these where many have more.
+    /// The neighbours of some queries; the first search asks for `wanted` neighbours. If many
+    /// queries have more, returns the neighbours of the first queries only.
     fn search(
         &self,
         some: Range<usize>,
@@ -184,7 +185,7 @@ impl<'a> RangeSearch<'a> {
         let mut open: Vec<usize> = some.clone().collect();
         while !open.is_empty() {
             wanted = wanted.min(self.references);
-            // Their lists are all held at a time.
+            // The lists of these queries are all held at the same time.
             if let Some(&beyond) = open.get(MOST_LISTS * queries_per_request(wanted)) {
                 open.retain(|&at| at < beyond);
                 lists.truncate(beyond - some.start);
@@ -193,7 +194,7 @@ impl<'a> RangeSearch<'a> {
             for part in open.chunks(queries_per_request(wanted)) {
                 let queries: Vec<u32> = part.iter().map(|&at| self.queries[at]).collect();
                 let limits: Vec<f64> = part.iter().map(|&at| self.radii[at]).collect();
-                // Those of the device, and copies.
+                // The device's lists, and copies.
                 let lists_of_request = 2 * size_of::<(f64, u32)>() * part.len() * wanted;
                 memory::check(NEIGHBOURS, lists_of_request as f64)?;
                 let request = NeighbourRequest {
@@ -222,13 +223,13 @@ impl<'a> RangeSearch<'a> {
     }
 }
 
-/// Most queries of a request that asks for `wanted` neighbours of each.
+/// Largest number of queries of a request that asks for `wanted` neighbours of each query.
 fn queries_per_request(wanted: usize) -> usize {
     (MOST_FOUND / wanted).max(1)
 }
 
-/// Neighbours to ask for at first, so that about 7 in 8 queries like those of these lists need one
-/// search.
+/// The number of neighbours to ask for first, so that about 7 in 8 queries like the queries of
+/// these lists need a single search.
 fn usual_wanted(lists: &[Vec<(f64, u32)>]) -> usize {
     let mut lengths: Vec<usize> = lists.iter().map(Vec::len).collect();
     let rank = lengths.len() * 7 / 8;

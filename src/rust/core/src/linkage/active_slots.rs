@@ -1,4 +1,4 @@
-//! The slots of active clusters, which are not yet part of others.
+//! The slots of active clusters, which are clusters that were not merged away.
 
 /// Active slots, in increasing order.
 #[derive(Debug, Clone)]
@@ -7,7 +7,7 @@ pub struct ActiveSlots {
 }
 
 impl ActiveSlots {
-    /// All of `n` slots.
+    /// All of `n` slots, active.
     pub fn new(n: usize) -> Self {
         Self {
             slots: (0..n as u32).collect(),

@@ -1,5 +1,5 @@
-//! The nearest-neighbour chain (Murtagh 1983, doi:10.1093/comjnl/26.4.354): reducible linkages in
-//! O(n²) time whatever the data, one merge after the other.
+//! The nearest-neighbour chain (Murtagh 1983, doi:10.1093/comjnl/26.4.354): makes the tree of a
+//! reducible linkage in O(n²) time, whatever the data, one merge after the other.
 
 use super::active_slots::ActiveSlots;
 use super::condensed::{CondensedMatrix, Stored};
@@ -12,9 +12,10 @@ use crate::monitor::Monitor;
 /// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, each merge after those
 /// of its parts. Overwrites `matrix`.
 ///
-/// The chain goes from a cluster to its nearest one, from there to that one's nearest and so on,
-/// until two are each other's nearest, which merge. It goes on with the rest of the chain, so there
-/// are at most 3n searches of O(n) time each.
+/// The chain goes from a cluster to its nearest neighbour, from there to the next nearest
+/// neighbour, and so on, until two clusters are each other's nearest neighbours; these merge. The
+/// algorithm continues with the rest of the chain, so there are at most 3n searches of O(n) time
+/// each.
 ///
 /// # Errors
 /// `Error::Interrupt` when the monitor says stop.

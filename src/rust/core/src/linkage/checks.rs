@@ -1,9 +1,9 @@
-//! What the tests of devices that link through a matrix share.
+//! Shared helpers of the tests of devices for linkage with a matrix.
 
 use super::condensed::pairs;
 use crate::testing::Random;
 
-/// Dissimilarities of all pairs: plain random ones, or distances of random points.
+/// Dissimilarities of all pairs: random numbers, or distances of random points.
 pub fn dissimilarities(random: &mut Random, n: usize, of_points: bool) -> Vec<f64> {
     if !of_points {
         return (0..pairs(n)).map(|_| 1.0 + random.uniform()).collect();

@@ -11,7 +11,7 @@ use crate::monitor::Monitor;
 
 /// The type of a stored dissimilarity. All arithmetic is in double precision.
 pub trait Stored: Copy + Default + Send + Sync + 'static + Zeroable {
-    /// Dissimilarities of larger magnitude are refused: their squares and sums must not overflow.
+    /// The largest accepted magnitude of a dissimilarity: squares and sums must not overflow.
     const LARGEST: f64;
 
     /// Rounds a dissimilarity to its stored form.
@@ -20,13 +20,13 @@ pub trait Stored: Copy + Default + Send + Sync + 'static + Zeroable {
     /// The dissimilarity in double precision.
     fn load(self) -> f64;
 
-    /// Stored values as doubles; converted in `room` unless they are doubles.
+    /// The stored values as doubles; converted in `room` unless they are doubles.
     fn as_stored<'a>(stored: &'a [Self], room: &'a mut [f64]) -> &'a [f64];
 
-    /// The stored values as doubles to be filled in, if they are doubles.
+    /// The stored values, to be overwritten, if they are doubles.
     fn as_doubles_mut(stored: &mut [Self]) -> Option<&mut [f64]>;
 
-    /// Given values, rounded as if they were stored; converted in `room` where that changes them.
+    /// Given values, rounded as if they were stored; converted in `room` if rounding changes them.
     fn as_given<'a>(values: &'a [f64], room: &'a mut [f64]) -> &'a [f64];
 }
 
@@ -57,7 +57,7 @@ impl Stored for f64 {
 }
 
 impl Stored for f32 {
-    // Ward's dissimilarities of n clusters are up to n / 2 times as large.
+    // Ward's dissimilarities of n clusters are up to n / 2 times as large as the given ones.
     const LARGEST: f64 = 1e30;
 
     #[inline(always)]
@@ -94,15 +94,15 @@ fn fill(room: &mut [f64], len: usize, values: impl Iterator<Item = f64>) -> &[f6
     room
 }
 
-/// About the number of dissimilarities that are computed at a time as doubles before they are
-/// stored as singles: 128 MiB. Only memory and speed depend on it.
+/// Approximate number of dissimilarities (128 MiB) that are computed as doubles at a time, before
+/// they are stored as singles. Only memory and speed depend on it.
 const AT_A_TIME: usize = if cfg!(test) { 1 << 10 } else { 1 << 24 };
 
-/// Checks that the dissimilarities of a cluster and those in higher slots are finite and not too
-/// large to be stored as `T`.
+/// Checks that the dissimilarities of a cluster to the clusters in higher slots are finite and not
+/// too large to be stored as `T`.
 ///
 /// # Errors
-/// `Error::Input` names the first that cannot.
+/// `Error::Input`, which names the first dissimilarity that cannot be stored.
 pub fn check<T: Stored>(row: &[f64], slot: usize) -> Result<()> {
     // NaN is in no range.
     let is_usable = |value: &f64| (-T::LARGEST..=T::LARGEST).contains(value);
@@ -114,7 +114,7 @@ pub fn check<T: Stored>(row: &[f64], slot: usize) -> Result<()> {
     let other = slot + 1 + at;
     let value = match row[at] {
         value if value.is_finite() => format!("{value:e}"),
-        // R's words for all three.
+        // R uses these words for all three.
         _ => "NA/NaN/Inf".into(),
     };
     Err(Error::Input(format!(
@@ -131,7 +131,8 @@ pub fn pairs(n: usize) -> usize {
     n * n.saturating_sub(1) / 2
 }
 
-/// Bytes of the distances of `n` clusters that are doubles at a time on their way to singles.
+/// Bytes of the doubles that the distances of `n` clusters take at a time before they are stored as
+/// singles.
 pub fn room_for_doubles(n: usize) -> f64 {
     (pairs(n).min(AT_A_TIME) * size_of::<f64>()) as f64
 }
@@ -149,7 +150,8 @@ pub fn position(n: usize, i: usize, j: usize) -> usize {
     row_start(n, low) + high - low - 1
 }
 
-/// The dissimilarities of `n` clusters, row after row; a row holds those to later clusters only.
+/// The dissimilarities of `n` clusters, row by row. A row holds a cluster's dissimilarities to
+/// later clusters only.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CondensedMatrix<T> {
     values: Vec<T>,
@@ -157,11 +159,11 @@ pub struct CondensedMatrix<T> {
 }
 
 impl<T: Stored> CondensedMatrix<T> {
-    /// For `n` clusters, in the memory of a former matrix if that is large enough. The values are
-    /// not meaningful yet.
+    /// A matrix for `n` clusters, in the memory of a former matrix if that is large enough. Its
+    /// values are meaningless.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn reusing(mut memory: Vec<T>, n: usize) -> Result<Self> {
         let len = pairs(n);
         if memory.capacity() >= len {
@@ -177,7 +179,7 @@ impl<T: Stored> CondensedMatrix<T> {
     /// A copy of given dissimilarities, or the distances of points.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, and the errors of the device.
+    /// `Error::Memory` if there is not enough memory, and the errors of the device.
     pub fn from_origin(
         origin: Origin,
         n: usize,
@@ -194,10 +196,11 @@ impl<T: Stored> CondensedMatrix<T> {
         }
     }
 
-    /// From the values that `fill` writes for all pairs of `n` clusters, some columns at a time.
+    /// A matrix of the values that `fill` writes for all pairs of `n` clusters, some columns at a
+    /// time.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, and the errors of `fill`.
+    /// `Error::Memory` if there is not enough memory, and the errors of `fill`.
     pub fn filled(n: usize, fill: impl Fn(&Pairs, &mut [f64]) -> Result<()>) -> Result<Self> {
         let mut matrix = Self::reusing(Vec::new(), n)?;
         let pairs = Pairs::within(n);
@@ -226,7 +229,7 @@ impl<T: Stored> CondensedMatrix<T> {
     /// A copy of the dissimilarities of all pairs of `n` clusters.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn of(values: &[f64], n: usize) -> Result<Self> {
         let mut copy = Self::reusing(Vec::new(), n)?;
         let rows = copy.rows_mut().into_par_iter().enumerate();
@@ -244,7 +247,7 @@ impl<T: Stored> CondensedMatrix<T> {
         self.n
     }
 
-    /// The dissimilarities of cluster `i` and the clusters after it.
+    /// The dissimilarities of cluster `i` to the clusters after it.
     #[inline(always)]
     pub fn row(&self, i: usize) -> &[T] {
         &self.values[row_start(self.n, i)..][..self.n - 1 - i]

@@ -1,4 +1,4 @@
-//! The interface of devices for linkage by a matrix.
+//! The trait of devices for linkage with a matrix.
 
 use super::dissimilarities::Dissimilarities;
 use super::lance_williams::Recurrence;
@@ -13,8 +13,8 @@ pub trait LinkageDevice: DistanceDevice {
     /// reciprocal pairs](super::lance_williams::Linkage::merges_reciprocal_pairs).
     ///
     /// # Errors
-    /// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor
-    /// says stop, `Error::Memory` and `Error::Device` from the device.
+    /// `Error::Input` if a dissimilarity cannot be used; `Error::Interrupt` when the monitor says
+    /// stop, `Error::Memory` and `Error::Device` from the device.
     fn dissimilarities<'a>(
         &'a self,
         origin: Origin<'a>,

@@ -1,10 +1,10 @@
-//! The interface of a device that holds the dissimilarities of all clusters, for
+//! The trait of a device that holds the dissimilarities of all clusters, for
 //! [`reciprocal`](super::reciprocal).
 //!
-//! Clusters are named by slots 0, 1, …. Merging looks at few pairs only: the nearest clusters of
-//! each, which the device finds in a pass over all dissimilarities, and single entries. From time
-//! to time the device contracts the matrix: it replaces merged clusters by their unions, which get
-//! new slots, in the order of the lowest old slot in each.
+//! Clusters are named by slots 0, 1, …. Merging uses few pairs only: the nearest clusters of each
+//! cluster, which the device finds in a pass over all dissimilarities, and single entries. From
+//! time to time, the device contracts the matrix: it replaces merged clusters by their unions.
+//! Clusters then get new slots, in the order of their lowest old slots.
 
 use std::cmp::Ordering;
 
@@ -13,11 +13,11 @@ use crate::error::Result;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// Number of nearest clusters that a device finds of each cluster. More make passes rarer and
-/// slower; the merges do not depend on it.
+/// Number of nearest clusters that a device finds for each cluster. A larger number makes passes
+/// rarer and slower. Only the time depends on it.
 pub const NEAREST: usize = 24;
 
-/// A cluster and its dissimilarity to another one. Ordered by dissimilarity, then by slot.
+/// A cluster and its dissimilarity to another cluster. Ordered by dissimilarity, then by slot.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Neighbour {
     pub dissimilarity: f64,
@@ -44,8 +44,8 @@ impl Ord for Neighbour {
     }
 }
 
-/// For some clusters, the [`NEAREST`] nearest ones, or all others where these are fewer; nearest
-/// first.
+/// For each of some clusters, its [`NEAREST`] nearest clusters, or all others if there are fewer;
+/// nearest first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NearestClusters {
     neighbours: Vec<Neighbour>,
@@ -58,7 +58,7 @@ impl NearestClusters {
         NEAREST.min(clusters.saturating_sub(1))
     }
 
-    /// From `each` neighbours of the first cluster, then of the next, ….
+    /// The lists of `each` neighbours of the first cluster, then of the next, ….
     pub fn new(neighbours: Vec<Neighbour>, each: usize) -> Self {
         Self { neighbours, each }
     }
@@ -79,8 +79,8 @@ pub struct Fusion {
 
 /// The merges since the last pass, in order.
 ///
-/// The dissimilarity of two unions is defined by recursion: of the two, the later one is split into
-/// its parts, whose dissimilarities to the other one come first.
+/// The dissimilarity of two unions is defined recursively: the later union is split into its parts,
+/// and its dissimilarity is updated from the parts' dissimilarities to the other union.
 #[derive(Debug, Clone, Copy)]
 pub struct Contraction<'a> {
     pub recurrence: Recurrence,
@@ -91,14 +91,14 @@ pub struct Contraction<'a> {
 
 /// The dissimilarities of all clusters, in some device's memory.
 pub trait Dissimilarities: Send {
-    /// The nearest clusters of each.
+    /// The nearest clusters of each cluster.
     ///
     /// # Errors
-    /// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor
-    /// says stop, `Error::Memory` and `Error::Device` from the device.
+    /// `Error::Input` if a dissimilarity cannot be used; `Error::Interrupt` when the monitor says
+    /// stop, `Error::Memory` and `Error::Device` from the device.
     fn nearest(&mut self, monitor: &Monitor) -> Result<NearestClusters>;
 
-    /// Single dissimilarities, of a lower and a higher slot each.
+    /// The dissimilarities of some pairs of a lower and a higher slot.
     ///
     /// # Errors
     /// As [`Dissimilarities::nearest`].
@@ -116,8 +116,8 @@ pub trait Dissimilarities: Send {
         monitor: &Monitor,
     ) -> Result<NearestClusters>;
 
-    /// Merges all clusters to one, one pair after the other ([`crate::linkage::chain`]), where few
-    /// reciprocal pairs are known. Called after a contraction, as the last operation.
+    /// Merges all clusters to one, one pair after the other ([`crate::linkage::chain`]), for the
+    /// case that few reciprocal pairs are known. Called after a contraction, as the last operation.
     ///
     /// # Errors
     /// As [`Dissimilarities::nearest`].

@@ -12,7 +12,7 @@ pub struct Edge {
 }
 
 impl Edge {
-    /// Between `a` and `b`, in either order.
+    /// The edge between `a` and `b`, given in either order.
     pub fn new(weight: f64, a: u32, b: u32) -> Self {
         Self {
             weight,
@@ -21,8 +21,8 @@ impl Edge {
         }
     }
 
-    /// By weight, then by the lower end, then by the higher one. Weights are numbers, and −0 equals
-    /// 0.
+    /// Orders edges by weight, then by the lower end, then by the higher end. Weights are never
+    /// NaN, and −0 equals 0.
     pub fn order(&self, other: &Self) -> Ordering {
         let ends = |edge: &Self| (edge.lower, edge.higher);
         let by_weight = self.weight.partial_cmp(&other.weight);

@@ -1,5 +1,5 @@
-//! Müllner's generic algorithm (arXiv:1109.2378): any linkage, with inversions as well; each step
-//! merges the nearest pair of all.
+//! Müllner's generic algorithm (arXiv:1109.2378), for any linkage, also with inversions: each step
+//! merges the nearest of all pairs.
 
 use std::cmp::Ordering;
 
@@ -14,13 +14,12 @@ use crate::monitor::Monitor;
 /// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, in order. Overwrites
 /// `matrix`.
 ///
-/// Each cluster keeps its nearest one among higher slots. Where that one has become farther, its
-/// dissimilarity stays as a lower bound, and a new search is only made when that bound is the least
-/// of all. Takes O(n²) time in practice, and never more than O(n³).
+/// Each cluster keeps its nearest neighbour among higher slots. If the neighbour becomes farther,
+/// its old dissimilarity stays as a lower bound, and a new search is made only when this bound is
+/// the least of all. Takes O(n²) time in practice, O(n³) in the worst case.
 ///
 /// # Errors
-/// `Error::Input` where a dissimilarity cannot be used; `Error::Interrupt` when the monitor says
-/// stop.
+/// `Error::Input` if a dissimilarity cannot be used; `Error::Interrupt` when the monitor says stop.
 pub fn merges<T: Stored>(
     recurrence: Recurrence,
     sizes: Vec<f64>,
@@ -59,13 +58,14 @@ struct Generic<'a, T> {
     sizes: Vec<f64>,
     matrix: &'a mut CondensedMatrix<T>,
     active: ActiveSlots,
-    /// By slot: the nearest cluster in a higher slot or, where not `exact`, a lower bound on it.
+    /// By slot: the nearest cluster in a higher slot or, if not `exact`, a lower bound on its
+    /// dissimilarity.
     nearest: Vec<Neighbour>,
     exact: Vec<bool>,
 }
 
 impl<T: Stored> Generic<'_, T> {
-    /// The nearest cluster in a higher slot than this, which is not the highest.
+    /// The nearest cluster in a slot above `slot`, which must not be the highest.
     fn search_above(&self, slot: usize) -> Neighbour {
         let neighbours = self.active.above(slot).map(|other| Neighbour {
             dissimilarity: self.matrix.get(slot, other),
@@ -74,7 +74,7 @@ impl<T: Stored> Generic<'_, T> {
         neighbours.min().expect("there are higher ones")
     }
 
-    /// The lower slot of the nearest pair of all.
+    /// The lower slot of the nearest of all pairs.
     ///
     /// # Errors
     /// `Error::Interrupt` when the monitor says stop.
@@ -86,7 +86,7 @@ impl<T: Stored> Generic<'_, T> {
             let least = slots
                 .min_by(|&a, &b| {
                     let [a, b] = [a, b].map(|slot| self.nearest[slot].dissimilarity);
-                    // NaN after an overflow in single precision; its height is refused at last.
+                    // NaN after an overflow in single precision; the height is rejected at the end.
                     a.partial_cmp(&b).unwrap_or(Ordering::Equal)
                 })
                 .expect("there are two");
@@ -98,7 +98,7 @@ impl<T: Stored> Generic<'_, T> {
         }
     }
 
-    /// Merges the cluster in this slot with its nearest one.
+    /// Merges the cluster in this slot with its nearest neighbour.
     fn merge(&mut self, lower: usize) -> Merge {
         let nearest = self.nearest[lower];
         let higher = nearest.slot as usize;

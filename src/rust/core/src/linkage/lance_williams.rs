@@ -1,7 +1,7 @@
-//! The linkages, and the dissimilarities of a new cluster by Lance and Williams' recurrence (1967,
+//! The linkages, and the dissimilarities of a new cluster by the Lance–Williams recurrence (1967,
 //! doi:10.1093/comjnl/9.4.373), as in R's `hclust`.
 //!
-//! A new reducible linkage is a variant of [`Linkage`], at its end, with its recurrence in
+//! To add a reducible linkage, append a variant to [`Linkage`] and its recurrence to
 //! [`Linkage::update`]; the CPU computes it until a device has a kernel for it.
 
 use crate::error::{Error, Result};
@@ -17,7 +17,7 @@ pub enum Linkage {
     Complete,
     /// The mean dissimilarity over all pairs of members (UPGMA).
     Average,
-    /// The mean of the dissimilarities of the two parts, whatever their sizes (WPGMA).
+    /// The mean of the dissimilarities of the two parts, regardless of their sizes (WPGMA).
     Mcquitty,
     /// The dissimilarity of the midpoints (WPGMC).
     Median,
@@ -44,7 +44,7 @@ impl MergedPair {
 }
 
 impl Linkage {
-    /// All of them, in `hclust`'s order.
+    /// All linkages, in `hclust`'s order.
     pub const ALL: [Self; 8] = [
         Self::WardD,
         Self::Single,
@@ -97,7 +97,7 @@ impl Linkage {
         self.is_reducible() && self != Self::Single
     }
 
-    /// Whether it works on squared dissimilarities.
+    /// Whether the linkage works on squared dissimilarities.
     pub fn squares(self) -> bool {
         self == Self::WardD2
     }
@@ -105,8 +105,8 @@ impl Linkage {
     /// The dissimilarity of the union of `pair` and a third cluster of `size` observations, given
     /// the dissimilarities of the pair's first and second cluster to the third.
     ///
-    /// For reducible linkages it is never below the lesser of these two, also not by rounding, if
-    /// the height of the pair is not.
+    /// For reducible linkages, the result is never below the smaller of these two, not even by
+    /// rounding, if the height of the pair is above neither of them.
     #[inline(always)]
     pub fn update(self, pair: &MergedPair, first: f64, second: f64, size: f64) -> f64 {
         let [a, b] = pair.sizes;
@@ -124,7 +124,7 @@ impl Linkage {
         }
     }
 
-    /// A lower bound on [`Linkage::update`] of a reducible linkage, whatever the size of the third
+    /// A lower bound on [`Linkage::update`] of a reducible linkage, for any size of the third
     /// cluster, given lower bounds on the two dissimilarities.
     pub fn lower_bound(self, pair: &MergedPair, first: f64, second: f64) -> f64 {
         // Ward's update is a mean of the values for sizes 0 and ∞, whose weights depend on the
@@ -156,7 +156,7 @@ impl StoredPrecision {
     }
 }
 
-/// A linkage at a precision.
+/// A linkage and the precision in which dissimilarities are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recurrence {
     pub linkage: Linkage,
@@ -193,8 +193,8 @@ mod tests {
         assert!(matches!(Linkage::new("ward"), Err(Error::Input(_))));
     }
 
-    /// The height of a merge, the dissimilarities of its parts to a third cluster, which are no
-    /// less, and the sizes of the three.
+    /// The height of a merge, the dissimilarities of its parts to a third cluster, which are not
+    /// below the height, and the sizes of the three clusters.
     fn merges() -> impl Strategy<Value = (f64, [f64; 2], [f64; 3])> {
         let share = || prop_oneof![Just(1.0), 0.0..1.0];
         // A factor of the height, and a share of the scale that is added.

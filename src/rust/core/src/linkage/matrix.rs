@@ -1,4 +1,4 @@
-//! Linkage by a matrix of dissimilarities.
+//! Linkage with a matrix of dissimilarities.
 
 #[cfg(test)]
 mod tests;
@@ -15,22 +15,23 @@ use crate::error::{Error, Result};
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// Largest number of members that an observation stands for, and the inverse of the smallest. The
-/// products of two sums of them and a dissimilarity of 1e150 do not overflow: 1e60² · 1e150 = 1e270
-/// leaves room for 2³¹ observations. No product of two sums underflows to 0.
+/// Largest number of members of an observation; the smallest is its reciprocal. The product of two
+/// sums of members and a dissimilarity of 1e150 does not overflow: 1e60² · 1e150 = 1e270 leaves
+/// room for 2³¹ observations. No product of two sums underflows to 0.
 const LARGEST_SIZE: f64 = 1e60;
 
 /// The tree of `n` observations, with the heights of R's `hclust`. `sizes` are R's `members`, the
-/// number of members of each observation; 1 each where `None`.
+/// number of members of each observation; `None` for 1 each.
 ///
-/// Takes O(n²) time. Memory: n(n − 1)/2 dissimilarities at the precision of `recurrence`, at most
-/// 1.6 times for points and 0.9 times beside given ones (single linkage of given ones: O(n)).
+/// Takes O(n²) time. Memory, in units of n(n − 1)/2 dissimilarities in the precision of
+/// `recurrence`: at most 1.6 for points, and 0.9 in addition to given dissimilarities; O(n) for
+/// single linkage of given dissimilarities.
 ///
 /// # Errors
-/// `Error::Input` where the numbers disagree, fewer than 2 observations are given, a size is not
-/// from 1e-60 to 1e60, a dissimilarity is NaN or of magnitude above 1e150, or 1e30 in single
-/// precision, or a height overflows;
-/// `Error::Memory` where there is not enough; `Error::Interrupt` when the monitor says stop.
+/// `Error::Input` if the numbers disagree, fewer than 2 observations are given, a size is not from
+/// 1e-60 to 1e60, a dissimilarity is NaN or of magnitude above 1e150 (1e30 in single precision), or
+/// a height overflows; `Error::Memory` if there is not enough memory; `Error::Interrupt` when the
+/// monitor says stop.
 pub fn linkage(
     origin: Origin,
     n: usize,
@@ -77,7 +78,7 @@ pub fn linkage(
     tree?.finite("x")
 }
 
-/// The merges, each after those of its parts.
+/// The merges, each after the merges of its parts.
 fn merges(
     origin: Origin,
     recurrence: Recurrence,
@@ -98,7 +99,7 @@ fn merges(
     }
 }
 
-/// The merges of the other linkages, which go from nearest pair to nearest pair, on the CPU.
+/// The merges of linkages that merge the nearest pair each time, on the CPU.
 fn one_by_one<T: Stored>(
     origin: Origin,
     recurrence: Recurrence,

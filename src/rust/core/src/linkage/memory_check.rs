@@ -1,4 +1,4 @@
-//! The host memory of linkage by a matrix.
+//! The host memory of linkage with a matrix.
 
 use super::condensed::{pairs, room_for_doubles};
 use super::lance_williams::Linkage;
@@ -6,18 +6,19 @@ use super::origin::Origin;
 use crate::error::Result;
 use crate::memory;
 
-/// Bytes per observation beside the matrix: its nearest clusters, twice, and rows of the matrix for
-/// each thread. Measured: 1,000 to 2,000.
+/// Bytes per observation in addition to the matrix: its nearest clusters, twice, and rows of the
+/// matrix for each thread. Measured: 1,000 to 2,000. If too low, memory may run out during the
+/// linkage.
 const PER_OBSERVATION: f64 = 2000.0;
 
-/// Checks that there is memory for linkage, beside dissimilarities that are given.
+/// Checks that there is memory for linkage, in addition to given dissimilarities.
 ///
-/// The need depends on the data: the first contraction makes a matrix of the clusters that are
-/// left, a share of 0.4 to 0.9 of the former one, and keeps some of its columns. These factors are
-/// those of usual data; the contraction itself asks for what it takes.
+/// The need depends on the data: the first contraction makes a matrix of the remaining clusters,
+/// with 0.4 to 0.9 of the former size, and keeps some of the former columns. The factors here are
+/// for usual data; the contraction itself checks its memory.
 ///
 /// # Errors
-/// `Error::Memory` says how much it needs.
+/// `Error::Memory`, which says how much memory is needed.
 pub fn check_memory<T>(origin: Origin, n: usize, linkage: Linkage) -> Result<()> {
     // The columns are doubles in either precision.
     let is_single = size_of::<T>() < size_of::<f64>();

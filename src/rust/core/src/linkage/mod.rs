@@ -1,10 +1,10 @@
 //! Linkages of agglomerative clustering.
 //!
 //! [`matrix`] makes the tree of any linkage from the dissimilarities of all pairs: by reciprocal
-//! nearest neighbours where the linkage is reducible ([`reciprocal`], [`chain`]), by a minimum
+//! nearest neighbours if the linkage is reducible ([`reciprocal`], [`chain`]), by a minimum
 //! spanning tree for single linkage ([`single`]), and by the generic algorithm otherwise
-//! ([`generic`]). Without a matrix, from points, [`spanning`] is single linkage and [`geometric`]
-//! has the linkages that centroids define. [`device`] is the interface of devices that hold the
+//! ([`generic`]). For points, without a matrix, [`spanning`] is single linkage, and [`geometric`]
+//! has the linkages that are defined by centroids. [`device`] is the trait of devices that hold the
 //! matrix.
 
 mod active_slots;

@@ -22,7 +22,7 @@ enum MatrixFree {
 }
 
 impl MatrixFree {
-    /// The one for a linkage by distances of this metric, where there is one.
+    /// The algorithm for a linkage by distances of this metric, if there is one.
     fn new(linkage: Linkage, metric: &Metric, with_members: bool) -> Option<Self> {
         match (linkage, metric) {
             // Single linkage does not depend on members.
@@ -36,22 +36,22 @@ impl MatrixFree {
     }
 }
 
-/// Whether [`linkage`] goes through a matrix of distances, whose memory grows with the square of
-/// the number of observations. `with_members`: whether numbers of members are given.
+/// Whether [`linkage`] needs a matrix of distances, whose memory grows with the square of the
+/// number of observations. `with_members` says that numbers of members are given.
 pub fn needs_matrix(linkage: Linkage, metric: &Metric, with_members: bool) -> bool {
     MatrixFree::new(linkage, metric, with_members).is_none()
 }
 
-/// The tree of the rows of `x`, by an algorithm that needs no matrix where there is one. `members`
-/// are the numbers of members that rows stand for; 1 where `None`.
+/// The tree of the rows of `x`, by an algorithm without a matrix if there is one. `members` are the
+/// numbers of members that rows stand for; `None` for 1 each.
 ///
 /// Euclidean centroid and median linkage without `members` are geometric: their heights are
 /// distances between centers (see [`geometric`]). All other trees have the heights of R's `hclust`
 /// on the distances.
 ///
 /// # Errors
-/// `Error::Input` that names the rows without a distance ([`check_defined`]); otherwise as
-/// [`matrix::linkage`], [`spanning::single`] and [`geometric::ward`].
+/// `Error::Input`, with the numbers of the rows, if rows have no distance ([`check_defined`]);
+/// otherwise as [`matrix::linkage`], [`spanning::single`] and [`geometric::ward`].
 pub fn linkage(
     x: &Observations,
     metric: Metric,

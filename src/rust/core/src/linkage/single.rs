@@ -33,7 +33,7 @@ pub fn spanning_tree(
     })?;
     let mut outside = ActiveSlots::new(n);
     outside.remove(0);
-    // By observation outside the tree: the nearest one inside.
+    // By observation outside the tree: the nearest observation inside.
     let farthest = Neighbour {
         dissimilarity: f64::INFINITY,
         slot: u32::MAX,

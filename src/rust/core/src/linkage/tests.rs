@@ -1,4 +1,4 @@
-//! Linkages from points against the obvious ways.
+//! Compares linkages of points with plain algorithms.
 
 use super::{geometric, spanning};
 use crate::cpu::Cpu;
@@ -49,7 +49,7 @@ struct TreeCase {
 }
 
 impl TreeCase {
-    /// The metric is the next, and the threads are one or two, in turns.
+    /// A case with the next metric, and one or two threads in turns.
     fn new(round: usize, rows: Rows) -> Self {
         let metrics = [dist_metrics(), correlations()].concat();
         Self {
@@ -59,7 +59,7 @@ impl TreeCase {
         }
     }
 
-    /// Compares the tree with that of all edges, if all distances are numbers.
+    /// Compares the tree with Kruskal's tree of all edges, if all distances are numbers.
     fn check(&self) {
         let points = Points::new(self.metric, &self.rows.observations());
         let space = Space::Points {
@@ -100,7 +100,7 @@ fn the_spanning_tree_is_that_of_all_edges() {
 fn equal_points_join_first_unless_others_are_as_near() {
     let draw = |random: &mut Random, round: usize| {
         let (n, p) = (2 + random.below(80), 1 + random.below(4));
-        // Some differences are so small that their powers are zero, or that cosines do not tell.
+        // Some differences are so small that their powers are zero, or that cosines are equal.
         let values = [
             0.0,
             -0.0,
@@ -158,7 +158,7 @@ fn single_linkage_joins_what_the_edges_join() {
     assert_eq!(tree.order, [1, 4, 5, 2, 3]);
 }
 
-/// The least of the distances of any two clusters, and the clusters.
+/// The smallest distance of any two clusters, and these clusters.
 fn nearest_pair(squares: &[Vec<f64>], live: &[usize]) -> (f64, usize, usize) {
     let pairs = live.iter().flat_map(|&i| live.iter().map(move |&j| (i, j)));
     let apart = pairs
@@ -169,8 +169,8 @@ fn nearest_pair(squares: &[Vec<f64>], live: &[usize]) -> (f64, usize, usize) {
         .expect("two clusters")
 }
 
-/// Lance and Williams' formulas, of squares: of clusters with a, b and c members, the distances
-/// from the first two to the third, and of the first two.
+/// A Lance–Williams formula for squared distances, given the sizes a, b and c of three clusters,
+/// the distances from the first two to the third, and the distance between the first two.
 type Formula = fn([f64; 3], [f64; 3]) -> f64;
 
 const WARD: Formula = |[a, b, c], [from_a, from_b, between]| {
@@ -181,8 +181,8 @@ const CENTROID: Formula = |[a, b, _], [from_a, from_b, between]| {
 };
 const MEDIAN: Formula = |_, [from_a, from_b, between]| (from_a + from_b) / 2.0 - between / 4.0;
 
-/// Merges over all squared distances, by one of the formulas: those pairs that `choose` says,
-/// given the squares and the slots of live clusters.
+/// The merges by a formula over all squared distances. `choose` selects each pair, given the
+/// squares and the slots of active clusters.
 fn lance_williams(
     x: &Observations,
     formula: Formula,
@@ -211,7 +211,7 @@ fn lance_williams(
     merges
 }
 
-/// Fails unless merges are the same, and heights but for rounding.
+/// Fails unless the merges are the same, and the heights are the same up to rounding.
 fn compare(found: &[(f64, usize, usize)], expected: &[(f64, usize, usize)], case: &str) {
     assert_eq!(found.len(), expected.len());
     for (found, expected) in found.iter().zip(expected) {
@@ -240,7 +240,7 @@ fn ward(x: &Observations, threads: usize) -> Dendrogram {
     geometric::ward(x, &Cpu::new(threads).unwrap(), &Monitor::default()).unwrap()
 }
 
-/// Points whose values do not shrink, for whole numbers have ties.
+/// Points whose values are not shrunk, since whole numbers have ties.
 #[derive(Debug, Clone)]
 struct Untied(Rows);
 
@@ -289,7 +289,7 @@ fn where_distances_tie_ward_merges_one_of_the_nearest_pairs() {
         observations(values.collect(), n * n, 2)
     };
     let line = (0..64).map(f64::from).collect();
-    // All as far apart as their unions are.
+    // All points are as far apart as their unions are.
     let simplex = |n: usize| {
         let values = (0..n * n).map(|i| f64::from(u8::from(i % (n + 1) == 0)));
         observations(values.collect(), n, n)
@@ -325,7 +325,7 @@ fn where_distances_tie_ward_merges_one_of_the_nearest_pairs() {
 
 #[test]
 fn points_on_a_line_that_grows_apart_chain() {
-    // Each union's nearest is the next point, one merge a round.
+    // The nearest neighbour of each union is the next point: one merge per round.
     let values = (0..600).map(|i| f64::from(i).powi(2)).collect();
     let x = observations(values, 600, 1);
     let expected = lance_williams(&x, WARD, nearest_pair);

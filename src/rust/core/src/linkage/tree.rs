@@ -8,10 +8,10 @@ use crate::error::Result;
 use crate::memory;
 use crate::merge::Merge;
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 const MERGES: &str = "the merges need";
 
-/// The tree of merges of `n` observations' slots, in the order of the merges.
+/// The tree of the merges of `n` observations, in the order of the merges.
 pub fn tree(n: usize, merges: &[Merge]) -> Result<Dendrogram> {
     let mut tree = TreeBuilder::new(n)?;
     let slots = memory::collected(MERGES, 0..n as u32)?;
@@ -19,11 +19,11 @@ pub fn tree(n: usize, merges: &[Merge]) -> Result<Dendrogram> {
     tree.finish()
 }
 
-/// As [`tree`], sorted by height, of merges in any order in which parts come before their unions.
-/// Of equal heights the merge of the lowest slots comes first, as if each step had merged the
-/// nearest pair of all. O(n log n) time.
+/// As [`tree`], but sorts the merges by height; they may be in any order in which parts come before
+/// their unions. Of equal heights, the merge of the lowest slots comes first, as if each step had
+/// merged the nearest of all pairs. Takes O(n log n) time.
 pub fn sorted_tree(n: usize, mut merges: Vec<Merge>) -> Result<Dendrogram> {
-    // By slot: the last merge there. By merge: the merge that it is a part of, and the number of
+    // By slot: the last merge there. By merge: the merge of which it is a part, and the number of
     // its own parts that are not sorted yet.
     let mut last = memory::filled(MERGES, n, None)?;
     let mut whole = memory::filled(MERGES, merges.len(), None)?;
@@ -31,7 +31,7 @@ pub fn sorted_tree(n: usize, mut merges: Vec<Merge>) -> Result<Dendrogram> {
     for at in 0..merges.len() {
         let Merge { lower, higher, .. } = merges[at];
         for part in [lower, higher].into_iter().filter_map(|s| last[s as usize]) {
-            // Rounding can put a union below one of its parts; raise it to their height.
+            // Rounding can put a union below one of its parts: raise it to the part's height.
             merges[at].height = merges[at].height.max(merges[part as usize].height);
             whole[part as usize] = Some(at);
             missing[at] += 1;

@@ -1,8 +1,8 @@
-//! Apriori clusters: each is clustered alone, then they are the leaves of the top level.
+//! Apriori clusters: each is clustered alone, then all of them are leaves of the top level.
 //!
 //! [`Arranged::within`] is the first part. [`Arranged::above`] is the second, given the merges of
-//! the first, which may come from another machine. Without apriori clusters, all observations are
-//! leaves of the top level.
+//! the first, which may come from another machine. Without apriori clusters, the leaves of the top
+//! level are the observations.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -21,20 +21,20 @@ use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 
-/// Label and members (in increasing index) of a cluster.
+/// The label of a cluster and its members, in increasing index.
 pub type AprioriCluster = (u32, Vec<u32>);
 
-/// The observations divided into apriori clusters, in increasing label, and loose ones.
+/// The observations, divided into apriori clusters in increasing label, and loose observations.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AprioriPartition {
     pub clusters: Vec<AprioriCluster>,
-    /// The observations in none, in increasing index.
+    /// The observations in no apriori cluster, in increasing index.
     pub loose: Vec<u32>,
 }
 
 impl AprioriPartition {
-    /// From one label per observation, 0 for none; `None` when no label has two members or one
-    /// label holds everything.
+    /// The partition by one label per observation, 0 for none; `None` if no label has two members
+    /// or one label has all.
     pub fn new(labels: &[u32]) -> Option<Self> {
         let partition = Self::by_label(labels);
         let clusters = &partition.clusters;
@@ -43,11 +43,11 @@ impl AprioriPartition {
         (!trivial).then_some(partition)
     }
 
-    /// The same, also where it is trivial.
+    /// The partition by one label per observation, 0 for none, also if it is trivial.
     pub fn by_label(labels: &[u32]) -> Self {
         let most = labels.iter().copied().max().unwrap_or(0) as usize;
         if most > labels.len() {
-            // Ranks in place of labels that would make the table of sizes large.
+            // Replaces large labels by their ranks, to keep the table of sizes small.
             let mut distinct = labels.to_vec();
             distinct.push(0);
             distinct.sort_unstable();
@@ -64,7 +64,7 @@ impl AprioriPartition {
         for &label in labels {
             sizes[label as usize] += 1;
         }
-        // By label, the place of its cluster; none where its members are loose.
+        // By label, the index of its cluster; `None` where the members are loose.
         let mut places = vec![None; most + 1];
         let mut clusters = Vec::new();
         for (label, &size) in (0..).zip(&sizes) {
@@ -89,11 +89,11 @@ impl AprioriPartition {
     }
 }
 
-/// The observations as problems take them: sorted by apriori cluster, where there are any. Members
-/// in consecutive rows are read much faster.
+/// The observations sorted by apriori cluster, if there are any, since members in consecutive rows
+/// are read much faster.
 pub struct Arranged<'a> {
     x: Cow<'a, Observations>,
-    /// Those of the partition; none without one.
+    /// The apriori clusters; empty if there are none.
     clusters: &'a [AprioriCluster],
     /// By row, the index of the observation in the data.
     order: Vec<u32>,
@@ -102,11 +102,11 @@ pub struct Arranged<'a> {
 }
 
 impl<'a> Arranged<'a> {
-    /// A copy with the clusters one after another, then the loose observations. Without apriori
-    /// clusters all are loose, and in their places.
+    /// Copies the observations: the apriori clusters one after another, then the loose
+    /// observations. Without apriori clusters, borrows the observations in their order.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn new(
         x: &'a Observations,
         partition: Option<&'a AprioriPartition>,
@@ -139,7 +139,7 @@ impl<'a> Arranged<'a> {
         })
     }
 
-    /// The merges within each apriori cluster. Slots are indices of its members.
+    /// The merges within each apriori cluster. Slots are indices among its members.
     ///
     /// # Errors
     /// The errors of the device.
@@ -167,7 +167,7 @@ impl<'a> Arranged<'a> {
     /// apriori cluster, as [`within`](Self::within) returns them.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, `Error::Input` where distances overflow, and the
+    /// `Error::Memory` if there is not enough memory, `Error::Input` if distances overflow, and the
     /// errors of the device.
     pub fn above(
         self,
@@ -210,7 +210,7 @@ impl<'a> Arranged<'a> {
     }
 }
 
-/// The merges of a cluster of this size whose members are not clustered: all at height 0.
+/// The merges that join a cluster of this size without clustering its members: all at height 0.
 fn joined(size: usize) -> Vec<Merge> {
     let merge = |higher| Merge {
         lower: 0,
@@ -221,11 +221,11 @@ fn joined(size: usize) -> Vec<Merge> {
 }
 
 /// Checks that there is memory for the observations of all apriori clusters: a sorted copy, merges,
-/// the tree and, for full Mahalanobis distances, members. Measured; the clustering of each problem
-/// asks for its own.
+/// the tree and, for full Mahalanobis distances, members. The figures are measured. The clustering
+/// of each problem checks its own memory.
 ///
 /// # Errors
-/// `Error::Memory` says how much it needs.
+/// `Error::Memory`, which says how much memory is needed.
 pub fn check_memory(x: &Observations, options: &Options) -> Result<()> {
     let p = x.ncols();
     let each = match options.distance {
@@ -238,7 +238,7 @@ pub fn check_memory(x: &Observations, options: &Options) -> Result<()> {
 /// Checks that the merges of each cluster join all its members.
 ///
 /// # Errors
-/// `Error::Input` where they do not.
+/// `Error::Input` if they do not.
 pub fn check_merges(partition: &AprioriPartition, inner: &[Vec<Merge>]) -> Result<()> {
     let joins_all = |(size, merges): (usize, &Vec<Merge>)| {
         let mut is_active = vec![true; size];
@@ -261,14 +261,15 @@ pub fn check_merges(partition: &AprioriPartition, inner: &[Vec<Merge>]) -> Resul
     ))
 }
 
-/// Appends the merges of all apriori clusters to the tree, by height, each cluster's in order
-/// (ties: the smaller label first). Returns the label of each merge. For a pool of threads.
+/// Appends the merges of all apriori clusters to the tree by height (ties: the smaller label
+/// first); the merges of one cluster stay in order. Returns the label of each merge. Call it in a
+/// thread pool.
 fn interleave(
     clusters: &[AprioriCluster],
     inner: &[Vec<Merge>],
     tree: &mut TreeBuilder,
 ) -> Result<Vec<u32>> {
-    // A merge below an earlier one of its cluster follows that one at once.
+    // A merge below an earlier merge of its cluster directly follows that merge.
     let mut turns: Vec<(Height, u32, u32)> =
         memory::room(memory::OBSERVATIONS, inner.iter().map(Vec::len).sum())?;
     for (merges, cluster) in inner.iter().zip(0..) {

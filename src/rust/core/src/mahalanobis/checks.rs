@@ -1,4 +1,4 @@
-//! Helpers that tests of agglomerating devices share.
+//! Shared helpers of the tests of agglomeration devices.
 
 use super::cluster::cluster;
 use super::clustering::Clustering;

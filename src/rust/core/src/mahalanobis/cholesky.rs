@@ -1,11 +1,13 @@
-//! The Cholesky factor of a packed matrix without roots, and its inverse.
+//! The square-root-free Cholesky factorisation (LDLᵀ) of a packed matrix, and the inverse of its
+//! factor.
 //!
-//! A = L·D·Lᵀ with 1 on the diagonal of L. The pivots D are the squares of those of the usual
-//! factor, L·√D. Without a root in each step, the steps, of which each waits for the one before,
-//! take half of the time on a GPU.
+//! A = L·D·Lᵀ with 1 on the diagonal of L. The usual Cholesky factor is L·√D. Each step waits for
+//! the one before; without a square root in each step, the factorisation takes half the time on a
+//! GPU.
 //!
-//! Both are made for clusters: of few columns, in double precision, with one fixed order of
-//! operations per element that the CUDA code repeats. Libraries fix none.
+//! Both functions are for the covariances of clusters: few columns, double precision, and one fixed
+//! order of operations per element, which the CUDA code repeats. Linear algebra libraries fix no
+//! order.
 
 use pulp::Simd;
 
@@ -13,16 +15,17 @@ use super::lanes::{add_multiple, for_rows_of, groups, groups_mut, row_width, WID
 use super::packed::packed_len;
 use crate::monitor::Monitor;
 
-/// Columns of a factorisation between two checks of the monitor. A check of each column would cost
-/// time in small matrices; smaller ones than this are not checked at all.
+/// Number of columns of a factorisation between two checks of the monitor. Checking every column
+/// would cost time in small matrices; in matrices with fewer columns than this, nothing is checked.
+/// If too large, an interrupt is answered late.
 const COLUMNS_BETWEEN_CHECKS: usize = 128;
 
 fn is_stopped(monitor: Option<&Monitor>) -> bool {
     monitor.is_some_and(Monitor::stopped)
 }
 
-/// The factor L of a packed matrix and the pivots D. Returns false where the matrix is singular,
-/// that is where a pivot is ≤ ε·p·max diag, and once `monitor` says stop.
+/// The factor L of a packed matrix and the pivots D. Returns false if the matrix is singular, that
+/// is if a pivot is ≤ ε·p·max diag, and once `monitor` says stop.
 #[inline(always)]
 pub fn cholesky<S: Simd>(
     simd: S,
@@ -52,8 +55,8 @@ fn smallest_pivot(matrix: &[f64], p: usize) -> f64 {
     f64::EPSILON * p as f64 * largest
 }
 
-/// As [`cholesky`], column after column, so that the elements of a row are independent of each
-/// other. Each element goes through the same operations in the same order as row after row.
+/// As [`cholesky`], column by column, so that the elements of a row are independent of each other.
+/// Each element goes through the same operations in the same order as in the row-by-row algorithm.
 #[inline(always)]
 fn cholesky_by_columns<S: Simd, const R: usize>(
     simd: S,
@@ -65,7 +68,7 @@ fn cholesky_by_columns<S: Simd, const R: usize>(
     monitor: Option<&Monitor>,
 ) -> bool {
     let smallest = smallest_pivot(matrix, p);
-    // The rows of the remaining matrix, of which only the triangle counts, then the current column.
+    // The rows of the remaining matrix (only the triangle is used), then the current column.
     let width = row_width::<S, R>(p);
     rows.clear();
     rows.resize((p + 1) * width, 0.0);
@@ -75,7 +78,7 @@ fn cholesky_by_columns<S: Simd, const R: usize>(
     }
     for k in 0..p {
         let pivot = rows[k * width + k];
-        // NaN is refused, too.
+        // False for NaN, too.
         let is_positive = pivot.partial_cmp(&smallest) == Some(std::cmp::Ordering::Greater);
         if !is_positive
             || k % COLUMNS_BETWEEN_CHECKS == COLUMNS_BETWEEN_CHECKS - 1 && is_stopped(monitor)
@@ -166,7 +169,7 @@ mod tests {
     use super::*;
     use crate::simd::dispatch;
 
-    /// The factor of a packed matrix, its pivots, and 0.7 times the inverse of the usual factor.
+    /// Computes the factor of a packed matrix, its pivots, and 0.7 times the inverse of L·√D.
     struct FactorsOfMatrix<'a> {
         matrix: &'a [f64],
         p: usize,
@@ -221,7 +224,7 @@ mod tests {
         }
     }
 
-    /// [`cholesky`] row after row.
+    /// [`cholesky`] row by row.
     fn plain_cholesky(matrix: &[f64], p: usize, factor: &mut [f64], pivots: &mut [f64]) -> bool {
         let smallest = smallest_pivot(matrix, p);
         let mut columns = vec![0.0; packed_len(p)];
@@ -236,7 +239,7 @@ mod tests {
                     columns[packed_len(i) + j] = sum;
                     row[j] = sum * (1.0 / pivots[j]);
                 } else {
-                    // A pivot that is not a number is refused, too.
+                    // Rejects a pivot that is NaN, too.
                     if sum.partial_cmp(&smallest) != Some(std::cmp::Ordering::Greater) {
                         return false;
                     }
@@ -248,7 +251,7 @@ mod tests {
         true
     }
 
-    /// [`invert`] row after row.
+    /// [`invert`] row by row.
     fn plain_inverse(factor: &[f64], pivots: &[f64], p: usize, scale: f64, out: &mut [f64]) {
         for i in 0..p {
             let row = &factor[packed_len(i)..][..=i];

@@ -12,10 +12,10 @@ use crate::observations::Observations;
 
 /// Clusters the rows of `x`.
 ///
-/// `apriori` holds one label per observation, 0 for none; labels with one member count as none,
-/// and where no cluster is left, or one holds everything, it is as if `apriori` were not given.
+/// `apriori` holds one label per observation, 0 for none; labels with one member count as 0.
+/// `apriori` is ignored if no cluster is left, or if one cluster has all observations.
 ///
-/// Takes O(n²p) time in practice and O(np + (n/3)p²) memory.
+/// With n observations in p columns, takes O(n²p) time in practice and O(np + (n/3)p²) memory.
 ///
 /// # Errors
 /// `Error::Input` for a threshold that is not positive, for the wrong number of labels, and for
@@ -30,9 +30,10 @@ pub fn cluster(
     Clusterer::new(x, apriori, options)?.run(device, monitor)
 }
 
-/// Clusters within each apriori cluster, and nothing above. Returns the merges for each label of
-/// two or more observations, in increasing order of labels. The slots are the indices of the
-/// observations of that label. The merges of a cluster depend on no other observations.
+/// Clusters within each apriori cluster, and does not join the apriori clusters. Returns the merges
+/// for each label of two or more observations, in increasing order of labels. The slots are the
+/// indices of the observations of that label. The merges of a cluster depend on no other
+/// observations.
 ///
 /// # Errors
 /// As [`cluster`].
@@ -51,7 +52,7 @@ pub fn cluster_within(
 /// As [`cluster`] with apriori clusters, given the merges of [`cluster_within`] in all of them.
 ///
 /// # Errors
-/// As [`cluster`], and `Error::Input` where `inner` is not of these clusters, or where there are
+/// As [`cluster`], and `Error::Input` if `inner` does not fit the apriori clusters, or if there are
 /// none.
 pub fn cluster_above(
     x: &Observations,
@@ -68,8 +69,8 @@ pub fn cluster_above(
     Arranged::new(x, Some(&partition), device.cpu())?.above(inner, options, device, monitor)
 }
 
-/// A clustering that can be run again after a device failed. It keeps the merges within apriori
-/// clusters.
+/// A clustering that can be run again, on another device, after a device failed. It keeps the
+/// merges within apriori clusters.
 #[derive(Debug)]
 pub struct Clusterer<'a> {
     x: &'a Observations,
@@ -80,10 +81,10 @@ pub struct Clusterer<'a> {
 }
 
 impl<'a> Clusterer<'a> {
-    /// For the arguments of [`cluster`].
+    /// A clustering with the arguments of [`cluster`].
     ///
     /// # Errors
-    /// As there.
+    /// `Error::Input` and `Error::Memory`, as [`cluster`].
     pub fn new(x: &'a Observations, apriori: Option<&[u32]>, options: &'a Options) -> Result<Self> {
         check(x, apriori, options)?;
         Ok(Self {
@@ -94,7 +95,7 @@ impl<'a> Clusterer<'a> {
         })
     }
 
-    /// Clusters on a device; [`cluster`].
+    /// Clusters on a device, as [`cluster`] does.
     ///
     /// # Errors
     /// The errors of the device.
@@ -124,12 +125,12 @@ pub struct ProblemSizes {
     pub largest: usize,
     /// Number of problems within apriori clusters.
     pub apriori_clusters: usize,
-    /// Number of observations in those.
+    /// Number of observations in apriori clusters.
     pub observations: usize,
 }
 
 impl ProblemSizes {
-    /// Of a clustering of `n` observations.
+    /// The sizes of a clustering of `n` observations.
     pub fn new(n: usize, apriori: Option<&[u32]>) -> Self {
         match apriori.and_then(AprioriPartition::new) {
             None => Self {
@@ -148,7 +149,7 @@ impl ProblemSizes {
         }
     }
 
-    /// Of a clustering where the merges within apriori clusters are known.
+    /// The sizes of a clustering where the merges within apriori clusters are known.
     pub fn above(apriori: &[u32]) -> Self {
         let partition = AprioriPartition::by_label(apriori);
         Self {

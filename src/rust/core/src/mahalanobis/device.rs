@@ -1,4 +1,4 @@
-//! The one question that a clustering asks of a device.
+//! The trait of devices that agglomerate.
 
 use super::problem::Problem;
 use crate::cpu::Device;
@@ -6,13 +6,13 @@ use crate::error::Result;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// A device that agglomerates. How it divides the problems among its parts, and which of them the
-/// CPU beside it solves, is its own business.
+/// A device that agglomerates. The device decides how to divide the problems among its GPUs or
+/// threads, and which problems to leave to the CPU.
 pub trait AgglomerationDevice: Device {
     /// The merges that make one cluster of each problem's clusters, in order.
     ///
     /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough,
-    /// `Error::Device` where the device fails.
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough
+    /// memory, `Error::Device` if the device fails.
     fn agglomerate(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Vec<Merge>>>;
 }

@@ -1,5 +1,5 @@
-//! The distances that decide, in double precision and in one fixed order of operations, which the
-//! CUDA code repeats.
+//! The exact distances, which decide the merges: in double precision, and in one fixed order of
+//! operations, which the CUDA code repeats.
 
 use pulp::Simd;
 
@@ -53,8 +53,8 @@ pub struct Quanta {
 }
 
 impl Quanta {
-    /// Quanta for at most 2^`log2_terms` terms between 0 and `largest`. The rest of each term that
-    /// is dropped is below `largest`·2^(2·`log2_terms` − 104).
+    /// Quanta for at most 2^`log2_terms` terms between 0 and `largest`. The dropped rest of each
+    /// term is below `largest`·2^(2·`log2_terms` − 104).
     pub fn new(largest: f64, log2_terms: u32) -> Self {
         let terms = (1u64 << log2_terms) as f64;
         // The power of two above `largest`: the exponent's bits, plus one.
@@ -71,7 +71,7 @@ impl Quanta {
         [simd.splat_f64s(self.high), simd.splat_f64s(self.low)]
     }
 
-    /// An upper bound on the rest of each term that is dropped.
+    /// An upper bound on the dropped rest of each term.
     pub fn rounding(&self) -> f64 {
         self.low * f64::EPSILON
     }
@@ -109,7 +109,7 @@ pub struct ExactSums<S: Simd> {
 }
 
 impl<S: Simd> ExactSums<S> {
-    /// Of no terms.
+    /// Sums of no terms.
     #[inline(always)]
     pub fn new(simd: S) -> Self {
         let zero = simd.splat_f64s(0.0);
@@ -119,7 +119,8 @@ impl<S: Simd> ExactSums<S> {
         }
     }
 
-    /// As [`ExactSum::add`]; `quanta` are in all lanes, the high ones first.
+    /// As [`ExactSum::add`], in every lane. `quanta` holds the high quantum in all lanes, then the
+    /// low one.
     #[inline(always)]
     pub fn add(&mut self, simd: S, terms: S::f64s, quanta: &[S::f64s; 2]) {
         let high = simd.sub_f64s(simd.add_f64s(terms, quanta[0]), quanta[0]);

@@ -1,18 +1,19 @@
-//! Equal observations: their merges are the first, and the definition gives them without a search.
+//! Equal observations: their merges come first, and follow from the definition without a search.
 //!
 //! Call clusters *equal* when all their members are the same point. Their distance is 0, whatever
-//! their shapes: every member of one lies on the mean of the other. Their union is again such a
-//! cluster, with a scatter of zero, so its covariance is singular and its shape is the identity (up
-//! to a scale of 1 ± rounding). As long as no other pair is at distance 0, all pairs at distance 0
-//! lie within sets of equal clusters, and the order of (distance, lower slot, higher slot) merges
-//! each set whole, its slots in increasing order, the sets in the order of their least slots.
-//! Merges that make all clusters full-size change nothing in this: distances are computed anew, and
-//! zeros stay zeros. So the agglomeration can start with one cluster per set.
+//! their shapes: every member of one lies on the mean of the other. Their union is again a cluster
+//! whose members are all that point. Its scatter is zero, so its covariance is singular and its
+//! shape is the identity (up to a scale of 1 ± rounding). As long as no other pair is at distance
+//! 0, all pairs at distance 0 lie within sets of equal clusters, and the order of (distance, lower
+//! slot, higher slot) merges one whole set after the other: sets in the order of their least slots,
+//! and slots within a set in increasing order. This holds also when a merge makes all clusters
+//! full-size: distances are recomputed, and zeros stay zeros. So the agglomeration can start with
+//! one cluster per set.
 //!
 //! Two cases break the condition: a cluster of several different points whose mean is exactly that
 //! of another cluster (centroid distances, above apriori clusters), and different points whose
-//! computed distance is 0. In both, the first merge that was searched for is at height 0, or nearly
-//! so ([`Deduplicated::accepts`]). Then the agglomeration starts again, without this shortcut.
+//! computed distance is 0. In both cases, the first merge by distance is at height 0 or nearly 0
+//! ([`Deduplicated::accepts`]). Then the agglomeration starts again, without this shortcut.
 
 use super::distance;
 use super::problem::Problem;
@@ -30,12 +31,13 @@ pub struct Deduplicated<'a> {
     merges: Vec<Merge>,
     /// By slot, the slot in the original problem.
     slots: Vec<u32>,
-    /// See [`Deduplicated::accepts`].
+    /// The height that the first merge must exceed; see [`Deduplicated::accepts`].
     margin: f64,
 }
 
 impl<'a> Deduplicated<'a> {
-    /// `None` where all clusters of `problem` differ. `diagonal` is that of its bounding box.
+    /// Unites the equal clusters of `problem`; `None` if all clusters differ. `diagonal` is the
+    /// diagonal of the problem's bounding box.
     ///
     /// # Errors
     /// As [`Distinct::new`].
@@ -88,15 +90,16 @@ impl<'a> Deduplicated<'a> {
         }))
     }
 
-    /// Whether only equal clusters were ever at distance 0, given the height of the first merge of
+    /// Whether only equal clusters are at distance 0, given the height of the first merge of
     /// [`Deduplicated::problem`].
     ///
-    /// While equal clusters are merged, distances to them change by rounding; `margin` is larger.
+    /// While equal clusters are merged, the distances to them change by rounding; `margin` is
+    /// larger than this change.
     pub fn accepts(&self, height: f64) -> bool {
         height > self.margin
     }
 
-    /// The merges of the original problem, given those of [`Deduplicated::problem`].
+    /// The merges of the original problem, given the merges of [`Deduplicated::problem`].
     pub fn join(self, later: Vec<Merge>) -> Vec<Merge> {
         let slot = |slot: u32| self.slots[slot as usize];
         let mut merges = self.merges;
@@ -109,8 +112,8 @@ impl<'a> Deduplicated<'a> {
     }
 }
 
-/// More than the change of a distance of 0 by the rounding of shapes that are the identity, and of
-/// sums of distances.
+/// An upper bound on a computed distance between equal clusters, which differs from 0 by the
+/// rounding of identity shapes and of sums of distances.
 fn margin(problem: &Problem, diagonal: f64) -> f64 {
     let p = problem.x.ncols() as f64;
     let log2_terms = distance::log2_ceil(problem.members.len());
@@ -118,8 +121,8 @@ fn margin(problem: &Problem, diagonal: f64) -> f64 {
     (8.0 * quanta.rounding()).max(LEAST_DISTANCE)
 }
 
-/// Below it, the squares of differences of coordinates may underflow (the least normal number is
-/// 2.2e-308), so that distances are not exact.
+/// The distance below which squared differences of coordinates may underflow (the least normal
+/// number is 2.2e-308), so that distances lose digits. In data units.
 const LEAST_DISTANCE: f64 = 1e-140;
 
 /// The first member of a cluster, if all members are equal observations.

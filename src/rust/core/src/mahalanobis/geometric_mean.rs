@@ -44,7 +44,7 @@ fn scale_by_power_of_two(value: f64, exponent: i64) -> f64 {
 /// log₂ of a number in [1, 2): 2/ln 2 · artanh((x−1)/(x+1)) by its series.
 #[inline(always)]
 fn log2_of_mantissa(x: f64) -> f64 {
-    // Around 1 the series converges fastest: take the upper part of the interval from below.
+    // The series converges fastest around 1: halve mantissas above √2.
     let (x, offset) = if x > std::f64::consts::SQRT_2 {
         (x * 0.5, 1.0)
     } else {

@@ -6,31 +6,32 @@ use crate::magnitude::check_magnitude;
 use crate::memory;
 use crate::observations::Observations;
 
-/// Most dimensions for which the memory of p × p matrices is not checked: they take less than 1 MB
-/// each.
+/// Largest number of dimensions p for which the memory of p × p matrices is not checked: each
+/// matrix takes less than 1 MB.
 const WIDE: usize = 256;
 
-/// An upper bound on the number of p × p covariances held at a time, per observation. Measured; if
-/// more were held, memory could run out on the way.
+/// An upper bound on the number of p × p covariances held at a time, per observation. Measured. If
+/// too low, memory could run out during the clustering.
 const SHAPES_PER_OBSERVATION: f64 = 0.1;
 
-/// Largest n·p³, about an hour of work, with no more observations than dimensions. Then all
-/// covariances are singular, and the matrix is most likely transposed.
+/// Largest n·p³, in operations (about an hour of work), that is accepted if there are no more
+/// observations n than dimensions p. Then all covariances are singular, and the matrix is most
+/// likely transposed.
 pub const MOST_DEGENERATE_WORK: f64 = 1e13;
 
 /// Checks that shapes in this many dimensions can be computed.
 ///
 /// # Errors
-/// `Error::Input` for many more dimensions than observations, `Error::Memory` where this machine
-/// has too little memory.
+/// `Error::Input` if there are no more observations than dimensions and the work is too large
+/// ([`MOST_DEGENERATE_WORK`]), `Error::Memory` if this machine has too little memory.
 fn check_width(x: &Observations, options: &Options) -> Result<()> {
     let (rows, columns) = (x.nrows(), x.ncols());
     if columns <= WIDE || !options.subthreshold.may_have_shapes(rows, columns) {
         return Ok(());
     }
     let (n, p) = (rows as f64, columns as f64);
-    // Per covariance: a scatter, a whitening factor and its forms in single precision. Once: the
-    // working memory of a factorisation.
+    // For each covariance: a scatter, a whitening factor and its copies in single precision. Once:
+    // the working memory of a factorisation.
     let bytes = 12.0 * p * p * (SHAPES_PER_OBSERVATION * n).max(1.0) + 40.0 * p * p;
     let advice = "observations go in rows; reduce the dimensions first, for example to principal \
                   components";
@@ -51,7 +52,7 @@ fn check_width(x: &Observations, options: &Options) -> Result<()> {
 /// Checks that `x` can be clustered with these options and labels.
 ///
 /// # Errors
-/// `Error::Input` where it cannot, `Error::Memory` where this machine has too little memory.
+/// `Error::Input` if it cannot be clustered, `Error::Memory` if this machine has too little memory.
 pub fn check(x: &Observations, apriori: Option<&[u32]>, options: &Options) -> Result<()> {
     check_width(x, options)?;
     if !(options.threshold > 0.0 && options.threshold.is_finite()) {

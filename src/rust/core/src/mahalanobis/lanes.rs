@@ -4,12 +4,12 @@ use pulp::{as_arrays, as_arrays_mut, Simd};
 
 use crate::simd::{doubles, doubles_mut};
 
-/// Doubles per register of the widest processor (AVX-512). Slices of a multiple of this length are
-/// whole registers on all processors.
+/// Number of doubles in the widest vector register (AVX-512). A slice whose length is a multiple of
+/// this number is whole registers on all processors.
 pub const WIDEST: usize = 8;
 
-/// Calls a function whose second generic parameter is the number of registers of a row that it
-/// works on at a time, with the fastest number for rows of `$p` elements.
+/// Calls a function with the fastest register block for rows of `$p` elements. Its second generic
+/// parameter is the number of registers of a row that it processes at a time.
 macro_rules! for_rows_of {
     ($p:expr, $function:ident::<$simd:ident>($($argument:expr),*)) => {
         match $p.div_ceil($simd::F64_LANES) {
@@ -28,13 +28,13 @@ pub fn row_width<S: Simd, const R: usize>(p: usize) -> usize {
     p.next_multiple_of((R * S::F64_LANES).max(WIDEST))
 }
 
-/// Groups of `R` registers; `values` are whole groups.
+/// `values` as groups of `R` registers; the length must be a multiple of a group.
 #[inline(always)]
 pub fn groups<S: Simd, const R: usize>(values: &[f64]) -> &[[S::f64s; R]] {
     as_arrays(doubles::<S>(values)).0
 }
 
-/// As [`groups`].
+/// As [`groups`], mutable.
 #[inline(always)]
 pub fn groups_mut<S: Simd, const R: usize>(values: &mut [f64]) -> &mut [[S::f64s; R]] {
     as_arrays_mut(doubles_mut::<S>(values)).0

@@ -14,23 +14,24 @@ use crate::monitor::Monitor;
 use crate::observations::Observations;
 use crate::simd::dispatch;
 
-/// Members per block: the doubles of the widest register, so that all processors work on whole
-/// blocks.
+/// Number of members per block: the doubles of the widest register, so that all processors work on
+/// whole blocks.
 const BLOCK: usize = WIDEST;
 
-/// Rows of a whitening factor that share the loads of a block's coordinates. Measured; more run out
-/// of registers.
+/// Number of rows of a whitening factor that share the loads of a block's coordinates. Measured;
+/// with more rows, registers run out. Only the time depends on it.
 const ROWS: usize = 2;
 
-/// Fewest multiplications of a sum that is divided among threads. Fewer take less time than to wake
-/// a thread.
+/// Smallest number of multiplications of a sum that is divided among threads. Fewer multiplications
+/// take less time than waking a thread. Only the time depends on it.
 const MIN_PARALLEL_OPERATIONS: usize = 1 << 16;
 
 /// The observations of a cluster.
 #[derive(Debug, Default)]
 pub struct ClusterMembers {
     rows: Vec<u32>,
-    /// Copies of the first members, in whole blocks, each coordinate after coordinate.
+    /// Copies of the first members in whole blocks. Each block holds its members coordinate by
+    /// coordinate.
     blocks: Vec<f64>,
 }
 
@@ -42,10 +43,10 @@ pub struct MemberSums {
 }
 
 impl ClusterMembers {
-    /// These rows of `x`.
+    /// A cluster of these rows of `x`.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough for the copies.
+    /// `Error::Memory` if there is not enough memory for the copies.
     pub fn new(x: &Observations, rows: &[u32]) -> Result<Self> {
         let mut members = Self::default();
         let copies = rows.len() / BLOCK * BLOCK * x.ncols();
@@ -64,12 +65,12 @@ impl ClusterMembers {
         self.rows.len()
     }
 
-    /// Number of members in whole blocks, which are the first ones.
+    /// Number of members in whole blocks; these members are the first ones.
     pub fn in_blocks(&self) -> usize {
         self.rows.len() / BLOCK * BLOCK
     }
 
-    /// Adds others as the last members.
+    /// Appends the members of another cluster.
     pub fn append(&mut self, x: &Observations, others: &ClusterMembers) {
         self.extend(x, &others.rows);
     }
@@ -84,8 +85,8 @@ impl ClusterMembers {
         }
     }
 
-    /// The sums of the distances to a cluster, without those of the first `known` members, which
-    /// are in whole blocks. Once `monitor` says stop, the sums end early and are meaningless.
+    /// The sums of the distances from the members to a cluster, without the first `known` members,
+    /// which are whole blocks. Once `monitor` says stop, the sums end early and are meaningless.
     pub fn sums(
         &self,
         x: &Observations,
@@ -134,7 +135,7 @@ fn copy(x: &Observations, rows: &[u32], block: &mut [f64]) {
     let (coordinates, _) = as_arrays_mut::<BLOCK, _>(block);
     for (l, &row) in rows.iter().enumerate() {
         for (coordinate, value) in coordinates.iter_mut().zip(x.row_slice(row as usize)) {
-            // The remainder is `l`, and spares a check.
+            // The remainder equals `l`, and saves a bounds check.
             coordinate[l % BLOCK] = *value;
         }
     }
@@ -143,7 +144,7 @@ fn copy(x: &Observations, rows: &[u32], block: &mut [f64]) {
 struct SumTo<'a> {
     x: &'a Observations,
     blocks: &'a [f64],
-    /// Fewer than a block.
+    /// The remaining members, fewer than a block.
     others: &'a [u32],
     mean: &'a [f64],
     whitening: &'a [f64],
@@ -166,8 +167,8 @@ impl WithSimd for SumTo<'_> {
 }
 
 impl SumTo<'_> {
-    /// Each coordinate of a block is in `ONE` registers. While there are enough blocks, `R`
-    /// registers of a coordinate are worked on together.
+    /// A coordinate of one block takes `ONE` registers. While enough blocks are left, `R` registers
+    /// of a coordinate are processed together.
     #[inline(always)]
     fn sums<S: Simd, const ONE: usize, const R: usize>(&self, simd: S) -> MemberSums {
         let block_len = BLOCK * self.mean.len();
@@ -189,7 +190,7 @@ impl SumTo<'_> {
         }
         let mut others = ExactSums::new(simd);
         if !self.others.is_empty() {
-            // The other lanes are at the mean, and add 0.
+            // The unused lanes hold the mean, so that they add 0.
             for (coordinates, mean) in last.chunks_exact_mut(BLOCK).zip(self.mean) {
                 coordinates.fill(*mean);
             }
@@ -202,8 +203,8 @@ impl SumTo<'_> {
         }
     }
 
-    /// Adds the distances of the members in some blocks, `R` registers for each coordinate. Each
-    /// lane goes through the operations of `distance::to_cluster`.
+    /// Adds the distances of the members in some blocks, with `R` registers for each coordinate.
+    /// Each lane performs the operations of `distance::to_cluster`.
     #[inline(always)]
     fn add<S: Simd, const ONE: usize, const R: usize>(
         &self,
@@ -218,7 +219,7 @@ impl SumTo<'_> {
             let coordinates = groups::<S, ONE>(block).iter().zip(self.mean);
             for (difference, (coordinates, mean)) in differences.iter_mut().zip(coordinates) {
                 for (r, coordinate) in coordinates.iter().enumerate() {
-                    // The remainder spares a check here, too.
+                    // The remainder saves a bounds check here, too.
                     difference[(n * ONE + r) % R] =
                         simd.sub_f64s(*coordinate, simd.splat_f64s(*mean));
                 }
@@ -244,7 +245,8 @@ impl SumTo<'_> {
         }
     }
 
-    /// Adds the squares of `N` coordinates of the whitened differences, from the `first` on.
+    /// Adds the squares of `N` coordinates of the whitened differences, beginning with coordinate
+    /// `first`.
     #[inline(always)]
     fn add_rows<S: Simd, const R: usize, const N: usize>(
         &self,
@@ -256,7 +258,7 @@ impl SumTo<'_> {
         let factors: [&[f64]; N] =
             std::array::from_fn(|n| &self.whitening[packed_len(first + n)..][..=first + n]);
         let mut whitened = [[simd.splat_f64s(0.0); R]; N];
-        // The columns that all `N` rows of the triangle have.
+        // The columns that all `N` rows of the triangle share.
         for (j, difference) in differences[..=first].iter().enumerate() {
             for n in 0..N {
                 add_multiple(simd, &mut whitened[n], factors[n][j], difference);

@@ -1,21 +1,22 @@
 //! Mahalanobis-average hierarchical clustering (Fišer et al. 2012, doi:10.1002/cyto.a.21148;
 //! Šmelko et al. 2021, doi:10.1007/978-3-030-85665-6_36).
 //!
-//! [`cluster()`] is the entry. It divides the work into problems by apriori clusters
+//! [`cluster()`] is the entry point. It divides the work into problems by apriori clusters
 //! ([`apriori`]), asks a device for the merges of each ([`AgglomerationDevice::agglomerate`]), and
-//! joins them to one tree. [`cluster_within`] and [`cluster_above`] are its two halves, for work
-//! that several machines share.
+//! joins them to one tree. [`cluster_within`] and [`cluster_above`] are its two halves, for a
+//! clustering that is shared among several machines.
 //!
 //! Modules import only from those above them in this list:
 //!
 //! * [`subthreshold`], [`options`]: the choices; [`packed`]: the layout of matrices;
 //! * [`shape`], [`distance`]: the definitions of a cluster's shape and of distances, bit by bit;
-//! * [`problem`]: clusters to merge to one; [`device`]: the question for their merges;
+//! * [`problem`]: clusters to merge to one; [`device`]: the trait of devices that find their
+//!   merges;
 //! * [`screen`]: lower bounds on many distances at a time;
 //! * [`clusters`]: the state of the clusters on the CPU;
-//! * [`agglomerate`]: the merges of a problem by the CPU, and by the CPU with screens of another
-//!   device; [`reference`]: the same, slowly and obviously;
-//! * [`singular`]: how many merges of a tree have no inverse of a covariance.
+//! * [`agglomerate`]: the merges of a problem, by the CPU alone or by the CPU with screens of
+//!   another device; [`reference`]: the same merges by the plain definition, for tests;
+//! * [`singular`]: the number of merges of a tree that make clusters with a singular covariance.
 
 pub mod agglomerate;
 pub mod apriori;

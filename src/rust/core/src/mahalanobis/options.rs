@@ -3,7 +3,7 @@
 use super::subthreshold::{ShapeRule, Subthreshold};
 use crate::error::{Error, Result};
 
-/// The distance between two clusters, of which both directions are averaged.
+/// The distance between two clusters: the average of both directed distances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Distance {
     /// Centroid Mahalanobis distance (CMD): from the mean of one cluster to the other cluster.
@@ -17,7 +17,7 @@ impl Distance {
     /// Both distances.
     pub const ALL: [Self; 2] = [Self::FullMahalanobis, Self::Centroid];
 
-    /// The distance of this name, as `gmhclust()` has it.
+    /// The distance of this name, as in the arguments of `gmhclust()`.
     ///
     /// # Errors
     /// `Error::Input` for other names.
@@ -39,9 +39,9 @@ pub struct Options {
     pub threshold: f64,
     pub subthreshold: Subthreshold,
     pub distance: Distance,
-    /// Whether to normalise the shapes also when all clusters are full-size.
+    /// Whether to go on normalising shapes after all clusters have become full-size.
     pub normalize: bool,
-    /// Whether to cluster the members of each apriori cluster, or to join them at height 0.
+    /// Whether to cluster the members of each apriori cluster; if not, they are joined at height 0.
     pub apriori_intra: bool,
 }
 

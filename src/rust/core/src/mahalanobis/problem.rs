@@ -28,13 +28,13 @@ pub struct Problem<'a> {
     pub starts: Vec<usize>,
     pub members: Vec<u32>,
     pub options: Options,
-    /// Other than [`UnionRule::Shape`] only where the members of each cluster at the start are
-    /// equal, none becomes full-size, and distances are [`Distance::Centroid`].
+    /// A rule other than [`UnionRule::Shape`] requires that all members of a cluster at the start
+    /// are equal, that no cluster becomes full-size, and that distances are [`Distance::Centroid`].
     pub union: UnionRule,
 }
 
 impl<'a> Problem<'a> {
-    /// One cluster per observation in `members`.
+    /// A problem with one cluster per observation in `members`.
     pub fn of_observations(x: &'a Observations, members: Vec<u32>, options: Options) -> Self {
         Self {
             x,
@@ -45,7 +45,7 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// One cluster per row of `x`, with Euclidean distances of means.
+    /// A problem with one cluster per row of `x`, and Euclidean distances between means.
     pub fn of_centroids(x: &'a Observations, union: UnionRule) -> Self {
         let n = x.nrows();
         let options = Options {
@@ -61,14 +61,14 @@ impl<'a> Problem<'a> {
         }
     }
 
-    /// A lower bound on the bytes that agglomeration takes, the observations aside: means in double
-    /// and single precision, members for full Mahalanobis distances, and a few candidates per
-    /// cluster. Measured; see *Time and memory* in the help page of `gmhclust()`.
+    /// A lower bound on the bytes that agglomeration takes besides the observations: means in
+    /// double and single precision, members for full Mahalanobis distances, and a few candidates
+    /// per cluster. Measured; see *Time and memory* in the help page of `gmhclust()`.
     pub fn working_memory(&self) -> f64 {
         let p = self.x.ncols();
         let each = match self.options.distance {
             Distance::Centroid => 32 * p + 400,
-            // One cluster of two members or more for ten observations.
+            // Assumes one cluster of two or more members per ten observations.
             Distance::FullMahalanobis => 48 * p + 630 + 6 * p * (p + 1) / 5,
         };
         self.clusters() as f64 * each as f64
@@ -109,7 +109,7 @@ impl<'a> Problem<'a> {
 
     /// The bounding box of all observations of the problem. Takes O(n·p) operations.
     pub fn bounding_box(&self) -> BoundingBox {
-        /// Observations that a thread looks at together.
+        /// Number of observations that one thread processes together. Only the time depends on it.
         const PART: usize = 4096;
 
         let parts = self.members.par_chunks(PART);
@@ -134,15 +134,15 @@ impl<'a> Problem<'a> {
             .map(|&member| self.x.row_slice(member as usize))
     }
 
-    /// Whether any cluster can get another shape than the identity. Where none can, only the means
-    /// and the members count.
+    /// Whether any cluster can get a shape other than the identity. If none can, no moments are
+    /// needed.
     pub fn has_shapes(&self) -> bool {
         let (n, p) = (self.members.len(), self.x.ncols());
         self.union == UnionRule::Shape && self.options.subthreshold.may_have_shapes(n, p)
     }
 }
 
-/// The least and the greatest value of some observations in each dimension.
+/// The bounding box of some observations: the least and the greatest value in each dimension.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundingBox {
     pub least: Vec<f64>,
@@ -150,12 +150,13 @@ pub struct BoundingBox {
 }
 
 impl BoundingBox {
-    /// The length of the diagonal, an upper bound on the distances of the observations.
+    /// The length of the diagonal: an upper bound on the Euclidean distance between any two
+    /// observations.
     pub fn diagonal(&self) -> f64 {
         distance::to_cluster(&self.greatest, &self.least, &[])
     }
 
-    /// The largest difference of a coordinate from that of `center`.
+    /// The largest absolute difference, in any coordinate, between an observation and `center`.
     pub fn largest_offset(&self, center: &[f64]) -> f64 {
         let bounds = self.least.iter().zip(&self.greatest);
         center

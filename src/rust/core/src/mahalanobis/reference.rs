@@ -11,7 +11,7 @@ use crate::matrix::RowSlices;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// The source of the oracle's distances.
+/// How the reference computes its distances.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Source {
     /// The functions of this crate and merged scatters: the same bits as the fast version.
@@ -84,7 +84,7 @@ pub fn agglomerate(problem: &Problem, source: Source) -> Vec<Merge> {
     merges
 }
 
-/// The merge of the two nearest clusters; of several, the first in the order of slots.
+/// The merge of the two nearest clusters; ties go to the lower slots.
 fn nearest_pair(
     clusters: &[Option<Cluster>],
     distance: impl Fn(&Cluster, &Cluster) -> f64,
@@ -214,8 +214,9 @@ fn observed_shape(problem: &Problem, cluster: &Cluster, all_full_size: bool) -> 
     inverse.iter().flatten().map(|v| v / nu).collect()
 }
 
-/// By Gauss–Jordan elimination of a symmetric positive matrix, whose pivots without row exchanges
-/// are the squared Cholesky pivots; `None` where one fails the definition's test.
+/// The inverse and the determinant by Gauss–Jordan elimination of a symmetric positive matrix.
+/// Without row exchanges, the pivots are the squared diagonal of the Cholesky factor. `None` if a
+/// pivot fails the definition's test.
 fn inverse_and_determinant(matrix: &[Vec<f64>]) -> Option<(Vec<Vec<f64>>, f64)> {
     let p = matrix.len();
     let largest = (0..p).map(|i| matrix[i][i]).fold(0.0, f64::max);

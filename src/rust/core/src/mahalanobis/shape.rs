@@ -1,8 +1,7 @@
 //! The shape of a cluster: mean and scatter, the effective covariance and its whitening factor.
 //!
-//! The distances that decide depend on these numbers. So every sum runs in one fixed order
-//! (ascending index, fused multiply-add) that the CUDA code repeats, and nothing calls `pow`, `exp`
-//! or `log`.
+//! Exact distances depend on these numbers. So every sum runs in one fixed order (ascending index,
+//! fused multiply-add), which the CUDA code repeats, and nothing calls `pow`, `exp` or `log`.
 //!
 //! Lower triangles are packed; see [`packed`](super::packed).
 
@@ -14,9 +13,9 @@ use super::packed::packed_len;
 use super::subthreshold::ShapeRule;
 use crate::monitor::Monitor;
 
-/// Merges mean and scatter of cluster `b` (`members_b`) into those of `a` (`members_a`):
-/// S = S_a + S_b + (m_a·m_b/(m_a+m_b))·δδᵀ, c = a + (m_b/(m_a+m_b))·δ, δ = b − a.
-/// An empty scatter stands for zero (a single observation).
+/// Merges the mean and scatter of cluster `b` (`members_b`) into the mean and scatter of `a`
+/// (`members_a`): S = S_a + S_b + (m_a·m_b/(m_a+m_b))·δδᵀ, c = a + (m_b/(m_a+m_b))·δ, δ = b − a. An
+/// empty scatter stands for zero (a single observation).
 #[inline(always)]
 pub fn merge(
     members_a: usize,
@@ -30,7 +29,7 @@ pub fn merge(
     move_towards(share(members_a, members_b), mean_a, mean_b);
 }
 
-/// As [`merge`] for the scatter only; the mean stays that of `a`.
+/// As [`merge`] for the scatter only; the mean of `a` stays unchanged.
 #[inline(always)]
 pub fn merge_scatters(
     members_a: usize,
@@ -63,7 +62,7 @@ pub fn share(members_a: usize, members_b: usize) -> f64 {
     members_b as f64 / (members_a as f64 + members_b as f64)
 }
 
-/// Moves a mean towards another by this share of the way.
+/// Moves a mean by this share of the way to another mean.
 #[inline(always)]
 pub fn move_towards(share: f64, mean: &mut [f64], other: &[f64]) {
     for (mean, other) in mean.iter_mut().zip(other) {
@@ -83,7 +82,8 @@ pub struct Workspace<'a> {
 }
 
 impl<'a> Workspace<'a> {
-    /// For work that ends early, with a meaningless shape, once `monitor` says stop.
+    /// A workspace with a monitor. Once `monitor` says stop, a computation ends early, with a
+    /// meaningless shape.
     pub fn new(monitor: &'a Monitor) -> Self {
         Self {
             monitor: Some(monitor),
@@ -113,10 +113,10 @@ impl<'a> Workspace<'a> {
 
 /// Writes the whitening factor W (packed lower triangle, d(x → C) = ‖W(x−c)‖) of a cluster of
 /// `members` with this packed `scatter` to `out`, scaled to determinant 1 while normalising.
-/// Returns that scale.
+/// Returns the scale.
 ///
-/// Returns `None` and does not change `out` where the shape is the identity: where the rule says
-/// so, and where the effective covariance is singular.
+/// Returns `None` and does not change `out` if the shape is the identity: by the rule, or because
+/// the effective covariance is singular.
 #[inline(always)]
 pub fn whitening<S: Simd>(
     simd: S,

@@ -1,7 +1,8 @@
-//! How many merges of a tree make full-size clusters whose covariance has no inverse.
+//! The number of merges of a tree that make full-size clusters with a singular covariance.
 //!
-//! Such a cluster has the Euclidean metric. Neither the CPU nor a GPU counts these clusters while
-//! it agglomerates; the tree tells which observations each merge joins.
+//! A full-size cluster with a singular covariance has the Euclidean metric. Agglomeration does not
+//! count these clusters, neither on the CPU nor on a GPU; they are counted afterwards, from the
+//! observations that each merge of the tree joins.
 
 use std::collections::HashMap;
 
@@ -19,7 +20,7 @@ use crate::monitor::Monitor;
 use crate::observations::Observations;
 use crate::simd::dispatch;
 
-/// Names requests in memory errors.
+/// The start of memory errors: what needs the memory.
 const CHECK: &str = "the check of the covariances needs";
 
 /// Numbers of merges.
@@ -27,7 +28,7 @@ const CHECK: &str = "the check of the covariances needs";
 pub struct SingularMerges {
     /// Merges that make a cluster of at least the threshold's number of members.
     pub full_size: usize,
-    /// Those of them that make a cluster with a singular covariance.
+    /// Merges among these that make a cluster with a singular covariance.
     pub singular: usize,
 }
 
@@ -38,21 +39,22 @@ struct FullSize {
     mean: Vec<f64>,
     /// The diagonal of the scatter.
     diagonal: Vec<f64>,
-    /// A lower bound on the pivots of the scatter; 0 where it is singular. More members make no
-    /// pivot smaller: d_k is the reciprocal of an element of the inverse of the first k rows and
+    /// A lower bound on the pivots of the scatter; 0 if the scatter is singular. More members make
+    /// no pivot smaller: d_k is the reciprocal of an element of the inverse of the first k rows and
     /// columns.
     least_pivot: f64,
-    /// The scatter of a singular cluster of more members than dimensions; else empty.
+    /// The scatter of a singular cluster with more members than dimensions; otherwise empty.
     scatter: Vec<f64>,
 }
 
-/// Counts the merges of a tree of `x` that make full-size clusters, and those of them with a
-/// singular covariance, by the definition's test of pivots.
+/// Counts the merges of a tree of `x` that make full-size clusters, and the merges among these that
+/// make a cluster with a singular covariance, by the definition's test of pivots.
 ///
-/// On the pool that this is called in. Takes about O(n·p²) time, and 12 bytes for each observation.
+/// Runs in the thread pool of the caller. Takes about O(n·p²) time, and 12 bytes for each
+/// observation.
 ///
 /// # Errors
-/// `Error::Memory` where there is too little, and `Error::Interrupt`.
+/// `Error::Memory` if there is too little memory, and `Error::Interrupt`.
 pub fn count_singular(
     x: &Observations,
     tree: &Dendrogram,
@@ -62,14 +64,14 @@ pub fn count_singular(
     let leaves = Leaves::new(tree)?;
     let is_full_size = |merge: &usize| leaves.sizes[*merge] as f64 >= threshold;
     let merges = || (0..tree.merge.len()).filter(is_full_size);
-    // Clusters of which no part is full-size do not depend on each other.
+    // Full-size clusters without a full-size part are independent of each other.
     let is_first = |merge: &usize| !leaves.parts(*merge).any(|part| is_full_size(&part));
     let first: Vec<usize> = merges().filter(is_first).collect();
     let first = first.into_par_iter().map(|merge| {
         monitor.check()?;
         Ok((merge, FullSize::of(x, leaves.of(merge))?))
     });
-    // The clusters that no later one contains yet.
+    // The full-size clusters that no later full-size cluster contains yet.
     let mut known: HashMap<usize, FullSize> = first.collect::<Result<_>>()?;
     let mut counts = SingularMerges::default();
     for merge in merges() {
@@ -87,8 +89,7 @@ pub fn count_singular(
     Ok(counts)
 }
 
-/// The cluster of a merge, given those of its parts that are full-size, which are taken out of
-/// `known`.
+/// The cluster of a merge. Takes its full-size parts out of `known`.
 fn united(
     x: &Observations,
     leaves: &Leaves,
@@ -126,7 +127,7 @@ fn united(
 }
 
 impl FullSize {
-    /// The cluster of some observations, which count from 1.
+    /// The cluster of some observations, which are numbered from 1.
     fn of(x: &Observations, members: &[i32]) -> Result<Self> {
         let p = x.ncols();
         let mut cluster = Self {
@@ -146,7 +147,7 @@ impl FullSize {
         Ok(cluster)
     }
 
-    /// Adds a cluster to all but the scatter. An empty diagonal stands for zeros.
+    /// Adds a cluster to all fields except the scatter. An empty diagonal stands for zeros.
     fn add(&mut self, members: usize, mean: &[f64], diagonal: &[f64], least_pivot: f64) {
         let (a, b) = (self.members as f64, members as f64);
         let weight = a * b / (a + b);
@@ -166,7 +167,7 @@ impl FullSize {
         self.least_pivot > 4.0 * smallest_pivot
     }
 
-    /// With more members, given the scatter.
+    /// Adds members to a cluster that has its scatter.
     fn with(self, x: &Observations, members: &[i32]) -> Self {
         dispatch(WithMembers {
             cluster: self,
@@ -200,7 +201,8 @@ impl WithSimd for WithMembers<'_> {
             members += 1;
         }
         let diagonal = (0..p).map(|i| scatter[packed_len(i) + i]).collect();
-        // The test of pivots does not depend on the scale, so the scatter does for the covariance.
+        // The test of pivots does not depend on the scale, so the scatter can stand in for the
+        // covariance.
         let (mut factor, mut pivots) = (vec![0.0; packed_len(p)], vec![0.0; p]);
         let mut rows = Vec::new();
         let mut least_pivot = 0.0;
@@ -218,10 +220,10 @@ impl WithSimd for WithMembers<'_> {
     }
 }
 
-/// The leaves below each merge: a range of the tree's order.
+/// The leaves below each merge, as a range of the tree's leaf order.
 struct Leaves<'a> {
     tree: &'a Dendrogram,
-    /// By merge: the place in the order of its first leaf.
+    /// By merge, the index in the leaf order of its first leaf.
     starts: Vec<u32>,
     sizes: Vec<u32>,
 }
@@ -253,13 +255,14 @@ impl<'a> Leaves<'a> {
         })
     }
 
-    /// The merges that made the parts of a merge; observations are none.
+    /// The merges that made the two parts of a merge; a part that is a single observation has no
+    /// merge.
     fn parts(&self, merge: usize) -> impl Iterator<Item = usize> + '_ {
         let row = self.tree.merge[merge].iter();
         row.filter(|&&id| id > 0).map(|&id| id as usize - 1)
     }
 
-    /// The observations below a merge, from 1.
+    /// The observations below a merge, numbered from 1.
     fn of(&self, merge: usize) -> &[i32] {
         &self.tree.order[self.starts[merge] as usize..][..self.sizes[merge] as usize]
     }
@@ -303,7 +306,7 @@ mod tests {
         counts
     }
 
-    /// The counts, and those of the definition.
+    /// The counts, and the counts by the definition.
     fn counted(x: &Observations, threshold: f64) -> (SingularMerges, SingularMerges) {
         let (cpu, monitor) = (Cpu::new(2).unwrap(), Monitor::default());
         let options = Options {

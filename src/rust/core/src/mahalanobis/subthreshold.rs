@@ -1,4 +1,4 @@
-//! Clusters below the threshold: the replacements of their covariance.
+//! Replacements of the covariance of clusters below the threshold.
 
 use crate::error::{Error, Result};
 
@@ -9,9 +9,9 @@ use crate::error::{Error, Result};
 pub enum Subthreshold {
     /// w·cov + (1−w)·f·I with f = det(cov)^(1/p), and f = 1 where cov is singular.
     Mahal = 0,
-    /// The same with f = 1.
+    /// w·cov + (1−w)·I.
     Mahal0 = 1,
-    /// The identity, and for every cluster until all are full-size.
+    /// The identity, for every cluster until all clusters are full-size.
     Euclid = 2,
     /// The identity.
     EuclidMahal = 3,
@@ -21,7 +21,7 @@ impl Subthreshold {
     /// All kinds.
     pub const ALL: [Self; 4] = [Self::Mahal, Self::Mahal0, Self::Euclid, Self::EuclidMahal];
 
-    /// The kind of this name, as `gmhclust()` has it.
+    /// The kind of this name, as in the arguments of `gmhclust()`.
     ///
     /// # Errors
     /// `Error::Input` for other names.
@@ -44,7 +44,7 @@ impl Subthreshold {
         self == Self::Mahal
     }
 
-    /// Whether any of `n` observations in `p` dimensions can form a cluster with another shape than
+    /// Whether any of `n` observations in `p` dimensions can form a cluster with a shape other than
     /// the identity. The covariance of p members or fewer is singular.
     pub fn may_have_shapes(self, n: usize, p: usize) -> bool {
         match self {
@@ -54,7 +54,7 @@ impl Subthreshold {
     }
 }
 
-/// All that the shape of a cluster depends on, the cluster aside.
+/// The settings on which the shape of a cluster depends.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ShapeRule {
     /// The Mahalanobis threshold T, in members.
@@ -85,8 +85,8 @@ impl ShapeRule {
         }
     }
 
-    /// Whether a cluster of `members` can have another shape than the identity. Where it cannot,
-    /// the whitening factor need not be computed.
+    /// Whether a cluster of `members` can have a shape other than the identity. If it cannot, the
+    /// whitening factor need not be computed.
     #[inline(always)]
     pub fn may_have_shape(&self, members: usize) -> bool {
         let weight = self.weight(members);

@@ -1,4 +1,4 @@
-//! The fast version against the slow one, and the worked cases.
+//! Compares the algorithm with the reference, and with worked cases.
 
 mod cases;
 mod counting;
@@ -23,7 +23,8 @@ use crate::roster::Roster;
 use crate::testing::shrink::{cases, for_all};
 use crate::testing::{draw, observations, Data, Random, DATA};
 
-/// A screen that works as one on a device does: many requests at a time, and time in between.
+/// A CPU screen that behaves like a GPU's screen: it takes many requests at a time, and calls
+/// `meanwhile`.
 struct Far(CpuScreen);
 
 impl Screen for Far {
@@ -57,7 +58,7 @@ impl Screen for Far {
     }
 }
 
-/// The CPU with screens that are far.
+/// The CPU with screens that behave like a GPU's.
 struct FarScreens<'a>(&'a Cpu);
 
 impl Device for FarScreens<'_> {
@@ -85,7 +86,7 @@ impl AgglomerationDevice for FarScreens<'_> {
     }
 }
 
-/// The oracle as a device.
+/// The reference as a device.
 struct Exhaustive {
     source: Source,
     cpu: Cpu,
@@ -131,7 +132,7 @@ fn the_fast_version_has_the_bits_of_the_slow_one() {
     });
 }
 
-/// How many searches a clustering makes, and candidates it finds in them.
+/// The number of searches of a clustering plus the number of candidates that they find.
 fn candidates(x: &Observations, options: &Options) -> usize {
     let members = (0..x.nrows() as u32).collect();
     let problem = Problem::of_observations(x, members, *options);
@@ -202,7 +203,7 @@ fn more_columns_than_can_be_factorised_are_refused_with_advice() {
 
 #[test]
 fn a_factorisation_of_many_columns_ends_when_it_is_told_to() {
-    // Hours of work, if nobody stops it.
+    // Takes hours unless it is interrupted.
     let x = draw(&mut Random::of(6), Data::Plain, 60, 5_000);
     let options = Options {
         threshold: 30.0,
@@ -241,7 +242,8 @@ fn groups_beyond_the_limit_change_nothing() {
     }
 }
 
-/// The merges in each apriori cluster, found on three machines that see nothing else.
+/// The merges in each apriori cluster, found as if by three machines, each with its own clusters
+/// only.
 fn merges_elsewhere(
     case: &ClusteringCase,
     clusters: &[(u32, Vec<u32>)],

@@ -1,32 +1,33 @@
-//! Memory that this process was given and has not used yet.
+//! Memory that the system has given to this process, but that the process has not written yet.
 //!
-//! The system counts a page as used when it is first written. So a request that comes before an
-//! earlier one is written sees too much memory that is available: requests have to be summed. An
-//! allocator reports its large allocations here, and whoever takes other memory holds a [`Held`].
-//! Memory that was taken since a call began, less the growth of the process in that time, is not
-//! written yet.
+//! The system counts a page as used when it is first written. So if the memory of an earlier
+//! request is not written yet, the system reports too much available memory: requests have to be
+//! summed. An allocator reports its large allocations here, and code that takes other memory holds
+//! a [`Held`]. The memory taken since the beginning of a call, minus the growth of the process in
+//! that time, is not written yet.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// Bytes of an allocation from which an allocator reports it. Smaller ones are written soon, and
-/// counting them would cost time.
+/// Smallest allocation, in bytes, that an allocator reports. Smaller allocations are written soon,
+/// and counting them would cost time.
 pub const LARGE: usize = 1 << 15;
 
-/// Bytes that the account may grow by until the limits are looked at again, which takes 50 µs. Less
-/// memory than this may be taken where none is left, so it is less than the headroom.
+/// Bytes by which the account may grow until the limits are checked again; a check takes 50 µs. Up
+/// to this much memory may be taken after none is left, so it must be less than the headroom.
 const BETWEEN_LOOKS: usize = 16 << 20;
 
 /// Bytes of all large allocations.
 static HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// `HELD` when the limits were last looked at.
+/// `HELD` at the last check of the limits.
 static LAST_LOOK: AtomicUsize = AtomicUsize::new(0);
 
 /// `HELD` when the present call began.
 static BEGAN_HELD: AtomicUsize = AtomicUsize::new(0);
 
-/// Resident bytes of the process when the present call began; the greatest number while none did.
+/// Resident bytes of the process when the present call began; the greatest number before the first
+/// call.
 static BEGAN_RESIDENT: AtomicUsize = AtomicUsize::new(usize::MAX);
 
 /// Reports an allocation of at least [`LARGE`] bytes.
@@ -35,7 +36,7 @@ pub fn took(bytes: usize) {
     HELD.fetch_add(bytes, Relaxed);
 }
 
-/// Reports that such an allocation was freed.
+/// Reports that an allocation of at least [`LARGE`] bytes was freed.
 #[inline]
 pub fn gave_back(bytes: usize) {
     HELD.fetch_sub(bytes, Relaxed);
@@ -46,7 +47,7 @@ pub fn gave_back(bytes: usize) {
 pub struct Held(usize);
 
 impl Held {
-    /// For this number of bytes.
+    /// Counts this number of bytes.
     pub fn new(bytes: usize) -> Self {
         took(bytes);
         Self(bytes)
@@ -59,7 +60,7 @@ impl Drop for Held {
     }
 }
 
-/// Marks the beginning of a call, from which [`unwritten`] and [`growth`] count.
+/// Marks the beginning of a call, for [`unwritten`] and [`growth`].
 pub fn begin() {
     let held = HELD.load(Relaxed);
     BEGAN_HELD.store(held, Relaxed);
@@ -67,15 +68,15 @@ pub fn begin() {
     BEGAN_RESIDENT.store(resident().unwrap_or(usize::MAX), Relaxed);
 }
 
-/// Whether a request of this size, with those since the last look, is large enough for a look at
-/// the limits.
+/// Whether the limits have to be checked: whether this request, together with the requests since
+/// the last check, is large.
 pub fn is_due(bytes: f64) -> bool {
     let held = HELD.load(Relaxed);
     let before = LAST_LOOK.fetch_min(held, Relaxed).min(held);
     (held - before) as f64 + bytes > BETWEEN_LOOKS as f64
 }
 
-/// Remembers that the limits were looked at.
+/// Records that the limits were checked.
 pub fn looked() {
     LAST_LOOK.store(HELD.load(Relaxed), Relaxed);
 }
@@ -86,14 +87,14 @@ pub fn unwritten() -> f64 {
     growth().map_or(0.0, |growth| (taken - growth).max(0.0))
 }
 
-/// Whether the process has grown so much since the call began that the call may be why memory is
-/// short.
+/// Whether the process has grown so much since the call began that the call may be the reason for a
+/// shortage.
 pub fn has_grown() -> bool {
     growth().is_some_and(|growth| growth > BETWEEN_LOOKS as f64)
 }
 
-/// The growth of the process in bytes since the call began; `None` where the system does not tell,
-/// or no call began.
+/// The growth of the process in bytes since the call began; `None` if the system does not tell, or
+/// if no call has begun.
 fn growth() -> Option<f64> {
     let began = BEGAN_RESIDENT.load(Relaxed);
     if began == usize::MAX {

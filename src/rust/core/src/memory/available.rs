@@ -1,45 +1,46 @@
 //! Memory that this process can still take.
 //!
-//! Linux and macOS grant more memory than there is, and end a process that uses it. So the limits
-//! are read before a large request:
-//! - The machine's: memory that is available without swapping, and free swap. On macOS, which
-//!   compresses memory and makes swap as it needs it, the physical memory.
-//! - Those of control groups, in versions 1 and 2, which containers, SLURM and systemd set: of the
-//!   process's group and its ancestors, less the memory in use, plus the swap that they may use.
-//!   The file cache is not in use, as in the kernel's `MemAvailable`: the kernel drops it before it
-//!   ends a process. `memory.high` is a limit, too: above it, a process is slowed down until it
-//!   hardly runs.
-//! - A SLURM job's, where no control group has a limit: the memory that the job asked for, less
-//!   that of this process.
+//! Linux and macOS grant more memory than there is, and kill a process that uses it. So these
+//! limits are read before a large request:
+//! - The machine's memory: memory that is available without swapping, plus free swap. On macOS,
+//!   which compresses memory and creates swap when needed, the physical memory.
+//! - The limits of control groups, versions 1 and 2, which containers, SLURM and systemd set: for
+//!   the process's group and its ancestors, the limit minus the memory in use, plus the swap that
+//!   the group may use. The file cache does not count as in use, as in the kernel's `MemAvailable`:
+//!   the kernel drops it before it kills a process. `memory.high` is a limit, too: above it, a
+//!   process is slowed down until it hardly runs.
+//! - The limit of a SLURM job, if no control group has a limit: the memory that the job asked for,
+//!   minus the memory of this process.
 //!
-//! [`super::check`] also requests the memory and releases it, which finds the limits that refuse a
-//! request: `ulimit -v`, `ulimit -d`, and all of Windows, which grants no memory that it lacks.
+//! [`super::check`] also requests the memory and releases it. This finds the limits by which the
+//! system refuses a request: `ulimit -v`, `ulimit -d`, and all limits of Windows, which grants no
+//! memory that it lacks.
 //!
-//! No crate does this. Of those that Rust 1.85 compiles, sysinfo (0.36) reads the control groups of
-//! containers only, without ancestors and file cache, and would add 8 MB to the source package of
-//! 5 MB, mostly Windows bindings; effective-limits (0.7) reads no control groups.
+//! No crate does this. Of the crates that Rust 1.85 compiles, sysinfo (0.36) reads control groups
+//! of containers only, without ancestors and file cache, and would add 8 MB, mostly Windows
+//! bindings, to the source package of 5 MB; effective-limits (0.7) reads no control groups.
 
 use std::process::Command;
 use std::{env, fmt, fs, iter};
 
 use super::bytes::in_words;
 
-/// Bytes from which on a control group's limit is none: version 1 writes "no limit" as the largest
-/// number of whole pages below 2^63.
+/// Number of bytes from which on a control group's limit counts as no limit: version 1 writes "no
+/// limit" as the largest number of whole pages below 2^63.
 const NO_LIMIT: f64 = (1u64 << 62) as f64;
 
-/// Memory that a limit leaves to this process.
+/// The memory that a limit leaves to this process.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Available {
     /// Bytes that the process can still take.
     pub left: f64,
-    /// Bytes in all, swap included.
+    /// Bytes in total, swap included.
     pub limit: f64,
     holder: Holder,
 }
 
 impl Available {
-    /// The same with less that is left.
+    /// This value with `bytes` less left.
     pub fn less(self, bytes: f64) -> Self {
         Self {
             left: (self.left - bytes).max(0.0),
@@ -71,7 +72,7 @@ impl fmt::Display for Available {
     }
 }
 
-/// The memory that the tightest limit leaves; `None` where the system tells none.
+/// The memory that the tightest limit leaves; `None` if the system reports no limit.
 pub fn available() -> Option<Available> {
     let system = System {
         file: &|path| fs::read_to_string(path).ok(),
@@ -95,9 +96,9 @@ fn physical_memory_of_macos() -> Option<Available> {
     })
 }
 
-/// What Linux says about memory.
+/// The sources of Linux's information about memory.
 struct System<'a> {
-    /// The text of a file, by its path; `None` where it cannot be read.
+    /// The text of a file, by its path; `None` if it cannot be read.
     file: &'a dyn Fn(&str) -> Option<String>,
     /// An environment variable.
     variable: &'a dyn Fn(&str) -> Option<String>,
@@ -139,7 +140,7 @@ impl System<'_> {
 
     /// The tightest limit in the hierarchy of a line of `/proc/self/cgroup`, as in
     /// `4:memory:/user/1000`; version 2 names no controllers. In a container, the path may be the
-    /// host's; its folders are missing then, and the container's group is the mount point.
+    /// host's; then its folders are missing, and the container's group is the mount point.
     fn hierarchy(&self, line: &str) -> Option<Available> {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
@@ -173,7 +174,7 @@ impl System<'_> {
         let limit = number("memory.limit_in_bytes")?;
         let used = number("memory.usage_in_bytes").unwrap_or(0.0);
         let cache = self.sum(folder, ["total_active_file", "total_inactive_file"]);
-        // Of memory and swap together, so it may leave less than the limit of memory.
+        // The limit of memory and swap together, which may leave less than the limit of memory.
         let both = number("memory.memsw.limit_in_bytes").map_or(f64::INFINITY, |most| {
             most - number("memory.memsw.usage_in_bytes").unwrap_or(0.0)
         });
@@ -181,7 +182,7 @@ impl System<'_> {
         of_group(limit, (used - cache).max(0.0), swap)
     }
 
-    /// The number in a file of a control group; `None` where there is none, as in "max".
+    /// The number in a file of a control group; `None` if it has no number, as in "max".
     fn number(&self, folder: &str, name: &str) -> Option<f64> {
         parsed(&(self.file)(&format!("{folder}/{name}"))?)
     }
@@ -192,7 +193,7 @@ impl System<'_> {
         names.iter().filter_map(|name| entry(&table, name)).sum()
     }
 
-    /// The memory that the user asked SLURM for. SLURM's own limits, where it has some, are control
+    /// The memory that the user asked SLURM for. If SLURM sets limits itself, these are control
     /// groups or `ulimit -v`.
     fn slurm_job(&self) -> Option<Available> {
         let number = |name| parsed(&(self.variable)(name)?);
@@ -217,7 +218,8 @@ fn tightest(limits: impl Iterator<Item = Available>) -> Option<Available> {
     limits.min_by(|a, b| a.left.total_cmp(&b.left))
 }
 
-/// `swap` bytes may be taken in addition; below 0, swap in use leaves as much less memory.
+/// The memory that a control group leaves. `swap` bytes may be taken in addition; a negative number
+/// reduces the memory that is left.
 fn of_group(limit: f64, used: f64, swap: f64) -> Option<Available> {
     (limit < NO_LIMIT).then(|| Available {
         left: (limit - used + swap).max(0.0),
@@ -238,7 +240,7 @@ fn entry(table: &str, name: &str) -> Option<f64> {
     })
 }
 
-/// Whole numbers only: Rust reads "inf" and "nan" as numbers, too.
+/// Parses whole numbers only: Rust parses "inf" and "nan" as floating-point numbers, too.
 fn parsed(text: &str) -> Option<f64> {
     let number: u64 = text.trim().parse().ok()?;
     Some(number as f64)

@@ -1,4 +1,4 @@
-//! The list of metrics: name, options and [`Form`](super::form::Form) of each.
+//! The list of metrics, each with its name, options and [`Form`](super::form::Form).
 
 use super::form::{
     Angle, AngleOfCommon, Binary, Canberra, CorrelationOfCommon, Magnitude, Maximum, Power, Square,
@@ -18,15 +18,17 @@ pub enum Metric {
     Manhattan,
     /// Σ |a−b| / (|a|+|b|).
     Canberra(ZeroOverZero),
-    /// Of the coordinates where one is not zero, the share of those where the other is.
+    /// Among the coordinates where at least one observation is not zero, the share where exactly
+    /// one is not zero (Jaccard distance).
     Binary,
-    /// (Σ|a−b|^p)^(1/p), p given.
+    /// (Σ|a−b|^p)^(1/p), with the given p.
     Minkowski(f64),
-    /// 1 − Pearson's correlation r; 1 − |r| where `absolute`.
+    /// 1 − Pearson's correlation r; 1 − |r| if `absolute`.
     Pearson { absolute: bool },
-    /// As Pearson of the ranks; ties have their mean rank.
+    /// As Pearson, of the ranks; ties have their mean rank.
     Spearman { absolute: bool },
-    /// 1 − the cosine of the angle between the observations; 1 − its magnitude where `absolute`.
+    /// 1 − the cosine of the angle between the observations; 1 − the cosine's magnitude if
+    /// `absolute`.
     Cosine { absolute: bool },
 }
 
@@ -119,8 +121,8 @@ impl Metric {
         }
     }
 
-    /// Calls `visitor` with the form of the metric for rows of `columns` prepared coordinates;
-    /// `missing` tells whether coordinates may be NaN, or infinite where that matters.
+    /// Calls `visitor` with the form of the metric for rows of `columns` prepared coordinates.
+    /// `missing` says that coordinates may be NaN, or infinite where that matters.
     pub fn with_form<V: WithForm>(&self, missing: bool, columns: usize, visitor: V) -> V::Output {
         let columns = columns as f64;
         match *self {

@@ -3,9 +3,9 @@
 //! [`catalogue`] lists the metrics; [`form`] holds the arithmetic of each, written once for scalars
 //! and for vectors; [`Points`] are observations prepared for one [`Metric`].
 //!
-//! A new metric is a variant in [`catalogue`] and a file in [`form`]. Without a kernel of a device,
-//! the CPU computes it; without a frame in single precision, neighbours are found by its exact
-//! distances.
+//! A new metric is a variant in [`catalogue`] and a file in [`form`]. If a device has no kernel for
+//! it, the CPU computes its distances; if it has no frame in single precision, neighbours are found
+//! by exact distances.
 
 pub mod catalogue;
 pub mod form;

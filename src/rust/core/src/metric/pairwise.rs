@@ -1,18 +1,18 @@
-//! Spearman's correlation where values are missing: ranks are those among the coordinates that both
-//! observations have, so they differ from pair to pair.
+//! Spearman's correlation of data with missing values. Ranks are taken among the coordinates that
+//! neither observation lacks, so they differ from pair to pair.
 
 use pulp::Scalar;
 
 use super::form::{one_minus, NA};
 
-/// A row, and its coordinates by increasing value, missing ones last.
+/// A row, and the indices of its coordinates by increasing value, missing ones last.
 #[derive(Debug, Clone, Copy)]
 pub struct Ordered<'a> {
     pub row: &'a [f64],
     pub order: &'a [u32],
 }
 
-/// Writes the coordinates of a row by increasing value, missing ones last.
+/// Writes the indices of a row's coordinates by increasing value, missing ones last.
 pub fn order(row: &[f64], order: &mut [u32]) {
     (0..).zip(order.iter_mut()).for_each(|(k, at)| *at = k);
     let value = |k: u32| row[k as usize];
@@ -22,7 +22,7 @@ pub fn order(row: &[f64], order: &mut [u32]) {
     });
 }
 
-/// The distance of two rows; NA where they share fewer than 2 coordinates.
+/// The distance of two rows; NA if they share fewer than 2 coordinates.
 pub fn distance(a: Ordered<'_>, b: Ordered<'_>, absolute: bool) -> f64 {
     let (ranks_a, count) = centred_ranks(a, b.row);
     let (ranks_b, _) = centred_ranks(b, a.row);
@@ -34,8 +34,9 @@ pub fn distance(a: Ordered<'_>, b: Ordered<'_>, absolute: bool) -> f64 {
     one_minus(Scalar, dot(&ranks_a, &ranks_b) / lengths, absolute)
 }
 
-/// Ranks among the coordinates that `other` has as well, and the number of these. The ranks are
-/// doubled and centred, which makes them whole numbers of mean 0; 0 marks a missing coordinate.
+/// The ranks of a row's coordinates among those that `other` does not lack, and the number of these
+/// coordinates. The ranks are doubled and centred, which makes them whole numbers of mean 0; 0
+/// marks a missing coordinate.
 fn centred_ranks(of: Ordered<'_>, other: &[f64]) -> (Vec<f64>, usize) {
     let Ordered { row, order } = of;
     let both = |&&k: &&u32| !row[k as usize].is_nan() && !other[k as usize].is_nan();

@@ -14,43 +14,44 @@ use crate::memory;
 use crate::monitor::Monitor;
 use crate::simd::dispatch;
 
-/// Observations prepared for one metric: 0 or 1 for the binary metric; ranked for
-/// Spearman's correlation, centred for it and Pearson's, and of unit length for these and the
-/// cosine, so that each of the three is one dot product; unchanged for the others.
+/// Observations prepared for one metric. For the binary metric, values are 0 or 1. For Spearman's
+/// correlation, rows are ranked; for both correlations, centred; for both and the cosine, scaled to
+/// unit length, so that each of these three metrics is one dot product. For other metrics, rows are
+/// unchanged.
 ///
-/// Where the metric is a correlation and values are missing, means and lengths differ from pair to
-/// pair: then the rows are unchanged but for a factor, a power of two, under Pearson's and the
-/// cosine.
+/// If values are missing, the means and lengths of correlations differ from pair to pair. Then rows
+/// are unchanged, except for a power of two as a factor for Pearson's correlation and the cosine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Points {
     metric: Metric,
     values: Array2<f64>,
     /// Whether a value is missing, or infinite where that matters.
     missing: bool,
-    /// Under Spearman's correlation with missing values, the coordinates of each row by increasing
-    /// value; else empty.
+    /// For Spearman's correlation with missing values, the indices of each row's coordinates by
+    /// increasing value; otherwise empty.
     orders: Vec<u32>,
     /// See [`Points::constant`].
     constant: Vec<usize>,
 }
 
-/// Distances that [`Points::distances`] computes at a time: enough independent sums to hide the
-/// latency of an addition, few enough to stay in registers. Any number gives the same bits.
+/// Number of distances that [`Points::distances`] computes at a time: enough independent sums to
+/// hide the latency of an addition, few enough to stay in registers. Only the time depends on it.
 pub const DISTANCES_AT_ONCE: usize = 8;
 
 impl Points {
-    /// From finite observations, for tests.
+    /// Points from finite observations, for tests.
     #[cfg(any(test, feature = "testing"))]
     pub fn new(metric: Metric, x: &crate::Observations) -> Self {
         let points = Self::prepare(metric, Array2::clone(x), &Monitor::default());
         points.expect("there is memory for a test")
     }
 
-    /// From observations in rows, in standard layout. NaN means missing. Works on the threads of
-    /// the rayon pool that it is called in.
+    /// Prepares observations in rows, in standard layout. NaN means missing. Works on the threads
+    /// of the calling rayon pool.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, `Error::Interrupt` when the monitor says stop.
+    /// `Error::Memory` if there is not enough memory, `Error::Interrupt` when the monitor says
+    /// stop.
     ///
     /// # Panics
     /// If the matrix is not in standard layout.
@@ -86,11 +87,11 @@ impl Points {
         })
     }
 
-    /// The points in `rows`, in this order; their distances have the same bits as here. For points
-    /// without missing values.
+    /// The points in `rows`, in this order; their distances have the same bits as before. Requires
+    /// points without missing values.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn select(&self, rows: &[u32]) -> Result<Self> {
         debug_assert!(!self.missing, "orders are not copied");
         let is_constant = |row: &u32| self.constant.binary_search(&(*row as usize)).is_ok();
@@ -123,32 +124,32 @@ impl Points {
         self.values.row_slice(row)
     }
 
-    /// All observations, prepared, row after row.
+    /// All observations, prepared, row by row.
     pub fn values(&self) -> &[f64] {
         self.values.values()
     }
 
-    /// Whether values are missing (NaN), or infinite where that matters, or columns too few for a
-    /// distance: then every distance counts its coordinates.
+    /// Whether values are missing (NaN), or infinite where that matters, or whether there are too
+    /// few columns for a distance. If so, every distance counts its coordinates.
     pub fn has_missing(&self) -> bool {
         self.missing
     }
 
-    /// Whether each pair has ranks of its own: the metric is Spearman's correlation, and values are
+    /// Whether each pair has its own ranks: the metric is Spearman's correlation, and values are
     /// missing.
     pub fn pairwise(&self) -> bool {
         self.missing && matches!(self.metric, Metric::Spearman { .. })
     }
 
-    /// The rows, in increasing order, that have no direction: constant ones under a correlation,
-    /// zeros under the cosine. Their distances are NaN.
+    /// The rows, in increasing order, that have no direction: constant rows for a correlation, rows
+    /// of zeros for the cosine. Their distances are NaN.
     pub fn constant(&self) -> &[usize] {
         &self.constant
     }
 
-    /// The distance of two observations, the same bits wherever it is computed; [`super::form::NA`]
-    /// where they share too few coordinates. Takes O(p) time for p columns, O(p log p) where
-    /// [`Points::pairwise`].
+    /// The distance of two observations, with the same bits wherever it is computed;
+    /// [`super::form::NA`] if they share too few coordinates. Takes O(p) time for p columns, or O(p
+    /// log p) if [`Points::pairwise`].
     pub fn distance(&self, i: usize, j: usize) -> f64 {
         self.with_form(Pair { points: self, i, j })
     }
@@ -188,7 +189,7 @@ fn constant_where_known(
     indices_where(values.par_chunks(row_len).map(is_constant))
 }
 
-/// The coordinates of each row by increasing value, row after row.
+/// The indices of each row's coordinates by increasing value, row by row.
 fn orders_of_rows(values: &[f64], row_len: usize, monitor: &Monitor) -> Result<Vec<u32>> {
     let mut orders = memory::zeros("the orders of the observations' values need", values.len())?;
     orders
@@ -202,7 +203,7 @@ fn orders_of_rows(values: &[f64], row_len: usize, monitor: &Monitor) -> Result<V
     Ok(orders)
 }
 
-/// The positions of the flags that are true, or an error if there is one.
+/// The indices of the flags that are true, or an error if there is one.
 fn indices_where(flags: impl IndexedParallelIterator<Item = Result<bool>>) -> Result<Vec<usize>> {
     let numbered = flags.enumerate();
     let number = |(i, flag): (usize, Result<bool>)| flag.map(|flag| flag.then_some(i)).transpose();
@@ -256,7 +257,7 @@ impl WithForm for Several<'_> {
     }
 }
 
-/// As [`PairDistance`], of a row and several others.
+/// As [`PairDistance`], between a row and several others.
 struct SeveralDistances<'a, F> {
     form: F,
     a: &'a [f64],
@@ -278,8 +279,8 @@ impl<F: Form> WithSimd for SeveralDistances<'_, F> {
     }
 }
 
-/// The distance of two prepared rows as a kernel. It uses no vectors, but `mul_add` is an
-/// instruction only in dispatched code.
+/// A kernel that computes the distance of two prepared rows. It uses no vectors, but `mul_add` is
+/// an instruction only in dispatched code.
 struct PairDistance<'a, F> {
     form: F,
     a: &'a [f64],

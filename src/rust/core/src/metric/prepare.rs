@@ -1,4 +1,5 @@
-//! Prepares rows so that a correlation is a dot product: ranked, centred, of unit length.
+//! Prepares rows so that a correlation is a dot product: ranks, centres and scales them to unit
+//! length.
 
 use super::catalogue::Metric;
 
@@ -33,14 +34,14 @@ fn binary(row: &mut [f64]) {
     }
 }
 
-/// Ranks from 1, ties having the mean of theirs; `row` has no NaN.
+/// Replaces values by their ranks, from 1; ties get the mean of their ranks. `row` has no NaN.
 fn rank(row: &mut [f64]) {
     let order = increasing(row);
     let mut before = 0;
     while before < order.len() {
         let value = row[order[before] as u32 as usize];
         let rest = &order[before..];
-        // Values that are not yet ranked are unchanged.
+        // Values that are not ranked yet are unchanged.
         let others = rest[1..].iter();
         let ties = 1 + others
             .take_while(|&&at| row[at as u32 as usize] == value)
@@ -55,12 +56,12 @@ fn rank(row: &mut [f64]) {
 
 /// The positions of a row's values by increasing value, in the lower 32 bits. The row has no NaN.
 ///
-/// Long rows are sorted by radix on the upper 32 bits of their keys, then by comparison where
-/// these are equal.
+/// Long rows are radix-sorted by the upper 32 bits of their keys; values with equal upper bits are
+/// then sorted by comparison.
 fn increasing(row: &[f64]) -> Vec<u64> {
-    /// Values below which a comparison sort is faster. Only speed depends on it.
+    /// Number of values below which a comparison sort is faster. Only the time depends on it.
     const SHORT: usize = 64;
-    /// Bytes of the upper half of a key.
+    /// Number of bytes in the upper half of a key.
     const DIGITS: usize = 4;
 
     let value = |entry: u64| row[entry as u32 as usize];
@@ -83,7 +84,7 @@ fn increasing(row: &[f64]) -> Vec<u64> {
     }
     let mut other = vec![0; row.len()];
     for (d, places) in counts.iter_mut().enumerate() {
-        // One digit for all values leaves the order as it is.
+        // If all values have the same digit, the order stays.
         if places[digit(order[0], d)] as usize == row.len() {
             continue;
         }
@@ -98,7 +99,7 @@ fn increasing(row: &[f64]) -> Vec<u64> {
         }
         std::mem::swap(&mut order, &mut other);
     }
-    // Few values share an upper half.
+    // Only few values share an upper half.
     for alike in order.chunk_by_mut(|a, b| a >> 32 == b >> 32) {
         if alike.len() > 1 {
             alike.sort_unstable_by(compare);
@@ -122,7 +123,8 @@ pub fn scale(row: &mut [f64]) {
     row.iter_mut().for_each(|v| *v *= scale);
 }
 
-/// Centres a row where `centred`, and divides it by its Euclidean length; false where that is 0.
+/// Centres a row if `centred`, and divides it by its Euclidean length; returns false if the length
+/// is 0.
 fn unit(row: &mut [f64], centred: bool) -> bool {
     scale(row);
     if centred {
@@ -147,7 +149,7 @@ mod tests {
     use super::*;
     use crate::testing::shrink::for_all;
 
-    /// Rows of values of one sort.
+    /// Rows of values of one kind.
     fn rows() -> impl Strategy<Value = Vec<f64>> {
         let special = [
             -0.0,

@@ -1,5 +1,5 @@
-//! The slow, obvious versions: R's `dist` (src/library/stats/src/distance.c) and the definitions of
-//! the correlations. The oracle that the fast ones are held against, kept for tests only.
+//! The plain definitions: R's `dist` (src/library/stats/src/distance.c) and the definitions of the
+//! correlations. Tests compare the fast versions with them.
 
 use super::catalogue::Metric;
 use super::form::NA;
@@ -56,7 +56,7 @@ fn power(base: f64, exponent: f64) -> f64 {
     }
 }
 
-/// The sum of the terms, scaled up to as many as `columns`.
+/// The sum of the terms, scaled up to `columns` terms.
 fn summed(terms: impl Iterator<Item = f64>, columns: usize) -> f64 {
     let (mut count, mut sum) = (0, 0.0);
     for term in terms {
@@ -123,7 +123,8 @@ fn pearson(a: &[f64], b: &[f64]) -> f64 {
     dot(&a, &b) / (dot(&a, &a).sqrt() * dot(&b, &b).sqrt())
 }
 
-/// One plus how many are smaller, and half of the others that are equal.
+/// The rank of each value: one plus the number of smaller values, plus half the number of other
+/// equal values.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let smaller = |v: f64| values.iter().filter(|w| **w < v).count() as f64;
     let equal = |v: f64| values.iter().filter(|w| **w == v).count() as f64;

@@ -1,4 +1,4 @@
-//! The metrics against the slow versions, and the cases that have a known answer.
+//! Compares the metrics with the plain definitions, and with known answers.
 
 use super::reference;
 use super::*;
@@ -13,17 +13,17 @@ use crate::{matrix, Error, Monitor, Observations};
 
 const RULES: [ZeroOverZero; 3] = [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One];
 
-/// The same bits, or both NA, or both NaN but not NA.
+/// Whether two distances have the same bits, or are both NA, or both NaN but not NA.
 fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan() && is_na(a) == is_na(b))
 }
 
-/// As R tells NA from NaN: by the lower half.
+/// Whether a value is NA: R distinguishes NA from NaN by the lower half of the bits.
 fn is_na(value: f64) -> bool {
     value.is_nan() && value.to_bits() as u32 == form::NA.to_bits() as u32
 }
 
-/// The points, and the numbers of all pairs of them, in either order.
+/// The points, and all pairs of their numbers, in either order.
 fn points_of(rows: &Rows, metric: Metric) -> (Points, Vec<(usize, usize)>) {
     let n = rows.count();
     let points = Points::prepare(metric, rows.array(), &Monitor::default());
@@ -55,7 +55,7 @@ fn the_metrics_of_dist_have_the_bits_of_the_slow_version() {
                 let [a, b] = [i, j].map(|row| &rows.rows[row].values);
                 let expected = reference::distance(&metric, a, b);
                 let distance = points.distance(i, j);
-                // The root of NA signals or does not, as the compiler likes.
+                // The root of NA may be a quiet or a signalling NaN, depending on the compiler.
                 let same = distance.to_bits() == expected.to_bits();
                 assert!(
                     same || is_na(distance) && is_na(expected),
@@ -267,7 +267,7 @@ fn matrices_of_any_layout_are_stacked() {
         let rows = array(rows, n + m, p);
         assert_eq!(matrix::stacked(&views, p).unwrap(), rows);
         assert_eq!(matrix::stacked_on_threads(&views, p).unwrap(), rows);
-        // In standard layout, and in none.
+        // In standard layout, and in another layout.
         let backwards = rows.slice(s![..;-1, ..]);
         for view in [rows.view(), backwards] {
             assert_eq!(matrix::stacked(&[view], p).unwrap(), view);

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 /// The value of Canberra's term 0/0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ZeroOverZero {
-    /// The term is left out and the sum scaled up for it, as in R.
+    /// The term is left out, and the sum is scaled up to compensate, as in R.
     Omitted,
     /// 0.
     Zero,

@@ -9,9 +9,9 @@ use crate::observations::Observations;
 
 /// Clusters by centroid and size, in slots.
 ///
-/// Their distance is that of Ward's linkage, √(2ab/(a+b))·‖α−β‖ for sizes a, b and centroids α, β:
-/// the root of twice the sum of squares that merging them adds (Ward 1963, as in the heights of
-/// `hclust(method = "ward.D2")`).
+/// Their distance is Ward's, √(2ab/(a+b))·‖α−β‖ for sizes a, b and centroids α, β: the root of
+/// twice the sum of squares that merging them adds (Ward 1963, as in the heights of `hclust(method
+/// = "ward.D2")`).
 #[derive(Debug, Clone)]
 pub struct Centroids {
     /// A row for each slot.
@@ -24,7 +24,7 @@ impl Centroids {
     /// One cluster for each observation.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn new(x: &Observations) -> Result<Self> {
         Ok(Self {
             centroids: matrix::stacked(&[x.view()], x.ncols())?,
@@ -47,7 +47,7 @@ impl Centroids {
         self.centroids.row_slice(slot)
     }
 
-    /// All centroids, slot after slot.
+    /// All centroids, slot by slot.
     pub fn values(&self) -> &[f64] {
         self.centroids.values()
     }

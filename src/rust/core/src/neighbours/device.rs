@@ -1,4 +1,4 @@
-//! The interface of devices that search for neighbours.
+//! The traits of devices that search for neighbours.
 
 use super::lists::NeighbourLists;
 use super::request::NeighbourRequest;
@@ -21,11 +21,11 @@ pub trait NeighbourDevice: Device {
     ) -> Result<Box<dyn Neighbours + 'a>>;
 }
 
-/// Receives the answers of one block of queries after the other.
+/// A function that receives the answers block by block.
 pub type BlockSink<'a> = dyn FnMut(&NeighbourLists) -> Result<()> + Send + 'a;
 
-/// Most neighbours in the lists of a block of queries: 32 bytes each, while a copy is made of them.
-/// Only memory and speed depend on it.
+/// Largest number of neighbours in the lists of a block of queries; each takes 32 bytes while the
+/// lists are copied. Only memory and speed depend on it.
 pub const MOST_LISTED: usize = 1 << 21;
 
 /// References on a device, ready for searches.
@@ -38,7 +38,7 @@ pub trait Neighbours: Send {
     fn nearest(&mut self, request: &NeighbourRequest<'_>) -> Result<NeighbourLists>;
 
     /// Answers a request of any size block by block: `sink` receives the answers of the first
-    /// [`Neighbours::batch`] queries, then those of the next, and so on.
+    /// [`Neighbours::batch`] queries, then the answers of the next block, and so on.
     ///
     /// # Errors
     /// As [`Neighbours::nearest`], and the errors of `sink`.
@@ -62,8 +62,8 @@ pub trait Neighbours: Send {
     /// As [`Neighbours::nearest`].
     fn distances(&mut self, pairs: &[(u32, u32)]) -> Result<Vec<f64>>;
 
-    /// Merges two of [`Space::Clusters`] into the lower slot. The higher slot is empty from then
-    /// on, and neither a query nor a reference.
+    /// Merges two of [`Space::Clusters`] into the lower slot. The higher slot then is empty, and
+    /// neither a query nor a reference.
     ///
     /// # Errors
     /// As [`Neighbours::nearest`].

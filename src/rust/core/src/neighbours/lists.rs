@@ -5,21 +5,21 @@ use rayon::prelude::*;
 use crate::error::Result;
 use crate::memory;
 
-/// For each query up to `wanted` references, nearest first, ties by index. A shorter list holds all
-/// references within the limit.
+/// For each query, the list of its nearest references, at most `wanted`, nearest first, ties by
+/// index. A list with fewer references holds all references within the limit.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct NeighbourLists {
-    /// Distance and index, list after list.
+    /// Distances and indices, list by list.
     found: Vec<(f64, u32)>,
     /// By query: the end of its list.
     ends: Vec<usize>,
 }
 
 impl NeighbourLists {
-    /// No lists, with room for `queries` lists of `found` references in total.
+    /// An empty value with room for `queries` lists of `found` references in total.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn with_room(queries: usize, found: usize) -> Result<Self> {
         Ok(Self {
             found: memory::room("the neighbours need", found)?,
@@ -32,15 +32,15 @@ impl NeighbourLists {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no lists.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The list `found(i)` for each query i below `queries`, copied on the threads of the rayon
-    /// pool that it is called in.
+    /// The list `found(i)` for each query i below `queries`, copied on the threads of the calling
+    /// rayon pool.
     pub fn of_all<'a>(queries: usize, found: impl Fn(usize) -> &'a [(f64, u32)] + Sync) -> Self {
-        /// Queries per task: enough to be worth a thread.
+        /// Number of queries per task: enough work for a thread. Only the time depends on it.
         const QUERIES_PER_TASK: usize = 1 << 10;
 
         let mut end = 0;

@@ -5,7 +5,7 @@ use std::ops::Range;
 /// The references that a query excludes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Except<'a> {
-    /// None.
+    /// No reference.
     Nothing,
     /// The reference with the query's index.
     Itself,

@@ -1,4 +1,4 @@
-//! The queries and references of a search, and the rows that have no distance.
+//! The queries and references of a search, and the check for rows without a distance.
 
 use crate::error::{Error, Result};
 use crate::metric::{Metric, Points, ZeroOverZero};
@@ -7,8 +7,8 @@ use crate::observations::Observations;
 /// The queries and references of a search.
 #[derive(Debug, Clone, Copy)]
 pub enum Space<'a> {
-    /// Points. Each can be a query; the first `references` of them are the references. All
-    /// distances are numbers.
+    /// Points. Each point can be a query; the first `references` points are the references. All
+    /// distances must be numbers.
     Points {
         points: &'a Points,
         references: usize,
@@ -23,7 +23,7 @@ impl Space<'_> {
     /// Checks that all distances of queries and references are numbers.
     ///
     /// # Errors
-    /// `Error::Input` where values are missing or infinite, and as [`refuse_undefined`].
+    /// `Error::Input` if values are missing or infinite, and as [`refuse_undefined`].
     pub fn check(&self) -> Result<()> {
         let Space::Points { points, references } = *self else {
             return Ok(());
@@ -35,7 +35,7 @@ impl Space<'_> {
     }
 }
 
-/// Checks that all distances between these points are numbers. `arg` names them in errors.
+/// Checks that all distances between these points are numbers. `arg` names the points in errors.
 ///
 /// # Errors
 /// As [`Space::check`].
@@ -44,12 +44,12 @@ pub fn check_defined(points: &Points, arg: &str) -> Result<()> {
     refuse_undefined(points.metric(), &[(arg, &rows)])
 }
 
-/// The rows, from 0, whose distances are not all numbers: constant rows under a correlation and
-/// rows of zeros under the cosine have no distance from any row; rows of zeros under a Canberra
-/// metric that omits 0/0 have none from each other. `arg` names the points in errors.
+/// The rows, from 0, whose distances are not all numbers: constant rows have no correlation with
+/// any row; rows of zeros have no cosine with any row; two rows of zeros have no Canberra distance
+/// if it omits 0/0. `arg` names the points in errors.
 ///
 /// # Errors
-/// `Error::Input` where values are missing or infinite, or columns too few for any distance.
+/// `Error::Input` if values are missing or infinite, or columns too few for any distance.
 pub fn rows_without_distance(points: &Points, arg: &str) -> Result<Vec<usize>> {
     let fewest = points.metric().fewest_coordinates();
     if points.columns() < fewest {
@@ -66,7 +66,7 @@ pub fn rows_without_distance(points: &Points, arg: &str) -> Result<Vec<usize>> {
     }
     Ok(match points.metric() {
         Metric::Canberra(ZeroOverZero::Omitted) => {
-            // R takes magnitudes up to this as zero.
+            // R treats magnitudes up to this as zero.
             let is_zero = |v: &f64| v.abs() <= f64::MIN_POSITIVE;
             let zeros = (0..points.rows()).filter(|&i| points.row(i).iter().all(is_zero));
             zeros.collect()
@@ -75,12 +75,12 @@ pub fn rows_without_distance(points: &Points, arg: &str) -> Result<Vec<usize>> {
     })
 }
 
-/// Checks that [`rows_without_distance`] are harmless: none under a correlation or the cosine, and
-/// at most one row of zeros under the Canberra metric. `rows` are the arguments' names with their
-/// rows.
+/// Checks that [`rows_without_distance`] are harmless: there must be none for a correlation or the
+/// cosine, and at most one row of zeros for the Canberra metric. `rows` are the arguments' names
+/// with their rows.
 ///
 /// # Errors
-/// `Error::Input`, with their row numbers, where there are more.
+/// `Error::Input`, with the row numbers, if there are more.
 pub fn refuse_undefined(metric: &Metric, rows: &[(&str, &[usize])]) -> Result<()> {
     let harmless = usize::from(!metric.is_correlation());
     if rows.iter().map(|(_, rows)| rows.len()).sum::<usize>() <= harmless {

@@ -1,4 +1,4 @@
-//! Columns of observations, read where they are.
+//! Columns of observations, read in place.
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,7 @@ impl<'a> Columns<'a> {
     /// The columns `used` of a matrix of `rows` rows.
     ///
     /// # Errors
-    /// `Error::Input` where the matrix does not have one of them.
+    /// `Error::Input` if the matrix lacks one of these columns.
     pub fn new(values: &'a [f64], rows: usize, used: &'a [usize]) -> Result<Self> {
         if used
             .iter()
@@ -47,7 +47,7 @@ impl<'a> Columns<'a> {
         &self.values[self.used[j] * self.rows + first..][..count]
     }
 
-    /// Which of two rows comes first by its values.
+    /// Compares two rows by their values, column by column.
     pub fn compare(&self, a: u32, b: u32) -> Ordering {
         let values = |row: u32, j: usize| self.column(j)[row as usize];
         let pairs = (0..self.count()).map(|j| (values(a, j), values(b, j)));

@@ -1,4 +1,4 @@
-//! The condensed tree: the clusters of a tree that begin and end at splits.
+//! The condensed tree: a tree reduced to the clusters that begin and end at splits.
 //!
 //! After Campello, Moulavi and Sander (2013), doi:10.1007/978-3-642-37456-2_14, section "Hierarchy
 //! simplification". A split is a merge of two sides with at least a minimum of members each. At any
@@ -9,36 +9,38 @@ use std::cmp::Ordering;
 use crate::error::{Error, Result};
 use crate::memory;
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 const NEEDS: &str = "finding populations needs";
 
 /// Clusters of a condensed tree, parents before children; cluster 0 is the root.
 #[derive(Debug, Clone)]
 pub struct Condensed {
-    /// Observations, so that those of each cluster, with what falls off it, lie side by side.
+    /// The observations, ordered so that the observations of each cluster, with all that fall off
+    /// it, are contiguous.
     pub order: Vec<u32>,
     /// By cluster: the first of its observations in `order`.
     pub start: Vec<usize>,
     /// By cluster: the number of its observations.
     pub size: Vec<usize>,
-    /// By cluster: the number of its members. More than observations where a leaf of the tree
-    /// stands for several members.
+    /// By cluster: the number of its members. It exceeds the number of observations if a leaf of
+    /// the tree stands for several members.
     pub members: Vec<f64>,
     /// By cluster: the first of the two clusters into which it is divided; the other one follows.
     pub children: Vec<Option<usize>>,
 }
 
 impl Condensed {
-    /// From the rows `merge` of an R `hclust` of n leaves with these `members`, and by cluster: the
-    /// `node` at its top, a leaf 1 … n or n + j for merge j, and the number s of the `split` that
-    /// divides it into the clusters numbered 2s and 2s + 1 from 1, 0 for none.
+    /// Makes the condensed tree of an R `hclust` of n leaves, given its rows `merge` and the
+    /// `members` of its leaves. By cluster: `node` is the node at its top, a leaf 1 … n, or n + j
+    /// for merge j; `split` is the number s of the split that divides it into the clusters numbered
+    /// 2s and 2s + 1 from 1, or 0 for none.
     ///
-    /// `leaf` is the leaf, from 1, of each observation; `None` if they are the leaves. `compare`
-    /// tells observations apart by their values, so that the order of the rows of the data hardly
-    /// matters. O(n).
+    /// `leaf` is the leaf, from 1, of each observation; `None` if the observations are the leaves.
+    /// `compare` orders observations by their values, so that the result hardly depends on the
+    /// order of the rows. Takes O(n) time.
     ///
     /// # Errors
-    /// `Error::Input` where these do not fit; `Error::Memory`.
+    /// `Error::Input` if the arguments do not fit each other; `Error::Memory`.
     pub fn new(
         merge: &[[i32; 2]],
         members: &[f64],
@@ -62,7 +64,7 @@ impl Condensed {
         memory::reserve(&mut count, NEEDS, n)?;
         memory::reserve(&mut first, NEEDS, n)?;
         let child = |id: i32| if id < 0 { -id - 1 } else { n as i32 + id - 1 } as usize;
-        // By merge, its two sides; the larger one comes first.
+        // By merge, its two sides, the larger one first.
         let mut sides: Vec<[usize; 2]> =
             memory::collected(NEEDS, merge.iter().map(|&[a, b]| [child(a), child(b)]))?;
         for [a, b] in &mut sides {
@@ -74,7 +76,7 @@ impl Condensed {
             count.push(count[*a] + count[*b]);
             first.push(first[*a]);
         }
-        // By node: the place of its first observation in the order.
+        // By node: the index of its first observation in the order.
         let mut place: Vec<u32> = memory::zeros(NEEDS, 2 * n - 1)?;
         for (j, &[a, b]) in sides.iter().enumerate().rev() {
             place[a] = place[n + j];
@@ -105,17 +107,17 @@ impl Condensed {
         self.len() / 2
     }
 
-    /// The first of the two clusters that a split makes; both count from 0.
+    /// The first of the two clusters that a split makes. Clusters and splits count from 0.
     pub fn first_of_split(split: usize) -> usize {
         2 * split + 1
     }
 
-    /// The split that made these two clusters.
+    /// The split that made this cluster and the next one.
     pub fn split_of(first: usize) -> usize {
         first / 2
     }
 
-    /// Whether there is no cluster.
+    /// Whether there are no clusters.
     pub fn is_empty(&self) -> bool {
         self.start.is_empty()
     }
@@ -125,7 +127,7 @@ impl Condensed {
 struct OfLeaf<'a> {
     leaves: usize,
     leaf: Option<&'a [i32]>,
-    /// By leaf, the number of observations; empty if they are the leaves.
+    /// By leaf, the number of observations; empty if the observations are the leaves.
     counts: Vec<u32>,
 }
 
@@ -164,7 +166,7 @@ impl<'a> OfLeaf<'a> {
         Ok(first)
     }
 
-    /// The observations by the places of their leaves.
+    /// The observations, sorted by the places of their leaves.
     fn sorted(&self, place: &[u32]) -> Result<Vec<u32>> {
         let Some(leaf) = self.leaf else {
             let mut order = memory::zeros(NEEDS, place.len())?;

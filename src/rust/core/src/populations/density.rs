@@ -1,19 +1,21 @@
-//! The density of numbers on a line: a Gaussian kernel on a grid, as R's `density()`.
+//! Kernel density estimation in one dimension: a Gaussian kernel on a grid, as in R's `density()`.
 
 use super::moments::dot;
 
-/// Points of the grid.
+/// Number of points of the grid.
 const POINTS: usize = 512;
 
-/// Widths of the kernel beyond which it counts as 0: its tail there is 4e-6 of the whole.
+/// Radius of the kernel, in standard deviations; beyond it the kernel counts as 0. Its tails there
+/// are 4e-6 of the whole.
 const REACH: f64 = 4.5;
 
-/// Numbers in increasing order, each of which stands for so many members.
+/// Weighted numbers in increasing order; each stands for a number of members, its weight.
 #[derive(Debug, Clone)]
 pub struct Sorted {
     values: Vec<f64>,
     weights: Vec<f64>,
-    /// Sums of the weights before each number, with half of its own, as shares of all.
+    /// The rank of each number: the sum of the weights before it plus half its own weight, as a
+    /// share of all weights.
     ranks: Vec<f64>,
 }
 
@@ -36,7 +38,7 @@ impl Sorted {
         }
     }
 
-    /// Numbers of one member each.
+    /// Numbers with weight 1 each.
     pub fn equal(values: Vec<f64>) -> Self {
         let weights = vec![1.0; values.len()];
         Self::new(values, &weights)
@@ -106,12 +108,12 @@ pub struct Interval {
     pub to: f64,
 }
 
-/// The density in `range` of lists of numbers, of which each has this weight in all, with a kernel
-/// of this standard deviation; in any unit, at evenly spaced points.
+/// The density of two lists of numbers at evenly spaced points of `range`, up to a factor. Each
+/// list has its given total weight; `width` is the standard deviation of the kernel.
 pub fn density(lists: [(&Sorted, f64); 2], width: f64, range: Interval) -> Vec<f64> {
     let step = (range.to - range.from) / (POINTS - 1) as f64;
     let reach = (REACH * width / step).ceil() as usize;
-    // Counts, with a margin from which the kernel reaches into the range.
+    // The counts at grid points, with a margin from which the kernel reaches into the range.
     let mut counts = vec![0.0; POINTS + 2 * reach + 1];
     for (list, weight) in lists {
         let unit = weight / list.weights.iter().sum::<f64>();

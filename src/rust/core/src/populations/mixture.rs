@@ -1,16 +1,15 @@
-//! Mixtures of normal distributions: the shapes that populations keep, by which new observations
-//! are mapped to them.
+//! Gaussian mixtures: the shapes of populations, by which new observations are mapped to them.
 //!
 //! A mixture has components, each with a mean, a covariance and a number of members. A population
-//! is one component or several. [`fit()`] makes a component of each population's members;
+//! has one or more components. [`fit()`] makes one component from each population's members;
 //! [`assign()`] computes distances, densities and classes of new observations.
 //!
 //! Results have the same bits on every processor and for every number of threads: every sum runs in
 //! one fixed order, with fused multiply-add, and exp and ln are computed here, not by the system.
 //!
-//! There is no version for GPUs. Per observation, the classes take 8·p bytes from memory and about
-//! p²/2 multiply-adds per component, so that the transfer to the device alone takes as long as all
-//! of the work on a few cores.
+//! There is no version for GPUs. Per observation, the classes need 8·p bytes of data and about p²/2
+//! multiply-adds per component, so that the transfer to a device alone takes as long as the whole
+//! computation on a few cores.
 
 pub mod assign;
 mod elementary;
@@ -33,7 +32,7 @@ pub use assign::{assign, Measure, Wanted};
 use elementary::ln;
 pub use fit::{bytes_of_fit, fit, Fitted};
 
-/// Names requests in memory errors.
+/// The start of memory errors: what needs the memory.
 const MIXTURE: &str = "the shapes of the populations need";
 
 /// The components of a mixture.
@@ -43,7 +42,7 @@ pub struct Components {
     pub columns: usize,
     /// The mean of each component, one after the other.
     pub means: Vec<f64>,
-    /// The members by which each component was estimated: its weight.
+    /// The weight of each component: the number of members from which it was estimated.
     pub sizes: Vec<f64>,
     pub shape: Shape,
 }
@@ -58,7 +57,7 @@ pub enum Shape {
     Variance(f64),
 }
 
-/// A mixture with all that mapping needs.
+/// A mixture, prepared for mapping.
 #[derive(Debug)]
 pub struct Mixture {
     columns: usize,
@@ -84,8 +83,8 @@ impl Mixture {
     /// components, which are in the order of populations. Takes O(p³) time per component.
     ///
     /// # Errors
-    /// `Error::Input` where the parts do not fit each other, where a weight is not positive, or
-    /// where a covariance is singular; `Error::Memory`.
+    /// `Error::Input` if the parts do not fit each other, a weight is not positive, or a covariance
+    /// is singular; `Error::Memory`.
     pub fn new(components: &Components, ends: Vec<usize>) -> Result<Self> {
         let p = components.columns;
         let sizes = &components.sizes;
@@ -155,9 +154,9 @@ fn invalid(why: &str) -> Error {
     Error::Input(format!("the population model is not sound: {why}"))
 }
 
-/// Writes the whitening factor of a packed covariance of `p` columns to `out`. Returns false where
-/// the covariance is singular, by the test of [`cholesky`] of columns of about equal scale, so that
-/// units of columns do not matter.
+/// Writes the whitening factor of a packed covariance of `p` columns to `out`. Returns false if the
+/// covariance is singular, by the test of [`cholesky`] after scaling all columns to about equal
+/// variance, so that units of columns do not matter.
 fn whitening(covariance: &[f64], p: usize, out: &mut [f64]) -> Result<bool> {
     // Powers of two, so that scaling rounds nothing.
     let scales: Vec<f64> = (0..p)
@@ -188,7 +187,7 @@ fn whitening(covariance: &[f64], p: usize, out: &mut [f64]) -> Result<bool> {
 
 /// A power of two within a factor of two of 1/√`value`; 1 for 0.
 fn inverse_root(value: f64) -> f64 {
-    /// Bits of the fraction, and the exponent of 1.
+    /// Number of bits of the fraction; `ONE` is the exponent of 1.
     const FRACTION: u32 = 52;
     const ONE: i64 = 1023;
 

@@ -1,14 +1,14 @@
-//! Populations of a tree without a number of them: clusters that a density valley keeps apart. And
-//! how new observations are mapped to populations.
+//! Finds the populations of a tree, without a given number: clusters that density valleys keep
+//! apart. Maps new observations to populations.
 //!
-//! [`PopulationSearch`] is the entry. Modules import only from those above them in this list:
+//! [`PopulationSearch`] is the entry point. Modules import only from those above them in this list:
 //!
 //! * [`columns`]: the observations;
 //! * [`condensed`]: the clusters of a tree that have a minimum size;
 //! * `moments`: means, scatters and their factors; `density`: the density of numbers on a line;
-//! * [`valley`]: how deep the valley between two groups of observations is;
+//! * [`valley`]: the depth of the density valley between two groups of observations;
 //! * [`search`]: groups of clusters that valleys keep apart, and a finer level below them;
-//! * [`mixture`]: what is kept of populations, and how new observations are mapped to them.
+//! * [`mixture`]: the shapes of populations, and the mapping of new observations to them.
 
 pub mod columns;
 pub mod condensed;

@@ -1,6 +1,6 @@
 //! Means, scatters and Cholesky factors of a few thousand points.
 //!
-//! Points lie column after column: column j of m points is at j·m .. (j+1)·m. Sums have a fixed
+//! Points are stored column by column: column j of m points is at j·m .. (j+1)·m. Sums have a fixed
 //! order, so all processors give the same bits.
 
 use pulp::{Simd, WithSimd};
@@ -10,7 +10,7 @@ use crate::mahalanobis::lanes::WIDEST;
 use crate::mahalanobis::packed::packed_len;
 use crate::simd::dispatch;
 
-/// Σ aᵢ·bᵢ, in as many partial sums as the widest registers have lanes.
+/// Σ aᵢ·bᵢ, in one partial sum for each lane of the widest registers.
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     let mut sums = [0.0; WIDEST];
     let (chunks_a, chunks_b) = (a.chunks_exact(WIDEST), b.chunks_exact(WIDEST));
@@ -34,19 +34,19 @@ pub fn mean(values: &[f64]) -> f64 {
     rest.fold(sums.iter().sum::<f64>(), |sum, v| sum + v) / values.len() as f64
 }
 
-/// Points about their mean.
+/// Centred points, with their mean and scatter.
 #[derive(Debug, Clone)]
 pub struct Centred {
     pub count: usize,
     pub mean: Vec<f64>,
-    /// The points less their mean, column after column.
+    /// The points minus their mean, column by column.
     pub points: Vec<f64>,
     /// Sums of products of the columns, a packed triangle.
     pub scatter: Vec<f64>,
 }
 
 impl Centred {
-    /// Of `count` points.
+    /// Centres `count` points.
     pub fn new(mut points: Vec<f64>, count: usize) -> Self {
         let columns = || (0..points.len() / count).map(|j| j * count..(j + 1) * count);
         let mean: Vec<f64> = columns().map(|column| mean(&points[column])).collect();
@@ -71,7 +71,7 @@ impl Centred {
         self.mean.len()
     }
 
-    /// Column `j`, less its mean.
+    /// Column `j`, minus its mean.
     pub fn column(&self, j: usize) -> &[f64] {
         &self.points[j * self.count..(j + 1) * self.count]
     }
@@ -84,7 +84,7 @@ pub struct Factor {
 }
 
 impl Factor {
-    /// Of a packed matrix; `None` if it is singular.
+    /// The factor of a packed matrix; `None` if the matrix is singular.
     pub fn of(matrix: &[f64], p: usize) -> Option<Self> {
         struct Run<'a>(&'a [f64], usize);
         impl WithSimd for Run<'_> {
@@ -102,7 +102,7 @@ impl Factor {
         dispatch(Run(matrix, p))
     }
 
-    /// Of the diagonal of a packed matrix alone.
+    /// The factor of the diagonal of a packed matrix.
     pub fn of_diagonal(matrix: &[f64], p: usize) -> Self {
         let mut lower = vec![0.0; packed_len(p)];
         (0..p).for_each(|i| lower[packed_len(i) + i] = 1.0);

@@ -1,4 +1,4 @@
-//! Groups of clusters of a condensed tree that valleys keep apart.
+//! Searches a condensed tree for groups of clusters that valleys keep apart.
 
 use std::sync::Arc;
 
@@ -16,27 +16,27 @@ use crate::monitor::Monitor;
 /// like a population of its own. They are also apart if the depths are below `SMALL_SIDE` and
 /// `FAR_AWAY`: a side of 20 points has a wide kernel, which fills a valley.
 ///
-/// They were chosen with a first version in R, on the cells of `inst/benchmarks/populations.R`; no
-/// script of the tree varies them. There, F was within 0.005 of its best for CLEAR from 0.3 to
-/// 0.35. Above 0.4 single populations were divided, and below 0.25 some were missed. Without
-/// NOT_A_TAIL, skewed clouds were divided. Without SMALL_SIDE, 20 cells among 20,000 were mostly
-/// missed.
+/// These constants were chosen with a first version in R, on the cells of
+/// `inst/benchmarks/populations.R`; no script in this repository varies them. With that version, F
+/// was within 0.005 of its best for CLEAR from 0.3 to 0.35. Above 0.4 single populations were
+/// divided, and below 0.25 some populations were missed. Without NOT_A_TAIL, skewed clouds were
+/// divided. Without SMALL_SIDE, 20 cells among 20,000 were mostly missed.
 const CLEAR: f64 = 0.3;
 const NOT_A_TAIL: f64 = 0.7;
 const SMALL_SIDE: f64 = 0.5;
 const FAR_AWAY: f64 = 0.1;
 
-/// The finer level stops at the first split from the top whose valley is at least this deep: there
-/// is hardly any.
+/// The finer level stops at the first split from the top with at least this depth of the valley,
+/// which is hardly a valley.
 const FINER: f64 = 0.9;
 
-/// A split below which less than this share of a cluster is left makes no finer level: most
-/// members would be in no population.
+/// Smallest share of a cluster's members that must be left below a split for a finer level. If less
+/// is left, most members would be in no population.
 const LEAST_LEFT: f64 = 0.25;
 
-/// How alike two groups are: above 0, they belong together; else, they are apart.
+/// The similarity of two groups: above 0, they belong together; otherwise they are apart.
 fn alike(valley: Valley) -> f64 {
-    /// Weight of the weighted depth among groups that belong together.
+    /// Weight of the weighted depth in the similarity of groups that belong together.
     const WEIGHTED: f64 = 0.1;
 
     if valley.weighted < FAR_AWAY && valley.balanced < SMALL_SIDE {
@@ -45,8 +45,8 @@ fn alike(valley: Valley) -> f64 {
     (valley.balanced - CLEAR).max(WEIGHTED * (valley.weighted - NOT_A_TAIL))
 }
 
-/// The depth of a valley that decides: the balanced one, unless only the weighted one keeps its
-/// sides apart.
+/// The depth that decides about a valley: the balanced depth, unless only the weighted depth keeps
+/// its sides apart.
 fn deciding_depth(valley: Valley) -> f64 {
     let is_small = valley.weighted < FAR_AWAY && (CLEAR..SMALL_SIDE).contains(&valley.balanced);
     if is_small {
@@ -56,25 +56,25 @@ fn deciding_depth(valley: Valley) -> f64 {
     }
 }
 
-/// How far a population is from the others.
+/// The separation of a population from the others.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Separation {
-    /// The most alike of the other populations.
+    /// The most similar other population.
     pub nearest: usize,
-    /// The depth of the valley towards it.
+    /// The depth of the valley between the two.
     pub valley: f64,
 }
 
 /// The populations of a condensed tree, as numbers of its clusters.
 #[derive(Debug)]
 pub struct Found {
-    /// The clusters of each population: those that were given, or those that valleys keep apart.
+    /// The clusters of each population: the given groups, or the groups that valleys keep apart.
     pub groups: Vec<Vec<usize>>,
     /// The clusters of each population of the finer level.
     pub finer: Vec<Vec<usize>>,
     /// The depth of the valley of each split, from the top.
     pub valleys: Vec<f64>,
-    /// By population; empty for a single one.
+    /// By population; empty if there is only one.
     pub separation: Vec<Separation>,
 }
 
@@ -95,7 +95,7 @@ struct ClusterGroup {
 }
 
 impl<'a> PopulationSearch<'a> {
-    /// Of a tree of the observations `x`.
+    /// A search in a tree of the observations `x`.
     pub fn new(tree: &'a Condensed, x: &'a Columns<'a>, monitor: &'a Monitor) -> Self {
         let mut search = Self {
             tree,
@@ -107,9 +107,9 @@ impl<'a> PopulationSearch<'a> {
         search
     }
 
-    /// All that is known of the populations: of the groups of clusters that are `given`, or of
-    /// those that valleys keep apart. `separation` is theirs or, if `of_finer`, that of the finer
-    /// level. Works on the threads of the pool that this is called in.
+    /// Finds the populations: the groups of clusters that are `given`, or the groups that valleys
+    /// keep apart. `separation` describes these populations or, if `of_finer`, the populations of
+    /// the finer level. Works on the threads of the calling pool.
     ///
     /// # Errors
     /// `Error::Interrupt`, and `Error::Memory` in a shortage.
@@ -129,8 +129,8 @@ impl<'a> PopulationSearch<'a> {
         })
     }
 
-    /// The mean and the standard deviation of evenly spread values of a column. Valleys do not
-    /// depend on them but for rounding.
+    /// The mean and the standard deviation of evenly spread values of a column. Valleys depend on
+    /// them by rounding only.
     fn scale_of(&self, column: usize) -> (f64, f64) {
         let values = self.x.column(column);
         let some: Vec<f64> = self.some_rows(&[0]).map(|row| values[row]).collect();
@@ -141,7 +141,7 @@ impl<'a> PopulationSearch<'a> {
         (centre, if is_usable { unit } else { 1.0 })
     }
 
-    /// At most [`ENOUGH_POINTS`] rows of some clusters, evenly in the order of the tree.
+    /// At most [`ENOUGH_POINTS`] rows of some clusters, evenly spread in the order of the tree.
     fn some_rows(&self, clusters: &[usize]) -> impl Iterator<Item = usize> + '_ {
         let total: usize = clusters.iter().map(|&c| self.tree.size[c]).sum();
         let count = total.min(ENOUGH_POINTS);
@@ -179,11 +179,11 @@ impl<'a> PopulationSearch<'a> {
         ClusterGroup { clusters, group }
     }
 
-    /// The valley of each pair, on the threads of the pool that this is called in.
+    /// The valley of each pair, on the threads of the calling pool.
     fn valleys(&self, pairs: &[(&ClusterGroup, &ClusterGroup)]) -> Result<Vec<Valley>> {
         let one = |&(a, b): &(&ClusterGroup, &ClusterGroup)| {
             self.monitor.check()?;
-            // The same bits whichever comes first.
+            // The order makes the bits independent of which group comes first.
             let first = |part: &ClusterGroup| self.tree.start[part.clusters[0]];
             let (a, b) = if first(a) <= first(b) { (a, b) } else { (b, a) };
             Ok(Valley::between(&a.group, &b.group))
@@ -209,8 +209,9 @@ impl<'a> PopulationSearch<'a> {
     /// The populations: groups of clusters, any two of which are apart. A cluster with several
     /// populations is in none of them.
     ///
-    /// From the leaves of the condensed tree to its root: at each split, the groups of one side
-    /// meet those of the other. While any two are not apart, the most alike two become one.
+    /// Works from the leaves of the condensed tree to its root. At each split, the groups of one
+    /// side are compared with the groups of the other. While any two groups are not apart, the two
+    /// most similar ones are joined.
     fn apart(&self) -> Result<Vec<Vec<usize>>> {
         let clusters = self.tree.len();
         self.monitor.expect(clusters as u64);
@@ -223,7 +224,7 @@ impl<'a> PopulationSearch<'a> {
                 Some(first) => {
                     let sides = [first, first + 1].map(|side| std::mem::take(&mut parts[side]));
                     let joined = self.joined(sides)?;
-                    // All of the cluster, with what fell off it.
+                    // The whole cluster, with all that fell off it.
                     if joined.len() == 1 {
                         alone()
                     } else {
@@ -236,8 +237,8 @@ impl<'a> PopulationSearch<'a> {
         Ok(groups.map(|part| part.clusters).collect())
     }
 
-    /// The groups of two sides, of which each is apart from the others of its side, with those
-    /// joined that are not apart.
+    /// Joins groups of two sides until all are apart. The groups within each side are already
+    /// apart.
     fn joined(&self, [first, second]: [Vec<ClusterGroup>; 2]) -> Result<Vec<ClusterGroup>> {
         let on_first = first.len();
         let mut parts: Vec<ClusterGroup> = first.into_iter().chain(second).collect();
@@ -266,11 +267,12 @@ impl<'a> PopulationSearch<'a> {
         Ok(parts)
     }
 
-    /// The finer level: the splits from the top, in the order of merges, up to the first that shows
-    /// no valley, and all splits with several of `groups` below. `valleys` are those of the splits.
+    /// The finer level: the splits from the top, in the order of merges, up to the first without a
+    /// valley, and all splits with several of `groups` below. `valleys` are the depths of the
+    /// splits' valleys.
     fn finer(&self, groups: &[Vec<usize>], valleys: &[f64]) -> Vec<Vec<usize>> {
         let tree = self.tree;
-        // The group that a cluster is within.
+        // By cluster, the group that contains it.
         let mut within: Vec<Option<usize>> = vec![None; tree.len()];
         for (number, group) in groups.iter().enumerate() {
             group
@@ -281,7 +283,7 @@ impl<'a> PopulationSearch<'a> {
         is_reached[0] = true;
         let mut found = Vec::new();
         let mut has_valley = true;
-        // The clusters in the order of their splits; those without a split come after.
+        // The clusters in the order of their splits, then the clusters without a split.
         let mut clusters: Vec<usize> = (0..tree.len()).collect();
         clusters.sort_by_key(|&cluster| tree.children[cluster].unwrap_or(usize::MAX));
         for cluster in clusters {
@@ -312,7 +314,7 @@ impl<'a> PopulationSearch<'a> {
         found
     }
 
-    /// By group, the most alike other group; empty for a single one.
+    /// By group, the most similar other group; empty if there is only one.
     fn separation(&self, groups: &[Vec<usize>]) -> Result<Vec<Separation>> {
         if groups.len() < 2 {
             return Ok(Vec::new());
@@ -323,7 +325,7 @@ impl<'a> PopulationSearch<'a> {
         let pairs: Vec<(usize, usize)> = pairs.collect();
         let of = |&(i, j): &(usize, usize)| (&parts[i], &parts[j]);
         let valleys = self.valleys(&pairs.iter().map(of).collect::<Vec<_>>())?;
-        // Of equally alike groups, the first one.
+        // Of equally similar groups, the first one.
         let mut nearest: Vec<Option<(usize, Valley)>> = vec![None; parts.len()];
         for ((i, j), valley) in pairs.into_iter().zip(valleys) {
             for (group, other) in [(i, j), (j, i)] {
@@ -344,7 +346,7 @@ impl<'a> PopulationSearch<'a> {
     }
 }
 
-/// The two groups that are the most alike, if they are not apart.
+/// The two most similar groups, if they are not apart.
 fn most_alike(known: &[Vec<f64>]) -> Option<(usize, usize)> {
     let mut best = None;
     let mut most = 0.0;

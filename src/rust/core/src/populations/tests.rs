@@ -1,4 +1,4 @@
-//! Against slow and obvious versions, on random data.
+//! Compares with plain definitions, on random data.
 
 use std::cmp::Ordering;
 
@@ -9,7 +9,7 @@ use super::{Columns, Condensed, PopulationSearch};
 use crate::testing::Random;
 use crate::{Cpu, Monitor};
 
-/// `rows` points in `columns` columns, column after column, about `centre`.
+/// `rows` points in `columns` columns, column by column, around `centre`.
 fn cloud(random: &mut Random, rows: usize, columns: usize, centre: f64) -> Vec<f64> {
     let values = (0..rows * columns).map(|_| centre + random.normal());
     values.collect()
@@ -74,10 +74,10 @@ fn the_density_is_the_sum_of_the_kernels() {
     }
 }
 
-/// The projections of the points of `a` by the definition, each with an inverse of its own. Without
-/// the point, whose difference from the mean is d, the mean of its side moves by d / (n - 1), and
-/// the covariance loses d·dᵀ·n / ((n - 1)·(n - 2)). (The factor (n - 1) / (n - 2) of the rest is
-/// left out.)
+/// The projections of the points of `a` by the definition, each with its own inverse. Without the
+/// point, whose difference from the mean is d, the mean of its side moves by d / (n - 1), and the
+/// covariance loses d·dᵀ·n / ((n - 1)·(n - 2)). (The factor (n - 1) / (n - 2) of the rest is left
+/// out.)
 fn slow_projections(a: &[Vec<f64>], b: &[Vec<f64>]) -> Vec<f64> {
     let (n, p) = (a.len() as f64, a[0].len());
     let mean = |side: &[Vec<f64>]| -> Vec<f64> {
@@ -172,7 +172,7 @@ fn a_line_that_separates_noise_is_no_valley() {
     assert_eq!(Valley::between(&few, &few), Valley::NONE);
 }
 
-/// Four leaves ((1, 2), (3, 4)), of which each is a cluster.
+/// Four leaves ((1, 2), (3, 4)), each of which is a cluster.
 const MERGE: [[i32; 2]; 3] = [[-1, -2], [-3, -4], [1, 2]];
 const NODES: [i32; 7] = [7, 5, 6, 1, 2, 3, 4];
 const SPLITS: [i32; 7] = [1, 2, 3, 0, 0, 0, 0];
@@ -197,8 +197,8 @@ fn the_observations_of_a_cluster_lie_side_by_side() {
     let members = [1.0, 5.0, 2.0, 2.0];
     let leaf = [2, 2, 1, 4, 3, 3, 2];
     let tree = Condensed::new(&MERGE, &members, Some(&leaf), &NODES, &SPLITS, by_number).unwrap();
-    // The larger side first: leaf 2 before 1. Of equal ones that with the lower observation: leaf 4
-    // before 3.
+    // The larger side comes first: leaf 2 before 1. Of equal sides, the one with the lower
+    // observation comes first: leaf 4 before 3.
     assert_eq!(tree.order, [0, 1, 6, 2, 3, 4, 5]);
     assert_eq!(tree.start, [0, 0, 4, 3, 0, 5, 4]);
     assert_eq!(tree.size, [7, 4, 3, 1, 3, 2, 1]);
@@ -219,7 +219,7 @@ fn clusters_that_do_not_fit_are_refused() {
     refused(&members, None, &NODES, &[-1, 2, 3, 0, 0, 0, 0]);
 }
 
-/// Four clouds of `count` points, of which the first and the last are one, in the tree above.
+/// Four clouds of `count` points in the tree above; the first and the last are one population.
 fn four_clouds(count: usize) -> (Vec<f64>, Vec<i32>) {
     let random = &mut Random(4);
     let centres = [0.0, 9.0, -9.0, 0.0];
@@ -251,7 +251,7 @@ fn a_population_may_be_in_two_places_of_the_tree() {
     assert_eq!(found.separation.len(), 3);
     assert!(found.separation.iter().all(|one| one.valley < 0.3));
     assert_eq!(found.valleys.len(), 3);
-    // All splits with several populations below.
+    // The finer level has all splits with several populations below.
     assert_eq!(found.finer, [vec![3], vec![4], vec![5], vec![6]]);
     assert_eq!(run(3).separation, found.separation);
     let given = search.find(Some(vec![vec![1], vec![2]]), false).unwrap();

@@ -1,50 +1,51 @@
-//! The valley between two groups of points: whether their density falls between them.
+//! The density valley between two groups of points.
 //!
-//! Both are projected on the line that separates them best, Fisher's (S_A + S_B)⁻¹·(m_A − m_B). The
-//! depth of the valley is the lowest density between the medians of both, divided by the lower of
-//! the two peaks beside it: 0 for an empty valley, 1 for none.
+//! Both groups are projected on the line that separates them best, Fisher's linear discriminant
+//! (S_A + S_B)⁻¹·(m_A − m_B). The depth of the valley is the lowest density between the medians of
+//! both, divided by the lower of the two peaks beside it: 0 for an empty valley, 1 for none.
 //!
 //! * Both sides have the same weight ([`Valley::balanced`]), so that a large side does not drown a
 //!   small one.
 //! * The line is estimated, so with many columns it separates any two samples. Each point is
-//!   projected on the line of all others, up to a factor of 1 + 1/n of the scatter of its side
-//!   (leave one out, by the formula of Sherman and Morrison).
-//! * A tree may give doubtful points to either side. Before, they are exchanged once, by the
-//!   posterior of two normal distributions.
+//!   projected on the line of all other points (leave-one-out), up to a factor of 1 + 1/n of the
+//!   scatter of its side, by the Sherman–Morrison formula.
+//! * A tree may assign doubtful points to either side. So before the projection, points are
+//!   reassigned once, by the posterior of two normal distributions.
 
 use super::density::{density, Interval, Sorted};
 use super::moments::{Centred, Factor};
 use crate::mahalanobis::packed::packed_len;
 
-/// Points of a side that are enough: the depth of a valley hardly changes with more.
+/// Largest number of points of a side; the depth of a valley hardly changes with more.
 pub const ENOUGH_POINTS: usize = 2000;
 
 /// The least number of points of a side, before and after the exchange; at least one for every
-/// `COLUMNS_PER_POINT` columns. With fewer, the line follows their noise: the row `small` of
+/// `COLUMNS_PER_POINT` columns. With fewer points, the line follows their noise: the row `small` of
 /// `inst/benchmarks/populations.R --clouds` (300 points in 20 columns) lost tails of 5 or 6 points.
 const LEAST_POINTS: usize = 4;
 const LEAST_LEFT: usize = 5;
 const COLUMNS_PER_POINT: usize = 2;
 
-/// The covariance of both sides counts in that of each as this many points per column: sides with
-/// fewer points than columns have an inverse, and the exchange does not follow their noise.
+/// Weight, in points per column, of the pooled covariance in the covariance of each side. With it,
+/// sides with fewer points than columns have an inverse, and the reassignment does not follow their
+/// noise.
 const SHARED_POINTS: f64 = 0.1;
 
-/// Two points that are nearer than this share of the range count as one for the kernel.
+/// Smallest width of the kernel, as a share of the range: two points that are nearer count as one.
 const LEAST_WIDTH: f64 = 1e-3;
 
 /// A group of points of a tree.
 #[derive(Debug)]
 pub struct Group {
-    /// The members that the points stand for.
+    /// The number of members that the points stand for.
     pub members: f64,
     pub points: Centred,
-    /// The members that each point stands for.
+    /// The number of members that each point stands for.
     weights: Vec<f64>,
 }
 
 impl Group {
-    /// Of points that stand for as many of the `members` each.
+    /// A group of points that each stand for an equal part of the `members`.
     pub fn new(points: Centred, members: f64) -> Self {
         let weights = vec![members / points.count as f64; points.count];
         Self {
@@ -58,9 +59,9 @@ impl Group {
 /// Depths of a valley, from 0, empty, to 1, none.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Valley {
-    /// With the same weight for both sides.
+    /// The depth with the same weight for both sides.
     pub balanced: f64,
-    /// With the numbers of members as weights, and the narrower kernel of both sides.
+    /// The depth with the numbers of members as weights, and the narrower of both sides' kernels.
     pub weighted: f64,
 }
 
@@ -71,7 +72,8 @@ impl Valley {
     };
 
     /// The valley between two groups of points in the same columns, whose unit is about their
-    /// standard deviation; none if they are too few to tell. O(m·p²) time for m points.
+    /// standard deviation. Too few points count as having no valley. Takes O(m·p²) time for m
+    /// points.
     pub fn between(a: &Group, b: &Group) -> Self {
         let least = a.points.count.min(b.points.count);
         let all = a.points.count + b.points.count;
@@ -123,7 +125,7 @@ impl Valley {
     }
 }
 
-/// The depth of the valley of a density, given at even points of `range`, within `between`.
+/// The depth of the valley within `between`, given the density at evenly spaced points of `range`.
 fn depth_of(density: &[f64], range: Interval, between: Interval) -> f64 {
     let step = (range.to - range.from) / (density.len() - 1) as f64;
     let first = ((between.from - range.from) / step).ceil().max(0.0) as usize;
@@ -155,7 +157,7 @@ enum Exchange {
     TooFewLeft,
 }
 
-/// Gives each point to the side of the higher posterior density of two normal distributions.
+/// Reassigns each point to the side with the higher posterior density, of two normal distributions.
 fn exchange(a: &Group, b: &Group) -> Exchange {
     let p = a.points.width();
     let shared = shared_covariance(&a.points, &b.points);
@@ -224,11 +226,11 @@ fn shared_covariance(a: &Centred, b: &Centred) -> Vec<f64> {
     shared
 }
 
-/// The log of the density of side a (or b) at the points of a, then of b, times its members; `None`
-/// if its covariance is singular.
+/// The logarithm of the density of side a (or b) times its number of members, at the points of a,
+/// then of b; `None` if the side's covariance is singular.
 fn log_densities(a: &Group, b: &Group, shared: &[f64], of_a: bool) -> Option<Vec<f64>> {
-    /// A share of the unit of the columns that is added, so that rounding makes no variance
-    /// negative.
+    /// Regularisation: added to variances, as a share of the unit of the columns, so that rounding
+    /// makes no variance negative.
     const RIDGE: f64 = 1e-9;
 
     let side = if of_a { a } else { b };
@@ -260,11 +262,11 @@ fn log_densities(a: &Group, b: &Group, shared: &[f64], of_a: bool) -> Option<Vec
     Some(found)
 }
 
-/// The points of a and of b on Fisher's line, each on the line of all others, from the middle of
-/// the two means.
+/// The projections of the points of a and of b on Fisher's line, each on the line of all other
+/// points, measured from the midpoint of the two means.
 pub(super) fn projections(a: &Centred, b: &Centred) -> (Vec<f64>, Vec<f64>) {
-    /// Shares of the covariance of both sides together, and of the unit of the columns, that are
-    /// added: for columns that are the same within both sides.
+    /// Regularisation, for columns that are constant within both sides: added shares of the pooled
+    /// covariance, and of the unit of the columns.
     const RIDGE: f64 = 1e-6;
     const RIDGE_OF_UNIT: f64 = 1e-10;
 
@@ -293,8 +295,7 @@ pub(super) fn projections(a: &Centred, b: &Centred) -> (Vec<f64>, Vec<f64>) {
         factor.solve(&mut z, side.count);
         let own = factor.products(&z, side.count, None);
         let along = factor.products(&z, side.count, Some(&e));
-        // Without the point itself, the mean moves by d / (n - 1), and the scatter loses d·dᵀ·n /
-        // (n - 1).
+        // Without the point, the mean moves by d / (n - 1), and the scatter loses d·dᵀ·n / (n - 1).
         let r = 1.0 / (n - 1.0);
         let s = n / ((n - 1.0) * (n - 2.0));
         let one = |(q, along): (f64, f64)| {

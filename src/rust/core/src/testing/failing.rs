@@ -1,4 +1,4 @@
-//! A device that fails, as one that is lost would.
+//! A device that fails, as a lost device would.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Mutex;
@@ -14,21 +14,21 @@ use crate::metric::Points;
 use crate::neighbours::{NeighbourDevice, NeighbourLists, NeighbourRequest, Neighbours, Space};
 use crate::{Merge, Monitor, Observations};
 
-/// A device that gives the CPU's answers, and after a number of them an error.
+/// A device that gives the CPU's answers, and an error after a number of answers.
 ///
-/// An answer is the neighbours of one request, or all that another algorithm asks of a device; for
+/// An answer is the neighbours of one request, or the whole result of another call of a device; for
 /// an agglomeration, the merges of its problems.
 pub struct FailingDevice {
     cpu: Cpu,
     error: Error,
-    /// Answers before the error.
+    /// Number of answers before the error.
     answers: AtomicUsize,
-    /// The queries of the requests for neighbours that it has answered.
+    /// The queries of the answered requests for neighbours.
     queries: Mutex<Vec<u32>>,
 }
 
 impl FailingDevice {
-    /// Fails with `error` after this number of answers.
+    /// A device that fails with `error` after this number of answers.
     pub fn after(answers: usize, error: Error) -> Self {
         Self {
             cpu: Cpu::new(2).unwrap(),
@@ -38,7 +38,7 @@ impl FailingDevice {
         }
     }
 
-    /// The queries whose neighbours it has found, in order.
+    /// The queries whose neighbours the device has found, in order.
     pub fn queries(&self) -> Vec<u32> {
         self.queries.lock().unwrap().clone()
     }

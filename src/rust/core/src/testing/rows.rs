@@ -8,7 +8,7 @@ use crate::testing::{array, observations};
 use crate::Observations;
 use ndarray::Array2;
 
-/// A row of numbers, and its label: an apriori cluster, or what the row is for.
+/// A row of numbers, and its label: an apriori cluster, or the role of the row.
 #[derive(Clone, PartialEq)]
 pub struct Row {
     pub label: u32,
@@ -16,7 +16,7 @@ pub struct Row {
 }
 
 impl fmt::Debug for Row {
-    /// On one line, also where all else is on many.
+    /// On one line, also in multi-line output.
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str(&format!("{}: {:?}", self.label, self.values))
     }
@@ -68,20 +68,20 @@ impl Rows {
         self.rows.iter().map(|row| row.label).collect()
     }
 
-    /// Those with this label.
+    /// The rows with this label.
     pub fn labelled(&self, label: u32) -> Self {
         let mut some = self.clone();
         some.rows.retain(|row| row.label == label);
         some
     }
 
-    /// In the order of their labels.
+    /// The rows in the order of their labels.
     pub fn sorted(mut self) -> Self {
         self.rows.sort_by_key(|row| row.label);
         self
     }
 
-    /// Row-major.
+    /// The values, row-major.
     pub fn values(&self) -> Vec<f64> {
         let values = self.rows.iter().map(|row| &row.values[..]);
         values.collect::<Vec<_>>().concat()
@@ -91,7 +91,7 @@ impl Rows {
         array(self.values(), self.count(), self.columns)
     }
 
-    /// As observations; at least two.
+    /// The rows as observations; at least two rows.
     pub fn observations(&self) -> Observations {
         observations(self.values(), self.count(), self.columns)
     }

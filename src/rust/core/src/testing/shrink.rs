@@ -1,6 +1,6 @@
-//! Tests on random cases: one that fails is reported as the simplest case that fails, too.
+//! Property tests on random cases: a failing case is shrunk to the simplest case that still fails.
 //!
-//! Cases are the same in every run. `PROPTEST_RNG_SEED` in the environment makes others;
+//! Cases are the same in every run. `PROPTEST_RNG_SEED` in the environment selects other cases;
 //! `tools/test` sets it to the date in one of its parts.
 
 use std::cell::Cell;
@@ -15,10 +15,10 @@ use proptest::test_runner::{Config, RngSeed, TestRunner};
 use super::rows::Rows;
 use super::Random;
 
-/// Milliseconds for which a case that fails is made simpler.
+/// Largest time for shrinking a failing case, in milliseconds.
 const MOST_TIME: u32 = 60_000;
 
-/// Runs `test` on so many random cases; fails with the simplest case that does.
+/// Runs `test` on `count` random cases; fails with the simplest failing case.
 pub fn for_all<S: Strategy>(count: u32, cases: S, test: impl Fn(S::Value)) {
     let default = Config::default();
     let seed = match default.rng_seed {
@@ -43,16 +43,16 @@ pub fn for_all<S: Strategy>(count: u32, cases: S, test: impl Fn(S::Value)) {
     }
 }
 
-/// A case that knows simpler ones.
+/// A case that can be shrunk.
 pub trait Shrink: Clone + fmt::Debug + 'static {
-    /// Cases that are simpler, those that may be much simpler first. However often a case is
-    /// replaced by one of them, it comes to an end.
+    /// Simpler cases, much simpler ones first. Repeatedly replacing a case by a simpler one must
+    /// come to an end.
     fn simpler(&self) -> Simpler<Self>;
 }
 
 pub type Simpler<C> = Box<dyn Iterator<Item = C>>;
 
-/// A case with each of some values in the place of one of its own.
+/// Copies of a case, each with one of its values replaced by one of `values`.
 pub fn with_each<C: Clone + 'static, T>(
     case: &C,
     values: impl Iterator<Item = T> + 'static,
@@ -66,7 +66,7 @@ pub fn with_each<C: Clone + 'static, T>(
     }))
 }
 
-/// Cases that `draw` makes from random numbers and the number of cases before.
+/// Cases that `draw` makes from random numbers and the number of earlier cases.
 pub fn cases<C: Shrink>(draw: fn(&mut Random, usize) -> C) -> Cases<C> {
     Cases {
         draw,
@@ -87,7 +87,7 @@ impl<C: Shrink> Strategy for Cases<C> {
     fn new_tree(&self, runner: &mut TestRunner) -> NewTree<Self> {
         let seed = u64::ANY.new_tree(runner)?.current();
         let round = self.round.replace(self.round.get() + 1);
-        // The generator needs a bit that is not 0.
+        // The generator needs a seed that is not 0.
         let case = (self.draw)(&mut Random(seed | 1), round);
         Ok(Shrinking {
             case,
@@ -97,10 +97,10 @@ impl<C: Shrink> Strategy for Cases<C> {
     }
 }
 
-/// The simplest case that fails so far, and one of those that are simpler.
+/// The simplest failing case so far, and the simpler case being tried.
 pub struct Shrinking<C> {
     case: C,
-    /// Those that were not tried; none before the case has failed.
+    /// The simpler cases that were not tried yet; `None` before the case has failed.
     simpler: Option<Simpler<C>>,
     candidate: Option<C>,
 }
@@ -128,7 +128,7 @@ impl<C: Shrink> ValueTree for Shrinking<C> {
     }
 }
 
-/// Parts of so many things that a case may do without: halves first, single ones last.
+/// Ranges of `count` elements to leave out of a case: halves first, single elements last.
 pub fn parts(count: usize) -> impl Iterator<Item = Range<usize>> {
     let halves = |size: &usize| (*size > 1).then(|| size.div_ceil(2));
     let sizes = successors((count > 0).then(|| count.div_ceil(2)), halves);
@@ -155,7 +155,7 @@ pub fn simpler_number(number: f64) -> impl Iterator<Item = f64> {
         let unit = 10f64.powi((number.abs().log10().floor() + 1.0 - digits) as i32);
         (number / unit).trunc() * unit
     };
-    // Below, single steps come to an end soon.
+    // For small numbers, single steps come to an end soon.
     let step = if number.abs() <= 100.0 { 1.0 } else { 0.0 };
     let some = [
         0.0,
@@ -177,7 +177,7 @@ pub fn simpler_number(number: f64) -> impl Iterator<Item = f64> {
 }
 
 impl<T: Clone + fmt::Debug + 'static> Shrink for Vec<T> {
-    /// Shorter ones.
+    /// Shorter vectors.
     fn simpler(&self) -> Simpler<Self> {
         with_each(self, parts(self.len()), |some, part| {
             drop(some.drain(part));
@@ -186,7 +186,7 @@ impl<T: Clone + fmt::Debug + 'static> Shrink for Vec<T> {
 }
 
 impl Rows {
-    /// With fewer rows or columns, but at least two and one.
+    /// The rows with fewer rows or columns, but at least two rows and one column.
     pub fn fewer(&self) -> Simpler<Self> {
         let (n, p) = (self.count(), self.columns);
         let rows = parts(n).filter(move |part| n - part.len() >= 2);
@@ -201,7 +201,7 @@ impl Rows {
         Box::new(fewer_rows.chain(fewer_columns))
     }
 
-    /// With whole numbers only, if there are others.
+    /// The rows rounded to whole numbers; `None` if all numbers are whole.
     fn whole(&self) -> Option<Self> {
         let mut whole = self.clone();
         let values = whole.rows.iter_mut().flat_map(|row| &mut row.values);
@@ -241,7 +241,7 @@ mod tests {
     use super::super::SEED;
     use super::*;
 
-    /// The simplest case with a failing test, from all cases.
+    /// The simplest case with a failing test, by trying all simpler cases.
     fn simplest<C: Shrink>(mut case: C, fails: impl Fn(&C) -> bool) -> C {
         assert!(fails(&case));
         while let Some(simpler) = case.simpler().find(&fails) {

@@ -1,4 +1,4 @@
-//! What the examples share: the device that they are asked to run on, and the clock.
+//! Shared by the examples: opens the device that they run on, and times them.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ pub trait AnyDevice: AgglomerationDevice + KMeansDevice + LinkageDevice {}
 
 impl<D: AgglomerationDevice + KMeansDevice + LinkageDevice> AnyDevice for D {}
 
-/// `"cpu"`, or `"cuda"` with these devices, which then do all that they are able to do.
+/// Opens `"cpu"`, or `"cuda"` with these devices, which then do all work that they can.
 pub fn open(name: &str, threads: usize, devices: Option<&[usize]>) -> Result<Box<dyn AnyDevice>> {
     let cpu = Cpu::new(threads)?;
     Ok(match name {
@@ -27,20 +27,20 @@ pub fn open(name: &str, threads: usize, devices: Option<&[usize]>) -> Result<Box
     })
 }
 
-/// Runs, unless the first takes long.
+/// Number of runs, unless the first one takes long.
 const RUNS: usize = 3;
 
 /// Seconds after which a run is not repeated.
 const LONG: f64 = 20.0;
 
-/// Takes the time of the parts of a run.
+/// Times the parts of a run.
 pub struct Clock {
     last: Instant,
     parts: Vec<(&'static str, f64)>,
 }
 
 impl Clock {
-    /// Ends a part, which began with the run or where the part before ended.
+    /// Ends a part, which began at the start of the run or at the end of the part before.
     pub fn end(&mut self, part: &'static str) {
         let now = Instant::now();
         let seconds = now.duration_since(self.last).as_secs_f64();
@@ -49,11 +49,11 @@ impl Clock {
     }
 }
 
-/// Repeats a run. Prints the median seconds of each of its parts and of all, with those of every
-/// run in their order, and what it returns. Returns the medians.
+/// Repeats a run. Prints the median seconds of each part and of the whole run, followed by the
+/// seconds of every run, and the number that the runs return. Returns the medians.
 ///
 /// # Errors
-/// Those of a run, and one where runs return different numbers.
+/// The errors of a run, and an error if runs return different numbers.
 pub fn time(title: &str, mut run: impl FnMut(&mut Clock) -> Result<f64>) -> Result<Vec<f64>> {
     let mut runs: Vec<Vec<(&str, f64)>> = Vec::new();
     let mut result = None;

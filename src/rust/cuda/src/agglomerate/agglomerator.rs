@@ -1,4 +1,4 @@
-//! Problems in their ways, on several GPUs and the CPU beside them.
+//! Merges each problem in its chosen way, on several GPUs and the CPU.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use crate::handover::Handover;
 use crate::screen::CudaScreen;
 use crate::{blocks, policy, screen, tree};
 
-/// The devices that agglomerate, and the sizes from which on they do.
+/// The devices that agglomerate, and the sizes below which the CPU takes over.
 pub struct Agglomerator<'a> {
     pub devices: &'a [Arc<Device>],
     pub cpu: &'a Cpu,
@@ -33,8 +33,8 @@ impl Agglomerator<'_> {
     /// The merges that make one cluster of each problem's clusters, in order.
     ///
     /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough,
-    /// `Error::Device` where a device fails.
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough
+    /// memory, `Error::Device` if a device fails.
     pub fn agglomerate(
         &self,
         problems: &[Problem<'_>],
@@ -58,7 +58,7 @@ impl Agglomerator<'_> {
         if in_blocks.is_empty() {
             return merge_others();
         }
-        // Before the threads of the CPU work on others: they gather the observations.
+        // The CPU's threads gather the observations first, before they merge other problems.
         let gathered = of_numbers(&in_blocks);
         let gathered = InBlocks::new(self.devices, &gathered, self.cpu, monitor)?;
         merges_of_two_parts(
@@ -76,7 +76,8 @@ impl Agglomerator<'_> {
     /// The way of each problem.
     ///
     /// # Errors
-    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` where there is not enough.
+    /// `Error::Interrupt` when the monitor says stop, `Error::Memory` if there is not enough
+    /// memory.
     fn ways(&self, problems: &[Problem<'_>], monitor: &Monitor) -> Result<Vec<Way>> {
         let fewest = self.handover.block_problems;
         if problems.len() < fewest {
@@ -91,8 +92,8 @@ impl Agglomerator<'_> {
         Ok(ways(problems, &fit?, fewest, threads, has_tree))
     }
 
-    /// The number of clusters of each of the problems in `numbers`, in the order of their turns; 0
-    /// where a GPU makes no tree.
+    /// The number of clusters of each problem in `numbers`, in the order of their turns; 0 for a
+    /// problem that no GPU merges as a tree.
     fn tree_sizes(&self, problems: &[Problem<'_>], numbers: &[usize], ways: &[Way]) -> Vec<usize> {
         let size = |&number: &usize| {
             let problem = &problems[number];
@@ -107,7 +108,8 @@ impl Agglomerator<'_> {
         sizes.into_iter().map(|(_, tree)| tree).collect()
     }
 
-    /// The merges of a problem on one of the devices. `sizes` is of [`Self::tree_sizes`].
+    /// The merges of a problem on one of the devices. `sizes` is the result of
+    /// [`Self::tree_sizes`].
     fn merges_on_gpu(
         &self,
         turn: Turn<'_, '_>,
@@ -152,8 +154,8 @@ impl Agglomerator<'_> {
         clusters > 1 && enough && tree::fits(problem)
     }
 
-    /// An empty screen for a problem of which `active` clusters are left: that of a device, or of
-    /// the CPU where they are few.
+    /// An empty screen for a problem with `active` clusters left: on `device`, or on the CPU if few
+    /// clusters are left.
     fn screen(
         &self,
         device: &Arc<Device>,

@@ -11,17 +11,17 @@ use gmhclust_core::{Cpu, Merge, Monitor};
 use crate::blocks::BlockProblems;
 use crate::device::Device;
 
-/// Problems that fit into a thread block each, on their way to the devices.
+/// Problems that each fit into a thread block, divided among the devices.
 pub struct InBlocks<'a> {
-    /// Of each device: the indices of its problems, and the problems.
+    /// For each device, the indices of its problems and the problems.
     shares: Vec<(Vec<usize>, BlockProblems<'a>)>,
     /// Number of all problems.
     count: usize,
 }
 
 impl<'a> InBlocks<'a> {
-    /// Gathers the observations of the problems on the threads of `cpu`, about the same work for
-    /// every device.
+    /// Divides the problems so that every device has about the same work, and gathers their
+    /// observations on the threads of `cpu`.
     ///
     /// # Errors
     /// As [`BlockProblems::new`].
@@ -62,7 +62,7 @@ impl<'a> InBlocks<'a> {
     }
 }
 
-/// The indices of the problems of each device: sorted by size and dealt in turns.
+/// The indices of the problems of each device: sorted by size and assigned round-robin.
 fn shares(problems: &[&Problem<'_>], devices: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..problems.len()).collect();
     order.sort_by_key(|&index| Reverse(problems[index].clusters()));

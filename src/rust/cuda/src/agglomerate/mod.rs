@@ -1,12 +1,12 @@
-//! Agglomeration on GPUs and the CPU beside them: which problem is merged where, by the figures of
-//! the [`policy`](crate::policy).
+//! Agglomeration on GPUs and the CPU. Each problem is merged in one of three ways, chosen by the
+//! figures of the [`policy`](crate::policy):
 //!
-//! - Many small problems are merged in thread blocks, one in each (`blocks`). Meanwhile the threads
-//!   of the CPU merge those that would keep a block for too long.
-//! - All blocks of a GPU together make the merges of a large problem (`tree`). Several such problems
-//!   share the blocks, so that their trees grow beside each other.
-//! - Other problems are merged by the algorithm of the core, with bounds from a GPU (`screen`), and
-//!   from the CPU once few clusters are left.
+//! - Many small problems are merged in thread blocks, one problem in each block (`blocks`).
+//!   Meanwhile the CPU's threads merge the problems that would take a block too long.
+//! - All blocks of a GPU together make the merges of a large problem (`tree`). Several large
+//!   problems share the blocks, so that they are merged at the same time.
+//! - Other problems are merged by the algorithm of the core. Its lower bounds come from a GPU
+//!   (`screen`), and from the CPU once few clusters are left.
 
 mod agglomerator;
 mod in_blocks;

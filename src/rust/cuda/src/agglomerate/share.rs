@@ -1,12 +1,13 @@
-//! The share of a GPU's blocks for each of several trees that grow beside each other.
+//! Divides a GPU's blocks among several trees that are made at the same time.
 
-/// The share of the blocks of its GPU for a tree, from 0 to 1: that of its work among the trees that
-/// grow beside it. A small tree grows hardly more slowly with few blocks, so several side by side
-/// take less time than one after the other.
+/// The share of its GPU's blocks for a tree, from 0 to 1: its share of the work of all trees that
+/// are made at the same time. A small tree is hardly slower with few blocks, so several trees take
+/// less time together than one after the other.
 ///
-/// `sizes` has the number of clusters of each problem in the order of their turns, largest first,
-/// with 0 for a problem without a tree. The problem at `rank` goes to GPU `rank` modulo `devices`;
-/// `threads` threads start the problems. The work of a tree grows with the square of its size.
+/// `sizes` has the number of clusters of each problem in the order of their turns, the largest
+/// first, and 0 for a problem that no GPU merges as a tree. The problem at `rank` goes to GPU
+/// `rank` modulo `devices`; `threads` threads start the problems. The work of a tree is assumed to
+/// be the square of its size.
 pub fn share_of_blocks(sizes: &[usize], rank: usize, devices: usize, threads: usize) -> f64 {
     let work = |&size: &usize| (size as f64).powi(2);
     let beside = threads.div_ceil(devices);
@@ -28,7 +29,7 @@ mod tests {
         assert_eq!(share_of_blocks(&[500], 0, 1, 16), 1.0);
         let equal = [100; 40];
         assert_eq!(share_of_blocks(&equal, 0, 1, 16), 1.0 / 16.0);
-        // The last ones are fewer than the threads.
+        // There are fewer problems left than threads.
         assert_eq!(share_of_blocks(&equal, 38, 1, 16), 0.5);
         assert_eq!(share_of_blocks(&equal, 39, 1, 16), 1.0);
         assert_eq!(share_of_blocks(&equal, 0, 1, 1), 1.0);

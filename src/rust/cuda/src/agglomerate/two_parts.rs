@@ -1,20 +1,22 @@
-//! Two parts of some problems, merged at the same time.
+//! Merges two parts of some problems at the same time.
 
 use gmhclust_core::error::Result;
 use gmhclust_core::tasks::join;
 use gmhclust_core::Merge;
 
-/// Problems of these numbers, and how to make the merges of each, in the same order.
+/// Some problems, by their numbers, and a function that returns the merges of each, in the same
+/// order.
 pub struct Part<'a, F> {
     pub numbers: &'a [usize],
     pub merges: F,
 }
 
-/// The merges of the problems of both parts, by their numbers. The second part is merged on this
-/// thread, and the first one beside it.
+/// The merges of the problems of both parts, in the order of their numbers. The calling thread
+/// merges the second part, another thread the first.
 ///
 /// # Errors
-/// Those of the first part, then those of the second one, after both have ended.
+/// The error of the first part; if there is none, the error of the second part. Both parts have
+/// ended.
 pub fn merges_of_two_parts<F, S>(first: Part<'_, F>, second: Part<'_, S>) -> Result<Vec<Vec<Merge>>>
 where
     F: FnOnce() -> Result<Vec<Vec<Merge>>> + Send,

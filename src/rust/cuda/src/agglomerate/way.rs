@@ -1,4 +1,4 @@
-//! The way in which each problem is merged.
+//! Chooses the way in which each problem is merged.
 
 use std::cmp::Reverse;
 
@@ -11,15 +11,16 @@ use crate::policy;
 pub enum Way {
     /// In a thread block of a GPU.
     Block,
-    /// On the CPU alone, while thread blocks merge others.
+    /// On the CPU alone, while thread blocks merge other problems.
     Cpu,
-    /// On all of a GPU, as a tree or with a screen.
+    /// By all blocks of a GPU together, as a tree, or on the CPU with a screen on the GPU.
     Gpu,
 }
 
-/// The way of each problem. Thread blocks merge those that `fit` into a block, if they are at least
-/// `fewest`, but for the largest ones; with 0, all of them. `threads` threads merge meanwhile those
-/// of the largest that have no tree (`has_tree`), by all blocks of a GPU together.
+/// The way of each problem. If at least `fewest` problems `fit` into a block, thread blocks merge
+/// them, except for some of the largest; if `fewest` is 0, without exception. Of these largest
+/// problems, all blocks of a GPU together merge the large ones that a GPU merges as a tree
+/// (`has_tree`); meanwhile `threads` CPU threads merge the others.
 pub fn ways(
     problems: &[Problem<'_>],
     fit: &[bool],
@@ -58,11 +59,11 @@ pub fn ways(
     ways
 }
 
-/// Divides problems of these sizes, in decreasing order, of which `has_tree` tells which ones all
-/// blocks together make a tree of: returns the number of those at the front that thread blocks
-/// should not merge. Beside the blocks, which make the largest of the others last as long as they
-/// do, `threads` threads merge those at the front that have no tree. A problem takes time by the
-/// square of its size, in a block `block_per_core` times as long.
+/// The number of problems at the front of `sizes`, which are in decreasing order, that thread
+/// blocks should not merge. The blocks take as long as the largest problem that they merge.
+/// Meanwhile `threads` CPU threads merge the problems at the front, except those that all blocks of
+/// a GPU together merge as a tree (`has_tree`). The time of a problem on a CPU thread is assumed to
+/// be the square of its size, and in a block `block_per_core` times that.
 fn front_to_leave(
     sizes: &[usize],
     has_tree: impl Fn(usize) -> bool,
@@ -95,14 +96,14 @@ mod tests {
     #[test]
     fn problems_that_would_keep_a_block_too_long_are_left_to_others() {
         let no_tree = |_| false;
-        // A block takes as long for 100 as for any number of them.
+        // A larger number of equal problems takes blocks no longer.
         assert_eq!(front_to_leave(&[100; 50], no_tree, 8, 2.0), 0);
-        // One that is much larger takes less time on a core.
+        // A much larger problem takes less time on a core.
         let mut sizes = [10; 50];
         sizes[0] = 600;
         assert_eq!(front_to_leave(&sizes, no_tree, 8, 2.0), 1);
         assert_eq!(front_to_leave(&sizes, |size| size > 500, 8, 2.0), 1);
-        // More threads take more.
+        // More threads take more of the problems.
         let sizes: Vec<usize> = (1..=100).rev().map(|size| 10 * size).collect();
         let [two, sixteen] = [2, 16].map(|threads| front_to_leave(&sizes, no_tree, threads, 2.0));
         assert!(0 < two && two < sixteen && sixteen < 50, "{two}, {sixteen}");
@@ -124,7 +125,7 @@ mod tests {
         let problems: Vec<Problem> = sizes.into_iter().map(problem).collect();
         let mut fit = [true; 9];
         fit[1] = false;
-        // The numbers of the problems in blocks, and of those on the CPU.
+        // The numbers of the problems in blocks, and of the problems on the CPU.
         let divided = |fit: &[bool], fewest, has_tree| {
             let ways = ways(&problems, fit, fewest, 4, |_| has_tree);
             let that_go = |way| -> Vec<usize> { (0..9).filter(|&i| ways[i] == way).collect() };
@@ -132,7 +133,7 @@ mod tests {
         };
         let but_one = vec![0, 2, 3, 4, 5, 7, 8];
         assert_eq!(divided(&fit, 8, false), (but_one, vec![6]));
-        // Where all blocks together make a tree of that, the next one decides.
+        // If all blocks together merge the largest problem, the next largest decides.
         assert_eq!(divided(&fit, 8, true), (vec![0, 3, 4, 5, 7, 8], vec![2]));
         assert_eq!(divided(&fit, 9, true), (vec![], vec![]));
         assert_eq!(

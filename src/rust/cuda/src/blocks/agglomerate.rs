@@ -1,4 +1,4 @@
-//! Agglomeration of small problems, a thread block each.
+//! Agglomerates small problems, each in one thread block.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use super::tasks::gather;
 use crate::device::Device;
 use crate::policy;
 
-/// The share of the free memory to use.
+/// Share of the free device memory that a launch may use. If too high, allocations fail; if too
+/// low, there are more launches.
 const MEMORY_SHARE: f64 = 0.9;
 
 /// Whether a block can merge this problem.
@@ -26,9 +27,9 @@ pub fn fits(problem: &Problem) -> bool {
         && problem.x.ncols() <= MOST_DIMENSIONS
 }
 
-/// Whether equal observations would keep a block busy with little else: whenever one of a set of
-/// them is merged, all others of the set look for another partner. The CPU merges them without a
-/// search.
+/// Whether a problem has so many equal observations that a block would spend most of its time on
+/// them: when one of a set of equal observations is merged, all others of the set search for
+/// another partner. The CPU merges equal observations without a search.
 ///
 /// # Errors
 /// As [`Distinct::new`].
@@ -43,17 +44,17 @@ pub fn is_tied(problem: &Problem, monitor: &Monitor) -> Result<bool> {
     Ok(searches > problem.clusters())
 }
 
-/// Problems that fit ([`fits`]) and have the same options, on their way to a device.
+/// Problems that fit ([`fits`]) and have the same options, gathered for a device.
 pub struct BlockProblems<'a> {
     device: Arc<Device>,
-    /// The largest first, so that none of them is last.
+    /// The problems in decreasing order of size, so that no large one is left for the end.
     problems: Vec<&'a Problem<'a>>,
     cpu: &'a Cpu,
-    /// What the first launch takes.
+    /// The problems of the first launch.
     first: Option<Batch>,
 }
 
-/// As many problems as the device's memory has room for.
+/// The problems of one launch: as many as fit in the device's memory.
 struct Batch {
     problems: usize,
     tasks: Vec<Task>,
@@ -65,8 +66,8 @@ impl<'a> BlockProblems<'a> {
     /// of `cpu`. The largest problems come first.
     ///
     /// # Errors
-    /// `Error::Memory` when the device has too little for even one of them, `Error::Device` when it
-    /// fails.
+    /// `Error::Memory` if the device has too little memory for even one problem, `Error::Device` if
+    /// it fails.
     pub fn new(
         device: &Arc<Device>,
         problems: Vec<&'a Problem<'a>>,
@@ -86,7 +87,7 @@ impl<'a> BlockProblems<'a> {
         Ok(new)
     }
 
-    /// Gathers the problems from this one on; `None` at the end.
+    /// Gathers the problems of a launch, from index `first` on; `None` if no problems are left.
     fn batch(&self, first: usize) -> Result<Option<Batch>> {
         let rest = &self.problems[first..];
         if rest.is_empty() {
@@ -104,8 +105,8 @@ impl<'a> BlockProblems<'a> {
     /// The merges of each problem.
     ///
     /// # Errors
-    /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little
-    /// for even one problem, `Error::Device` when it fails.
+    /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if the device has too little
+    /// memory for even one problem, `Error::Device` if it fails.
     pub fn merge(mut self, monitor: &Monitor) -> Result<Vec<Vec<Merge>>> {
         let mut merges = Vec::with_capacity(self.problems.len());
         let mut next = self.first.take();
@@ -119,7 +120,7 @@ impl<'a> BlockProblems<'a> {
     }
 }
 
-/// Number of problems, in this order, that fit in the device's memory at a time.
+/// Number of the first problems that fit in the device's memory at a time.
 fn as_many_as_fit(device: &Device, problems: &[&Problem<'_>]) -> Result<usize> {
     let free = device.free_memory()?;
     let bytes = bytes_per_observation(problems[0].x.ncols());

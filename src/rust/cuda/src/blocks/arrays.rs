@@ -58,7 +58,7 @@ named_values! {
 }
 
 named_values! {
-    /// The arrays of words that a block works in, in struct Arrays: a word for each observation.
+    /// The arrays of words that a block works in, in struct Arrays.
     pub struct Words {
         slots,
         sizes,
@@ -78,7 +78,7 @@ named_values! {
     }
 }
 
-/// The lengths of all arrays of words, for each observation.
+/// The lengths of the arrays of words, per observation.
 pub const WORDS: Words<usize> = Words {
     slots: 1,
     sizes: 1,
@@ -97,11 +97,11 @@ pub const WORDS: Words<usize> = Words {
     candidates: 1,
 };
 
-/// A merge's lower and higher slot.
+/// Number of words for the slots of a merge, the lower and the higher one.
 const SLOTS_OF_MERGE: usize = 2;
 
-/// The lengths of the arrays of doubles, for each observation; there are at most half as many
-/// shapes.
+/// The lengths of the arrays of doubles, per observation; there are at most half as many shapes as
+/// observations.
 pub fn doubles(p: usize) -> Doubles<usize> {
     let by_shape = |length: usize| length.div_ceil(2);
     Doubles {
@@ -117,13 +117,13 @@ pub fn doubles(p: usize) -> Doubles<usize> {
     }
 }
 
-/// Doubles of a whitening factor in bands.
+/// Number of doubles of a whitening factor stored in bands.
 pub fn banded_len(p: usize) -> usize {
     let bands = p.div_ceil(BAND);
     BAND * BAND * bands * (bands + 1) / 2
 }
 
-/// A packed whitening factor in bands.
+/// Converts a packed whitening factor to bands.
 pub fn to_bands(packed: &[f64], p: usize) -> Vec<f64> {
     let mut bands = vec![0.0; banded_len(p)];
     for i in 0..p {
@@ -134,14 +134,14 @@ pub fn to_bands(packed: &[f64], p: usize) -> Vec<f64> {
     bands
 }
 
-/// The place of an element of a lower triangle in bands: see shape.cuh.
+/// The index of an element of a lower triangle stored in bands: see shape.cuh.
 pub fn place_in_bands(p: usize, i: usize, j: usize) -> usize {
     let (bands, band) = (p.div_ceil(BAND), j / BAND);
     let start = BAND * BAND * (band * bands - (band * band - band) / 2);
     start + j % BAND * BAND * (bands - band) + i - BAND * band
 }
 
-/// Bytes of the device for each observation.
+/// Bytes of device memory per observation.
 pub fn bytes_per_observation(p: usize) -> usize {
     let doubles = doubles(p).values().sum::<usize>() + p + 1;
     let words = WORDS.values().sum::<usize>() + SLOTS_OF_MERGE;

@@ -1,5 +1,5 @@
-//! What agglomerate.cu decides, held against the CPU's code bit for bit, without a GPU: the kernel
-//! runs on the CPU, as kernels/host has it.
+//! Compares the arithmetic of agglomerate.cu with the CPU's code bit for bit, without a GPU:
+//! kernels/host compiles the kernel for the CPU.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
@@ -23,7 +23,8 @@ use gmhclust_core::next_float::NextFloat;
 use gmhclust_core::testing::{draw, observations, Data, Random, DATA};
 use gmhclust_core::{Cpu, Merge};
 
-/// Dimensions of the tests: less and more than a band, a warp, and the most that a block does.
+/// Numbers of dimensions in the tests: below and above a band and a warp, and the largest that a
+/// block takes.
 const DIMENSIONS: [usize; 6] = [1, 2, 3, 14, 33, 64];
 
 /// A function of host/agglomerate.cpp.
@@ -39,11 +40,11 @@ unsafe fn function<F>(name: &str) -> Symbol<'static, F> {
 
 fn host_geometric_mean(values: &[f64]) -> f64 {
     type Function = unsafe extern "C" fn(*const f64, u32) -> f64;
-    // SAFETY: declared so, and `values` are so many.
+    // SAFETY: declared so, with the length of `values`.
     unsafe { function::<Function>("host_geometric_mean")(values.as_ptr(), values.len() as u32) }
 }
 
-/// High and low quantum, and what they round off.
+/// The high and the low quantum, and their rounding error.
 fn host_quanta(stretch: f64, diagonal: f64, log2_terms: u32) -> [f64; 3] {
     type Function = unsafe extern "C" fn(f64, f64, u32, *mut f64);
     let mut out = [0.0; 3];
@@ -54,23 +55,23 @@ fn host_quanta(stretch: f64, diagonal: f64, log2_terms: u32) -> [f64; 3] {
     out
 }
 
-/// High and low part of an exact sum, and the mean.
+/// The high and the low part of an exact sum, and the mean.
 fn host_exact_sum(terms: &[f64], quanta: &Quanta) -> [f64; 3] {
     type Function = unsafe extern "C" fn(*const f64, u32, f64, f64, *mut f64);
     let mut out = [0.0; 3];
     let (count, Quanta { high, low }) = (terms.len() as u32, *quanta);
-    // SAFETY: declared so, and `terms` are so many; it writes three numbers.
+    // SAFETY: declared so, with the length of `terms`; it writes three numbers.
     unsafe {
         function::<Function>("host_exact_sum")(terms.as_ptr(), count, high, low, out.as_mut_ptr());
     }
     out
 }
 
-/// A packed whitening factor in bands.
+/// Converts a packed whitening factor to bands.
 fn host_bands(p: usize, packed: &[f64]) -> Vec<f64> {
     type Function = unsafe extern "C" fn(u32, *const f64, *mut f64) -> u32;
     let mut banded = vec![f64::NAN; banded_len(p)];
-    // SAFETY: declared so; `packed` has as many elements as p rows have.
+    // SAFETY: declared so; `packed` has the elements of p rows.
     let length = unsafe {
         function::<Function>("host_bands")(p as u32, packed.as_ptr(), banded.as_mut_ptr())
     };
@@ -78,13 +79,14 @@ fn host_bands(p: usize, packed: &[f64]) -> Vec<f64> {
     banded
 }
 
-/// The distance of a point to a cluster, and the square of that to its mean.
+/// The distance from a point to a cluster, and the squared distance from the point to the cluster's
+/// mean.
 fn host_to_cluster(registers: u32, x: &[f64], mean: &[f64], bands: Option<&[f64]>) -> (f64, f64) {
     type Function =
         unsafe extern "C" fn(u32, *const f64, *const f64, u32, *const f64, *mut f64) -> f64;
     let bands = bands.map_or(std::ptr::null(), <[f64]>::as_ptr);
     let (p, mut square) = (x.len() as u32, 0.0);
-    // SAFETY: declared so; x and mean have p elements, and the bands as many as p rows take.
+    // SAFETY: declared so; x and mean have p elements, and the bands the elements of p rows.
     let distance = unsafe {
         let to_cluster = function::<Function>("host_to_cluster");
         to_cluster(registers, x.as_ptr(), mean.as_ptr(), p, bands, &mut square)
@@ -92,7 +94,7 @@ fn host_to_cluster(registers: u32, x: &[f64], mean: &[f64], bands: Option<&[f64]
     (distance, square)
 }
 
-/// Numbers of arrays without an array.
+/// The kernel's arguments for these options and dimensions, with null addresses of all arrays.
 fn no_arrays(options: &Options, p: usize) -> Arrays {
     Arrays {
         threshold: options.threshold,
@@ -238,7 +240,7 @@ fn distances_to_clusters_have_the_bits_of_the_cpu() {
     let mut random = random(3);
     for case in 0..1_200 {
         let p = DIMENSIONS[case % DIMENSIONS.len()];
-        // Sums that overflow are refused before they come here.
+        // Input whose sums overflow is rejected earlier.
         let mut value = |scale: f64| match case / DIMENSIONS.len() % 4 {
             0 => random.normal() * scale,
             1 => random.normal().round(),
@@ -344,7 +346,7 @@ fn means_and_scatters_of_unions_have_the_bits_of_the_cpu() {
     }
 }
 
-/// A packed scatter of points, or something that looks like one.
+/// A packed scatter of points, or a matrix that resembles one.
 fn draw_scatter(random: &mut Random, p: usize, members: usize) -> Vec<f64> {
     let scale = [1.0, 1e-3, 1e-160, 1e140, 1e-155][random.below(5)];
     let mut mean = vec![0.0; p];
@@ -415,7 +417,7 @@ fn whitening_factors_and_quanta_have_the_bits_of_the_cpu() {
     let mut factors = 0;
     for case in 0..1_200 {
         let p = DIMENSIONS[case % DIMENSIONS.len()];
-        // Full-size, just so, just not, and with fewer members than dimensions.
+        // Full-size, just at the threshold, just below it, and with fewer members than dimensions.
         let members = [p, p + 1, 2 * p + 3, 3, 2][random.below(5)].max(2);
         let at = members as f64;
         let threshold = [at, at + 1.0, at.next_above(), 2.5 * at, 1.0][random.below(5)];
@@ -457,7 +459,7 @@ fn whitening_factors_and_quanta_have_the_bits_of_the_cpu() {
         let [high, low, rounding, smallest] = scalars;
         assert!(same(high, quanta.high) && same(low, quanta.low), "{case}");
         assert!(same(rounding, quanta.rounding()), "{case}");
-        // A bound; that of the identity is known.
+        // The bound; for the identity it is 1.
         assert!(expected.is_some() || smallest == 1.0, "{smallest}: {case}");
     }
     assert!(factors > 150, "only {factors} cases have a factor");
@@ -470,7 +472,7 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     let p = problems[0].x.ncols();
     let (tasks, x) = gather(problems);
     let observations: usize = problems.iter().map(|problem| problem.clusters()).sum();
-    // What a block reads it has written; what it should not read is no number.
+    // A block must write before it reads: the initial values are NaN.
     let all_doubles = doubles(p).map(|length| vec![Cell::new(f64::NAN); length * observations]);
     let all_words = WORDS.map(|length| vec![Cell::new(u32::MAX - 1); length * observations]);
     let mut heights = vec![f64::NAN; observations];

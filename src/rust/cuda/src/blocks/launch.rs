@@ -15,10 +15,11 @@ use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
 
-/// Time between two looks at the device's progress: short against a launch, long against a look.
+/// Time between two polls of the device's progress: short compared with a launch, long compared
+/// with a poll.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// The kernel for these dimensions: in registers up to 32 of them.
+/// The module for `p` dimensions. Up to 32 dimensions are kept in registers.
 fn module(p: usize, distance: Distance) -> &'static Kernels {
     match (p, distance) {
         (0..=16, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_16,
@@ -41,14 +42,14 @@ struct Memory {
     heights: CudaSlice<f64>,
     lower: CudaSlice<u32>,
     higher: CudaSlice<u32>,
-    /// Next task, failed tasks, merges done.
+    /// Three counters: the next task, the failed tasks and the merges done.
     counters: CudaSlice<u32>,
-    /// In the host's memory: merges done, and whether to stop.
+    /// Two words in host memory: the number of merges done, and whether to stop.
     watch: MappedWords,
 }
 
 impl Memory {
-    /// For `tasks` tasks with `observations` observations in `p` dimensions.
+    /// Memory for `tasks` tasks with `observations` observations in `p` dimensions.
     fn new(
         context: &Arc<CudaContext>,
         stream: &Arc<CudaStream>,
@@ -121,10 +122,10 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// For these problems, which have the same options and dimensions.
+    /// A launch for these problems, which must have the same options and number of dimensions.
     ///
     /// # Errors
-    /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
+    /// `Error::Memory` if the device has too little memory, `Error::Device` if it fails.
     pub fn new(device: &Arc<Device>, problems: &[&Problem<'_>]) -> Result<Self> {
         let observations: usize = problems.iter().map(|p| p.clusters()).sum();
         let p = problems[0].x.ncols();
@@ -186,8 +187,8 @@ impl Launch {
         Ok(())
     }
 
-    /// Waits for the end. Meanwhile reports progress to the monitor, and an interrupt to the
-    /// device.
+    /// Waits for the end of the kernel. Meanwhile reports progress to the monitor, and an interrupt
+    /// to the device.
     fn watch(&mut self, problems: &[&Problem<'_>], monitor: &Monitor) -> DriverResult<()> {
         let work: u64 = problems.iter().map(|p| agglomerate::work(p)).sum();
         let merges: u64 = problems.iter().map(|p| p.clusters() as u64 - 1).sum();

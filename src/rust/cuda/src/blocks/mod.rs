@@ -1,4 +1,5 @@
-//! Small problems on a CUDA device, a thread block each; kernels/agglomerate.cu has the kernel.
+//! Merges small problems on a CUDA device, each in one thread block; the kernel is in
+//! kernels/agglomerate.cu.
 
 mod agglomerate;
 mod arrays;

@@ -1,4 +1,4 @@
-//! Problems as the kernel takes them.
+//! Converts problems to the kernel's tasks.
 
 use gmhclust_core::mahalanobis::{distance, Problem};
 use gmhclust_core::matrix::RowSlices;
@@ -6,7 +6,7 @@ use rayon::prelude::*;
 
 use super::arrays::Task;
 
-/// The tasks, and their observations one after the other.
+/// The tasks, and the observations of all tasks one after the other.
 pub fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
     let p = problems[0].x.ncols();
     let mut first = 0;

@@ -1,5 +1,5 @@
-//! What dissimilarities.cu decides, held against the CPU's code bit for bit, without a GPU: the
-//! code of the kernels runs on the CPU, as kernels/host has it.
+//! Compares the arithmetic of dissimilarities.cu with the CPU's code bit for bit, without a GPU:
+//! kernels/host compiles the kernels for the CPU.
 
 use std::sync::OnceLock;
 
@@ -10,7 +10,7 @@ use crate::host::{self, extreme, same};
 use gmhclust_core::linkage::lance_williams::{Linkage, MergedPair, Recurrence, StoredPrecision};
 use gmhclust_core::testing::Random;
 
-/// A function of host/dissimilarities.cpp, for how dissimilarities are stored.
+/// A function of host/dissimilarities.cpp, for the type in which dissimilarities are stored.
 ///
 /// # Safety
 /// As [`host::function`].
@@ -39,7 +39,7 @@ fn updates_have_the_bits_of_the_cpu() {
         {
             let recurrence = Recurrence { linkage, precision };
             for case in 0..5_000 {
-                // What is of larger magnitude is refused.
+                // Larger magnitudes are rejected.
                 let largest = if precision == StoredPrecision::Double {
                     1e150
                 } else {
@@ -67,7 +67,7 @@ fn updates_have_the_bits_of_the_cpu() {
                     recurrence.update(&MergedPair { height, sizes }, first, second, third);
                 // SAFETY: the step lives as long as the call.
                 let found = unsafe { update(linkage as u32, &step, first, second, third) };
-                // The lesser or greater of two zeros may have either sign, on the CPU, too.
+                // The minimum or maximum of two zeros may have either sign, on the CPU, too.
                 assert!(
                     same(found, expected) || found == expected,
                     "{found} is not {expected}: {recurrence:?} {step:?} {first} {second} {third}"

@@ -1,4 +1,4 @@
-//! The dissimilarities that a linkage begins with.
+//! The initial dissimilarities of a linkage.
 
 use std::sync::Arc;
 
@@ -17,11 +17,11 @@ use crate::distances::{self, check_memory, pieces};
 use crate::sender::Sender;
 use crate::stored::OnDevice;
 
-/// Most dissimilarities that are sent to the device at a time.
+/// Largest number of dissimilarities that are copied to the device at a time.
 const SENT: usize = 1 << 20;
 
-/// Distances that the host computes at a time, where the device cannot. Tests need several pieces
-/// of small data.
+/// Number of distances that the host computes at a time, if the device cannot. The number is small
+/// in tests, so that small data take several pieces.
 const COMPUTED: usize = if cfg!(test) { 1 << 10 } else { 1 << 24 };
 
 /// Whether the kernels have this linkage.
@@ -32,9 +32,9 @@ pub fn fits(linkage: Linkage) -> bool {
     )
 }
 
-/// The dissimilarities of `n` observations on the device, for a linkage that [`fits`]; `others`
-/// computes the distances that the device cannot compute. Chains of fewer clusters than
-/// `chain_clusters` are the CPU's.
+/// The dissimilarities of `n` observations on the device, for a linkage that [`fits`]. `others`
+/// computes the distances that the device cannot compute. The CPU makes chains of fewer clusters
+/// than `chain_clusters`.
 ///
 /// # Errors
 /// As [`gmhclust_core::linkage::LinkageDevice::dissimilarities`].
@@ -61,7 +61,7 @@ pub fn dissimilarities<'a>(
     })
 }
 
-/// The dissimilarities stored as `T`.
+/// The dissimilarities, stored as `T`.
 fn filled<T: OnDevice>(
     device: &Arc<Device>,
     origin: Origin,

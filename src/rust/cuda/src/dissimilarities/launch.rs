@@ -7,13 +7,13 @@ use crate::arguments::arguments;
 use crate::device::Device;
 use crate::kernels::Kernels;
 
-/// Threads of a block of most kernels.
+/// Number of threads of a block of most kernels.
 pub const THREADS: u32 = 256;
 
-/// Threads of a warp. As in base.cuh.
+/// Number of threads of a warp. As in base.cuh.
 pub const WARP: u32 = 32;
 
-/// Threads of a block that searches for nearest clusters: the most that a block can have.
+/// Number of threads of a block that searches for nearest clusters: the largest block.
 pub const SEARCH_THREADS: u32 = 1024;
 
 /// No slot. As in base.cuh.
@@ -74,7 +74,7 @@ arguments! {
     }
 }
 
-/// The kernels for one way to store dissimilarities.
+/// The kernels for one type of stored dissimilarities.
 pub struct DissimilarityKernels {
     pub narrow: CudaFunction,
     pub entries: CudaFunction,
@@ -85,7 +85,7 @@ pub struct DissimilarityKernels {
 }
 
 impl DissimilarityKernels {
-    /// Those of a module.
+    /// The kernels of a module.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
@@ -102,7 +102,7 @@ impl DissimilarityKernels {
     }
 }
 
-/// `count` blocks of [`THREADS`] threads, at least one.
+/// A launch of `count` blocks, but at least one, of [`THREADS`] threads.
 pub fn blocks(count: usize) -> LaunchConfig {
     LaunchConfig {
         grid_dim: (count.max(1) as u32, 1, 1),
@@ -111,7 +111,7 @@ pub fn blocks(count: usize) -> LaunchConfig {
     }
 }
 
-/// Blocks in which each of `count` clusters has a warp that searches for its nearest ones.
+/// A launch with one warp for each of `count` clusters, to search for its nearest clusters.
 pub fn search_config(count: usize) -> LaunchConfig {
     LaunchConfig {
         grid_dim: ((count as u32).div_ceil(SEARCH_THREADS / WARP), 1, 1),

@@ -26,7 +26,8 @@ use crate::device::{Device, DriverResult};
 use crate::distances::{pieces, CudaPoints};
 use crate::stored::OnDevice;
 
-/// With fewer entries, one thread looks up their positions faster than several.
+/// Number of entries below which one thread looks up their positions faster than several. Only the
+/// time depends on it.
 const PARALLEL_ENTRIES: usize = 1 << 12;
 
 /// The dissimilarities of all clusters on a device, stored as `T`.
@@ -34,23 +35,23 @@ pub struct CudaDissimilarities<T> {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
     kernels: DissimilarityKernels,
-    /// Dissimilarities of the live clusters are in front.
+    /// The dissimilarities; the dissimilarities of active clusters come first.
     values: CudaSlice<T>,
-    /// Some of them while they are computed or move.
+    /// A buffer for dissimilarities that are being computed or moved.
     buffer: CudaSlice<f64>,
     clusters: usize,
     /// Whether dissimilarities are the squares of the stored values.
     squared: bool,
-    /// Chains of fewer clusters are the CPU's.
+    /// The CPU makes chains of fewer clusters.
     chain_clusters: usize,
 }
 
 impl<T: OnDevice> CudaDissimilarities<T> {
-    /// Memory for the dissimilarities of `n` clusters, the squares of the stored values if
-    /// `squared`.
+    /// Allocates memory for the dissimilarities of `n` clusters. If `squared`, the dissimilarities
+    /// are the squares of the stored values.
     ///
     /// # Errors
-    /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
+    /// `Error::Memory` if the device has too little memory, `Error::Device` if it fails.
     pub fn new(device: &Arc<Device>, n: usize, squared: bool) -> Result<Self> {
         let kernels = DissimilarityKernels::new(device, T::KERNELS)?;
         let make = || -> DriverResult<_> {
@@ -62,7 +63,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
                     stream.alloc::<f64>(buffer_len(n))?,
                 )
             };
-            // Other streams write to it, too.
+            // Other streams write to this memory, too.
             stream.synchronize()?;
             Ok((stream, values, buffer))
         };
@@ -80,7 +81,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         })
     }
 
-    /// Leaves chains of fewer clusters to the CPU.
+    /// Makes the CPU take chains of fewer than `clusters` clusters.
     pub fn set_chain_clusters(&mut self, clusters: usize) {
         self.chain_clusters = clusters;
     }
@@ -90,12 +91,12 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         &mut self.values
     }
 
-    /// Dissimilarities that are computed, moved or sent at a time.
+    /// Number of dissimilarities that are computed, moved or copied at a time.
     pub fn buffer_len(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Waits for what is under way.
+    /// Waits for all work on the stream.
     fn wait(&self) -> Result<()> {
         self.stream
             .synchronize()
@@ -106,7 +107,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         self.values.device_ptr(&self.stream).0
     }
 
-    /// Computes the distances of points, where the device can.
+    /// Computes the distances of points, for a metric that the device can compute.
     ///
     /// # Errors
     /// As [`CudaDissimilarities::new`], and `Error::Interrupt` when the monitor says stop.
@@ -138,7 +139,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
             // SAFETY: there is room for all distances; the caller waits for the stream.
             return unsafe { points.start(stream, part, out) };
         }
-        // SAFETY: the buffer is that of a piece; arguments as declared in dissimilarities.cu.
+        // SAFETY: the buffer has room for a piece; arguments as declared in dissimilarities.cu.
         unsafe {
             points.start(stream, part, self.buffer.device_ptr(stream).0)?;
             stream
@@ -151,8 +152,8 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         Ok(())
     }
 
-    /// The nearest clusters of the `wanted` ones, and the position of the first dissimilarity in
-    /// their rows that a linkage cannot use, if any.
+    /// The nearest clusters of each `wanted` cluster, and the position of the first dissimilarity
+    /// in their rows that a linkage cannot use, if any.
     fn search(&self, wanted: &[u32]) -> DriverResult<(NearestClusters, Option<usize>)> {
         let each = NearestClusters::of_each(self.clusters);
         if wanted.is_empty() {
@@ -162,7 +163,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         let count = wanted.len();
         let wanted = stream.clone_htod(wanted)?;
         let unusable = stream.clone_htod(&[u64::MAX])?;
-        // SAFETY: `nearest` writes all of both.
+        // SAFETY: `nearest` writes all elements of both arrays.
         let (dissimilarities, slots) = unsafe {
             (
                 stream.alloc::<f64>(count * each)?,
@@ -180,8 +181,8 @@ impl<T: OnDevice> CudaDissimilarities<T> {
             each: each as u32,
             squared: u32::from(self.squared),
         };
-        // SAFETY: the argument is as declared in dissimilarities.cu; what it names has the sizes
-        // that it says, and lives until the stream is synchronized below.
+        // SAFETY: the argument is as declared in dissimilarities.cu; its arrays have the declared
+        // sizes and live until the stream is synchronized below.
         unsafe {
             stream
                 .launch_builder(&self.kernels.nearest)
@@ -221,7 +222,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         condensed::check::<T>(&row.iter().map(dissimilarity).collect::<Vec<f64>>(), slot)
     }
 
-    /// Merges clusters in place, and moves the dissimilarities of live clusters to the front.
+    /// Merges clusters in place, and moves the dissimilarities of active clusters to the front.
     fn contract_in_place(
         &mut self,
         contraction: &Contraction,
@@ -268,8 +269,8 @@ impl<T: OnDevice> CudaDissimilarities<T> {
             last: batch.end as u32,
         };
         let chunks = (self.clusters as u32).div_ceil(THREADS);
-        // SAFETY: arguments as declared in dissimilarities.cu; the buffers have the sizes that they
-        // say, and live until `contract_in_place` has synchronized the stream.
+        // SAFETY: arguments as declared in dissimilarities.cu; the buffers have the declared sizes,
+        // and live until `contract_in_place` has synchronized the stream.
         unsafe {
             stream
                 .launch_builder(&self.kernels.open)
@@ -284,7 +285,7 @@ impl<T: OnDevice> CudaDissimilarities<T> {
         Ok(())
     }
 
-    /// Launches the move of some rows of the `live` clusters to where they belong.
+    /// Launches the move of some rows of the `live` clusters to their places at the front.
     fn gather(
         &mut self,
         buffers: &ContractionBuffers,
@@ -303,7 +304,8 @@ impl<T: OnDevice> CudaDissimilarities<T> {
             first: rows.start as u32,
         };
         let range = row_start(live, rows.start)..row_start(live, rows.end);
-        // SAFETY: as in `merge`; the buffer holds the rows, also as what may be half as large.
+        // SAFETY: as in `merge`; the buffer has room for the rows, whose stored type may be half as
+        // large.
         unsafe {
             stream
                 .launch_builder(&self.kernels.gather)
@@ -321,20 +323,21 @@ struct ContractionBuffers {
     steps: CudaSlice<Step>,
     sizes: CudaSlice<f64>,
     live: CudaSlice<u32>,
-    /// By slot, the last step that it took part in.
+    /// By slot, the last step in which its cluster took part.
     step_of: CudaSlice<u32>,
 }
 
 impl ContractionBuffers {
-    /// The vectors of the contraction and of the plan must outlive the copies, which end with the
-    /// stream's next synchronization.
+    /// Copies a contraction and its plan to the device. Their vectors must outlive the copies,
+    /// which end with the stream's next synchronization.
     fn new(
         stream: &Arc<CudaStream>,
         clusters: usize,
         contraction: &Contraction,
         plan: &Plan,
     ) -> DriverResult<Self> {
-        // There may be no step. SAFETY: what is read of it is written first.
+        // There may be no step, but an allocation needs a length. SAFETY: elements are written
+        // before they are read.
         let mut steps = unsafe { stream.alloc::<Step>(plan.steps.len().max(1))? };
         stream.memcpy_htod(&plan.steps, &mut steps)?;
         Ok(Self {
@@ -371,7 +374,7 @@ impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
         let stream = &self.stream;
         let look_up = || -> DriverResult<Vec<f64>> {
             let positions = stream.clone_htod(&positions)?;
-            // SAFETY: `entries` writes all of it.
+            // SAFETY: `entries` writes all elements.
             let found = unsafe { stream.alloc::<f64>(pairs.len())? };
             // SAFETY: arguments as declared in dissimilarities.cu, which live until the stream is
             // synchronized below; all positions are below the number of pairs.
@@ -401,7 +404,7 @@ impl<T: OnDevice> Dissimilarities for CudaDissimilarities<T> {
         let plan = Plan::new(contraction);
         let done = self.contract_in_place(contraction, &plan, monitor);
         if done.is_err() {
-            // Launches that are under way must not outlive the memory that they work on.
+            // Launches in progress must not outlive the memory that they use.
             let _ = self.stream.synchronize();
         }
         done?;

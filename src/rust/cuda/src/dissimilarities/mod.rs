@@ -1,8 +1,8 @@
-//! Linkage in rounds with the dissimilarities of all clusters on a CUDA device;
-//! kernels/dissimilarities.cu has the kernels.
+//! Linkage by reciprocal nearest neighbours, with the dissimilarities of all clusters on a CUDA
+//! device; the kernels are in kernels/dissimilarities.cu.
 //!
-//! One piece of memory holds the dissimilarities: merges change it in place, and then the
-//! dissimilarities of the live clusters move to its front.
+//! One array holds the dissimilarities. Merges change it in place; then the dissimilarities of the
+//! active clusters move to its front.
 
 #[cfg(test)]
 mod decisions;

@@ -11,7 +11,7 @@ pub struct Plan {
     pub steps: Vec<Step>,
     /// The steps, divided into batches: steps of one batch have no slot in common.
     pub batches: Vec<Range<usize>>,
-    /// The slots that are left.
+    /// The slots of the remaining clusters.
     pub live: Vec<u32>,
 }
 
@@ -21,7 +21,7 @@ impl Plan {
         let mut batches = Vec::new();
         let mut steps = Vec::with_capacity(contraction.fusions.len());
         let mut first = 0;
-        // By slot: the last step that it had part in.
+        // By slot, the last step in which its cluster took part.
         let mut last = vec![NONE; n];
         let mut is_gone = vec![false; n];
         for (at, fusion) in contraction.fusions.iter().enumerate() {

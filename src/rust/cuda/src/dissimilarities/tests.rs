@@ -1,4 +1,4 @@
-//! What is planned for the device against the CPU, and the device's chain.
+//! Compares a model of the device's plan with the CPU, and tests the device's chain.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::testing::Random;
 use gmhclust_core::Cpu;
 
-/// What the kernels do, one thing after the other, of a square matrix stored as `T`.
+/// A sequential model of the kernels, with a square matrix stored as `T`.
 struct Model<T> {
     values: Vec<Vec<T>>,
     squared: bool,
@@ -162,7 +162,7 @@ fn plans_contract_as_the_cpu_does<T: Stored>(precision: StoredPrecision) {
         };
         let mut cpu = CpuDissimilarities::<T>::given(&given, n, squared);
         let mut sizes: Vec<f64> = (0..n).map(|_| 1.0 + random.below(5) as f64).collect();
-        // The second time, nothing is squared any more.
+        // The second time, no value is squared any more.
         for time in 0..2 {
             let fusions = fuse(&mut random, &sizes);
             let contraction = Contraction {

@@ -1,5 +1,5 @@
-//! The distances of distances.cu, held against the CPU's bit for bit, without a GPU: the code of
-//! the kernel runs on the CPU, as kernels/host has it.
+//! Compares the distances of distances.cu with the CPU's bit for bit, without a GPU: kernels/host
+//! compiles the kernel for the CPU.
 
 use std::sync::OnceLock;
 
@@ -20,8 +20,8 @@ unsafe fn function<F>(name: &str) -> Symbol<'static, F> {
     unsafe { host::function(library, name) }
 }
 
-/// Metrics, the number of their form in host/distances.cpp without missing values and with them,
-/// and its parameter.
+/// Each metric with the number of its form in host/distances.cpp, without and with missing values,
+/// and the form's parameter.
 fn forms() -> Vec<(Metric, u32, Option<u32>, u32)> {
     let canberra = [ZeroOverZero::Omitted, ZeroOverZero::Zero, ZeroOverZero::One];
     let canberra =
@@ -64,7 +64,7 @@ fn every_form_has_the_bits_of_the_cpu() {
             };
             for (i, j) in (0..rows).flat_map(|i| (0..i).map(move |j| (i, j))) {
                 let (a, b) = (points.row(i), points.row(j));
-                // SAFETY: both have so many columns.
+                // SAFETY: both have `columns` values.
                 let found =
                     unsafe { distance(form, a.as_ptr(), b.as_ptr(), columns as u32, parameter) };
                 let expected = points.distance(i, j);
@@ -83,7 +83,7 @@ fn canberra_s_own_division_rounds_as_the_processor_s() {
     // SAFETY: declared so.
     let quotient = unsafe { function::<Function>("host_quotient") };
     let mut random = Random::of(15);
-    // Magnitudes from 2^-500 to 2^500, where nothing overflows or underflows on the way.
+    // Magnitudes from 2^-500 to 2^500, for which no intermediate result overflows or underflows.
     let mut magnitude = |most: usize| {
         (1.0 + random.uniform()) * 2f64.powi(random.below(most) as i32 - most as i32 / 2)
     };
@@ -92,7 +92,7 @@ fn canberra_s_own_division_rounds_as_the_processor_s() {
         let near = x * (1.0 + (magnitude(2) - 1.0) * 1e-15);
         for (a, b) in [(x, y), (x, -y), (x, near), (x, x), (x, 3.0 * x), (x, 0.0)] {
             let (difference, magnitude) = (a - b, a.abs() + b.abs());
-            // The approximate inverse of a GPU is off by an ulp of its upper half, at most.
+            // A GPU's approximate inverse is off by at most one ulp of its upper half.
             for off in [-1, 0, 1] {
                 // SAFETY: plain numbers.
                 let found = unsafe { quotient(difference, magnitude, off) };
@@ -147,7 +147,7 @@ fn tiles_hold_all_pairs_and_only_those() {
                 parameter: 0,
             };
             let tiles = (part.len() as u32).div_ceil(COLUMNS as u32);
-            // SAFETY: points and distances are as many as the piece says.
+            // SAFETY: the arrays of points and distances have the sizes of the piece.
             unsafe { euclidean(&piece, piece.rows.div_ceil(ROWS), tiles) };
             for j in 0..wanted.columns() {
                 let column = wanted.column(j);

@@ -1,5 +1,5 @@
-//! What kmeans.cu decides, held against the CPU's code bit for bit, without a GPU: the kernels run
-//! on the CPU, as kernels/host has it.
+//! Compares the arithmetic of kmeans.cu with the CPU's code bit for bit, without a GPU:
+//! kernels/host compiles the kernels for the CPU.
 
 use std::sync::OnceLock;
 
@@ -29,7 +29,7 @@ unsafe fn function<F>(name: &str) -> Symbol<'static, F> {
     unsafe { host::function(library, name) }
 }
 
-/// The centers that the kernels draw, or what is wrong, as on a device.
+/// The centers that the kernels draw, or the error, as on a device.
 fn host_seed(x: &Observations, uniforms: &[f64]) -> Result<Array2<f64>> {
     type Draw = unsafe extern "C" fn(*const Seeding, u32);
     type Weigh = unsafe extern "C" fn(*const Seeding, u32, u32);
@@ -109,7 +109,7 @@ fn host_iterate(
         )
     };
     let ((n, p), k) = (x.dim(), centers.nrows());
-    // The kernel reads four at a time.
+    // The kernel reads four numbers at a time.
     let padded = |numbers: &[u32]| -> Vec<[u32; 4]> {
         let number = |i: usize| numbers.get(i).copied().unwrap_or(NONE);
         let four = |i: usize| [0, 1, 2, 3].map(|j| number(4 * i + j));

@@ -1,4 +1,4 @@
-//! Drawing the centers to start from, on one device.
+//! Draws the initial centers, on one device.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use gmhclust_core::kmeans::seed::{self, CHUNK};
 use gmhclust_core::matrix::{self, STANDARD_LAYOUT};
 use gmhclust_core::monitor::Monitor;
 
-/// Centers that are drawn between two looks at the monitor: a fraction of a second. With more, an
-/// interrupt would have to wait.
+/// Number of centers that are drawn between two checks of the monitor, in a fraction of a second.
+/// If larger, an interrupt is answered late.
 const DRAWN_AT_A_TIME: usize = 64;
 
 arguments! {
@@ -65,7 +65,7 @@ impl DeviceObservations<'_> {
         Ok(centers)
     }
 
-    /// The kernels' argument for draws, of which the first takes the uniform number `first`.
+    /// The kernels' argument for draws; the first draw uses the uniform number `first`.
     fn seeding(&self, memory: &SeedingMemory, first: f64) -> Seeding {
         Seeding {
             x: self.at(&self.values),
@@ -85,7 +85,7 @@ impl DeviceObservations<'_> {
         }
     }
 
-    /// Launches the draws of some centers; the rows that they are, or [`NONE`].
+    /// Launches the draws of some centers; returns the row of each center, or [`NONE`].
     fn draw_batch(
         &self,
         (draw, weigh): &(CudaFunction, CudaFunction),
@@ -125,8 +125,8 @@ struct SeedingMemory {
 }
 
 impl SeedingMemory {
-    /// For `n` observations in `p` columns. `uniforms` must outlive its copy, which ends with the
-    /// stream's next synchronization.
+    /// Device memory for `n` observations in `p` columns. `uniforms` must outlive its copy, which
+    /// ends with the stream's next synchronization.
     fn new(stream: &Arc<CudaStream>, uniforms: &[f64], n: usize, p: usize) -> DriverResult<Self> {
         let k = uniforms.len();
         let chunks = n.div_ceil(CHUNK);
@@ -181,7 +181,7 @@ mod tests {
             uniforms[k / 2] = [0.0, 1.0][round % 2];
             let observations = DeviceObservations::new(&device, &x).unwrap();
             let drawn = observations.draw(&uniforms, &monitor);
-            // Grids may have too few distinct rows: an error, too.
+            // Grids may have too few distinct rows: then both return an error.
             assert_eq!(
                 drawn,
                 seed::seed(&x, &uniforms, &monitor),

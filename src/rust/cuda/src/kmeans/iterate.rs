@@ -1,4 +1,4 @@
-//! Lloyd's iterations, divided over devices.
+//! Lloyd's iterations, divided among devices.
 
 use std::ops::Range;
 
@@ -16,12 +16,12 @@ use gmhclust_core::matrix::{RowSlices, STANDARD_LAYOUT};
 use gmhclust_core::memory;
 use gmhclust_core::monitor::Monitor;
 
-/// Pairs of coordinates of a launch: a fraction of a second. With more, an interrupt would have to
-/// wait.
+/// Number of pairs of coordinates of a launch, which takes a fraction of a second. If larger, an
+/// interrupt is answered late.
 const BATCH_COORDINATES: usize = 1 << 40;
 
-/// Numbers of clusters that the host prepares for a device at a time: 4 MB. Another number changes
-/// neither results nor, much, the time.
+/// Count of cluster numbers (4 MB) that the host prepares for a device at a time. Only the time
+/// depends on it, and only slightly.
 const SENT_AT_A_TIME: usize = 1 << 20;
 
 arguments! {
@@ -40,7 +40,7 @@ arguments! {
     }
 }
 
-/// Assigns and updates until nothing changes.
+/// Assigns observations and updates centers until no assignment changes.
 pub fn iterate(
     observations: Vec<DeviceObservations>,
     centers: Array2<f64>,
@@ -63,8 +63,8 @@ pub fn iterate(
 /// The state between two iterations.
 struct Partition<'a> {
     workers: Vec<DeviceShare<'a>>,
-    /// By observation: the number of its cluster. If there are several devices, this and the
-    /// centers are here what they are there; one device passes nothing on before the end.
+    /// By observation, the number of its cluster. With several devices, this field and `centers`
+    /// equal the devices' copies; with one device, they are filled at the end.
     cluster: Vec<u32>,
     centers: Array2<f64>,
 }
@@ -88,7 +88,7 @@ impl<'a> Partition<'a> {
         })
     }
 
-    /// Assigns the observations; whether one has another cluster than before.
+    /// Assigns the observations; returns whether any assignment has changed.
     fn assign(&mut self, monitor: &Monitor) -> Result<bool> {
         let (n, devices) = (self.cluster.len(), self.workers.len());
         let own = split(&mut self.cluster, shares(n, devices));
@@ -137,7 +137,7 @@ impl<'a> Partition<'a> {
     }
 }
 
-/// The parts of some values, which follow one another.
+/// Splits values into consecutive parts.
 fn split<T>(
     mut values: &mut [T],
     parts: impl ExactSizeIterator<Item = Range<usize>>,
@@ -150,8 +150,9 @@ fn split<T>(
     Vec::from_iter(parts.map(part)).into_iter()
 }
 
-/// Numbers of clusters as the kernel `update` counts them that moves the centers from `first` on.
-/// The number of a center before `first` becomes that of no center, for there are fewer than 2³¹.
+/// Cluster numbers relative to `first`, for the kernel `update` that moves the centers from `first`
+/// on. A center before `first` gets a number that no center has, since there are fewer than 2³¹
+/// centers.
 pub fn relative(clusters: &[u32], first: usize) -> impl Iterator<Item = u32> + '_ {
     let first = first as u32;
     let among_these = move |&cluster: &u32| cluster.wrapping_sub(first);
@@ -161,23 +162,23 @@ pub fn relative(clusters: &[u32], first: usize) -> impl Iterator<Item = u32> + '
 /// A device, and its share of the work.
 struct DeviceShare<'a> {
     observations: DeviceObservations<'a>,
-    /// The observations that it assigns.
+    /// The observations that this device assigns.
     rows: Range<usize>,
-    /// The centers that it moves.
+    /// The centers that this device moves.
     moved: Range<usize>,
     assign: CudaFunction,
     update: CudaFunction,
     /// All centers.
     centers: CudaSlice<f64>,
-    /// Of the members of the centers that it moves.
+    /// The sums over the members of the centers that this device moves.
     sums: CudaSlice<f64>,
-    /// By observation, of those that it assigns, the number of the cluster; padded as the kernel
-    /// `update` reads them.
+    /// The cluster number of each observation that this device assigns; padded for the reads of the
+    /// kernel `update`.
     cluster: CudaSlice<u32>,
-    /// The same of all observations, [`relative`] to the centers that it moves; none where it does
-    /// all of the work.
+    /// The cluster numbers of all observations, [`relative`] to the centers that this device moves;
+    /// `None` if it does all of the work.
     relative: Option<CudaSlice<u32>>,
-    /// Whether an observation has another cluster than before.
+    /// Whether any assignment has changed.
     changed: CudaSlice<u32>,
 }
 
@@ -242,7 +243,7 @@ impl<'a> DeviceShare<'a> {
         }
     }
 
-    /// Assigns its observations; whether one has another cluster than before.
+    /// Assigns the device's observations; returns whether any assignment has changed.
     fn assign(&mut self, monitor: &Monitor) -> Result<bool> {
         let stream = self.observations.stream.clone();
         let zeroed = stream.memset_zeros(&mut self.changed);
@@ -259,8 +260,8 @@ impl<'a> DeviceShare<'a> {
                 ..lloyd
             };
             let blocks = ((last - first) as u32).div_ceil(ROWS);
-            // SAFETY: arguments as declared in kmeans.cu; all arrays have the sizes that `lloyd`
-            // says, and live until the stream is synchronized here.
+            // SAFETY: arguments as declared in kmeans.cu; all arrays have the sizes given by
+            // `lloyd`, and live until the stream is synchronized here.
             let launched = unsafe {
                 let mut launch = stream.launch_builder(&self.assign);
                 launch.arg(&part).launch(config(blocks, THREADS))
@@ -275,7 +276,7 @@ impl<'a> DeviceShare<'a> {
         Ok(changed != [0])
     }
 
-    /// Moves its centers. To the kernel they are the only ones.
+    /// Moves the device's centers. The kernel sees only these centers.
     fn update(&mut self) -> Result<()> {
         if self.moved.is_empty() {
             return Ok(());
@@ -290,8 +291,8 @@ impl<'a> DeviceShare<'a> {
             ..all
         };
         let mut launch = self.observations.stream.launch_builder(&self.update);
-        // SAFETY: as in `assign`; these arrays live as long as this worker, whose later work on
-        // them is on the same stream.
+        // SAFETY: as in `assign`; these arrays live as long as `self`, whose later work on them is
+        // on the same stream.
         let launched = unsafe { launch.arg(&lloyd).launch(config(lloyd.clusters, THREADS)) };
         launched.map_err(|error| self.observations.error(&error))?;
         Ok(())
@@ -306,7 +307,7 @@ impl<'a> DeviceShare<'a> {
         received.map_err(|error| self.observations.error(&error))
     }
 
-    /// Receives the numbers of all observations' clusters, for `update`.
+    /// Copies the cluster numbers of all observations to the device, for `update`.
     fn receive_clusters(&mut self, clusters: &[u32]) -> Result<()> {
         let Some(relative_here) = &mut self.relative else {
             return Ok(());
@@ -327,7 +328,7 @@ impl<'a> DeviceShare<'a> {
         Ok(())
     }
 
-    /// Copies the numbers of its observations' clusters to the host.
+    /// Copies the cluster numbers of the device's observations to the host.
     fn fetch_clusters(&self, here: &mut [u32]) -> Result<()> {
         if self.rows.is_empty() {
             return Ok(());
@@ -336,7 +337,7 @@ impl<'a> DeviceShare<'a> {
         self.observations.fetch(&there, here)
     }
 
-    /// Copies the centers that it moves to the host.
+    /// Copies the device's centers to the host.
     fn fetch_centers(&self, here: &mut [f64]) -> Result<()> {
         if self.moved.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Work divided over devices.
+//! Divides work among devices.
 
 use std::ops::Range;
 use std::thread;
@@ -6,7 +6,7 @@ use std::thread;
 use gmhclust_core::error::Result;
 use gmhclust_core::tasks::join;
 
-/// Does some work with each item, of which each is for one device, in a thread of its own.
+/// Does some work with each item, each in its own thread. An item is the share of one device.
 ///
 /// # Errors
 /// The first error in the order of the items.
@@ -25,7 +25,8 @@ pub fn on_each<T: Send, R: Send>(
     })
 }
 
-/// The numbers below `count` in `shares` ranges of about one length, in increasing order.
+/// Divides the numbers below `count` into `shares` ranges of about equal length, in increasing
+/// order.
 pub fn shares(count: usize, shares: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
     (0..shares).map(move |share| share * count / shares..(share + 1) * count / shares)
 }

@@ -13,20 +13,20 @@ use crate::device::DriverResult;
 
 /// A buffer of the device for one chunk at a time.
 pub struct ChunkBuffer {
-    /// Coordinates, then scalars, each for all of the chunk; or row after row.
+    /// The rows of the chunk: value by value (coordinates, then scalars), or row by row.
     pub values: CudaSlice<f32>,
-    /// The chunk was copied.
+    /// Recorded when the chunk was copied.
     pub copied: CudaEvent,
-    /// The chunk was swept, and the buffer is free.
+    /// Recorded when the chunk was swept, so that the buffer is free.
     pub swept: CudaEvent,
 }
 
 impl ChunkBuffer {
-    /// For `len` values, which `stream` sweeps.
+    /// A buffer for `len` values, which kernels on `stream` sweep.
     pub fn new(stream: &Arc<CudaStream>, len: usize) -> DriverResult<Self> {
         let context = stream.context();
         Ok(Self {
-            // SAFETY: a sweep reads only what was copied there.
+            // SAFETY: a sweep reads only values that were copied to the buffer.
             values: unsafe { stream.alloc(len) }?,
             copied: context.new_event(None)?,
             swept: context.new_event(None)?,
@@ -34,21 +34,21 @@ impl ChunkBuffer {
     }
 }
 
-/// Copies rows to the device, on a stream of its own.
+/// Copies rows to the device, on its own stream.
 pub struct Copier {
     stream: Arc<CudaStream>,
     scatter: CudaFunction,
     rows: Arc<Rows>,
-    /// Rows on the device, row after row as the host has them, before they are scattered.
+    /// Rows on the device, row by row as on the host, before they are scattered.
     piece: CudaSlice<f32>,
-    /// Their places in the piece: 0, 1, …
+    /// The indices of the rows in the piece: 0, 1, …
     places: CudaSlice<u32>,
 }
 
 impl Copier {
-    /// Copies as many rows at a time as there are `places`, which are the numbers from 0. It
-    /// allocates on `stream`, which the caller must synchronize before the first copy and before
-    /// `places` go.
+    /// A copier of `places.len()` rows at a time; `places` must be the numbers from 0. Allocates on
+    /// `stream`, which the caller must synchronize before the first copy and before dropping
+    /// `places`.
     pub fn new(
         stream: &Arc<CudaStream>,
         scatter: &CudaFunction,
@@ -59,13 +59,13 @@ impl Copier {
             stream: stream.context().new_stream()?,
             scatter: scatter.clone(),
             rows: rows.clone(),
-            // SAFETY: the kernel reads only what was copied there.
+            // SAFETY: the kernel reads only values that were copied to the piece.
             piece: unsafe { stream.alloc(places.len() * rows.row_len()) }?,
             places: stream.clone_htod(places)?,
         })
     }
 
-    /// Copies the rows of some positions to a buffer, and records that there.
+    /// Copies the rows of some positions to a buffer, and records the buffer's event `copied`.
     pub fn copy(&mut self, positions: Range<usize>, buffer: &ChunkBuffer) -> DriverResult<()> {
         let address = buffer.values.device_ptr(&self.stream).0;
         let at_a_time = self.places.len();
@@ -74,8 +74,8 @@ impl Copier {
             let before = first - positions.start;
             if self.rows.row_major() {
                 self.stream.context().bind_to_thread()?;
-                // SAFETY: the buffer has room for these rows from here on, and the host's rows live
-                // as long as this does.
+                // SAFETY: the buffer has room for these rows from this address on, and the host's
+                // rows live as long as `self`.
                 unsafe {
                     let to = address + (4 * before * self.rows.row_len()) as u64;
                     let rows = self.rows.between(some);
@@ -88,7 +88,8 @@ impl Copier {
         buffer.copied.record(&self.stream)
     }
 
-    /// Copies some rows value after value to an address, with values of a row `stride` apart.
+    /// Copies some rows value by value to an address; consecutive values of a row are `stride`
+    /// apart.
     fn scatter_piece(
         &mut self,
         positions: Range<usize>,
@@ -100,7 +101,7 @@ impl Copier {
         self.stream
             .memcpy_htod(self.rows.between(positions), &mut self.piece)?;
         // SAFETY: arguments as declared in neighbours.cu; the buffer has room for these rows from
-        // here on. The piece is overwritten in this same stream, after it was read.
+        // this address on. The piece is overwritten on the same stream, after it was read.
         unsafe {
             self.stream
                 .launch_builder(&self.scatter)
@@ -119,7 +120,7 @@ impl Copier {
 impl Drop for Copier {
     /// Buffers must outlive the copies into them.
     fn drop(&mut self) {
-        // A device that failed has nothing under way.
+        // A device that failed has nothing in progress.
         let _ = self.stream.synchronize();
     }
 }

@@ -1,18 +1,18 @@
-//! Coordinates in half precision, as kernels/products.cu reads them: two to a 32-bit value.
+//! Coordinates in half precision, as kernels/products.cu reads them: two in each 32-bit value.
 
 use gmhclust_core::neighbours::single::{half_bits, RowFrame, Scalars};
 
-/// Coordinates that a tensor core multiplies at a time; rows are padded to a multiple. As in
-/// products_launch.cuh.
+/// Number of coordinates that a tensor core multiplies at a time; rows are padded to a multiple of
+/// it. As in products_launch.cuh.
 pub const STEP: usize = 16;
 
-/// Values of a row's packed coordinates.
+/// Number of values of a row's packed coordinates.
 pub fn packed_len(frame: &RowFrame) -> usize {
     frame.columns().next_multiple_of(STEP) / 2
 }
 
-/// Writes the packed coordinates of a row's view. Halves are finite, and so is the single that a
-/// pair of them makes: no copy changes its bits.
+/// Writes the packed coordinates of a row's view. Halves are finite, and so is the single with the
+/// bits of two halves, so that copies keep its bits.
 pub fn write(frame: &RowFrame, row: &[f64], size: f64, view: &mut [f32]) -> Scalars {
     let mut before = 0;
     frame.write(row, size, |k, value| {

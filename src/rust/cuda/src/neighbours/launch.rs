@@ -13,11 +13,12 @@ use super::sweep::Sweep;
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 
-/// Threads of a block of most kernels, and of `narrow`. As in neighbours_launch.cuh.
+/// Number of threads of a block, of most kernels and of `narrow`. As in neighbours_launch.cuh.
 const THREADS: u32 = 256;
 const NARROW_THREADS: u32 = 128;
 
-/// Most rows of blocks of `pack`, each of which goes through several queries: CUDA allows 65,535.
+/// Largest number of rows of blocks of the kernel `pack`; each row processes several queries. CUDA
+/// allows 65,535.
 const MOST_PACK_ROWS: u32 = 32_768;
 
 /// The kernels of a search.
@@ -26,7 +27,7 @@ pub struct SearchKernels {
     pub scatter: CudaFunction,
     gather: CudaFunction,
     collect: CudaFunction,
-    /// Collects in half precision.
+    /// The kernel that collects in half precision.
     collect_halves: Option<Collect>,
     narrow: CudaFunction,
     pack: CudaFunction,
@@ -53,14 +54,13 @@ impl SearchKernels {
         })
     }
 
-    /// Collects the candidates among the references of a sweep, and narrows them down to those that
-    /// are kept.
+    /// Collects the candidates among the references of a sweep, and keeps the nearest of them.
     ///
     /// # Safety
-    /// All arrays must have the sizes that `sweep` says, on the stream's device, until the stream
-    /// is synchronized.
+    /// All arrays must have the sizes given by `sweep`, on the stream's device, until the stream is
+    /// synchronized.
     pub unsafe fn collect(&self, stream: &Arc<CudaStream>, sweep: &Sweep) -> DriverResult<()> {
-        // SAFETY: arguments as declared in neighbours.cu; the caller promises the rest.
+        // SAFETY: arguments as declared in neighbours.cu; the caller guarantees the rest.
         unsafe {
             if let Some(collect) = &self.collect_halves {
                 collect.launch(stream, sweep)?;
@@ -85,7 +85,7 @@ impl SearchKernels {
         Ok(())
     }
 
-    /// Copies the candidates that are kept to `packed`, without gaps.
+    /// Copies the kept candidates to `packed`, without gaps.
     ///
     /// # Safety
     /// As [`SearchKernels::collect`]; `packed` has room for `sweep.capacity` keys of each query.
@@ -95,7 +95,7 @@ impl SearchKernels {
         sweep: &Sweep,
         packed: &CudaSlice<u64>,
     ) -> DriverResult<()> {
-        // SAFETY: arguments as declared in neighbours.cu; the caller promises the rest.
+        // SAFETY: arguments as declared in neighbours.cu; the caller guarantees the rest.
         unsafe {
             stream
                 .launch_builder(&self.pack)
@@ -110,8 +110,8 @@ impl SearchKernels {
         Ok(())
     }
 
-    /// Copies rows of `row_len` values at some positions of a chunk to `coordinates`, where values
-    /// of a row lie `stride` apart and rows `step`.
+    /// Copies rows of `row_len` values at some positions of a chunk to `coordinates`, where
+    /// consecutive values of a row are `stride` apart, and consecutive rows `step` apart.
     ///
     /// # Safety
     /// The positions, on the device, are the chunk's; `coordinates` has room for the rows.
@@ -125,7 +125,7 @@ impl SearchKernels {
         (stride, step): (u64, u64),
     ) -> DriverResult<()> {
         let count = positions.len() as u32;
-        // SAFETY: arguments as declared in neighbours.cu; the caller promises the rest.
+        // SAFETY: arguments as declared in neighbours.cu; the caller guarantees the rest.
         unsafe {
             stream
                 .launch_builder(&self.gather)

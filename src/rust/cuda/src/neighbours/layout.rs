@@ -1,36 +1,38 @@
-//! Rows, keys and tiles as the host and kernels/neighbours.cu both read them.
+//! The formats of rows, keys and tiles that the host and kernels/neighbours.cu share.
 //!
 //! A row is the view of a point: its coordinates, then [`SCALARS`] scalars. A key is a candidate:
-//! the bits of its lower bound above those of its position, so that keys compare as bounds do.
+//! the bits of its lower bound, then the bits of its position, so that keys compare as bounds do.
 
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
 use gmhclust_core::neighbours::Except;
 
 use super::halves;
 
-/// Queries, and references, that a thread block compares at a time. As in neighbours_launch.cuh.
+/// Number of queries, and of references, that a thread block compares at a time. As in
+/// neighbours_launch.cuh.
 pub const TILE: usize = 128;
 
-/// Most candidates of a query that are collected at a time: the shared memory of the kernel
-/// `narrow` holds no more. As in neighbours_launch.cuh.
+/// Largest number of candidates of a query that are collected at a time: the shared memory of the
+/// kernel `narrow` has no room for more. As in neighbours_launch.cuh.
 pub const MOST_ROOM: usize = 4096;
 
-/// Threads of a warp. As in base.cuh.
+/// Number of threads of a warp. As in base.cuh.
 pub const WARP: u32 = 32;
 
-/// Scalars of a row, behind its coordinates. As in sweep.cuh.
+/// Number of scalars of a row, after its coordinates. As in sweep.cuh.
 pub const SCALARS: usize = 4;
 
 /// The group of queries that exclude no reference.
 pub const NO_GROUP: u32 = u32::MAX;
 
-/// Candidates that are collected of a query before they are narrowed down to `capacity`.
+/// Number of candidates that are collected for a query before the nearest `capacity` of them are
+/// kept.
 pub fn room(capacity: usize) -> usize {
     (8 * capacity).next_power_of_two().clamp(TILE, MOST_ROOM)
 }
 
-/// Values of a row's coordinates: one for each coordinate in single precision, one for two
-/// coordinates in half precision.
+/// Number of values of a row's coordinates: one for each coordinate in single precision, one for
+/// two coordinates in half precision.
 pub fn coordinate_values(frame: &RowFrame) -> usize {
     match frame.precision() {
         ViewPrecision::Single => frame.columns(),
@@ -38,12 +40,12 @@ pub fn coordinate_values(frame: &RowFrame) -> usize {
     }
 }
 
-/// Values of a row.
+/// Number of values of a row.
 pub fn row_len(frame: &RowFrame) -> usize {
     coordinate_values(frame) + SCALARS
 }
 
-/// The least key above all those with a bound of at most `limit`.
+/// The smallest key that is above all keys with a bound of at most `limit`.
 pub fn first_beyond(limit: f32) -> u64 {
     (u64::from(limit.to_bits()) + 1) << 32
 }

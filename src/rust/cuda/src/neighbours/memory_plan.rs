@@ -2,30 +2,31 @@
 
 use super::layout::TILE;
 
-/// Most bytes that are copied at a time: as many again are reserved on the device for the copy. A
-/// larger piece leaves less for queries, a smaller one makes more launches of the kernel `scatter`.
+/// Largest number of bytes that are copied at a time; the same number is reserved on the device for
+/// the copy. A larger piece leaves less memory for queries, a smaller one takes more launches of
+/// the kernel `scatter`.
 const PIECE_BYTES: usize = 1 << 24;
 
-/// Most bytes of a chunk. A chunk takes a fraction of a second to copy, so that the search can be
-/// interrupted between two.
+/// Largest number of bytes of a chunk. A chunk takes a fraction of a second to copy, and the search
+/// can be interrupted between two chunks. If larger, an interrupt is answered late.
 const CHUNK_BYTES: usize = 1 << 30;
 
-/// How a device's memory is divided.
+/// The division of a device's memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct MemoryPlan {
-    /// Most references of a chunk; all of them where they fit.
+    /// Largest number of references of a chunk; all references if they fit.
     pub chunk: usize,
-    /// Rows that are copied at a time.
+    /// Number of rows that are copied at a time.
     pub piece: usize,
-    /// Bytes that remain for queries.
+    /// Number of bytes that remain for queries.
     pub left: usize,
 }
 
 impl MemoryPlan {
-    /// For references of `bytes` bytes each; `None` where `memory` does not suffice.
+    /// The division for references of `bytes` bytes each; `None` if `memory` is too small.
     pub fn new(references: usize, bytes: usize, memory: usize) -> Option<Self> {
         let piece = (PIECE_BYTES.min(memory / 16) / bytes).clamp(1, references.max(1));
-        // The rows of a piece with their places, and the references' groups.
+        // The rows of a piece with their indices, and the references' groups.
         let others = piece * (bytes + 4) + 4 * references;
         let plan = |chunk: usize, buffers: usize| {
             let left = memory.checked_sub(others + buffers * chunk * bytes)?;

@@ -1,5 +1,5 @@
-//! NeighbourLists references on CUDA devices: devices sweep in half or single precision, and the
-//! CPU decides in double precision. kernels/neighbours.cu holds the single-precision sweep,
+//! Searches for nearest references on CUDA devices: devices sweep in half or single precision, and
+//! the CPU decides in double precision. kernels/neighbours.cu holds the single-precision sweep,
 //! kernels/products.cu the half-precision one.
 //!
 //! Each module imports only from those above it:

@@ -13,8 +13,8 @@ use super::halves;
 use super::layout::{coordinate_values, row_len};
 use super::rows::Rows;
 
-/// Where each point is on the devices. References come first, in a random order: so each part of
-/// them is a sample of all.
+/// The position of each point on the devices. References come first, in a random order, so that
+/// each part of the references is a sample of all.
 #[derive(Default)]
 pub struct Positions {
     /// By position.
@@ -30,10 +30,11 @@ pub struct Positions {
 }
 
 impl Positions {
-    /// The references in a random order, then `others`; and the rows of them all.
+    /// Assigns positions: the references in a random order, then `others`. Also returns the rows of
+    /// all points.
     ///
     /// # Errors
-    /// `Error::Memory` when the host has too little for the rows.
+    /// `Error::Memory` if the host has too little memory for the rows.
     pub fn new(
         frame: &RowFrame,
         host: &CpuNeighbours,
@@ -86,7 +87,7 @@ impl Positions {
     }
 }
 
-/// Permutes by a fixed sequence of random numbers (Marsaglia's xorshift64).
+/// Shuffles with a fixed sequence of random numbers (Marsaglia's xorshift64).
 fn shuffle(indices: &mut [u32]) {
     let mut state = 0x9E37_79B9_7F4A_7C15u64;
     for i in (1..indices.len()).rev() {
@@ -97,8 +98,8 @@ fn shuffle(indices: &mut [u32]) {
     }
 }
 
-/// The rows of some points, row after row, and their scalars once more. The scalars of a cluster
-/// that was merged away are NaN on the devices, so that no query finds it.
+/// The rows of some points, row by row, and a separate copy of their scalars. The scalars of a
+/// cluster that was merged away are NaN on the devices, so that no query finds it.
 fn rows(
     frame: &RowFrame,
     host: &CpuNeighbours,

@@ -1,4 +1,4 @@
-//! Sweeps in half precision, on tensor cores; kernels/products.cu has the kernel.
+//! Sweeps in half precision, on tensor cores; the kernel is in kernels/products.cu.
 
 use std::sync::Arc;
 
@@ -18,18 +18,20 @@ const THREADS: u32 = 256;
 const DEPTH: u32 = 64;
 const STAGES: u32 = 3;
 
-/// Most tiles of references that a block compares one after the other. With fewer, its first copies
-/// cost more; with more, blocks that run at the same time share no copies in the cache.
+/// Largest number of tiles of references that a block compares one after the other. If smaller, a
+/// block's first copies take a larger share of the time; if larger, blocks that run at the same
+/// time do not share copies in the cache.
 const MOST_TILES: u32 = 16;
 
-/// Least blocks for each multiprocessor, where there are enough tiles. With fewer, some
-/// multiprocessors idle at the end.
+/// Smallest number of blocks per multiprocessor, if there are enough tiles. If smaller, some
+/// multiprocessors are idle at the end.
 const BLOCKS: u32 = 8;
 
 /// The oldest compute capability that the kernel is compiled for.
 const OLDEST: (i32, i32) = (8, 0);
 
-/// Bytes of a block's shared memory for coordinates, and an upper bound of those for all else.
+/// Bytes of a block's shared memory for coordinates, and an upper bound on the bytes for everything
+/// else.
 const SHARED_BYTES: u32 = STAGES * (QUERIES + REFERENCES) * DEPTH * 2;
 const OTHER_SHARED_BYTES: u32 = 19_200;
 
@@ -41,7 +43,7 @@ pub struct Collect {
 }
 
 impl Collect {
-    /// For a frame in halves.
+    /// The kernel for a frame in half precision.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
@@ -65,14 +67,14 @@ impl Collect {
     /// Sweeps the references of `sweep`.
     ///
     /// # Safety
-    /// All arrays must have the sizes that `sweep` says, on the stream's device, until the stream
-    /// is synchronized.
+    /// All arrays must have the sizes given by `sweep`, on the stream's device, until the stream is
+    /// synchronized.
     pub unsafe fn launch(&self, stream: &Arc<CudaStream>, sweep: &Sweep) -> DriverResult<()> {
         let down = sweep.query_count.div_ceil(QUERIES);
         let across = (sweep.last - sweep.first).div_ceil(REFERENCES);
         let enough = BLOCKS * self.multiprocessors;
         let tiles = (down * across / enough).clamp(1, MOST_TILES);
-        // SAFETY: arguments as declared in products.cu; the caller promises the rest.
+        // SAFETY: arguments as declared in products.cu; the caller guarantees the rest.
         unsafe {
             stream
                 .launch_builder(&self.kernel)

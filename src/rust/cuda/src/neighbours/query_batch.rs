@@ -13,11 +13,12 @@ use super::sweep::{code, Sweep};
 use super::sweeper::Swept;
 use crate::device::DriverResult;
 
-/// A batch of queries as the device takes them.
+/// A batch of queries in the format of the kernels.
 pub struct QueryBatch {
     pub positions: Vec<u32>,
     groups: Vec<u32>,
-    /// The thresholds, which sums stay below within a query's limit.
+    /// The thresholds of the queries, as linear functions: within a query's limit, sums are below
+    /// its threshold.
     slopes: Vec<f32>,
     bases: Vec<f32>,
     /// The first keys beyond the queries' limits.
@@ -64,11 +65,12 @@ pub struct DeviceBatch {
     slopes: CudaSlice<f32>,
     bases: CudaSlice<f32>,
     floors: CudaSlice<u64>,
-    /// Candidates found of each query, and keys among those collected.
+    /// For each query, the number of candidates found; `kept` is the number of collected candidates
+    /// that are keys already.
     counts: CudaSlice<u32>,
     kept: CudaSlice<u32>,
     pub coordinates: CudaSlice<f32>,
-    /// `room` candidates for each query, and the `capacity` that are kept.
+    /// `room` collected candidates for each query; `packed` has the `capacity` kept ones.
     candidates: CudaSlice<u64>,
     pub packed: CudaSlice<u64>,
     count: usize,
@@ -77,16 +79,15 @@ pub struct DeviceBatch {
 }
 
 impl DeviceBatch {
-    /// Bytes for each query, when `capacity` candidates of it are kept: coordinates as they come
-    /// and as they are swept, candidates as they are collected and as they are kept, and a query's
-    /// scalars.
+    /// Bytes per query, if `capacity` candidates of each are kept: coordinates as received and as
+    /// swept, candidates as collected and as kept, and the query's scalars.
     pub fn bytes_per_query(frame: &RowFrame, capacity: usize) -> usize {
         8 * row_len(frame) + 8 * (room(capacity) + capacity) + 36
     }
 
-    /// For these queries; `groups` are those of the references. Coordinates are yet to be written.
-    /// The host's vectors must outlive the copies, which end with the stream's next
-    /// synchronization.
+    /// Device memory for these queries; `groups` are the groups of the references. The caller has
+    /// to write the coordinates. The host's vectors must outlive the copies, which end with the
+    /// stream's next synchronization.
     pub fn new(
         stream: &Arc<CudaStream>,
         frame: &RowFrame,
@@ -103,7 +104,8 @@ impl DeviceBatch {
         let floors = stream.clone_htod(&queries.floors)?;
         let counts = stream.alloc_zeros::<u32>(count)?;
         let kept = stream.alloc_zeros::<u32>(count)?;
-        // SAFETY: all of the first is written, and no more of the others is read than was written.
+        // SAFETY: all of the first array is written, and only written elements of the others are
+        // read.
         let (coordinates, candidates, packed) = unsafe {
             (
                 stream.alloc::<f32>(count * row_len(frame))?,
@@ -128,8 +130,8 @@ impl DeviceBatch {
         })
     }
 
-    /// The arguments of a sweep for these queries, whose values of a coordinate lie `query_stride`
-    /// and `query_step` apart; yet without references.
+    /// The arguments of a sweep for these queries, without references. Consecutive values of a
+    /// query are `query_stride` apart, and consecutive queries `query_step` apart.
     pub fn sweep(
         &self,
         stream: &Arc<CudaStream>,

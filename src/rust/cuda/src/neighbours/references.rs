@@ -1,5 +1,5 @@
-//! The references on a device: all of them, or, where they do not fit, chunks of them that take
-//! turns. While one chunk is swept, the next is copied to the other of two buffers.
+//! The references on a device: all references, or, if they do not fit, one chunk of them after the
+//! other. While one chunk is swept, the next is copied to the other of two buffers.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,47 +13,47 @@ use super::scatter::scatter;
 use crate::device::{Device, DriverResult};
 use gmhclust_core::error::{Error, Result};
 
-/// Bytes from which on locking the pages of rows that are copied once takes less time than it
-/// saves.
+/// Number of bytes of rows that are copied once from which on page-locking saves more time than it
+/// takes.
 const LOCKED_FROM: usize = 1 << 26;
 
 /// Consecutive references on the device.
 pub struct Chunk {
-    /// Their positions.
+    /// The positions of the references.
     pub range: Range<usize>,
-    /// The address that position 0 would have.
+    /// The device address that position 0 would have.
     pub address: u64,
-    /// Values from one coordinate of a reference to the next.
+    /// Distance between consecutive coordinates of a reference, in values.
     pub stride: usize,
-    /// Values from one reference to the next.
+    /// Distance between consecutive references, in values.
     pub step: usize,
 }
 
 /// The references on a device.
 pub struct References {
     device: Arc<Device>,
-    /// Sweeps run here.
+    /// The stream of the sweeps.
     stream: Arc<CudaStream>,
     scatter: CudaFunction,
     count: usize,
     row_len: usize,
     row_major: bool,
     plan: MemoryPlan,
-    /// One where all references fit, otherwise two.
+    /// One buffer if all references fit, otherwise two.
     buffers: Vec<Arc<ChunkBuffer>>,
     /// `None` once all references are on the device for good.
     copier: Option<Copier>,
-    /// Number of turns whose chunk was copied, and of turns that are over.
+    /// Number of turns whose chunk was copied; `swept` is the number of turns that have ended.
     copied: usize,
     swept: usize,
 }
 
 impl References {
-    /// The first `count` of the rows, in at most `memory` bytes of the device; `scatter` is the
-    /// kernel of that name. `whole` if they have to fit all at a time.
+    /// The first `count` rows as references, in at most `memory` bytes of the device. `scatter` is
+    /// the kernel of this name. `whole` requires that all references fit at the same time.
     ///
     /// # Errors
-    /// `Error::Memory` where `memory` does not suffice; `Error::Device` when the device fails.
+    /// `Error::Memory` if `memory` is too small, `Error::Device` if the device fails.
     pub fn new(
         device: &Arc<Device>,
         stream: &Arc<CudaStream>,
@@ -82,8 +82,8 @@ impl References {
             .map_err(|error| device.error("copying points", &error))
     }
 
-    /// Allocates the buffers and begins to copy: the first chunk, or all references, which are
-    /// there then.
+    /// Allocates the buffers and begins to copy the first chunk. If all references fit, waits until
+    /// they are copied.
     fn open(
         device: &Arc<Device>,
         stream: &Arc<CudaStream>,
@@ -109,19 +109,19 @@ impl References {
             copied: 0,
             swept: 0,
         };
-        // Another stream uses the buffers, too; and the host's numbers must outlive their copy.
+        // Another stream uses the buffers, too, and the host's numbers must outlive their copy.
         stream.synchronize()?;
         references.copy()?;
         if references.chunks() == 1 {
-            // Waits until all references are there.
+            // Dropping the copier waits until all references are copied.
             references.copier = None;
         }
         Ok(references)
     }
 
-    /// The same references for a second stream, where the device holds them all: while one stream
-    /// begins or ends a batch of queries, the other keeps the device busy. Both share the memory
-    /// for queries evenly.
+    /// The same references for a second stream; `None` unless the device holds all references.
+    /// While one stream begins or ends a batch of queries, the other keeps the device busy. Both
+    /// streams share the memory for queries evenly.
     pub fn share(&mut self, stream: &Arc<CudaStream>) -> Option<Self> {
         if self.copier.is_some() {
             return None;
@@ -147,19 +147,20 @@ impl References {
         self.plan.left
     }
 
-    /// All references, where they are one chunk.
+    /// All references, if they are one chunk.
     pub fn whole(&self) -> Option<Chunk> {
         (self.chunks() == 1).then(|| self.chunk(0))
     }
 
-    /// The chunk whose turn it is. Kernels launched from now on wait until it was copied.
+    /// The chunk whose turn it is. Kernels launched after this call wait until the chunk was
+    /// copied.
     pub fn begin_turn(&mut self) -> DriverResult<Chunk> {
         self.stream.wait(&self.buffer(self.swept).copied)?;
         Ok(self.chunk(self.swept))
     }
 
     /// Ends a turn, once all sweeps of the chunk are launched, and begins to copy the next chunk.
-    /// The host waits for a free buffer, so that it is not far ahead of the device.
+    /// The host waits for a free buffer, so that it does not run far ahead of the device.
     pub fn end_turn(&mut self) -> DriverResult<()> {
         if self.chunks() > 1 {
             self.buffer(self.swept).swept.record(&self.stream)?;
@@ -206,8 +207,8 @@ impl References {
         Ok(())
     }
 
-    /// Overwrites the rows at some positions, where the device holds all references value after
-    /// value.
+    /// Overwrites the rows at some positions. Requires that the device holds all references, value
+    /// by value.
     pub fn replace(&mut self, rows: &[f32], positions: &[u32]) -> Result<()> {
         debug_assert!(!self.row_major);
         let values = &self.buffers[0].values;
@@ -227,7 +228,7 @@ impl References {
 impl Drop for References {
     /// Buffers must outlive the sweeps of them.
     fn drop(&mut self) {
-        // A device that failed has nothing under way.
+        // A device that failed has nothing in progress.
         let _ = self.stream.synchronize();
     }
 }

@@ -6,19 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use cudarc::driver::{sys, CudaContext};
 
-/// Rows of all points in the host's memory, by position.
+/// The rows of all points in host memory, by position.
 pub struct Rows {
-    /// Row after row.
+    /// The values, row by row.
     values: Vec<f32>,
     row_len: usize,
-    /// Whether devices store them row after row, too; otherwise value after value.
+    /// Whether devices store the rows row by row, too; otherwise value by value.
     row_major: bool,
     /// The context that has page-locked the values.
     locked: Mutex<Option<Arc<CudaContext>>>,
 }
 
 impl Rows {
-    /// Of `row_len` values each; devices store them row after row if `row_major`.
+    /// Rows of `row_len` values each; devices store them row by row if `row_major`.
     pub fn new(values: Vec<f32>, row_len: usize, row_major: bool) -> Self {
         Self {
             values,
@@ -28,12 +28,12 @@ impl Rows {
         }
     }
 
-    /// Values of a row.
+    /// Number of values of a row.
     pub fn row_len(&self) -> usize {
         self.row_len
     }
 
-    /// Whether devices store them row after row; otherwise value after value.
+    /// Whether devices store the rows row by row; otherwise value by value.
     pub fn row_major(&self) -> bool {
         self.row_major
     }
@@ -63,15 +63,15 @@ impl Rows {
         Cow::Owned(rows)
     }
 
-    /// Locks the pages, so that all devices read them directly. Where the driver refuses that,
-    /// copies take longer.
+    /// Page-locks the rows, so that all devices read them directly. If the driver refuses, copies
+    /// take longer.
     pub fn lock(&self, context: &Arc<CudaContext>) {
         let mut locked = self.locked.lock().unwrap_or_else(PoisonError::into_inner);
         if locked.is_some() || context.bind_to_thread().is_err() {
             return;
         }
         let flags = sys::CU_MEMHOSTREGISTER_PORTABLE;
-        // SAFETY: the values stay where they are, and as they are, until `drop` unlocks them.
+        // SAFETY: the values are neither moved nor changed until `drop` unlocks them.
         let result = unsafe {
             sys::cuMemHostRegister_v2(
                 self.values.as_ptr() as *mut _,
@@ -90,7 +90,7 @@ impl Drop for Rows {
         let locked = self.locked.get_mut();
         if let Some(context) = locked.unwrap_or_else(PoisonError::into_inner) {
             if context.bind_to_thread().is_ok() {
-                // SAFETY: locked above, and no copy is under way: whatever copies holds the rows. A
+                // SAFETY: locked above, and no copy is in progress: every copier holds the rows. A
                 // device that failed has nothing locked.
                 let _ = unsafe { sys::cuMemHostUnregister(self.values.as_ptr() as *mut _) };
             }

@@ -1,5 +1,5 @@
-//! The kernel `scatter`: rows that lie row after row go to positions of a buffer that lies value
-//! after value.
+//! The kernel `scatter`: copies rows that are stored row by row to positions of a buffer that is
+//! stored value by value.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use cudarc::driver::{CudaFunction, CudaStream, LaunchConfig, PushKernelArg};
 use super::layout::WARP;
 use crate::device::DriverResult;
 
-/// Puts rows of the host to positions of the buffer at an address of the device, in which values of
-/// a row lie `stride` apart.
+/// Copies rows of the host to positions of the device buffer at `address`, in which consecutive
+/// values of a row are `stride` apart.
 pub fn scatter(
     stream: &Arc<CudaStream>,
     kernel: &CudaFunction,

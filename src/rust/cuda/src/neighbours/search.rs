@@ -1,11 +1,11 @@
 //! A search for nearest references on CUDA devices.
 //!
-//! Half precision is many times faster than single precision, but its bounds are looser. Where it
+//! Half precision is many times faster than single precision, but its bounds are looser. If it
 //! leaves too many queries open, single precision takes over.
 //!
-//! Every device sweeps all references, in chunks where its memory does not hold them
-//! ([`super::references`]), for batches of the queries, which come from a queue
-//! ([`super::work_queue`]). Where a device fails, the other devices go on.
+//! Every device sweeps all references for some batches of queries, which it takes from a queue
+//! ([`super::work_queue`]). If its memory cannot hold all references, it sweeps them in chunks
+//! ([`super::references`]). If a device fails, the other devices continue.
 
 #[cfg(test)]
 mod tests;
@@ -32,62 +32,64 @@ use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
 use gmhclust_core::neighbours::{BlockSink, NeighbourLists, NeighbourRequest, Neighbours, Space};
 use gmhclust_core::tasks::join;
 
-/// Pairs of coordinates of a batch that a device compares in a fraction of a second, in single and
-/// in half precision. With more, an interrupt would have to wait.
+/// Number of pairs of coordinates of a batch, in single and in half precision; a device compares
+/// them in a fraction of a second. If larger, an interrupt is answered late.
 const BATCH_COORDINATES: usize = 1 << 41;
 const BATCH_COORDINATES_OF_HALVES: usize = 1 << 43;
 
-/// Most queries of a batch.
+/// Largest number of queries of a batch.
 const MOST_QUERIES: usize = 1 << 18;
 
-/// Fewest batches for each device, where there are enough queries: while it sweeps for one, the
-/// host decides about another.
+/// Smallest number of batches for each device, if there are enough queries: while the device sweeps
+/// for one batch, the host decides about another. Only the time depends on it.
 const BATCHES_PER_DEVICE: usize = 4;
 
 /// Makes the sweepers of a device, given its number, a frame, all rows, and the number of
-/// references among these.
+/// references among the rows.
 type Make<'a, S> = dyn Fn(usize, &RowFrame, &Arc<Rows>, usize) -> Result<Vec<S>> + Send + Sync + 'a;
 
 /// A search on devices, and on the host.
 pub struct CudaNeighbours<'a, S = Searcher> {
     make: Box<Make<'a, S>>,
-    /// The numbers of all devices, those that failed included.
+    /// The numbers of all devices, including failed ones.
     devices: Vec<usize>,
     losses: Vec<DeviceLoss>,
-    /// Of the devices that have not failed; none where all failed.
+    /// The sweepers of the devices that have not failed.
     sweepers: Vec<S>,
     /// Sweeps for queries that half precision leaves open.
     second_sweeper: Option<S>,
-    /// The faster precision first and the sharper last; the sweepers use the first.
+    /// The frames, the fastest precision first and the most precise last; the sweepers use the
+    /// first.
     frames: Vec<RowFrame>,
-    /// Points that are no references.
+    /// The points that are not references.
     others: Range<u32>,
-    /// Decides, and answers requests that are too small for a device or need too many candidates.
+    /// The CPU's search: decides, and answers requests that are too small for a device or need too
+    /// many candidates.
     host: CpuNeighbours<'a>,
-    /// Of all points, or of the clusters that are left.
+    /// The positions of all points, or of the remaining clusters.
     positions: Positions,
     /// Indices of clusters that have changed since the devices' last update.
     changed: Vec<u32>,
-    /// Requests with fewer pairs of coordinates are the host's.
+    /// The host answers requests with fewer pairs of coordinates.
     smallest: usize,
     monitor: &'a Monitor,
 }
 
-/// How far a request was answered.
+/// Whether a request was answered completely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Progress {
     Done,
-    /// The rest is answered faster in a sharper precision.
+    /// The rest is answered faster in a higher precision.
     NeedsSharperPrecision,
 }
 
 impl<'a> CudaNeighbours<'a> {
-    /// For the queries and references of `space`; `None` for a metric that is not screened.
-    /// Requests with fewer pairs of coordinates than `smallest` are the CPU's. Uses at most
-    /// `memory` bytes of each device, if that is not `None`. Clusters take one device only.
+    /// A search for the queries and references of `space`; `None` for a metric that is not
+    /// screened. The CPU answers requests with fewer pairs of coordinates than `smallest`. Uses at
+    /// most `memory` bytes of each device, if given. A search among clusters uses one device only.
     ///
     /// # Errors
-    /// `Error::Memory` when a device has too little, `Error::Device` when all fail.
+    /// `Error::Memory` if a device has too little memory, `Error::Device` if all fail.
     pub fn new(
         devices: &[Arc<Device>],
         space: Space<'a>,
@@ -100,7 +102,7 @@ impl<'a> CudaNeighbours<'a> {
         let halves = devices.iter().all(halves);
         let (devices, whole) = match space {
             Space::Points { .. } => (devices.to_vec(), false),
-            // Requests are small, and every device would have to learn of every merge.
+            // Requests are small, and every merge would have to be sent to every device.
             Space::Clusters(_) => (devices[..1].to_vec(), true),
         };
         let numbers = devices.iter().map(|device| device.index()).collect();
@@ -119,8 +121,8 @@ impl<'a> CudaNeighbours<'a> {
 }
 
 impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
-    /// As [`CudaNeighbours::new`], on devices of these numbers, with sweepers that `make` makes;
-    /// `halves` if they can sweep in half precision.
+    /// As [`CudaNeighbours::new`], on devices with these numbers, with sweepers that `make` makes.
+    /// `halves` says that the devices can sweep in half precision.
     fn on(
         space: Space<'a>,
         smallest: usize,
@@ -159,7 +161,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         Ok(Some(neighbours))
     }
 
-    /// Makes the sweepers for the first frame, after dropping the present ones, which frees their
+    /// Makes the sweepers for the first frame. First drops the present sweepers, which frees their
     /// memory.
     fn open(&mut self) -> Result<()> {
         self.sweepers.clear();
@@ -170,7 +172,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
         let (make, rows, references) = (&self.make, &rows, self.positions.references);
         let is_left = |number: &&usize| !is_lost(&self.losses, **number);
         let left: Vec<usize> = self.devices.iter().filter(is_left).copied().collect();
-        // All at a time: copying and, at the first use, loading kernels takes a while.
+        // Opens all devices in parallel: copying rows and, at the first use, loading kernels take a
+        // while.
         let opened: Vec<Result<Vec<S>>> = std::thread::scope(|scope| {
             let open = |&number| scope.spawn(move || make(number, frame, rows, references));
             let threads: Vec<_> = left.iter().map(open).collect();
@@ -189,7 +192,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
     /// Drops the sweepers of lost devices, and warns of the losses after the first `losses_before`.
     ///
     /// # Errors
-    /// That of the last device where none is left.
+    /// The error of the last device if no device is left.
     fn drop_lost_devices(&mut self, losses_before: usize) -> Result<()> {
         let Self {
             losses, sweepers, ..
@@ -207,13 +210,14 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             self.monitor.warn(message);
         }
         if self.second_sweeper.is_none() && self.frames[0].precision() == ViewPrecision::Half {
-            // A device that fails here will fail again where it matters.
+            // If the device fails here, it will fail again at its next sweep, which reports the
+            // error.
             self.second_sweeper = first.share().unwrap_or_default();
         }
         Ok(())
     }
 
-    /// Copies changed clusters to the devices; all clusters, where a tenth was merged away.
+    /// Copies changed clusters to the devices; copies all clusters if a tenth was merged away.
     fn update(&mut self) -> Result<()> {
         if 10 * self.positions.live() < 9 * self.positions.references {
             self.changed.clear();
@@ -234,7 +238,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             .try_for_each(|sweeper| sweeper.update(&rows, &positions))
     }
 
-    /// Most queries of a batch when a device keeps `capacity` candidates of each.
+    /// Largest number of queries of a batch if devices keep `capacity` candidates of each query.
     fn most_queries(&self, capacity: usize) -> usize {
         let most = self.sweepers.iter().map(|s| s.most_queries(capacity)).min();
         let frame = &self.frames[0];
@@ -248,7 +252,7 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             .min(most.unwrap_or(usize::MAX))
     }
 
-    /// Fewest queries of a batch that keep every device busy.
+    /// Smallest number of queries of a batch that keeps every device busy.
     fn fewest_queries(&self) -> usize {
         let fewest = self.sweepers.iter().map(|s| s.fewest_queries()).max();
         fewest.unwrap_or(TILE)
@@ -274,8 +278,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
             .collect())
     }
 
-    /// Answers a request in the present precision, batch after batch, until all queries are
-    /// answered or half precision leaves too many open.
+    /// Answers a request in the present precision, batch by batch, until all queries are answered
+    /// or half precision leaves too many open.
     fn answer(
         &mut self,
         request: &NeighbourRequest<'_>,
@@ -322,7 +326,8 @@ impl<'a, S: Sweeper> CudaNeighbours<'a, S> {
     }
 }
 
-/// Candidates that a sweep keeps of each query: more in half precision, whose bounds are looser.
+/// Number of candidates that a sweep keeps of each query: larger in half precision, whose bounds
+/// are looser.
 fn capacity(frame: &RowFrame, request: &NeighbourRequest) -> usize {
     match frame.precision() {
         ViewPrecision::Single => CpuNeighbours::capacity(request),
@@ -368,7 +373,7 @@ impl<S: Sweeper> Neighbours for CudaNeighbours<'_, S> {
             } else if self.frames.len() == 1 {
                 return self.host.nearest_in_blocks(&rest, take);
             }
-            // Half precision is not enough.
+            // Too many queries are open: goes on in single precision.
             self.frames.remove(0);
             self.open()?;
         }

@@ -21,8 +21,8 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::neighbours::single::{RowFrame, ViewPrecision};
 use gmhclust_core::neighbours::NeighbourRequest;
 
-/// Queries of a batch from which on a chunk takes longer to sweep than to copy. With fewer, the
-/// device waits for copies.
+/// Number of queries of a batch from which on a chunk takes longer to sweep than to copy. With
+/// fewer queries, the device waits for copies.
 const QUERIES_FOR_A_COPY: usize = 1 << 14;
 
 /// A device that sweeps references.
@@ -34,18 +34,18 @@ pub struct Searcher {
     references: References,
     /// The source of queries that are not on the device.
     rows: Option<Arc<Rows>>,
-    /// Most bytes of the device's memory to use; all where `None`.
+    /// Largest number of bytes of the device's memory to use; `None` for no limit.
     most_memory: Option<usize>,
-    /// Whether all references must be on the device at a time.
+    /// Whether all references must be on the device at the same time.
     whole: bool,
 }
 
 impl Searcher {
-    /// A device that sweeps the first `references` of these rows, and takes at most `most_memory`
-    /// bytes of its memory for that. `whole` if the rows will be replaced.
+    /// A device that sweeps the first `references` rows, and uses at most `most_memory` bytes of
+    /// its memory. `whole` says that the rows will be replaced.
     ///
     /// # Errors
-    /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
+    /// `Error::Memory` if the device has too little memory, `Error::Device` if it fails.
     pub fn new(
         device: &Arc<Device>,
         frame: &RowFrame,
@@ -102,8 +102,8 @@ impl Sweeper for Searcher {
         swept.inspect_err(|error| self.device.forget_on_failure(error))
     }
 
-    /// A second one on a stream of its own, where the device holds all references for good: while
-    /// one copies queries or candidates, the device sweeps for the other.
+    /// A second searcher with its own stream; `None` unless the device holds all references for
+    /// good. While one searcher copies queries or candidates, the device sweeps for the other.
     fn share(&mut self) -> Result<Option<Self>> {
         if self.whole {
             return Ok(None);
@@ -155,7 +155,7 @@ impl Sweeper for Searcher {
     }
 }
 
-/// The reason why a sweep was broken off.
+/// The reason why a sweep has ended early.
 enum Stopped {
     Interrupted,
     Failed(DriverError),
@@ -183,20 +183,20 @@ impl Searcher {
         let mut buffers = DeviceBatch::new(&self.stream, frame, &queries, groups, capacity)?;
         let strides = self.copy_queries(&queries.positions, &mut buffers.coordinates)?;
         let mut sweep = buffers.sweep(&self.stream, frame, strides);
-        // SAFETY: the buffers have the sizes that `sweep` says, and live until the stream is
+        // SAFETY: the buffers have the sizes given by `sweep`, and live until the stream is
         // synchronized below or in `drop`.
         unsafe {
             self.sweep_chunks(&mut sweep, monitor)?;
             self.kernels.pack(&self.stream, &sweep, &buffers.packed)?;
         }
-        // Sleeps, so that the host's threads can decide meanwhile; the copies below would have it
-        // spin.
+        // Sleeps, so that the host's threads can decide meanwhile; the copies below would
+        // busy-wait.
         let blocking = sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC;
         self.stream.record_event(Some(blocking))?.synchronize()?;
         Ok(buffers.fetch(&self.stream)?)
     }
 
-    /// Launches the sweeps of all references, chunk after chunk.
+    /// Launches the sweeps of all references, chunk by chunk.
     ///
     /// # Safety
     /// As [`SearchKernels::collect`].
@@ -205,8 +205,9 @@ impl Searcher {
         sweep: &mut Sweep,
         monitor: &Monitor,
     ) -> std::result::Result<(), Stopped> {
-        // All candidates of the first part can be collected. Each further one is as large as all
-        // before, so that about `capacity` of it will be nearer than the threshold.
+        // There is room for all candidates of the first part. Each further part is as large as all
+        // parts before together, so that about `capacity` references of it are nearer than the
+        // threshold.
         let capacity = sweep.capacity as usize;
         let first_part = (2 * capacity)
             .next_multiple_of(2 * TILE)
@@ -226,7 +227,8 @@ impl Searcher {
                 sweep.first = sweep.last;
                 sweep.last = (sweep.first as usize + part).min(chunk.range.end) as u32;
                 before += (sweep.last - sweep.first) as usize;
-                // SAFETY: the chunk's buffer lives as long as `self`; the caller promises the rest.
+                // SAFETY: the chunk's buffer lives as long as `self`; the caller guarantees the
+                // rest.
                 unsafe { self.kernels.collect(&self.stream, sweep)? };
             }
             self.references.end_turn()?;
@@ -234,8 +236,8 @@ impl Searcher {
         Ok(())
     }
 
-    /// Copies the rows of queries, by their positions, to `coordinates`. Returns how far the values
-    /// of a query lie apart, and the same values of two queries.
+    /// Copies the rows of queries, by their positions, to `coordinates`. Returns the distance
+    /// between consecutive values of a query, and between consecutive queries.
     fn copy_queries(
         &self,
         positions: &[u32],
@@ -250,7 +252,7 @@ impl Searcher {
         let Some(rows) = &self.rows else {
             let all = self.references.whole().expect("queries are references");
             let positions = stream.clone_htod(positions)?;
-            // SAFETY: these are positions of references; the coordinates are those of the queries.
+            // SAFETY: these are positions of references; `coordinates` has room for the queries.
             unsafe {
                 self.kernels.gather(
                     stream,
@@ -287,13 +289,14 @@ impl Searcher {
     }
 }
 
-/// Bytes of a device's memory that a search may take: 15/16 of what is free, but at most `most`.
+/// Bytes of a device's memory that a search may take: 15/16 of the free memory, but at most `most`.
 fn memory(device: &Device, most: Option<usize>) -> Result<usize> {
     let free = device.free_memory()? / 16 * 15;
     Ok(most.map_or(free, |most| most.min(free)))
 }
 
-/// Names queries by their rows' numbers, from 1; rows of `query` are those from `references` on.
+/// Names queries in messages by their row numbers, from 1. Queries from number `references` on are
+/// rows of `query`.
 fn in_words(queries: &[u32], references: usize) -> String {
     let of_query = queries.iter().all(|&query| query as usize >= references);
     let first = if of_query { references as u32 } else { 0 };

@@ -1,7 +1,9 @@
-//! The decision about the candidates of sweeps: the CPU settles what it can, in double precision.
+//! The decision about the candidates of sweeps: the CPU computes exact distances, in double
+//! precision.
 //!
-//! A query stays open where its candidates do not prove which references are nearest. Open queries
-//! are swept for a second time, for more candidates; the CPU searches for those that stay open.
+//! A query is settled once its candidates prove which references are nearest; otherwise it stays
+//! open. A second sweep collects more candidates of open queries. The CPU searches for queries that
+//! stay open after it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -19,21 +21,23 @@ use super::sweeper::{Sweeper, Swept};
 use super::work_queue::DeviceLoss;
 use crate::policy;
 
-/// Most candidates of a query that a sweep may keep; the CPU searches for queries that need more.
+/// Largest number of candidates of a query that a sweep may keep; the CPU searches for queries that
+/// need more.
 pub const MOST_CANDIDATES: usize = MOST_ROOM / 4;
 
-/// Most bytes of candidates that are collected at a time.
+/// Largest number of bytes of candidates that are collected at a time.
 pub const BATCH_BYTES: usize = 1 << 31;
 
-/// Factor by which a second sweep keeps more candidates than the first.
+/// The second sweep keeps this multiple of the first sweep's candidates. Only the time depends on
+/// it.
 const SECOND_SWEEP_FACTOR: usize = 8;
 
-/// Queries that a thread settles at a time, with one set of buffers. With fewer, it allocates more
-/// often.
+/// Number of queries that a thread settles at a time, with one set of buffers. If smaller, it
+/// allocates more often.
 const QUERIES_PER_TASK: usize = 1 << 7;
 
-/// Queries of a batch of this size that may stay open where a sharper precision could take over: a
-/// few, and one in `ratio`.
+/// Number of queries of a batch of this size that may stay open before a higher precision takes
+/// over: a few, plus one in `ratio`.
 fn may_stay_open(batch: usize, ratio: usize) -> usize {
     policy::HALF_FEW_OPEN + batch / ratio
 }
@@ -42,14 +46,14 @@ fn may_stay_open(batch: usize, ratio: usize) -> usize {
 pub enum Settled {
     /// The nearest references of all queries of the batch.
     All(NeighbourLists),
-    /// Too many queries are open: a sharper precision is faster.
+    /// Too many queries are open: a higher precision is faster.
     TooManyOpen,
 }
 
 /// Settles the batches of a request.
 pub struct Settler<'s, 'a, S> {
     pub host: &'s mut CpuNeighbours<'a>,
-    /// Sweeps for open queries, if anything does.
+    /// The device for second sweeps, if any.
     pub second_sweeper: Option<&'s mut S>,
     /// The failure of the second sweeper's device.
     pub loss: Option<DeviceLoss>,
@@ -58,9 +62,9 @@ pub struct Settler<'s, 'a, S> {
     pub request: &'s NeighbourRequest<'s>,
     /// The groups of the references, by position.
     pub groups: &'s [u32],
-    /// Candidates that the first sweep keeps of each query.
+    /// Number of candidates that the first sweep keeps of each query.
     pub capacity: usize,
-    /// Whether there is a sharper precision.
+    /// Whether there is a higher precision.
     pub can_sharpen: bool,
     pub monitor: &'s Monitor,
 }
@@ -69,7 +73,8 @@ impl<S: Sweeper> Settler<'_, '_, S> {
     /// Settles a batch, given its candidates.
     ///
     /// # Errors
-    /// As [`Neighbours::nearest`], but for the failure of a device, which [`Settler::loss`] holds.
+    /// As [`Neighbours::nearest`], except that the failure of a device is stored in
+    /// [`Settler::loss`].
     pub fn settle(&mut self, batch: Range<usize>, swept: &Swept) -> Result<Settled> {
         self.monitor.check()?;
         let first = self.decide(self.request, batch.clone(), swept);
@@ -81,7 +86,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         if self.can_sharpen && open.len() > may_stay_open(batch.len(), policy::HALF_OPEN_RATIO) {
             return Ok(Settled::TooManyOpen);
         }
-        // Answers of later searches, by the query's place in the batch.
+        // Answers of later searches, by the query's index in the batch.
         let mut later = BTreeMap::new();
         let open = self.sweep_again(open, &mut later)?;
         if self.can_sharpen && open.len() > may_stay_open(batch.len(), policy::HALF_HOST_RATIO) {
@@ -97,7 +102,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         Ok(Settled::All(NeighbourLists::of_all(batch.len(), settled)))
     }
 
-    /// Sweeps for open queries for more candidates, if a device is there for it and has the memory.
+    /// Sweeps again for more candidates of open queries, if there is a device with enough memory.
     /// Adds the answers to `later`; returns the queries that stay open.
     fn sweep_again(
         &mut self,
@@ -118,7 +123,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         for start in (0..open.len()).step_by(most) {
             let some = start..(start + most).min(open.len());
             let Some(swept) = self.second_sweep(&request, capacity, some.clone())? else {
-                // The host searches for the rest.
+                // The host searches for the remaining queries.
                 for i in start..open.len() {
                     still_open.push(open.at[i], open.queries[i], open.limits[i]);
                 }
@@ -135,7 +140,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         Ok(still_open)
     }
 
-    /// Candidates of some open queries; `None` where the device fails.
+    /// The candidates of some open queries; `None` if the device fails.
     fn second_sweep(
         &mut self,
         request: &NeighbourRequest,
@@ -156,7 +161,7 @@ impl<S: Sweeper> Settler<'_, '_, S> {
         }
     }
 
-    /// Decides about a batch of a request's queries, as far as the candidates allow.
+    /// Decides about those queries of a batch whose candidates suffice.
     fn decide(&self, request: &NeighbourRequest, batch: Range<usize>, swept: &Swept) -> Decisions {
         let (host, frame, positions) = (&*self.host, self.frame, self.positions);
         let decide = |start: usize| {
@@ -184,13 +189,13 @@ impl<S: Sweeper> Settler<'_, '_, S> {
     }
 }
 
-/// Queries of a batch that are not settled yet.
+/// The queries of a batch that are not settled yet.
 #[derive(Default)]
 struct OpenQueries {
-    /// Their places in the batch.
+    /// The indices of the queries in the batch.
     at: Vec<usize>,
     queries: Vec<u32>,
-    /// Nothing beyond is in the answer.
+    /// By query, an upper bound on the distances in the answer.
     limits: Vec<f64>,
 }
 
@@ -215,14 +220,14 @@ impl OpenQueries {
     }
 }
 
-/// The decisions about a batch's queries, [`QUERIES_PER_TASK`] by [`QUERIES_PER_TASK`].
+/// The decisions about a batch's queries, in groups of [`QUERIES_PER_TASK`].
 struct Decisions(Vec<SomeDecisions>);
 
 #[derive(Default)]
 struct SomeDecisions {
     /// Empty for a query that stays open.
     nearest: NeighbourLists,
-    /// The limit of a query that stays open: nothing beyond is in the answer.
+    /// By query, if it stays open, an upper bound on the distances in the answer.
     limits: Vec<Option<f64>>,
 }
 

@@ -13,14 +13,14 @@ use super::positions::Positions;
 use super::rows::Rows;
 use super::work_queue::Worker;
 
-/// A sweeper of all references: a device, or a stand-in for one in tests.
+/// A sweeper of all references: a device, or a test double.
 pub trait Sweeper: Worker {
     /// Sweeps all references for a batch of a request's queries and keeps `capacity` candidates of
-    /// each. `groups` are those of the references, by position.
+    /// each query. `groups` are the groups of the references, by position.
     ///
     /// # Errors
-    /// As [`gmhclust_core::neighbours::Neighbours::nearest`]; where a device fails, the error names
-    /// it and the queries.
+    /// As [`gmhclust_core::neighbours::Neighbours::nearest`]; if a device fails, the error names
+    /// the device and the queries.
     fn sweep(
         &mut self,
         positions: &Positions,
@@ -31,7 +31,7 @@ pub trait Sweeper: Worker {
         monitor: &Monitor,
     ) -> Result<Swept>;
 
-    /// A second sweeper of the same references on the same device, if that can share them.
+    /// A second sweeper of the same references on the same device; `None` if they cannot be shared.
     ///
     /// # Errors
     /// `Error::Device` when the device fails.
@@ -39,11 +39,11 @@ pub trait Sweeper: Worker {
     where
         Self: Sized;
 
-    /// Most queries of a batch that the device has memory for when it keeps `capacity` candidates
-    /// of each.
+    /// Largest number of queries of a batch for which the device has memory if it keeps `capacity`
+    /// candidates of each query.
     fn most_queries(&self, capacity: usize) -> usize;
 
-    /// Fewest queries of a batch that keep the device busy.
+    /// Smallest number of queries of a batch that keeps the device busy.
     fn fewest_queries(&self) -> usize;
 
     /// Overwrites the rows at some positions.
@@ -52,34 +52,35 @@ pub trait Sweeper: Worker {
     /// `Error::Device` when the device fails.
     fn update(&mut self, rows: &[f32], positions: &[u32]) -> Result<()>;
 
-    /// Replaces all rows by these, all of which are references.
+    /// Replaces all rows by `rows`, all of which are references.
     ///
     /// # Errors
-    /// As [`Sweeper::share`], and `Error::Memory` when the device has too little.
+    /// As [`Sweeper::share`], and `Error::Memory` if the device has too little memory.
     fn restart(&mut self, rows: &Arc<Rows>) -> Result<()>;
 }
 
 /// The candidates of a batch of queries.
 pub struct Swept {
-    /// Candidates kept of each query.
+    /// Number of candidates kept of each query.
     pub capacity: usize,
-    /// Candidates that were collected of a query before they were narrowed down.
+    /// Number of candidates of a query for which there was room in the collection.
     pub room: usize,
-    /// Candidates found of each query; more than `room` where some were dropped unseen.
+    /// Number of candidates found of each query; if larger than `room`, some candidates were
+    /// dropped.
     pub counts: Vec<u32>,
-    /// A key below none of the references that were not kept, for each query.
+    /// For each query, a lower bound on the keys of all references that were not kept.
     pub floors: Vec<u64>,
     /// `capacity` keys of each query, in increasing order.
     pub keys: Vec<u64>,
 }
 
 impl Swept {
-    /// Candidates of the `i`-th query of the batch, the `at`-th of the request: lower bounds and
-    /// indices, in increasing order, into `found`. Returns a lower bound of all other references
-    /// within the limit, if there are any.
+    /// Writes the candidates of the `i`-th query of the batch, which is the `at`-th of the request,
+    /// to `found`: lower bounds and indices, in increasing order. Returns a lower bound on all
+    /// other references within the limit, if there are any.
     ///
     /// # Errors
-    /// The query's limit, where more candidates were found than collected.
+    /// The query's limit, if more candidates were found than collected.
     pub fn candidates(
         &self,
         i: usize,
@@ -99,7 +100,7 @@ impl Swept {
         let candidate = |&key: &u64| (in_data_units(key), positions.indices[position(key)]);
         found.clear();
         found.extend(keys.iter().map(candidate));
-        // Among equal bounds the order was that of positions.
+        // So far, equal bounds are in the order of positions.
         found.sort_unstable_by_key(|&(bound, index)| (bound.to_bits(), index));
         let beyond = first_beyond(frame.limit(limit));
         Ok((self.floors[i] != beyond).then(|| in_data_units(self.floors[i])))

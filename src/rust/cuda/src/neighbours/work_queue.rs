@@ -10,7 +10,7 @@ use gmhclust_core::error::{Error, Result};
 
 /// A worker that processes pieces of work on a device.
 pub trait Worker: Send {
-    /// The number of the device, which several workers may share.
+    /// The number of the worker's device. Several workers may share a device.
     fn device(&self) -> usize;
 }
 
@@ -35,7 +35,7 @@ pub fn record_loss(losses: &mut Vec<DeviceLoss>, device: usize, error: Error) {
 
 /// The state of a queue.
 struct State {
-    /// The first piece that was never claimed.
+    /// The first piece that was not claimed yet.
     next: usize,
     /// The end of the pieces.
     end: usize,
@@ -70,8 +70,8 @@ impl WorkQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next piece for a worker on this device. Waits while others process the last pieces,
-    /// which may be returned. `None` when all pieces are done, or the device is lost.
+    /// The next piece for a worker on this device. Waits while other workers process the last
+    /// pieces, since these may be returned. `None` when all pieces are done, or the device is lost.
     fn claim(&self, device: usize) -> Option<Claim<'_>> {
         let must_wait = |state: &mut State| {
             let is_empty = state.returned.is_empty() && state.next >= state.end;
@@ -102,7 +102,7 @@ impl WorkQueue {
     }
 }
 
-/// A piece that a worker is processing, until it is done, or the worker fails or panics.
+/// A piece that a worker is processing, until the piece is done, or the worker fails or panics.
 struct Claim<'a> {
     queue: &'a WorkQueue,
     piece: usize,
@@ -129,16 +129,17 @@ impl Drop for Claim<'_> {
 /// A worker's report: its device, the piece, and the result.
 type Report<T> = (usize, usize, Result<T>);
 
-/// Has `workers` do `work` on pieces, each worker in a thread of its own. A worker claims the next
-/// piece when it has done one, so a fast one does more of them. Meanwhile this thread hands results
-/// to `take`, in the order of the pieces, until all are done or `take` breaks off; returns which.
+/// Lets `workers` do `work` on pieces, each worker in its own thread. A worker claims the next
+/// piece when it has done one, so a fast worker does more pieces. Meanwhile the calling thread
+/// passes results to `take`, in the order of the pieces, until all are done or `take` breaks;
+/// returns which.
 ///
-/// Where a device fails, its workers get no more pieces, other devices do the piece that failed,
-/// and the device joins `losses`.
+/// If a device fails, its workers get no more pieces, other devices do the piece that failed, and
+/// the device is added to `losses`.
 ///
 /// # Errors
-/// That of the last device that failed where none is left to do all pieces; otherwise the first
-/// that a worker or `take` returns. No other piece is begun then.
+/// If all devices fail, the error of the last one; otherwise the first error that a worker or
+/// `take` returns. After an error, no further piece is begun.
 pub fn process<W: Worker, T: Send>(
     workers: &mut [W],
     pieces: &[Range<usize>],
@@ -175,7 +176,7 @@ pub fn process<W: Worker, T: Send>(
     })
 }
 
-/// Hands the results of all pieces to `take`, in their order; as [`process`].
+/// Passes the results of all pieces to `take`, in order; as [`process`].
 fn take_in_order<T>(
     reports: &Receiver<Report<T>>,
     pieces: &[Range<usize>],
@@ -214,7 +215,7 @@ mod tests {
 
     const DONE: Result<ControlFlow<()>> = Ok(ControlFlow::Continue(()));
 
-    /// A worker that counts what it has begun.
+    /// A worker that counts the pieces that it has begun.
     struct Counter {
         device: usize,
         /// The piece at which it fails, by its own count from 1.
@@ -228,7 +229,7 @@ mod tests {
         }
     }
 
-    /// One for each of these devices.
+    /// One worker for each of these devices.
     fn counters(devices: impl IntoIterator<Item = usize>) -> Vec<Counter> {
         let counter = |device| Counter {
             device,
@@ -246,7 +247,8 @@ mod tests {
         Error::Device(format!("{device} is gone"))
     }
 
-    /// Has the workers process `count` pieces: the result, the number taken, and the lost devices.
+    /// Lets the workers process `count` pieces; returns the result, the number of results taken,
+    /// and the lost devices.
     fn process_by(
         workers: &mut [Counter],
         count: usize,
@@ -352,7 +354,8 @@ mod tests {
                 to_fail.for_each(|worker| worker.fails_at = Some(at));
                 let (processed, taken, lost) = process_by(&mut workers, 100);
                 assert_eq!((processed, taken), (DONE, 100));
-                // A slow one may not have come so far; who failed began nothing any more.
+                // A slow worker may not have come to its failure; a worker that failed began no
+                // further piece.
                 let failed: Vec<usize> = (0..failing).filter(|&d| workers[d].begun == at).collect();
                 assert_eq!(lost, failed);
                 assert!(workers[..failing].iter().all(|worker| worker.begun <= at));
@@ -362,7 +365,8 @@ mod tests {
 
     #[test]
     fn who_has_nothing_to_do_any_more_waits_for_what_may_come_back() {
-        // Both have a piece, the last ones; the first fails when the second is through.
+        // Both workers process one of the last two pieces; the first fails after the second is
+        // done.
         let (both_there, through) = (Barrier::new(2), Barrier::new(2));
         let mut workers = counters(0..2);
         let mut lost = Vec::new();
@@ -378,7 +382,7 @@ mod tests {
                 }
                 if worker.device == 0 {
                     through.wait();
-                    // Time for the second to find that there is nothing.
+                    // Gives the second worker time to find the queue empty.
                     sleep(Duration::from_millis(20));
                     return Err(gone(0));
                 }
@@ -409,7 +413,7 @@ mod tests {
             let failed = workers[0].begun == at;
             assert_eq!(lost, if failed { vec![0] } else { vec![] });
         }
-        // Nobody else is there: the second is not to do what the first leaves.
+        // There is no other device: the second worker must not do the piece that the first returns.
         let mut workers = counters([0, 0]);
         let both_there = Barrier::new(2);
         let mut lost = Vec::new();
@@ -436,7 +440,7 @@ mod tests {
         first.return_piece(0);
         drop(second);
         assert!(queue.claim(0).is_none());
-        // Another device begins with the piece that came back.
+        // Another device begins with the returned piece.
         let pieces: Vec<usize> = std::iter::from_fn(|| queue.claim(1).map(|t| t.piece)).collect();
         assert_eq!(pieces, [0, 2]);
     }

@@ -1,4 +1,4 @@
-//! Changes of the clusters that the device has not seen yet.
+//! Changes of the clusters that were not sent to the device yet.
 
 use gmhclust_core::mahalanobis::screen::ClusterView;
 
@@ -31,7 +31,7 @@ impl Changes {
         }
     }
 
-    /// Words of all changes.
+    /// Number of words of all changes.
     pub fn len(&self) -> usize {
         self.removed.len() + self.added.len() + self.shaped.len() + self.factors.len()
     }
@@ -68,8 +68,9 @@ impl Changes {
         }
     }
 
-    /// Invalidates the entry of a cluster that the device has not seen yet, if there is one: the
-    /// memory of its factor may already be another's. Returns whether there was an entry.
+    /// Invalidates the entry of a cluster that was not sent to the device yet, if there is one,
+    /// since the memory of its factor may already belong to another cluster. Returns whether there
+    /// was an entry.
     fn withdraw(&mut self, position: u32) -> bool {
         let p = self.dimensions;
         let mut entries = self.added.chunks_mut(entry_words(p)).rev();

@@ -1,5 +1,5 @@
-//! The screen of clusters: requests are answered in batches, and asked for a second time where an
-//! answer found no room.
+//! The screen on a CUDA device. It answers requests in batches, and repeats a request whose answer
+//! did not fit into its room.
 
 use std::sync::Arc;
 
@@ -16,11 +16,12 @@ use super::kernels::MOST_GROUPS;
 use super::wire::{padded_len, Pending, COORDINATES, GROUP, NO_SHAPE};
 use crate::device::Device;
 
-/// Room in an answer for clusters that are found while the limit comes down: at least one for every
-/// warp that works at a time. With less, more requests are swept for a second time.
+/// Number of clusters that an answer has room for besides the wanted ones, for clusters that are
+/// found before the limit falls: at least one for every warp that runs at a time. If too low, more
+/// requests are repeated.
 const ROOM: usize = 4096;
 
-/// Requests of a launch while merging.
+/// Number of merges that are prepared in one launch.
 const BATCH: usize = 64;
 
 /// The live clusters on a CUDA device.
@@ -28,17 +29,17 @@ pub struct CudaScreen {
     clusters: DeviceClusters,
     frame: ClusterFrame,
     roster: Roster,
-    /// With fewer live clusters the CPU is faster.
+    /// Number of live clusters below which the CPU is faster.
     fewest: usize,
     changes: Changes,
 }
 
 impl CudaScreen {
-    /// Empty, for clusters in slots below `slots` of which at most `live` live; it is outgrown
-    /// when fewer than `fewest` are left.
+    /// An empty screen for at most `live` clusters in slots below `slots`. It is outgrown when
+    /// fewer than `fewest` clusters are left.
     ///
     /// # Errors
-    /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
+    /// `Error::Memory` if the device has too little memory, `Error::Device` if it fails.
     pub fn new(
         device: &Arc<Device>,
         slots: usize,
@@ -55,20 +56,20 @@ impl CudaScreen {
         })
     }
 
-    /// Sends the changes without requests.
+    /// Sends the changes to the device, without requests.
     fn send_changes(&mut self) -> Result<()> {
         let positions = self.roster.positions();
         self.clusters.send(&mut self.changes, &[], &[], positions)
     }
 
-    /// The `index`-th request, before its first launch.
+    /// The state of request number `index` before its first launch.
     fn pending(&self, index: usize, request: &ScreenRequest) -> Pending {
         let wanted = request.capacity + request.skip.len();
         Pending {
             index,
             end: request.end,
             limit: ((request.limit / self.frame.unit()) as f32).next_above(),
-            // With fewer groups than are wanted, too few would be found.
+            // With fewer groups than wanted clusters, too few clusters would be found.
             groups: if request.is_tight || wanted > MOST_GROUPS {
                 0
             } else {
@@ -78,10 +79,10 @@ impl CudaScreen {
         }
     }
 
-    /// Number of the last of the waiting requests that one launch can answer.
+    /// Number of waiting requests, counted from the last one, that one launch can answer.
     ///
     /// # Errors
-    /// `Error::Memory` where it can answer none.
+    /// `Error::Memory` if it cannot answer even one.
     fn batch_len(&self, requests: &[ScreenRequest], waiting: &[Pending]) -> Result<usize> {
         let dimensions = self.frame.dimensions();
         let length = |pending: &Pending| {
@@ -105,7 +106,8 @@ impl CudaScreen {
         Ok(count)
     }
 
-    /// Answers requests by one launch; returns those whose answers found no room.
+    /// Answers a batch of requests by one launch; returns the requests whose answers did not fit
+    /// into their room.
     fn launch(
         &mut self,
         requests: &[ScreenRequest<'_>],
@@ -118,7 +120,8 @@ impl CudaScreen {
         let positions = self.roster.positions();
         self.clusters
             .send(&mut self.changes, &views, &batch, positions)?;
-        // Clusters that are asked for are often pushed next.
+        // The clusters of requests are often pushed next: prepare their factors while the device
+        // works.
         for view in views.iter().take(BATCH) {
             view.columns();
         }
@@ -160,8 +163,9 @@ impl CudaScreen {
     }
 }
 
-/// A request that `found` more clusters than had room, of which `entries` are some: with a lower
-/// limit, below which the entries hold as many clusters as are wanted, or with more room.
+/// Repeats a request that `found` more clusters than its answer has room for; `entries` are some of
+/// these. The limit becomes lower, so that `entries` hold the wanted number of clusters below it;
+/// if that does not lower the limit, the room becomes larger.
 fn with_more_room(
     mut pending: Pending,
     request: &ScreenRequest,
@@ -217,7 +221,7 @@ impl Screen for CudaScreen {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Vec<ScreenAnswer>> {
         let mut answers: Vec<Option<ScreenAnswer>> = vec![None; requests.len()];
-        // The first request is last.
+        // The waiting requests are in reverse order.
         let pending = requests.iter().enumerate().rev();
         let mut waiting: Vec<Pending> = pending
             .map(|(index, request)| self.pending(index, request))

@@ -22,17 +22,19 @@ use super::wire::{
 use crate::device::{Device, DriverResult};
 use crate::mapped::MappedWords;
 
-/// Most requests of a launch: the length of the device's arrays of counts and least bounds.
+/// Largest number of requests of a launch: the length of the device's arrays of counts and least
+/// bounds.
 pub const MOST_REQUESTS: usize = 4096;
 
-/// Words of each of the buffers for requests and for answers, 16 MiB.
+/// Number of words (16 MiB) of each buffer for requests or answers.
 pub const STAGING: usize = 1 << 22;
 
-/// Polls of an answer between two queries of the driver, which take longer.
+/// Number of polls of an answer between two queries of the driver, each of which takes longer than
+/// a poll.
 const POLLS_PER_QUERY: u32 = 1 << 14;
 
-/// Addresses on the device of the memory that every batch uses. `device_ptr` for every launch would
-/// have the driver record an event each time.
+/// Device addresses of the arrays that every batch uses. Calling `device_ptr` for every launch
+/// would make the driver record an event each time.
 #[derive(Default)]
 struct Addresses {
     rows: u64,
@@ -49,19 +51,19 @@ pub struct DeviceClusters {
     stream: Arc<CudaStream>,
     kernels: ScreenKernels,
     dimensions: usize,
-    /// The distance that bounds are for.
+    /// The distance that the bounds bound.
     distance: Distance,
-    /// Most positions.
+    /// Largest number of positions.
     capacity: usize,
     rows: CudaSlice<f32>,
-    /// Takes the rows when gaps between them are closed.
+    /// The target of the rows when gaps between them are closed.
     spare: CudaSlice<f32>,
     balls: CudaSlice<f32>,
     /// Number of tiles that have a ball.
     tiles: usize,
     factors: Factors,
     requests: MappedWords,
-    /// The requests on the device.
+    /// The copy of the requests on the device.
     copied: CudaSlice<u32>,
     answer: MappedWords,
     /// The number of the last batch, which the device writes in front of a complete answer.
@@ -72,10 +74,10 @@ pub struct DeviceClusters {
 }
 
 impl DeviceClusters {
-    /// Memory for at most `live` clusters in slots below `slots`.
+    /// Allocates memory for at most `live` clusters in slots below `slots`.
     ///
     /// # Errors
-    /// `Error::Memory` when the device has too little, `Error::Device` when it fails.
+    /// `Error::Memory` if the device has too little memory, `Error::Device` if it fails.
     pub fn new(
         device: &Arc<Device>,
         slots: usize,
@@ -83,7 +85,8 @@ impl DeviceClusters {
         frame: &ClusterFrame,
     ) -> Result<Self> {
         let p = frame.dimensions();
-        // Positions of clusters merged away are reused only when an eighth is empty.
+        // Positions of clusters that were merged away are reused only when an eighth of all
+        // positions is empty.
         let capacity = (live + live / 7 + 256).next_multiple_of(TILE);
         let words = (p + SCALARS) * capacity;
         check_memory(device, 2 * 4 * words + 8 * 4 * STAGING, live, p)?;
@@ -124,7 +127,7 @@ impl DeviceClusters {
             addresses: Addresses::default(),
             stream,
         };
-        // All streams see the zeros from here on.
+        // After this, all streams see the zeros.
         clusters.stream.synchronize()?;
         clusters.find_addresses();
         Ok(clusters)
@@ -155,7 +158,8 @@ impl DeviceClusters {
         }
     }
 
-    /// Assigns memory to the whitening factor of the cluster in a slot; the factor's number.
+    /// Assigns memory to the whitening factor of the cluster in a slot; returns the factor's
+    /// number.
     ///
     /// # Errors
     /// As [`DeviceClusters::new`].
@@ -172,7 +176,7 @@ impl DeviceClusters {
         self.factors.release(slot);
     }
 
-    /// Sends the changes and the requests, if there are any, which are about clusters at positions
+    /// Sends the changes and the requests, if there are any. Requests search clusters at positions
     /// below `positions`.
     ///
     /// # Errors
@@ -210,7 +214,7 @@ impl DeviceClusters {
         self.collect(pending.len(), end, factors, answer)
     }
 
-    /// Whether the changes and these requests fit into a kernel's arguments.
+    /// Whether the changes and requests fit into the arguments of a kernel.
     fn is_small_batch(&self, changes: &Changes, views: &[&ClusterView], positions: usize) -> bool {
         let shaped = views.iter().filter(|view| !view.whitening.is_empty());
         let queries = views.len() * (COORDINATES + self.kernels.padded)
@@ -220,7 +224,7 @@ impl DeviceClusters {
             && changes.len() + queries + GROUP <= SMALL_BATCH_WORDS
     }
 
-    /// Launches a small batch.
+    /// Launches a batch that fits into the arguments of a kernel.
     fn change_and_collect(
         &mut self,
         changes: &mut Changes,
@@ -254,8 +258,8 @@ impl DeviceClusters {
         let clusters = self.clusters();
         let sweep = &self.kernels.change_and_collect;
         // SAFETY: arguments as declared in screen.cu, in bounds as laid out there. The host's
-        // memory is pinned, so that its address is good on the device, and stays as it is until
-        // the answer is there or the stream is synchronized.
+        // memory is pinned, so that its address is valid on the device, and unchanged until the
+        // answer is complete or the stream is synchronized.
         unsafe {
             self.stream
                 .launch_builder(&sweep.kernel)
@@ -270,8 +274,8 @@ impl DeviceClusters {
         Ok(())
     }
 
-    /// Launches the changes, and the copy of the requests. Returns the address on the device of the
-    /// requests' whitening factors.
+    /// Launches the kernel that applies the changes and copies the requests. Returns the device
+    /// address of the requests' whitening factors.
     fn update(
         &mut self,
         changes: &mut Changes,
@@ -286,7 +290,7 @@ impl DeviceClusters {
         let added_at = staging.put(&changes.added);
         let shaped_at = staging.put(&changes.shaped);
         let factors_at = staging.put(as_words(&changes.factors));
-        // A copy of the queries begins with whole groups, as its factors must.
+        // The copy of the queries is aligned to groups of words, since its factors must be.
         staging.used = staging.used.next_multiple_of(GROUP);
         let queries_at = staging.put_queries(views, pending, self.dimensions);
         let factors_from = staging.put_factors(views) - queries_at;
@@ -341,14 +345,14 @@ impl DeviceClusters {
         Ok(())
     }
 
-    /// Encloses the clusters of each tile in a ball that has become full: now the first `full` are.
+    /// Computes the balls of the tiles that have become full; now the first `full` tiles are full.
     fn enclose(&mut self, full: usize) -> DriverResult<()> {
         let (first, count) = (self.tiles as u32, (full - self.tiles) as u32);
         if count == 0 {
             return Ok(());
         }
         let clusters = self.clusters();
-        // SAFETY: arguments as declared in screen.cu; all clusters of these tiles have gone over.
+        // SAFETY: arguments as declared in screen.cu; all clusters of these tiles were sent.
         unsafe {
             self.stream
                 .launch_builder(&self.kernels.enclose)
@@ -380,8 +384,8 @@ impl DeviceClusters {
                 }
                 std::hint::spin_loop();
             }
-            // A device that failed never answers: ask the driver now and then.
-            // SAFETY: the stream lives as long as `self`.
+            // A device that failed never answers: query the driver now and then. SAFETY: the stream
+            // lives as long as `self`.
             let state = unsafe { sys::cuStreamQuery(self.stream.cu_stream()) };
             match state {
                 CUresult::CUDA_ERROR_NOT_READY => {}
@@ -427,8 +431,8 @@ impl DeviceClusters {
     }
 }
 
-/// Refuses clusters that need more memory than the device has free, and names the number that would
-/// fit.
+/// Checks that the clusters fit into the free memory of the device. The error names the number of
+/// clusters that would fit.
 fn check_memory(device: &Device, bytes: usize, live: usize, p: usize) -> Result<()> {
     let free = device.free_memory()?;
     if bytes <= free {

@@ -11,15 +11,15 @@ use gmhclust_core::mahalanobis::packed::packed_len;
 use super::wire::NO_SHAPE;
 use crate::device::DriverResult;
 
-/// Bytes of a slab. A larger one wastes more memory, a smaller one is allocated more often, for
-/// which the device has to wait.
+/// Number of bytes of a slab. A larger slab wastes more memory; smaller slabs are allocated more
+/// often, and the device has to wait for each allocation.
 const SLAB_BYTES: usize = 1 << 26;
 
 /// Whitening factors on the device.
 pub struct Factors {
-    /// Words of a factor.
+    /// Number of words of a factor.
     factor_len: usize,
-    /// Factors of a slab.
+    /// Number of factors in a slab.
     slab_shapes: usize,
     slabs: Vec<CudaSlice<f32>>,
     slab_table: CudaSlice<u64>,
@@ -31,7 +31,7 @@ pub struct Factors {
 }
 
 impl Factors {
-    /// For clusters in slots below `slots`, in `dimensions`; without memory yet.
+    /// An empty set of factors, for clusters in slots below `slots` in `dimensions` dimensions.
     pub fn new(stream: &Arc<CudaStream>, slots: usize, dimensions: usize) -> DriverResult<Self> {
         let factor_len = packed_len(dimensions);
         let slab_table = stream.alloc_zeros(1)?;
@@ -47,7 +47,7 @@ impl Factors {
         })
     }
 
-    /// Factors of a slab.
+    /// Number of factors in a slab.
     pub fn slab_shapes(&self) -> usize {
         self.slab_shapes
     }

@@ -16,14 +16,15 @@ pub const MOST_GROUPS: usize = 64;
 pub const TILE: usize = THREADS as usize;
 pub const BALL_SCALARS: usize = 2;
 
-/// Most blocks of the kernel `update`, which copies words in a loop.
+/// Largest number of blocks of the kernel `update`, which copies words in a loop. Only the time
+/// depends on it.
 const MOST_UPDATE_BLOCKS: u32 = 1024;
 
-/// Most columns whose queries fit into the shared memory of a block, 48 KiB.
+/// Largest number of columns with which the queries of a block fit into its shared memory, 48 KiB.
 const MOST_DIMENSIONS: usize = 1_500;
 
-/// The modules by the most dimensions whose coordinates they keep in registers. The last one keeps
-/// them in shared memory.
+/// The modules, each with the largest number of dimensions that it takes. All but the last keep the
+/// coordinates in registers; the last keeps them in shared memory.
 const FAMILIES: [(usize, &Kernels); 5] = [
     (16, &kernels::SCREEN_16),
     (32, &kernels::SCREEN_32),
@@ -46,7 +47,7 @@ arguments! {
     }
 }
 
-/// Whether a device can have the screen of a frame: the kernels hold means in single precision.
+/// Whether a device can have a screen in this frame: the kernels store means in single precision.
 pub fn fits(frame: &ClusterFrame) -> bool {
     frame.dimensions() <= MOST_DIMENSIONS && frame.precision == MeanPrecision::Single
 }
@@ -58,15 +59,16 @@ pub struct ScreenKernels {
     pub compact: CudaFunction,
     pub collect: SweepKernel,
     pub change_and_collect: SweepKernel,
-    /// Coordinates of a query in shared memory: the dimensions, padded to those of the family.
+    /// Number of coordinates of a query in shared memory: the dimensions, padded to the number that
+    /// the module takes.
     pub padded: usize,
 }
 
 impl ScreenKernels {
-    /// For `p` dimensions.
+    /// The kernels for `p` dimensions.
     ///
     /// # Errors
-    /// `Error::Device` when the device fails, and where there are no kernels for `p` dimensions.
+    /// `Error::Device` if the device fails, or if there are no kernels for `p` dimensions.
     pub fn new(device: &Device, p: usize) -> Result<Self> {
         let family = FAMILIES.iter().find(|(most, _)| p <= *most);
         let &(most, module) = family
@@ -88,7 +90,7 @@ impl ScreenKernels {
 /// A kernel that sweeps clusters.
 pub struct SweepKernel {
     pub kernel: CudaFunction,
-    /// Number of its blocks that run at a time.
+    /// Number of blocks of the kernel that run at a time.
     resident: u32,
     /// Bytes of shared memory of a block.
     shared: usize,
@@ -105,7 +107,8 @@ impl SweepKernel {
         })
     }
 
-    /// For `queries` queries about the clusters at positions below `end`.
+    /// The launch configuration for `queries` queries that search clusters at positions below
+    /// `end`.
     pub fn config(&self, end: usize, queries: usize) -> LaunchConfig {
         let blocks = (end as u32).div_ceil(THREADS).min(self.resident);
         let rows = (queries as u32).div_ceil(QUERIES_PER_BLOCK);
@@ -118,7 +121,7 @@ fn query_bytes(padded: usize) -> usize {
     4 * (COORDINATES + padded) * QUERIES_PER_BLOCK as usize
 }
 
-/// For the kernel `update` with this many staged words.
+/// The launch configuration of the kernel `update` for this number of staged words.
 pub fn update_config(words: usize) -> LaunchConfig {
     let blocks = (words as u32).div_ceil(THREADS).min(MOST_UPDATE_BLOCKS);
     config(blocks, 1, 0)

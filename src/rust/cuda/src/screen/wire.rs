@@ -1,5 +1,5 @@
-//! The wire format of the screen: what goes over to the device, and what comes back, as 32-bit
-//! words that kernels/screen_launch.cuh has names for.
+//! The wire format of the screen: the messages to the device and back, as 32-bit words.
+//! kernels/screen_launch.cuh has the same names for them.
 
 use std::mem::offset_of;
 
@@ -9,8 +9,9 @@ use gmhclust_core::mahalanobis::packed::packed_len;
 use gmhclust_core::mahalanobis::screen::ClusterView;
 
 arguments! {
-    /// The scalars of a cluster: those of its [`ClusterView`], and the number of its whitening
-    /// factor, or of a query's first word of it. As enum Scalar in screen_launch.cuh.
+    /// The scalars of a cluster: the scalars of its [`ClusterView`], and the number of its
+    /// whitening factor; in a query, the index of the factor's first word. As enum Scalar in
+    /// screen_launch.cuh.
     pub struct Scalars {
         pub error: f32,
         pub low: f32,
@@ -23,16 +24,16 @@ arguments! {
         pub shape: u32,
     }
 
-    /// A query but for its coordinates, which follow. As enum Query in screen_launch.cuh.
+    /// A query without its coordinates, which follow it. As enum Query in screen_launch.cuh.
     struct QueryHead {
         scalars: Scalars,
-        /// Bounds below this are wanted,
+        /// Only bounds below this limit are wanted.
         limit: f32,
-        /// of clusters at positions below this.
+        /// Only clusters at positions below `end` are searched.
         end: u32,
-        /// Groups of warps whose least bounds bring the limit down, 0 where it stays.
+        /// Number of groups of warps whose least bounds lower the limit; 0 if the limit stays.
         groups: u32,
-        /// Entries of the answer that there is room for, and where they start.
+        /// Number of entries that the answer has room for; `output` is the index of the first one.
         room: u32,
         output: u32,
     }
@@ -52,7 +53,7 @@ arguments! {
     }
 }
 
-/// Bytes of a word.
+/// Number of bytes of a word.
 const WORD: usize = size_of::<u32>();
 
 // As in screen_launch.cuh.
@@ -65,7 +66,7 @@ pub const SMALL_BATCH_WORDS: usize = 2496;
 /// No whitening factor: NONE of base.cuh.
 pub const NO_SHAPE: u32 = u32::MAX;
 
-/// Whitening factors start at whole groups of this many words.
+/// Alignment of whitening factors, in words.
 pub const GROUP: usize = 4;
 
 // SAFETY: 32-bit numbers without padding between them, for which all bits are valid.
@@ -78,7 +79,7 @@ unsafe impl Zeroable for QueryHead {}
 unsafe impl Pod for QueryHead {}
 
 impl Scalars {
-    /// Those of a cluster whose whitening factor has this number.
+    /// The scalars of a cluster whose whitening factor has number `shape`.
     pub fn new(view: &ClusterView, shape: u32) -> Self {
         Self {
             error: view.error,
@@ -98,27 +99,27 @@ impl Scalars {
     }
 }
 
-/// Words of an added cluster in `dimensions`: its position, then its coordinates and scalars, then
-/// the number of its factor among those of the batch. As in screen_launch.cuh.
+/// Number of words of an added cluster in `dimensions` dimensions: its position, its coordinates
+/// and scalars, and the number of its factor within the batch. As in screen_launch.cuh.
 pub fn entry_words(dimensions: usize) -> usize {
     entry_factor(dimensions) + 1
 }
 
-/// Where an added cluster's position is.
+/// Index of the position in an added cluster.
 pub const ENTRY_POSITION: usize = 0;
 
-/// Where one of its scalars is.
+/// Index of a scalar in an added cluster.
 pub fn entry_scalar(dimensions: usize, scalar: usize) -> usize {
     ENTRY_POSITION + 1 + dimensions + scalar
 }
 
-/// Where the number of its factor is.
+/// Index of the factor's number in an added cluster.
 pub fn entry_factor(dimensions: usize) -> usize {
     entry_scalar(dimensions, SCALARS)
 }
 
-/// The answer to some queries: a ticket, the number of clusters that each has found, their limits,
-/// and bounds and positions, two words for each cluster that a query had room for.
+/// The answer to some queries: a ticket; for each query, the number of clusters found; for each
+/// query, its limit; then a bound and a position for each entry that the queries have room for.
 pub struct Answer<'a> {
     words: &'a [u32],
     queries: usize,
@@ -129,17 +130,18 @@ impl<'a> Answer<'a> {
         Self { words, queries }
     }
 
-    /// Clusters that a query has found, those without room included.
+    /// Number of clusters that a query has found, including clusters that did not fit into its
+    /// room.
     pub fn found(&self, query: usize) -> usize {
         self.words[1 + query] as usize
     }
 
-    /// The limit that a query came down to.
+    /// The final limit of a query.
     pub fn limit(&self, query: usize) -> f32 {
         f32::from_bits(self.words[1 + self.queries + query])
     }
 
-    /// `count` clusters from number `first` on, of all that there is room for.
+    /// `count` entries, from number `first` on.
     pub fn entries(&self, first: usize, count: usize) -> &'a [[u32; 2]] {
         let start = 1 + 2 * self.queries + 2 * first;
         bytemuck::cast_slice(&self.words[start..][..2 * count])
@@ -148,7 +150,7 @@ impl<'a> Answer<'a> {
 
 /// A request that is not answered yet; see [`QueryHead`].
 pub struct Pending {
-    /// Its place among all requests.
+    /// Its index among all requests.
     pub index: usize,
     pub end: usize,
     pub limit: f32,
@@ -156,7 +158,7 @@ pub struct Pending {
     pub room: usize,
 }
 
-/// Words of a lower triangle whose rows are padded to whole groups of four.
+/// Number of words of a lower triangle whose rows are padded to groups of four.
 pub fn padded_len(p: usize) -> usize {
     (1..=p).map(|row: usize| row.next_multiple_of(GROUP)).sum()
 }
@@ -168,7 +170,7 @@ pub struct Staging<'a> {
 }
 
 impl Staging<'_> {
-    /// Appends words; the index of the first.
+    /// Appends words; returns the index of the first.
     pub fn put(&mut self, words: &[u32]) -> usize {
         let start = self.used;
         self.words[start..][..words.len()].copy_from_slice(words);
@@ -176,8 +178,8 @@ impl Staging<'_> {
         start
     }
 
-    /// Appends requests as queries without their whitening factors, with zeros for coordinates up
-    /// to `padded`; the index of the first word.
+    /// Appends requests as queries without their whitening factors, with coordinates padded with
+    /// zeros to `padded`; returns the index of the first word.
     pub fn put_queries(
         &mut self,
         views: &[&ClusterView],
@@ -211,8 +213,8 @@ impl Staging<'_> {
         start
     }
 
-    /// Appends the whitening factors of requests, each row from a whole group on; the index of the
-    /// first word.
+    /// Appends the whitening factors of requests, each row aligned to a group; returns the index of
+    /// the first word.
     pub fn put_factors(&mut self, views: &[&ClusterView]) -> usize {
         self.used = self.used.next_multiple_of(GROUP);
         let start = self.used;

@@ -1,4 +1,4 @@
-//! Distances on a GPU against those of the CPU.
+//! Compares distances on a GPU with the CPU's.
 
 use gmhclust_core::distances::checks::{bits, random_points};
 use gmhclust_core::distances::Pairs;
@@ -8,7 +8,7 @@ use gmhclust_core::{Cpu, Monitor};
 
 use super::cuda;
 
-/// Holds the GPU to the CPU's bits, for all metrics, with and without missing values.
+/// Checks that GPU and CPU give the same bits, for all metrics, with and without missing values.
 fn compare_with_the_gpu(rounds: usize, largest: usize) {
     let (cuda, cpu) = (cuda(2), Cpu::new(2).unwrap());
     let mut random = Random(6);
@@ -44,8 +44,8 @@ fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
     compare_with_the_gpu(4, 150);
 }
 
-/// Two numbers whose difference over their sum is as near to the middle between two doubles as a
-/// quotient can be.
+/// Two numbers whose difference divided by their sum is as near to the midpoint between two doubles
+/// as a quotient can be.
 fn hard_to_divide(random: &mut Random) -> [f64; 2] {
     loop {
         let bits = |random: &mut Random| random.below(1 << 26) as u128;
@@ -54,7 +54,7 @@ fn hard_to_divide(random: &mut Random) -> [f64; 2] {
         let inverse = (0..6).fold(1u128, |i, _| {
             i.wrapping_mul(2u128.wrapping_sub(sum.wrapping_mul(i)))
         });
-        // Times the sum one more, or one less, than a multiple of 2⁵⁴.
+        // Its product with `sum` is one more, or one less, than a multiple of 2⁵⁴.
         let middle = [inverse, inverse.wrapping_neg()][random.below(2)] % (1 << 54);
         let difference = (middle * sum + (1 << 53)) >> 54;
         assert_eq!((middle * sum).abs_diff(difference << 54), 1);
@@ -77,7 +77,7 @@ fn the_gpu_divides_like_the_cpu() {
         let value = |random: &mut Random| match round % 5 {
             0 => random.normal() * power(random, 400),
             1 => random.below(50) as f64,
-            // Mantissas of almost all ones, and of hardly any.
+            // Mantissas with almost only ones, and with hardly any.
             2 => {
                 let few = 1.0 + f64::EPSILON * random.below(40) as f64;
                 let many = 2.0 - f64::EPSILON * random.below(40) as f64;

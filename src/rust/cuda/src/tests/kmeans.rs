@@ -1,4 +1,4 @@
-//! k-means on a GPU against that of the CPU.
+//! Compares k-means on a GPU with the CPU's.
 
 use gmhclust_core::kmeans::checks::compare_with_plain_iterations;
 use gmhclust_core::kmeans::lloyd::iterate;
@@ -33,7 +33,7 @@ fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
     let mut random = Random(15);
     for round in 0..rounds {
         let n = most_centers + random.below(most_rows);
-        // Few columns, and more than a block has threads.
+        // Few columns, and more columns than a block has threads.
         let p = 1 + random.below([3, 40, 300][round % 3]);
         let x = draw(&mut random, DATA[round % DATA.len()], n, p);
         // cluster() settles one center in one iteration, iterate() in two.
@@ -44,7 +44,7 @@ fn compare_backends(rounds: usize, most_rows: usize, most_centers: usize) {
         };
         let found = run(&cpu);
         assert_eq!(run(&cuda), found, "{n} x {p}, {k} centers");
-        // What is done where the observations do not fit on the device.
+        // The way that is used if the observations do not fit on the device.
         let start = Start::Draws(&uniforms);
         let searched = cpu.install(|| iterate(&x, start, 6, &cuda, &Monitor::default()));
         let searched = searched.map(|found| (found.cluster, found.centers, found.iterations));
@@ -62,7 +62,7 @@ fn several_gpus_have_the_bits_of_the_cpu_and_of_one() {
     compare_with_plain_iterations(&all);
     let cpu = Cpu::new(4).unwrap();
     let mut random = Random(16);
-    // Fewer centers than devices; more observations than are sent over at a time.
+    // Fewer centers than devices; more observations than are copied at a time.
     for (data, n, p, k) in [
         (Data::Mixture, 1_000, 3, 1),
         (Data::Offset, 50_000, 40, 101),

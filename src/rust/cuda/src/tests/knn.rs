@@ -1,4 +1,4 @@
-//! Searches on GPUs against those of the CPU.
+//! Compares searches on GPUs with the CPU's.
 
 use gmhclust_core::error::Error;
 use gmhclust_core::knn::checks::{
@@ -47,7 +47,7 @@ fn the_gpu_has_the_bits_of_the_cpu_where_half_precision_is_too_little() {
         Data::Outliers,
     ] {
         for &metric in &metrics {
-            // Islands of near neighbours far apart, too.
+            // Also tests groups of near neighbours that are far apart.
             let mut values = draw(&mut random, data, 2500, 100).values().to_vec();
             for row in values.chunks_mut(100).step_by(2) {
                 row.iter_mut()
@@ -112,7 +112,7 @@ fn the_gpu_streams_references_that_do_not_fit() {
         };
         for (references, k) in [(3000, 1), (3000, 20), (2900, 200)] {
             let expected = on(&cpu, references, k);
-            // All of it takes 288,000 bytes, or 240,000 in half precision.
+            // All rows take 288,000 bytes, or 240,000 in half precision.
             for memory in [160_000, 250_000] {
                 let found = on(&cuda(memory), references, k);
                 assert!(found == expected, "{metric:?}, {references}, {k}, {memory}");

@@ -1,4 +1,4 @@
-//! Linkages from points on a GPU against those of the CPU.
+//! Compares linkages of points on a GPU with the CPU's.
 
 use gmhclust_core::error::Error;
 use gmhclust_core::linkage::{geometric, spanning};
@@ -32,7 +32,7 @@ fn the_gpu_has_the_bits_of_the_cpu() {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_links_points_that_do_not_fit() {
-    // All of it takes 192,000 bytes.
+    // All rows take 192,000 bytes.
     let cuda = cuda(4).with_memory(160_000);
     let cpu = Cpu::new(4).unwrap();
     let x = draw(&mut Random(14), Data::Mixture, 3000, 12);
@@ -41,7 +41,7 @@ fn the_gpu_links_points_that_do_not_fit() {
         let tree = |on: &dyn NeighbourDevice| spanning::tree(&points, on, &Monitor::default());
         assert!(tree(&cuda) == tree(&cpu), "{metric:?}");
     }
-    // Clusters have to fit.
+    // Clusters have to fit in the memory.
     let ward = geometric::ward(&x, &cuda, &Monitor::default());
     assert!(matches!(ward, Err(Error::Memory(_))));
 }

@@ -1,4 +1,4 @@
-//! What becomes of work whose device is lost in the middle of it.
+//! Tests of work whose device is lost in the middle of it.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
@@ -19,24 +19,24 @@ use super::{cuda, try_cuda_on};
 use crate::testing::{in_processes, lose, too_late, LOSSES};
 use crate::Cuda;
 
-/// Runs that many cases of the test with this name, each in a process of its own.
+/// Runs `cases` cases of the test with this name, each in a new process.
 fn alone(name: &str, cases: usize, test: impl FnOnce(usize)) {
     in_processes(&format!("tests::loss::{name}"), cases, test);
 }
 
-/// How many cases [`lose_in_the_middle_of`] has.
+/// Number of cases of [`lose_in_the_middle_of`].
 const CASES: usize = LOSSES.len();
 
-/// What any of the work asks of a device.
+/// A device for all of the work.
 trait AnyDevice: AgglomerationDevice + KMeansDevice + LinkageDevice {}
 
 impl<D: AgglomerationDevice + KMeansDevice + LinkageDevice> AnyDevice for D {}
 
-/// What is used.
+/// The devices that a test uses, and how.
 struct Setting {
     devices: Option<&'static [usize]>,
     memory: Option<usize>,
-    /// Whether the largest problems are done in blocks.
+    /// Whether even the largest problems are merged in blocks.
     blocks: bool,
 }
 
@@ -61,7 +61,8 @@ const ONE: Setting = Setting {
     blocks: false,
 };
 
-/// Has some work lose device 0, and with it all that the process has: the error names the device.
+/// Loses device 0, and with it all devices of the process, in the middle of some work: the error
+/// names the device.
 fn lose_in_the_middle_of<T: PartialEq>(
     case: usize,
     setting: &Setting,
@@ -70,7 +71,7 @@ fn lose_in_the_middle_of<T: PartialEq>(
     let loss = LOSSES[case];
     let named = match setting.devices {
         Some(only) => format!("CUDA device {}: ", only[0]),
-        // Which of them is met first.
+        // With several devices, any of them may be named.
         None => "CUDA device ".to_owned(),
     };
     let cuda = setting.open().unwrap();
@@ -93,7 +94,7 @@ fn lose_in_the_middle_of<T: PartialEq>(
         Ok(_) => too_late(loss),
     }
     drop(cuda);
-    // The next call works, where the driver gives this process another context.
+    // The next call works if the driver gives this process another context.
     match setting.open() {
         Ok(cuda) => assert!(work(&cuda, &Monitor::default()) == right),
         Err(Error::Device(reason)) => {
@@ -248,14 +249,14 @@ fn the_gpu_may_be_lost_in_k_means() {
 fn the_gpus_are_lost_together() {
     alone("the_gpus_are_lost_together", 4 * CASES, |case| {
         assert!(cuda(4).devices() >= 2, "there is one");
-        // Two fast devices are done with fewer before they are lost.
+        // With fewer points, two fast devices finish before they are lost.
         let (metric, n) =
             [(Metric::Euclidean, 600_000), (Metric::Manhattan, 200_000)][case / CASES % 2];
         let x = draw(&mut Random(8), Data::Mixture, n, 30);
         let points = Points::new(metric, &x);
         let setting = Setting {
             devices: None,
-            // All references on each device, or chunks of them.
+            // All references on each device, or in chunks.
             memory: [None, Some(8 << 20)][case / CASES / 2],
             blocks: false,
         };

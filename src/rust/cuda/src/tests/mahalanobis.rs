@@ -1,4 +1,4 @@
-//! Mahalanobis-average clustering on GPUs against that of the CPU.
+//! Compares Mahalanobis-average clustering on GPUs with the CPU's.
 
 use gmhclust_core::mahalanobis::checks::{apriori, options, run};
 use gmhclust_core::testing::{draw, Data, Random, DATA};
@@ -6,14 +6,14 @@ use gmhclust_core::Cpu;
 
 use super::{cuda, cuda_on, several_gpus};
 
-/// Holds the GPU to the CPU's bits, on data of every sort.
+/// Checks that GPU and CPU give the same bits, on every kind of data.
 fn compare_with_the_gpu(rounds: usize, largest: usize) {
     let cuda = [cuda(4).without_blocks(), cuda(4)];
     let cpu = Cpu::new(4).unwrap();
     let mut random = Random(99);
     for round in 0..rounds {
         let data = DATA[round % DATA.len()];
-        // Ties at 0 that follow from rounding have to be searched for, which takes n³.
+        // Ties at 0 that result from rounding have to be searched for, which takes O(n³) time.
         let most = match data {
             Data::Minute => largest.min(400),
             _ => largest,
@@ -57,7 +57,7 @@ fn the_gpus_have_the_bits_of_the_cpu_and_of_one() {
     let mut random = Random(98);
     for n in [400, 4000, 12_000] {
         let x = draw(&mut random, Data::Mixture, n, 10);
-        // Many apriori clusters, so that every device has some.
+        // Many apriori clusters, so that every device gets some.
         let labels: Vec<u32> = (0..n).map(|_| random.below(n / 40) as u32).collect();
         let options = options(&mut random, n);
         let expected = run(&x, Some(&labels), &options, &Cpu::new(4).unwrap());

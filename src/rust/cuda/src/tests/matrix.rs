@@ -1,4 +1,4 @@
-//! Linkages through a matrix on a GPU against those of the CPU.
+//! Compares linkages with a matrix on a GPU with the CPU's.
 
 use gmhclust_core::error::Error;
 use gmhclust_core::linkage::checks::dissimilarities;
@@ -10,8 +10,8 @@ use gmhclust_core::{Cpu, Monitor};
 
 use super::cuda;
 
-/// Holds the GPU's trees to those of the CPU, bit for bit: of dissimilarities that are given and of
-/// points, at both precisions, with and without members.
+/// Checks that GPU and CPU give the same trees, bit for bit: of given dissimilarities and of
+/// points, in both precisions, with and without members.
 fn compare_with_the_gpu(rounds: usize, sizes: &[usize]) {
     let cuda = cuda(3);
     let cpu = Cpu::new(3).unwrap();
@@ -38,7 +38,7 @@ fn compare_with_the_gpu(rounds: usize, sizes: &[usize]) {
         let euclidean = Points::new(Metric::Euclidean, &cloud(&mut random, n, 3));
         let members: Vec<f64> = (0..n).map(|_| 1.0 + random.below(9) as f64).collect();
         let members = (round % 2 == 1).then_some(members);
-        // The others are the CPU's all the same.
+        // The CPU makes the other linkages in any case.
         let on_gpu = |linkage: &Linkage| linkage.is_reducible() && *linkage != Linkage::Single;
         let linkages = Linkage::ALL.into_iter();
         for linkage in linkages.filter(|linkage| n < 30 || on_gpu(linkage)) {
@@ -58,7 +58,7 @@ fn compare_with_the_gpu(rounds: usize, sizes: &[usize]) {
                         points.metric()
                     );
                     match (tree(&cuda), tree(&cpu)) {
-                        // Of several that cannot be used, either may be named.
+                        // If several values cannot be used, any of them may be named.
                         (Err(Error::Input(_)), Err(Error::Input(_))) => {}
                         (on_gpu, on_cpu) => assert!(on_gpu == on_cpu, "{case}"),
                     }

@@ -1,4 +1,4 @@
-//! GPUs against the CPU, bit for bit, and what becomes of work whose device is lost.
+//! Compares GPUs with the CPU, bit for bit, and tests work whose device is lost.
 
 mod distances;
 mod kmeans;
@@ -15,12 +15,12 @@ use gmhclust_core::Cpu;
 
 use crate::{Cuda, Handover};
 
-/// All devices that can be used, doing all that they are able to do.
+/// All usable devices; they do all work that they can.
 fn cuda(threads: usize) -> Cuda {
     cuda_on(None, threads)
 }
 
-/// These devices, doing all that they are able to do.
+/// These devices; they do all work that they can.
 fn cuda_on(devices: Option<&[usize]>, threads: usize) -> Cuda {
     try_cuda_on(devices, threads).unwrap()
 }
@@ -29,7 +29,7 @@ fn try_cuda_on(devices: Option<&[usize]>, threads: usize) -> Result<Cuda> {
     Cuda::new(devices, Arc::new(Cpu::new(threads)?), Handover::default())
 }
 
-/// Cuda with all devices, or none where there are fewer than two. The line of a test that does not
+/// Cuda with all devices; `None` if there are fewer than two. The line of a test that does not
 /// check its claim begins with `skipped: `; tools/test-gpu counts these lines.
 fn several_gpus() -> Option<Cuda> {
     let cuda = cuda(4);

@@ -24,7 +24,7 @@ const MOST_LEAVES: usize = 32_768;
 const MOST_REGIONS: usize = 1024;
 const CHAIN_BYTES: usize = 65_920;
 
-/// Positions of a ball: those of a warp.
+/// Number of positions in a ball: one for each thread of a warp.
 pub const BALL: usize = 32;
 const HUNT_BYTES: usize = 18_432;
 const SUMS_BYTES: usize = 6_144;
@@ -32,17 +32,17 @@ pub const POINTS_A_WARP: u32 = 8;
 const DECIDED_TOGETHER: usize = 24;
 const CHAIN_TOGETHER: usize = 8;
 const JOB_SUMS: usize = 4 * DECIDED_TOGETHER;
-/// Numbers of the spread of a shape before its third moments, as in enum Spread.
+/// Index of the third moments in the spread of a shape, as in enum Spread.
 const THIRD_MOMENTS: usize = 3;
 
-/// Most clusters that the queue has room for.
+/// Largest number of clusters: the room in the priority queue.
 pub const MOST_CLUSTERS: usize = LEAF * MOST_LEAVES;
 const _: () = assert!(MOST_CLUSTERS <= MOST_REGIONS * BALL * BALL);
 
-/// Numbers of a query before the coordinates of its mean, as in screen_launch.cuh.
+/// Number of words of a query before the coordinates of its mean, as in screen_launch.cuh.
 const COORDINATES: usize = SCALARS + 5;
 
-/// Why a launch has ended.
+/// The reason why a launch has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     TimeIsUp,
@@ -55,7 +55,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// For its number in tree_launch.cuh.
+    /// The status of this number in tree_launch.cuh.
     pub fn of(number: u32) -> Option<Self> {
         use Status::*;
         [
@@ -72,7 +72,7 @@ impl Status {
     }
 }
 
-/// Words of the state, as enum Control has them.
+/// Indices of the words of the control state, as in enum Control.
 pub mod control {
     pub const STATUS: usize = 0;
     pub const STATE_STARTS: usize = 4;
@@ -86,7 +86,7 @@ pub mod control {
 use control::CONTROL_WORDS;
 
 arguments! {
-    /// As in tree_launch.cuh; only its size is of interest.
+    /// As in tree_launch.cuh; only the size is used here.
     pub struct Job {
         node: u32,
         slot: u32,
@@ -109,7 +109,7 @@ arguments! {
         made: u32,
     }
 
-    /// As in tree_launch.cuh; only its size is of interest.
+    /// As in tree_launch.cuh; only the size is used here.
     pub struct SharedWork {
         next: u32,
         done: u32,
@@ -210,38 +210,40 @@ named_values! {
     }
 }
 
-/// Where everything lies in one piece of the device's memory, in bytes: to allocate each array by
-/// itself takes longer than to grow a small tree.
+/// The byte ranges of all arrays in one allocation of device memory. A separate allocation for each
+/// array would take longer than a small tree.
 #[derive(Debug, Clone)]
 pub struct TreeLayout {
     pub arrays: TreeArrays<Range<usize>>,
-    /// The rows, and the whitening factors in single precision.
+    /// The ranges of the rows and of the whitening factors in single precision.
     pub screen: [Range<usize>; 2],
-    /// The address of the factors, which the kernels look up.
+    /// The range of the table with the address of the factors, which the kernels look up.
     pub slabs: Range<usize>,
     pub bytes: usize,
 }
 
-/// What arrays begin at multiples of.
+/// Alignment of every array, in bytes.
 const ALIGNMENT: usize = 256;
 
-/// The sizes that the lengths of arrays follow from.
+/// The sizes that determine the lengths of all arrays.
 #[derive(Debug, Clone, Copy)]
 pub struct TreeSizes {
     pub dimensions: usize,
-    /// Those that the kernels keep in registers.
+    /// Number of dimensions that the kernels keep in registers.
     pub in_registers: usize,
     pub clusters: usize,
-    /// Positions: a multiple of [`TILE`].
+    /// Number of positions: a multiple of [`TILE`].
     pub capacity: usize,
-    /// Most shapes; 0 where no cluster has one.
+    /// Largest number of shapes at a time; 0 if no cluster can have a shape.
     pub shapes: usize,
     pub distance: Distance,
-    /// Observations; 0 for centroid distances.
+    /// Number of observations; 0 for centroid distances.
     pub observations: usize,
 }
 
-/// Room for the members of unions, as a multiple of all observations, and where these are many.
+/// Room for the members of unions, in observations: MEMBER_ROOM times the number n of observations,
+/// but at most the larger of MANY_MEMBERS and LEAST_MEMBER_ROOM times n. With less room, the
+/// members of active clusters are gathered more often.
 const MEMBER_ROOM: usize = 64;
 const LEAST_MEMBER_ROOM: usize = 4;
 const MANY_MEMBERS: usize = 1 << 28;
@@ -250,7 +252,7 @@ const MANY_MEMBERS: usize = 1 << 28;
 pub const MOST_OBSERVATIONS: usize = 1 << 27;
 
 impl TreeSizes {
-    /// Number of positions for as many clusters.
+    /// Number of positions for this number of clusters.
     pub fn capacity_for(clusters: usize) -> usize {
         clusters.next_multiple_of(TILE)
     }
@@ -296,7 +298,7 @@ impl TreeSizes {
                 Distance::FullMahalanobis => 8 * shapes * self.spread_len(),
             },
             free_shapes: 4 * shapes,
-            // What is read of a cluster that changes meanwhile may reach beyond the room.
+            // A read of a cluster that changes at the same time may reach beyond the room.
             members: 4 * (self.member_room() + observations),
             spare_members: 4 * observations,
             slots_at: 4 * capacity,
@@ -309,7 +311,7 @@ impl TreeSizes {
             region_rows: 4 * (p + BALL_SCALARS) * self.balls().div_ceil(BALL),
             rows: 4 * JOBS * (p + SCALARS),
             jobs: JOBS * size_of::<Job>(),
-            // For each job and the chain.
+            // One for each job, and one for the chain.
             shared_work: (JOBS + 1) * size_of::<SharedWork>(),
             sums: 8 * (JOBS + 1) * JOB_SUMS,
             queries: 4 * JOBS * self.query_words(),
@@ -324,7 +326,7 @@ impl TreeSizes {
         }
     }
 
-    /// Where all that a tree needs in the device's memory lies.
+    /// The layout of everything that a tree needs in device memory.
     pub fn layout(&self) -> TreeLayout {
         let mut end = 0usize;
         let mut place = |&bytes: &usize| {
@@ -343,23 +345,23 @@ impl TreeSizes {
         }
     }
 
-    /// Room for the members of unions.
+    /// Room for the members of unions, in observations.
     pub fn member_room(&self) -> usize {
         let n = self.observations;
         (MEMBER_ROOM * n).min(MANY_MEMBERS.max(LEAST_MEMBER_ROOM * n))
     }
 
-    /// Numbers of the spread of a shape.
+    /// Number of values of the spread of a shape.
     pub fn spread_len(&self) -> usize {
         THIRD_MOMENTS + self.dimensions
     }
 
-    /// Number of balls, each around as many positions.
+    /// Number of balls, each around [`BALL`] positions.
     pub fn balls(&self) -> usize {
         self.capacity / BALL
     }
 
-    /// Numbers of a query and its factor.
+    /// Number of words of a query and its factor.
     pub fn query_words(&self) -> usize {
         let query = (COORDINATES + self.in_registers).next_multiple_of(4);
         (query + padded_len(self.dimensions)).next_multiple_of(4)
@@ -382,7 +384,7 @@ impl TreeSizes {
         HUNT_BYTES + 4 * self.query_words() + self.workspace_bytes()
     }
 
-    /// Bytes of shared memory of the block that serves the chain, with the rows of jobs or without.
+    /// Bytes of shared memory of the block that runs the chain, with or without the rows of jobs.
     pub fn chain_bytes(&self, rows_in_shared: bool) -> usize {
         let p = self.dimensions;
         let rows = if rows_in_shared {
@@ -403,21 +405,21 @@ impl TreeSizes {
         self.workspace_bytes() + 4 * self.query_words()
     }
 
-    /// As struct Workspace in tree_union.cuh.
+    /// The size of struct Workspace in tree_union.cuh, in bytes.
     fn workspace_bytes(&self) -> usize {
         let p = self.dimensions;
         8 * (banded_len(p) + 3 * p) + self.scratch_bytes(DECIDED_TOGETHER)
     }
 
-    /// Bytes that the distances of so many pairs are computed in.
+    /// Bytes of working memory to compute the distances of `together` pairs at a time.
     fn scratch_bytes(&self, together: usize) -> usize {
         8 * 3 * (self.dimensions | 1) * together
     }
 }
 
 impl Tree {
-    /// Lets the spare arrays take the places of those without gaps, of which the first `left`
-    /// positions are used.
+    /// Swaps the arrays of positions with the spare arrays, to which the kernels have copied them
+    /// without gaps: the first `left` positions are used.
     pub fn use_spare(&mut self, clusters: &mut Clusters, left: u32) {
         let arrays = &mut self.arrays;
         swap(&mut arrays.slots_at, &mut arrays.spare_slots_at);
@@ -427,7 +429,7 @@ impl Tree {
     }
 }
 
-/// Merges from the bytes of their heights and of the slots of their pairs.
+/// The merges, from the bytes of their heights and of the slots of their pairs.
 pub fn to_merges(heights: &[u8], lower: &[u8], higher: &[u8]) -> Vec<Merge> {
     let heights: Vec<f64> = bytemuck::pod_collect_to_vec(heights);
     let lower: Vec<u32> = bytemuck::pod_collect_to_vec(lower);

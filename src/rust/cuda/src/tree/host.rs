@@ -1,4 +1,4 @@
-//! The kernels of tree.cu, run on the CPU with one block, against the merges of the CPU.
+//! Compares the kernels of tree.cu, run on the CPU with one block, with the merges of the CPU.
 
 use std::cell::RefCell;
 use std::convert::Infallible;
@@ -20,7 +20,7 @@ use crate::screen::Clusters;
 type Buffer = Vec<u64>;
 
 fn filled(bytes: usize) -> Buffer {
-    // What is read was written before; what should not be read makes no sense.
+    // Kernels must write before they read: the initial values are meaningless.
     vec![u64::MAX - 0xffff_0000_ffff; bytes.div_ceil(8).max(1)]
 }
 
@@ -34,8 +34,8 @@ fn bytes(buffer: &Buffer) -> &[u8] {
     cast_slice(buffer)
 }
 
-/// The merges of a problem as the kernels that keep so many columns in registers make them; `None`
-/// where they give up.
+/// The merges of a problem by the kernels that keep `in_registers` columns in registers; `None` if
+/// they give up.
 fn host_grow(
     (in_registers, host): &(usize, Library),
     problem: &Problem,
@@ -58,9 +58,9 @@ fn host_grow(
     let addresses = arrays.map(|array| array.as_ptr() as u64);
     let mut tree = start.tree(problem, addresses, watch.as_mut_ptr() as u64);
     tree.milliseconds = milliseconds;
-    // Room that is soon used up.
+    // Little room, so that it is soon used up.
     tree.member_room = tree.member_room.min(5 * sizes.observations as u32);
-    // The rows of jobs are in both places in turn.
+    // Tests both places of the rows of jobs in turn.
     tree.rows_in_shared = u32::from(!backwards);
     let mut clusters = start.clusters(screen[0].as_ptr() as u64, slabs.as_ptr() as u64);
     type Function = unsafe extern "C" fn(*const Tree, *const Clusters, u32, bool, u32, u32);
@@ -83,7 +83,8 @@ fn host_grow(
         arrays.shared_work.fill(0x7fff_ffff_7fff_ffff);
         run(&tree, &clusters, 2, used, used);
         let state: Vec<u32> = bytemuck::pod_collect_to_vec(bytes(&arrays.control));
-        // As on a device, a launch that makes no merge gets a pair and more time for itself.
+        // As on a device: after a launch without a merge, the next launch prepares a single pair
+        // and has more time.
         if state[control::MERGES] > merges {
             merges = state[control::MERGES];
             tree.use_usual_pace();
@@ -138,7 +139,7 @@ fn host_grow(
     ))
 }
 
-/// Problems that the kernels are tried on.
+/// Number of problems on which the kernels are tested.
 const CASES: usize = 32;
 
 #[test]

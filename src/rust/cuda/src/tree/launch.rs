@@ -23,47 +23,53 @@ use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
 use crate::screen::Clusters;
 
-/// The modules by the most columns, which they keep in registers.
+/// The modules, each with the largest number of columns that its kernels keep in registers.
 const FAMILIES: [(usize, &Kernels); 2] = [(16, &kernels::TREE_16), (40, &kernels::TREE_40)];
 pub const MOST_COLUMNS: usize = FAMILIES[FAMILIES.len() - 1].0;
-/// Columns up to which sums over many members are fast.
+/// Largest number of columns for which sums over many members are fast.
 pub const FEW_COLUMNS: usize = FAMILIES[0].0;
 
-/// Blocks for each multiprocessor that search at the start.
+/// Number of blocks, for each block of the merging kernel, that search at the start. Only the time
+/// depends on it.
 const SEARCHES: u32 = 4;
-/// Positions that one launch searches for; where all clusters are points, and those of a block.
+/// Number of positions whose neighbours one launch searches for: in general, and if all clusters
+/// are points; then the number of positions of a block. If too large, an interrupt is answered
+/// late.
 const POSITIONS: u32 = 1 << 16;
 const POINTS: u32 = 1 << 17;
 const POINTS_A_BLOCK: u32 = THREADS / 32 * POINTS_A_WARP;
 
-/// Of the positions of clusters, those that are gone are left out when so many in ten are left; but
-/// not of few.
+/// Positions are compacted once the share of active clusters has fallen to LEFT_IN_TEN in ten,
+/// unless there are at most FEW_POSITIONS positions. Only the time depends on both.
 const LEFT_IN_TEN: u32 = 7;
 const FEW_POSITIONS: u32 = 2048;
 
-/// Most blocks that make the merges of a tree, for the ring of what they post, and fewest.
+/// Largest number of blocks that make the merges of a tree, which the ring of their posts limits,
+/// and the smallest number.
 const MOST_BLOCKS: u32 = 168;
 const FEWEST_BLOCKS: u32 = 12;
-/// Clusters, or observations where members count, for each of those between.
+/// Number of clusters, or of observations with full Mahalanobis distances, for each block between
+/// these limits.
 const CLUSTERS_A_BLOCK: usize = 128;
 const OBSERVATIONS_A_BLOCK: usize = 1024;
 
-/// Time for which launches may end without a merge before the tree is made otherwise.
+/// Time without a merge, over several launches, after which the GPU gives up and the tree is made
+/// in another way.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Time between two looks at the device's progress.
+/// Time between two polls of the device's progress.
 const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
-/// Whether a device can grow the tree of a problem.
+/// Whether a device can make all merges of a problem.
 pub fn fits(problem: &Problem) -> bool {
     problem.x.ncols() <= MOST_COLUMNS
         && problem.clusters() <= MOST_CLUSTERS
         && problem.members.len() <= MOST_OBSERVATIONS
 }
 
-/// The merges of a problem that fits ([`fits`]) in this box, with at most this `share` of the blocks
-/// that the device runs at a time, from 0 to 1; `None` where the device has too little memory, or its
-/// blocks have, or where it cannot tell clusters apart in single precision.
+/// The merges of a problem that [`fits`], in this bounding box, with at most a `share`, from 0 to
+/// 1, of the blocks that the device runs at a time. `None` if the device or its blocks have too
+/// little memory, or if single precision cannot separate the clusters.
 ///
 /// # Errors
 /// `Error::Interrupt` when `monitor` says stop, `Error::Memory` when the device has too little,
@@ -97,9 +103,9 @@ pub fn grow(
     }
 }
 
-/// Blocks that make the merges of a tree: this share of all that the device runs at a time for a large
-/// one, fewer for a small one, so that several grow beside each other. More would not make these
-/// faster (measured).
+/// Number of blocks that make the merges of a tree. A large tree gets this `share` of one block per
+/// multiprocessor; a small tree gets fewer, so that several trees can run at the same time. More
+/// blocks would not make small trees faster (measured).
 fn blocks_for(sizes: &TreeSizes, multiprocessors: u32, share: f64) -> u32 {
     let by_clusters = sizes.clusters / CLUSTERS_A_BLOCK;
     let wanted = by_clusters.max(sizes.observations / OBSERVATIONS_A_BLOCK) as u32;
@@ -124,11 +130,11 @@ struct TreeKernels {
     enclose_again: CudaFunction,
 }
 
-/// The shared memory of the blocks that make merges together.
+/// The shared memory of the blocks that make merges.
 #[derive(Debug, Clone, Copy)]
 struct Room {
     bytes: usize,
-    /// Whether the rows of jobs are there, too.
+    /// Whether it also holds the rows of jobs.
     rows: bool,
 }
 
@@ -148,8 +154,8 @@ impl TreeKernels {
         })
     }
 
-    /// Makes room for a tree of these sizes, one block for each multiprocessor; `None` where that
-    /// is too little.
+    /// The shared memory for a tree of these sizes, with one block on each multiprocessor; `None`
+    /// if a block cannot have enough, or if the device has no cooperative launches.
     fn room(&self, device: &Device, sizes: &TreeSizes) -> DriverResult<Option<Room>> {
         let attribute = |which| device.context.attribute(which);
         if attribute(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? == 0 {
@@ -162,7 +168,8 @@ impl TreeKernels {
         let Some(rows) = [true, false].into_iter().find(|&rows| bytes(rows) <= left) else {
             return Ok(None);
         };
-        // Always the same, as trees of other sizes may be launched at the same time.
+        // The limit is always the same, since trees of other sizes may be launched at the same
+        // time.
         for kernel in [&self.grow, &self.start, &self.reshape_all] {
             allow_shared(kernel, most - kernel.get_attribute(fixed)?)?;
         }
@@ -184,11 +191,11 @@ struct Growing {
     tree: Tree,
     clusters: Clusters,
     start: Start,
-    /// Positions of clusters that are used.
+    /// Number of positions in use, gaps included.
     positions: u32,
-    /// In the host's memory: merges done, and whether to stop.
+    /// Two words in host memory: the number of merges done, and whether to stop.
     watch: MappedWords,
-    /// Blocks that make merges together.
+    /// Number of blocks that make merges.
     blocks: u32,
 }
 
@@ -204,7 +211,7 @@ impl Growing {
     ) -> DriverResult<Self> {
         let stream = device.context.new_stream()?;
         let sizes = start.sizes;
-        // SAFETY: the kernels read what was written: by `fill` below, or by themselves.
+        // SAFETY: the kernels read only memory that `fill` below or they themselves have written.
         let mut memory = unsafe { stream.alloc::<u8>(layout.bytes) }?;
         let address = memory.device_ptr(&stream).0;
         let at = |range: &Range<usize>| address + range.start as u64;
@@ -232,7 +239,7 @@ impl Growing {
         })
     }
 
-    /// A launch of so many blocks with `shared` bytes each.
+    /// The configuration of a launch of `blocks` blocks with `shared` bytes of shared memory each.
     fn config(blocks: u32, shared: usize) -> LaunchConfig {
         LaunchConfig {
             grid_dim: (blocks, 1, 1),
@@ -241,7 +248,7 @@ impl Growing {
         }
     }
 
-    /// Launches a kernel that takes nothing but the tree and its clusters.
+    /// Launches a kernel whose only arguments are the tree and its clusters.
     fn launch(&self, kernel: &CudaFunction, config: LaunchConfig) -> DriverResult<()> {
         // SAFETY: the arguments are as declared in tree.cu, and all they name lives in `self`.
         unsafe {
@@ -254,7 +261,8 @@ impl Growing {
         Ok(())
     }
 
-    /// Draws the balls around all clusters, and those around balls.
+    /// Computes both levels of the ball tree: the balls around all clusters, and the balls around
+    /// balls.
     fn enclose(&self) -> DriverResult<()> {
         let warps = THREADS / 32;
         let balls = self.tree.balls.div_ceil(warps);
@@ -263,7 +271,7 @@ impl Growing {
         self.launch(&self.kernels.enclose_again, Self::config(regions, 0))
     }
 
-    /// Leaves out the positions of clusters that are gone, if they are many.
+    /// Compacts the positions if many of them are gaps.
     fn compact(&mut self, merges: u32) -> DriverResult<()> {
         let (used, left) = (self.positions, self.tree.clusters - merges);
         if merges < self.tree.merges_until {
@@ -291,7 +299,7 @@ impl Growing {
         self.enclose()
     }
 
-    /// Has launches end when so many clusters are gone that they should be left out.
+    /// Sets the number of merges at which launches end, so that the positions can be compacted.
     fn expect_gone(&mut self) {
         self.tree.merges_until = if self.positions > FEW_POSITIONS {
             self.tree.clusters - self.positions / 10 * LEFT_IN_TEN
@@ -300,8 +308,8 @@ impl Growing {
         };
     }
 
-    /// Draws the balls around all clusters, and searches for the nearest clusters of each, until
-    /// the monitor says stop; `points` tells whether all clusters are points.
+    /// Computes the balls around all clusters, and searches for the nearest clusters of each
+    /// cluster, until `monitor` says stop. `points` says that all clusters are points.
     fn search(&self, points: bool, monitor: &Monitor) -> DriverResult<()> {
         self.enclose()?;
         let launch = |first: u32, end: u32| {
@@ -354,12 +362,12 @@ impl Growing {
         let arrays = &layout.arrays;
         let cleared = [
             &arrays.jobs,
-            // All candidates are read, those that there are none of, too.
+            // The kernels read all entries of the candidate arrays, unused ones, too.
             &arrays.candidate_values,
             &arrays.candidate_slots,
             &arrays.candidate_ids,
-            // So are members that a cluster has not yet, while it changes, and all of a union whose
-            // members there is no room for.
+            // They also read members that a changing cluster does not have yet, and the members of
+            // a union for which there is no room.
             &arrays.members,
             &arrays.counts,
             &arrays.sizes,
@@ -379,13 +387,13 @@ impl Growing {
         stream.synchronize()
     }
 
-    /// Makes merges until the tree is complete, or the device says why not.
+    /// Makes merges until the tree is complete, or returns why the device could not complete it.
     fn run(&mut self, problem: &Problem, monitor: &Monitor) -> DriverResult<Status> {
         let n = problem.clusters() as u64;
         let mut reported = 0;
         let mut report = |merges: u64| {
-            // Each merge compares its union with all clusters that are left; so does each cluster
-            // at the start.
+            // Each merge compares its union with all remaining clusters; at the start, each cluster
+            // is compared with all others.
             let done = merges * n;
             monitor.advance(done.saturating_sub(reported));
             reported = reported.max(done);
@@ -403,7 +411,8 @@ impl Growing {
                 (merges, since) = (state[control::MERGES], Instant::now());
                 self.tree.use_usual_pace();
             } else {
-                // The next union takes longer than a launch, or all room: it gets both for itself.
+                // The next union takes longer than a launch, or needs all the room: the next launch
+                // prepares only this union, and has more time.
                 self.tree.milliseconds = self.tree.milliseconds.saturating_mul(2);
                 self.tree.batch = 1;
             }
@@ -425,7 +434,7 @@ impl Growing {
         Ok(Status::Stopped)
     }
 
-    /// Launches the blocks that make merges together.
+    /// Launches the blocks that make merges.
     fn grow(&mut self) -> DriverResult<()> {
         let stream = &self.stream;
         let arrays = &self.layout.arrays;
@@ -433,7 +442,7 @@ impl Growing {
         for range in [&state, &arrays.posted, &arrays.done] {
             clear(stream, &mut self.memory, range)?;
         }
-        // Their next chunk is beyond the last one.
+        // Closed: the next chunk is beyond the last one.
         let closed = vec![i32::MAX; arrays.shared_work.len() / size_of::<i32>()];
         let closed = bytemuck::cast_slice(&closed);
         put(stream, &mut self.memory, &arrays.shared_work, closed)?;
@@ -471,7 +480,7 @@ impl Growing {
         }
     }
 
-    /// The words of the state.
+    /// The words of the control state.
     fn control(&self) -> DriverResult<Vec<u32>> {
         let control = self.layout.arrays.control.clone();
         let bytes = self.stream.clone_dtoh(&self.memory.slice(control))?;
@@ -479,7 +488,7 @@ impl Growing {
         Ok(bytemuck::pod_collect_to_vec(&bytes))
     }
 
-    /// Makes room for the members of unions: leaves out all but those of active clusters.
+    /// Makes room for the members of unions: keeps only the members of active clusters.
     fn gather_members(&mut self) -> DriverResult<()> {
         let used = control::MEMBERS_USED..control::MEMBERS_USED + 1;
         let used = words(&self.layout.arrays.control, used);
@@ -502,7 +511,7 @@ impl Growing {
         self.stream.memcpy_dtod(&gathered, &mut to)
     }
 
-    /// Gives all clusters the shapes that they have when all are full-size, and searches anew.
+    /// Recomputes the shapes of all clusters, since all are full-size, and searches from scratch.
     fn start_anew(&mut self, monitor: &Monitor) -> DriverResult<()> {
         self.tree.all_full_size = 1;
         let config = Self::config(SEARCHES * self.blocks, self.start.sizes.reshape_bytes());
@@ -510,7 +519,7 @@ impl Growing {
         self.search(false, monitor)
     }
 
-    /// The merges, all of which were made.
+    /// The merges of the complete tree.
     fn merges(&mut self) -> DriverResult<Vec<Merge>> {
         let stream = &self.stream;
         let count = self.start.sizes.clusters - 1;
@@ -529,7 +538,7 @@ impl Growing {
     }
 }
 
-/// Lets a kernel have more shared memory than by default.
+/// Allows a kernel more shared memory than the default.
 fn allow_shared(kernel: &CudaFunction, bytes: i32) -> DriverResult<()> {
     kernel.set_attribute(
         FunctionAttribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -537,7 +546,7 @@ fn allow_shared(kernel: &CudaFunction, bytes: i32) -> DriverResult<()> {
     )
 }
 
-/// The range of so many bytes at the front of an array.
+/// The range of the first `bytes` bytes of an array.
 fn front(array: &Range<usize>, bytes: usize) -> Range<usize> {
     array.start..array.start + bytes
 }

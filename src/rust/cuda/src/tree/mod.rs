@@ -1,5 +1,4 @@
-//! Whole trees on a CUDA device: all merges of a large problem are made there; kernels/tree.cu says
-//! how.
+//! Makes all merges of a large problem on a CUDA device. kernels/tree.cu describes the algorithm.
 
 mod arrays;
 #[cfg(test)]

@@ -17,25 +17,27 @@ use crate::screen::{self, Scalars, LOW, SCALARS};
 
 /// No shape or cluster, as in base.cuh.
 const NONE: u32 = u32::MAX;
-/// Added to the number of a shape that is the identity, as in mahalanobis.cuh.
+/// Flag in the number of a shape that is the identity, as in mahalanobis.cuh.
 const IDENTITY: u32 = 1 << 31;
 
-/// Pairs at the front of the queue whose unions are prepared, at most.
+/// Largest number of pairs at the front of the queue whose unions are prepared. Only the time
+/// depends on it.
 const BATCH: u32 = 32;
-/// Milliseconds of a launch, about: a device that draws a desktop kills kernels that take seconds.
+/// Approximate duration of a launch, in milliseconds. If too long, a device that also draws a
+/// desktop kills the kernel after some seconds.
 const MILLISECONDS: u32 = 250;
 
-/// Positions whose rows are made together.
+/// Number of positions whose rows one task computes. Only the time depends on it.
 const PART: usize = 4096;
 
-/// The rows of the clusters at some positions, each number of all of them after the other; and the
-/// packed factors of those that have one, with the numbers of their shapes.
+/// The rows of the clusters at some positions, coordinate by coordinate, and the packed whitening
+/// factors of clusters that have one, each with the number of its shape.
 struct RowsOfPart {
     rows: Vec<f32>,
     factors: Vec<(u32, Vec<f32>)>,
 }
 
-/// What the device's memory holds at the start. Other arrays need no content.
+/// The initial content of the device's arrays. Other arrays need no content.
 pub struct Start {
     pub sizes: TreeSizes,
     center: Vec<f64>,
@@ -43,19 +45,19 @@ pub struct Start {
     members: Vec<u32>,
     shapes: Vec<u32>,
     ids: Vec<u32>,
-    /// The slot at each position, and the position of each slot.
+    /// The slot at each position; `positions` holds the position of each slot.
     slots_at: Vec<u32>,
     positions: Vec<u32>,
     scatters: Vec<f64>,
     factors: Vec<f64>,
-    /// Where members count: the observations, their numbers by cluster, and where those of each
-    /// cluster start; and of each shape the quanta and the moments.
+    /// These four fields are for full Mahalanobis distances: the observations; their numbers, by
+    /// cluster; the index of each cluster's first member; the quanta and the moments of each shape.
     x: Vec<f64>,
     member_numbers: Vec<u32>,
     member_starts: Vec<u32>,
     spreads: Vec<f64>,
-    /// Coordinates and scalars, each of all positions after the other, and packed factors, column
-    /// by column.
+    /// The coordinates and scalars of all positions, and in `screen_factors` the packed factors,
+    /// column by column.
     rows: Vec<f32>,
     screen_factors: Vec<f32>,
     control: [u32; control::CONTROL_WORDS],
@@ -65,7 +67,7 @@ pub struct Start {
 }
 
 impl Tree {
-    /// Sets how long a launch takes, and how much it prepares, where unions take their usual time.
+    /// Sets the usual duration of a launch, and the usual number of pairs that it prepares.
     pub fn use_usual_pace(&mut self) {
         self.milliseconds = MILLISECONDS;
         self.batch = BATCH;
@@ -73,7 +75,8 @@ impl Tree {
 }
 
 impl Start {
-    /// For a problem in this box, with kernels that keep so many columns in registers.
+    /// The state for a problem in this bounding box, with kernels that keep `in_registers` columns
+    /// in registers.
     ///
     /// # Errors
     /// As [`Clusters::new`].
@@ -151,8 +154,8 @@ impl Start {
         Ok(start)
     }
 
-    /// Whether all clusters are points: without a shape and, where members count, of one
-    /// observation.
+    /// Whether all clusters are points: without a shape and, for full Mahalanobis distances, with a
+    /// single member each.
     pub fn are_points(&self) -> bool {
         let TreeSizes {
             observations,
@@ -162,7 +165,7 @@ impl Start {
         self.control[control::SHAPES_USED] == 0 && (observations == 0 || observations == clusters)
     }
 
-    /// The scatters and the factors of those clusters that have them.
+    /// Stores the scatters and the factors of the clusters that have them.
     fn put_shapes(&mut self, clusters: &Clusters, slots: &[u32]) {
         let p = self.sizes.dimensions;
         for (number, &slot) in (0..).zip(slots) {
@@ -182,7 +185,7 @@ impl Start {
         }
     }
 
-    /// The observations, which are members of the clusters in the order of these.
+    /// Stores the observations, in the order of the clusters whose members they are.
     fn put_members(&mut self, problem: &Problem) {
         let p = self.sizes.dimensions;
         self.x = vec![0.0; problem.members.len() * p];
@@ -197,11 +200,12 @@ impl Start {
         self.control[control::MEMBERS_USED] = members;
     }
 
-    /// The rows of all clusters, by position.
+    /// Stores the rows of all clusters, by position.
     fn put_rows(&mut self, clusters: &Clusters, frame: &ClusterFrame) {
         let (p, capacity) = (self.sizes.dimensions, self.sizes.capacity);
         let words = p + SCALARS;
-        // Number k of the row at a position, where the rows of each BALL positions are together.
+        // The index of value k of the row at a position; the rows of BALL consecutive positions are
+        // interleaved.
         let index =
             |position: usize, k: usize| position / BALL * BALL * words + k * BALL + position % BALL;
         let parts: Vec<RowsOfPart> = self
@@ -238,7 +242,7 @@ impl Start {
             .zip(&parts)
             .for_each(|(to, part)| to[..part.rows.len()].copy_from_slice(&part.rows));
         for position in self.slots_at.len()..capacity {
-            // No cluster is there.
+            // NaN: there is no cluster at this position.
             self.rows[index(position, p + LOW)] = f32::from_bits(u32::MAX);
         }
         let packed = packed_len(p);
@@ -249,11 +253,11 @@ impl Start {
         }
     }
 
-    /// Has `put` copy bytes to the front of each array that needs content, and of the rows and the
-    /// factors in single precision.
+    /// Calls `put` to copy bytes to the front of each array that needs content, including the rows
+    /// and the factors in single precision.
     ///
     /// # Errors
-    /// Those of `put`.
+    /// The errors of `put`.
     pub fn copy<A, E>(
         &self,
         arrays: &TreeArrays<A>,
@@ -289,7 +293,8 @@ impl Start {
         Ok(())
     }
 
-    /// The kernels' other argument: where rows are, and in `slabs` where the factors are.
+    /// The kernels' second argument: the address of the rows, and of the table of the factors'
+    /// addresses.
     pub fn clusters(&self, rows: u64, slabs: u64) -> screen::Clusters {
         screen::Clusters {
             rows,
@@ -303,7 +308,7 @@ impl Start {
         }
     }
 
-    /// The kernels' argument, with these addresses.
+    /// The kernels' first argument, with these addresses of the arrays.
     pub fn tree(&self, problem: &Problem, arrays: TreeArrays<u64>, watch: u64) -> Tree {
         let options = &problem.options;
         let mut tree = Tree {

@@ -1,4 +1,5 @@
-//! A device whose large trees are grown by what is tested, for all else a CPU.
+//! A device for tests: makes the merges of large problems by a given function, and all others on
+//! the CPU.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,7 +15,8 @@ type Grow<'a> =
 pub struct Trees<'a> {
     grow: Box<Grow<'a>>,
     pub cpu: Cpu,
-    /// Number of problems that `grow` got, and of those whose tree it made.
+    /// Number of problems that `grow` was called for, and of problems among them whose merges it
+    /// made.
     asked: AtomicUsize,
     grown: AtomicUsize,
 }
@@ -32,7 +34,8 @@ impl<'a> Trees<'a> {
         }
     }
 
-    /// Number of problems, and of those whose tree was grown.
+    /// Number of problems that `grow` was called for, and of problems among them whose merges it
+    /// made.
     pub fn counts(&self) -> (usize, usize) {
         let number = |of: &AtomicUsize| of.load(Ordering::Relaxed);
         (number(&self.asked), number(&self.grown))
@@ -66,11 +69,12 @@ impl AgglomerationDevice for Trees<'_> {
     }
 }
 
-/// Fails if, of the problems between two [counts](Trees::counts), a tree was left to the CPU whose
-/// clusters single precision can tell apart.
+/// Fails if, among the problems between two [counts](Trees::counts), a tree was left to the CPU
+/// although single precision can separate its clusters.
 pub fn assert_grown(before: (usize, usize), after: (usize, usize), data: Data, case: &str) {
     let (asked, grown) = (after.0 - before.0, after.1 - before.1);
-    // One value far beyond all others, or groups far apart, leave no digits for distances within.
+    // With one value far beyond all others, or with groups far apart, single precision has no
+    // digits left for small distances.
     let may_be_left = matches!(data, Data::Saturated | Data::Islands);
     assert!(
         grown == asked || may_be_left,

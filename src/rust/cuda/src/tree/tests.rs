@@ -1,4 +1,4 @@
-//! Trees that a GPU grows against those of the CPU.
+//! Compares the trees of a GPU with the CPU's.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -17,10 +17,10 @@ use super::testing::{assert_grown, Trees};
 use super::{fits, grow};
 use crate::device::Device;
 
-/// Numbers of dimensions. Its length and that of `DATA` have no common divisor.
+/// Numbers of dimensions. The lengths of this array and of `DATA` are coprime.
 const DIMENSIONS: [usize; 11] = [1, 2, 5, 13, 14, 16, 17, 20, 32, 33, 40];
 
-/// A share of the blocks of the first GPU for trees, and the CPU for all else.
+/// A share of the blocks of the first GPU for trees, and the CPU for all other work.
 fn trees_of_gpu(share: f64) -> Trees<'static> {
     let gpu = Device::shared(0).unwrap();
     Trees::new(
@@ -42,7 +42,7 @@ fn options_of(distance: Distance, threshold: f64, subthreshold: Subthreshold) ->
     }
 }
 
-/// Fails at the first merge that is not the expected one, bit for bit.
+/// Fails at the first merge that differs from the expected one in any bit.
 fn assert_same<M: PartialEq + std::fmt::Debug>(
     found: impl ExactSizeIterator<Item = (M, f64)>,
     expected: impl ExactSizeIterator<Item = (M, f64)>,
@@ -55,7 +55,7 @@ fn assert_same<M: PartialEq + std::fmt::Debug>(
     }
 }
 
-/// Holds the tree of a clustering to the CPU's.
+/// Compares the tree of a clustering with the CPU's.
 fn compare(
     trees: &Trees<'_>,
     x: &Observations,
@@ -75,15 +75,15 @@ fn compare(
     );
 }
 
-/// Holds random clusterings to the CPU's, on data of every sort and with all numbers of dimensions.
-/// Fails if the GPU makes no tree of a problem whose distances have no ties.
+/// Compares random clusterings with the CPU's, on every kind of data and in all numbers of
+/// dimensions. Fails if the GPU makes no tree of a problem whose distances have no ties.
 fn compare_random(seed: u64, rounds: usize, largest: usize, share: f64) {
     let trees = trees_of_gpu(share);
     let mut random = Random(seed);
     for round in 0..rounds {
         let data = DATA[round % DATA.len()];
         let p = DIMENSIONS[round % DIMENSIONS.len()];
-        // Ties at 0 that follow from rounding have to be searched for, which takes n³.
+        // Ties at 0 that result from rounding have to be searched for, which takes O(n³) time.
         let most = match data {
             Data::Minute => largest.min(400),
             _ => largest,
@@ -106,12 +106,12 @@ fn compare_random(seed: u64, rounds: usize, largest: usize, share: f64) {
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_grows_the_trees_of_the_cpu() {
-    // Every sort of data in every number of dimensions.
+    // Every kind of data in every number of dimensions.
     let all = DATA.len() * DIMENSIONS.len();
     for (seed, rounds, largest) in [(71, 2 * all, 300), (72, all, 3000)] {
         compare_random(seed, rounds, largest, 1.0);
     }
-    // As few blocks as a tree beside others has.
+    // As few blocks as one of several trees at the same time has.
     compare_random(76, all / 2, 3000, 0.0);
 }
 
@@ -137,7 +137,7 @@ fn the_gpu_grows_the_trees_of_the_cpu_on_small_data() {
     assert_eq!(trees.counts(), (8, 8));
 }
 
-/// More pairs have the least distance than the queue has room for, or looks into at a time.
+/// More pairs have the least distance than the queue has room for, or examines at a time.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_grows_trees_of_a_grid() {
@@ -158,7 +158,7 @@ fn the_gpu_grows_trees_of_a_grid() {
     assert_eq!(trees.counts(), (2, 2));
 }
 
-/// Blocks share the sums of large clusters; and the members of ever larger unions run out of room.
+/// Blocks share the sums of large clusters, and the members of growing unions run out of room.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_sums_over_many_members() {
@@ -217,8 +217,8 @@ fn the_gpu_grows_trees_of_centres() {
     }
 }
 
-/// Clusterings unite equal observations before they ask for a tree; where that changes the order,
-/// the device gets them all.
+/// A clustering unites equal observations before it asks for a tree; if this changes the order of
+/// merges, the device gets all observations.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_merges_equal_observations_by_definition() {
@@ -253,7 +253,7 @@ fn the_gpu_merges_equal_observations_by_definition() {
     assert!(grown > 20, "{grown} of 60");
 }
 
-/// The tree of these observations, with thousands of rounds on the device.
+/// The tree of these observations, which takes thousands of merges on the device.
 fn grow_plain(x: &Observations, monitor: &Monitor) -> Result<Option<Vec<Merge>>> {
     let n = x.nrows();
     let options = options_of(Distance::Centroid, 0.01 * n as f64, Subthreshold::Mahal);
@@ -286,8 +286,8 @@ fn a_tree_ends_when_it_is_told_to() {
         result
     });
     assert_eq!(result, Err(Error::Interrupt));
-    // The whole tree has n - 1 merges of n units each, and fits in one launch: without a look at
-    // the monitor, the device would end with all of it done.
+    // The whole tree has n - 1 merges of n units each, and fits in one launch: without a check of
+    // the monitor, the device would complete the tree.
     let (done, all) = (monitor.progress().0, (n * n) as u64);
     assert!(0 < done && done < all / 2, "{done} of {all}");
 }

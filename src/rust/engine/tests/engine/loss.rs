@@ -10,7 +10,7 @@ use gmhclust_core::{knn, Cpu, Error, Monitor, Result};
 use gmhclust_cuda::testing::{in_processes, lose, too_late, LOSSES};
 use gmhclust_engine::{Choice, Engine, Workload};
 
-/// Threads of the CPU, and in work that is large enough for several devices.
+/// Number of CPU threads; `MANY_THREADS` for work that is large enough for several devices.
 const THREADS: usize = 4;
 const MANY_THREADS: usize = 16;
 
@@ -55,7 +55,7 @@ fn fall_back_in_the_middle_of<T: PartialEq>(
     }
     assert_eq!(engine.name(), "cpu");
     assert_eq!(warnings.len(), 1);
-    // With several devices, the warning is of the one whose loss was noticed last.
+    // With several devices, the warning names the device whose loss was noticed last.
     let device = if on_all {
         "CUDA device "
     } else {
@@ -64,8 +64,8 @@ fn fall_back_in_the_middle_of<T: PartialEq>(
     assert!(warnings[0].starts_with(device));
     assert!(warnings[0].ends_with("; its context is lost; the CPU did the rest of the work"));
     drop(engine);
-    // The next call works, or says why not. That depends on whether the driver gives this process
-    // another context.
+    // The next call works, or returns an error that says why not: the driver may not give this
+    // process another context.
     match open("cuda") {
         Ok(_) => must_work_on_the_gpu(&open("auto").unwrap(), &right, &work),
         Err(Error::Device(reason)) => {
@@ -125,7 +125,7 @@ fn the_cpu_goes_on_where_the_gpu_is_lost_in_a_clustering() {
 fn the_cpu_goes_on_where_the_gpu_is_lost_in_apriori_clusters() {
     let name = "the_cpu_goes_on_where_the_gpu_is_lost_in_apriori_clusters";
     alone(name, CASES, |case| {
-        // As many problems as the planner leaves to thread blocks.
+        // Enough problems for the planner to choose thread blocks.
         let mut random = Random(2);
         let labels: Vec<u32> = (0..40_000).map(|_| 1 + random.below(20) as u32).collect();
         fall_back_in_a_clustering(case, 40_000, 8, Some(&labels));
@@ -164,7 +164,7 @@ fn the_cpu_goes_on_where_the_gpus_are_lost_together() {
         let usable = gmhclust_engine::devices().unwrap();
         let usable = usable.iter().filter(|device| device.problem.is_none());
         assert!(usable.count() >= 2, "there is one");
-        // Two fast devices are done with fewer before they are lost.
+        // With fewer points, two fast devices finish before they are lost.
         let (metric, n) =
             [(Metric::Euclidean, 300_000), (Metric::Manhattan, 150_000)][case / CASES];
         fall_back_in_a_search(case % CASES, metric, n, true);

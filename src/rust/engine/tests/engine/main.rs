@@ -1,4 +1,5 @@
-//! The engine without R: which device a job gets, and who stands in for one that fails.
+//! Tests of the engine without R: which device a job gets, and which device replaces one that
+//! fails.
 
 mod loss;
 

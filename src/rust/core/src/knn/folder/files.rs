@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::checksum::Checksum;
 use crate::error::{Error, Result};
 
-/// The size of a regular file in bytes. A link is refused, for it may lead out of the folder.
+/// The size of a regular file in bytes. A link is rejected, since it may lead out of the folder.
 ///
 /// # Errors
-/// The system's, and that the file is not regular.
+/// The system's error, or an error if the file is not regular.
 pub fn regular_size(path: &Path) -> io::Result<u64> {
     let found = fs::symlink_metadata(path)?;
     if found.is_file() {
@@ -24,7 +24,7 @@ pub fn regular_size(path: &Path) -> io::Result<u64> {
 /// The bytes of a file of at most `most` bytes.
 ///
 /// # Errors
-/// The system's, and that the file is longer.
+/// The system's error, or an error if the file is longer.
 pub fn read_small(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     if regular_size(path)? > most {
         return Err(io::Error::other("it is too long"));
@@ -75,7 +75,7 @@ impl Unfinished {
     /// Appends bytes.
     ///
     /// # Errors
-    /// `Error::Input` where the system refuses.
+    /// `Error::Input` if the system refuses.
     pub fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.sum.update(bytes);
         let written = self.file.write_all(bytes);
@@ -91,11 +91,11 @@ impl Drop for Unfinished {
 }
 
 /// Writes a file as a whole or not at all, by a rename; returns its checksum. The file is on the
-/// disk before it gets its name, and its name before this returns, so that neither a crash of the
-/// machine nor the loss of its power leaves a part of a file under its final name.
+/// disk before it gets its name, and the name is on the disk before this function returns. So
+/// neither a crash nor a power loss leaves a partial file under the final name.
 ///
 /// # Errors
-/// `Error::Input` where the system refuses, and the errors of `fill`.
+/// `Error::Input` if the system refuses, and the errors of `fill`.
 pub fn write_whole(
     folder: &Path,
     name: &str,
@@ -121,7 +121,7 @@ fn sync(file: &File) -> io::Result<()> {
 #[cfg(unix)]
 fn sync_folder(folder: &Path) -> io::Result<()> {
     match sync(&File::open(folder)?) {
-        // Some network file systems write names at once, and refuse this.
+        // Some network file systems write names at once, and refuse this call.
         Err(error)
             if matches!(
                 error.kind(),
@@ -134,7 +134,7 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Windows can neither open a folder so, nor write its names by a call.
+/// Windows can neither open a folder in this way, nor write its names by a call.
 #[cfg(not(unix))]
 fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// What was written to the disk, in this order: whether it was a folder.
+        /// For each write to the disk, in order: whether it was of a folder.
         pub static SYNCED: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
     }
 

@@ -1,8 +1,8 @@
-//! The manifest, which describes the search of a folder: JSON of one form that ends with its own
-//! checksum.
+//! The manifest, which describes the search of a folder: JSON in one fixed form that ends with its
+//! own checksum.
 //!
-//! serde reads it, not R's jsonlite: it accepts only these fields with values of these types, so a
-//! malformed file is an error before any of its values is used.
+//! serde reads it, not R's jsonlite: serde accepts only these fields with values of these types, so
+//! a malformed file is an error before any of its values is used.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,8 +13,8 @@ use crate::metric::{Metric, ZeroOverZero};
 /// The name of the file.
 pub const FILE: &str = "manifest.json";
 
-/// The greatest size of a manifest in bytes, several times that of a real one. A longer file is not
-/// read.
+/// The largest size of a manifest in bytes, several times the size of a real one. A longer file is
+/// not read.
 pub const MOST_BYTES: u64 = 4096;
 
 const FORMAT: &str = "gmhclust neighbours";
@@ -37,12 +37,12 @@ pub struct Manifest {
     format: String,
     version: u64,
     first_row: u32,
-    /// Rows of a block; the last one may have fewer.
+    /// Number of rows of a block; the last block may have fewer.
     pub block_rows: u32,
     pub search: SearchDescription,
 }
 
-/// The search that the folder holds the neighbours of.
+/// The search whose neighbours the folder holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SearchDescription {
@@ -51,7 +51,7 @@ pub struct SearchDescription {
     pub columns: u32,
     /// Number of references.
     pub among: u32,
-    /// Neighbours per query.
+    /// Number of neighbours per query.
     pub k: u32,
     pub metric: MetricOptions,
     pub digests: Digests,
@@ -73,7 +73,7 @@ pub struct MetricOptions {
 pub struct Digests {
     #[serde(rename = "x")]
     pub x: String,
-    /// `None` where the references are the queries.
+    /// `None` if the references are the queries.
     pub query: Option<String>,
 }
 
@@ -84,7 +84,7 @@ struct FormatHead {
     version: u64,
 }
 
-/// Why bytes are no manifest: the end of the sentence "has a manifest.json that".
+/// The reason why bytes are no manifest: the end of the sentence "has a manifest.json that".
 pub type Unusable = String;
 
 impl Manifest {
@@ -152,7 +152,7 @@ impl Manifest {
             metric.absolute,
             zero_over_zero,
         )?;
-        // R's integers.
+        // Positive integers of R.
         let is_count = |count: &&u32| (1..=i32::MAX as u32).contains(*count);
         let counts = [rows, columns, among, k, &self.block_rows];
         let neighbours = among.saturating_sub(u32::from(digests.query.is_none()));

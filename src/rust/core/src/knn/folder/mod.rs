@@ -3,9 +3,9 @@
 //! `read_gknn()` describes them.
 //!
 //! A block's file of checksums is written last, so its presence marks a finished block. Each block
-//! has its own, outside of the manifest, because processes on several machines write blocks at the
-//! same time. No file is decoded before its checksum has been compared, and no file determines
-//! which other files are read or how many bytes.
+//! has its own file of checksums, outside of the manifest, because processes on several machines
+//! write blocks at the same time. No file is decoded before its checksum has been compared, and no
+//! file determines which other files are read or how many bytes.
 
 mod checksum;
 mod file_names;

@@ -16,13 +16,14 @@ use crate::knn::graph::Graph;
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// Bytes that are read or written between two checks of the monitor.
+/// Number of bytes that are read or written between two checks of the monitor. If larger, an
+/// interrupt is answered late.
 const CHUNK: usize = 1 << 20;
 
 /// Writes the manifest of a new folder.
 ///
 /// # Errors
-/// `Error::Input` where it cannot be written.
+/// `Error::Input` if it cannot be written.
 pub fn begin(path: &Path, manifest: &Manifest) -> Result<()> {
     write_whole(path, manifest::FILE, |file| {
         file.write(manifest.text().as_bytes())
@@ -42,9 +43,9 @@ pub struct Folder {
     pub checksum: String,
 }
 
-/// Why the content of a block cannot be read.
+/// The reason why the content of a block cannot be read.
 enum Trouble {
-    /// A file differs from the one written; names the file and the difference.
+    /// A file differs from the written one; names the file and the difference.
     Damaged(String),
     Failed(Error),
 }
@@ -59,7 +60,7 @@ impl Folder {
     /// Opens the folder of an earlier [`begin`]; `arg` is the caller's name of it.
     ///
     /// # Errors
-    /// `Error::Input` where its manifest is missing, damaged, or none.
+    /// `Error::Input` if its manifest is missing or damaged, or if the file is no manifest.
     pub fn open(path: &Path, arg: &str) -> Result<Self> {
         let unusable = |what: String| {
             Error::Input(format!(
@@ -82,12 +83,12 @@ impl Folder {
         self.rows().div_ceil(self.block_rows())
     }
 
-    /// The first missing block, from 0, and the number of missing blocks; `None` where the folder
-    /// is complete. Takes time in proportion to the number of files, whatever the manifest says,
-    /// and checks only their sizes.
+    /// The first missing block, from 0, and the number of missing blocks; `None` if the folder is
+    /// complete. Checks only the sizes of files. Takes time in proportion to the number of files,
+    /// whatever the manifest says.
     ///
     /// # Errors
-    /// `Error::Input` where the folder cannot be listed.
+    /// `Error::Input` if the folder cannot be listed.
     pub fn missing(&self) -> Result<Option<(usize, usize)>> {
         let list = || -> io::Result<BTreeSet<usize>> {
             let mut there = BTreeSet::new();
@@ -122,11 +123,11 @@ impl Folder {
         Ok(unfinished)
     }
 
-    /// Writes a block, counted from 0, and replaces its files if there are any.
+    /// Writes a block, numbered from 0, and replaces its files if there are any.
     ///
     /// # Errors
-    /// `Error::Input` where a file cannot be written, or where `graph` does not have the size of
-    /// that block; `Error::Interrupt`.
+    /// `Error::Input` if a file cannot be written, or if `graph` does not have the size of the
+    /// block; `Error::Interrupt`.
     pub fn write(&self, block: usize, graph: &Graph, monitor: &Monitor) -> Result<()> {
         let rows = self.checked_rows_of(block)?;
         if graph.k != self.k() || graph.index.len() != count(&rows) * self.k() {
@@ -148,10 +149,10 @@ impl Folder {
         Ok(())
     }
 
-    /// The neighbours of some queries of a block, both from 0.
+    /// The neighbours of some queries of a block; queries and blocks are numbered from 0.
     ///
     /// # Errors
-    /// `Error::Input` where the block is missing or damaged; `Error::Memory`; `Error::Interrupt`.
+    /// `Error::Input` if the block is missing or damaged; `Error::Memory`; `Error::Interrupt`.
     pub fn read(&self, block: usize, queries: &[usize], monitor: &Monitor) -> Result<Graph> {
         let rows = self.checked_rows_of(block)?;
         if queries.iter().any(|&query| query >= count(&rows)) {
@@ -295,7 +296,7 @@ impl Folder {
         Ok(sum.digits())
     }
 
-    /// Writes a matrix with k columns, row after row, and returns the file's checksum.
+    /// Writes a matrix with k columns, row by row, and returns the file's checksum.
     fn write_matrix<S: Copy, T: Value>(
         &self,
         name: &str,
@@ -336,7 +337,7 @@ impl Folder {
         (block < self.blocks() && sums_file(&self.rows_of(block)) == name).then_some(block)
     }
 
-    /// Whether the files of a block have their sizes.
+    /// Whether the files of a block have the right sizes.
     fn has_sizes(&self, block: usize) -> bool {
         let rows = self.rows_of(block);
         let has = |name: String, size: u128| {
@@ -355,10 +356,10 @@ impl Folder {
         before + 1..=self.rows().min(before + self.block_rows())
     }
 
-    /// As [`Folder::rows_of`], for a block that the folder must have.
+    /// As [`Folder::rows_of`], but checks that the folder has the block.
     ///
     /// # Errors
-    /// `Error::Input` where it does not.
+    /// `Error::Input` if it does not.
     fn checked_rows_of(&self, block: usize) -> Result<RangeInclusive<usize>> {
         if block < self.blocks() {
             return Ok(self.rows_of(block));

@@ -1,10 +1,10 @@
-//! Matrices as NumPy stores them, in version 1.0 of the `.npy` format: a header, then the values
-//! row after row, little-endian.
+//! Matrices in version 1.0 of NumPy's `.npy` format: a header, then the values row by row,
+//! little-endian.
 //!
-//! A reader knows the shape beforehand: it compares the header with the expected one, and parses
-//! nothing.
+//! A reader knows the shape beforehand: it compares the header with the expected one, without
+//! parsing.
 
-/// Bytes of a header; NumPy requires a multiple of 64.
+/// Number of bytes of a header; NumPy requires a multiple of 64.
 pub const HEADER: usize = 128;
 
 const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
@@ -58,7 +58,8 @@ pub fn header<T: Value>(rows: usize, columns: usize) -> [u8; HEADER] {
     header
 }
 
-/// Bytes of the file of a matrix. In 128 bits, for shapes from a manifest can overflow 64.
+/// Number of bytes of the file of a matrix. In 128 bits, since shapes from a manifest can overflow
+/// 64 bits.
 pub fn size<T: Value>(rows: usize, columns: usize) -> u128 {
     HEADER as u128 + rows as u128 * columns as u128 * T::BYTES as u128
 }
@@ -75,7 +76,7 @@ mod tests {
         expected.resize(127, b' ');
         expected.push(b'\n');
         assert_eq!(header::<i32>(5, 4).as_slice(), expected);
-        // The longest there is.
+        // The longest possible header.
         let most = i32::MAX as usize;
         let longest = String::from_utf8_lossy(&header::<f64>(most, most)[10..]).into_owned();
         assert!(longest

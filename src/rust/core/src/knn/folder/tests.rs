@@ -1,4 +1,4 @@
-//! What is written comes back, and nothing else does.
+//! Tests that written blocks are read back, and that damaged or foreign files are rejected.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::knn::graph::Graph;
 use crate::monitor::Monitor;
 use crate::testing::Random;
 
-/// A folder that goes away with the test.
+/// A folder that is removed at the end of the test.
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -47,7 +47,7 @@ impl Drop for Temporary {
 
 const K: usize = 2;
 
-/// 11 rows in blocks of 4: the last has 3.
+/// 11 rows in blocks of 4; the last block has 3.
 fn manifest() -> Manifest {
     let search = SearchDescription {
         rows: 11,
@@ -56,7 +56,7 @@ fn manifest() -> Manifest {
         k: K as u32,
         metric: MetricOptions {
             name: "minkowski".into(),
-            // Not what a parser that rounds twice reads.
+            // A number that a parser that rounds twice gets wrong.
             p: 0.1 + 0.2,
             absolute: false,
             zero_over_zero: "omit".into(),
@@ -102,7 +102,7 @@ fn read(folder: &Folder, block: usize) -> Result<Graph> {
     folder.read(block, &Vec::from_iter(0..rows), &Monitor::default())
 }
 
-/// Everything in the folder, as far as it is sound.
+/// Everything in a sound folder.
 fn read_all(temporary: &Temporary) -> Result<(Manifest, Vec<Graph>)> {
     let folder = open(temporary)?;
     if let Some((first, _)) = folder.missing()? {
@@ -120,7 +120,7 @@ fn message<T>(result: Result<T>) -> String {
     }
 }
 
-/// Writes a manifest with this JSON and the checksum that fits.
+/// Writes a manifest with this JSON and its right checksum.
 fn forge(temporary: &Temporary, json: &str) {
     let summed = json.strip_suffix("\n}").unwrap();
     let sum = sha256(summed.as_bytes());
@@ -147,7 +147,7 @@ fn what_was_written_is_read() {
     assert!(folder
         .write(2, &neighbours(4, 1), &Monitor::default())
         .is_err());
-    // Ours is what serde writes, so it is what serde reads.
+    // serde writes and reads the same manifest.
     let text = fs::read(temporary.file(manifest::FILE)).unwrap();
     let value: serde_json::Value = serde_json::from_slice(&text).unwrap();
     assert_eq!(value["search"]["metric"]["p"], 0.1 + 0.2);
@@ -171,7 +171,7 @@ fn no_flipped_bit_goes_unnoticed() {
     ] {
         let path = temporary.file(&name);
         let sound = fs::read(&path).unwrap();
-        // One of each byte.
+        // One bit of each byte.
         for bit in (0..sound.len()).map(|byte| 8 * byte + byte % 8) {
             fs::write(&path, flipped(&sound, bit)).unwrap();
             assert!(message(read(&folder, 2)).contains(&name), "bit {bit}");
@@ -246,7 +246,7 @@ fn blocks_of_another_search_are_not_taken() {
     let folder = open(&other).unwrap();
     assert!(message(read(&folder, 0)).contains("do not have the checksums"));
     assert_eq!(folder.unfinished(&Monitor::default()), Ok(vec![0, 1, 2]));
-    // Nor are those of other rows.
+    // Files of other rows are not accepted, either.
     let names = ["index-{}.npy", "distance-{}.npy", "rows-{}.sha256"];
     for name in names {
         let of = |rows| temporary.file(&name.replace("{}", rows));
@@ -341,7 +341,7 @@ fn forged_manifests_are_refused() {
     }
 }
 
-/// What a manifest asks for beyond the files that are there costs neither time nor memory.
+/// A manifest that claims more than the existing files costs neither time nor memory.
 #[test]
 fn large_claims_are_cheap() {
     let temporary = filled();

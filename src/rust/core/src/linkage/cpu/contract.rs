@@ -1,4 +1,4 @@
-//! Contraction of the matrix: merged clusters are replaced by their unions.
+//! Contracts the matrix: replaces merged clusters by their unions.
 
 use pulp::{Simd, WithSimd};
 
@@ -17,7 +17,7 @@ use crate::tasks::share;
 struct KeptColumns {
     /// The slots of the columns, in increasing order.
     slots: Vec<u32>,
-    /// [`ROWS`] values of each.
+    /// [`ROWS`] values for each column.
     values: Vec<f64>,
 }
 
@@ -35,18 +35,18 @@ impl KeptColumns {
 /// A task of the first pass: the rows of old slots from `start` on.
 struct RowBlock<'m, T> {
     start: usize,
-    /// New slots of those that do not merge, and their new rows.
+    /// The new slots of clusters that do not merge, and their new rows.
     rows: Vec<(usize, &'m mut [T])>,
     columns: &'m mut KeptColumns,
 }
 
-/// Fills in the `contracted` matrix. The workers' visitors see its rows.
+/// Fills in the `contracted` matrix. The workers' visitors visit its rows.
 ///
 /// The first pass reads all rows: it writes the new rows of clusters that did not merge, and keeps
-/// the columns that the unions need. The second computes the rows of the unions.
+/// the columns that the unions need. The second pass computes the rows of the unions.
 ///
 /// # Errors
-/// `Error::Interrupt` when the monitor says stop, `Error::Memory` where the columns do not fit.
+/// `Error::Interrupt` when the monitor says stop, `Error::Memory` if the columns do not fit.
 pub fn contract<T: Stored>(
     rows: &MatrixRows<T>,
     plan: &ContractionPlan,
@@ -91,7 +91,7 @@ pub fn contract<T: Stored>(
     })
 }
 
-/// The columns that the unions of a plan need of each block of the `before` old rows, without
+/// For each block of the `before` old rows, the columns that the unions of a plan need, without
 /// values.
 fn wanted_columns(plan: &ContractionPlan, before: usize) -> Vec<KeptColumns> {
     let mut columns: Vec<KeptColumns> = (0..before.div_ceil(ROWS))
@@ -189,7 +189,7 @@ fn contract_cluster<T: Stored>(
         .visit(new, T::as_stored(to, &mut worker.room));
 }
 
-/// Writes the dissimilarities of `row` in some slots into `to`.
+/// Writes the dissimilarities of `row` to some slots into `to`.
 fn write<T: Stored>(row: &[f64], slots: &[u32], to: &mut [T]) {
     dispatch(Write { row, slots, to });
 }

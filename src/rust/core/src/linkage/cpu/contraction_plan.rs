@@ -8,19 +8,19 @@ use crate::linkage::dissimilarities::{Contraction, Fusion};
 use crate::linkage::lance_williams::{MergedPair, Recurrence};
 use crate::simd::dispatch;
 
-/// A fusion, and the lowest slot of the new cluster that it is a step of.
+/// A fusion, and the lowest slot of the new cluster that it contributes to.
 pub struct ContractionStep {
     pub fusion: Fusion,
     pub lowest: u32,
 }
 
-/// The old and the new slots of a contraction, and the steps from the ones to the others.
+/// The old and the new slots of a contraction, and its steps.
 pub struct ContractionPlan<'a> {
     pub contraction: &'a Contraction<'a>,
     pub steps: Vec<ContractionStep>,
-    /// By new slot: the lowest old one.
+    /// By new slot: the lowest old slot of its cluster.
     pub lowest: Vec<u32>,
-    /// By new slot: its other old ones, in increasing order.
+    /// By new slot: the other old slots of its cluster, in increasing order.
     pub others: Vec<Vec<u32>>,
     /// By new slot: the steps that make it.
     own: Vec<Vec<usize>>,
@@ -129,13 +129,13 @@ impl<'a> ContractionPlan<'a> {
 pub struct ClusterPart {
     pub slot: u32,
     pub size: f64,
-    /// Its dissimilarities by slot, from the lowest of the cluster on.
+    /// Its dissimilarities by slot, from the lowest slot of the cluster on.
     pub row: Vec<f64>,
     /// Number of steps that have been applied to its row.
     pub done: usize,
 }
 
-/// Updates a row by a merge with another row, as a kernel.
+/// A kernel that updates a row by a merge with another row.
 struct MergeRows<'a> {
     recurrence: Recurrence,
     pair: &'a MergedPair,

@@ -1,4 +1,4 @@
-//! The CPU as a device for linkage by a matrix.
+//! The CPU as a device for linkage with a matrix.
 
 use super::dissimilarities::CpuDissimilarities;
 use crate::cpu::Cpu;
@@ -26,7 +26,7 @@ impl LinkageDevice for Cpu {
     }
 }
 
-/// The dissimilarities stored as `T`.
+/// The dissimilarities, stored as `T`.
 fn stored<'a, T: Stored + 'a>(
     origin: Origin<'a>,
     n: usize,

@@ -16,7 +16,7 @@ use crate::merge::Merge;
 use crate::monitor::Monitor;
 use crate::tasks::share;
 
-/// Entries per task: fewer are looked up on one thread.
+/// Smallest number of entries that a thread looks up. Only the time depends on it.
 const PARALLEL_ENTRIES: usize = 1 << 12;
 
 /// The dissimilarities of all clusters, stored as `T`.
@@ -27,8 +27,7 @@ pub struct CpuDissimilarities<'a, T> {
 }
 
 impl<'a, T: Stored> CpuDissimilarities<'a, T> {
-    /// The dissimilarities of `n` clusters in the order of R's `dist`; their squares where
-    /// `squared`.
+    /// The dissimilarities of `n` clusters in the order of R's `dist`; their squares if `squared`.
     pub fn given(values: &'a [f64], n: usize, squared: bool) -> Self {
         Self {
             rows: MatrixRows::given(values, n, squared),
@@ -36,7 +35,7 @@ impl<'a, T: Stored> CpuDissimilarities<'a, T> {
         }
     }
 
-    /// The dissimilarities in `matrix`; their squares where `squared`.
+    /// The dissimilarities in `matrix`; their squares if `squared`.
     pub fn own(matrix: CondensedMatrix<T>, squared: bool) -> Self {
         Self {
             rows: MatrixRows::own(matrix, squared),
@@ -51,8 +50,8 @@ impl<T: Stored> Dissimilarities for CpuDissimilarities<'_, T> {
         let all: Vec<u32> = (0..n as u32).collect();
         let nearest = NearestSoFar::new(n, &all);
         let mut workers = Worker::one_per_thread(n, &nearest);
-        // From the last row on, but the first ones before all others: then a cluster's own row is
-        // mostly seen before it occurs in the rows of others.
+        // Starts with the first rows, then goes from the last row on, so that a cluster's own row
+        // is mostly visited before the cluster occurs in other rows.
         let mut tasks: Vec<usize> = (0..n).step_by(ROWS).rev().collect();
         tasks.rotate_right(1);
         share(tasks, &mut workers, |worker, start| {

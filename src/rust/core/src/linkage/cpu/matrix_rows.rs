@@ -2,7 +2,7 @@
 
 use crate::linkage::condensed::{row_start, CondensedMatrix, Stored};
 
-/// The dissimilarities of all clusters, stored or taken as if stored as `T`.
+/// The dissimilarities of all clusters, stored as `T` or rounded as if stored as `T`.
 pub struct MatrixRows<'a, T> {
     pub source: MatrixSource<'a, T>,
     /// Whether dissimilarities are the squares of the stored values.
@@ -20,8 +20,7 @@ pub enum MatrixSource<'a, T> {
 }
 
 impl<'a, T: Stored> MatrixRows<'a, T> {
-    /// The dissimilarities of `n` clusters in the order of R's `dist`; their squares where
-    /// `squared`.
+    /// The dissimilarities of `n` clusters in the order of R's `dist`; their squares if `squared`.
     pub fn given(values: &'a [f64], n: usize, squared: bool) -> Self {
         Self {
             source: MatrixSource::Given { values, n },
@@ -29,7 +28,7 @@ impl<'a, T: Stored> MatrixRows<'a, T> {
         }
     }
 
-    /// The dissimilarities in `matrix`; their squares where `squared`.
+    /// The dissimilarities in `matrix`; their squares if `squared`.
     pub fn own(matrix: CondensedMatrix<T>, squared: bool) -> Self {
         Self {
             source: MatrixSource::Own(matrix),
@@ -45,7 +44,7 @@ impl<'a, T: Stored> MatrixRows<'a, T> {
         }
     }
 
-    /// The square where dissimilarities are squared.
+    /// The square of a value if dissimilarities are squared, otherwise the value.
     #[inline(always)]
     fn squared_if_needed(&self, value: f64) -> f64 {
         if self.squared {
@@ -55,7 +54,7 @@ impl<'a, T: Stored> MatrixRows<'a, T> {
         }
     }
 
-    /// Writes the dissimilarities of a cluster and those in higher slots into `to`.
+    /// Writes the dissimilarities of a cluster to the clusters in higher slots into `to`.
     pub fn load_row(&self, slot: usize, to: &mut [f64]) {
         match &self.source {
             MatrixSource::Given { values, n } => {
@@ -75,8 +74,8 @@ impl<'a, T: Stored> MatrixRows<'a, T> {
         }
     }
 
-    /// The dissimilarities of a cluster and those in higher slots; computed in `room` unless they
-    /// are stored as doubles.
+    /// The dissimilarities of a cluster to the clusters in higher slots; computed in `room` unless
+    /// they are stored as doubles.
     pub fn row<'r>(&'r self, slot: usize, room: &'r mut [f64]) -> &'r [f64] {
         if self.squared {
             let row = &mut room[..self.clusters() - 1 - slot];

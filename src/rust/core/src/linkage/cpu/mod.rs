@@ -1,4 +1,4 @@
-//! Linkage by a matrix on the CPU: the dissimilarities of all clusters in its memory.
+//! Linkage with a matrix on the CPU: the dissimilarities of all clusters are in its memory.
 
 mod contract;
 mod contraction_plan;

@@ -1,9 +1,10 @@
-//! The nearest clusters of some clusters, in a pass over the rows of dissimilarities in any order.
+//! Finds the nearest clusters of some clusters, in a pass over the rows of dissimilarities in any
+//! order.
 //!
-//! Of equal dissimilarities those to lower slots are nearer. Where many are equal, a pass from the
-//! last row on would find a nearer neighbour for every cluster in every row. So the [`FIRST`] rows
-//! should be visited before all others: where they hold the nearest neighbours of a cluster, no
-//! equal dissimilarity in a later row is nearer.
+//! Of equal dissimilarities, the one to the lower slot is nearer. If many dissimilarities are
+//! equal, a pass from the last row on would find a nearer neighbour for every cluster in every row.
+//! So the first [`FIRST`] rows should be visited before all others: if they hold the nearest
+//! neighbours of a cluster, no equal dissimilarity in a later row is nearer.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,18 +15,18 @@ use crate::linkage::dissimilarities::{NearestClusters, Neighbour};
 use crate::next_float::NextFloat;
 use crate::simd::{dispatch, doubles};
 
-/// Dissimilarities that are compared together: the lanes of the widest registers.
+/// Number of dissimilarities that are compared together: the lanes of the widest registers.
 const LANES: usize = 8;
 
-/// Number of rows to visit first. Should exceed the number of neighbours per cluster; only speed
-/// depends on it.
+/// Number of rows to visit first; it should exceed the number of neighbours per cluster. Only the
+/// time depends on it.
 pub const FIRST: usize = 64;
 
-/// Parts of a row per neighbour that is sought: enough that the nearest ones are mostly in
-/// different parts. Only speed depends on it.
+/// Number of parts of a row per wanted neighbour: enough for the nearest neighbours to be mostly in
+/// different parts. Only the time depends on it.
 const PARTS: usize = 8;
 
-/// The nearest clusters of some among all dissimilarities that any thread visited.
+/// The nearest clusters of some clusters, among all dissimilarities that any thread has visited.
 pub struct NearestSoFar {
     /// Number of neighbours per cluster.
     each: usize,
@@ -34,14 +35,14 @@ pub struct NearestSoFar {
     wanted: Vec<u32>,
 }
 
-/// The nearest clusters of one, and some others.
+/// The nearest clusters of one cluster, and some further ones.
 struct NearestOfOne {
     neighbours: Vec<Neighbour>,
     /// Neighbours after this are not among the nearest.
     limit: Neighbour,
 }
 
-/// After all others.
+/// A neighbour that comes after all others.
 const LAST: Neighbour = Neighbour {
     dissimilarity: f64::INFINITY,
     slot: u32::MAX,
@@ -55,7 +56,8 @@ impl NearestOfOne {
         }
     }
 
-    /// The greatest dissimilarity of any from this slot on that can be among the nearest.
+    /// The greatest dissimilarity that a neighbour in this slot or a higher one can have to be
+    /// among the nearest.
     fn limit_from(&self, slot: usize) -> f64 {
         if (self.limit.slot as usize) < slot {
             self.limit.dissimilarity.next_below()
@@ -79,7 +81,7 @@ impl NearestOfOne {
 }
 
 impl NearestSoFar {
-    /// For the `wanted` ones of `clusters` clusters.
+    /// An empty search for the nearest clusters of the `wanted` ones of `clusters` clusters.
     pub fn new(clusters: usize, wanted: &[u32]) -> Self {
         Self {
             each: NearestClusters::of_each(clusters),
@@ -112,7 +114,7 @@ impl NearestSoFar {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The nearest clusters of the wanted ones.
+    /// The nearest clusters of the wanted clusters.
     pub fn finish(self) -> NearestClusters {
         let nearest = |&slot: &u32| {
             let mut neighbours = std::mem::take(&mut self.found(slot as usize).neighbours);
@@ -128,19 +130,19 @@ impl NearestSoFar {
 /// One thread's part in a pass.
 pub struct RowVisitor<'a> {
     nearest: &'a NearestSoFar,
-    /// By slot: no greater dissimilarity matters, in rows from [`FIRST`] on. The limits of the
-    /// shared search may be lower.
+    /// By slot: the greatest dissimilarity that can be among the nearest, in rows from [`FIRST`]
+    /// on. The limits of the shared search may be lower.
     limits: Vec<f64>,
-    /// The same in a row before [`FIRST`].
+    /// The same limits for a row before [`FIRST`].
     limits_in_first: Vec<f64>,
-    /// The nearest ones in the current row.
+    /// The nearest clusters in the current row.
     own: NearestOfOne,
     /// Room for the minimum of each part of a row.
     minima: Vec<f64>,
 }
 
 impl RowVisitor<'_> {
-    /// Visits the dissimilarities of a cluster and those in higher slots.
+    /// Visits the dissimilarities of a cluster to the clusters in higher slots.
     pub fn visit(&mut self, slot: usize, row: &[f64]) {
         let is_first = slot < FIRST;
         if is_first {
@@ -175,7 +177,7 @@ impl RowVisitor<'_> {
         }
     }
 
-    /// An upper bound on as many values of a row as neighbours are sought.
+    /// An upper bound on the smallest values of a row, as many as there are wanted neighbours.
     fn bound(&mut self, row: &[f64]) -> f64 {
         let each = self.nearest.each;
         self.minima.fill(f64::INFINITY);
@@ -187,7 +189,7 @@ impl RowVisitor<'_> {
         *bound
     }
 
-    /// Visits the dissimilarities of a cluster and those in slots from `first` on.
+    /// Visits the dissimilarities of a cluster to the clusters in slots from `first` on.
     fn visit_some(&mut self, slot: usize, first: usize, values: &[f64]) {
         let Self {
             nearest,
@@ -213,8 +215,8 @@ impl RowVisitor<'_> {
     }
 }
 
-/// The minimum of each part of a row, as a kernel. With m parts, part i holds the values i, i + m,
-/// i + 2m, ….
+/// A kernel that finds the minimum of each part of a row. With m parts, part i holds the values i,
+/// i + m, i + 2m, ….
 struct Minima<'a> {
     row: &'a [f64],
     minima: &'a mut [f64],
@@ -233,7 +235,7 @@ impl WithSimd for Minima<'_> {
     }
 }
 
-/// Visits a row, as a kernel.
+/// A kernel that visits a row.
 struct VisitRow<'w, 'a> {
     visitor: &'w mut RowVisitor<'a>,
     slot: usize,

@@ -3,7 +3,7 @@
 use super::contraction_plan::ClusterPart;
 use super::nearest::{NearestSoFar, RowVisitor, FIRST};
 
-/// Rows per task. The first task holds just the rows that should be visited first.
+/// Number of rows per task. The first task holds just the rows that should be visited first.
 pub const ROWS: usize = FIRST;
 
 /// The state of one thread.

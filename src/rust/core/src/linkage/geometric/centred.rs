@@ -10,7 +10,7 @@ use crate::observations::Observations;
 /// The rows of `x` minus the medians of its columns, so that means of rows lose no digits.
 ///
 /// # Errors
-/// `Error::Input` where powers of distances overflow; `Error::Memory`.
+/// `Error::Input` if powers of distances overflow; `Error::Memory`.
 pub fn centred(x: &Observations) -> Result<Observations> {
     check_magnitude(x)?;
     let middle = Array1::from(middle(x.values(), x.ncols()));

@@ -8,9 +8,10 @@ use crate::mahalanobis::{AgglomerationDevice, Problem, UnionRule};
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 
-/// Centroid linkage (UPGMC) of the rows of `x`: the distance of two clusters is that of their
-/// centroids. Heights are the square roots of those of R's `hclust(dist(x)^2, "centroid")`; they
-/// need not increase. Of several nearest pairs the one with the lower slots merges.
+/// Centroid linkage (UPGMC) of the rows of `x`: the distance of two clusters is the distance of
+/// their centroids. Heights are the square roots of the heights of R's `hclust(dist(x)^2,
+/// "centroid")`; they need not increase. Of several nearest pairs, the pair with the lower slots
+/// merges.
 ///
 /// Takes O(n²p) time in practice and O(np) memory.
 ///
@@ -37,7 +38,7 @@ pub fn median(
     by_centres(x, UnionRule::Midpoint, device, monitor)
 }
 
-/// Merges the nearest pair of centres again and again.
+/// Repeatedly merges the nearest pair of centres.
 fn by_centres(
     x: &Observations,
     union: UnionRule,

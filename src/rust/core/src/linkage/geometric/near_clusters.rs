@@ -5,12 +5,12 @@
 pub struct NearClusters {
     /// Slots of near clusters at the time of the search.
     pub found: Vec<u32>,
-    /// No cluster without any of those found is nearer.
+    /// A lower bound on the distance of every cluster that contains none of the clusters found.
     pub lower_bound: f64,
 }
 
 impl NearClusters {
-    /// Before any search.
+    /// The state before any search.
     pub fn unknown() -> Self {
         Self {
             found: Vec::new(),
@@ -18,10 +18,11 @@ impl NearClusters {
         }
     }
 
-    /// Turns this into the near clusters of the union with a cluster whose near clusters are
-    /// `other`; `sizes` are those of the two, `height` is their distance.
+    /// Turns these near clusters of one cluster into the near clusters of its union with another
+    /// cluster, whose near clusters are `other`. `sizes` are the sizes of the two clusters,
+    /// `height` is their distance.
     ///
-    /// By Lance and Williams' formula, with d(x, z) ≥ f(x) and d(y, z) ≥ f(y),
+    /// By the Lance–Williams formula, with d(x, z) ≥ f(x) and d(y, z) ≥ f(y),
     ///
     /// d²(xy, z)·(|x|+|y|+|z|) ≥ (|x|+|z|)·f(x)² + (|y|+|z|)·f(y)² − |z|·d²(x, y),
     ///

@@ -10,10 +10,9 @@ use crate::monitor::Monitor;
 use crate::neighbours::{NeighbourDevice, Space};
 use crate::observations::Observations;
 
-/// Ward's linkage of the rows of `x`: the tree and the heights of R's
-/// `hclust(dist(x), "ward.D2")`, √(2ab/(a+b)) times the distance of the centroids of two clusters
-/// with a and b members (Ward 1963, doi:10.1080/01621459.1963.10500845). Where pairs tie, it
-/// is one of several valid trees.
+/// Ward's linkage of the rows of `x`: the tree and the heights of R's `hclust(dist(x), "ward.D2")`,
+/// √(2ab/(a+b)) times the distance of the centroids of two clusters with a and b members (Ward
+/// 1963, doi:10.1080/01621459.1963.10500845). If pairs tie, the tree is one of several valid ones.
 ///
 /// Takes O(n²p) time, mostly in the first search, and O(np) memory.
 ///
@@ -28,7 +27,7 @@ pub fn ward(
     let n = x.nrows();
     memory::check_working("Ward's linkage", n, 450 + 16 * x.ncols())?;
     let x = &centred(x)?;
-    // Progress: the first search, and the merges.
+    // The progress units are the queries of the first search, and the merges.
     monitor.expect(2 * n as u64 - 1);
     let merges = device.cpu().install(|| {
         let mut neighbours = device.references(Space::Clusters(x), monitor)?;

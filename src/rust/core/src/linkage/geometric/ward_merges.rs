@@ -1,13 +1,13 @@
 //! The merges of Ward's linkage, by reciprocal nearest neighbours.
 //!
-//! In every round all pairs of clusters merge that are each other's nearest. Ward's linkage is
-//! reducible: a union is never nearer to a cluster than the nearer of its parts. So reciprocal
-//! pairs stay reciprocal until they merge, and the result is the tree of merging the nearest pair
-//! of all each time.
+//! In every round, all pairs of reciprocal nearest neighbours merge. Ward's linkage is reducible: a
+//! union is never nearer to a cluster than the nearer of its parts. So reciprocal pairs stay
+//! reciprocal until they merge, and the result is the tree that merging the nearest of all pairs
+//! each time would give.
 //!
-//! The same property saves most searches. A search finds a few nearest clusters of a cluster and a
-//! lower bound on the distances of all others; from then on, any cluster that holds none of those
-//! found is no nearer than the bound. Unions inherit the bounds of their parts
+//! The same property saves most searches. A search finds a few nearest clusters of a cluster, and a
+//! lower bound on the distances of all others. The bound stays valid for every cluster that
+//! contains none of the clusters found. Unions inherit the bounds of their parts
 //! ([`NearClusters::unite`]).
 
 use super::near_clusters::NearClusters;
@@ -19,17 +19,18 @@ use crate::monitor::Monitor;
 use crate::neighbours::{Except, NeighbourRequest, Neighbours};
 use crate::observations::Observations;
 
-/// Clusters that a search looks for. More make searches slower and rarer; the tree does not depend
-/// on it, ties aside.
+/// Number of clusters that a search finds. A larger number makes searches slower and rarer. Apart
+/// from ties, the tree does not depend on it.
 const WANTED: usize = 8;
 
-/// Near clusters that a union keeps of those of its parts.
+/// Number of its parts' near clusters that a union keeps. Apart from ties, the tree does not depend
+/// on it.
 const KEPT: usize = 2 * WANTED;
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 const CLUSTERS: &str = "the clusters of a linkage need";
 
-/// The merges so far, and the clusters that are left.
+/// The merges so far, and the remaining clusters.
 pub struct WardMerges<'a> {
     neighbours: &'a mut dyn Neighbours,
     monitor: &'a Monitor,
@@ -40,9 +41,9 @@ pub struct WardMerges<'a> {
     near: Vec<NearClusters>,
     /// The nearest cluster and its distance, by slot.
     nearest: Vec<(f64, u32)>,
-    /// By slot: slots that had it as their nearest.
+    /// By slot: the slots that had it as their nearest.
     followers: Vec<Vec<u32>>,
-    /// An upper bound on the change of a distance of single observations by the rounding of
+    /// An upper bound on the change of a distance between single observations by the rounding of
     /// centroids in one round.
     rounding: f64,
     rounds: f64,
@@ -50,7 +51,7 @@ pub struct WardMerges<'a> {
 }
 
 impl<'a> WardMerges<'a> {
-    /// A cluster for each row of `x`.
+    /// The state with one cluster for each row of `x`.
     pub fn new(
         x: &Observations,
         neighbours: &'a mut dyn Neighbours,
@@ -75,12 +76,12 @@ impl<'a> WardMerges<'a> {
         })
     }
 
-    /// All merges, each after those of its parts.
+    /// All merges, each after the merges of its parts.
     pub fn into_merges(self) -> Vec<Merge> {
         self.merges
     }
 
-    /// Number of clusters that are left.
+    /// Number of remaining clusters.
     fn clusters(&self) -> usize {
         self.sizes.len() - self.merges.len()
     }
@@ -101,7 +102,7 @@ impl<'a> WardMerges<'a> {
                 self.merge(equal[0], higher, 0.0)?;
             }
         }
-        // These need no search.
+        // These merges need no search.
         self.monitor.advance(2 * self.merges.len() as u64);
         Ok(())
     }
@@ -116,9 +117,9 @@ impl<'a> WardMerges<'a> {
         while self.clusters() > 1 {
             let pairs = self.reciprocal(&changed);
             if pairs.is_empty() {
-                // Where distances tie, a new cluster may be as near as a known nearest one, and the
-                // nearest neighbours form a cycle. After a search of all, the first of the nearest
-                // pairs is reciprocal.
+                // If distances tie, a new cluster may be as near as a known nearest neighbour, and
+                // nearest neighbours may form a cycle. After a search for all clusters, the first
+                // of the nearest pairs is reciprocal.
                 changed = self.all();
                 self.search(&changed)?;
                 continue;
@@ -157,7 +158,7 @@ impl<'a> WardMerges<'a> {
             .collect()
     }
 
-    /// The pairs of clusters that are each other's nearest, one of each pair among `slots`.
+    /// The pairs of reciprocal nearest neighbours with at least one cluster among `slots`.
     fn reciprocal(&self, slots: &[u32]) -> Vec<(u32, u32)> {
         let nearest = |slot: u32| self.nearest[slot as usize].1;
         let mut pairs: Vec<(u32, u32)> = slots
@@ -185,8 +186,7 @@ impl<'a> WardMerges<'a> {
         Ok(())
     }
 
-    /// Finds the nearest cluster of each of these, without a search where the near clusters
-    /// suffice.
+    /// Finds the nearest cluster of each of `slots`, without a search if the near clusters suffice.
     fn settle(&mut self, slots: &[u32]) -> Result<()> {
         let mut pairs = Vec::new();
         for &slot in slots {
@@ -246,7 +246,7 @@ impl<'a> WardMerges<'a> {
         self.followers[nearest.1 as usize].push(slot);
     }
 
-    /// Searches for the nearest clusters of each of these.
+    /// Searches for the nearest clusters of each of `slots`.
     fn search(&mut self, slots: &[u32]) -> Result<()> {
         for queries in slots.chunks(self.neighbours.batch()) {
             self.monitor.check()?;
@@ -258,7 +258,7 @@ impl<'a> WardMerges<'a> {
             })?;
             for (&slot, near) in queries.iter().zip(nearest.iter()) {
                 let (Some(&first), Some(&(last, _))) = (near.first(), near.last()) else {
-                    // The only cluster.
+                    // There is only this cluster.
                     continue;
                 };
                 self.near[slot as usize] = NearClusters {

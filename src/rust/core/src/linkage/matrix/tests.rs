@@ -1,4 +1,4 @@
-//! Linkages of matrices against the slow, obvious way, and against the crate kodama.
+//! Compares linkages of matrices with brute force, and with the crate kodama.
 
 mod cases;
 
@@ -32,8 +32,8 @@ fn run(d: &[f64], n: usize, linkage: Linkage, sizes: Option<&[f64]>, threads: us
     .unwrap()
 }
 
-/// Lance and Williams' coefficients, as hclust has them: of the two parts' dissimilarities to a
-/// third cluster, and of that of the parts.
+/// The Lance–Williams coefficients, as in hclust: of the two parts' dissimilarities to a third
+/// cluster, and of the dissimilarity of the parts.
 fn coefficients(linkage: Linkage, a: f64, b: f64, c: f64) -> (f64, f64, f64) {
     match linkage {
         Linkage::Average => (a / (a + b), b / (a + b), 0.0),
@@ -48,7 +48,7 @@ fn coefficients(linkage: Linkage, a: f64, b: f64, c: f64) -> (f64, f64, f64) {
     }
 }
 
-/// The heights and slots of the merges, by looking at all pairs at every step.
+/// The heights and slots of the merges, by comparing all pairs at every step.
 fn exhaustive(
     d: &[f64],
     n: usize,
@@ -187,7 +187,7 @@ fn ties_change_no_heights_of_single_and_complete_and_no_bits_with_threads() {
                 let expected = exhaustive(&d, n, linkage, None);
                 let heights: Vec<f64> = expected.iter().map(|merge| merge.0).collect();
                 assert_eq!(tree.height, heights, "{linkage:?}");
-                // Complete linkage is reducible whatever ties, so its merges are the same, too.
+                // Complete linkage is reducible also with ties, so its merges are the same, too.
                 if linkage == Linkage::Complete {
                     compare(&tree, &expected, "complete");
                 }
@@ -354,7 +354,7 @@ fn points_have_the_tree_of_their_distances() {
     }
 }
 
-/// Counts how many dissimilarities are looked at.
+/// Counts the dissimilarities that are read.
 struct Counted<'a> {
     matrix: CpuDissimilarities<'a, f64>,
     clusters: usize,
@@ -395,7 +395,7 @@ impl Dissimilarities for Counted<'_> {
         sizes: &[f64],
         monitor: &Monitor,
     ) -> Result<Vec<Merge>> {
-        // 3n searches for the nearest, and n updates of two rows.
+        // 3n searches for nearest neighbours, and n updates of two rows.
         self.add(5 * self.clusters * self.clusters);
         self.matrix.chain(recurrence, sizes, monitor)
     }

@@ -5,11 +5,11 @@ use crate::linkage::dissimilarities::{Neighbour, NEAREST};
 /// No slot or node.
 pub const NONE: u32 = u32::MAX;
 
-/// A cluster with fewer candidates than this gets new ones in the next pass. A third of the
-/// candidates of a pass; only speed depends on it.
+/// Smallest number of candidates of a cluster: with fewer, it gets new candidates in the next pass.
+/// A third of the candidates of a pass. Only the time depends on it.
 const FEWEST: usize = NEAREST / 3;
 
-/// A lower bound that is after all neighbours: there are no clusters beyond the candidates.
+/// A lower bound above all neighbours: there are no clusters besides the candidates.
 const UNBOUNDED: Neighbour = Neighbour {
     dissimilarity: f64::INFINITY,
     slot: NONE,
@@ -22,19 +22,19 @@ pub struct KnownNeighbour {
     pub node: u32,
 }
 
-/// The known neighbours of a node, the candidates for its nearest one.
+/// The known neighbours of a node: the candidates for its nearest neighbour.
 #[derive(Debug, Clone)]
 pub struct KnownNeighbours {
-    /// The node that they are neighbours of.
+    /// The node whose neighbours these are.
     pub node: u32,
-    /// Nearest first. Some may have become part of others since.
+    /// The neighbours, nearest first. Some may have been merged since.
     pub known: Vec<KnownNeighbour>,
-    /// All other clusters come after this.
+    /// A lower bound on all other clusters.
     pub lower_bound: Neighbour,
 }
 
 impl KnownNeighbours {
-    /// Of a slot among `n` clusters, given its nearest neighbours.
+    /// The known neighbours of a slot among `n` clusters, given its nearest neighbours.
     pub fn new(slot: u32, nearest: &[Neighbour], n: usize) -> Self {
         let known = |neighbour: &Neighbour| KnownNeighbour {
             dissimilarity: neighbour.dissimilarity,
@@ -51,7 +51,7 @@ impl KnownNeighbours {
         }
     }
 
-    /// Whether the next pass should find more.
+    /// Whether the next pass should find more neighbours.
     pub fn are_few(&self) -> bool {
         self.known.len() < FEWEST && self.lower_bound != UNBOUNDED
     }

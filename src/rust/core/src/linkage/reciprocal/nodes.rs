@@ -5,10 +5,10 @@ use crate::linkage::lance_williams::MergedPair;
 /// A cluster that was merged since the last pass.
 #[derive(Debug, Clone, Copy)]
 pub struct UnionNode {
-    /// The nodes that it was merged from.
+    /// The two nodes that were merged.
     pub parts: [u32; 2],
     pub pair: MergedPair,
-    /// Number of slots in it, and the lowest.
+    /// Number of slots in the cluster; `lowest` is the lowest of them.
     slots: u32,
     pub lowest: u32,
 }
@@ -23,13 +23,13 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Starts anew with clusters of these sizes.
+    /// Restarts with clusters of these sizes.
     pub fn restart(&mut self, sizes: Vec<f64>) {
         self.sizes = sizes;
         self.unions.clear();
     }
 
-    /// Merges two nodes to one whose lowest slot is `lowest`; returns its number.
+    /// Merges two nodes to a new node whose lowest slot is `lowest`; returns its number.
     pub fn join(&mut self, parts: [u32; 2], height: f64, lowest: u32) -> u32 {
         let [a, b] = parts;
         self.unions.push(UnionNode {
@@ -44,7 +44,7 @@ impl Nodes {
         (self.sizes.len() + self.unions.len() - 1) as u32
     }
 
-    /// The union that a node is, unless it is a first node.
+    /// The union of a node; `None` for a first node.
     pub fn union(&self, node: u32) -> Option<&UnionNode> {
         let at = (node as usize).checked_sub(self.sizes.len())?;
         Some(&self.unions[at])

@@ -1,4 +1,4 @@
-//! Merging of reciprocal pairs between and across passes.
+//! Merges reciprocal pairs, between and across passes.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ use crate::linkage::lance_williams::{Linkage, Recurrence};
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// Another pass is made only if at least this share of the clusters merged since the last one;
-/// otherwise the chain merges the rest. Only speed depends on it.
+/// Smallest share of the clusters that must have merged since the last pass for another pass;
+/// otherwise the chain merges the rest. Only the time depends on it.
 const LEAST_PROGRESS: f64 = 1.0 / 16.0;
 
-/// Clusters of more slots wait for the next pass, for the number of entries that have to be looked
-/// up grows with their slots. Only speed depends on it.
+/// Largest number of slots of a cluster that merges before the next pass, since the number of
+/// entries that have to be looked up grows with the slots. Only the time depends on it.
 const MOST_SLOTS: u32 = 64;
 
-/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, each merge after those
-/// of its parts. Merges name a cluster by its lowest slot.
+/// The merges of all clusters of `matrix` to one, whose sizes are `sizes`, each merge after the
+/// merges of its parts. Merges name a cluster by its lowest slot.
 ///
 /// Takes O(n²) time for n clusters.
 ///
@@ -59,9 +59,10 @@ pub fn merges(
 /// A slot whose nearest neighbour has to be found again.
 struct StaleSlot<'a> {
     slot: u32,
-    /// The candidates of its node or, where that was merged just now, those of its two parts.
+    /// The candidates of its node or, if the node was merged just now, the candidates of its two
+    /// parts.
     candidates: Vec<&'a KnownNeighbours>,
-    /// The current slots of the candidates, in increasing order, and the dissimilarity where it is
+    /// The current slots of the candidates, in increasing order, with the dissimilarity if it is
     /// unchanged.
     neighbours: Vec<(u32, Option<f64>)>,
 }
@@ -69,18 +70,18 @@ struct StaleSlot<'a> {
 /// Merges so far, and the clusters between two passes.
 struct ReciprocalMerges {
     recurrence: Recurrence,
-    /// All so far.
+    /// All merges so far.
     merges: Vec<Merge>,
     /// By slot: the name of its cluster in merges.
     names: Vec<u32>,
     nodes: Nodes,
-    /// By slot: the node there now, or [`NONE`].
+    /// By slot: its current node, or [`NONE`].
     node: Vec<u32>,
     /// By slot: the current slot of its first node.
     current_slot: Vec<u32>,
-    /// By slot: candidates of the node there now, or of a former one.
+    /// By slot: the candidates of its current node, or of a former one.
     candidates: Vec<KnownNeighbours>,
-    /// By slot: the slot of the nearest neighbour, or [`NONE`] where it is not known.
+    /// By slot: the slot of the nearest neighbour, or [`NONE`] if it is not known.
     nearest: Vec<u32>,
 }
 
@@ -131,7 +132,7 @@ impl ReciprocalMerges {
         }
     }
 
-    /// The pairs of slots that are each other's nearest, the lower first.
+    /// The pairs of slots that are reciprocal nearest neighbours, the lower slot first.
     fn reciprocal_pairs(&self) -> Vec<(u32, u32)> {
         let slots = 0..self.nearest.len() as u32;
         slots
@@ -143,7 +144,7 @@ impl ReciprocalMerges {
             .collect()
     }
 
-    /// Merges the pairs; returns by slot whether it took part.
+    /// Merges the pairs; returns, by slot, whether it was merged.
     fn merge(&mut self, pairs: &[(u32, u32)]) -> Vec<bool> {
         let mut merged = vec![false; self.node.len()];
         for &(lower, higher) in pairs {
@@ -202,7 +203,7 @@ impl ReciprocalMerges {
         }
     }
 
-    /// Finds the candidates and nearest neighbours of these slots again.
+    /// Updates the candidates and nearest neighbours of these slots.
     fn refresh(&mut self, slots: &[u32], matrix: &dyn Dissimilarities) -> Result<()> {
         let this = &*self;
         let stale: Vec<StaleSlot> = slots
@@ -241,8 +242,8 @@ impl ReciprocalMerges {
         Ok(())
     }
 
-    /// The entries of the matrix that [`Self::neighbours`] asks for, of each slot in order: a run
-    /// of the same code with zeros for the entries.
+    /// For each slot, the entries of the matrix that [`Self::neighbours`] reads, in order. Found by
+    /// a dry run of the same code with zeros for the entries.
     fn wanted_entries(&self, stale: &[StaleSlot]) -> Vec<Vec<(u32, u32)>> {
         let wanted = |stale: &StaleSlot| {
             let mut wanted = Vec::new();
@@ -298,10 +299,10 @@ impl ReciprocalMerges {
         }
     }
 
-    /// The lower bound of a union whose parts have these.
+    /// The lower bound of a union whose parts have these lower bounds.
     fn lower_bound(&self, node: u32, first: Neighbour, second: Neighbour) -> Neighbour {
         if self.recurrence.linkage == Linkage::Complete {
-            // Of equal dissimilarities only those in higher slots.
+            // Of equal dissimilarities, only the ones in higher slots come after the bound.
             return first.max(second);
         }
         let pair = &self.nodes.union(node).expect("has parts").pair;
@@ -315,7 +316,8 @@ impl ReciprocalMerges {
         }
     }
 
-    /// The candidates of the node in a slot or, if it has merged just now, those of its parts.
+    /// The candidates of the node in a slot or, if the node was merged just now, the candidates of
+    /// its parts.
     fn candidates_of(&self, slot: u32) -> Vec<&KnownNeighbours> {
         let candidates = &self.candidates[slot as usize];
         match self.nodes.union(self.node[slot as usize]) {
@@ -354,7 +356,7 @@ impl ReciprocalMerges {
         Some(known.dissimilarity)
     }
 
-    /// Whether a node has not become part of another one.
+    /// Whether a node was not merged away.
     fn is_current(&self, node: u32) -> bool {
         self.node[self.nodes.lowest(node) as usize] == node
     }
@@ -373,7 +375,7 @@ impl ReciprocalMerges {
         }
     }
 
-    /// Contracts the matrix, and restarts with the clusters that are left.
+    /// Contracts the matrix, and restarts with the remaining clusters.
     fn contract(&mut self, matrix: &mut dyn Dissimilarities, monitor: &Monitor) -> Result<()> {
         let active = |&slot: &u32| self.node[slot as usize] != NONE;
         let active: Vec<u32> = (0..self.node.len() as u32).filter(active).collect();
@@ -418,7 +420,7 @@ impl ReciprocalMerges {
 
     /// The candidates of a slot, with slots renumbered to the `active` ones.
     fn renumbered(&self, slot: u32, active: &[u32]) -> KnownNeighbours {
-        // An empty slot gets the number of the next active one below: the order stays.
+        // An empty slot gets the number of the next active slot below it, which keeps the order.
         let number = |slot: u32| match slot {
             NONE => NONE,
             slot => active.partition_point(|&other| other <= slot) as u32 - 1,

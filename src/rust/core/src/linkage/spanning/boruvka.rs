@@ -17,8 +17,8 @@ use crate::neighbours::{NeighbourDevice, Space};
 /// Takes O(n²p) time for the first search, a few times as much in the worst case, and O(np) memory.
 ///
 /// # Errors
-/// `Error::Input` where a distance is not a number (see [`Space::check`]); otherwise the
-/// errors of the device.
+/// `Error::Input` if a distance is not a number (see [`Space::check`]); otherwise the errors of the
+/// device.
 pub fn tree(
     points: &Points,
     device: &(impl NeighbourDevice + ?Sized),
@@ -42,14 +42,15 @@ pub fn tree(
     tree_of_all(points, device, monitor)
 }
 
-/// The tree of `points`, given the edges of the distinct ones' tree by their numbers; `None` where
-/// equal points are not nearer to each other than to all others.
+/// The tree of `points`, given the edges of the tree of the distinct points, by their numbers;
+/// `None` if equal points are not nearer to each other than to all other points.
 fn with_equal_points(
     points: &Points,
     distinct: &Distinct,
     mut edges: Vec<Edge>,
 ) -> Option<Vec<Edge>> {
-    // By number: the least weight of an edge to another point, all of which are in the tree.
+    // By number of a distinct point: the least weight of an edge to another one. All of these edges
+    // are in the tree.
     let mut nearest = vec![f64::INFINITY; distinct.count()];
     for edge in &mut edges {
         for end in [&mut edge.lower, &mut edge.higher] {
@@ -64,7 +65,7 @@ fn with_equal_points(
             continue;
         }
         let weight = points.distance(*first as usize, *first as usize);
-        // A NaN is not less.
+        // NaN is not less.
         if weight.partial_cmp(&nearest) != Some(Ordering::Less) {
             return None;
         }
@@ -74,7 +75,7 @@ fn with_equal_points(
     Some(edges)
 }
 
-/// As [`tree`], of points whose distances are numbers, with a search for each point.
+/// As [`tree`], for points whose distances are numbers, with a search for each point.
 fn tree_of_all(
     points: &Points,
     device: &(impl NeighbourDevice + ?Sized),
@@ -91,7 +92,7 @@ fn tree_of_all(
     }
     space.check()?;
     memory::check_working("the spanning tree", n, 400 + 4 * points.columns())?;
-    // Progress: the first search, and the edges.
+    // The progress units are the queries of the first search, and the edges.
     monitor.expect(2 * n as u64 - 1);
     let mut edges = device.cpu().install(|| {
         let mut neighbours = device.references(space, monitor)?;

@@ -1,4 +1,4 @@
-//! The components of Borůvka's algorithm, and the search for edges between them.
+//! The connected components of Borůvka's algorithm, and the search for edges between them.
 
 use super::disjoint_sets::DisjointSets;
 use crate::error::Result;
@@ -7,19 +7,19 @@ use crate::memory;
 use crate::monitor::Monitor;
 use crate::neighbours::{Except, NeighbourRequest, Neighbours};
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 const COMPONENTS: &str = "the components of a spanning tree need";
 
-/// Points of other components that a search looks for. More make searches slower and rarer; the
-/// tree does not depend on it.
+/// Number of points of other components that a search finds. A larger number makes searches slower
+/// and rarer. Only the time depends on it.
 const WANTED: usize = 8;
 
-/// The nearest points of other components, of a point.
+/// The nearest points of other components to a point.
 #[derive(Debug, Clone)]
 struct NearestOutside {
-    /// Farthest first.
+    /// The points found, farthest first.
     found: Vec<(f64, u32)>,
-    /// All other points of other components come after this distance and index.
+    /// A lower bound on all further points of other components, as a distance and an index.
     lower_bound: (f64, u32),
 }
 
@@ -37,7 +37,7 @@ pub struct ConnectedComponents<'a> {
 }
 
 impl<'a> ConnectedComponents<'a> {
-    /// A component for each of `n` points.
+    /// One component for each of `n` points.
     pub fn new(n: usize, neighbours: &'a mut dyn Neighbours, monitor: &'a Monitor) -> Result<Self> {
         let nothing = NearestOutside {
             found: Vec::new(),
@@ -90,8 +90,8 @@ impl<'a> ConnectedComponents<'a> {
         Ok(())
     }
 
-    /// Removes points of its own component from a point's list, and updates the least edges of both
-    /// components by the first edge that is left.
+    /// Removes points of the point's own component from its list, and updates the least edges of
+    /// both components by the first remaining edge.
     fn update_least(&mut self, point: u32) {
         let own = self.components[point as usize];
         let found = &mut self.known[point as usize].found;
@@ -112,20 +112,21 @@ impl<'a> ConnectedComponents<'a> {
         }
     }
 
-    /// The greatest weight of an edge out of a point's component that can still be the least.
+    /// The greatest weight that an edge out of a point's component can have to be its least edge.
     fn limit(&self, point: u32) -> f64 {
         let least = self.least[self.components[point as usize] as usize];
         least.map_or(f64::INFINITY, |edge| edge.weight)
     }
 
     /// Whether a point may have an unknown edge out of its component that is less than all known
-    /// ones.
+    /// edges.
     fn is_open(&self, point: u32) -> bool {
         let NearestOutside { found, lower_bound } = &self.known[point as usize];
         found.is_empty() && *lower_bound < (self.limit(point), u32::MAX)
     }
 
-    /// Searches until no component but `largest` can have a lesser edge than those known.
+    /// Searches until no component except `largest` can have an unknown edge that is less than its
+    /// known ones.
     fn search(&mut self, largest: u32) -> Result<()> {
         let needs_search =
             |point: &u32| self.components[*point as usize] != largest && self.is_open(*point);

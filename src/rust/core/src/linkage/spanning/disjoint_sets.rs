@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::memory;
 
-/// Names the request in memory errors.
+/// The start of memory errors: what needs the memory.
 const COMPONENTS: &str = "the components of a spanning tree need";
 
 /// Disjoint sets of points, united by size, with path halving.
@@ -15,7 +15,7 @@ pub struct DisjointSets {
 }
 
 impl DisjointSets {
-    /// A set for each of `n` points.
+    /// One set for each of `n` points.
     pub fn new(n: usize) -> Result<Self> {
         Ok(Self {
             parents: memory::collected(COMPONENTS, 0..n as u32)?,

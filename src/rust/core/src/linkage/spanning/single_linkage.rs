@@ -8,11 +8,11 @@ use crate::metric::Points;
 use crate::monitor::Monitor;
 use crate::neighbours::NeighbourDevice;
 
-/// Single linkage of `points`: the merges are the edges of their minimum spanning tree, in its
-/// order, at the edges' weights (Gower and Ross 1969, doi:10.2307/2346439). Heights have the bits
-/// of R's `hclust(dist(x), "single")`; where no two are equal, the tree is the same as well.
+/// Single linkage of `points`: the merges are the edges of their minimum spanning tree, in order,
+/// at the edges' weights (Gower and Ross 1969, doi:10.2307/2346439). Heights have the bits of R's
+/// `hclust(dist(x), "single")`; if no two heights are equal, the tree is the same, too.
 ///
-/// Time and memory as [`tree`].
+/// Takes the time and memory of [`tree`].
 ///
 /// # Errors
 /// As [`tree`].

@@ -12,15 +12,16 @@ use crate::mahalanobis::subthreshold::ShapeRule;
 use crate::memory;
 use crate::monitor::Monitor;
 
-/// Most members of a pair of clusters whose full Mahalanobis distance is decided only to look
-/// ahead. Decisions over more members take longer than a look-ahead saves.
+/// Largest number of members, of two clusters together, for which a lookahead computes the full
+/// Mahalanobis distance. Over more members, the distance takes longer than the lookahead saves.
+/// Only the time depends on it.
 const MAX_CHEAP_MEMBERS: usize = 64;
 
-/// Fewest operations that are divided among threads. Fewer are done before another thread has
-/// begun.
+/// Smallest number of operations that are divided among threads. Fewer operations end before
+/// another thread has begun. Only the time depends on it.
 pub const MIN_PARALLEL_OPERATIONS: usize = 1 << 17;
 
-/// The birth of a cluster that does not exist: it was merged away, or is not yet made.
+/// The birth of a cluster that does not exist: one that was merged away, or that is not yet made.
 pub const NEVER: u32 = u32::MAX;
 
 /// The active clusters, by slot.
@@ -29,7 +30,8 @@ pub struct ActiveClusters<'a> {
     pub rule: ShapeRule,
     pub frame: ClusterFrame,
     pub clusters: Clusters<'a>,
-    /// When a slot's cluster came to be: 0, 1, … at the start, [`NEVER`] when it was merged away.
+    /// By slot, the birth of its cluster: the clusters are numbered 0, 1, … in the order in which
+    /// they were made; [`NEVER`] for a cluster that was merged away.
     pub births: Vec<u32>,
     pub next_birth: u32,
     pub candidates: Vec<Candidates>,
@@ -61,7 +63,7 @@ impl<'a> ActiveClusters<'a> {
         })
     }
 
-    /// Gives the next birth to the cluster of a slot.
+    /// Assigns the next birth to the cluster of a slot and returns it.
     pub fn give_birth(&mut self, slot: u32) -> u32 {
         let birth = self.next_birth;
         self.births[slot as usize] = birth;
@@ -83,7 +85,8 @@ impl<'a> ActiveClusters<'a> {
         self.frame.view(&self.clusters.profile(slot))
     }
 
-    /// The active candidates of `owner`, one cluster of a pair, without the other one.
+    /// The active candidates of `owner`, one cluster of `pair`; the other cluster of the pair is
+    /// left out.
     pub fn neighbours(&self, owner: u32, pair: (u32, u32)) -> impl Iterator<Item = &Candidate> {
         let heap = self.candidates[owner as usize].heap.iter();
         let is_other = move |c: &&Candidate| c.partner != pair.0 && c.partner != pair.1;
@@ -92,12 +95,13 @@ impl<'a> ActiveClusters<'a> {
             .filter(|c| self.is_active(c.partner, c.partner_birth))
     }
 
-    /// Whether the distance of a pair takes long to decide.
+    /// Whether the exact distance of a pair takes long to compute.
     pub fn is_costly(&self, a: u32, b: u32) -> bool {
         self.is_costly_for(self.clusters.size(a) + self.clusters.size(b))
     }
 
-    /// Whether the distance of two clusters with so many members takes long to decide.
+    /// Whether the exact distance of two clusters with this number of members together takes long
+    /// to compute.
     pub fn is_costly_for(&self, members: usize) -> bool {
         match self.problem.options.distance {
             Distance::Centroid => false,

@@ -31,7 +31,7 @@ pub struct Agglomeration<'a> {
     pub new_screen: &'a NewScreen<'a>,
     pub screen: Box<dyn Screen>,
     pub prepared: HashMap<(u32, u32), PreparedMerge>,
-    /// Probably the first merge to be prepared next.
+    /// The merge that is probably the first one to prepare next.
     pub follow_up: Option<FollowUp>,
     /// Number of merges to prepare at a time.
     pub batch: usize,
@@ -40,10 +40,10 @@ pub struct Agglomeration<'a> {
 }
 
 impl<'a> Agglomeration<'a> {
-    /// Before the first sweeps.
+    /// The state before the first sweeps.
     ///
     /// # Errors
-    /// As [`ActiveClusters::new`], and the errors of `new_screen`.
+    /// The errors of [`ActiveClusters::new`] and of `new_screen`.
     pub fn new(
         problem: &'a Problem<'a>,
         bounding_box: &BoundingBox,
@@ -78,13 +78,13 @@ impl<'a> Agglomeration<'a> {
         self.active.problem.clusters() - self.merges.len()
     }
 
-    /// Puts an empty screen for the active clusters in place of the present one.
+    /// Replaces the screen by an empty one with room for the active clusters.
     pub fn renew_screen(&mut self) -> Result<()> {
         self.screen = (self.new_screen)(self.count(), self.active.frame.clone())?;
         Ok(())
     }
 
-    /// Queues a cluster by its least candidate or its floor.
+    /// Queues a cluster by the smaller of its first candidate's value and its floor.
     pub fn enqueue(&mut self, owner: u32) {
         let candidates = &self.active.candidates[owner as usize];
         let floor = candidates.floor.to_bits();
@@ -128,7 +128,7 @@ impl<'a> Agglomeration<'a> {
         self.active.is_active(entry.partner(), entry.partner_birth)
     }
 
-    /// Whether the distance of an entry's pair takes long to decide.
+    /// Whether the exact distance of an entry's pair takes long to compute.
     pub fn is_costly(&self, entry: &QueueEntry) -> bool {
         self.active.is_costly(entry.lower, entry.higher)
     }

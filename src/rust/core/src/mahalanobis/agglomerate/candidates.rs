@@ -1,12 +1,13 @@
-//! The nearest older neighbours of a cluster, as far as they are known.
+//! The known nearest older neighbours of a cluster.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::mahalanobis::screen::ScreenAnswer;
 
-/// A pair of clusters, from the view of the cluster that it belongs to. The order: the smaller
-/// value first, bounds before distances (a bound may hide a smaller slot), the lower partner first.
+/// A neighbour of a cluster, with a lower bound on its distance or the distance itself. Candidates
+/// are ordered by value; at equal values, bounds come before distances, since a bound may hide a
+/// smaller slot; then the lower partner comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Candidate {
     /// The bits of the bound or distance: values are ≥ 0, so their bits order them.
@@ -18,9 +19,9 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// The same with its distance in place of the bound.
+    /// This candidate with its distance in place of the bound.
     pub fn decided(self, distance: f64) -> Self {
-        // NaN after an overflow; the tree is refused at last.
+        // The distance is NaN after an overflow; the tree is rejected at the end.
         debug_assert!(
             f64::from_bits(self.value) <= distance || distance.is_nan(),
             "the bound holds"
@@ -44,7 +45,8 @@ pub struct Candidates {
 }
 
 impl Candidates {
-    /// The candidates in the answer to a sweep; `decided` has the distances to some slots.
+    /// The candidates in the answer to a sweep; `decided` lists the distances to some slots that
+    /// are already computed.
     pub fn new(answer: ScreenAnswer, decided: &[(f64, u32)], births: &[u32]) -> Self {
         let candidate = |(bound, partner): (f64, u32)| {
             let known = decided.iter().find(|(_, slot)| *slot == partner);

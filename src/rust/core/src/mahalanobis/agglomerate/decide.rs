@@ -1,4 +1,4 @@
-//! Bounds replaced by the distances that decide.
+//! Replaces lower bounds by exact distances.
 
 use std::cmp::Reverse;
 
@@ -10,12 +10,13 @@ use super::candidates::Candidate;
 use super::entry::{EntryKind, QueueEntry};
 use crate::mahalanobis::clusters::Decision;
 
-/// Number of queue entries that are searched for costly bounds to decide together. To search
-/// further takes longer than threads save.
+/// Largest number of queue entries that are searched for costly bounds, to replace these by
+/// distances in parallel. A longer search takes longer than the threads save. Only the time depends
+/// on it.
 const MAX_QUEUE_SEARCH: usize = 64;
 
 impl Agglomeration<'_> {
-    /// Replaces the bound of an entry by the distance.
+    /// Replaces the bound of an entry by the exact distance.
     pub fn decide(&mut self, entry: &QueueEntry) {
         if self.is_costly(entry) && self.is_worth_threads(entry) {
             return self.decide_together(entry.owner);
@@ -29,7 +30,8 @@ impl Agglomeration<'_> {
         self.enqueue(entry.owner);
     }
 
-    /// Whether all threads have enough work if each decides a distance like that of an entry.
+    /// Whether all threads have enough work if each of them computes a distance as costly as that
+    /// of an entry.
     fn is_worth_threads(&self, entry: &QueueEntry) -> bool {
         let threads = rayon::current_num_threads();
         let clusters = &self.active.clusters;
@@ -38,8 +40,8 @@ impl Agglomeration<'_> {
                 >= MIN_PARALLEL_OPERATIONS
     }
 
-    /// Replaces a cluster's first bound, which takes long, by the distance. On the other threads,
-    /// decides further bounds that are below the next merge's height.
+    /// Replaces a cluster's first bound, whose distance is costly, by that distance. Meanwhile the
+    /// other threads replace further bounds below the next merge's height.
     fn decide_together(&mut self, owner: u32) {
         let most = rayon::current_num_threads();
         let (owners, next_merge) = self.take_costly(owner, most);
@@ -61,8 +63,9 @@ impl Agglomeration<'_> {
     }
 
     /// Takes from the queue the clusters whose first bound is costly and below the next merge's
-    /// height: `owner` and others, at most `most`. Also returns a lower bound on that height, as
-    /// far as the queue was searched (`u64::MAX` where the queue holds no merge).
+    /// height: `owner` and others, at most `most`. Also returns the bits of a lower bound on the
+    /// next merge's height, from the part of the queue that was searched (`u64::MAX` where the
+    /// whole queue holds no merge).
     fn take_costly(&mut self, owner: u32, most: usize) -> (Vec<u32>, u64) {
         let mut owners = vec![owner];
         let mut at = 0;
@@ -83,8 +86,8 @@ impl Agglomeration<'_> {
         (owners, u64::MAX)
     }
 
-    /// Takes the bounds below the next merge's height from the candidates of these clusters, at
-    /// most `most`, each with its owner.
+    /// Takes the bounds below the next merge's height from the candidates of `owners`: at most
+    /// `most` bounds, each with its owner.
     fn take_bounds(
         &mut self,
         owners: &[u32],

@@ -1,7 +1,7 @@
 //! The entries of the priority queue of all clusters.
 
-/// The head of a cluster's candidates. Orders as [`Candidate`](super::candidates::Candidate),
-/// floors first.
+/// The first candidate of a cluster, or its floor. Entries are ordered as
+/// [`Candidate`](super::candidates::Candidate)s are; at equal values, floors come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueEntry {
     /// The bits of the floor, bound or distance.
@@ -11,7 +11,7 @@ pub struct QueueEntry {
     pub higher: u32,
     pub owner: u32,
     pub owner_birth: u32,
-    /// Of the other cluster of the pair; meaningless for a floor.
+    /// The birth of the other cluster of the pair; meaningless for a floor.
     pub partner_birth: u32,
 }
 

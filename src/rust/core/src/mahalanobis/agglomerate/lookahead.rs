@@ -6,19 +6,19 @@ use super::tentative::TentativeMerge;
 use crate::mahalanobis::options::Distance;
 
 /// Number of nearest neighbours of two clusters among which the nearest neighbour of their union is
-/// sought. If it is not among them, the lookahead is in vain.
+/// sought. If the union's nearest neighbour is another cluster, the lookahead is wasted.
 const LIKELY_NEIGHBOURS: usize = 6;
 
 /// The result of a lookahead from some tentative merges.
 #[derive(Debug, Default)]
 pub struct Lookahead {
-    /// For each tentative merge that was looked at, distances that are decided of the union, and
-    /// the other cluster's slot.
+    /// For each tentative merge that was examined, exact distances from the union to other
+    /// clusters, with their slots.
     pub decided: Vec<Vec<(f64, u32)>>,
     pub follow_up: Option<FollowUp>,
 }
 
-/// A tentative merge with the union of another tentative merge.
+/// A tentative merge of the union of another tentative merge with a third cluster.
 #[derive(Debug)]
 pub struct FollowUp {
     /// The births of the clusters of the other tentative merge.
@@ -28,14 +28,14 @@ pub struct FollowUp {
 }
 
 impl FollowUp {
-    /// Learns that two clusters of these births were merged to a cluster of this `birth`.
+    /// Records that two clusters of these births were merged to a cluster of this `birth`.
     pub fn learn_of_merge(&mut self, parents: (u32, u32), birth: u32) {
         if self.after == parents {
             self.tentative.learn_of_birth(birth);
         }
     }
 
-    /// The tentative merge, if it is that of these clusters.
+    /// The tentative merge, if it merges the clusters of these slots and births.
     pub fn of(self, pair: (u32, u32), births: (u32, u32)) -> Option<TentativeMerge> {
         let tentative = self.tentative;
         (tentative.pair == pair && tentative.births == births).then_some(tentative)
@@ -43,8 +43,8 @@ impl FollowUp {
 }
 
 impl Lookahead {
-    /// From tentative merges in the order of their heights. Assumes that the union of one of them
-    /// is merged next, with a cluster near to it.
+    /// Looks ahead from tentative merges in the order of their heights. Assumes that the union of
+    /// one of these merges is merged next, with a cluster near to it.
     pub fn new(
         active: &ActiveClusters,
         merges: &[TentativeMerge],
@@ -76,8 +76,8 @@ impl Lookahead {
     }
 }
 
-/// The nearest neighbours of the two clusters of a tentative merge: the centroid distances of the
-/// union, and slots, in increasing order of slots.
+/// The nearest neighbours of the two clusters of a tentative merge: their centroid distances from
+/// the union, and their slots, in increasing order of slots.
 fn likely_neighbours(active: &ActiveClusters, merge: &TentativeMerge) -> Vec<(f64, u32)> {
     let pair = merge.pair;
     let mut near: Vec<(u64, u32)> = Vec::new();
@@ -89,7 +89,7 @@ fn likely_neighbours(active: &ActiveClusters, merge: &TentativeMerge) -> Vec<(f6
         near.select_nth_unstable(LIKELY_NEIGHBOURS);
         near.truncate(LIKELY_NEIGHBOURS);
     }
-    // A neighbour of both clusters is there twice.
+    // A neighbour of both clusters is listed twice.
     near.sort_unstable_by_key(|(_, slot)| *slot);
     near.dedup_by_key(|(_, slot)| *slot);
     let part = merge.merged.part();

@@ -11,7 +11,8 @@ use crate::error::Result;
 use crate::merge::Merge;
 
 impl Agglomeration<'_> {
-    /// Takes the head of the queue one step further.
+    /// Processes the head of the queue by one step: sweeps again, drops a stale candidate, replaces
+    /// a bound by the distance, or merges.
     pub fn settle(&mut self, head: QueueEntry) -> Result<()> {
         if !self.has_owner(&head) {
             return Ok(());
@@ -72,7 +73,7 @@ impl Agglomeration<'_> {
         Ok(())
     }
 
-    /// Takes the preparation of an entry's merge, which is made where there is none.
+    /// Takes the prepared merge of an entry; prepares it now if that was not done before.
     fn take_prepared(&mut self, head: &QueueEntry) -> Result<PreparedMerge> {
         let pair = head.pair();
         let births = self.active.births_of(pair);
@@ -83,7 +84,7 @@ impl Agglomeration<'_> {
         Ok(self.prepared.remove(&pair).expect("is prepared"))
     }
 
-    /// Candidates of a slot's cluster that were found before birth `as_of`, with the clusters born
+    /// The candidates of a slot's cluster: those found before birth `as_of`, and the clusters made
     /// since.
     fn with_recent(&self, slot: u32, mut candidates: Candidates, as_of: u32) -> Candidates {
         for &(partner_birth, partner) in &self.recent {
@@ -103,7 +104,7 @@ impl Agglomeration<'_> {
         candidates
     }
 
-    /// Starts anew with other shapes, since all clusters have become full-size.
+    /// Recomputes all shapes and sweeps from scratch, since all clusters have become full-size.
     fn switch_to_full_size(&mut self) -> Result<()> {
         self.active.rule = self.active.problem.options.shape_rule(true);
         let slots: Vec<u32> = self.active.clusters.active().collect();

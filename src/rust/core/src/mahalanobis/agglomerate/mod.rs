@@ -1,19 +1,20 @@
-//! The merges of a problem: Müllner's generic algorithm (arXiv:1109.2378), with distances kept lazy
-//! by lower bounds.
+//! The merges of a problem: Müllner's generic algorithm (arXiv:1109.2378). Lower bounds put off the
+//! exact distances until they are needed.
 //!
 //! A pair of clusters belongs to the younger of the two. Each cluster keeps lower bounds on the
-//! distances to its few nearest older clusters (`candidates`) and a floor under all others; one
-//! priority queue orders the clusters by the least of these. The head of the queue is settled one
-//! step at a time: a bound is replaced by the distance that decides, a floor by a new sweep, and a
-//! distance is a merge. Since older clusters never change, only the new cluster of a merge is swept
-//! against all.
+//! distances to its few nearest older clusters (`candidates`) and a floor, a lower bound on the
+//! distances to all other older clusters. One priority queue orders the clusters by the smallest of
+//! these values. The head of the queue is processed one step at a time: a bound is replaced by the
+//! exact distance, a floor by the candidates of a new sweep, and a distance is the height of the
+//! next merge. Since older clusters never change, only the new cluster of a merge is swept against
+//! all.
 //!
 //! The bounds come from a [`Screen`](super::screen::Screen) on some device, which the caller makes
-//! ([`with_screens`]). To keep it busy, the
-//! merges that are probably the next ones are prepared together (`preparation`). A tentative merge
-//! depends on its two clusters only, so that it stays valid for as long as both are active. While
-//! the device works, the host looks further ahead (`lookahead`). Where threads search the screen,
-//! each prepares a merge with those that probably follow it (`successors`).
+//! ([`with_screens`]). To keep the device busy, the most probable next merges are prepared together
+//! (`preparation`). A tentative merge depends on its two clusters only, so it stays valid while
+//! both are active. While the device works, the host looks further ahead (`lookahead`). Where
+//! threads search the screen, each thread prepares a merge and its probable successors
+//! (`successors`).
 
 mod active;
 mod agglomeration;

@@ -1,4 +1,4 @@
-//! The merges of one problem: equal clusters first, then those of the others by distance.
+//! The merges of one problem: first the merges of equal clusters, then all others, by distance.
 
 use super::agglomeration::{Agglomeration, NewScreen};
 use super::work::work;
@@ -10,32 +10,33 @@ use crate::mahalanobis::screen::Screen;
 use crate::merge::Merge;
 use crate::monitor::Monitor;
 
-/// A problem whose merges are decided by distances: that of a caller, or the same with equal
-/// clusters united, whose merges are known.
+/// A problem whose merges are found by distances: the caller's problem, or the caller's problem
+/// after the merges of its equal clusters.
 #[derive(Clone, Copy)]
 pub struct DistinctProblem<'p, 'x> {
     pub problem: &'p Problem<'x>,
-    /// Of all observations.
+    /// The bounding box of all observations.
     pub bounding_box: &'p BoundingBox,
-    /// Where equal clusters are united.
+    /// The merges of equal clusters; `None` for the caller's problem itself.
     united: Option<&'p Deduplicated<'x>>,
 }
 
 impl DistinctProblem<'_, '_> {
-    /// Whether the first merge, of this height, comes after those of equal clusters. If not, the
-    /// merges of this problem are of no use.
+    /// Whether the first merge by distance, at this height, comes after all merges of equal
+    /// clusters. If not, the merges of this problem are discarded.
     pub fn accepts(&self, height: f64) -> bool {
         self.united.is_none_or(|united| united.accepts(height))
     }
 }
 
-/// The merges that make one cluster of a problem's clusters, in order. Those of equal clusters need
-/// no search; `by_distance` makes the others, or `None` where it finds that the first one is not
-/// [accepted](DistinctProblem::accepts). Then it gets the problem as it is.
+/// The merges that make one cluster of a problem's clusters, in order. The merges of equal clusters
+/// need no search; `by_distance` returns the others, or `None` if the first of them is not
+/// [accepted](DistinctProblem::accepts). Then `by_distance` is called again, with the original
+/// problem.
 ///
 /// # Errors
-/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` where there is not enough, and the
-/// errors of `by_distance`.
+/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if there is not enough memory, and
+/// the errors of `by_distance`.
 pub fn merges_of(
     problem: &Problem,
     monitor: &Monitor,
@@ -68,15 +69,16 @@ pub fn merges_of(
     Ok(merges.expect("any height is accepted"))
 }
 
-/// The merges of a problem by the generic algorithm, with bounds from screens that `new_screen`
-/// makes, each for a number of active clusters; `None` where the first is not accepted.
+/// The merges of a problem by the generic algorithm; `None` if the first merge is not accepted. The
+/// bounds come from screens that `new_screen` makes, each for a given number of active clusters.
 ///
-/// Takes about n²·p operations for centroid distances, n the number of clusters, and
-/// O(n·p + c·p²) memory, c the largest number of clusters of several different members at a time.
+/// With n clusters in p columns, takes about n²·p operations for centroid distances. Takes O(n·p +
+/// c·p²) memory, where c is the largest number of clusters of several different members that are
+/// active at the same time.
 ///
 /// # Errors
-/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` where there is not enough, and the
-/// errors of the screens.
+/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if there is not enough memory, and
+/// the errors of the screens.
 pub fn with_screens(
     distinct: DistinctProblem<'_, '_>,
     new_screen: &NewScreen<'_>,
@@ -106,7 +108,7 @@ pub fn with_screens(
 /// As [`with_screens`], with screens of the CPU, on the threads of the pool that this is called in.
 ///
 /// # Errors
-/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` where there is not enough.
+/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if there is not enough memory.
 pub fn with_cpu_screens(
     distinct: DistinctProblem<'_, '_>,
     monitor: &Monitor,
@@ -121,7 +123,7 @@ pub fn with_cpu_screens(
 /// that this is called in.
 ///
 /// # Errors
-/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` where there is not enough.
+/// `Error::Interrupt` when `monitor` says stop, `Error::Memory` if there is not enough memory.
 pub fn merges_on_cpu(problem: &Problem, monitor: &Monitor) -> Result<Vec<Merge>> {
     merges_of(problem, monitor, |distinct| {
         with_cpu_screens(distinct, monitor)

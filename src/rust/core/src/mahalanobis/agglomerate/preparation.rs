@@ -1,4 +1,5 @@
-//! Preparation: tentative merges of the probable next merges, with the candidates of the unions.
+//! Preparation: the probable next merges are made tentatively, and the candidates of their unions
+//! searched for, ahead of time.
 
 use rayon::prelude::*;
 
@@ -14,11 +15,13 @@ use crate::error::Result;
 use crate::mahalanobis::screen::cpu::MIN_PARALLEL_COORDINATES;
 use crate::mahalanobis::screen::{ScreenAnswer, ScreenRequest};
 
-/// Most successors of a merge that are prepared with it. More make no difference (measured).
+/// Largest number of successors of a merge that are prepared with it. A larger number does not
+/// change the time (measured).
 const MOST_SUCCESSORS: usize = 4;
 
-/// Shares of all threads that a large search gets, since searches and successors do not take the
-/// same time.
+/// Oversubscription: the searches of a batch may together use this multiple of the number of
+/// threads, since searches and their successors do not all take the same time. Only the time
+/// depends on it.
 const SHARES: usize = 4;
 
 impl Agglomeration<'_> {
@@ -33,7 +36,7 @@ impl Agglomeration<'_> {
         Ok(())
     }
 
-    /// Prepares these merges, each on one thread, with those that probably follow them.
+    /// Prepares these merges and their probable successors, each merge on one thread.
     fn prepare_on_threads(&mut self, new: &[ExpectedMerge], expected: &[ExpectedMerge]) {
         let threads = rayon::current_num_threads();
         let (positions, wanted) = (self.screen.roster().positions(), self.screen.wanted(2));
@@ -63,7 +66,7 @@ impl Agglomeration<'_> {
         }
     }
 
-    /// Prepares these merges together, and looks ahead meanwhile.
+    /// Prepares these merges in one sweep of the device; the CPU looks ahead meanwhile.
     fn prepare_on_device(&mut self, new: &[ExpectedMerge]) -> Result<()> {
         let merges = self.tentative_merges(new);
         let (active, wanted) = (&self.active, self.screen.wanted(2));
@@ -92,7 +95,7 @@ impl Agglomeration<'_> {
         Ok(())
     }
 
-    /// The search for the candidates of a tentative merge.
+    /// The search for the candidates of a tentative merge's union.
     fn request<'r>(
         &self,
         merge: &'r TentativeMerge,
@@ -110,7 +113,7 @@ impl Agglomeration<'_> {
         }
     }
 
-    /// Keeps tentative merges with the answers to their requests, in this order.
+    /// Stores tentative merges with the answers to their requests, which are in the same order.
     fn keep_prepared(
         &mut self,
         merges: Vec<TentativeMerge>,
@@ -147,9 +150,9 @@ impl Agglomeration<'_> {
         merges
     }
 
-    /// Drops preparations for clusters that were merged away, and old preparations, which lack the
-    /// more candidates the more births there were since. Then drops recent births that no
-    /// preparation needs.
+    /// Drops prepared merges of clusters that were merged away, and old ones: clusters made since
+    /// the preparation are missing from its candidates. Then drops recent births that no prepared
+    /// merge needs.
     fn forget_preparations(&mut self) {
         let age = 2 * self.screen.batch() as u32;
         let oldest = self.active.next_birth.saturating_sub(age);
@@ -160,14 +163,14 @@ impl Agglomeration<'_> {
                 && self.active.is_active(higher, prepared.tentative.births.1)
         });
         self.prepared = prepared;
-        // A successor is as old as the merge before it.
+        // A successor was prepared at the same birth as the merge before it.
         let oldest = self.prepared.values().map(|p| p.as_of).min();
         self.recent
             .retain(|&(birth, _)| oldest.is_some_and(|oldest| birth >= oldest));
     }
 
-    /// The pair of an entry and the next pairs in the queue that share no cluster with each other:
-    /// those that are not prepared, and all.
+    /// The pair of an entry and the next pairs in the queue, without pairs that share a cluster
+    /// with an earlier one. Returns the pairs that are not prepared, and all pairs.
     fn next_pairs(&mut self, entry: &QueueEntry) -> (Vec<ExpectedMerge>, Vec<ExpectedMerge>) {
         let merge_of = |entry: &QueueEntry| ExpectedMerge {
             pair: entry.pair(),
@@ -214,7 +217,7 @@ impl Agglomeration<'_> {
         (new, expected)
     }
 
-    /// Looks further next time while most pairs found were new, and less far while few were.
+    /// Doubles the batch if at least half of it was new pairs, halves it if at most a quarter was.
     fn adapt_batch(&mut self, found: usize) {
         if 2 * found >= self.batch {
             self.batch = (2 * self.batch).min(self.screen.batch());

@@ -7,24 +7,24 @@ use crate::error::Result;
 use crate::memory;
 
 /// Number of elements that move from the heap to the sorted part at a time; the sorted part holds
-/// up to twice as many. Few enough to stay in the processor's caches and to insert among. Only the
-/// time depends on it.
+/// up to twice this number. A small number keeps the sorted part in the processor's caches and
+/// insertion cheap. Only the time depends on it.
 const NEAR: usize = 128;
 
 /// Elements in increasing order: the first ones sorted, the others in a heap.
 #[derive(Debug)]
 pub struct Queue<T> {
-    /// In decreasing order: the last one is the first of all.
+    /// The sorted part, in decreasing order: its last element is the smallest of the queue.
     near: Vec<T>,
-    /// None of these is before any in `near`.
+    /// The other elements; none of them comes before an element of `near`.
     far: BinaryHeap<Reverse<T>>,
 }
 
 impl<T: Ord + Copy> Queue<T> {
-    /// Empty, with room for `capacity` elements.
+    /// An empty queue with room for `capacity` elements.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn with_capacity(capacity: usize) -> Result<Self> {
         Ok(Self {
             near: Vec::with_capacity(2 * NEAR + 1),

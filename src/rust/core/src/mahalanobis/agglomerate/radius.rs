@@ -1,26 +1,27 @@
-//! Search radii: how far the candidates of a union probably are.
+//! Search radii: estimates of the distances of a union's candidates.
 
 use std::cmp::Reverse;
 
 use super::active::ActiveClusters;
 use super::tentative::PreparedMerge;
 
-/// Ratio of sizes from which on the larger cluster hardly changes in a merge, so that its own
-/// candidates tell those of the union. Only the time depends on it.
+/// Ratio of sizes from which on the larger cluster hardly changes in a merge, so that the union's
+/// candidates are estimated from the larger cluster's candidates alone. Only the time depends on
+/// it.
 const LARGE_RATIO: usize = 8;
 
-/// Candidates in an answer, as a multiple of those wanted, from which on the radius shrinks. To
-/// make more takes longer than an occasional second sweep.
+/// Ratio of found to wanted candidates above which the radius shrinks. More candidates take longer
+/// than an occasional second sweep. Only the time depends on it.
 const MANY: usize = 8;
 
-/// The clusters whose candidates tell those of a union.
+/// The clusters from whose candidates a union's candidates are estimated.
 #[derive(Debug, Clone, Copy)]
 enum GuessedBy {
     Both,
     Larger,
 }
 
-/// An estimate of the distance of the last of the candidates wanted of a union.
+/// An estimate of the distance from a union to the farthest of its `wanted` nearest clusters.
 #[derive(Debug, Clone, Copy)]
 pub struct Guess {
     by: GuessedBy,
@@ -28,7 +29,8 @@ pub struct Guess {
 }
 
 impl Guess {
-    /// For the union of a pair. A bad guess costs time only: a second sweep, or useless candidates.
+    /// The estimate for the union of a pair. A bad guess costs time only: a second sweep, or
+    /// useless candidates.
     pub fn new(active: &ActiveClusters, pair: (u32, u32), wanted: usize) -> Self {
         let side = |slot: u32| {
             let near = active.neighbours(slot, pair).map(|c| c.value);
@@ -37,7 +39,7 @@ impl Guess {
         Self::of_sides(side(pair.0), side(pair.1), wanted)
     }
 
-    /// For the union of a prepared merge's union and another slot's cluster.
+    /// The estimate for the union of a prepared merge's union and another slot's cluster.
     pub fn after(
         active: &ActiveClusters,
         prepared: &PreparedMerge,
@@ -57,8 +59,8 @@ impl Guess {
         )
     }
 
-    /// For the union of two clusters with these sizes and distances, or bounds, of their
-    /// neighbours.
+    /// The estimate for the union of two clusters, each given by its size and the distances of its
+    /// neighbours, or lower bounds on these.
     fn of_sides(
         one: (usize, impl Iterator<Item = u64>),
         other: (usize, impl Iterator<Item = u64>),
@@ -80,7 +82,8 @@ impl Guess {
     }
 }
 
-/// Adds to `values` those of the clusters that tell the candidates of their union.
+/// Adds to `values` the neighbours' distances of the larger cluster, and of the smaller one if it
+/// counts; returns which clusters the guess is by.
 fn known_by(
     values: &mut Vec<u64>,
     larger: (usize, impl Iterator<Item = u64>),
@@ -95,8 +98,8 @@ fn known_by(
     GuessedBy::Both
 }
 
-/// The search radius factors: the ratios of the search radius and the guess, by the kind of guess.
-/// They adapt so that a search finds a few times as many as wanted.
+/// The search radius factors: the ratio of search radius to guess, one for each kind of guess. They
+/// adapt so that a search finds a few times the number of candidates wanted.
 #[derive(Debug)]
 pub struct RadiusFactors([f64; 2]);
 
@@ -112,7 +115,7 @@ impl RadiusFactors {
         self.0[guess.by as usize] * guess.distance
     }
 
-    /// Learns the number of candidates that a search within its radius has found.
+    /// Adapts a factor to the number of candidates that a search within its radius has found.
     pub fn learn(&mut self, guess: &Guess, found: usize, wanted: usize) {
         let adapted = if found < wanted {
             1.03

@@ -1,4 +1,4 @@
-//! Several problems at a time, one on each thread.
+//! Merges several problems in parallel, each on one thread.
 
 use std::cmp::Reverse;
 
@@ -18,15 +18,16 @@ pub struct Turn<'p, 'x> {
     pub problem: &'p Problem<'x>,
     /// Its index among all problems.
     pub index: usize,
-    /// Number of problems before it: the larger ones come first, so that none of them is last.
+    /// Number of problems before it. Problems are in decreasing order of size, so that no large one
+    /// is left for the end.
     pub rank: usize,
 }
 
-/// The merges of each problem, by `merges_of`, several problems at a time on the threads of `cpu`.
-/// A single problem has all threads. The monitor learns of the work.
+/// The merges of each problem, by `merges_of`, in parallel on the threads of `cpu`. A single
+/// problem has all threads. Adds the work to the expected work of `monitor`.
 ///
 /// # Errors
-/// `Error::Memory` where there is too little for as many problems at a time, and the errors of
+/// `Error::Memory` if there is too little memory for one problem per thread, and the errors of
 /// `merges_of`.
 pub fn side_by_side(
     problems: &[&Problem<'_>],

@@ -4,24 +4,27 @@ use rayon::prelude::*;
 
 use crate::mahalanobis::clusters::Clusters;
 
-/// Clusters that spatial order keeps together: those of one group of a screen
+/// Number of clusters that spatial order keeps together: the clusters of one group of a screen
 /// (`GROUP_LANES` on the CPU, a tile on CUDA devices). Only the time depends on it.
 pub const SPATIAL_GROUP: usize = 256;
 
-/// Clusters that spatial order keeps together within a group: those of a block of the CPU's screen.
+/// Number of clusters that spatial order keeps together within a group: the clusters of one block
+/// of the CPU's screen. Only the time depends on it.
 const SPATIAL_BLOCK: usize = 16;
 
-/// Clusters, at least, of which a thread computes where they are along a direction.
+/// Smallest number of clusters whose projections on a direction one thread computes. Only the time
+/// depends on it.
 const PART: usize = 4096;
 
-/// Most clusters from which a direction is computed.
+/// Largest sample of clusters from which a direction is computed. Only the time depends on it.
 const DIRECTION_SAMPLE: usize = 512;
 
-/// Power iterations for a direction. More make balls hardly smaller.
+/// Number of power iterations for a direction. More iterations hardly make balls smaller. Only the
+/// time depends on it.
 const DIRECTION_ITERATIONS: usize = 4;
 
-/// Sorts slots so that neighbours in space are neighbours in the order: halves them recursively
-/// along their first principal component.
+/// Sorts slots so that neighbours in space are neighbours in the order: halves the slots
+/// recursively along the first principal component of their clusters' means.
 pub fn sort_spatially(slots: &mut [u32], clusters: &Clusters) {
     if slots.len() <= SPATIAL_BLOCK {
         return;
@@ -50,8 +53,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// About the first principal component of some clusters' means, from a sample of them: power
-/// iteration from the coordinate that varies most.
+/// Approximates the first principal component of some clusters' means, from a sample of these:
+/// power iteration from the coordinate that varies most.
 fn principal_direction(slots: &[u32], clusters: &Clusters) -> Vec<f64> {
     let step = slots.len().div_ceil(DIRECTION_SAMPLE);
     let sample = || slots.iter().step_by(step).map(|&slot| clusters.mean(slot));
@@ -78,7 +81,7 @@ fn principal_direction(slots: &[u32], clusters: &Clusters) -> Vec<f64> {
             }
         }
         let largest = next.iter().fold(0.0f64, |largest, x| largest.max(x.abs()));
-        // Zero where all means are the same, infinite or not a number where squares overflow.
+        // Zero if all means are the same; infinite or NaN if squares overflow.
         if !(largest > 0.0 && largest.is_finite()) {
             break;
         }

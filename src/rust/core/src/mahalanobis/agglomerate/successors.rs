@@ -1,9 +1,9 @@
-//! Preparation on threads: each thread prepares a merge, then the one that its union probably has
-//! next, and so on.
+//! Preparation on threads: each thread prepares a merge, then the probable next merge of its union
+//! (its successor), and so on.
 //!
-//! Where the metric of a union differs from those of its parts, its nearest neighbour is often
-//! nearer than all other pairs. Then its merge is the next one, and would have to be prepared while
-//! all but one of the threads wait.
+//! Where the metric of a union differs from the metrics of its parts, the union and its nearest
+//! neighbour are often nearer than all other pairs. Then their merge is the next one. Without this
+//! preparation, one thread would prepare that merge while all others wait.
 
 use std::cmp::Reverse;
 
@@ -29,15 +29,15 @@ pub struct Preparer<'s> {
     /// Number of candidates that each search asks for.
     pub wanted: usize,
     pub radius: &'s RadiusFactors,
-    /// The next merges, in order of their heights.
+    /// The probable next merges, in order of their heights.
     pub expected: &'s [ExpectedMerge],
-    /// Threads for each search.
+    /// Largest number of threads for each search.
     pub threads: usize,
-    /// Most successors of a merge.
+    /// Largest number of successors of a merge.
     pub most_successors: usize,
 }
 
-/// A guess of a search radius, and how many clusters were found.
+/// A guess of a search radius, and the number of clusters found.
 pub type Finding = (Guess, usize);
 
 impl Preparer<'_> {
@@ -52,7 +52,7 @@ impl Preparer<'_> {
     }
 
     /// Searches for the candidates of a tentative merge's union, and prepares its successors.
-    /// `skip` has the slots of all clusters in it, in increasing order.
+    /// `skip` has the slots of all clusters in the union, in increasing order.
     fn with_successors(
         &self,
         tentative: TentativeMerge,
@@ -84,8 +84,8 @@ impl Preparer<'_> {
         prepared
     }
 
-    /// The probable next merge of a union: that with its nearest neighbour, if none of the two is
-    /// probably merged with another cluster before.
+    /// The probable next merge of a union: its merge with its nearest neighbour, if the neighbour
+    /// is not in an expected merge that comes before.
     fn successor(
         &self,
         prepared: &mut PreparedMerge,
@@ -107,8 +107,9 @@ impl Preparer<'_> {
         Some(self.with_successors(next, guess, skip, findings))
     }
 
-    /// The nearest neighbour of the union of some slots' clusters, its distance first; `None` where
-    /// it is no candidate, or where that takes long to decide.
+    /// The nearest neighbour of the union of some slots' clusters: its distance, then its slot.
+    /// `None` if the nearest neighbour is not among the candidates, or if its distance is costly to
+    /// compute.
     fn nearest(&self, prepared: &mut PreparedMerge, of: &[u32]) -> Option<(f64, u32)> {
         let union = &prepared.tentative.merged;
         let Candidates { heap, floor, .. } = &mut prepared.candidates;
@@ -143,9 +144,8 @@ mod tests {
     use crate::monitor::Monitor;
     use crate::observations::Observations;
 
-    /// The pairs of the merge of the first two clusters and its successors, with these other merges
-    /// expected. The union of the first two is nearer to the third than these are, and with it to
-    /// the fourth.
+    /// The pairs of the merge of the first two clusters and of its successors, given other expected
+    /// merges.
     fn prepared(others: &[((u32, u32), f64)], most_successors: usize) -> Vec<(u32, u32)> {
         let x = arr2(&[
             [0.0, 0.0],

@@ -1,4 +1,5 @@
-//! Sweeps: all clusters at the start, and single clusters whose floor is reached.
+//! Sweeps: searches for candidates, of all clusters at the start, and later of each cluster whose
+//! floor is reached.
 
 use std::cmp::Reverse;
 
@@ -14,36 +15,38 @@ use crate::error::Result;
 use crate::mahalanobis::screen::{ClusterView, MeanPrecision, ScreenAnswer, ScreenRequest};
 use crate::next_float::NextFloat;
 
-/// Fewest clusters that are sorted spatially. For fewer, sorting takes longer than it saves.
+/// Smallest number of clusters that are sorted spatially. For fewer clusters, sorting takes longer
+/// than it saves. Only the time depends on it.
 const MIN_SORTED_CLUSTERS: usize = 16 * SPATIAL_GROUP;
 
 /// A cluster is coarse if its nearest neighbours may be nearer than this times the error of its
 /// mean. Measured; only the time depends on it.
 const COARSE_ERRORS: f64 = 8.0;
 
-/// If 1 in COARSE_RATIO clusters is coarse, the screen stores means in double precision. A sweep
-/// then takes about twice as long, while each coarse cluster costs the distances to all clusters
-/// within its error.
+/// If at least 1 in COARSE_RATIO clusters is coarse, the screen stores means in double precision. A
+/// sweep then takes about twice as long; but in single precision, each coarse cluster costs the
+/// exact distances to all clusters within its error. Only the time depends on it.
 const COARSE_RATIO: usize = 64;
 
-/// Largest number of clusters in the sample that estimates the share of coarse ones.
+/// Largest number of clusters in the sample that estimates the share of coarse clusters.
 const COARSE_SAMPLE: usize = 1024;
 
-/// Pairs of clusters that the first sweeps compare between two checks of the monitor, about 0.1 s,
-/// in up to [`DIMENSIONS_BETWEEN_CHECKS`] dimensions. Fewer in proportion in more.
+/// Number of pairs of clusters that the first sweeps compare between two checks of the monitor,
+/// about 0.1 s, in up to [`DIMENSIONS_BETWEEN_CHECKS`] dimensions. In more dimensions, the number
+/// is smaller in proportion. If too large, an interrupt is answered late.
 const PAIRS_BETWEEN_CHECKS: usize = 1 << 27;
 const DIMENSIONS_BETWEEN_CHECKS: usize = 64;
 
 impl Agglomeration<'_> {
-    /// Sweeps all active clusters against each other and queues them, from scratch. Uses means in
-    /// double precision where too many clusters are coarse.
+    /// Sweeps all active clusters against each other and queues them, from scratch. Stores means in
+    /// double precision if too many clusters are coarse.
     pub fn start(&mut self) -> Result<()> {
         let mut slots: Vec<u32> = self.active.clusters.active().collect();
         let is_sorted = slots.len() >= MIN_SORTED_CLUSTERS;
         if is_sorted {
             sort_spatially(&mut slots, &self.active.clusters);
         }
-        // An estimate before the sweeps saves sweeps that find too many candidates.
+        // This estimate saves sweeps in single precision that would find too many candidates.
         if is_sorted && self.is_single() && self.is_sample_coarse(&slots) {
             self.refine_means()?;
         }
@@ -59,7 +62,8 @@ impl Agglomeration<'_> {
         self.active.frame.precision == MeanPrecision::Single
     }
 
-    /// Whether too many of a sample of clusters in spatial order are coarse.
+    /// Whether at least 1 in [`COARSE_RATIO`] of a sample of clusters is coarse. `slots` are in
+    /// spatial order.
     fn is_sample_coarse(&self, slots: &[u32]) -> bool {
         let step = slots.len().div_ceil(COARSE_SAMPLE);
         let sample: Vec<usize> = (SPATIAL_GROUP..slots.len()).step_by(step).collect();
@@ -72,14 +76,14 @@ impl Agglomeration<'_> {
         COARSE_RATIO * coarse >= sample.len()
     }
 
-    /// Takes a new screen, with means in double precision.
+    /// Replaces the screen by one that stores means in double precision.
     fn refine_means(&mut self) -> Result<()> {
         self.active.frame.precision = MeanPrecision::Double;
         self.renew_screen()
     }
 
-    /// Sweeps all active clusters, in this order, against each other and queues them. Returns the
-    /// number of coarse clusters.
+    /// Sweeps all active clusters, in the order of `slots`, against each other and queues them.
+    /// Returns the number of coarse clusters.
     fn sweep_all(&mut self, slots: &[u32], is_sorted: bool) -> Result<usize> {
         for &slot in slots {
             self.active.give_birth(slot);
@@ -149,8 +153,8 @@ impl Agglomeration<'_> {
         Ok(coarse)
     }
 
-    /// Looks for more candidates of a cluster whose floor is reached, and of those whose floors are
-    /// among the next in the queue.
+    /// Searches for more candidates of a cluster whose floor is reached, and of clusters whose
+    /// floors are among the next entries of the queue.
     pub fn sweep_again(&mut self, owner: u32) -> Result<()> {
         self.monitor.check()?;
         let owners = self.owners_of_floors(owner);
@@ -164,8 +168,8 @@ impl Agglomeration<'_> {
         Ok(())
     }
 
-    /// A cluster whose floor is reached, and those whose floors are among the next in the queue,
-    /// from which they are taken.
+    /// A cluster whose floor is reached, and the clusters whose floors are among the next entries
+    /// of the queue; takes these entries from the queue.
     fn owners_of_floors(&mut self, first: u32) -> Vec<u32> {
         let mut owners = vec![first];
         let mut at = 0;
@@ -207,14 +211,14 @@ impl Agglomeration<'_> {
         }
     }
 
-    /// Keeps what such a search has found.
+    /// Stores the candidates that a further search has found, and queues their owner.
     fn keep_found(&mut self, search: FurtherSearch, answer: ScreenAnswer) -> Result<()> {
         let mut candidates = Candidates::new(answer, &[], &self.active.births);
         candidates.sweeps = search.sweeps + 1;
         if search.floor == f64::INFINITY {
             return Err(overflow("x"));
         }
-        // Otherwise a screen that breaks its promise would be asked for ever.
+        // Without this check, a screen that breaks its contract would be searched for ever.
         assert!(
             candidates.floor > search.floor || !candidates.heap.is_empty(),
             "a sweep finds something new"
@@ -232,14 +236,15 @@ struct FurtherSearch {
     view: ClusterView,
     /// The cluster's position.
     end: usize,
-    /// Number of candidates that its first search asked for; each further one asks for twice as
-    /// many.
+    /// Number of candidates that the cluster's first search asked for; each further search asks for
+    /// twice as many as the one before.
     wanted: usize,
     floor: f64,
-    /// Number of searches before.
+    /// Number of earlier searches.
     sweeps: u32,
-    /// Candidates whose distances are decided, and their slots in increasing order.
+    /// Candidates whose exact distances are known.
     known: Vec<Reverse<Candidate>>,
+    /// The slots of `known`, in increasing order.
     skip: Vec<u32>,
 }
 
@@ -248,7 +253,8 @@ impl FurtherSearch {
         ScreenRequest {
             view: &self.view,
             end: self.end,
-            // At last all clusters and one more, so that none is at the floor.
+            // In the end the capacity is the number of all clusters and one more, so that no
+            // cluster is left outside.
             capacity: (self.wanted << self.sweeps.min(28)).min(self.end + 1),
             limit: next_limit(self.floor, self.sweeps),
             is_tight: false,
@@ -257,8 +263,8 @@ impl FurtherSearch {
     }
 }
 
-/// A guess of the distance of the last of the `wanted` candidates among the `older` clusters in
-/// spatial order. A bad guess costs time only.
+/// An estimate of the distance from a slot's cluster to its `wanted`-th nearest of the `older`
+/// clusters, which are in spatial order. A bad estimate costs time only.
 fn first_limit(active: &ActiveClusters, older: &[u32], slot: u32, wanted: usize) -> f64 {
     let last = &older[older.len().saturating_sub(SPATIAL_GROUP / 4)..];
     let cheap = last.iter().filter(|&&other| !active.is_costly(slot, other));
@@ -271,15 +277,15 @@ fn first_limit(active: &ActiveClusters, older: &[u32], slot: u32, wanted: usize)
     limit.next_above()
 }
 
-/// Whether a screen cannot tell a cluster's nearest neighbours, up to distance `limit`, from all
-/// clusters within the error of its mean.
+/// Whether a cluster is coarse: its neighbours up to distance `limit` are so near that the rounding
+/// of its mean hides which of them is nearest.
 fn is_coarse(active: &ActiveClusters, view: &ClusterView, limit: f64) -> bool {
     let error = f64::from(view.error * view.absolute) * active.frame.unit();
     limit < COARSE_ERRORS * error
 }
 
-/// The limit of another sweep for clusters at or above `floor`. The first ones go not much further,
-/// since that is quick.
+/// The limit of another sweep for clusters at or above `floor`. The first sweeps search only up to
+/// twice the floor, since a near limit makes a sweep fast.
 fn next_limit(floor: f64, sweeps: u32) -> f64 {
     if floor > 0.0 && sweeps < 4 {
         2.0 * floor

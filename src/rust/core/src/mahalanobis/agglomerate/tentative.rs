@@ -20,21 +20,21 @@ pub struct TentativeMerge {
 pub struct PreparedMerge {
     pub tentative: TentativeMerge,
     pub candidates: Candidates,
-    /// The candidates are all from before this birth.
+    /// All candidates have births below this one.
     pub as_of: u32,
-    /// The merge of its union that probably comes next.
+    /// The probable next merge of the union.
     pub successor: Option<Box<PreparedMerge>>,
 }
 
 impl TentativeMerge {
-    /// Of two active clusters.
+    /// The tentative merge of two active clusters.
     pub fn new(active: &ActiveClusters, pair: (u32, u32)) -> Self {
         let parts = (active.clusters.part(pair.0), active.clusters.part(pair.1));
         Self::of_parts(active, pair, active.births_of(pair), parts)
     }
 
-    /// Of the union and another slot's cluster, with [`NEVER`] as the union's birth; `None` where
-    /// the union lacks the moments for it.
+    /// The tentative merge of this union with another slot's cluster. The union's birth is
+    /// [`NEVER`]. `None` if the union lacks the moments that the merge needs.
     pub fn with_next(&self, active: &ActiveClusters, partner: u32) -> Option<Self> {
         let (part, other) = (self.merged.part(), active.clusters.part(partner));
         if active.clusters.lacks_moments(part, other, &active.rule) {
@@ -49,7 +49,7 @@ impl TentativeMerge {
         })
     }
 
-    /// Learns the birth of the union that it was made of by [`with_next`](Self::with_next).
+    /// Sets the birth of the union from which [`with_next`](Self::with_next) made this merge.
     pub fn learn_of_birth(&mut self, birth: u32) {
         if self.births.0 == NEVER {
             self.births.0 = birth;
@@ -58,7 +58,8 @@ impl TentativeMerge {
         }
     }
 
-    /// Of two clusters that may not be active yet, in the lower and the higher slot.
+    /// The tentative merge of two clusters, in the lower and the higher slot, that may not be
+    /// active yet.
     pub fn of_parts(
         active: &ActiveClusters,
         pair: (u32, u32),

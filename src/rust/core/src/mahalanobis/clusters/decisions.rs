@@ -1,4 +1,5 @@
-//! The distances that decide, and lower bounds on them in double precision.
+//! Exact distances between clusters, which decide the merges, and lower bounds on them in double
+//! precision.
 
 use super::merged::MergedCluster;
 use super::part::Part;
@@ -8,18 +9,20 @@ use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::screen::Profile;
 use crate::memory;
 
-/// Fewest members whose sum of distances to another cluster is kept. A sum over fewer takes less
-/// time than to look it up.
+/// Smallest number of members whose sum of distances to another cluster is kept. A sum over fewer
+/// members is computed faster than looked up. Only memory and speed depend on it.
 const MIN_KEPT_MEMBERS: usize = 32;
 
-/// Sums that are kept until memory is looked at: about 8 MB. Only memory and speed depend on it.
+/// Number of sums, about 8 MB, that are kept between two checks of the available memory. Only
+/// memory and speed depend on it.
 const SUMS_BETWEEN_LOOKS: usize = 1 << 17;
 
-/// Bytes that have to be available so that sums stay: those until the next look, and half as many
-/// again where the tables grow.
+/// Bytes that have to be available, or all sums are dropped: room for the sums until the next
+/// check, and half as much again where the tables grow. If too low, memory may run out before that
+/// check; if too high, sums are dropped without need.
 const ROOM_FOR_SUMS: f64 = 32e6;
 
-/// A distance, and the sums of a full Mahalanobis distance that are worth keeping.
+/// A distance and, if it is a full Mahalanobis distance, the sums that are worth keeping.
 #[derive(Debug)]
 pub struct Decision {
     pub distance: f64,
@@ -27,7 +30,8 @@ pub struct Decision {
 }
 
 impl Clusters<'_> {
-    /// A lower bound on the distance, as a screen's, but in double precision.
+    /// A lower bound on the distance of two clusters, computed as a screen does, but in double
+    /// precision.
     pub fn bound(&self, a: u32, b: u32) -> f64 {
         let (a, b) = (self.profile(a), self.profile(b));
         let differences = a.mean.iter().zip(b.mean).map(|(a, b)| a - b);
@@ -42,7 +46,7 @@ impl Clusters<'_> {
         distance::average(directed(&a, &b), directed(&b, &a))
     }
 
-    /// The distance that decides.
+    /// The exact distance of two clusters.
     pub fn decide(&self, a: u32, b: u32) -> Decision {
         if self.problem.options.distance == Distance::Centroid || self.size(a) + self.size(b) == 2 {
             return Decision {
@@ -58,8 +62,8 @@ impl Clusters<'_> {
         }
     }
 
-    /// Keeps the sums of a decision for later ones. Where memory is short, forgets all: distances
-    /// have the same bits without them, but take longer.
+    /// Keeps the sums of a decision for later decisions, and returns its distance. If memory is
+    /// short, drops all sums: distances have the same bits without them, but take longer.
     pub fn keep(&mut self, decision: Decision) -> f64 {
         for (from, to, sum) in decision.sums.into_iter().flatten() {
             self.sums[from as usize].insert(to, sum);
@@ -74,7 +78,8 @@ impl Clusters<'_> {
         decision.distance
     }
 
-    /// The mean of the distances from the members of one cluster to another.
+    /// The mean of the distances from the members of one cluster to another cluster, and the sum to
+    /// keep, if it is worth keeping.
     fn directed(&self, from: u32, to: u32) -> (f64, Option<KeptSum>) {
         if self.size(from) == 1 {
             return (self.part(from).distance_to(&self.part(to)), None);
@@ -92,8 +97,8 @@ impl Clusters<'_> {
         (sum.mean(members.len()), worth_keeping.then_some(kept))
     }
 
-    /// The kept sum of the distances from one cluster's members to another; 0 of no members if
-    /// there is none.
+    /// The kept sum of the distances from one cluster's members to another cluster; if none is
+    /// kept, a sum of 0 over no members.
     fn kept_sum(&self, from: u32, to: u32) -> KeptSum {
         let version = self.versions[to as usize];
         let kept = self.sums[from as usize].get(&to);
@@ -105,7 +110,7 @@ impl Clusters<'_> {
         })
     }
 
-    /// The approximate number of operations to decide a full Mahalanobis distance.
+    /// The approximate number of operations of a full Mahalanobis distance.
     pub fn operations_to_decide(&self, a: u32, b: u32) -> usize {
         let directed = |from: u32, to: u32| {
             let rest = self.size(from) - self.kept_sum(from, to).members;
@@ -114,7 +119,8 @@ impl Clusters<'_> {
         directed(a, b) + directed(b, a)
     }
 
-    /// The distance that decides between a slot's cluster and the union of other slots' clusters.
+    /// The exact distance between a slot's cluster and `union`, the union of the clusters in slots
+    /// `of`.
     pub fn decide_union(&self, union: &MergedCluster, of: &[u32], slot: u32) -> f64 {
         let (part, other) = (union.part(), self.part(slot));
         if self.problem.options.distance == Distance::Centroid {

@@ -9,8 +9,8 @@ use crate::mahalanobis::shape;
 use crate::matrix::RowSlices;
 use crate::monitor::Monitor;
 
-/// Computes the mean and the moments of a slot's cluster at the start; `None` where only the mean
-/// is needed. A kernel.
+/// A kernel that computes the mean and the moments of a slot's cluster at the start; `None` where
+/// only the mean is needed.
 pub struct InitialMoments<'a> {
     pub monitor: &'a Monitor,
     pub problem: &'a Problem<'a>,

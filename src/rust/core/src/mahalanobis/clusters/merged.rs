@@ -14,18 +14,18 @@ pub struct MergedCluster {
     pub(super) size: usize,
     pub(super) mean: Vec<f64>,
     pub(super) mean_error: f64,
-    /// `None` where the screen needs only the mean. Those that a later union needs are then
+    /// `None` where the screen needs only the mean. Moments that a later union needs are then
     /// computed when the clusters are merged.
     pub(super) moments: Option<Box<Moments>>,
 }
 
 impl MergedCluster {
-    /// The screen's source for it.
+    /// The properties of the union that its bounds depend on.
     pub fn profile(&self) -> Profile<'_> {
         profile(&self.mean, self.moments.as_deref(), self.mean_error)
     }
 
-    /// It as an operand of another union.
+    /// The union as an operand of another union.
     pub fn part(&self) -> Part<'_> {
         Part {
             size: self.size,
@@ -51,8 +51,8 @@ impl WithSimd for MoveTowards<'_> {
     }
 }
 
-/// Computes the moments of the union of clusters a and b, the shape aside, in place of those of a.
-/// A kernel.
+/// A kernel that replaces the moments of cluster a by the moments of the union of clusters a and b,
+/// except for the shape.
 pub struct UniteMoments<'a> {
     pub has_third: bool,
     pub size_a: usize,

@@ -1,5 +1,5 @@
-//! The clusters of a problem on the CPU: means, moments, shapes and members, by slot. They hold
-//! what decides, in double precision.
+//! The clusters of a problem on the CPU: means, moments, shapes and members, by slot. All values
+//! are in double precision: exact distances are computed from them.
 
 mod decisions;
 mod initial;

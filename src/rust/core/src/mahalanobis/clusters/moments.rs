@@ -3,7 +3,7 @@
 use crate::mahalanobis::packed::packed_len;
 use crate::mahalanobis::screen::{Profile, Spread};
 
-/// The moments of the members of a cluster, the mean aside, and its shape.
+/// The central moments of the members of a cluster, and its shape.
 #[derive(Debug, Clone, Default)]
 pub struct Moments {
     /// Packed scatter.
@@ -14,15 +14,16 @@ pub struct Moments {
     pub low: f64,
     /// An upper bound on ‖Wy‖/‖y‖.
     pub stretch: f64,
-    /// For the bounds on full Mahalanobis distances, about the mean: E‖r‖⁴.
+    /// The fourth central moment E‖r‖⁴, for the bounds on full Mahalanobis distances.
     pub fourth: f64,
-    /// The vector E‖r‖²r; empty for centroid distances.
+    /// The third central moment, the vector E‖r‖²r; empty for centroid distances.
     pub third: Vec<f64>,
     pub spread: Spread,
 }
 
 impl Moments {
-    /// Of a cluster of equal members in `p` dimensions; with third moments if `has_third`.
+    /// The moments of a cluster of equal members in `p` dimensions; with third moments if
+    /// `has_third`.
     pub fn zero(p: usize, has_third: bool) -> Self {
         Self {
             scatter: vec![0.0; packed_len(p)],
@@ -42,7 +43,7 @@ impl Moments {
     }
 }
 
-/// The screen's source for a cluster with this mean.
+/// The properties of a cluster with this mean that its bounds depend on.
 pub fn profile<'a>(mean: &'a [f64], moments: Option<&'a Moments>, mean_error: f64) -> Profile<'a> {
     let identity = Profile {
         mean,

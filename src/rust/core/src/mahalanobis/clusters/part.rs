@@ -1,4 +1,4 @@
-//! Clusters as operands: of a distance between centroids, or of a union.
+//! Clusters as operands of a centroid distance or of a union.
 
 use pulp::{Simd, WithSimd};
 
@@ -11,7 +11,7 @@ use crate::simd::dispatch;
 pub struct Part<'a> {
     pub(super) size: usize,
     pub(super) mean: &'a [f64],
-    /// `None` for a single observation, and where they are not needed.
+    /// `None` for a single observation, and where moments are not needed.
     pub(super) moments: Option<&'a Moments>,
 }
 
@@ -21,7 +21,7 @@ impl Part<'_> {
         self.size
     }
 
-    /// Packed, or empty for the identity.
+    /// The packed whitening factor, or an empty slice for the identity.
     fn whitening(&self) -> &[f64] {
         self.moments.map_or(&[], |m| &m.whitening)
     }
@@ -46,7 +46,7 @@ impl Part<'_> {
     }
 }
 
-/// The distance from a point to a cluster, as a kernel.
+/// A kernel that computes the distance from a point to a cluster.
 struct ToCluster<'a> {
     x: &'a [f64],
     mean: &'a [f64],

@@ -12,7 +12,7 @@ use crate::mahalanobis::shape::{self, Workspace};
 use crate::mahalanobis::subthreshold::ShapeRule;
 use crate::monitor::Monitor;
 
-/// Computes the shape of a cluster under a rule, and the spread for the screen. A kernel.
+/// A kernel that computes the shape of a cluster under a rule, and the spread for the screen.
 pub struct Reshape<'a> {
     pub monitor: &'a Monitor,
     pub rule: &'a ShapeRule,
@@ -57,8 +57,9 @@ impl WithSimd for Reshape<'_> {
     }
 }
 
-/// Smallest fourth moment that a bound uses. Smaller ones, of members at distances below 1e-72, may
-/// have lost digits to underflow, and with them the squares of second moments.
+/// Smallest fourth moment that a bound uses. Smaller fourth moments belong to members at distances
+/// below 1e-72; they and the squares of second moments may have lost digits to underflow. If too
+/// small, a bound could exceed its distance.
 const LEAST_FOURTH: f64 = 1e-290;
 
 /// Bounds on the central moments of a cluster of `size` members.
@@ -68,7 +69,7 @@ fn spread(moments: &Moments, size: f64, p: usize) -> Spread {
     let is_usable = variance == 0.0 || moments.fourth >= LEAST_FOURTH;
     Spread {
         variance,
-        // An infinite one makes the bound 0.
+        // An infinite fourth moment makes the bound 0.
         fourth: if is_usable {
             moments.fourth
         } else {
@@ -106,7 +107,7 @@ fn lower_stretch<S: Simd>(simd: S, effective: &[f64], p: usize, scale: f64, stre
 }
 
 /// An upper bound on the largest eigenvalue of a packed positive matrix A: ‖A^k‖_F^(1/k) for k = 8,
-/// 2 or 1, the lower the more columns there are, since a squaring takes p³ operations.
+/// 2 or 1. The power k is lower for more columns p, since a squaring takes p³ operations.
 #[inline(always)]
 fn largest_eigenvalue_bound<S: Simd>(simd: S, matrix: &[f64], p: usize) -> f64 {
     for_rows_of!(p, largest_eigenvalue_bound_by_rows::<S>(simd, matrix, p))

@@ -21,7 +21,7 @@ use crate::memory;
 use crate::monitor::Monitor;
 use crate::simd::dispatch;
 
-/// The user of the memory, for errors.
+/// The start of memory errors: what needs the memory.
 const CLUSTERS: &str = "the clusters need";
 
 /// The active clusters of a problem, by slot.
@@ -32,25 +32,27 @@ pub struct Clusters<'a> {
     /// Number of members, 0 for a cluster that was merged away.
     sizes: Vec<u32>,
     means: Vec<f64>,
-    /// `None` for a single observation, and where only the mean is needed.
+    /// By slot; `None` for a single observation, and where only the mean is needed.
     moments: Vec<Option<Box<Moments>>>,
-    /// This and the next two fields are for full Mahalanobis distances, and empty otherwise. The
-    /// observations of each cluster. A merge appends those of the smaller to those of the larger.
+    /// The observations of each cluster. A merge appends the members of the smaller cluster to the
+    /// members of the larger one. This field and the next two are for full Mahalanobis distances,
+    /// and empty otherwise.
     pub(super) members: Vec<ClusterMembers>,
-    /// Number of changes of a slot's cluster.
+    /// By slot, the number of changes of its cluster.
     pub(super) versions: Vec<u32>,
-    /// Sums of the distances of a slot's members to other clusters, by the others' slots. They
-    /// outlive a merge in which the members stay first, and then lack the new ones.
+    /// By slot, the sums of the distances from its members to other clusters, by the slots of
+    /// these. A sum stays valid after a merge that appends members; it then lacks the appended
+    /// members.
     pub(super) sums: Vec<HashMap<u32, KeptSum>>,
-    /// Number of sums that were kept since the last look at the memory.
+    /// Number of sums that were kept since the last check of the available memory.
     pub(super) new_sums: usize,
-    /// Of the bounding box of the observations.
+    /// The diagonal of the bounding box of the observations.
     pub(super) diagonal: f64,
     pub(super) log2_terms: u32,
 }
 
-/// The sum of the distances of the first `members` members, in whole blocks, to a cluster at this
-/// version.
+/// The sum of the distances from a cluster's first `members` members, which are whole blocks, to
+/// another cluster at this version.
 #[derive(Debug, Clone, Copy)]
 pub struct KeptSum {
     pub version: u32,
@@ -59,12 +61,12 @@ pub struct KeptSum {
 }
 
 impl<'a> Clusters<'a> {
-    /// The problem's clusters at the start, with shapes under `rule`; `diagonal` is that of the
-    /// problem's bounding box. Once `monitor` says stop, long work ends early, with meaningless
-    /// shapes and distances.
+    /// The problem's clusters at the start, with shapes under `rule`; `diagonal` is the diagonal of
+    /// the problem's bounding box. Once `monitor` says stop, long computations end early, with
+    /// meaningless shapes and distances.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough, `Error::Interrupt` when `monitor` says stop.
+    /// `Error::Memory` if there is not enough memory, `Error::Interrupt` when `monitor` says stop.
     pub fn new(
         problem: &'a Problem<'a>,
         diagonal: f64,
@@ -129,7 +131,7 @@ impl<'a> Clusters<'a> {
         }
     }
 
-    /// Number of members of a slot's cluster, 0 when it was merged away.
+    /// Number of members of a slot's cluster; 0 if it was merged away.
     pub fn size(&self, slot: u32) -> usize {
         self.sizes[slot as usize] as usize
     }
@@ -149,16 +151,16 @@ impl<'a> Clusters<'a> {
         self.means
     }
 
-    /// The screen's source for a slot's cluster.
+    /// The properties of a slot's cluster that its bounds depend on.
     pub fn profile(&self, slot: u32) -> Profile<'_> {
         let (mean, size) = (self.mean(slot), self.size(slot));
         let moments = self.moments[slot as usize].as_deref();
         profile(mean, moments, self.mean_error(mean, size))
     }
 
-    /// An upper bound on the distance between the mean of a cluster of `size` members, which merges
-    /// round at most once per member, and that of its members. Needed where the members' distances
-    /// count.
+    /// An upper bound on the distance between the computed mean of a cluster of `size` members and
+    /// the exact mean. Merges round the computed mean at most once per member. 0 for centroid
+    /// distances, which are defined by the computed means.
     fn mean_error(&self, mean: &[f64], size: usize) -> f64 {
         if self.problem.options.distance == Distance::Centroid || size == 1 {
             return 0.0;
@@ -167,15 +169,15 @@ impl<'a> Clusters<'a> {
         4.0 * size as f64 * f64::EPSILON * square.sqrt()
     }
 
-    /// The packed scatter of a slot's cluster, unless it is a single observation or has no use for
-    /// it.
+    /// The packed scatter of a slot's cluster; `None` for a single observation, and where the
+    /// scatter is not needed.
     pub fn scatter(&self, slot: u32) -> Option<&[f64]> {
         let moments = self.moments[slot as usize].as_deref();
         moments.map(|moments| &moments.scatter[..])
     }
 
-    /// The moments about its mean of a slot's cluster that has a scatter, E‖r‖⁴ and E‖r‖²r, and the
-    /// quanta of sums of distances to it: for full Mahalanobis distances.
+    /// For full Mahalanobis distances: the central moments E‖r‖⁴ and E‖r‖²r of a slot's cluster,
+    /// and the quanta of sums of distances to the cluster. `None` for a cluster without a scatter.
     pub fn members_moments(&self, slot: u32) -> Option<(f64, &[f64], Quanta)> {
         let moments = self.moments[slot as usize].as_deref()?;
         let quanta = distance::quanta(moments.stretch, self.diagonal, self.log2_terms);
@@ -205,7 +207,7 @@ impl<'a> Clusters<'a> {
             }
     }
 
-    /// The union of two clusters, with its shape under `rule`. `lower` is the one in the lower
+    /// The union of two clusters, with its shape under `rule`. `lower` is the cluster in the lower
     /// slot.
     pub fn merged(&self, lower: Part, higher: Part, rule: &ShapeRule) -> MergedCluster {
         let size = lower.size + higher.size;
@@ -230,7 +232,8 @@ impl<'a> Clusters<'a> {
         }
     }
 
-    /// The moments of the union of two clusters, made of `moments`, those of the lower one, if any.
+    /// The moments of the union of two clusters; `moments` are the moments of the lower one, if
+    /// any, and are reused for the result.
     fn merged_moments(
         &self,
         moments: Option<Box<Moments>>,
@@ -261,7 +264,7 @@ impl<'a> Clusters<'a> {
         moments
     }
 
-    /// Puts the union of two clusters, under `rule`, in the lower slot.
+    /// Puts the union of two clusters, made under `rule`, in the lower slot.
     pub fn replace(&mut self, lower: u32, higher: u32, merged: MergedCluster, rule: &ShapeRule) {
         let mut moments = merged.moments;
         if self.problem.has_shapes() && moments.is_none() {
@@ -282,7 +285,7 @@ impl<'a> Clusters<'a> {
 
     /// Moves the members of the higher slot to the lower one.
     fn append_members(&mut self, lower: usize, higher: usize) {
-        // The smaller is copied into the larger, so that n log n copies suffice.
+        // The smaller list is copied to the larger one, so that n log n copies suffice.
         if self.members[lower].len() < self.members[higher].len() {
             self.members.swap(lower, higher);
             self.sums.swap(lower, higher);
@@ -296,12 +299,12 @@ impl<'a> Clusters<'a> {
         self.sums[lower].retain(|&to, kept| kept.version == versions[to as usize]);
     }
 
-    /// Forgets all sums, and frees their memory.
+    /// Drops all sums, and frees their memory.
     pub(super) fn drop_sums(&mut self) {
         self.sums.fill_with(HashMap::new);
     }
 
-    /// Forgets all sums, for clusters that get other shapes.
+    /// Drops all sums, since the clusters get other shapes; keeps the memory of the tables.
     pub fn forget_sums(&mut self) {
         self.sums.iter_mut().for_each(HashMap::clear);
     }

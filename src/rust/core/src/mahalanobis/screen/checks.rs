@@ -12,7 +12,7 @@ use crate::observations::Observations;
 use crate::roster::GONE;
 use crate::testing::{draw, Data, Random};
 
-/// Some clusters in a frame, every other one with a whitening factor of a diagonal only.
+/// Some clusters in a frame; every other one has a diagonal whitening factor.
 struct Sample {
     means: Observations,
     diagonals: Vec<Vec<f64>>,
@@ -58,7 +58,7 @@ impl Sample {
         })
     }
 
-    /// The clusters in the order of their first coordinate, so that a screen can skip many of them.
+    /// The clusters sorted by their first coordinate, so that a screen can skip many of them.
     fn sorted(&self) -> Vec<usize> {
         let first = |i: usize| self.means.row_slice(i)[0];
         let mut order: Vec<usize> = (0..self.diagonals.len()).collect();
@@ -77,7 +77,7 @@ impl Sample {
     }
 }
 
-/// Checks the answers of screens against the promises of [`ScreenRequest`] and [`ScreenAnswer`],
+/// Checks the answers of screens against the contract of [`ScreenRequest`] and [`ScreenAnswer`],
 /// for several capacities. `new_screen` makes a screen for a number of clusters.
 pub fn check_answers(
     precision: MeanPrecision,
@@ -100,7 +100,7 @@ pub fn check_answers(
         for slot in (0..n).step_by(5) {
             screen.remove(slot as u32).unwrap();
         }
-        // As merges do: two clusters go, and one comes in the place of either.
+        // As a merge does: removes two clusters, and adds one in the slot of one of them.
         for slot in (1..n - 1).step_by(10) {
             screen.remove(slot as u32).unwrap();
             screen.remove(slot as u32 + 1).unwrap();
@@ -115,7 +115,7 @@ pub fn check_answers(
                 .map(|slot| (clusters.distance(query, slot as usize), slot))
                 .collect();
             others.sort_by(|a, b| a.0.total_cmp(&b.0));
-            // Leaves out the nearest ones, as a second sweep does.
+            // Leaves out some of the nearest clusters, as a second sweep does.
             let nearest = others.drain(..random.below(others.len() / 2 + 1));
             let mut skip: Vec<u32> = nearest.map(|(_, slot)| slot).collect();
             skip.sort_unstable();
@@ -138,7 +138,7 @@ pub fn check_answers(
     }
 }
 
-/// Checks an answer about these clusters at these distances, nearest first.
+/// Checks an answer against all clusters, given as distances and slots, nearest first.
 fn check_answer(
     found: &ScreenAnswer,
     others: &[(f64, u32)],

@@ -10,9 +10,9 @@ use crate::mahalanobis::problem::{BoundingBox, Problem};
 use crate::matrix::middle_of;
 use crate::single_precision::{down, up, UNIT};
 
-/// Log2 of the largest coordinate in a screen, in screen units, to within a factor of 2. Larger:
-/// fourth powers of distances overflow in 2²³ dimensions. Smaller: fourth powers of distances of
-/// 2⁻⁵⁰ of the largest coordinate underflow. Both only make bounds useless, not wrong.
+/// Log2 of the largest coordinate in a screen, in screen units, to within a factor of 2. If larger,
+/// fourth powers of distances overflow in 2²³ dimensions; if smaller, fourth powers of distances of
+/// 2⁻⁵⁰ of the largest coordinate underflow. Overflow and underflow make bounds useless, not wrong.
 const LOG2_LARGEST_COORDINATE: i64 = 20;
 
 /// Largest norm of whitened differences, in screen units, whose square does not overflow in single
@@ -29,7 +29,7 @@ const MOMENT_SLACK: f64 = 1e-6;
 pub enum MeanPrecision {
     /// One single per coordinate.
     Single,
-    /// The sum of two singles per coordinate.
+    /// The sum of two singles (double-single) per coordinate.
     Double,
 }
 
@@ -47,8 +47,8 @@ pub struct ClusterFrame {
 }
 
 impl ClusterFrame {
-    /// For the clusters of a problem in this bounding box. The centre is the median: around it,
-    /// single precision resolves the bulk of the data, however far outliers are.
+    /// The frame for the clusters of a problem in this bounding box. The centre is the median:
+    /// single precision resolves the bulk of the data around it, however far away outliers are.
     pub fn of_problem(problem: &Problem, bounding_box: &BoundingBox) -> Self {
         let center = middle_of(problem.rows(), problem.x.ncols());
         let largest_offset = bounding_box.largest_offset(&center);
@@ -56,8 +56,8 @@ impl ClusterFrame {
         Self::new(center, largest_offset, problem.options.distance, log2_terms)
     }
 
-    /// For means whose coordinates differ from those of `center` by at most `largest_offset`, and
-    /// for clusters of at most 2^`log2_terms` members.
+    /// The frame for means within `largest_offset` of `center` in every coordinate, and for
+    /// clusters of at most 2^`log2_terms` members.
     pub fn new(center: Vec<f64>, largest_offset: f64, distance: Distance, log2_terms: u32) -> Self {
         // The clamp keeps fourth powers in range; for smaller offsets it makes bounds loose.
         let exponent = (largest_offset.to_bits() >> 52) as i64 - 1022 - LOG2_LARGEST_COORDINATE;
@@ -92,7 +92,7 @@ impl ClusterFrame {
         self.sum_error
     }
 
-    /// The distance that the screen's bounds are for.
+    /// The distance that the screen's bounds bound.
     pub fn distance(&self) -> Distance {
         self.distance
     }

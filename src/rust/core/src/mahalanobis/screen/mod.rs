@@ -1,9 +1,9 @@
-//! Screens: lower bounds on the distances from some clusters to many, the main thing that
-//! agglomeration asks of a device.
+//! Screens: lower bounds on the distances from some clusters to many others. They are the main work
+//! that agglomeration gives to a device.
 //!
-//! A screen stores means in single precision relative to a centre, so that means near it keep all
-//! significant digits, and scaled by a power of two, so that no power of a distance overflows. With
-//! δ = a − b the difference of two means, the bounds are
+//! A screen stores means in single precision, relative to a centre and scaled by a power of two. So
+//! means near the centre keep all significant digits, and no power of a distance overflows. With δ
+//! = a − b the difference of two means, the bounds are
 //!
 //! 1. ‖δ‖·s ≤ ‖Wδ‖, where s is a lower bound on the smallest singular value of the whitening
 //!    factor W;

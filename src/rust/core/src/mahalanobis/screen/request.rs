@@ -10,13 +10,14 @@ pub struct ScreenRequest<'a> {
     pub view: &'a ClusterView,
     /// The search covers the positions before this one.
     pub end: usize,
-    /// Number of clusters wanted. The answer holds at least this many clusters that are not in
-    /// `skip`, or all below the limit. So a caller that doubles the capacity finds all in the end.
+    /// Number of clusters wanted. The answer holds at least this number of clusters that are not in
+    /// `skip`, or all clusters below the limit. So a caller that doubles the capacity finds all
+    /// clusters in the end.
     pub capacity: usize,
-    /// In data units. Clusters whose lower bound is at or above it are not wanted.
+    /// Clusters whose lower bound is at or above this limit are not wanted. In data units.
     pub limit: f64,
-    /// Whether the caller expects about `capacity` clusters below the limit. Then a search for a
-    /// lower limit does not pay.
+    /// Whether the caller expects about `capacity` clusters below the limit. Then the screen need
+    /// not search for a lower limit first.
     pub is_tight: bool,
     /// Slots to leave out, in increasing order.
     pub skip: &'a [u32],
@@ -27,12 +28,12 @@ pub struct ScreenRequest<'a> {
 pub struct ScreenAnswer {
     /// Lower bounds, in data units, and slots, in no order.
     pub bounds: Vec<(f64, u32)>,
-    /// In data units.
+    /// A lower bound on the distances to all clusters that are not in `bounds`, in data units.
     pub floor: f64,
 }
 
 impl ScreenAnswer {
-    /// Keeps the `count` nearest clusters, without those that tie with the next one.
+    /// Keeps the `count` nearest clusters, except those that tie with the next one.
     pub fn keep_nearest(&mut self, count: usize) {
         if self.bounds.len() > count {
             let by_bound = |a: &(f64, u32), b: &(f64, u32)| a.0.total_cmp(&b.0);
@@ -63,7 +64,7 @@ pub trait Screen: Send {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<Vec<ScreenAnswer>>;
 
-    /// The same screen, if threads search it: each for requests of its own, at the same time.
+    /// This screen, if several threads can search it at the same time.
     fn on_threads(&self) -> Option<&dyn ThreadedScreen> {
         None
     }
@@ -71,13 +72,14 @@ pub trait Screen: Send {
     /// Number of requests in one sweep that keep the device busy.
     fn batch(&self) -> usize;
 
-    /// Number of candidates that the first search for a cluster of so many members asks for. Fewer
-    /// mean more searches, more mean longer ones; only the time depends on it.
+    /// Number of candidates that the first search for a cluster with this number of members asks
+    /// for. A smaller number means more searches, a larger one longer searches; only the time
+    /// depends on it.
     fn wanted(&self, _members: usize) -> usize {
         8
     }
 
-    /// Whether another screen would be faster for the `active` clusters that are left.
+    /// Whether another screen would be faster for the remaining `active` clusters.
     fn is_outgrown(&self, active: usize) -> bool;
 }
 
@@ -99,7 +101,7 @@ mod tests {
         let mut all = answer.clone();
         all.keep_nearest(5);
         assert_eq!(all, answer);
-        // Of several clusters at the floor, none is below it.
+        // If several clusters are at the floor, none of them is kept.
         for count in [2, 3] {
             let mut some = answer.clone();
             some.keep_nearest(count);

@@ -15,7 +15,7 @@ pub struct ClusterView {
     pub error: f32,
     /// A lower bound on ‖Wy‖/‖y‖.
     pub low: f32,
-    /// Packed whitening factor W; empty for the identity, and where W is too large to be of use.
+    /// Packed whitening factor W; empty for the identity, and where W is too large for bounds.
     pub whitening: Vec<f32>,
     /// In single precision, ‖Wδ‖ is off by at most `relative`·‖δ‖ + `absolute`·(both errors).
     pub relative: f32,

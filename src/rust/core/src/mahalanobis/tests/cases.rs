@@ -7,11 +7,11 @@ use crate::testing::rows::Rows;
 use crate::testing::shrink::{with_each, Shrink, Simpler};
 use crate::testing::{draw, Data, Random};
 
-/// Observations and options; labels are apriori clusters, and all 0 where there are none.
+/// Observations and options; labels are apriori clusters, or all 0 if there are none.
 #[derive(Debug, Clone)]
 pub struct ClusteringCase {
     pub options: Options,
-    /// Of choices that a test makes besides.
+    /// The seed of the other random choices of a test.
     pub seed: u64,
     pub rows: Rows,
 }
@@ -69,7 +69,7 @@ impl Shrink for ClusteringCase {
     }
 }
 
-/// A clustering whose values do not shrink, for whole numbers have ties.
+/// A clustering whose values are not shrunk, since whole numbers have ties.
 #[derive(Debug, Clone)]
 pub struct UntiedClustering(pub ClusteringCase);
 

@@ -1,4 +1,4 @@
-//! Screens of the CPU that count the requests that they answer and what they find for them.
+//! CPU screens that count the requests they answer and the candidates they find.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// An empty screen of the CPU, for clusters in slots below `slots`, that is counted here.
+    /// An empty CPU screen, for clusters in slots below `slots`, that adds to these counts.
     pub fn screen(&self, slots: usize, frame: ClusterFrame) -> Box<dyn Screen> {
         Box::new(Counting {
             screen: CpuScreen::new(slots, frame),
@@ -43,7 +43,7 @@ impl Counts {
     }
 }
 
-/// Counts what its screen does.
+/// A screen that counts its requests and candidates.
 struct Counting {
     screen: CpuScreen,
     counts: Counts,

@@ -1,4 +1,4 @@
-//! The limits of systems that are written down here.
+//! Tests the limits of systems that are described by their files.
 
 use std::collections::HashMap;
 
@@ -6,8 +6,8 @@ use super::*;
 
 const MB: f64 = 1e6;
 
-/// A machine with 16 GB, of which 8 GB are available, and no swap. Its files and variables; those
-/// that are not listed cannot be read.
+/// The memory available on a machine with 16 GB, 8 GB of them available, and no swap. `listed` are
+/// its files and variables; no others can be read.
 fn available(listed: &[(&str, &str)]) -> Option<Available> {
     let meminfo = "MemTotal:       16000000 kB\nMemFree:          100000 kB\n\
                    MemAvailable:    8000000 kB\nSwapTotal:             0 kB\n\
@@ -116,7 +116,7 @@ fn file_cache_is_not_in_use() {
     let stat = "anon 700000000\nfile 1200000000\nactive_file 500000000\ninactive_file 700000000\n";
     assert_eq!(of(stat), 1300.0 * MB);
     assert_eq!(of("anon 1900000000\n"), 100.0 * MB);
-    // The files are read one after the other, so the cache may seem larger than all.
+    // The files are read one after the other, so the cache may seem larger than all memory.
     assert_eq!(of("active_file 5000000000\n"), 2000.0 * MB);
 }
 
@@ -193,7 +193,7 @@ fn version_1_is_read_with_its_ancestors() {
         (&names[0], "1000000000\n"),
         (&names[1], "900000000\n"),
         (&names[2], stat),
-        // No group of memory of this process.
+        // This memory group is not one of this process.
         (
             "/sys/fs/cgroup/memory/other/memory.limit_in_bytes",
             "1000\n",
@@ -217,7 +217,7 @@ fn version_1_is_read_with_its_ancestors() {
 
 #[test]
 fn a_container_has_its_group_at_the_mount_point() {
-    // The path is the host's, where this process cannot look.
+    // The path is the host's, which this process cannot see.
     let listed = [
         ("/proc/self/cgroup", "4:memory:/docker/0123456789ab\n"),
         (
@@ -270,7 +270,7 @@ fn a_slurm_job_without_a_group_has_what_it_asked_for() {
     ];
     assert_eq!(left(&by_cpu), megabytes(1450));
     assert_eq!(left(&by_cpu[..2]), OF_MACHINE);
-    // All memory of a node.
+    // 0 asks for all memory of a node.
     assert_eq!(left(&[process, ("SLURM_MEM_PER_NODE", "0")]), OF_MACHINE);
     assert_eq!(left(&[process, ("SLURM_MEM_PER_NODE", "many")]), OF_MACHINE);
     let unlimited = [

@@ -32,7 +32,8 @@ impl Form for Angle {
     }
 }
 
-/// One minus the cosine of the angle between rows of any length, in the coordinates that both have.
+/// One minus the cosine of the angle between rows of any length, over the coordinates that neither
+/// row lacks.
 #[derive(Debug, Clone, Copy)]
 pub struct AngleOfCommon {
     pub absolute: bool,

@@ -10,7 +10,8 @@ use super::lanes::{add_where, na_where_zero};
 pub struct Binary;
 
 impl Form for Binary {
-    /// Numbers of coordinates: where the two differ, where either is 1, and that both have.
+    /// Three numbers of coordinates: where the rows differ, where at least one row is 1, and where
+    /// neither row lacks a value.
     type State<S: Simd> = (S::f64s, S::f64s, S::f64s);
 
     #[inline(always)]

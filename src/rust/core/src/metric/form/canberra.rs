@@ -6,7 +6,8 @@ use super::definition::Form;
 use super::lanes::{add_where, na_where_zero, scaled_up};
 use crate::metric::zero_over_zero::ZeroOverZero;
 
-/// Canberra: one form for all values, for zeros need the same count as missing coordinates.
+/// Canberra's metric. One form serves data with and without missing values, since zeros need the
+/// same count as missing coordinates.
 #[derive(Debug, Clone, Copy)]
 pub struct Canberra {
     pub zero_over_zero: ZeroOverZero,
@@ -34,11 +35,11 @@ impl Form for Canberra {
         let difference = simd.abs_f64s(simd.sub_f64s(a, b));
         let magnitude = simd.add_f64s(simd.abs_f64s(a), simd.abs_f64s(b));
         let one = simd.splat_f64s(1.0);
-        // Of equal difference and magnitude the quotient is 1, also of infinities.
+        // If difference and magnitude are equal, the quotient is 1, also for infinities.
         let opposite = simd.equal_f64s(difference, magnitude);
         let quotient = simd.div_f64s(difference, magnitude);
         let quotient = simd.select_f64s(opposite, one, quotient);
-        // R takes magnitudes up to this as zero. Comparisons with a missing coordinate are false.
+        // R treats magnitudes up to this as zero. Comparisons with a missing coordinate are false.
         let least = simd.splat_f64s(f64::MIN_POSITIVE);
         let some = simd.greater_than_f64s(magnitude, least);
         let there = simd.and_m64s(some, simd.equal_f64s(quotient, quotient));

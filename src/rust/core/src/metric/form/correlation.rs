@@ -1,4 +1,4 @@
-//! One minus Pearson's correlation where values are missing.
+//! One minus Pearson's correlation of rows with missing values.
 
 use pulp::Simd;
 
@@ -6,8 +6,9 @@ use super::definition::Form;
 use super::lanes::{one_minus, NA};
 use super::products::{cosine, ProductSums};
 
-/// One minus Pearson's correlation in the coordinates that both rows have, by Welford's updates of
-/// means and products (Technometrics 4, 1962), in which the products of a constant row stay zero.
+/// One minus Pearson's correlation over the coordinates that neither row lacks, by Welford's
+/// updates of means and products (Technometrics 4, 1962). With these, the products of a constant
+/// row stay zero.
 #[derive(Debug, Clone, Copy)]
 pub struct CorrelationOfCommon {
     pub absolute: bool,
@@ -32,14 +33,14 @@ impl Form for CorrelationOfCommon {
         b: S::f64s,
     ) -> Self::State<S> {
         let there = simd.and_m64s(simd.equal_f64s(a, a), simd.equal_f64s(b, b));
-        // A missing coordinate is replaced by the mean, which leaves sums and means as they are.
+        // A missing coordinate is replaced by the mean, which leaves sums and means unchanged.
         let a = simd.select_f64s(there, a, mean_a);
         let b = simd.select_f64s(there, b, mean_b);
         let (zero, one) = (simd.splat_f64s(0.0), simd.splat_f64s(1.0));
         let count = simd.add_f64s(sums.count, simd.select_f64s(there, one, zero));
         let share = simd.div_f64s(one, simd.max_f64s(count, one));
         let (from_a, from_b) = (simd.sub_f64s(a, mean_a), simd.sub_f64s(b, mean_b));
-        // The share of the squared distance from the old means that remains about the new ones.
+        // The share of the squared distance from the old means that remains about the new means.
         let rest = simd.sub_f64s(one, share);
         let product = |simd: S, x, y, sum| simd.mul_add_f64s(simd.mul_f64s(x, y), rest, sum);
         let sums = ProductSums {

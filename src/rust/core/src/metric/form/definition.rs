@@ -1,4 +1,4 @@
-//! The interface of a form, and of code that is generic over forms.
+//! The traits of a form, and of code that is generic over forms.
 
 use pulp::Simd;
 
@@ -22,10 +22,10 @@ pub trait Form: Copy + Send + Sync {
 pub trait WithForm {
     type Output;
 
-    /// Runs with the form that makes distances of the points' rows.
+    /// Runs with the form of the distance between rows.
     fn with_form<F: Form>(self, form: F) -> Self::Output;
 
-    /// Runs where there is no form: the ranks differ from pair to pair
-    /// (see [`Points::pairwise`](crate::metric::Points::pairwise)).
+    /// Runs if there is no form, because the ranks differ from pair to pair (see
+    /// [`Points::pairwise`](crate::metric::Points::pairwise)).
     fn pairwise(self) -> Self::Output;
 }

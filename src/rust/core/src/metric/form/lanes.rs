@@ -14,7 +14,7 @@ pub fn one_minus<S: Simd>(simd: S, similarity: S::f64s, absolute: bool) -> S::f6
     } else {
         similarity
     };
-    // Rounding can exceed ±1. NaN stays NaN, for comparisons with it are false.
+    // Rounding can exceed ±1. NaN stays NaN, since comparisons with it are false.
     let above = simd.greater_than_f64s(similarity, one);
     let similarity = simd.select_f64s(above, one, similarity);
     let below = simd.less_than_f64s(similarity, least);
@@ -29,7 +29,7 @@ pub fn add_where<S: Simd>(
     lanes: S::m64s,
     term: S::f64s,
 ) -> (S::f64s, S::f64s) {
-    // Adding 0 changes no bit, for the sums are never −0.
+    // Adding 0 changes no bit, since the sums are never −0.
     let zero = simd.splat_f64s(0.0);
     let one = simd.splat_f64s(1.0);
     (
@@ -38,7 +38,7 @@ pub fn add_where<S: Simd>(
     )
 }
 
-/// A sum over `count` coordinates scaled up to all of them, by R's operations.
+/// A sum over `count` coordinates, scaled up to all `columns` coordinates by R's operations.
 #[inline(always)]
 pub fn scaled_up<S: Simd>(simd: S, sum: S::f64s, count: S::f64s, columns: f64) -> S::f64s {
     let columns = simd.splat_f64s(columns);

@@ -1,13 +1,13 @@
-//! The arithmetic of each dissimilarity, written once: the term of one coordinate, and the distance
-//! that the terms make.
+//! The arithmetic of each dissimilarity, written once: the term of one coordinate, and the step
+//! from the accumulated terms to the distance.
 //!
 //! A form works on vectors whose lanes are different pairs of observations; with [`pulp::Scalar`]
-//! it works on one pair. Every lane sees the same operations in the same order, coordinate after
+//! it works on one pair. Every lane performs the same operations in the same order, coordinate by
 //! coordinate, so that a distance has the same bits wherever it is computed.
 //!
-//! The operations are those of R's `dist` (src/library/stats/src/distance.c): sums are not fused, a
-//! coordinate that one observation lacks is left out, and sums are scaled up for the coordinates
-//! that were left out.
+//! The operations are the same as in R's `dist` (src/library/stats/src/distance.c): sums are not
+//! fused, a coordinate that one observation lacks is left out, and sums are scaled up for the
+//! coordinates that were left out.
 
 mod angle;
 mod binary;

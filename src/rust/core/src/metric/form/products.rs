@@ -1,4 +1,4 @@
-//! Sums of products, which cosines and correlations are made of.
+//! Sums of products, from which cosines and correlations are computed.
 
 use pulp::Simd;
 

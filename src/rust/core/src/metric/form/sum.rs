@@ -6,12 +6,12 @@ use pulp::Simd;
 use super::definition::Form;
 use super::lanes::{add_where, na_where_zero, scaled_up};
 
-/// The term of a sum over the coordinates, and the distance that the sum makes.
+/// The term of a sum over the coordinates, and the step from the sum to the distance.
 pub trait Term: Copy + Send + Sync {
     /// The term of a difference.
     fn core<S: Simd>(self, simd: S, difference: S::f64s) -> S::f64s;
 
-    /// The distance that a sum of terms makes.
+    /// The distance, given the sum of terms.
     fn epilog<S: Simd>(self, simd: S, sum: S::f64s) -> S::f64s;
 }
 
@@ -63,8 +63,8 @@ impl Term for Power {
     }
 }
 
-/// Powers, lane by lane: R uses the C library's `pow` for all powers but squares, and there is no
-/// vector version of it.
+/// Powers, lane by lane: R uses the C library's `pow` for all powers except squares, and `pow` has
+/// no vector version.
 #[inline(always)]
 fn power<V: pulp::bytemuck::Pod>(mut base: V, exponent: f64) -> V {
     for value in cast_slice_mut::<V, f64>(std::slice::from_mut(&mut base)) {
@@ -77,7 +77,7 @@ fn power<V: pulp::bytemuck::Pod>(mut base: V, exponent: f64) -> V {
     base
 }
 
-/// A sum over the coordinates; where `MISSING`, over those that both observations have.
+/// A sum over the coordinates; if `MISSING`, over the coordinates that neither observation lacks.
 #[derive(Debug, Clone, Copy)]
 pub struct Sum<T, const MISSING: bool> {
     pub term: T,
@@ -107,7 +107,7 @@ impl<T: Term, const MISSING: bool> Form for Sum<T, MISSING> {
         if !MISSING {
             return (simd.add_f64s(sum, term), count);
         }
-        // False where one is missing, and for the difference of two equal infinities.
+        // False if a coordinate is missing, and for the difference of two equal infinities.
         let there = simd.equal_f64s(difference, difference);
         add_where(simd, (sum, count), there, term)
     }

@@ -1,5 +1,5 @@
-//! Exhaustive search by exact distances, for metrics that are not screened and for queries that
-//! single precision cannot settle.
+//! Exhaustive (brute-force) search by exact distances, for metrics that are not screened and for
+//! queries that single precision cannot settle.
 
 use pulp::{Simd, WithSimd};
 
@@ -13,8 +13,8 @@ use crate::neighbours::request::{Except, NeighbourRequest};
 use crate::roster::{Roster, GONE};
 use crate::simd::{dispatch, doubles};
 
-/// Greatest number of queries that share a pass over the references, which spreads the cost of
-/// transposing these.
+/// Largest number of queries that share a pass over the references, and with it the cost of
+/// transposing the references. Only the time depends on it.
 pub const QUERIES: usize = 64;
 
 /// A query and its nearest references so far.
@@ -24,7 +24,7 @@ pub struct ExactQuery {
     pub best: TopK,
 }
 
-/// Finds the nearest references of some queries of a request, at most [`QUERIES`].
+/// Finds the nearest references of at most [`QUERIES`] queries of a request.
 ///
 /// Takes O(n·p) time per query, for n references of p columns.
 ///
@@ -53,8 +53,8 @@ pub fn search(
     }
 }
 
-/// A sum of squares without its root: [`Centroids`](crate::neighbours::Centroids) make distances of
-/// it.
+/// A sum of squares without its root: [`Centroids`](crate::neighbours::Centroids) compute distances
+/// from it.
 #[derive(Debug, Clone, Copy)]
 struct SumOfSquares;
 
@@ -91,7 +91,7 @@ impl WithForm for ExactSearch<'_> {
     }
 }
 
-/// A search for one form, as a kernel.
+/// A kernel that searches with one form.
 struct ExactKernel<'a, F> {
     search: ExactSearch<'a>,
     form: F,
@@ -123,7 +123,7 @@ impl<F: Form> WithSimd for ExactKernel<'_, F> {
             }
             for queries in search.queries.chunks_mut(TILE_COLUMNS) {
                 let rows = std::array::from_fn(|q| {
-                    // Beyond the last query, the last one again.
+                    // Repeats the last query to fill the tile.
                     let query = &queries[q.min(queries.len() - 1)];
                     space.row(query.index as usize).0
                 });
@@ -143,7 +143,7 @@ impl<F: Form> WithSimd for ExactKernel<'_, F> {
 }
 
 impl SearchSpace<'_> {
-    /// Turns the results of forms into distances of a query and some references.
+    /// Converts the results of a form to the distances between a query and some references.
     #[inline(always)]
     fn finish_distances(
         &self,
@@ -163,7 +163,8 @@ impl SearchSpace<'_> {
 }
 
 impl ExactQuery {
-    /// Inserts the near ones of some references, which come in the order of their indices.
+    /// Inserts those references that are near enough; references come in the order of their
+    /// indices.
     #[inline(always)]
     fn take(&mut self, distances: &[f64; LANES], references: &[u32; LANES], except: Except) {
         let limit = self.best.limit_of_later();

@@ -7,12 +7,12 @@ use crate::matrix::middle;
 use crate::metric::Metric;
 use crate::neighbours::single::RowFrame;
 
-/// From this number of columns on, Euclidean distances are screened by products first: half the
-/// arithmetic, but looser bounds. The least number for which that was faster in measurements; only
-/// speed depends on it.
+/// Number of columns from which on Euclidean distances are screened by products first, which takes
+/// half the arithmetic but gives looser bounds. It is the smallest number for which products were
+/// faster in measurements. Only the time depends on it.
 const BY_PRODUCTS_FROM: usize = 24;
 
-/// The frames for sweeps, the fastest one first and the sharpest last; none for a metric that is
+/// The frames for sweeps, the fastest first and the most precise last; empty for a metric that is
 /// not screened.
 pub fn frames(space: &SearchSpace) -> Vec<RowFrame> {
     let columns = space.columns();
@@ -47,8 +47,8 @@ pub fn frames(space: &SearchSpace) -> Vec<RowFrame> {
     }
 }
 
-/// Half the greatest distance of a coordinate of row-major values from its column's centre. Half of
-/// it, for the distance itself can overflow.
+/// Half the greatest distance of a coordinate of row-major values from its column's centre. The
+/// distance itself can overflow.
 fn half_extent(values: &[f64], center: &[f64]) -> f64 {
     let of_row = |row: &[f64]| {
         let distances = row

@@ -1,9 +1,9 @@
-//! Nearest references on the CPU: sweeps in single precision prune most references, and the exact
-//! distances decide among the candidates that are left.
+//! Nearest references on the CPU: sweeps in single precision prune most references, and exact
+//! distances decide among the remaining candidates.
 //!
-//! Where single precision cannot tell references apart, as in tight groups that are far from each
-//! other, a sweep abandons the query early, and all of its distances are computed in double
-//! precision. That takes a few times as long as a sweep, whatever the data.
+//! If single precision cannot separate references, as in tight groups that are far from each other,
+//! a sweep abandons the query early, and all distances of the query are computed in double
+//! precision. This takes a few times as long as a sweep, whatever the data.
 
 mod device;
 mod exact;

@@ -2,22 +2,22 @@
 
 use crate::neighbours::request::NeighbourRequest;
 
-/// Candidates that a sweep keeps per query beyond 9/8 of the wanted ones, for references whose
-/// bounds are out of order. Too few cost a second sweep, too many cost exact distances; the result
-/// does not depend on it.
+/// Number of candidates that a sweep keeps per query in addition to 9/8 of the wanted number, since
+/// the order of bounds differs from the order of distances. If too small, a second sweep is needed;
+/// if too large, more exact distances are computed. Only the time depends on it.
 const SPARE_CANDIDATES: usize = 4;
 
 /// A query that is not settled yet.
 #[derive(Debug, Clone, Copy)]
 pub struct OpenQuery {
-    /// Its position in the request.
+    /// Its index in the request.
     pub at: usize,
     pub index: u32,
-    /// No reference farther away is among the wanted.
+    /// An upper bound on the distances of the wanted references.
     pub limit: f64,
     /// Number of candidates that the next sweep keeps.
     pub capacity: usize,
-    /// Whether a sweep of the sharpest frame has abandoned it.
+    /// Whether a sweep with the most precise frame has abandoned the query.
     pub abandoned: bool,
 }
 
@@ -39,7 +39,7 @@ pub fn capacity(request: &NeighbourRequest) -> usize {
     request.wanted + request.wanted / 8 + SPARE_CANDIDATES
 }
 
-/// A query's position in the request, and the distances and indices of its nearest references.
+/// A query's index in the request, and the distances and indices of its nearest references.
 pub type Answer = (usize, Vec<(f64, u32)>);
 
 /// The state of a query after a sweep.

@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::memory;
 use crate::neighbours::single::{RowFrame, Scalars};
 
-/// References per block: the lanes of two of the widest registers (AVX-512).
+/// Number of references per block: the lanes of two of the widest registers (AVX-512).
 pub const LANES: usize = 32;
 
 /// One value of each reference of a block: a coordinate or a scalar.
@@ -20,7 +20,7 @@ pub const ERROR: usize = 2;
 pub const HALF: usize = 3;
 const SCALARS: usize = 4;
 
-/// References in positions 0, 1, …, [`LANES`] per block.
+/// References at positions 0, 1, …, [`LANES`] per block.
 pub struct ReferenceBlocks {
     columns: usize,
     positions: usize,
@@ -28,11 +28,11 @@ pub struct ReferenceBlocks {
 }
 
 impl ReferenceBlocks {
-    /// The views of `count` positions in `frame`; `row` returns the reference in a position, if
+    /// The views of `count` positions in `frame`; `row` returns the reference at a position, if
     /// there is one, and its size.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn new<'a>(
         frame: &RowFrame,
         count: usize,
@@ -70,7 +70,7 @@ impl ReferenceBlocks {
         self.rows.chunks_exact(self.height())
     }
 
-    /// Puts another reference in a position.
+    /// Replaces the reference at a position.
     pub fn replace(&mut self, frame: &RowFrame, position: usize, values: &[f64], size: f64) {
         let height = self.height();
         let rows = &mut self.rows[position / LANES * height..][..height];
@@ -102,7 +102,7 @@ impl ReferenceBlocks {
         }
     }
 
-    /// Rows of a block.
+    /// Number of rows of a block.
     fn height(&self) -> usize {
         self.columns + SCALARS
     }

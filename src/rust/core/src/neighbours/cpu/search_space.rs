@@ -3,9 +3,9 @@
 use crate::metric::{Points, DISTANCES_AT_ONCE};
 use crate::neighbours::centroids::Centroids;
 
-/// The queries and references of a search; a copy of clusters, which change by merges.
+/// The queries and references of a search. Clusters are a copy, since merges change them.
 pub enum SearchSpace<'a> {
-    /// Points, the first of which are references, and the number of these.
+    /// Points, and the number of references, which are the first points.
     Points(&'a Points, usize),
     Clusters(Centroids),
 }
@@ -19,7 +19,7 @@ impl SearchSpace<'_> {
         }
     }
 
-    /// Exact distances of a query from some references, at most [`DISTANCES_AT_ONCE`].
+    /// The exact distances of a query from at most [`DISTANCES_AT_ONCE`] references.
     pub fn distances(&self, query: usize, references: &[u32]) -> [f64; DISTANCES_AT_ONCE] {
         let mut distances = [0.0; DISTANCES_AT_ONCE];
         match (self, references) {
@@ -48,7 +48,7 @@ impl SearchSpace<'_> {
         }
     }
 
-    /// Number of references; for clusters, of slots.
+    /// Number of references; for clusters, number of slots.
     pub fn references(&self) -> usize {
         match self {
             SearchSpace::Points(_, references) => *references,

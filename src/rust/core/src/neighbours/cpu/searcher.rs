@@ -21,32 +21,34 @@ use crate::neighbours::single::{RowFrame, RowView};
 use crate::neighbours::space::Space;
 use crate::roster::{Roster, GONE};
 
-/// Single-precision coordinates of the queries of one sweep (256 KiB): they and a block of
-/// references stay in a core's own cache.
+/// Number of single-precision coordinates of the queries of one sweep (256 KiB): with a block of
+/// references, they stay in a core's private cache. Only the time depends on it.
 const SWEEP_COORDINATES: usize = 1 << 16;
 
-/// Greatest number of queries of one sweep.
+/// Largest number of queries of one sweep.
 const SWEEP_QUERIES: usize = 32 * QUERIES;
 
-/// Pairs of coordinates of one sweep, between two checks of the monitor: about a second.
+/// Number of pairs of coordinates of one sweep, between two checks of the monitor: about a second.
+/// If larger, an interrupt is answered late.
 const SWEEP_PAIRS: usize = 1 << 32;
 
-/// Requests with fewer pairs of coordinates run on one thread: more threads would cost more than
-/// they save.
+/// Number of pairs of coordinates of a request below which one thread is faster than several. Only
+/// the time depends on it.
 const PARALLEL_COORDINATES: usize = 1 << 18;
 
-/// Pairs of coordinates per thread that take a fraction of a second: the size of a batch.
+/// Number of pairs of coordinates per thread in a batch, which take a fraction of a second.
 const BATCH_COORDINATES: usize = 1 << 31;
 
-/// Factor by which the second sweep of a query keeps more candidates than the first.
+/// The second sweep of a query keeps this multiple of the first sweep's candidates. Only the time
+/// depends on it.
 const SECOND_CAPACITY: usize = 8;
 
 /// A sweep abandons a query after 1 in `FUTILE_RATIO` references passed the threshold without
-/// becoming candidates. Inserting these takes about as long as the rest of the sweep in a few
-/// columns; the result does not depend on it.
+/// becoming candidates. In a few columns, inserting these references takes about as long as the
+/// rest of the sweep. Only the time depends on it.
 const FUTILE_RATIO: usize = 32;
 
-/// The group of queries that exclude nothing, and of empty positions.
+/// The group of queries that exclude no reference, and of empty positions.
 const NO_GROUP: u32 = u32::MAX;
 
 /// The references in single precision.
@@ -55,24 +57,24 @@ struct BlockScreen {
     blocks: ReferenceBlocks,
 }
 
-/// References and queries in memory, searched on the rayon pool that the calls are made in.
+/// References and queries in memory. Searches run in the calling rayon pool.
 pub struct CpuNeighbours<'a> {
     space: SearchSpace<'a>,
     /// The position of each reference in the screens, in the order of the indices.
     roster: Roster,
-    /// The fastest first and the sharpest last.
+    /// The frames, the fastest first and the most precise last.
     frames: Vec<RowFrame>,
-    /// The screens of the first frames; others are made when a sweep leaves queries open.
+    /// The screens of the first frames; further screens are made when a sweep leaves queries open.
     screens: Vec<BlockScreen>,
     monitor: &'a Monitor,
 }
 
 impl<'a> CpuNeighbours<'a> {
-    /// For the queries and references of `space`. Takes O(n·p) time and memory for n rows of p
-    /// columns.
+    /// A search for the queries and references of `space`. Takes O(n·p) time and memory for n rows
+    /// of p columns.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn new(space: Space<'a>, monitor: &'a Monitor) -> Result<Self> {
         let space = match space {
             Space::Points { points, references } => SearchSpace::Points(points, references),
@@ -91,7 +93,7 @@ impl<'a> CpuNeighbours<'a> {
         })
     }
 
-    /// The first frame for sweeps; none for a metric that is not screened.
+    /// The first frame for sweeps; `None` for a metric that is not screened.
     pub fn frame(&self) -> Option<&RowFrame> {
         self.frames.first()
     }
@@ -112,12 +114,12 @@ impl<'a> CpuNeighbours<'a> {
         capacity(request)
     }
 
-    /// Settles the `at`-th query from the candidates of a sweep elsewhere: lower bounds and
+    /// Settles the `at`-th query from the candidates of another device's sweep: lower bounds and
     /// indices, in increasing order, and a lower bound on all other references within the limit, if
-    /// any. The answer is in `best`.
+    /// any. Writes the answer to `best`.
     ///
     /// # Errors
-    /// A search radius that holds the answer, where the candidates do not settle the query.
+    /// A search radius that contains the answer, if the candidates do not settle the query.
     pub fn decide(
         &self,
         request: &NeighbourRequest,
@@ -127,13 +129,14 @@ impl<'a> CpuNeighbours<'a> {
         best: &mut TopK,
     ) -> std::result::Result<(), f64> {
         let open = OpenQuery::new(request, at);
-        // The bound may be that of any index, so take the lowest.
+        // The bound may belong to any index, so take the lowest.
         let floor = floor.map(|bound| (bound, 0));
         self.settle(request, &open, candidates, floor, best)
             .map_err(|open| open.limit)
     }
 
-    /// Makes the screen of the `level`-th frame, or of the last one; returns its number.
+    /// Makes the screen of the `level`-th frame, or of the last frame if there are fewer; returns
+    /// its number.
     fn screen(&mut self, level: usize) -> Result<usize> {
         let level = level.min(self.frames.len() - 1);
         while self.screens.len() <= level {
@@ -163,11 +166,12 @@ impl<'a> CpuNeighbours<'a> {
         groups
     }
 
-    /// Computes the exact distances of candidates: lower bounds and indices, in increasing order,
-    /// and the bound and index from which on all others are. The answer is in `best`.
+    /// Settles a query by the exact distances of its candidates: lower bounds and indices, in
+    /// increasing order. `floor` is a bound and an index that no other reference comes before.
+    /// Writes the answer to `best`.
     ///
     /// # Errors
-    /// The query for the next sweep, where the candidates do not settle it.
+    /// The query for the next sweep, if the candidates do not settle it.
     fn settle(
         &self,
         request: &NeighbourRequest,
@@ -196,7 +200,7 @@ impl<'a> CpuNeighbours<'a> {
                 best.insert(distance, reference);
             }
         }
-        // No reference beyond the candidates can come before the last of the best.
+        // No reference outside the candidates can come before the last of the best.
         if floor.is_none_or(|(bound, reference)| best.is_before(bound, reference)) {
             return Ok(());
         }
@@ -213,7 +217,7 @@ impl<'a> CpuNeighbours<'a> {
         (bound, self.roster.slot(key as u32 as usize))
     }
 
-    /// Settles queries by all of their exact distances.
+    /// Settles queries by their exact distances to all references.
     fn search_exhaustively(
         &self,
         request: &NeighbourRequest,
@@ -267,7 +271,7 @@ impl<'a> CpuNeighbours<'a> {
         (frame.view(row, size), wanted)
     }
 
-    /// Sweeps some of the queries over a screen, and settles those that it can.
+    /// Sweeps a screen for some of the queries, and settles the queries whose candidates suffice.
     fn sweep(
         &self,
         screen: &BlockScreen,
@@ -291,7 +295,7 @@ impl<'a> CpuNeighbours<'a> {
         some.iter()
             .zip(&answers)
             .map(|(open, answer)| {
-                // Candidates take long where rows are long.
+                // Exact distances of candidates take long if rows are long.
                 self.monitor.check()?;
                 Ok(self.outcome(frame, request, open, answer, &mut best))
             })
@@ -324,7 +328,7 @@ impl<'a> CpuNeighbours<'a> {
         }
     }
 
-    /// Sweeps all open queries over a screen, on all threads where that pays.
+    /// Sweeps a screen for all open queries, on all threads if that is faster.
     fn sweep_all(
         &self,
         screen: &BlockScreen,

@@ -1,4 +1,4 @@
-//! Sweeps of a few queries over all references, one register-blocked tile after the other.
+//! Sweeps all references for a few queries, one register-blocked tile after the other.
 
 use pulp::{Simd, WithSimd};
 
@@ -9,15 +9,15 @@ use super::sweep_terms::{
 use crate::neighbours::single::{RowFrame, RowSum, RowView, Scalars, Threshold};
 use crate::simd::{dispatch, lanes, singles, singles_mut};
 
-/// Queries per tile. With [`REGISTERS`] they give enough independent sums to hide the latency of
-/// additions, and few enough to stay in registers.
+/// Number of queries per tile. With [`REGISTERS`], it gives enough independent sums to hide the
+/// latency of additions, and few enough to stay in registers. Only the time depends on it.
 pub const QUERIES: usize = 6;
 
-/// Registers of references per tile.
+/// Number of registers of references per tile. Only the time depends on it.
 const REGISTERS: usize = 2;
 
-/// Greatest number of keys that are allocated for a query in advance; more are allocated as they
-/// come.
+/// Largest number of keys for which a query allocates memory in advance; more memory is allocated
+/// when needed.
 const KEYS_IN_ADVANCE: usize = 1024;
 
 /// The limits of the sweep for one query.
@@ -27,11 +27,11 @@ pub struct SweepLimits {
     pub group: u32,
     /// Number of candidates to keep.
     pub capacity: usize,
-    /// References with a greater lower bound are no candidates; in view units.
+    /// References with a greater lower bound are not candidates. In view units.
     pub limit: f32,
     /// Number of references that pass the threshold without becoming candidates after which the
-    /// sweep abandons the query. Where many references have the same bound, each of these takes far
-    /// longer than a reference that the threshold excludes.
+    /// sweep abandons the query. Each of these references takes far longer than a reference that
+    /// the threshold excludes, so a sweep is slow if many references have the same bound.
     pub patience: usize,
 }
 
@@ -40,15 +40,15 @@ pub struct SweepQuery {
     view: Scalars,
     group: u32,
     capacity: usize,
-    /// The candidates so far, and others since the last pruning: bits of the bound (bounds are ≥ 0,
-    /// so their bits order them), then the position.
+    /// The candidates so far, and references added since the last pruning. A key is the bits of the
+    /// bound (bounds are ≥ 0, so their bits order them), then the position.
     keys: Vec<u64>,
-    /// Candidates have keys below it.
+    /// An upper bound on the keys of candidates.
     floor: u64,
-    /// Whether references within the limit were dropped; their keys are from the floor on.
+    /// Whether references within the limit were dropped; their keys are at or above the floor.
     truncated: bool,
     threshold: Threshold,
-    /// The rest of [`SweepLimits::patience`].
+    /// The remaining part of [`SweepLimits::patience`].
     patience: usize,
 }
 
@@ -60,7 +60,7 @@ impl SweepQuery {
             limit,
             patience,
         } = wanted;
-        // The first key beyond all those with this bound.
+        // The first key above all keys with this bound.
         let floor = (u64::from(limit.to_bits()) + 1) << 32;
         Self {
             threshold: frame.threshold(&view, limit),
@@ -74,7 +74,7 @@ impl SweepQuery {
         }
     }
 
-    /// Whether the sweep abandoned it: then it has not seen all references.
+    /// Whether the sweep abandoned the query, so that it has not visited all references.
     fn is_abandoned(&self) -> bool {
         self.patience == 0
     }
@@ -127,17 +127,18 @@ impl SweepQuery {
 /// position.
 #[derive(Debug)]
 pub struct SweepAnswer {
-    /// The candidates: the least keys of references within the limit, in increasing order.
+    /// The candidates: the smallest keys of references within the limit, in increasing order.
     pub keys: Vec<u64>,
-    /// A lower bound on the keys of all other references within the limit; `None` without others.
+    /// A lower bound on the keys of all other references within the limit; `None` if there are no
+    /// others.
     pub floor: Option<u64>,
-    /// Whether any other reference may be within the limit, for the sweep abandoned the query.
+    /// Whether the sweep abandoned the query, so that any other reference may be within the limit.
     pub abandoned: bool,
 }
 
-/// The candidates of some queries; `groups` are those of the positions. Begins at the block of the
-/// position `first`: where the data are sorted the nearest references are near it, and the earlier
-/// they come, the fewer others pass the threshold.
+/// The candidates of some queries; `groups` are the groups of the positions. Begins at the block of
+/// the position `first`. If the data are sorted, the nearest references are near this position, and
+/// the earlier they come, the fewer other references pass the threshold.
 pub fn sweep(
     frame: &RowFrame,
     blocks: &ReferenceBlocks,
@@ -169,8 +170,8 @@ pub fn sweep(
     found.into_iter().map(|query| query.finish(frame)).collect()
 }
 
-/// The coordinates of queries, interleaved within a tile; the last query is repeated where a tile
-/// is not full.
+/// The coordinates of queries, interleaved within a tile; the last query is repeated to fill the
+/// last tile.
 fn tiles(columns: usize, queries: &[(RowView, SweepLimits)]) -> Vec<[f32; QUERIES]> {
     let mut coordinates = Vec::with_capacity(queries.len().div_ceil(QUERIES) * columns);
     for tile in queries.chunks(QUERIES) {
@@ -192,7 +193,7 @@ struct RowSweep<'a> {
     first: usize,
 }
 
-/// A sweep that accumulates one kind of term, as a kernel.
+/// A kernel that sweeps with one kind of term.
 struct SweepKernel<'a, T>(RowSweep<'a>, T);
 
 impl<T: SweepTerm> WithSimd for SweepKernel<'_, T> {
@@ -255,7 +256,7 @@ fn tile_of_sums<S: Simd, T: SweepTerm>(
     sums
 }
 
-/// The references of a block that a tile of queries meets.
+/// The references of a block that a tile of queries is compared with.
 struct TileTarget<'a> {
     frame: &'a RowFrame,
     scalars: &'a [LaneRow],
@@ -308,7 +309,7 @@ mod tests {
 
     const COLUMNS: usize = 5;
 
-    /// The result of a sweep of squares under one instruction set.
+    /// The result of a sweep of squares with one instruction set.
     fn found_with(
         run: impl FnOnce(SweepKernel<Squares>),
         frame: &RowFrame,

@@ -57,7 +57,8 @@ impl SweepTerm for Quotients {
     fn add<S: Simd>(self, simd: S, sum: S::f32s, a: S::f32s, b: S::f32s) -> S::f32s {
         let difference = simd.abs_f32s(simd.sub_f32s(a, b));
         let magnitude = simd.add_f32s(simd.abs_f32s(a), simd.abs_f32s(b));
-        // This makes 0/0 zero and changes no other quotient: coordinates are zero or far greater.
+        // This makes 0/0 zero and changes no other quotient: coordinates are zero or far greater
+        // than `MIN_POSITIVE`.
         let magnitude = simd.add_f32s(magnitude, simd.splat_f32s(f32::MIN_POSITIVE));
         simd.add_f32s(sum, simd.div_f32s(difference, magnitude))
     }

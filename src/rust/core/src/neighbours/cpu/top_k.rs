@@ -6,12 +6,12 @@ use std::collections::BinaryHeap;
 /// queries, one after the other, without new allocations.
 #[derive(Default)]
 pub struct TopK {
-    /// k.
+    /// The number k of references to keep.
     wanted: usize,
     /// The search radius.
     limit: f64,
-    /// The nearest so far, farthest on top: bits of the distance (distances are ≥ 0, so their bits
-    /// order them), then the index.
+    /// The nearest references so far, the farthest on top: bits of the distance (distances are ≥ 0,
+    /// so their bits order them), then the index.
     heap: BinaryHeap<(u64, u32)>,
     sorted: Vec<(f64, u32)>,
 }
@@ -35,8 +35,8 @@ impl TopK {
         }
     }
 
-    /// No reference farther away is among the nearest, provided that its index is above the indices
-    /// of all references so far.
+    /// An upper bound on the distance of any further reference among the nearest, if its index is
+    /// above the indices of all references so far.
     pub fn limit_of_later(&self) -> f64 {
         match self.heap.peek() {
             Some(&(last, _)) if self.heap.len() == self.wanted && last > 0 => {
@@ -47,7 +47,7 @@ impl TopK {
         }
     }
 
-    /// No reference farther away is among the nearest.
+    /// An upper bound on the distance of any further reference among the nearest.
     pub fn limit(&self) -> f64 {
         match self.heap.peek() {
             Some(&(last, _)) if self.heap.len() == self.wanted => f64::from_bits(last),
@@ -55,8 +55,8 @@ impl TopK {
         }
     }
 
-    /// Whether the list is before this distance and index: no reference from there on can be among
-    /// the nearest.
+    /// Whether the whole list comes before this distance and index, so that no reference from there
+    /// on can be among the nearest.
     pub fn is_before(&self, distance: f64, reference: u32) -> bool {
         match self.heap.peek() {
             Some(&last) if self.heap.len() == self.wanted => last < (distance.to_bits(), reference),

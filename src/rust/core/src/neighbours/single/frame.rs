@@ -6,15 +6,16 @@ use super::view::{RowView, Scalars, Threshold, ViewPrecision};
 use crate::single_precision::{down, up, UNIT};
 
 /// The parameter of (a + e)² ≤ (1 + 1/SPLIT)·a² + (1 + SPLIT)·e², which bounds a square without a
-/// root. Any positive value is right; a large one favours a, which mostly exceeds e.
+/// root. Any positive value is valid; a large value keeps the bound tight if a is larger than e, as
+/// is usual.
 const SPLIT: f64 = 1024.0;
 
-/// Covers up to 16 roundings to single precision. Without it, thresholds could exclude a pair at
-/// the limit.
+/// Factor that covers up to 16 roundings to single precision. If too small, thresholds could
+/// exclude a pair at the limit.
 const SLACK: f64 = 1.0 + 16.0 * UNIT;
 
-/// Coordinates of smaller magnitude are zero in a view: their squares would be near the subnormal
-/// numbers, which make a sweep many times slower.
+/// Smallest magnitude of a coordinate in a view; smaller coordinates become zero. Their squares
+/// would be near the subnormal numbers, which make a sweep many times slower.
 const TINY: f64 = 1.0 / (1u128 << 100) as f64;
 
 /// The map from rows to views, and from sums of views to bounds.
@@ -36,7 +37,7 @@ pub struct RowFrame {
 }
 
 impl RowFrame {
-    /// For `sums` over coordinates that lie within twice `half_extent` of `center`.
+    /// A frame for `sums` over coordinates that lie within twice `half_extent` of `center`.
     fn new(sums: RowSum, epilog: Epilog, center: Vec<f64>, half_extent: f64) -> Self {
         let p = center.len() as f64;
         let unit = match epilog {
@@ -55,28 +56,29 @@ impl RowFrame {
         }
     }
 
-    /// The margin of sums of products of halves, relative to the views' lengths. The factor 1.01
-    /// covers lengths slightly above 1.
+    /// The margin of sums of products in half precision, relative to the views' lengths. The factor
+    /// 1.01 covers lengths slightly above 1.
     fn margin_of_halves(&self) -> f64 {
         (self.columns() as f64 + 32.0) * 8.0 * UNIT * 1.01
     }
 
-    /// For Euclidean distances, or those of clusters with sizes, of rows around `center`.
+    /// A frame for Euclidean distances of rows around `center`, or for distances of clusters with
+    /// sizes.
     pub fn squares(center: Vec<f64>, half_extent: f64) -> Self {
         Self::new(RowSum::Squares, Epilog::Norm, center, half_extent)
     }
 
-    /// For Manhattan distances.
+    /// A frame for Manhattan distances.
     pub fn magnitudes(center: Vec<f64>, half_extent: f64) -> Self {
         Self::new(RowSum::Magnitudes, Epilog::Sum, center, half_extent)
     }
 
-    /// For maximum distances.
+    /// A frame for maximum distances.
     pub fn greatest(center: Vec<f64>, half_extent: f64) -> Self {
         Self::new(RowSum::Greatest, Epilog::Sum, center, half_extent)
     }
 
-    /// For Canberra distances of `columns` coordinates of magnitude at most `half_extent`.
+    /// A frame for Canberra distances of `columns` coordinates of magnitude at most `half_extent`.
     pub fn quotients(columns: usize, half_extent: f64) -> Self {
         Self::new(
             RowSum::Quotients,
@@ -86,7 +88,7 @@ impl RowFrame {
         )
     }
 
-    /// For correlations of rows of unit length.
+    /// A frame for correlations of rows of unit length.
     pub fn products(columns: usize, absolute: bool) -> Self {
         let sums = if absolute {
             RowSum::AbsoluteProducts
@@ -96,8 +98,8 @@ impl RowFrame {
         Self::new(sums, Epilog::Angle, vec![0.0; columns], 1.0)
     }
 
-    /// The same Euclidean distances from products: half the arithmetic, but bounds that are loose
-    /// where distances are small beside the distances from the centre.
+    /// A frame for the same Euclidean distances, computed from products: half the arithmetic, but
+    /// bounds are loose for distances that are small compared with the distances from the centre.
     pub fn by_products(&self) -> Self {
         debug_assert_eq!(self.epilog, Epilog::Norm);
         Self {
@@ -107,7 +109,8 @@ impl RowFrame {
         }
     }
 
-    /// The same from products of halves; `None` unless distances are Euclidean or correlations.
+    /// A frame for the same distances, computed from products in half precision; `None` unless
+    /// distances are Euclidean or correlations.
     pub fn in_halves(&self) -> Option<Self> {
         let by_products = match self.epilog {
             Epilog::Norm => self.by_products(),
@@ -147,7 +150,7 @@ impl RowFrame {
         self.center.len()
     }
 
-    /// The view of a row. `size` is that of a cluster; without sizes it is 1.
+    /// The view of a row. `size` is the size of a cluster; 1 for points.
     pub fn view(&self, row: &[f64], size: f64) -> RowView {
         let mut values = Vec::with_capacity(row.len());
         let scalars = self.write(row, size, |_, value| values.push(value));
@@ -158,7 +161,7 @@ impl RowFrame {
     /// half precision, [`half_bits`](super::half_bits) are exact.
     #[inline]
     pub fn write(&self, row: &[f64], size: f64, mut put: impl FnMut(usize, f32)) -> Scalars {
-        // Half of each value, for differences of huge values can overflow.
+        // Takes half of each value, since differences of huge values can overflow.
         let scale = 2.0 / self.unit;
         let mut lost = 0.0f64;
         let mut square = 0.0f64;
@@ -246,7 +249,7 @@ impl RowFrame {
             Epilog::Angle => (0.0, limit * SLACK - 1.0 + self.margin + allowance),
         };
         Threshold {
-            // No subnormal number: these make a sweep many times slower.
+            // Avoids subnormal numbers, which make a sweep many times slower.
             slope: if slope == 0.0 {
                 0.0
             } else {
@@ -256,8 +259,8 @@ impl RowFrame {
         }
     }
 
-    /// A lower bound on the exact distance, in view units, from the sum of two views: the query's
-    /// and a reference's with these scalars.
+    /// A lower bound on the exact distance, in view units, from the sum over two views: the query's
+    /// view, and the view of a reference with these scalars.
     pub fn bound(&self, sum: f32, query: &Scalars, error: f32, factor: f32, half: f32) -> f32 {
         let sum = f64::from(sum);
         let lost = f64::from(query.error) + f64::from(error);
@@ -285,8 +288,8 @@ impl RowFrame {
     }
 }
 
-/// The factor of norms: for clusters slightly less than √(2ab/(a+b)) with sizes a and b, for points
-/// slightly less than 1.
+/// The factor of norms: slightly less than √(2ab/(a+b)) for clusters of sizes a and b, slightly
+/// less than 1 for points.
 fn ratio(a: f32, b: f32) -> f64 {
     (1.0 / (f64::from(a) + f64::from(b))).sqrt() * (1.0 - UNIT)
 }
@@ -306,7 +309,8 @@ mod tests {
     use crate::metric::{Metric, Points, ZeroOverZero};
     use crate::testing::{draw, sum, Data, Random};
 
-    /// Bounds hold, are hardly below the distances, and pairs at the limit pass the threshold.
+    /// Checks that bounds hold, that they are tight, and that pairs at the limit pass the
+    /// threshold.
     fn check(frame: &RowFrame, points: &Points) {
         let view = |i: usize| frame.view(points.row(i), 1.0);
         for (i, j) in (0..points.rows()).flat_map(|i| (0..i).map(move |j| (i, j))) {

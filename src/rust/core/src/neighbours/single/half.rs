@@ -1,10 +1,11 @@
 //! Coordinates in half precision (IEEE 754 binary16).
 //!
-//! Own code, not the `half` crate: these two functions are tested on every finite half, and the
-//! crate would add itself and `zerocopy` to the vendored sources for them.
+//! This is own code instead of the `half` crate: these two functions are tested on every finite
+//! half, while the crate would add itself and `zerocopy` to the vendored sources.
 
-/// Coordinates are multiplied by this, so that no relevant one is subnormal in half precision and
-/// none overflows: they are below 2 and become at most 2¹⁵.
+/// Factor of coordinates in half precision. Coordinates are below 2 and become at most 2¹⁵, so that
+/// none overflows and no relevant one is subnormal. kernels/products_launch.cuh has the square of
+/// it.
 const HALF_SCALE: f32 = (1 << 14) as f32;
 
 /// A coordinate below 2 in magnitude, rounded to half precision.
@@ -28,7 +29,8 @@ fn to_half(value: f32) -> u16 {
     /// The least normal half. Below it, halves are multiples of 2⁻²⁴, the spacing of singles from
     /// 1/2 to 1.
     const LEAST: f32 = 1.0 / (1 << 14) as f32;
-    /// The difference of the exponents' biases, and of the lengths of the fractions in bits.
+    /// The difference of the exponents' biases; `MORE` is the difference of the lengths of the
+    /// fractions, in bits.
     const BIAS: u32 = 127 - 15;
     const MORE: u32 = 23 - 10;
 
@@ -64,8 +66,8 @@ mod tests {
 
     #[test]
     fn halves_are_the_nearest_ones() {
-        // Every finite half rounds to itself, a value between two to the nearer or else the even
-        // one.
+        // Every finite half rounds to itself, and a value between two halves to the nearer one, or
+        // to the even one if both are equally near.
         for bits in 0..0x77ffu16 {
             let (value, next) = (from_half(bits), from_half(bits + 1));
             assert_eq!(to_half(value), bits);

@@ -1,4 +1,4 @@
-//! The sums that a sweep accumulates, and the distances that they make.
+//! The sums that a sweep accumulates, and the steps from sums to distances.
 
 /// The sum over the coordinates of two views.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum RowSum {
 pub enum Epilog {
     /// The root of a sum of squares.
     Norm,
-    /// The same norm, computed from products.
+    /// The root of a sum of squares, computed from products.
     NormOfProducts,
     /// The sum itself.
     Sum,

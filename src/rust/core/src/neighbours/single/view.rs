@@ -1,6 +1,6 @@
 //! A row in single or half precision.
 
-/// The precision that coordinates of views are rounded to.
+/// The precision to which coordinates of views are rounded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ViewPrecision {
     Single,
@@ -14,15 +14,15 @@ pub struct RowView {
     pub scalars: Scalars,
 }
 
-/// The values of a view that bounds and thresholds need beside the sum.
+/// The values of a view that bounds and thresholds need in addition to the sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Scalars {
-    /// e: at most this far is the view from the row.
+    /// e: an upper bound on the distance between the view and the row.
     pub error: f32,
-    /// At least 1/(2·size) of a cluster; a distance is the norm divided by the root of the sum of
-    /// both factors. 1/2 for points.
+    /// For a cluster, at least 1/(2·size); 1/2 for points. A distance is the norm divided by the
+    /// root of the sum of both factors.
     pub factor: f32,
-    /// H, shrunk, for norms from products.
+    /// H, slightly reduced, for norms from products.
     pub half: f32,
     /// The increase of a threshold for this row.
     pub allowance: f32,

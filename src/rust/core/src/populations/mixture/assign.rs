@@ -16,32 +16,32 @@ use crate::monitor::Monitor;
 use crate::simd::dispatch;
 use crate::tasks;
 
-/// Rows per task of a thread: several pages of each column.
+/// Number of rows per task: several pages of each column. Only the time depends on it.
 const ROWS_PER_TASK: usize = 64 * TILE;
 
-/// What tells how near a population is.
+/// The measure by which populations are ranked for an observation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Measure {
     /// The least Mahalanobis distance from one of its components.
     Distance,
-    /// The probability that the observation is of one of its components, by Bayes' rule.
+    /// The probability, by Bayes' rule, that the observation belongs to one of its components.
     Posterior,
 }
 
 /// The results to compute.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Wanted {
-    /// The number of the best population from 1, the first of equal ones; 0 for none: where the
-    /// squared distance from it is above `limit`, or no squared distance is finite.
+    /// The number of the best population, from 1, the first of equal ones. 0 if the squared
+    /// distance from it is above `limit`, or if no squared distance is finite.
     Class { by: Measure, limit: f64 },
     /// The measure of every population.
     All(Measure),
-    /// The best of the populations, in their order, and their measures.
+    /// The `count` best populations, the best first, and their measures.
     Top { measure: Measure, count: usize },
 }
 
 impl Wanted {
-    /// Columns of integers, and of doubles, of the results.
+    /// Number of columns of integers, and of doubles, of the results.
     pub fn columns(self, populations: usize) -> (usize, usize) {
         match self {
             Wanted::Class { .. } => (1, 0),
@@ -51,11 +51,12 @@ impl Wanted {
     }
 }
 
-/// Computes what is wanted of each row of `x`, whose columns are those of the mixture. Columns of
-/// results follow each other in `integers` and `doubles`, see [`Wanted::columns`]. Returns whether
-/// all values of `x` are finite; if not, the results have no meaning.
+/// Computes the `wanted` results for each row of `x`, which has the columns of the mixture. Writes
+/// the columns of the results one after the other to `integers` and `doubles`; see
+/// [`Wanted::columns`]. Returns whether all values of `x` are finite; if not, the results have no
+/// meaning.
 ///
-/// A row without a finite squared distance has the distance ∞ and NaN as its posteriors.
+/// A row without a finite squared distance has distance ∞ and posteriors NaN.
 ///
 /// Takes O(n·c·p²) time for c components on the threads of `cpu`, and reads `x` once.
 ///
@@ -121,8 +122,7 @@ pub fn assign(
     Ok(is_finite.into_inner())
 }
 
-/// The columns of a matrix of `n` rows, split into parts of the rows of a task: for each task a
-/// slice of each column.
+/// Splits the columns of a matrix of `n` rows by tasks: for each task, a slice of each column.
 fn parts<T>(values: &mut [T], n: usize) -> Vec<Vec<&mut [T]>> {
     let columns = values.len() / n;
     let mut tasks: Vec<Vec<&mut [T]>> = (0..n.div_ceil(ROWS_PER_TASK))
@@ -206,8 +206,8 @@ impl WithSimd for Assignment<'_, '_> {
     }
 }
 
-/// For each component, the logarithm of its weight times its density, up to a constant; and the
-/// greatest of all components. −∞ where the squared distance is not finite.
+/// Computes, for each component, the logarithm of its weight times its density, up to a constant;
+/// −∞ if the squared distance is not finite. Returns the greatest over all components.
 #[inline(always)]
 fn log_densities(mixture: &Mixture, tile: &mut Tile) -> [f64; TILE] {
     let mut greatest = [f64::NEG_INFINITY; TILE];
@@ -260,7 +260,7 @@ fn posteriors(mixture: &Mixture, tile: &mut Tile) {
 }
 
 /// The logarithm of the posterior of each population, up to a constant that all populations share.
-/// It tells populations apart whose posteriors round to 0 or 1.
+/// It separates populations whose posteriors round to 0 or 1.
 #[inline(always)]
 fn log_posteriors(mixture: &Mixture, tile: &mut Tile) {
     log_densities(mixture, tile);
@@ -289,7 +289,7 @@ fn log_posteriors(mixture: &Mixture, tile: &mut Tile) {
     }
 }
 
-/// The best population of each observation, from 1, and 0 for none.
+/// Writes the best population of each observation, from 1, or 0 for none.
 #[inline(always)]
 fn classes(by: Measure, limit: f64, tile: &Tile, class: &mut [i32]) {
     let mut best = [f64::INFINITY; TILE];
@@ -341,7 +341,7 @@ fn of_populations(measure: Measure, tile: &Tile) -> &[f64] {
     }
 }
 
-/// The `count` best populations of an observation, the first of equal ones first.
+/// Finds the `count` best populations of an observation; of equal ones, the first comes first.
 #[inline(always)]
 fn find_best(measure: Measure, count: usize, tile: &mut Tile, row: usize) {
     tile.best.clear();

@@ -1,18 +1,20 @@
-//! exp and ln with the same bits on every system: those of the system's library depend on its
-//! version and on the processor. Both are within two units in the last place.
+//! exp and ln with the same bits on every system; the results of the system's library depend on its
+//! version and on the processor. Both are accurate to two units in the last place.
 
-/// ln 2 in two parts, of which the first has trailing zeros: its product with an exponent is exact.
+/// ln 2 as the sum of two parts. The first part has trailing zeros, so that its product with an
+/// exponent is exact.
 const LN_2_HIGH: f64 = 6.931_471_803_691_238e-1;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
 const FRACTION: u32 = 52;
 const ONE: u64 = 1023;
 
-/// Below this, the exponential is less than the least normal number, and counts as 0.
+/// Smallest argument of the exponential; below it, the exponential would be less than the least
+/// normal number, and counts as 0.
 const LEAST_EXPONENT: f64 = -708.0;
 
-/// Reciprocals of factorials, the Taylor series of exp from the 13th power down: for |r| ≤ ln(2)/2,
-/// the rest is below 2⁻⁵⁷.
+/// The coefficients of the Taylor series of exp, from the 13th power down. For |r| ≤ ln(2)/2, the
+/// remainder is below 2⁻⁵⁷.
 const SERIES: [f64; 14] = [
     1.0 / 6_227_020_800.0,
     1.0 / 479_001_600.0,
@@ -33,7 +35,7 @@ const SERIES: [f64; 14] = [
 /// eˣ for x ≤ 0; NaN for NaN. Without branches, so that loops over it use wide instructions.
 #[inline(always)]
 pub fn exp(x: f64) -> f64 {
-    /// Adding it rounds to a whole number, which is then in the lowest bits.
+    /// Adding this number rounds to a whole number, which is then in the lowest bits.
     const ROUNDING: f64 = (3u64 << 51) as f64;
 
     let bounded = if x < LEAST_EXPONENT {
@@ -59,7 +61,7 @@ pub fn exp(x: f64) -> f64 {
 /// The logarithm of a positive normal number.
 #[inline(always)]
 pub fn ln(x: f64) -> f64 {
-    /// Terms of the series of atanh: s is at most 0.172, so the rest is below 2⁻⁵⁵.
+    /// Number of terms of the series of atanh: s is at most 0.172, so the remainder is below 2⁻⁵⁵.
     const TERMS: u32 = 11;
 
     let bits = x.to_bits();

@@ -12,23 +12,26 @@ use crate::memory;
 use crate::monitor::Monitor;
 use crate::simd::dispatch;
 
-/// Rows that are transposed together: few enough to stay in cache.
+/// Number of rows that are transposed together: few enough to stay in cache. Only the time depends
+/// on it.
 const TILE: usize = 64;
 
-/// Most parts of the rows, whose sums are added in their order. The number must not depend on
-/// threads, and this many keep the threads of any machine busy.
+/// Largest number of parts of the rows, whose sums are added in order. It must not depend on the
+/// number of threads, since the order of sums determines the bits; it is large enough to keep the
+/// threads of any machine busy. Another number changes the last bits of results.
 const MOST_PARTS: usize = 256;
 
-/// Bytes that the sums of all parts may take: as many parts as that allows.
+/// Bytes that the sums of all parts may take; limits the number of parts.
 const BYTES_OF_PARTS: usize = 1 << 28;
 
-/// Rows of a part, for this number of sums.
+/// Number of rows of a part, for this number of sums.
 fn rows_of_part(rows: usize, sums: usize) -> usize {
     let parts = (BYTES_OF_PARTS / (size_of::<f64>() * sums).max(1)).clamp(1, MOST_PARTS);
     rows.div_ceil(parts).max(TILE)
 }
 
-/// The most bytes that [`fit()`] takes for so many rows, columns and populations.
+/// An upper bound on the bytes that [`fit()`] takes for these numbers of rows, columns and
+/// populations.
 pub fn bytes_of_fit(rows: usize, p: usize, populations: usize) -> f64 {
     let squares = if rows < p + populations {
         ProductsToSum::Diagonal
@@ -37,7 +40,7 @@ pub fn bytes_of_fit(rows: usize, p: usize, populations: usize) -> f64 {
     };
     let sums = populations * (p + squares.count(p));
     let parts = rows.div_ceil(rows_of_part(rows, sums));
-    // And the covariances, with a copy for R.
+    // Plus the covariances, with a copy for R.
     (size_of::<f64>() * (sums * (parts + 1) + 2 * populations * squares.count(p))) as f64
 }
 
@@ -45,22 +48,23 @@ pub fn bytes_of_fit(rows: usize, p: usize, populations: usize) -> f64 {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     pub components: Components,
-    /// The populations, from 0, whose own covariance has no inverse. They have the pooled one.
+    /// The populations, from 0, whose own covariance is singular. They have the pooled covariance.
     pub singular: Vec<usize>,
 }
 
-/// The mean and the covariance of each of `populations` populations; `population` is the number of
-/// that of each row, from 1, or 0 for none.
+/// The mean and the covariance of each of `populations` populations. `population` is, by row, the
+/// number of its population, from 1, or 0 for none.
 ///
 /// The divisor of covariances is the number of members less 1. A population whose covariance is
-/// singular, as with at most as many members as columns, gets the pooled covariance within
-/// populations; if that is singular, too, all get one variance, the mean of its diagonal.
+/// singular, for example with no more members than columns, gets the pooled covariance within
+/// populations. If the pooled covariance is singular, too, all populations get one variance, the
+/// mean of its diagonal.
 ///
-/// Takes O(n·p²) time, on the threads of `cpu`, and memory for at most 256 MiB of sums beside the
-/// result, or for those of one part, 8·k·p² bytes.
+/// Takes O(n·p²) time, on the threads of `cpu`. Besides the result, takes at most 256 MiB for the
+/// sums of all parts, or, if larger, 8·k·p² bytes for the sums of one part.
 ///
 /// # Errors
-/// `Error::Input` where a population has no members, or where squares of its values overflow;
+/// `Error::Input` if a population has no members, or if squares of its values overflow;
 /// `Error::Memory` and `Error::Interrupt`.
 pub fn fit(
     x: &Columns,
@@ -85,7 +89,7 @@ pub fn fit(
         return Err(Error::Input("a population has no members".into()));
     }
     monitor.expect(2 * x.rows() as u64);
-    // Sums about a member keep their digits far from 0, and are exactly 0 for a constant column.
+    // Sums about a member lose no digits far from 0, and are exactly 0 for a constant column.
     let mut means = memory::room(MIXTURE, populations * p)?;
     for first in firsts {
         means.extend((0..p).map(|j| x.part(j, first, 1)[0]));
@@ -99,7 +103,7 @@ pub fn fit(
     let sums = cpu.install(|| data.sums(&means, ProductsToSum::None))?.sums;
     add_means(&mut means, &sums, p, &sizes);
 
-    // Sums of squares about a point near the mean, then about the mean itself.
+    // First, sums of squares about a point near the mean; then, about the mean itself.
     let freedom: f64 = sizes.iter().map(|size| size - 1.0).sum();
     let squares = if freedom < p as f64 {
         ProductsToSum::Diagonal
@@ -175,9 +179,9 @@ fn add_means(points: &mut [f64], sums: &[f64], p: usize, sizes: &[f64]) {
     }
 }
 
-/// Turns packed sums of squares into covariances with an inverse: that of each population or, where
-/// it has none, the pooled one. The numbers of those populations; as an error if the pooled one has
-/// no inverse, either.
+/// Turns packed sums of squares into regular covariances: each population's own covariance or, if
+/// that is singular, the pooled one. Returns the numbers of the populations with the pooled
+/// covariance; as an error if the pooled covariance is singular, too.
 fn regular(
     squares: &mut [f64],
     p: usize,
@@ -222,7 +226,7 @@ enum ProductsToSum {
 }
 
 impl ProductsToSum {
-    /// The length of a row of sums, whole registers.
+    /// The length of a row of sums, padded to whole registers.
     fn width(self, p: usize) -> usize {
         match self {
             ProductsToSum::All => p.next_multiple_of(WIDEST),
@@ -240,7 +244,7 @@ impl ProductsToSum {
     }
 }
 
-/// Sums by population, of differences from a point, and of their products.
+/// By population, the sums of differences from a point, and of their products.
 struct Sums {
     sums: Vec<f64>,
     squares: Vec<f64>,
@@ -271,8 +275,8 @@ struct FitData<'a> {
 }
 
 impl FitData<'_> {
-    /// The sums of all rows about the point `about` of each population, on the threads of the pool
-    /// that it is called in.
+    /// The sums of all rows about the point `about` of each population, on the threads of the
+    /// calling pool.
     fn sums(&self, about: &[f64], squares: ProductsToSum) -> Result<Sums> {
         let (p, n) = (self.x.count(), self.x.rows());
         let rows = rows_of_part(n, self.populations * (p + squares.count(p)));
@@ -298,7 +302,7 @@ impl FitData<'_> {
     }
 }
 
-/// A part of the rows, row after row.
+/// A part of the rows, processed row by row.
 struct RowsPart<'a> {
     data: &'a FitData<'a>,
     about: &'a [f64],

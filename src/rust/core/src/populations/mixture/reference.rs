@@ -1,4 +1,4 @@
-//! The definitions, slowly and obviously.
+//! The plain definitions, for tests.
 
 use super::{Components, Shape};
 use crate::mahalanobis::packed::packed_len;

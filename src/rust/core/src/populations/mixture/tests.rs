@@ -159,7 +159,7 @@ fn distances_and_posteriors_are_those_of_the_definition() {
                         .map(|a| a.0)
                         .fold(f64::INFINITY, f64::min);
                     let distance = found.distance[k * n + row];
-                    // Gaussian elimination loses digits where a covariance is nearly singular.
+                    // Gaussian elimination loses digits if a covariance is nearly singular.
                     let tolerance = 1e-6 * (1.0 + least);
                     assert!(
                         (distance.powi(2) - least).abs() <= tolerance,
@@ -251,7 +251,7 @@ fn without_a_pooled_covariance_all_populations_have_one_variance() {
         }
         assert!((found - squares / freedom).abs() <= 1e-12 * found);
     }
-    // Without any spread, distances are those between points.
+    // Without any spread, distances are Euclidean distances between points.
     let mut points = case(10, Data::Plain, 3, 2, 3);
     points.population = vec![1, 2, 3];
     assert_eq!(variance_of(&points), (1.0, vec![0, 1, 2]));

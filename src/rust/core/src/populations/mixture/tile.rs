@@ -1,4 +1,4 @@
-//! Squared distances of a tile: some observations, which are worked on together.
+//! Squared distances of a tile, a group of observations that are processed together.
 
 use pulp::Simd;
 
@@ -8,18 +8,17 @@ use crate::mahalanobis::lanes::{add_multiple, add_squares, groups, groups_mut};
 use crate::mahalanobis::packed::packed_len;
 use crate::memory;
 
-/// Rows that are worked on together: whole groups of [`REGISTERS`] registers of all processors, and
-/// few enough for the first cache with up to 30 columns.
+/// Number of rows that are processed together: whole groups of [`REGISTERS`] registers on all
+/// processors, and few enough for the L1 cache with up to 30 columns. Only the time depends on it.
 pub const TILE: usize = 64;
 
-/// Registers of rows per step of a product. With the sums for two rows of a factor, 12 of the 16
-/// registers of AVX2 are in use.
+/// Number of registers of rows per step of a product. With the sums for two rows of a factor, 12 of
+/// the 16 registers of AVX2 are in use. Only the time depends on it.
 const REGISTERS: usize = 4;
 
-/// Working memory of a thread. All matrices have [`TILE`] values for each of their rows, one for
-/// each observation.
+/// Working memory of a thread. All matrices have [`TILE`] values per row, one for each observation.
 pub struct Tile {
-    /// By column.
+    /// By column: the values.
     pub x: Vec<f64>,
     /// By column: differences from a mean, of a group of observations.
     pub delta: Vec<f64>,
@@ -51,11 +50,11 @@ impl Tile {
     }
 }
 
-/// Copies rows of `x`, and returns whether they are finite. Rows that are missing at the end of a
-/// tile keep values of earlier ones.
+/// Copies rows of `x`, and returns whether they are finite. Unused rows at the end of a tile keep
+/// their earlier values.
 #[inline(always)]
 pub fn read(x: &Columns, first: usize, rows: usize, tile: &mut [f64]) -> bool {
-    // A product with 0 is NaN where a value is not finite.
+    // The product of 0 with a value that is not finite is NaN.
     let mut zeros = [0.0; TILE];
     for (j, to) in tile.chunks_exact_mut(TILE).enumerate() {
         to[..rows].copy_from_slice(x.part(j, first, rows));
@@ -104,7 +103,7 @@ pub fn squared_distances<S: Simd>(simd: S, mixture: &Mixture, tile: &mut Tile) {
 /// ‖W·δ‖² of a group of observations, for a packed lower triangle W. Each element is summed in
 /// order of columns, and the squares in order of elements.
 ///
-/// Loops over indices: the compiler may leave iterators over several slices as calls.
+/// Loops over indices, since the compiler may not inline iterators over several slices.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)]
 fn norms<S: Simd>(simd: S, factor: &[f64], delta: &[[S::f64s; REGISTERS]]) -> [S::f64s; REGISTERS] {
@@ -136,7 +135,7 @@ fn norms<S: Simd>(simd: S, factor: &[f64], delta: &[[S::f64s; REGISTERS]]) -> [S
     total
 }
 
-/// The least squared distance from a component of each population; ∞ where it is not finite.
+/// The least squared distance from a component of each population; ∞ if it is not finite.
 #[inline(always)]
 pub fn least(mixture: &Mixture, tile: &mut Tile) {
     for (range, least) in mixture.ranges().zip(tile.least.chunks_exact_mut(TILE)) {

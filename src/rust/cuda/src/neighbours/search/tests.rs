@@ -1,5 +1,5 @@
-//! Searches on stand-ins for devices, against the CPU's; and what tensor cores make of sums
-//! that are hard to add up.
+//! Compares searches on test doubles of devices with the CPU's, and tests the rounding errors of
+//! tensor cores on difficult sums.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -19,14 +19,15 @@ use gmhclust_core::testing::{
 };
 use gmhclust_core::Cpu;
 
-/// Sweeps as a device does, only that the host does the work.
+/// A test double that sweeps as a device does, on the host.
 struct Fake {
     frame: RowFrame,
-    /// By position.
+    /// The rows, by position.
     rows: Vec<f32>,
     most_queries: usize,
     device: usize,
-    /// The sweep that fails, and those so far; sweepers that share references count together.
+    /// The number of the sweep that fails; `sweeps` is the number of sweeps so far. Sweepers that
+    /// share references count together.
     fails_at: Option<usize>,
     sweeps: Arc<AtomicUsize>,
     /// The devices that have failed.
@@ -52,12 +53,12 @@ impl Fake {
         }
     }
 
-    /// What it says once it has failed.
+    /// The error of a device that has failed.
     fn gone(device: usize) -> Error {
         Error::Device(format!("device {device} is gone"))
     }
 
-    /// Coordinates and scalars.
+    /// The coordinates and scalars of the row at a position.
     fn row(&self, position: usize) -> (Vec<f32>, &[f32]) {
         let row_len = row_len(&self.frame);
         let row = &self.rows[position * row_len..][..row_len];
@@ -74,7 +75,7 @@ impl Fake {
         (coordinates, scalars)
     }
 
-    /// The bound of a query and a reference; `None` where the reference is none any more.
+    /// The bound of a query and a reference; `None` if the reference was merged away.
     fn bound(&self, query: &Scalars, position: usize, reference: usize) -> Option<f32> {
         let (coordinates, scalars) = self.row(reference);
         let &[error, factor, half, allowance] = scalars else {
@@ -140,7 +141,7 @@ impl Sweeper for Fake {
             let kept = keys.len().min(capacity);
             keys.resize(capacity, u64::MAX);
             swept.keys.extend(keys);
-            // Now and then more were found than there is room for.
+            // Sometimes there are more candidates than room.
             let is_full = at % 7 == 3;
             swept
                 .counts
@@ -181,9 +182,9 @@ impl Sweeper for Fake {
     }
 }
 
-/// A machine with devices, which sweep for so many queries at a time at most.
+/// A machine with devices, each of which sweeps for at most `most_queries` queries at a time.
 struct Fakes {
-    /// For each, from which sweep on it fails, if it does; from 0 where it cannot be opened.
+    /// For each device, the sweep from which on it fails, if any; 0 if it cannot be opened.
     fail_at: Vec<Option<usize>>,
     most_queries: usize,
     cpu: Cpu,
@@ -201,12 +202,12 @@ impl Fakes {
         }
     }
 
-    /// So many that do not fail.
+    /// A machine with devices that do not fail.
     fn good(devices: usize, most_queries: usize) -> Self {
         Self::new(vec![None; devices], most_queries)
     }
 
-    /// A search on them.
+    /// A search on these devices.
     fn neighbours<'a>(
         &'a self,
         space: Space<'a>,
@@ -281,7 +282,7 @@ fn any_number_of_devices_and_any_batches_have_the_bits_of_the_cpu() {
     }
 }
 
-/// 400 points to look for neighbours among.
+/// 400 points to search.
 fn points_of_400(metric: Metric) -> Points {
     Points::new(metric, &draw(&mut Random(3), Data::Mixture, 400, 9))
 }
@@ -332,8 +333,8 @@ fn the_others_go_on_where_a_device_fails_and_the_monitor_learns_of_it() {
         let points = points_of_400(metric);
         let expected = knn::nearest(&points, 400, 4, &cpu, &Monitor::default());
         let expected_tree = spanning::tree(&points, &cpu, &Monitor::default());
-        // With one sweeper for each device and with two; when it is opened, in the first sweep, in
-        // the middle, and about the last one that there is for it.
+        // With one sweeper for each device and with two. The device fails when it is opened, in the
+        // first sweep, in the middle, or about the last sweep.
         for most_queries in [10, 30] {
             for at in [0, 1, 4, 400 / most_queries / 3, 400 / most_queries] {
                 for fail_at in [
@@ -354,7 +355,7 @@ fn the_others_go_on_where_a_device_fails_and_the_monitor_learns_of_it() {
                             "device {device} is gone; the other devices did its part of the work"
                         );
                         let warned = warnings.contains(&text);
-                        // The others may have finished before the sweep that fails.
+                        // The other devices may have finished before the sweep that fails.
                         let failed = fakes.failed.lock().unwrap().contains(&device);
                         assert_eq!(warned, failed, "{case}");
                         assert!(at != Some(0) || failed, "{case}");
@@ -362,7 +363,7 @@ fn the_others_go_on_where_a_device_fails_and_the_monitor_learns_of_it() {
                 }
             }
         }
-        // Nobody goes on for the only one.
+        // No other device can continue for a single one.
         let only = Fakes::new(vec![Some(2)], 30);
         let monitor = Monitor::default();
         let found = knn::nearest(&points, 400, 4, &only, &monitor);
@@ -406,7 +407,7 @@ fn a_search_without_memory_for_a_query_says_so() {
     assert!(matches!(error, Error::Memory(_)), "{error}");
 }
 
-/// Rows of data that tempt sums of products to lose digits.
+/// Rows of data whose sums of products easily lose digits.
 fn adversarial(random: &mut Random, sort: usize, n: usize, p: usize) -> Vec<f64> {
     let mut values = vec![1.0; n * p];
     for (i, row) in values.chunks_mut(p).enumerate() {
@@ -416,14 +417,15 @@ fn adversarial(random: &mut Random, sort: usize, n: usize, p: usize) -> Vec<f64>
                 // All ones, with a sign that alternates in every second row.
                 0 => [1.0, -1.0][k % 2 * (i % 2)],
                 1 => sign,
-                // One huge term, first or somewhere, among tiny ones that are all cut off alike.
+                // One huge term, first or elsewhere, among tiny terms that are all truncated in the
+                // same way.
                 2 if k == 0 => 1.0,
                 3 if k == i % p => -1.0,
                 2 | 3 => 2f64.powi(-12) * (1.0 - 2f64.powi(-10)),
                 // Huge terms that cancel each other, with some digits in between.
                 4 if k % 16 < 2 => 1000.0 * [1.0, -1.0][(k + i * (k / 16)) % 2],
                 4 => random.uniform(),
-                // Few bits in common: each term is at the end of the digits of those before.
+                // Few bits in common: each term begins near the last digits of the sum before.
                 5 => sign * 2f64.powi(-((k % 24) as i32) / 2) * (1.0 + random.uniform()),
                 _ => random.normal(),
             };
@@ -432,8 +434,8 @@ fn adversarial(random: &mut Random, sort: usize, n: usize, p: usize) -> Vec<f64>
     values
 }
 
-/// By what share of the margin tensor cores are off where they add up the products of queries and
-/// references, which are the queries' negatives, so that no bound is cut off at 0.
+/// The largest error of the tensor cores' sums of products, as a share of the margin. The
+/// references are the negatives of the queries, so that no bound is truncated to 0.
 fn share_of_margin(
     random: &mut Random,
     device: &Arc<Device>,
@@ -497,7 +499,7 @@ fn share_of_margin(
     largest
 }
 
-/// Device 0, or none where it has no tensor cores for the products of halves.
+/// Device 0; `None` if it has no tensor cores for products in half precision.
 fn device_with_tensor_cores() -> Option<Arc<Device>> {
     let device = Device::shared(0).unwrap();
     let suits = products::suits(&device).unwrap();
@@ -517,7 +519,7 @@ fn the_gpu_adds_up_halves_within_the_margin() {
     for p in [8, 16, 31, 64, 295, 1024, 4096] {
         for sort in 0..7 {
             let share = share_of_margin(&mut random, &device, sort, 100, p);
-            // RowSum of bounds are rounded to singles, too.
+            // The sums of bounds are rounded to single precision, too.
             assert!(
                 share < 0.5,
                 "sort {sort}, {p} columns: {share} of the margin"

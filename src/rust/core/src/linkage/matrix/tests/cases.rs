@@ -1,4 +1,4 @@
-//! Dissimilarities that shrink.
+//! Random dissimilarities that can shrink.
 
 use crate::linkage::checks::distances;
 use crate::linkage::condensed::pairs;
@@ -31,7 +31,7 @@ impl DissimilaritiesCase {
         Self { n, d, sizes }
     }
 
-    /// Without some observations, or their numbers of members.
+    /// The case without some observations, or without the numbers of members.
     fn fewer(&self) -> Simpler<Self> {
         let n = self.n;
         let some = parts(n).filter(move |part| n - part.len() >= 2);
@@ -67,7 +67,7 @@ impl Shrink for DissimilaritiesCase {
     }
 }
 
-/// Dissimilarities whose values do not shrink, for whole numbers have ties.
+/// Dissimilarities whose values are not shrunk, since whole numbers have ties.
 #[derive(Debug, Clone)]
 pub struct UntiedCase(pub DissimilaritiesCase);
 

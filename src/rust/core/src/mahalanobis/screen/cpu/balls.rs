@@ -1,4 +1,4 @@
-//! Balls around some clusters: lower bounds for all of them together.
+//! A level of the ball tree: each ball gives a lower bound on the distances to all clusters in it.
 
 use pulp::Simd;
 
@@ -8,13 +8,14 @@ use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::{singles, singles_mut};
 use crate::single_precision::UNIT;
 
-// The rows of a block of balls after those of the centres.
+// The rows of a block of balls that follow the rows of the centres.
 const RADIUS: usize = 0;
 const LEAST_LOW: usize = 1;
 const BALL_SCALARS: usize = 2;
 
-/// The balls around the clusters of every few blocks, as lanes of blocks: centres, then the radius
-/// and the least `low` of the clusters.
+/// Balls, each around the clusters of `size` consecutive blocks. They are stored as the lanes of
+/// blocks: rows of centres, then a row of radii and a row of the least `low` of the clusters in
+/// each ball.
 #[derive(Debug)]
 pub struct Balls {
     /// Blocks of clusters per ball.
@@ -24,7 +25,7 @@ pub struct Balls {
 }
 
 impl Balls {
-    /// None yet, for balls around `size` blocks each.
+    /// An empty level for balls around `size` blocks each.
     pub fn new(size: usize) -> Self {
         Self {
             size,
@@ -43,7 +44,7 @@ impl Balls {
         self.count = 0;
     }
 
-    /// Adds the ball around the next blocks.
+    /// Adds the ball around the next `size` blocks.
     pub fn enclose_next(&mut self, blocks: &[Row], layout: &Layout) {
         let ball = self.count;
         self.count += 1;
@@ -55,7 +56,7 @@ impl Balls {
         self.enclose(ball, blocks, layout);
     }
 
-    /// Makes a ball anew, around the clusters that its blocks hold now.
+    /// Recomputes a ball from the clusters that its blocks hold now.
     pub fn enclose(&mut self, ball: usize, blocks: &[Row], layout: &Layout) {
         let rows = self.size * layout.height();
         let blocks = &blocks[ball * rows..][..rows];
@@ -85,7 +86,7 @@ impl Balls {
         scalars[LEAST_LOW][lane] = scalars[LEAST_LOW][lane].min(low);
     }
 
-    /// The rows of the block of a ball, and its lane.
+    /// The rows of the block that stores a ball, and the ball's lane.
     fn rows_of(&mut self, ball: usize, layout: &Layout) -> (&mut [Row], usize) {
         let height = layout.coordinates() + BALL_SCALARS;
         (
@@ -95,7 +96,7 @@ impl Balls {
     }
 
     /// Lower bounds on the distances from a query to all clusters in each ball of a block of balls.
-    /// Below zero in a ball, the lower the farther from its edge.
+    /// The bound of a ball that contains the query is negative.
     #[inline(always)]
     pub fn bounds<S: Simd, const DOUBLE: bool>(
         &self,
@@ -120,12 +121,12 @@ impl Balls {
             let low = simd.add_f32s(simd.splat_f32s(query.low), row(coordinates + LEAST_LOW));
             *bound = simd.mul_f32s(simd.mul_f32s(low, distance), half);
         }
-        // An overflow to NaN bounds nothing.
+        // NaN after an overflow gives no bound: 0.
         bounds.map(|bound| if bound.is_nan() { 0.0 } else { bound })
     }
 }
 
-/// Puts the centre of a ball at the mean of the clusters. The ball is right about any point, so
+/// Puts the centre of a ball at the mean of its clusters. A ball is valid around any centre, so
 /// rounding does not matter.
 fn set_center(ball: &mut [Row], lane: usize, blocks: &[Row], layout: &Layout) {
     let (p, height) = (layout.dimensions, layout.height());

@@ -1,4 +1,4 @@
-//! Requests divided among threads.
+//! The CPU's screen: divides requests among threads.
 
 use rayon::prelude::*;
 
@@ -15,15 +15,17 @@ use crate::next_float::NextFloat;
 use crate::roster::Roster;
 use crate::simd::dispatch;
 
-/// Fewest merges that are prepared together, if there are threads. Fewer do not take the same time
-/// on each of them; more grow old.
+/// Smallest number of merges that are prepared together. Fewer merges do not keep all threads
+/// equally busy; more merges are often outdated before their turn comes. Only the time depends on
+/// it.
 const MIN_BATCH: usize = 32;
 
-/// Fewest coordinates of clusters that searches divide among threads. Fewer take less time than to
-/// divide them.
+/// Smallest number of coordinates (clusters × dimensions) for which searches are divided among
+/// threads. Fewer coordinates are compared faster by one thread. Only the time depends on it.
 pub const MIN_PARALLEL_COORDINATES: usize = 1 << 14;
 
-/// Fewest coordinates of near groups for a part of a sweep, which a thread makes in about 3 µs.
+/// Smallest number of coordinates, of clusters in near groups, for each thread of a divided sweep:
+/// about 3 µs of work. Only the time depends on it.
 const MIN_COORDINATES_OF_PART: usize = 1 << 15;
 
 /// The screen on the CPU.
@@ -34,7 +36,7 @@ pub struct CpuScreen {
 }
 
 impl CpuScreen {
-    /// Empty, for clusters in slots below `slots`.
+    /// An empty screen for clusters in slots below `slots`.
     pub fn new(slots: usize, frame: ClusterFrame) -> Self {
         Self {
             unit: frame.unit(),
@@ -131,7 +133,7 @@ impl Screen for CpuScreen {
 
     fn wanted(&self, members: usize) -> usize {
         match self.store.layout.distance {
-            // Bounds tell less of means over members.
+            // Bounds are looser for means over members.
             Distance::FullMahalanobis if members > 1 => 12,
             _ => 5,
         }

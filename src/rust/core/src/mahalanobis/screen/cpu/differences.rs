@@ -1,4 +1,4 @@
-//! The differences between the mean of a query and those of a register of clusters.
+//! The differences between the mean of a query and the means of a register of clusters.
 //!
 //! `rows` are the rows of a block as registers, and `part` the register of each row. `DOUBLE` says
 //! that coordinates have second parts.
@@ -16,11 +16,11 @@ pub fn squared_distance<S: Simd, const DOUBLE: bool>(
     rows: &[S::f32s],
     part: usize,
 ) -> S::f32s {
-    // The iterators spare the loop all checks of indices.
+    // The iterators save the loop all bounds checks.
     let registers = LANES / S::F32_LANES;
     let (first, second) = rows.split_at(query.mean.len() * registers);
     let firsts = query.mean.iter().zip(first.chunks_exact(registers));
-    // Two sums in turn, since each addition waits for the one before.
+    // Two alternating sums, since each addition waits for the one before.
     let (mut sum, mut next_sum) = (simd.splat_f32s(0.0), simd.splat_f32s(0.0));
     if DOUBLE {
         let seconds = query.rest.iter().zip(second.chunks_exact(registers));

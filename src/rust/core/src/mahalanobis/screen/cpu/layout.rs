@@ -3,25 +3,25 @@
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::screen::frame::{ClusterFrame, MeanPrecision};
 
-/// Clusters per block: the singles of the widest vector register (AVX-512).
+/// Number of clusters per block: the singles of the widest vector register (AVX-512).
 pub const LANES: usize = 16;
 
-/// Blocks per group. Clusters that are pushed one after the other are often near each other, so
-/// that a sweep can skip most groups as a whole. Larger: fewer groups are skipped. Smaller: more
-/// balls to compare.
+/// Number of blocks per group. Clusters that are pushed one after the other are often near each
+/// other, so a sweep can skip most groups as a whole. If larger, fewer groups are skipped; if
+/// smaller, there are more balls to compare. Only the time depends on it.
 pub const GROUP: usize = 16;
 
-/// Clusters per group.
+/// Number of clusters per group.
 pub const GROUP_LANES: usize = GROUP * LANES;
 
 /// One value for each cluster of a block.
 pub type Row = [f32; LANES];
 
-// The rows after those of the coordinates: for all distances,
+// The rows that follow the rows of the coordinates, for all distances.
 pub const ERROR: usize = 0;
 pub const LOW: usize = 1;
 const CENTROID_SCALARS: usize = 2;
-// and for full Mahalanobis distances.
+// The rows after these, for full Mahalanobis distances.
 pub const VARIANCE: usize = 2;
 pub const FOURTH: usize = 3;
 pub const LARGEST: usize = 4;
@@ -38,7 +38,7 @@ pub struct Layout {
 }
 
 impl Layout {
-    /// For the clusters in this frame.
+    /// The layout for the clusters in this frame.
     pub fn new(frame: &ClusterFrame) -> Self {
         Self {
             dimensions: frame.dimensions(),
@@ -47,14 +47,15 @@ impl Layout {
         }
     }
 
-    /// Rows of coordinates: the first parts in all dimensions, then the second parts, if any.
+    /// Number of rows of coordinates: the first parts in all dimensions, then the second parts, if
+    /// any.
     #[inline(always)]
     pub fn coordinates(&self) -> usize {
         let parts = if self.is_double { 2 } else { 1 };
         parts * self.dimensions
     }
 
-    /// Rows of a block.
+    /// Number of rows of a block.
     #[inline(always)]
     pub fn height(&self) -> usize {
         let scalars = match self.distance {

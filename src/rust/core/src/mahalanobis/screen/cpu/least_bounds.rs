@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::mahalanobis::screen::request::ScreenAnswer;
 
-/// The least limit of the parts of a sweep: none has to look for bounds at or above that.
+/// The smallest limit that any part of a sweep has found. No part has to search for bounds at or
+/// above this limit.
 #[derive(Debug)]
 pub struct SharedLimit(AtomicU32);
 
@@ -28,18 +29,18 @@ impl SharedLimit {
     }
 }
 
-/// The smallest lower bounds of a sweep, at most `capacity` of them.
+/// The top-k heap of a sweep: its smallest lower bounds, at most `capacity` of them.
 #[derive(Debug)]
 pub struct LeastBounds {
     capacity: usize,
-    /// Bounds at or above it are not kept.
+    /// Bounds at or above this limit are not kept.
     limit: f32,
-    /// Bits of the bound (bounds are ≥ 0, so their bits order them), then the slot.
+    /// Each key is the bits of a bound, then its slot. Bounds are ≥ 0, so their bits order them.
     heap: BinaryHeap<u64>,
 }
 
 impl LeastBounds {
-    /// None yet; none at or above `limit` is wanted.
+    /// An empty heap; bounds at or above `limit` are not wanted.
     pub fn new(capacity: usize, limit: f32) -> Self {
         Self {
             capacity,
@@ -48,13 +49,13 @@ impl LeastBounds {
         }
     }
 
-    /// Bounds at or above it are not kept.
+    /// Bounds at or above this limit are not kept.
     #[inline(always)]
     pub fn limit(&self) -> f32 {
         self.limit
     }
 
-    /// Learns that bounds at or above this are not wanted.
+    /// Lowers the limit to `limit`. A higher `limit` changes nothing.
     #[inline(always)]
     pub fn lower_limit(&mut self, limit: f32) {
         self.limit = self.limit.min(limit);
@@ -77,7 +78,7 @@ impl LeastBounds {
         }
     }
 
-    /// The smallest of these and of another part of the sweep.
+    /// The smallest bounds of this part of the sweep and another part.
     pub fn merge(mut self, other: LeastBounds) -> LeastBounds {
         self.lower_limit(other.limit);
         for key in other.heap {

@@ -12,21 +12,21 @@ use crate::single_precision::UNIT;
 
 /// One register of clusters during a sweep.
 pub struct Register<'a, S: Simd> {
-    /// The rows of the block, and which register of each row this is.
+    /// The rows of the block; `part` is the index of this register within each row.
     pub rows: &'a [S::f32s],
     pub part: usize,
-    /// Of the means from that of the query.
+    /// The distances of the means from the mean of the query, and their squares.
     pub distance: S::f32s,
     pub square: S::f32s,
     /// The sum of the errors of both means.
     pub error: S::f32s,
-    /// Times a distance: a lower bound on it, whatever its rounding.
+    /// A factor below 1 that makes a rounded distance a lower bound on the exact one.
     pub shrink: f32,
 }
 
 impl<S: Simd> Register<'_, S> {
-    /// Lower bounds on the directed distances from the clusters to the query and back, all but
-    /// those from the clusters' own whitening factors. `room` is for one register per dimension.
+    /// Lower bounds on the directed distances from the clusters to the query and back, without the
+    /// bounds from the clusters' own whitening factors. `room` has one register per dimension.
     #[inline(always)]
     pub fn bounds<const DOUBLE: bool>(
         &self,
@@ -74,7 +74,8 @@ impl<S: Simd> Register<'_, S> {
     fn mean_norm(&self, simd: S, [variance, fourth, largest, third]: [S::f32s; 4]) -> S::f32s {
         let splat = |value: f32| simd.splat_f32s(value);
         let second = simd.add_f32s(variance, self.square);
-        // `variance` is a lower bound; 2.00001 of it is above twice the variance.
+        // `variance` is a lower bound on the variance; 2.00001 times it is above twice the
+        // variance.
         let factor = simd.mul_add_e_f32s(splat(2.000_01), variance, self.square);
         let factor = simd.mul_add_e_f32s(splat(4.0), largest, factor);
         let total = simd.mul_add_e_f32s(factor, self.square, fourth);

@@ -11,7 +11,7 @@ use crate::mahalanobis::screen::view::ClusterView;
 use crate::memory;
 use crate::roster::Roster;
 
-/// The user of the memory, for errors.
+/// The start of memory errors: what needs the memory.
 const SCREEN: &str = "the screen of the clusters needs";
 
 /// The active clusters, in places of a spatial order: clusters that are near each other are often
@@ -19,27 +19,28 @@ const SCREEN: &str = "the screen of the clusters needs";
 #[derive(Debug)]
 pub struct ClusterStore {
     pub layout: Layout,
-    /// In order of birth.
+    /// The slots in order of birth.
     pub roster: Roster,
-    /// In spatial order: that in which the first clusters were pushed. A later one takes the place
-    /// of one that was just removed, for that is a part of it.
+    /// The slots in spatial order, the order in which the first clusters were pushed. A later
+    /// cluster takes the place of a cluster that was just removed: the two clusters of a merge are
+    /// removed before their union is pushed.
     pub places: Roster,
-    /// Whether no cluster was removed yet. Then both orders are the same.
+    /// Whether no cluster was removed yet. Then the places are the positions.
     is_in_order: bool,
     /// Places that were vacated since the last push.
     vacated: Vec<usize>,
-    /// Of each block, [`Layout::height`] rows.
+    /// The blocks, [`Layout::height`] rows each.
     pub blocks: Vec<Row>,
-    /// Around the complete groups.
+    /// The balls around the complete groups.
     pub group_balls: Balls,
-    /// Around the blocks of these groups.
+    /// The balls around the blocks of the complete groups.
     pub block_balls: Balls,
-    /// By place; `None` for the identity.
+    /// The whitening factors by place; `None` for the identity.
     pub targets: Vec<Option<WhitenedTarget>>,
 }
 
 impl ClusterStore {
-    /// Empty, for clusters in slots below `slots`.
+    /// An empty store for clusters in slots below `slots`.
     pub fn new(slots: usize, layout: Layout) -> Self {
         Self {
             layout,
@@ -57,7 +58,7 @@ impl ClusterStore {
     /// Adds a cluster as the youngest.
     ///
     /// # Errors
-    /// `Error::Memory` where there is not enough.
+    /// `Error::Memory` if there is not enough memory.
     pub fn push(&mut self, slot: u32, view: &ClusterView) -> Result<()> {
         self.roster.push(slot);
         let place = match self.nearest_vacated(view) {
@@ -89,7 +90,7 @@ impl ClusterStore {
         self.is_in_order = false;
     }
 
-    /// Number of the first blocks that hold all clusters of the positions before this one.
+    /// Number of leading blocks that together hold all clusters at positions before this one.
     pub fn blocks_before(&self, position: usize) -> usize {
         let places = if self.is_in_order {
             position
@@ -99,7 +100,7 @@ impl ClusterStore {
         places.div_ceil(LANES)
     }
 
-    /// The vacated place whose last cluster was the nearest.
+    /// The vacated place whose removed cluster was nearest to `view`.
     fn nearest_vacated(&self, view: &ClusterView) -> Option<usize> {
         let height = self.layout.height();
         let square = |place: usize| {
@@ -146,7 +147,7 @@ impl ClusterStore {
         }
     }
 
-    /// Makes the balls hold the cluster of a place.
+    /// Extends the balls to contain the cluster of a place.
     fn enclose(&mut self, place: usize) {
         let (index, height) = (place / LANES, self.layout.height());
         if index < self.block_balls.len() {

@@ -13,16 +13,16 @@ use crate::roster::GONE;
 use crate::simd::{lanes, singles, singles_mut};
 use crate::single_precision::UNIT;
 
-/// A group of blocks, and a lower bound on the distances to all its clusters.
+/// A group of blocks, and a lower bound on the distances from a query to all its clusters.
 #[derive(Debug, Clone, Copy)]
 pub struct NearGroup {
     bound: f32,
     group: u32,
 }
 
-/// The groups of the first `blocks` that can hold a cluster whose bound is below the limit, as a
-/// kernel; `DOUBLE` where coordinates have second parts. The nearest are first, an incomplete one,
-/// which has no ball, is last.
+/// A kernel that finds the groups among the first `blocks` blocks that can hold a cluster whose
+/// bound is below the limit, nearest groups first. An incomplete group has no ball and comes last.
+/// `DOUBLE` says that coordinates have second parts.
 pub struct NearGroups<'a, const DOUBLE: bool> {
     pub store: &'a ClusterStore,
     pub query: &'a ClusterView,
@@ -62,17 +62,18 @@ impl<const DOUBLE: bool> WithSimd for NearGroups<'_, DOUBLE> {
     }
 }
 
-/// A sweep over some groups, as a kernel; `DOUBLE` where coordinates have second parts.
+/// A kernel that sweeps some groups. `DOUBLE` says that coordinates have second parts.
 pub struct ClusterSweep<'a, const DOUBLE: bool> {
     pub store: &'a ClusterStore,
     pub request: &'a ScreenRequest<'a>,
     pub groups: &'a [NearGroup],
-    /// Of the groups, every `of`-th is this part's, from this one on.
+    /// The index of this part of the sweep among `of` parts: it takes every `of`-th group, from
+    /// this index on.
     pub part: usize,
     pub of: usize,
-    /// Number of blocks that count.
+    /// Number of leading blocks to search.
     pub blocks: usize,
-    /// The limit of all parts.
+    /// The limit that all parts share.
     pub limit: &'a SharedLimit,
     pub nearest: LeastBounds,
 }
@@ -109,7 +110,8 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         } else {
             [0.0; LANES]
         };
-        // All at once: a branch for each block would be hard to predict.
+        // Compares all blocks before the first branch: one branch for each block would be hard to
+        // predict.
         let limit = self.nearest.limit();
         let mut below = (0..self.blocks.min(start + GROUP) - start)
             .fold(0u32, |bits, k| bits | u32::from(bounds[k] < limit) << k);
@@ -135,9 +137,9 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         for part in 0..registers {
             let row = |k: usize| rows[k * registers + part];
             let square = squared_distance::<S, DOUBLE>(simd, query, rows, part);
-            // Is (s_a + s_b)·(shrink·√square − error) ≤ 2·limit? Asked without the root. True for
-            // all clusters where both sides underflow, and never for a removed one, whose low is
-            // NaN.
+            // Is (s_a + s_b)·(shrink·√square − error) ≤ 2·limit? Evaluated without the root. True
+            // for all clusters where both sides underflow, and never for a removed one, whose low
+            // is NaN.
             let low = simd.add_f32s(query_low, row(coordinates + LOW));
             let error = simd.add_f32s(query_error, row(coordinates + ERROR));
             let left = simd.mul_f32s(low, cautious);
@@ -162,8 +164,8 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         }
     }
 
-    /// Keeps those of the `near` lanes of a register, whose first is at this place, whose bounds
-    /// are below the limit.
+    /// Keeps the clusters in the `near` lanes of a register whose bounds are below the limit.
+    /// `first` is the place of lane 0.
     #[inline(always)]
     fn collect<S: Simd>(
         &mut self,
@@ -181,7 +183,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
             ..
         } = self.store;
         let slack = 0.5 * (1.0 - 4.0 * UNIT as f32);
-        // Not a number after an overflow, which bounds nothing.
+        // NaN after an overflow gives no bound: `left` keeps the lane.
         let loose = simd.mul_f32s(simd.splat_f32s(slack), simd.add_f32s(to_query, to_target));
         let limit = simd.splat_f32s(self.nearest.limit());
         let mut left = near & !lanes::<S>(simd.less_than_or_equal_f32s(limit, loose));
@@ -224,7 +226,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         }
     }
 
-    /// Whether a slot's cluster is old enough, and not to be left out.
+    /// Whether a slot's cluster is before the end of the request and not in its `skip`.
     #[inline(always)]
     fn is_wanted(&self, slot: u32) -> bool {
         let roster = &self.store.roster;

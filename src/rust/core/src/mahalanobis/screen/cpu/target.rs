@@ -7,17 +7,17 @@ use crate::mahalanobis::packed::packed_len;
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::singles;
 
-/// The whitening factor W of a cluster that distances lead to.
+/// The whitening factor W of the cluster to which distances are measured.
 #[derive(Debug, Clone)]
 pub struct WhitenedTarget {
-    /// W column by column, each padded to whole rows of lanes.
+    /// The columns of W, each padded to whole rows of lanes.
     columns: Vec<Row>,
     relative: f32,
     absolute: f32,
 }
 
 impl WhitenedTarget {
-    /// Of a cluster; `None` for the identity.
+    /// The whitening factor of a cluster; `None` for the identity.
     pub fn new(view: &ClusterView) -> Option<Self> {
         if view.whitening.is_empty() {
             return None;
@@ -50,7 +50,7 @@ impl WhitenedTarget {
         error: f32,
     ) -> f32 {
         let p = layout.dimensions;
-        // The remainder is `lane`, and spares a check of the index.
+        // The remainder equals `lane`, and saves a bounds check.
         let lane = lane % LANES;
         let groups = p.div_ceil(LANES);
         let registers = LANES / S::F32_LANES;

@@ -5,7 +5,7 @@ use super::*;
 use crate::mahalanobis::packed::packed_len;
 use crate::testing::Random;
 
-/// All that can be wanted of a matrix in column-major order.
+/// All kinds of results for a matrix in column-major order.
 #[derive(Debug, PartialEq)]
 pub struct Answers {
     pub distance: Vec<f64>,
@@ -181,7 +181,7 @@ fn values_that_are_not_finite_are_found_wherever_they_are() {
     let (n, p) = (2 * ROWS_PER_TASK + 3, 2);
     let mixture = some_mixture(&mut random, p, vec![1, 2]);
     let values = points(&mut random, n, p + 1);
-    // The second column is not of the mixture.
+    // The mixture does not use the second column.
     let used = [0, 2];
     let (cpu, monitor) = (Cpu::new(2).unwrap(), Monitor::default());
     let wanted = Wanted::All(Measure::Distance);
