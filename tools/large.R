@@ -8,6 +8,7 @@ arguments <- commandArgs(trailingOnly = TRUE)
 cells <- if (length(arguments) > 0) as.numeric(arguments[1]) else 300000
 
 library(gmhclust)
+script <- "tools/large.R"
 source("inst/benchmarks/common.R")
 options(gmhclust.progress = FALSE)
 
