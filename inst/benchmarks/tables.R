@@ -6,7 +6,7 @@
 
 # ---- results ------------------------------------------------------------------------------------
 
-# "2026-11-21-2cores-linkage.csv": the date, the kind of machine and the script.
+# "DATE-2cores-linkage.csv": the date, the kind of machine and the script.
 name_parts <- function(files) {
   pattern <- "^([0-9]{4}-[0-9]{2}-[0-9]{2})-([a-z0-9]+)-([a-z]+)[.]csv$"
   utils::strcapture(pattern, files, data.frame(day = "", kind = "", script = ""))
