@@ -110,6 +110,9 @@ refuse <- function(arg, got, needs, call) {
   stop(error)
 }
 
+# Stops because argument `arg` was not given.
+refuse_missing <- function(arg, needs, call) refuse(arg, "is missing", needs, call)
+
 # Stops with a message that begins like the message of the corresponding function in stats, for code
 # that matches it.
 refuse_like_stats <- function(message, needs, call) {

@@ -154,7 +154,7 @@ cut_populations <- function(tree,
                             progress = getOption("gmhclust.progress", interactive()),
                             ...) {
   call <- match.call()
-  if (is_tree(tree)) {
+  if (!missing(tree) && is_tree(tree)) {
     check_memory("finding populations in a tree needs", bytes_per_leaf * NROW(tree$merge), call)
   }
   check_tree(tree, "tree", call)

@@ -137,6 +137,8 @@ ghclust <- function(x,
                     progress = getOption("gmhclust.progress", interactive()),
                     ...) {
   call <- match.call()
+  # `missing` is an argument here.
+  if (base::missing(x)) refuse_missing("x", needs_observations, call)
   method <- check_linkage(method, call)
   single <- check_choice(precision, c("double", "single"), "precision", call) == "single"
   device <- check_device(backend, threads, devices, call)

@@ -36,6 +36,7 @@ needs_observations <- paste(
 # The observations of `x` as a double matrix of any size, with any values. Also takes vectors, as
 # dist() does: observations of one variable.
 as_points <- function(x, arg, call, ...) {
+  if (missing(x)) refuse_missing(arg, needs_observations, call)
   if (is_number_vector(x)) x <- as.matrix(unclass(x))
   read_all(as_data(x, arg, call, ...), arg, call)
 }
@@ -279,6 +280,7 @@ is_tree <- function(tree) inherits(tree, "hclust") && is.list(tree)
 
 # Stops unless `tree` is a valid hclust object.
 check_tree <- function(tree, arg, call) {
+  if (missing(tree)) refuse_missing(arg, needs_tree, call)
   if (!is_tree(tree)) {
     refuse(arg, paste("is", describe(tree)), needs_tree, call)
   }

@@ -61,6 +61,7 @@ mhclust <- function(x,
                     ...) {
   # nolint end
   call <- match.call()
+  if (missing(x)) refuse_missing("x", needs_observations, call)
   extra <- backend_options(list(...), call)
   of_data <- extra[names(extra) %in% observation_options]
   x <- do.call(as_observations, c(list(x, "x", call, wide = TRUE), of_data), quote = TRUE)

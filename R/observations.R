@@ -228,6 +228,7 @@ observations.SparseMatrix <- function(x, ...) { # nolint: object_name_linter. Th
 # The observations of the user's argument `arg`. Errors have the call `call` and name `arg`, whether
 # a method of this package or of another package raises them.
 as_data <- function(x, arg, call, ...) {
+  if (missing(x)) refuse_missing(arg, needs_observations, call)
   if (is_number_vector(x)) refuse_vector(x, arg, call)
   values <- tryCatch(observations(x, ...), error = function(e) {
     if (!inherits(e, "gmhclust_error")) {

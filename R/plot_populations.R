@@ -80,6 +80,7 @@ plot_populations <- function(tree,
                              ...) {
   call <- match.call()
   check_tree(tree, "tree", call)
+  if (missing(x)) refuse_missing("x", needs_observations, call)
   scale <- check_flag(scale, "scale", call)
   engine <- check_choice(engine, c("auto", "ComplexHeatmap", "base"), "engine", call)
   engine <- heatmap_engine(engine, call)

@@ -118,3 +118,21 @@ test_that("options of a session are the defaults", {
   tree <- gmhclust(x, 10, progress = FALSE)
   expect_refused(cut_populations(tree, x = x), "`gmhclust.progress` is \"yes\"", "cut_populations")
 })
+
+test_that("an argument that is missing is named, also under its name in other functions", {
+  x <- blobs(20, 3)
+  verbs <- c("gmhclust", "gdist", "ghclust", "gkmeans", "gknn", "gmst", "gneighbours", "mhclust")
+  of_trees <- c("cut_populations", "cutree_apriori", "cutree_top", "gcutree", "make_monotone",
+                "plot_populations", "plot_tree")
+  for (name in c(verbs, of_trees)) {
+    f <- get(name, asNamespace("gmhclust"))
+    first <- names(formals(f))[1]
+    error <- expect_error(f(), class = "gmhclust_error_input", label = name)
+    expect_match(conditionMessage(error), paste0("`", first, "` is missing; it must be"),
+                 fixed = TRUE, label = name)
+  }
+  tree <- gmhclust(x, 5, warn = FALSE)
+  expect_refused(plot_populations(tree), "`x` is missing; it must be", "plot_populations")
+  expect_refused(gmhclust(X = x), "`x` is missing; it must be")
+  expect_refused(gknn(X = x, k = 2), "`x` is missing; it must be", "gknn")
+})
