@@ -8,7 +8,7 @@ arguments <- commandArgs(trailingOnly = TRUE)
 cells <- if (length(arguments) > 0) as.numeric(arguments[1]) else 300000
 
 library(gmhclust)
-script <- "tools/large.R"
+script <- "inst/benchmarks/common.R" # its folder has what common.R reads
 source("inst/benchmarks/common.R")
 options(gmhclust.progress = FALSE)
 
