@@ -79,7 +79,7 @@ invalid_value <- function(verb, value, call, env) {
     count_populations = if (!is.integer(value) || !is.matrix(value) || anyNA(value)) "no counts",
     add_populations = invalid_codes(value),
     predict = invalid_mapping(value),
-    check_hclust = invalid_check(value, arg("h")),
+    check_hclust = invalid_check(value, arg("tree")),
     as_edges = if (!is.data.frame(value) || anyNA(value) || any(value$target < 1)) "no edges",
     as_igraph = if (!igraph::is_igraph(value) || anyNA(igraph::E(value)$weight)) "no graph",
     as_uwot = if (!is.numeric(value$idx) || anyNA(unlist(value)) || any(value$idx < 1)) {
