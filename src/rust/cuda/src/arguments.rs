@@ -1,7 +1,7 @@
 //! The arguments of kernels: structs with a counterpart, field by field, in a header of `kernels`.
 //! Where the header has a pointer, the struct has an address on the device.
 //!
-//! [`arguments`] declares such a struct, with a description of its layout. [`check`] compares this
+//! [`arguments`] declares such a struct, with a description of its layout. `check()` compares this
 //! layout with the layout that a C++ compiler makes from the header; each module that launches
 //! kernels has a test for its own structs.
 

@@ -8,7 +8,7 @@ use crate::granules::Granules;
 use crate::spin_lock::SpinLock;
 
 /// Number of bytes of the arena. It must hold the small allocations that all threads make until
-/// their next check of [`memory::shortage`]: 8 MiB was more than enough for 64 threads. If too
+/// their next check of `memory::shortage`: 8 MiB was more than enough for 64 threads. If too
 /// small, a shortage ends the process. Untouched pages take no physical memory.
 const ARENA_BYTES: usize = 8 << 20;
 

@@ -61,7 +61,7 @@ impl Within {
 /// one failed: finished queries are not searched again.
 ///
 /// For m queries and n references in p dimensions, takes O(m·n·p) time, times the number of
-/// searches of each query (see [`WANTED_FACTOR`]), and O((m + n)·p) memory besides the result.
+/// searches of each query (see `WANTED_FACTOR`), and O((m + n)·p) memory besides the result.
 #[derive(Debug)]
 pub struct RangeSearch<'a> {
     points: &'a Points,

@@ -16,7 +16,7 @@
 //! * [`clusters`]: the state of the clusters on the CPU;
 //! * [`agglomerate`]: the merges of a problem, by the CPU alone or by the CPU with screens of
 //!   another device; [`reference`]: the same merges by the plain definition, for tests;
-//! * [`singular`]: the number of merges of a tree that make clusters with a singular covariance.
+//! * `singular`: the number of merges of a tree that make clusters with a singular covariance.
 
 pub mod agglomerate;
 pub mod apriori;

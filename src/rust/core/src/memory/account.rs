@@ -60,7 +60,7 @@ impl Drop for Held {
     }
 }
 
-/// Marks the beginning of a call, for [`unwritten`] and [`growth`].
+/// Marks the beginning of a call, for [`unwritten`] and `growth`.
 pub fn begin() {
     let held = HELD.load(Relaxed);
     BEGAN_HELD.store(held, Relaxed);

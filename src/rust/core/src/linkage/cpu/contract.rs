@@ -194,7 +194,7 @@ fn write<T: Stored>(row: &[f64], slots: &[u32], to: &mut [T]) {
     dispatch(Write { row, slots, to });
 }
 
-/// [`write`] as a kernel.
+/// [`write()`] as a kernel.
 struct Write<'a, T> {
     row: &'a [f64],
     slots: &'a [u32],
