@@ -5,10 +5,11 @@
 
 picture <- commandArgs(trailingOnly = TRUE)[[1L]]
 
-# The lines of the first block of R code in the file.
+# The lines of the first block of R code in the file that is to be run.
 first_example <- function(file) {
   lines <- readLines(file, encoding = "UTF-8")
-  begin <- match("```r", lines)
+  begins <- which(lines == "```r")
+  begin <- begins[!startsWith(lines[begins - 1L], "<!-- not run")][1L]
   end <- begin + match("```", lines[-seq_len(begin)])
   lines[(begin + 1L):(end - 1L)]
 }
@@ -18,6 +19,6 @@ writeLines(c(example, ""))
 png(picture, width = 1000, height = 430, res = 110, type = "cairo")
 eval(parse(text = example))
 saved <- dev.off()
-print(h$settings)
-print(cut_populations(h, x = x))
+print(tree$settings)
+print(cut_populations(tree, x = x))
 cat(sprintf("\nPicture of the populations: %s\n", normalizePath(picture)))

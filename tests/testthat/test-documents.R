@@ -115,3 +115,28 @@ test_that("the vignette's FCS file has the values, markers and spillover that we
   expect_identical(observations(frame, c("CD3", "CD4"), use = "channel"), values[, 2:3])
   expect_equal(unname(flowCore::spillover(frame)$SPILL), unname(spill))
 })
+
+test_that("tools/quickstart draws the picture of README's first example", {
+  skip_if_not(file.exists(document("tools", "quickstart.R")), "not in the source repository")
+  picture <- tempfile(fileext = ".png")
+  has_cairo <- tryCatch({
+    grDevices::png(picture, type = "cairo")
+    grDevices::dev.off()
+    TRUE
+  }, warning = function(w) FALSE, error = function(e) FALSE)
+  skip_if_not(has_cairo, "R cannot draw with cairo")
+  unlink(picture)
+  script <- normalizePath(document("tools", "quickstart.R"))
+  libraries <- paste(.libPaths(), collapse = .Platform$path.sep)
+  before <- setwd(document())
+  on.exit(setwd(before))
+  command <- c("--vanilla", shQuote(c(script, picture)))
+  printed <- system2(
+    file.path(R.home("bin"), "Rscript"), command, stdout = TRUE, stderr = FALSE,
+    env = paste0("R_LIBS=", libraries)
+  )
+  expect_null(attr(printed, "status"))
+  expect_match(printed, "^tree <- gmhclust\\(x, threshold = 100\\)$", all = FALSE)
+  expect_match(printed, "^4 populations of at least 200 members", all = FALSE)
+  expect_gt(file.size(picture), 10000)
+})
