@@ -12,7 +12,9 @@ parts <- list(
   populations = c("core/src/populations"),
   trees = c("core/src/cut.rs", "core/src/dendrogram.rs", "src/gcutree.rs", "src/populations.rs"),
   # The host code of a GPU. The kernels have a digest of their own.
-  mahalanobis_gpu = c("cuda/src/tree", "cuda/src/blocks", "cuda/src/screen"),
+  mahalanobis_gpu = c(
+    "cuda/src/agglomerate", "cuda/src/tree", "cuda/src/blocks", "cuda/src/screen"
+  ),
   linkage_gpu = c("cuda/src/dissimilarities"),
   distances_gpu = c("cuda/src/distances", "cuda/src/distances.rs"),
   neighbours_gpu = c("cuda/src/neighbours"),
