@@ -20,16 +20,16 @@
 #' All decisions are computed in double precision, by the same operations in the same order as on
 #' the CPU. So `backend = "cuda"` gives the result of `"cpu"`, bit for bit.
 #'
-#' [gmhclust()]: With up to 40 columns, a GPU with about 160 kilobytes of shared memory per thread
-#' block makes all merges of a large clustering itself. The data center GPUs A100, H100, H200 and
-#' B200 have 160 kilobytes or more; V100, T4, A10, L4, L40S and GeForce RTX have 64 to 100. With
-#' more columns, or on a GPU with less shared memory, the GPU computes only *screens*:
-#' single-precision lower bounds on the distances of one cluster to all other clusters, for a batch
-#' of merges at a time. The CPU computes the distances that a screen cannot rule out, and the shapes
-#' of the clusters, so a fast CPU still matters. With screens, the CPU alone makes the last merges,
-#' from 8,192 clusters down, and it clusters data with more than 1,500 columns alone. Screens are
-#' also used if the device's memory is too small for the other method, and if single precision is
-#' too coarse for the data. If there are at least 4 apriori clusters for each CPU thread, the GPU
+#' [gmhclust()]: With up to 52 columns, the GPU makes all merges of a large clustering itself. A GPU
+#' with less than 96 kilobytes of shared memory per thread block, such as T4 and GeForce RTX 20, does
+#' so with up to 16 columns. Since only data center GPUs compute fast in double precision, others
+#' gain less. With more columns, the GPU computes only *screens*: single-precision lower bounds on
+#' the distances of one cluster to all other clusters, for a batch of merges at a time. The CPU
+#' computes the distances that a screen cannot rule out, and the shapes of the clusters, so a fast
+#' CPU still matters. With screens, the CPU alone makes the last merges, from 8,192 clusters down,
+#' and it clusters data with more than 1,500 columns alone. Screens are also used if the device's
+#' memory is too small for the other method, and if single precision cannot tell apart more than
+#' 4,096 clusters, such as a group far away from all other observations. If there are at least 4 apriori clusters for each CPU thread, the GPU
 #' clusters within apriori clusters entirely, each in its own thread block; this applies to apriori
 #' clusters with up to 8,192 observations in up to 64 columns. Meanwhile the CPU threads cluster
 #' within the largest of these apriori clusters, as many as they finish in the same time. The GPU
@@ -78,7 +78,7 @@
 #' faster there than on the CPU's threads:
 #' * [gmhclust()]: if the data, the largest apriori cluster, or the tree above the apriori clusters
 #'   start with at least 4,096 clusters and 500 more for each CPU thread; with full distances, 2,048
-#'   and 250; with more than 40 columns, 8,192 and 1,000. Or if there are at least 4 apriori
+#'   and 250; with more than 52 columns, 8,192 and 1,000. Or if there are at least 4 apriori
 #'   clusters for each thread, which together have at least 8,192 observations and 1,000 more for
 #'   each thread;
 #' * [ghclust()] with a matrix on the GPU: from 4,096 observations on;

@@ -22,7 +22,7 @@ HELP = {
         "cosines in {HALF_COLUMNS} columns or more",
         "start with at least {TREE_CLUSTERS} clusters and {TREE_CLUSTERS_per_thread} more for "
         "each CPU thread; with full distances, {FULL_TREE_CLUSTERS} and "
-        "{FULL_TREE_CLUSTERS_per_thread}; with more than 40 columns, {SCREEN_CLUSTERS} and "
+        "{FULL_TREE_CLUSTERS_per_thread}; with more than 52 columns, {SCREEN_CLUSTERS} and "
         "{SCREEN_CLUSTERS_per_thread}. Or if there "
         "are at least {BLOCK_PROBLEMS_PER_THREAD} apriori clusters for each thread, which together "
         "have at least {BLOCK_OBSERVATIONS} observations and {BLOCK_OBSERVATIONS_per_thread} more "

@@ -136,7 +136,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   bool is_alone = gridDim.x == 1;
 #endif
   // Of a workspace, the chain needs a part of what distances are computed in.
-  double *rest = lists_of_block(tree).end(tree);
+  double *rest = lists_of_block(tree).end();
   Workspace room(shared, p, rest);
   if (!is_alone) {
     room.scratch = rest;

@@ -8,23 +8,25 @@
 #include "tree_decide.cuh"
 
 // Of a job: unused; a tentative union without a result, or with one; one that is merged, or that
-// cannot be merged any more, until no job needs it; a search for an active cluster.
-enum JobState { UNUSED, PENDING, READY, MERGED, DROPPED, SEARCHING };
+// cannot be merged any more, until no job needs it; a search for an active cluster. NO_JOB is that
+// of a thread beyond the number of jobs.
+enum JobState { UNUSED, PENDING, READY, MERGED, DROPPED, SEARCHING, NO_JOB };
 
 // Of an entry of the queue: none; a pair of active clusters; a floor; a pair of which one cluster
 // is merged away.
 enum EntryKind { EMPTY, PAIR, FLOOR, STALE };
 
-// Entries of the queue. Each thread has one, and one job.
-#define ENTRIES THREADS
-static_assert(JOBS == THREADS, "a thread for each job");
-static_assert(RECENT + RECENT == THREADS, "half of the threads look at recent clusters");
+// Entries of the queue. A thread has one and one job, or none. The last threads look at recent
+// clusters, one each.
+#define ENTRIES JOBS
+static_assert(JOBS <= THREADS, "a thread for each job and entry");
+#define FIRST_OF_RECENT (THREADS - RECENT)
 
 // Entries that the queue is filled up to; those at which it is filled again; and those that are
 // enough then.
-#define FILLED 192
-#define FEW 64
-#define ENOUGH_ENTRIES 112
+#define FILLED (ENTRIES * 3 / 4)
+#define FEW (ENTRIES / 4)
+#define ENOUGH_ENTRIES (ENTRIES * 7 / 16)
 
 // Loads of a thread at a time, where they would wait for each other otherwise.
 #define TOGETHER 4
@@ -129,37 +131,80 @@ extern __shared__ double memory[];
 // The chain's state of this block: the compiler should know that it is in shared memory.
 __device__ __forceinline__ Chain &chain_of_block() { return *(Chain *)memory; }
 
-// The chain's lists and rows, behind its state: the slots, ids and distances of the candidates of
-// each job, number c of job j at c * JOBS + j; the rows of recent clusters; and those of jobs, if
-// there is room.
+// A candidate of a job: the distance, slot and id of a cluster.
+struct Listed {
+  ulong value;
+  uint slot, id;
+};
+
+// The chain's lists and rows, behind its state or in the device's memory, as Placement says: the
+// candidates of each job, number c of job j at c * JOBS + j; the rows of recent clusters; and those
+// of jobs.
+//
+// Each access is to one of the two memories by name, so that the compiler knows which one it is.
 struct Lists {
+  const Tree &tree;
   ulong *values;
   uint *slots, *ids;
-  float *rows, *recent_rows;
+  float *recent_rows, *job_rows;
   uint row_length, recent_length;
 
-  __device__ Lists(const Tree &tree, double *memory) {
-    uint p = tree.dimensions;
+  __device__ __forceinline__ Lists(const Tree &tree, double *memory) : tree(tree) {
+    uint p = tree.dimensions, places = has_lists() ? JOBS * CANDIDATES : 0;
     values = (ulong *)memory;
-    slots = (uint *)(values + JOBS * CANDIDATES);
-    ids = slots + JOBS * CANDIDATES;
-    recent_rows = (float *)(ids + JOBS * CANDIDATES);
+    slots = (uint *)(values + places);
+    ids = slots + places;
+    recent_rows = (float *)(ids + places);
     // Odd, for the banks of shared memory.
     recent_length = p + 2 + (p + 1) % 2;
     row_length = p + SCALARS;
-    rows = tree.rows_in_shared ? recent_rows + RECENT * recent_length : tree.rows;
+    job_rows = recent_rows + (has_recent_rows() ? RECENT * recent_length : 0);
   }
-  __device__ __forceinline__ float *row(uint job) const { return rows + job * row_length; }
+  // Whether these are in shared memory.
+  __device__ __forceinline__ bool has_lists() const { return tree.placement < LISTS_APART; }
+  __device__ __forceinline__ bool has_recent_rows() const {
+    return tree.placement < RECENT_ROWS_APART;
+  }
+  __device__ __forceinline__ bool has_job_rows() const { return tree.placement < JOB_ROWS_APART; }
+
+  __device__ __forceinline__ Listed at(uint at) const {
+    if (has_lists()) return {values[at], slots[at], ids[at]};
+    return {tree.list_values[at], tree.list_slots[at], tree.list_ids[at]};
+  }
+  __device__ __forceinline__ void set(uint at, const Listed &to) const {
+    if (has_lists()) {
+      values[at] = to.value;
+      slots[at] = to.slot;
+      ids[at] = to.id;
+    } else {
+      tree.list_values[at] = to.value;
+      tree.list_slots[at] = to.slot;
+      tree.list_ids[at] = to.id;
+    }
+  }
+  // The row of a job, in shared memory or in the device's.
   __device__ __forceinline__ float *shared_row(uint job) const {
-    return recent_rows + RECENT * recent_length + job * row_length;
+    return job_rows + job * row_length;
   }
-  __device__ __forceinline__ float *recent(uint merge) const {
+  __device__ __forceinline__ float *device_row(uint job) const {
+    return tree.rows + job * row_length;
+  }
+  __device__ __forceinline__ float *row(uint job) const {
+    return has_job_rows() ? shared_row(job) : device_row(job);
+  }
+  // The row of a recent cluster: its coordinates, its error and its LOW.
+  __device__ __forceinline__ float *shared_recent(uint merge) const {
     return recent_rows + merge % RECENT * recent_length;
   }
+  __device__ __forceinline__ float *device_recent(uint merge) const {
+    return tree.recent_rows + merge % RECENT * recent_length;
+  }
+  __device__ __forceinline__ float *recent(uint merge) const {
+    return has_recent_rows() ? shared_recent(merge) : device_recent(merge);
+  }
   // Where what follows starts.
-  __device__ double *end(const Tree &tree) const {
-    float *end = recent_rows + RECENT * recent_length;
-    if (tree.rows_in_shared) end += JOBS * row_length;
+  __device__ double *end() const {
+    float *end = job_rows + (has_job_rows() ? JOBS * row_length : 0);
     return (double *)((size_t)(end + 3) / 16 * 16);
   }
 };
@@ -248,7 +293,8 @@ __device__ __forceinline__ void renew_stale(const Tree &tree) {
   __syncthreads();
   if (threadIdx.x == 0) chain.listed = 0;
   __syncthreads();
-  if (chain.kinds[threadIdx.x] == STALE) chain.list[atomicAdd(&chain.listed, 1)] = threadIdx.x;
+  if (threadIdx.x < ENTRIES && chain.kinds[threadIdx.x] == STALE)
+    chain.list[atomicAdd(&chain.listed, 1)] = threadIdx.x;
   __syncthreads();
   for (uint i = threadIdx.x / WARP; i < chain.listed; i += WARPS)
     renew_entry(tree, chain, chain.list[i]);
@@ -371,9 +417,11 @@ __device__ __forceinline__ void sort_entries() {
   Chain &chain = chain_of_block();
   uint i = threadIdx.x, rank = 0;
   __syncthreads();
-  bool there = chain.kinds[i] != EMPTY;
-  if (!there) chain.values[i] = INFINITY_BITS;
-  chain.is_fresh[i] = 0;
+  bool there = i < ENTRIES && chain.kinds[i] != EMPTY;
+  if (i < ENTRIES) {
+    if (!there) chain.values[i] = INFINITY_BITS;
+    chain.is_fresh[i] = 0;
+  }
   if (i == 0) chain.sorted_count = chain.fresh_count = 0;
   __syncthreads();
   if (there) {
@@ -489,7 +537,7 @@ __device__ void lower_limit(const Tree &tree, Chain &chain, uint count) {
     while (collect_heads(tree, chain, share) < 2) share = share > ~0u / 2 ? ~0u : 2 * share;
   }
   uint i = threadIdx.x, sampled = min(chain.count, (uint)ENTRIES);
-  chain.kinds[i] = i < sampled ? PAIR : EMPTY;
+  if (i < ENTRIES) chain.kinds[i] = i < sampled ? PAIR : EMPTY;
   sort_entries();
   if (i == 0) {
     // At least so many as tell enough.
@@ -547,7 +595,7 @@ __device__ __forceinline__ void refill(const Tree &tree) {
     // It may be cut to before where it was; and is never so small that it changes nothing.
     chain.step = fmax(passed > 0 ? passed * wanted : 0.5 * step, first * LEAST_STEP);
   }
-  chain.kinds[i] = EMPTY;
+  if (i < ENTRIES) chain.kinds[i] = EMPTY;
   if (i < count) {
     ulong tie = chain.ties[i];
     uint owner = chain.owners[i];
@@ -566,6 +614,11 @@ __device__ __forceinline__ void refill(const Tree &tree) {
 }
 
 // ---- jobs ----
+
+// The state of a thread's job.
+__device__ __forceinline__ uint state_of(const Chain &chain, uint thread) {
+  return thread < JOBS ? chain.states[thread] : NO_JOB;
+}
 
 __device__ __forceinline__ uint bucket_of(uint lower_id, uint higher_id) {
   return (lower_id * 0x9e3779b1u ^ higher_id * 0x85ebca77u) >> 24;

@@ -19,6 +19,15 @@ static_assert(DECIDED_AT_A_TIME <= DECIDED_TOGETHER, "room for them");
 // distance that is known.
 #define ABOVE_LEAST 1.05f
 
+// Clusters with one bound, more than there is room for, whose distances are computed, at most. If too
+// high, a search takes longer than the rest of the tree; if too low, the CPU makes trees of tight groups
+// far apart.
+#define MOST_CROWDED 4096
+// The limit with which a search is tried again where they are more, as a multiple of that bound. If too
+// low, the search is made again once all that is nearer is merged; if too high, rounding hides that
+// there are none below.
+#define BELOW_CROWD 0.999f
+
 // Puts what was found in order by the bounds.
 __device__ __forceinline__ void order_by_bounds(Hunt &hunt) {
   uint count = hunt.found;
@@ -144,16 +153,16 @@ __device__ __forceinline__ double add_nearest(const Deciding &on, bool all) {
     __syncthreads();
     uint near = hunt.near;
     __syncthreads();
-    if (end == found || (near >= ENOUGH_NEAR && !all)) return floor;
+    if (end == found || (near >= ENOUGH_NEAR && !all && hunt.parts == 1)) return floor;
   }
 }
 
 // Searches for the nearest clusters of `node`, about up to a limit of bounds, and makes them the
-// candidates of `result`: as `add_nearest`. `sweep` collects those below
-// `hunt.limit`. False where bounds tell too little.
+// candidates of `result`: as `add_nearest`. `sweep` collects those below `hunt.limit`, of one of
+// `hunt.parts`. False where bounds tell too little.
 template <class Sweep>
-__device__ bool find_nearest(const Deciding &on, uint node, uint result, float limit, bool all,
-                             Sweep sweep) {
+__device__ __forceinline__ bool find_nearest(const Deciding &on, uint node, uint result,
+                                             float limit, bool all, Sweep sweep) {
   const Tree &tree = on.tree;
   Hunt &hunt = on.hunt;
   Entries &entries = on.entries;
@@ -161,17 +170,51 @@ __device__ bool find_nearest(const Deciding &on, uint node, uint result, float l
     entries.count = 0;
     entries.floor = {INFINITY_BITS, ~0ull};
     hunt.node = place_of(tree, node);
+    hunt.part = 0;
+    hunt.parts = 1;
+    hunt.is_last = false;
   }
   uint enough = has_members(tree) ? ENOUGH_WITH_MEMBERS : ENOUGH;
   // In more dimensions, far more is found a little farther away.
   float from = 0, growth = 1.0f + 8.0f / (float)tree.dimensions, factor = growth;
   double floor;
   for (;;) {
-    if (!find(hunt, from, limit, growth, enough, sweep)) return false;
+    if (!find(hunt, from, limit, growth, enough, sweep)) {
+      // They have one bound, just below this limit.
+      limit = hunt.limit;
+      bool are_few = hunt.found <= MOST_CROWDED;
+      float below = BELOW_CROWD * limit;
+      bool is_hopeless = !are_few && (hunt.is_last || !(below > from));
+      __syncthreads();
+      if (is_hopeless) return false;
+      // The distances of all are computed, part by part. Where they are too many, there may be none a
+      // bit nearer: then that is the floor, without candidates.
+      if (threadIdx.x == 0) {
+        if (are_few)
+          hunt.parts = (tree.balls + GROUP - 1) / GROUP;
+        else
+          hunt.is_last = true;
+      }
+      if (!are_few) limit = below;
+      __syncthreads();
+      continue;
+    }
     floor = add_nearest(on, all);
+    if (hunt.parts > 1) {
+      trim(entries);
+      if (threadIdx.x == 0) {
+        hunt.part += 1;
+        if (hunt.part == hunt.parts) {
+          hunt.part = 0;
+          hunt.parts = 1;
+        }
+      }
+      __syncthreads();
+      if (hunt.part > 0) continue;
+    }
     // Where bounds tell little, all that was found may be farther away. Then come those with greater
     // bounds.
-    if (hunt.near > 0 || !(hunt.limit < single_infinity())) break;
+    if (hunt.near > 0 || hunt.is_last || !(hunt.limit < single_infinity())) break;
     from = hunt.limit;
     trim(entries);
     // With those up to a bit above the least distance, it is known which one is the nearest.

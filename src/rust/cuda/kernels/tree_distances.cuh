@@ -97,7 +97,7 @@ __device__ __forceinline__ void add_spans(const Tree &tree, const Hunt &hunt, ui
   uint lane = threadIdx.x % WARP;
   while (first < end) {
     // The last direction that does not start after the first of them.
-    uint mine = hunt.first_spans[1 + lane];
+    uint mine = lane < DIRECTIONS ? hunt.first_spans[1 + lane] : NONE;
     bool comes_first = lane + WARP < DIRECTIONS && hunt.first_spans[1 + lane + WARP] <= first;
     uint direction = __popc(__ballot_sync(WHOLE_WARP, mine <= first)) +
                      __popc(__ballot_sync(WHOLE_WARP, comes_first));

@@ -7,7 +7,8 @@
 
 // Blocks that are called to help with distances, at most.
 #define DISTANCE_HELPERS (MOST_CHUNKS - 1)
-// Posts that nobody has taken yet, with which no more help is called for.
+// Posts that nobody has taken yet, with which no more help is called for. Calls for as many as wait
+// just then were slower: 1.3 times for full distances (44,000 x 14, H200).
 #define MOST_UNTAKEN (RING / 4)
 // Balls that a block sweeps by itself; others are divided into so many chunks, with room for what is
 // in them, of at least so many balls; and the blocks that are called to help, at most. A chunk of many
@@ -184,10 +185,11 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   __syncthreads();
 }
 
-// Sweeps for a query; of many balls, before the chain has enlarged any.
+// Sweeps for a query; of many balls that are one part, before the chain has enlarged any.
 __device__ void sweep_alone(const Tree &tree, const Clusters &clusters, Hunt &hunt, float *query) {
-  if (tree.balls <= MOST_IN_PART)
-    return collect_from(tree, clusters, hunt, query, PartOfBalls(tree, 0, 1, false));
+  if (hunt.parts > 1 || tree.balls <= MOST_IN_PART)
+    return collect_from(tree, clusters, hunt, query,
+                        PartOfBalls(tree, hunt.part, hunt.parts, false));
   find_near_regions(tree, hunt, query);
   for (uint first = 0; first < hunt.near_count; first += MOST_IN_PART / WARP)
     collect_from(tree, clusters, hunt, query, NearBalls(hunt, first));

@@ -9,8 +9,25 @@
 
 // Nearest older clusters that are kept of each cluster.
 #define CANDIDATES 16
-// Jobs at a time: tentative unions, and searches for active clusters.
+// Jobs at a time: tentative unions, and searches for active clusters; merges after which what a job has
+// found is too old; and bytes of shared memory for the chain's state, which lists and rows follow.
+//
+// In few columns, twice as many jobs make a tree at most 4% faster (44,000 x 14 and 167,000 x 14 on an
+// H200), and do not fit into 64 kB of shared memory.
+#if DIMENSIONS > 16
 #define JOBS 256
+#define RECENT 128
+#define CHAIN_BYTES 65920
+#else
+#define JOBS 128
+#define RECENT 64
+#define CHAIN_BYTES 37248
+#endif
+// Clusters that a search has room for, and clusters whose distances are computed together.
+#define FOUND_ROOM 512
+#define DECIDED_TOGETHER 16
+// Clusters whose distances the chain's block computes together, which has less room.
+#define CHAIN_TOGETHER 8
 // Places in the rings of what is posted, and of jobs that are done.
 #define RING 16384
 // A post beside jobs: a call for help, to which the job's number and the tag of the work are added.
@@ -19,10 +36,6 @@
 // A tag tells one work of a number from those before and after, and its kind by the last bit. It is
 // there again after so many that none of the posts with it is left.
 #define TAG_BITS 16
-// Clusters that a search has room for.
-#define FOUND_ROOM 512
-// Merges after which what a job has found is too old.
-#define RECENT 128
 // Slots that a search leaves out: the members of a tentative union.
 #define SKIPPED 32
 // Heads of a leaf of the queue, most leaves, and leaves with heads up to a limit that are looked
@@ -32,16 +45,15 @@
 #define NEAR_LEAVES 512
 // Most balls around WARP balls each.
 #define MOST_REGIONS 1024
-// Bytes of shared memory for the chain's state; lists and rows follow.
-#define CHAIN_BYTES 65920
 // Bytes of what a search works with, and of the part of it that sums of members' distances need.
 #define HUNT_BYTES 18432
 #define SUMS_BYTES 6144
 // Points that a warp searches for at a time at the start.
 #define POINTS_A_WARP 8
-// Clusters whose distances are computed together; by the chain's block, which has less room.
-#define DECIDED_TOGETHER 24
-#define CHAIN_TOGETHER 8
+
+// Where the chain has its lists and rows: all in shared memory; the rows of jobs in the device's
+// memory; the lists of candidates, too; the rows of recent clusters, too.
+enum Placement { ALL_IN_SHARED, JOB_ROWS_APART, LISTS_APART, RECENT_ROWS_APART };
 
 // Why a launch has ended: its time was up; all is merged; all clusters have become full-size; the
 // host said stop; it cannot go on, and the host must do it otherwise; many positions are without a
@@ -139,11 +151,12 @@ struct Tree {
   uint has_shapes, shape_limit;
   uint milliseconds; // of a launch, about
   uint batch;        // pairs at the front of the queue whose unions are prepared
+  uint most_jobs;    // at a time, of JOBS
   uint balls, query_words;
-  uint rows_in_shared; // whether the chain's block has room for the rows of jobs
-  uint merges_until;   // a launch ends with MANY_GONE
-  uint log2_terms;     // of exact sums of members' distances
-  uint member_room;    // in the array of members; 0 where distances are those of means
+  uint placement;    // of the chain's lists and rows
+  uint merges_until; // a launch ends with MANY_GONE
+  uint log2_terms;   // of exact sums of members' distances
+  uint member_room;  // in the array of members; 0 where distances are those of means
   const double *center;
   const double *x; // observations, one after the other; where members count
 
@@ -185,6 +198,10 @@ struct Tree {
   float *ball_rows;   // of the ball around each WARP positions, as in Clusters
   float *region_rows; // of that around each WARP of these
   float *rows;        // of each job's tentative union: coordinates and scalars as in Clusters
+  // The chain's lists and the rows of recent clusters, where shared memory has no room: see Lists.
+  ulong *list_values;
+  uint *list_slots, *list_ids;
+  float *recent_rows;
   Job *jobs;
   SharedWork *shared_work; // of jobs and the chain
   double *sums;            // of these: JOB_SUMS for each

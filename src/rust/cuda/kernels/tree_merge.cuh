@@ -24,9 +24,8 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
   if (id == chain.lower_ids[job] || id == chain.higher_ids[job]) return;
   uint p = work.tree.dimensions;
   Lists lists = lists_of_block(work.tree);
-  const float *recent = lists.recent(place);
   Margins margins(p);
-  auto bound_for = [&](const float *row) {
+  auto bound_for = [&](const float *row, const float *recent) {
     float square = 0;
 #pragma unroll
     for (uint k = 0; k < DIMENSIONS; k++) {
@@ -37,8 +36,13 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
     return fmaxf(distance, 0.0f) * (row[p + LOW] + recent[p + 1]) * margins.slack;
   };
   // Each in its own memory, as the compiler knows then.
-  float bound =
-      work.tree.rows_in_shared ? bound_for(lists.shared_row(job)) : bound_for(lists.row(job));
+  float bound;
+  if (lists.has_job_rows())
+    bound = bound_for(lists.shared_row(job), lists.shared_recent(place));
+  else if (lists.has_recent_rows())
+    bound = bound_for(lists.device_row(job), lists.shared_recent(place));
+  else
+    bound = bound_for(lists.device_row(job), lists.device_recent(place));
   if (bound >= chain.limits[job]) return;
   // Of no number, nothing is known.
   if (!(bound >= 0)) bound = 0;
@@ -54,16 +58,16 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
   uint i = threadIdx.x, lower = chain.lower[job], higher = chain.higher[job];
   uint lower_id = chain.lower_ids[job], higher_id = chain.higher_ids[job];
   auto is_merged = [&](uint slot) { return slot == lower || slot == higher; };
-  ulong tie = chain.ties[i];
-  bool has_merged = is_pair(tie) && (is_merged(lower_slot(tie)) || is_merged(higher_slot(tie)));
-  if (chain.kinds[i] != EMPTY) {
+  if (i < ENTRIES && chain.kinds[i] != EMPTY) {
+    ulong tie = chain.ties[i];
+    bool has_merged = is_pair(tie) && (is_merged(lower_slot(tie)) || is_merged(higher_slot(tie)));
     if (is_merged(chain.owners[i]))
       chain.kinds[i] = EMPTY;
     else if (has_merged)
       chain.kinds[i] = STALE;
   }
   auto is_gone = [&](uint id) { return id == lower_id || id == higher_id; };
-  uint state = chain.states[i];
+  uint state = state_of(chain, i);
   if (i != job && (state == PENDING || state == READY || state == SEARCHING)) {
     uint mine = chain.lower_ids[i], other = chain.higher_ids[i], id = chain.ids[job];
     if (is_gone(mine) || is_gone(other)) chain.is_dead[i] = 1;
@@ -72,19 +76,26 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
     if (state == READY) {
       bool is_nearest = true;
       bool changes = is_merged(chain.heirs[i]);
-      uint *slots = lists_of_block(work.tree).slots + i, found[CANDIDATES];
-      // All are read before any is written, so no read waits for another one.
+      Lists lists = lists_of_block(work.tree);
+      auto forget = [&](uint *slots) {
+        uint found[CANDIDATES];
+        // All are read before any is written, so no read waits for another one.
 #pragma unroll
-      for (uint c = 0; c < CANDIDATES; c++) found[c] = slots[c * JOBS];
+        for (uint c = 0; c < CANDIDATES; c++) found[c] = slots[c * JOBS + i];
 #pragma unroll
-      for (uint c = 0; c < CANDIDATES; c++) {
-        if (is_merged(found[c])) {
-          slots[c * JOBS] = NONE;
-          changes = changes || is_nearest;
-        } else if (found[c] != NONE) {
-          is_nearest = false;
+        for (uint c = 0; c < CANDIDATES; c++) {
+          if (is_merged(found[c])) {
+            slots[c * JOBS + i] = NONE;
+            changes = changes || is_nearest;
+          } else if (found[c] != NONE) {
+            is_nearest = false;
+          }
         }
-      }
+      };
+      if (lists.has_lists())
+        forget(lists.slots);
+      else
+        forget(work.tree.list_slots);
       if (changes) {
         chain.heirs[i] = lower;
         chain.heir_ids[i] = id;
@@ -92,7 +103,8 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
       }
     }
   }
-  if (i >= RECENT && is_gone(chain.recent_ids[i - RECENT])) chain.recent_ids[i - RECENT] = NONE;
+  if (i >= FIRST_OF_RECENT && is_gone(chain.recent_ids[i - FIRST_OF_RECENT]))
+    chain.recent_ids[i - FIRST_OF_RECENT] = NONE;
 }
 
 // A bound on distances, in single precision and screen units, as the bits of one in data units.
@@ -108,10 +120,11 @@ struct Candidate {
   bool there;
   __device__ __forceinline__ Candidate(const Work &work, uint job) {
     Lists lists = lists_of_block(work.tree);
-    uint lane = threadIdx.x % WARP, at = lane % CANDIDATES * JOBS + job;
-    slot = lists.slots[at];
-    id = lists.ids[at];
-    value = lists.values[at];
+    uint lane = threadIdx.x % WARP;
+    Listed listed = lists.at(lane % CANDIDATES * JOBS + job);
+    slot = listed.slot;
+    id = listed.id;
+    value = listed.value;
     there = lane < chain_of_block().counts[job] && slot != NONE;
   }
 };
@@ -291,9 +304,9 @@ __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, 
   }
   Lists lists = lists_of_block(tree);
   if (i < chain.counts[job]) {
-    uint at = i * JOBS + job, other = lists.slots[at];
-    double distance = __longlong_as_double(lists.values[at]);
-    if (other != NONE) add_entry(work.entries, distance, slot, other, lists.ids[at]);
+    Listed one = lists.at(i * JOBS + job);
+    double distance = __longlong_as_double(one.value);
+    if (one.slot != NONE) add_entry(work.entries, distance, slot, one.slot, one.id);
   }
   __syncthreads();
   uint listed = chain.listed;
@@ -343,7 +356,7 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
   Chain &chain = chain_of_block();
   uint i = threadIdx.x, p = tree.dimensions, merge = chain.merges;
   uint lower = chain.lower[job], higher = chain.higher[job], id = chain.ids[job];
-  if (i >= RECENT) list_near_recent(work, job, i - RECENT);
+  if (i >= FIRST_OF_RECENT) list_near_recent(work, job, i - FIRST_OF_RECENT);
   forget_merged(work, job);
   __syncthreads();
   Key floor = {chain.floor_values[job], chain.floor_ties[job]};
@@ -402,8 +415,8 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
   } else {
     const float *row = lists_of_block(work.tree).row(job);
     float *recent = lists_of_block(work.tree).recent(merge);
-    uint k = i - 3 * WARP;
-    if (k < p + 2) recent[k] = k < p ? row[k] : row[p + (k == p ? ERROR : LOW)];
+    for (uint k = i - 3 * WARP; k < p + 2; k += THREADS - 3 * WARP)
+      recent[k] = k < p ? row[k] : row[p + (k == p ? ERROR : LOW)];
   }
 }
 

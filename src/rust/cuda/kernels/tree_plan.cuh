@@ -65,14 +65,12 @@ __device__ void take_union(const Work &work, uint number) {
     uint id = tree.candidate_ids[from];
     ulong value = tree.candidate_values[from];
     if (lane >= count || is_merged_since(chain, slot, job.made_at)) slot = NONE;
-    lists.ids[at] = id;
-    lists.values[at] = value;
-    lists.slots[at] = slot;
+    lists.set(at, {value, slot, id});
   }
 #pragma unroll
   for (uint part = 0; part < PARTS; part++) {
     uint k = part * WARP + lane;
-    if (tree.rows_in_shared && k < length) lists.row(number)[k] = in_row[part];
+    if (lists.has_job_rows() && k < length) lists.shared_row(number)[k] = in_row[part];
   }
   if (lane > 0) return;
   chain.counts[number] = count;
@@ -195,7 +193,7 @@ __device__ __forceinline__ bool is_expected(const Tree &tree, const Chain &chain
 // soon where there is little room for others. Lists the jobs that can be used.
 __device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool all) {
   Chain &chain = chain_of_block();
-  uint i = threadIdx.x, state = chain.states[i];
+  uint i = threadIdx.x, state = state_of(chain, i);
   __syncthreads();
   if (state == PENDING || state == READY) {
     bool is_unexpected = is_full && chain.depths[i] == 0;
@@ -205,7 +203,7 @@ __device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool al
   __syncthreads();
   // What a dropped one would be part of, and so on.
   for (;;) {
-    state = chain.states[i];
+    state = state_of(chain, i);
     bool drops = (state == PENDING || state == READY) &&
                  !(is_expected(tree, chain, chain.lower_ids[i], chain.lower_nodes[i]) &&
                    is_expected(tree, chain, chain.higher_ids[i], chain.higher_nodes[i]));
@@ -216,13 +214,13 @@ __device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool al
   chain.buckets[i] = NOWHERE;
   if (i == 0) chain.unused_count = 0;
   __syncthreads();
-  state = chain.states[i];
+  state = state_of(chain, i);
   if ((state == DROPPED || state == MERGED) && (chain.users[i] == 0 || all)) {
     if (state == DROPPED) free_shape(tree, chain, chain.shapes[i]);
     chain.states[i] = state = UNUSED;
   }
   // The node of a search is its own, and may be used by none.
-  if (state == UNUSED && chain.users[i] == 0)
+  if (state == UNUSED && chain.users[i] == 0 && i < tree.most_jobs)
     chain.unused[atomicAdd(&chain.unused_count, 1)] = i;
   else if (state == PENDING || state == READY || state == SEARCHING)
     put_in_bucket(chain, i);
@@ -441,7 +439,7 @@ __device__ void expect(const Tree &tree, Chain &chain, uint number, uint depth, 
 // Puts new jobs into their buckets. No other thread looks there meanwhile.
 __device__ void list_new_jobs(Chain &chain) {
   __syncthreads();
-  uint i = threadIdx.x, state = chain.states[i];
+  uint i = threadIdx.x, state = state_of(chain, i);
   if ((state == PENDING || state == SEARCHING) && chain.next[i] == UNLISTED)
     put_in_bucket(chain, i);
   __syncthreads();
@@ -582,8 +580,9 @@ __device__ void wish_to_follow(const Work &work, const FirstEntries &entries, ui
   bool is_other = !entries.has(slot) && !entries.has(partner);
   Lists lists = lists_of_block(work.tree);
   uint at = threadIdx.x % WARP % CANDIDATES * JOBS + job, lane = threadIdx.x % WARP;
-  uint mine = lists.slots[at];
-  bool counts = lane < chain.counts[job] && mine != NONE && lists.values[at] <= horizon;
+  Listed listed = lists.at(at);
+  uint mine = listed.slot;
+  bool counts = lane < chain.counts[job] && mine != NONE && listed.value <= horizon;
   // A cluster that has taken up the nearest neighbour is about as near.
   uint heir_id = heir == NONE ? NONE : chain.heir_ids[job];
   uint joined = 0;
@@ -592,7 +591,7 @@ __device__ void wish_to_follow(const Work &work, const FirstEntries &entries, ui
              joined);
   for (uint left = __ballot_sync(WHOLE_WARP, counts); left != 0; left &= left - 1) {
     uint c = __ffs(left) - 1, other = __shfl_sync(WHOLE_WARP, mine, c);
-    uint id = lists.ids[c * JOBS + job];
+    uint id = __shfl_sync(WHOLE_WARP, listed.id, c);
     if (wish_for(work, entries, is_other, value, job, other, id, NEXT_UNION, c, depth, joined))
       return;
   }
@@ -634,10 +633,11 @@ __device__ __forceinline__ void wish_by_guess(const Work &work, const FirstEntri
     if (c < tree.counts[node] && id_at(tree, slot) == id) value = stored;
   } else {
     uint number = node - tree.clusters, at = c * JOBS + number;
-    if (c < chain.counts[number] && lists.slots[at] != NONE) {
-      slot = lists.slots[at];
-      id = lists.ids[at];
-      value = lists.values[at];
+    Listed listed = lists.at(at);
+    if (c < chain.counts[number] && listed.slot != NONE) {
+      slot = listed.slot;
+      id = listed.id;
+      value = listed.value;
     }
   }
   // The clusters that are in it do not count.
@@ -682,10 +682,10 @@ __device__ Wish wish_of(const Work &work, WishKind kind, uint subject, uint cand
     other_node = work.tree.clusters + candidate;
   } else {
     Lists lists = lists_of_block(work.tree);
-    uint at = candidate * JOBS + subject;
-    other = other_node = lists.slots[at];
-    id = lists.ids[at];
-    value = lists.values[at];
+    Listed listed = lists.at(candidate * JOBS + subject);
+    other = other_node = listed.slot;
+    id = listed.id;
+    value = listed.value;
   }
   if (slot < other) return {slot, mine, node, other, id, other_node, value, depth};
   return {other, id, other_node, slot, mine, node, value, depth};
@@ -737,7 +737,9 @@ __device__ __forceinline__ bool can_come(const Tree &tree, const Chain &chain, u
 
 // Lists the thread's job if what may follow it has changed, or is guessed.
 __device__ __forceinline__ void list_changed(const Tree &tree, Chain &chain) {
-  uint i = threadIdx.x, state = chain.states[i], depth = chain.depths[i];
+  uint i = threadIdx.x, state = state_of(chain, i);
+  if (state == NO_JOB) return;
+  uint depth = chain.depths[i];
   bool guesses = chain.guesses[i];
   bool is_guessed = state == PENDING && guesses && depth <= GUESS_DEPTH;
   bool has_changed = is_guessed || (state == READY && (chain.is_changed[i] || chain.is_early[i]));
@@ -756,12 +758,12 @@ __device__ void plan(const Work &work) {
     renew_stale(tree);
   }
   uint count = min(chain.sorted_count, tree.batch);
-  bool is_whole =
-      chain.merges - chain.whole_plan_at >= MERGES_A_WHOLE_PLAN || chain.unused_count < JOBS / 4;
+  bool is_whole = chain.merges - chain.whole_plan_at >= MERGES_A_WHOLE_PLAN ||
+                  chain.unused_count < tree.most_jobs / 4;
   if (is_whole) {
     sort_out(tree, false, false);
-    if (chain.unused_count < JOBS / 4) sort_out(tree, true, false);
-    chain.depths[i] = 0;
+    if (chain.unused_count < tree.most_jobs / 4) sort_out(tree, true, false);
+    if (i < JOBS) chain.depths[i] = 0;
   }
   __syncthreads();
   if (i == 0) {

@@ -24,7 +24,7 @@
 // Balls that a warp looks into at a time, and coordinates of their clusters that it reads together: of
 // many columns, few tell little.
 #define BALLS_A_WARP 2
-#define COORDINATES_AT_ONCE (DIMENSIONS > 16 ? 20 : 8)
+#define COORDINATES_AT_ONCE (DIMENSIONS > 16 ? 26 : 8)
 static_assert(DIMENSIONS % COORDINATES_AT_ONCE == 0, "queries are filled up with zeros so far");
 
 // The part of what a search works with that sums of members' distances need: the chain's block has
@@ -41,6 +41,8 @@ struct SumsOfHunt {
   uint first_spans[DIRECTIONS + 1];
   float from, limit, chosen_value, guess;
   uint found, found_first, listed, near, near_count, order, made_at, chunk, base, helpers;
+  // Of all balls, the part that is swept; and whether the limit is not raised any more.
+  uint part, parts, is_last;
 };
 
 // What a search works with, in shared memory.
@@ -343,7 +345,8 @@ __device__ __forceinline__ float limit_by_minima(const Tree &tree, const Cluster
 
 // Finds what a query can be nearest to: all clusters whose bound is from `from` on and below a limit,
 // about this one, so that they have room; greater by `factor`, and more, as long as there are none.
-// `sweep` collects those below `hunt.limit`. False where too many have one bound.
+// `sweep` collects those below `hunt.limit`, of one of `hunt.parts`. False where more than there is
+// room for have one bound: `hunt.limit` is just above that.
 template <class Sweep>
 __device__ bool find(Hunt &hunt, float from, float limit, float factor, uint enough, Sweep sweep) {
   for (uint tries = 0;; tries++) {
@@ -363,7 +366,8 @@ __device__ bool find(Hunt &hunt, float from, float limit, float factor, uint eno
       if (!(lower < limit)) return false;
       limit = lower;
       tries = MOST_RETRIES;
-    } else if (found == 0 && limit < single_infinity() && tries < MOST_RETRIES) {
+    } else if (found == 0 && limit < single_infinity() && tries < MOST_RETRIES && hunt.parts == 1 &&
+               !hunt.is_last) {
       limit = factor * limit;
       factor = factor * factor;
     } else {

@@ -96,7 +96,7 @@ __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &cluster
   if (!(limit < single_infinity())) limit = limit_by_minima(tree, clusters, hunt, query);
   Deciding on = {tree, clusters, number, hunt, query, entries, room};
   bool found = find_nearest(on, node, result, next_above(limit), !is_union, [&] {
-    if (tree.balls <= ALONE)
+    if (hunt.parts > 1 || tree.balls <= ALONE)
       sweep_alone(tree, clusters, hunt, query);
     else
       sweep_with_help(tree, clusters, number, hunt, query);

@@ -10,6 +10,7 @@ use cudarc::driver::{result, sys, CudaContext, CudaFunction, CudaModule, DriverE
 use cudarc::nvrtc::Ptx;
 
 use crate::kernels::{Binary, Bundle, Kernels};
+use crate::limits::Limits;
 use gmhclust_core::error::{Error, Result};
 use gmhclust_core::tasks::join;
 
@@ -193,6 +194,7 @@ pub struct Device {
     /// the first time.
     modules: Mutex<HashMap<&'static str, Arc<CudaModule>>>,
     bundle: Bundle,
+    limits: Limits,
     index: usize,
 }
 
@@ -263,6 +265,7 @@ impl Device {
     /// # Errors
     /// `Error::Device` if the device cannot be opened.
     fn open(index: usize) -> Result<Self> {
+        let limits = Limits::of_environment()?;
         let (bundle, context) = thread::scope(|scope| {
             let bundle = scope.spawn(Bundle::open);
             let context = Self::open_context(index);
@@ -273,6 +276,7 @@ impl Device {
             context,
             modules: Mutex::new(HashMap::new()),
             bundle: bundle?,
+            limits,
             index,
         })
     }
@@ -337,7 +341,7 @@ impl Device {
     /// Loads the module's binary for this device. `None` if there is none, or if it cannot be
     /// loaded; the caller then uses the PTX.
     fn binary(&self, name: &str) -> DriverResult<Option<Arc<CudaModule>>> {
-        let binary = Binary::fitting(name, self.context.compute_capability()?);
+        let binary = Binary::fitting(name, self.capability()?);
         let content = binary.and_then(|binary| binary.unpack().ok());
         Ok(content.and_then(|content| self.context.load_module(Ptx::from_binary(content)).ok()))
     }
@@ -352,19 +356,28 @@ impl Device {
     /// The compute capability, major and minor, and the largest number of bytes of shared memory of
     /// a block.
     pub fn abilities(&self) -> Result<((i32, i32), usize)> {
-        let shared = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
-        let capability = self.context.compute_capability();
-        capability
-            .and_then(|capability| Ok((capability, self.context.attribute(shared)? as usize)))
+        self.capability()
+            .and_then(|capability| Ok((capability, self.shared_memory()?)))
             .map_err(|error| self.error("asking what it is able to do", &error))
+    }
+
+    fn capability(&self) -> DriverResult<(i32, i32)> {
+        let capability = self.context.compute_capability()?;
+        Ok(capability.min(self.limits.capability))
+    }
+
+    /// Largest number of bytes of shared memory of a block.
+    pub fn shared_memory(&self) -> DriverResult<usize> {
+        let most = Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        let bytes = self.context.attribute(most)? as usize;
+        Ok(bytes.min(self.limits.shared_memory))
     }
 
     /// Number of multiprocessors.
     pub fn multiprocessors(&self) -> DriverResult<u32> {
-        let count = self
-            .context
-            .attribute(Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?;
-        Ok(count as u32)
+        let count = Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
+        let count = self.context.attribute(count)? as u32;
+        Ok(count.min(self.limits.multiprocessors))
     }
 
     /// Converts an error of the driver during `what`.

@@ -269,7 +269,7 @@ kernels! {
     PRODUCTS = "products";
     PRODUCTS_ABSOLUTE = "products_absolute";
     TREE_16 = "tree_16";
-    TREE_40 = "tree_40";
+    TREE_52 = "tree_52";
 }
 
 archives! {
@@ -283,7 +283,7 @@ archives! {
         "agglomerate_full_24",
         "agglomerate_full_32",
     ];
-    "tree" for [80, 90]: &["tree_16", "tree_40"];
+    "tree" for [80, 90]: &["tree_16", "tree_52"];
 }
 
 #[cfg(test)]
@@ -388,7 +388,7 @@ mod tests {
         for capability in [(7, 5), (10, 0), (12, 0)] {
             assert_eq!(chosen(capability), None);
         }
-        assert_eq!(fitting("tree_40", (9, 0)).unwrap().module, "tree_40");
+        assert_eq!(fitting("tree_52", (9, 0)).unwrap().module, "tree_52");
         assert!(fitting("kmeans", (9, 0)).is_none());
     }
 

@@ -23,6 +23,7 @@ mod handover;
 mod host;
 mod kernels;
 mod kmeans;
+mod limits;
 mod mapped;
 mod neighbours;
 pub mod policy;

@@ -14,24 +14,21 @@ use crate::screen::{padded_len, Clusters, BALL_SCALARS, SCALARS, TILE};
 // As in tree_launch.cuh.
 pub const THREADS: u32 = 256;
 pub const CANDIDATES: usize = 16;
-pub const JOBS: usize = 256;
-const RING: usize = 16_384;
 const FOUND_ROOM: usize = 512;
-const RECENT: usize = 128;
+const DECIDED_TOGETHER: usize = 16;
+const JOB_SUMS: usize = 4 * DECIDED_TOGETHER;
+const HUNT_BYTES: usize = 18_432;
+const SUMS_BYTES: usize = 6_144;
+const RING: usize = 16_384;
 const SKIPPED: usize = 32;
 const LEAF: usize = 32;
 const MOST_LEAVES: usize = 32_768;
 const MOST_REGIONS: usize = 1024;
-const CHAIN_BYTES: usize = 65_920;
 
 /// Number of positions in a ball: one for each thread of a warp.
 pub const BALL: usize = 32;
-const HUNT_BYTES: usize = 18_432;
-const SUMS_BYTES: usize = 6_144;
 pub const POINTS_A_WARP: u32 = 8;
-const DECIDED_TOGETHER: usize = 24;
 const CHAIN_TOGETHER: usize = 8;
-const JOB_SUMS: usize = 4 * DECIDED_TOGETHER;
 /// Index of the third moments in the spread of a shape, as in enum Spread.
 const THIRD_MOMENTS: usize = 3;
 
@@ -39,8 +36,56 @@ const THIRD_MOMENTS: usize = 3;
 pub const MOST_CLUSTERS: usize = LEAF * MOST_LEAVES;
 const _: () = assert!(MOST_CLUSTERS <= MOST_REGIONS * BALL * BALL);
 
+/// Number of values of a recent cluster's row beside its coordinates, with one to make it odd.
+const RECENT_SCALARS: usize = 3;
+
 /// Number of words of a query before the coordinates of its mean, as in screen_launch.cuh.
 const COORDINATES: usize = SCALARS + 5;
+
+/// The sizes of a module's lists, which depend on the number of columns that it keeps in registers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct ListSizes {
+    jobs: usize,
+    recent: usize,
+    chain_bytes: usize,
+}
+
+/// Up to FEW_COLUMNS columns in registers.
+const FEW_COLUMNS: usize = 16;
+const OF_FEW_COLUMNS: ListSizes = ListSizes {
+    jobs: 128,
+    recent: 64,
+    chain_bytes: 37_248,
+};
+const OF_MANY_COLUMNS: ListSizes = ListSizes {
+    jobs: 256,
+    recent: 128,
+    chain_bytes: 65_920,
+};
+/// Number of clusters for each job at a time between these limits.
+const CLUSTERS_A_JOB: usize = 256;
+/// Largest number of jobs at a time.
+pub const JOBS: usize = OF_MANY_COLUMNS.jobs;
+
+/// Where the block that serves the chain of merges keeps its lists and rows, as enum Placement in
+/// tree_launch.cuh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Placement {
+    AllInShared,
+    JobRowsApart,
+    ListsApart,
+    RecentRowsApart,
+}
+
+impl Placement {
+    /// All placements; each needs more shared memory than the next one.
+    pub const ALL: [Self; 4] = [
+        Self::AllInShared,
+        Self::JobRowsApart,
+        Self::ListsApart,
+        Self::RecentRowsApart,
+    ];
+}
 
 /// The reason why a launch has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,9 +189,10 @@ arguments! {
         pub shape_limit: u32,
         pub milliseconds: u32,
         pub batch: u32,
+        pub most_jobs: u32,
         pub balls: u32,
         pub query_words: u32,
-        pub rows_in_shared: u32,
+        pub placement: u32,
         pub merges_until: u32,
         pub log2_terms: u32,
         pub member_room: u32,
@@ -195,6 +241,10 @@ named_values! {
         ball_rows,
         region_rows,
         rows,
+        list_values,
+        list_slots,
+        list_ids,
+        recent_rows,
         jobs,
         shared_work,
         sums,
@@ -310,6 +360,10 @@ impl TreeSizes {
             ball_rows: 4 * (p + BALL_SCALARS) * self.balls(),
             region_rows: 4 * (p + BALL_SCALARS) * self.balls().div_ceil(BALL),
             rows: 4 * JOBS * (p + SCALARS),
+            list_values: 8 * JOBS * CANDIDATES,
+            list_slots: 4 * JOBS * CANDIDATES,
+            list_ids: 4 * JOBS * CANDIDATES,
+            recent_rows: 4 * OF_MANY_COLUMNS.recent * (p + RECENT_SCALARS),
             jobs: JOBS * size_of::<Job>(),
             // One for each job, and one for the chain.
             shared_work: (JOBS + 1) * size_of::<SharedWork>(),
@@ -384,20 +438,40 @@ impl TreeSizes {
         HUNT_BYTES + 4 * self.query_words() + self.workspace_bytes()
     }
 
-    /// Bytes of shared memory of the block that runs the chain, with or without the rows of jobs.
-    pub fn chain_bytes(&self, rows_in_shared: bool) -> usize {
-        let p = self.dimensions;
-        let rows = if rows_in_shared {
-            JOBS * (p + SCALARS)
+    /// Number of jobs at a time. The time of a tree depends on it, not its merges: with too many, the
+    /// device prepares unions that are never merged; with too few, blocks wait. On an H200, 128 were
+    /// 1.6 and 1.4 times as fast as 256 with full distances (30,000 x 41, 60,000 x 37), and 1.1 times
+    /// with centroid distances for 30,000 x 50; 256 were 1.1 times as fast for 60,000 x 37.
+    pub fn most_jobs(&self) -> usize {
+        let most = self.lists().jobs;
+        match self.distance {
+            Distance::FullMahalanobis => OF_FEW_COLUMNS.jobs,
+            Distance::Centroid => (self.clusters / CLUSTERS_A_JOB).clamp(OF_FEW_COLUMNS.jobs, most),
+        }
+    }
+
+    fn lists(&self) -> ListSizes {
+        if self.in_registers > FEW_COLUMNS {
+            OF_MANY_COLUMNS
         } else {
-            0
-        };
-        let lists = 16 * JOBS * CANDIDATES + 4 * (rows + RECENT * (p + 3));
+            OF_FEW_COLUMNS
+        }
+    }
+
+    /// Bytes of shared memory of the block that runs the chain.
+    pub fn chain_bytes(&self, placement: Placement) -> usize {
+        let (p, lists) = (self.dimensions, self.lists());
+        let in_shared = |apart: Placement, bytes: usize| if placement < apart { bytes } else { 0 };
+        let job_rows = in_shared(Placement::JobRowsApart, 4 * lists.jobs * (p + SCALARS));
+        let candidates = in_shared(Placement::ListsApart, 16 * lists.jobs * CANDIDATES);
+        let recent_rows = 4 * lists.recent * (p + RECENT_SCALARS);
+        let recent_rows = in_shared(Placement::RecentRowsApart, recent_rows);
         let sums = match self.distance {
             Distance::Centroid => 0,
             Distance::FullMahalanobis => SUMS_BYTES,
         };
-        CHAIN_BYTES + lists + 16 + self.scratch_bytes(CHAIN_TOGETHER) + sums
+        let rows = job_rows + candidates + recent_rows + 16;
+        lists.chain_bytes + rows + self.scratch_bytes(CHAIN_TOGETHER) + sums
     }
 
     /// Bytes of shared memory of a block of `reshape_all`.
@@ -454,15 +528,12 @@ mod tests {
         let mut constants = constants![
             THREADS,
             CANDIDATES,
-            JOBS,
             RING,
             FOUND_ROOM,
-            RECENT,
             SKIPPED,
             LEAF,
             MOST_LEAVES,
             MOST_REGIONS,
-            CHAIN_BYTES,
             HUNT_BYTES,
             SUMS_BYTES,
             POINTS_A_WARP,
@@ -491,6 +562,14 @@ mod tests {
             "NO_ROOM",
         ];
         constants.extend(names.into_iter().zip(1..));
+        let placements = [
+            "ALL_IN_SHARED",
+            "JOB_ROWS_APART",
+            "LISTS_APART",
+            "RECENT_ROWS_APART",
+        ];
+        let numbers = Placement::ALL.map(|placement| placement as u64);
+        constants.extend(placements.into_iter().zip(numbers));
         let tree = Tree::layout().with_fields_of("arrays", &TreeArrays::<u64>::fields());
         check(
             "tree_launch.cuh",
@@ -498,6 +577,16 @@ mod tests {
             &[Job::layout(), SharedWork::layout(), tree],
             &constants,
         );
+        let few = format!("DIMENSIONS={FEW_COLUMNS}");
+        let many = format!("DIMENSIONS={}", FEW_COLUMNS + 1);
+        for (dimensions, lists) in [(few, OF_FEW_COLUMNS), (many, OF_MANY_COLUMNS)] {
+            let sizes = [
+                ("JOBS", lists.jobs as u64),
+                ("RECENT", lists.recent as u64),
+                ("CHAIN_BYTES", lists.chain_bytes as u64),
+            ];
+            check("tree_launch.cuh", &[&dimensions], &[], &sizes);
+        }
         assert_eq!(Status::of(1), Some(Status::TimeIsUp));
         assert_eq!(Status::of(7), Some(Status::NoRoom));
         assert_eq!((Status::of(0), Status::of(8)), (None, None));

@@ -10,7 +10,7 @@ use gmhclust_core::testing::{draw, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor};
 use libloading::Library;
 
-use super::arrays::{control, to_merges, Status, Tree, TreeArrays};
+use super::arrays::{control, to_merges, Placement, Status, Tree, TreeArrays};
 use super::start::Start;
 use super::testing::{assert_grown, Trees};
 use crate::host::{function, library};
@@ -40,6 +40,7 @@ fn host_grow(
     (in_registers, host): &(usize, Library),
     problem: &Problem,
     milliseconds: u32,
+    placement: Placement,
     backwards: bool,
     compactions: &AtomicUsize,
     gathered: &AtomicUsize,
@@ -60,8 +61,7 @@ fn host_grow(
     tree.milliseconds = milliseconds;
     // Little room, so that it is soon used up.
     tree.member_room = tree.member_room.min(5 * sizes.observations as u32);
-    // Tests both places of the rows of jobs in turn.
-    tree.rows_in_shared = u32::from(!backwards);
+    tree.placement = placement as u32;
     let mut clusters = start.clusters(screen[0].as_ptr() as u64, slabs.as_ptr() as u64);
     type Function = unsafe extern "C" fn(*const Tree, *const Clusters, u32, bool, u32, u32);
     // SAFETY: declared so; all arrays have the lengths that a launch on a device gives them.
@@ -144,7 +144,7 @@ const CASES: usize = 32;
 
 #[test]
 fn the_tree_of_the_kernels_is_that_of_the_cpu() {
-    let families = [16, 40].map(|in_registers| {
+    let families = [16, 52].map(|in_registers| {
         let definition = format!("DIMENSIONS={in_registers}");
         (in_registers, library("tree.cpp", &[&definition]))
     });
@@ -154,7 +154,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
     let gathered = AtomicUsize::new(0);
     for case in 0..CASES {
         let data = DATA[case % DATA.len()];
-        let p = [2, 5, 14, 1, 16, 20, 40][case % 7];
+        let p = [2, 5, 14, 1, 16, 20, 52][case % 7];
         let family = &families[usize::from(p > families[0].0)];
         let n = 2 + random.below(if case % 6 == 0 { 150 } else { 50 });
         let threshold = [1.0, 4.5, p as f64 + 2.0, 30.0, 1e6][random.below(5)];
@@ -169,19 +169,21 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
             normalize: random.below(2) == 0,
             apriori_intra: true,
         };
+        let placement = Placement::ALL[case % Placement::ALL.len()];
         let x = draw(&mut random, data, n, p);
         let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
         let problems = [problem];
         let case = format!("case {case}, {data:?}, {n} x {p}, {options:?}");
         let expected = cpu.agglomerate(&problems, &Monitor::default());
         let expected = &expected.unwrap()[0];
-        for backwards in [false, true] {
+        for (placement, backwards) in [(Placement::AllInShared, false), (placement, true)] {
             let milliseconds = if backwards { 2 } else { 1_000_000 };
             let host = Trees::new(Cpu::new(1).unwrap(), |problem, _, _| {
                 Ok(host_grow(
                     family,
                     problem,
                     milliseconds,
+                    placement,
                     backwards,
                     &compactions,
                     &gathered,

@@ -14,7 +14,7 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
 use super::arrays::{
-    control, to_merges, Status, Tree, TreeArrays, TreeLayout, TreeSizes, MOST_CLUSTERS,
+    control, to_merges, Placement, Status, Tree, TreeArrays, TreeLayout, TreeSizes, MOST_CLUSTERS,
     MOST_OBSERVATIONS, POINTS_A_WARP, THREADS,
 };
 use super::start::Start;
@@ -24,7 +24,7 @@ use crate::mapped::MappedWords;
 use crate::screen::Clusters;
 
 /// The modules, each with the largest number of columns that its kernels keep in registers.
-const FAMILIES: [(usize, &Kernels); 2] = [(16, &kernels::TREE_16), (40, &kernels::TREE_40)];
+const FAMILIES: [(usize, &Kernels); 2] = [(16, &kernels::TREE_16), (52, &kernels::TREE_52)];
 pub const MOST_COLUMNS: usize = FAMILIES[FAMILIES.len() - 1].0;
 /// Largest number of columns for which sums over many members are fast.
 pub const FEW_COLUMNS: usize = FAMILIES[0].0;
@@ -88,9 +88,9 @@ pub fn grow(
     let failed = |error| device.error("growing a tree", &error);
     let family = FAMILIES.iter().find(|(most, _)| problem.x.ncols() <= *most);
     let &(in_registers, module) = family.expect("the problem fits");
-    let kernels = TreeKernels::new(device, module).map_err(failed)?;
     let start = Start::new(problem, bounding_box, in_registers, monitor)?;
-    let Some(room) = kernels.room(device, &start.sizes).map_err(failed)? else {
+    let kernels = TreeKernels::fitting(device, module, &start.sizes).map_err(failed)?;
+    let Some((kernels, room)) = kernels else {
         return Ok(None);
     };
     let layout = start.sizes.layout();
@@ -139,8 +139,7 @@ struct TreeKernels {
 #[derive(Debug, Clone, Copy)]
 struct Room {
     bytes: usize,
-    /// Whether it also holds the rows of jobs.
-    rows: bool,
+    placement: Placement,
 }
 
 impl TreeKernels {
@@ -159,29 +158,42 @@ impl TreeKernels {
         })
     }
 
-    /// The shared memory for a tree of these sizes, with one block on each multiprocessor; `None`
-    /// if a block cannot have enough, or if the device has no cooperative launches.
-    fn room(&self, device: &Device, sizes: &TreeSizes) -> DriverResult<Option<Room>> {
-        let attribute = |which| device.context.attribute(which);
-        if attribute(Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH)? == 0 {
+    /// The kernels for a tree of these sizes, and their shared memory, with one block on each
+    /// multiprocessor; `None` if a block cannot have enough, or if the device has no cooperative
+    /// launches.
+    fn fitting(
+        device: &Device,
+        module: &'static Kernels,
+        sizes: &TreeSizes,
+    ) -> DriverResult<Option<(Self, Room)>> {
+        let cooperative = Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH;
+        let most = device.shared_memory()?;
+        let bytes = |placement| sizes.chain_bytes(placement).max(sizes.job_bytes());
+        // The module is loaded last: a driver may have to compile it.
+        let least = bytes(Placement::RecentRowsApart);
+        if device.context.attribute(cooperative)? == 0 || least > most {
             return Ok(None);
         }
-        let most = attribute(Attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)?;
+        let kernels = Self::new(device, module)?;
         let fixed = FunctionAttribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
-        let left = (most - self.grow.get_attribute(fixed)?) as usize;
-        let bytes = |rows| sizes.chain_bytes(rows).max(sizes.job_bytes());
-        let Some(rows) = [true, false].into_iter().find(|&rows| bytes(rows) <= left) else {
+        let left = |kernel: &CudaFunction| -> DriverResult<usize> {
+            Ok(most.saturating_sub(kernel.get_attribute(fixed)? as usize))
+        };
+        let most_left = left(&kernels.grow)?;
+        let mut placements = Placement::ALL.into_iter();
+        let Some(placement) = placements.find(|&placement| bytes(placement) <= most_left) else {
             return Ok(None);
         };
         // The limit is always the same, since trees of other sizes may be launched at the same
         // time.
-        for kernel in [&self.grow, &self.start, &self.reshape_all] {
-            allow_shared(kernel, most - kernel.get_attribute(fixed)?)?;
+        for kernel in [&kernels.grow, &kernels.start, &kernels.reshape_all] {
+            allow_shared(kernel, left(kernel)? as i32)?;
         }
-        Ok(Some(Room {
-            bytes: bytes(rows),
-            rows,
-        }))
+        let room = Room {
+            bytes: bytes(placement),
+            placement,
+        };
+        Ok(Some((kernels, room)))
     }
 }
 
@@ -227,7 +239,7 @@ impl Growing {
         let watch = MappedWords::new(&device.context, 2)?;
         let addresses = layout.arrays.map(at);
         let mut tree = start.tree(problem, addresses, watch.as_ptr() as u64);
-        tree.rows_in_shared = u32::from(room.rows);
+        tree.placement = room.placement as u32;
         let clusters = start.clusters(rows, slabs);
         Ok(Self {
             blocks: blocks_for(&sizes, device.multiprocessors()?, share),

@@ -11,7 +11,7 @@ use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::monitor::Monitor;
 use rayon::prelude::*;
 
-use super::arrays::{control, Tree, TreeArrays, TreeSizes, BALL, JOBS};
+use super::arrays::{control, Placement, Tree, TreeArrays, TreeSizes, BALL, JOBS};
 use crate::blocks::to_bands;
 use crate::screen::{self, Scalars, LOW, SCALARS};
 
@@ -326,9 +326,10 @@ impl Start {
             shape_limit: self.sizes.shapes as u32,
             milliseconds: 0,
             batch: 0,
+            most_jobs: self.sizes.most_jobs() as u32,
             balls: self.sizes.balls() as u32,
             query_words: self.sizes.query_words() as u32,
-            rows_in_shared: 1,
+            placement: Placement::AllInShared as u32,
             merges_until: u32::MAX,
             log2_terms: log2_ceil(self.sizes.observations),
             member_room: self.sizes.member_room() as u32,
