@@ -19,15 +19,17 @@ import kernels  # noqa: E402, in the folder above
 PROGRAM = """#!/bin/sh
 case "$*" in
 *--list*)
-    for name in a::parity a::parity_on_small_data a::slow_on_small_data a::may_be_lost_here \\
-        a::two_agree a::takes_an_hour; do echo "$name: test"; done ;;
+    for name in tree::tests::parity a::parity_on_small_data a::slow_on_small_data \\
+        a::may_be_lost_here a::two_agree a::takes_an_hour; do echo "$name: test"; done ;;
 *--ignored*)
     shift 2
     while case "$1" in --*) true ;; *) false ;; esac; do shift; done
     case "$*" in *"$SKIP"*) echo "skipped: this GPU lacks something" ;; esac
     # Before its own count are those of processes that its tests started.
     case "$*" in *lost*) echo "test result: ok. 9 passed; 0 failed; 0 ignored" ;; esac
-    case "$*" in *"$BREAK"*) echo "test result: FAILED. 0 passed; 1 failed;"; exit 101 ;; esac
+    case "$GMHCLUST_TEST_LIMITS $*" in
+    *"$BREAK"*) echo "test result: FAILED. 0 passed; 1 failed;"; exit 101 ;;
+    esac
     echo "test result: ok. $# passed; 0 failed; 0 ignored" ;;
 *)
     for name; do
@@ -97,6 +99,11 @@ class TestGpu(unittest.TestCase):
         self.assertEqual(parts["two-gpus"]["gpus"], ["NVIDIA X100"] * 2)
         self.assertEqual(parts["losses"]["driver"], "580.1")
         self.assertEqual(parts["parity"]["kernels"], kernels.read_bundle().digest)
+
+    def test_trees_are_tested_with_the_limits_of_every_small_gpu(self):
+        self.assertEqual(self.run_gpu("--only", "small-gpus"), 0)
+        self.assertEqual(self.parts()["small-gpus"]["passed"], 2)
+        self.assertNotEqual(self.run_gpu("--only", "small-gpus", broken="7.0,98304,80"), 0)
 
     def test_a_part_has_the_tests_of_all_programs(self):
         self.make_program("engine")
@@ -169,7 +176,7 @@ class TestGpu(unittest.TestCase):
     def test_the_check_wants_every_part_of_these_kernels(self):
         digest = kernels.read_bundle().digest
         passed = {"kernels": digest, "passed": 1}
-        every = ["parity", "losses", "two-gpus", "memcheck", "racecheck", "r"]
+        every = ["parity", "small-gpus", "losses", "two-gpus", "memcheck", "racecheck", "r"]
         good = {part: passed for part in every}
         left_out = {"kernels": digest, "left_out": "why"}
         for parts, wrong in (

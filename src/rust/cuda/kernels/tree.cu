@@ -1,11 +1,14 @@
 // A whole tree on the device: all merges of a large problem, by all multiprocessors together.
 //
-// The first block serves the chain of merges: it has the queue of all clusters (tree_chain.cuh),
-// merges as long as the unions of the pairs that come next are ready (tree_merge.cuh), and posts
-// jobs for the other blocks (tree_plan.cuh). These make unions ahead of their turn (tree_union.cuh)
-// and search for their nearest clusters (tree_search.cuh), while the chain goes on. A tentative
-// union depends on its two clusters only, so it is right for as long as both are active; the
-// clusters made since its search are compared with it when its turn comes.
+// The first block is the sequencer (tree_sequencer.cuh): it has the priority queue of all clusters
+// (tree_queue.cuh), merges as long as the unions of the pairs that come next are ready
+// (tree_merge.cuh), takes the results of the other blocks (tree_results.cuh), and plans what they
+// do next (tree_plan.cuh, tree_requests.cuh). These make unions ahead of their turn
+// (tree_union.cuh) and search for their nearest clusters (tree_search.cuh, tree_decide.cuh), while
+// the sequencer goes on. ARCHITECTURE.md, "How a tree grows on a GPU", tells the states of a job,
+// and who writes what. A speculative union depends on its two clusters only, so it is right for as
+// long as both are active; the clusters made since its search are compared with it when its turn
+// comes.
 //
 // What decides is in double precision and in the order of operations of mahalanobis/shape.rs and
 // mahalanobis/distance.rs, so results have the same bits with any number of blocks; bounds in
@@ -15,91 +18,93 @@
 //
 // DIMENSIONS is the most there may be: as many coordinates are kept in registers.
 //
-// All functions are inlined, so that the compiler knows in which memory is what they get by reference:
-// each step waits for the one before, and loads from anywhere take longer (11 to 22% of all time).
+// All functions are inlined, so that the compiler knows in which memory is what they get by
+// reference: each step waits for the one before, and loads from anywhere take longer (11 to 22% of
+// all time).
 
 #include "tree_compact.cuh"
 #include "tree_plan.cuh"
 #include "tree_start.cuh"
 #include "tree_worker.cuh"
 
-// Merges after which the chain plans, though results still come.
+// Merges after which the sequencer plans, though results still come.
 #define MERGES_A_PLAN 2
-// Loops of the chain between two looks at the host's wish to stop and at the time.
+// Loops of the sequencer between two looks at the host's wish to stop and at the time.
 #define LOOPS_BETWEEN_CHECKS 256
 
-__device__ void load_chain(const Tree &tree, Chain &chain) {
+__device__ void load_sequencer(const Tree &tree, Sequencer &sequencer) {
   uint i = threadIdx.x;
-  FOR_EACH(word, CHAIN_BYTES / sizeof(uint))((uint *)&chain)[word] = 0;
+  FOR_EACH(word, SEQUENCER_BYTES / sizeof(uint))((uint *)&sequencer)[word] = 0;
   __syncthreads();
-  chain.buckets[i] = NOWHERE;
-  if (i < RECENT) chain.recent_ids[i] = NONE;
-  if (i < 2) chain.least_bounds[i] = SINGLE_INFINITY_BITS;
+  sequencer.buckets[i] = NOWHERE;
+  if (i < RECENT) sequencer.recent_ids[i] = NONE;
+  if (i < 2) sequencer.least_bounds[i] = SINGLE_INFINITY_BITS;
   __syncthreads();
-  FOR_EACH(leaf, leaves_of(tree)) atomicOr(&chain.dirty[leaf / 32], 1u << leaf % 32);
+  FOR_EACH(leaf, leaves_of(tree)) atomicOr(&sequencer.dirty[leaf / 32], 1u << leaf % 32);
   if (i == 0) {
     const uint *control = tree.control;
-    chain.merges = chain.committed = control[MERGES];
-    chain.below_threshold = control[BELOW_THRESHOLD];
-    chain.next_id = control[NEXT_ID];
-    chain.shapes_used = control[SHAPES_USED];
-    chain.free_shapes = control[FREE_SHAPES];
-    chain.radius_factor = *tree.radius_factor;
-    chain.status = RUNNING;
-    tree.control[COMMITTED] = chain.merges;
+    sequencer.merges = sequencer.committed = control[MERGES];
+    sequencer.below_threshold = control[BELOW_THRESHOLD];
+    sequencer.next_id = control[NEXT_ID];
+    sequencer.shapes_used = control[SHAPES_USED];
+    sequencer.free_shapes = control[FREE_SHAPES];
+    sequencer.radius_factor = *tree.radius_factor;
+    sequencer.status = RUNNING;
+    tree.control[COMMITTED] = sequencer.merges;
   }
   __syncthreads();
 }
 
-__device__ void store_chain(const Tree &tree, Chain &chain) {
+__device__ void store_sequencer(const Tree &tree, Sequencer &sequencer) {
   // Entries are not kept, but the heads of all clusters are.
   renew_stale(tree);
   sort_out(tree, false, true);
   if (threadIdx.x > 0) return;
   uint *control = tree.control;
-  control[MERGES] = chain.merges;
-  control[BELOW_THRESHOLD] = chain.below_threshold;
-  control[NEXT_ID] = chain.next_id;
-  control[SHAPES_USED] = chain.shapes_used;
-  control[FREE_SHAPES] = chain.free_shapes;
-  *tree.progress = chain.merges;
+  control[MERGES] = sequencer.merges;
+  control[BELOW_THRESHOLD] = sequencer.below_threshold;
+  control[NEXT_ID] = sequencer.next_id;
+  control[SHAPES_USED] = sequencer.shapes_used;
+  control[FREE_SHAPES] = sequencer.free_shapes;
+  *tree.progress = sequencer.merges;
 }
 
-// Serves the chain until the launch is to end. `work_on` does a posted job where there is no other
-// block, and tells whether there was one.
+// What the sequencer does until the launch is to end. `work_on` does a posted job where there is no
+// other block, and tells whether there was one.
 template <class WorkOn> __device__ void serve(const Work &work, WorkOn work_on) {
   const Tree &tree = work.tree;
-  Chain &chain = chain_of_block();
+  Sequencer &sequencer = sequencer_of_block();
   ulong start = threadIdx.x == 0 ? nanoseconds() : 0;
   bool is_due = false;
-  uint planned_at = chain.merges;
+  uint planned_at = sequencer.merges;
   for (uint loop = 0;; loop++) {
     uint results = take_results(work);
-    if ((results > 0 || loop == 0) && chain.status == RUNNING) {
+    if ((results > 0 || loop == 0) && sequencer.status == RUNNING) {
       merge_all_ready(work);
       __syncthreads();
       is_due = true;
     }
     // As long as results come, they go first.
-    bool plans = is_due && (results == 0 || chain.merges - planned_at >= MERGES_A_PLAN);
-    if (plans && chain.status == RUNNING) {
+    bool plans = is_due && (results == 0 || sequencer.merges - planned_at >= MERGES_A_PLAN);
+    if (plans && sequencer.status == RUNNING) {
       commit(work);
       plan(work);
       is_due = false;
-      planned_at = chain.merges;
+      planned_at = sequencer.merges;
     }
     if (threadIdx.x == 0) {
-      if (chain.status == RUNNING && chain.merges >= tree.merges_until) chain.status = MANY_GONE;
-      if (chain.status == RUNNING && loop % LOOPS_BETWEEN_CHECKS == 0) {
-        *tree.progress = chain.merges;
+      if (sequencer.status == RUNNING && sequencer.merges >= tree.merges_until)
+        sequencer.status = MANY_GONE;
+      if (sequencer.status == RUNNING && loop % LOOPS_BETWEEN_CHECKS == 0) {
+        *tree.progress = sequencer.merges;
         if (*tree.stop)
-          chain.status = STOPPED;
+          sequencer.status = STOPPED;
         else if (nanoseconds() - start > 1000000ull * tree.milliseconds)
-          chain.status = TIME_IS_UP;
+          sequencer.status = TIME_IS_UP;
       }
     }
     __syncthreads();
-    if (chain.status != RUNNING) break;
+    if (sequencer.status != RUNNING) break;
     work_on();
   }
   commit(work);
@@ -113,40 +118,41 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
   __shared__ uint number;
   uint p = tree.dimensions;
   if (blockIdx.x > 0) {
-    Hunt &hunt = *(Hunt *)memory;
-    float *query = (float *)(memory + HUNT_BYTES / sizeof(double));
-    Workspace room(shared, p, memory + HUNT_BYTES / sizeof(double) + query_doubles(p));
+    SearchState &search = *(SearchState *)memory;
+    float *query = (float *)(memory + SEARCH_BYTES / sizeof(double));
+    Workspace room(shared, p, memory + SEARCH_BYTES / sizeof(double) + query_doubles(p));
     for (;;) {
       __syncthreads();
       if (threadIdx.x == 0) number = wait_for_post(tree);
       __syncthreads();
       if (number == NONE) return;
       if (number & HELP)
-        take_chunks(tree, clusters, number % (1u << NUMBER_BITS), hunt, query,
+        take_chunks(tree, clusters, number % (1u << NUMBER_BITS), search, query,
                     number >> NUMBER_BITS & ((1u << TAG_BITS) - 1), false);
       else
-        do_job(tree, clusters, number, hunt, query, entries, room);
+        do_job(tree, clusters, number, search, query, entries, room);
     }
   }
-  Chain &chain = chain_of_block();
-  // A GPU runs other blocks for the jobs; where the kernels are tested on a CPU, this one does them.
+  Sequencer &sequencer = sequencer_of_block();
+  // A GPU runs other blocks for the jobs; where the kernels are tested on a CPU, this one does
+  // them.
 #ifdef __CUDACC_RTC__
   constexpr bool is_alone = false;
 #else
   bool is_alone = gridDim.x == 1;
 #endif
-  // Of a workspace, the chain needs a part of what distances are computed in.
+  // Of a workspace, the sequencer needs a part of what distances are computed in.
   double *rest = lists_of_block(tree).end();
   Workspace room(shared, p, rest);
   if (!is_alone) {
     room.scratch = rest;
-    room.together = CHAIN_TOGETHER;
+    room.together = SEQUENCER_TOGETHER;
   }
-  rest += is_alone ? workspace_doubles(p) : CHAIN_TOGETHER * scratch_doubles(p);
-  Hunt &hunt = *(Hunt *)rest;
-  Work work{tree, clusters, entries, room, hunt};
-  load_chain(tree, chain);
-  float *query = (float *)(rest + HUNT_BYTES / sizeof(double));
+  rest += is_alone ? workspace_doubles(p) : SEQUENCER_TOGETHER * scratch_doubles(p);
+  SearchState &search = *(SearchState *)rest;
+  Work work{tree, clusters, entries, room, search};
+  load_sequencer(tree, sequencer);
+  float *query = (float *)(rest + SEARCH_BYTES / sizeof(double));
   uint turn = 0;
   serve(work, [&] {
     if (!is_alone) return;
@@ -158,15 +164,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
       uint at = tree.control[TAKEN];
       __syncthreads();
       if (threadIdx.x == 0) tree.control[TAKEN] = at + 1;
-      do_job(tree, clusters, (uint)tree.posted[at % RING], hunt, query, entries, room);
+      do_job(tree, clusters, (uint)tree.posted[at % RING], search, query, entries, room);
     }
     __syncthreads();
   });
-  store_chain(tree, chain);
+  store_sequencer(tree, sequencer);
   __syncthreads();
   if (threadIdx.x > 0) return;
   __threadfence();
-  *(volatile uint *)(tree.control + STATUS) = chain.status;
+  *(volatile uint *)(tree.control + STATUS) = sequencer.status;
 }
 
 // Searches for the nearest older clusters of the clusters at some positions: where all clusters are
@@ -184,21 +190,21 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 searches[threadIdx.x / WARP]);
 }
 
-// The same for active clusters of any kind, by a block for each; with `only_missing`, for those points
-// for which the warps have not found them.
+// The same for active clusters of any kind, by a block for each; with `only_missing`, for those
+// points for which the warps have not found them.
 extern "C" __global__ void __launch_bounds__(THREADS)
     start(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters, uint first,
           uint end, uint only_missing) {
   __shared__ Shared shared;
   __shared__ Entries entries;
-  Hunt &hunt = *(Hunt *)memory;
-  float *query = (float *)(memory + HUNT_BYTES / sizeof(double));
+  SearchState &search = *(SearchState *)memory;
+  float *query = (float *)(memory + SEARCH_BYTES / sizeof(double));
   uint p = tree.dimensions;
-  Workspace room(shared, p, memory + HUNT_BYTES / sizeof(double) + query_doubles(p));
+  Workspace room(shared, p, memory + SEARCH_BYTES / sizeof(double) + query_doubles(p));
   for (uint position = first + blockIdx.x; position < end; position += gridDim.x) {
     uint slot = tree.slots_at[position];
     if (only_missing ? tree.counts[slot] == NOT_FOUND : tree.ids[slot] != NONE)
-      search_at_start(tree, clusters, position, slot, hunt, query, entries, room);
+      search_at_start(tree, clusters, position, slot, search, query, entries, room);
   }
 }
 
@@ -214,8 +220,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
   if (region < regions_of(tree)) enclose_balls(tree, region);
 }
 
-// Leave the positions of clusters that are gone out of the `used` ones: first by one block, then by a
-// thread for each of them.
+// Leave the positions of clusters that are gone out of the `used` ones: first by one block, then by
+// a thread for each of them.
 extern "C" __global__ void __launch_bounds__(THREADS)
     find_all_moves(const __grid_constant__ Tree tree, const __grid_constant__ Clusters clusters,
                    uint used) {

@@ -1,5 +1,5 @@
-// The balls around clusters that follow each other, and around balls: with them, a sweep passes over
-// what is far from its query.
+// The balls around clusters that follow each other, and around balls: with them, a sweep passes
+// over what is far from its query.
 
 #pragma once
 

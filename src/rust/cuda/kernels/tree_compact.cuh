@@ -1,6 +1,6 @@
-// The positions of clusters without those of clusters that are gone: sweeps have less to look at, and
-// the balls around WARP positions are small again. The order stays, so clusters that follow each
-// other are still near each other.
+// The positions of clusters without those of clusters that are gone: sweeps have less to look at,
+// and the balls around WARP positions are small again. The order stays, so clusters that follow
+// each other are still near each other.
 
 #pragma once
 

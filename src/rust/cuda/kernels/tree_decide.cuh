@@ -1,8 +1,8 @@
 // Of what a search has found, the distances that decide.
 //
-// Meanwhile the chain goes on to merge. What is read of a cluster that is merged away then may be
-// of two clusters, which does no harm: neither counts any more, as the chain compares with its new
-// clusters itself.
+// Meanwhile the sequencer goes on to merge. What is read of a cluster that is merged away then may
+// be of two clusters, which does no harm: neither counts any more, as the sequencer compares with
+// its new clusters itself.
 
 #pragma once
 
@@ -11,33 +11,33 @@
 // Of the clusters whose distances are computed together, those with the least bounds first, so many
 // should be nearer than all others can be.
 #define ENOUGH_NEAR 4
-// Clusters whose distances are computed at a time, where members do not count: the first ones are mostly
-// enough.
+// Clusters whose distances are computed at a time, where members do not count: the first ones are
+// mostly enough.
 #define DECIDED_AT_A_TIME 12
 static_assert(DECIDED_AT_A_TIME <= DECIDED_TOGETHER, "room for them");
 // The limit of the bounds in which the nearest cluster is found surely, as a multiple of the least
 // distance that is known.
 #define ABOVE_LEAST 1.05f
 
-// Clusters with one bound, more than there is room for, whose distances are computed, at most. If too
-// high, a search takes longer than the rest of the tree; if too low, the CPU makes trees of tight groups
-// far apart.
-#define MOST_CROWDED 4096
-// The limit with which a search is tried again where they are more, as a multiple of that bound. If too
-// low, the search is made again once all that is nearer is merged; if too high, rounding hides that
-// there are none below.
+// Clusters with one bound, more than there is room for, whose distances are computed, at most. If
+// too high, a search takes longer than the rest of the tree; if too low, the CPU makes trees of
+// tight groups far apart.
+#define MAX_CROWDED 4096
+// The limit with which a search is tried again where they are more, as a multiple of that bound. If
+// too low, the search is made again once all that is nearer is merged; if too high, rounding hides
+// that there are none below.
 #define BELOW_CROWD 0.999f
 
 // Puts what was found in order by the bounds.
-__device__ __forceinline__ void order_by_bounds(Hunt &hunt) {
-  uint count = hunt.found;
+__device__ __forceinline__ void order_by_bounds(SearchState &search) {
+  uint count = search.found;
   FOR_EACH(i, count) {
-    float mine = hunt.bounds[i];
+    float mine = search.bounds[i];
     uint rank = 0;
 #pragma unroll 8
     for (uint j = 0; j < count; j++)
-      rank += hunt.bounds[j] < mine || (hunt.bounds[j] == mine && j < i);
-    hunt.by_bound[rank] = i;
+      rank += search.bounds[j] < mine || (search.bounds[j] == mine && j < i);
+    search.by_bound[rank] = i;
   }
   __syncthreads();
 }
@@ -47,7 +47,7 @@ struct Deciding {
   const Tree &tree;
   const Clusters &clusters;
   uint number;
-  Hunt &hunt;
+  SearchState &search;
   float *query;
   Entries &entries;
   Workspace &room;
@@ -57,47 +57,48 @@ struct Deciding {
 // read of a cluster counts if it is there before and after.
 __device__ void add_distances(const Deciding &on, uint first, uint end) {
   const Tree &tree = on.tree;
-  Hunt &hunt = on.hunt;
+  SearchState &search = on.search;
   uint i = threadIdx.x;
   bool there = first + i < end, sums = has_members(tree);
   if (i < DECIDED_TOGETHER) {
-    hunt.sizes[i] = 0;
-    hunt.ids[i] = NONE;
+    search.sizes[i] = 0;
+    search.ids[i] = NONE;
   }
   if (there) {
-    uint slot = tree.slots_at[hunt.positions[hunt.by_bound[first + i]]];
+    uint slot = tree.slots_at[search.positions[search.by_bound[first + i]]];
     uint id = load_acquire(tree.ids + slot);
-    if (tree.orders[slot] < hunt.order && !is_skipped(hunt.job, slot) && id != NONE) {
-      hunt.ids[i] = id;
-      put_cluster(hunt, i, place_of(tree, slot));
+    if (tree.orders[slot] < search.order && !is_skipped(search.job, slot) && id != NONE) {
+      search.ids[i] = id;
+      put_cluster(search, i, operand_of(tree, slot));
     }
   }
   __syncthreads();
   constexpr uint EACH = 10;
   uint n = i / EACH;
-  if (n < DECIDED_TOGETHER && hunt.ids[n] != NONE)
-    touch_node(tree, hunt.slots[n], hunt.shapes[n], i % EACH, EACH);
+  if (n < DECIDED_TOGETHER && search.ids[n] != NONE)
+    touch_node(tree, search.slots[n], search.shapes[n], i % EACH, EACH);
   else if (n >= DECIDED_TOGETHER)
-    touch_node(tree, hunt.node.node, hunt.node.shape, i % EACH, EACH);
+    touch_node(tree, search.node.node, search.node.shape, i % EACH, EACH);
   static_assert((DECIDED_TOGETHER + 1) * EACH <= THREADS, "threads for each");
   if (sums) {
-    sum_distances(tree, on.clusters, on.number, hunt, on.query);
-    if (there && hunt.ids[i] != NONE) hunt.distances[i] = summed_distance(hunt, i);
+    sum_distances(tree, on.clusters, on.number, search, on.query);
+    if (there && search.ids[i] != NONE) search.distances[i] = summed_distance(search, i);
   } else {
     auto other = [&](uint n) {
-      return hunt.ids[n] == NONE ? Place{NONE, NONE, 0, 0} : cluster_of(hunt, n);
+      return search.ids[n] == NONE ? Operand{NONE, NONE, 0, 0} : cluster_of(search, n);
     };
-    node_distances(tree, hunt.node, end - first, on.room.scratch, on.room.together, other,
-                   [&](uint n, double distance) { hunt.distances[n] = distance; });
+    node_distances(tree, search.node, end - first, on.room.scratch, on.room.together, other,
+                   [&](uint n, double distance) { search.distances[n] = distance; });
   }
   __threadfence();
   __syncthreads();
-  if (there && hunt.ids[i] != NONE && id_at(tree, hunt.slots[i]) == hunt.ids[i])
-    add_entry(on.entries, hunt.distances[i], hunt.job.slot, hunt.slots[i], hunt.ids[i]);
+  if (there && search.ids[i] != NONE && id_at(tree, search.slots[i]) == search.ids[i])
+    add_entry(on.entries, search.distances[i], search.job.slot, search.slots[i], search.ids[i]);
   __syncthreads();
 }
 
-// Keeps the least of the entries, as many as there are candidates; the floor is not above the others.
+// Keeps the least of the entries, as many as there are candidates; the floor is not above the
+// others.
 __device__ __forceinline__ void trim(Entries &entries) {
   constexpr uint MOST = (FOUND_ROOM + CANDIDATES + THREADS - 1) / THREADS;
   uint count = entries.count, ranks[MOST], slots[MOST], ids[MOST];
@@ -131,91 +132,92 @@ __device__ __forceinline__ void trim(Entries &entries) {
   __syncthreads();
 }
 
-// Adds what was found for `hunt.node` to the entries: at least some, of those with the least bounds, or
-// `all` unless it has members to sum over. Returns the distance from which on there may be others.
+// Adds what was found for `search.node` to the entries: at least some, of those with the least
+// bounds, or `all` unless it has members to sum over. Returns the distance from which on there may
+// be others.
 __device__ __forceinline__ double add_nearest(const Deciding &on, bool all) {
-  Hunt &hunt = on.hunt;
+  SearchState &search = on.search;
   Entries &entries = on.entries;
-  uint found = hunt.found;
+  uint found = search.found;
   __syncthreads();
-  all = all && hunt.node.size == 1;
+  all = all && search.node.size == 1;
   uint some = has_members(on.tree) ? DECIDED_TOGETHER : DECIDED_AT_A_TIME;
-  order_by_bounds(hunt);
+  order_by_bounds(search);
   for (uint first = 0, end = 0;; first = end) {
     end = min(found, first + some);
-    if (threadIdx.x == 0) hunt.near = 0;
+    if (threadIdx.x == 0) search.near = 0;
     add_distances(on, first, end);
-    float limit = end < found ? hunt.bounds[hunt.by_bound[end]] : hunt.limit;
+    float limit = end < found ? search.bounds[search.by_bound[end]] : search.limit;
     double floor = limit < single_infinity() ? (double)limit * on.tree.unit : infinity();
     FOR_EACH(i, entries.count) {
-      if (__longlong_as_double(entries.values[i]) < floor) atomicAdd(&hunt.near, 1);
+      if (__longlong_as_double(entries.values[i]) < floor) atomicAdd(&search.near, 1);
     }
     __syncthreads();
-    uint near = hunt.near;
+    uint near = search.near;
     __syncthreads();
-    if (end == found || (near >= ENOUGH_NEAR && !all && hunt.parts == 1)) return floor;
+    if (end == found || (near >= ENOUGH_NEAR && !all && search.parts == 1)) return floor;
   }
 }
 
 // Searches for the nearest clusters of `node`, about up to a limit of bounds, and makes them the
-// candidates of `result`: as `add_nearest`. `sweep` collects those below `hunt.limit`, of one of
-// `hunt.parts`. False where bounds tell too little.
+// candidates of `result`: as `add_nearest`. `sweep` collects those below `search.limit`, of one of
+// `search.parts`. False where bounds tell too little.
 template <class Sweep>
 __device__ __forceinline__ bool find_nearest(const Deciding &on, uint node, uint result,
                                              float limit, bool all, Sweep sweep) {
   const Tree &tree = on.tree;
-  Hunt &hunt = on.hunt;
+  SearchState &search = on.search;
   Entries &entries = on.entries;
   if (threadIdx.x == 0) {
     entries.count = 0;
     entries.floor = {INFINITY_BITS, ~0ull};
-    hunt.node = place_of(tree, node);
-    hunt.part = 0;
-    hunt.parts = 1;
-    hunt.is_last = false;
+    search.node = operand_of(tree, node);
+    search.part = 0;
+    search.parts = 1;
+    search.is_last = false;
   }
   uint enough = has_members(tree) ? ENOUGH_WITH_MEMBERS : ENOUGH;
   // In more dimensions, far more is found a little farther away.
   float from = 0, growth = 1.0f + 8.0f / (float)tree.dimensions, factor = growth;
   double floor;
   for (;;) {
-    if (!find(hunt, from, limit, growth, enough, sweep)) {
+    if (!find(search, from, limit, growth, enough, sweep)) {
       // They have one bound, just below this limit.
-      limit = hunt.limit;
-      bool are_few = hunt.found <= MOST_CROWDED;
+      limit = search.limit;
+      bool are_few = search.found <= MAX_CROWDED;
       float below = BELOW_CROWD * limit;
-      bool is_hopeless = !are_few && (hunt.is_last || !(below > from));
+      bool is_hopeless = !are_few && (search.is_last || !(below > from));
       __syncthreads();
       if (is_hopeless) return false;
-      // The distances of all are computed, part by part. Where they are too many, there may be none a
-      // bit nearer: then that is the floor, without candidates.
+      // The distances of all are computed, part by part. Where they are too many, there may be none
+      // a bit nearer: then that is the floor, without candidates.
       if (threadIdx.x == 0) {
         if (are_few)
-          hunt.parts = (tree.balls + GROUP - 1) / GROUP;
+          search.parts = (tree.balls + GROUP - 1) / GROUP;
         else
-          hunt.is_last = true;
+          search.is_last = true;
       }
       if (!are_few) limit = below;
       __syncthreads();
       continue;
     }
     floor = add_nearest(on, all);
-    if (hunt.parts > 1) {
+    if (search.parts > 1) {
       trim(entries);
       if (threadIdx.x == 0) {
-        hunt.part += 1;
-        if (hunt.part == hunt.parts) {
-          hunt.part = 0;
-          hunt.parts = 1;
+        search.part += 1;
+        if (search.part == search.parts) {
+          search.part = 0;
+          search.parts = 1;
         }
       }
       __syncthreads();
-      if (hunt.part > 0) continue;
+      if (search.part > 0) continue;
     }
-    // Where bounds tell little, all that was found may be farther away. Then come those with greater
-    // bounds.
-    if (hunt.near > 0 || hunt.is_last || !(hunt.limit < single_infinity())) break;
-    from = hunt.limit;
+    // Where bounds tell little, all that was found may be farther away. Then come those with
+    // greater bounds.
+    if (search.near > 0 || search.is_last || !(search.limit < single_infinity())) break;
+    from = search.limit;
     trim(entries);
     // With those up to a bit above the least distance, it is known which one is the nearest.
     limit = factor * from;

@@ -1,27 +1,27 @@
 // The distances between a node and some clusters, where these are means over members.
 //
 // Their sums do not depend on the order of the terms, so any warps of any blocks may add shares of
-// them. The members of a cluster are divided into spans, and so are those of the node, for each cluster
-// anew: spans of one member each, where all together are few.
+// them. The members of a cluster are divided into spans, and so are those of the node, for each
+// cluster anew: spans of one member each, where all together are few.
 
 #pragma once
 
 #include "tree_search.cuh"
 
-__device__ __forceinline__ void put_cluster(Hunt &hunt, uint n, const Place &place) {
-  hunt.slots[n] = place.node;
-  hunt.shapes[n] = place.shape;
-  hunt.sizes[n] = place.size;
-  hunt.starts[n] = place.start;
+__device__ __forceinline__ void put_cluster(SearchState &search, uint n, const Operand &place) {
+  search.slots[n] = place.node;
+  search.shapes[n] = place.shape;
+  search.sizes[n] = place.size;
+  search.starts[n] = place.start;
 }
 
-__device__ __forceinline__ Place cluster_of(const Hunt &hunt, uint n) {
-  return {hunt.slots[n], hunt.shapes[n], hunt.sizes[n], hunt.starts[n]};
+__device__ __forceinline__ Operand cluster_of(const SearchState &search, uint n) {
+  return {search.slots[n], search.shapes[n], search.sizes[n], search.starts[n]};
 }
 
 // Finds where the spans, of so many members, of all clusters start: first those of the cluster's
 // members, then those of the node's. By a block.
-__device__ void find_spans(Hunt &hunt, uint members) {
+__device__ void find_spans(SearchState &search, uint members) {
   __syncthreads();
   uint lane = threadIdx.x;
   if (lane < WARP) {
@@ -29,33 +29,36 @@ __device__ void find_spans(Hunt &hunt, uint members) {
     auto spans_of = [&](uint size) {
       return members > 1 ? (size + members - 1) / members : min(size, FEW_MEMBERS + 1u);
     };
-    uint size = lane < DECIDED_TOGETHER ? hunt.sizes[lane] : 0;
-    uint mine = spans_of(size), both = size > 0 ? mine + spans_of(hunt.node.size) : 0, end = both;
+    uint size = lane < DECIDED_TOGETHER ? search.sizes[lane] : 0;
+    uint mine = spans_of(size), both = size > 0 ? mine + spans_of(search.node.size) : 0, end = both;
     for (uint step = 1; step < WARP; step *= 2) {
       uint before = __shfl_up_sync(WHOLE_WARP, end, step);
       if (lane >= step) end += before;
     }
-    if (lane <= DECIDED_TOGETHER) hunt.first_spans[2 * lane] = end - both;
-    if (lane < DECIDED_TOGETHER) hunt.first_spans[2 * lane + 1] = end - both + mine;
+    if (lane <= DECIDED_TOGETHER) search.first_spans[2 * lane] = end - both;
+    if (lane < DECIDED_TOGETHER) search.first_spans[2 * lane + 1] = end - both + mine;
   }
   __syncthreads();
 }
 static_assert(DECIDED_TOGETHER < WARP, "a lane for each, and one for the end");
 
-__device__ __forceinline__ uint all_spans(const Hunt &hunt) { return hunt.first_spans[DIRECTIONS]; }
-
-// The members that a direction is from, and the node that it is to.
-__device__ __forceinline__ void find_ends(const Hunt &hunt, uint direction, Place &from,
-                                          Place &to) {
-  Place cluster = cluster_of(hunt, direction / 2);
-  bool is_back = direction % 2;
-  from = is_back ? hunt.node : cluster;
-  to = is_back ? cluster : hunt.node;
+__device__ __forceinline__ uint all_spans(const SearchState &search) {
+  return search.first_spans[DIRECTIONS];
 }
 
-// The sums, where a span is one member and all are few: a thread for each, then one for each direction.
-__device__ __forceinline__ void sum_few(const Tree &tree, Hunt &hunt) {
-  uint i = threadIdx.x, all = all_spans(hunt);
+// The members that a direction is from, and the node that it is to.
+__device__ __forceinline__ void find_ends(const SearchState &search, uint direction, Operand &from,
+                                          Operand &to) {
+  Operand cluster = cluster_of(search, direction / 2);
+  bool is_back = direction % 2;
+  from = is_back ? search.node : cluster;
+  to = is_back ? cluster : search.node;
+}
+
+// The sums, where a span is one member and all are few: a thread for each, then one for each
+// direction.
+__device__ __forceinline__ void sum_few(const Tree &tree, SearchState &search) {
+  uint i = threadIdx.x, all = all_spans(search);
   double2 sum = make_double2(0, 0);
   for (uint start = 0; start < all; start += THREADS) {
     uint at = start + i;
@@ -64,47 +67,47 @@ __device__ __forceinline__ void sum_few(const Tree &tree, Hunt &hunt) {
       // The last one that does not start after it.
       for (uint end = DIRECTIONS; end - direction > 1;) {
         uint middle = (direction + end) / 2;
-        if (hunt.first_spans[middle] <= at)
+        if (search.first_spans[middle] <= at)
           direction = middle;
         else
           end = middle;
       }
-      Place from, to;
-      find_ends(hunt, direction, from, to);
-      hunt.terms[i] =
-          member_term(tree, from, at - hunt.first_spans[direction], to, quanta_for(tree, to.shape));
+      Operand from, to;
+      find_ends(search, direction, from, to);
+      search.terms[i] = member_term(tree, from, at - search.first_spans[direction], to,
+                                    quanta_for(tree, to.shape));
     }
     __syncthreads();
     if (i < DIRECTIONS) {
-      uint end = min(hunt.first_spans[i + 1], start + THREADS);
-      for (uint k = max(hunt.first_spans[i], start); k < end; k++) {
-        sum.x += hunt.terms[k - start].x;
-        sum.y += hunt.terms[k - start].y;
+      uint end = min(search.first_spans[i + 1], start + THREADS);
+      for (uint k = max(search.first_spans[i], start); k < end; k++) {
+        sum.x += search.terms[k - start].x;
+        sum.y += search.terms[k - start].y;
       }
     }
     __syncthreads();
   }
   if (i < DIRECTIONS) {
-    hunt.sums[2 * i] = sum.x;
-    hunt.sums[2 * i + 1] = sum.y;
+    search.sums[2 * i] = sum.x;
+    search.sums[2 * i + 1] = sum.y;
   }
   __syncthreads();
 }
 
 // Adds some spans to the sums, by a warp.
-__device__ __forceinline__ void add_spans(const Tree &tree, const Hunt &hunt, uint first, uint end,
-                                          double *sums) {
+__device__ __forceinline__ void add_spans(const Tree &tree, const SearchState &search, uint first,
+                                          uint end, double *sums) {
   uint lane = threadIdx.x % WARP;
   while (first < end) {
     // The last direction that does not start after the first of them.
-    uint mine = lane < DIRECTIONS ? hunt.first_spans[1 + lane] : NONE;
-    bool comes_first = lane + WARP < DIRECTIONS && hunt.first_spans[1 + lane + WARP] <= first;
+    uint mine = lane < DIRECTIONS ? search.first_spans[1 + lane] : NONE;
+    bool comes_first = lane + WARP < DIRECTIONS && search.first_spans[1 + lane + WARP] <= first;
     uint direction = __popc(__ballot_sync(WHOLE_WARP, mine <= first)) +
                      __popc(__ballot_sync(WHOLE_WARP, comes_first));
-    uint start = hunt.first_spans[direction];
-    uint last = min(end, hunt.first_spans[direction + 1]);
-    Place from, to;
-    find_ends(hunt, direction, from, to);
+    uint start = search.first_spans[direction];
+    uint last = min(end, search.first_spans[direction + 1]);
+    Operand from, to;
+    find_ends(search, direction, from, to);
     double2 sum =
         sum_of_lane(tree, from, to, (first - start) * SPAN, min(from.size, (last - start) * SPAN));
     sum = {warp_sum(sum.x), warp_sum(sum.y)};
@@ -117,17 +120,18 @@ __device__ __forceinline__ void add_spans(const Tree &tree, const Hunt &hunt, ui
 }
 
 // Adds part `part` of `parts` of all spans to the sums, by a block.
-__device__ void add_part(const Tree &tree, const Hunt &hunt, uint part, uint parts, double *sums) {
-  uint all = all_spans(hunt), each = (all + parts - 1) / parts;
+__device__ void add_part(const Tree &tree, const SearchState &search, uint part, uint parts,
+                         double *sums) {
+  uint all = all_spans(search), each = (all + parts - 1) / parts;
   uint first = min(all, part * each), end = min(all, first + each);
   uint share = (end - first + WARPS - 1) / WARPS;
   first = min(end, first + threadIdx.x / WARP * share);
-  add_spans(tree, hunt, first, min(end, first + share), sums);
+  add_spans(tree, search, first, min(end, first + share), sums);
 }
 
 // The distance of a cluster by the sums.
-__device__ double summed_distance(const Hunt &hunt, uint n) {
-  const double *sums = hunt.sums + 4 * n;
-  return average(exact_mean(sums[0], sums[1], hunt.sizes[n]),
-                 exact_mean(sums[2], sums[3], hunt.node.size));
+__device__ double summed_distance(const SearchState &search, uint n) {
+  const double *sums = search.sums + 4 * n;
+  return average(exact_mean(sums[0], sums[1], search.sizes[n]),
+                 exact_mean(sums[2], sums[3], search.node.size));
 }

@@ -1,34 +1,34 @@
-// Work of a job that blocks which have nothing else to do help with: it is divided into chunks, which
-// they are called to take.
+// Work of a job that blocks which have nothing else to do help with: it is divided into chunks,
+// which they are called to take.
 
 #pragma once
 
 #include "tree_distances.cuh"
 
 // Blocks that are called to help with distances, at most.
-#define DISTANCE_HELPERS (MOST_CHUNKS - 1)
+#define DISTANCE_HELPERS (MAX_CHUNKS - 1)
 // Posts that nobody has taken yet, with which no more help is called for. Calls for as many as wait
 // just then were slower: 1.3 times for full distances (44,000 x 14, H200).
-#define MOST_UNTAKEN (RING / 4)
-// Balls that a block sweeps by itself; others are divided into so many chunks, with room for what is
-// in them, of at least so many balls; and the blocks that are called to help, at most. A chunk of many
-// columns takes longer.
+#define MAX_UNTAKEN (RING / 4)
+// Balls that a block sweeps by itself; others are divided into so many chunks, with room for what
+// is in them, of at least so many balls; and the blocks that are called to help, at most. A chunk
+// of many columns takes longer.
 #define ALONE 128
 #define SWEEP_CHUNKS (DIMENSIONS > 16 ? 34 : 24)
-#define LEAST_IN_CHUNK 48
+#define MIN_IN_CHUNK 48
 #define SWEEP_HELPERS (SWEEP_CHUNKS - 1)
-static_assert(SWEEP_CHUNKS <= MOST_CHUNKS, "a number for each");
-// Spans whose sums a block computes by itself; others are divided into chunks of one for each warp, or
-// more.
+static_assert(SWEEP_CHUNKS <= MAX_CHUNKS, "a number for each");
+// Spans whose sums a block computes by itself; others are divided into chunks of one for each warp,
+// or more.
 #define SPANS_ALONE 32
 
 __device__ __forceinline__ uint chunks_of_sweep(const Tree &tree) {
-  return max(least_parts(tree), min(tree.balls / LEAST_IN_CHUNK, (uint)SWEEP_CHUNKS));
+  return max(least_parts(tree), min(tree.balls / MIN_IN_CHUNK, (uint)SWEEP_CHUNKS));
 }
-__device__ __forceinline__ uint chunks_of_distances(const Hunt &hunt) {
-  return min(all_spans(hunt) / WARPS, (uint)MOST_CHUNKS);
+__device__ __forceinline__ uint chunks_of_distances(const SearchState &search) {
+  return min(all_spans(search) / WARPS, (uint)MAX_CHUNKS);
 }
-static_assert(MOST_LEAVES <= MOST_CHUNKS * MOST_IN_PART, "chunks for the most balls");
+static_assert(MAX_LEAVES <= MAX_CHUNKS * MAX_IN_PART, "chunks for the most balls");
 
 // Posts as many numbers, by as many threads; a thread's own is `number`, and `first` the place of
 // the first one. What they are about has been written, and ordered by a fence.
@@ -39,21 +39,21 @@ __device__ __forceinline__ void write_post(const Tree &tree, uint first, uint nt
 
 // Sweeps a chunk.
 __device__ void sweep_chunk(const Tree &tree, const Clusters &clusters, SharedWork &work,
-                            uint number, uint chunk, Hunt &hunt, const float *query) {
-  if (threadIdx.x == 0) hunt.found = 0;
+                            uint number, uint chunk, SearchState &search, const float *query) {
+  if (threadIdx.x == 0) search.found = 0;
   __syncthreads();
-  collect_from(tree, clusters, hunt, query,
+  collect_from(tree, clusters, search, query,
                PartOfBalls(tree, chunk, chunks_of_sweep(tree), uses_regions(tree)));
-  uint found = hunt.found;
+  uint found = search.found;
   if (found == 0) return;
-  if (threadIdx.x == 0) hunt.base = atomicAdd(&work.found, found);
+  if (threadIdx.x == 0) search.base = atomicAdd(&work.found, found);
   __syncthreads();
   FOR_EACH(i, min(found, (uint)FOUND_ROOM)) {
-    uint place = hunt.base + i;
+    uint place = search.base + i;
     if (place >= FOUND_ROOM) continue;
     uint *out = tree.found + 2 * ((size_t)number * FOUND_ROOM + place);
-    out[0] = __float_as_uint(hunt.bounds[i]);
-    out[1] = hunt.positions[i];
+    out[0] = __float_as_uint(search.bounds[i]);
+    out[1] = search.positions[i];
   }
 }
 
@@ -63,13 +63,13 @@ __device__ __forceinline__ uint tag_of(uint generation, uint kind) {
 }
 __device__ __forceinline__ uint kind_of(uint tag) { return tag % 2; }
 static_assert(SWEEP < 2 && DISTANCES < 2, "a bit for the kind");
-static_assert(OF_CHAIN < 1 << NUMBER_BITS && NUMBER_BITS + TAG_BITS < 31, "room in a post");
+static_assert(OF_SEQUENCER < 1 << NUMBER_BITS && NUMBER_BITS + TAG_BITS < 31, "room in a post");
 
-// Copies what is to be known of work, for a block that helps. `meanwhile` is called while what is read is
-// on its way.
+// Copies what is to be known of work, for a block that helps. `meanwhile` is called while what is
+// read is on its way.
 template <class Meanwhile>
 __device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &work, uint number,
-                                          bool is_sweep, Hunt &hunt, float *query,
+                                          bool is_sweep, SearchState &search, float *query,
                                           Meanwhile meanwhile) {
   const volatile SharedWork &shared = work;
   uint i = threadIdx.x;
@@ -88,69 +88,70 @@ __device__ __forceinline__ void copy_work(const Tree &tree, const SharedWork &wo
     for (uint n = 0; n < EACH; n++)
       if (i + n * THREADS < tree.query_words) query[i + n * THREADS] = words[n];
     if (i == 0) {
-      hunt.from = least;
-      hunt.limit = limit;
-      hunt.order = order;
+      search.from = least;
+      search.limit = limit;
+      search.order = order;
     }
     return;
   }
   meanwhile();
-  if (i == 0) hunt.node = {shared.node, shared.node_shape, shared.node_size, shared.node_start};
+  if (i == 0) search.node = {shared.node, shared.node_shape, shared.node_size, shared.node_start};
   if (i < DECIDED_TOGETHER) {
-    hunt.slots[i] = shared.slots[i];
-    hunt.shapes[i] = shared.shapes[i];
-    hunt.sizes[i] = shared.sizes[i];
-    hunt.starts[i] = shared.starts[i];
+    search.slots[i] = shared.slots[i];
+    search.shapes[i] = shared.shapes[i];
+    search.sizes[i] = shared.sizes[i];
+    search.starts[i] = shared.starts[i];
   }
-  find_spans(hunt, SPAN);
+  find_spans(search, SPAN);
 }
 
-// Takes chunks of a job's work for as long as there are some. The block knows the work with this tag, or,
-// where it `knows` none yet, expects that.
+// Takes chunks of a job's work for as long as there are some. The block knows the work with this
+// tag, or, where it `knows` none yet, expects that.
 __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &clusters, uint number,
-                                            Hunt &hunt, float *query, uint tag, bool knows) {
+                                            SearchState &search, float *query, uint tag,
+                                            bool knows) {
   SharedWork &work = tree.shared_work[number];
   auto take = [&] {
-    if (threadIdx.x == THREADS - 1) hunt.chunk = add_acquire(&work.next, 1);
+    if (threadIdx.x == THREADS - 1) search.chunk = add_acquire(&work.next, 1);
   };
   for (;;) {
     __syncthreads();
     if (knows)
       take();
     else
-      copy_work(tree, work, number, kind_of(tag) == SWEEP, hunt, query, take);
+      copy_work(tree, work, number, kind_of(tag) == SWEEP, search, query, take);
     __syncthreads();
-    uint chunk = hunt.chunk % (1u << TAG_BITS), present = hunt.chunk >> TAG_BITS;
-    if (chunk >= MOST_CHUNKS) return;
-    // The work does not end before this chunk is done; so what was copied is of this one, if it has the
-    // tag, as nothing else came between the post and now.
+    uint chunk = search.chunk % (1u << TAG_BITS), present = search.chunk >> TAG_BITS;
+    if (chunk >= MAX_CHUNKS) return;
+    // The work does not end before this chunk is done; so what was copied is of this one, if it has
+    // the tag, as nothing else came between the post and now.
     bool is_sweep = kind_of(present) == SWEEP;
     if (present != tag) {
       tag = present;
       knows = false;
       __syncthreads();
-      copy_work(tree, work, number, is_sweep, hunt, query, [] {});
+      copy_work(tree, work, number, is_sweep, search, query, [] {});
       __syncthreads();
     }
-    if (!knows && is_sweep && uses_regions(tree)) find_near_regions(tree, hunt, query);
+    if (!knows && is_sweep && uses_regions(tree)) find_near_regions(tree, search, query);
     knows = true;
-    uint chunks = is_sweep ? chunks_of_sweep(tree) : chunks_of_distances(hunt);
-    chunk -= MOST_CHUNKS - chunks;
+    uint chunks = is_sweep ? chunks_of_sweep(tree) : chunks_of_distances(search);
+    chunk -= MAX_CHUNKS - chunks;
     if (is_sweep)
-      sweep_chunk(tree, clusters, work, number, chunk, hunt, query);
+      sweep_chunk(tree, clusters, work, number, chunk, search, query);
     else
-      add_part(tree, hunt, chunk, chunks, tree.sums + (size_t)number * JOB_SUMS);
+      add_part(tree, search, chunk, chunks, tree.sums + (size_t)number * JOB_SUMS);
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) atomicAdd(&work.done, 1);
   }
 }
 
-// Has other blocks help with so many chunks of work, of which `describe` writes what they have to know;
-// all is done when this returns.
+// Has other blocks help with so many chunks of work, of which `describe` writes what they have to
+// know; all is done when this returns.
 template <class Describe>
 __device__ void share_work(const Tree &tree, const Clusters &clusters, uint number, uint kind,
-                           uint chunks, uint most_helpers, Hunt &hunt, float *query,
+                           uint chunks, uint most_helpers, SearchState &search, float *query,
                            Describe describe) {
   SharedWork &work = tree.shared_work[number];
   uint generation = *(volatile uint *)&work.generation + 1, tag = tag_of(generation, kind);
@@ -162,22 +163,22 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
     // The ring has room for all that all blocks call for then.
     int untaken =
         (int)(*(volatile uint *)(tree.control + POSTED) - *(volatile uint *)(tree.control + TAKEN));
-    bool calls = gridDim.x > 2 && untaken < MOST_UNTAKEN;
-    uint helpers = hunt.helpers = calls ? min(chunks - 1, most_helpers) : 0;
-    if (helpers > 0) hunt.base = atomicAdd(tree.control + POSTED, helpers);
+    bool calls = gridDim.x > 2 && untaken < MAX_UNTAKEN;
+    uint helpers = search.helpers = calls ? min(chunks - 1, most_helpers) : 0;
+    if (helpers > 0) search.base = atomicAdd(tree.control + POSTED, helpers);
   }
   if (threadIdx.x == 0) {
     work.generation = generation;
     work.done = 0;
     __threadfence();
-    *(volatile uint *)&work.next = tag << TAG_BITS | (MOST_CHUNKS - chunks);
+    *(volatile uint *)&work.next = tag << TAG_BITS | (MAX_CHUNKS - chunks);
     __threadfence();
   }
   __syncthreads();
-  if (threadIdx.x < hunt.helpers)
-    write_post(tree, hunt.base, threadIdx.x, HELP | tag << NUMBER_BITS | number);
-  if (kind == SWEEP && uses_regions(tree)) find_near_regions(tree, hunt, query);
-  take_chunks(tree, clusters, number, hunt, query, tag, true);
+  if (threadIdx.x < search.helpers)
+    write_post(tree, search.base, threadIdx.x, HELP | tag << NUMBER_BITS | number);
+  if (kind == SWEEP && uses_regions(tree)) find_near_regions(tree, search, query);
+  take_chunks(tree, clusters, number, search, query, tag, true);
   __syncthreads();
   if (threadIdx.x == 0) {
     while (load_acquire(&work.done) < chunks) {}
@@ -185,70 +186,71 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
   __syncthreads();
 }
 
-// Sweeps for a query; of many balls that are one part, before the chain has enlarged any.
-__device__ void sweep_alone(const Tree &tree, const Clusters &clusters, Hunt &hunt, float *query) {
-  if (hunt.parts > 1 || tree.balls <= MOST_IN_PART)
-    return collect_from(tree, clusters, hunt, query,
-                        PartOfBalls(tree, hunt.part, hunt.parts, false));
-  find_near_regions(tree, hunt, query);
-  for (uint first = 0; first < hunt.near_count; first += MOST_IN_PART / WARP)
-    collect_from(tree, clusters, hunt, query, NearBalls(hunt, first));
+// Sweeps for a query; of many balls that are one part, before the sequencer has enlarged any.
+__device__ void sweep_alone(const Tree &tree, const Clusters &clusters, SearchState &search,
+                            float *query) {
+  if (search.parts > 1 || tree.balls <= MAX_IN_PART)
+    return collect_from(tree, clusters, search, query,
+                        PartOfBalls(tree, search.part, search.parts, false));
+  find_near_regions(tree, search, query);
+  for (uint first = 0; first < search.near_count; first += MAX_IN_PART / WARP)
+    collect_from(tree, clusters, search, query, NearBalls(search, first));
 }
 
 // Sweeps for the query of a job, with the help of other blocks.
-__device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint number, Hunt &hunt,
-                                float *query) {
-  share_work(tree, clusters, number, SWEEP, chunks_of_sweep(tree), SWEEP_HELPERS, hunt, query,
+__device__ void sweep_with_help(const Tree &tree, const Clusters &clusters, uint number,
+                                SearchState &search, float *query) {
+  share_work(tree, clusters, number, SWEEP, chunks_of_sweep(tree), SWEEP_HELPERS, search, query,
              [&](SharedWork &work) {
                float *to = tree.queries + (size_t)number * tree.query_words;
                FOR_EACH(k, tree.query_words) to[k] = query[k];
                if (threadIdx.x > 0) return;
-               work.from = hunt.from;
-               work.limit = hunt.limit;
-               work.order = hunt.order;
+               work.from = search.from;
+               work.limit = search.limit;
+               work.order = search.order;
                work.found = 0;
              });
-  if (threadIdx.x == 0) hunt.found = *(volatile uint *)&tree.shared_work[number].found;
+  if (threadIdx.x == 0) search.found = *(volatile uint *)&tree.shared_work[number].found;
   __syncthreads();
   const uint *found = tree.found + 2 * (size_t)number * FOUND_ROOM;
-  FOR_EACH(i, min(hunt.found, (uint)FOUND_ROOM)) {
-    hunt.bounds[i] = __uint_as_float(__ldcg(found + 2 * i));
-    hunt.positions[i] = __ldcg(found + 2 * i + 1);
+  FOR_EACH(i, min(search.found, (uint)FOUND_ROOM)) {
+    search.bounds[i] = __uint_as_float(__ldcg(found + 2 * i));
+    search.positions[i] = __ldcg(found + 2 * i + 1);
   }
   __syncthreads();
 }
 
 // Sums the distances between the node and the clusters of a search; for a job, whose number is not
 // NONE, with the help of other blocks where that pays.
-__device__ void sum_distances(const Tree &tree, const Clusters &clusters, uint number, Hunt &hunt,
-                              float *query) {
-  find_spans(hunt, 1);
-  if (all_spans(hunt) <= FEW_MEMBERS) return sum_few(tree, hunt);
-  find_spans(hunt, SPAN);
-  if (number == NONE || all_spans(hunt) <= SPANS_ALONE) {
-    FOR_EACH(i, JOB_SUMS) hunt.sums[i] = 0;
+__device__ void sum_distances(const Tree &tree, const Clusters &clusters, uint number,
+                              SearchState &search, float *query) {
+  find_spans(search, 1);
+  if (all_spans(search) <= FEW_MEMBERS) return sum_few(tree, search);
+  find_spans(search, SPAN);
+  if (number == NONE || all_spans(search) <= SPANS_ALONE) {
+    FOR_EACH(i, JOB_SUMS) search.sums[i] = 0;
     __syncthreads();
-    add_part(tree, hunt, 0, 1, hunt.sums);
+    add_part(tree, search, 0, 1, search.sums);
     __syncthreads();
     return;
   }
   double *sums = tree.sums + (size_t)number * JOB_SUMS;
-  share_work(tree, clusters, number, DISTANCES, chunks_of_distances(hunt), DISTANCE_HELPERS, hunt,
-             query, [&](SharedWork &work) {
+  share_work(tree, clusters, number, DISTANCES, chunks_of_distances(search), DISTANCE_HELPERS,
+             search, query, [&](SharedWork &work) {
                uint i = threadIdx.x;
                FOR_EACH(k, JOB_SUMS) sums[k] = 0;
                if (i == 0) {
-                 work.node = hunt.node.node;
-                 work.node_shape = hunt.node.shape;
-                 work.node_size = hunt.node.size;
-                 work.node_start = hunt.node.start;
+                 work.node = search.node.node;
+                 work.node_shape = search.node.shape;
+                 work.node_size = search.node.size;
+                 work.node_start = search.node.start;
                }
                if (i >= DECIDED_TOGETHER) return;
-               work.slots[i] = hunt.slots[i];
-               work.shapes[i] = hunt.shapes[i];
-               work.sizes[i] = hunt.sizes[i];
-               work.starts[i] = hunt.starts[i];
+               work.slots[i] = search.slots[i];
+               work.shapes[i] = search.shapes[i];
+               work.sizes[i] = search.sizes[i];
+               work.starts[i] = search.starts[i];
              });
-  FOR_EACH(k, JOB_SUMS) hunt.sums[k] = __ldcg(sums + k);
+  FOR_EACH(k, JOB_SUMS) search.sums[k] = __ldcg(sums + k);
   __syncthreads();
 }

@@ -9,25 +9,26 @@
 
 // Nearest older clusters that are kept of each cluster.
 #define CANDIDATES 16
-// Jobs at a time: tentative unions, and searches for active clusters; merges after which what a job has
-// found is too old; and bytes of shared memory for the chain's state, which lists and rows follow.
+// Jobs at a time: speculative unions, and searches for active clusters; merges after which what a
+// job has found is too old; and bytes of shared memory for the sequencer's state, which lists and
+// rows follow.
 //
-// In few columns, twice as many jobs make a tree at most 4% faster (44,000 x 14 and 167,000 x 14 on an
-// H200), and do not fit into 64 kB of shared memory.
+// In few columns, twice as many jobs make a tree at most 4% faster (44,000 x 14 and 167,000 x 14 on
+// an H200), and do not fit into 64 kB of shared memory.
 #if DIMENSIONS > 16
 #define JOBS 256
 #define RECENT 128
-#define CHAIN_BYTES 65920
+#define SEQUENCER_BYTES 65920
 #else
 #define JOBS 128
 #define RECENT 64
-#define CHAIN_BYTES 37248
+#define SEQUENCER_BYTES 37248
 #endif
 // Clusters that a search has room for, and clusters whose distances are computed together.
 #define FOUND_ROOM 512
 #define DECIDED_TOGETHER 16
-// Clusters whose distances the chain's block computes together, which has less room.
-#define CHAIN_TOGETHER 8
+// Clusters whose distances the sequencer's block computes together, which has less room.
+#define SEQUENCER_TOGETHER 8
 // Places in the rings of what is posted, and of jobs that are done.
 #define RING 16384
 // A post beside jobs: a call for help, to which the job's number and the tag of the work are added.
@@ -36,23 +37,23 @@
 // A tag tells one work of a number from those before and after, and its kind by the last bit. It is
 // there again after so many that none of the posts with it is left.
 #define TAG_BITS 16
-// Slots that a search leaves out: the members of a tentative union.
+// Slots that a search leaves out: the members of a speculative union.
 #define SKIPPED 32
 // Heads of a leaf of the queue, most leaves, and leaves with heads up to a limit that are looked
 // into.
 #define LEAF WARP
-#define MOST_LEAVES 32768
+#define MAX_LEAVES 32768
 #define NEAR_LEAVES 512
 // Most balls around WARP balls each.
-#define MOST_REGIONS 1024
+#define MAX_REGIONS 1024
 // Bytes of what a search works with, and of the part of it that sums of members' distances need.
-#define HUNT_BYTES 18432
+#define SEARCH_BYTES 18432
 #define SUMS_BYTES 6144
 // Points that a warp searches for at a time at the start.
 #define POINTS_A_WARP 8
 
-// Where the chain has its lists and rows: all in shared memory; the rows of jobs in the device's
-// memory; the lists of candidates, too; the rows of recent clusters, too.
+// Where the sequencer has its lists and rows: all in shared memory; the rows of jobs in the
+// device's memory; the lists of candidates, too; the rows of recent clusters, too.
 enum Placement { ALL_IN_SHARED, JOB_ROWS_APART, LISTS_APART, RECENT_ROWS_APART };
 
 // Why a launch has ended: its time was up; all is merged; all clusters have become full-size; the
@@ -78,7 +79,7 @@ enum Control {
   COMMITTED,       // merges whose unions all blocks can see
   MERGES,          // done
   BELOW_THRESHOLD, // number of active clusters that are not full-size
-  NEXT_ID,         // of a cluster or a tentative union
+  NEXT_ID,         // of a cluster or a speculative union
   SHAPES_USED,
   FREE_SHAPES,  // how many are on the stack
   MEMBERS_USED, // of the array
@@ -93,7 +94,7 @@ enum Spread { QUANTUM_OF_HIGH, QUANTUM_OF_LOW, FOURTH_MOMENT, THIRD_MOMENTS };
 // A search for the nearest clusters of a node; before it, that may have to be made.
 struct Job {
   uint node, slot;              // whose clusters are searched for, and the slot of its pairs
-  uint lower_node, higher_node; // of which a tentative union is made
+  uint lower_node, higher_node; // of which a speculative union is made
   uint is_new;                  // whether that must still be done
   uint id;                      // of the union
   // The jobs that make these nodes first, NONE where they are there; and the ids of those unions.
@@ -102,9 +103,9 @@ struct Job {
   uint skipped;
   uint skip[SKIPPED];
   // What it tells beside its candidates: the merges done before it; how many clusters it found, at
-  // last and at first; how many of them are below the limit; whether its bounds tell too little; and
-  // how many clusters fewer are below the threshold if the union is merged.
-  uint made_at, found, found_first, nearest, is_hopeless, fuller;
+  // last and at first; how many of them are below the limit; whether its bounds tell too little;
+  // and how many clusters fewer are below the threshold if the union is merged.
+  uint made_at, found, found_first, nearest, is_hopeless, newly_full_size;
   uint lacks_room; // for the members of the union, which is then not made
   uint made;       // id of the union that is there, or that lacks room
 };
@@ -114,11 +115,11 @@ enum SharedWorkKind { SWEEP, DISTANCES };
 
 // That work. Blocks take chunks of it.
 struct SharedWork {
-  uint next;       // chunk, MOST_CHUNKS or more if there is nothing to do; above it, the tag
+  uint next;       // chunk, MAX_CHUNKS or more if there is nothing to do; above it, the tag
   uint done;       // chunks
   uint generation; // how much work this job's number had before
-  // Of a sweep: clusters that were found; the bounds that count are from `from` on and below `limit`,
-  // and so are orders below `order`.
+  // Of a sweep: clusters that were found; the bounds that count are from `from` on and below
+  // `limit`, and so are orders below `order`.
   uint found;
   float from, limit;
   uint order;
@@ -129,10 +130,10 @@ struct SharedWork {
 };
 
 // Chunks of shared work: the last ones, where it has fewer.
-#define MOST_CHUNKS 64
+#define MAX_CHUNKS 64
 
-// The number of the chain's own shared work, after those of jobs.
-#define OF_CHAIN JOBS
+// The number of the sequencer's own shared work, after those of jobs.
+#define OF_SEQUENCER JOBS
 
 // Members that are summed over together, at most, and the sums of a job: two for each of both
 // directions.
@@ -140,20 +141,20 @@ struct SharedWork {
 #define JOB_SUMS (4 * DECIDED_TOGETHER)
 
 // Options and arrays. A node is an active cluster, by its slot, or a job, by `clusters` plus its
-// number: a tentative union, or the place for what is found about an active cluster.
+// number: a speculative union, or the place for what is found about an active cluster.
 struct Tree {
   double threshold, unit; // members of a full-size cluster; data units of a screen unit
-  // For full distances: the diagonal of the observations' bounding box; and an upper bound on what an
-  // exact sum rounds off, in screen units, relative to the stretch of its target.
+  // For full distances: the diagonal of the observations' bounding box; and an upper bound on what
+  // an exact sum rounds off, in screen units, relative to the stretch of its target.
   double diagonal, sum_error;
   uint subthreshold, normalize, all_full_size, midpoint;
   uint dimensions, clusters; // p; slots, which is the number of clusters at the start
   uint has_shapes, shape_limit;
   uint milliseconds; // of a launch, about
   uint batch;        // pairs at the front of the queue whose unions are prepared
-  uint most_jobs;    // at a time, of JOBS
+  uint max_jobs;     // at a time, of JOBS
   uint balls, query_words;
-  uint placement;    // of the chain's lists and rows
+  uint placement;    // of the sequencer's lists and rows
   uint merges_until; // a launch ends with MANY_GONE
   uint log2_terms;   // of exact sums of members' distances
   uint member_room;  // in the array of members; 0 where distances are those of means
@@ -197,13 +198,14 @@ struct Tree {
 
   float *ball_rows;   // of the ball around each WARP positions, as in Clusters
   float *region_rows; // of that around each WARP of these
-  float *rows;        // of each job's tentative union: coordinates and scalars as in Clusters
-  // The chain's lists and the rows of recent clusters, where shared memory has no room: see Lists.
+  float *rows;        // of each job's speculative union: coordinates and scalars as in Clusters
+  // The sequencer's lists and the rows of recent clusters, where shared memory has no room: see
+  // Lists.
   ulong *list_values;
   uint *list_slots, *list_ids;
   float *recent_rows;
   Job *jobs;
-  SharedWork *shared_work; // of jobs and the chain
+  SharedWork *shared_work; // of jobs and the sequencer
   double *sums;            // of these: JOB_SUMS for each
   float *queries;          // and factors, of sweeps: `query_words` for each
   uint *found;             // FOUND_ROOM bounds and positions for each

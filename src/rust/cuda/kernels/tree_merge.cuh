@@ -4,24 +4,27 @@
 #pragma once
 
 #include "tree_balls.cuh"
-#include "tree_chain.cuh"
+#include "tree_jobs.cuh"
 
 // Candidates that are enough to lower a floor to just above them.
 #define ENOUGH_LEFT 1
 
 // Where the cluster of a merge of the last is.
-__device__ __forceinline__ uint home_of(const Tree &tree, const Chain &chain, uint merge) {
+__device__ __forceinline__ uint node_of_merge(const Tree &tree, const Sequencer &sequencer,
+                                              uint merge) {
   uint at = merge % RECENT;
-  return merge < chain.committed ? chain.recent_slots[at] : tree.clusters + chain.recent_jobs[at];
+  return merge < sequencer.committed ? sequencer.recent_slots[at]
+                                     : tree.clusters + sequencer.recent_jobs[at];
 }
 
-// Lists a cluster that was made since a tentative union was searched for, if it may be below its
+// Lists a cluster that was made since a speculative union was searched for, if it may be below its
 // floor: the one at this place of the ring, by a thread for each.
 __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uint place) {
-  Chain &chain = chain_of_block();
-  uint merges = chain.merges, nth = (merges - 1 - place) % RECENT, id = chain.recent_ids[place];
-  if (nth >= merges - chain.made_at[job] || id == NONE) return;
-  if (id == chain.lower_ids[job] || id == chain.higher_ids[job]) return;
+  Sequencer &sequencer = sequencer_of_block();
+  uint merges = sequencer.merges, nth = (merges - 1 - place) % RECENT,
+       id = sequencer.recent_ids[place];
+  if (nth >= merges - sequencer.made_at[job] || id == NONE) return;
+  if (id == sequencer.lower_ids[job] || id == sequencer.higher_ids[job]) return;
   uint p = work.tree.dimensions;
   Lists lists = lists_of_block(work.tree);
   Margins margins(p);
@@ -43,39 +46,39 @@ __device__ __forceinline__ void list_near_recent(const Work &work, uint job, uin
     bound = bound_for(lists.device_row(job), lists.shared_recent(place));
   else
     bound = bound_for(lists.device_row(job), lists.device_recent(place));
-  if (bound >= chain.limits[job]) return;
+  if (bound >= sequencer.limits[job]) return;
   // Of no number, nothing is known.
   if (!(bound >= 0)) bound = 0;
-  uint at = atomicAdd(&chain.near_recent[merges % 2], 1);
-  chain.list[at] = place;
-  chain.near_bounds[at] = bound;
-  atomicMin(&chain.least_bounds[merges % 2], __float_as_uint(bound));
+  uint at = atomicAdd(&sequencer.near_recent[merges % 2], 1);
+  sequencer.list[at] = place;
+  sequencer.near_bounds[at] = bound;
+  atomicMin(&sequencer.least_bounds[merges % 2], __float_as_uint(bound));
 }
 
 // What becomes of a thread's entry, job and recent cluster when the clusters of `job` are merged.
 __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
-  Chain &chain = chain_of_block();
-  uint i = threadIdx.x, lower = chain.lower[job], higher = chain.higher[job];
-  uint lower_id = chain.lower_ids[job], higher_id = chain.higher_ids[job];
+  Sequencer &sequencer = sequencer_of_block();
+  uint i = threadIdx.x, lower = sequencer.lower[job], higher = sequencer.higher[job];
+  uint lower_id = sequencer.lower_ids[job], higher_id = sequencer.higher_ids[job];
   auto is_merged = [&](uint slot) { return slot == lower || slot == higher; };
-  if (i < ENTRIES && chain.kinds[i] != EMPTY) {
-    ulong tie = chain.ties[i];
+  if (i < ENTRIES && sequencer.kinds[i] != EMPTY) {
+    ulong tie = sequencer.ties[i];
     bool has_merged = is_pair(tie) && (is_merged(lower_slot(tie)) || is_merged(higher_slot(tie)));
-    if (is_merged(chain.owners[i]))
-      chain.kinds[i] = EMPTY;
+    if (is_merged(sequencer.owners[i]))
+      sequencer.kinds[i] = EMPTY;
     else if (has_merged)
-      chain.kinds[i] = STALE;
+      sequencer.kinds[i] = STALE;
   }
   auto is_gone = [&](uint id) { return id == lower_id || id == higher_id; };
-  uint state = state_of(chain, i);
+  uint state = state_of(sequencer, i);
   if (i != job && (state == PENDING || state == READY || state == SEARCHING)) {
-    uint mine = chain.lower_ids[i], other = chain.higher_ids[i], id = chain.ids[job];
-    if (is_gone(mine) || is_gone(other)) chain.is_dead[i] = 1;
-    if (mine == id) chain.lower_nodes[i] = lower;
-    if (other == id) chain.higher_nodes[i] = lower;
+    uint mine = sequencer.lower_ids[i], other = sequencer.higher_ids[i], id = sequencer.ids[job];
+    if (is_gone(mine) || is_gone(other)) sequencer.is_obsolete[i] = 1;
+    if (mine == id) sequencer.lower_nodes[i] = lower;
+    if (other == id) sequencer.higher_nodes[i] = lower;
     if (state == READY) {
       bool is_nearest = true;
-      bool changes = is_merged(chain.heirs[i]);
+      bool changes = is_merged(sequencer.replacements[i]);
       Lists lists = lists_of_block(work.tree);
       auto forget = [&](uint *slots) {
         uint found[CANDIDATES];
@@ -97,14 +100,14 @@ __device__ __forceinline__ void forget_merged(const Work &work, uint job) {
       else
         forget(work.tree.list_slots);
       if (changes) {
-        chain.heirs[i] = lower;
-        chain.heir_ids[i] = id;
-        chain.is_changed[i] = true;
+        sequencer.replacements[i] = lower;
+        sequencer.replacement_ids[i] = id;
+        sequencer.is_changed[i] = true;
       }
     }
   }
-  if (i >= FIRST_OF_RECENT && is_gone(chain.recent_ids[i - FIRST_OF_RECENT]))
-    chain.recent_ids[i - FIRST_OF_RECENT] = NONE;
+  if (i >= FIRST_OF_RECENT && is_gone(sequencer.recent_ids[i - FIRST_OF_RECENT]))
+    sequencer.recent_ids[i - FIRST_OF_RECENT] = NONE;
 }
 
 // A bound on distances, in single precision and screen units, as the bits of one in data units.
@@ -112,8 +115,8 @@ __device__ __forceinline__ ulong bits_of_bound(const Tree &tree, float bound) {
   return __double_as_longlong((double)bound * tree.unit);
 }
 
-// A candidate of a job's union, one for each lane below CANDIDATES; they are in order. One that is not
-// `there` has been merged, or never was.
+// A candidate of a job's union, one for each lane below CANDIDATES; they are in order. One that is
+// not `there` has been merged, or never was.
 struct Candidate {
   uint slot, id;
   ulong value;
@@ -125,7 +128,7 @@ struct Candidate {
     slot = listed.slot;
     id = listed.id;
     value = listed.value;
-    there = lane < chain_of_block().counts[job] && slot != NONE;
+    there = lane < sequencer_of_block().counts[job] && slot != NONE;
   }
 };
 
@@ -134,8 +137,8 @@ struct Candidate {
 // is so; all threads come to the same. `nearest` becomes the distance of the nearest candidate.
 __device__ __forceinline__ bool lower_floor(const Work &work, uint job, uint merge, Key &floor,
                                             ulong &nearest) {
-  const Chain &chain = chain_of_block();
-  ulong bound = bits_of_bound(work.tree, __uint_as_float(chain.least_bounds[merge % 2]));
+  const Sequencer &sequencer = sequencer_of_block();
+  ulong bound = bits_of_bound(work.tree, __uint_as_float(sequencer.least_bounds[merge % 2]));
   bound = min(bound, floor.value);
   Candidate candidate(work, job);
   uint active = __ballot_sync(WHOLE_WARP, candidate.there);
@@ -167,10 +170,10 @@ __device__ __forceinline__ void keep_floor(const Work &work, uint slot, uint cou
   if (count == 0) work.entries.first = floor;
 }
 
-// Makes what a union's search has found the candidates of its slot, as far as it is active and below
-// this floor, by a warp. That is in order.
+// Makes what a union's search has found the candidates of its slot, as far as it is active and
+// below this floor, by a warp. That is in order.
 __device__ __forceinline__ void keep_active(const Work &work, uint job, Key floor) {
-  uint lane = threadIdx.x % WARP, slot = chain_of_block().lower[job];
+  uint lane = threadIdx.x % WARP, slot = sequencer_of_block().lower[job];
   Candidate candidate(work, job);
   Key key = {candidate.value, pair_tie(slot, candidate.slot)};
   bool stays = candidate.there && key < floor;
@@ -181,33 +184,36 @@ __device__ __forceinline__ void keep_active(const Work &work, uint job, Key floo
 }
 
 // The recent cluster at this place of the ring.
-__device__ __forceinline__ Place recent_at(const Tree &tree, const Chain &chain, uint place) {
-  uint home = home_of(tree, chain, chain.merges - 1 - (chain.merges - 1 - place) % RECENT);
-  return {home, without_identity(chain.recent_shapes[place]), chain.recent_sizes[place],
-          chain.recent_starts[place]};
+__device__ __forceinline__ Operand recent_at(const Tree &tree, const Sequencer &sequencer,
+                                             uint place) {
+  uint node = node_of_merge(tree, sequencer,
+                            sequencer.merges - 1 - (sequencer.merges - 1 - place) % RECENT);
+  return {node, without_identity(sequencer.recent_shapes[place]), sequencer.recent_sizes[place],
+          sequencer.recent_starts[place]};
 }
 
-__device__ __forceinline__ Place place_of_job(const Tree &tree, const Chain &chain, uint job) {
-  return {tree.clusters + job, without_identity(chain.shapes[job]), chain.sizes[job],
-          chain.starts[job]};
+__device__ __forceinline__ Operand operand_of_job(const Tree &tree, const Sequencer &sequencer,
+                                                  uint job) {
+  return {tree.clusters + job, without_identity(sequencer.shapes[job]), sequencer.sizes[job],
+          sequencer.starts[job]};
 }
 
 // Recent clusters that are compared at once: by a warp for each of both directions.
 #define COMPARED_AT_ONCE (WARPS / 2)
-static_assert(2 * WARPS <= 3 * CHAIN_TOGETHER, "scratch for each warp");
+static_assert(2 * WARPS <= 3 * SEQUENCER_TOGETHER, "scratch for each warp");
 static_assert(COMPARED_AT_ONCE + CANDIDATES <= WARP, "a lane for each");
 
-// As `keep_nearest_active`, where few are to be compared; false where they are many, or members count.
-// What the first warp writes is there for that warp only.
+// As `keep_nearest_active`, where few are to be compared; false where they are many, or members
+// count. What the first warp writes is there for that warp only.
 __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key floor,
                                               ulong nearest) {
   const Tree &tree = work.tree;
-  const Chain &chain = chain_of_block();
+  const Sequencer &sequencer = sequencer_of_block();
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, p = tree.dimensions;
-  uint near = chain.near_recent[chain.merges % 2], slot = chain.lower[job];
+  uint near = sequencer.near_recent[sequencer.merges % 2], slot = sequencer.lower[job];
   if (has_members(tree) || near > WARP) return false;
-  float bound = lane < near ? chain.near_bounds[lane] : single_infinity();
-  uint place = lane < near ? chain.list[lane] : NONE;
+  float bound = lane < near ? sequencer.near_bounds[lane] : single_infinity();
+  uint place = lane < near ? sequencer.list[lane] : NONE;
   bool is_compared = lane < near && bits_of_bound(tree, bound) <= nearest;
   uint compared = __ballot_sync(WHOLE_WARP, is_compared), count = __popc(compared);
   if (count > COMPARED_AT_ONCE) return false;
@@ -217,10 +223,10 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
     for (uint i = 0; i < n; i++) left &= left - 1;
     return left != 0 ? (uint)__ffs(left) - 1 : 0;
   };
-  Place mine = place_of_job(tree, chain, job);
+  Operand mine = operand_of_job(tree, sequencer, job);
   double *lengths = work.room.shared.reduced;
   if (warp / 2 < count) {
-    Place other = recent_at(tree, chain, __shfl_sync(WHOLE_WARP, place, lane_of(warp / 2)));
+    Operand other = recent_at(tree, sequencer, __shfl_sync(WHOLE_WARP, place, lane_of(warp / 2)));
     uint shape = warp % 2 == 0 ? mine.shape : other.shape;
     const double *mean = mean_of(tree, mine.node), *its_mean = mean_of(tree, other.node);
     double length = warp_distance<DIMENSIONS>(
@@ -244,10 +250,10 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
   if (lane >= CANDIDATES) {
     one.there = n < count;
     if (one.there) {
-      one.slot = chain.recent_slots[its_place];
-      one.id = chain.recent_ids[its_place];
+      one.slot = sequencer.recent_slots[its_place];
+      one.id = sequencer.recent_ids[its_place];
       bool is_plain =
-          mine.shape == NONE && without_identity(chain.recent_shapes[its_place]) == NONE;
+          mine.shape == NONE && without_identity(sequencer.recent_shapes[its_place]) == NONE;
       double distance = is_plain ? lengths[2 * n] : average(lengths[2 * n], lengths[2 * n + 1]);
       one.value = __double_as_longlong(distance);
     }
@@ -279,89 +285,94 @@ __device__ __forceinline__ bool keep_with_few(const Work &work, uint job, Key fl
   return true;
 }
 
-// The same where clusters made since the search may be below its floor: `list` has their places. Those
-// are compared that may be nearer than the `nearest` candidate; the others are then behind the floor.
+// The same where clusters made since the search may be below its floor: `list` has their places.
+// Those are compared that may be nearer than the `nearest` candidate; the others are then behind
+// the floor.
 __device__ __forceinline__ void keep_nearest_active(const Work &work, uint job, Key floor,
                                                     ulong nearest) {
   const Tree &tree = work.tree;
-  Chain &chain = chain_of_block();
-  uint slot = chain.lower[job], i = threadIdx.x, near = chain.near_recent[chain.merges % 2];
-  Place mine = place_of_job(tree, chain, job);
+  Sequencer &sequencer = sequencer_of_block();
+  uint slot = sequencer.lower[job], i = threadIdx.x,
+       near = sequencer.near_recent[sequencer.merges % 2];
+  Operand mine = operand_of_job(tree, sequencer, job);
   // The recent cluster that is listed as number `n`.
-  auto recent = [&](uint n) { return recent_at(tree, chain, chain.compared[n]); };
+  auto recent = [&](uint n) { return recent_at(tree, sequencer, sequencer.compared[n]); };
   touch_node(tree, mine.node, mine.shape, i, THREADS);
   if (i == 0) {
-    work.entries.count = chain.listed = 0;
-    chain.least_left = SINGLE_INFINITY_BITS;
+    work.entries.count = sequencer.listed = 0;
+    sequencer.least_left = SINGLE_INFINITY_BITS;
   }
   __syncthreads();
   if (i < near) {
-    float bound = chain.near_bounds[i];
+    float bound = sequencer.near_bounds[i];
     if (bits_of_bound(tree, bound) <= nearest)
-      chain.compared[atomicAdd(&chain.listed, 1)] = chain.list[i];
+      sequencer.compared[atomicAdd(&sequencer.listed, 1)] = sequencer.list[i];
     else
-      atomicMin(&chain.least_left, __float_as_uint(bound));
+      atomicMin(&sequencer.least_left, __float_as_uint(bound));
   }
   Lists lists = lists_of_block(tree);
-  if (i < chain.counts[job]) {
+  if (i < sequencer.counts[job]) {
     Listed one = lists.at(i * JOBS + job);
     double distance = __longlong_as_double(one.value);
     if (one.slot != NONE) add_entry(work.entries, distance, slot, one.slot, one.id);
   }
   __syncthreads();
-  uint listed = chain.listed;
+  uint listed = sequencer.listed;
   auto add = [&](uint n, double distance) {
-    uint place = chain.compared[n];
-    add_entry(work.entries, distance, slot, chain.recent_slots[place], chain.recent_ids[place]);
+    uint place = sequencer.compared[n];
+    add_entry(work.entries, distance, slot, sequencer.recent_slots[place],
+              sequencer.recent_ids[place]);
   };
   if (has_members(tree)) {
-    Hunt &hunt = work.hunt;
+    SearchState &search = work.search;
     for (uint first = 0; first < listed; first += DECIDED_TOGETHER) {
       __syncthreads();
       bool there = i < DECIDED_TOGETHER && first + i < listed;
-      if (i == 0) hunt.node = mine;
-      if (i < DECIDED_TOGETHER) hunt.sizes[i] = 0;
-      if (there) put_cluster(hunt, i, recent(first + i));
-      sum_distances(tree, work.clusters, OF_CHAIN, hunt, nullptr);
-      if (there) add(first + i, summed_distance(hunt, i));
+      if (i == 0) search.node = mine;
+      if (i < DECIDED_TOGETHER) search.sizes[i] = 0;
+      if (there) put_cluster(search, i, recent(first + i));
+      sum_distances(tree, work.clusters, OF_SEQUENCER, search, nullptr);
+      if (there) add(first + i, summed_distance(search, i));
     }
   } else {
     for (uint n = i / WARP; n < listed; n += WARPS) {
-      Place other = recent(n);
+      Operand other = recent(n);
       touch_node(tree, other.node, other.shape, i % WARP, WARP);
     }
     node_distances(tree, mine, listed, work.room.scratch, work.room.together, recent, add);
   }
   __syncthreads();
-  Key left = {bits_of_bound(tree, __uint_as_float(chain.least_left)), 0};
+  Key left = {bits_of_bound(tree, __uint_as_float(sequencer.least_left)), 0};
   keep_nearest(tree, slot, work.entries, left < floor ? left : floor);
   __syncthreads();
 }
 
 // The job whose union is that of an entry's pair, if it is ready after so many merges; NOWHERE
 // otherwise.
-__device__ __forceinline__ uint ready_job(const Chain &chain, const Front &entry, uint merges) {
+__device__ __forceinline__ uint ready_job(const Sequencer &sequencer, const QueueEntry &entry,
+                                          uint merges) {
   if (entry.kind != PAIR) return NOWHERE;
   uint at = entry.at;
-  uint job = find_job(chain, chain.entry_lower_ids[at], chain.entry_higher_ids[at], merges);
-  return job != NOWHERE && chain.states[job] == READY ? job : NOWHERE;
+  uint job =
+      find_job(sequencer, sequencer.entry_lower_ids[at], sequencer.entry_higher_ids[at], merges);
+  return job != NOWHERE && sequencer.states[job] == READY ? job : NOWHERE;
 }
 
-// Merges the pair of the entry at `at`, whose tentative union is `job`, and finds which entry is the
-// first then. `front` and `fresh_count` are for that: see first_entry. What all threads have looked
-// at to get here does not change before they all have met once more.
+// Merges the pair of the entry at `at`, whose speculative union is `job`, and finds which entry is
+// the first then. `front` and `unsorted_count` are for that: see first_entry. What all threads have
+// looked at to get here does not change before they all have met once more.
 __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint &front,
-                                      uint fresh_count) {
+                                      uint unsorted_count) {
   const Tree &tree = work.tree;
-  Chain &chain = chain_of_block();
-  uint i = threadIdx.x, p = tree.dimensions, merge = chain.merges;
-  uint lower = chain.lower[job], higher = chain.higher[job], id = chain.ids[job];
+  Sequencer &sequencer = sequencer_of_block();
+  uint i = threadIdx.x, p = tree.dimensions, merge = sequencer.merges;
+  uint lower = sequencer.lower[job], higher = sequencer.higher[job], id = sequencer.ids[job];
   if (i >= FIRST_OF_RECENT) list_near_recent(work, job, i - FIRST_OF_RECENT);
   forget_merged(work, job);
   __syncthreads();
-  Key floor = {chain.floor_values[job], chain.floor_ties[job]};
+  Key floor = {sequencer.floor_values[job], sequencer.floor_ties[job]};
   ulong nearest;
-  if (chain.near_recent[merge % 2] > 0 && !lower_floor(work, job, merge, floor, nearest)) {
+  if (sequencer.near_recent[merge % 2] > 0 && !lower_floor(work, job, merge, floor, nearest)) {
     if (!keep_with_few(work, job, floor, nearest)) keep_nearest_active(work, job, floor, nearest);
   } else if (i < WARP) {
     keep_active(work, job, floor);
@@ -371,47 +382,47 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
     if (i > 0) return;
     Key head = work.entries.first;
     bool pair = is_pair(head.tie);
-    tree.heights[merge] = __longlong_as_double(chain.values[at]);
-    put_entry(chain, at, {head, id, pair ? work.entries.first_id : NONE}, lower);
-    add_fresh(chain, at);
-    chain.made = front_at(chain, at);
+    tree.heights[merge] = __longlong_as_double(sequencer.values[at]);
+    put_entry(sequencer, at, {head, id, pair ? work.entries.first_id : NONE}, lower);
+    add_unsorted(sequencer, at);
+    sequencer.made = entry_at(sequencer, at);
     tree.head_values[lower] = head.value;
     tree.head_ties[lower] = head.tie;
-    chain.recent_slots[merge % RECENT] = lower;
-    chain.recent_ids[merge % RECENT] = id;
-    chain.recent_jobs[merge % RECENT] = job;
-    chain.recent_higher[merge % RECENT] = higher;
-    chain.recent_shapes[merge % RECENT] = chain.shapes[job];
-    chain.recent_sizes[merge % RECENT] = chain.sizes[job];
-    chain.recent_starts[merge % RECENT] = chain.starts[job];
-    chain.states[job] = MERGED;
+    sequencer.recent_slots[merge % RECENT] = lower;
+    sequencer.recent_ids[merge % RECENT] = id;
+    sequencer.recent_jobs[merge % RECENT] = job;
+    sequencer.recent_higher[merge % RECENT] = higher;
+    sequencer.recent_shapes[merge % RECENT] = sequencer.shapes[job];
+    sequencer.recent_sizes[merge % RECENT] = sequencer.sizes[job];
+    sequencer.recent_starts[merge % RECENT] = sequencer.starts[job];
+    sequencer.states[job] = MERGED;
   } else if (i < 2 * WARP) {
     uint what = i - WARP;
     if (what == 0) {
       tree.firsts[lower] = 0;
       tree.ids[lower] = NONE;
       tree.lower[merge] = lower;
-      mark_leaf(chain, lower);
+      mark_leaf(sequencer, lower);
     } else if (what == 1) {
       tree.head_values[higher] = INFINITY_BITS;
       tree.head_ties[higher] = ~0ull;
       tree.ids[higher] = NONE;
       tree.higher[merge] = higher;
-      mark_leaf(chain, higher);
+      mark_leaf(sequencer, higher);
     } else if (what == 2) {
-      free_shape(tree, chain, chain.lower_shapes[job]);
+      free_shape(tree, sequencer, sequencer.lower_shapes[job]);
     } else if (what == 3) {
-      free_shape(tree, chain, chain.higher_shapes[job]);
+      free_shape(tree, sequencer, sequencer.higher_shapes[job]);
     } else if (what == 4) {
-      chain.below_threshold -= chain.fuller[job];
-      chain.near_recent[1 - merge % 2] = 0;
-      chain.least_bounds[1 - merge % 2] = SINGLE_INFINITY_BITS;
+      sequencer.below_threshold -= sequencer.newly_full_size[job];
+      sequencer.near_recent[1 - merge % 2] = 0;
+      sequencer.least_bounds[1 - merge % 2] = SINGLE_INFINITY_BITS;
     }
   } else if (i < 3 * WARP) {
-    Front following = first_entry(chain, front, fresh_count, at);
+    QueueEntry following = first_entry(sequencer, front, unsorted_count, at);
     if (i > 2 * WARP) return;
-    chain.following = following;
-    chain.following_job = ready_job(chain, following, merge + 1);
+    sequencer.following = following;
+    sequencer.following_job = ready_job(sequencer, following, merge + 1);
   } else {
     const float *row = lists_of_block(work.tree).row(job);
     float *recent = lists_of_block(work.tree).recent(merge);
@@ -424,47 +435,48 @@ __device__ __forceinline__ void merge(const Work &work, uint at, uint job, uint 
 // blocks find them from now on.
 __device__ __forceinline__ void commit(const Work &work) {
   const Tree &tree = work.tree;
-  Chain &chain = chain_of_block();
+  Sequencer &sequencer = sequencer_of_block();
   uint i = threadIdx.x, lane = i % WARP, p = tree.dimensions;
   __syncthreads();
-  uint first = chain.committed, count = chain.merges - first;
+  uint first = sequencer.committed, count = sequencer.merges - first;
   if (count == 0) return;
   // That their slots have no cluster shows before anything else of them changes.
   if (i == 0) __threadfence();
   // Of those of the first merges, read before all wait for that.
   auto positions_of = [&](uint n, uint &position, uint &gone) {
-    uint job = chain.recent_jobs[(first + n) % RECENT];
-    position = tree.positions[chain.lower[job]];
-    gone = tree.positions[chain.higher[job]];
+    uint job = sequencer.recent_jobs[(first + n) % RECENT];
+    position = tree.positions[sequencer.lower[job]];
+    gone = tree.positions[sequencer.higher[job]];
   };
   uint position = 0, gone = 0;
   if (i / WARP < count) positions_of(i / WARP, position, gone);
   __syncthreads();
   for (uint n = i / WARP; n < count; n += WARPS) {
-    uint merge = first + n, at = merge % RECENT, job = chain.recent_jobs[at];
-    uint lower = chain.lower[job], node = tree.clusters + job;
+    uint merge = first + n, at = merge % RECENT, job = sequencer.recent_jobs[at];
+    uint lower = sequencer.lower[job], node = tree.clusters + job;
     if (n >= WARPS) positions_of(n, position, gone);
     if (lane == 0) row_at(work.clusters, gone)[(p + LOW) * row_step(work.clusters)] = GONE;
-    if (chain.recent_ids[at] == NONE) continue;
+    if (sequencer.recent_ids[at] == NONE) continue;
     for (uint k = lane; k < p; k += WARP) mean_of(tree, lower)[k] = mean_of(tree, node)[k];
     place_row(tree, work.clusters, lists_of_block(work.tree).row(job), position);
     if (lane == 0) {
       tree.orders[lower] = tree.orders_at[position] = tree.clusters + merge;
-      tree.sizes[lower] = chain.sizes[job];
+      tree.sizes[lower] = sequencer.sizes[job];
       if (has_members(tree)) tree.member_starts[lower] = tree.member_starts[node];
-      tree.shapes[lower] = chain.shapes[job];
+      tree.shapes[lower] = sequencer.shapes[job];
     }
   }
   __threadfence();
   __syncthreads();
   if (i < count) {
     uint at = (first + i) % RECENT;
-    if (chain.recent_ids[at] != NONE) tree.ids[chain.recent_slots[at]] = chain.recent_ids[at];
+    if (sequencer.recent_ids[at] != NONE)
+      tree.ids[sequencer.recent_slots[at]] = sequencer.recent_ids[at];
   }
   __syncthreads();
   if (i == 0) {
     __threadfence();
-    *(volatile uint *)(tree.control + COMMITTED) = chain.committed = chain.merges;
+    *(volatile uint *)(tree.control + COMMITTED) = sequencer.committed = sequencer.merges;
   }
   __syncthreads();
 }
@@ -472,24 +484,24 @@ __device__ __forceinline__ void commit(const Work &work) {
 // Merges as far as the unions are ready; sets the status where it goes on no more.
 __device__ void merge_all_ready(const Work &work) {
   const Tree &tree = work.tree;
-  Chain &chain = chain_of_block();
+  Sequencer &sequencer = sequencer_of_block();
   uint front = 0;
   for (;;) {
     __syncthreads();
-    bool done = chain.merges + 1 == tree.clusters;
-    bool full = chain.below_threshold == 0 && !tree.all_full_size;
+    bool done = sequencer.merges + 1 == tree.clusters;
+    bool full = sequencer.below_threshold == 0 && !tree.all_full_size;
     if (done || full) {
       __syncthreads();
-      if (threadIdx.x == 0) chain.status = done ? ALL_MERGED : ALL_FULL_SIZE;
+      if (threadIdx.x == 0) sequencer.status = done ? ALL_MERGED : ALL_FULL_SIZE;
       return;
     }
-    if (chain.merges - chain.committed == RECENT) commit(work);
-    if (chain.fresh_count >= MOST_FRESH) {
-      insert_fresh();
+    if (sequencer.merges - sequencer.committed == RECENT) commit(work);
+    if (sequencer.unsorted_count >= MAX_UNSORTED) {
+      insert_unsorted();
       front = 0;
     }
-    uint fresh_count = chain.fresh_count;
-    Front first = first_entry(chain, front, fresh_count, NONE);
+    uint unsorted_count = sequencer.unsorted_count;
+    QueueEntry first = first_entry(sequencer, front, unsorted_count, NONE);
     if (first.kind == EMPTY || first.kind == STALE) {
       commit(work);
       if (first.kind == STALE)
@@ -497,27 +509,28 @@ __device__ void merge_all_ready(const Work &work) {
       else
         refill(tree);
       front = 0;
-      if (chain.sorted_count > 0) continue;
+      if (sequencer.sorted_count > 0) continue;
       if (first.kind == STALE) continue;
-      if (threadIdx.x == 0) chain.status = GAVE_UP;
+      if (threadIdx.x == 0) sequencer.status = GAVE_UP;
       return;
     }
-    uint job = ready_job(chain, first, chain.merges);
+    uint job = ready_job(sequencer, first, sequencer.merges);
     if (job == NOWHERE) return;
     __syncthreads();
     // As long as nothing else is to be done, each merge tells the next one.
     while (job != NOWHERE) {
-      merge(work, first.at, job, front, fresh_count);
-      if (threadIdx.x == 0) chain.merges += 1;
+      merge(work, first.at, job, front, unsorted_count);
+      if (threadIdx.x == 0) sequencer.merges += 1;
       __syncthreads();
-      bool goes_on = chain.merges + 1 < tree.clusters && chain.merges - chain.committed < RECENT;
-      goes_on = goes_on && (chain.below_threshold > 0 || tree.all_full_size);
-      fresh_count = chain.fresh_count;
-      if (!goes_on || fresh_count >= MOST_FRESH) break;
-      first = chain.made;
-      bool is_next = first.kind != EMPTY && is_before(first, chain.following);
-      if (!is_next) first = chain.following;
-      job = is_next ? ready_job(chain, first, chain.merges) : chain.following_job;
+      bool goes_on =
+          sequencer.merges + 1 < tree.clusters && sequencer.merges - sequencer.committed < RECENT;
+      goes_on = goes_on && (sequencer.below_threshold > 0 || tree.all_full_size);
+      unsorted_count = sequencer.unsorted_count;
+      if (!goes_on || unsorted_count >= MAX_UNSORTED) break;
+      first = sequencer.made;
+      bool is_next = first.kind != EMPTY && is_before(first, sequencer.following);
+      if (!is_next) first = sequencer.following;
+      job = is_next ? ready_job(sequencer, first, sequencer.merges) : sequencer.following_job;
     }
   }
 }

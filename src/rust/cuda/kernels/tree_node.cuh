@@ -70,11 +70,11 @@ __device__ __forceinline__ double *spread_of(const Tree &tree, uint shape) {
 
 // A node as distances see it: the shape is NONE for the identity, and the members are some of
 // `tree.members`.
-struct Place {
+struct Operand {
   uint node, shape, size, start;
 };
 
-__device__ __forceinline__ Place place_of(const Tree &tree, uint node) {
+__device__ __forceinline__ Operand operand_of(const Tree &tree, uint node) {
   if (!has_members(tree)) return {node, shape_of(tree, node), 1, 0};
   return {node, shape_of(tree, node), tree.sizes[node], tree.member_starts[node]};
 }
@@ -89,10 +89,10 @@ __device__ __forceinline__ Quanta quanta_for(const Tree &tree, uint shape) {
   return quanta;
 }
 
-// What the distance of member number `m` of `from` adds to the sum of those to `to`, which has these
-// quanta. A single member's distance is no sum, and has no low part.
-__device__ __forceinline__ double2 member_term(const Tree &tree, const Place &from, uint m,
-                                               const Place &to, const Quanta &quanta) {
+// What the distance of member number `m` of `from` adds to the sum of those to `to`, which has
+// these quanta. A single member's distance is no sum, and has no low part.
+__device__ __forceinline__ double2 member_term(const Tree &tree, const Operand &from, uint m,
+                                               const Operand &to, const Quanta &quanta) {
   uint p = tree.dimensions;
   const double *x = tree.x + (size_t)tree.members[from.start + m] * p,
                *mean = mean_of(tree, to.node);
@@ -104,8 +104,8 @@ __device__ __forceinline__ double2 member_term(const Tree &tree, const Place &fr
 
 // What the members of `from` with these numbers add to the sum of the distances to `to`, by a warp;
 // in each lane its share.
-__device__ __forceinline__ double2 sum_of_lane(const Tree &tree, const Place &from, const Place &to,
-                                               uint first, uint end) {
+__device__ __forceinline__ double2 sum_of_lane(const Tree &tree, const Operand &from,
+                                               const Operand &to, uint first, uint end) {
   Quanta quanta = quanta_for(tree, to.shape);
   double2 sum = make_double2(0, 0);
   for (uint m = first + threadIdx.x % WARP; m < end; m += WARP) {
@@ -123,10 +123,10 @@ __host__ __device__ __forceinline__ uint stride_of(uint p) { return p | 1; }
 __host__ __device__ __forceinline__ uint scratch_doubles(uint p) { return 3 * stride_of(p); }
 
 // The distances between a node and so many others, of which members do not count, by a block, which
-// computes `together` of them at a time in `scratch`. `other(n)` is the place of number n, whose node is
-// NONE where there is none; `take(n, distance)` gets each distance.
+// computes `together` of them at a time in `scratch`. `other(n)` is the place of number n, whose
+// node is NONE where there is none; `take(n, distance)` gets each distance.
 template <class Other, class Take>
-__device__ __forceinline__ void node_distances(const Tree &tree, const Place &one, uint count,
+__device__ __forceinline__ void node_distances(const Tree &tree, const Operand &one, uint count,
                                                double *scratch, uint together, Other other,
                                                Take take) {
   uint p = tree.dimensions, stride = stride_of(p);
@@ -137,13 +137,13 @@ __device__ __forceinline__ void node_distances(const Tree &tree, const Place &on
     __syncthreads();
     FOR_EACH(e, some * p) {
       uint n = e / p, k = e % p;
-      Place place = other(first + n);
+      Operand place = other(first + n);
       if (place.node != NONE) differences[n * stride + k] = mean[k] - mean_of(tree, place.node)[k];
     }
     __syncthreads();
     FOR_EACH(e, some * 2 * p) {
       uint row = e / p, i = e % p;
-      Place place = other(first + row / 2);
+      Operand place = other(first + row / 2);
       if (place.node == NONE) continue;
       const double *d = differences + row / 2 * stride;
       uint shape = row % 2 == 0 ? one.shape : place.shape;
@@ -155,7 +155,7 @@ __device__ __forceinline__ void node_distances(const Tree &tree, const Place &on
     double length = row < 2 * some ? length_of<DIMENSIONS>(p, whitened + row * stride) : 0;
     double back = __shfl_xor_sync(WHOLE_WARP, length, 1);
     if (row % 2 == 1 || row >= 2 * some) continue;
-    Place place = other(first + row / 2);
+    Operand place = other(first + row / 2);
     bool is_plain = one.shape == NONE && place.shape == NONE;
     if (place.node != NONE) take(first + row / 2, is_plain ? length : average(length, back));
   }

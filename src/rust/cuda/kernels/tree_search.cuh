@@ -1,5 +1,5 @@
-// The search for the nearest clusters of a node, by a block: the sweep over all clusters, with bounds
-// in single precision.
+// The search for the nearest clusters of a node, by a block: the sweep over all clusters, with
+// bounds in single precision.
 
 #pragma once
 
@@ -8,32 +8,32 @@
 
 // Neighbours that a search should find.
 #define WANTED 8
-// Clusters that a search should find that has found too many, and where members count: bounds tell less
-// of their distances.
+// Clusters that a search should find that has found too many, and where members count: bounds tell
+// less of their distances.
 #define ENOUGH 64
 #define ENOUGH_WITH_MEMBERS 256
 // How often a search that finds none is made again with a greater limit.
-#define MOST_RETRIES 8
+#define MAX_RETRIES 8
 // Directions of the distances that are computed together.
 #define DIRECTIONS (2 * DECIDED_TOGETHER)
 // Members that are few: the distances of all together are computed by a block.
 #define FEW_MEMBERS (2 * THREADS)
 // Balls that are looked at together, at most; and neighbours among them that stay together.
-#define MOST_IN_PART 512
+#define MAX_IN_PART 512
 #define GROUP 8
-// Balls that a warp looks into at a time, and coordinates of their clusters that it reads together: of
-// many columns, few tell little.
+// Balls that a warp looks into at a time, and coordinates of their clusters that it reads together:
+// of many columns, few tell little.
 #define BALLS_A_WARP 2
 #define COORDINATES_AT_ONCE (DIMENSIONS > 16 ? 26 : 8)
 static_assert(DIMENSIONS % COORDINATES_AT_ONCE == 0, "queries are filled up with zeros so far");
 
-// The part of what a search works with that sums of members' distances need: the chain's block has
-// no room for more.
-struct SumsOfHunt {
+// The part of what a search works with that sums of members' distances need: the sequencer's block
+// has no room for more.
+struct SearchSums {
   // The node that is searched for, and the clusters whose distances to it are computed: of size 0
   // where there is none. Where members count: the sums, two for each of both directions; terms of
   // these; and the first of the spans that they are divided into.
-  Place node;
+  Operand node;
   double distances[DECIDED_TOGETHER], sums[JOB_SUMS];
   double2 terms[THREADS];
   uint slots[DECIDED_TOGETHER], ids[DECIDED_TOGETHER], shapes[DECIDED_TOGETHER];
@@ -46,39 +46,40 @@ struct SumsOfHunt {
 };
 
 // What a search works with, in shared memory.
-struct Hunt : SumsOfHunt {
+struct SearchState : SearchSums {
   float values[THREADS];
   float bounds[FOUND_ROOM];
   uint positions[FOUND_ROOM];
   uint by_bound[FOUND_ROOM];
-  uint balls[MOST_IN_PART];
+  uint balls[MAX_IN_PART];
   // Those regions that may have something near, and a bit for each of all.
-  unsigned short regions[MOST_REGIONS];
-  uint near_regions[MOST_REGIONS / WARP];
+  unsigned short regions[MAX_REGIONS];
+  uint near_regions[MAX_REGIONS / WARP];
   Job job;
 };
 
-static_assert(sizeof(Hunt) <= HUNT_BYTES, "the host reserves enough");
-static_assert(sizeof(SumsOfHunt) <= SUMS_BYTES, "and for sums");
+static_assert(sizeof(SearchState) <= SEARCH_BYTES, "the host reserves enough");
+static_assert(sizeof(SearchSums) <= SUMS_BYTES, "and for sums");
 
-// The `rank`-th of some values, in all threads; infinity where fewer are below infinity. All threads
-// of the block have one each, those from `end` on infinity.
-__device__ __forceinline__ float ranked(Hunt &hunt, float value, uint rank, uint end = THREADS) {
+// The `rank`-th of some values, in all threads; infinity where fewer are below infinity. All
+// threads of the block have one each, those from `end` on infinity.
+__device__ __forceinline__ float ranked(SearchState &search, float value, uint rank,
+                                        uint end = THREADS) {
   __syncthreads();
-  hunt.values[threadIdx.x] = value;
-  if (threadIdx.x == 0) hunt.chosen_value = single_infinity();
+  search.values[threadIdx.x] = value;
+  if (threadIdx.x == 0) search.chosen_value = single_infinity();
   __syncthreads();
   if (value < single_infinity()) {
     uint mine = 0;
 #pragma unroll 8
     for (uint j = 0; j < end; j++) {
-      float other = hunt.values[j];
+      float other = search.values[j];
       mine += other < value || (other == value && j < threadIdx.x);
     }
-    if (mine == rank) hunt.chosen_value = value;
+    if (mine == rank) search.chosen_value = value;
   }
   __syncthreads();
-  return hunt.chosen_value;
+  return search.chosen_value;
 }
 
 // The next number in single precision above one that is not negative.
@@ -146,10 +147,11 @@ __device__ __forceinline__ void write_query(const Clusters &clusters, const floa
 
 // Adds to what a search has found, for each lane that is `near`. A bound is replaced by the tighter
 // one from the cluster's own factor.
-__device__ void collect(const Clusters &clusters, Hunt &hunt, const float *query, uint position,
-                        bool near, float value, const Bound &bound, const Margins &margins) {
+__device__ void collect(const Clusters &clusters, SearchState &search, const float *query,
+                        uint position, bool near, float value, const Bound &bound,
+                        const Margins &margins) {
   uint lane = threadIdx.x % WARP;
-  float limit = hunt.limit;
+  float limit = search.limit;
   const float *scalars = row_at(clusters, position) + clusters.dimensions * row_step(clusters);
   auto scalar = [&](uint which) { return near ? scalars[which * row_step(clusters)] : 0; };
   // Where a cluster changes meanwhile, one lane tells all others which factor it has.
@@ -168,16 +170,16 @@ __device__ void collect(const Clusters &clusters, Hunt &hunt, const float *query
     value = fmaxf(margins.slack * (bound.to_query + fmaxf(bound.to_target, tighter)), 0.0f);
     near = value < limit || !(limit < single_infinity());
   }
-  if (!near || value < hunt.from) return;
-  uint place = atomicAdd(&hunt.found, 1);
+  if (!near || value < search.from) return;
+  uint place = atomicAdd(&search.found, 1);
   if (place >= FOUND_ROOM) return;
-  hunt.bounds[place] = value;
-  hunt.positions[place] = position;
+  search.bounds[place] = value;
+  search.positions[place] = position;
 }
 
 // Parts that all balls have to be divided into, so that a part has room.
 __device__ __forceinline__ uint least_parts(const Tree &tree) {
-  return (tree.balls + MOST_IN_PART - 1) / MOST_IN_PART;
+  return (tree.balls + MAX_IN_PART - 1) / MAX_IN_PART;
 }
 
 // Some balls: number i of them, and how many they are. Where there is none, the number is too high.
@@ -192,7 +194,7 @@ struct PartOfBalls {
     uint groups = (tree.balls + GROUP - 1) / GROUP;
     count = part < groups ? (groups - part + parts - 1) / parts * GROUP : 0;
   }
-  __device__ __forceinline__ uint operator()(const Hunt &, uint i) const {
+  __device__ __forceinline__ uint operator()(const SearchState &, uint i) const {
     return (part + i / GROUP * parts) * GROUP + i % GROUP;
   }
 };
@@ -200,57 +202,57 @@ struct PartOfBalls {
 struct NearBalls {
   uint first, count;
   static constexpr bool by_regions = false; // there are no others
-  __device__ NearBalls(const Hunt &hunt, uint first)
-      : first(first), count(min(MOST_IN_PART, (hunt.near_count - first) * WARP)) {}
-  __device__ __forceinline__ uint operator()(const Hunt &hunt, uint i) const {
-    return hunt.regions[first + i / WARP] * WARP + i % WARP;
+  __device__ NearBalls(const SearchState &search, uint first)
+      : first(first), count(min(MAX_IN_PART, (search.near_count - first) * WARP)) {}
+  __device__ __forceinline__ uint operator()(const SearchState &search, uint i) const {
+    return search.regions[first + i / WARP] * WARP + i % WARP;
   }
 };
 
 // Finds the regions that may have something near.
-__device__ __forceinline__ void find_near_regions(const Tree &tree, Hunt &hunt,
+__device__ __forceinline__ void find_near_regions(const Tree &tree, SearchState &search,
                                                   const float *query) {
   uint lane = threadIdx.x % WARP, regions = regions_of(tree);
   Margins margins(tree.dimensions);
   __syncthreads();
-  if (threadIdx.x == 0) hunt.near_count = 0;
+  if (threadIdx.x == 0) search.near_count = 0;
   __syncthreads();
   for (uint first = threadIdx.x - lane; first < regions; first += THREADS) {
     uint region = first + lane;
     bool near =
         region < regions && ball_can_compete<DIMENSIONS>(tree.dimensions, tree.region_rows + region,
-                                                         regions, query, hunt.limit, margins);
+                                                         regions, query, search.limit, margins);
     uint mask = __ballot_sync(WHOLE_WARP, near);
-    if (lane == 0) hunt.near_regions[first / WARP] = mask;
-    if (near) hunt.regions[atomicAdd(&hunt.near_count, 1)] = region;
+    if (lane == 0) search.near_regions[first / WARP] = mask;
+    if (near) search.regions[atomicAdd(&search.near_count, 1)] = region;
   }
   __syncthreads();
 }
 
-// Looks at the clusters in some balls, which are MOST_IN_PART at most: `take` gets each cluster whose
-// bound is below the limit, with its bound. All balls are looked into if `every_ball`.
+// Looks at the clusters in some balls, which are MAX_IN_PART at most: `take` gets each cluster
+// whose bound is below the limit, with its bound. All balls are looked into if `every_ball`.
 template <class Balls, class Take>
-__device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters, Hunt &hunt,
-                                          const float *query, const Balls &balls, bool every_ball,
-                                          Take take) {
+__device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clusters,
+                                          SearchState &search, const float *query,
+                                          const Balls &balls, bool every_ball, Take take) {
   uint lane = threadIdx.x % WARP, warp = threadIdx.x / WARP, p = tree.dimensions;
-  float limit = hunt.limit;
+  float limit = search.limit;
   const float *mean = query + COORDINATES, *factor = query + QUERY_LENGTH;
   size_t step = row_step(clusters);
   Margins margins(p);
   __syncthreads();
-  if (threadIdx.x == 0) hunt.listed = 0;
+  if (threadIdx.x == 0) search.listed = 0;
   __syncthreads();
   for (uint i = threadIdx.x; i < balls.count; i += THREADS) {
-    uint ball = balls(hunt, i), region = ball / WARP;
+    uint ball = balls(search, i), region = ball / WARP;
     if (ball >= tree.balls) continue;
-    if (balls.by_regions && !(hunt.near_regions[region / WARP] >> region % WARP & 1)) continue;
+    if (balls.by_regions && !(search.near_regions[region / WARP] >> region % WARP & 1)) continue;
     const float *rows = tree.ball_rows + ball;
     if (every_ball || ball_can_compete<DIMENSIONS>(p, rows, tree.balls, query, limit, margins))
-      hunt.balls[atomicAdd(&hunt.listed, 1)] = ball;
+      search.balls[atomicAdd(&search.listed, 1)] = ball;
   }
   __syncthreads();
-  uint listed = hunt.listed, order = hunt.order;
+  uint listed = search.listed, order = search.order;
   for (uint first = warp * BALLS_A_WARP; first < listed; first += WARPS * BALLS_A_WARP) {
     const float *rows[BALLS_A_WARP];
     float squares[BALLS_A_WARP], lows[BALLS_A_WARP], errors[BALLS_A_WARP];
@@ -258,7 +260,7 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
     uint left = 0; // a bit for each ball that may have something near
 #pragma unroll
     for (uint b = 0; b < BALLS_A_WARP; b++) {
-      positions[b] = hunt.balls[min(first + b, listed - 1)] * WARP + lane;
+      positions[b] = search.balls[min(first + b, listed - 1)] * WARP + lane;
       rows[b] = row_at(clusters, positions[b]);
       squares[b] = 0;
       lows[b] = rows[b][(p + LOW) * step];
@@ -319,55 +321,57 @@ __device__ __forceinline__ void look_into(const Tree &tree, const Clusters &clus
 
 // Adds the clusters in some balls to what a search has found.
 template <class Balls>
-__device__ __forceinline__ void collect_from(const Tree &tree, const Clusters &clusters, Hunt &hunt,
-                                             const float *query, const Balls &balls) {
-  look_into(tree, clusters, hunt, query, balls, false,
+__device__ __forceinline__ void collect_from(const Tree &tree, const Clusters &clusters,
+                                             SearchState &search, const float *query,
+                                             const Balls &balls) {
+  look_into(tree, clusters, search, query, balls, false,
             [&](uint position, bool near, float value, const Bound &bound, const Margins &margins) {
-              collect(clusters, hunt, query, position, near, value, bound, margins);
+              collect(clusters, search, query, position, near, value, bound, margins);
             });
 }
 
 // A limit for a search that nothing else tells one: that of the WANTED-th of the threads' least
 // bounds.
 __device__ __forceinline__ float limit_by_minima(const Tree &tree, const Clusters &clusters,
-                                                 Hunt &hunt, const float *query) {
-  if (threadIdx.x == 0) hunt.limit = single_infinity();
+                                                 SearchState &search, const float *query) {
+  if (threadIdx.x == 0) search.limit = single_infinity();
   __syncthreads();
   float least = single_infinity();
   uint parts = least_parts(tree);
   for (uint part = 0; part < parts; part++)
-    look_into(tree, clusters, hunt, query, PartOfBalls(tree, part, parts, false), true,
+    look_into(tree, clusters, search, query, PartOfBalls(tree, part, parts, false), true,
               [&](uint, bool, float value, const Bound &, const Margins &) {
                 least = fminf(least, value);
               });
-  return next_above(ranked(hunt, least, WANTED - 1));
+  return next_above(ranked(search, least, WANTED - 1));
 }
 
-// Finds what a query can be nearest to: all clusters whose bound is from `from` on and below a limit,
-// about this one, so that they have room; greater by `factor`, and more, as long as there are none.
-// `sweep` collects those below `hunt.limit`, of one of `hunt.parts`. False where more than there is
-// room for have one bound: `hunt.limit` is just above that.
+// Finds what a query can be nearest to: all clusters whose bound is from `from` on and below a
+// limit, about this one, so that they have room; greater by `factor`, and more, as long as there
+// are none. `sweep` collects those below `search.limit`, of one of `search.parts`. False where more
+// than there is room for have one bound: `search.limit` is just above that.
 template <class Sweep>
-__device__ bool find(Hunt &hunt, float from, float limit, float factor, uint enough, Sweep sweep) {
+__device__ bool find(SearchState &search, float from, float limit, float factor, uint enough,
+                     Sweep sweep) {
   for (uint tries = 0;; tries++) {
     __syncthreads();
     if (threadIdx.x == 0) {
-      hunt.from = from;
-      hunt.limit = limit;
-      hunt.found = 0;
+      search.from = from;
+      search.limit = limit;
+      search.found = 0;
     }
     __syncthreads();
     sweep();
-    uint found = hunt.found;
-    if (tries == 0 && from == 0 && threadIdx.x == 0) hunt.found_first = found;
+    uint found = search.found;
+    if (tries == 0 && from == 0 && threadIdx.x == 0) search.found_first = found;
     if (found > FOUND_ROOM) {
       uint rank = max((uint)((ulong)THREADS * enough / found), (uint)WANTED / 2);
-      float lower = next_above(ranked(hunt, hunt.bounds[threadIdx.x], rank));
+      float lower = next_above(ranked(search, search.bounds[threadIdx.x], rank));
       if (!(lower < limit)) return false;
       limit = lower;
-      tries = MOST_RETRIES;
-    } else if (found == 0 && limit < single_infinity() && tries < MOST_RETRIES && hunt.parts == 1 &&
-               !hunt.is_last) {
+      tries = MAX_RETRIES;
+    } else if (found == 0 && limit < single_infinity() && tries < MAX_RETRIES &&
+               search.parts == 1 && !search.is_last) {
       limit = factor * limit;
       factor = factor * factor;
     } else {

@@ -1,5 +1,5 @@
-// The searches at the start: for the nearest older clusters of each cluster, when clusters are as old
-// as their positions tell.
+// The searches at the start: for the nearest older clusters of each cluster, when clusters are as
+// old as their positions tell.
 
 #pragma once
 
@@ -45,8 +45,8 @@ __device__ __forceinline__ void read_points(const Clusters &clusters, PointSearc
   __syncwarp();
 }
 
-// Lowers the limit of a point to where about CANDIDATES are below it, and leaves out the others, by a
-// warp. False where that are still too many, as their bounds are equal.
+// Lowers the limit of a point to where about CANDIDATES are below it, and leaves out the others, by
+// a warp. False where that are still too many, as their bounds are equal.
 __device__ __forceinline__ bool tighten(PointSearch &search, uint q) {
   uint lane = threadIdx.x % WARP, count = search.counts[q];
   float *bounds = search.bounds[q];
@@ -91,8 +91,8 @@ __device__ __forceinline__ bool tighten(PointSearch &search, uint q) {
   return true;
 }
 
-// A bit for each of the points for which a ball, whose numbers are `stride` apart, may have something
-// near.
+// A bit for each of the points for which a ball, whose numbers are `stride` apart, may have
+// something near.
 __device__ __forceinline__ uint near_points(uint p, const PointSearch &search, uint count,
                                             const float *ball, size_t stride,
                                             const Margins &margins) {
@@ -108,8 +108,8 @@ __device__ __forceinline__ uint near_points(uint p, const PointSearch &search, u
   return near;
 }
 
-// Compares the points at `first` and behind it, those with a bit in `wanted`, with the clusters in a
-// ball, by a warp. Returns a bit for each point that has no room for what is near.
+// Compares the points at `first` and behind it, those with a bit in `wanted`, with the clusters in
+// a ball, by a warp. Returns a bit for each point that has no room for what is near.
 __device__ __forceinline__ uint compare_points(const Clusters &clusters, PointSearch &search,
                                                uint first, uint ball, uint wanted,
                                                const Margins &margins) {
@@ -197,8 +197,8 @@ __device__ __forceinline__ void keep_nearest_of_point(const Tree &tree, const Po
   write_head(tree, slot);
 }
 
-// Searches for the nearest older clusters of the points at `count` positions, by a warp. All clusters
-// are points.
+// Searches for the nearest older clusters of the points at `count` positions, by a warp. All
+// clusters are points.
 __device__ void search_points(const Tree &tree, const Clusters &clusters, uint first, uint count,
                               PointSearch &search) {
   uint p = tree.dimensions, lane = threadIdx.x % WARP, failed = 0;
@@ -244,13 +244,13 @@ __device__ void search_points(const Tree &tree, const Clusters &clusters, uint f
 
 // Searches for the nearest older clusters of the active cluster at a position, by a block.
 __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint position,
-                                uint slot, Hunt &hunt, float *query, Entries &entries,
+                                uint slot, SearchState &search, float *query, Entries &entries,
                                 Workspace &room) {
   __syncthreads();
   if (threadIdx.x == 0) {
-    hunt.job.slot = hunt.job.node = slot;
-    hunt.job.skipped = 0;
-    hunt.order = tree.orders[slot];
+    search.job.slot = search.job.node = slot;
+    search.job.skipped = 0;
+    search.order = tree.orders[slot];
   }
   write_query(clusters, row_at(clusters, position), row_step(clusters), query);
   // Clusters are near those at positions before them: these give a limit.
@@ -261,18 +261,18 @@ __device__ void search_at_start(const Tree &tree, const Clusters &clusters, uint
     Point<DIMENSIONS> point(clusters, before);
     Bound bound;
     const float *factor = query + QUERY_LENGTH;
-    if (tree.orders_at[before] < hunt.order &&
+    if (tree.orders_at[before] < search.order &&
         loose_bound<DIMENSIONS>(clusters, point, before, query, factor, single_infinity(), margins,
                                 bound))
       bound_before = fmaxf(margins.slack * (bound.to_query + bound.to_target), 0.0f);
   }
-  float limit = next_above(ranked(hunt, bound_before, WANTED - 1));
-  if (!(limit < single_infinity())) limit = limit_by_minima(tree, clusters, hunt, query);
-  Deciding on = {tree, clusters, NONE, hunt, query, entries, room};
-  bool found =
-      find_nearest(on, slot, slot, limit, true, [&] { sweep_alone(tree, clusters, hunt, query); });
+  float limit = next_above(ranked(search, bound_before, WANTED - 1));
+  if (!(limit < single_infinity())) limit = limit_by_minima(tree, clusters, search, query);
+  Deciding on = {tree, clusters, NONE, search, query, entries, room};
+  bool found = find_nearest(on, slot, slot, limit, true,
+                            [&] { sweep_alone(tree, clusters, search, query); });
   if (!found && threadIdx.x == 0) {
-    // The chain will search again.
+    // The sequencer will search again.
     tree.counts[slot] = 0;
     tree.floor_values[slot] = 0;
     tree.floor_ties[slot] = 0;

@@ -1,5 +1,5 @@
-// Tentative unions of two nodes, by a block each: mean, scatter, shape, members and their moments, and
-// the row for the sweeps.
+// Speculative unions of two nodes, by a block each: mean, scatter, shape, members and their
+// moments, and the row for the sweeps.
 //
 // What decides is in the order of operations of mahalanobis/shape.rs; a row follows ClusterFrame in
 // mahalanobis/screen/frame.rs, and moments follow mahalanobis/clusters/merged.rs.
@@ -33,8 +33,8 @@ __host__ __device__ __forceinline__ uint workspace_doubles(uint p) {
 
 // Relative slack of moments in single precision, as in frame.rs.
 #define MOMENT_SLACK 1e-6
-// Largest norm of whitened differences, in screen units, whose square does not overflow; and log2 of
-// the largest coordinate. As in frame.rs.
+// Largest norm of whitened differences, in screen units, whose square does not overflow; and log2
+// of the largest coordinate. As in frame.rs.
 #define LARGEST_WHITENED 1e18
 #define LARGEST_COORDINATE 1048576.0
 
@@ -44,7 +44,7 @@ __host__ __device__ __forceinline__ constexpr uint padded_row(uint i) {
   return 4 * (2 * group * (group + 1) + i % 4 * (group + 1));
 }
 
-__device__ __forceinline__ float *tentative_row(const Tree &tree, uint node) {
+__device__ __forceinline__ float *speculative_row(const Tree &tree, uint node) {
   return tree.rows + (size_t)(node - tree.clusters) * (tree.dimensions + SCALARS);
 }
 
@@ -56,8 +56,9 @@ __device__ __forceinline__ uint query_doubles(uint p) {
   return (QUERY_LENGTH + padded_row(p) + 3) / 4 * 2;
 }
 
-// Writes the moments of the members of a node to the scalars of its query, by the shape of this number;
-// and adds to its error what comes with members. `stretch` is an upper bound, `low` a lower one.
+// Writes the moments of the members of a node to the scalars of its query, by the shape of this
+// number; and adds to its error what comes with members. `stretch` is an upper bound, `low` a lower
+// one.
 __device__ void write_moments(const Tree &tree, float *scalars, const double *mean, uint shape,
                               uint members, double stretch, double low, Workspace &room) {
   uint p = room.p;
@@ -94,9 +95,9 @@ __device__ void write_moments(const Tree &tree, float *scalars, const double *me
 }
 
 // Writes the query for a node with this mean and so many members, and its factor behind it, by the
-// shape of this number with the packed factor in `room.factor()`, unless that is the identity; and makes
-// that the factor in single precision of this shape. Returns the number of the shape that the node's row
-// has, or NONE.
+// shape of this number with the packed factor in `room.factor()`, unless that is the identity; and
+// makes that the factor in single precision of this shape. Returns the number of the shape that the
+// node's row has, or NONE.
 __device__ uint make_query(const Tree &tree, const Clusters &clusters, float *query,
                            const double *mean, uint shape, uint members, const Whitening &found,
                            Workspace &room) {
@@ -177,8 +178,8 @@ __device__ uint shape_up(const Tree &tree, uint shape, uint members, Whitening &
 }
 
 // Adds the moments of a node's members about the mean of its union, by their share of these, to the
-// spread of the union; by the first warp. The node's mean is `away` times the difference in `room` from
-// that. Without a shape, the node has one member.
+// spread of the union; by the first warp. The node's mean is `away` times the difference in `room`
+// from that. Without a shape, the node has one member.
 __device__ void add_moments(const Tree &tree, uint shape, uint members, double away, double share,
                             const Workspace &room, double *to) {
   uint p = room.p, lane = threadIdx.x;
@@ -254,8 +255,8 @@ __device__ uint reserve_members(const Tree &tree, uint members) {
   }
 }
 
-// Lets jobs that wait for a job's union go on, by a block: it is there as far as these need it, or there is
-// no room for its members.
+// Lets jobs that wait for a job's union go on, by a block: it is there as far as these need it, or
+// there is no room for its members.
 __device__ __forceinline__ void publish(Job &posted, uint id, bool lacks_room) {
   __threadfence();
   __syncthreads();
@@ -265,9 +266,9 @@ __device__ __forceinline__ void publish(Job &posted, uint id, bool lacks_room) {
   *(volatile uint *)&posted.made = id;
 }
 
-// Makes the union of a job's nodes, and the query for it, unless there is no room for its members; tells
-// `posted`, the same job as others see it, how many clusters fewer are below the threshold if it is
-// merged. Its shape has a number, with which it comes, unless no cluster has a shape.
+// Makes the union of a job's nodes, and the query for it, unless there is no room for its members;
+// tells `posted`, the same job as others see it, how many clusters fewer are below the threshold if
+// it is merged. Its shape has a number, with which it comes, unless no cluster has a shape.
 __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job &job, Job &posted,
                            float *query, Workspace &room) {
   __shared__ uint size_a, size_b, shape_a, shape_b, start;
@@ -303,8 +304,9 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job
   if (k < p) mean[k] = merged_mean(share, difference, mean_a);
   if (k == 0) {
     tree.sizes[node] = members;
-    posted.fuller = !is_full_size(tree.threshold, size_a) + !is_full_size(tree.threshold, size_b) -
-                    !is_full_size(tree.threshold, members);
+    posted.newly_full_size = !is_full_size(tree.threshold, size_a) +
+                             !is_full_size(tree.threshold, size_b) -
+                             !is_full_size(tree.threshold, members);
   }
   if (shape != NONE) {
     double *scatter = scatter_of(tree, shape);
@@ -328,7 +330,7 @@ __device__ bool make_union(const Tree &tree, const Clusters &clusters, const Job
   __syncthreads();
   if (k == 0) tree.shapes[node] = shape;
   shape = make_query(tree, clusters, query, mean, shape, members, found, room);
-  float *row = tentative_row(tree, node);
+  float *row = speculative_row(tree, node);
   FOR_EACH(k, p + SCALARS) row[k] = row_of_query(query, p, shape, k);
   return true;
 }

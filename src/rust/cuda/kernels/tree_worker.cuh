@@ -1,4 +1,4 @@
-// What all blocks but the chain's do: jobs, one after the other, from a ring.
+// What all blocks but the sequencer's do: jobs, one after the other, from a ring.
 
 #pragma once
 
@@ -27,7 +27,7 @@ __device__ uint wait_for_post(const Tree &tree) {
   }
 }
 
-// Tells the chain that the job of this number is done; by a block.
+// Tells the sequencer that the job of this number is done; by a block.
 __device__ void report(const Tree &tree, uint number) {
   // The place is taken while all threads' writes come before the news.
   uint nth = threadIdx.x == 0 ? atomicAdd(tree.control + DONE, 1) : 0;
@@ -37,8 +37,9 @@ __device__ void report(const Tree &tree, uint number) {
   *(volatile ulong *)(tree.done + nth % RING) = (ulong)(nth + 1) << 32 | number;
 }
 
-// Waits until the unions that a job needs first are there, by a block; false if one of them lacks room, or
-// the launch ends. Their jobs were posted before, so other blocks work on them, or have done them.
+// Waits until the unions that a job needs first are there, by a block; false if one of them lacks
+// room, or the launch ends. Their jobs were posted before, so other blocks work on them, or have
+// done them.
 __device__ bool wait_for_unions(const Tree &tree, const Job &job) {
   if (job.waits_for[0] == NONE && job.waits_for[1] == NONE) return true;
   __shared__ uint are_there;
@@ -62,49 +63,49 @@ __device__ bool wait_for_unions(const Tree &tree, const Job &job) {
 
 // Does the job of this number, by a block.
 __device__ __forceinline__ void do_job(const Tree &tree, const Clusters &clusters, uint number,
-                                       Hunt &hunt, float *query, Entries &entries,
+                                       SearchState &search, float *query, Entries &entries,
                                        Workspace &room) {
   Job &job = tree.jobs[number];
   uint result = tree.clusters + number;
   __syncthreads();
-  FOR_EACH(word, sizeof(Job) / sizeof(uint)) { ((uint *)&hunt.job)[word] = ((uint *)&job)[word]; }
+  FOR_EACH(word, sizeof(Job) / sizeof(uint)) { ((uint *)&search.job)[word] = ((uint *)&job)[word]; }
   __syncthreads();
-  uint node = hunt.job.node, last = THREADS - WARP;
+  uint node = search.job.node, last = THREADS - WARP;
   bool is_union = node >= tree.clusters;
-  bool is_new = hunt.job.is_new;
-  bool can = !is_new || wait_for_unions(tree, hunt.job);
+  bool is_new = search.job.is_new;
+  bool can = !is_new || wait_for_unions(tree, search.job);
   if (is_union && threadIdx.x >= last) {
-    float guess = guess_by_parents(tree, hunt.job);
-    if (threadIdx.x == last) hunt.guess = guess;
+    float guess = guess_by_parents(tree, search.job);
+    if (threadIdx.x == last) search.guess = guess;
   }
-  bool lacks_room = !can || (is_new && !make_union(tree, clusters, hunt.job, job, query, room));
-  if (!can) publish(job, hunt.job.id, true);
+  bool lacks_room = !can || (is_new && !make_union(tree, clusters, search.job, job, query, room));
+  if (!can) publish(job, search.job.id, true);
   if (threadIdx.x == last) {
     // Of that many merges, all that follows is seen.
-    hunt.made_at = load_acquire(tree.control + COMMITTED);
-    hunt.order = min(hunt.job.order, tree.clusters + hunt.made_at);
+    search.made_at = load_acquire(tree.control + COMMITTED);
+    search.order = min(search.job.order, tree.clusters + search.made_at);
     double floor = is_union ? 0 : tree.floor_values[node];
-    if (!is_union) hunt.guess = floor > 0 ? (float)(2 * floor / tree.unit) : single_infinity();
+    if (!is_union) search.guess = floor > 0 ? (float)(2 * floor / tree.unit) : single_infinity();
   }
   if (lacks_room) return report(tree, number);
   __syncthreads();
   if (!is_new && is_union)
-    write_query(clusters, tentative_row(tree, node), 1, query);
+    write_query(clusters, speculative_row(tree, node), 1, query);
   else if (!is_new)
     write_query(clusters, row_at(clusters, tree.positions[node]), row_step(clusters), query);
-  float limit = hunt.guess;
-  if (!(limit < single_infinity())) limit = limit_by_minima(tree, clusters, hunt, query);
-  Deciding on = {tree, clusters, number, hunt, query, entries, room};
+  float limit = search.guess;
+  if (!(limit < single_infinity())) limit = limit_by_minima(tree, clusters, search, query);
+  Deciding on = {tree, clusters, number, search, query, entries, room};
   bool found = find_nearest(on, node, result, next_above(limit), !is_union, [&] {
-    if (hunt.parts > 1 || tree.balls <= ALONE)
-      sweep_alone(tree, clusters, hunt, query);
+    if (search.parts > 1 || tree.balls <= ALONE)
+      sweep_alone(tree, clusters, search, query);
     else
-      sweep_with_help(tree, clusters, number, hunt, query);
+      sweep_with_help(tree, clusters, number, search, query);
   });
   if (threadIdx.x == 0) {
-    job.made_at = hunt.made_at;
-    job.found = hunt.found;
-    job.found_first = hunt.found_first;
+    job.made_at = search.made_at;
+    job.found = search.found;
+    job.found_first = search.found_first;
     job.nearest = entries.below;
     job.is_hopeless = !found;
   }

@@ -17,24 +17,24 @@ pub const CANDIDATES: usize = 16;
 const FOUND_ROOM: usize = 512;
 const DECIDED_TOGETHER: usize = 16;
 const JOB_SUMS: usize = 4 * DECIDED_TOGETHER;
-const HUNT_BYTES: usize = 18_432;
+const SEARCH_BYTES: usize = 18_432;
 const SUMS_BYTES: usize = 6_144;
 const RING: usize = 16_384;
 const SKIPPED: usize = 32;
 const LEAF: usize = 32;
-const MOST_LEAVES: usize = 32_768;
-const MOST_REGIONS: usize = 1024;
+const MAX_LEAVES: usize = 32_768;
+const MAX_REGIONS: usize = 1024;
 
 /// Number of positions in a ball: one for each thread of a warp.
 pub const BALL: usize = 32;
 pub const POINTS_A_WARP: u32 = 8;
-const CHAIN_TOGETHER: usize = 8;
+const SEQUENCER_TOGETHER: usize = 8;
 /// Index of the third moments in the spread of a shape, as in enum Spread.
 const THIRD_MOMENTS: usize = 3;
 
 /// Largest number of clusters: the room in the priority queue.
-pub const MOST_CLUSTERS: usize = LEAF * MOST_LEAVES;
-const _: () = assert!(MOST_CLUSTERS <= MOST_REGIONS * BALL * BALL);
+pub const MOST_CLUSTERS: usize = LEAF * MAX_LEAVES;
+const _: () = assert!(MOST_CLUSTERS <= MAX_REGIONS * BALL * BALL);
 
 /// Number of values of a recent cluster's row beside its coordinates, with one to make it odd.
 const RECENT_SCALARS: usize = 3;
@@ -47,7 +47,7 @@ const COORDINATES: usize = SCALARS + 5;
 struct ListSizes {
     jobs: usize,
     recent: usize,
-    chain_bytes: usize,
+    sequencer_bytes: usize,
 }
 
 /// Up to FEW_COLUMNS columns in registers.
@@ -55,20 +55,20 @@ const FEW_COLUMNS: usize = 16;
 const OF_FEW_COLUMNS: ListSizes = ListSizes {
     jobs: 128,
     recent: 64,
-    chain_bytes: 37_248,
+    sequencer_bytes: 37_248,
 };
 const OF_MANY_COLUMNS: ListSizes = ListSizes {
     jobs: 256,
     recent: 128,
-    chain_bytes: 65_920,
+    sequencer_bytes: 65_920,
 };
 /// Number of clusters for each job at a time between these limits.
 const CLUSTERS_A_JOB: usize = 256;
 /// Largest number of jobs at a time.
 pub const JOBS: usize = OF_MANY_COLUMNS.jobs;
 
-/// Where the block that serves the chain of merges keeps its lists and rows, as enum Placement in
-/// tree_launch.cuh.
+/// Where the sequencer, the block that makes the merges, keeps its lists and rows, as enum
+/// Placement in tree_launch.cuh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Placement {
     AllInShared,
@@ -149,7 +149,7 @@ arguments! {
         found_first: u32,
         nearest: u32,
         is_hopeless: u32,
-        fuller: u32,
+        newly_full_size: u32,
         lacks_room: u32,
         made: u32,
     }
@@ -189,7 +189,7 @@ arguments! {
         pub shape_limit: u32,
         pub milliseconds: u32,
         pub batch: u32,
-        pub most_jobs: u32,
+        pub max_jobs: u32,
         pub balls: u32,
         pub query_words: u32,
         pub placement: u32,
@@ -365,7 +365,7 @@ impl TreeSizes {
             list_ids: 4 * JOBS * CANDIDATES,
             recent_rows: 4 * OF_MANY_COLUMNS.recent * (p + RECENT_SCALARS),
             jobs: JOBS * size_of::<Job>(),
-            // One for each job, and one for the chain.
+            // One for each job, and one for the sequencer.
             shared_work: (JOBS + 1) * size_of::<SharedWork>(),
             sums: 8 * (JOBS + 1) * JOB_SUMS,
             queries: 4 * JOBS * self.query_words(),
@@ -435,14 +435,15 @@ impl TreeSizes {
 
     /// Bytes of shared memory of a block that does jobs.
     pub fn job_bytes(&self) -> usize {
-        HUNT_BYTES + 4 * self.query_words() + self.workspace_bytes()
+        SEARCH_BYTES + 4 * self.query_words() + self.workspace_bytes()
     }
 
-    /// Number of jobs at a time. The time of a tree depends on it, not its merges: with too many, the
-    /// device prepares unions that are never merged; with too few, blocks wait. On an H200, 128 were
-    /// 1.6 and 1.4 times as fast as 256 with full distances (30,000 x 41, 60,000 x 37), and 1.1 times
-    /// with centroid distances for 30,000 x 50; 256 were 1.1 times as fast for 60,000 x 37.
-    pub fn most_jobs(&self) -> usize {
+    /// Number of jobs at a time. The time of a tree depends on it, not its merges: with too many,
+    /// the device prepares unions that are never merged; with too few, blocks wait. On an H200, 128
+    /// were 1.6 and 1.4 times as fast as 256 with full distances (30,000 x 41, 60,000 x 37), and
+    /// 1.1 times with centroid distances for 30,000 x 50; 256 were 1.1 times as fast for 60,000 x
+    /// 37.
+    pub fn max_jobs(&self) -> usize {
         let most = self.lists().jobs;
         match self.distance {
             Distance::FullMahalanobis => OF_FEW_COLUMNS.jobs,
@@ -458,8 +459,8 @@ impl TreeSizes {
         }
     }
 
-    /// Bytes of shared memory of the block that runs the chain.
-    pub fn chain_bytes(&self, placement: Placement) -> usize {
+    /// Bytes of shared memory of the sequencer.
+    pub fn sequencer_bytes(&self, placement: Placement) -> usize {
         let (p, lists) = (self.dimensions, self.lists());
         let in_shared = |apart: Placement, bytes: usize| if placement < apart { bytes } else { 0 };
         let job_rows = in_shared(Placement::JobRowsApart, 4 * lists.jobs * (p + SCALARS));
@@ -471,7 +472,7 @@ impl TreeSizes {
             Distance::FullMahalanobis => SUMS_BYTES,
         };
         let rows = job_rows + candidates + recent_rows + 16;
-        lists.chain_bytes + rows + self.scratch_bytes(CHAIN_TOGETHER) + sums
+        lists.sequencer_bytes + rows + self.scratch_bytes(SEQUENCER_TOGETHER) + sums
     }
 
     /// Bytes of shared memory of a block of `reshape_all`.
@@ -532,13 +533,13 @@ mod tests {
             FOUND_ROOM,
             SKIPPED,
             LEAF,
-            MOST_LEAVES,
-            MOST_REGIONS,
-            HUNT_BYTES,
+            MAX_LEAVES,
+            MAX_REGIONS,
+            SEARCH_BYTES,
             SUMS_BYTES,
             POINTS_A_WARP,
             DECIDED_TOGETHER,
-            CHAIN_TOGETHER,
+            SEQUENCER_TOGETHER,
             JOB_SUMS,
             THIRD_MOMENTS,
             COORDINATES,
@@ -583,7 +584,7 @@ mod tests {
             let sizes = [
                 ("JOBS", lists.jobs as u64),
                 ("RECENT", lists.recent as u64),
-                ("CHAIN_BYTES", lists.chain_bytes as u64),
+                ("SEQUENCER_BYTES", lists.sequencer_bytes as u64),
             ];
             check("tree_launch.cuh", &[&dimensions], &[], &sizes);
         }

@@ -193,7 +193,7 @@ fn the_tree_of_the_kernels_is_that_of_the_cpu() {
             for (at, (found, expected)) in found.unwrap()[0].iter().zip(expected).enumerate() {
                 assert_eq!(found, expected, "merge {at}: {case}");
             }
-            assert_grown((0, 0), host.counts(), data, &case);
+            assert_grown((0, 0), host.counts(), &case);
         }
     }
     assert!(compactions.into_inner() > CASES);

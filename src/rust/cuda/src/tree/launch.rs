@@ -168,7 +168,7 @@ impl TreeKernels {
     ) -> DriverResult<Option<(Self, Room)>> {
         let cooperative = Attribute::CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH;
         let most = device.shared_memory()?;
-        let bytes = |placement| sizes.chain_bytes(placement).max(sizes.job_bytes());
+        let bytes = |placement| sizes.sequencer_bytes(placement).max(sizes.job_bytes());
         // The module is loaded last: a driver may have to compile it.
         let least = bytes(Placement::RecentRowsApart);
         if device.context.attribute(cooperative)? == 0 || least > most {

@@ -326,7 +326,7 @@ impl Start {
             shape_limit: self.sizes.shapes as u32,
             milliseconds: 0,
             batch: 0,
-            most_jobs: self.sizes.most_jobs() as u32,
+            max_jobs: self.sizes.max_jobs() as u32,
             balls: self.sizes.balls() as u32,
             query_words: self.sizes.query_words() as u32,
             placement: Placement::AllInShared as u32,

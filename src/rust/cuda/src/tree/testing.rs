@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use gmhclust_core::error::Result;
 use gmhclust_core::mahalanobis::agglomerate::{merges_of, side_by_side, with_cpu_screens};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, BoundingBox, Problem};
-use gmhclust_core::testing::Data;
 use gmhclust_core::{Cpu, Device, Merge, Monitor};
 
 type Grow<'a> =
@@ -69,15 +68,8 @@ impl AgglomerationDevice for Trees<'_> {
     }
 }
 
-/// Fails if, among the problems between two [counts](Trees::counts), a tree was left to the CPU
-/// although single precision can separate its clusters.
-pub fn assert_grown(before: (usize, usize), after: (usize, usize), data: Data, case: &str) {
+/// Fails if, among the problems between two [counts](Trees::counts), a tree was left to the CPU.
+pub fn assert_grown(before: (usize, usize), after: (usize, usize), case: &str) {
     let (asked, grown) = (after.0 - before.0, after.1 - before.1);
-    // With one value far beyond all others, or with groups far apart, single precision has no
-    // digits left for small distances.
-    let may_be_left = matches!(data, Data::Saturated | Data::Islands);
-    assert!(
-        grown == asked || may_be_left,
-        "{grown} of {asked} trees: {data:?}, {case}"
-    );
+    assert_eq!(grown, asked, "trees of the device: {case}");
 }

@@ -108,7 +108,7 @@ fn compare_random(seed: u64, rounds: usize, largest: usize, share: f64) {
         let case = format!("{round}, {data:?}, {n} × {p}, labels up to {apriori:?}, {options:?}");
         let before = trees.counts();
         compare(&trees, &x, labels, &options, &case);
-        assert_grown(before, trees.counts(), data, &case);
+        assert_grown(before, trees.counts(), &case);
     }
     let (asked, grown) = trees.counts();
     eprintln!("up to {largest} clusters: {grown} of {asked} trees");
@@ -169,8 +169,8 @@ fn the_gpu_grows_trees_of_a_grid() {
     assert_eq!(trees.counts(), (2, 2));
 }
 
-/// More clusters than a search has room for have one bound in single precision: they are equally far
-/// from one far value, or together in a group far away.
+/// More clusters than a search has room for have one bound in single precision: they are equally
+/// far from one far value, or together in a group far away.
 #[test]
 #[ignore = "needs an NVIDIA GPU"]
 fn the_gpu_grows_trees_of_what_single_precision_cannot_tell_apart() {
@@ -250,7 +250,7 @@ fn the_gpu_grows_trees_of_centres() {
                 expected.merge.into_iter().zip(expected.height),
                 &format!("{linkage}, {data:?}, {n} × {p}"),
             );
-            assert_grown(before, trees.counts(), data, linkage);
+            assert_grown(before, trees.counts(), &format!("{linkage}, {data:?}"));
         }
     }
 }

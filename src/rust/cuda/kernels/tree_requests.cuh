@@ -1,0 +1,560 @@
+// Which unions the sequencer requests of other blocks: the jobs that are still wanted, and new
+// ones.
+
+#pragma once
+
+#include "tree_results.cuh"
+#include "tree_worker.cuh"
+
+// Unions of unions that are prepared ahead.
+#define FOLLOW_UPS 15
+static_assert(2 * (FOLLOW_UPS + 1) <= SKIPPED, "room for all clusters of such a union");
+static_assert(SKIPPED <= WARP, "a lane for each of them");
+// Entries at the front of the queue of whose unions the nearest neighbours are guessed, as long as
+// these are searched for.
+#define GUESSED 8
+// Entries before a speculative union's that take a near neighbour of it, with whose unions its own
+// is tried.
+#define JOINED 2
+// How far guesses follow guesses.
+#define GUESS_DEPTH 2
+
+// The next job of one that is not yet in a bucket.
+#define UNLISTED (NONE - 1)
+
+// ---- the jobs that are still wanted ----
+
+// Whether one cluster of a speculative union's pair is still to be expected: active, or a
+// speculative union. A merged one shows in `is_obsolete`.
+__device__ __forceinline__ bool is_expected(const Tree &tree, const Sequencer &sequencer, uint id,
+                                            uint node) {
+  if (node < tree.clusters) return true;
+  uint number = node - tree.clusters, state = sequencer.states[number];
+  return sequencer.ids[number] == id && (state == PENDING || state == READY);
+}
+
+// Drops speculative unions that cannot come any more, or are too old; all but those that are
+// expected soon where there is little room for others. Lists the jobs that can be used.
+__device__ __forceinline__ void sort_out(const Tree &tree, bool is_full, bool all) {
+  Sequencer &sequencer = sequencer_of_block();
+  uint i = threadIdx.x, state = state_of(sequencer, i);
+  __syncthreads();
+  if (state == PENDING || state == READY) {
+    bool is_unexpected = is_full && sequencer.depths[i] == 0;
+    if (all || sequencer.is_obsolete[i] || is_too_old(sequencer, i, sequencer.merges) ||
+        is_unexpected)
+      sequencer.states[i] = DROPPED;
+  }
+  __syncthreads();
+  // What a dropped one would be part of, and so on.
+  for (;;) {
+    state = state_of(sequencer, i);
+    bool drops =
+        (state == PENDING || state == READY) &&
+        !(is_expected(tree, sequencer, sequencer.lower_ids[i], sequencer.lower_nodes[i]) &&
+          is_expected(tree, sequencer, sequencer.higher_ids[i], sequencer.higher_nodes[i]));
+    if (!__syncthreads_or(drops)) break;
+    if (drops) sequencer.states[i] = DROPPED;
+    __syncthreads();
+  }
+  sequencer.buckets[i] = NOWHERE;
+  if (i == 0) sequencer.unused_count = 0;
+  __syncthreads();
+  state = state_of(sequencer, i);
+  if ((state == DROPPED || state == MERGED) && (sequencer.users[i] == 0 || all)) {
+    if (state == DROPPED) free_shape(tree, sequencer, sequencer.shapes[i]);
+    sequencer.states[i] = state = UNUSED;
+  }
+  // The node of a search is its own, and may be used by none.
+  if (state == UNUSED && sequencer.users[i] == 0 && i < tree.max_jobs)
+    sequencer.unused[atomicAdd(&sequencer.unused_count, 1)] = i;
+  else if (state == PENDING || state == READY || state == SEARCHING)
+    put_in_bucket(sequencer, i);
+  __syncthreads();
+}
+
+// ---- new jobs ----
+
+// The number of an unused job, for a new one; NOWHERE where no more are wanted.
+__device__ __forceinline__ uint new_job(Sequencer &sequencer) {
+  uint left = atomicAdd(&sequencer.unused_count, ~0u);
+  if (left > 0 && left <= JOBS) return sequencer.unused[left - 1];
+  atomicAdd(&sequencer.unused_count, 1);
+  return NOWHERE;
+}
+
+// Notes that a job whose description is written is to be posted.
+__device__ __forceinline__ void note_post(Sequencer &sequencer, uint number) {
+  atomicAdd(&sequencer.users[number], 1);
+  sequencer.to_post[atomicAdd(&sequencer.inserted, 1)] = number;
+}
+
+// A search for an active cluster whose floor is reached.
+__device__ __forceinline__ void search_again(const Tree &tree, uint slot, uint id) {
+  Sequencer &sequencer = sequencer_of_block();
+  uint number = new_job(sequencer);
+  if (number == NOWHERE) return;
+  sequencer.states[number] = SEARCHING;
+  sequencer.is_obsolete[number] = 0;
+  sequencer.lower[number] = slot;
+  sequencer.lower_ids[number] = id;
+  sequencer.higher_ids[number] = NONE;
+  sequencer.lower_used[number] = sequencer.higher_used[number] = NONE;
+  Job &job = tree.jobs[number];
+  job.node = job.slot = slot;
+  job.lower_node = job.higher_node = NONE;
+  job.is_new = 0;
+  job.order = tree.orders[slot];
+  job.skipped = 0;
+  note_post(sequencer, number);
+  sequencer.next[number] = UNLISTED;
+}
+
+// Whether a speculative union is one of two active clusters.
+__device__ __forceinline__ bool is_simple(const Tree &tree, const Sequencer &sequencer,
+                                          uint number) {
+  return sequencer.lower_nodes[number] < tree.clusters &&
+         sequencer.higher_nodes[number] < tree.clusters;
+}
+
+// Of the nodes that a speculative union is made of, the one to go on with: a speculative union, if
+// there is one. Where both are, one is simple: `beside` becomes its number, NONE otherwise.
+__device__ __forceinline__ uint next_node(const Tree &tree, const Sequencer &sequencer, uint number,
+                                          uint &beside) {
+  uint lower = sequencer.lower_nodes[number], higher = sequencer.higher_nodes[number];
+  beside = NONE;
+  if (lower < tree.clusters) return higher;
+  if (higher < tree.clusters) return lower;
+  bool is_lower = is_simple(tree, sequencer, lower - tree.clusters);
+  beside = (is_lower ? lower : higher) - tree.clusters;
+  return is_lower ? higher : lower;
+}
+
+// Adds the slots that a search for a union with this node has to leave out.
+__device__ __forceinline__ uint skip_of(const Tree &tree, const Sequencer &sequencer, uint node,
+                                        uint slot, uint *skip, uint skipped) {
+  auto add = [&](uint one) {
+    for (uint i = 0; i < skipped; i++)
+      if (skip[i] == one) return;
+    if (skipped < SKIPPED) skip[skipped++] = one;
+  };
+  if (node < tree.clusters) {
+    add(slot);
+    return skipped;
+  }
+  // Those of a speculative union's pair; of the pairs that these are made of, too.
+  while (node >= tree.clusters) {
+    uint number = node - tree.clusters, beside;
+    add(sequencer.lower[number]);
+    add(sequencer.higher[number]);
+    node = next_node(tree, sequencer, number, beside);
+    if (beside == NONE) continue;
+    add(sequencer.lower[beside]);
+    add(sequencer.higher[beside]);
+  }
+  return skipped;
+}
+
+// Posts the search for a speculative union.
+__device__ __forceinline__ void search_union(const Tree &tree, uint number, bool is_new) {
+  Sequencer &sequencer = sequencer_of_block();
+  uint lower = sequencer.lower[number], higher = sequencer.higher[number];
+  uint lower_node = sequencer.lower_nodes[number], higher_node = sequencer.higher_nodes[number];
+  Job &job = tree.jobs[number];
+  job.node = tree.clusters + number;
+  job.slot = lower;
+  job.lower_node = lower_node;
+  job.higher_node = higher_node;
+  job.is_new = is_new;
+  job.id = sequencer.ids[number];
+  auto wait_for = [&](uint side, uint node) {
+    bool waits = node >= tree.clusters && sequencer.states[node - tree.clusters] == PENDING;
+    job.waits_for[side] = waits ? node - tree.clusters : NONE;
+    if (waits) job.awaited_ids[side] = sequencer.ids[node - tree.clusters];
+  };
+  wait_for(0, lower_node);
+  wait_for(1, higher_node);
+  job.order = NONE;
+  uint skipped = skip_of(tree, sequencer, lower_node, lower, job.skip, 0);
+  skipped = skip_of(tree, sequencer, higher_node, higher, job.skip, skipped);
+  job.skipped = skipped;
+  auto used = [&](uint node) {
+    if (node < tree.clusters) return NONE;
+    atomicAdd(&sequencer.users[node - tree.clusters], 1);
+    return node - tree.clusters;
+  };
+  sequencer.lower_used[number] = used(lower_node);
+  sequencer.higher_used[number] = used(higher_node);
+  note_post(sequencer, number);
+}
+
+// The number of a shape that is in no use.
+__device__ __forceinline__ uint new_shape(const Tree &tree, Sequencer &sequencer) {
+  uint stacked = atomicAdd(&sequencer.free_shapes, ~0u);
+  if (stacked > 0 && stacked <= tree.shape_limit) return tree.free_shapes[stacked - 1];
+  atomicAdd(&sequencer.free_shapes, 1);
+  return atomicAdd(&sequencer.shapes_used, 1);
+}
+
+// The shape of a node that a union is made of.
+__device__ __forceinline__ uint shape_for(const Tree &tree, const Sequencer &sequencer, uint node) {
+  return node < tree.clusters ? tree.shapes[node] : sequencer.shapes[node - tree.clusters];
+}
+
+// What is wished for: the union of the pair of an entry of the queue, which is its candidate number
+// 1 where guesses may follow; that of a job's union and one of its candidates, or a slot's cluster,
+// or another job's union; or a search for an entry's owner.
+enum RequestKind { PAIR_UNION, NEXT_UNION, GUESSED_UNION, JOINED_UNION, OWNER_SEARCH };
+
+// Of a union: its pair's distance, and how far it is from the queue.
+struct MergeRequest {
+  uint lower, lower_id, lower_node, higher, higher_id, higher_node;
+  ulong value;
+  uint depth;
+};
+
+__device__ __forceinline__ void add_request(Sequencer &sequencer, RequestKind kind, uint subject,
+                                            uint candidate, uint depth) {
+  uint at = atomicAdd(&sequencer.request_count, 1);
+  if (at >= JOBS) return;
+  sequencer.request_kinds[at] = kind;
+  sequencer.request_subjects[at] = subject;
+  sequencer.request_candidates[at] = candidate;
+  sequencer.request_depths[at] = depth;
+}
+
+// Lists a job of whose union the next merge is wished for, once in a plan.
+__device__ __forceinline__ void list_job(Sequencer &sequencer, uint number, uint depth,
+                                         bool guesses) {
+  if (atomicExch(&sequencer.listed_in[number], sequencer.plans) == sequencer.plans) return;
+  sequencer.is_changed[number] = sequencer.is_early[number] = false;
+  uint at = atomicAdd(&sequencer.listed_count, 1);
+  if (at >= JOBS) return;
+  sequencer.listed_jobs[at] = number;
+  sequencer.listed_depths[at] = depth;
+  sequencer.guesses[number] = guesses;
+}
+
+// Has a speculative union made, and lists it where guesses may follow. Returns the number of its
+// job, or NOWHERE.
+__device__ __forceinline__ uint prepare(const Tree &tree, const MergeRequest &request,
+                                        bool guesses) {
+  Sequencer &sequencer = sequencer_of_block();
+  uint number = new_job(sequencer);
+  if (number == NOWHERE) return NOWHERE;
+  // All is read before it is used, so no read waits for another one.
+  uint lower_shape = shape_for(tree, sequencer, request.lower_node);
+  uint higher_shape = shape_for(tree, sequencer, request.higher_node);
+  uint shape = tree.has_shapes ? new_shape(tree, sequencer) : NONE;
+  sequencer.states[number] = PENDING;
+  sequencer.is_obsolete[number] = 0;
+  sequencer.lower[number] = request.lower;
+  sequencer.higher[number] = request.higher;
+  sequencer.lower_ids[number] = request.lower_id;
+  sequencer.higher_ids[number] = request.higher_id;
+  sequencer.lower_nodes[number] = request.lower_node;
+  sequencer.higher_nodes[number] = request.higher_node;
+  sequencer.pair_values[number] = request.value;
+  sequencer.depths[number] = request.depth;
+  sequencer.made_at[number] = sequencer.merges;
+  sequencer.ids[number] = atomicAdd(&sequencer.next_id, 1);
+  sequencer.lower_shapes[number] = lower_shape;
+  sequencer.higher_shapes[number] = higher_shape;
+  tree.shapes[tree.clusters + number] = sequencer.shapes[number] = shape;
+  sequencer.follows[number] = NOWHERE;
+  sequencer.guesses[number] = guesses;
+  sequencer.is_changed[number] = sequencer.is_early[number] = false;
+  search_union(tree, number, true);
+  sequencer.next[number] = UNLISTED;
+  if (guesses && request.depth <= GUESS_DEPTH) list_job(sequencer, number, request.depth, true);
+  return number;
+}
+
+// Notes that a speculative union is expected soon, and searches for it again where that is due. If
+// it is ready, it is listed, for what may follow, unless that is as it was in the last plan;
+// `guesses` says whether also if it is not.
+__device__ void expect(const Tree &tree, Sequencer &sequencer, uint number, uint depth,
+                       bool guesses) {
+  bool is_as_before = sequencer.depths[number] == depth && !sequencer.is_changed[number] &&
+                      (!guesses || sequencer.guesses[number]);
+  sequencer.depths[number] = depth;
+  bool is_ready = sequencer.states[number] == READY;
+  if (is_ready ? is_as_before : !(guesses && sequencer.states[number] == PENDING)) return;
+  list_job(sequencer, number, depth, guesses);
+  if (!is_ready) return;
+  bool is_due = atomicAdd(&sequencer.users[number], 0) == 0 &&
+                sequencer.merges - sequencer.made_at[number] > RECENT / 2;
+  if (is_due) search_union(tree, number, false);
+}
+
+// Puts new jobs into their buckets. No other thread looks there meanwhile.
+__device__ void list_new_jobs(Sequencer &sequencer) {
+  __syncthreads();
+  uint i = threadIdx.x, state = state_of(sequencer, i);
+  if ((state == PENDING || state == SEARCHING) && sequencer.next[i] == UNLISTED)
+    put_in_bucket(sequencer, i);
+  __syncthreads();
+}
+
+// The first entries of the queue, one for each lane of every warp: the slots of its pair, NONE for
+// a floor, and its distance; and a bit for each that will probably be merged, or searched for: one
+// that has no cluster in common with one of these before it.
+struct FirstEntries {
+  uint lower, higher, live;
+  ulong value;
+
+  __device__ FirstEntries(Sequencer &sequencer, uint count) {
+    uint lane = threadIdx.x % WARP;
+    lower = higher = NONE;
+    value = INFINITY_BITS;
+    if (lane < count) {
+      uint at = sequencer.sorted[lane];
+      ulong tie = sequencer.ties[at];
+      value = sequencer.values[at];
+      if (is_pair(tie)) {
+        lower = lower_slot(tie);
+        higher = higher_slot(tie);
+      }
+    }
+    // The entries before each that have one of its clusters.
+    for (uint rank = threadIdx.x / WARP; rank < count; rank += WARPS) {
+      uint one = __shfl_sync(WHOLE_WARP, lower, rank),
+           other = __shfl_sync(WHOLE_WARP, higher, rank);
+      uint shared =
+          __ballot_sync(WHOLE_WARP, lane < rank && lower != NONE && (has(one) || has(other)));
+      if (lane == 0) sequencer.conflicts[rank] = shared;
+    }
+    __syncthreads();
+    uint before = lane < count ? sequencer.conflicts[lane] : 0;
+    uint conflicted = __ballot_sync(WHOLE_WARP, before != 0);
+    live = ~conflicted;
+    for (uint left = conflicted; left != 0; left &= left - 1) {
+      uint rank = __ffs(left) - 1;
+      if (!(__shfl_sync(WHOLE_WARP, before, rank) & live)) live |= 1u << rank;
+    }
+  }
+  __device__ __forceinline__ bool has(uint slot) const { return lower == slot || higher == slot; }
+  // Whether this lane's will probably be merged.
+  __device__ __forceinline__ bool is_live() const { return live >> threadIdx.x % WARP & 1; }
+};
+
+// Wishes for what the first entries of the queue need next.
+__device__ void request_for_entries(const Tree &tree, Sequencer &sequencer,
+                                    const FirstEntries &entries, uint count) {
+  // A lane for each of the warp's.
+  uint lane = threadIdx.x % WARP, rank = threadIdx.x / WARP + lane * WARPS;
+  if (lane >= WARP / WARPS || rank >= count || !(entries.live >> rank & 1)) return;
+  uint at = sequencer.sorted[rank];
+  uint merges = sequencer.merges;
+  uint job =
+      find_job(sequencer, sequencer.entry_lower_ids[at], sequencer.entry_higher_ids[at], merges);
+  bool pair = is_pair(sequencer.ties[at]);
+  if (pair && job != NOWHERE)
+    expect(tree, sequencer, job, 1, rank < GUESSED);
+  else if (job == NOWHERE)
+    add_request(sequencer, pair ? PAIR_UNION : OWNER_SEARCH, at, rank < GUESSED, 1);
+  if (rank == 0 && job == NOWHERE) sequencer.is_urgent = true;
+}
+
+// Wishes for the union of a speculative union and another cluster, unless that is being made, by a
+// thread.
+__device__ __forceinline__ void request_or_expect(const Tree &tree, Sequencer &sequencer, uint job,
+                                                  uint other, uint other_id, RequestKind kind,
+                                                  uint candidate, uint depth) {
+  uint mine = sequencer.lower[job], id = sequencer.ids[job];
+  uint lower_id = mine < other ? id : other_id, higher_id = mine < other ? other_id : id;
+  uint known = find_job(sequencer, lower_id, higher_id, sequencer.merges);
+  if (known != NOWHERE)
+    expect(tree, sequencer, known, depth, sequencer.guesses[job]);
+  else
+    add_request(sequencer, kind, job, candidate, depth);
+}
+
+// Wishes for the union of a speculative union and an active cluster, by a warp; false if that is
+// probably merged with another one before: then for that with their union, where that is one of the
+// first for this speculative union; `joined` has a bit for each entry of these. `value` is the
+// distance of the speculative union's pair; `is_other` whether the lane's entry has none of the
+// clusters that are in it.
+__device__ bool request_union(const Work &work, const FirstEntries &entries, bool is_other,
+                              ulong value, uint job, uint other, uint other_id, RequestKind kind,
+                              uint candidate, uint depth, uint &joined) {
+  const Tree &tree = work.tree;
+  Sequencer &sequencer = sequencer_of_block();
+  bool takes = entries.is_live() && entries.value < value && entries.has(other) && is_other;
+  uint taking = __ballot_sync(WHOLE_WARP, takes), lane = threadIdx.x % WARP;
+  if (taking == 0) {
+    if (lane == 0) request_or_expect(tree, sequencer, job, other, other_id, kind, candidate, depth);
+    return true;
+  }
+  uint first = taking & -taking;
+  if (joined & first || __popc(joined) == JOINED) return false;
+  joined |= first;
+  if (first != 1u << lane) return false;
+  uint at = sequencer.sorted[lane];
+  uint pair = find_job(sequencer, sequencer.entry_lower_ids[at], sequencer.entry_higher_ids[at],
+                       sequencer.merges);
+  // Where that has no job yet, it gets one in this plan.
+  if (pair == NOWHERE)
+    sequencer.is_early[job] = true;
+  else
+    request_or_expect(tree, sequencer, job, sequencer.lower[pair], sequencer.ids[pair],
+                      JOINED_UNION, pair, depth);
+  return false;
+}
+
+// The job that was guessed to follow this one, if it still can; NOWHERE otherwise.
+__device__ __forceinline__ uint guess_after(const Sequencer &sequencer, uint job) {
+  uint next = sequencer.follows[job], id = sequencer.ids[job];
+  if (next == NOWHERE || sequencer.is_obsolete[next]) return NOWHERE;
+  bool is_of_it = sequencer.lower_ids[next] == id || sequencer.higher_ids[next] == id;
+  return is_of_it && (sequencer.states[next] == PENDING || sequencer.states[next] == READY)
+             ? next
+             : NOWHERE;
+}
+
+// Goes on from the last guess for a speculative union that is searched for, by a warp: false where
+// there is none, or where it is probably wrong by now.
+__device__ __forceinline__ bool follow_guess(const Work &work, const FirstEntries &entries,
+                                             uint job, uint depth) {
+  Sequencer &sequencer = sequencer_of_block();
+  uint known = guess_after(sequencer, job);
+  if (known == NOWHERE) return false;
+  uint other = sequencer.lower_ids[known] == sequencer.ids[job] ? sequencer.higher[known]
+                                                                : sequencer.lower[known];
+  bool takes = entries.is_live() && entries.value < sequencer.pair_values[job] &&
+               entries.has(other) && !entries.has(sequencer.lower[job]) &&
+               !entries.has(sequencer.higher[job]);
+  if (__any_sync(WHOLE_WARP, takes)) return false;
+  if (threadIdx.x % WARP == 0) expect(work.tree, sequencer, known, depth, sequencer.guesses[job]);
+  return true;
+}
+
+// Wishes for the union of a speculative union and its nearest neighbour, if that is probable; by a
+// warp.
+__device__ void request_followers(const Work &work, const FirstEntries &entries, uint job,
+                                  uint depth, ulong horizon) {
+  Sequencer &sequencer = sequencer_of_block();
+  uint slot = sequencer.lower[job], partner = sequencer.higher[job],
+       replacement = sequencer.replacements[job];
+  ulong value = sequencer.pair_values[job];
+  bool is_other = !entries.has(slot) && !entries.has(partner);
+  Lists lists = lists_of_block(work.tree);
+  uint at = threadIdx.x % WARP % CANDIDATES * JOBS + job, lane = threadIdx.x % WARP;
+  Listed listed = lists.at(at);
+  uint mine = listed.slot;
+  bool counts = lane < sequencer.counts[job] && mine != NONE && listed.value <= horizon;
+  // A cluster that has taken up the nearest neighbour is about as near.
+  uint replacement_id = replacement == NONE ? NONE : sequencer.replacement_ids[job];
+  uint joined = 0;
+  if (replacement_id != NONE)
+    request_union(work, entries, is_other, value, job, replacement, replacement_id, GUESSED_UNION,
+                  replacement, depth, joined);
+  for (uint left = __ballot_sync(WHOLE_WARP, counts); left != 0; left &= left - 1) {
+    uint c = __ffs(left) - 1, other = __shfl_sync(WHOLE_WARP, mine, c);
+    uint id = __shfl_sync(WHOLE_WARP, listed.id, c);
+    if (request_union(work, entries, is_other, value, job, other, id, NEXT_UNION, c, depth, joined))
+      return;
+  }
+}
+
+// The node whose neighbours tell about those of another one: of a union that is searched for, one
+// of those that it is made of.
+__device__ __forceinline__ uint known_node(const Tree &tree, const Sequencer &sequencer,
+                                           uint node) {
+  while (node >= tree.clusters && sequencer.states[node - tree.clusters] != READY) {
+    uint lower = sequencer.lower_nodes[node - tree.clusters];
+    uint higher = sequencer.higher_nodes[node - tree.clusters];
+    node = higher >= tree.clusters ? higher : lower;
+  }
+  return node;
+}
+
+// The same for a speculative union that is searched for: its nearest neighbour is guessed, by those
+// of the nodes that it is made of.
+__device__ __forceinline__ void request_by_guess(const Work &work, const FirstEntries &entries,
+                                                 uint job, uint depth, ulong horizon) {
+  if (follow_guess(work, entries, job, depth)) return;
+  const Tree &tree = work.tree;
+  Sequencer &sequencer = sequencer_of_block();
+  Lists lists = lists_of_block(tree);
+  uint lane = threadIdx.x % WARP, c = lane % CANDIDATES;
+  uint node = lane < CANDIDATES ? sequencer.lower_nodes[job] : sequencer.higher_nodes[job];
+  node = known_node(tree, sequencer, node);
+  ulong value = INFINITY_BITS, pair_value = sequencer.pair_values[job];
+  uint slot = NONE, id = NONE;
+  // The slots that its search leaves out: those of the clusters that are in it.
+  const Job &posted = tree.jobs[job];
+  uint skipped = lane < SKIPPED ? posted.skip[lane] : NONE;
+  if (lane >= posted.skipped) skipped = NONE;
+  if (node < tree.clusters) {
+    size_t at = (size_t)node * CANDIDATES + c;
+    ulong stored = tree.candidate_values[at];
+    slot = tree.candidate_slots[at];
+    id = tree.candidate_ids[at];
+    if (c < tree.counts[node] && id_at(tree, slot) == id) value = stored;
+  } else {
+    uint number = node - tree.clusters, at = c * JOBS + number;
+    Listed listed = lists.at(at);
+    if (c < sequencer.counts[number] && listed.slot != NONE) {
+      slot = listed.slot;
+      id = listed.id;
+      value = listed.value;
+    }
+  }
+  // The clusters that are in it do not count.
+  bool has_mine = false, has_entry = false;
+  for (uint i = 0, all = posted.skipped; i < all; i++) {
+    uint member = __shfl_sync(WHOLE_WARP, skipped, i);
+    has_mine = has_mine || member == slot;
+    has_entry = has_entry || entries.has(member);
+  }
+  if (has_mine) value = INFINITY_BITS;
+  bool is_other = !has_entry;
+  for (uint joined = 0;;) {
+    ulong least = least_of_warp(value);
+    if (least > horizon || least >= INFINITY_BITS) return;
+    uint source = __ffs(__ballot_sync(WHOLE_WARP, value == least)) - 1;
+    uint other = __shfl_sync(WHOLE_WARP, slot, source),
+         other_id = __shfl_sync(WHOLE_WARP, id, source);
+    if (request_union(work, entries, is_other, pair_value, job, other, other_id, GUESSED_UNION,
+                      other, depth, joined))
+      return;
+    if (slot == other) value = INFINITY_BITS;
+  }
+}
+
+// The union that a request is for.
+__device__ MergeRequest merge_request(const Work &work, RequestKind kind, uint subject,
+                                      uint candidate, uint depth) {
+  const Sequencer &sequencer = sequencer_of_block();
+  if (kind == PAIR_UNION) {
+    uint lower = lower_slot(sequencer.ties[subject]), higher = higher_slot(sequencer.ties[subject]);
+    return {lower,
+            sequencer.entry_lower_ids[subject],
+            lower,
+            higher,
+            sequencer.entry_higher_ids[subject],
+            higher,
+            sequencer.values[subject],
+            depth};
+  }
+  uint other = candidate, id = NONE, slot = sequencer.lower[subject], mine = sequencer.ids[subject];
+  uint node = work.tree.clusters + subject;
+  ulong value = sequencer.pair_values[subject];
+  uint other_node = other;
+  if (kind == GUESSED_UNION) {
+    id = id_at(work.tree, other);
+  } else if (kind == JOINED_UNION) {
+    other = sequencer.lower[candidate];
+    id = sequencer.ids[candidate];
+    other_node = work.tree.clusters + candidate;
+  } else {
+    Lists lists = lists_of_block(work.tree);
+    Listed listed = lists.at(candidate * JOBS + subject);
+    other = other_node = listed.slot;
+    id = listed.id;
+    value = listed.value;
+  }
+  if (slot < other) return {slot, mine, node, other, id, other_node, value, depth};
+  return {other, id, other_node, slot, mine, node, value, depth};
+}
