@@ -50,8 +50,9 @@ struct ListSizes {
     sequencer_bytes: usize,
 }
 
-/// Up to FEW_COLUMNS columns in registers.
-const FEW_COLUMNS: usize = 16;
+/// Largest number of columns that are few: there, the lists are shorter, and sums over many members
+/// are fast.
+pub const FEW_COLUMNS: usize = 16;
 const OF_FEW_COLUMNS: ListSizes = ListSizes {
     jobs: 128,
     recent: 64,

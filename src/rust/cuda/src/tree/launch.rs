@@ -14,8 +14,8 @@ use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
 use super::arrays::{
-    control, to_merges, Placement, Status, Tree, TreeArrays, TreeLayout, TreeSizes, MOST_CLUSTERS,
-    MOST_OBSERVATIONS, POINTS_A_WARP, THREADS,
+    control, to_merges, Placement, Status, Tree, TreeArrays, TreeLayout, TreeSizes, FEW_COLUMNS,
+    MOST_CLUSTERS, MOST_OBSERVATIONS, POINTS_A_WARP, THREADS,
 };
 use super::start::Start;
 use crate::device::{Device, DriverResult};
@@ -24,10 +24,9 @@ use crate::mapped::MappedWords;
 use crate::screen::Clusters;
 
 /// The modules, each with the largest number of columns that its kernels keep in registers.
-const FAMILIES: [(usize, &Kernels); 2] = [(16, &kernels::TREE_16), (52, &kernels::TREE_52)];
+const FAMILIES: [(usize, &Kernels); 2] =
+    [(FEW_COLUMNS, &kernels::TREE_16), (52, &kernels::TREE_52)];
 pub const MOST_COLUMNS: usize = FAMILIES[FAMILIES.len() - 1].0;
-/// Largest number of columns for which sums over many members are fast.
-pub const FEW_COLUMNS: usize = FAMILIES[0].0;
 
 /// Number of blocks, for each block of the merging kernel, that search at the start. Only the time
 /// depends on it.

@@ -10,4 +10,5 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-pub use launch::{fits, grow, FEW_COLUMNS, MOST_COLUMNS};
+pub use arrays::FEW_COLUMNS;
+pub use launch::{fits, grow, MOST_COLUMNS};
