@@ -115,8 +115,14 @@ mod tests {
         assert!(!prefers(&work(1_000, 15, 16_000), 4));
         assert!(!prefers(&work(100, 100, 10_000), 4));
         let one = |columns, distance| sized(5_000, 0, 0, columns, distance);
-        assert!(prefers(&one(40, Distance::FullMahalanobis), 4));
-        assert!(!prefers(&one(41, Distance::FullMahalanobis), 4));
+        assert!(prefers(
+            &one(MOST_TREE_COLUMNS, Distance::FullMahalanobis),
+            4
+        ));
+        assert!(!prefers(
+            &one(MOST_TREE_COLUMNS + 1, Distance::FullMahalanobis),
+            4
+        ));
         let pairs = |count, columns| Workload::Pairs { count, columns };
         assert!(prefers(&pairs(1 << 27, 128), 2));
         assert!(!prefers(&pairs(1 << 27, 128), 16));

@@ -524,6 +524,29 @@ mod tests {
     use super::*;
     use crate::arguments::{check, constants};
 
+    /// As the help of `gpu_devices()` says: a T4 has room for 16 columns, a V100 for 52.
+    #[test]
+    fn blocks_of_small_gpus_have_room() {
+        // More than the kernel's own variables: Entries and Shared.
+        const FIXED: usize = 13 << 10;
+        let needed = |p: usize, in_registers: usize| {
+            let sizes = TreeSizes {
+                dimensions: p,
+                in_registers,
+                clusters: 1000,
+                capacity: TreeSizes::capacity_for(1000),
+                shapes: 1000,
+                distance: Distance::FullMahalanobis,
+                observations: 1000,
+            };
+            let sequencer = sizes.sequencer_bytes(Placement::RecentRowsApart);
+            FIXED + sequencer.max(sizes.job_bytes())
+        };
+        let (few, many) = (needed(FEW_COLUMNS, FEW_COLUMNS), needed(52, 52));
+        assert!(few <= 64 << 10, "{few}");
+        assert!(64 << 10 < many && many <= 96 << 10, "{many}");
+    }
+
     #[test]
     fn arguments_are_laid_out_as_the_kernels_read_them() {
         use control::*;
