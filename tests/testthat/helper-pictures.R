@@ -48,16 +48,17 @@ plan_of <- function(case, size) {
   plan_picture(content, TRUE, "populations", size, NULL)
 }
 
-# R may be built with cairo, but its library missing.
-skip_without_bitmaps <- function() {
-  file <- tempfile(fileext = ".bmp")
+# Skips a test if R cannot draw with this device by cairo: R may be built with cairo, but its
+# library missing.
+skip_without_cairo <- function(device = grDevices::bmp) {
+  file <- tempfile()
   on.exit(unlink(file))
   opens <- tryCatch({
-    grDevices::bmp(file, type = "cairo")
+    device(file, type = "cairo")
     grDevices::dev.off()
     TRUE
   }, warning = function(w) FALSE, error = function(e) FALSE)
-  skip_if_not(opens, "bitmaps by cairo")
+  skip_if_not(opens, "pictures by cairo")
 }
 
 # Draws, and returns the number of pixels within two of an edge that have another colour than the

@@ -142,7 +142,7 @@ test_that("an error about the number of populations names `populations`, and wha
 # ---- pictures of usual sizes --------------------------------------------------------------------
 
 test_that("base graphics leave the edge free at every size, with all sorts of names", {
-  skip_without_bitmaps()
+  skip_without_cairo()
   sizes <- list(c(504, 400), c(672, 480), c(800, 600), c(1200, 700))
   settings <- list(
     list(k = 7, p = 14, samples = 20, gates = 12), list(k = 30, p = 40, samples = 120, gates = 12),
@@ -159,7 +159,7 @@ test_that("base graphics leave the edge free at every size, with all sorts of na
 })
 
 test_that("ComplexHeatmap leaves the edge free, and gives heat maps and names their space", {
-  skip_without_bitmaps()
+  skip_without_cairo()
   skip_if_not(has_complex_heatmap())
   settings <- list(
     list(size = c(504, 400), res = 96, k = 30, p = 40, samples = 120, gates = 40),
@@ -191,7 +191,7 @@ test_that("ComplexHeatmap leaves the edge free, and gives heat maps and names th
 })
 
 test_that("the ink of a text at the edge is found", {
-  skip_without_bitmaps()
+  skip_without_cairo()
   write <- function(x) {
     par(mar = c(0, 0, 0, 0))
     plot.new()
