@@ -22,19 +22,19 @@
 #'
 #' [gmhclust()]: With up to 52 columns, the GPU makes all merges of a large clustering itself. A GPU
 #' with less than 96 kilobytes of shared memory per thread block, such as T4 and GeForce RTX 20,
-#' does so with up to 16 columns. Since only data center GPUs compute fast in double precision,
-#' others gain less. With more columns, the GPU computes only *screens*: single-precision lower
-#' bounds on the distances of one cluster to all other clusters, for a batch of merges at a time.
-#' The CPU computes the distances that a screen cannot rule out, and the shapes of the clusters, so
-#' a fast CPU still matters. With screens, the CPU alone makes the last merges, from 8,192 clusters
-#' down, and it clusters data with more than 1,500 columns alone. Screens are also used if the
-#' device's memory is too small for the other method, and if single precision cannot tell apart more
-#' than 4,096 clusters, such as a group far away from all other observations. If there are at least
-#' 4 apriori clusters for each CPU thread, the GPU clusters within apriori clusters entirely, each
-#' in its own thread block; this applies to apriori clusters with up to 8,192 observations in up to
-#' 64 columns. Meanwhile the CPU threads cluster within the largest of these apriori clusters, as
-#' many as they finish in the same time. The GPU makes all merges of the apriori clusters with 4,096
-#' observations or more, as described above. Several devices share the apriori clusters.
+#' does so with up to 16 columns. Only H100 and H200 have been measured. With more columns, the GPU
+#' computes only *screens*: single-precision lower bounds on the distances of one cluster to all
+#' other clusters, for a batch of merges at a time. The CPU computes the distances that a screen
+#' cannot rule out, and the shapes of the clusters, so a fast CPU still matters. With screens, the
+#' CPU alone makes the last merges, from 8,192 clusters down, and it clusters data with more than
+#' 1,500 columns alone. Screens are also used if the device's memory is too small for the other
+#' method, and if single precision cannot tell apart thousands of clusters, such as those of a group
+#' far away from all other observations. If there are at least 4 apriori clusters for each CPU
+#' thread, the GPU clusters within apriori clusters entirely, each in its own thread block; this
+#' applies to apriori clusters with up to 8,192 observations in up to 64 columns. Meanwhile the CPU
+#' threads cluster within the largest of these apriori clusters, as many as they finish in the same
+#' time. The GPU makes all merges of the apriori clusters with 4,096 observations or more, as
+#' described above. Several devices share the apriori clusters.
 #'
 #' [gdist()]: The GPU computes the distances in double precision. It sends finished parts to the CPU
 #' while it computes the next part, so no memory holds all distances twice. The CPU computes
