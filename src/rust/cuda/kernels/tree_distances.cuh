@@ -100,7 +100,8 @@ __device__ __forceinline__ void add_spans(const Tree &tree, const SearchState &s
   uint lane = threadIdx.x % WARP;
   while (first < end) {
     // The last direction that does not start after the first of them.
-    uint mine = lane < DIRECTIONS ? search.first_spans[1 + lane] : NONE;
+    static_assert(DIRECTIONS >= WARP, "a direction for each lane");
+    uint mine = search.first_spans[1 + lane];
     bool comes_first = lane + WARP < DIRECTIONS && search.first_spans[1 + lane + WARP] <= first;
     uint direction = __popc(__ballot_sync(WHOLE_WARP, mine <= first)) +
                      __popc(__ballot_sync(WHOLE_WARP, comes_first));

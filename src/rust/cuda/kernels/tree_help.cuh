@@ -7,8 +7,9 @@
 
 // Blocks that are called to help with distances, at most.
 #define DISTANCE_HELPERS (MAX_CHUNKS - 1)
-// Posts that nobody has taken yet, with which no more help is called for. Calls for as many as wait
-// just then were slower: 1.3 times for full distances (44,000 x 14, H200).
+// Posts that nobody has taken yet, with which no more help is called for. Calls for only as many
+// blocks as wait just then took 1.2 times as long for 44,000 x 14 with full distances, and 1.5
+// times for 167,000 x 14 (H200).
 #define MAX_UNTAKEN (RING / 4)
 // Balls that a block sweeps by itself; others are divided into so many chunks, with room for what
 // is in them, of at least so many balls; and the blocks that are called to help, at most. A chunk

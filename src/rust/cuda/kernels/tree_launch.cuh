@@ -13,7 +13,7 @@
 // job has found is too old; and bytes of shared memory for the sequencer's state, which lists and
 // rows follow.
 //
-// In few columns, twice as many jobs make a tree at most 4% faster (44,000 x 14 and 167,000 x 14 on
+// In few columns, twice as many jobs make a tree at most 1% faster (44,000 x 14 and 167,000 x 14 on
 // an H200), and do not fit into 64 kB of shared memory.
 #if DIMENSIONS > 16
 #define JOBS 256

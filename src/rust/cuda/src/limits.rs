@@ -32,9 +32,10 @@ impl Limits {
                 multiprocessors: u32::MAX,
             }),
             Ok(text) => Self::parse(&text).ok_or_else(|| {
-                let form = "compute capability, bytes of shared memory of a block, multiprocessors";
                 Error::Input(format!(
-                    "{LIMITS} is \"{text}\", it must have three parts such as 7.5,65536,40: {form}"
+                    "the environment variable `{LIMITS}` is \"{text}\", it needs to be a compute \
+                     capability, bytes of shared memory of a block, and a number of \
+                     multiprocessors, such as \"7.5,65536,40\""
                 ))
             }),
         }
