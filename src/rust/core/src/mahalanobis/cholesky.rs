@@ -20,6 +20,12 @@ use crate::monitor::Monitor;
 /// If too large, an interrupt is answered late.
 const COLUMNS_BETWEEN_CHECKS: usize = 128;
 
+/// Smallest number of columns for which blocks pay.
+const MIN_BLOCKED: usize = 32;
+
+/// Number of columns, or of rows of an inverse, in a block.
+const BLOCK: usize = 4;
+
 fn is_stopped(monitor: Option<&Monitor>) -> bool {
     monitor.is_some_and(Monitor::stopped)
 }
@@ -36,10 +42,13 @@ pub fn cholesky<S: Simd>(
     rows: &mut Vec<f64>,
     monitor: Option<&Monitor>,
 ) -> bool {
-    for_rows_of!(
-        p,
-        cholesky_by_columns::<S>(simd, matrix, p, factor, pivots, rows, monitor)
-    )
+    if p < MIN_BLOCKED {
+        return for_rows_of!(
+            p,
+            cholesky_by_columns::<S>(simd, matrix, p, factor, pivots, rows, monitor)
+        );
+    }
+    cholesky_by_blocks::<S, 4, BLOCK>(simd, matrix, p, factor, pivots, rows, monitor)
 }
 
 /// The pivot at or below which a packed matrix is singular.
@@ -55,8 +64,7 @@ fn smallest_pivot(matrix: &[f64], p: usize) -> f64 {
     f64::EPSILON * p as f64 * largest
 }
 
-/// As [`cholesky`], column by column, so that the elements of a row are independent of each other.
-/// Each element goes through the same operations in the same order as in the row-by-row algorithm.
+/// As [`cholesky`], column by column.
 #[inline(always)]
 fn cholesky_by_columns<S: Simd, const R: usize>(
     simd: S,
@@ -67,38 +75,67 @@ fn cholesky_by_columns<S: Simd, const R: usize>(
     rows: &mut Vec<f64>,
     monitor: Option<&Monitor>,
 ) -> bool {
+    cholesky_by_blocks::<S, R, 1>(simd, matrix, p, factor, pivots, rows, monitor)
+}
+
+/// As [`cholesky`], by blocks of `B` columns, so that the elements of a row are independent of each
+/// other and are read and written once for a block. Each element goes through the same operations
+/// in the same order as in the row-by-row algorithm.
+#[inline(always)]
+fn cholesky_by_blocks<S: Simd, const R: usize, const B: usize>(
+    simd: S,
+    matrix: &[f64],
+    p: usize,
+    factor: &mut [f64],
+    pivots: &mut [f64],
+    rows: &mut Vec<f64>,
+    monitor: Option<&Monitor>,
+) -> bool {
     let smallest = smallest_pivot(matrix, p);
-    // The rows of the remaining matrix (only the triangle is used), then the current column.
+    // The rows of the remaining matrix (only the triangle is used), then the columns of the block.
     let width = row_width::<S, R>(p);
     rows.clear();
-    rows.resize((p + 1) * width, 0.0);
-    let (rows, column) = rows.split_at_mut(p * width);
+    rows.resize((p + B) * width, 0.0);
+    let (rows, columns) = rows.split_at_mut(p * width);
     for (i, row) in rows.chunks_exact_mut(width).enumerate() {
         row[..=i].copy_from_slice(&matrix[packed_len(i)..][..=i]);
     }
-    for k in 0..p {
-        let pivot = rows[k * width + k];
-        // False for NaN, too.
-        let is_positive = pivot.partial_cmp(&smallest) == Some(std::cmp::Ordering::Greater);
-        if !is_positive
-            || k % COLUMNS_BETWEEN_CHECKS == COLUMNS_BETWEEN_CHECKS - 1 && is_stopped(monitor)
-        {
-            return false;
-        }
-        pivots[k] = pivot;
-        factor[packed_len(k) + k] = 1.0;
-        let reciprocal = 1.0 / pivot;
-        for i in k + 1..p {
-            column[i] = rows[i * width + k];
-            factor[packed_len(i) + k] = column[i] * reciprocal;
+    for start in (0..p).step_by(B) {
+        let end = p.min(start + B);
+        for k in start..end {
+            let pivot = rows[k * width + k];
+            // False for NaN, too.
+            let is_positive = pivot.partial_cmp(&smallest) == Some(std::cmp::Ordering::Greater);
+            if !is_positive
+                || k % COLUMNS_BETWEEN_CHECKS == COLUMNS_BETWEEN_CHECKS - 1 && is_stopped(monitor)
+            {
+                return false;
+            }
+            pivots[k] = pivot;
+            factor[packed_len(k) + k] = 1.0;
+            let reciprocal = 1.0 / pivot;
+            let column = &mut columns[(k - start) * width..][..width];
+            for i in k + 1..p {
+                let row = &mut rows[i * width..][..width];
+                column[i] = row[k];
+                let element = column[i] * reciprocal;
+                factor[packed_len(i) + k] = element;
+                for later in k + 1..end {
+                    row[later] = (-element).mul_add(column[later], row[later]);
+                }
+            }
         }
         let elements_in_group = R * S::F64_LANES;
-        for group in (k + 1) / elements_in_group..width / elements_in_group {
-            let values = groups::<S, R>(column)[group];
-            for i in (k + 1).max(group * elements_in_group)..p {
+        for group in end / elements_in_group..width / elements_in_group {
+            let values: [[S::f64s; R]; B] =
+                std::array::from_fn(|b| groups::<S, R>(&columns[b * width..][..width])[group]);
+            for i in end.max(group * elements_in_group)..p {
                 let row = &mut rows[i * width..][..width];
                 let sums = &mut groups_mut::<S, R>(row)[group];
-                add_multiple(simd, sums, -factor[packed_len(i) + k], &values);
+                let elements = &factor[packed_len(i) + start..][..B];
+                for b in 0..B {
+                    add_multiple(simd, sums, -elements[b], &values[b]);
+                }
             }
         }
     }
@@ -117,15 +154,33 @@ pub fn invert<S: Simd>(
     out: &mut [f64],
     monitor: Option<&Monitor>,
 ) {
-    for_rows_of!(
-        pivots.len(),
-        invert_by_rows::<S>(simd, factor, pivots, scale, rows, out, monitor)
-    );
+    if pivots.len() < MIN_BLOCKED {
+        return for_rows_of!(
+            pivots.len(),
+            invert_by_rows::<S>(simd, factor, pivots, scale, rows, out, monitor)
+        );
+    }
+    invert_by_blocks::<S, 4, BLOCK>(simd, factor, pivots, scale, rows, out, monitor);
 }
 
-/// As [`invert`]. Zeros follow each row of the triangle; adding multiples of them changes nothing.
+/// As [`invert`], row by row.
 #[inline(always)]
 fn invert_by_rows<S: Simd, const R: usize>(
+    simd: S,
+    factor: &[f64],
+    pivots: &[f64],
+    scale: f64,
+    rows: &mut Vec<f64>,
+    out: &mut [f64],
+    monitor: Option<&Monitor>,
+) {
+    invert_by_blocks::<S, R, 1>(simd, factor, pivots, scale, rows, out, monitor);
+}
+
+/// As [`invert`], by blocks of `B` rows. Zeros follow each row of the triangle; adding multiples of
+/// them changes nothing.
+#[inline(always)]
+fn invert_by_blocks<S: Simd, const R: usize, const B: usize>(
     simd: S,
     factor: &[f64],
     pivots: &[f64],
@@ -138,26 +193,61 @@ fn invert_by_rows<S: Simd, const R: usize>(
     rows.clear();
     rows.resize((p * width).next_multiple_of(WIDEST), 0.0);
     for first in (0..p).step_by(width) {
-        for i in first..p {
-            if i % COLUMNS_BETWEEN_CHECKS == COLUMNS_BETWEEN_CHECKS - 1 && is_stopped(monitor) {
+        let mut start = first;
+        while start < p {
+            let end = if start + B <= p { start + B } else { start + 1 };
+            if (start..end).any(|i| i % COLUMNS_BETWEEN_CHECKS == COLUMNS_BETWEEN_CHECKS - 1)
+                && is_stopped(monitor)
+            {
                 return;
             }
-            let row = &factor[packed_len(i)..][..=i];
-            let inverses = groups_mut::<S, R>(rows);
-            let mut sums = [simd.splat_f64s(0.0); R];
-            for (value, above) in row[first..i].iter().zip(&inverses[first..i]) {
-                add_multiple(simd, &mut sums, -*value, above);
+            if end == start + B {
+                invert_rows::<S, R, B>(simd, factor, first, start, rows);
+            } else {
+                invert_rows::<S, R, 1>(simd, factor, first, start, rows);
             }
-            inverses[i] = sums;
-            let inverse = &mut rows[i * width..][..width];
-            if i < first + width {
-                inverse[i - first] = 1.0;
+            for i in start..end {
+                let inverse = &rows[i * width..][..width];
+                let root = 1.0 / pivots[i].sqrt();
+                let columns = first..(first + width).min(i + 1);
+                for (out, inverse) in out[packed_len(i)..][columns].iter_mut().zip(inverse) {
+                    *out = *inverse * root * scale;
+                }
             }
-            let root = 1.0 / pivots[i].sqrt();
-            let columns = first..(first + width).min(i + 1);
-            for (out, inverse) in out[packed_len(i)..][columns].iter_mut().zip(inverse) {
-                *out = *inverse * root * scale;
-            }
+            start = end;
+        }
+    }
+}
+
+/// `B` rows of L⁻¹ for the packed factor L, from row `start` on, in the columns of one group of `R`
+/// registers, which begins with column `first`. `rows` has the rows above.
+#[inline(always)]
+fn invert_rows<S: Simd, const R: usize, const B: usize>(
+    simd: S,
+    factor: &[f64],
+    first: usize,
+    start: usize,
+    rows: &mut [f64],
+) {
+    let width = R * S::F64_LANES;
+    let factors: [&[f64]; B] =
+        std::array::from_fn(|b| &factor[packed_len(start + b)..][first..start + b]);
+    let mut sums = [[simd.splat_f64s(0.0); R]; B];
+    let above = &groups::<S, R>(rows)[first..start];
+    for (k, above) in above.iter().enumerate() {
+        for b in 0..B {
+            add_multiple(simd, &mut sums[b], -factors[b][k], above);
+        }
+    }
+    for b in 0..B {
+        let i = start + b;
+        let inverses = groups_mut::<S, R>(rows);
+        for (value, above) in factors[b][start - first..].iter().zip(&inverses[start..i]) {
+            add_multiple(simd, &mut sums[b], -*value, above);
+        }
+        inverses[i] = sums[b];
+        if i < first + width {
+            rows[i * width + i - first] = 1.0;
         }
     }
 }
@@ -194,7 +284,7 @@ mod tests {
 
     #[test]
     fn factors_have_the_bits_of_the_plain_version() {
-        for p in [1, 2, 7, 8, 9, 16, 31, 40, 70, 129] {
+        for p in [1, 2, 7, 8, 9, 16, 31, 32, 33, 34, 35, 40, 70, 129] {
             let value = |i: usize, k: usize| ((i * 31 + k * 17) as f64 * 0.37).sin();
             let mut matrix = vec![0.0; packed_len(p)];
             for i in 0..p {

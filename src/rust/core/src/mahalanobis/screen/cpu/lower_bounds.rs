@@ -7,7 +7,7 @@ use super::layout::{Layout, FOURTH, LANES, LARGEST, LOW, THIRD, VARIANCE};
 use crate::mahalanobis::options::Distance;
 use crate::mahalanobis::packed::packed_len;
 use crate::mahalanobis::screen::view::ClusterView;
-use crate::simd::singles_mut;
+use crate::simd::{lanes, singles_mut};
 use crate::single_precision::UNIT;
 
 /// One register of clusters during a sweep.
@@ -22,6 +22,9 @@ pub struct Register<'a, S: Simd> {
     pub error: S::f32s,
     /// A factor below 1 that makes a rounded distance a lower bound on the exact one.
     pub shrink: f32,
+    /// Only clusters in these lanes may have bounds below this limit.
+    pub near: u32,
+    pub limit: f32,
 }
 
 impl<S: Simd> Register<'_, S> {
@@ -61,9 +64,16 @@ impl<S: Simd> Register<'_, S> {
         if !query.whitening.is_empty() {
             let room = singles_mut::<S>(room);
             differences::<S, DOUBLE>(simd, query, self.rows, self.part, room);
-            let whitened = norm_of_product(simd, &query.whitening, room);
             let lost = simd.mul_f32s(splat(query.absolute), self.error);
             let lost = simd.mul_add_e_f32s(splat(query.relative), self.distance, lost);
+            // Above this norm, the bound is not below the limit. The factors are for its rounding;
+            // any norm of some rows gives a valid bound.
+            let missing = simd.sub_f32s(splat(2.000_01 * self.limit), to_target);
+            let least = simd.mul_f32s(simd.add_f32s(missing, lost), splat(1.000_01));
+            let least = simd.max_f32s(least, splat(0.0));
+            let enough = simd.mul_f32s(least, least);
+            let square = square_of_product(simd, &query.whitening, room, self.near, enough);
+            let whitened = simd.sqrt_f32s(square);
             to_query = simd.max_f32s(to_query, simd.sub_f32s(whitened, lost));
         }
         (to_query, to_target)
@@ -86,11 +96,34 @@ impl<S: Simd> Register<'_, S> {
     }
 }
 
-/// ‖Wδ‖ for a register of vectors δ and a packed lower triangle W.
+/// Number of rows of W that are multiplied together, since each sum waits for its last addition.
+const ROWS: usize = 8;
+
+/// Smallest number of rows for which this pays: the processor overlaps short sums by itself.
+const MIN_ROWS: usize = 4 * ROWS;
+
+/// ‖Wδ‖² for a register of vectors δ and a packed lower triangle W. Where the squares of the first
+/// rows alone are above `enough` in all lanes of `near`, only their sum.
 #[inline(always)]
-fn norm_of_product<S: Simd>(simd: S, whitening: &[f32], difference: &[S::f32s]) -> S::f32s {
+fn square_of_product<S: Simd>(
+    simd: S,
+    whitening: &[f32],
+    difference: &[S::f32s],
+    near: u32,
+    enough: S::f32s,
+) -> S::f32s {
+    let p = difference.len();
     let mut square = simd.splat_f32s(0.0);
-    for i in 0..difference.len() {
+    let together = if p < MIN_ROWS { 0 } else { p - p % ROWS };
+    for first in (0..together).step_by(ROWS) {
+        let some = squares_of_rows::<S, ROWS>(simd, whitening, difference, first);
+        square = simd.add_f32s(square, some);
+        let is_enough = lanes::<S>(simd.less_than_f32s(enough, square));
+        if near & !is_enough == 0 {
+            return square;
+        }
+    }
+    for i in together..p {
         let factors = &whitening[packed_len(i)..][..=i];
         let mut whitened = simd.splat_f32s(0.0);
         for (&factor, &d) in factors.iter().zip(difference) {
@@ -98,5 +131,34 @@ fn norm_of_product<S: Simd>(simd: S, whitening: &[f32], difference: &[S::f32s]) 
         }
         square = simd.mul_add_e_f32s(whitened, whitened, square);
     }
-    simd.sqrt_f32s(square)
+    square
+}
+
+/// The sum of the squares of `N` elements of Wδ, from element `first` on.
+#[inline(always)]
+fn squares_of_rows<S: Simd, const N: usize>(
+    simd: S,
+    whitening: &[f32],
+    difference: &[S::f32s],
+    first: usize,
+) -> S::f32s {
+    let mut rows: [&[f32]; N] = [&[]; N];
+    for (n, row) in rows.iter_mut().enumerate() {
+        *row = &whitening[packed_len(first + n)..][..=first];
+    }
+    let mut products = [simd.splat_f32s(0.0); N];
+    for (k, &d) in difference[..=first].iter().enumerate() {
+        for n in 0..N {
+            products[n] = simd.mul_add_e_f32s(simd.splat_f32s(rows[n][k]), d, products[n]);
+        }
+    }
+    let (rest, mut square) = (&difference[first + 1..][..N - 1], simd.splat_f32s(0.0));
+    for n in 0..N {
+        let factors = &whitening[packed_len(first + n) + first + 1..][..n];
+        for k in 0..n {
+            products[n] = simd.mul_add_e_f32s(simd.splat_f32s(factors[k]), rest[k], products[n]);
+        }
+        square = simd.mul_add_e_f32s(products[n], products[n], square);
+    }
+    square
 }

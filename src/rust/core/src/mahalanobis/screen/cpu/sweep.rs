@@ -144,8 +144,8 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
             let error = simd.add_f32s(query_error, row(coordinates + ERROR));
             let left = simd.mul_f32s(low, cautious);
             let left = simd.mul_f32s(simd.mul_f32s(left, left), square);
-            let limit = simd.splat_f32s(2.0 * self.nearest.limit());
-            let right = simd.mul_add_e_f32s(low, error, limit);
+            let limit = self.nearest.limit();
+            let right = simd.mul_add_e_f32s(low, error, simd.splat_f32s(2.0 * limit));
             let near = simd.less_than_or_equal_f32s(left, simd.mul_f32s(right, right));
             if simd.first_true_m32s(near) == S::F32_LANES {
                 continue;
@@ -157,23 +157,25 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
                 square,
                 error,
                 shrink,
+                near: lanes::<S>(near),
+                limit,
             };
             let bounds = register.bounds::<DOUBLE>(simd, layout, query, room);
             let first = index * LANES + part * S::F32_LANES;
-            self.collect(simd, first, lanes::<S>(near), &register, bounds);
+            self.collect(simd, first, &register, bounds, room);
         }
     }
 
-    /// Keeps the clusters in the `near` lanes of a register whose bounds are below the limit.
-    /// `first` is the place of lane 0.
+    /// Keeps the near clusters of a register whose bounds are below the limit. `first` is the place
+    /// of lane 0.
     #[inline(always)]
     fn collect<S: Simd>(
         &mut self,
         simd: S,
         first: usize,
-        near: u32,
         register: &Register<S>,
         (to_query, to_target): (S::f32s, S::f32s),
+        room: &mut [f32],
     ) {
         let ClusterStore {
             layout,
@@ -186,7 +188,7 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
         // NaN after an overflow gives no bound: `left` keeps the lane.
         let loose = simd.mul_f32s(simd.splat_f32s(slack), simd.add_f32s(to_query, to_target));
         let limit = simd.splat_f32s(self.nearest.limit());
-        let mut left = near & !lanes::<S>(simd.less_than_or_equal_f32s(limit, loose));
+        let mut left = register.near & !lanes::<S>(simd.less_than_or_equal_f32s(limit, loose));
         if left == 0 {
             return;
         }
@@ -214,8 +216,8 @@ impl<const DOUBLE: bool> ClusterSweep<'_, DOUBLE> {
                         layout,
                         self.request.view,
                         lane,
-                        distances[l],
-                        errors[l],
+                        (distances[l], errors[l]),
+                        room,
                     ),
                 _ => 0.0,
             };

@@ -7,6 +7,10 @@ use crate::mahalanobis::packed::packed_len;
 use crate::mahalanobis::screen::view::ClusterView;
 use crate::simd::singles;
 
+/// Number of registers of W's rows that are multiplied together, since each sum waits for its last
+/// addition.
+const PARTS: usize = 4;
+
 /// The whitening factor W of the cluster to which distances are measured.
 #[derive(Debug, Clone)]
 pub struct WhitenedTarget {
@@ -38,7 +42,8 @@ impl WhitenedTarget {
     }
 
     /// A lower bound on ‖Wδ‖ for the difference δ between a query and this cluster, which is in
-    /// this `lane` of a block's rows. `distance` is ‖δ‖, `error` the sum of both errors.
+    /// this `lane` of a block's rows. `distance` is ‖δ‖, `error` the sum of both errors; `room` has
+    /// a number for each dimension.
     #[inline(always)]
     pub fn bound<S: Simd>(
         &self,
@@ -46,31 +51,59 @@ impl WhitenedTarget {
         layout: &Layout,
         query: &ClusterView,
         (block, lane): (&[Row], usize),
-        distance: f32,
-        error: f32,
+        (distance, error): (f32, f32),
+        room: &mut [f32],
     ) -> f32 {
         let p = layout.dimensions;
         // The remainder equals `lane`, and saves a bounds check.
         let lane = lane % LANES;
-        let groups = p.div_ceil(LANES);
-        let registers = LANES / S::F32_LANES;
+        for (k, difference) in room[..p].iter_mut().enumerate() {
+            *difference = query.mean[k] - block[k][lane];
+            if layout.is_double {
+                *difference += query.rest[k] - block[p + k][lane];
+            }
+        }
+        let in_column = p.div_ceil(LANES) * (LANES / S::F32_LANES);
         let columns = singles::<S>(self.columns.as_flattened());
         let mut square = simd.splat_f32s(0.0);
-        for part in 0..groups * registers {
-            let mut whitened = simd.splat_f32s(0.0);
-            let last = p.min((part + 1) * S::F32_LANES);
-            for k in 0..last {
-                let mut difference = query.mean[k] - block[k][lane];
-                if layout.is_double {
-                    difference += query.rest[k] - block[p + k][lane];
-                }
-                let difference = simd.splat_f32s(difference);
-                let column = columns[k * groups * registers + part];
-                whitened = simd.mul_add_e_f32s(column, difference, whitened);
-            }
-            square = simd.mul_add_e_f32s(whitened, whitened, square);
+        let mut first = 0;
+        while first < in_column {
+            let last = p.min((first + PARTS) * S::F32_LANES);
+            let (room, columns) = (&room[..last], columns.chunks_exact(in_column));
+            let added = match in_column - first {
+                1 => squares_of_rows::<S, 1>(simd, first, room, columns),
+                2 => squares_of_rows::<S, 2>(simd, first, room, columns),
+                3 => squares_of_rows::<S, 3>(simd, first, room, columns),
+                _ => squares_of_rows::<S, PARTS>(simd, first, room, columns),
+            };
+            square = simd.add_f32s(square, added);
+            first += PARTS;
         }
         let norm = simd.reduce_sum_f32s(square).sqrt();
         (norm - self.relative * distance - self.absolute * error).max(0.0)
     }
+}
+
+/// The squares of the product's elements in `N` registers of rows from register `first` on, summed
+/// over the registers.
+#[inline(always)]
+fn squares_of_rows<S: Simd, const N: usize>(
+    simd: S,
+    first: usize,
+    differences: &[f32],
+    columns: std::slice::ChunksExact<'_, S::f32s>,
+) -> S::f32s {
+    let mut products = [simd.splat_f32s(0.0); N];
+    for (difference, column) in differences.iter().zip(columns) {
+        let difference = simd.splat_f32s(*difference);
+        let column = &column[first..][..N];
+        for n in 0..N {
+            products[n] = simd.mul_add_e_f32s(column[n], difference, products[n]);
+        }
+    }
+    let mut square = simd.splat_f32s(0.0);
+    for product in products {
+        square = simd.mul_add_e_f32s(product, product, square);
+    }
+    square
 }
