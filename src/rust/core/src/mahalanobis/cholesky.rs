@@ -20,12 +20,6 @@ use crate::monitor::Monitor;
 /// If too large, an interrupt is answered late.
 const COLUMNS_BETWEEN_CHECKS: usize = 128;
 
-/// Smallest number of columns for which blocks pay.
-const MIN_BLOCKED: usize = 32;
-
-/// Number of columns, or of rows of an inverse, in a block.
-const BLOCK: usize = 4;
-
 fn is_stopped(monitor: Option<&Monitor>) -> bool {
     monitor.is_some_and(Monitor::stopped)
 }
@@ -42,13 +36,10 @@ pub fn cholesky<S: Simd>(
     rows: &mut Vec<f64>,
     monitor: Option<&Monitor>,
 ) -> bool {
-    if p < MIN_BLOCKED {
-        return for_rows_of!(
-            p,
-            cholesky_by_columns::<S>(simd, matrix, p, factor, pivots, rows, monitor)
-        );
-    }
-    cholesky_by_blocks::<S, 4, BLOCK>(simd, matrix, p, factor, pivots, rows, monitor)
+    for_rows_of!(
+        p,
+        cholesky_by_blocks::<S>(simd, matrix, p, factor, pivots, rows, monitor)
+    )
 }
 
 /// The pivot at or below which a packed matrix is singular.
@@ -62,20 +53,6 @@ fn smallest_pivot(matrix: &[f64], p: usize) -> f64 {
         }
     }
     f64::EPSILON * p as f64 * largest
-}
-
-/// As [`cholesky`], column by column.
-#[inline(always)]
-fn cholesky_by_columns<S: Simd, const R: usize>(
-    simd: S,
-    matrix: &[f64],
-    p: usize,
-    factor: &mut [f64],
-    pivots: &mut [f64],
-    rows: &mut Vec<f64>,
-    monitor: Option<&Monitor>,
-) -> bool {
-    cholesky_by_blocks::<S, R, 1>(simd, matrix, p, factor, pivots, rows, monitor)
 }
 
 /// As [`cholesky`], by blocks of `B` columns, so that the elements of a row are independent of each
@@ -154,27 +131,10 @@ pub fn invert<S: Simd>(
     out: &mut [f64],
     monitor: Option<&Monitor>,
 ) {
-    if pivots.len() < MIN_BLOCKED {
-        return for_rows_of!(
-            pivots.len(),
-            invert_by_rows::<S>(simd, factor, pivots, scale, rows, out, monitor)
-        );
-    }
-    invert_by_blocks::<S, 4, BLOCK>(simd, factor, pivots, scale, rows, out, monitor);
-}
-
-/// As [`invert`], row by row.
-#[inline(always)]
-fn invert_by_rows<S: Simd, const R: usize>(
-    simd: S,
-    factor: &[f64],
-    pivots: &[f64],
-    scale: f64,
-    rows: &mut Vec<f64>,
-    out: &mut [f64],
-    monitor: Option<&Monitor>,
-) {
-    invert_by_blocks::<S, R, 1>(simd, factor, pivots, scale, rows, out, monitor);
+    for_rows_of!(
+        pivots.len(),
+        invert_by_blocks::<S>(simd, factor, pivots, scale, rows, out, monitor)
+    );
 }
 
 /// As [`invert`], by blocks of `B` rows. Zeros follow each row of the triangle; adding multiples of

@@ -8,15 +8,21 @@ use crate::simd::{doubles, doubles_mut};
 /// this number is whole registers on all processors.
 pub const WIDEST: usize = 8;
 
+/// Smallest number of elements of a row for which blocks of rows pay.
+pub const MIN_BLOCKED: usize = 32;
+
 /// Calls a function with the fastest register block for rows of `$p` elements. Its second generic
-/// parameter is the number of registers of a row that it processes at a time.
+/// parameter is the number of registers of a row that it processes at a time, its third the number
+/// of rows.
 macro_rules! for_rows_of {
     ($p:expr, $function:ident::<$simd:ident>($($argument:expr),*)) => {
         match $p.div_ceil($simd::F64_LANES) {
-            1 => $function::<$simd, 1>($($argument),*),
-            2 => $function::<$simd, 2>($($argument),*),
-            3..=4 => $function::<$simd, 4>($($argument),*),
-            _ => $function::<$simd, 8>($($argument),*),
+            _ if $p >= $crate::mahalanobis::lanes::MIN_BLOCKED =>
+                $function::<$simd, 4, 4>($($argument),*),
+            1 => $function::<$simd, 1, 1>($($argument),*),
+            2 => $function::<$simd, 2, 1>($($argument),*),
+            3..=4 => $function::<$simd, 4, 1>($($argument),*),
+            _ => $function::<$simd, 8, 1>($($argument),*),
         }
     };
 }

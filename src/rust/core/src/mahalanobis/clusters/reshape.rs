@@ -141,8 +141,8 @@ fn largest_eigenvalue_bound_by_rows<S: Simd, const R: usize>(
             power[j * width + i] = value;
         }
     }
-    let mut square = vec![0.0f64; p * width];
     for _ in 0..squarings {
+        let mut square = vec![0.0f64; p * width];
         // The square is symmetric: of each row, the groups up to the diagonal are enough.
         for i in (0..p - p % 2).step_by(2) {
             square_rows::<S, R, 2>(simd, &power, p, i, &mut square[i * width..]);
@@ -155,7 +155,7 @@ fn largest_eigenvalue_bound_by_rows<S: Simd, const R: usize>(
                 square[i * width + j] = square[j * width + i];
             }
         }
-        std::mem::swap(&mut power, &mut square);
+        power = square;
     }
     let mut squares = simd.splat_f64s(0.0);
     for values in groups::<S, 1>(&power) {
