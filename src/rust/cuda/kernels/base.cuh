@@ -39,7 +39,7 @@ __device__ __forceinline__ uint load_acquire(const uint *from) {
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(from) : "memory");
   return value;
 #else
-  return *(const volatile uint *)from;
+  return acquire_from(from);
 #endif
 }
 __device__ __forceinline__ ulong load_acquire(const ulong *from) {
@@ -48,7 +48,7 @@ __device__ __forceinline__ ulong load_acquire(const ulong *from) {
   asm volatile("ld.acquire.gpu.global.u64 %0, [%1];" : "=l"(value) : "l"(from) : "memory");
   return value;
 #else
-  return *(const volatile ulong *)from;
+  return acquire_from(from);
 #endif
 }
 
@@ -62,7 +62,7 @@ __device__ __forceinline__ uint add_acquire(uint *to, uint value) {
                : "memory");
   return before;
 #else
-  return atomicAdd(to, value);
+  return add_acquiring(to, value);
 #endif
 }
 

@@ -4,13 +4,17 @@
 // The threads of a block are coroutines. Each runs until it has to wait for others (a barrier, or
 // an exchange of values within a warp), then the next one does. They run in ascending or in
 // descending order, as `backwards` says, so that results which depend on the order show. Blocks run
-// one after the other.
+// one after the other; with SEVERAL_BLOCKS, memory.hpp lets them take turns.
 //
 // Compile without contraction of floating-point operations, as the kernels are.
 
 #pragma once
 
+// Coroutines jump between stacks, which the checked longjmp() refuses.
+#undef _FORTIFY_SOURCE
+
 #include <cmath>
+#include <csetjmp>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -110,28 +114,40 @@ struct Meeting {
   unsigned long long values[2][32] = {};
 };
 
+// A context is only for the start, since to change it takes a system call.
 struct Coroutine {
-  ucontext_t context;
+  ucontext_t start;
+  jmp_buf place;
   std::unique_ptr<char[]> stack;
-  bool done = false;
+  bool started = false, done = false;
   // The meeting that it waits for, until that has another number.
   const Meeting *meeting = nullptr;
   unsigned number = 0;
 };
 
+constexpr size_t STACK = 1 << 17;
+
 struct Block {
   std::vector<Coroutine> threads;
   std::vector<Meeting> warps;
   Meeting all;
-  ucontext_t scheduler;
+  jmp_buf scheduler;
   std::function<void()> kernel;
 };
 
 inline thread_local Block *block = nullptr;
 
-inline void leave_coroutine() {
+__attribute__((noinline)) inline void leave_coroutine() {
   Block *present = block;
-  swapcontext(&present->threads[threadIdx.x].context, &present->scheduler);
+  if (!_setjmp(present->threads[threadIdx.x].place)) _longjmp(present->scheduler, 1);
+}
+
+// Lets a thread go on until it waits.
+__attribute__((noinline)) inline void resume(Block &present, Coroutine &thread) {
+  if (_setjmp(present.scheduler)) return;
+  if (thread.started) _longjmp(thread.place, 1);
+  thread.started = true;
+  setcontext(&thread.start);
 }
 
 // Waits until all threads have come to the meeting; returns which set of values is theirs.
@@ -160,50 +176,68 @@ inline void leave(Meeting &meeting) {
 
 inline void run_thread();
 
-// Runs a kernel, given as a call without its launch: `launch(blocks, threads, [&] { kernel(x); })`.
-inline void launch(dim3 grid, unsigned threads, std::function<void()> kernel) {
-  constexpr size_t STACK = 1 << 17;
-  Block present;
-  present.kernel = std::move(kernel);
+// The order of a block's threads in each round: number n of so many.
+#ifdef SEVERAL_BLOCKS
+unsigned thread_in_order(unsigned n, unsigned threads);
+#else
+inline unsigned thread_in_order(unsigned n, unsigned threads) {
+  return backwards ? threads - 1 - n : n;
+}
+#endif
+
+inline void prepare_block(Block &present, unsigned threads) {
+  if (present.threads.size() == threads) return;
   present.threads = std::vector<Coroutine>(threads);
   for (Coroutine &thread : present.threads) thread.stack.reset(new char[STACK]);
+}
+
+// Runs the block with this index.
+inline void run_block(Block &present, dim3 grid, dim3 index) {
+  unsigned threads = present.threads.size();
   block = &present;
   gridDim = grid;
   blockDim = {threads, 1, 1};
-  for (unsigned number = 0; number < grid.x * grid.y; number++) {
-    blockIdx = {number % grid.x, number / grid.x, 0};
-    present.all = Meeting();
-    present.all.threads = threads;
-    present.warps.assign((threads + 31) / 32, Meeting());
+  blockIdx = index;
+  present.all = Meeting();
+  present.all.threads = threads;
+  present.warps.assign((threads + 31) / 32, Meeting());
+  for (unsigned i = 0; i < threads; i++) {
+    Coroutine &thread = present.threads[i];
+    present.warps[i / 32].threads += 1;
+    thread.started = thread.done = false;
+    thread.meeting = nullptr;
+    getcontext(&thread.start);
+    thread.start.uc_stack.ss_sp = thread.stack.get();
+    thread.start.uc_stack.ss_size = STACK;
+    thread.start.uc_link = nullptr;
+    makecontext(&thread.start, run_thread, 0);
+  }
+  for (unsigned left = threads, resumed = 0; left > 0; resumed = 0) {
     for (unsigned i = 0; i < threads; i++) {
-      Coroutine &thread = present.threads[i];
-      present.warps[i / 32].threads += 1;
-      thread.done = false;
+      threadIdx = {thread_in_order(i, threads), 0, 0};
+      Coroutine &thread = present.threads[threadIdx.x];
+      bool waits = thread.meeting && thread.meeting->number == thread.number;
+      if (thread.done || waits) continue;
       thread.meeting = nullptr;
-      getcontext(&thread.context);
-      thread.context.uc_stack.ss_sp = thread.stack.get();
-      thread.context.uc_stack.ss_size = STACK;
-      thread.context.uc_link = nullptr;
-      makecontext(&thread.context, run_thread, 0);
+      resume(present, thread);
+      left -= thread.done;
+      resumed += 1;
     }
-    for (unsigned left = threads, resumed = 0; left > 0; resumed = 0) {
-      for (unsigned i = 0; i < threads; i++) {
-        threadIdx = {backwards ? threads - 1 - i : i, 0, 0};
-        Coroutine &thread = present.threads[threadIdx.x];
-        bool waits = thread.meeting && thread.meeting->number == thread.number;
-        if (thread.done || waits) continue;
-        thread.meeting = nullptr;
-        swapcontext(&present.scheduler, &thread.context);
-        left -= thread.done;
-        resumed += 1;
-      }
-      if (left > 0 && resumed == 0) {
-        std::fprintf(stderr, "%u threads of a block wait for each other for ever\n", left);
-        std::abort();
-      }
+    if (left > 0 && resumed == 0) {
+      std::fprintf(stderr, "%u threads of a block wait for each other for ever\n", left);
+      std::abort();
     }
   }
   block = nullptr;
+}
+
+// Runs a kernel, given as a call without its launch: `launch(blocks, threads, [&] { kernel(x); })`.
+inline void launch(dim3 grid, unsigned threads, std::function<void()> kernel) {
+  static thread_local Block present;
+  prepare_block(present, threads);
+  present.kernel = std::move(kernel);
+  for (unsigned number = 0; number < grid.x * grid.y; number++)
+    run_block(present, grid, {number % grid.x, number / grid.x, 0});
 }
 
 inline void __syncthreads() { meet(block->all); }
@@ -280,36 +314,58 @@ inline unsigned long long nanoseconds() {
   static thread_local unsigned long long now = 0;
   return now += 10'000;
 }
+
+// What blocks do to each other's memory, for a model of several blocks.
+#ifdef SEVERAL_BLOCKS
+#include "memory.hpp"
+#else
 inline void __nanosleep(unsigned) {}
 inline void __threadfence() {}
-inline void __threadfence_system() {}
+template <class T> T acquire_from(const T *at) { return *(const volatile T *)at; }
+inline void acquire() {}
+struct Atomic {
+  Atomic(const volatile void *, size_t) {}
+};
+#endif
+inline void __threadfence_system() { __threadfence(); }
 
 template <class T, class U> T atomicAdd(T *at, U value) {
+  Atomic atomic(at, sizeof *at);
   T old = *at;
   *at = old + (T)value;
   return old;
 }
+template <class T, class U> T add_acquiring(T *at, U value) {
+  T old = atomicAdd(at, value);
+  acquire();
+  return old;
+}
 template <class T> T atomicCAS(T *at, T expected, T value) {
+  Atomic atomic(at, sizeof *at);
   T old = *at;
   if (old == expected) *at = value;
   return old;
 }
 template <class T, class U> T atomicExch(T *at, U value) {
+  Atomic atomic(at, sizeof *at);
   T old = *at;
   *at = (T)value;
   return old;
 }
 template <class T, class U> T atomicOr(T *at, U value) {
+  Atomic atomic(at, sizeof *at);
   T old = *at;
   *at = old | (T)value;
   return old;
 }
 template <class T, class U> T atomicMin(T *at, U value) {
+  Atomic atomic(at, sizeof *at);
   T old = *at;
   *at = min(old, (T)value);
   return old;
 }
 template <class T, class U> T atomicMax(T *at, U value) {
+  Atomic atomic(at, sizeof *at);
   T old = *at;
   *at = max(old, (T)value);
   return old;
