@@ -14,7 +14,9 @@ __device__ __forceinline__ uint regions_of(const Tree &tree) {
 
 // Balls from which on these pay: finding those that are near takes time of its own; and in many
 // dimensions, few are not near.
+#ifndef MANY_BALLS
 #define MANY_BALLS (DIMENSIONS > 16 ? 16384 : 4096)
+#endif
 __device__ __forceinline__ bool uses_regions(const Tree &tree) { return tree.balls >= MANY_BALLS; }
 
 __device__ __forceinline__ float sum_of_warp(float value) {

@@ -6,7 +6,9 @@
 #include "tree_distances.cuh"
 
 // Blocks that are called to help with distances, at most.
+#ifndef DISTANCE_HELPERS
 #define DISTANCE_HELPERS (MAX_CHUNKS - 1)
+#endif
 // Posts that nobody has taken yet, with which no more help is called for. Calls for only as many
 // blocks as wait just then took 1.2 times as long for 44,000 x 14 with full distances, and 1.5
 // times for 167,000 x 14 (H200).
@@ -14,14 +16,22 @@
 // Balls that a block sweeps by itself; others are divided into so many chunks, with room for what
 // is in them, of at least so many balls; and the blocks that are called to help, at most. A chunk
 // of many columns takes longer.
+#ifndef ALONE
 #define ALONE 128
+#endif
+#ifndef SWEEP_CHUNKS
 #define SWEEP_CHUNKS (DIMENSIONS > 16 ? 34 : 24)
+#endif
+#ifndef MIN_IN_CHUNK
 #define MIN_IN_CHUNK 48
+#endif
 #define SWEEP_HELPERS (SWEEP_CHUNKS - 1)
 static_assert(SWEEP_CHUNKS <= MAX_CHUNKS, "a number for each");
 // Spans whose sums a block computes by itself; others are divided into chunks of one for each warp,
 // or more.
+#ifndef SPANS_ALONE
 #define SPANS_ALONE 32
+#endif
 
 __device__ __forceinline__ uint chunks_of_sweep(const Tree &tree) {
   return max(least_parts(tree), min(tree.balls / MIN_IN_CHUNK, (uint)SWEEP_CHUNKS));
@@ -122,7 +132,7 @@ __device__ __forceinline__ void take_chunks(const Tree &tree, const Clusters &cl
     else
       copy_work(tree, work, number, kind_of(tag) == SWEEP, search, query, take);
     __syncthreads();
-    uint chunk = search.chunk % (1u << TAG_BITS), present = search.chunk >> TAG_BITS;
+    uint chunk = search.chunk % (1u << CHUNK_BITS), present = search.chunk >> CHUNK_BITS;
     if (chunk >= MAX_CHUNKS) return;
     // The work does not end before this chunk is done; so what was copied is of this one, if it has
     // the tag, as nothing else came between the post and now.
@@ -172,7 +182,7 @@ __device__ void share_work(const Tree &tree, const Clusters &clusters, uint numb
     work.generation = generation;
     work.done = 0;
     __threadfence();
-    *(volatile uint *)&work.next = tag << TAG_BITS | (MAX_CHUNKS - chunks);
+    *(volatile uint *)&work.next = tag << CHUNK_BITS | (MAX_CHUNKS - chunks);
     __threadfence();
   }
   __syncthreads();

@@ -17,11 +17,15 @@
 // an H200), and do not fit into 64 kB of shared memory.
 #if DIMENSIONS > 16
 #define JOBS 256
+#ifndef RECENT
 #define RECENT 128
+#endif
 #define SEQUENCER_BYTES 65920
 #else
 #define JOBS 128
+#ifndef RECENT
 #define RECENT 64
+#endif
 #define SEQUENCER_BYTES 37248
 #endif
 // Clusters that a search has room for, and clusters whose distances are computed together.
@@ -30,13 +34,19 @@
 // Clusters whose distances the sequencer's block computes together, which has less room.
 #define SEQUENCER_TOGETHER 8
 // Places in the rings of what is posted, and of jobs that are done.
+#ifndef RING
 #define RING 16384
+#endif
 // A post beside jobs: a call for help, to which the job's number and the tag of the work are added.
 #define HELP (1u << 31)
 #define NUMBER_BITS 9
 // A tag tells one work of a number from those before and after, and its kind by the last bit. It is
 // there again after so many that none of the posts with it is left.
+#ifndef TAG_BITS
 #define TAG_BITS 16
+#endif
+// Bits of the number of a chunk, below the tag.
+#define CHUNK_BITS 16
 // Slots that a search leaves out: the members of a speculative union.
 #define SKIPPED 32
 // Heads of a leaf of the queue, most leaves, and leaves with heads up to a limit that are looked
@@ -137,7 +147,9 @@ struct SharedWork {
 
 // Members that are summed over together, at most, and the sums of a job: two for each of both
 // directions.
+#ifndef SPAN
 #define SPAN 128
+#endif
 #define JOB_SUMS (4 * DECIDED_TOGETHER)
 
 // Options and arrays. A node is an active cluster, by its slot, or a job, by `clusters` plus its

@@ -17,10 +17,14 @@
 // Directions of the distances that are computed together.
 #define DIRECTIONS (2 * DECIDED_TOGETHER)
 // Members that are few: the distances of all together are computed by a block.
+#ifndef FEW_MEMBERS
 #define FEW_MEMBERS (2 * THREADS)
+#endif
 // Balls that are looked at together, at most; and neighbours among them that stay together.
 #define MAX_IN_PART 512
+#ifndef GROUP
 #define GROUP 8
+#endif
 // Balls that a warp looks into at a time, and coordinates of their clusters that it reads together:
 // of many columns, few tell little.
 #define BALLS_A_WARP 2
