@@ -2,6 +2,7 @@
 //! GPU. `kernels/host` says how the kernels run there. The tests must not be skipped: without a
 //! compiler they fail.
 
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,38 +21,86 @@ pub fn library(file: &str, definitions: &[&str]) -> Library {
     compile(&format!("#include \"host/{file}\"\n"), definitions)
 }
 
+/// The same for a file whose kernels run with several blocks, in the memory of `memory.cpp`.
+pub fn library_with_memory(file: &str, definitions: &[&str]) -> Library {
+    let kernels = format!("#include \"host/{file}\"\n");
+    // The calls that the sanitizer inserts before each access are to functions of memory.cpp.
+    let flags: Vec<String> = iter::once("-fsanitize=thread".to_owned())
+        .chain(
+            definitions
+                .iter()
+                .map(|definition| format!("-D{definition}")),
+        )
+        .collect();
+    let memory = "#include \"host/memory.cpp\"\n".to_owned();
+    compile_parts(&[(kernels, flags), (memory, vec!["-O2".to_owned()])])
+}
+
 /// Compiles a C++ source to a library; includes are searched for in the folder of the kernels.
 ///
 /// # Panics
 /// If there is no compiler, or if it rejects the source.
 pub fn compile(source: &str, definitions: &[&str]) -> Library {
+    let flags = definitions
+        .iter()
+        .map(|definition| format!("-D{definition}"));
+    compile_parts(&[(source.to_owned(), flags.collect())])
+}
+
+/// Compiles C++ sources, each with its own options, to a library.
+fn compile_parts(parts: &[(String, Vec<String>)]) -> Library {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let name = format!("gmhclust-host-{}-{number}", std::process::id());
     let folder = std::env::temp_dir().join(name);
     std::fs::create_dir(&folder).expect("a folder for what the C++ compiler makes");
-    let (source_file, library_file) = (folder.join("source.cpp"), folder.join("library.so"));
-    std::fs::write(&source_file, source).expect("a file for the C++ compiler");
+    let mut objects = Vec::new();
+    for (number, (source, flags)) in parts.iter().enumerate() {
+        let source_file = folder.join(format!("source{number}.cpp"));
+        let object = folder.join(format!("source{number}.o"));
+        std::fs::write(&source_file, source).expect("a file for the C++ compiler");
+        // As for the kernels: the compiler must not contract expressions to fused multiply-adds.
+        run_compiler(|command| {
+            command
+                .args([
+                    "-std=c++17",
+                    "-O1",
+                    "-ffp-contract=off",
+                    "-fPIC",
+                    "-pthread",
+                ])
+                .arg("-Wno-unknown-pragmas")
+                .args(flags)
+                .arg("-I")
+                .arg(kernels())
+                .arg("-c")
+                .arg("-o")
+                .arg(&object)
+                .arg(&source_file);
+        });
+        objects.push(object);
+    }
+    let library_file = folder.join("library.so");
+    run_compiler(|command| {
+        command
+            .args(["-shared", "-pthread", "-Wl,-Bsymbolic", "-o"])
+            .arg(&library_file)
+            .args(&objects);
+    });
+    // SAFETY: loading runs only the initialisation of the library's own variables.
+    let library = unsafe { Library::new(&library_file) }.expect("a library that loads");
+    // A loaded library needs no file any more.
+    std::fs::remove_dir_all(&folder).expect("the folder to be removed");
+    library
+}
 
+/// Runs the C++ compiler with some arguments.
+fn run_compiler(add_arguments: impl FnOnce(&mut Command)) {
     let compiler = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
     let mut words = compiler.split_whitespace();
     let mut command = Command::new(words.next().unwrap_or("c++"));
-    // As for the kernels: the compiler must not contract expressions to fused multiply-adds.
-    command
-        .args(words)
-        .args(["-std=c++17", "-O1", "-ffp-contract=off"]);
-    command.args(["-fPIC", "-shared", "-Wno-unknown-pragmas", "-Wl,-Bsymbolic"]);
-    command.args(
-        definitions
-            .iter()
-            .map(|definition| format!("-D{definition}")),
-    );
-    command
-        .arg("-I")
-        .arg(kernels())
-        .arg("-o")
-        .arg(&library_file)
-        .arg(&source_file);
+    command.args(words);
+    add_arguments(&mut command);
     let output = command.output().unwrap_or_else(|error| {
         panic!(
             "a C++ compiler is needed to hold the kernels against the CPU's code, and `{compiler}` \
@@ -63,11 +112,6 @@ pub fn compile(source: &str, definitions: &[&str]) -> Library {
         output.status.success(),
         "`{compiler}` refuses the kernels' code:\n{messages}"
     );
-    // SAFETY: loading runs only the initialisation of the library's own variables.
-    let library = unsafe { Library::new(&library_file) }.expect("a library that loads");
-    // A loaded library needs no file any more.
-    std::fs::remove_dir_all(&folder).expect("the folder to be removed");
-    library
 }
 
 /// A function of a library.

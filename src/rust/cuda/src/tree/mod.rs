@@ -4,6 +4,8 @@ mod arrays;
 #[cfg(test)]
 mod host;
 mod launch;
+#[cfg(test)]
+mod model;
 mod start;
 #[cfg(test)]
 mod testing;
