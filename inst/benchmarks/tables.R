@@ -87,7 +87,8 @@ gmhclust_lines <- c(
   lapply(ways[2:3], line, script = "gmhclust", row = "cells841k"),
   lapply(ways[1:2], line, script = "gmhclust", row = "cells265k"),
   lapply(ways[2:3], line, script = "gmhclust", row = "cells1m"),
-  lapply(ways[2:3], line, script = "gmhclust", row = "groups2m")
+  lapply(ways[2:3], line, script = "gmhclust", row = "groups2m"),
+  list(line("gmhclust", "groups20m", "mahal, centroid"))
 )
 
 other_lines <- list(

@@ -23,7 +23,6 @@ GENERATED = {"R/extendr-wrappers.R"}
 LONG_LINES = {
     "src/rust/cuda/kernels/distance.cuh": 2,
     "src/rust/cuda/kernels/host/tree.cpp": 2,
-    "src/rust/cuda/kernels/partner.cuh": 1,
     "src/rust/cuda/kernels/screen_bounds.cuh": 3,
     "src/rust/cuda/kernels/screen_launch.cuh": 1,
     "src/rust/cuda/kernels/shape.cuh": 2,

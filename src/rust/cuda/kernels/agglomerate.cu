@@ -29,10 +29,6 @@
 #define BLOCKS 8
 // Merges between two looks at the host's wish to stop.
 #define MERGES_BETWEEN_CHECKS 8
-// The bit of a pair's key that is set where the partner that was found still lives. Slots are below
-// 2^31.
-#define UP_TO_DATE_BIT 63
-#define SLOT_BITS 0x7fffffffu
 
 // A cluster for each observation.
 template <bool MEMBER_DISTANCES>
@@ -57,6 +53,63 @@ __device__ __forceinline__ void begin(Problem &problem, const Arrays &arrays, ui
   __syncthreads();
 }
 
+// The least key of the pairs of a chunk, by a warp.
+__device__ __forceinline__ void find_least(const Problem &problem, uint chunk) {
+  const Arrays &arrays = problem.arrays;
+  ulong first = problem.first;
+  uint start = chunk * problem.chunk_length();
+  uint end = min(start + problem.chunk_length(), problem.live), owner = NONE;
+  Key least = {INFINITY_BITS, ~0ull};
+  for (uint position = start + threadIdx.x % WARP; position < end; position += WARP) {
+    Partner partner = arrays.partners[2 * (first + position)];
+    Key key = pair_key(partner.distance, arrays.slots[first + position], partner.slot);
+    if (partner.slot == NONE || !(key < least)) continue;
+    least = key;
+    owner = position;
+  }
+  least = warp_least(least, &owner);
+  if (threadIdx.x % WARP > 0) return;
+  problem.chunks.values[chunk] = least.value;
+  problem.chunks.ties[chunk] = least.tie;
+  problem.chunks.owners[chunk] = owner;
+  problem.chunks.changed[chunk] = 0;
+}
+
+// The least key that is known of all pairs, and the position that owns it; NONE if there is none.
+// A pair whose partner has been merged away has a key that is not above its true one.
+__device__ __noinline__ Key least_pair(const Problem &problem, uint *owner) {
+  // Chunks that follow each other are of different warps.
+  uint warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, chunk = lane * WARPS + warp;
+  uint changed = __ballot_sync(WHOLE_WARP, problem.chunks.changed[chunk]);
+  for (; changed; changed &= changed - 1) find_least(problem, (__ffs(changed) - 1) * WARPS + warp);
+  __syncwarp();
+  Key least = {problem.chunks.values[chunk], problem.chunks.ties[chunk]};
+  *owner = problem.chunks.owners[chunk];
+  return block_least(problem.shared, least, owner);
+}
+
+// Whether a partner is still the cluster that was found.
+__device__ __forceinline__ bool is_up_to_date(const Problem &problem, const Partner &partner) {
+  return partner.slot != NONE &&
+         problem.arrays.slot_births[problem.first + partner.slot] == partner.birth;
+}
+
+// Lets the second partner of the cluster at a position follow the first; false if that is merged
+// away, too.
+__device__ __forceinline__ bool promote(const Problem &problem, uint position) {
+  Partner *partners = problem.arrays.partners + 2 * (problem.first + position);
+  Partner next = partners[1];
+  if (!is_up_to_date(problem, next)) return false;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    partners[0] = next;
+    partners[1].slot = NONE;
+    problem.change(position);
+  }
+  __syncthreads();
+  return true;
+}
+
 // All merges of a problem; false when it was stopped or something is wrong.
 template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate(Problem &problem) {
   const Arrays &arrays = problem.arrays;
@@ -67,28 +120,16 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
   uint below_threshold = is_full_size(arrays.threshold, 1) ? 0 : n;
   problem.all_full_size = below_threshold == 0;
   find_partners_of_observations<P>(problem);
+  problem.chunks.changed[threadIdx.x] = 1;
+  __syncthreads();
 
   while (problem.live > 1) {
-    // The least of what is known of all pairs; what is out of date comes first among equals.
-    Key least = {INFINITY_BITS, ~0ull};
     uint owner = NONE;
-    FOR_EACH(position, problem.live) {
-      uint partner = arrays.partners[first + position];
-      if (partner == NONE) continue;
-      Key key = pair_key(arrays.partner_distances[first + position], arrays.slots[first + position],
-                         partner);
-      bool is_outdated =
-          arrays.slot_births[first + partner] != arrays.partner_births[first + position];
-      if (!is_outdated) key.tie |= 1ull << UP_TO_DATE_BIT;
-      if (key < least) {
-        least = key;
-        owner = position;
-      }
-    }
-    least = block_least(problem.shared, least, &owner);
+    Key least = least_pair(problem, &owner);
     if (owner == NONE) return false;
-    if (!(least.tie >> UP_TO_DATE_BIT)) {
-      find_partner<P, MEMBER_DISTANCES>(problem, owner);
+    uint lower = least.tie >> 32, higher = least.tie;
+    if (!is_up_to_date(problem, arrays.partners[2 * (first + owner)])) {
+      if (!promote(problem, owner)) find_partner<P, MEMBER_DISTANCES>(problem, owner);
       continue;
     }
     if (merges % MERGES_BETWEEN_CHECKS == 0) {
@@ -99,7 +140,6 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
       __syncthreads();
       if (problem.shared.stop) return false;
     }
-    uint lower = (uint)(least.tie >> 32) & SLOT_BITS, higher = (uint)least.tie;
     if (threadIdx.x == 0) {
       arrays.lower[first + merges] = lower;
       arrays.higher[first + merges] = higher;
@@ -111,7 +151,8 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
                   !is_full_size(arrays.threshold, arrays.sizes[first + from]);
     uint size = arrays.sizes[first + to] + arrays.sizes[first + from];
     __syncthreads();
-    uint position = merge<MEMBER_DISTANCES>(problem, to, from, birth, &shapes_used, &free_shapes);
+    uint position =
+        merge<P, MEMBER_DISTANCES>(problem, to, from, birth, &shapes_used, &free_shapes);
     birth += 1;
     below_threshold -= before - !is_full_size(arrays.threshold, size);
     if (problem.live == 1) break;
@@ -121,7 +162,8 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
       for (uint i = 0; i < problem.live; i++) {
         uint shape = arrays.shapes[first + i];
         if (shape == NONE) continue;
-        shape = reshape<MEMBER_DISTANCES>(problem, shape & ~IDENTITY, arrays.sizes[first + i]);
+        shape =
+            reshape_cluster<MEMBER_DISTANCES>(problem, shape & ~IDENTITY, arrays.sizes[first + i]);
         if (threadIdx.x == 0) arrays.shapes[first + i] = shape;
       }
       __syncthreads();
@@ -136,6 +178,7 @@ template <int P, bool MEMBER_DISTANCES> __device__ __noinline__ bool agglomerate
 // What a block does: one task after the other, as long as there are some.
 template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &arrays) {
   __shared__ Shared shared;
+  __shared__ Chunks chunks;
   uint p = arrays.dimensions;
   if (threadIdx.x == 0) shared.stop = 0;
   for (;;) {
@@ -146,8 +189,8 @@ template <int P, bool MEMBER_DISTANCES> __device__ void work(const Arrays &array
     if (task >= arrays.tasks) return;
     const Task &mine = arrays.task[task];
     Problem problem = {
-        arrays,        shared,          p,    mine.observations, mine.observations, mine.first,
-        mine.diagonal, mine.log2_terms, false};
+        arrays,     shared,        chunks,          p,    mine.observations, mine.observations,
+        mine.first, mine.diagonal, mine.log2_terms, false};
     if (!agglomerate<P, MEMBER_DISTANCES>(problem)) {
       if (threadIdx.x == 0) atomicAdd(arrays.failed_tasks, 1);
       if (shared.stop) return;

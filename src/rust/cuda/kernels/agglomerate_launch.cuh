@@ -16,6 +16,13 @@ struct Task {
   uint log2_terms; // at most 2^log2_terms distances are summed
 };
 
+// An older cluster and the distance to it, as they were found; an infinite distance and NONE if
+// there is none.
+struct Partner {
+  double distance;
+  uint slot, birth;
+};
+
 // Options and arrays of all problems. What has an entry for each cluster or observation starts, in
 // each problem, at its first observation. Clusters are at positions 0, 1, ... of a problem's arrays
 // as long as they live; slots are the numbers by which merges name them.
@@ -23,28 +30,24 @@ struct Arrays {
   double threshold; // members of a full-size cluster
   uint subthreshold, normalize, dimensions, tasks;
   const Task *task;
-  const double *x; // observation after observation
+  const double *x;   // observation after observation
+  Partner *partners; // by cluster: the nearest two of the older clusters
 
-  double *means;    // in each problem dimension after dimension
-  double *scatters; // by shape: packed lower triangle
-  double *factors;  // by shape: whitening factor in bands
-  double *partner_distances;
-  double *bounds;        // of the present search: lower bounds, in the order of `candidates`
-  double *to_owner;      // of the present search: directed distances to the owner, in that order
+  double *means;         // in each problem dimension after dimension
+  double *scatters;      // by shape: packed lower triangle
+  double *factors;       // by shape: whitening factor in bands
+  double *bounds;        // of the present search: lower bounds, by position
   double *member_sums;   // of the present search: two for each cluster
   double *moments;       // MOMENTS for each cluster
   double *shape_scalars; // SHAPE_SCALARS by shape
 
   uint *slots, *sizes, *births, *shapes;
-  uint *partners;                         // the slots of the nearest older clusters
-  uint *partner_births;                   // their births when they were found
   uint *member_starts;                    // where the cluster's members start
   uint *free_shapes;                      // a stack of shapes that can be used again
   uint *slot_births;                      // by slot: its cluster's birth, NONE when merged away
   uint *slot_positions;                   // by slot: its cluster's position
   uint *members, *next_members;           // the observations, those of a cluster in one piece
   uint *member_slots, *next_member_slots; // the slots of their clusters
-  uint *candidates;                       // of the present search: positions
 
   // By merge.
   double *heights;

@@ -15,7 +15,6 @@ struct Shared {
   double reduced[2 * WARPS];
   ulong keys[2 * WARPS];
   uint sources[WARPS];
-  uint candidate_count;
   uint task;
   uint stop;
 };
@@ -72,8 +71,8 @@ __device__ __forceinline__ Key pair_key(double value, uint slot, uint other) {
   return {(ulong)__double_as_longlong(value), (ulong)lower << 32 | higher};
 }
 
-// The least key, and the index that came with it, in all threads.
-__device__ __noinline__ Key block_least(Shared &shared, Key key, uint *source) {
+// The least key of a warp, and the index that came with it, in all lanes.
+__device__ __forceinline__ Key warp_least(Key key, uint *source) {
   for (int offset = WARP / 2; offset; offset /= 2) {
     Key other = {__shfl_xor_sync(WHOLE_WARP, key.value, offset),
                  __shfl_xor_sync(WHOLE_WARP, key.tie, offset)};
@@ -83,6 +82,12 @@ __device__ __noinline__ Key block_least(Shared &shared, Key key, uint *source) {
       *source = other_source;
     }
   }
+  return key;
+}
+
+// The least key, and the index that came with it, in all threads.
+__device__ __noinline__ Key block_least(Shared &shared, Key key, uint *source) {
+  key = warp_least(key, source);
   if (threadIdx.x % WARP == 0) {
     uint w = threadIdx.x / WARP;
     shared.keys[2 * w] = key.value;

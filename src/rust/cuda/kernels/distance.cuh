@@ -6,6 +6,9 @@
 #include "mahalanobis.cuh"
 #include "shape.cuh"
 
+// Says that coordinates which fill up a point may be read.
+enum Readable { READABLE };
+
 // A difference of two points: in registers for up to P dimensions, in the thread's own memory for
 // P = 0.
 template <int P> struct Difference {
@@ -19,6 +22,17 @@ template <int P> struct Difference {
       d[k] = k < p ? difference(k) : 0;
     }
   }
+  // The same, where `difference` may be called for coordinates from p on, which do not count. So no
+  // read waits for a comparison.
+  template <typename F>
+  __host__ __device__ __forceinline__ Difference(uint p, Readable, F difference) {
+#pragma unroll UNROLL
+    for (int k = 0; k < SIZE; k++) {
+      if (!P && k >= BAND * bands(p)) break;
+      double coordinate = P || k < p ? difference(k) : 0;
+      d[k] = k < p ? coordinate : 0;
+    }
+  }
   __host__ __device__ __forceinline__ double to_identity(uint p) const {
     double square = 0;
 #pragma unroll UNROLL
@@ -28,14 +42,15 @@ template <int P> struct Difference {
     }
     return sqrt(square);
   }
-  // The square of the distance of two points, of which this holds one.
+  // The square of the distance of two points, of which this holds one. P coordinates of the other
+  // one may be read.
   __host__ __device__ __forceinline__ double square_to(uint p, const double *other) const {
     double square = 0;
 #pragma unroll UNROLL
     for (int k = 0; k < SIZE; k++) {
-      if (k >= p) break;
+      if (!P && k >= p) break;
       double difference = d[k] - other[k];
-      square = fma(difference, difference, square);
+      if (k < p) square = fma(difference, difference, square);
     }
     return square;
   }

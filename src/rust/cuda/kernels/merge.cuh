@@ -40,34 +40,52 @@ __device__ __noinline__ void join_members(Problem &problem, uint to, uint from) 
   __syncthreads();
 }
 
+// As `block_sum`, for many calls.
+__device__ __noinline__ double2 sum_of_both(Shared &shared, double x, double y) {
+  return block_sum(shared, x, y);
+}
+
 // The moments of a position's members around its mean.
+template <int P>
 __device__ __noinline__ void measure_moments(Problem &problem, uint position,
                                              const double *scatter) {
   const Arrays &arrays = problem.arrays;
   uint p = problem.p, size = arrays.sizes[problem.first + position];
   const uint *members =
       arrays.members + problem.first + arrays.member_starts[problem.first + position];
-  FOR_EACH(k, p) problem.mean()[k] = problem.mean_at(k, position);
+  read_mean<P>(problem, position);
   __syncthreads();
   double2 moments = make_double2(0, 0);
-  // Squares of the distances to the mean, for the third moments.
+  constexpr int SIZE = Difference<P>::SIZE, UNROLL = Difference<P>::UNROLL;
+  // Of each coordinate, the sum of its third moments with all of them.
+  double sums[SIZE];
+#pragma unroll UNROLL
+  for (int k = 0; k < SIZE; k++) sums[k] = 0;
+  const double *all = problem.observation(0), *mean = problem.mean();
   FOR_EACH(m, size) {
-    const double *x = problem.observation(members[m]);
+    const double *x = all + (size_t)members[m] * p;
+    Difference<P> difference(p, READABLE, [=](uint k) { return x[k] - mean[k]; });
     double square = 0;
-    for (uint k = 0; k < p; k++)
-      square = fma(x[k] - problem.mean()[k], x[k] - problem.mean()[k], square);
-    arrays.bounds[problem.first + m] = square;
+#pragma unroll UNROLL
+    for (int k = 0; k < SIZE; k++) {
+      if (k >= p) break;
+      square = fma(difference.d[k], difference.d[k], square);
+    }
+#pragma unroll UNROLL
+    for (int k = 0; k < SIZE; k++) {
+      if (k >= p) break;
+      sums[k] = fma(square, difference.d[k], sums[k]);
+    }
     moments.x += square;
     moments.y = fma(square, square, moments.y);
   }
   moments = block_sum(problem.shared, moments.x, moments.y);
   double third = 0, squares = 0, trace = 0;
-  FOR_EACH(k, p) {
-    double sum = 0;
-    for (uint m = 0; m < size; m++)
-      sum = fma(arrays.bounds[problem.first + m],
-                problem.observation(members[m])[k] - problem.mean()[k], sum);
-    third = fma(sum, sum, third);
+#pragma unroll UNROLL
+  for (int k = 0; k < SIZE; k += 2) {
+    if (k >= p) break;
+    double2 both = sum_of_both(problem.shared, sums[k], sums[k + 1]);
+    third = fma(both.x, both.x, fma(both.y, both.y, third));
   }
   FOR_EACH(e, p * p) {
     uint i = e / p, j = e % p;
@@ -76,7 +94,6 @@ __device__ __noinline__ void measure_moments(Problem &problem, uint position,
     if (i == j) trace += value;
   }
   double2 norms = block_sum(problem.shared, squares, trace);
-  third = block_sum(problem.shared, third, 0).x;
   if (threadIdx.x == 0) {
     double *stored = arrays.moments + (problem.first + position) * MOMENTS;
     stored[MOMENT_VARIANCE] = moments.x / size * (1 - SLACK);
@@ -108,9 +125,8 @@ __device__ __forceinline__ void move_cluster(Problem &problem, const Arrays &arr
     arrays.sizes[first + from] = arrays.sizes[first + last];
     arrays.births[first + from] = arrays.births[first + last];
     arrays.shapes[first + from] = arrays.shapes[first + last];
-    arrays.partner_distances[first + from] = arrays.partner_distances[first + last];
-    arrays.partners[first + from] = arrays.partners[first + last];
-    arrays.partner_births[first + from] = arrays.partner_births[first + last];
+    for (uint rank = 0; rank < 2; rank++)
+      arrays.partners[2 * (first + from) + rank] = arrays.partners[2 * (first + last) + rank];
     if (MEMBER_DISTANCES) {
       arrays.member_starts[first + from] = arrays.member_starts[first + last];
       for (uint k = 0; k < MOMENTS; k++)
@@ -119,9 +135,15 @@ __device__ __forceinline__ void move_cluster(Problem &problem, const Arrays &arr
   }
 }
 
+// As `reshape`, for more than one call.
+template <bool MEMBER_DISTANCES>
+__device__ __noinline__ uint reshape_cluster(Problem &problem, uint shape, uint members) {
+  return reshape<MEMBER_DISTANCES>(problem, shape, members);
+}
+
 // Merges the clusters at the positions `to` (of the lower slot) and `from`, and says where the
 // result is.
-template <bool MEMBER_DISTANCES>
+template <int P, bool MEMBER_DISTANCES>
 __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint birth,
                                    uint *shapes_used, uint *free_shapes) {
   const Arrays &arrays = problem.arrays;
@@ -170,6 +192,8 @@ __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint bi
     arrays.slot_births[first + arrays.slots[first + from]] = NONE;
     arrays.sizes[first + to] = size;
     arrays.births[first + to] = birth;
+    problem.change(from);
+    problem.change(last);
   }
   __syncthreads();
   // The last position fills the gap.
@@ -179,9 +203,9 @@ __device__ __noinline__ uint merge(Problem &problem, uint to, uint from, uint bi
   problem.live = last;
   __syncthreads();
   uint position = to == last ? from : to;
-  shape = reshape<MEMBER_DISTANCES>(problem, shape, size);
+  shape = reshape_cluster<MEMBER_DISTANCES>(problem, shape, size);
   if (threadIdx.x == 0) arrays.shapes[first + position] = shape;
   __syncthreads();
-  if (MEMBER_DISTANCES) measure_moments(problem, position, scatter);
+  if (MEMBER_DISTANCES) measure_moments<P>(problem, position, scatter);
   return position;
 }

@@ -1,5 +1,5 @@
 // The search for a cluster's partner: the nearest of the clusters older than it, of several the one
-// that comes first by slots.
+// that comes first by slots; and for the second, which follows when the first is merged away.
 //
 // The cluster that searches is the owner of the pair. Both directed distances of a pair count:
 // `to_owner`, from the other cluster's mean or members, and `from_owner`. The first takes little,
@@ -27,9 +27,11 @@ __device__ void quanta_at(const Problem &problem, uint position, Quanta *quanta,
   *rounding = rounding_of(*quanta);
 }
 
-// The mean distance of the owner's members to the cluster at a position, by a warp.
+// A part of the sum of the distances of the owner's members to the cluster at a position: of every
+// `step`-th member from number `from` on.
 template <int P>
-__device__ double warp_mean_distance(const Problem &problem, uint owner, uint position) {
+__device__ __noinline__ double2 part_of_sum(const Problem &problem, uint owner, uint position,
+                                            uint from, uint step) {
   const Arrays &arrays = problem.arrays;
   uint shape = problem.shape_at(position), size = arrays.sizes[problem.first + owner];
   const uint *members =
@@ -37,26 +39,28 @@ __device__ double warp_mean_distance(const Problem &problem, uint owner, uint po
   Quanta quanta;
   double rounding;
   quanta_at(problem, position, &quanta, &rounding);
-  double high = 0, low = 0;
-  for (uint m = threadIdx.x % WARP; m < size; m += WARP) {
-    const double *x = problem.observation(members[m]);
-    Difference<P> difference(problem.p,
-                             [&](uint k) { return x[k] - problem.mean_at(k, position); });
-    double distance = shape == NONE ? difference.to_identity(problem.p)
-                                    : difference.to_shape(problem.p, problem.shape_factor(shape));
+  uint p = problem.p, n = problem.n;
+  const double *all = problem.observation(0), *mean = problem.means() + position;
+  const double *factor = shape == NONE ? nullptr : problem.shape_factor(shape);
+  double2 sum = make_double2(0, 0);
+  for (uint m = from; m < size; m += step) {
+    const double *x = all + (size_t)members[m] * p;
+    const double *coordinate = mean;
+    Difference<P> difference(p, READABLE, [&](uint k) {
+      double value = x[k] - *coordinate;
+      if (k + 1 < p) coordinate += n;
+      return value;
+    });
+    double distance = factor ? difference.to_shape(p, factor) : difference.to_identity(p);
     double2 term = exact_term(distance, quanta);
-    high += term.x;
-    low += term.y;
+    sum.x += term.x;
+    sum.y += term.y;
   }
-  for (int offset = WARP / 2; offset; offset /= 2) {
-    high += __shfl_xor_sync(WHOLE_WARP, high, offset);
-    low += __shfl_xor_sync(WHOLE_WARP, low, offset);
-  }
-  return exact_mean(high, low, size);
+  return sum;
 }
 
-// Sums the distances of the members of the older clusters to the owner, whose mean and, if it is shaped,
-// whose factor are in shared memory.
+// Sums the distances of the members of the older clusters to the owner. The owner's mean and, if it
+// is shaped, its factor are in shared memory.
 template <int P>
 __device__ __noinline__ void sum_members(Problem &problem, uint owner, bool is_shaped) {
   const Arrays &arrays = problem.arrays;
@@ -65,19 +69,25 @@ __device__ __noinline__ void sum_members(Problem &problem, uint owner, bool is_s
   Quanta quanta;
   double rounding;
   quanta_at(problem, owner, &quanta, &rounding);
-  FOR_EACH(i, 2 * problem.live) arrays.member_sums[2 * first + i] = 0;
+  uint n = problem.n;
+  const uint *slots = arrays.member_slots + first, *positions = arrays.slot_positions + first;
+  const uint *births = arrays.births + first, *sizes = arrays.sizes + first;
+  const uint *members = arrays.members + first;
+  const double *all = problem.observation(0), *mean = problem.mean();
+  double *sums = arrays.member_sums + 2 * first;
+  FOR_EACH(i, 2 * problem.live) sums[i] = 0;
   __syncthreads();
-  for (uint start = 0; start < problem.n; start += THREADS) {
+  for (uint start = 0; start < n; start += THREADS) {
     uint m = start + threadIdx.x;
     uint place = NONE;
     double2 term = make_double2(0, 0);
-    if (m < problem.n) {
-      place = arrays.slot_positions[first + arrays.member_slots[first + m]];
-      if (arrays.births[first + place] >= birth || arrays.sizes[first + place] == 1) place = NONE;
+    if (m < n) {
+      place = positions[slots[m]];
+      if (births[place] >= birth || sizes[place] == 1) place = NONE;
     }
     if (place != NONE) {
-      const double *x = problem.observation(arrays.members[first + m]);
-      Difference<P> difference(p, [&](uint k) { return x[k] - problem.mean()[k]; });
+      const double *x = all + (size_t)members[m] * p;
+      Difference<P> difference(p, READABLE, [=](uint k) { return x[k] - mean[k]; });
       double distance =
           is_shaped ? difference.to_shape(p, problem.factor()) : difference.to_identity(p);
       term = exact_term(distance, quanta);
@@ -92,130 +102,281 @@ __device__ __noinline__ void sum_members(Problem &problem, uint owner, bool is_s
       if (threadIdx.x % WARP != 0) place = NONE;
     }
     if (place != NONE) {
-      atomicAdd(arrays.member_sums + 2 * (first + place), term.x);
-      atomicAdd(arrays.member_sums + 2 * (first + place) + 1, term.y);
+      atomicAdd(sums + 2 * place, term.x);
+      atomicAdd(sums + 2 * place + 1, term.y);
     }
   }
   __syncthreads();
 }
 
-// Finds the nearest of the clusters that are older than the one at `owner`: first what takes little
-// to know exactly, and lower bounds on the rest; then the rest, as far as the bounds compete.
-template <int P, bool MEMBER_DISTANCES>
-__device__ __noinline__ void find_partner(Problem &problem, uint owner) {
-  const Arrays &arrays = problem.arrays;
-  uint p = problem.p, live = problem.live;
-  ulong first = problem.first;
-  uint shape = problem.shape_at(owner), slot = arrays.slots[first + owner],
-       birth = arrays.births[first + owner];
-  bool averages_members = MEMBER_DISTANCES && arrays.sizes[first + owner] > 1;
-  // The owner's mean and factor go to shared memory.
-  FOR_EACH(k, p) problem.mean()[k] = problem.mean_at(k, owner);
-  if (shape != NONE) {
-    const double *factor = problem.shape_factor(shape);
-    FOR_EACH(e, banded_length(p)) problem.factor()[e] = factor[e];
-  }
-  if (threadIdx.x == 0) problem.shared.candidate_count = 0;
-  __syncthreads();
-  if (MEMBER_DISTANCES && live < problem.n) sum_members<P>(problem, owner, shape != NONE);
+// A search for the nearest two of the clusters older than the one at `owner`. `first` and `second`
+// are the least two keys so far, of the pairs with the clusters at `nearest` and `next`.
+struct PartnerSearch {
+  uint owner, slot, birth, shape;
+  bool averages_members; // of the owner
+  Key first, second;
+  uint nearest, next;
 
-  const double *moments = arrays.moments + (first + owner) * MOMENTS;
+  __device__ __forceinline__ void consider(const Key &key, uint position) {
+    if (!(key < second)) return;
+    bool is_first = key < first;
+    second = is_first ? first : key;
+    next = is_first ? nearest : position;
+    if (!is_first) return;
+    first = key;
+    nearest = position;
+  }
+  // Gives all threads the least two keys of all. More than one thread may have the same.
+  __device__ __forceinline__ void share(Shared &shared) {
+    Key own = first;
+    uint own_position = nearest;
+    first = block_least(shared, first, &nearest);
+    // Keys of two pairs differ.
+    bool is_it = own.value == first.value && own.tie == first.tie;
+    next = is_it ? next : own_position;
+    second = block_least(shared, is_it ? second : own, &next);
+  }
+  // Whether a pair with this lower bound may be one of the nearest two.
+  __device__ __forceinline__ bool competes(ulong bound) const {
+    return bound < INFINITY_BITS && bound <= second.value;
+  }
+};
+
+// The mean distance of the members of the cluster at a position to the owner, from their sum.
+__device__ __forceinline__ double mean_to_owner(const Problem &problem, uint position) {
+  const double *sum = problem.arrays.member_sums + 2 * (problem.first + position);
+  return exact_mean(sum[0], sum[1], problem.arrays.sizes[problem.first + position]);
+}
+
+// Goes over all older clusters, a thread each. Considers those whose distance takes little, and
+// writes a lower bound on the distance of each other one to `bounds`; infinity, where there is
+// nothing left to do. Returns the thread's least bound, with the position as its tie.
+template <int P, bool MEMBER_DISTANCES>
+__device__ __forceinline__ Key bound_distances(const Problem &problem, PartnerSearch &of_thread) {
+  PartnerSearch search = of_thread; // in registers
+  const Arrays &arrays = problem.arrays;
+  uint p = problem.p;
+  ulong first = problem.first;
+  const double *moments = arrays.moments + (first + search.owner) * MOMENTS;
   // At most how far the owner's mean, as rounded, is from that of its members: see
   // Clusters::mean_error in clusters/state.rs.
   double mean_error = 0;
-  if (averages_members) {
+  if (search.averages_members) {
     for (uint k = 0; k < p; k++) mean_error = fma(problem.mean()[k], problem.mean()[k], mean_error);
-    mean_error = 4.0 * arrays.sizes[first + owner] * EPSILON * sqrt(mean_error);
+    mean_error = 4.0 * arrays.sizes[first + search.owner] * EPSILON * sqrt(mean_error);
   }
-  Key best = {INFINITY_BITS, ~0ull};
-  uint partner = NONE;
+  uint n = problem.n, live = problem.live;
+  const uint *births = arrays.births + first, *slots = arrays.slots + first;
+  const uint *sizes = arrays.sizes + first, *shapes = arrays.shapes + first;
+  const double *means = problem.means(), *mean = problem.mean(), *factor = problem.factor();
+  const double *scalars = problem.shape_scalars(0);
+  double *bounds = arrays.bounds + first;
+  Key least = {INFINITY_BITS, ~0ull};
   FOR_EACH(other, live) {
     // All that is needed is asked for before anything is waited for.
-    uint other_birth = arrays.births[first + other], other_slot = arrays.slots[first + other];
-    uint other_size = arrays.sizes[first + other], other_shape = problem.shape_at(other);
-    Difference<P> difference(p,
-                             [&](uint k) { return problem.mean_at(k, other) - problem.mean()[k]; });
-    if (other_birth >= birth) continue;
-    double centroids = difference.to_identity(p);
-    double to_owner;
-    if (MEMBER_DISTANCES && other_size > 1) {
-      const double *sum = arrays.member_sums + 2 * (first + other);
-      to_owner = exact_mean(sum[0], sum[1], other_size);
-    } else {
-      to_owner = shape == NONE ? centroids : difference.to_shape(p, problem.factor());
-    }
-    if (!averages_members && other_shape == NONE) {
-      Key key = pair_key(average(to_owner, centroids), slot, other_slot);
-      if (key < best) {
-        best = key;
-        partner = other;
+    uint other_birth = births[other], other_slot = slots[other];
+    uint other_size = sizes[other], other_shape = shapes[other];
+    if (other_shape & IDENTITY) other_shape = NONE;
+    const double *coordinate = means + other;
+    Difference<P> difference(p, READABLE, [&](uint k) {
+      double value = *coordinate - mean[k];
+      if (k + 1 < p) coordinate += n;
+      return value;
+    });
+    double bound = infinity();
+    if (other_birth < search.birth) {
+      double centroids = difference.to_identity(p);
+      double to_owner;
+      if (MEMBER_DISTANCES && other_size > 1)
+        to_owner = mean_to_owner(problem, other);
+      else
+        to_owner = search.shape == NONE ? centroids : difference.to_shape(p, factor);
+      if (!search.averages_members && other_shape == NONE) {
+        search.consider(pair_key(average(to_owner, centroids), search.slot, other_slot), other);
+      } else {
+        double smallest =
+            other_shape == NONE ? 1 : scalars[other_shape * SHAPE_SCALARS + SMALLEST_STRETCH];
+        double norm = search.averages_members
+                          ? fmax(centroids, mean_norm(moments, centroids * centroids))
+                          : centroids;
+        double from_owner = smallest * (norm * (1 - SLACK) - mean_error);
+        if (search.averages_members) {
+          Quanta quanta;
+          double rounding;
+          quanta_at(problem, other, &quanta, &rounding);
+          from_owner = fmax(from_owner - rounding, 0.0);
+        }
+        bound = average(to_owner, from_owner);
       }
-      continue;
     }
-    double smallest =
-        other_shape == NONE ? 1 : problem.shape_scalars(other_shape)[SMALLEST_STRETCH];
-    double norm =
-        averages_members ? fmax(centroids, mean_norm(moments, centroids * centroids)) : centroids;
-    double from_owner = smallest * (norm * (1 - SLACK) - mean_error);
-    if (averages_members) {
-      Quanta quanta;
-      double rounding;
-      quanta_at(problem, other, &quanta, &rounding);
-      from_owner = fmax(from_owner - rounding, 0.0);
-    }
-    double bound = average(to_owner, from_owner);
-    if ((ulong)__double_as_longlong(bound) > best.value) continue;
-    uint at = atomicAdd(&problem.shared.candidate_count, 1);
-    arrays.candidates[first + at] = other;
-    arrays.to_owner[first + at] = to_owner;
-    arrays.bounds[first + at] = bound;
+    bounds[other] = bound;
+    Key key = {(ulong)__double_as_longlong(bound), other};
+    if (key < least) least = key;
   }
-  best = block_least(problem.shared, best, &partner);
-  uint count = problem.shared.candidate_count;
+  of_thread = search;
+  return least;
+}
 
-  if (count > 0) {
-    // The one with the least bound, so that there is something to compete with.
-    Key least = {INFINITY_BITS, ~0ull};
-    uint nearest = 0;
-    FOR_EACH(at, count) {
-      Key key = {(ulong)__double_as_longlong(arrays.bounds[first + at]), at};
-      if (key < least) {
-        least = key;
-        nearest = at;
+// The key of the pair with the cluster at a position, for a directed distance from the owner.
+template <bool MEMBER_DISTANCES>
+__device__ __noinline__ Key key_of(const Problem &problem, const PartnerSearch &search,
+                                   uint position, double from_owner, double *scratch) {
+  const Arrays &arrays = problem.arrays;
+  double to_owner;
+  if (MEMBER_DISTANCES && arrays.sizes[problem.first + position] > 1)
+    to_owner = mean_to_owner(problem, position);
+  else
+    to_owner = warp_distance(
+        problem.p, [&](uint k) { return problem.mean_at(k, position) - problem.mean()[k]; },
+        search.shape == NONE ? nullptr : problem.factor(), scratch);
+  return pair_key(average(to_owner, from_owner), search.slot,
+                  arrays.slots[problem.first + position]);
+}
+
+// Considers the cluster at a position, by a warp. All its lanes have the same `search`.
+template <int P, bool MEMBER_DISTANCES>
+__device__ __noinline__ void consider_by_warp(const Problem &problem, PartnerSearch &search,
+                                              uint position) {
+  uint shape = problem.shape_at(position);
+  double *scratch = problem.scratch() + threadIdx.x / WARP * 2 * problem.p, from_owner;
+  if (MEMBER_DISTANCES && search.averages_members) {
+    double2 sum = part_of_sum<P>(problem, search.owner, position, threadIdx.x % WARP, WARP);
+    from_owner = exact_mean(warp_sum(sum.x), warp_sum(sum.y),
+                            problem.arrays.sizes[problem.first + search.owner]);
+  } else {
+    from_owner = warp_distance(
+        problem.p, [&](uint k) { return problem.mean()[k] - problem.mean_at(k, position); },
+        shape == NONE ? nullptr : problem.shape_factor(shape), scratch);
+  }
+  search.consider(key_of<MEMBER_DISTANCES>(problem, search, position, from_owner, scratch),
+                  position);
+}
+
+// The same by the block, for an owner of many members.
+template <int P, bool MEMBER_DISTANCES>
+__device__ __noinline__ void consider_by_block(Problem &problem, PartnerSearch &search,
+                                               uint position) {
+  double2 sum = part_of_sum<P>(problem, search.owner, position, threadIdx.x, THREADS);
+  sum = block_sum(problem.shared, sum.x, sum.y);
+  double from_owner = exact_mean(sum.x, sum.y, problem.arrays.sizes[problem.first + search.owner]);
+  double *scratch = problem.scratch() + threadIdx.x / WARP * 2 * problem.p;
+  search.consider(key_of<MEMBER_DISTANCES>(problem, search, position, from_owner, scratch),
+                  position);
+}
+
+// Considers all clusters whose bounds compete. Each warp goes over bounds of its own; so it knows
+// less than all, and some distances are computed for nothing.
+template <int P, bool MEMBER_DISTANCES>
+__device__ __forceinline__ void consider_by_warps(const Problem &problem, PartnerSearch &search,
+                                                  uint done) {
+  constexpr uint TOGETHER = 4; // bounds that are read at a time
+  const double *bounds = problem.arrays.bounds + problem.first;
+  for (uint start = threadIdx.x / WARP * WARP; start < problem.live; start += TOGETHER * THREADS) {
+    double read[TOGETHER];
+#pragma unroll
+    for (uint n = 0; n < TOGETHER; n++) {
+      uint position = start + n * THREADS + threadIdx.x % WARP;
+      bool counts = position < problem.live && position != done;
+      read[n] = counts ? bounds[position] : infinity();
+    }
+#pragma unroll
+    for (uint n = 0; n < TOGETHER; n++) {
+      for (uint left = WHOLE_WARP;;) {
+        ulong bits = __double_as_longlong(read[n]);
+        left &= __ballot_sync(WHOLE_WARP, search.competes(bits));
+        if (left == 0) break;
+        uint lane = __ffs(left) - 1;
+        left &= left - 1;
+        consider_by_warp<P, MEMBER_DISTANCES>(problem, search, start + n * THREADS + lane);
       }
     }
-    block_least(problem.shared, least, &nearest);
-    uint warp = threadIdx.x / WARP;
-    double *scratch = problem.scratch() + warp * 2 * p;
-    // Warps take one each; all begin with the nearest.
-    Key mine = best;
-    uint my_partner = partner;
-    for (uint turn = 0; turn <= (count + WARPS - 1) / WARPS; turn++) {
-      uint at = turn == 0 ? nearest : (turn - 1) * WARPS + warp;
-      if (at >= count) break;
-      if (turn > 0 && at == nearest) continue;
-      if ((ulong)__double_as_longlong(arrays.bounds[first + at]) > mine.value) continue;
-      uint other = arrays.candidates[first + at];
-      double from_owner =
-          averages_members
-              ? warp_mean_distance<P>(problem, owner, other)
-              : warp_distance(
-                    p, [&](uint k) { return problem.mean()[k] - problem.mean_at(k, other); },
-                    problem.shape_factor(arrays.shapes[first + other]), scratch);
-      Key key = pair_key(average(arrays.to_owner[first + at], from_owner), slot,
-                         arrays.slots[first + other]);
-      if (key < mine) {
-        mine = key;
-        my_partner = other;
-      }
+  }
+}
+
+// The same, one cluster after the other, each by the block.
+template <int P, bool MEMBER_DISTANCES>
+__device__ __forceinline__ void consider_in_turn(Problem &problem, PartnerSearch &search,
+                                                 uint done) {
+  const double *bounds = problem.arrays.bounds + problem.first;
+  for (uint start = 0; start < problem.live; start += THREADS) {
+    uint position = start + threadIdx.x;
+    bool counts = position < problem.live && position != done;
+    ulong bits = counts ? __double_as_longlong(bounds[position]) : INFINITY_BITS;
+    for (;;) {
+      bool competes = search.competes(bits);
+      Key next = {competes ? bits : INFINITY_BITS, competes ? position : ~0ull};
+      uint unused = 0;
+      next = block_least(problem.shared, next, &unused);
+      if (next.value == INFINITY_BITS) break;
+      if (next.tie == position) bits = INFINITY_BITS;
+      consider_by_block<P, MEMBER_DISTANCES>(problem, search, next.tie);
     }
-    best = block_least(problem.shared, mine, &my_partner);
-    partner = my_partner;
+  }
+}
+
+// Members from which on a block computes a mean distance together.
+#define MANY_MEMBERS THREADS
+
+// Finds the nearest two of the clusters that are older than the one at `owner`: first what takes
+// little to know exactly, and lower bounds on the rest; then the rest, if the bounds compete.
+template <int P, bool MEMBER_DISTANCES>
+__device__ __noinline__ void find_partner(Problem &problem, uint owner) {
+  const Arrays &arrays = problem.arrays;
+  uint p = problem.p, size = arrays.sizes[problem.first + owner];
+  ulong first = problem.first;
+  PartnerSearch search = {owner,
+                          arrays.slots[first + owner],
+                          arrays.births[first + owner],
+                          problem.shape_at(owner),
+                          MEMBER_DISTANCES && size > 1,
+                          {INFINITY_BITS, ~0ull},
+                          {INFINITY_BITS, ~0ull},
+                          NONE,
+                          NONE};
+  // The owner's mean and factor go to shared memory.
+  read_mean<P>(problem, owner);
+  if (search.shape != NONE) {
+    const double *factor = problem.shape_factor(search.shape);
+    FOR_EACH(e, banded_length(p)) problem.factor()[e] = factor[e];
+  }
+  __syncthreads();
+  if (MEMBER_DISTANCES && problem.live < problem.n)
+    sum_members<P>(problem, owner, search.shape != NONE);
+  Key least = bound_distances<P, MEMBER_DISTANCES>(problem, search);
+  uint position = least.tie;
+  if (MEMBER_DISTANCES && size >= MANY_MEMBERS) {
+    least = block_least(problem.shared, least, &position);
+    search.share(problem.shared);
+    if (search.competes(least.value)) {
+      // The one with the least bound first, so that there is something to compete with.
+      consider_by_block<P, MEMBER_DISTANCES>(problem, search, position);
+      consider_in_turn<P, MEMBER_DISTANCES>(problem, search, position);
+    }
+  } else {
+    least = warp_least(least, &position);
+    search.share(problem.shared);
+    bool competes = search.competes(least.value);
+    if (__syncthreads_or(competes)) {
+      // Each warp begins with the least bound among its own.
+      if (competes) consider_by_warp<P, MEMBER_DISTANCES>(problem, search, position);
+      search.share(problem.shared);
+      consider_by_warps<P, MEMBER_DISTANCES>(problem, search, position);
+      search.share(problem.shared);
+    }
   }
   if (threadIdx.x == 0) {
-    arrays.partner_distances[first + owner] = __longlong_as_double(best.value);
-    arrays.partners[first + owner] = partner == NONE ? NONE : arrays.slots[first + partner];
-    arrays.partner_births[first + owner] = partner == NONE ? NONE : arrays.births[first + partner];
+    uint at[] = {search.nearest, search.next};
+    ulong values[] = {search.first.value, search.second.value};
+#pragma unroll
+    for (uint rank = 0; rank < 2; rank++) {
+      Partner found = {__longlong_as_double(values[rank]), NONE, NONE};
+      if (at[rank] != NONE) {
+        found.slot = arrays.slots[first + at[rank]];
+        found.birth = arrays.births[first + at[rank]];
+      }
+      arrays.partners[2 * (first + owner) + rank] = found;
+    }
+    problem.change(owner);
   }
   __syncthreads();
 }
@@ -223,24 +384,30 @@ __device__ __noinline__ void find_partner(Problem &problem, uint owner) {
 // As `find_partner`, for all of the observations at the start: a thread each.
 template <int P> __device__ __noinline__ void find_partners_of_observations(Problem &problem) {
   const Arrays &arrays = problem.arrays;
+  uint p = problem.p;
+  const double *all = problem.observation(0);
   FOR_EACH(i, problem.n) {
-    const double *mine = problem.observation(i);
-    Difference<P> x(problem.p, [&](uint k) { return mine[k]; });
-    double least = __longlong_as_double(INFINITY_BITS), least_square = least;
-    uint partner = NONE;
+    const double *mine = all + (size_t)i * p;
+    Difference<P> x(p, READABLE, [=](uint k) { return mine[k]; });
+    // An observation's birth is its slot.
+    Partner nearest = {infinity(), NONE, NONE}, next = nearest;
+    double nearest_square = infinity(), next_square = nearest_square;
     for (uint j = 0; j < i; j++) {
-      double square = x.square_to(problem.p, problem.observation(j));
-      if (square >= least_square) continue;
-      least_square = square;
+      double square = x.square_to(p, all + (size_t)j * p);
+      if (square >= next_square) continue;
       double distance = sqrt(square);
-      if (distance < least) {
-        least = distance;
-        partner = j;
+      if (distance < nearest.distance) {
+        next = nearest;
+        next_square = nearest_square;
+        nearest = {distance, j, j};
+        nearest_square = square;
+      } else if (distance < next.distance) {
+        next = {distance, j, j};
+        next_square = square;
       }
     }
-    arrays.partner_distances[problem.first + i] = least;
-    arrays.partners[problem.first + i] = partner;
-    arrays.partner_births[problem.first + i] = partner;
+    arrays.partners[2 * (problem.first + i)] = nearest;
+    arrays.partners[2 * (problem.first + i) + 1] = next;
   }
   __syncthreads();
 }

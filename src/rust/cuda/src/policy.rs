@@ -130,26 +130,48 @@ pub const BLOCK_OBSERVATIONS: Sizes = Sizes {
 /// - Counts: observations of the apriori cluster.
 /// - Run: not measured in the tree.
 /// - If wrong: too high, the rest of the GPU waits for one block; too low, the CPU merges clusters
-///   that a block would finish in time.
-pub const BLOCK_MOST_OBSERVATIONS: usize = 8_192;
+///   that a block would finish in time, or trees are made one after the other.
+pub const BLOCK_MOST_OBSERVATIONS: usize = 16_384;
 
-/// Time that a thread block takes to merge an apriori cluster with centroid distances, while every
-/// multiprocessor runs as many blocks as fit. The number of the largest clusters that the CPU
-/// merges meanwhile follows from it.
+/// Times of thread blocks and of trees, as multiples of the time that a CPU thread takes for an
+/// apriori cluster, which is assumed to be the square of its size. They decide which apriori
+/// clusters blocks merge.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockCosts {
+    /// Time of a block, for each square of the size.
+    pub alone: f64,
+    /// Time of all blocks of a GPU together, for each square of the size of an apriori cluster.
+    pub together: f64,
+    /// Time for each merge of an apriori cluster that all blocks of a GPU together merge as a tree,
+    /// beside others.
+    pub merge_in_tree: f64,
+}
+
+/// Costs with centroid distances.
 ///
-/// - Counts: multiples of the time that one CPU thread takes for the same cluster.
-/// - Run: 2026-11-24-h200-gmhclust.csv, rows `cells1m`, were made with this figure; the times of a
-///   block and of a thread: not measured in the tree.
+/// - Counts: see [`BlockCosts`].
+/// - Run: 2026-11-26-h200-gmhclust.csv, rows `cells1m` and `groups2m`, were made with these
+///   figures. On an H200 with 16 cores, an apriori cluster of 10,000 x 14 cells took a CPU thread
+///   1.1 s, a block 3.4 to 3.9 s, 1,000 blocks together 5.7 s, and as one of 400 trees 18 ms: these
+///   times are not measured in the tree.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
-///   other.
-pub const BLOCK_PER_CORE: f64 = 2.5;
+///   other; or trees are made one after the other that blocks would have made together.
+pub const BLOCK_COSTS: BlockCosts = BlockCosts {
+    alone: 2.5,
+    together: 0.005,
+    merge_in_tree: 165.0,
+};
 
-/// As [`BLOCK_PER_CORE`], with full Mahalanobis distances.
+/// Costs with full Mahalanobis distances.
 ///
-/// - Counts: multiples of the time that one CPU thread takes for the same cluster.
-/// - Run: not measured in the tree, as for [`BLOCK_PER_CORE`].
-/// - If wrong: as for [`BLOCK_PER_CORE`].
-pub const FULL_BLOCK_PER_CORE: f64 = 3.4;
+/// - Counts: see [`BlockCosts`].
+/// - Run: not measured in the tree, as for [`BLOCK_COSTS`].
+/// - If wrong: as for [`BLOCK_COSTS`].
+pub const FULL_BLOCK_COSTS: BlockCosts = BlockCosts {
+    alone: 3.4,
+    together: 0.012,
+    merge_in_tree: 130.0,
+};
 
 /// Minimum size of an apriori cluster, among those that would take a single block too long, that
 /// all blocks of a GPU together merge (`tree`), after they have merged the small ones. Below this

@@ -20,6 +20,10 @@ use crate::monitor::Monitor;
 use crate::observations::Observations;
 use crate::simd::dispatch;
 
+/// Branches have at most this share of the leaves, or a few: enough of them for many threads.
+const SHARE_OF_BRANCH: usize = 512;
+const FEW_LEAVES: usize = 16;
+
 /// The start of memory errors: what needs the memory.
 const CHECK: &str = "the check of the covariances needs";
 
@@ -50,7 +54,7 @@ struct FullSize {
 /// Counts the merges of a tree of `x` that make full-size clusters, and the merges among these that
 /// make a cluster with a singular covariance, by the definition's test of pivots.
 ///
-/// Runs in the thread pool of the caller. Takes about O(n·p²) time, and 12 bytes for each
+/// Runs in the thread pool of the caller. Takes about O(n·p²) time, and 20 bytes for each
 /// observation.
 ///
 /// # Errors
@@ -63,30 +67,62 @@ pub fn count_singular(
 ) -> Result<SingularMerges> {
     let leaves = Leaves::new(tree)?;
     let is_full_size = |merge: &usize| leaves.sizes[*merge] as f64 >= threshold;
-    let merges = || (0..tree.merge.len()).filter(is_full_size);
+    let branches = leaves.branches()?;
+    let in_branches = branches.par_iter().map(|branch| {
+        let merges = branch.iter().map(|&merge| merge as usize);
+        count(
+            x,
+            &leaves,
+            merges.filter(is_full_size),
+            HashMap::new(),
+            monitor,
+        )
+    });
+    let mut counts = SingularMerges::default();
+    let mut known = HashMap::new();
+    for (in_branch, left) in in_branches.collect::<Result<Vec<_>>>()? {
+        counts.full_size += in_branch.full_size;
+        counts.singular += in_branch.singular;
+        known.extend(left);
+    }
+    let above = || leaves.above_branches().filter(is_full_size);
     // Full-size clusters without a full-size part are independent of each other.
     let is_first = |merge: &usize| !leaves.parts(*merge).any(|part| is_full_size(&part));
-    let first: Vec<usize> = merges().filter(is_first).collect();
+    let first: Vec<usize> = above().filter(is_first).collect();
     let first = first.into_par_iter().map(|merge| {
         monitor.check()?;
         Ok((merge, FullSize::of(x, leaves.of(merge))?))
     });
-    // The full-size clusters that no later full-size cluster contains yet.
-    let mut known: HashMap<usize, FullSize> = first.collect::<Result<_>>()?;
+    known.extend(first.collect::<Result<Vec<_>>>()?);
+    let (of_above, _) = count(x, &leaves, above(), known, monitor)?;
+    counts.full_size += of_above.full_size;
+    counts.singular += of_above.singular;
+    Ok(counts)
+}
+
+/// Counts among some merges, of full-size clusters, in their order. `known` has full-size clusters
+/// that none of the merges counted before contains; it is returned with those that are left.
+fn count(
+    x: &Observations,
+    leaves: &Leaves,
+    merges: impl Iterator<Item = usize>,
+    mut known: HashMap<usize, FullSize>,
+    monitor: &Monitor,
+) -> Result<(SingularMerges, HashMap<usize, FullSize>)> {
     let mut counts = SingularMerges::default();
-    for merge in merges() {
+    for merge in merges {
         let cluster = match known.remove(&merge) {
             Some(cluster) => cluster,
             None => {
                 monitor.check()?;
-                united(x, &leaves, merge, &mut known)?
+                united(x, leaves, merge, &mut known)?
             }
         };
         counts.full_size += 1;
         counts.singular += usize::from(cluster.least_pivot == 0.0);
         known.insert(merge, cluster);
     }
-    Ok(counts)
+    Ok((counts, known))
 }
 
 /// The cluster of a merge. Takes its full-size parts out of `known`.
@@ -253,6 +289,40 @@ impl<'a> Leaves<'a> {
             starts,
             sizes,
         })
+    }
+
+    /// Most leaves of a branch.
+    fn most_in_branch(&self) -> usize {
+        (self.tree.order.len() / SHARE_OF_BRANCH).max(FEW_LEAVES)
+    }
+
+    /// The merges of each branch, in their order: a branch is a cluster of few leaves whose parent
+    /// has more.
+    fn branches(&self) -> Result<Vec<Vec<u32>>> {
+        let most = self.most_in_branch();
+        let is_small = |merge: usize| self.sizes[merge] as usize <= most;
+        // By merge, its branch, once it is known.
+        let mut of_merge = memory::filled(CHECK, self.sizes.len(), u32::MAX)?;
+        let mut branches: Vec<Vec<u32>> = Vec::new();
+        for merge in (0..self.sizes.len()).rev().filter(|&merge| is_small(merge)) {
+            if of_merge[merge] == u32::MAX {
+                of_merge[merge] = branches.len() as u32;
+                branches.push(memory::room(CHECK, self.sizes[merge] as usize - 1)?);
+            }
+            for part in self.parts(merge) {
+                of_merge[part] = of_merge[merge];
+            }
+        }
+        for merge in (0..self.sizes.len()).filter(|&merge| is_small(merge)) {
+            branches[of_merge[merge] as usize].push(merge as u32);
+        }
+        Ok(branches)
+    }
+
+    /// The merges that are in no branch, in their order.
+    fn above_branches(&self) -> impl Iterator<Item = usize> + '_ {
+        let most = self.most_in_branch();
+        (0..self.sizes.len()).filter(move |&merge| self.sizes[merge] as usize > most)
     }
 
     /// The merges that made the two parts of a merge; a part that is a single observation has no

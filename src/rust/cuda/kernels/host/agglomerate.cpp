@@ -105,10 +105,18 @@ EXPORT uint host_bands(uint p, const double *packed, double *banded) {
 EXPORT bool host_reshape(const Arrays &arrays, const Task &task, bool all_full_size, uint members) {
   bool is_identity = false;
   static thread_local Shared shared;
+  static thread_local Chunks chunks;
   launch({1}, THREADS, [&] {
-    Problem problem = {
-        arrays,     shared,        arrays.dimensions, task.observations, task.observations,
-        task.first, task.diagonal, task.log2_terms,   all_full_size};
+    Problem problem = {arrays,
+                       shared,
+                       chunks,
+                       arrays.dimensions,
+                       task.observations,
+                       task.observations,
+                       task.first,
+                       task.diagonal,
+                       task.log2_terms,
+                       all_full_size};
     uint shape = reshape<true>(problem, 0, members);
     if (threadIdx.x == 0) is_identity = shape & IDENTITY;
   });

@@ -14,6 +14,7 @@ use gmhclust_core::{Cpu, Merge, Monitor};
 use rayon::prelude::*;
 
 use super::in_blocks::InBlocks;
+use super::overlap::overlap;
 use super::share::share_of_blocks;
 use super::two_parts::{merges_of_two_parts, Part};
 use super::way::{ways, Way};
@@ -135,7 +136,9 @@ impl Agglomerator<'_> {
         })
     }
 
-    /// Whether a device makes all merges of a problem, by all its blocks together.
+    /// Whether a device makes all merges of a problem, by all its blocks together. It does not with
+    /// full distances between clusters that overlap: a device's tree would search among all of them
+    /// again and again.
     fn has_tree(&self, problem: &Problem) -> bool {
         let (at, clusters) = (self.handover, problem.clusters());
         let enough = match problem.options.distance {
@@ -151,7 +154,8 @@ impl Agglomerator<'_> {
                 clusters >= at.full_tree_clusters || has_many
             }
         };
-        clusters > 1 && enough && tree::fits(problem)
+        let are_separate = || problem.options.distance == Distance::Centroid || !overlap(problem);
+        clusters > 1 && enough && tree::fits(problem) && are_separate()
     }
 
     /// An empty screen for a problem with `active` clusters left: on `device`, or on the CPU if few

@@ -10,6 +10,7 @@
 
 mod agglomerator;
 mod in_blocks;
+mod overlap;
 mod share;
 mod two_parts;
 mod way;

@@ -4,7 +4,10 @@ use std::cmp::Reverse;
 
 use gmhclust_core::mahalanobis::{Distance, Problem};
 
-use crate::policy;
+use crate::policy::{self, BlockCosts};
+
+/// Share of the time without it from which on leaving more problems to others pays.
+const WORTH_LEAVING: f64 = 0.95;
 
 /// Where the merges of a problem are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,16 +39,16 @@ pub fn ways(
         Some(&number) if fitting.len() >= fewest => &problems[number],
         _ => return ways,
     };
-    let block_per_core = match largest.options.distance {
-        Distance::Centroid => policy::BLOCK_PER_CORE,
-        Distance::FullMahalanobis => policy::FULL_BLOCK_PER_CORE,
+    let costs = match largest.options.distance {
+        Distance::Centroid => &policy::BLOCK_COSTS,
+        Distance::FullMahalanobis => &policy::FULL_BLOCK_COSTS,
     };
     let trees = has_tree(largest);
     let has_tree = |size| trees && size >= policy::TREE_BESIDE_BLOCKS_CLUSTERS;
     let sizes: Vec<usize> = fitting.iter().map(|&number| size(number)).collect();
     let front = match fewest {
         0 => 0,
-        _ => front_to_leave(&sizes, has_tree, threads, block_per_core),
+        _ => front_to_leave(&sizes, has_tree, threads, costs),
     };
     let (left, in_blocks) = fitting.split_at(front);
     for &number in in_blocks {
@@ -60,30 +63,38 @@ pub fn ways(
 }
 
 /// The number of problems at the front of `sizes`, which are in decreasing order, that thread
-/// blocks should not merge. The blocks take as long as the largest problem that they merge.
-/// Meanwhile `threads` CPU threads merge the problems at the front, except those that all blocks of
-/// a GPU together merge as a tree (`has_tree`). The time of a problem on a CPU thread is assumed to
-/// be the square of its size, and in a block `block_per_core` times that.
+/// blocks should not merge. All blocks of a GPU together then merge those that have a tree
+/// (`has_tree`), before or after the blocks; meanwhile `threads` CPU threads merge the others. The
+/// time of a problem on a CPU thread is assumed to be the square of its size; `costs` has the other
+/// times.
 fn front_to_leave(
     sizes: &[usize],
     has_tree: impl Fn(usize) -> bool,
     threads: usize,
-    block_per_core: f64,
+    costs: &BlockCosts,
 ) -> usize {
-    let (mut on_cpu, mut longest) = (0.0, 0.0f64);
-    let times = sizes.iter().map(|&size| {
-        let alone = (size * size) as f64;
-        let time = (block_per_core * alone)
-            .max(on_cpu / threads as f64)
-            .max(longest);
-        if !has_tree(size) {
-            on_cpu += alone;
-            longest = longest.max(alone);
+    let square = |size: usize| (size * size) as f64;
+    let mut in_blocks: f64 = sizes.iter().map(|&size| square(size)).sum();
+    let (mut in_trees, mut on_cpu, mut longest) = (0.0, 0.0, 0.0f64);
+    // The time if the problem at each place is the first one in a block, or if none is.
+    let mut shortest = (f64::INFINITY, 0);
+    for front in 0..=sizes.len() {
+        let size = sizes.get(front).copied().unwrap_or(0);
+        let of_blocks = (costs.alone * square(size)).max(costs.together * in_blocks);
+        let of_cpu = longest.max(on_cpu / threads as f64);
+        let time = (in_trees + of_blocks).max(of_cpu);
+        if time < WORTH_LEAVING * shortest.0 {
+            shortest = (time, front);
         }
-        time
-    });
-    let shortest = times.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
-    shortest.map_or(0, |(front, _)| front)
+        in_blocks -= square(size);
+        if has_tree(size) {
+            in_trees += costs.merge_in_tree * size as f64;
+        } else {
+            on_cpu += square(size);
+            longest = longest.max(square(size));
+        }
+    }
+    shortest.1
 }
 
 #[cfg(test)]
@@ -95,19 +106,34 @@ mod tests {
 
     #[test]
     fn problems_that_would_keep_a_block_too_long_are_left_to_others() {
-        let no_tree = |_| false;
+        let costs = BlockCosts {
+            alone: 2.0,
+            together: 0.005,
+            merge_in_tree: 150.0,
+        };
+        let front = |sizes: &[usize], has_tree: bool, threads| {
+            front_to_leave(sizes, |size| has_tree && size > 500, threads, &costs)
+        };
         // A larger number of equal problems takes blocks no longer.
-        assert_eq!(front_to_leave(&[100; 50], no_tree, 8, 2.0), 0);
+        assert_eq!(front(&[100; 50], false, 8), 0);
         // A much larger problem takes less time on a core.
         let mut sizes = [10; 50];
         sizes[0] = 600;
-        assert_eq!(front_to_leave(&sizes, no_tree, 8, 2.0), 1);
-        assert_eq!(front_to_leave(&sizes, |size| size > 500, 8, 2.0), 1);
+        assert_eq!(front(&sizes, false, 8), 1);
+        assert_eq!(front(&sizes, true, 8), 1);
         // More threads take more of the problems.
         let sizes: Vec<usize> = (1..=100).rev().map(|size| 10 * size).collect();
-        let [two, sixteen] = [2, 16].map(|threads| front_to_leave(&sizes, no_tree, threads, 2.0));
+        let [two, sixteen] = [2, 16].map(|threads| front(&sizes, false, threads));
         assert!(0 < two && two < sixteen && sixteen < 50, "{two}, {sixteen}");
-        assert_eq!(front_to_leave(&[], no_tree, 2, 2.0), 0);
+        assert_eq!(front(&[], false, 2), 0);
+    }
+
+    #[test]
+    fn a_few_large_problems_are_trees_and_many_go_to_blocks() {
+        let front =
+            |count: usize| front_to_leave(&vec![10_000; count], |_| true, 16, &policy::BLOCK_COSTS);
+        assert_eq!(front(20), 20);
+        assert_eq!(front(2000), 0);
     }
 
     #[test]

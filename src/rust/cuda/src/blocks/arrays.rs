@@ -11,6 +11,10 @@ pub const SHAPE_SCALARS: usize = 4;
 pub const BAND: usize = 4;
 pub const MOST_DIMENSIONS: usize = 64;
 
+/// Most dimensions that a kernel has in registers. Kernels may read so many coordinates from the
+/// start of an observation on, so there is room for them behind the last one.
+pub const MOST_IN_REGISTERS: usize = 32;
+
 arguments! {
     /// As in agglomerate_launch.cuh.
     pub struct Task {
@@ -18,6 +22,13 @@ arguments! {
         pub first: u64,
         pub observations: u32,
         pub log2_terms: u32,
+    }
+
+    /// As in agglomerate_launch.cuh.
+    pub struct Partner {
+        pub distance: f64,
+        pub slot: u32,
+        pub birth: u32,
     }
 
     /// As in agglomerate_launch.cuh; the pointers are addresses on the device.
@@ -29,6 +40,7 @@ arguments! {
         pub tasks: u32,
         pub task: u64,
         pub x: u64,
+        pub partners: u64,
         pub doubles: Doubles<u64>,
         pub words: Words<u64>,
         pub heights: u64,
@@ -48,9 +60,7 @@ named_values! {
         means,
         scatters,
         factors,
-        partner_distances,
         bounds,
-        to_owner,
         member_sums,
         moments,
         shape_scalars,
@@ -64,8 +74,6 @@ named_values! {
         sizes,
         births,
         shapes,
-        partners,
-        partner_births,
         member_starts,
         free_shapes,
         slot_births,
@@ -74,7 +82,6 @@ named_values! {
         next_members,
         member_slots,
         next_member_slots,
-        candidates,
     }
 }
 
@@ -84,8 +91,6 @@ pub const WORDS: Words<usize> = Words {
     sizes: 1,
     births: 1,
     shapes: 1,
-    partners: 1,
-    partner_births: 1,
     member_starts: 1,
     free_shapes: 1,
     slot_births: 1,
@@ -94,8 +99,10 @@ pub const WORDS: Words<usize> = Words {
     next_members: 1,
     member_slots: 1,
     next_member_slots: 1,
-    candidates: 1,
 };
+
+/// Number of partners of a cluster.
+pub const PARTNERS: usize = 2;
 
 /// Number of words for the slots of a merge, the lower and the higher one.
 const SLOTS_OF_MERGE: usize = 2;
@@ -108,9 +115,7 @@ pub fn doubles(p: usize) -> Doubles<usize> {
         means: p,
         scatters: by_shape(packed_len(p)),
         factors: by_shape(banded_len(p)),
-        partner_distances: 1,
         bounds: 1,
-        to_owner: 1,
         member_sums: 2,
         moments: MOMENTS,
         shape_scalars: by_shape(SHAPE_SCALARS),
@@ -145,12 +150,14 @@ pub fn place_in_bands(p: usize, i: usize, j: usize) -> usize {
 pub fn bytes_per_observation(p: usize) -> usize {
     let doubles = doubles(p).values().sum::<usize>() + p + 1;
     let words = WORDS.values().sum::<usize>() + SLOTS_OF_MERGE;
-    8 * doubles + 4 * words
+    8 * doubles + 4 * words + PARTNERS * size_of::<Partner>()
 }
 
-/// Bytes of shared memory of a block in `p` dimensions.
-pub fn shared_bytes(p: usize) -> usize {
-    8 * (banded_len(p) + 3 * p + 2 * p * (THREADS / 32) as usize)
+/// Bytes of shared memory of a block in `p` dimensions, for a kernel with `registers` of them in
+/// registers.
+pub fn shared_bytes(p: usize, registers: usize) -> usize {
+    let mean = p.max(registers);
+    8 * (banded_len(p) + 2 * p + mean + 2 * p * (THREADS / 32) as usize)
 }
 
 #[cfg(test)]
@@ -175,7 +182,7 @@ mod tests {
         check(
             "agglomerate_launch.cuh",
             &[],
-            &[Task::layout(), arrays],
+            &[Task::layout(), Partner::layout(), arrays],
             &constants,
         );
     }

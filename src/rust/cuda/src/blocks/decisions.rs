@@ -7,7 +7,9 @@ use std::sync::OnceLock;
 use libloading::{Library, Symbol};
 use pulp::Scalar;
 
-use super::arrays::{banded_len, doubles, place_in_bands, Arrays, Task, SHAPE_SCALARS, WORDS};
+use super::arrays::{
+    banded_len, doubles, place_in_bands, Arrays, Partner, Task, PARTNERS, SHAPE_SCALARS, WORDS,
+};
 use super::tasks::gather;
 use crate::host::{self, extreme, same};
 use gmhclust_core::mahalanobis::distance::{ExactSum, Quanta};
@@ -104,6 +106,7 @@ fn no_arrays(options: &Options, p: usize) -> Arrays {
         tasks: 0,
         task: 0,
         x: 0,
+        partners: 0,
         doubles: doubles(p).map(|_| 0),
         words: WORDS.map(|_| 0),
         heights: 0,
@@ -483,6 +486,13 @@ fn host_merges(problems: &[&Problem], registers: u32, descending: bool) -> Vec<V
     arrays.tasks = tasks.len() as u32;
     arrays.task = tasks.as_ptr() as u64;
     arrays.x = x.as_ptr() as u64;
+    let partner = Partner {
+        distance: f64::NAN,
+        slot: u32::MAX - 1,
+        birth: u32::MAX - 1,
+    };
+    let partners = vec![Cell::new(partner); PARTNERS * observations];
+    arrays.partners = partners.as_ptr() as u64;
     arrays.doubles = all_doubles.map(|array| array.as_ptr() as u64);
     arrays.words = all_words.map(|array| array.as_ptr() as u64);
     arrays.heights = heights.as_mut_ptr() as u64;
@@ -553,6 +563,24 @@ fn a_block_merges_what_the_cpu_merges_at_the_same_heights() {
             let found = host_merges(&problems, registers, descending);
             let case = format!("case {case}, {data:?}, {p} dimensions, {options:?}");
             assert_eq!(found, expected, "{case}");
+        }
+    }
+}
+
+#[test]
+fn a_block_merges_many_observations_like_the_cpu() {
+    // Enough for several chunks of positions, and for clusters that a block sums over together.
+    let (n, p) = (300, 3);
+    let cpu = Cpu::new(1).unwrap();
+    let mut random = random(9);
+    for (case, data) in DATA.iter().enumerate() {
+        for distance in Distance::ALL {
+            let options = options(30.0, Subthreshold::ALL[case % 4], distance, case % 2 == 0);
+            let x = draw(&mut random, *data, n, p);
+            let problem = Problem::of_observations(&x, (0..n as u32).collect(), options);
+            let found = host_merges(&[&problem], 16, case % 2 == 1);
+            let expected = cpu.agglomerate(&[problem], &Monitor::default());
+            assert_eq!(found, expected.unwrap(), "{data:?}, {options:?}");
         }
     }
 }

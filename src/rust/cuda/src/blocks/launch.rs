@@ -10,7 +10,10 @@ use gmhclust_core::mahalanobis::{agglomerate, Distance, Problem};
 use gmhclust_core::monitor::Monitor;
 use gmhclust_core::Merge;
 
-use super::arrays::{doubles, shared_bytes, Arrays, Doubles, Task, Words, THREADS, WORDS};
+use super::arrays::{
+    doubles, shared_bytes, Arrays, Doubles, Partner, Task, Words, MOST_IN_REGISTERS, PARTNERS,
+    THREADS, WORDS,
+};
 use crate::device::{Device, DriverResult};
 use crate::kernels::{self, Kernels};
 use crate::mapped::MappedWords;
@@ -19,16 +22,26 @@ use crate::mapped::MappedWords;
 /// with a poll.
 const POLL_INTERVAL: Duration = Duration::from_micros(200);
 
-/// The module for `p` dimensions. Up to 32 dimensions are kept in registers.
-fn module(p: usize, distance: Distance) -> &'static Kernels {
-    match (p, distance) {
-        (0..=16, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_16,
-        (17..=24, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_24,
-        (25..=32, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_32,
+/// The number of dimensions that a kernel for `p` dimensions has in registers; 0 for none.
+fn in_registers(p: usize) -> usize {
+    match p {
+        0..=16 => 16,
+        17..=24 => 24,
+        25..=MOST_IN_REGISTERS => MOST_IN_REGISTERS,
+        _ => 0,
+    }
+}
+
+/// The module for this number of dimensions in registers.
+fn module(registers: usize, distance: Distance) -> &'static Kernels {
+    match (registers, distance) {
+        (16, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_16,
+        (24, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_24,
+        (32, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_32,
         (_, Distance::Centroid) => &kernels::AGGLOMERATE_CENTROID_0,
-        (0..=16, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_16,
-        (17..=24, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_24,
-        (25..=32, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_32,
+        (16, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_16,
+        (24, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_24,
+        (32, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_32,
         (_, Distance::FullMahalanobis) => &kernels::AGGLOMERATE_FULL_MAHALANOBIS_0,
     }
 }
@@ -39,6 +52,7 @@ struct Memory {
     x: CudaSlice<f64>,
     doubles: Doubles<CudaSlice<f64>>,
     words: Words<CudaSlice<u32>>,
+    partners: CudaSlice<Partner>,
     heights: CudaSlice<f64>,
     lower: CudaSlice<u32>,
     higher: CudaSlice<u32>,
@@ -64,7 +78,8 @@ impl Memory {
                 doubles(p).try_map(|length| stream.alloc::<f64>(length * observations))?;
             let words = WORDS.try_map(|length| stream.alloc::<u32>(length * observations))?;
             let tasks = stream.alloc(tasks)?;
-            let x = stream.alloc(observations * p)?;
+            let x = stream.alloc(observations * p + MOST_IN_REGISTERS)?;
+            let partners = stream.alloc(PARTNERS * observations)?;
             let heights = stream.alloc_zeros(observations)?;
             let lower = stream.alloc_zeros(observations)?;
             let higher = stream.alloc_zeros(observations)?;
@@ -75,6 +90,7 @@ impl Memory {
                 x,
                 doubles,
                 words,
+                partners,
                 heights,
                 lower,
                 higher,
@@ -97,6 +113,7 @@ impl Memory {
             tasks: problems.len() as u32,
             task: self.tasks.device_ptr(stream).0,
             x: self.x.device_ptr(stream).0,
+            partners: self.partners.device_ptr(stream).0,
             doubles: self.doubles.map(|array| array.device_ptr(stream).0),
             words: self.words.map(|array| array.device_ptr(stream).0),
             heights: self.heights.device_ptr(stream).0,
@@ -135,7 +152,7 @@ impl Launch {
             Ok(Self {
                 device: device.clone(),
                 arrays: memory.arrays(&stream, problems)?,
-                shared: shared_bytes(p),
+                shared: shared_bytes(p, in_registers(p)),
                 memory,
                 stream,
             })
@@ -165,7 +182,8 @@ impl Launch {
     }
 
     fn start(&mut self, problems: &[&Problem<'_>], tasks: &[Task], x: &[f64]) -> DriverResult<()> {
-        let module = module(problems[0].x.ncols(), problems[0].options.distance);
+        let registers = in_registers(problems[0].x.ncols());
+        let module = module(registers, problems[0].options.distance);
         let kernel = self.device.try_kernel(module, "agglomerate")?;
         self.stream.memcpy_htod(tasks, &mut self.memory.tasks)?;
         self.stream.memcpy_htod(x, &mut self.memory.x)?;

@@ -4,9 +4,9 @@ use gmhclust_core::mahalanobis::{distance, Problem};
 use gmhclust_core::matrix::RowSlices;
 use rayon::prelude::*;
 
-use super::arrays::Task;
+use super::arrays::{Task, MOST_IN_REGISTERS};
 
-/// The tasks, and the observations of all tasks one after the other.
+/// The tasks, and the observations of all tasks one after the other, with zeros behind them.
 pub fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
     let p = problems[0].x.ncols();
     let mut first = 0;
@@ -28,7 +28,7 @@ pub fn gather(problems: &[&Problem<'_>]) -> (Vec<Task>, Vec<f64>) {
             log2_terms: distance::log2_ceil(problem.members.len()),
         })
         .collect();
-    let mut x = vec![0.0; first as usize * p];
+    let mut x = vec![0.0; first as usize * p + MOST_IN_REGISTERS];
     let mut rest = &mut x[..];
     let mut parts = Vec::with_capacity(problems.len());
     for problem in problems {

@@ -1,0 +1,107 @@
+//! Tells whether the clusters of a problem overlap.
+
+use gmhclust_core::mahalanobis::Problem;
+use gmhclust_core::matrix::RowSlices;
+
+/// Clusters that are looked at, and members of each: evenly spaced ones, or all.
+const CLUSTERS: usize = 64;
+const MEMBERS: usize = 256;
+/// Mean number of members of the clusters below which they count as separate: distances of single
+/// observations are not means.
+const FEW_MEMBERS: usize = 16;
+/// Two clusters overlap if the square of their distance, in standard deviations, is less than this
+/// share of the number of dimensions, which is the mean square of a member's distance to its own
+/// cluster.
+const SHARE: f64 = 0.25;
+
+/// Whether most pairs of clusters overlap so much that lower bounds on full Mahalanobis distances
+/// rule out hardly any: random groups of the same cells, for example, such as samples. Then the
+/// distances are almost the same for all pairs.
+pub fn overlap(problem: &Problem) -> bool {
+    let (p, count) = (problem.x.ncols(), problem.clusters());
+    if problem.members.len() < FEW_MEMBERS * count {
+        return false;
+    }
+    let looked_at = evenly_spaced(count, CLUSTERS);
+    let moments: Vec<Vec<[f64; 2]>> = looked_at.map(|slot| moments(problem, slot)).collect();
+    let square = |a: &[[f64; 2]], b: &[[f64; 2]]| -> f64 {
+        let terms = a
+            .iter()
+            .zip(b)
+            .map(|(&[mean, variance], &[other, of_other])| {
+                let both = variance + of_other;
+                if both > 0.0 {
+                    (mean - other).powi(2) / (0.5 * both)
+                } else {
+                    0.0
+                }
+            });
+        terms.sum()
+    };
+    let (mut pairs, mut near) = (0, 0);
+    for (index, a) in moments.iter().enumerate() {
+        for b in &moments[..index] {
+            pairs += 1;
+            near += usize::from(square(a, b) < SHARE * p as f64);
+        }
+    }
+    2 * near > pairs
+}
+
+/// At most `most` of the numbers below `count`.
+fn evenly_spaced(count: usize, most: usize) -> impl Iterator<Item = usize> {
+    (0..count).step_by(count.div_ceil(most))
+}
+
+/// The mean and the variance of each column over some members of a cluster.
+fn moments(problem: &Problem, slot: usize) -> Vec<[f64; 2]> {
+    let members = &problem.members[problem.starts[slot]..problem.starts[slot + 1]];
+    let looked_at = || evenly_spaced(members.len(), MEMBERS).map(|at| members[at] as usize);
+    let count = looked_at().count() as f64;
+    let of_column = |k: usize| {
+        let values = || looked_at().map(|row| problem.x.row_slice(row)[k]);
+        let mean = values().sum::<f64>() / count;
+        let variance = values().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+        [mean, variance]
+    };
+    (0..problem.x.ncols()).map(of_column).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use gmhclust_core::mahalanobis::{Distance, Options, Subthreshold, UnionRule};
+    use gmhclust_core::testing::{observations, Random};
+
+    use super::*;
+
+    /// Whether 100 clusters of `size` members each overlap, of which each is `apart` standard
+    /// deviations from the one before.
+    fn overlap_at(size: usize, apart: f64) -> bool {
+        let (n, p) = (100 * size, 3);
+        let mut random = Random(5);
+        let value = |at: usize| random.normal() + apart * (at / (size * p)) as f64;
+        let x = observations((0..n * p).map(value).collect(), n, p);
+        let problem = Problem {
+            x: &x,
+            starts: (0..=100).map(|slot| slot * size).collect(),
+            members: (0..n as u32).collect(),
+            options: Options {
+                threshold: 5.0,
+                subthreshold: Subthreshold::Mahal,
+                distance: Distance::FullMahalanobis,
+                normalize: false,
+                apriori_intra: true,
+            },
+            union: UnionRule::Shape,
+        };
+        overlap(&problem)
+    }
+
+    #[test]
+    fn random_groups_overlap_and_separate_ones_do_not() {
+        assert!(overlap_at(50, 0.0));
+        assert!(!overlap_at(50, 1.0));
+        assert!(!overlap_at(1, 0.0));
+        assert!(!overlap_at(2, 0.0));
+    }
+}
