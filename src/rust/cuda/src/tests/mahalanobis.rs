@@ -1,6 +1,7 @@
 //! Compares Mahalanobis-average clustering on GPUs with the CPU's.
 
 use gmhclust_core::mahalanobis::checks::{apriori, options, run};
+use gmhclust_core::mahalanobis::{Distance, Options};
 use gmhclust_core::testing::{draw, Data, Random, DATA};
 use gmhclust_core::Cpu;
 
@@ -45,6 +46,28 @@ fn the_gpu_has_the_bits_of_the_cpu() {
 #[ignore = "needs an NVIDIA GPU; small, for compute-sanitizer"]
 fn the_gpu_has_the_bits_of_the_cpu_on_small_data() {
     compare_with_the_gpu(14, 60);
+}
+
+#[test]
+#[ignore = "needs an NVIDIA GPU"]
+fn a_block_merges_thousands_of_observations_like_the_cpu() {
+    // Enough for chunks of positions that are longer than a warp.
+    let (n, p) = (11_000, 5);
+    let mut random = Random(97);
+    let labels: Vec<u32> = (0..n).map(|i| 1 + u32::from(i % 9 > 4)).collect();
+    for data in [Data::Mixture, Data::Plain] {
+        let x = draw(&mut random, data, n, p);
+        for distance in Distance::ALL {
+            let options = Options {
+                threshold: 100.0,
+                distance,
+                ..options(&mut random, n)
+            };
+            let expected = run(&x, Some(&labels), &options, &Cpu::new(4).unwrap());
+            let found = run(&x, Some(&labels), &options, &cuda(4));
+            assert_eq!(found, expected, "{data:?}, {options:?}");
+        }
+    }
 }
 
 #[test]
