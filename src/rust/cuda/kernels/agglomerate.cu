@@ -81,6 +81,7 @@ __device__ __noinline__ Key least_pair(const Problem &problem, uint *owner) {
   // Chunks that follow each other are of different warps.
   uint warp = threadIdx.x / WARP, lane = threadIdx.x % WARP, chunk = lane * WARPS + warp;
   uint changed = __ballot_sync(WHOLE_WARP, problem.chunks.changed[chunk]);
+  __syncwarp();
   for (; changed; changed &= changed - 1) find_least(problem, (__ffs(changed) - 1) * WARPS + warp);
   __syncwarp();
   Key least = {problem.chunks.values[chunk], problem.chunks.ties[chunk]};

@@ -94,6 +94,26 @@ pub const FULL_TREE_MEMBERS: usize = 1 << 15;
 ///   observations each.
 pub const FULL_TREE_MEMBERS_CLUSTERS: usize = 512;
 
+/// Mean number of members for which clusters may overlap. If most do, the CPU makes the merges of a
+/// problem with full Mahalanobis distances.
+///
+/// - Counts: members of a cluster at the start of the problem.
+/// - Run: not measured in the tree.
+/// - If wrong: too low, single observations that are near each other count as overlapping, and the
+///   CPU merges them; too high, the GPU takes many times as long as the CPU.
+pub const OVERLAP_MEMBERS: usize = 16;
+
+/// Square of the distance of two clusters below which they overlap, together with
+/// [`OVERLAP_MEMBERS`].
+///
+/// - Counts: shares of the number of columns, for distances in standard deviations. The mean square
+///   of a member's distance to its own cluster is the number of columns.
+/// - Run: not measured in the tree. On an H200 with 16 cores, the tree above 1,000 random groups of
+///   1,000 x 14 cells took the CPU 8 to 10 s, and the GPU was stopped after 150 s.
+/// - If wrong: too low, as for a high [`OVERLAP_MEMBERS`]; too high, the CPU makes trees that a GPU
+///   makes faster.
+pub const OVERLAP_SHARE: f64 = 0.25;
+
 /// Number of CPU threads from which on the CPU merges a problem that [`FULL_TREE_MEMBERS`] would
 /// give to a GPU. Applies to data with more than 16 columns, for which the GPU cannot keep the sums
 /// in registers.
@@ -150,10 +170,9 @@ pub struct BlockCosts {
 /// Costs with centroid distances.
 ///
 /// - Counts: see [`BlockCosts`].
-/// - Run: 2026-11-26-h200-gmhclust.csv, rows `cells1m` and `groups2m`, were made with these
-///   figures. On an H200 with 16 cores, an apriori cluster of 10,000 x 14 cells took a CPU thread
-///   1.1 s, a block 3.4 to 3.9 s, 1,000 blocks together 5.7 s, and as one of 400 trees 18 ms: these
-///   times are not measured in the tree.
+/// - Run: not measured in the tree. On an H200 with 16 cores, an apriori cluster of 10,000 x 14
+///   cells took a CPU thread 1.1 s, a block 3.4 to 3.9 s, 1,000 blocks together 5.7 s, and as one of
+///   400 trees 18 ms.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
 ///   other; or trees are made one after the other that blocks would have made together.
 pub const BLOCK_COSTS: BlockCosts = BlockCosts {
@@ -161,6 +180,15 @@ pub const BLOCK_COSTS: BlockCosts = BlockCosts {
     together: 0.005,
     merge_in_tree: 165.0,
 };
+
+/// Largest share of the time that is left for which thread blocks leave more apriori clusters to
+/// trees and to the CPU.
+///
+/// - Counts: shares of the time without it, by [`BLOCK_COSTS`].
+/// - Run: not measured in the tree.
+/// - If wrong: too high, the CPU gets many small clusters to save next to nothing; too low, blocks
+///   take longer than they need.
+pub const WORTH_LEAVING: f64 = 0.95;
 
 /// Costs with full Mahalanobis distances.
 ///

@@ -3,23 +3,18 @@
 use gmhclust_core::mahalanobis::Problem;
 use gmhclust_core::matrix::RowSlices;
 
+use crate::policy;
+
 /// Clusters that are looked at, and members of each: evenly spaced ones, or all.
 const CLUSTERS: usize = 64;
 const MEMBERS: usize = 256;
-/// Mean number of members of the clusters below which they count as separate: distances of single
-/// observations are not means.
-const FEW_MEMBERS: usize = 16;
-/// Two clusters overlap if the square of their distance, in standard deviations, is less than this
-/// share of the number of dimensions, which is the mean square of a member's distance to its own
-/// cluster.
-const SHARE: f64 = 0.25;
 
 /// Whether most pairs of clusters overlap so much that lower bounds on full Mahalanobis distances
 /// rule out hardly any: random groups of the same cells, for example, such as samples. Then the
 /// distances are almost the same for all pairs.
 pub fn overlap(problem: &Problem) -> bool {
     let (p, count) = (problem.x.ncols(), problem.clusters());
-    if problem.members.len() < FEW_MEMBERS * count {
+    if problem.members.len() < policy::OVERLAP_MEMBERS * count {
         return false;
     }
     let looked_at = evenly_spaced(count, CLUSTERS);
@@ -42,7 +37,7 @@ pub fn overlap(problem: &Problem) -> bool {
     for (index, a) in moments.iter().enumerate() {
         for b in &moments[..index] {
             pairs += 1;
-            near += usize::from(square(a, b) < SHARE * p as f64);
+            near += usize::from(square(a, b) < policy::OVERLAP_SHARE * p as f64);
         }
     }
     2 * near > pairs

@@ -6,9 +6,6 @@ use gmhclust_core::mahalanobis::{Distance, Problem};
 
 use crate::policy::{self, BlockCosts};
 
-/// Share of the time without it from which on leaving more problems to others pays.
-const WORTH_LEAVING: f64 = 0.95;
-
 /// Where the merges of a problem are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Way {
@@ -83,7 +80,7 @@ fn front_to_leave(
         let of_blocks = (costs.alone * square(size)).max(costs.together * in_blocks);
         let of_cpu = longest.max(on_cpu / threads as f64);
         let time = (in_trees + of_blocks).max(of_cpu);
-        if time < WORTH_LEAVING * shortest.0 {
+        if time < policy::WORTH_LEAVING * shortest.0 {
             shortest = (time, front);
         }
         in_blocks -= square(size);
