@@ -171,8 +171,8 @@ pub struct BlockCosts {
 ///
 /// - Counts: see [`BlockCosts`].
 /// - Run: not measured in the tree. On an H200 with 16 cores, an apriori cluster of 10,000 x 14
-///   cells took a CPU thread 1.1 s, a block 3.4 to 3.9 s, 1,000 blocks together 5.7 s, and as one of
-///   400 trees 18 ms.
+///   cells took a CPU thread 1.1 s, a block 3.4 to 3.9 s, 1,000 blocks together 5.7 s, and as one
+///   of 400 trees 18 ms.
 /// - If wrong: blocks and CPU threads do not end at the same time, and one side waits for the
 ///   other; or trees are made one after the other that blocks would have made together.
 pub const BLOCK_COSTS: BlockCosts = BlockCosts {

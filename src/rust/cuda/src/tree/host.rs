@@ -10,9 +10,9 @@ use gmhclust_core::testing::{draw, Random, DATA};
 use gmhclust_core::{Cpu, Merge, Monitor};
 use libloading::Library;
 
-use super::arrays::{control, to_merges, Placement, Status, Tree, TreeArrays};
+use super::arrays::{control, to_merges, Placement, Status, Tree};
 use super::start::Start;
-use super::testing::{assert_grown, Trees};
+use super::testing::{assert_grown, prepare_launch, Next, Trees};
 use crate::host::{function, library};
 use crate::screen::Clusters;
 
@@ -93,42 +93,27 @@ fn host_grow(
             tree.milliseconds = tree.milliseconds.saturating_mul(2);
             tree.batch = 1;
         }
-        match Status::of(state[control::STATUS]).unwrap() {
-            Status::TimeIsUp => {}
-            Status::ManyGone => {
-                compactions.fetch_add(1, Ordering::Relaxed);
-                let left = n as u32 - merges;
-                run(&tree, &clusters, 4, used, left);
-                tree.use_spare(&mut clusters, left);
-                used = left;
-                tree.merges_until = merges + left / 3 + 1;
-                run(&tree, &clusters, 0, used, used);
-            }
-            Status::NoRoom => {
-                gathered.fetch_add(1, Ordering::Relaxed);
-                // SAFETY: as above.
-                unsafe {
-                    let control = tree.arrays.control as *mut [u32; control::CONTROL_WORDS];
-                    (*control)[control::MEMBERS_USED] = 0;
-                }
-                run(&tree, &clusters, 5, used, used);
-                let bytes = 4 * sizes.observations;
-                let TreeArrays {
-                    members,
-                    spare_members,
-                    ..
-                } = &mut arrays;
-                let front = &mut cast_slice_mut::<u64, u8>(members)[..bytes];
-                front.copy_from_slice(&cast_slice::<u64, u8>(spare_members)[..bytes]);
-            }
-            Status::AllFullSize => {
-                tree.all_full_size = 1;
-                run(&tree, &clusters, 3, used, used);
-                run(&tree, &clusters, 0, used, used);
-                run(&tree, &clusters, 1, used, used);
-            }
-            Status::AllMerged => break,
-            _ => return None,
+        let status = Status::of(state[control::STATUS]).unwrap();
+        match status {
+            Status::ManyGone => compactions.fetch_add(1, Ordering::Relaxed),
+            Status::NoRoom => gathered.fetch_add(1, Ordering::Relaxed),
+            _ => 0,
+        };
+        let left = n as u32 - merges;
+        let after_gaps = (left, merges + left / 3 + 1);
+        let observations = sizes.observations;
+        match prepare_launch(
+            status,
+            &mut tree,
+            &mut clusters,
+            &mut used,
+            after_gaps,
+            observations,
+            run,
+        ) {
+            Next::Launch => {}
+            Next::AllMerged => break,
+            Next::GivenUp => return None,
         }
     }
     let count = n - 1;

@@ -16,7 +16,7 @@ use libloading::Library;
 
 use super::arrays::{control, to_merges, Placement, Status, Tree, TreeLayout};
 use super::start::Start;
-use super::testing::{assert_grown, Trees};
+use super::testing::{assert_grown, prepare_launch, Next, Trees};
 use crate::host::{function, library_with_memory};
 use crate::screen::Clusters;
 
@@ -206,30 +206,21 @@ fn grow(host: &Library, problem: &Problem, way: Way) -> Option<Vec<Merge>> {
             tree.batch = 1;
         }
         merges = state[control::MERGES];
-        match Status::of(state[control::STATUS]).unwrap() {
-            Status::ManyGone => {
-                let left = n as u32 - merges;
-                run(&tree, &clusters, 4, used, left);
-                tree.use_spare(&mut clusters, left);
-                used = left;
-                tree.merges_until = u32::MAX;
-                run(&tree, &clusters, 0, used, used);
-            }
-            Status::NoRoom => {
-                arena.control()[control::MEMBERS_USED] = 0;
-                run(&tree, &clusters, 5, used, used);
-                let bytes = 4 * sizes.observations;
-                let gathered = arena.front(&arrays.spare_members, bytes);
-                arena.bytes_mut(&arrays.members)[..bytes].copy_from_slice(&gathered);
-            }
-            Status::AllFullSize => {
-                tree.all_full_size = 1;
-                run(&tree, &clusters, 3, used, used);
-                run(&tree, &clusters, 0, used, used);
-                run(&tree, &clusters, 1, used, used);
-            }
-            Status::AllMerged => break,
-            _ => return None,
+        let status = Status::of(state[control::STATUS]).unwrap();
+        let after_gaps = (n as u32 - merges, u32::MAX);
+        let observations = sizes.observations;
+        match prepare_launch(
+            status,
+            &mut tree,
+            &mut clusters,
+            &mut used,
+            after_gaps,
+            observations,
+            run,
+        ) {
+            Next::Launch => {}
+            Next::AllMerged => break,
+            Next::GivenUp => return None,
         }
     }
     let count = n - 1;

@@ -1,5 +1,5 @@
 //! A device for tests: makes the merges of large problems by a given function, and all others on
-//! the CPU.
+//! the CPU. And the steps between launches of the kernels on the CPU.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,6 +7,9 @@ use gmhclust_core::error::Result;
 use gmhclust_core::mahalanobis::agglomerate::{merges_of, side_by_side, with_cpu_screens};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, BoundingBox, Problem};
 use gmhclust_core::{Cpu, Device, Merge, Monitor};
+
+use super::arrays::{control, Status, Tree};
+use crate::screen::Clusters;
 
 type Grow<'a> =
     dyn Fn(&Problem, &BoundingBox, &Monitor) -> Result<Option<Vec<Merge>>> + Send + Sync + 'a;
@@ -72,4 +75,56 @@ impl AgglomerationDevice for Trees<'_> {
 pub fn assert_grown(before: (usize, usize), after: (usize, usize), case: &str) {
     let (asked, grown) = (after.0 - before.0, after.1 - before.1);
     assert_eq!(grown, asked, "trees of the device: {case}");
+}
+
+/// What follows a launch of the kernels on the CPU.
+pub enum Next {
+    Launch,
+    AllMerged,
+    GivenUp,
+}
+
+/// Prepares the launch that follows one which ended with `status`, by `run`, as `host_tree` in
+/// kernels/host/tree.cpp: a function of the tree, the clusters, the number of a step, the positions
+/// in use, and the clusters that are left. `used` is the number of positions in use; the launch
+/// after gaps were removed ends at `until` merges.
+pub fn prepare_launch(
+    status: Status,
+    tree: &mut Tree,
+    clusters: &mut Clusters,
+    used: &mut u32,
+    (left, until): (u32, u32),
+    observations: usize,
+    run: impl Fn(&Tree, &Clusters, u32, u32, u32),
+) -> Next {
+    match status {
+        Status::TimeIsUp => {}
+        Status::ManyGone => {
+            run(tree, clusters, 4, *used, left);
+            tree.use_spare(clusters, left);
+            *used = left;
+            tree.merges_until = until;
+            run(tree, clusters, 0, *used, *used);
+        }
+        Status::NoRoom => {
+            // SAFETY: the state, and room for as many members as observations in both arrays, which
+            // nothing else uses now.
+            unsafe {
+                let control = tree.arrays.control as *mut [u32; control::CONTROL_WORDS];
+                (*control)[control::MEMBERS_USED] = 0;
+                run(tree, clusters, 5, *used, *used);
+                let gathered = tree.arrays.spare_members as *const u32;
+                gathered.copy_to_nonoverlapping(tree.arrays.members as *mut u32, observations);
+            }
+        }
+        Status::AllFullSize => {
+            tree.all_full_size = 1;
+            for step in [3, 0, 1] {
+                run(tree, clusters, step, *used, *used);
+            }
+        }
+        Status::AllMerged => return Next::AllMerged,
+        _ => return Next::GivenUp,
+    }
+    Next::Launch
 }
