@@ -2,7 +2,6 @@
 //! GPU. `kernels/host` says how the kernels run there. The tests must not be skipped: without a
 //! compiler they fail.
 
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,13 +24,8 @@ pub fn library(file: &str, definitions: &[&str]) -> Library {
 pub fn library_with_memory(file: &str, definitions: &[&str]) -> Library {
     let kernels = format!("#include \"host/{file}\"\n");
     // The calls that the sanitizer inserts before each access are to functions of memory.cpp.
-    let flags: Vec<String> = iter::once("-fsanitize=thread".to_owned())
-        .chain(
-            definitions
-                .iter()
-                .map(|definition| format!("-D{definition}")),
-        )
-        .collect();
+    let mut flags = flags_of(definitions);
+    flags.push("-fsanitize=thread".to_owned());
     let memory = "#include \"host/memory.cpp\"\n".to_owned();
     compile_parts(&[(kernels, flags), (memory, vec!["-O2".to_owned()])])
 }
@@ -41,10 +35,12 @@ pub fn library_with_memory(file: &str, definitions: &[&str]) -> Library {
 /// # Panics
 /// If there is no compiler, or if it rejects the source.
 pub fn compile(source: &str, definitions: &[&str]) -> Library {
-    let flags = definitions
-        .iter()
-        .map(|definition| format!("-D{definition}"));
-    compile_parts(&[(source.to_owned(), flags.collect())])
+    compile_parts(&[(source.to_owned(), flags_of(definitions))])
+}
+
+fn flags_of(definitions: &[&str]) -> Vec<String> {
+    let flag = |definition| format!("-D{definition}");
+    definitions.iter().map(flag).collect()
 }
 
 /// Compiles C++ sources, each with its own options, to a library.

@@ -54,8 +54,8 @@ struct FullSize {
 /// Counts the merges of a tree of `x` that make full-size clusters, and the merges among these that
 /// make a cluster with a singular covariance, by the definition's test of pivots.
 ///
-/// Runs in the thread pool of the caller. Takes about O(n·p²) time, and 20 bytes for each
-/// observation.
+/// Runs in the thread pool of the caller. Takes about O(n·p²) time, and about 20 bytes for
+/// each observation.
 ///
 /// # Errors
 /// `Error::Memory` if there is too little memory, and `Error::Interrupt`.
@@ -78,11 +78,10 @@ pub fn count_singular(
             monitor,
         )
     });
-    let mut counts = SingularMerges::default();
+    let mut counts = Vec::new();
     let mut known = HashMap::new();
     for (in_branch, left) in in_branches.collect::<Result<Vec<_>>>()? {
-        counts.full_size += in_branch.full_size;
-        counts.singular += in_branch.singular;
+        counts.push(in_branch);
         known.extend(left);
     }
     let above = || leaves.above_branches().filter(is_full_size);
@@ -94,10 +93,11 @@ pub fn count_singular(
         Ok((merge, FullSize::of(x, leaves.of(merge))?))
     });
     known.extend(first.collect::<Result<Vec<_>>>()?);
-    let (of_above, _) = count(x, &leaves, above(), known, monitor)?;
-    counts.full_size += of_above.full_size;
-    counts.singular += of_above.singular;
-    Ok(counts)
+    counts.push(count(x, &leaves, above(), known, monitor)?.0);
+    Ok(SingularMerges {
+        full_size: counts.iter().map(|part| part.full_size).sum(),
+        singular: counts.iter().map(|part| part.singular).sum(),
+    })
 }
 
 /// Counts among some merges, of full-size clusters, in their order. `known` has full-size clusters

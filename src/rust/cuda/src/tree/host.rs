@@ -12,7 +12,7 @@ use libloading::Library;
 
 use super::arrays::{control, to_merges, Placement, Status, Tree};
 use super::start::Start;
-use super::testing::{assert_grown, prepare_launch, Next, Trees};
+use super::testing::{assert_grown, prepare_launch, Trees};
 use crate::host::{function, library};
 use crate::screen::Clusters;
 
@@ -101,19 +101,17 @@ fn host_grow(
         };
         let left = n as u32 - merges;
         let after_gaps = (left, merges + left / 3 + 1);
-        let observations = sizes.observations;
-        match prepare_launch(
+        let is_done = prepare_launch(
             status,
             &mut tree,
             &mut clusters,
             &mut used,
             after_gaps,
-            observations,
+            sizes.observations,
             run,
-        ) {
-            Next::Launch => {}
-            Next::AllMerged => break,
-            Next::GivenUp => return None,
+        )?;
+        if is_done {
+            break;
         }
     }
     let count = n - 1;

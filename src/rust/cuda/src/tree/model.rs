@@ -16,7 +16,7 @@ use libloading::Library;
 
 use super::arrays::{control, to_merges, Placement, Status, Tree, TreeLayout};
 use super::start::Start;
-use super::testing::{assert_grown, prepare_launch, Next, Trees};
+use super::testing::{assert_grown, prepare_launch, Trees};
 use crate::host::{function, library_with_memory};
 use crate::screen::Clusters;
 
@@ -208,19 +208,17 @@ fn grow(host: &Library, problem: &Problem, way: Way) -> Option<Vec<Merge>> {
         merges = state[control::MERGES];
         let status = Status::of(state[control::STATUS]).unwrap();
         let after_gaps = (n as u32 - merges, u32::MAX);
-        let observations = sizes.observations;
-        match prepare_launch(
+        let is_done = prepare_launch(
             status,
             &mut tree,
             &mut clusters,
             &mut used,
             after_gaps,
-            observations,
+            sizes.observations,
             run,
-        ) {
-            Next::Launch => {}
-            Next::AllMerged => break,
-            Next::GivenUp => return None,
+        )?;
+        if is_done {
+            break;
         }
     }
     let count = n - 1;

@@ -77,17 +77,11 @@ pub fn assert_grown(before: (usize, usize), after: (usize, usize), case: &str) {
     assert_eq!(grown, asked, "trees of the device: {case}");
 }
 
-/// What follows a launch of the kernels on the CPU.
-pub enum Next {
-    Launch,
-    AllMerged,
-    GivenUp,
-}
-
 /// Prepares the launch that follows one which ended with `status`, by `run`, as `host_tree` in
 /// kernels/host/tree.cpp: a function of the tree, the clusters, the number of a step, the positions
 /// in use, and the clusters that are left. `used` is the number of positions in use; the launch
-/// after gaps were removed ends at `until` merges.
+/// after gaps were removed ends at `until` merges. Returns whether all is merged, and no launch
+/// follows; `None` if the kernels gave up.
 pub fn prepare_launch(
     status: Status,
     tree: &mut Tree,
@@ -96,7 +90,7 @@ pub fn prepare_launch(
     (left, until): (u32, u32),
     observations: usize,
     run: impl Fn(&Tree, &Clusters, u32, u32, u32),
-) -> Next {
+) -> Option<bool> {
     match status {
         Status::TimeIsUp => {}
         Status::ManyGone => {
@@ -123,8 +117,8 @@ pub fn prepare_launch(
                 run(tree, clusters, step, *used, *used);
             }
         }
-        Status::AllMerged => return Next::AllMerged,
-        _ => return Next::GivenUp,
+        Status::AllMerged => return Some(true),
+        _ => return None,
     }
-    Next::Launch
+    Some(false)
 }
