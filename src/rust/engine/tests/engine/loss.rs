@@ -10,9 +10,29 @@ use gmhclust_core::{knn, Cpu, Error, Monitor, Result};
 use gmhclust_cuda::testing::{in_processes, lose, too_late, LOSSES};
 use gmhclust_engine::{Choice, Engine, Workload};
 
-/// Number of CPU threads; `MANY_THREADS` for work that is large enough for several devices.
-const THREADS: usize = 4;
-const MANY_THREADS: usize = 16;
+/// The threads and the devices of a test; `None` for all devices.
+#[derive(Clone, Copy)]
+struct Setting {
+    threads: usize,
+    devices: Option<&'static [usize]>,
+}
+
+const ONE_DEVICE: Setting = Setting {
+    threads: 4,
+    devices: Some(&[0]),
+};
+
+/// For work that fast devices would finish before they are lost if it were small enough for few
+/// threads.
+const ONE_DEVICE_MANY_THREADS: Setting = Setting {
+    threads: 16,
+    ..ONE_DEVICE
+};
+
+const ALL_DEVICES: Setting = Setting {
+    threads: 16,
+    devices: None,
+};
 
 /// Number of cases of [`fall_back_in_the_middle_of`].
 const CASES: usize = LOSSES.len();
@@ -22,12 +42,11 @@ fn alone(name: &str, cases: usize, test: impl FnOnce(usize)) {
     in_processes(&format!("loss::{name}"), cases, test);
 }
 
-/// The choice of a backend, on the first device or on all.
-fn choice(backend: &str, on_all: bool) -> Choice {
+fn choice(backend: &str, setting: Setting) -> Choice {
     Choice {
         backend: backend.into(),
-        threads: if on_all { MANY_THREADS } else { THREADS },
-        devices: if on_all { None } else { Some(vec![0]) },
+        threads: setting.threads,
+        devices: setting.devices.map(<[usize]>::to_vec),
     }
 }
 
@@ -36,10 +55,10 @@ fn choice(backend: &str, on_all: bool) -> Choice {
 fn fall_back_in_the_middle_of<T: PartialEq>(
     case: usize,
     size: &Workload,
-    on_all: bool,
+    setting: Setting,
     work: impl Fn(&Engine, &Monitor) -> Result<T>,
 ) {
-    let open = |backend| Engine::new(&choice(backend, on_all), size);
+    let open = |backend| Engine::new(&choice(backend, setting), size);
     let right = work(&open("cpu").unwrap(), &Monitor::default());
     assert!(right.is_ok());
     let engine = open("auto").unwrap();
@@ -56,10 +75,9 @@ fn fall_back_in_the_middle_of<T: PartialEq>(
     assert_eq!(engine.name(), "cpu");
     assert_eq!(warnings.len(), 1);
     // With several devices, the warning names the device whose loss was noticed last.
-    let device = if on_all {
-        "CUDA device "
-    } else {
-        "CUDA device 0: "
+    let device = match setting.devices {
+        None => "CUDA device ",
+        Some(_) => "CUDA device 0: ",
     };
     assert!(warnings[0].starts_with(device));
     assert!(warnings[0].ends_with("; its context is lost; the CPU did the rest of the work"));
@@ -105,7 +123,7 @@ fn fall_back_in_a_clustering(case: usize, n: usize, columns: usize, apriori: Opt
         columns,
         distance: OPTIONS.distance,
     };
-    fall_back_in_the_middle_of(case, &size, false, |engine, monitor| {
+    fall_back_in_the_middle_of(case, &size, ONE_DEVICE, |engine, monitor| {
         let mut clusterer = Clusterer::new(&x, apriori, &OPTIONS)?;
         engine.run(monitor, |on| clusterer.run(on, monitor))
     });
@@ -133,14 +151,14 @@ fn the_cpu_goes_on_where_the_gpu_is_lost_in_apriori_clusters() {
 }
 
 /// The graph of the 10 nearest neighbours of `n` points in 30 dimensions.
-fn fall_back_in_a_search(case: usize, metric: Metric, n: usize, on_all: bool) {
+fn fall_back_in_a_search(case: usize, metric: Metric, n: usize, setting: Setting) {
     let x = draw(&mut Random(3), Data::Mixture, n, 30);
     let points = Points::new(metric, &x);
     let size = Workload::Pairs {
         count: n * n,
         columns: 30,
     };
-    fall_back_in_the_middle_of(case, &size, on_all, |engine, monitor| {
+    fall_back_in_the_middle_of(case, &size, setting, |engine, monitor| {
         let mut search = knn::Search::new(&points, n, 10, engine.cpu())?;
         engine.run(monitor, |on| search.run(on, monitor))?;
         Ok(search.into_graph())
@@ -152,7 +170,7 @@ fn fall_back_in_a_search(case: usize, metric: Metric, n: usize, on_all: bool) {
 fn the_cpu_goes_on_where_the_gpu_is_lost_in_a_search() {
     let name = "the_cpu_goes_on_where_the_gpu_is_lost_in_a_search";
     alone(name, CASES, |case| {
-        fall_back_in_a_search(case, Metric::Euclidean, 80_000, false);
+        fall_back_in_a_search(case, Metric::Euclidean, 160_000, ONE_DEVICE_MANY_THREADS);
     });
 }
 
@@ -167,7 +185,7 @@ fn the_cpu_goes_on_where_the_gpus_are_lost_together() {
         // With fewer points, two fast devices finish before they are lost.
         let (metric, n) =
             [(Metric::Euclidean, 300_000), (Metric::Manhattan, 150_000)][case / CASES];
-        fall_back_in_a_search(case % CASES, metric, n, true);
+        fall_back_in_a_search(case % CASES, metric, n, ALL_DEVICES);
     });
 }
 
@@ -183,7 +201,7 @@ fn the_cpu_goes_on_where_the_gpu_is_lost_in_a_tree() {
             count: n * n,
             columns: 30,
         };
-        fall_back_in_the_middle_of(case, &size, false, |engine, monitor| {
+        fall_back_in_the_middle_of(case, &size, ONE_DEVICE, |engine, monitor| {
             engine.run(monitor, |on| spanning::tree(&points, on, monitor))
         });
     });
@@ -200,7 +218,7 @@ fn the_cpu_goes_on_where_the_gpu_is_lost_in_distances() {
         let pairs = Pairs::within(n);
         let count = pairs.count();
         let size = Workload::Pairs { count, columns };
-        fall_back_in_the_middle_of(case, &size, false, |engine, monitor| {
+        fall_back_in_the_middle_of(case, &size, ONE_DEVICE, |engine, monitor| {
             let mut out = vec![0.0; count];
             engine.run(monitor, |on| {
                 on.distances(&points, &pairs, &mut out, monitor)
@@ -217,7 +235,7 @@ fn fall_back_in_a_linkage(case: usize, given: bool) {
     let points = Points::new(Metric::Euclidean, &x);
     let pairs = Pairs::within(n);
     let mut distances = vec![0.0; pairs.count()];
-    let cpu = Cpu::new(THREADS).unwrap();
+    let cpu = Cpu::new(ONE_DEVICE.threads).unwrap();
     cpu.distances(&points, &pairs, &mut distances, &Monitor::default())
         .unwrap();
     let recurrence = Recurrence {
@@ -234,7 +252,7 @@ fn fall_back_in_a_linkage(case: usize, given: bool) {
     } else {
         Origin::Points(&points)
     };
-    fall_back_in_the_middle_of(case, &size, false, |engine, monitor| {
+    fall_back_in_the_middle_of(case, &size, ONE_DEVICE, |engine, monitor| {
         engine.run(monitor, |on| {
             linkage(origin, n, recurrence, None, on, monitor)
         })
@@ -268,7 +286,7 @@ fn the_cpu_goes_on_where_the_gpu_is_lost_in_k_means() {
             count: n * centers * iterations,
             columns,
         };
-        fall_back_in_the_middle_of(case, &size, false, |engine, monitor| {
+        fall_back_in_the_middle_of(case, &size, ONE_DEVICE, |engine, monitor| {
             engine.run(monitor, |on| {
                 kmeans::cluster(&x, Start::Draws(&uniforms), iterations, on, monitor)
             })
