@@ -31,20 +31,20 @@
 #' All decisions are computed in double precision, in the order of operations of
 #' `kmeans(algorithm = "Lloyd")`. So the result is the same for any number of threads and on a GPU.
 #'
-#' The CPU compares observations with all centers in single precision. Centers that may be nearest
-#' within the rounding error are compared in double precision, as in [gknn()]. Each observation has
-#' an upper bound on the distance from its own center, and a lower bound on the distances from all
-#' other centers. Both bounds are updated as the centers move. If they prove that its assignment
-#' does not change, the observation is skipped (Hamerly 2010). The slower the centers move, the more
-#' observations are skipped.
+#' The CPU compares observations with all centers in single precision. If the rounding error leaves
+#' more than one center that may be nearest, the observation is compared with all centers in double
+#' precision. Each observation has an upper bound on the distance from its own center, and a lower
+#' bound on the distances from all other centers. Both bounds are updated as the centers move. If
+#' they prove that its assignment does not change, the observation is skipped (Hamerly 2010). The
+#' slower the centers move, the more observations are skipped. Draws of initial centers skip
+#' observations by the triangle inequality and by distances along the first principal axes.
 #'
 #' A GPU draws the initial centers, compares all observations with all centers in double precision,
-#' and moves the centers. If its memory cannot hold the observations, the GPU compares in single
-#' precision and the CPU does the rest.
+#' and moves the centers. If its memory cannot hold the observations, the CPU does all of the work.
 #'
 #' @section Time and memory:
 #' For p columns, the time per iteration grows with n k p and falls as the centers converge. In
-#' addition to `x`, memory is about 24 bytes for each value and 400 bytes for each observation. With
+#' addition to `x`, memory is about 16 bytes for each value and 90 bytes for each observation. With
 #' a GPU, memory is 8 bytes for each value and 20 bytes for each observation, on the CPU and on the
 #' device. An interrupt (Ctrl-C) stops the work within a second.
 #'

@@ -108,12 +108,12 @@ rows <- list(
     }))
   },
   gkmeans = function(options) {
-    n <- 100000
+    n <- 1000000
     do.call(rbind, lapply(c(2, 20), function(p) {
       x <- mixture(n, p)
       against("gkmeans", size(n, p), "gkmeans, k = 100",
               function() on_cpu(gkmeans, x, 100, options = options),
-              (24 * p + 400) * n, "observation", n, options)
+              (16 * p + 90) * n, "observation", n, options)
     }))
   },
   gknn = function(options) {

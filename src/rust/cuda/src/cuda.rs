@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gmhclust_core::distances::{DistanceDevice, Pairs};
 use gmhclust_core::error::{Error, Result};
-use gmhclust_core::kmeans::{lloyd, Assigned, KMeansDevice, Start};
+use gmhclust_core::kmeans::{Assigned, KMeansDevice, Start};
 use gmhclust_core::linkage::dissimilarities::Dissimilarities;
 use gmhclust_core::linkage::{LinkageDevice, Origin, Recurrence};
 use gmhclust_core::mahalanobis::{AgglomerationDevice, Problem};
@@ -227,17 +227,17 @@ impl KMeansDevice for Cuda {
     ) -> Result<Assigned> {
         let centers = start.centers();
         let coordinates = x.values().len().saturating_mul(centers);
-        if coordinates < self.handover.kmeans_coordinates {
-            return self.cpu.iterate(x, start, iterations, monitor);
-        }
         let of_one = self.handover.kmeans_coordinates_per_device.max(1);
         let paying = (coordinates / of_one).max(1);
-        let devices = kmeans::fitting(&self.devices, x, centers, paying)?;
-        if !devices.is_empty() {
-            return kmeans::kmeans(&devices, x, start, iterations, monitor);
+        let devices = if coordinates < self.handover.kmeans_coordinates {
+            Vec::new()
+        } else {
+            kmeans::fitting(&self.devices, x, centers, paying)?
+        };
+        if devices.is_empty() {
+            return self.cpu.iterate(x, start, iterations, monitor);
         }
-        self.cpu
-            .install(|| lloyd::iterate(x, start, iterations, self, monitor))
+        kmeans::kmeans(&devices, x, start, iterations, monitor)
     }
 }
 

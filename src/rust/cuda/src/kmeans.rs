@@ -92,7 +92,7 @@ mod tests {
     use super::iterate::Lloyd;
     use super::launch::*;
     use crate::arguments::{check, constants};
-    use gmhclust_core::kmeans::seed::CHUNK;
+    use gmhclust_core::kmeans::CHUNK;
 
     #[test]
     fn arguments_are_laid_out_as_the_kernels_read_them() {

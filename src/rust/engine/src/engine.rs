@@ -11,6 +11,7 @@ use gmhclust_core::distances::DistanceDevice;
 use gmhclust_core::kmeans::KMeansDevice;
 use gmhclust_core::linkage::LinkageDevice;
 use gmhclust_core::mahalanobis::AgglomerationDevice;
+use gmhclust_core::neighbours::NeighbourDevice;
 use gmhclust_core::{Cpu, Error, Monitor, Result};
 use gmhclust_cuda::Cuda;
 
@@ -18,9 +19,15 @@ use crate::planner::Planner;
 use crate::workload::Workload;
 
 /// A device for every algorithm.
-pub trait AnyDevice: AgglomerationDevice + DistanceDevice + KMeansDevice + LinkageDevice {}
+pub trait AnyDevice:
+    AgglomerationDevice + DistanceDevice + KMeansDevice + LinkageDevice + NeighbourDevice
+{
+}
 
-impl<D: AgglomerationDevice + DistanceDevice + KMeansDevice + LinkageDevice> AnyDevice for D {}
+impl<D> AnyDevice for D where
+    D: AgglomerationDevice + DistanceDevice + KMeansDevice + LinkageDevice + NeighbourDevice
+{
+}
 
 /// The user's choice.
 #[derive(Debug, Clone)]

@@ -11,8 +11,9 @@ use crate::matrix::RowSlices;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
 
-/// Number of observations per task: enough work for a thread. Only the time depends on it.
-const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
+/// Number of observations, or members of clusters, per task: enough work for a thread. Only the
+/// time depends on it.
+pub const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
 
 /// The result of k-means.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,7 +104,7 @@ impl KMeans {
 }
 
 /// The largest magnitude of a value.
-fn largest_on_threads(x: &Observations) -> f64 {
+pub fn largest_on_threads(x: &Observations) -> f64 {
     let parts = x.values().par_chunks(OBSERVATIONS_AT_A_TIME * x.ncols());
     parts.map(largest).reduce(|| 0.0, f64::max)
 }

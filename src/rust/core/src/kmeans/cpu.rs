@@ -15,6 +15,6 @@ impl KMeansDevice for Cpu {
         iterations: usize,
         monitor: &Monitor,
     ) -> Result<Assigned> {
-        self.install(|| lloyd::iterate(x, start, iterations, self, monitor))
+        self.install(|| lloyd::iterate(x, start, iterations, monitor))
     }
 }

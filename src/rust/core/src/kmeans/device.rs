@@ -2,13 +2,13 @@
 
 use ndarray::{Array2, ArrayView2};
 
+use crate::cpu::Device;
 use crate::error::Result;
 use crate::monitor::Monitor;
-use crate::neighbours::NeighbourDevice;
 use crate::observations::Observations;
 
 /// A device that iterates Lloyd's algorithm.
-pub trait KMeansDevice: NeighbourDevice {
+pub trait KMeansDevice: Device {
     /// Clusters the rows of `x`, for centers and values that [`super::cluster()`] has checked.
     ///
     /// # Errors

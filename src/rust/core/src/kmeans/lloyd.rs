@@ -1,28 +1,31 @@
-//! Lloyd's iterations, which search centers only for observations that may change their cluster.
+//! Lloyd's iterations, which compare centers only with observations that may change their cluster.
 
 use ndarray::Array2;
 use rayon::prelude::*;
 
+use super::cluster::{largest_on_threads, OBSERVATIONS_AT_A_TIME};
 use super::device::{Assigned, Start};
+use super::exact::{ExactCenters, TwoLeast};
+use super::frame::typical;
 use super::margin::{square, Bounds, Margin};
 use super::members::KMeansMembers;
-use super::seed;
+use super::screen::CenterScreen;
+use super::{seed, CLUSTERS};
 use crate::error::Result;
 use crate::matrix::{self, RowSlices, STANDARD_LAYOUT};
 use crate::memory;
-use crate::metric::{Metric, Points};
 use crate::monitor::Monitor;
-use crate::neighbours::{Except, NeighbourDevice, NeighbourRequest, Space};
 use crate::observations::Observations;
 
-/// Number of observations, or members of clusters, per task: enough work for a thread. Only the
-/// time depends on it.
-const OBSERVATIONS_AT_A_TIME: usize = 1 << 11;
+/// Number of pairs of coordinates that a task compares: a fraction of a second. If larger, an
+/// interrupt is answered late.
+const COORDINATES_AT_A_TIME: usize = 1 << 28;
 
-/// The start of memory errors: what needs the memory.
-const CLUSTERS: &str = "the clusters of the observations need";
+/// Smallest number of observations per task, however many centers there are: enough of them for
+/// centers to stay in the cache.
+const FEWEST_OBSERVATIONS: usize = 96;
 
-/// Clusters the rows of `x` on the threads of the calling pool, with searches on `device`.
+/// Clusters the rows of `x` on the threads of the calling pool.
 /// [`super::cluster()`] must have checked the centers and values.
 ///
 /// # Errors
@@ -31,18 +34,17 @@ pub fn iterate(
     x: &Observations,
     start: Start,
     iterations: usize,
-    device: &(impl NeighbourDevice + ?Sized),
     monitor: &Monitor,
 ) -> Result<Assigned> {
-    memory::check_working("k-means", x.nrows(), 120 + 8 * x.ncols())?;
+    memory::check_working("k-means", x.nrows(), 90)?;
     let centers = match start {
         Start::Centers(centers) => matrix::stacked(&[centers], x.ncols())?,
         Start::Draws(uniforms) => seed::seed(x, uniforms, monitor)?,
     };
     let mut lloyd = Lloyd::new(x, centers)?;
-    let iterations = lloyd.run(iterations, device, monitor)?;
+    let iterations = lloyd.run(iterations, monitor)?;
     Ok(Assigned {
-        cluster: lloyd.cluster,
+        cluster: lloyd.clusters()?,
         centers: lloyd.centers,
         iterations,
     })
@@ -86,216 +88,109 @@ impl Moves {
     }
 }
 
-/// An observation whose nearest center has to be searched for.
+/// The state of an observation between two iterations.
 #[derive(Debug, Clone, Copy)]
-struct OpenObservation {
-    observation: u32,
-    /// The two nearest centers, if there are two, are within this distance.
-    limit: f64,
+struct Assignment {
+    /// The number of the observation's cluster; [`NONE`] before the first iteration.
+    cluster: u32,
+    bounds: Bounds,
 }
 
-/// The two nearest centers of an observation, with their distances.
-#[derive(Debug, Clone, Copy)]
-struct TwoNearest {
-    nearest: (f64, u32),
-    next: (f64, u32),
-}
+/// The cluster of an observation before the first iteration.
+const NONE: u32 = u32::MAX;
 
 /// The state between two iterations.
 struct Lloyd<'a> {
     x: &'a Observations,
     k: usize,
     margin: Margin,
+    /// The largest magnitude of a value of `x`.
+    largest: f64,
+    /// The origin of coordinates in single precision.
+    origin: Vec<f64>,
     centers: Array2<f64>,
-    /// By observation: the number of its cluster; `k` before the first iteration.
-    cluster: Vec<u32>,
-    /// By observation: the second of its two nearest centers in its last search.
-    rivals: Vec<u32>,
-    bounds: Vec<Bounds>,
+    assignments: Vec<Assignment>,
 }
 
 impl<'a> Lloyd<'a> {
     fn new(x: &'a Observations, centers: Array2<f64>) -> Result<Self> {
-        let k = centers.nrows();
-        let unknown = Bounds {
-            own: f64::INFINITY,
-            others: 0.0,
+        let unknown = Assignment {
+            cluster: NONE,
+            bounds: Bounds {
+                own: f64::INFINITY,
+                others: 0.0,
+            },
         };
         Ok(Self {
             x,
-            k,
+            k: centers.nrows(),
             margin: Margin::new(x.ncols()),
+            largest: largest_on_threads(x),
+            origin: typical(x),
             centers,
-            cluster: memory::filled(CLUSTERS, x.nrows(), k as u32)?,
-            rivals: memory::filled(CLUSTERS, x.nrows(), 0)?,
-            bounds: memory::filled(CLUSTERS, x.nrows(), unknown)?,
+            assignments: memory::filled(CLUSTERS, x.nrows(), unknown)?,
         })
     }
 
     /// Assigns and updates until no assignment changes; returns [`super::KMeans::iterations`].
-    fn run(
-        &mut self,
-        most: usize,
-        device: &(impl NeighbourDevice + ?Sized),
-        monitor: &Monitor,
-    ) -> Result<usize> {
+    fn run(&mut self, most: usize, monitor: &Monitor) -> Result<usize> {
         let n = self.x.nrows();
         monitor.expect((n * most) as u64);
-        let all = (0..n as u32).map(|observation| OpenObservation {
-            observation,
-            limit: f64::INFINITY,
-        });
-        let mut open: Vec<OpenObservation> = memory::room(CLUSTERS, n)?;
-        open.extend(all);
+        let mut moves = None;
         for iteration in 1..=most {
-            monitor.check()?;
-            if !self.assign(&open, device, monitor)? {
+            if !self.assign(moves.as_ref(), monitor)? {
                 return Ok(iteration);
             }
-            let moves = self.update()?;
-            open = self.open(&moves);
+            moves = Some(self.update()?);
             monitor.advance(n as u64);
         }
         Ok(most + 1)
     }
 
-    /// The observations whose nearest center may have changed by these moves.
-    fn open(&mut self, moves: &Moves) -> Vec<OpenObservation> {
-        let Self {
-            x,
-            margin,
-            centers,
-            cluster,
-            rivals,
-            bounds,
-            ..
-        } = self;
-        bounds
-            .par_iter_mut()
-            .enumerate()
-            .with_min_len(OBSERVATIONS_AT_A_TIME)
-            .filter_map(|(i, bounds)| {
-                let cluster = cluster[i] as usize;
-                bounds.own = margin.above(bounds.own + moves.of[cluster]);
-                bounds.others = margin.below(bounds.others - moves.of_others(cluster));
-                if margin.proves(bounds) {
-                    return None;
-                }
-                let at_most = |center: usize| {
-                    margin.above(square(x.row_slice(i), centers.row_slice(center)).sqrt())
-                };
-                bounds.own = at_most(cluster);
-                (!margin.proves(bounds)).then(|| OpenObservation {
-                    observation: i as u32,
-                    limit: bounds.own.max(at_most(rivals[i] as usize)),
-                })
-            })
-            .collect()
-    }
-
-    /// Assigns the open observations; returns whether an assignment changed.
-    fn assign(
-        &mut self,
-        open: &[OpenObservation],
-        device: &(impl NeighbourDevice + ?Sized),
-        monitor: &Monitor,
-    ) -> Result<bool> {
-        let found = self.search(open, device, monitor)?;
-        let mut decided: Vec<u32> = memory::filled(CLUSTERS, open.len(), 0)?;
-        decided
-            .par_iter_mut()
-            .zip(open)
-            .zip(&found)
-            .with_min_len(OBSERVATIONS_AT_A_TIME)
-            .try_for_each(|((center, open), found)| {
-                *center = found.nearest.1;
-                if found.nearest.0 >= found.next.0 {
-                    // Sums of squares can differ although their roots are equal.
-                    monitor.check()?;
-                    *center = self.nearest(self.x.row_slice(open.observation as usize));
-                }
-                Ok(())
-            })?;
-        let mut changed = false;
-        for ((open, found), center) in open.iter().zip(&found).zip(decided) {
-            let i = open.observation as usize;
-            self.bounds[i] = Bounds {
-                own: self.margin.above(found.nearest.0),
-                others: self.margin.below(found.next.0),
-            };
-            changed |= self.cluster[i] != center;
-            self.cluster[i] = center;
-            // If roots tie, the assigned center may be the second one found.
-            self.rivals[i] = if found.next.1 == center {
-                found.nearest.1
-            } else {
-                found.next.1
-            };
-        }
-        Ok(changed)
-    }
-
-    /// The nearest center by sums of squares.
-    fn nearest(&self, row: &[f64]) -> u32 {
-        let (mut best, mut nearest) = (f64::INFINITY, 0);
-        for (c, center) in self.centers.values().chunks_exact(row.len()).enumerate() {
-            let square = square(row, center);
-            if square < best {
-                (best, nearest) = (square, c as u32);
-            }
-        }
-        nearest
-    }
-
-    /// The two nearest centers of each open observation.
-    fn search(
-        &self,
-        open: &[OpenObservation],
-        device: &(impl NeighbourDevice + ?Sized),
-        monitor: &Monitor,
-    ) -> Result<Vec<TwoNearest>> {
-        let (k, p) = (self.k, self.x.ncols());
-        let mut values = matrix::zeros(k + open.len(), p)?;
-        let all = values.as_slice_mut().expect(STANDARD_LAYOUT);
-        let (references, queries) = all.split_at_mut(k * p);
-        references.copy_from_slice(self.centers.values());
-        queries
-            .par_chunks_mut(p)
-            .zip(open)
-            .with_min_len(OBSERVATIONS_AT_A_TIME)
-            .for_each(|(copy, open)| {
-                copy.copy_from_slice(self.x.row_slice(open.observation as usize))
-            });
-        let points = Points::prepare(Metric::Euclidean, values, monitor)?;
-        let space = Space::Points {
-            points: &points,
-            references: k,
+    /// Assigns the observations whose nearest center may have changed by the last moves of the
+    /// centers; returns whether an assignment changed.
+    fn assign(&mut self, moves: Option<&Moves>, monitor: &Monitor) -> Result<bool> {
+        let centers = self.centers.values();
+        let comparison = Comparison {
+            screen: CenterScreen::new(centers, &self.origin, self.largest)?,
+            exact: ExactCenters::new(centers, self.x.ncols())?,
+            centers: &self.centers,
+            margin: self.margin,
         };
-        let queries = memory::collected(CLUSTERS, k as u32..points.rows() as u32)?;
-        let limits = memory::collected(CLUSTERS, open.iter().map(|open| open.limit))?;
-        let mut all = memory::room(CLUSTERS, open.len())?;
-        let mut neighbours = device.references(space, monitor)?;
-        while all.len() < queries.len() {
-            let batch = neighbours.batch().min(queries.len() - all.len());
-            let nearest = neighbours.nearest(&NeighbourRequest {
-                queries: &queries[all.len()..][..batch],
-                wanted: 2,
-                limits: Some(&limits[all.len()..][..batch]),
-                except: Except::Nothing,
-            })?;
-            all.extend(nearest.iter().map(|found| TwoNearest {
-                nearest: found[0],
-                // With one center, there is no second one.
-                next: *found.get(1).unwrap_or(&(f64::INFINITY, 0)),
-            }));
-        }
-        Ok(all)
+        let x = self.x;
+        let rows = COORDINATES_AT_A_TIME / self.centers.len();
+        let rows = rows.clamp(FEWEST_OBSERVATIONS, OBSERVATIONS_AT_A_TIME);
+        self.assignments
+            .par_chunks_mut(rows)
+            .enumerate()
+            .map(|(chunk, assignments)| {
+                monitor.check()?;
+                let first = chunk * rows;
+                let row = |at: usize| x.row_slice(first + at);
+                let open: Vec<usize> = (0..assignments.len())
+                    .filter(|&at| comparison.may_change(row(at), &mut assignments[at], moves))
+                    .collect();
+                let views: Vec<&[f64]> = open.iter().map(|&at| row(at)).collect();
+                let mut changed = false;
+                for (at, found) in open.into_iter().zip(comparison.assign(&views)) {
+                    changed |= assignments[at].cluster != found.cluster;
+                    assignments[at] = found;
+                }
+                Ok(changed)
+            })
+            .try_reduce(|| false, |one, other| Ok(one || other))
+    }
+
+    /// The number of the cluster of each observation.
+    fn clusters(&self) -> Result<Vec<u32>> {
+        let clusters = self.assignments.iter().map(|assigned| assigned.cluster);
+        memory::collected(CLUSTERS, clusters)
     }
 
     /// Moves every center with members to their mean.
     fn update(&mut self) -> Result<Moves> {
         let (x, p, margin) = (self.x, self.x.ncols(), self.margin);
-        let members = KMeansMembers::new(&self.cluster, self.k)?;
+        let members = KMeansMembers::new(&self.clusters()?, self.k)?;
         let centers = self.centers.as_slice_mut().expect(STANDARD_LAYOUT);
         let moved = centers
             .par_chunks_mut(p)
@@ -321,6 +216,76 @@ impl<'a> Lloyd<'a> {
     }
 }
 
+/// Compares observations with all centers of an iteration.
+struct Comparison<'a> {
+    /// `None` if bounds in single precision tell nothing.
+    screen: Option<CenterScreen>,
+    exact: ExactCenters,
+    centers: &'a Array2<f64>,
+    margin: Margin,
+}
+
+impl Comparison<'_> {
+    /// Whether an observation's nearest center may have changed, given the last moves of the
+    /// centers. Updates its bounds.
+    fn may_change(&self, row: &[f64], assigned: &mut Assignment, moves: Option<&Moves>) -> bool {
+        let Some(moves) = moves else {
+            return true;
+        };
+        let (cluster, margin) = (assigned.cluster as usize, self.margin);
+        let bounds = &mut assigned.bounds;
+        bounds.own = margin.above(bounds.own + moves.of[cluster]);
+        bounds.others = margin.below(bounds.others - moves.of_others(cluster));
+        if !margin.proves(bounds) {
+            bounds.own = self.own(row, cluster);
+        }
+        !margin.proves(bounds)
+    }
+
+    /// An upper bound on the distance to a center.
+    fn own(&self, row: &[f64], center: usize) -> f64 {
+        let square = square(row, self.centers.row_slice(center));
+        self.margin.above(square.sqrt())
+    }
+
+    /// The assignments of observations.
+    fn assign(&self, rows: &[&[f64]]) -> Vec<Assignment> {
+        let Some(screen) = &self.screen else {
+            return self.assign_exactly(rows);
+        };
+        let mut found: Vec<Assignment> = rows
+            .iter()
+            .zip(screen.compare(rows))
+            .map(|(row, screened)| Assignment {
+                cluster: screened.center,
+                bounds: Bounds {
+                    own: self.own(row, screened.center as usize),
+                    others: self.margin.below(screened.others),
+                },
+            })
+            .collect();
+        let open: Vec<usize> = (0..rows.len())
+            .filter(|&at| !self.margin.proves(&found[at].bounds))
+            .collect();
+        let rows: Vec<&[f64]> = open.iter().map(|&at| rows[at]).collect();
+        for (at, exact) in open.into_iter().zip(self.assign_exactly(&rows)) {
+            found[at] = exact;
+        }
+        found
+    }
+
+    fn assign_exactly(&self, rows: &[&[f64]]) -> Vec<Assignment> {
+        let assigned = |found: TwoLeast| Assignment {
+            cluster: found.center,
+            bounds: Bounds {
+                own: self.margin.above(found.square.sqrt()),
+                others: self.margin.below(found.next.sqrt()),
+            },
+        };
+        self.exact.compare(rows).into_iter().map(assigned).collect()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use ndarray::s;
@@ -342,10 +307,19 @@ mod tests {
         });
         assert_eq!(partitions[0], partitions[1]);
         // In the last of many iterations, few observations are compared with all centers.
-        let cpu = Cpu::new(1).unwrap();
         let mut lloyd = Lloyd::new(&x, centers.to_owned()).unwrap();
-        lloyd.run(40, &cpu, &monitor).unwrap();
+        lloyd.run(40, &monitor).unwrap();
         let moves = lloyd.update().unwrap();
-        assert!(lloyd.open(&moves).len() < 2500);
+        let comparison = Comparison {
+            screen: None,
+            exact: ExactCenters::new(&[], x.ncols()).unwrap(),
+            centers: &lloyd.centers,
+            margin: lloyd.margin,
+        };
+        let mut assigned = lloyd.assignments.iter().copied().enumerate();
+        let may_change = |(i, mut assigned): (usize, Assignment)| {
+            comparison.may_change(x.row_slice(i), &mut assigned, Some(&moves))
+        };
+        assert!(assigned.by_ref().filter(|&one| may_change(one)).count() < 2500);
     }
 }

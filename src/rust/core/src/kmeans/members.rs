@@ -1,10 +1,8 @@
 //! The members of clusters.
 
+use super::CLUSTERS;
 use crate::error::Result;
 use crate::memory;
-
-/// The start of memory errors: what needs the memory.
-const CLUSTERS: &str = "the clusters of the observations need";
 
 /// The members of clusters, in compressed sparse row layout.
 pub struct KMeansMembers {

@@ -7,22 +7,33 @@
 //!
 //! If centers have moved little, bounds on an observation's distances to its own center and to all
 //! other centers prove that the observation stays in its cluster (Hamerly, SIAM International
-//! Conference on Data Mining, 2010, doi:10.1137/1.9781611972801.12). For all other observations, a
-//! nearest-neighbour search finds the nearest center, within the distance of the two centers that
-//! were nearest before. A GPU skips no comparison: it compares all pairs in double precision
-//! (kernels/kmeans.cu), with the same result.
+//! Conference on Data Mining, 2010, doi:10.1137/1.9781611972801.12). All other observations are
+//! compared with all centers by bounds in single precision (screen.rs), and where these leave more
+//! than one center, in double precision (exact.rs). A GPU skips no comparison: it compares all
+//! pairs in double precision (kernels/kmeans.cu), with the same result.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod checks;
 pub mod cluster;
 pub mod cpu;
 pub mod device;
-pub mod lloyd;
+mod exact;
+mod frame;
+mod lloyd;
 mod margin;
 mod members;
+mod projection;
+mod screen;
 pub mod seed;
 #[cfg(test)]
 mod tests;
 
 pub use cluster::{cluster, KMeans};
 pub use device::{Assigned, KMeansDevice, Start};
+
+/// Number of values per chunk of a sum of weights ([`seed`]), here and in kernels/kmeans.cu.
+/// Another number changes the draws.
+pub const CHUNK: usize = 256;
+
+/// The start of memory errors: what needs the memory.
+const CLUSTERS: &str = "the clusters of the observations need";

@@ -8,15 +8,13 @@ use ndarray::Array2;
 use rayon::prelude::*;
 
 use super::margin::{square, Margin};
+use super::projection::{ProjectedChunk, Projection};
+use super::CHUNK;
 use crate::error::{Error, Result};
 use crate::matrix::{self, RowSlices};
 use crate::memory;
 use crate::monitor::Monitor;
 use crate::observations::Observations;
-
-/// Number of values per chunk of a sum, here and in kernels/kmeans.cu. Another number changes the
-/// draws.
-pub const CHUNK: usize = 256;
 
 /// Number of chunks per task: enough work for a thread, although most observations are skipped.
 /// Only the time depends on it.
@@ -25,14 +23,23 @@ const CHUNKS_AT_A_TIME: usize = 1 << 6;
 /// The start of memory errors: what needs the memory.
 const WEIGHTS: &str = "the weights of the observations need";
 
+/// Fewest centers for which projections of the observations pay.
+const CENTERS_TO_PROJECT: usize = 20;
+
+/// Number of observations that are compared with a center at a time: sums that do not wait for each
+/// other.
+const ROWS: usize = 4;
+
 /// The weights of the observations.
-struct Weights {
+struct Weights<'a> {
     /// By observation: the squared distance from the nearest center.
     squares: Vec<f64>,
     /// By observation: the number of that center.
     nearest: Vec<u32>,
     /// The sums of the chunks of squares.
     sums: Vec<f64>,
+    /// `None` for few centers.
+    projection: Option<Projection<'a>>,
 }
 
 /// Draws one row of `x` as a center for each of `uniforms`, numbers from 0 to 1. All rows have
@@ -40,7 +47,8 @@ struct Weights {
 /// proportional to its squared distance from the nearest center so far. Returns the centers, in
 /// rows.
 ///
-/// Takes O(n·k·p) time, in practice less by the triangle inequality, and O(n + k) memory. Works on
+/// Takes O(n·k·p) time, in practice less by bounds in a few directions and by the triangle
+/// inequality, and O(n + k) memory. Works on
 /// the threads of the calling pool.
 ///
 /// # Errors
@@ -52,6 +60,9 @@ pub fn seed(x: &Observations, uniforms: &[f64], monitor: &Monitor) -> Result<Arr
         squares: memory::filled(WEIGHTS, n, f64::INFINITY)?,
         nearest: memory::filled(WEIGHTS, n, 0)?,
         sums: vec![0.0; n.div_ceil(CHUNK)],
+        projection: (uniforms.len() >= CENTERS_TO_PROJECT)
+            .then(|| Projection::new(x))
+            .transpose()?,
     };
     let mut rows = Vec::with_capacity(uniforms.len());
     for &uniform in uniforms {
@@ -93,7 +104,20 @@ pub fn radius_factor(columns: usize) -> f64 {
     0.25 * (1.0 - 16.0 * margin)
 }
 
-impl Weights {
+/// The [`square`] of each row.
+fn squares_of(rows: [&[f64]; ROWS], center: &[f64]) -> [f64; ROWS] {
+    let mut sums = [0.0; ROWS];
+    let rows = rows.map(|row| &row[..center.len()]);
+    for (k, &value) in center.iter().enumerate() {
+        for (sum, row) in sums.iter_mut().zip(rows) {
+            let difference = row[k] - value;
+            *sum += difference * difference;
+        }
+    }
+    sums
+}
+
+impl Weights<'_> {
     /// Adds `row` as a center to the centers `rows`.
     fn add(&mut self, x: &Observations, row: usize, rows: &[usize]) {
         let center = x.row_slice(row);
@@ -101,23 +125,47 @@ impl Weights {
         let factor = radius_factor(x.ncols());
         let squared_radius = |&other: &usize| factor * square(center, x.row_slice(other));
         let squared_radii: Vec<f64> = rows.iter().map(squared_radius).collect();
+        let to_center = self.projection.as_ref().map(|known| known.to_row(row));
+        let projected: Vec<Option<&mut ProjectedChunk>> = match &mut self.projection {
+            Some(projection) => projection.chunks.iter_mut().map(Some).collect(),
+            None => self.sums.iter().map(|_| None).collect(),
+        };
         self.squares
             .par_chunks_mut(CHUNK)
             .zip(self.nearest.par_chunks_mut(CHUNK))
             .zip(&mut self.sums)
+            .zip(projected)
             .enumerate()
             .with_min_len(CHUNKS_AT_A_TIME)
-            .for_each(|(chunk, ((squares, nearest), sum))| {
+            .for_each_init(Vec::new, |open, (chunk, arrays)| {
+                let (((squares, nearest), sum), mut projected) = arrays;
+                open.clear();
+                match (&to_center, &projected) {
+                    (Some(to_center), Some(projected)) => to_center.open(projected, open),
+                    _ => open.extend(0..squares.len() as u32),
+                }
+                open.retain(|&i| {
+                    // Lanes after the last observation are open, too.
+                    let Some(least) = squares.get(i as usize) else {
+                        return false;
+                    };
+                    let radius = squared_radii.get(nearest[i as usize] as usize);
+                    !radius.is_some_and(|radius| least < radius)
+                });
+                let row = |i: u32| x.row_slice(chunk * CHUNK + i as usize);
+                let found = open.chunks(ROWS).flat_map(|open| {
+                    let rows = std::array::from_fn(|at| row(open[at.min(open.len() - 1)]));
+                    open.iter().zip(squares_of(rows, center))
+                });
                 let mut changed = false;
-                for (i, (least, nearest)) in squares.iter_mut().zip(nearest).enumerate() {
-                    let radius = squared_radii.get(*nearest as usize);
-                    if radius.is_some_and(|radius| *least < *radius) {
-                        continue;
-                    }
-                    let square = square(x.row_slice(chunk * CHUNK + i), center);
-                    if square < *least {
-                        (*least, *nearest) = (square, number);
+                for (&i, square) in found {
+                    let i = i as usize;
+                    if square < squares[i] {
+                        (squares[i], nearest[i]) = (square, number);
                         changed = true;
+                        if let (Some(to_center), Some(projected)) = (&to_center, &mut projected) {
+                            to_center.reached(projected, i, square);
+                        }
                     }
                 }
                 if changed {

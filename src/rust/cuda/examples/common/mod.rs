@@ -7,15 +7,16 @@ use std::time::Instant;
 use gmhclust_core::kmeans::KMeansDevice;
 use gmhclust_core::linkage::LinkageDevice;
 use gmhclust_core::mahalanobis::AgglomerationDevice;
+use gmhclust_core::neighbours::NeighbourDevice;
 use gmhclust_core::Cpu;
 use gmhclust_cuda::{Cuda, Handover};
 
 pub type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 /// A device for every algorithm.
-pub trait AnyDevice: AgglomerationDevice + KMeansDevice + LinkageDevice {}
+pub trait AnyDevice: AgglomerationDevice + KMeansDevice + LinkageDevice + NeighbourDevice {}
 
-impl<D: AgglomerationDevice + KMeansDevice + LinkageDevice> AnyDevice for D {}
+impl<D: AgglomerationDevice + KMeansDevice + LinkageDevice + NeighbourDevice> AnyDevice for D {}
 
 /// Opens `"cpu"`, or `"cuda"` with these devices, which then do all work that they can.
 pub fn open(name: &str, threads: usize, devices: Option<&[usize]>) -> Result<Box<dyn AnyDevice>> {

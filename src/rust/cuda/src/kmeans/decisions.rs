@@ -12,8 +12,8 @@ use super::launch::{NONE, ROWS, WEIGH_WARPS};
 use super::sharing::shares;
 use super::*;
 use crate::host;
-use gmhclust_core::kmeans::lloyd::iterate;
-use gmhclust_core::kmeans::seed::{self, CHUNK};
+use gmhclust_core::kmeans::KMeansDevice;
+use gmhclust_core::kmeans::{seed, CHUNK};
 use gmhclust_core::matrix::RowSlices;
 use gmhclust_core::testing::{array, draw, Data, Random};
 use gmhclust_core::Cpu;
@@ -181,7 +181,7 @@ fn iterations_are_those_of_the_cpu_on_any_number_of_devices() {
         let centers = x.select(Axis(0), &rows);
         let most = 1 + random.below(6);
         let (start, monitor) = (Start::Centers(centers.view()), Monitor::default());
-        let expected = iterate(&x, start, most, &cpu, &monitor).unwrap();
+        let expected = cpu.iterate(&x, start, most, &monitor).unwrap();
         for devices in [1, 2, 5] {
             let found = host_iterate(&x, centers.clone(), most, devices);
             let case = format!("case {case}, {data:?}, {n} x {p}, {k} centers, {devices} devices");

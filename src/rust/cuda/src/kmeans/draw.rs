@@ -11,7 +11,7 @@ use super::observations::DeviceObservations;
 use crate::arguments::arguments;
 use crate::device::DriverResult;
 use gmhclust_core::error::Result;
-use gmhclust_core::kmeans::seed::{self, CHUNK};
+use gmhclust_core::kmeans::{seed, CHUNK};
 use gmhclust_core::matrix::{self, STANDARD_LAYOUT};
 use gmhclust_core::monitor::Monitor;
 

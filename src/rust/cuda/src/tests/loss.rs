@@ -12,6 +12,7 @@ use gmhclust_core::linkage::{
 };
 use gmhclust_core::mahalanobis::{cluster, AgglomerationDevice, Distance, Options, Subthreshold};
 use gmhclust_core::metric::{Metric, Points};
+use gmhclust_core::neighbours::NeighbourDevice;
 use gmhclust_core::testing::{draw, Data, Random};
 use gmhclust_core::{Cpu, Device, Monitor};
 
@@ -28,9 +29,9 @@ fn alone(name: &str, cases: usize, test: impl FnOnce(usize)) {
 const CASES: usize = LOSSES.len();
 
 /// A device for all of the work.
-trait AnyDevice: AgglomerationDevice + KMeansDevice + LinkageDevice {}
+trait AnyDevice: AgglomerationDevice + KMeansDevice + LinkageDevice + NeighbourDevice {}
 
-impl<D: AgglomerationDevice + KMeansDevice + LinkageDevice> AnyDevice for D {}
+impl<D: AgglomerationDevice + KMeansDevice + LinkageDevice + NeighbourDevice> AnyDevice for D {}
 
 /// The devices that a test uses, and how.
 struct Setting {
