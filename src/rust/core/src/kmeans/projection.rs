@@ -7,10 +7,10 @@
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
+use super::cluster::largest_on_threads;
 use super::frame::{unit_of, TINY};
 use super::{CHUNK, CLUSTERS};
 use crate::error::Result;
-use crate::magnitude::largest;
 use crate::matrix::RowSlices;
 use crate::memory;
 use crate::observations::Observations;
@@ -169,7 +169,7 @@ impl Directions {
         let (n, p) = x.dim();
         let step = n.div_ceil(SAMPLE);
         let sample: Vec<&[f64]> = (0..n).step_by(step).map(|i| x.row_slice(i)).collect();
-        let unit = unit_of(sample.iter().map(|row| largest(row)).fold(0.0, f64::max));
+        let unit = unit_of(largest_on_threads(x));
         let origin: Vec<f64> = (0..p)
             .map(|k| sample.iter().map(|row| row[k]).sum::<f64>() / sample.len() as f64)
             .collect();
@@ -208,7 +208,6 @@ impl Directions {
         for (coordinate, row) in coordinates.iter_mut().zip(&self.rows) {
             let terms = row.iter().zip(x).zip(&self.origin);
             let value = self.unit * terms.map(|((r, x), o)| r * (x - o)).sum::<f64>();
-            // A far value may overflow, and then bounds tell nothing.
             *coordinate = if value.abs() < TINY {
                 0.0
             } else {
@@ -315,5 +314,13 @@ mod tests {
         for value in [1e9, -1e60, 1e-300] {
             far(value);
         }
+        // Far observations beside the sample, one of them a center.
+        let mut values = draw(&mut Random::of(8), Data::Plain, 5000, 3)
+            .values()
+            .to_vec();
+        for (row, value) in [(1, 1e50), (2, 1.001e50), (4, -1e50)] {
+            values[3 * row] = value;
+        }
+        excluded(&observations(values, 5000, 3));
     }
 }
