@@ -6,7 +6,7 @@ use crate::matrix::RowSlices;
 use crate::observations::Observations;
 
 /// Number of observations of which medians are computed.
-const SAMPLE: usize = 2048;
+const SAMPLE: usize = 512;
 
 /// Smallest magnitude of a coordinate in single precision; smaller coordinates become zero. Their
 /// products would be near the subnormal numbers, which are many times slower.

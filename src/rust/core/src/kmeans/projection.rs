@@ -9,6 +9,7 @@ use rayon::prelude::*;
 
 use super::cluster::largest_on_threads;
 use super::frame::{unit_of, TINY};
+use super::margin::Margin;
 use super::{CHUNK, CLUSTERS};
 use crate::error::Result;
 use crate::matrix::RowSlices;
@@ -22,8 +23,12 @@ const DIRECTIONS: usize = 12;
 
 /// Number of observations from which the directions are computed, and number of iterations. Only
 /// the time of the draws depends on them.
-const SAMPLE: usize = 2048;
-const ITERATIONS: usize = 12;
+const SAMPLE: usize = 1024;
+const ITERATIONS: usize = 6;
+
+/// Draws for which projections pay have this many times the operations of the projections. If too
+/// low, draws of few centers take longer; if too high, draws of many do.
+const PAYS_FROM: usize = 4;
 
 /// Share of a squared distance in single precision that covers its roundings, and that the
 /// directions are orthonormal only up to rounding.
@@ -53,6 +58,13 @@ pub struct Projection<'a> {
 }
 
 impl<'a> Projection<'a> {
+    /// Whether draws of `k` centers among `n` observations take longer than the directions and the
+    /// projections.
+    pub fn pays(n: usize, k: usize) -> bool {
+        let of_directions = 2 * ITERATIONS * SAMPLE.min(n);
+        PAYS_FROM * DIRECTIONS * (of_directions + n) <= n.saturating_mul(k)
+    }
+
     /// Projects all observations, on the threads of the calling pool.
     ///
     /// # Errors
@@ -88,6 +100,7 @@ impl<'a> Projection<'a> {
         ToCenter {
             center: self.directions.project(self.x.row_slice(row)),
             unit: self.directions.unit,
+            margin: Margin::new(self.x.ncols()),
         }
     }
 }
@@ -97,6 +110,7 @@ impl<'a> Projection<'a> {
 pub struct ToCenter {
     center: Projected,
     unit: f64,
+    margin: Margin,
 }
 
 impl ToCenter {
@@ -111,7 +125,7 @@ impl ToCenter {
 
     /// Records the squared distance of an observation of a chunk to its nearest center.
     pub fn reached(&self, chunk: &mut ProjectedChunk, i: usize, square: f64) {
-        let distance = square.sqrt() * self.unit * (1.0 + 4.0 * UNIT);
+        let distance = self.margin.above(square.sqrt()) * self.unit * (1.0 + 4.0 * UNIT);
         chunk.reach[i] = up(distance + f64::from(chunk.errors[i]));
     }
 }

@@ -23,9 +23,6 @@ const CHUNKS_AT_A_TIME: usize = 1 << 6;
 /// The start of memory errors: what needs the memory.
 const WEIGHTS: &str = "the weights of the observations need";
 
-/// Fewest centers for which projections of the observations pay.
-const CENTERS_TO_PROJECT: usize = 20;
-
 /// Number of observations that are compared with a center at a time: sums that do not wait for each
 /// other.
 const ROWS: usize = 4;
@@ -38,7 +35,7 @@ struct Weights<'a> {
     nearest: Vec<u32>,
     /// The sums of the chunks of squares.
     sums: Vec<f64>,
-    /// `None` for few centers.
+    /// `None` if projections do not pay.
     projection: Option<Projection<'a>>,
 }
 
@@ -55,14 +52,23 @@ struct Weights<'a> {
 /// `Error::Input` if `x` has fewer distinct rows than `uniforms`, `Error::Interrupt` when the
 /// monitor says stop.
 pub fn seed(x: &Observations, uniforms: &[f64], monitor: &Monitor) -> Result<Array2<f64>> {
+    let projects = Projection::pays(x.nrows(), uniforms.len());
+    draw_rows(x, uniforms, projects, monitor)
+}
+
+/// As [`seed`]; `projects` says whether to exclude observations by projections.
+fn draw_rows(
+    x: &Observations,
+    uniforms: &[f64],
+    projects: bool,
+    monitor: &Monitor,
+) -> Result<Array2<f64>> {
     let n = x.nrows();
     let mut weights = Weights {
         squares: memory::filled(WEIGHTS, n, f64::INFINITY)?,
         nearest: memory::filled(WEIGHTS, n, 0)?,
         sums: vec![0.0; n.div_ceil(CHUNK)],
-        projection: (uniforms.len() >= CENTERS_TO_PROJECT)
-            .then(|| Projection::new(x))
-            .transpose()?,
+        projection: projects.then(|| Projection::new(x)).transpose()?,
     };
     let mut rows = Vec::with_capacity(uniforms.len());
     for &uniform in uniforms {
@@ -230,4 +236,23 @@ fn draw(weights: &[f64], target: f64) -> Option<(usize, f64)> {
         }
     }
     drawn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{draw, Random, DATA};
+
+    #[test]
+    fn projections_change_no_draw() {
+        let mut random = Random::of(21);
+        for data in DATA {
+            for (n, p, k) in [(300, 1, 40), (700, 5, 60), (500, 30, 40)] {
+                let x = draw(&mut random, data, n, p);
+                let uniforms: Vec<f64> = (0..k).map(|_| random.uniform()).collect();
+                let draws = |projects| draw_rows(&x, &uniforms, projects, &Monitor::default());
+                assert_eq!(draws(true), draws(false), "{n} x {p}, {data:?}");
+            }
+        }
+    }
 }
