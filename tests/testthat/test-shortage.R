@@ -60,7 +60,7 @@ test_that("a shortage of memory ends the call and not R", {
     "ghclust(x, 'centroid', threads = 2, backend = 'cpu')"
   )
   for (call in calls) {
-    for (beyond in c(10, 18)) {
+    for (beyond in c(6, 14)) {
       expect_identical(outcome(call, beyond, loaded), "gmhclust_error_memory",
                        info = paste(call, "with", beyond, "MB"))
     }
