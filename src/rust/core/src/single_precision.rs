@@ -5,6 +5,20 @@ use crate::next_float::NextFloat;
 /// The unit roundoff of single precision.
 pub const UNIT: f64 = 1.0 / (1u64 << 24) as f64;
 
+/// Smallest magnitude of a coordinate in single precision; smaller coordinates become zero. Their
+/// squares and products would be near the subnormal numbers, which are many times slower.
+pub const TINY: f64 = 1.0 / (1u128 << 100) as f64;
+
+/// A coordinate for single precision: 0 if its magnitude is below [`TINY`].
+#[inline(always)]
+pub fn without_tiny(coordinate: f64) -> f64 {
+    if coordinate.abs() < TINY {
+        0.0
+    } else {
+        coordinate
+    }
+}
+
 /// A single that is not below the value.
 pub fn up(value: f64) -> f32 {
     (value as f32).next_above()

@@ -78,7 +78,7 @@ impl KMeans {
             iterations,
         } = assigned;
         let k = centers.nrows();
-        let members = KMeansMembers::new(&cluster, k)?;
+        let members = KMeansMembers::new(cluster.iter().copied(), k)?;
         let within = |(c, center): (usize, &[f64])| {
             let mut sum = 0.0;
             for &i in members.of(c) {

@@ -8,10 +8,6 @@ use crate::observations::Observations;
 /// Number of observations of which medians are computed.
 const SAMPLE: usize = 512;
 
-/// Smallest magnitude of a coordinate in single precision; smaller coordinates become zero. Their
-/// products would be near the subnormal numbers, which are many times slower.
-pub const TINY: f64 = 1.0 / (1u128 << 100) as f64;
-
 /// A power of two by which the difference of values of at most this magnitude is below 1; 0 if
 /// there is none.
 pub fn unit_of(largest: f64) -> f64 {

@@ -44,7 +44,7 @@ pub fn iterate(
     let mut lloyd = Lloyd::new(x, centers)?;
     let iterations = lloyd.run(iterations, monitor)?;
     Ok(Assigned {
-        cluster: lloyd.clusters()?,
+        cluster: memory::collected(CLUSTERS, lloyd.clusters())?,
         centers: lloyd.centers,
         iterations,
     })
@@ -182,15 +182,14 @@ impl<'a> Lloyd<'a> {
     }
 
     /// The number of the cluster of each observation.
-    fn clusters(&self) -> Result<Vec<u32>> {
-        let clusters = self.assignments.iter().map(|assigned| assigned.cluster);
-        memory::collected(CLUSTERS, clusters)
+    fn clusters(&self) -> impl ExactSizeIterator<Item = u32> + Clone + '_ {
+        self.assignments.iter().map(|assigned| assigned.cluster)
     }
 
     /// Moves every center with members to their mean.
     fn update(&mut self) -> Result<Moves> {
         let (x, p, margin) = (self.x, self.x.ncols(), self.margin);
-        let members = KMeansMembers::new(&self.clusters()?, self.k)?;
+        let members = KMeansMembers::new(self.clusters(), self.k)?;
         let centers = self.centers.as_slice_mut().expect(STANDARD_LAYOUT);
         let moved = centers
             .par_chunks_mut(p)

@@ -14,17 +14,17 @@ pub struct KMeansMembers {
 
 impl KMeansMembers {
     /// Groups observations by the number of their cluster, below `k`. O(n + k) time.
-    pub fn new(cluster: &[u32], k: usize) -> Result<Self> {
+    pub fn new(cluster: impl ExactSizeIterator<Item = u32> + Clone, k: usize) -> Result<Self> {
         // The entries are starts until the loop over the observations turns them into ends.
         let mut ends = memory::filled(CLUSTERS, k + 1, 0)?;
-        for &c in cluster {
+        for c in cluster.clone() {
             ends[c as usize + 1] += 1;
         }
         for c in 0..k {
             ends[c + 1] += ends[c];
         }
         let mut observations = memory::filled(CLUSTERS, cluster.len(), 0)?;
-        for (i, &c) in cluster.iter().enumerate() {
+        for (i, c) in cluster.enumerate() {
             observations[ends[c as usize]] = i as u32;
             ends[c as usize] += 1;
         }

@@ -8,7 +8,7 @@ use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
 use super::cluster::largest_on_threads;
-use super::frame::{unit_of, TINY};
+use super::frame::unit_of;
 use super::margin::Margin;
 use super::{CHUNK, CLUSTERS};
 use crate::error::Result;
@@ -16,7 +16,7 @@ use crate::matrix::RowSlices;
 use crate::memory;
 use crate::observations::Observations;
 use crate::simd::dispatch;
-use crate::single_precision::{up, UNIT};
+use crate::single_precision::{up, without_tiny, TINY, UNIT};
 
 /// Number of directions. More of them exclude more observations and take more memory and time.
 const DIRECTIONS: usize = 12;
@@ -222,11 +222,7 @@ impl Directions {
         for (coordinate, row) in coordinates.iter_mut().zip(&self.rows) {
             let terms = row.iter().zip(x).zip(&self.origin);
             let value = self.unit * terms.map(|((r, x), o)| r * (x - o)).sum::<f64>();
-            *coordinate = if value.abs() < TINY {
-                0.0
-            } else {
-                value as f32
-            };
+            *coordinate = without_tiny(value) as f32;
             length += value * value;
         }
         let square: f64 = x

@@ -8,13 +8,13 @@
 use pulp::{Simd, WithSimd};
 use rayon::prelude::*;
 
-use super::frame::{unit_of, TINY};
+use super::frame::unit_of;
 use super::CLUSTERS;
 use crate::error::Result;
 use crate::memory;
 use crate::next_float::NextFloat;
 use crate::simd::{dispatch, singles, singles_mut};
-use crate::single_precision::{up, UNIT};
+use crate::single_precision::{up, without_tiny, TINY, UNIT};
 
 /// Number of observations per tile. With [`REGISTERS`], it gives enough independent sums to hide
 /// the latency of additions, and few enough to stay in registers. Only the time depends on it.
@@ -58,12 +58,7 @@ impl Frame {
     /// A coordinate relative to the origin, in units of the frame.
     #[inline(always)]
     fn coordinate(&self, value: f64, k: usize) -> f64 {
-        let coordinate = (value - self.origin[k]) * self.unit;
-        if coordinate.abs() < TINY {
-            0.0
-        } else {
-            coordinate
-        }
+        without_tiny((value - self.origin[k]) * self.unit)
     }
 
     /// A bound on the change of t by coordinates that became zero, and by underflow.

@@ -45,8 +45,7 @@ struct Weights<'a> {
 /// rows.
 ///
 /// Takes O(n·k·p) time, in practice less by bounds in a few directions and by the triangle
-/// inequality, and O(n + k) memory. Works on
-/// the threads of the calling pool.
+/// inequality, and O(n + k) memory. Works on the threads of the calling pool.
 ///
 /// # Errors
 /// `Error::Input` if `x` has fewer distinct rows than `uniforms`, `Error::Interrupt` when the

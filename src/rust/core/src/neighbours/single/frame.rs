@@ -3,7 +3,7 @@
 use super::half::rounded_to_half;
 use super::sums::{Epilog, RowSum};
 use super::view::{RowView, Scalars, Threshold, ViewPrecision};
-use crate::single_precision::{down, up, UNIT};
+use crate::single_precision::{down, up, TINY, UNIT};
 
 /// The parameter of (a + e)² ≤ (1 + 1/SPLIT)·a² + (1 + SPLIT)·e², which bounds a square without a
 /// root. Any positive value is valid; a large value keeps the bound tight if a is larger than e, as
@@ -13,10 +13,6 @@ const SPLIT: f64 = 1024.0;
 /// Factor that covers up to 16 roundings to single precision. If too small, thresholds could
 /// exclude a pair at the limit.
 const SLACK: f64 = 1.0 + 16.0 * UNIT;
-
-/// Smallest magnitude of a coordinate in a view; smaller coordinates become zero. Their squares
-/// would be near the subnormal numbers, which make a sweep many times slower.
-const TINY: f64 = 1.0 / (1u128 << 100) as f64;
 
 /// The map from rows to views, and from sums of views to bounds.
 #[derive(Debug, Clone, PartialEq)]
